@@ -1,0 +1,66 @@
+//! `evenkeel`: the command line. It puts a policy, a host and sinks together and prints; it decides nothing.
+
+mod exit;
+mod explain;
+mod generate;
+mod load;
+mod machine;
+mod policies;
+mod replay;
+mod report;
+mod restore;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Decides where programs run, and where their memory lies, on machines whose cores share caches,
+/// memory controllers and links.
+#[derive(Debug, Parser)]
+#[command(name = "evenkeel", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the machine as evenkeel sees it, and which signals it can read
+    Machine(machine::Args),
+    /// Run a workload of real programs under a placement policy
+    Run(run::Args),
+    /// List the policies with their parameters, defaults and sources
+    Policies(policies::Args),
+    /// Make a random workload from a list of programs and a seed
+    Generate(generate::Args),
+    /// Be one of the built-in synthetic programs
+    Load(load::Args),
+    /// Tell from a journal why jobs ran where they did
+    Explain(explain::Args),
+    /// Run a policy again over a journal: what would have been decided
+    Replay(replay::Args),
+    /// Make the report of a journal again
+    Report(report::Args),
+    /// Put back what a killed evenkeel left changed
+    Restore(restore::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::from_clap(&error),
+    };
+    let done = match cli.command {
+        Command::Machine(args) => machine::main(&args),
+        Command::Run(args) => run::main(&args),
+        Command::Policies(args) => policies::main(&args),
+        Command::Generate(args) => generate::main(&args),
+        Command::Load(args) => load::main(&args),
+        Command::Explain(args) => explain::main(&args),
+        Command::Replay(args) => replay::main(&args),
+        Command::Report(args) => report::main(&args),
+        Command::Restore(args) => restore::main(&args),
+    };
+    exit::from_result(done)
+}

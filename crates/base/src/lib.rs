@@ -1,0 +1,13 @@
+//! The words that every room uses: numbers of things, sizes, times, sets and chance.
+//!
+//! Nothing here reads a file, a clock or a source of chance of its own.
+
+mod cpuset;
+mod ids;
+mod rng;
+mod units;
+
+pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
+pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
+pub use rng::Rng;
+pub use units::{Bytes, Nanos, ParseUnitError};

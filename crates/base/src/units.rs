@@ -1,0 +1,260 @@
+//! Times and sizes: whole nanoseconds, whole bytes.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A length of time, or an instant since the start of a run, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+/// An amount of memory in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+/// Why a text is no time or size; says what would be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{found:?} is no {what}; write {example}")]
+pub struct ParseUnitError {
+    what: &'static str,
+    found: String,
+    example: &'static str,
+}
+
+impl Nanos {
+    /// No time at all; as an instant, the start of the run.
+    pub const ZERO: Nanos = Nanos(0);
+
+    /// Whole seconds.
+    pub const fn from_secs(secs: u64) -> Self {
+        Nanos(secs * 1_000_000_000)
+    }
+
+    /// Whole milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Nanos(millis * 1_000_000)
+    }
+
+    /// Seconds as a decimal, rounded to the nanosecond; `None` if negative, not finite or beyond 584 years.
+    pub fn from_secs_f64(secs: f64) -> Option<Self> {
+        let nanos = (secs * 1e9).round();
+        let fits = nanos.is_finite() && (0.0..1.8e19).contains(&nanos);
+        fits.then_some(Nanos(nanos as u64))
+    }
+
+    /// For showing and for models; never to order events by.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// For showing and for models; never to order events by.
+    pub fn as_millis_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// The difference, or zero if `earlier` is later.
+    pub fn saturating_sub(self, earlier: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The sum, or the largest time there is.
+    pub fn saturating_add(self, more: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(more.0))
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(nanos: Nanos) -> Self {
+        Duration::from_nanos(nanos.0)
+    }
+}
+
+impl Add for Nanos {
+    type Output = Nanos;
+    fn add(self, more: Nanos) -> Nanos {
+        Nanos(self.0 + more.0)
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, more: Nanos) {
+        self.0 += more.0;
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Nanos;
+    fn sub(self, earlier: Nanos) -> Nanos {
+        Nanos(self.0 - earlier.0)
+    }
+}
+
+impl Sum for Nanos {
+    fn sum<I: Iterator<Item = Nanos>>(times: I) -> Nanos {
+        times.fold(Nanos::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Nanos {
+    /// Four figures with a unit: `1.250 s`, `250.0 ms`, `3.500 us`, `17 ns`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self.0 {
+            0 => "0 s".to_owned(),
+            n if n < 1_000 => format!("{n} ns"),
+            n if n < 1_000_000 => format!("{:.3} us", n as f64 / 1e3),
+            n if n < 1_000_000_000 => format!("{:.1} ms", n as f64 / 1e6),
+            n => format!("{:.3} s", n as f64 / 1e9),
+        };
+        f.pad(&text)
+    }
+}
+
+impl FromStr for Nanos {
+    type Err = ParseUnitError;
+
+    /// `250ms`, `1.5s`, `10us`, `3min`, `40ns`; a bare number is seconds.
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        const UNITS: [(&str, f64); 6] =
+            [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("min", 60.0), ("s", 1.0), ("", 1.0)];
+        let refuse = || ParseUnitError {
+            what: "time",
+            found: text.to_owned(),
+            example: "seconds such as 1.5, or 250ms, 10us, 3min",
+        };
+        let trimmed = text.trim();
+        for (unit, secs) in UNITS {
+            let Some(number) = trimmed.strip_suffix(unit) else { continue };
+            if let Some(value) = plain_number(number) {
+                return Nanos::from_secs_f64(value * secs).ok_or_else(refuse);
+            }
+        }
+        Err(refuse())
+    }
+}
+
+impl Bytes {
+    /// Nothing.
+    pub const ZERO: Bytes = Bytes(0);
+
+    /// Whole kibibytes.
+    pub const fn from_kib(kib: u64) -> Self {
+        Bytes(kib << 10)
+    }
+
+    /// Whole mebibytes.
+    pub const fn from_mib(mib: u64) -> Self {
+        Bytes(mib << 20)
+    }
+}
+
+impl Add for Bytes {
+    type Output = Bytes;
+    fn add(self, more: Bytes) -> Bytes {
+        Bytes(self.0 + more.0)
+    }
+}
+
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Bytes>>(sizes: I) -> Bytes {
+        sizes.fold(Bytes::ZERO, Add::add)
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// In the largest binary unit that leaves at least 1: `512 B`, `32.0 MiB`, `23.5 GiB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+        if self.0 < 1024 {
+            return f.pad(&format!("{} B", self.0));
+        }
+        let mut value = self.0 as f64 / 1024.0;
+        let mut unit_idx = 0;
+        while 1024.0 <= value && unit_idx + 1 < UNITS.len() {
+            value /= 1024.0;
+            unit_idx += 1;
+        }
+        f.pad(&format!("{value:.1} {}", UNITS[unit_idx]))
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = ParseUnitError;
+
+    /// `4096`, `64M`, `64MiB`, `1.5G`; units are binary, a bare number is bytes.
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        let refuse = || ParseUnitError {
+            what: "size",
+            found: text.to_owned(),
+            example: "bytes, or a number with K, M, G or T such as 64M",
+        };
+        let trimmed = text.trim();
+        let bare = trimmed.strip_suffix("iB").or(trimmed.strip_suffix('B')).unwrap_or(trimmed);
+        let (number, shift) = match bare.chars().last() {
+            Some('K' | 'k') => (&bare[..bare.len() - 1], 10),
+            Some('M') => (&bare[..bare.len() - 1], 20),
+            Some('G') => (&bare[..bare.len() - 1], 30),
+            Some('T') => (&bare[..bare.len() - 1], 40),
+            _ => (bare, 0),
+        };
+        let value = plain_number(number).ok_or_else(refuse)? * (1u64 << shift) as f64;
+        (value < 1.8e19).then_some(Bytes(value as u64)).ok_or_else(refuse)
+    }
+}
+
+/// Digits with at most one point: no sign, exponent, infinity or NaN.
+fn plain_number(text: &str) -> Option<f64> {
+    let text = text.trim_end();
+    let plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    (plain && text.chars().any(|c| c.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_and_without_a_unit() {
+        for (text, nanos) in [
+            ("1.5", 1_500_000_000),
+            ("250ms", 250_000_000),
+            ("2 s", 2_000_000_000),
+            ("3min", 180_000_000_000),
+            ("0", 0),
+        ] {
+            assert_eq!(text.parse(), Ok(Nanos(nanos)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_with_an_example() {
+        for text in ["", "-1", "1e9", "inf", "NaN", "ms", "1..2", "99999999999999999999"] {
+            let error = text.parse::<Nanos>().expect_err(text).to_string();
+            assert!(error.contains("250ms"), "{error}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_binary() {
+        assert_eq!("64M".parse(), Ok(Bytes::from_mib(64)));
+        assert_eq!("1.5GiB".parse(), Ok(Bytes::from_mib(1536)));
+        assert_eq!("4096".parse(), Ok(Bytes(4096)));
+        assert!("-4M".parse::<Bytes>().is_err());
+        assert!("4X".parse::<Bytes>().is_err());
+    }
+
+    #[test]
+    fn times_and_sizes_read_well() {
+        assert_eq!(Nanos(1_250_000_000).to_string(), "1.250 s");
+        assert_eq!(Nanos(250_000_000).to_string(), "250.0 ms");
+        assert_eq!(Bytes::from_mib(32).to_string(), "32.0 MiB");
+        assert_eq!(Bytes(17).to_string(), "17 B");
+    }
+}

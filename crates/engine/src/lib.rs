@@ -1,0 +1,88 @@
+//! From samples to an approved plan: rates, snapshot, policy, guard. No I/O, no clock.
+//!
+//! ```text
+//!   Host::wait ─► Turn ─► Host::sample ─► Sample ─► Engine::step ─► Approved ─► Host::apply ─► Outcomes
+//!                                            ▲                                            │
+//!                                            └───────────── Engine::settle ◄──────────────┘
+//! ```
+//!
+//! Live, simulated and replayed runs go through the same [`Engine`]; only the [`Host`] differs.
+
+use base::{JobId, Nanos};
+use sched::{Action, Ask, DomainLoads, Outcome, Plan, Refusal, Sample, Turn};
+use topology::Level;
+
+/// A machine that can be watched and changed.
+pub trait Host {
+    /// What can go wrong with it as a whole.
+    type Error;
+
+    /// Waits for the next turn; `None` when everything is over.
+    fn wait(&mut self) -> Result<Option<Turn>, Self::Error>;
+
+    /// What changed. A turn without [`sched::Cause::Interval`] samples only what its causes name.
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, Self::Error>;
+
+    /// Carries a plan out, and starts every job that the last sample called due (bound as the plan
+    /// says, before its program begins). One outcome for each action and for each start.
+    fn apply(&mut self, plan: &Approved) -> Vec<Outcome>;
+
+    /// Ends everything that runs, as after a signal; the turns that follow tell how it ended.
+    fn stop(&mut self);
+}
+
+/// Takes part in every turn after the fact: a journal, a progress view, a report.
+pub trait Sink {
+    /// Told of a turn when everything about it is known. An error ends the run.
+    fn turn(&mut self, record: &TurnRecord<'_>) -> std::io::Result<()>;
+}
+
+/// Everything that was seen, wanted, refused and done in one turn.
+#[derive(Clone, Copy, Debug)]
+pub struct TurnRecord<'a> {
+    /// When and why.
+    pub turn: &'a Turn,
+    /// What changed.
+    pub sample: &'a Sample,
+    /// The load of each domain, in turns where an interval went by.
+    pub loads: Option<&'a SeenLoads>,
+    /// What the policy wanted, with reasons; the refused wishes too. Its notes are those not said
+    /// before in this run.
+    pub plan: &'a Plan,
+    /// What the guard did not let through.
+    pub refused: &'a [Refusal],
+    /// What became of the rest, and of the jobs that were due.
+    pub outcomes: &'a [Outcome],
+}
+
+/// The loads of one interval with the names of the places they belong to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenLoads {
+    /// How coarse the places are.
+    pub level: Level,
+    /// Their numbers.
+    pub numbers: Vec<u32>,
+    /// Their loads, in the same order.
+    pub loads: DomainLoads,
+    /// CPU time that our jobs used in each, in the same order.
+    pub cpu_time: Vec<Nanos>,
+}
+
+/// A plan that the guard let through. Only [`Engine::step`] makes one.
+#[derive(Clone, Debug)]
+pub struct Approved {
+    asks: Vec<Ask>,
+}
+
+impl Approved {
+    /// The approved wishes, in the order of asking.
+    pub fn asks(&self) -> &[Ask] {
+        &self.asks
+    }
+
+    /// What a due job is to be started with.
+    pub fn for_job(&self, job: JobId) -> impl Iterator<Item = &Action> {
+        let about = move |ask: &&Ask| ask.target == sched::Target::Job(job);
+        self.asks.iter().filter(about).map(|ask| &ask.action)
+    }
+}

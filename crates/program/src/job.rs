@@ -1,0 +1,135 @@
+//! A workload and its jobs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use base::{CpuSet, JobId, Nanos, NodeSet};
+
+/// The jobs of one file, in start order; equal starts keep the order of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workload {
+    /// What it is called: the name in the file, or the file's own.
+    pub name: String,
+    /// The folder of the file: relative paths in it begin here.
+    pub folder: PathBuf,
+    /// One for each copy of each line; `jobs[i].id` is `JobId(i)`.
+    pub jobs: Vec<Job>,
+}
+
+/// One run of one line of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its number: the place in the start order.
+    pub id: JobId,
+    /// Unique in the workload: the line's name, with `.2`, `.3` … for further copies.
+    pub name: String,
+    /// What it runs.
+    pub command: Command,
+    /// When it starts, since the start of the run.
+    pub start: Nanos,
+    /// Its memory class as declared; absent counts as 0.
+    pub class: Option<Class>,
+    /// The name of the profile that describes its program.
+    pub profile: Option<String>,
+    /// Where it runs: absolute, or relative to the workload's folder. Absent: the workload's folder.
+    pub dir: Option<PathBuf>,
+    /// Variables added to evenkeel's own environment.
+    pub env: BTreeMap<String, String>,
+    /// What it reads as standard input; absent: nothing (`/dev/null`).
+    pub input: Option<PathBuf>,
+    /// Where its standard output goes; absent: a file beside the report.
+    pub output: Option<PathBuf>,
+    /// How many threads it keeps busy: it gets as many CPUs. At least 1.
+    pub threads: u32,
+    /// When it is over.
+    pub ending: Ending,
+    /// CPUs that it may use; absent: all that evenkeel may.
+    pub cpus: Option<CpuSet>,
+    /// Nodes that it may run on and take memory from; absent: all that evenkeel may.
+    pub nodes: Option<NodeSet>,
+    /// Where its memory comes from; absent: first touch, as the kernel does by default.
+    pub memory: Option<MemoryPolicy>,
+    /// Where it stands, for messages.
+    pub origin: Origin,
+}
+
+/// What a job runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A program with its arguments; no shell looks at them. A name without a slash is looked up
+    /// in `PATH`; a relative path begins at the workload's folder.
+    Program {
+        /// The program.
+        program: PathBuf,
+        /// Its arguments, without the program's own name.
+        args: Vec<String>,
+    },
+    /// A line for `/bin/sh -c`, asked for by the key `shell`.
+    Shell(String),
+    /// One of the built-in synthetic programs (`evenkeel load …`): their arguments.
+    Load(Vec<String>),
+}
+
+/// How hard a program uses memory, 0 to 15: class k stands for about 2^k - 1 memory controller
+/// operations a millisecond (spec 1.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Class(u8);
+
+impl Class {
+    /// The largest class.
+    pub const MAX: u8 = 15;
+
+    /// A class, or `None` above [`Class::MAX`].
+    pub fn new(number: u8) -> Option<Self> {
+        (number <= Self::MAX).then_some(Class(number))
+    }
+
+    /// The number, 0 to 15.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// Memory controller operations per millisecond of CPU time that the class stands for: its
+    /// lower limit, 2^k - 1 (spec 1.1).
+    pub fn controller_ops_per_ms(self) -> u64 {
+        (1 << self.0) - 1
+    }
+}
+
+/// When a job is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// When its program exits.
+    #[default]
+    Exit,
+    /// After so long it is told to end, if it has not by itself. That is no failure.
+    After(Nanos),
+    /// Started again whenever it exits, until every job that ends by itself has ended.
+    RestartUntilOthersDone,
+}
+
+/// Where the memory of a job comes from (`set_mempolicy(2)`), set before its program begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemoryPolicy {
+    /// From these nodes and no others (`MPOL_BIND`).
+    Bind(NodeSet),
+    /// From these nodes as long as they have some (`MPOL_PREFERRED_MANY`, or `MPOL_PREFERRED` for one).
+    Preferred(NodeSet),
+    /// Page by page in turn over these nodes (`MPOL_INTERLEAVE`).
+    Interleave(NodeSet),
+}
+
+/// Where in which file something stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The file as the user named it.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.line)
+    }
+}

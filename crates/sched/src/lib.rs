@@ -1,0 +1,46 @@
+//! The language that hosts and policies speak through the engine, and nothing but the language.
+//!
+//! ```text
+//!   host: Turn, Sample (raw) ─► engine: rates ─► Snapshot ─► Policy ─► Plan ─► engine: guard
+//!   host ◄── approved plan ; host ─► Outcome of each action
+//! ```
+//!
+//! A policy never knows a host, a host never a policy; both know only what stands here.
+
+mod measured;
+mod outcome;
+mod per;
+mod plan;
+mod reason;
+mod sample;
+mod snapshot;
+
+pub use measured::{Measured, SignalTier};
+pub use outcome::{Deed, Outcome, Refusal, Result as OutcomeResult, Why};
+pub use per::{PerJob, PerTask};
+pub use plan::{Action, Ask, Plan, Target};
+pub use reason::{Code, Figure, Reason};
+pub use sample::{
+    Cause, End, ExitStatus, HandsOff, JobEvent, MemoryRules, NodeSample, Sample, TaskSample, Turn,
+};
+pub use snapshot::{DomainLoads, JobSeen, JobState, NodeSeen, Snapshot, TaskSeen};
+
+/// Decides where things belong: a function from what was seen to a plan, with a memory of its own.
+///
+/// It reads no clock, no file and no source of chance that was not handed to it when it was built.
+/// The same snapshots in the same order give the same plans.
+pub trait Policy {
+    /// Adds what it wants done to an empty plan. An empty plan is the commonest good plan.
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan);
+
+    /// What it is called in `--policy` and in every record.
+    fn name(&self) -> &str;
+
+    /// How often it wants a turn when nothing else happens; `None`: only when something happens.
+    fn interval(&self) -> Option<base::Nanos>;
+
+    /// The level of placement domain whose loads it wants to see.
+    fn domains(&self) -> topology::DomainChoice {
+        topology::DomainChoice::Auto
+    }
+}

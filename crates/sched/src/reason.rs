@@ -1,0 +1,193 @@
+//! Why something is done: a code and the figures that it rested on.
+//!
+//! Each code stands once in the table below with the sentence that `explain`, the report and the
+//! progress view show. `{name}` in a sentence is filled in from the figures. Journals hold the code
+//! and the figures, never the sentence.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Why, with figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    /// What sort of reason.
+    pub code: Code,
+    /// What it rested on, by name, in the order in which it was told.
+    pub figures: Vec<(Cow<'static, str>, Figure)>,
+}
+
+/// A figure in a reason.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Figure {
+    /// A whole number.
+    Count(u64),
+    /// A measure.
+    Number(f64),
+    /// A name.
+    Text(String),
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $sentence:literal;)*) => {
+        /// What sort of reason; one line of the table each.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Code {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Code {
+            /// All, in the order of the table.
+            pub const ALL: &[Code] = &[$(Code::$variant,)*];
+
+            /// The name in journals.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Code::$variant => $name,)*
+                }
+            }
+
+            /// The sentence, with `{name}` where a figure belongs.
+            pub fn sentence(self) -> &'static str {
+                match self {
+                    $(Code::$variant => $sentence,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// DFS start: the domain with the smallest load.
+    LeastLoad "least-load"
+        "{domain} had the least load ({load} of {total} memory operations in the last interval) and {cpus} the fewest programs there";
+    /// DFS start: several domains had the same smallest load.
+    FewestJobs "fewest-jobs"
+        "of the domains with the least load {domain} had the fewest programs ({n_jobs}), and {cpus} the fewest in it";
+    /// DFS move: the memory-hungriest job leaves the domain with the largest load.
+    LoadUneven "load-uneven"
+        "{from} carried {load_from} memory operations in the last interval and {to} {load_to}, above the limit of {factor} times the mean ({mean}); this was the hungriest job on {from} (class {class})";
+    /// The domain that a job was placed on went offline.
+    DomainGone "domain-gone"
+        "the CPUs that it was on can no longer be used, so it was placed as if it had just started; {domain} had the least load";
+    /// Spread: the next domain in turn.
+    NextInTurn "next-in-turn"
+        "{domain} was next in turn, and {cpus} had the fewest programs in it";
+    /// Spread: memory from where it runs.
+    MemoryBesideCpus "memory-beside-cpus"
+        "it runs on {domain}, so its memory comes from there";
+    /// A note: no level has two members.
+    NothingToPlace "nothing-to-place"
+        "only one CPU can be used, so nothing is placed";
+    /// A note: one node, so placement keeps caches or cores even, and memory gains nothing.
+    MemoryGainsNothing "memory-gains-nothing"
+        "only one node with memory can be used: jobs are placed on {level} domains, and where memory lies gains nothing";
+    /// A note: what loads stand on when no counter can be read.
+    LoadsDeclared "loads-declared"
+        "no memory counter can be read here: a domain's load is the sum over its tasks of the class as declared times the CPU time used";
+    /// A note: jobs without a class.
+    NoClass "no-class"
+        "{n_jobs} of {n_all} jobs have no class and count as class 0: {jobs}";
+    /// A note: the kernel moves pages by itself.
+    NumaBalancingOn "numa-balancing-on"
+        "automatic NUMA balancing is on and may work against the placement; switch it off with sysctl kernel.numa_balancing=0";
+    /// A note: striped memory.
+    InterleavedByDefault "interleaved-by-default"
+        "this process interleaves its memory over nodes, and its jobs would too: placement near memory gains nothing then";
+    /// Giving up: counters unreadable.
+    CountersUnreadable "counters-unreadable"
+        "the memory controllers could not be read {n_failures} times in a row";
+}
+
+impl Code {
+    /// The code with this name.
+    pub fn from_name(name: &str) -> Option<Code> {
+        Code::ALL.iter().copied().find(|code| code.name() == name)
+    }
+}
+
+impl Reason {
+    /// A reason without figures yet.
+    pub fn new(code: Code) -> Self {
+        Reason { code, figures: Vec::new() }
+    }
+
+    /// The same with one more figure.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, figure: impl Into<Figure>) -> Self {
+        self.figures.push((Cow::Borrowed(name), figure.into()));
+        self
+    }
+
+    /// One figure.
+    pub fn figure(&self, name: &str) -> Option<&Figure> {
+        self.figures.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
+    }
+}
+
+impl fmt::Display for Reason {
+    /// The sentence with its figures. A figure that is missing shows as `?`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.code.sentence();
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').unwrap_or((after, ""));
+            f.write_str(before)?;
+            match self.figure(name) {
+                Some(figure) => write!(f, "{figure}")?,
+                None => f.write_str("?")?,
+            }
+            rest = after;
+        }
+        f.write_str(rest)
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Figure::Count(count) => write!(f, "{count}"),
+            Figure::Number(number) => write!(f, "{number:.3}"),
+            Figure::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<u64> for Figure {
+    fn from(count: u64) -> Self {
+        Figure::Count(count)
+    }
+}
+
+impl From<f64> for Figure {
+    fn from(number: f64) -> Self {
+        Figure::Number(number)
+    }
+}
+
+impl From<String> for Figure {
+    fn from(text: String) -> Self {
+        Figure::Text(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_reads_as_a_sentence_with_its_figures() {
+        let reason = Reason::new(Code::NextInTurn)
+            .with("domain", "core 1".to_owned())
+            .with("cpus", "cpu 1".to_owned());
+        assert_eq!(
+            reason.to_string(),
+            "core 1 was next in turn, and cpu 1 had the fewest programs in it"
+        );
+    }
+
+    #[test]
+    fn every_code_is_found_by_its_name() {
+        for &code in Code::ALL {
+            assert_eq!(Code::from_name(code.name()), Some(code));
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a host saw, raw and dated: enough to derive everything later, live and in replay alike.
+//!
+//! Times are since the start of the run. A sample holds what changed; what it does not name is as
+//! it was.
+
+use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
+
+use crate::Measured;
+
+/// One instant at which something is decided, with all of its causes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Its number, from 0.
+    pub number: u64,
+    /// When.
+    pub at: Nanos,
+    /// Why; never empty.
+    pub causes: Vec<Cause>,
+}
+
+/// Why there is a turn.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// The policy's interval went by: every task is sampled and rates are new.
+    Interval,
+    /// Jobs are to start.
+    JobsDue,
+    /// Jobs, or processes of theirs, ended.
+    Ended,
+    /// CPUs went offline, came online, or the cpuset changed.
+    CpusChanged,
+    /// The run is being stopped (by a signal, a failed job or its time limit).
+    Stopping,
+}
+
+/// What changed since the last sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// What became of jobs, in the order in which it happened.
+    pub jobs: Vec<JobEvent>,
+    /// Tasks that are new or whose figures changed.
+    pub tasks: Vec<TaskSample>,
+    /// Tasks that ended.
+    pub gone: Vec<TaskId>,
+    /// Nodes whose figures changed.
+    pub nodes: Vec<NodeSample>,
+    /// The CPUs that may be used, when they changed. Always there in the first sample.
+    pub usable: Option<CpuSet>,
+    /// How the system places memory by itself. Always there in the first sample, never later.
+    pub memory_rules: Option<MemoryRules>,
+    /// What the host can no longer do, in words, said once each (no descriptors left, say).
+    pub degraded: Vec<String>,
+}
+
+/// How the system places memory without us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryRules {
+    /// The kernel moves pages and tasks by itself (`kernel.numa_balancing`).
+    pub numa_balancing: bool,
+    /// Our jobs would inherit a policy that interleaves over nodes.
+    pub interleaves: bool,
+}
+
+/// What became of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobEvent {
+    /// Its time has come; the host starts it with this turn's plan.
+    Due(JobId),
+    /// Its program ended.
+    Ended(JobId, End),
+    /// It is no longer ours to place.
+    HandsOff(JobId, HandsOff),
+}
+
+/// Why a job is left alone from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandsOff {
+    /// Somebody else set this affinity.
+    AffinityChanged(CpuSet),
+    /// The kernel does not let us.
+    NotPermitted,
+}
+
+/// How a job ended and what it used; its waited-for children are included in times and memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// How.
+    pub status: ExitStatus,
+    /// We ended it, as the workload asked or because the run stops: no failure.
+    pub by_us: bool,
+    /// It is due again at once (a job that restarts until the others are done).
+    pub again: bool,
+    /// From its start to its end.
+    pub wall: Nanos,
+    /// CPU time in its own code.
+    pub user: Nanos,
+    /// CPU time in the kernel.
+    pub system: Nanos,
+    /// Largest resident memory of one of its processes.
+    pub max_resident: Bytes,
+    /// How long its tasks were runnable and did not run.
+    pub wait: Measured,
+    /// How often the kernel or we moved its tasks to another CPU.
+    pub n_migrations: Measured,
+    /// Processes that it left behind, ended by us.
+    pub n_left_behind: u32,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By a signal with this number.
+    Killed(i32),
+}
+
+/// A task's cumulative figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSample {
+    /// Which thread.
+    pub task: TaskId,
+    /// The process that it is part of.
+    pub process: u32,
+    /// The job that it belongs to.
+    pub job: JobId,
+    /// CPU time used since its birth.
+    pub cpu_time: Nanos,
+    /// Nanoseconds that it was runnable and did not run, since its birth.
+    pub wait: Measured,
+    /// The CPU that it ran on last, where that was looked at.
+    pub last_cpu: Option<CpuId>,
+    /// Last-level cache misses since its birth.
+    pub llc_misses: Measured,
+}
+
+/// A node's figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSample {
+    /// Which.
+    pub node: NodeId,
+    /// Free memory.
+    pub memory_free: Option<Bytes>,
+    /// Operations of its memory controllers, cumulative.
+    pub controller_ops: Measured,
+    /// Width of that counter, which wraps.
+    pub counter_bits: u8,
+}

@@ -1,0 +1,128 @@
+//! What a policy sees: rates instead of counters, everything by id.
+
+use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
+use program::Job;
+use topology::{Domains, Machine};
+
+use crate::{MemoryRules, SignalTier, Turn};
+
+/// The whole view of one turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// When and why.
+    pub turn: &'a Turn,
+    /// The machine as it was read at the start.
+    pub machine: &'a Machine,
+    /// The CPUs that may be used now: online, and allowed to us.
+    pub usable: &'a CpuSet,
+    /// The places that the policy asked for, among the usable CPUs.
+    pub domains: &'a Domains,
+    /// The load of each of those places in the last interval.
+    pub loads: &'a DomainLoads,
+    /// How long that interval was; zero before the first has gone by.
+    pub interval: Nanos,
+    /// How the system places memory by itself.
+    pub rules: &'a MemoryRules,
+    /// Jobs that are due or running, by id.
+    pub jobs: &'a [JobSeen<'a>],
+    /// Their tasks, by job and then by id.
+    pub tasks: &'a [TaskSeen],
+    /// All nodes, by id.
+    pub nodes: &'a [NodeSeen],
+}
+
+/// How much memory traffic each place had in the last interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DomainLoads {
+    /// What the figures stand on.
+    pub tier: SignalTier,
+    /// By index of the domain: memory controller operations (last-level cache misses in tier
+    /// `counters`) in the interval.
+    pub loads: Vec<u64>,
+    /// False when a counter that could be read before could not be read this time: the loads
+    /// are then those of the interval before.
+    pub readable: bool,
+}
+
+/// A job that is due or running.
+#[derive(Clone, Copy, Debug)]
+pub struct JobSeen<'a> {
+    /// Its line of the workload: class, threads, and so on.
+    pub job: &'a Job,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// The CPUs that it may use: its own wish, within what may be used at all. Empty when the
+    /// CPUs that it asked for are gone.
+    pub allowed: &'a CpuSet,
+    /// Where we put it; `None` when it was never placed, or was released.
+    pub placed: Option<&'a CpuSet>,
+    /// The domain that it is in: where it was put, or else where most of its tasks ran last. `None`
+    /// when that is not known, or when they lie on several.
+    pub domain: Option<usize>,
+    /// False when it is not ours to place any more.
+    pub movable: bool,
+    /// When it started (this time, if it restarts).
+    pub started: Option<Nanos>,
+    /// CPU time used in the last interval, all tasks.
+    pub cpu_time: Nanos,
+    /// Memory traffic in the last interval, in the unit of [`DomainLoads`].
+    pub load: u64,
+    /// Time spent runnable and not running in the last interval, all tasks.
+    pub wait: Option<Nanos>,
+    /// How many tasks it has now.
+    pub n_tasks: u32,
+}
+
+/// Where a job is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// It starts with this turn's plan.
+    Due,
+    /// It runs.
+    Running,
+}
+
+/// A task of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskSeen {
+    /// Which thread.
+    pub task: TaskId,
+    /// The process that it is part of.
+    pub process: u32,
+    /// The job that it belongs to.
+    pub job: JobId,
+    /// CPU time used in the last interval.
+    pub cpu_time: Nanos,
+    /// Time spent runnable and not running in the last interval.
+    pub wait: Option<Nanos>,
+    /// The CPU that it ran on last.
+    pub last_cpu: Option<CpuId>,
+    /// Last-level cache misses in the last interval.
+    pub llc_misses: Option<u64>,
+}
+
+/// A node's figures now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeSeen {
+    /// Which.
+    pub node: NodeId,
+    /// Free memory.
+    pub memory_free: Option<Bytes>,
+    /// Memory controller operations in the last interval.
+    pub controller_ops: Option<u64>,
+}
+
+impl Snapshot<'_> {
+    /// One job that is due or running.
+    pub fn job(&self, id: JobId) -> Option<&JobSeen<'_>> {
+        let idx = self.jobs.binary_search_by_key(&id, |seen| seen.job.id).ok()?;
+        Some(&self.jobs[idx])
+    }
+
+    /// The tasks of a job.
+    pub fn tasks_of(&self, id: JobId) -> &[TaskSeen] {
+        let from = self.tasks.partition_point(|seen| seen.job < id);
+        let to = self.tasks.partition_point(|seen| seen.job <= id);
+        &self.tasks[from..to]
+    }
+}

@@ -1,0 +1,195 @@
+//! What a policy places on: nodes, LLC domains or cores.
+//!
+//! `auto` takes the coarsest level that has at least two members that we may use. A laptop has one
+//! node and one LLC domain, so there a domain is a core; with a single CPU nothing is placed.
+//!
+//! A node counts when it has CPUs that we may use and is not known to be without memory: a node
+//! without CPUs is never a place to run, and one without memory has no controller to keep even.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base::{CpuId, CpuSet, NodeId};
+
+use crate::Machine;
+
+/// How coarse a domain is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// A NUMA node.
+    Node,
+    /// The CPUs of one last-level cache.
+    Llc,
+    /// A physical core.
+    Core,
+}
+
+/// Which level to place on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DomainChoice {
+    /// The coarsest with at least two members.
+    #[default]
+    Auto,
+    /// This one, however many members it has.
+    At(Level),
+}
+
+/// The text was none of `auto`, `node`, `llc`, `core`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no placement domain: auto, node, llc or core")]
+pub struct ParseLevelError(String);
+
+/// One place: a node, an LLC domain or a core, with the CPUs in it that may be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domain {
+    /// The number of the node, LLC domain or core.
+    pub number: u32,
+    /// Its CPUs that may be used; never empty.
+    pub cpus: CpuSet,
+    /// The node that it lies on, if on one.
+    pub node: Option<NodeId>,
+}
+
+/// All places of one level, by number. A domain is named by its index in here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Domains {
+    level: Level,
+    list: Vec<Domain>,
+    idx_of_cpu: Vec<Option<u32>>,
+}
+
+impl Level {
+    /// Coarsest first.
+    pub const ALL: [Level; 3] = [Level::Node, Level::Llc, Level::Core];
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Level::Node => "node",
+            Level::Llc => "llc",
+            Level::Core => "core",
+        })
+    }
+}
+
+impl fmt::Display for DomainChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DomainChoice::Auto => f.pad("auto"),
+            DomainChoice::At(level) => level.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Level {
+    type Err = ParseLevelError;
+
+    fn from_str(text: &str) -> Result<Self, ParseLevelError> {
+        let named = Level::ALL.into_iter().find(|level| level.to_string() == text);
+        named.ok_or_else(|| ParseLevelError(text.to_owned()))
+    }
+}
+
+impl FromStr for DomainChoice {
+    type Err = ParseLevelError;
+
+    fn from_str(text: &str) -> Result<Self, ParseLevelError> {
+        match text {
+            "auto" => Ok(DomainChoice::Auto),
+            level => level.parse().map(DomainChoice::At),
+        }
+    }
+}
+
+impl Domains {
+    /// The places of a machine among the CPUs that may be used.
+    pub fn of(machine: &Machine, choice: DomainChoice, usable: &CpuSet) -> Self {
+        let at = |level| Domains::at(machine, level, usable);
+        match choice {
+            DomainChoice::At(level) => at(level),
+            DomainChoice::Auto => {
+                let coarse = [Level::Node, Level::Llc].map(at);
+                coarse.into_iter().find(|domains| 2 <= domains.len()).unwrap_or(at(Level::Core))
+            }
+        }
+    }
+
+    fn at(machine: &Machine, level: Level, usable: &CpuSet) -> Self {
+        let all: Vec<Domain> = match level {
+            Level::Node => {
+                let with_memory =
+                    machine.nodes().iter().filter(|n| n.memory != Some(base::Bytes::ZERO));
+                with_memory.map(|n| domain(n.id.0, &n.cpus, Some(n.id), usable)).collect()
+            }
+            Level::Llc => {
+                machine.llcs().iter().map(|l| domain(l.id.0, &l.cpus, l.node, usable)).collect()
+            }
+            Level::Core => machine
+                .cores()
+                .iter()
+                .map(|c| {
+                    let node = c.cpus.first().and_then(|cpu| machine.cpu(cpu)?.node);
+                    domain(c.id.0, &c.cpus, node, usable)
+                })
+                .collect(),
+        };
+        Domains::new(level, all.into_iter().filter(|domain| !domain.cpus.is_empty()).collect())
+    }
+
+    fn new(level: Level, list: Vec<Domain>) -> Self {
+        let n_cpus = list.iter().filter_map(|d| d.cpus.last()).map(|cpu| cpu.index() + 1).max();
+        let mut idx_of_cpu = vec![None; n_cpus.unwrap_or(0)];
+        for (idx, domain) in list.iter().enumerate() {
+            for cpu in domain.cpus.iter() {
+                idx_of_cpu[cpu.index()] = Some(idx as u32);
+            }
+        }
+        Domains { level, list, idx_of_cpu }
+    }
+
+    /// How coarse these are.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none, so that nothing can be placed.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// All, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Domain)> {
+        self.list.iter().enumerate()
+    }
+
+    /// One, by index. Panics when there is no such index: it did not come from here.
+    pub fn get(&self, idx: usize) -> &Domain {
+        &self.list[idx]
+    }
+
+    /// The index of the domain that holds a CPU.
+    pub fn of_cpu(&self, cpu: CpuId) -> Option<usize> {
+        self.idx_of_cpu.get(cpu.index()).copied().flatten().map(|idx| idx as usize)
+    }
+
+    /// The index of the one domain that holds all of these CPUs; `None` if they lie on several.
+    pub fn of_set(&self, cpus: &CpuSet) -> Option<usize> {
+        let idx = self.of_cpu(cpus.first()?)?;
+        cpus.is_subset(&self.list[idx].cpus).then_some(idx)
+    }
+
+    /// What people call a domain: `node 1`, `llc 3`, `core 7`.
+    pub fn label(&self, idx: usize) -> String {
+        format!("{} {}", self.level, self.list[idx].number)
+    }
+}
+
+fn domain(number: u32, cpus: &CpuSet, node: Option<NodeId>, usable: &CpuSet) -> Domain {
+    Domain { number, cpus: cpus.and(usable), node }
+}

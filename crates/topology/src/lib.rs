@@ -1,0 +1,10 @@
+//! The machine as a value: nodes, last-level caches, cores, SMT siblings, kinds and speeds.
+//!
+//! Nothing here reads a machine: `linux` does that and builds these values. Files of machines are
+//! text in, value out.
+
+mod domains;
+mod machine;
+
+pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
+pub use machine::{Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node};

@@ -1,0 +1,9 @@
+//! One module per promise; each tries the built program, or whole rooms together.
+
+mod bad_input;
+mod journals;
+mod live;
+mod machines;
+mod reports;
+mod undo;
+mod workloads;

@@ -1,0 +1,1 @@
+//! The promises of the whole, tried on the built program: see `promises/`.

@@ -1,1 +1,40 @@
-fn main() {}
+//! Chores of the house: `cargo xtask …`. They stand outside the floors and may know every room.
+
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Chores of the house")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Check what the compiler cannot: who knows whom, what may stand in which file
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().chore {
+        Chore::Tidy => tidy::main(&root()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository's folder.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("xtask lies in the repository").to_owned()
+}

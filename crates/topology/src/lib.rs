@@ -4,7 +4,10 @@
 //! text in, value out.
 
 mod domains;
+mod figures;
+pub mod file;
 mod machine;
 
 pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
+pub use figures::{Access, CacheFigures, Figure, Figures, Source};
 pub use machine::{Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node};

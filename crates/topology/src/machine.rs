@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 
+use crate::Figures;
+
 /// The firmware's number for the distance of a node to itself.
 pub const DISTANCE_LOCAL: u32 = 10;
 
@@ -41,6 +43,10 @@ pub struct MachineParts {
     pub cpus: Vec<Cpu>,
     /// Nodes that this process may take memory from.
     pub nodes_allowed: NodeSet,
+    /// Latencies and bandwidths, as far as somebody knows.
+    pub figures: Figures,
+    /// What the source of this machine told wrongly and how it was mended, a sentence each.
+    pub warnings: Vec<String>,
 }
 
 /// Memory and the CPUs near it.
@@ -238,6 +244,16 @@ impl Machine {
         &self.parts.nodes_allowed
     }
 
+    /// Latencies and bandwidths, as far as somebody knows.
+    pub fn figures(&self) -> &Figures {
+        &self.parts.figures
+    }
+
+    /// What the source of this machine told wrongly and how it was mended, a sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.parts.warnings
+    }
+
     /// Online CPUs of these nodes.
     pub fn cpus_of_nodes(&self, nodes: &NodeSet) -> CpuSet {
         let chosen = self.nodes().iter().filter(|node| nodes.contains(node.id));
@@ -348,6 +364,7 @@ fn check_figures(parts: &MachineParts) -> Result<(), MachineError> {
             return absurd(format!("{} has no size: leave it out if it is not known", llc.id));
         }
     }
+    check_knowledge(&parts.figures, parts)?;
     for core in &parts.cores {
         if core.capacity == 0 || 1024 < core.capacity {
             return absurd(format!("{} has capacity {}: 1 to 1024", core.id, core.capacity));
@@ -357,4 +374,25 @@ fn check_figures(parts: &MachineParts) -> Result<(), MachineError> {
         }
     }
     Ok(())
+}
+
+fn check_knowledge(figures: &Figures, parts: &MachineParts) -> Result<(), MachineError> {
+    let node_ids: NodeSet = parts.nodes.iter().map(|node| node.id).collect();
+    let mut pairs = BTreeSet::new();
+    for access in &figures.accesses {
+        let (from, to) = (access.from, access.to);
+        if let Some(nowhere) = [from, to].into_iter().find(|&id| !node_ids.contains(id)) {
+            let text = format!("an access names {nowhere}, which is not a node of this machine");
+            return Err(MachineError::Absurd(text));
+        }
+        if !pairs.insert((from, to)) {
+            return Err(MachineError::Twice(format!("the access from {from} to {to}")));
+        }
+    }
+    match figures.llcs.keys().find(|&&id| parts.llcs.iter().all(|llc| llc.id != id)) {
+        Some(nowhere) => {
+            Err(MachineError::Absurd(format!("{nowhere} has figures and is not there")))
+        }
+        None => Ok(()),
+    }
 }

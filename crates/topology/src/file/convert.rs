@@ -1,0 +1,252 @@
+//! Between a machine and its file. Everything that a machine knows survives the way there and back.
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, CoreId, CpuId, IdSet, LlcId, NodeId, NodeSet, ParseSetError, SetId};
+
+use super::{
+    AccessEntry, Bandwidth, CoreEntry, CpuEntry, FORMAT_VERSION, Latency, LlcEntry, MachineFile,
+    NodeEntry, SourceName,
+};
+use crate::{
+    Access, CacheFigures, Core, Cpu, Figure, Figures, Llc, Machine, MachineError, MachineParts,
+    Node, Source,
+};
+
+/// Why a file that could be read is no machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// A version of the format that this build does not know.
+    #[error("format_version is {0}, this evenkeel reads {FORMAT_VERSION}")]
+    Version(u32),
+    /// A list of CPUs or nodes that is none.
+    #[error("{field} of {whose}: {source}")]
+    List {
+        /// The entry.
+        whose: String,
+        /// The field in it.
+        field: &'static str,
+        /// What is wrong with the text.
+        source: ParseSetError,
+    },
+    /// A distance to something else than a node number.
+    #[error("distances of {whose}: {key:?} is no node number")]
+    Distance {
+        /// The node.
+        whose: NodeId,
+        /// What stood there.
+        key: String,
+    },
+    /// The parts contradict each other.
+    #[error(transparent)]
+    Contradiction(#[from] MachineError),
+}
+
+impl From<&Machine> for MachineFile {
+    fn from(machine: &Machine) -> Self {
+        let parts = machine.parts();
+        MachineFile {
+            format_version: FORMAT_VERSION,
+            name: parts.name.clone(),
+            nodes_allowed: Some(parts.nodes_allowed.to_string()),
+            warnings: parts.warnings.clone(),
+            nodes: parts.nodes.iter().map(node_entry).collect(),
+            llcs: parts.llcs.iter().map(|llc| llc_entry(llc, &parts.figures)).collect(),
+            cores: parts.cores.iter().map(core_entry).collect(),
+            cpus: parts.cpus.iter().map(cpu_entry).collect(),
+            accesses: parts.figures.accesses.iter().map(access_entry).collect(),
+        }
+    }
+}
+
+impl TryFrom<MachineFile> for Machine {
+    type Error = FileError;
+
+    fn try_from(file: MachineFile) -> Result<Self, FileError> {
+        if file.format_version != FORMAT_VERSION {
+            return Err(FileError::Version(file.format_version));
+        }
+        let figures = figures(&file);
+        let nodes: Vec<Node> = file.nodes.into_iter().map(node).collect::<Result<_, _>>()?;
+        let parts = MachineParts {
+            name: file.name,
+            nodes_allowed: match &file.nodes_allowed {
+                Some(text) => list("the machine", "nodes_allowed", text)?,
+                None => nodes.iter().map(|node| node.id).collect(),
+            },
+            nodes,
+            llcs: file.llcs.into_iter().map(llc).collect::<Result<_, _>>()?,
+            cores: file.cores.into_iter().map(core).collect::<Result<_, _>>()?,
+            cpus: file.cpus.into_iter().map(cpu).collect(),
+            figures,
+            warnings: file.warnings,
+        };
+        refuse_unknown_nodes(&parts.nodes, &parts.nodes_allowed)?;
+        Ok(Machine::new(parts)?)
+    }
+}
+
+fn node_entry(node: &Node) -> NodeEntry {
+    NodeEntry {
+        id: node.id.0,
+        cpus: node.cpus.to_string(),
+        memory_bytes: node.memory.map(|bytes| bytes.0),
+        memory_free_bytes: node.memory_free.map(|bytes| bytes.0),
+        distances: node.distances.iter().map(|(to, &cost)| (to.0.to_string(), cost)).collect(),
+    }
+}
+
+fn llc_entry(llc: &Llc, figures: &Figures) -> LlcEntry {
+    let known = figures.llcs.get(&llc.id).copied().unwrap_or_default();
+    LlcEntry {
+        id: llc.id.0,
+        cpus: llc.cpus.to_string(),
+        node: llc.node.map(|node| node.0),
+        size_bytes: llc.size.map(|bytes| bytes.0),
+        level: llc.level,
+        latency: known.latency_ns.map(Latency::from),
+        bandwidth: known.bandwidth_bytes_per_s.map(Bandwidth::from),
+    }
+}
+
+fn core_entry(core: &Core) -> CoreEntry {
+    let (id, cpus) = (core.id.0, core.cpus.to_string());
+    CoreEntry { id, cpus, kind: core.kind.clone(), capacity: core.capacity }
+}
+
+fn cpu_entry(cpu: &Cpu) -> CpuEntry {
+    CpuEntry {
+        id: cpu.id.0,
+        online: cpu.online,
+        allowed: cpu.allowed,
+        core: cpu.core.map(|core| core.0),
+        llc: cpu.llc.map(|llc| llc.0),
+        node: cpu.node.map(|node| node.0),
+    }
+}
+
+fn access_entry(access: &Access) -> AccessEntry {
+    AccessEntry {
+        from_node: access.from.0,
+        to_node: access.to.0,
+        latency: access.latency_ns.map(Latency::from),
+        bandwidth: access.bandwidth_bytes_per_s.map(Bandwidth::from),
+    }
+}
+
+fn node(entry: NodeEntry) -> Result<Node, FileError> {
+    let id = NodeId(entry.id);
+    let mut distances = BTreeMap::new();
+    for (key, cost) in entry.distances {
+        let refuse = |_| FileError::Distance { whose: id, key: key.clone() };
+        distances.insert(NodeId(key.parse().map_err(refuse)?), cost);
+    }
+    Ok(Node {
+        id,
+        cpus: list(&id.to_string(), "cpus", &entry.cpus)?,
+        memory: entry.memory_bytes.map(Bytes),
+        memory_free: entry.memory_free_bytes.map(Bytes),
+        distances,
+    })
+}
+
+fn llc(entry: LlcEntry) -> Result<Llc, FileError> {
+    let id = LlcId(entry.id);
+    Ok(Llc {
+        id,
+        cpus: list(&id.to_string(), "cpus", &entry.cpus)?,
+        node: entry.node.map(NodeId),
+        size: entry.size_bytes.map(Bytes),
+        level: entry.level,
+    })
+}
+
+fn core(entry: CoreEntry) -> Result<Core, FileError> {
+    let id = CoreId(entry.id);
+    let cpus = list(&id.to_string(), "cpus", &entry.cpus)?;
+    Ok(Core { id, cpus, kind: entry.kind, capacity: entry.capacity })
+}
+
+fn cpu(entry: CpuEntry) -> Cpu {
+    Cpu {
+        id: CpuId(entry.id),
+        online: entry.online,
+        allowed: entry.allowed,
+        core: entry.core.map(CoreId),
+        llc: entry.llc.map(LlcId),
+        node: entry.node.map(NodeId),
+    }
+}
+
+fn figures(file: &MachineFile) -> Figures {
+    let accesses = file.accesses.iter().map(|entry| Access {
+        from: NodeId(entry.from_node),
+        to: NodeId(entry.to_node),
+        latency_ns: entry.latency.map(Figure::from),
+        bandwidth_bytes_per_s: entry.bandwidth.map(Figure::from),
+    });
+    let known = file.llcs.iter().filter(|llc| llc.latency.is_some() || llc.bandwidth.is_some());
+    let llcs = known.map(|llc| {
+        let latency_ns = llc.latency.map(Figure::from);
+        let bandwidth_bytes_per_s = llc.bandwidth.map(Figure::from);
+        (LlcId(llc.id), CacheFigures { latency_ns, bandwidth_bytes_per_s })
+    });
+    Figures { accesses: accesses.collect(), llcs: llcs.collect() }
+}
+
+fn list<T: SetId>(whose: &str, field: &'static str, text: &str) -> Result<IdSet<T>, FileError> {
+    text.parse().map_err(|source| FileError::List { whose: whose.to_owned(), field, source })
+}
+
+fn refuse_unknown_nodes(nodes: &[Node], allowed: &NodeSet) -> Result<(), MachineError> {
+    match allowed.iter().find(|id| nodes.iter().all(|node| node.id != *id)) {
+        Some(id) => Err(MachineError::Absurd(format!(
+            "nodes_allowed has {id}, which is not a node of this machine"
+        ))),
+        None => Ok(()),
+    }
+}
+
+impl From<Figure> for Latency {
+    fn from(figure: Figure) -> Self {
+        Latency { ns: figure.value, source: figure.source.into() }
+    }
+}
+
+impl From<Figure> for Bandwidth {
+    fn from(figure: Figure) -> Self {
+        Bandwidth { bytes_per_s: figure.value, source: figure.source.into() }
+    }
+}
+
+impl From<Latency> for Figure {
+    fn from(latency: Latency) -> Self {
+        Figure { value: latency.ns, source: latency.source.into() }
+    }
+}
+
+impl From<Bandwidth> for Figure {
+    fn from(bandwidth: Bandwidth) -> Self {
+        Figure { value: bandwidth.bytes_per_s, source: bandwidth.source.into() }
+    }
+}
+
+impl From<Source> for SourceName {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Measured => SourceName::Measured,
+            Source::Firmware => SourceName::Firmware,
+            Source::Assumed => SourceName::Assumed,
+        }
+    }
+}
+
+impl From<SourceName> for Source {
+    fn from(name: SourceName) -> Self {
+        match name {
+            SourceName::Measured => Source::Measured,
+            SourceName::Firmware => Source::Firmware,
+            SourceName::Assumed => Source::Assumed,
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Chores of the house: `cargo xtask …`. They stand outside the floors and may know every room.
 
+mod bench;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -18,11 +19,14 @@ struct Cli {
 enum Chore {
     /// Check what the compiler cannot: who knows whom, what may stand in which file
     Tidy,
+    /// Measure what evenkeel costs on this machine
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Tidy => tidy::main(&root()),
+        Chore::Bench(args) => bench::main(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

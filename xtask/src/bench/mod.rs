@@ -1,0 +1,40 @@
+//! `cargo xtask bench …`: what evenkeel costs, measured on the machine at hand.
+//!
+//! Machines are shared and noisy, so an absolute time is not a result. What is printed are shares of
+//! a CPU by the kernel's own accounting, and ratios of things run in turn (A B A B), as median and
+//! spread over several windows or rounds.
+
+mod overhead;
+mod start;
+mod stats;
+mod tool;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+/// What to measure.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// CPU and memory that evenkeel uses while 0, 16, 100 and 1000 jobs sleep or are busy
+    Overhead(overhead::Args),
+    /// Start-up to the first job, and jobs started per second, beside a shell loop
+    Start(start::Args),
+}
+
+/// Measures one thing, or everything with its defaults.
+pub fn main(args: Args) -> anyhow::Result<()> {
+    tool::build()?;
+    match args.what {
+        Some(What::Overhead(args)) => overhead::main(&args),
+        Some(What::Start(args)) => start::main(&args),
+        None => {
+            overhead::main(&overhead::Args::default())?;
+            start::main(&start::Args::default())
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! How fast jobs start: one job from the first instruction of evenkeel to its end, and a thousand at
+//! once, in turn with a shell loop that starts the same programs (A B A B).
+
+use std::process::Command;
+use std::time::Instant;
+
+use super::stats::Spread;
+use super::tool::Run;
+
+/// How often to look.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Rounds, each with both
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// Jobs started at once
+    #[arg(long, default_value_t = 1000)]
+    jobs: usize,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Args { rounds: 5, jobs: 1000 }
+    }
+}
+
+/// Measures and prints.
+pub fn main(args: &Args) -> anyhow::Result<()> {
+    let mut rows: [Vec<f64>; 4] = Default::default();
+    for _ in 0..args.rounds.max(1) {
+        let (one, one_shell) = (evenkeel(1)?, shell(1)?);
+        let (many, many_shell) = (evenkeel(args.jobs)?, shell(args.jobs)?);
+        rows[0].push(one);
+        rows[1].push(one_shell);
+        // What the others took beyond the first: starting, ending and reaping them all.
+        rows[2].push(1e3 * (args.jobs - 1) as f64 / (many - one));
+        rows[3].push(many / many_shell);
+    }
+    let [one, one_shell, rate, ratio] = rows.map(Spread::of);
+    println!("median (lowest to highest) of {} rounds, in turn with a shell loop", args.rounds);
+    println!("one job that does nothing, whole run, ms        {one:.1}");
+    println!("the same by a shell, ms                         {one_shell:.1}");
+    println!("jobs started and ended per second, {} at once {rate:.0}", args.jobs);
+    println!("whole run of those, evenkeel / shell loop       {ratio:.2}");
+    Ok(())
+}
+
+/// The whole run of `n` jobs that do nothing, in milliseconds.
+fn evenkeel(n: usize) -> anyhow::Result<f64> {
+    let workload = format!("[[job]]\nname = \"j\"\ncommand = [\"true\"]\ncopies = {n}\n");
+    let begin = Instant::now();
+    Run::start(&format!("start-{n}"), &workload, "dfs")?.finish()?;
+    Ok(begin.elapsed().as_secs_f64() * 1e3)
+}
+
+fn shell(n: usize) -> anyhow::Result<f64> {
+    let script = format!("i=0; while [ $i -lt {n} ]; do /bin/true & i=$((i+1)); done; wait");
+    let begin = Instant::now();
+    Command::new("sh").args(["-c", &script]).status()?;
+    Ok(begin.elapsed().as_secs_f64() * 1e3)
+}

@@ -7,7 +7,9 @@ mod domains;
 mod figures;
 pub mod file;
 mod machine;
+mod synthetic;
 
 pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
 pub use figures::{Access, CacheFigures, Figure, Figures, Source};
 pub use machine::{Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node};
+pub use synthetic::SyntheticError;

@@ -1,0 +1,48 @@
+//! One turn out of a journal, as the sinks of a run saw it.
+
+use engine::{SeenLoads, TurnRecord};
+use sched::{Outcome, Plan, Refusal, Sample, Turn};
+
+/// Everything that was seen, wanted, refused and done in one turn, read back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordedTurn {
+    /// When and why.
+    pub turn: Turn,
+    /// What changed.
+    pub sample: Sample,
+    /// The load of each domain, in turns where an interval went by.
+    pub loads: Option<SeenLoads>,
+    /// What the policy wanted.
+    pub plan: Plan,
+    /// What the guard did not let through.
+    pub refused: Vec<Refusal>,
+    /// What became of the rest, and of the jobs that were due.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl RecordedTurn {
+    /// The same as a sink is told it.
+    pub fn record(&self) -> TurnRecord<'_> {
+        TurnRecord {
+            turn: &self.turn,
+            sample: &self.sample,
+            loads: self.loads.as_ref(),
+            plan: &self.plan,
+            refused: &self.refused,
+            outcomes: &self.outcomes,
+        }
+    }
+}
+
+impl From<&TurnRecord<'_>> for RecordedTurn {
+    fn from(record: &TurnRecord<'_>) -> Self {
+        RecordedTurn {
+            turn: record.turn.clone(),
+            sample: record.sample.clone(),
+            loads: record.loads.cloned(),
+            plan: record.plan.clone(),
+            refused: record.refused.to_vec(),
+            outcomes: record.outcomes.to_vec(),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Sets, counters, targets and memory policies.
+
+use base::{IdSet, JobId, NodeSet, SetId, TaskId};
+use program::MemoryPolicy;
+use sched::{Measured, SignalTier, Target};
+use serde::{Deserialize, Serialize};
+
+use crate::LineError;
+
+/// Reads a set from the kernel's list text.
+pub(crate) fn set<T: SetId>(field: &'static str, text: &str) -> Result<IdSet<T>, LineError> {
+    text.parse().map_err(|_| LineError::value(field, format!("{text:?}"), "list such as 0-3,8"))
+}
+
+/// A counter that ran: a number, or a scaled one. `Option<MeasuredField>` is a `Measured`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum MeasuredField {
+    Exact(u64),
+    Scaled { scaled: u64, ran_permille: u16 },
+}
+
+pub(crate) fn measured_out(measured: Measured) -> Option<MeasuredField> {
+    match measured {
+        Measured::Absent => None,
+        Measured::Exact(value) => Some(MeasuredField::Exact(value)),
+        Measured::Scaled { value, ran_permille } => {
+            Some(MeasuredField::Scaled { scaled: value, ran_permille })
+        }
+    }
+}
+
+pub(crate) fn measured_in(field: Option<MeasuredField>) -> Measured {
+    match field {
+        None => Measured::Absent,
+        Some(MeasuredField::Exact(value)) => Measured::Exact(value),
+        Some(MeasuredField::Scaled { scaled, ran_permille }) => {
+            Measured::Scaled { value: scaled, ran_permille }
+        }
+    }
+}
+
+/// `[thread number, birth in clock ticks]`.
+pub(crate) type TaskField = (u32, u64);
+
+pub(crate) fn task_out(task: TaskId) -> TaskField {
+    (task.tid, task.born_ticks)
+}
+
+pub(crate) fn task_in((tid, born_ticks): TaskField) -> TaskId {
+    TaskId { tid, born_ticks }
+}
+
+/// `"job": 3` or `"task": [1234, 56789]`, beside other fields.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum TargetField {
+    Job(u32),
+    Task(TaskField),
+}
+
+impl From<Target> for TargetField {
+    fn from(target: Target) -> Self {
+        match target {
+            Target::Job(job) => TargetField::Job(job.0),
+            Target::Task(task) => TargetField::Task(task_out(task)),
+        }
+    }
+}
+
+impl From<TargetField> for Target {
+    fn from(field: TargetField) -> Self {
+        match field {
+            TargetField::Job(job) => Target::Job(JobId(job)),
+            TargetField::Task(task) => Target::Task(task_in(task)),
+        }
+    }
+}
+
+/// `{"bind": "0-1"}` and so on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MemoryField {
+    Bind(String),
+    Preferred(String),
+    Interleave(String),
+}
+
+impl From<&MemoryPolicy> for MemoryField {
+    fn from(policy: &MemoryPolicy) -> Self {
+        match policy {
+            MemoryPolicy::Bind(nodes) => MemoryField::Bind(nodes.to_string()),
+            MemoryPolicy::Preferred(nodes) => MemoryField::Preferred(nodes.to_string()),
+            MemoryPolicy::Interleave(nodes) => MemoryField::Interleave(nodes.to_string()),
+        }
+    }
+}
+
+impl MemoryField {
+    pub(crate) fn policy(&self) -> Result<MemoryPolicy, LineError> {
+        let nodes = |text: &str| -> Result<NodeSet, LineError> { set("memory", text) };
+        Ok(match self {
+            MemoryField::Bind(text) => MemoryPolicy::Bind(nodes(text)?),
+            MemoryField::Preferred(text) => MemoryPolicy::Preferred(nodes(text)?),
+            MemoryField::Interleave(text) => MemoryPolicy::Interleave(nodes(text)?),
+        })
+    }
+}
+
+/// Reads the name of a signal tier.
+pub(crate) fn tier(name: &str) -> Result<SignalTier, LineError> {
+    let known = SignalTier::ALL.into_iter().find(|tier| tier.to_string() == name);
+    known.ok_or_else(|| LineError::value("tier", format!("{name:?}"), "signal tier"))
+}

@@ -1,0 +1,164 @@
+//! A job in the header: what explain, the report and replay need of it. Its environment stays out.
+
+use std::path::PathBuf;
+
+use base::{JobId, Nanos};
+use program::{Class, Command, Ending, Job, Origin};
+use serde::{Deserialize, Serialize};
+
+use super::basic::{MemoryField, set};
+use super::is_default;
+use crate::LineError;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct JobLine {
+    pub id: u32,
+    pub name: String,
+    #[serde(flatten)]
+    pub command: CommandField,
+    pub start_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub class: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub profile: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub dir: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub input: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub output: Option<String>,
+    pub threads: u32,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub ending: EndingField,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cpus: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub nodes: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory: Option<MemoryField>,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub file: String,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub line: usize,
+}
+
+/// `"argv": ["prog", "arg"]`, `"shell": "line"` or `"load": ["hog"]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CommandField {
+    Argv(Vec<String>),
+    Shell(String),
+    Load(Vec<String>),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EndingField {
+    #[default]
+    Exit,
+    AfterNs(u64),
+    RestartUntilOthersDone,
+}
+
+/// Paths come from text files, so nearly all are text; the rare other one is shown as best it can be.
+fn text(path: &std::path::Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+impl From<&Job> for JobLine {
+    fn from(job: &Job) -> Self {
+        JobLine {
+            id: job.id.0,
+            name: job.name.clone(),
+            command: (&job.command).into(),
+            start_ns: job.start.0,
+            class: job.class.map(Class::number),
+            profile: job.profile.clone(),
+            dir: job.dir.as_deref().map(text),
+            input: job.input.as_deref().map(text),
+            output: job.output.as_deref().map(text),
+            threads: job.threads,
+            ending: job.ending.into(),
+            cpus: job.cpus.as_ref().map(ToString::to_string),
+            nodes: job.nodes.as_ref().map(ToString::to_string),
+            memory: job.memory.as_ref().map(MemoryField::from),
+            file: text(&job.origin.file),
+            line: job.origin.line,
+        }
+    }
+}
+
+impl JobLine {
+    pub(crate) fn job(self) -> Result<Job, LineError> {
+        Ok(Job {
+            id: JobId(self.id),
+            name: self.name,
+            command: self.command.command()?,
+            start: Nanos(self.start_ns),
+            class: self.class.map(class).transpose()?,
+            profile: self.profile,
+            dir: self.dir.map(PathBuf::from),
+            env: Default::default(),
+            input: self.input.map(PathBuf::from),
+            output: self.output.map(PathBuf::from),
+            threads: self.threads,
+            ending: self.ending.into(),
+            cpus: self.cpus.map(|text| set("cpus", &text)).transpose()?,
+            nodes: self.nodes.map(|text| set("nodes", &text)).transpose()?,
+            memory: self.memory.map(|memory| memory.policy()).transpose()?,
+            origin: Origin { file: self.file.into(), line: self.line },
+        })
+    }
+}
+
+fn class(number: u8) -> Result<Class, LineError> {
+    Class::new(number).ok_or_else(|| LineError::value("class", number, "class from 0 to 15"))
+}
+
+impl From<&Command> for CommandField {
+    fn from(command: &Command) -> Self {
+        match command {
+            Command::Program { program, args } => {
+                let program = std::iter::once(text(program));
+                CommandField::Argv(program.chain(args.iter().cloned()).collect())
+            }
+            Command::Shell(line) => CommandField::Shell(line.clone()),
+            Command::Load(args) => CommandField::Load(args.clone()),
+        }
+    }
+}
+
+impl CommandField {
+    fn command(self) -> Result<Command, LineError> {
+        Ok(match self {
+            CommandField::Argv(argv) => {
+                let mut words = argv.into_iter();
+                let program =
+                    words.next().ok_or_else(|| LineError::value("argv", "nothing", "command"))?;
+                Command::Program { program: program.into(), args: words.collect() }
+            }
+            CommandField::Shell(line) => Command::Shell(line),
+            CommandField::Load(args) => Command::Load(args),
+        })
+    }
+}
+
+impl From<Ending> for EndingField {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Exit => EndingField::Exit,
+            Ending::After(time) => EndingField::AfterNs(time.0),
+            Ending::RestartUntilOthersDone => EndingField::RestartUntilOthersDone,
+        }
+    }
+}
+
+impl From<EndingField> for Ending {
+    fn from(field: EndingField) -> Self {
+        match field {
+            EndingField::Exit => Ending::Exit,
+            EndingField::AfterNs(nanos) => Ending::After(Nanos(nanos)),
+            EndingField::RestartUntilOthersDone => Ending::RestartUntilOthersDone,
+        }
+    }
+}

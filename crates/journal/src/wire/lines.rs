@@ -1,0 +1,216 @@
+//! The three kinds of line: the header, a turn, the end. (The fourth, what went before a part that
+//! continues another, has a file of its own.)
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, Nanos};
+use engine::TurnRecord;
+use sched::{Plan, Turn};
+use serde::{Deserialize, Serialize};
+use topology::Machine;
+use topology::file::MachineFile;
+
+use super::is_default;
+use super::job::JobLine;
+use super::plan::{AskLine, OutcomeLine, ReasonLine, RefusalLine};
+use super::sample::{LoadsLine, SampleLine, cause_in, cause_out};
+use crate::{FORMAT, Header, HowEnded, LineError, PolicyUsed, RecordedTurn, RunEnd};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HeaderLine {
+    /// The version of the format. Read first of all.
+    pub journal: u32,
+    pub tool: String,
+    pub run: String,
+    pub started_unix_s: u64,
+    pub host: String,
+    pub policy: PolicyField,
+    pub seed: u64,
+    pub workload: String,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub folder: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub options: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replay_of: Option<String>,
+    /// Which part of the journal this is, from 1.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub part: u32,
+    /// How many parts before this one are there no more.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub parts_dropped: u32,
+    pub machine: MachineFile,
+    pub jobs: Vec<JobLine>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct PolicyField {
+    pub name: String,
+    pub spec: String,
+}
+
+/// Where a part stands in its journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// From 1.
+    pub part: u32,
+    /// How many parts before it have been removed.
+    pub dropped: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TurnLine {
+    pub n: u64,
+    pub at_ns: u64,
+    pub causes: Vec<String>,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub sample: SampleLine,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub loads: Option<LoadsLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub asks: Vec<AskLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub notes: Vec<ReasonLine>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gives_up: Option<ReasonLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub refused: Vec<RefusalLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub outcomes: Vec<OutcomeLine>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct EndLine {
+    pub end: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub error: Option<String>,
+    pub wall_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub own_cpu_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub own_max_resident_bytes: Option<u64>,
+}
+
+impl HeaderLine {
+    pub(crate) fn new(header: &Header, place: Place) -> Self {
+        HeaderLine {
+            journal: FORMAT,
+            tool: header.tool.clone(),
+            run: header.run_id.clone(),
+            started_unix_s: header.started_unix_s,
+            host: header.host.clone(),
+            policy: PolicyField {
+                name: header.policy.name.clone(),
+                spec: header.policy.spec.clone(),
+            },
+            seed: header.seed,
+            workload: header.workload.clone(),
+            folder: header.folder.to_string_lossy().into_owned(),
+            options: header.options.clone(),
+            replay_of: header.replay_of.clone(),
+            part: place.part,
+            parts_dropped: place.dropped,
+            machine: MachineFile::from(&header.machine),
+            jobs: header.jobs.iter().map(JobLine::from).collect(),
+        }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place { part: self.part.max(1), dropped: self.parts_dropped }
+    }
+
+    pub(crate) fn header(self) -> Result<Header, LineError> {
+        let machine = Machine::try_from(self.machine);
+        let machine =
+            machine.map_err(|error| LineError::value("machine", error, "machine that can be"))?;
+        let jobs: Vec<_> =
+            self.jobs.into_iter().map(JobLine::job).collect::<Result<_, LineError>>()?;
+        if let Some((idx, job)) = jobs.iter().enumerate().find(|(idx, job)| job.id.index() != *idx)
+        {
+            let found = format!("{} at place {idx}", job.id);
+            return Err(LineError::value("jobs", found, "list in the order of its numbers"));
+        }
+        Ok(Header {
+            tool: self.tool,
+            run_id: self.run,
+            started_unix_s: self.started_unix_s,
+            host: self.host,
+            policy: PolicyUsed { name: self.policy.name, spec: self.policy.spec },
+            seed: self.seed,
+            machine,
+            workload: self.workload,
+            folder: self.folder.into(),
+            jobs,
+            options: self.options,
+            replay_of: self.replay_of,
+        })
+    }
+}
+
+impl From<&TurnRecord<'_>> for TurnLine {
+    fn from(record: &TurnRecord<'_>) -> Self {
+        TurnLine {
+            n: record.turn.number,
+            at_ns: record.turn.at.0,
+            causes: record.turn.causes.iter().map(cause_out).collect(),
+            sample: record.sample.into(),
+            loads: record.loads.map(LoadsLine::from),
+            asks: record.plan.asks.iter().map(AskLine::from).collect(),
+            notes: record.plan.notes.iter().map(ReasonLine::from).collect(),
+            gives_up: record.plan.give_up.as_ref().map(ReasonLine::from),
+            refused: record.refused.iter().map(RefusalLine::from).collect(),
+            outcomes: record.outcomes.iter().map(OutcomeLine::from).collect(),
+        }
+    }
+}
+
+impl TurnLine {
+    pub(crate) fn turn(self) -> Result<RecordedTurn, LineError> {
+        let causes = self.causes.iter().map(|name| cause_in(name)).collect::<Result<_, _>>()?;
+        Ok(RecordedTurn {
+            turn: Turn { number: self.n, at: Nanos(self.at_ns), causes },
+            sample: self.sample.sample()?,
+            loads: self.loads.map(LoadsLine::seen).transpose()?,
+            plan: Plan {
+                asks: self.asks.into_iter().map(AskLine::ask).collect::<Result<_, _>>()?,
+                notes: self.notes.into_iter().map(ReasonLine::reason).collect::<Result<_, _>>()?,
+                give_up: self.gives_up.map(ReasonLine::reason).transpose()?,
+            },
+            refused: self
+                .refused
+                .into_iter()
+                .map(RefusalLine::refusal)
+                .collect::<Result<_, _>>()?,
+            outcomes: self
+                .outcomes
+                .into_iter()
+                .map(OutcomeLine::outcome)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl From<&RunEnd> for EndLine {
+    fn from(end: &RunEnd) -> Self {
+        EndLine {
+            end: end.how.name().to_owned(),
+            error: end.error.clone(),
+            wall_ns: end.wall.0,
+            own_cpu_ns: end.own_cpu.map(|time| time.0),
+            own_max_resident_bytes: end.own_max_resident.map(|size| size.0),
+        }
+    }
+}
+
+impl EndLine {
+    pub(crate) fn run_end(self) -> Result<RunEnd, LineError> {
+        let how = HowEnded::ALL.into_iter().find(|how| how.name() == self.end);
+        Ok(RunEnd {
+            how: how.ok_or_else(|| LineError::value("end", &self.end, "known way to end"))?,
+            error: self.error,
+            wall: Nanos(self.wall_ns),
+            own_cpu: self.own_cpu_ns.map(Nanos),
+            own_max_resident: self.own_max_resident_bytes.map(Bytes),
+        })
+    }
+}

@@ -1,0 +1,243 @@
+//! Wishes with their reasons, refusals and outcomes.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use sched::{Action, Ask, Code, Deed, Figure, Outcome, OutcomeResult, Reason, Refusal, Why};
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::basic::{MemoryField, TargetField, set};
+use crate::LineError;
+
+/// `{"job":3,"place":"1","because":"least-load","figures":{…}}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AskLine {
+    #[serde(flatten)]
+    pub target: TargetField,
+    #[serde(flatten)]
+    pub action: ActionField,
+    #[serde(flatten)]
+    pub reason: ReasonLine,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ActionField {
+    Place(String),
+    Memory(MemoryField),
+    Release {},
+}
+
+/// A reason: its code and its figures in the order in which they were told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ReasonLine {
+    pub because: String,
+    #[serde(skip_serializing_if = "Figures::is_empty", default)]
+    pub figures: Figures,
+}
+
+/// A JSON object that keeps its order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Figures(Vec<(Cow<'static, str>, FigureField)>);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum FigureField {
+    Count(u64),
+    Number(f64),
+    Text(String),
+    /// JSON has no word for a number that is none.
+    NotANumber(()),
+}
+
+/// `{"job":3,"place":"1","because":…,"why":"already","detail":"…"}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RefusalLine {
+    #[serde(flatten)]
+    pub ask: AskLine,
+    pub why: String,
+    pub detail: String,
+}
+
+/// `{"job":3,"start":{},"done":4711}` or with `"why"` and `"detail"` instead of `"done"`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OutcomeLine {
+    #[serde(flatten)]
+    pub target: TargetField,
+    #[serde(flatten)]
+    pub deed: DeedField,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub done: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub why: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub detail: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DeedField {
+    Start {},
+    Place(String),
+    Memory(MemoryField),
+    Release {},
+}
+
+impl From<&Reason> for ReasonLine {
+    fn from(reason: &Reason) -> Self {
+        let figures = reason.figures.iter().map(|(name, figure)| (name.clone(), figure.into()));
+        ReasonLine { because: reason.code.name().to_owned(), figures: Figures(figures.collect()) }
+    }
+}
+
+impl ReasonLine {
+    pub(crate) fn reason(self) -> Result<Reason, LineError> {
+        let code = Code::from_name(&self.because);
+        let code = code.ok_or_else(|| {
+            LineError::value("because", format!("{:?}", self.because), "known reason")
+        })?;
+        let figures = self.figures.0.into_iter().map(|(name, field)| (name, field.into()));
+        Ok(Reason { code, figures: figures.collect() })
+    }
+}
+
+impl From<&Figure> for FigureField {
+    fn from(figure: &Figure) -> Self {
+        match figure {
+            Figure::Count(count) => FigureField::Count(*count),
+            Figure::Number(number) if number.is_finite() => FigureField::Number(*number),
+            Figure::Number(_) => FigureField::NotANumber(()),
+            Figure::Text(text) => FigureField::Text(text.clone()),
+        }
+    }
+}
+
+impl From<FigureField> for Figure {
+    fn from(field: FigureField) -> Self {
+        match field {
+            FigureField::Count(count) => Figure::Count(count),
+            FigureField::Number(number) => Figure::Number(number),
+            FigureField::Text(text) => Figure::Text(text),
+            FigureField::NotANumber(()) => Figure::Number(f64::NAN),
+        }
+    }
+}
+
+impl Figures {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, figure) in &self.0 {
+            map.serialize_entry(name, figure)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Figures {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Figures;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of figures")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Figures, A::Error> {
+                let mut figures = Vec::new();
+                while let Some((name, figure)) = map.next_entry::<String, FigureField>()? {
+                    figures.push((Cow::Owned(name), figure));
+                }
+                Ok(Figures(figures))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+impl From<&Ask> for AskLine {
+    fn from(ask: &Ask) -> Self {
+        let action = match &ask.action {
+            Action::Place(cpus) => ActionField::Place(cpus.to_string()),
+            Action::MemoryPolicy(policy) => ActionField::Memory(policy.into()),
+            Action::Release => ActionField::Release {},
+        };
+        AskLine { target: ask.target.into(), action, reason: (&ask.reason).into() }
+    }
+}
+
+impl AskLine {
+    pub(crate) fn ask(self) -> Result<Ask, LineError> {
+        let action = match self.action {
+            ActionField::Place(cpus) => Action::Place(set("place", &cpus)?),
+            ActionField::Memory(policy) => Action::MemoryPolicy(policy.policy()?),
+            ActionField::Release {} => Action::Release,
+        };
+        Ok(Ask { target: self.target.into(), action, reason: self.reason.reason()? })
+    }
+}
+
+impl From<&Refusal> for RefusalLine {
+    fn from(refusal: &Refusal) -> Self {
+        let (why, detail) = (refusal.why.name().to_owned(), refusal.detail.clone());
+        RefusalLine { ask: (&refusal.ask).into(), why, detail }
+    }
+}
+
+impl RefusalLine {
+    pub(crate) fn refusal(self) -> Result<Refusal, LineError> {
+        Ok(Refusal { ask: self.ask.ask()?, why: why(&self.why)?, detail: self.detail })
+    }
+}
+
+impl From<&Outcome> for OutcomeLine {
+    fn from(outcome: &Outcome) -> Self {
+        let deed = match &outcome.deed {
+            Deed::Start => DeedField::Start {},
+            Deed::Place(cpus) => DeedField::Place(cpus.to_string()),
+            Deed::MemoryPolicy(policy) => DeedField::Memory(policy.into()),
+            Deed::Release => DeedField::Release {},
+        };
+        let (done, why, detail) = match &outcome.result {
+            OutcomeResult::Done { n } => (Some(*n), None, None),
+            OutcomeResult::Refused { why, detail } => {
+                (None, Some(why.name().to_owned()), Some(detail.clone()))
+            }
+        };
+        OutcomeLine { target: outcome.target.into(), deed, done, why, detail }
+    }
+}
+
+impl OutcomeLine {
+    pub(crate) fn outcome(self) -> Result<Outcome, LineError> {
+        let deed = match self.deed {
+            DeedField::Start {} => Deed::Start,
+            DeedField::Place(cpus) => Deed::Place(set("place", &cpus)?),
+            DeedField::Memory(policy) => Deed::MemoryPolicy(policy.policy()?),
+            DeedField::Release {} => Deed::Release,
+        };
+        let result = match (self.done, self.why) {
+            (Some(n), None) => OutcomeResult::Done { n },
+            (None, Some(name)) => {
+                OutcomeResult::Refused { why: why(&name)?, detail: self.detail.unwrap_or_default() }
+            }
+            _ => return Err(LineError::value("outcomes", "neither or both", "done or why")),
+        };
+        Ok(Outcome { target: self.target.into(), deed, result })
+    }
+}
+
+/// Reads the name of a sort of refusal.
+pub(crate) fn why(name: &str) -> Result<Why, LineError> {
+    let known = Why::ALL.iter().copied().find(|why| why.name() == name);
+    known.ok_or_else(|| LineError::value("why", format!("{name:?}"), "known sort of refusal"))
+}

@@ -1,0 +1,347 @@
+//! The raw sample and the loads of a turn.
+
+use base::{Bytes, CpuId, JobId, Nanos, NodeId};
+use engine::SeenLoads;
+use sched::{
+    Cause, DomainLoads, End, ExitStatus, HandsOff, JobEvent, MemoryRules, NodeSample, Sample,
+    TaskSample,
+};
+use serde::{Deserialize, Serialize};
+
+use super::basic::{
+    MeasuredField, TaskField, measured_in, measured_out, set, task_in, task_out, tier,
+};
+use super::is_default;
+use crate::LineError;
+
+/// What changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SampleLine {
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub jobs: Vec<EventLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tasks: Vec<TaskLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub gone: Vec<TaskField>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub nodes: Vec<NodeLine>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub usable: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub memory_rules: Option<RulesField>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub degraded: Vec<String>,
+}
+
+/// `{"due":3}`, `{"ended":3, …}` or `{"hands_off":3, …}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum EventLine {
+    Due {
+        due: u32,
+    },
+    Ended {
+        ended: u32,
+        #[serde(flatten)]
+        end: EndField,
+    },
+    HandsOff {
+        hands_off: u32,
+        #[serde(flatten)]
+        why: HandsOffField,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum HandsOffField {
+    AffinityChanged(String),
+    NotPermitted {},
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct EndField {
+    #[serde(flatten)]
+    pub status: StatusField,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub by_us: bool,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub again: bool,
+    pub wall_ns: u64,
+    pub user_ns: u64,
+    pub system_ns: u64,
+    pub max_resident_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wait_ns: Option<MeasuredField>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub migrations: Option<MeasuredField>,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub left_behind: u32,
+}
+
+/// `"exit": 0` or `"signal": 9`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum StatusField {
+    Exit(i32),
+    Signal(i32),
+}
+
+/// A task's cumulative figures; `on` is the CPU that it ran on last.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TaskLine {
+    pub tid: u32,
+    pub born: u64,
+    pub pid: u32,
+    pub job: u32,
+    pub cpu_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wait_ns: Option<MeasuredField>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub on: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub misses: Option<MeasuredField>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NodeLine {
+    pub node: u32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub free_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ops: Option<MeasuredField>,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub bits: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RulesField {
+    pub numa_balancing: bool,
+    pub interleaves: bool,
+}
+
+/// The load of each domain: `numbers`, `loads` and `cpu_ns` belong together place by place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LoadsLine {
+    pub level: String,
+    pub tier: String,
+    pub numbers: Vec<u32>,
+    pub loads: Vec<u64>,
+    pub cpu_ns: Vec<u64>,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub unreadable: bool,
+}
+
+/// The names of causes in the file.
+const CAUSES: [(Cause, &str); 5] = [
+    (Cause::Interval, "interval"),
+    (Cause::JobsDue, "jobs-due"),
+    (Cause::Ended, "ended"),
+    (Cause::CpusChanged, "cpus-changed"),
+    (Cause::Stopping, "stopping"),
+];
+
+pub(crate) fn cause_out(cause: &Cause) -> String {
+    let name = CAUSES.iter().find(|(known, _)| known == cause).map(|(_, name)| *name);
+    name.expect("every cause is in the table; a test sees to it").to_owned()
+}
+
+pub(crate) fn cause_in(name: &str) -> Result<Cause, LineError> {
+    let known = CAUSES.iter().find(|(_, known)| *known == name).map(|(cause, _)| cause.clone());
+    known.ok_or_else(|| LineError::value("causes", format!("{name:?}"), "known cause"))
+}
+
+impl From<&Sample> for SampleLine {
+    fn from(sample: &Sample) -> Self {
+        let rules = |rules: MemoryRules| RulesField {
+            numa_balancing: rules.numa_balancing,
+            interleaves: rules.interleaves,
+        };
+        SampleLine {
+            jobs: sample.jobs.iter().map(EventLine::from).collect(),
+            tasks: sample.tasks.iter().map(TaskLine::from).collect(),
+            gone: sample.gone.iter().copied().map(task_out).collect(),
+            nodes: sample.nodes.iter().map(NodeLine::from).collect(),
+            usable: sample.usable.as_ref().map(ToString::to_string),
+            memory_rules: sample.memory_rules.map(rules),
+            degraded: sample.degraded.clone(),
+        }
+    }
+}
+
+impl SampleLine {
+    pub(crate) fn sample(self) -> Result<Sample, LineError> {
+        let rules = |field: RulesField| MemoryRules {
+            numa_balancing: field.numa_balancing,
+            interleaves: field.interleaves,
+        };
+        Ok(Sample {
+            jobs: self.jobs.into_iter().map(EventLine::event).collect::<Result<_, _>>()?,
+            tasks: self.tasks.into_iter().map(TaskSample::from).collect(),
+            gone: self.gone.into_iter().map(task_in).collect(),
+            nodes: self.nodes.into_iter().map(NodeSample::from).collect(),
+            usable: self.usable.map(|text| set("usable", &text)).transpose()?,
+            memory_rules: self.memory_rules.map(rules),
+            degraded: self.degraded,
+        })
+    }
+}
+
+impl From<&JobEvent> for EventLine {
+    fn from(event: &JobEvent) -> Self {
+        match event {
+            JobEvent::Due(job) => EventLine::Due { due: job.0 },
+            JobEvent::Ended(job, end) => EventLine::Ended { ended: job.0, end: end.into() },
+            JobEvent::HandsOff(job, why) => {
+                EventLine::HandsOff { hands_off: job.0, why: why.into() }
+            }
+        }
+    }
+}
+
+impl From<&HandsOff> for HandsOffField {
+    fn from(why: &HandsOff) -> Self {
+        match why {
+            HandsOff::AffinityChanged(cpus) => HandsOffField::AffinityChanged(cpus.to_string()),
+            HandsOff::NotPermitted => HandsOffField::NotPermitted {},
+        }
+    }
+}
+
+impl HandsOffField {
+    pub(crate) fn why(self) -> Result<HandsOff, LineError> {
+        Ok(match self {
+            HandsOffField::AffinityChanged(cpus) => {
+                HandsOff::AffinityChanged(set("affinity-changed", &cpus)?)
+            }
+            HandsOffField::NotPermitted {} => HandsOff::NotPermitted,
+        })
+    }
+}
+
+impl EventLine {
+    fn event(self) -> Result<JobEvent, LineError> {
+        Ok(match self {
+            EventLine::Due { due } => JobEvent::Due(JobId(due)),
+            EventLine::Ended { ended, end } => JobEvent::Ended(JobId(ended), end.into()),
+            EventLine::HandsOff { hands_off, why } => {
+                JobEvent::HandsOff(JobId(hands_off), why.why()?)
+            }
+        })
+    }
+}
+
+impl From<&End> for EndField {
+    fn from(end: &End) -> Self {
+        EndField {
+            status: match end.status {
+                ExitStatus::Exited(code) => StatusField::Exit(code),
+                ExitStatus::Killed(signal) => StatusField::Signal(signal),
+            },
+            by_us: end.by_us,
+            again: end.again,
+            wall_ns: end.wall.0,
+            user_ns: end.user.0,
+            system_ns: end.system.0,
+            max_resident_bytes: end.max_resident.0,
+            wait_ns: measured_out(end.wait),
+            migrations: measured_out(end.n_migrations),
+            left_behind: end.n_left_behind,
+        }
+    }
+}
+
+impl From<EndField> for End {
+    fn from(field: EndField) -> Self {
+        End {
+            status: match field.status {
+                StatusField::Exit(code) => ExitStatus::Exited(code),
+                StatusField::Signal(signal) => ExitStatus::Killed(signal),
+            },
+            by_us: field.by_us,
+            again: field.again,
+            wall: Nanos(field.wall_ns),
+            user: Nanos(field.user_ns),
+            system: Nanos(field.system_ns),
+            max_resident: Bytes(field.max_resident_bytes),
+            wait: measured_in(field.wait_ns),
+            n_migrations: measured_in(field.migrations),
+            n_left_behind: field.left_behind,
+        }
+    }
+}
+
+impl From<&TaskSample> for TaskLine {
+    fn from(task: &TaskSample) -> Self {
+        TaskLine {
+            tid: task.task.tid,
+            born: task.task.born_ticks,
+            pid: task.process,
+            job: task.job.0,
+            cpu_ns: task.cpu_time.0,
+            wait_ns: measured_out(task.wait),
+            on: task.last_cpu.map(|cpu| cpu.0),
+            misses: measured_out(task.llc_misses),
+        }
+    }
+}
+
+impl From<TaskLine> for TaskSample {
+    fn from(line: TaskLine) -> Self {
+        TaskSample {
+            task: task_in((line.tid, line.born)),
+            process: line.pid,
+            job: JobId(line.job),
+            cpu_time: Nanos(line.cpu_ns),
+            wait: measured_in(line.wait_ns),
+            last_cpu: line.on.map(CpuId),
+            llc_misses: measured_in(line.misses),
+        }
+    }
+}
+
+impl From<&NodeSample> for NodeLine {
+    fn from(node: &NodeSample) -> Self {
+        NodeLine {
+            node: node.node.0,
+            free_bytes: node.memory_free.map(|bytes| bytes.0),
+            ops: measured_out(node.controller_ops),
+            bits: node.counter_bits,
+        }
+    }
+}
+
+impl From<NodeLine> for NodeSample {
+    fn from(line: NodeLine) -> Self {
+        NodeSample {
+            node: NodeId(line.node),
+            memory_free: line.free_bytes.map(Bytes),
+            controller_ops: measured_in(line.ops),
+            counter_bits: line.bits,
+        }
+    }
+}
+
+impl From<&SeenLoads> for LoadsLine {
+    fn from(seen: &SeenLoads) -> Self {
+        LoadsLine {
+            level: seen.level.to_string(),
+            tier: seen.loads.tier.to_string(),
+            numbers: seen.numbers.clone(),
+            loads: seen.loads.loads.clone(),
+            cpu_ns: seen.cpu_time.iter().map(|time| time.0).collect(),
+            unreadable: !seen.loads.readable,
+        }
+    }
+}
+
+impl LoadsLine {
+    pub(crate) fn seen(self) -> Result<SeenLoads, LineError> {
+        let level = self.level.parse();
+        let level = level.map_err(|_| LineError::value("level", self.level, "level of domains"))?;
+        let loads =
+            DomainLoads { tier: tier(&self.tier)?, loads: self.loads, readable: !self.unreadable };
+        let cpu_time = self.cpu_ns.into_iter().map(Nanos).collect();
+        Ok(SeenLoads { level, numbers: self.numbers, loads, cpu_time })
+    }
+}

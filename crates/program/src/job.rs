@@ -14,6 +14,8 @@ pub struct Workload {
     pub folder: PathBuf,
     /// One for each copy of each line; `jobs[i].id` is `JobId(i)`.
     pub jobs: Vec<Job>,
+    /// Files that nobody writes during the run, so that they may be copied per node (spec 4.8).
+    pub read_only: Vec<PathBuf>,
 }
 
 /// One run of one line of a workload.

@@ -1,7 +1,55 @@
 //! What runs: jobs, their programs and the files that list them.
 //!
 //! Text in, values out. Whether a program is there and can be run is asked by the host that runs it.
+//!
+//! ```text
+//!   workload.toml ──parse_toml──┐
+//!                               ├──► Workload ──► a host
+//!   workload.txt ─parse_classic─┘       ▲
+//!   program list + seed ──generate──────┘
+//! ```
 
+mod assemble;
+mod classic;
+mod error;
 mod job;
+mod time;
+mod toml_form;
+mod write;
 
+use std::ffi::OsStr;
+use std::path::Path;
+
+pub use classic::parse_classic;
+pub use error::{Fault, N_JOBS_MAX, N_THREADS_MAX, WorkloadError};
 pub use job::{Class, Command, Ending, Job, MemoryPolicy, Origin, Workload};
+pub use time::TIME_MAX;
+pub use toml_form::parse_toml;
+pub use write::{WriteError, to_classic, to_toml};
+
+/// The built-in synthetic programs: the first argument of `evenkeel load`.
+pub const LOADS: &[&str] = &["hog", "compute", "rows", "columns", "sleep", "fork", "phases"];
+
+/// Reads a workload: TOML if `path` ends in `.toml`, else the classic form.
+///
+/// `path` names the workload, gives its folder and stands in messages; nothing is opened.
+pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
+    match path.extension().and_then(OsStr::to_str) {
+        Some("toml") => parse_toml(text, path),
+        _ => parse_classic(text, path),
+    }
+}
+
+/// Reads a workload from the bytes of a file, which need not be text.
+pub fn parse_bytes(bytes: &[u8], path: &Path) -> Result<Workload, WorkloadError> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => parse(text, path),
+        Err(error) => {
+            let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+            Err(error::Text::new(&valid, path).fault(valid.len(), Fault::NotText))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Workloads in the classic form: a job a line (spec 1.2).
+//!
+//! ```text
+//! # start  class  program and arguments
+//! 0        7      /usr/bin/cjpeg -quality 90 "/tmp/a photo.ppm"
+//! 2.5      -      /usr/bin/sort /tmp/words
+//! @ro /tmp/words                      # this file may be copied per node
+//! ```
+//!
+//! Fields are parted by blanks. Between quotation marks a blank is an ordinary character, `\"` is a
+//! quotation mark and `\\` a backslash; any other backslash stands for itself. A `#` begins a
+//! comment only at the start of a line, or behind `@ro PATH`: arguments may hold it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use base::{JobId, Nanos};
+
+use crate::assemble::{self, Frame, Line};
+use crate::error::{Fault, Text};
+use crate::{Class, Command, Ending, Job, Origin, Workload, WorkloadError, time};
+
+/// What to add when there is no job.
+const EXAMPLE: &str = "0 - /usr/bin/sort /tmp/words";
+
+/// Reads a workload in the classic form. `path` names it and gives its folder; nothing is opened.
+pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
+    let text = Text::new(text.strip_prefix('\u{feff}').unwrap_or(text), path);
+    let mut lines = Vec::new();
+    let mut read_only = Vec::new();
+    let mut offset = 0;
+    for raw in text.text.split_inclusive('\n') {
+        let place = |(at, fault)| text.fault(offset + at, fault);
+        let fields = split(raw.trim_end_matches(['\n', '\r'])).map_err(place)?;
+        match fields.first().map(|first| first.text.as_str()) {
+            None => {}
+            Some(first) if first.starts_with('@') => {
+                read_only.push(directive(&fields).map_err(place)?);
+            }
+            Some(_) => {
+                let origin = Origin { file: path.to_owned(), line: text.line(offset) };
+                let job = job(&fields, origin).map_err(place)?;
+                lines.push(Line { name: None, copies: None, every: Nanos::ZERO, job, offset });
+            }
+        }
+        offset += raw.len();
+    }
+    // Names are given in start order, so that writing and reading again gives the same names.
+    lines.sort_by_key(|line| line.job.start);
+    assemble::workload(&text, Frame { name: None, read_only, example: EXAMPLE }, lines)
+}
+
+/// A field and where in its line it begins.
+struct Field {
+    at: usize,
+    text: String,
+}
+
+/// The fields of a line; none if it is blank or a comment.
+fn split(line: &str) -> Result<Vec<Field>, (usize, Fault)> {
+    let mut fields = Vec::new();
+    let mut rest = line.char_indices().peekable();
+    if line.trim_start_matches(BLANKS).starts_with('#') {
+        return Ok(fields);
+    }
+    loop {
+        while rest.next_if(|(_, c)| BLANKS.contains(c)).is_some() {}
+        let Some(&(at, _)) = rest.peek() else { return Ok(fields) };
+        fields.push(Field { at, text: field(&mut rest)? });
+    }
+}
+
+const BLANKS: [char; 2] = [' ', '\t'];
+
+type Chars<'l> = std::iter::Peekable<std::str::CharIndices<'l>>;
+
+/// One field, up to a blank outside quotation marks.
+fn field(rest: &mut Chars<'_>) -> Result<String, (usize, Fault)> {
+    let mut text = String::new();
+    while let Some((at, c)) = rest.next_if(|(_, c)| !BLANKS.contains(c)) {
+        match c {
+            '"' => quoted(rest, &mut text).ok_or((at, Fault::OpenQuote))?,
+            _ => text.push(c),
+        }
+    }
+    Ok(text)
+}
+
+/// What stands up to the closing quotation mark; `None` if there is none.
+fn quoted(rest: &mut Chars<'_>, text: &mut String) -> Option<()> {
+    loop {
+        match rest.next()?.1 {
+            '"' => return Some(()),
+            '\\' => match rest.next_if(|(_, c)| matches!(c, '"' | '\\')) {
+                Some((_, escaped)) => text.push(escaped),
+                None => text.push('\\'),
+            },
+            other => text.push(other),
+        }
+    }
+}
+
+/// `@ro PATH`.
+fn directive(fields: &[Field]) -> Result<PathBuf, (usize, Fault)> {
+    let [first, rest @ ..] = fields else {
+        return Err((0, Fault::MissingField { missing: "path" }));
+    };
+    if first.text != "@ro" {
+        return Err((first.at, Fault::Directive { found: first.text.clone() }));
+    }
+    let path = absolute(rest, "path", first.at)?;
+    match rest.get(1) {
+        Some(more) if !more.text.starts_with('#') => {
+            Err((more.at, Fault::Surplus { found: more.text.clone() }))
+        }
+        _ => Ok(path),
+    }
+}
+
+/// `START CLASS PATH [ARGUMENT …]`.
+fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, Fault)> {
+    let start_at = fields.first().map_or(0, |field| field.at);
+    let start = fields.first().map_or("", |field| &field.text);
+    let start = time::read("start", start).map_err(|fault| (start_at, fault))?;
+    let class = class(fields.get(1), start_at)?;
+    let program = absolute(fields.get(2..).unwrap_or_default(), "path", start_at)?;
+    let args = fields.iter().skip(3).map(|field| field.text.clone()).collect();
+    if let Some(field) = fields.iter().find(|field| field.text.contains('\0')) {
+        return Err((field.at, Fault::Nul { key: "the line".into() }));
+    }
+    Ok(Job {
+        id: JobId(0),
+        name: String::new(),
+        command: Command::Program { program, args },
+        start,
+        class,
+        profile: None,
+        dir: None,
+        env: BTreeMap::new(),
+        input: None,
+        output: None,
+        threads: 1,
+        ending: Ending::Exit,
+        cpus: None,
+        nodes: None,
+        memory: None,
+        origin,
+    })
+}
+
+fn class(field: Option<&Field>, line_at: usize) -> Result<Option<Class>, (usize, Fault)> {
+    let Some(field) = field else {
+        return Err((line_at, Fault::MissingField { missing: "class" }));
+    };
+    if field.text == "-" {
+        return Ok(None);
+    }
+    let digits = field.text.bytes().all(|b| b.is_ascii_digit());
+    let number = digits.then(|| field.text.parse().ok()).flatten().and_then(Class::new);
+    let refuse = || (field.at, Fault::Class { found: field.text.clone() });
+    number.map(Some).ok_or_else(refuse)
+}
+
+/// The path that stands first.
+fn absolute(
+    fields: &[Field],
+    missing: &'static str,
+    line_at: usize,
+) -> Result<PathBuf, (usize, Fault)> {
+    let Some(field) = fields.first() else {
+        return Err((line_at, Fault::MissingField { missing }));
+    };
+    match Path::new(&field.text).is_absolute() && !field.text.contains('\0') {
+        true => Ok(PathBuf::from(&field.text)),
+        false => Err((field.at, Fault::RelativePath { found: field.text.clone() })),
+    }
+}

@@ -1,0 +1,152 @@
+//! Workloads in the classic form.
+
+use expect_test::{Expect, expect};
+
+use super::check;
+
+fn classic(text: &str, expected: Expect) {
+    check(text, "lab/mix.txt", expected);
+}
+
+#[test]
+fn a_line_is_start_class_program_and_arguments() {
+    classic(
+        "# comment\n\n0.25 7 /usr/bin/cjpeg -quality 90 \"a b.ppm\"\r\n\t1 - /bin/true # 5\n",
+        expect![[r##"
+            mix in "lab"
+              cjpeg at 250.0 ms: /usr/bin/cjpeg ["-quality", "90", "a b.ppm"] class=7 line=3
+              true at 1.000 s: /bin/true ["#", "5"] line=4
+        "##]],
+    );
+}
+
+#[test]
+fn files_that_may_be_copied_are_kept() {
+    classic(
+        "@ro /data/words     # this file may be copied per node\n@ro \"/a b\"\n0 - /bin/a\n",
+        expect![[r#"
+            mix in "lab"
+              read only /data/words
+              read only /a b
+              a at 0 s: /bin/a [] line=3
+        "#]],
+    );
+}
+
+#[test]
+fn lines_are_sorted_stably_and_names_made_unique_in_that_order() {
+    classic(
+        "5 1 /bin/a x\n0 2 /bin/b\n5 3 /opt/a y\n0 4 /bin/b.2\n0 5 /bin/b\n",
+        expect![[r#"
+            mix in "lab"
+              b at 0 s: /bin/b [] class=2 line=2
+              b.2 at 0 s: /bin/b.2 [] class=4 line=4
+              b.3 at 0 s: /bin/b [] class=5 line=5
+              a at 5.000 s: /bin/a ["x"] class=1 line=1
+              a.2 at 5.000 s: /opt/a ["y"] class=3 line=3
+        "#]],
+    );
+}
+
+#[test]
+fn quotation_marks_hold_blanks_marks_and_nothing() {
+    classic(
+        r#"0 - /bin/a "" "x ""y" "\"q\"" "back\\slash a\.b" c\d"#,
+        expect![[r#"
+            mix in "lab"
+              a at 0 s: /bin/a ["", "x y", "\"q\"", "back\\slash a\\.b", "c\\d"] line=1
+        "#]],
+    );
+}
+
+#[test]
+fn every_mistake_has_its_line() {
+    for (text, expected) in [
+        (
+            "\n0 -",
+            expect![[r#"
+            lab/mix.txt:2:1: a job is START CLASS PATH [ARGUMENT …], and the path is missing; write - for no class
+        "#]],
+        ),
+        (
+            "7",
+            expect![[r#"
+            lab/mix.txt:1:1: a job is START CLASS PATH [ARGUMENT …], and the class is missing; write - for no class
+        "#]],
+        ),
+        (
+            "-1 3 /bin/a",
+            expect![[r#"
+            lab/mix.txt:1:1: start is -1, but no time here is negative; write 0 or more
+        "#]],
+        ),
+        (
+            "soon 3 /bin/a",
+            expect![[r#"
+            lab/mix.txt:1:1: "soon" is no time; write seconds such as 1.5, or 250ms, 10us, 3min
+        "#]],
+        ),
+        (
+            "1e9 3 /bin/a",
+            expect![[r#"
+            lab/mix.txt:1:1: "1e9" is no time; write seconds such as 1.5, or 250ms, 10us, 3min
+        "#]],
+        ),
+        (
+            "0 16 /bin/a",
+            expect![[r#"
+            lab/mix.txt:1:3: class 16 is out of range; classes are whole numbers from 0 to 15
+        "#]],
+        ),
+        (
+            "0 x /bin/a",
+            expect![[r#"
+            lab/mix.txt:1:3: class x is out of range; classes are whole numbers from 0 to 15
+        "#]],
+        ),
+        (
+            "0 3 a",
+            expect![[r#"
+            lab/mix.txt:1:5: "a" does not begin with /; the classic form takes absolute paths only
+        "#]],
+        ),
+        (
+            "0 3 /bin/a \"b c",
+            expect![[r#"
+            lab/mix.txt:1:12: the quotation mark that opens here is never closed; add " at the end
+        "#]],
+        ),
+        (
+            "@rw /a",
+            expect![[r#"
+            lab/mix.txt:1:1: unknown line "@rw"; the only one with @ is @ro PATH
+        "#]],
+        ),
+        (
+            "@ro a",
+            expect![[r#"
+            lab/mix.txt:1:5: "a" does not begin with /; the classic form takes absolute paths only
+        "#]],
+        ),
+        (
+            "@ro /a b",
+            expect![[r#"
+            lab/mix.txt:1:8: "b" stands after the path; quote a path that holds blanks
+        "#]],
+        ),
+        (
+            "# nothing\n",
+            expect![[r#"
+            lab/mix.txt:1:1: there is no job; add one, such as: 0 - /usr/bin/sort /tmp/words
+        "#]],
+        ),
+    ] {
+        classic(text, expected);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused_at_their_place() {
+    let error = crate::parse_bytes(b"# a\n0 - \xff", std::path::Path::new("w")).unwrap_err();
+    assert_eq!(error.to_string(), "w:2:5: this is no UTF-8 text");
+}

@@ -1,0 +1,254 @@
+//! Any text is a workload or a mistake, and any workload survives being written and read.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use base::{CpuId, CpuSet, JobId, Nanos, NodeId, NodeSet};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+
+use crate::{
+    Class, Command, Ending, Job, MemoryPolicy, Origin, TIME_MAX, Workload, WriteError, parse_bytes,
+    parse_classic, parse_toml, to_classic, to_toml,
+};
+
+/// Text as a program may be given it: anything but NUL.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z]{1,6}", "[^\\x00]{0,8}", "[ \"\\\\\t\n\r#{}@-]{0,4}"]
+}
+
+fn path() -> impl Strategy<Value = PathBuf> {
+    (any::<bool>(), "[^\\x00]{1,8}")
+        .prop_map(|(root, rest)| PathBuf::from(if root { format!("/{rest}") } else { rest }))
+}
+
+fn time() -> impl Strategy<Value = Nanos> {
+    prop_oneof![Just(0), 0..10_000_000_000u64, 0..=TIME_MAX.0].prop_map(Nanos)
+}
+
+fn nodes() -> impl Strategy<Value = NodeSet> {
+    btree_set(0u32..8, 1..4).prop_map(|ids| ids.into_iter().map(NodeId).collect())
+}
+
+fn cpus() -> impl Strategy<Value = CpuSet> {
+    btree_set(0u32..512, 1..6).prop_map(|ids| ids.into_iter().map(CpuId).collect())
+}
+
+fn program() -> impl Strategy<Value = Command> {
+    let words = ("[^\\x00\\pZ\\pC][^\\x00]{0,6}", vec(text(), 0..4));
+    words.prop_map(|(program, args)| Command::Program { program: program.into(), args })
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let kind = proptest::sample::select(crate::LOADS);
+    let load = (kind, vec(text(), 0..3)).prop_map(|(kind, args)| {
+        Command::Load(std::iter::once((*kind).to_owned()).chain(args).collect())
+    });
+    prop_oneof![program(), "[^\\x00]{0,6}x".prop_map(Command::Shell), load]
+}
+
+fn memory() -> impl Strategy<Value = MemoryPolicy> {
+    (nodes(), 0..3).prop_map(|(nodes, kind)| match kind {
+        0 => MemoryPolicy::Bind(nodes),
+        1 => MemoryPolicy::Preferred(nodes),
+        _ => MemoryPolicy::Interleave(nodes),
+    })
+}
+
+fn ending() -> impl Strategy<Value = Ending> {
+    prop_oneof![
+        3 => Just(Ending::Exit),
+        1 => (1..=TIME_MAX.0).prop_map(|after| Ending::After(Nanos(after))),
+        1 => Just(Ending::RestartUntilOthersDone),
+    ]
+}
+
+fn job() -> impl Strategy<Value = Job> {
+    let what = (command(), time(), option::of(0u8..=15), option::of("[a-z]{1,8}"));
+    let files = (option::of(path()), option::of(path()), option::of(path()));
+    let env = btree_map("[^\\x00=]{1,6}", text(), 0..3);
+    let place = (option::of(cpus()), option::of(nodes()), option::of(memory()));
+    (what, files, env, 1u32..300, ending(), place).prop_map(
+        |((command, start, class, profile), (dir, input, output), env, threads, ending, place)| {
+            let (cpus, nodes, memory) = place;
+            let class = class.and_then(Class::new);
+            Job {
+                id: JobId(0),
+                name: String::new(),
+                command,
+                start,
+                class,
+                profile,
+                dir,
+                env,
+                input,
+                output,
+                threads,
+                ending,
+                cpus,
+                nodes,
+                memory,
+                origin: Origin::default(),
+            }
+        },
+    )
+}
+
+/// A workload as a reader would give it: sorted, numbered, with names of its own.
+fn workload() -> impl Strategy<Value = Workload> {
+    let names = btree_set("[^\\x00/\\pC.][^\\x00/\\pC]{0,6}", 8);
+    (names, vec(job(), 1..8), vec(path(), 0..3)).prop_map(|(names, mut jobs, read_only)| {
+        jobs.sort_by_key(|job| job.start);
+        for ((job, name), number) in jobs.iter_mut().zip(names).zip(0..) {
+            job.id = JobId(number);
+            job.name = name;
+        }
+        if jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
+            jobs[0].ending = Ending::Exit;
+        }
+        Workload { name: "w".into(), folder: "lab".into(), jobs, read_only }
+    })
+}
+
+/// Two workloads differ in where their jobs stand, and are the same none the less.
+fn without_places(mut workload: Workload) -> Workload {
+    workload.jobs.iter_mut().for_each(|job| job.origin = Origin::default());
+    workload
+}
+
+proptest! {
+    #[test]
+    fn a_workload_written_as_toml_is_read_back_equal(made in workload()) {
+        let text = to_toml(&made).expect("its paths are text");
+        let read = parse_toml(&text, Path::new("lab/x.toml"));
+        let read = read.map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+        prop_assert_eq!(without_places(read), made);
+    }
+
+    #[test]
+    fn a_workload_read_from_the_classic_form_survives_it(
+        lines in vec((time(), option::of(0u8..=15), "/[^\\x00\n]{0,8}", vec(text(), 0..4)), 1..8)
+    ) {
+        let jobs = lines.into_iter().map(|(start, class, program, args)| {
+            plain(start, class.and_then(Class::new), Command::Program { program: program.into(), args })
+        });
+        let made = Workload { jobs: jobs.collect(), ..Workload::default() };
+        match to_classic(&made) {
+            Ok(text) => {
+                let path = Path::new("lab/x.txt");
+                let read = parse_classic(&text, path);
+                let read = read.map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
+                prop_assert_eq!(read.jobs.len(), made.jobs.len());
+                let again = to_classic(&read).expect("it was written before");
+                let again = parse_classic(&again, path).expect("it was read before");
+                prop_assert_eq!(without_places(read), without_places(again));
+            }
+            Err(WriteError::NoPlace { what, .. }) => prop_assert!(what.contains("line break")),
+            Err(other) => prop_assert!(false, "{}", other),
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_workload_or_a_mistake_on_one_line(bytes in vec(any::<u8>(), 0..200)) {
+        for path in ["w.toml", "w.txt"] {
+            if let Err(error) = parse_bytes(&bytes, Path::new(path)) {
+                prop_assert_eq!(error.to_string().lines().count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_of_the_right_letters_is_a_workload_or_a_mistake_on_one_line(
+        words in vec(proptest::sample::select(WORDS), 0..40)
+    ) {
+        let text = words.concat();
+        for path in ["w.toml", "w.txt"] {
+            if let Err(error) = parse_bytes(text.as_bytes(), Path::new(path)) {
+                let message = error.to_string();
+                prop_assert_eq!(message.lines().count(), 1);
+                prop_assert!(1 <= error.line && error.line <= text.split('\n').count(), "{}", message);
+            }
+        }
+    }
+}
+
+/// The pieces that workloads are made of, and what breaks them.
+const WORDS: &[&str] = &[
+    "[[job]]\n",
+    "[defaults]\n",
+    "[job]\n",
+    "command = ",
+    "[\"a\"]",
+    "shell = ",
+    "load = ",
+    "\"hog\"",
+    "start = ",
+    "copies = ",
+    "every = ",
+    "class = ",
+    "env = ",
+    "{ A = \"b\" }",
+    "cpus = ",
+    "nodes = ",
+    "memory = ",
+    "\"bind:0\"",
+    "stop_after = ",
+    "restart = ",
+    "\"until-others-done\"",
+    "name = ",
+    "output = ",
+    "threads = ",
+    "\n",
+    " ",
+    "\t",
+    "\r\n",
+    "0",
+    "1",
+    "15",
+    "-1",
+    "1e999",
+    "inf",
+    "0x10",
+    "99999999999999999999",
+    "\"250ms\"",
+    "\"\"",
+    "\"\\u0000\"",
+    "#",
+    "=",
+    "[",
+    "]",
+    "\"",
+    "-",
+    "/bin/a",
+    "@ro ",
+    "@x",
+    "é",
+    "\\",
+    "true",
+    "1979-05-27",
+    "{copy}",
+    "\"0-3,8\"",
+    "100000",
+];
+
+fn plain(start: Nanos, class: Option<Class>, command: Command) -> Job {
+    Job {
+        id: JobId(0),
+        name: String::new(),
+        command,
+        start,
+        class,
+        profile: None,
+        dir: None,
+        env: BTreeMap::new(),
+        input: None,
+        output: None,
+        threads: 1,
+        ending: Ending::Exit,
+        cpus: None,
+        nodes: None,
+        memory: None,
+        origin: Origin::default(),
+    }
+}

@@ -1,0 +1,462 @@
+//! Workloads in TOML: what each key means, and each mistake at its place.
+
+use expect_test::{Expect, expect};
+
+use super::check;
+
+fn toml(text: &str, expected: Expect) {
+    check(text, "lab/mix.toml", expected);
+}
+
+/// The mistake in a job that consists of these lines (the first of them is line 2).
+fn job(lines: &str, expected: Expect) {
+    toml(&format!("[[job]]\n{lines}"), expected);
+}
+
+#[test]
+fn a_job_needs_nothing_but_a_command() {
+    job(
+        "command = [\"sort\", \"-n\", \"a b\"]",
+        expect![[r#"
+            mix in "lab"
+              sort at 0 s: sort ["-n", "a b"] line=1
+        "#]],
+    );
+}
+
+#[test]
+fn every_key_is_kept() {
+    toml(
+        r#"
+        version = 1
+        name = "everything"
+        read_only = ["/usr/share/dict/words"]
+        [[job]]
+        name = "a"
+        command = ["/bin/a"]
+        start = "250ms"
+        class = 15
+        profile = "mcf"
+        dir = "input"
+        env = { LANG = "C", EMPTY = "" }
+        input = "in"
+        output = "out"
+        threads = 4
+        stop_after = 1.5
+        cpus = "0-3,8"
+        nodes = 1
+        memory = "interleave:0-1"
+        [[job]]
+        shell = "a | b"
+        restart = "until-others-done"
+        [[job]]
+        load = "hog --for 5s"
+        "#,
+        expect![[r#"
+            everything in "lab"
+              read only /usr/share/dict/words
+              sh at 0 s: sh "a | b" ending=RestartUntilOthersDone line=20
+              hog at 0 s: load ["hog", "--for", "5s"] line=23
+              a at 250.0 ms: /bin/a [] class=15 profile=mcf dir=input env={"EMPTY": "", "LANG": "C"} input=in output=out threads=4 ending=After(Nanos(1500000000)) cpus=0-3,8 nodes=1 memory=Interleave({0-1}) line=5
+        "#]],
+    );
+}
+
+#[test]
+fn copies_are_jobs_of_their_own_with_numbers_and_spaced_starts() {
+    job(
+        r#"
+        name = "small"
+        command = ["cjpeg", "-outfile", "{copy}.jpg"]
+        output = "log.{copy}"
+        start = 1
+        copies = 3
+        every = "0.5"
+        "#,
+        expect![[r#"
+            mix in "lab"
+              small at 1.000 s: cjpeg ["-outfile", "1.jpg"] output=log.1 line=1
+              small.2 at 1.500 s: cjpeg ["-outfile", "2.jpg"] output=log.2 line=1
+              small.3 at 2.000 s: cjpeg ["-outfile", "3.jpg"] output=log.3 line=1
+        "#]],
+    );
+}
+
+#[test]
+fn braces_mean_nothing_in_a_job_without_copies() {
+    job(
+        r#"command = ["awk", "{copy}"]"#,
+        expect![[r#"
+            mix in "lab"
+              awk at 0 s: awk ["{copy}"] line=1
+        "#]],
+    );
+}
+
+#[test]
+fn starts_decide_the_order_and_equal_starts_keep_that_of_the_file() {
+    toml(
+        r#"
+        job = [
+            { command = ["c"], start = 2 },
+            { command = ["a"], start = 1 },
+            { command = ["b"], start = "1000ms" },
+        ]
+        "#,
+        expect![[r#"
+            mix in "lab"
+              a at 1.000 s: a [] line=4
+              b at 1.000 s: b [] line=5
+              c at 2.000 s: c [] line=3
+        "#]],
+    );
+}
+
+#[test]
+fn names_made_from_programs_step_around_written_ones() {
+    toml(
+        r#"
+        [[job]]
+        command = ["/usr/bin/gzip"]
+        copies = 2
+        [[job]]
+        command = ["gzip"]
+        [[job]]
+        name = "gzip.2"
+        command = ["true"]
+        [[job]]
+        command = ["/opt/.hidden"]
+        "#,
+        expect![[r#"
+            mix in "lab"
+              gzip at 0 s: /usr/bin/gzip [] line=2
+              gzip.3 at 0 s: /usr/bin/gzip [] line=2
+              gzip.4 at 0 s: gzip [] line=5
+              gzip.2 at 0 s: true [] line=7
+              hidden at 0 s: /opt/.hidden [] line=10
+        "#]],
+    );
+}
+
+#[test]
+fn defaults_hold_for_jobs_that_say_nothing_else() {
+    toml(
+        r#"
+        [defaults]
+        class = 3
+        dir = "input"
+        env = { A = "1", B = "1" }
+        restart = "until-others-done"
+        [[job]]
+        command = ["a"]
+        [[job]]
+        command = ["b"]
+        class = 4
+        env = { B = "2" }
+        restart = "no"
+        [[job]]
+        command = ["c"]
+        stop_after = 1
+        "#,
+        expect![[r#"
+            mix in "lab"
+              a at 0 s: a [] class=3 dir=input env={"A": "1", "B": "1"} ending=RestartUntilOthersDone line=7
+              b at 0 s: b [] class=4 dir=input env={"A": "1", "B": "2"} line=9
+              c at 0 s: c [] class=3 dir=input env={"A": "1", "B": "1"} ending=After(Nanos(1000000000)) line=14
+        "#]],
+    );
+}
+
+#[test]
+fn broken_toml_says_where() {
+    toml(
+        "[[job]]\ncommand = [\"a\"\nstart = 1\n",
+        expect![[r#"
+            lab/mix.toml:3:1: broken TOML: missing comma between array elements, expected `,`
+        "#]],
+    );
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_nearest_known_one() {
+    job(
+        "comand = [\"a\"]",
+        expect![[r#"
+        lab/mix.toml:2:1: unknown key "comand" in a job; did you mean "command"?
+    "#]],
+    );
+    toml(
+        "[default]\nclass = 1",
+        expect![[r#"
+        lab/mix.toml:1:2: unknown key "default" in the workload; did you mean "defaults"?
+    "#]],
+    );
+    toml(
+        "[defaults]\nzebra = 1",
+        expect![[r#"
+        lab/mix.toml:2:1: unknown key "zebra" in the defaults; known are class, profile, dir, env, input, threads, stop_after, restart, cpus, nodes, memory
+    "#]],
+    );
+}
+
+#[test]
+fn negative_and_absurd_times_are_refused() {
+    job(
+        "command = [\"a\"]\nstart = -1",
+        expect![[r#"
+        lab/mix.toml:3:9: start is -1, but no time here is negative; write 0 or more
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nstart = \"-250ms\"",
+        expect![[r#"
+        lab/mix.toml:3:9: start is -250ms, but no time here is negative; write 0 or more
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nstart = 1_000_000_000",
+        expect![[r#"
+        lab/mix.toml:3:9: start is 1000000000, more than 366 days; write seconds, or a number with ms, us or ns
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nstart = inf",
+        expect![[r#"
+        lab/mix.toml:3:9: "inf" is no time; write seconds such as 1.5, or 250ms, 10us, 3min
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nstop_after = 0",
+        expect![[r#"
+        lab/mix.toml:3:14: stop_after must be longer than 0
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\ncopies = 1000\nevery = \"1000000s\"",
+        expect![[r#"
+        lab/mix.toml:1:1: every is 1000000, more than 366 days; write seconds, or a number with ms, us or ns
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_runs_exactly_one_thing() {
+    job(
+        "class = 1",
+        expect![[r#"
+        lab/mix.toml:1:1: this job runs nothing; add command = ["program", "argument"], shell or load
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nshell = \"a\"",
+        expect![[r#"
+        lab/mix.toml:3:9: command and shell in one job; keep one, or make two jobs
+    "#]],
+    );
+    job(
+        "command = []",
+        expect![[r#"
+        lab/mix.toml:2:11: command is empty; write the program and its arguments
+    "#]],
+    );
+    job(
+        "shell = \" \"",
+        expect![[r#"
+        lab/mix.toml:2:9: shell is empty; write the program and its arguments
+    "#]],
+    );
+    job(
+        "command = \"sort -n\"",
+        expect![[r#"
+        lab/mix.toml:2:11: command must be a list such as ["sort", "-n"] (for a line that a shell reads there is the key shell), not a text
+    "#]],
+    );
+    job(
+        "command = [\"sleep\", 5]",
+        expect![[r#"
+        lab/mix.toml:2:11: command must be a list of texts in quotation marks only, not a whole number
+    "#]],
+    );
+    job(
+        "load = \"hogg --for 1s\"",
+        expect![[r#"
+        lab/mix.toml:2:8: there is no built-in program "hogg"; did you mean "hog"?
+    "#]],
+    );
+    job(
+        "command = [\"a\\u0000\"]",
+        expect![[r#"
+        lab/mix.toml:2:11: command holds a NUL character, which no program can be given; take it out
+    "#]],
+    );
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    job(
+        "command = [\"a\"]\nclass = 16",
+        expect![[r#"
+        lab/mix.toml:3:9: class 16 is out of range; classes are whole numbers from 0 to 15
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nclass = \"high\"",
+        expect![[r#"
+        lab/mix.toml:3:9: class "high" is out of range; classes are whole numbers from 0 to 15
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nthreads = 0",
+        expect![[r#"
+        lab/mix.toml:3:11: threads is 0, which is out of range; write 1 to 65536
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\ncopies = 0",
+        expect![[r#"
+        lab/mix.toml:3:10: copies is 0, which is out of range; write 1 to 100000
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\ncopies = 100000\n[[job]]\ncommand = [\"b\"]",
+        expect![[r#"
+        lab/mix.toml:4:1: more than 100000 jobs in one file; lower copies or split the file
+    "#]],
+    );
+    toml(
+        "version = 2",
+        expect![[r#"
+        lab/mix.toml:1:11: version 2 is not known here; this evenkeel reads version 1
+    "#]],
+    );
+}
+
+#[test]
+fn names_are_unique_and_can_name_files() {
+    job(
+        "name = \"a\"\ncommand = [\"x\"]\n[[job]]\nname = \"a\"\ncommand = [\"y\"]",
+        expect![[r#"
+        lab/mix.toml:4:1: two jobs are called "a", the other in line 1; rename one
+    "#]],
+    );
+    job(
+        "name = \"a\"\ncopies = 2\ncommand = [\"x\"]\n[[job]]\nname = \"a.2\"\ncommand = [\"y\"]",
+        expect![[r#"
+        lab/mix.toml:5:1: two jobs are called "a.2", the other in line 1; rename one
+    "#]],
+    );
+    job(
+        "name = \"../a\"\ncommand = [\"x\"]",
+        expect![[r#"
+        lab/mix.toml:2:8: "../a" cannot be a name: use 1 to 100 bytes without a slash, a control character or a dot in front
+    "#]],
+    );
+}
+
+#[test]
+fn sets_and_memory_policies_are_checked() {
+    job(
+        "command = [\"a\"]\ncpus = \"3-1\"",
+        expect![[r#"
+        lab/mix.toml:3:8: cpus: the range "3-1" ends before it starts
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\ncpus = \"\"",
+        expect![[r#"
+        lab/mix.toml:3:8: cpus names none; write a list such as 0-3,8, or leave the key out
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nmemory = \"strict:0\"",
+        expect![[r#"
+        lab/mix.toml:3:10: "strict:0" is no memory policy; write bind:NODES, preferred:NODES or interleave:NODES
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nmemory = \"bind:x\"",
+        expect![[r#"
+        lab/mix.toml:3:10: memory: "x" is no number or range; write a list such as 0-3,8
+    "#]],
+    );
+}
+
+#[test]
+fn ends_do_not_contradict_each_other() {
+    job(
+        "command = [\"a\"]\nrestart = true",
+        expect![[r#"
+        lab/mix.toml:3:11: restart is true; write "until-others-done" or "no"
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nstop_after = 1\nrestart = \"until-others-done\"",
+        expect![[r#"
+        lab/mix.toml:4:11: stop_after and restart in one job; keep one
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nrestart = \"until-others-done\"",
+        expect![[r#"
+        lab/mix.toml:1:1: every job is restarted until the others are done, so none ever ends; let one end
+    "#]],
+    );
+}
+
+#[test]
+fn copies_do_not_write_over_each_other() {
+    job(
+        "command = [\"a\"]\ncopies = 2\noutput = \"out\"",
+        expect![[r#"
+        lab/mix.toml:1:1: output is the same file for every copy; put {copy} into its name
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\ncopies = 2\noutput = \"/dev/null\"",
+        expect![[r#"
+        mix in "lab"
+          a at 0 s: a [] output=/dev/null line=1
+          a.2 at 0 s: a [] output=/dev/null line=1
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nevery = 1",
+        expect![[r#"
+        lab/mix.toml:3:9: every needs copies of 2 or more: it is the time between their starts
+    "#]],
+    );
+}
+
+#[test]
+fn an_environment_is_a_table_of_texts() {
+    job(
+        "command = [\"a\"]\nenv = { N = 4 }",
+        expect![[r#"
+        lab/mix.toml:3:7: env.N must be a text in quotation marks, not a whole number
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nenv = { \"A=B\" = \"c\" }",
+        expect![[r#"
+        lab/mix.toml:3:7: "A=B" cannot be the name of a variable; leave out = and make it not empty
+    "#]],
+    );
+}
+
+#[test]
+fn a_workload_without_jobs_is_refused() {
+    for text in ["", "name = \"empty\"", "job = []"] {
+        toml(
+            text,
+            expect![[r#"
+            lab/mix.toml:1:1: there is no job; add one, such as: [[job]] command = ["sort", "words.txt"]
+        "#]],
+        );
+    }
+    toml(
+        "[job]\ncommand = [\"a\"]",
+        expect![[r#"
+        lab/mix.toml:1:1: job must be a list of tables, each begun by [[…]], not a table
+    "#]],
+    );
+}

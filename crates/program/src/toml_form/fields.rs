@@ -1,0 +1,270 @@
+//! A TOML table whose values are asked for by key, and every mistake carries its place.
+//!
+//! The table is walked by hand instead of through derived types, for the sake of the messages: what
+//! was expected is said in our words with an example, and a value that parses but makes no sense
+//! is reported at its own line and column.
+
+use std::path::PathBuf;
+
+use base::{Bytes, Nanos};
+use toml::de::{DeArray, DeTable, DeValue};
+
+use crate::WorkloadError;
+use crate::error::{Fault, Text, nearest};
+use crate::time;
+
+/// A table with its place, and what to call it in messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Fields<'a> {
+    text: &'a Text<'a>,
+    table: &'a DeTable<'a>,
+    /// Where it begins: a byte offset.
+    pub(crate) offset: usize,
+    whose: &'static str,
+}
+
+/// Reads a value, or says what is wrong with it.
+pub(crate) type Reader<T> = fn(&'static str, &DeValue<'_>) -> Result<T, Fault>;
+
+impl<'a> Fields<'a> {
+    /// A table in which only the keys `known` may stand.
+    pub(crate) fn new(
+        text: &'a Text<'a>,
+        table: &'a DeTable<'a>,
+        offset: usize,
+        whose: &'static str,
+        known: &'static [&'static str],
+    ) -> Result<Self, WorkloadError> {
+        let mut unknown: Vec<_> =
+            table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())).collect();
+        unknown.sort_by_key(|key| key.span().start);
+        match unknown.first() {
+            None => Ok(Fields { text, table, offset, whose }),
+            Some(key) => {
+                let found = key.get_ref().to_string();
+                let nearest = nearest(&found, known);
+                let fault = Fault::UnknownKey { key: found, whose, nearest, known };
+                Err(text.fault(key.span().start, fault))
+            }
+        }
+    }
+
+    /// The value of a key, if it is there.
+    pub(crate) fn get<T>(
+        &self,
+        key: &'static str,
+        read: Reader<T>,
+    ) -> Result<Option<T>, WorkloadError> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let fault = |fault| self.text.fault(value.span().start, fault);
+        read(key, value.get_ref()).map(Some).map_err(fault)
+    }
+
+    /// The value of a key that must be there.
+    pub(crate) fn need<T>(
+        &self,
+        key: &'static str,
+        example: &'static str,
+        read: Reader<T>,
+    ) -> Result<T, WorkloadError> {
+        let missing = || self.fault(Fault::Missing { key, whose: self.whose, example });
+        self.get(key, read)?.ok_or_else(missing)
+    }
+
+    /// The table under a key, with the keys `known`.
+    pub(crate) fn table(
+        &self,
+        key: &'static str,
+        known: &'static [&'static str],
+    ) -> Result<Option<Fields<'a>>, WorkloadError> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(self.fault_at(key, wrong(key, "a table", value.get_ref())));
+        };
+        Fields::new(self.text, table, value.span().start, "the defaults", known).map(Some)
+    }
+
+    /// The tables of a list of tables (`[[key]]`), in the order of the file.
+    pub(crate) fn tables(
+        &self,
+        key: &'static str,
+        whose: &'static str,
+        known: &'static [&'static str],
+    ) -> Result<Vec<Fields<'a>>, WorkloadError> {
+        let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
+        let kind = "a list of tables, each begun by [[…]]";
+        let DeValue::Array(array) = value.get_ref() else {
+            return Err(self.fault_at(key, wrong(key, kind, value.get_ref())));
+        };
+        let fields = |entry: &'a toml::Spanned<DeValue<'a>>| match entry.get_ref() {
+            DeValue::Table(table) => {
+                Fields::new(self.text, table, entry.span().start, whose, known)
+            }
+            other => Err(self.text.fault(entry.span().start, wrong(key, kind, other))),
+        };
+        array.iter().map(fields).collect()
+    }
+
+    /// Whether the key is there.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// A mistake of the whole table.
+    pub(crate) fn fault(&self, fault: Fault) -> WorkloadError {
+        self.text.fault(self.offset, fault)
+    }
+
+    /// A mistake in the value of a key.
+    pub(crate) fn fault_at(&self, key: &str, fault: Fault) -> WorkloadError {
+        let offset = self.table.get(key).map_or(self.offset, |value| value.span().start);
+        self.text.fault(offset, fault)
+    }
+}
+
+/// The parsed document, or where it is broken.
+pub(crate) fn document<'t>(text: &Text<'t>) -> Result<toml::Spanned<DeTable<'t>>, WorkloadError> {
+    DeTable::parse(text.text).map_err(|error| {
+        let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+        text.fault(error.span().map_or(0, |span| span.start), Fault::BrokenToml(message))
+    })
+}
+
+fn wrong(key: &str, expected: &'static str, found: &DeValue<'_>) -> Fault {
+    Fault::WrongKind { key: key.to_owned(), expected, found: kind(found) }
+}
+
+fn kind(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a text",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a decimal number",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// A value as it stands in the file, for messages.
+pub(crate) fn shown(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("{text:?}"),
+        DeValue::Integer(number) => number.to_string(),
+        DeValue::Float(number) => number.to_string(),
+        DeValue::Boolean(yes) => yes.to_string(),
+        other => kind(other).to_owned(),
+    }
+}
+
+/// A text without NUL.
+pub(crate) fn string(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
+    match value {
+        DeValue::String(text) => no_nul(key, text),
+        other => Err(wrong(key, "a text in quotation marks", other)),
+    }
+}
+
+/// A text without NUL, for a value that the kernel takes as a C string.
+pub(crate) fn no_nul(key: &str, text: &str) -> Result<String, Fault> {
+    match text.contains('\0') {
+        true => Err(Fault::Nul { key: key.to_owned() }),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// A path: a text that is not empty.
+pub(crate) fn path(key: &'static str, value: &DeValue<'_>) -> Result<PathBuf, Fault> {
+    match string(key, value)? {
+        text if text.is_empty() => Err(wrong(key, "a path that is not empty", value)),
+        text => Ok(text.into()),
+    }
+}
+
+/// A list of texts without NUL.
+pub(crate) fn strings(key: &'static str, value: &DeValue<'_>) -> Result<Vec<String>, Fault> {
+    const EXPECTED: &str = "a list of texts such as [\"sort\", \"-n\"]";
+    let DeValue::Array(array) = value else { return Err(wrong(key, EXPECTED, value)) };
+    texts(key, array)
+}
+
+fn texts(key: &'static str, array: &DeArray<'_>) -> Result<Vec<String>, Fault> {
+    let text = |entry: &toml::Spanned<DeValue<'_>>| match entry.get_ref() {
+        DeValue::String(text) => no_nul(key, text),
+        other => Err(wrong(key, "a list of texts in quotation marks only", other)),
+    };
+    array.iter().map(text).collect()
+}
+
+/// A table of texts.
+pub(crate) fn variables(
+    key: &'static str,
+    value: &DeValue<'_>,
+) -> Result<std::collections::BTreeMap<String, String>, Fault> {
+    const EXPECTED: &str = "a table of texts such as { LANG = \"C\" }";
+    let DeValue::Table(table) = value else { return Err(wrong(key, EXPECTED, value)) };
+    let variable = |(name, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+        let name: &std::borrow::Cow<'_, str> = name.get_ref();
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err(Fault::VariableName { found: name.to_string() });
+        }
+        match value.get_ref() {
+            DeValue::String(text) => Ok((name.to_string(), no_nul(key, text)?)),
+            other => Err(Fault::WrongKind {
+                key: format!("{key}.{}", name.escape_debug()),
+                expected: "a text in quotation marks",
+                found: kind(other),
+            }),
+        }
+    };
+    table.iter().map(variable).collect()
+}
+
+/// A time: a number of seconds, or a text with a unit.
+pub(crate) fn time(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, Fault> {
+    match value {
+        DeValue::String(text) => time::read(key, text),
+        DeValue::Float(number) => time::read(key, number.as_str()),
+        DeValue::Integer(number) => time::read(key, &decimal(number)),
+        other => Err(wrong(key, "a time: seconds, or a text such as \"250ms\"", other)),
+    }
+}
+
+/// A time that is not nothing.
+pub(crate) fn length(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, Fault> {
+    match time(key, value)? {
+        Nanos::ZERO => Err(Fault::NoLength { key }),
+        length => Ok(length),
+    }
+}
+
+/// A whole number as decimal text, whatever base it was written in.
+fn decimal(number: &toml::de::DeInteger<'_>) -> String {
+    let value = i128::from_str_radix(number.as_str(), number.radix());
+    value.map_or_else(|_| number.as_str().to_owned(), |value| value.to_string())
+}
+
+/// A whole number from `low` to `high`.
+pub(crate) fn whole(
+    key: &'static str,
+    value: &DeValue<'_>,
+    (low, high): (u64, u64),
+    range: &'static str,
+) -> Result<u64, Fault> {
+    let DeValue::Integer(number) = value else {
+        return Err(wrong(key, "a whole number", value));
+    };
+    let fits = u64::from_str_radix(number.as_str(), number.radix()).ok();
+    let refuse = || Fault::OutOfRange { key, found: number.to_string(), range };
+    fits.filter(|number| (low..=high).contains(number)).ok_or_else(refuse)
+}
+
+/// A size: a number of bytes, or a text with a unit.
+pub(crate) fn size(key: &'static str, value: &DeValue<'_>) -> Result<Bytes, Fault> {
+    let text = match value {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Integer(number) => decimal(number),
+        other => return Err(wrong(key, "a size: bytes, or a text such as \"64M\"", other)),
+    };
+    text.parse().map_err(|_| Fault::NoSize { key, found: text })
+}

@@ -1,0 +1,197 @@
+//! Workloads as text again: what is written is read back equal, but for the places in the file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::time::seconds;
+use crate::{Command, Ending, Job, MemoryPolicy, Workload};
+
+/// Why a workload cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// A path that is no UTF-8 text; neither form can hold it.
+    #[error("job {job}: the path {path:?} is no UTF-8 text; rename the file")]
+    NotText {
+        /// The job, or `read_only`.
+        job: String,
+        /// The path, as far as it can be shown.
+        path: String,
+    },
+    /// Something that the classic form has no place for.
+    #[error("job {job}: the classic form has no place for {what}; write TOML")]
+    NoPlace {
+        /// The job, or `read_only`.
+        job: String,
+        /// What it has that does not fit.
+        what: &'static str,
+    },
+}
+
+/// The workload as TOML, every copy a job of its own.
+pub fn to_toml(workload: &Workload) -> Result<String, WriteError> {
+    let mut text = format!("version = 1\nname = {}\n", quoted(&workload.name));
+    if !workload.read_only.is_empty() {
+        let paths = workload.read_only.iter().map(|path| in_toml("read_only", path));
+        let paths = paths.collect::<Result<Vec<_>, _>>()?;
+        text.push_str(&format!("read_only = [{}]\n", paths.join(", ")));
+    }
+    for job in &workload.jobs {
+        text.push_str("\n[[job]]\n");
+        for (key, value) in keys(job)? {
+            text.push_str(&format!("{key} = {value}\n"));
+        }
+    }
+    Ok(text)
+}
+
+/// The keys that say something else than what they say by being absent.
+fn keys(job: &Job) -> Result<Vec<(&'static str, String)>, WriteError> {
+    let path = |path: &Option<std::path::PathBuf>| {
+        path.as_deref().map(|path| in_toml(&job.name, path)).transpose()
+    };
+    let restart = job.ending == Ending::RestartUntilOthersDone;
+    let after = match job.ending {
+        Ending::After(time) => Some(seconds(time)),
+        _ => None,
+    };
+    let all = [
+        ("name", Some(quoted(&job.name))),
+        command(job).map(|(key, value)| (key, Some(value)))?,
+        ("start", Some(seconds(job.start))),
+        ("class", job.class.map(|class| class.number().to_string())),
+        ("profile", job.profile.as_deref().map(quoted)),
+        ("dir", path(&job.dir)?),
+        ("env", (!job.env.is_empty()).then(|| variables(&job.env))),
+        ("input", path(&job.input)?),
+        ("output", path(&job.output)?),
+        ("threads", (job.threads != 1).then(|| job.threads.to_string())),
+        ("stop_after", after),
+        ("restart", restart.then(|| quoted("until-others-done"))),
+        ("cpus", job.cpus.as_ref().map(|set| quoted(&set.to_string()))),
+        ("nodes", job.nodes.as_ref().map(|set| quoted(&set.to_string()))),
+        ("memory", job.memory.as_ref().map(memory)),
+    ];
+    Ok(all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
+}
+
+fn command(job: &Job) -> Result<(&'static str, String), WriteError> {
+    Ok(match &job.command {
+        Command::Program { program, args } => {
+            let program = in_toml(&job.name, program)?;
+            let words: Vec<String> =
+                std::iter::once(program).chain(args.iter().map(|arg| quoted(arg))).collect();
+            ("command", format!("[{}]", words.join(", ")))
+        }
+        Command::Shell(line) => ("shell", quoted(line)),
+        Command::Load(args) => {
+            let words: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
+            ("load", format!("[{}]", words.join(", ")))
+        }
+    })
+}
+
+fn memory(policy: &MemoryPolicy) -> String {
+    quoted(&match policy {
+        MemoryPolicy::Bind(nodes) => format!("bind:{nodes}"),
+        MemoryPolicy::Preferred(nodes) => format!("preferred:{nodes}"),
+        MemoryPolicy::Interleave(nodes) => format!("interleave:{nodes}"),
+    })
+}
+
+fn variables(env: &BTreeMap<String, String>) -> String {
+    let pairs: Vec<String> =
+        env.iter().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value))).collect();
+    format!("{{ {} }}", pairs.join(", "))
+}
+
+fn in_toml(job: &str, path: &Path) -> Result<String, WriteError> {
+    text_of(job, path).map(quoted)
+}
+
+fn text_of<'p>(job: &str, path: &'p Path) -> Result<&'p str, WriteError> {
+    let not_text =
+        || WriteError::NotText { job: job.to_owned(), path: path.to_string_lossy().into_owned() };
+    path.to_str().ok_or_else(not_text)
+}
+
+/// A text as a TOML string on one line.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// The workload in the classic form, which holds start, class and an absolute program only.
+///
+/// Names are not kept: a reader makes them from the programs' file names.
+pub fn to_classic(workload: &Workload) -> Result<String, WriteError> {
+    let mut text = String::new();
+    for path in &workload.read_only {
+        let no_place = |what| WriteError::NoPlace { job: "read_only".to_owned(), what };
+        let path = text_of("read_only", path)?;
+        if !path.starts_with('/') {
+            return Err(no_place("a relative path"));
+        }
+        text.push_str(&format!("@ro {}\n", field(path).map_err(no_place)?));
+    }
+    for job in &workload.jobs {
+        let no_place = |what| WriteError::NoPlace { job: job.name.clone(), what };
+        let (program, args) = plain(job).map_err(no_place)?;
+        let class = job.class.map_or("-".to_owned(), |class| class.number().to_string());
+        text.push_str(&format!("{} {class}", seconds(job.start)));
+        for word in std::iter::once(text_of(&job.name, program)?).chain(args.iter().map(|a| &**a)) {
+            text.push(' ');
+            text.push_str(&field(word).map_err(no_place)?);
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The program and arguments of a job that has nothing else.
+fn plain(job: &Job) -> Result<(&Path, &[String]), &'static str> {
+    let (program, args) = match &job.command {
+        Command::Program { program, args } => (program, args),
+        Command::Shell(_) => return Err("a shell line"),
+        Command::Load(_) => return Err("a built-in program"),
+    };
+    let more = [
+        (!program.is_absolute(), "a program that is not given from the root"),
+        (job.profile.is_some(), "a profile"),
+        (job.dir.is_some(), "a working directory"),
+        (!job.env.is_empty(), "an environment"),
+        (job.input.is_some(), "an input file"),
+        (job.output.is_some(), "an output file"),
+        (job.threads != 1, "threads"),
+        (job.ending != Ending::Exit, "another end than the program's exit"),
+        (job.cpus.is_some(), "CPUs"),
+        (job.nodes.is_some(), "nodes"),
+        (job.memory.is_some(), "a memory policy"),
+    ];
+    match more.iter().find(|(there, _)| *there) {
+        Some((_, what)) => Err(what),
+        None => Ok((program, args)),
+    }
+}
+
+/// A field, in quotation marks where it needs them.
+fn field(text: &str) -> Result<String, &'static str> {
+    if text.contains('\n') {
+        return Err("a line break in an argument");
+    }
+    let bare = !text.is_empty() && !text.contains([' ', '\t', '"', '\r']);
+    match bare {
+        true => Ok(text.to_owned()),
+        false => Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))),
+    }
+}

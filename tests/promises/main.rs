@@ -5,5 +5,6 @@ mod journals;
 mod live;
 mod machines;
 mod reports;
+mod tool;
 mod undo;
 mod workloads;

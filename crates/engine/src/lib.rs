@@ -8,6 +8,15 @@
 //!
 //! Live, simulated and replayed runs go through the same [`Engine`]; only the [`Host`] differs.
 
+mod derive;
+mod engine;
+mod guard;
+mod jobs;
+mod run;
+
+pub use engine::{Engine, Step};
+pub use run::{Finish, RunError, run};
+
 use base::{JobId, Nanos};
 use sched::{Action, Ask, DomainLoads, Outcome, Plan, Refusal, Sample, Turn};
 use topology::Level;

@@ -66,7 +66,9 @@ pub enum Why {
     NotPermitted,
     /// None of the CPUs may be used (offline, or outside the cpuset).
     CpusUnusable,
-    /// The CPUs lie outside what the job may use.
+    /// None of the nodes may be used.
+    NodesUnusable,
+    /// The CPUs or nodes lie outside what the job may use.
     OutsideJob,
     /// The target is not ours to place.
     HandsOff,
@@ -88,6 +90,7 @@ impl Why {
         Why::Ended,
         Why::NotPermitted,
         Why::CpusUnusable,
+        Why::NodesUnusable,
         Why::OutsideJob,
         Why::HandsOff,
         Why::Twice,
@@ -103,6 +106,7 @@ impl Why {
             Why::Ended => "ended",
             Why::NotPermitted => "not-permitted",
             Why::CpusUnusable => "cpus-unusable",
+            Why::NodesUnusable => "nodes-unusable",
             Why::OutsideJob => "outside-job",
             Why::HandsOff => "hands-off",
             Why::Twice => "twice",

@@ -1,0 +1,114 @@
+//! The counters of the memory controllers, one a node.
+
+use base::{Nanos, NodeId};
+use sched::{Measured, NodeSample, NodeSeen};
+use topology::Machine;
+
+/// What is known of every node.
+#[derive(Debug)]
+pub(crate) struct Controllers {
+    seen: Vec<NodeSeen>,
+    counters: Vec<Counter>,
+}
+
+/// One node's counter.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counter {
+    now: Measured,
+    /// At the last interval turn at which all counters could be read.
+    base: Measured,
+    bits: u8,
+}
+
+/// What the counters of some nodes told about an interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// There never were counters for all of these nodes.
+    Never,
+    /// There were, and one of them cannot be read now.
+    Lost,
+    /// Operations of each node in the interval.
+    Ops(Vec<u64>),
+}
+
+impl Controllers {
+    pub fn new(machine: &Machine) -> Self {
+        let seen = machine.nodes().iter().map(|node| NodeSeen {
+            node: node.id,
+            memory_free: node.memory_free,
+            controller_ops: None,
+        });
+        let seen: Vec<NodeSeen> = seen.collect();
+        let counters = vec![Counter::default(); seen.len()];
+        Controllers { seen, counters }
+    }
+
+    /// All nodes, by id.
+    pub fn seen(&self) -> &[NodeSeen] {
+        &self.seen
+    }
+
+    /// Takes new totals in. The first total of a counter is where counting begins: what happened
+    /// before the run is nobody's load.
+    pub fn take(&mut self, samples: &[NodeSample]) {
+        for sample in samples {
+            let Some(idx) = self.idx(sample.node) else { continue };
+            self.seen[idx].memory_free = sample.memory_free.or(self.seen[idx].memory_free);
+            let counter = &mut self.counters[idx];
+            counter.now = sample.controller_ops;
+            counter.bits = sample.counter_bits;
+            if counter.base == Measured::Absent {
+                counter.base = counter.now;
+            }
+        }
+    }
+
+    /// Whether the counter of every one of these nodes has been read.
+    pub fn known(&self, nodes: impl IntoIterator<Item = NodeId>) -> bool {
+        let mut nodes = nodes.into_iter().peekable();
+        let read = |node| self.idx(node).is_some_and(|i| self.counters[i].base != Measured::Absent);
+        nodes.peek().is_some() && nodes.all(read)
+    }
+
+    /// Ends an interval that lasted `interval`, `elapsed` after counters were last read in full.
+    ///
+    /// When one of `nodes` cannot be read no counter is advanced, so that all loads stand for the
+    /// same stretch of time when it can be read again. That stretch is longer than an interval;
+    /// the operations are then those of the mean interval in it.
+    pub fn turn_over(&mut self, nodes: &[NodeId], interval: Nanos, elapsed: Nanos) -> Reading {
+        if !self.known(nodes.iter().copied()) {
+            self.advance(interval, elapsed);
+            return Reading::Never;
+        }
+        let lost = |node: &NodeId| {
+            self.idx(*node).is_none_or(|idx| self.counters[idx].now == Measured::Absent)
+        };
+        if nodes.iter().any(lost) {
+            self.seen.iter_mut().for_each(|seen| seen.controller_ops = None);
+            return Reading::Lost;
+        }
+        self.advance(interval, elapsed);
+        let ops = |node: &NodeId| self.idx(*node).and_then(|idx| self.seen[idx].controller_ops);
+        Reading::Ops(nodes.iter().map(|node| ops(node).unwrap_or(0)).collect())
+    }
+
+    fn advance(&mut self, interval: Nanos, elapsed: Nanos) {
+        for (seen, counter) in self.seen.iter_mut().zip(&mut self.counters) {
+            let grown = counter.now.since(counter.base, counter.bits);
+            seen.controller_ops = grown.map(|ops| per_interval(ops, interval, elapsed));
+            counter.base = counter.now;
+        }
+    }
+
+    fn idx(&self, node: NodeId) -> Option<usize> {
+        self.seen.binary_search_by_key(&node, |seen| seen.node).ok()
+    }
+}
+
+fn per_interval(ops: u64, interval: Nanos, elapsed: Nanos) -> u64 {
+    if elapsed <= interval {
+        return ops;
+    }
+    let mean = u128::from(ops) * u128::from(interval.0) / u128::from(elapsed.0);
+    u64::try_from(mean).unwrap_or(u64::MAX)
+}

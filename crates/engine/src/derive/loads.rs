@@ -1,0 +1,334 @@
+//! The load of each place, by the best signal that is really there.
+//!
+//! | tier | the load of a place is | there when |
+//! |---|---|---|
+//! | `bandwidth` | what its memory controller counted | places are nodes, and all of them have a counter |
+//! | `counters` | cache misses of the tasks in it | every task that ran has a counter |
+//! | `declared` | class × CPU time of the tasks in it | a job of the workload has a class |
+//! | `none` | nothing | otherwise |
+//!
+//! A job's own load is in the same unit. A controller does not tell whose operations it counted, so
+//! in tier `bandwidth` the load of a place is shared out among our tasks in it, by their misses,
+//! else by what is declared of them, else by their CPU time: at most what is theirs, since
+//! strangers' traffic is in it.
+
+use base::{CpuId, JobId, Nanos, NodeId};
+use sched::{DomainLoads, SignalTier};
+use topology::{Domains, Level};
+
+use super::tasks::Misses;
+use super::{Controllers, Reading, Tasks};
+use crate::SeenLoads;
+use crate::jobs::{JobRates, Jobs};
+
+/// Nanoseconds in a millisecond: declared loads are operations a millisecond times nanoseconds.
+const NANOS_PER_MILLI: u128 = 1_000_000;
+
+/// Turns what grew in an interval into loads.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    loads: DomainLoads,
+    cpu_time: Vec<Nanos>,
+    /// How long the last interval was; zero before the first has gone by.
+    interval: Nanos,
+    interval_at: Nanos,
+    controllers_at: Nanos,
+    /// Kept between turns for their memory alone.
+    shares: Vec<Share>,
+    sums: Vec<Sums>,
+}
+
+/// What a task did in the interval, and where.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    job_idx: Option<usize>,
+    domain: Option<usize>,
+    cpu_time: Nanos,
+    /// Operations a millisecond as declared × nanoseconds.
+    declared: u64,
+    misses: Misses,
+}
+
+/// The same for all tasks in one place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    cpu_time: Nanos,
+    declared: u128,
+    misses: u64,
+}
+
+/// The places of a run and the nodes that they are, if they are nodes.
+#[derive(Debug)]
+pub(crate) struct Places {
+    pub domains: Domains,
+    /// By index of the domain; empty unless places are nodes.
+    pub nodes: Vec<NodeId>,
+}
+
+impl Places {
+    pub fn new(domains: Domains) -> Self {
+        let nodes = match domains.level() {
+            Level::Node => domains.iter().map(|(_, domain)| NodeId(domain.number)).collect(),
+            Level::Llc | Level::Core => Vec::new(),
+        };
+        Places { domains, nodes }
+    }
+}
+
+impl Meter {
+    pub fn loads(&self) -> &DomainLoads {
+        &self.loads
+    }
+
+    pub fn interval(&self) -> Nanos {
+        self.interval
+    }
+
+    /// The loads with the names of the places.
+    pub fn seen_loads(&self, domains: &Domains) -> SeenLoads {
+        SeenLoads {
+            level: domains.level(),
+            numbers: domains.iter().map(|(_, domain)| domain.number).collect(),
+            loads: self.loads.clone(),
+            cpu_time: self.cpu_time.clone(),
+        }
+    }
+
+    /// Other places than before: a place of the same number keeps its load.
+    pub fn places_changed(&mut self, old: &Domains, new: &Domains) {
+        let was = |number: u32| {
+            let same = old.level() == new.level();
+            same.then(|| old.iter().find(|(_, domain)| domain.number == number)).flatten()
+        };
+        let old_idxs = new.iter().map(|(_, domain)| was(domain.number).map(|(idx, _)| idx));
+        let old_idxs: Vec<Option<usize>> = old_idxs.collect();
+        let load = |idx: &Option<usize>| idx.and_then(|i| self.loads.loads.get(i)).copied();
+        self.loads.loads = old_idxs.iter().map(|idx| load(idx).unwrap_or(0)).collect();
+        let time = |idx: &Option<usize>| idx.and_then(|i| self.cpu_time.get(i)).copied();
+        self.cpu_time = old_idxs.iter().map(|idx| time(idx).unwrap_or_default()).collect();
+    }
+
+    /// What loads will stand on, as far as that can be told before the first interval is over.
+    pub fn expect(&mut self, places: &Places, controllers: &Controllers, jobs: &Jobs) {
+        self.loads.readable = true;
+        self.loads.tier = match controllers.known(places.nodes.iter().copied()) {
+            true => SignalTier::Bandwidth,
+            false => without_counters(jobs),
+        };
+    }
+
+    /// Ends an interval: new rates for every task and job, new loads for every place.
+    pub fn turn_over(
+        &mut self,
+        at: Nanos,
+        places: &Places,
+        jobs: &mut Jobs,
+        tasks: &mut Tasks,
+        controllers: &mut Controllers,
+    ) {
+        self.interval = at.saturating_sub(self.interval_at);
+        self.interval_at = at;
+        let elapsed = at.saturating_sub(self.controllers_at);
+        let reading = controllers.turn_over(&places.nodes, self.interval, elapsed);
+        if reading != Reading::Lost {
+            self.controllers_at = at;
+        }
+        self.collect(&places.domains, jobs, tasks);
+        self.cpu_time.clear();
+        self.cpu_time.extend(self.sums.iter().map(|sums| sums.cpu_time));
+        self.set_loads(reading, jobs);
+        self.set_job_rates(jobs, tasks);
+        tasks.turn_over();
+    }
+
+    fn collect(&mut self, domains: &Domains, jobs: &Jobs, tasks: &Tasks) {
+        self.shares.clear();
+        let mut last = None;
+        for (job, cpu, cpu_time, _, misses) in tasks.growth() {
+            self.shares.push(share(domains, jobs, &mut last, job, cpu, (cpu_time, misses)));
+        }
+        for ended in tasks.ended() {
+            let did = (ended.cpu_time, ended.llc_misses);
+            let mut share = share(domains, jobs, &mut last, ended.job, ended.cpu, did);
+            share.domain = ended.cpu.and_then(|cpu| domains.of_cpu(cpu));
+            self.shares.push(share);
+        }
+        self.sums.clear();
+        self.sums.resize(domains.len(), Sums::default());
+        for share in &self.shares {
+            let Some(sums) = share.domain.map(|idx| &mut self.sums[idx]) else { continue };
+            sums.cpu_time += share.cpu_time;
+            sums.declared += u128::from(share.declared);
+            sums.misses = sums.misses.saturating_add(share.misses.grew());
+        }
+    }
+
+    fn set_loads(&mut self, reading: Reading, jobs: &Jobs) {
+        self.loads.readable = true;
+        match reading {
+            Reading::Ops(ops) => {
+                self.loads.tier = SignalTier::Bandwidth;
+                self.loads.loads = ops;
+            }
+            Reading::Lost => self.loads.readable = false,
+            Reading::Never => self.set_loads_of_tasks(jobs),
+        }
+    }
+
+    fn set_loads_of_tasks(&mut self, jobs: &Jobs) {
+        let counted = counted(&self.shares, self.loads.tier == SignalTier::Counters);
+        if counted == Counted::Lost {
+            self.loads.readable = false;
+            return;
+        }
+        self.loads.tier = match counted {
+            Counted::All => SignalTier::Counters,
+            _ => without_counters(jobs),
+        };
+        let tier = self.loads.tier;
+        self.loads.loads.clear();
+        self.loads.loads.extend(self.sums.iter().map(|sums| sums.load(tier)));
+    }
+
+    fn set_job_rates(&self, jobs: &mut Jobs, tasks: &Tasks) {
+        for at in 0..jobs.live_idxs().len() {
+            let idx = jobs.live_idxs()[at];
+            jobs.entry_mut(idx).rates = JobRates { wait: Some(Nanos::ZERO), ..JobRates::default() };
+        }
+        let counted = counted(&self.shares, false) == Counted::All;
+        let mut declared = Fraction::default();
+        for share in &self.shares {
+            let Some(idx) = share.job_idx else { continue };
+            let load = self.load_of(share, counted, declared.of(idx));
+            let rates = &mut jobs.entry_mut(idx).rates;
+            rates.cpu_time += share.cpu_time;
+            rates.load = rates.load.saturating_add(load);
+        }
+        let mut last = None;
+        for (job, _, _, wait, _) in tasks.growth() {
+            let Some(idx) = look_up(jobs, &mut last, job) else { continue };
+            let rates = &mut jobs.entry_mut(idx).rates;
+            rates.wait = rates.wait.zip(wait).map(|(sum, more)| sum.saturating_add(more));
+        }
+    }
+
+    /// What a task's share adds to the load of its job.
+    fn load_of(&self, share: &Share, counted: bool, rest: &mut u64) -> u64 {
+        match self.loads.tier {
+            SignalTier::None => 0,
+            SignalTier::Counters => share.misses.grew(),
+            SignalTier::Declared => {
+                let exact = u128::from(share.declared) + u128::from(*rest);
+                *rest = (exact % NANOS_PER_MILLI) as u64;
+                u64::try_from(exact / NANOS_PER_MILLI).unwrap_or(u64::MAX)
+            }
+            SignalTier::Bandwidth => {
+                let Some(idx) = share.domain else { return 0 };
+                let load = self.loads.loads.get(idx).copied().unwrap_or(0);
+                let sums = &self.sums[idx];
+                let (part, whole) = match (counted && sums.misses != 0, sums.declared) {
+                    (true, _) => (share.misses.grew(), u128::from(sums.misses)),
+                    (false, 0) => (share.cpu_time.0, u128::from(sums.cpu_time.0)),
+                    (false, declared) => (share.declared, declared),
+                };
+                part_of(load, part, whole)
+            }
+        }
+    }
+}
+
+/// What a division of declared load left over, kept for the same job's next task, so that many
+/// small tasks do not round away to nothing.
+#[derive(Debug, Default)]
+struct Fraction {
+    job_idx: usize,
+    rest: u64,
+}
+
+impl Fraction {
+    fn of(&mut self, job_idx: usize) -> &mut u64 {
+        if self.job_idx != job_idx {
+            *self = Fraction { job_idx, rest: 0 };
+        }
+        &mut self.rest
+    }
+}
+
+impl Sums {
+    fn load(&self, tier: SignalTier) -> u64 {
+        match tier {
+            SignalTier::Counters => self.misses,
+            SignalTier::Declared => {
+                u64::try_from(self.declared / NANOS_PER_MILLI).unwrap_or(u64::MAX)
+            }
+            SignalTier::Bandwidth | SignalTier::None => 0,
+        }
+    }
+}
+
+impl Misses {
+    fn grew(self) -> u64 {
+        match self {
+            Misses::Grew(grown) => grown,
+            Misses::NeverRead | Misses::Lost => 0,
+        }
+    }
+}
+
+/// How far the tasks that ran were counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    All,
+    NotAll,
+    Lost,
+}
+
+/// Whether all tasks that ran have counters. When none ran nothing is known, so what was holds.
+fn counted(shares: &[Share], before: bool) -> Counted {
+    let ran = || shares.iter().filter(|share| share.cpu_time != Nanos::ZERO);
+    if before && ran().any(|share| share.misses == Misses::Lost) {
+        return Counted::Lost;
+    }
+    let all = ran().all(|share| matches!(share.misses, Misses::Grew(_)));
+    if all && (before || ran().next().is_some()) { Counted::All } else { Counted::NotAll }
+}
+
+fn without_counters(jobs: &Jobs) -> SignalTier {
+    if jobs.any_class() { SignalTier::Declared } else { SignalTier::None }
+}
+
+fn share(
+    domains: &Domains,
+    jobs: &Jobs,
+    last: &mut Option<(JobId, Option<usize>)>,
+    job: JobId,
+    cpu: Option<CpuId>,
+    (cpu_time, misses): (Nanos, Misses),
+) -> Share {
+    let job_idx = look_up(jobs, last, job);
+    let home = job_idx.and_then(|idx| jobs.entry(idx).home);
+    let domain = home.or_else(|| domains.of_cpu(cpu?));
+    let class = jobs.idx(job).and_then(|idx| jobs.job(idx).class).unwrap_or_default();
+    let declared = class.controller_ops_per_ms().saturating_mul(cpu_time.0);
+    Share { job_idx, domain, cpu_time, declared, misses }
+}
+
+/// Where a live job stands in the tables; tasks come by job, so most ask for the same as the last.
+fn look_up(jobs: &Jobs, last: &mut Option<(JobId, Option<usize>)>, job: JobId) -> Option<usize> {
+    match *last {
+        Some((same, idx)) if same == job => idx,
+        _ => {
+            let idx = jobs.idx(job).filter(|&idx| jobs.entry(idx).state.is_some());
+            *last = Some((job, idx));
+            idx
+        }
+    }
+}
+
+fn part_of(load: u64, part: u64, whole: u128) -> u64 {
+    match (u64::try_from(whole), load.checked_mul(part)) {
+        (Ok(0), _) => 0,
+        (Ok(whole), Some(product)) => product / whole,
+        _ => u64::try_from(u128::from(load) * u128::from(part) / whole).unwrap_or(u64::MAX),
+    }
+}

@@ -1,0 +1,268 @@
+//! The totals of every task and what they grew by in the last interval.
+
+use std::collections::BTreeMap;
+
+use base::{CpuId, JobId, Nanos, TaskId};
+use sched::{Measured, TaskSample, TaskSeen};
+use topology::Domains;
+
+use crate::jobs::Jobs;
+
+/// All tasks of the jobs that run, by job and then by id.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    rows: Vec<Row>,
+    /// The same rows as a policy sees them; made again when a row has changed.
+    seen: Vec<TaskSeen>,
+    seen_is_old: bool,
+    job_of: BTreeMap<TaskId, JobId>,
+    ended: Vec<Ended>,
+}
+
+/// A task and its totals.
+#[derive(Clone, Debug)]
+struct Row {
+    seen: TaskSeen,
+    now: Totals,
+    base: Totals,
+}
+
+/// Totals since birth.
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    cpu_time: Nanos,
+    wait: Measured,
+    llc_misses: Measured,
+}
+
+/// What a task did between the last interval turn and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub job: JobId,
+    /// A CPU of the place that it counts for.
+    pub cpu: Option<CpuId>,
+    pub cpu_time: Nanos,
+    pub llc_misses: Misses,
+}
+
+/// Growth of the cache miss counter of one task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misses {
+    /// So many.
+    Grew(u64),
+    /// There was no counter at the beginning of the interval either.
+    NeverRead,
+    /// The counter could be read when the interval began, and cannot any more.
+    Lost,
+}
+
+/// A task is born with nothing used: what it did before it was first seen counts.
+const BIRTH: Totals =
+    Totals { cpu_time: Nanos::ZERO, wait: Measured::Exact(0), llc_misses: Measured::Exact(0) };
+
+impl Totals {
+    fn of(sample: &TaskSample) -> Self {
+        let TaskSample { cpu_time, wait, llc_misses, .. } = *sample;
+        Totals { cpu_time, wait, llc_misses }
+    }
+}
+
+impl Row {
+    fn key(&self) -> (JobId, TaskId) {
+        (self.seen.job, self.seen.task)
+    }
+
+    fn born(sample: &TaskSample) -> Self {
+        let TaskSample { task, process, job, last_cpu, .. } = *sample;
+        let (cpu_time, wait, llc_misses) = (Nanos::ZERO, None, None);
+        let seen = TaskSeen { task, process, job, cpu_time, wait, last_cpu, llc_misses };
+        Row { seen, now: Totals::of(sample), base: BIRTH }
+    }
+
+    fn cpu_time(&self) -> Nanos {
+        self.now.cpu_time.saturating_sub(self.base.cpu_time)
+    }
+
+    fn misses(&self) -> Misses {
+        match (grown(self.now.llc_misses, self.base.llc_misses), self.base.llc_misses) {
+            (Some(grown), _) => Misses::Grew(grown),
+            (None, Measured::Absent) => Misses::NeverRead,
+            // A newborn's zero was assumed, not read.
+            (None, _) if self.is_newborn() => Misses::NeverRead,
+            (None, _) => Misses::Lost,
+        }
+    }
+
+    /// Whether no interval turn has seen it yet.
+    fn is_newborn(&self) -> bool {
+        self.base.cpu_time == Nanos::ZERO && self.base.llc_misses == Measured::Exact(0)
+    }
+
+    /// Ends the interval: the growth is what policies see until the next one ends.
+    fn turn_over(&mut self) {
+        self.seen.cpu_time = self.cpu_time();
+        self.seen.wait = grown(self.now.wait, self.base.wait).map(Nanos);
+        self.seen.llc_misses = grown(self.now.llc_misses, self.base.llc_misses);
+        self.base = self.now;
+    }
+}
+
+/// Growth of a total that never wraps. A scaled total is an estimate, and may come out a little
+/// smaller than the one before: that is no growth, not an enormous one.
+fn grown(now: Measured, base: Measured) -> Option<u64> {
+    Some(now.value()?.saturating_sub(base.value()?))
+}
+
+impl Tasks {
+    /// Takes new totals in. Samples that come in the order of the table are found at once.
+    pub fn take(&mut self, samples: &[TaskSample], is_running: impl Fn(JobId) -> bool) {
+        let mut at = 0;
+        let n_known = self.rows.len();
+        for sample in samples {
+            let key = (sample.job, sample.task);
+            match find(&self.rows[..n_known], at, key) {
+                Some(row) => {
+                    at = row + 1;
+                    self.rows[row].now = Totals::of(sample);
+                    self.seen_is_old |= sample.last_cpu != self.rows[row].seen.last_cpu;
+                    self.rows[row].seen.last_cpu = sample.last_cpu.or(self.rows[row].seen.last_cpu);
+                }
+                None if is_running(sample.job) => self.add(sample),
+                None => {} // Its job is over: a straggler between two samples.
+            }
+        }
+        if n_known < self.rows.len() {
+            self.rows.sort_unstable_by_key(Row::key);
+            self.seen_is_old = true;
+        }
+    }
+
+    /// Appends a newborn; the caller sorts. One that stands twice in a sample is taken once.
+    fn add(&mut self, sample: &TaskSample) {
+        if self.job_of.insert(sample.task, sample.job).is_none() {
+            self.rows.push(Row::born(sample));
+        }
+    }
+
+    /// Forgets tasks that ended, but not what they did in this interval. `place_of` tells a CPU of
+    /// the place where tasks of a job are; `None` when they may be on several.
+    pub fn remove(&mut self, gone: &[TaskId], place_of: impl Fn(JobId) -> Option<CpuId>) {
+        let mut doomed: Vec<usize> = gone.iter().filter_map(|&task| self.row_of(task)).collect();
+        doomed.sort_unstable();
+        doomed.dedup();
+        self.remove_rows(&doomed, place_of);
+    }
+
+    /// The same for whatever is left of a job.
+    pub fn remove_job(&mut self, job: JobId, place_of: impl Fn(JobId) -> Option<CpuId>) {
+        let from = self.rows.partition_point(|row| row.seen.job < job);
+        let to = self.rows.partition_point(|row| row.seen.job <= job);
+        let doomed: Vec<usize> = (from..to).collect();
+        self.remove_rows(&doomed, place_of);
+    }
+
+    fn remove_rows(&mut self, doomed: &[usize], place_of: impl Fn(JobId) -> Option<CpuId>) {
+        for &row in doomed {
+            let row = &self.rows[row];
+            self.job_of.remove(&row.seen.task);
+            self.ended.push(Ended {
+                job: row.seen.job,
+                cpu: place_of(row.seen.job).or(row.seen.last_cpu),
+                cpu_time: row.cpu_time(),
+                llc_misses: row.misses(),
+            });
+        }
+        let Some(&first) = doomed.first() else { return };
+        let (mut kept, mut next) = (first, 0);
+        for idx in first..self.rows.len() {
+            if doomed.get(next) == Some(&idx) {
+                next += 1;
+            } else {
+                self.rows.swap(kept, idx);
+                kept += 1;
+            }
+        }
+        self.rows.truncate(kept);
+        self.seen_is_old = true;
+    }
+
+    fn row_of(&self, task: TaskId) -> Option<usize> {
+        let job = *self.job_of.get(&task)?;
+        self.rows.binary_search_by_key(&(job, task), Row::key).ok()
+    }
+
+    /// Whether it is known and lives.
+    pub fn job_of(&self, task: TaskId) -> Option<JobId> {
+        self.job_of.get(&task).copied()
+    }
+
+    /// Job, last CPU, CPU time and misses of every task since the last interval turn.
+    pub fn growth(
+        &self,
+    ) -> impl Iterator<Item = (JobId, Option<CpuId>, Nanos, Option<Nanos>, Misses)> + '_ {
+        self.rows.iter().map(|row| {
+            let wait = grown(row.now.wait, row.base.wait).map(Nanos);
+            (row.seen.job, row.seen.last_cpu, row.cpu_time(), wait, row.misses())
+        })
+    }
+
+    /// What the tasks that ended did since the last interval turn.
+    pub fn ended(&self) -> &[Ended] {
+        &self.ended
+    }
+
+    /// Ends the interval.
+    pub fn turn_over(&mut self) {
+        self.rows.iter_mut().for_each(Row::turn_over);
+        self.ended.clear();
+        self.seen_is_old = true;
+    }
+
+    /// As a policy sees them, once [`Tasks::refresh`] has been called.
+    pub fn seen(&self) -> &[TaskSeen] {
+        &self.seen
+    }
+
+    /// Brings [`Tasks::seen`] up to date, and what jobs know of the number and place of their tasks.
+    pub fn refresh(&mut self, jobs: &mut Jobs, domains: &Domains) {
+        if !std::mem::take(&mut self.seen_is_old) {
+            return;
+        }
+        self.seen.clear();
+        self.seen.extend(self.rows.iter().map(|row| row.seen));
+        for at in 0..jobs.live_idxs().len() {
+            let idx = jobs.live_idxs()[at];
+            jobs.entry_mut(idx).n_tasks = 0;
+        }
+        for of_job in self.seen.chunk_by(|a, b| a.job == b.job) {
+            let Some(idx) = jobs.idx(of_job[0].job) else { continue };
+            let entry = jobs.entry_mut(idx);
+            entry.n_tasks = of_job.len() as u32;
+            entry.domain = entry.home.or_else(|| majority(of_job, domains));
+        }
+    }
+}
+
+/// The domain in which more than half of some tasks ran last.
+fn majority(tasks: &[TaskSeen], domains: &Domains) -> Option<usize> {
+    let domain_of = |task: &TaskSeen| task.last_cpu.and_then(|cpu| domains.of_cpu(cpu));
+    // Pair off tasks in different domains; only a domain that holds the majority can be left over.
+    let (mut left_over, mut surplus) = (None, 0usize);
+    for domain in tasks.iter().map(domain_of) {
+        match (surplus, domain == left_over) {
+            (0, _) => (left_over, surplus) = (domain, 1),
+            (_, true) => surplus += 1,
+            (_, false) => surplus -= 1,
+        }
+    }
+    let n_there = tasks.iter().filter(|task| domain_of(task) == left_over).count();
+    left_over.filter(|_| tasks.len() < 2 * n_there)
+}
+
+/// The row with this key; looks at `guess` first.
+fn find(rows: &[Row], guess: usize, key: (JobId, TaskId)) -> Option<usize> {
+    if rows.get(guess).is_some_and(|row| row.key() == key) {
+        return Some(guess);
+    }
+    rows.binary_search_by_key(&key, Row::key).ok()
+}

@@ -1,0 +1,269 @@
+//! One turn from a sample to an approved plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{CpuSet, JobId, Nanos, TaskId};
+use program::Job;
+use sched::{
+    Cause, Deed, JobEvent, MemoryRules, Outcome, OutcomeResult, Plan, Policy, Reason, Refusal,
+    Sample, Snapshot, Target, Turn, Why,
+};
+use topology::{Domains, Machine};
+
+use crate::derive::{Controllers, Meter, Places, Tasks};
+use crate::guard::Guard;
+use crate::jobs::Jobs;
+use crate::{Approved, SeenLoads};
+
+/// Knows a run: its machine, its jobs, what was measured and where everything was put.
+///
+/// A turn is [`Engine::step`], then the host's work, then [`Engine::settle`] with what came of it.
+/// The same turns, samples and outcomes give the same steps.
+pub struct Engine {
+    machine: Machine,
+    policy: Box<dyn Policy>,
+    usable: CpuSet,
+    places: Places,
+    rules: MemoryRules,
+    jobs: Jobs,
+    tasks: Tasks,
+    task_places: TaskPlaces,
+    controllers: Controllers,
+    meter: Meter,
+    said: Vec<Reason>,
+    gave_up: bool,
+    now: Nanos,
+}
+
+/// What came of one turn, before the host acts.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What the host is to do.
+    pub approved: Approved,
+    /// What the policy wanted, the refused wishes too; its notes are those not said before.
+    pub plan: Plan,
+    /// What the guard did not let through.
+    pub refused: Vec<Refusal>,
+    /// The loads, in turns where an interval went by.
+    pub loads: Option<SeenLoads>,
+}
+
+/// Single tasks that were placed apart from their job.
+#[derive(Debug, Default)]
+pub(crate) struct TaskPlaces {
+    placed: BTreeMap<TaskId, CpuSet>,
+    hands_off: BTreeSet<TaskId>,
+}
+
+impl TaskPlaces {
+    pub fn get(&self, task: TaskId) -> Option<&CpuSet> {
+        self.placed.get(&task)
+    }
+
+    pub fn is_hands_off(&self, task: TaskId) -> bool {
+        self.hands_off.contains(&task)
+    }
+
+    fn forget_ended(&mut self, tasks: &Tasks) {
+        self.placed.retain(|&task, _| tasks.job_of(task).is_some());
+        self.hands_off.retain(|&task| tasks.job_of(task).is_some());
+    }
+
+    fn forget_places(&mut self, job: JobId, tasks: &Tasks) {
+        self.placed.retain(|&task, _| tasks.job_of(task) != Some(job));
+    }
+}
+
+impl Engine {
+    /// A run that has not begun.
+    pub fn new(machine: Machine, jobs: Vec<Job>, policy: Box<dyn Policy>) -> Engine {
+        let usable = machine.allowed().clone();
+        let places = Places::new(Domains::of(&machine, policy.domains(), &usable));
+        let mut engine = Engine {
+            rules: MemoryRules::default(),
+            jobs: Jobs::new(jobs),
+            tasks: Tasks::default(),
+            task_places: TaskPlaces::default(),
+            controllers: Controllers::new(&machine),
+            meter: Meter::default(),
+            said: Vec::new(),
+            gave_up: false,
+            now: Nanos::ZERO,
+            machine,
+            policy,
+            usable,
+            places,
+        };
+        engine.set_usable(engine.usable.clone());
+        engine
+    }
+
+    /// The machine as it was read at the start.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The policy that decides.
+    pub fn policy(&self) -> &dyn Policy {
+        &*self.policy
+    }
+
+    /// The places that loads stand for now.
+    pub fn domains(&self) -> &Domains {
+        &self.places.domains
+    }
+
+    /// Takes in what was seen, asks the policy and checks its plan.
+    pub fn step(&mut self, turn: &Turn, sample: &Sample) -> Step {
+        let is_interval = turn.causes.contains(&Cause::Interval);
+        self.now = turn.at;
+        self.take(sample);
+        if is_interval {
+            self.turn_over();
+        } else if self.meter.interval() == Nanos::ZERO {
+            self.meter.expect(&self.places, &self.controllers, &self.jobs);
+        }
+        self.tasks.refresh(&mut self.jobs, &self.places.domains);
+        let plan = self.decide(turn);
+        let guard = Guard {
+            machine: &self.machine,
+            usable: &self.usable,
+            jobs: &self.jobs,
+            tasks: &self.tasks,
+            task_places: &self.task_places,
+        };
+        let (asks, refused) = guard.check(&plan.asks);
+        let loads = is_interval.then(|| self.meter.seen_loads(&self.places.domains));
+        Step { approved: Approved { asks }, plan, refused, loads }
+    }
+
+    fn take(&mut self, sample: &Sample) {
+        if let Some(rules) = sample.memory_rules {
+            self.rules = rules;
+        }
+        if let Some(usable) = &sample.usable {
+            self.set_usable(usable.clone());
+        }
+        self.controllers.take(&sample.nodes);
+        let jobs = &self.jobs;
+        self.tasks.take(&sample.tasks, |job| jobs.live(job).is_some());
+        self.tasks.remove(&sample.gone, |job| place_of(jobs, &self.places.domains, job));
+        for event in &sample.jobs {
+            self.take_event(event);
+        }
+        if !sample.gone.is_empty() || !sample.jobs.is_empty() {
+            self.task_places.forget_ended(&self.tasks);
+        }
+    }
+
+    fn take_event(&mut self, event: &JobEvent) {
+        match event {
+            JobEvent::Due(job) => self.jobs.due(*job),
+            JobEvent::HandsOff(job, _) => self.jobs.hands_off(*job),
+            JobEvent::Ended(job, end) => {
+                let (jobs, domains) = (&self.jobs, &self.places.domains);
+                self.tasks.remove_job(*job, |job| place_of(jobs, domains, job));
+                self.jobs.ended(*job);
+                if end.again {
+                    self.jobs.due(*job);
+                }
+            }
+        }
+    }
+
+    fn set_usable(&mut self, usable: CpuSet) {
+        self.usable = usable;
+        let domains = Domains::of(&self.machine, self.policy.domains(), &self.usable);
+        self.meter.places_changed(&self.places.domains, &domains);
+        self.jobs.usable_changed(&self.machine, &domains, &self.usable);
+        self.places = Places::new(domains);
+    }
+
+    fn turn_over(&mut self) {
+        let Engine { meter, places, jobs, tasks, controllers, .. } = self;
+        meter.turn_over(self.now, places, jobs, tasks, controllers);
+    }
+
+    /// Asks the policy, unless it gave up before: then the run only comes to its end.
+    fn decide(&mut self, turn: &Turn) -> Plan {
+        let mut plan = Plan::default();
+        if self.gave_up {
+            return plan;
+        }
+        let jobs = self.jobs.seen(&self.usable);
+        let snapshot = Snapshot {
+            turn,
+            machine: &self.machine,
+            usable: &self.usable,
+            domains: &self.places.domains,
+            loads: self.meter.loads(),
+            interval: self.meter.interval(),
+            rules: &self.rules,
+            jobs: &jobs,
+            tasks: self.tasks.seen(),
+            nodes: self.controllers.seen(),
+        };
+        self.policy.decide(&snapshot, &mut plan);
+        plan.notes.retain(|note| !self.said.contains(note));
+        self.said.extend(plan.notes.iter().cloned());
+        self.gave_up = plan.give_up.is_some();
+        plan
+    }
+
+    /// Takes in what came of the last step.
+    pub fn settle(&mut self, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            match &outcome.result {
+                OutcomeResult::Done { .. } => self.done(outcome.target, &outcome.deed),
+                OutcomeResult::Refused { why, .. } => {
+                    self.refused(outcome.target, &outcome.deed, *why);
+                }
+            }
+        }
+    }
+
+    fn done(&mut self, target: Target, deed: &Deed) {
+        let cpus = match deed {
+            Deed::Place(cpus) => Some(cpus.clone()),
+            Deed::Release => None,
+            Deed::MemoryPolicy(_) => return,
+            Deed::Start => {
+                if let Target::Job(job) = target {
+                    self.jobs.running(job, self.now);
+                }
+                return;
+            }
+        };
+        match (target, cpus) {
+            (Target::Job(job), cpus) => {
+                self.task_places.forget_places(job, &self.tasks);
+                self.jobs.placed(job, cpus, &self.places.domains, &self.usable);
+            }
+            (Target::Task(task), Some(cpus)) => {
+                self.task_places.placed.insert(task, cpus);
+            }
+            (Target::Task(task), None) => {
+                self.task_places.placed.remove(&task);
+            }
+        }
+    }
+
+    /// A job that could not be started is over; one that we may not touch is left alone for good.
+    /// Everything else may be asked again: a CPU that has just gone offline comes with the next sample.
+    fn refused(&mut self, target: Target, deed: &Deed, why: Why) {
+        match (target, deed, why) {
+            (Target::Job(job), Deed::Start, _) => self.jobs.ended(job),
+            (Target::Job(job), _, Why::NotPermitted | Why::HandsOff) => self.jobs.hands_off(job),
+            (Target::Task(task), _, Why::NotPermitted | Why::HandsOff) => {
+                self.task_places.hands_off.insert(task);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A CPU of the place that the tasks of a job are in, if they are in one.
+fn place_of(jobs: &Jobs, domains: &Domains, job: JobId) -> Option<base::CpuId> {
+    let (_, entry) = jobs.live(job)?;
+    domains.get(entry.home?).cpus.first()
+}

@@ -1,0 +1,185 @@
+//! What stands between a wish and the machine.
+//!
+//! A policy may wish anything. What comes through concerns somebody who lives and is ours to place,
+//! changes something, and names CPUs and nodes that can be used: a wish that is partly possible is
+//! narrowed to what is possible, one that is not is refused with a word why. Every refusal is recorded.
+
+use base::{CpuSet, JobId, NodeSet};
+use program::{Job, MemoryPolicy};
+use sched::{Action, Ask, JobState, Refusal, Target, Why};
+use topology::Machine;
+
+use crate::derive::Tasks;
+use crate::engine::TaskPlaces;
+use crate::jobs::{Entry, Jobs};
+
+/// What the guard knows.
+#[derive(Clone, Copy)]
+pub(crate) struct Guard<'a> {
+    pub machine: &'a Machine,
+    pub usable: &'a CpuSet,
+    pub jobs: &'a Jobs,
+    pub tasks: &'a Tasks,
+    pub task_places: &'a TaskPlaces,
+}
+
+/// Why a wish did not come through.
+type Refused = (Why, String);
+
+impl Guard<'_> {
+    /// The wishes that come through, in order, and those that do not.
+    pub fn check(&self, asks: &[Ask]) -> (Vec<Ask>, Vec<Refusal>) {
+        let (mut approved, mut refused) = (Vec::with_capacity(asks.len()), Vec::new());
+        let mut concerned = Vec::with_capacity(asks.len());
+        for ask in asks {
+            let kind = (ask.target, kind(&ask.action));
+            match self.one(ask).and_then(|action| once(&mut concerned, kind).map(|()| action)) {
+                Ok(action) => {
+                    approved.push(Ask { target: ask.target, action, reason: ask.reason.clone() });
+                }
+                Err((why, detail)) => refused.push(Refusal { ask: ask.clone(), why, detail }),
+            }
+        }
+        (approved, refused)
+    }
+
+    fn one(&self, ask: &Ask) -> Result<Action, Refused> {
+        let job = match ask.target {
+            Target::Job(job) => job,
+            Target::Task(task) => self.tasks.job_of(task).ok_or_else(|| ended(ask.target))?,
+        };
+        let (job, entry) = self.jobs.live(job).ok_or_else(|| ended(ask.target))?;
+        let task_is_free = match ask.target {
+            Target::Task(task) => self.task_places.is_hands_off(task),
+            Target::Job(_) => false,
+        };
+        if entry.hands_off || task_is_free {
+            return Err((Why::HandsOff, format!("{} is not ours to place any more", job.name)));
+        }
+        match &ask.action {
+            Action::Place(cpus) => self.place(ask.target, job, entry, cpus),
+            Action::MemoryPolicy(policy) => self.memory(ask.target, job, entry, policy),
+            Action::Release => self.release(ask.target, job, entry),
+        }
+    }
+
+    fn place(
+        &self,
+        target: Target,
+        job: &Job,
+        entry: &Entry,
+        cpus: &CpuSet,
+    ) -> Result<Action, Refused> {
+        let possible = cpus.and(self.usable);
+        if possible.is_empty() {
+            let detail = format!("none of the CPUs {cpus} can be used now");
+            return Err((Why::CpusUnusable, detail));
+        }
+        let allowed = entry.allowed.as_ref().unwrap_or(self.usable);
+        let possible = possible.and(allowed);
+        if possible.is_empty() {
+            let detail = format!("{} may use the CPUs {allowed} only, not {cpus}", job.name);
+            return Err((Why::OutsideJob, detail));
+        }
+        if self.placed(target, entry) == Some(&possible) {
+            return Err((Why::Already, format!("it is on the CPUs {possible} already")));
+        }
+        Ok(Action::Place(possible))
+    }
+
+    fn release(&self, target: Target, job: &Job, entry: &Entry) -> Result<Action, Refused> {
+        match self.placed(target, entry) {
+            Some(_) => Ok(Action::Release),
+            None => Err((Why::Already, format!("{} was not placed by us", job.name))),
+        }
+    }
+
+    fn placed<'a>(&'a self, target: Target, entry: &'a Entry) -> Option<&'a CpuSet> {
+        match target {
+            Target::Job(_) => entry.placed.as_ref(),
+            Target::Task(task) => self.task_places.get(task),
+        }
+    }
+
+    fn memory(
+        &self,
+        target: Target,
+        job: &Job,
+        entry: &Entry,
+        policy: &MemoryPolicy,
+    ) -> Result<Action, Refused> {
+        if entry.state != Some(JobState::Due) || matches!(target, Target::Task(_)) {
+            let detail = format!("{} runs already: its pages lie where they lie", job.name);
+            return Err((Why::TooLate, detail));
+        }
+        if job.memory.is_some() {
+            let detail = format!("the workload says where the memory of {} comes from", job.name);
+            return Err((Why::HandsOff, detail));
+        }
+        let nodes = nodes_of(policy);
+        let possible = nodes.and(self.machine.nodes_allowed());
+        if possible.is_empty() {
+            let detail = format!("none of the nodes {nodes} may be used");
+            return Err((Why::NodesUnusable, detail));
+        }
+        let possible = job.nodes.as_ref().map_or_else(|| possible.clone(), |own| possible.and(own));
+        if possible.is_empty() {
+            let detail = format!("the workload keeps {} off the nodes {nodes}", job.name);
+            return Err((Why::OutsideJob, detail));
+        }
+        Ok(Action::MemoryPolicy(with_nodes(policy, possible)))
+    }
+}
+
+/// What sort of wish: two of one sort for one target in one turn contradict each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Cpus,
+    Memory,
+}
+
+fn kind(action: &Action) -> Kind {
+    match action {
+        Action::Place(_) | Action::Release => Kind::Cpus,
+        Action::MemoryPolicy(_) => Kind::Memory,
+    }
+}
+
+/// Whether this is the first wish of its kind that comes through; notes it. Policies ask by rising
+/// job mostly, so the search mostly ends at the end.
+fn once(concerned: &mut Vec<(Target, Kind)>, this: (Target, Kind)) -> Result<(), Refused> {
+    match concerned.binary_search(&this) {
+        Ok(_) => {
+            let detail = "another wish of this turn already says where it goes".to_owned();
+            Err((Why::Twice, detail))
+        }
+        Err(at) => {
+            concerned.insert(at, this);
+            Ok(())
+        }
+    }
+}
+
+fn ended(target: Target) -> Refused {
+    let whom = match target {
+        Target::Job(JobId(number)) => format!("job {number}"),
+        Target::Task(task) => task.to_string(),
+    };
+    (Why::Ended, format!("{whom} does not run"))
+}
+
+fn nodes_of(policy: &MemoryPolicy) -> &NodeSet {
+    match policy {
+        MemoryPolicy::Bind(nodes)
+        | MemoryPolicy::Preferred(nodes)
+        | MemoryPolicy::Interleave(nodes) => nodes,
+    }
+}
+
+fn with_nodes(policy: &MemoryPolicy, nodes: NodeSet) -> MemoryPolicy {
+    match policy {
+        MemoryPolicy::Bind(_) => MemoryPolicy::Bind(nodes),
+        MemoryPolicy::Preferred(_) => MemoryPolicy::Preferred(nodes),
+        MemoryPolicy::Interleave(_) => MemoryPolicy::Interleave(nodes),
+    }
+}

@@ -1,0 +1,186 @@
+//! The life of every job as far as it is known: waiting, due, running, gone, due again.
+//!
+//! ```text
+//!   (waiting) ── Due ──► due ── started ──► running ── Ended ──► (gone)
+//!                         ▲                              │
+//!                         └────────── Ended, again ──────┘
+//! ```
+//!
+//! What a job was placed on is what the host said it did, never what was wished.
+
+use base::{CpuSet, JobId, Nanos};
+use program::Job;
+use sched::{JobSeen, JobState};
+use topology::{Domains, Machine};
+
+/// All jobs of a run.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    jobs: Vec<Job>,
+    entries: Vec<Entry>,
+    /// Indices of those that are due or running, rising.
+    live: Vec<usize>,
+}
+
+/// What is known of one job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Entry {
+    /// `None`: it waits or is gone.
+    pub state: Option<JobState>,
+    /// What it may use; `None`: everything that is usable, as for most jobs.
+    pub allowed: Option<CpuSet>,
+    /// Where it was put.
+    pub placed: Option<CpuSet>,
+    /// The one domain that holds what is still usable of `placed`.
+    pub home: Option<usize>,
+    /// The home, or else where most of its tasks ran.
+    pub domain: Option<usize>,
+    /// The kernel or somebody else took it out of our hands.
+    pub hands_off: bool,
+    pub started: Option<Nanos>,
+    pub n_tasks: u32,
+    pub rates: JobRates,
+}
+
+/// What a job did in the last interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct JobRates {
+    pub cpu_time: Nanos,
+    pub wait: Option<Nanos>,
+    pub load: u64,
+}
+
+impl Jobs {
+    pub fn new(mut jobs: Vec<Job>) -> Self {
+        jobs.sort_by_key(|job| job.id);
+        let entries = vec![Entry::default(); jobs.len()];
+        Jobs { jobs, entries, live: Vec::new() }
+    }
+
+    /// Where a job stands in the tables; `None` for a number that the workload does not have.
+    pub fn idx(&self, id: JobId) -> Option<usize> {
+        let straight = self.jobs.get(id.index()).is_some_and(|job| job.id == id);
+        if straight {
+            return Some(id.index());
+        }
+        self.jobs.binary_search_by_key(&id, |job| job.id).ok()
+    }
+
+    pub fn job(&self, idx: usize) -> &Job {
+        &self.jobs[idx]
+    }
+
+    pub fn entry(&self, idx: usize) -> &Entry {
+        &self.entries[idx]
+    }
+
+    pub fn entry_mut(&mut self, idx: usize) -> &mut Entry {
+        &mut self.entries[idx]
+    }
+
+    /// A job that is due or running.
+    pub fn live(&self, id: JobId) -> Option<(&Job, &Entry)> {
+        let idx = self.idx(id).filter(|&idx| self.entries[idx].state.is_some())?;
+        Some((&self.jobs[idx], &self.entries[idx]))
+    }
+
+    pub fn live_idxs(&self) -> &[usize] {
+        &self.live
+    }
+
+    /// Whether any job of the workload, started or not, declares a class.
+    pub fn any_class(&self) -> bool {
+        self.jobs.iter().any(|job| job.class.is_some())
+    }
+
+    /// Its time has come, for the first time or again: nothing of an earlier run holds any more.
+    pub fn due(&mut self, id: JobId) {
+        let Some(idx) = self.idx(id) else { return };
+        let allowed = self.entries[idx].allowed.take();
+        self.entries[idx] = Entry { state: Some(JobState::Due), allowed, ..Entry::default() };
+        if let Err(at) = self.live.binary_search(&idx) {
+            self.live.insert(at, idx);
+        }
+    }
+
+    pub fn running(&mut self, id: JobId, now: Nanos) {
+        let Some(idx) = self.idx(id) else { return };
+        let entry = &mut self.entries[idx];
+        if entry.state == Some(JobState::Due) {
+            entry.state = Some(JobState::Running);
+            entry.started = Some(now);
+        }
+    }
+
+    pub fn ended(&mut self, id: JobId) {
+        let Some(idx) = self.idx(id) else { return };
+        let allowed = self.entries[idx].allowed.take();
+        self.entries[idx] = Entry { allowed, ..Entry::default() };
+        if let Ok(at) = self.live.binary_search(&idx) {
+            self.live.remove(at);
+        }
+    }
+
+    pub fn hands_off(&mut self, id: JobId) {
+        if let Some(idx) = self.idx(id) {
+            self.entries[idx].hands_off = true;
+        }
+    }
+
+    /// The host bound it, or gave it back what it had.
+    pub fn placed(&mut self, id: JobId, cpus: Option<CpuSet>, domains: &Domains, usable: &CpuSet) {
+        let Some(idx) = self.idx(id).filter(|&idx| self.entries[idx].state.is_some()) else {
+            return;
+        };
+        let entry = &mut self.entries[idx];
+        entry.placed = cpus;
+        entry.home = home(entry.placed.as_ref(), domains, usable);
+        entry.domain = entry.home;
+    }
+
+    /// What may be used changed, and with it the domains.
+    pub fn usable_changed(&mut self, machine: &Machine, domains: &Domains, usable: &CpuSet) {
+        for (job, entry) in self.jobs.iter().zip(&mut self.entries) {
+            entry.allowed = allowed(job, machine, usable);
+            entry.home = home(entry.placed.as_ref(), domains, usable);
+            entry.domain = entry.home;
+        }
+    }
+
+    /// Those that are due or running as a policy sees them, by id.
+    pub fn seen<'a>(&'a self, usable: &'a CpuSet) -> Vec<JobSeen<'a>> {
+        self.live.iter().map(|&idx| seen(&self.jobs[idx], &self.entries[idx], usable)).collect()
+    }
+}
+
+fn seen<'a>(job: &'a Job, entry: &'a Entry, usable: &'a CpuSet) -> JobSeen<'a> {
+    JobSeen {
+        job,
+        state: entry.state.unwrap_or(JobState::Due),
+        allowed: entry.allowed.as_ref().unwrap_or(usable),
+        placed: entry.placed.as_ref(),
+        domain: entry.domain,
+        movable: !entry.hands_off,
+        started: entry.started,
+        cpu_time: entry.rates.cpu_time,
+        load: entry.rates.load,
+        wait: entry.rates.wait,
+        n_tasks: entry.n_tasks,
+    }
+}
+
+/// What a job's own wish leaves of the usable CPUs; `None` when it has no wish.
+fn allowed(job: &Job, machine: &Machine, usable: &CpuSet) -> Option<CpuSet> {
+    let of_nodes = job.nodes.as_ref().map(|nodes| machine.cpus_of_nodes(nodes));
+    let wish = match (&job.cpus, of_nodes) {
+        (Some(cpus), Some(of_nodes)) => cpus.and(&of_nodes),
+        (Some(cpus), None) => cpus.clone(),
+        (None, Some(of_nodes)) => of_nodes,
+        (None, None) => return None,
+    };
+    Some(wish.and(usable))
+}
+
+fn home(placed: Option<&CpuSet>, domains: &Domains, usable: &CpuSet) -> Option<usize> {
+    domains.of_set(&placed?.and(usable))
+}

@@ -1,0 +1,99 @@
+//! The loop over a host, an engine and those who listen.
+//!
+//! ```text
+//!   wait ─► sample ─► step ─► apply ─► settle ─► every sink
+//!    ▲                                               │
+//!    └───────────────────────────────────────────────┘   until wait says that everything is over
+//! ```
+//!
+//! When the policy gives up or a sink fails, the host is told to stop and the loop goes on to the
+//! end, so that programs end properly and everything is put back; then the first error is returned.
+
+use std::io;
+
+use base::Nanos;
+use sched::{Reason, Turn};
+
+use crate::{Engine, Host, Sink, TurnRecord};
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Finish {
+    /// How many turns there were.
+    pub n_turns: u64,
+    /// When the last of them was.
+    pub at: Nanos,
+}
+
+/// Why a run ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError<E> {
+    /// The host as a whole failed.
+    #[error("{0}")]
+    Host(E),
+    /// The policy could not go on; every program was ended.
+    #[error("the policy gave up: {0}")]
+    GaveUp(Reason),
+    /// A journal or report could not be written; every program was ended.
+    #[error("the run could not be recorded")]
+    Sink(#[source] io::Error),
+}
+
+/// Runs until the host says that everything is over.
+///
+/// Every sink is told of every turn, in order. One that fails is not told of later turns.
+pub fn run<H: Host>(
+    host: &mut H,
+    engine: &mut Engine,
+    sinks: &mut [&mut dyn Sink],
+) -> Result<Finish, RunError<H::Error>> {
+    let mut finish = Finish::default();
+    let mut trouble = Trouble { failed: vec![false; sinks.len()], first: None };
+    while let Some(turn) = host.wait().map_err(RunError::Host)? {
+        let was_well = trouble.first.is_none();
+        one_turn(host, engine, sinks, &turn, &mut trouble)?;
+        finish = Finish { n_turns: finish.n_turns + 1, at: turn.at };
+        if was_well && trouble.first.is_some() {
+            host.stop();
+        }
+    }
+    trouble.first.map_or(Ok(finish), Err)
+}
+
+/// What went wrong so far.
+struct Trouble<E> {
+    failed: Vec<bool>,
+    first: Option<RunError<E>>,
+}
+
+fn one_turn<H: Host>(
+    host: &mut H,
+    engine: &mut Engine,
+    sinks: &mut [&mut dyn Sink],
+    turn: &Turn,
+    trouble: &mut Trouble<H::Error>,
+) -> Result<(), RunError<H::Error>> {
+    let sample = host.sample(turn).map_err(RunError::Host)?;
+    let step = engine.step(turn, &sample);
+    let outcomes = host.apply(&step.approved);
+    engine.settle(&outcomes);
+    if let Some(reason) = &step.plan.give_up {
+        trouble.first.get_or_insert(RunError::GaveUp(reason.clone()));
+    }
+    let record = TurnRecord {
+        turn,
+        sample: &sample,
+        loads: step.loads.as_ref(),
+        plan: &step.plan,
+        refused: &step.refused,
+        outcomes: &outcomes,
+    };
+    for (sink, failed) in sinks.iter_mut().zip(&mut trouble.failed).filter(|(_, failed)| !**failed)
+    {
+        if let Err(error) = sink.turn(&record) {
+            *failed = true;
+            trouble.first.get_or_insert(RunError::Sink(error));
+        }
+    }
+    Ok(())
+}

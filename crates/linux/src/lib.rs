@@ -1,1 +1,24 @@
-//! (to come)
+//! Reads and writes Linux, and nothing else: no decision is made here.
+//!
+//! ```text
+//!   read    topology   /sys and /proc as a machine          signals   which counters can be read
+//!           procfs     processes and threads                system    boot, namespace, limits
+//!   write   affinity   CPUs of a thread                     mempolicy memory of a child
+//!           start      programs, bound before they begin    reap      how they ended
+//!   undo    what we changed, written down before            fault     kills on purpose, for tests
+//! ```
+//!
+//! Parsing takes text and returns values; opening files is another function, below a root that is a
+//! parameter. This is the one room with `unsafe` in it, each block with the reason why it is sound.
+
+#![allow(unsafe_code)]
+
+pub mod affinity;
+pub mod fault;
+pub mod mempolicy;
+pub mod procfs;
+pub mod reap;
+pub mod start;
+pub mod system;
+pub mod topology;
+pub mod undo;

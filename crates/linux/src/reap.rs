@@ -1,0 +1,77 @@
+//! How a child ended and what it used.
+
+use std::io;
+
+use base::{Bytes, Nanos};
+
+/// A child that ended and has been waited for. Figures include children that it waited for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reaped {
+    /// By itself with this status, or by a signal.
+    pub how: How,
+    /// CPU time in its own code.
+    pub user: Nanos,
+    /// CPU time in the kernel.
+    pub system: Nanos,
+    /// The largest resident memory of one of its processes.
+    pub max_resident: Bytes,
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It called exit with this status.
+    Exited(i32),
+    /// This signal ended it.
+    Killed(i32),
+}
+
+/// Waits for a child if it has ended; `None` as long as it has not. It is gone after this: read what
+/// `/proc` tells of it before.
+pub fn try_reap(pid: u32) -> io::Result<Option<Reaped>> {
+    wait4(pid, libc::WNOHANG)
+}
+
+/// Waits for a child until it has ended.
+pub fn reap(pid: u32) -> io::Result<Option<Reaped>> {
+    wait4(pid, 0)
+}
+
+fn wait4(pid: u32, flags: i32) -> io::Result<Option<Reaped>> {
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    if pid <= 0 {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH)); // 0 would mean the whole group.
+    }
+    let mut status = 0;
+    // SAFETY: all bits zero is a valid rusage: it is made of integers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to memory of ours that outlives the call.
+        let waited = unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) };
+        match waited {
+            0 => return Ok(None),
+            1.. => return Ok(Some(reaped(status, &usage))),
+            _ => {}
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn reaped(status: i32, usage: &libc::rusage) -> Reaped {
+    let how = if libc::WIFSIGNALED(status) {
+        How::Killed(libc::WTERMSIG(status))
+    } else {
+        How::Exited(libc::WEXITSTATUS(status))
+    };
+    let max_resident = Bytes::from_kib(u64::try_from(usage.ru_maxrss).unwrap_or(0));
+    Reaped { how, user: nanos(usage.ru_utime), system: nanos(usage.ru_stime), max_resident }
+}
+
+fn nanos(time: libc::timeval) -> Nanos {
+    let secs = u64::try_from(time.tv_sec).unwrap_or(0);
+    let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+    Nanos(secs * 1_000_000_000 + micros * 1000)
+}

@@ -1,0 +1,356 @@
+//! Starting programs, bound before they begin.
+//!
+//! ```text
+//!   we:     fork ── fork ── fork ─── read until the pipe is closed ──► who could not start, and why
+//!   child:      └─ group, signals, files, CPUs, memory, exec ─(closes the pipe)
+//! ```
+//!
+//! A child binds itself to its CPUs and its memory between fork and exec, so that its very first
+//! touch of memory falls right. All children of one instant share one pipe that closes by itself on
+//! exec: nobody waits for each program in turn, which would take seconds beside a thousand busy ones.
+//!
+//! Between fork and exec only system calls are made, on values prepared before: another thread of
+//! ours may have held any lock at the moment of the fork.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use base::CpuSet;
+use rustix::process::Rlimit;
+
+use crate::{affinity, mempolicy};
+
+/// A program with everything that it is to find when it begins.
+#[derive(Debug)]
+pub struct Start {
+    /// The file to run, as a path that does not depend on the folder or on `PATH`.
+    pub program: CString,
+    /// Its arguments, its own name first.
+    pub args: Vec<CString>,
+    /// Its environment, `NAME=value` each.
+    pub env: Vec<CString>,
+    /// The folder that it begins in.
+    pub dir: CString,
+    /// Standard input, output and error output.
+    pub files: [OwnedFd; 3],
+    /// The CPUs that it may run on; absent: those of evenkeel.
+    pub cpus: Option<CpuSet>,
+    /// Where its memory comes from; absent: as for evenkeel.
+    pub memory: Option<mempolicy::Prepared>,
+    /// How many descriptors it may open.
+    pub descriptors: Rlimit,
+    /// Whether the kernel ends it when the thread that starts it ends.
+    pub dies_with_us: bool,
+}
+
+/// What a child was doing when it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Making a process group of its own.
+    Group,
+    /// Taking over its files.
+    Files,
+    /// Going to its folder.
+    Dir,
+    /// Getting back the limit of descriptors.
+    Limit,
+    /// Binding itself to its CPUs.
+    Cpus,
+    /// Choosing where its memory comes from.
+    Memory,
+    /// Tying its life to ours.
+    Tie,
+    /// Becoming the program.
+    Exec,
+}
+
+/// A child that could not become its program. It has ended and been waited for.
+#[derive(Debug)]
+pub struct Failure {
+    /// Its process number.
+    pub pid: u32,
+    /// What it was doing.
+    pub stage: Stage,
+    /// What the kernel said.
+    pub error: io::Error,
+}
+
+/// Programs started at one instant.
+#[derive(Debug)]
+pub struct Batch {
+    reader: OwnedFd,
+    writer: OwnedFd,
+    n_forked: u32,
+}
+
+const STAGES: [Stage; 8] = [
+    Stage::Group,
+    Stage::Files,
+    Stage::Dir,
+    Stage::Limit,
+    Stage::Cpus,
+    Stage::Memory,
+    Stage::Tie,
+    Stage::Exec,
+];
+
+/// A failing child writes its process number, the stage and the error number, 32 bits each: less than
+/// what a pipe takes in one piece, so reports never mix.
+const REPORT_BYTES: usize = 12;
+
+impl Batch {
+    /// Nothing started yet.
+    pub fn new() -> io::Result<Self> {
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        Ok(Batch { reader, writer, n_forked: 0 })
+    }
+
+    /// Makes a child that becomes the program, and returns its process number at once. Whether it
+    /// became the program is told by [`Batch::finish`].
+    pub fn fork(&mut self, start: &Start) -> io::Result<u32> {
+        let args = pointers(&start.args);
+        let env = pointers(&start.env);
+        let report = self.writer.as_raw_fd();
+        let parent = rustix::process::getpid();
+        // SAFETY: the child makes system calls only, on values that were prepared above, and ends in
+        // exec or _exit; it takes no lock and allocates nothing.
+        let forked = unsafe { libc::fork() };
+        match forked {
+            ..0 => Err(io::Error::last_os_error()),
+            // SAFETY: we are the child of the fork just above, alone in it, and do not return.
+            0 => unsafe {
+                become_program(start, &args, &env, report, parent.as_raw_nonzero().get())
+            },
+            pid => {
+                self.n_forked += 1;
+                // The child does the same; whoever comes first spares the other a race. Too late
+                // (EACCES, after its exec) means that the child has done it.
+                // SAFETY: a call on two numbers.
+                unsafe { libc::setpgid(pid, pid) };
+                Ok(pid.unsigned_abs())
+            }
+        }
+    }
+
+    /// Waits until every child has become its program or failed, and tells those that failed.
+    pub fn finish(self) -> io::Result<Vec<Failure>> {
+        drop(self.writer);
+        let mut failures = Vec::new();
+        if self.n_forked == 0 {
+            return Ok(failures);
+        }
+        let mut report = [0u8; REPORT_BYTES];
+        while read_whole(&self.reader, &mut report)? {
+            let word = |idx: usize| {
+                let bytes = [0, 1, 2, 3].map(|byte| report[idx * 4 + byte]);
+                u32::from_ne_bytes(bytes)
+            };
+            let pid = word(0);
+            let stage = STAGES.get(word(1) as usize).copied().unwrap_or(Stage::Exec);
+            let error = io::Error::from_raw_os_error(word(2).cast_signed());
+            crate::reap::reap(pid)?;
+            failures.push(Failure { pid, stage, error });
+        }
+        Ok(failures)
+    }
+}
+
+/// Fills the buffer; false at the end of the pipe.
+fn read_whole(pipe: &OwnedFd, buffer: &mut [u8]) -> io::Result<bool> {
+    let mut n_read = 0;
+    while n_read < buffer.len() {
+        match rustix::io::read(pipe, &mut buffer[n_read..]) {
+            Ok(0) => return Ok(false),
+            Ok(n_bytes) => n_read += n_bytes,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// What the child does. Never returns.
+///
+/// # Safety
+/// To be called in a freshly forked child, with lists that end in a null pointer.
+unsafe fn become_program(
+    start: &Start,
+    args: &[*const libc::c_char],
+    env: &[*const libc::c_char],
+    report: RawFd,
+    parent: libc::pid_t,
+) -> ! {
+    // SAFETY: the caller is a freshly forked child; everything below is a system call on values
+    // that live until the exec.
+    unsafe {
+        let Err(stage) = prepare(start, parent).and_then(|()| {
+            libc::execve(start.program.as_ptr(), args.as_ptr(), env.as_ptr());
+            Err::<(), Stage>(Stage::Exec)
+        }) else {
+            libc::_exit(127)
+        };
+        let words = [std::process::id(), stage as u32, (*libc::__errno_location()).cast_unsigned()];
+        // If this cannot be written our parent is gone, and nobody needs to know.
+        libc::write(report, words.as_ptr().cast(), REPORT_BYTES);
+        libc::_exit(127)
+    }
+}
+
+/// Sets up the child. On failure `errno` says why.
+///
+/// # Safety
+/// As for [`become_program`].
+unsafe fn prepare(start: &Start, parent: libc::pid_t) -> Result<(), Stage> {
+    let check = |done: libc::c_int, stage: Stage| if done < 0 { Err(stage) } else { Ok(()) };
+    // SAFETY: system calls on values that live until the exec.
+    unsafe {
+        check(libc::setpgid(0, 0), Stage::Group)?;
+        reset_signals();
+        for (file, number) in start.files.iter().zip(0..) {
+            check(libc::dup2(file.as_raw_fd(), number), Stage::Files)?;
+        }
+        check(libc::chdir(start.dir.as_ptr()), Stage::Dir)?;
+        let limit = |value: Option<u64>| value.unwrap_or(libc::RLIM_INFINITY);
+        let rlimit = libc::rlimit {
+            rlim_cur: limit(start.descriptors.current),
+            rlim_max: limit(start.descriptors.maximum),
+        };
+        check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const rlimit), Stage::Limit)?;
+    }
+    if let Some(cpus) = &start.cpus {
+        affinity::set(0, cpus).map_err(|_| Stage::Cpus)?;
+    }
+    if let Some(memory) = &start.memory {
+        memory.apply().map_err(|_| Stage::Memory)?;
+    }
+    if start.dies_with_us {
+        // SAFETY: calls on numbers.
+        unsafe {
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), Stage::Tie)?;
+            if libc::getppid() != parent {
+                libc::_exit(127); // Our parent ended before the tie held.
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Signals that a job reacts to in the usual way whatever evenkeel does about them. Not the hang-up:
+/// who started evenkeel under `nohup` wants its jobs to survive as well.
+const USUAL: [libc::c_int; 8] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGPIPE,
+    libc::SIGCHLD,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
+
+/// # Safety
+/// In a freshly forked child.
+unsafe fn reset_signals() {
+    let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset fills the set before it is used; the other calls take numbers.
+    unsafe {
+        for signal in USUAL {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reap::{How, reap};
+    use std::fs::File;
+    use std::io::{Read, Seek};
+
+    fn text(text: &str) -> CString {
+        CString::new(text).expect("no zero byte")
+    }
+
+    fn shell(script: &str, out: &File) -> Start {
+        let null = || OwnedFd::from(File::open("/dev/null").expect("the null device"));
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        Start {
+            program: text("/bin/sh"),
+            args: ["sh", "-c", script].map(text).into(),
+            env: vec![text("PATH=/usr/bin:/bin"), text("GREETING=hello")],
+            dir: text("/"),
+            files: [null(), out.try_clone().expect("a descriptor").into(), null()],
+            cpus: None,
+            memory: None,
+            descriptors: limit,
+            dies_with_us: false,
+        }
+    }
+
+    fn said(out: &mut File) -> String {
+        let mut said = String::new();
+        out.rewind().expect("a file");
+        out.read_to_string(&mut said).expect("text");
+        said
+    }
+
+    #[test]
+    fn a_child_finds_its_cpus_folder_environment_and_limit_before_its_first_instruction() {
+        let one: CpuSet = affinity::get(0).expect("own mask").last().into_iter().collect();
+        let mut out = tempfile::tempfile().expect("a file");
+        let script = "pwd; echo $GREETING; ulimit -Sn; grep Cpus_allowed_list /proc/self/status";
+        let mut start = shell(script, &out);
+        start.cpus = Some(one.clone());
+        start.descriptors.current = Some(99);
+        let mut batch = Batch::new().expect("a pipe");
+        let pid = batch.fork(&start).expect("a child");
+        assert!(batch.finish().expect("a pipe").is_empty());
+        assert_eq!(reap(pid).expect("our child").expect("it ended").how, How::Exited(0));
+        assert_eq!(said(&mut out), format!("/\nhello\n99\nCpus_allowed_list:\t{one}\n"));
+    }
+
+    #[test]
+    fn a_child_has_a_group_of_its_own_in_our_session() {
+        let out = tempfile::tempfile().expect("a file");
+        let mut batch = Batch::new().expect("a pipe");
+        let pid = batch.fork(&shell("exec sleep 60", &out)).expect("a child");
+        assert!(batch.finish().expect("a pipe").is_empty());
+        let root = std::path::Path::new("/");
+        let its = crate::procfs::stat(root, pid).expect("alive");
+        let ours = crate::procfs::stat(root, std::process::id()).expect("alive");
+        assert_eq!((its.group, its.session), (pid, ours.session));
+        // SAFETY: a call on numbers; the child is ours and not waited for.
+        unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+        assert_eq!(reap(pid).expect("our child").expect("it ended").how, How::Killed(9));
+    }
+
+    #[test]
+    fn who_cannot_start_is_told_with_the_stage_and_the_kernels_word() {
+        let out = tempfile::tempfile().expect("a file");
+        let fails = |change: &dyn Fn(&mut Start)| {
+            let mut start = shell("exit 0", &out);
+            change(&mut start);
+            let mut batch = Batch::new().expect("a pipe");
+            let fine = batch.fork(&shell("exit 3", &out)).expect("a child");
+            let pid = batch.fork(&start).expect("a child");
+            let failures = batch.finish().expect("a pipe");
+            assert_eq!(reap(fine).expect("our child").expect("it ended").how, How::Exited(3));
+            assert_eq!(failures.iter().map(|f| f.pid).collect::<Vec<_>>(), [pid]);
+            (failures[0].stage, failures[0].error.raw_os_error())
+        };
+        let nowhere = || text("/nonexistent");
+        assert_eq!(fails(&|s| s.program = nowhere()), (Stage::Exec, Some(libc::ENOENT)));
+        assert_eq!(fails(&|s| s.dir = nowhere()), (Stage::Dir, Some(libc::ENOENT)));
+        let no_cpu = Some(CpuSet::new());
+        assert_eq!(fails(&|s| s.cpus.clone_from(&no_cpu)), (Stage::Cpus, Some(libc::EINVAL)));
+    }
+}

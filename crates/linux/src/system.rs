@@ -1,0 +1,80 @@
+//! The boot, the namespace and the habits of the system that this process runs in.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use base::{Bytes, NodeId};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::procfs;
+
+/// A name for the time since the machine was started, different after each start.
+pub fn boot_id(root: &Path) -> io::Result<String> {
+    Ok(fs::read_to_string(root.join("proc/sys/kernel/random/boot_id"))?.trim().to_owned())
+}
+
+/// Which numbering of processes this process sees, as the kernel names it: `pid:[4026531836]`.
+pub fn pid_namespace(root: &Path) -> io::Result<String> {
+    Ok(fs::read_link(root.join("proc/self/ns/pid"))?.to_string_lossy().into_owned())
+}
+
+/// A random name that no other run has.
+pub fn random_id(root: &Path) -> io::Result<String> {
+    Ok(fs::read_to_string(root.join("proc/sys/kernel/random/uuid"))?.trim().to_owned())
+}
+
+/// Whether the kernel moves pages and tasks between nodes by itself; false where it cannot.
+pub fn numa_balancing(root: &Path) -> bool {
+    let text = fs::read_to_string(root.join("proc/sys/kernel/numa_balancing"));
+    text.is_ok_and(|text| text.trim() != "0")
+}
+
+/// Opens what tells a node's free memory, to be read again and again.
+pub fn open_node_meminfo(root: &Path, node: NodeId) -> io::Result<std::os::fd::OwnedFd> {
+    procfs::open(&root.join(format!("sys/devices/system/node/node{}/meminfo", node.0)))
+}
+
+/// A node's free memory from the descriptor that [`open_node_meminfo`] gave.
+pub fn node_free(meminfo: impl std::os::fd::AsFd) -> Option<Bytes> {
+    let mut buffer = [0; 512]; // MemFree stands in the second line.
+    procfs::parse_node_free(procfs::read_again(meminfo, &mut buffer).ok()?).map(Bytes)
+}
+
+/// How many descriptors this process may have, before and after raising.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorLimit {
+    /// The soft limit as it was: what children get back.
+    pub inherited: Rlimit,
+    /// The soft limit now.
+    pub now: u64,
+}
+
+/// Raises the soft limit of open descriptors to the hard one, at most to `enough`.
+pub fn raise_descriptors(enough: u64) -> DescriptorLimit {
+    let inherited = getrlimit(Resource::Nofile);
+    let have = inherited.current.unwrap_or(u64::MAX);
+    let want = inherited.maximum.unwrap_or(u64::MAX).min(enough).max(have);
+    let raised = Rlimit { current: Some(want), maximum: inherited.maximum };
+    let now = if have < want && setrlimit(Resource::Nofile, raised).is_ok() { want } else { have };
+    DescriptorLimit { inherited, now }
+}
+
+/// Gives this process back the soft limit that it came with.
+pub fn lower_descriptors(limit: DescriptorLimit) {
+    // Lowering to what it was cannot be refused; if it were, nothing would be lost.
+    let _ = setrlimit(Resource::Nofile, limit.inherited);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_boot_has_a_name_and_every_run_another() {
+        let root = Path::new("/");
+        assert_eq!(boot_id(root).expect("a name"), boot_id(root).expect("a name"));
+        assert_ne!(random_id(root).expect("a name"), random_id(root).expect("a name"));
+        assert!(pid_namespace(root).expect("a name").starts_with("pid:["));
+    }
+}

@@ -1,0 +1,220 @@
+//! The owner's side of an undo record: open, write before each change, remove at the end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use base::CpuSet;
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
+
+use super::UndoError;
+use super::folder::{Folder, folders};
+use super::record::{Header, Line, Records, Whose};
+use crate::{fault, system};
+
+/// A file is rewritten when it has grown beyond this and beyond twice what it needs to hold.
+const REWRITE_BYTES: u64 = 4 << 20;
+
+/// What names the files of runs in the folder.
+pub(super) const SUFFIX: &str = ".undo";
+/// A file on its way to take the place of another.
+pub(super) const FRESH_SUFFIX: &str = ".undo.new";
+
+/// The undo record of this run, locked as long as this value lives.
+#[derive(Debug)]
+pub struct Log {
+    folder: Folder,
+    file: OwnedFd,
+    name: String,
+    header: Header,
+    records: Records,
+    n_bytes: u64,
+    n_bytes_rewritten: u64,
+    last_nr: u64,
+}
+
+impl Log {
+    /// A new record in the best place there is.
+    pub fn create() -> Result<Self, UndoError> {
+        Log::create_in(&folders())
+    }
+
+    /// A new record in the first of these places that can be used.
+    pub fn create_in(places: &[PathBuf]) -> Result<Self, UndoError> {
+        let root = Path::new("/");
+        let folder = Folder::for_writing(places)?;
+        let uid = rustix::process::geteuid().as_raw();
+        let run = system::random_id(root).map_err(UndoError::System)?;
+        let boot = system::boot_id(root).map_err(UndoError::System)?;
+        let namespace = system::pid_namespace(root).map_err(UndoError::System)?;
+        let header = Header::new(boot, namespace, uid, run, std::process::id());
+        let (name, file) = create_locked(&folder, &header.run)?;
+        let mut log = Log {
+            folder,
+            file,
+            name,
+            header,
+            records: Records::default(),
+            n_bytes: 0,
+            n_bytes_rewritten: 0,
+            last_nr: 0,
+        };
+        let first = json(&log.header);
+        log.append(&first)?;
+        Ok(log)
+    }
+
+    /// The name of this run, for the environment of its jobs.
+    pub fn run(&self) -> &str {
+        &self.header.run
+    }
+
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path.join(&self.name)
+    }
+
+    /// Before a fork: a child of this job will bind itself. Returns the number of the change.
+    pub fn announce(&mut self, job: &str, old: &CpuSet, new: &CpuSet) -> Result<u64, UndoError> {
+        let nr = self.next_nr();
+        self.write(Line::Bind { nr, job: job.to_owned(), old: old.clone(), new: new.clone() })?;
+        Ok(nr)
+    }
+
+    /// After the fork: this is the child.
+    pub fn name_child(&mut self, nr: u64, child: Whose) -> Result<(), UndoError> {
+        self.write(Line::Born { nr, task: child })
+    }
+
+    /// Before masks of running threads are changed. Returns the number of the change.
+    pub fn set(
+        &mut self,
+        job: &str,
+        old: &CpuSet,
+        new: &CpuSet,
+        tasks: Vec<Whose>,
+    ) -> Result<u64, UndoError> {
+        let nr = self.next_nr();
+        let (old, new) = (old.clone(), new.clone());
+        self.write(Line::Set { nr, job: job.to_owned(), old, new, tasks })?;
+        Ok(nr)
+    }
+
+    /// A change has been made, or was given up.
+    pub fn done(&mut self, nr: u64) -> Result<(), UndoError> {
+        self.write(Line::Done { nr })
+    }
+
+    /// Nothing of this job is to be put back any more. Says nothing about a job that is not in here.
+    pub fn free(&mut self, job: &str) -> Result<(), UndoError> {
+        match self.records.knows_job(job) {
+            true => self.write(Line::Free { job: job.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    /// What there is to put back now.
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Removes the file: everything has been put back.
+    pub fn remove(self) -> Result<(), UndoError> {
+        fault::point();
+        rustix::fs::unlinkat(&self.folder.file, &self.name, AtFlags::empty())
+            .map_err(|error| self.cannot_write(error.into()))?;
+        fault::point();
+        Ok(())
+    }
+
+    fn next_nr(&mut self) -> u64 {
+        self.last_nr += 1;
+        self.last_nr
+    }
+
+    fn write(&mut self, line: Line) -> Result<(), UndoError> {
+        self.append(&json(&line))?;
+        self.records.apply(&line);
+        if REWRITE_BYTES.max(2 * self.n_bytes_rewritten) < self.n_bytes {
+            self.rewrite()?;
+        }
+        Ok(())
+    }
+
+    /// One line in one call, so that a kill leaves either the whole line or a torn last one.
+    fn append(&mut self, line: &str) -> Result<(), UndoError> {
+        fault::point();
+        let n_written = rustix::io::write(&self.file, line.as_bytes())
+            .map_err(|error| self.cannot_write(error.into()))?;
+        if n_written != line.len() {
+            // The next line must not begin in the middle of this one.
+            let _ = rustix::fs::ftruncate(&self.file, self.n_bytes);
+            return Err(self.cannot_write(io::ErrorKind::StorageFull.into()));
+        }
+        self.n_bytes += n_written as u64;
+        fault::point();
+        Ok(())
+    }
+
+    /// Replaces the file by one that holds only what is still to be put back. The new one is locked
+    /// before it takes the name, so the name never stands for an unlocked file.
+    fn rewrite(&mut self) -> Result<(), UndoError> {
+        let lines: Vec<String> = self.records.lines().iter().map(json).collect();
+        let text = json(&self.header) + &lines.concat();
+        let fresh_name = self.name.replace(SUFFIX, FRESH_SUFFIX);
+        let fresh = create(&self.folder, &fresh_name).map_err(|e| self.cannot_write(e))?;
+        lock(&fresh).map_err(|e| self.cannot_write(e))?;
+        let n_written = rustix::io::write(&fresh, text.as_bytes())
+            .map_err(|error| self.cannot_write(error.into()))?;
+        if n_written != text.len() {
+            return Err(self.cannot_write(io::ErrorKind::StorageFull.into()));
+        }
+        fault::point();
+        let at = &self.folder.file;
+        rustix::fs::renameat(at, &fresh_name, at, &self.name)
+            .map_err(|error| self.cannot_write(error.into()))?;
+        fault::point();
+        self.file = fresh;
+        self.n_bytes = n_written as u64;
+        self.n_bytes_rewritten = self.n_bytes;
+        Ok(())
+    }
+
+    fn cannot_write(&self, source: io::Error) -> UndoError {
+        UndoError::Write { path: self.path(), source }
+    }
+}
+
+/// Makes a file that nobody else has locked. Whoever restores may find it between its making and its
+/// locking, take it for a leftover and remove it; then another name is tried.
+fn create_locked(folder: &Folder, run: &str) -> Result<(String, OwnedFd), UndoError> {
+    for attempt in 0..100 {
+        let name = format!("{run}-{attempt}{SUFFIX}");
+        let refuse = |source| UndoError::Write { path: folder.path.join(&name), source };
+        let file = create(folder, &name).map_err(refuse)?;
+        let locked = lock(&file).is_ok();
+        let linked = rustix::fs::fstat(&file).map_err(|e| refuse(e.into()))?.st_nlink != 0;
+        if locked && linked {
+            return Ok((name, file));
+        }
+    }
+    let source = io::Error::from(io::ErrorKind::ResourceBusy);
+    Err(UndoError::Write { path: folder.path.clone(), source })
+}
+
+fn create(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
+    // Children must not hold the lock: the descriptor closes on exec.
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::APPEND;
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    Ok(rustix::fs::openat(&folder.file, name, flags, Mode::RUSR | Mode::WUSR)?)
+}
+
+fn lock(file: &OwnedFd) -> io::Result<()> {
+    Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    let mut text = serde_json::to_string(value).expect("numbers and texts always have a JSON form");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,340 @@
+//! The lines of an undo record, and what follows from reading them in order.
+//!
+//! The owner applies each line to its own [`Records`] as it writes it; `restore` applies the lines of
+//! a file to an empty one. Both therefore agree on what is to be put back.
+
+use std::collections::BTreeMap;
+
+use base::{CpuSet, TaskId};
+use serde::{Deserialize, Serialize};
+
+/// The version of the format; a record of another version is left to the evenkeel that wrote it.
+const VERSION: u32 = 1;
+
+/// The first line: for whom the others hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// Version of the format.
+    evenkeel_undo: u32,
+    /// The start of the machine that process numbers and birth times belong to.
+    pub boot: String,
+    /// The numbering of processes.
+    pub pid_namespace: String,
+    /// The user.
+    pub uid: u32,
+    /// The run, as jobs have it in their environment.
+    pub run: String,
+    /// The process that owns the record.
+    pub pid: u32,
+}
+
+impl Header {
+    /// The header of a new record.
+    pub fn new(boot: String, pid_namespace: String, uid: u32, run: String, pid: u32) -> Self {
+        Header { evenkeel_undo: VERSION, boot, pid_namespace, uid, run, pid }
+    }
+
+    /// Whether this is a version that we know.
+    pub fn is_known(&self) -> bool {
+        self.evenkeel_undo == VERSION
+    }
+}
+
+/// A thread as a record names it: number, birth in clock ticks since boot, process.
+pub type Whose = (u32, u64, u32);
+
+/// A line after the first. CPUs are written as Linux list text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Line {
+    /// A child of this job is about to be forked, and will bind itself.
+    Bind {
+        /// Number of the change.
+        nr: u64,
+        /// The job.
+        job: String,
+        /// The mask that it would have had.
+        #[serde(with = "list_text")]
+        old: CpuSet,
+        /// The mask that it will set.
+        #[serde(with = "list_text")]
+        new: CpuSet,
+    },
+    /// That child is there.
+    Born {
+        /// Number of its [`Line::Bind`].
+        nr: u64,
+        /// Who it is.
+        task: Whose,
+    },
+    /// Masks of running threads are about to be changed.
+    Set {
+        /// Number of the change.
+        nr: u64,
+        /// The job.
+        job: String,
+        /// What they had before we ever touched them.
+        #[serde(with = "list_text")]
+        old: CpuSet,
+        /// What they will have.
+        #[serde(with = "list_text")]
+        new: CpuSet,
+        /// Who they are.
+        tasks: Vec<Whose>,
+    },
+    /// A change has been made, or has been given up: what went before it no longer counts.
+    Done {
+        /// Number of the change.
+        nr: u64,
+    },
+    /// Nothing of this job is to be put back any more.
+    Free {
+        /// The job.
+        job: String,
+    },
+}
+
+/// What one thread has from us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its job.
+    pub job: String,
+    /// Its process.
+    pub process: u32,
+    /// What it gets back.
+    pub old: CpuSet,
+    /// What we set or were about to set.
+    pub new: CpuSet,
+    /// What we had set before, as long as the change is not known to be made.
+    before: Option<CpuSet>,
+    nr: u64,
+}
+
+/// A job whose child was announced and not named, or is known by its tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Announced {
+    nr: u64,
+    job: String,
+    old: CpuSet,
+    new: CpuSet,
+}
+
+/// What there is to put back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    tasks: BTreeMap<TaskId, Held>,
+    announced: Vec<Announced>,
+}
+
+/// How a mask that is found relates to what we did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It is what we set; this is what was there before.
+    Ours(CpuSet),
+    /// It is what was there before we came.
+    AsBefore,
+    /// Somebody else set it.
+    Foreign,
+}
+
+impl Records {
+    /// What follows from one more line.
+    pub fn apply(&mut self, line: &Line) {
+        match line {
+            Line::Bind { nr, job, old, new } => self.announced.push(Announced {
+                nr: *nr,
+                job: job.clone(),
+                old: old.clone(),
+                new: new.clone(),
+            }),
+            Line::Born { nr, task } => self.name_child(*nr, *task),
+            Line::Set { nr, job, old, new, tasks } => {
+                for &whose in tasks {
+                    self.hold(*nr, job, old, new, whose);
+                }
+            }
+            Line::Done { nr } => {
+                self.announced.retain(|announced| announced.nr != *nr);
+                let changed = self.tasks.values_mut().filter(|held| held.nr == *nr);
+                changed.for_each(|held| held.before = None);
+            }
+            Line::Free { job } => {
+                self.announced.retain(|announced| announced.job != *job);
+                self.tasks.retain(|_, held| held.job != *job);
+            }
+        }
+    }
+
+    fn name_child(&mut self, nr: u64, whose: Whose) {
+        let Some(idx) = self.announced.iter().position(|announced| announced.nr == nr) else {
+            return; // The line that announced it was damaged.
+        };
+        let Announced { job, old, new, .. } = self.announced.remove(idx);
+        self.hold(nr, &job, &old, &new, whose);
+    }
+
+    fn hold(&mut self, nr: u64, job: &str, old: &CpuSet, new: &CpuSet, whose: Whose) {
+        let (tid, born_ticks, process) = whose;
+        let id = TaskId { tid, born_ticks };
+        let earlier = self.tasks.get(&id);
+        let before = earlier.map(|held| held.new.clone());
+        // Whatever a later line says: what it had before our first change is what it gets back.
+        let old = earlier.map_or_else(|| old.clone(), |held| held.old.clone());
+        let held = Held { job: job.to_owned(), process, old, new: new.clone(), before, nr };
+        self.tasks.insert(id, held);
+    }
+
+    /// Whether there is nothing to put back.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.announced.is_empty()
+    }
+
+    /// The threads that were named.
+    pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &Held)> {
+        self.tasks.iter().map(|(&id, held)| (id, held))
+    }
+
+    /// Whether anything is known of this job.
+    pub fn knows_job(&self, job: &str) -> bool {
+        self.announced.iter().any(|announced| announced.job == job)
+            || self.tasks.values().any(|held| held.job == job)
+    }
+
+    /// What a mask is that a thread of this job has now. Masks are compared among the CPUs that are
+    /// online, since the kernel does not show the others.
+    pub fn judge(&self, id: TaskId, job: &str, mask: &CpuSet, online: &CpuSet) -> Seen {
+        let shown = |set: &CpuSet| set == mask || (set.and(online) == *mask && !mask.is_empty());
+        if let Some(held) = self.tasks.get(&id) {
+            if shown(&held.new) || held.before.as_ref().is_some_and(shown) {
+                return Seen::Ours(held.old.clone());
+            }
+            return if shown(&held.old) { Seen::AsBefore } else { Seen::Foreign };
+        }
+        // Born later: it has the mask of whoever started it, one of those that the job's tasks have.
+        let of_tasks = self.tasks.values().filter(|held| held.job == job);
+        let mut ours = of_tasks
+            .flat_map(|held| {
+                [Some((&held.new, &held.old)), held.before.as_ref().map(|b| (b, &held.old))]
+            })
+            .flatten()
+            .chain(self.announced.iter().filter(|a| a.job == job).map(|a| (&a.new, &a.old)));
+        if let Some((_, old)) = ours.find(|(new, _)| shown(new)) {
+            return Seen::Ours(old.clone());
+        }
+        let mut olds = self.tasks.values().filter(|held| held.job == job).map(|held| &held.old);
+        if olds.any(shown) { Seen::AsBefore } else { Seen::Foreign }
+    }
+
+    /// The lines from which the same records follow: what a rewritten file holds.
+    pub fn lines(&self) -> Vec<Line> {
+        let announced = self.announced.iter().map(|a| Line::Bind {
+            nr: a.nr,
+            job: a.job.clone(),
+            old: a.old.clone(),
+            new: a.new.clone(),
+        });
+        let set = |id: &TaskId, held: &Held, new: &CpuSet| Line::Set {
+            nr: held.nr,
+            job: held.job.clone(),
+            old: held.old.clone(),
+            new: new.clone(),
+            tasks: vec![(id.tid, id.born_ticks, held.process)],
+        };
+        let tasks = self.tasks.iter().flat_map(|(id, held)| {
+            let before = held.before.as_ref().map(|before| set(id, held, before));
+            before.into_iter().chain([set(id, held, &held.new)])
+        });
+        announced.chain(tasks).collect()
+    }
+}
+
+/// CPU sets as Linux list text.
+mod list_text {
+    use base::CpuSet;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(set: &CpuSet, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(set)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<CpuSet, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(text: &str) -> CpuSet {
+        text.parse().expect("a list")
+    }
+
+    /// Reads lines and says what a thread with a mask is. Thread 7 was named, 9 was born later.
+    fn check(lines: &str, tid: u32, mask: &str, expected: &Seen) {
+        let mut records = Records::default();
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            records.apply(&serde_json::from_str(line).expect(line));
+        }
+        let id = TaskId { tid, born_ticks: 100 };
+        assert_eq!(&records.judge(id, "a", &set(mask), &set("0-7")), expected, "{lines}");
+        let mut again = Records::default();
+        records.lines().iter().for_each(|line| again.apply(line));
+        assert_eq!(again, records);
+    }
+
+    const BOUND: &str = r#"
+        {"bind":{"nr":1,"job":"a","old":"0-3","new":"1"}}
+        {"born":{"nr":1,"task":[7,100,7]}}"#;
+    const MOVING: &str = r#"
+        {"bind":{"nr":1,"job":"a","old":"0-3","new":"1"}}
+        {"born":{"nr":1,"task":[7,100,7]}}
+        {"set":{"nr":2,"job":"a","old":"0-3","new":"2","tasks":[[7,100,7]]}}"#;
+
+    fn ours() -> Seen {
+        Seen::Ours(set("0-3"))
+    }
+
+    #[test]
+    fn only_a_mask_that_we_set_is_ours() {
+        check(BOUND, 7, "1", &ours());
+        check(BOUND, 7, "2", &Seen::Foreign);
+        check(BOUND, 7, "0-3", &Seen::AsBefore);
+    }
+
+    #[test]
+    fn a_child_is_ours_from_its_announcement() {
+        let announced = r#"{"bind":{"nr":1,"job":"a","old":"0-3","new":"1"}}"#;
+        check(announced, 9, "1", &ours());
+        check(announced, 9, "0", &Seen::Foreign);
+    }
+
+    #[test]
+    fn while_a_change_is_not_confirmed_both_masks_are_ours() {
+        check(MOVING, 7, "1", &ours());
+        check(MOVING, 7, "2", &ours());
+        let done = format!("{MOVING}\n{}", r#"{"done":{"nr":2}}"#);
+        check(&done, 7, "1", &Seen::Foreign);
+        check(&done, 7, "2", &ours());
+    }
+
+    #[test]
+    fn descendants_are_ours_only_with_a_mask_that_the_job_has() {
+        check(BOUND, 9, "1", &ours());
+        check(BOUND, 9, "0-3", &Seen::AsBefore);
+        check(BOUND, 9, "3", &Seen::Foreign);
+    }
+
+    #[test]
+    fn cpus_that_went_offline_do_not_hide_a_mask() {
+        let wide = r#"{"bind":{"nr":1,"job":"a","old":"0-3","new":"7-9"}}"#;
+        check(wide, 9, "7", &ours());
+    }
+
+    #[test]
+    fn a_job_that_was_set_free_has_nothing_to_put_back() {
+        let freed = format!("{BOUND}\n{}", r#"{"free":{"job":"a"}}"#);
+        check(&freed, 7, "1", &Seen::Foreign);
+    }
+}

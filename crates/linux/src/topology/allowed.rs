@@ -1,0 +1,142 @@
+//! What this process may use: its affinity, within the cpuset of its group.
+//!
+//! ```text
+//!   version 2   <mount>/<group>/cpuset.cpus.effective      parents are already taken into account
+//!   version 1   <mount>/<group>/cpuset.cpus                or without the prefix: mount option
+//!               <mount>/<group>/cpus                       noprefix, and the old file system cpuset
+//! ```
+//!
+//! In a container the group's path may start above what is mounted; then the nearest folder that is
+//! there speaks. On this machine the affinity comes from the kernel, which keeps it within the cpuset;
+//! in a recording from `/proc/self/status`, where that was recorded.
+
+use ::topology::Node;
+use base::{CpuSet, IdSet, NodeSet, SetId};
+
+use super::tree::Tree;
+
+/// CPUs and nodes that may be used.
+pub(super) fn read(tree: &Tree, online: &CpuSet, nodes: &[Node]) -> (CpuSet, NodeSet) {
+    let status = tree.text("proc/self/status").unwrap_or_default();
+    let cpusets = cpusets(tree);
+    let mut cpus = affinity(tree, &status).unwrap_or_else(|| online.clone()).and(online);
+    let mut mems: NodeSet = nodes.iter().map(|node| node.id).collect();
+    if let Some(listed) = status_list(&status, "Mems_allowed_list:") {
+        mems = mems.and(&listed);
+    }
+    for cpuset in &cpusets {
+        cpus = within(cpus, cpuset.list(tree, "cpus"));
+        mems = within(mems, cpuset.list(tree, "mems"));
+    }
+    (cpus, mems)
+}
+
+/// An empty cpuset is one that nobody has filled in: no process could be in it.
+fn within<T: SetId>(set: IdSet<T>, limit: Option<IdSet<T>>) -> IdSet<T> {
+    match limit {
+        Some(limit) if !limit.is_empty() => set.and(&limit),
+        _ => set,
+    }
+}
+
+fn affinity(tree: &Tree, status: &str) -> Option<CpuSet> {
+    let asked = tree.is_live().then(|| crate::affinity::get(0).ok()).flatten();
+    asked.or_else(|| status_list(status, "Cpus_allowed_list:"))
+}
+
+fn status_list<T: SetId>(status: &str, key: &str) -> Option<IdSet<T>> {
+    status.lines().find_map(|line| line.strip_prefix(key))?.parse().ok()
+}
+
+/// A place where cpusets are kept, and the group that this process is in.
+struct Cpuset {
+    mount: String,
+    group: String,
+    style: Style,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Style {
+    V2,
+    V1,
+    NoPrefix,
+}
+
+impl Cpuset {
+    /// `cpus` or `mems` of the group, or of the nearest group above it that tells.
+    fn list<T: SetId>(&self, tree: &Tree, what: &str) -> Option<IdSet<T>> {
+        let file = match self.style {
+            Style::V2 => format!("cpuset.{what}.effective"),
+            Style::V1 => format!("cpuset.{what}"),
+            Style::NoPrefix => what.to_owned(),
+        };
+        let mut group = self.group.as_str();
+        loop {
+            if let Some(list) = tree.list(&format!("{}/{group}/{file}", self.mount)) {
+                return Some(list);
+            }
+            group = match group.rsplit_once('/') {
+                Some((above, _)) => above,
+                None if group.is_empty() => return None,
+                None => "",
+            };
+        }
+    }
+}
+
+/// Only one of them has the cpuset controller; the others lack its files and say nothing.
+fn cpusets(tree: &Tree) -> Vec<Cpuset> {
+    let groups = tree.text("proc/self/cgroup").unwrap_or_default();
+    let old = tree.text("proc/self/cpuset").map(|path| relative(&path));
+    let v2 = group_of(&groups, |controllers| controllers.is_empty()).or(old.clone());
+    let v1 = group_of(&groups, |controllers| controllers.split(',').any(|c| c == "cpuset")).or(old);
+    let place = |(mount, style): (String, Style)| {
+        let group = if style == Style::V2 { v2.clone() } else { v1.clone() };
+        Some(Cpuset { mount, group: group?, style })
+    };
+    mounts(tree).into_iter().filter_map(place).collect()
+}
+
+/// Mounts that may hold cpusets; where mounts were not recorded, the usual places.
+fn mounts(tree: &Tree) -> Vec<(String, Style)> {
+    let text = tree.text("proc/self/mounts").or_else(|| tree.text("proc/mounts"));
+    let found: Vec<_> = text.unwrap_or_default().lines().filter_map(mount).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    let usual = [
+        ("sys/fs/cgroup", Style::V2),
+        ("sys/fs/cgroup/cpuset", Style::V1),
+        ("dev/cpuset", Style::NoPrefix),
+    ];
+    usual.map(|(mount, style)| (mount.to_owned(), style)).to_vec()
+}
+
+fn mount(line: &str) -> Option<(String, Style)> {
+    let mut words = line.split(' ').skip(1);
+    let (path, kind, options) = (words.next()?, words.next()?, words.next()?);
+    let has = |wanted: &str| options.split(',').any(|option| option == wanted);
+    let style = match kind {
+        "cgroup2" => Style::V2,
+        "cpuset" => Style::NoPrefix,
+        "cgroup" if has("cpuset") && has("noprefix") => Style::NoPrefix,
+        "cgroup" if has("cpuset") => Style::V1,
+        _ => return None,
+    };
+    Some((relative(&path.replace("\\040", " ")), style))
+}
+
+/// The path in the line of `/proc/self/cgroup` whose controllers are the ones wanted.
+fn group_of(groups: &str, wanted: impl Fn(&str) -> bool) -> Option<String> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        wanted(controllers).then(|| relative(path))
+    })
+}
+
+/// A path that stays below the root that it is joined to, whatever a recording says.
+fn relative(path: &str) -> String {
+    let kept = path.split('/').filter(|part| !part.is_empty() && *part != "." && *part != "..");
+    kept.collect::<Vec<_>>().join("/")
+}

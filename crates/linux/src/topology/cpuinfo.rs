@@ -1,0 +1,109 @@
+//! `/proc/cpuinfo`: the name of the processor, and a second source where sysfs is silent.
+//!
+//! Every architecture writes it differently. Most have a block per CPU that begins with
+//! `processor : N`; s390 has one line per CPU, `processor N: …`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::CpuId;
+
+use super::tree::{Tree, whole_number};
+
+/// What we take from there.
+#[derive(Debug, Default)]
+pub(super) struct CpuInfo {
+    /// The CPUs that it names.
+    pub(super) cpus: BTreeSet<CpuId>,
+    /// Package and core number of a CPU, where both stand.
+    pub(super) places: BTreeMap<CpuId, (u64, u64)>,
+    /// What the processor is called.
+    pub(super) model: Option<String>,
+    /// An AMD processor of family 21 or 22, whose modules of two cores call themselves siblings.
+    pub(super) has_amd_modules: bool,
+}
+
+impl CpuInfo {
+    pub(super) fn read(tree: &Tree) -> Self {
+        let mut info = CpuInfo::parse(&tree.text("proc/cpuinfo").unwrap_or_default());
+        if info.model.is_none() {
+            // ARM kernels print numbers there; the board's name says more.
+            info.model = tree.text("sys/devices/virtual/dmi/id/product_name");
+        }
+        info.model = info.model.filter(|name| !name.is_empty());
+        info
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut info = CpuInfo::default();
+        let mut block = Block::default();
+        let (mut vendor, mut family) = (String::new(), String::new());
+        for line in text.lines() {
+            let Some((key, value)) = line.split_once(':') else { continue };
+            let (key, value) = (key.trim(), value.trim());
+            match key {
+                "processor" => block.begin(value, &mut info),
+                "physical id" => block.package = value.parse().ok(),
+                "core id" => block.core = value.parse().ok(),
+                "vendor_id" => vendor = value.to_owned(),
+                "cpu family" => family = value.to_owned(),
+                _ => info.take_name(key, value),
+            }
+            block.tell(&mut info);
+        }
+        info.has_amd_modules = vendor == "AuthenticAMD" && ["21", "22"].contains(&family.as_str());
+        info
+    }
+
+    /// The first name stands; `cpu` is what Power and SPARC call it.
+    fn take_name(&mut self, key: &str, value: &str) {
+        if let Some(number) = key.strip_prefix("processor ").and_then(whole_number) {
+            self.cpus.extend(small(number)); // s390
+        }
+        if self.model.is_none() && ["model name", "cpu", "cpu model", "Model Name"].contains(&key) {
+            self.model = Some(value.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+    }
+}
+
+/// What has been read of one CPU's block.
+#[derive(Default)]
+struct Block {
+    cpu: Option<CpuId>,
+    package: Option<u64>,
+    core: Option<u64>,
+}
+
+impl Block {
+    fn begin(&mut self, value: &str, info: &mut CpuInfo) {
+        *self = Block { cpu: whole_number(value).and_then(small), ..Block::default() };
+        info.cpus.extend(self.cpu);
+    }
+
+    fn tell(&self, info: &mut CpuInfo) {
+        if let (Some(cpu), Some(package), Some(core)) = (self.cpu, self.package, self.core) {
+            info.places.insert(cpu, (package, core));
+        }
+    }
+}
+
+fn small(number: u32) -> Option<CpuId> {
+    (number <= 65_535).then_some(CpuId(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_list_processors_is_read() {
+        let x86 = "processor\t: 0\nmodel name\t: Some  CPU\nphysical id\t: 0\ncore id\t\t: 3\n\n\
+                   processor\t: 5\nmodel name\t: Some  CPU\nphysical id\t: 1\ncore id\t\t: 3\n";
+        let info = CpuInfo::parse(x86);
+        assert_eq!(info.places, BTreeMap::from([(CpuId(0), (0, 3)), (CpuId(5), (1, 3))]));
+        assert_eq!(info.model.as_deref(), Some("Some CPU"));
+
+        let s390 =
+            "vendor_id       : IBM/S390\nprocessor 0: version = 00\nprocessor 7: version = 00\n";
+        assert_eq!(CpuInfo::parse(s390).cpus, BTreeSet::from([CpuId(0), CpuId(7)]));
+    }
+}

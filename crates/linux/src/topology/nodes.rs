@@ -1,0 +1,142 @@
+//! NUMA nodes: their memory, their CPUs and how far they are apart.
+//!
+//! The kernel writes a node's distances as a row of numbers, one for each node that is online, in
+//! rising order of node numbers, which may have holes.
+
+use std::collections::BTreeMap;
+
+use ::topology::{Access, Figure, Figures, Node, Source};
+use base::{Bytes, CpuSet, NodeId, NodeSet};
+
+use super::tree::Tree;
+
+/// What the node folders tell.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    /// By id.
+    pub(super) list: Vec<Node>,
+    /// Latencies and bandwidths that the firmware states.
+    pub(super) figures: Figures,
+}
+
+/// Reads all nodes. A kernel without NUMA has one memory, which becomes node 0.
+pub(super) fn read(tree: &Tree, online: &CpuSet, warnings: &mut Vec<String>) -> Nodes {
+    let ids = ids(tree);
+    let rows = distances(tree, &ids, warnings);
+    let mut list: Vec<Node> = Vec::new();
+    let mut taken = CpuSet::new();
+    for id in ids.iter() {
+        let Some(node) = node(tree, id, online) else { continue };
+        if node.cpus.intersects(&taken) {
+            let shared = node.cpus.and(&taken);
+            warnings.push(format!("{id} claims CPUs {shared} of another node; {id} is left out"));
+            continue;
+        }
+        taken = taken.or(&node.cpus);
+        list.push(node);
+    }
+    let known: NodeSet = list.iter().map(|node| node.id).collect();
+    for node in &mut list {
+        node.distances = rows.get(&node.id).cloned().unwrap_or_default();
+        node.distances.retain(|to, _| known.contains(*to));
+    }
+    let figures = Figures { accesses: accesses(tree, &known), ..Figures::default() };
+    if list.is_empty() {
+        list.push(whole_memory(tree, online));
+    }
+    Nodes { list, figures }
+}
+
+fn folder(id: NodeId) -> String {
+    format!("sys/devices/system/node/node{}", id.0)
+}
+
+/// The nodes that are online, and have a folder.
+fn ids(tree: &Tree) -> NodeSet {
+    let folders = tree.numbered("sys/devices/system/node", "node");
+    let folders: NodeSet = folders.into_iter().map(NodeId).collect();
+    match tree.list::<NodeId>("sys/devices/system/node/online") {
+        Some(online) if !online.is_empty() => online.and(&folders),
+        _ => folders,
+    }
+}
+
+/// `None` when the folder does not tell the node's CPUs: then nothing in it can be placed.
+fn node(tree: &Tree, id: NodeId, online: &CpuSet) -> Option<Node> {
+    let folder = folder(id);
+    let cpus = tree.mask_or_list(&format!("{folder}/cpumap"), &format!("{folder}/cpulist"))?;
+    let (memory, memory_free) = memory(tree, &format!("{folder}/meminfo"));
+    let distances = BTreeMap::new();
+    Some(Node { id, cpus: online.and(&cpus), memory, memory_free, distances })
+}
+
+fn whole_memory(tree: &Tree, online: &CpuSet) -> Node {
+    let (memory, memory_free) = memory(tree, "proc/meminfo");
+    let distances = BTreeMap::new();
+    Node { id: NodeId(0), cpus: online.clone(), memory, memory_free, distances }
+}
+
+/// All and free memory; the lines of a node begin with `Node 0`, those of the machine do not.
+fn memory(tree: &Tree, path: &str) -> (Option<Bytes>, Option<Bytes>) {
+    let text = tree.text(path).unwrap_or_default();
+    let (total, free) = (kib(&text, "MemTotal:"), kib(&text, "MemFree:"));
+    // More free than there is: a torn recording. The total is what others stand on.
+    (total, free.filter(|free| total.is_some_and(|total| *free <= total)))
+}
+
+fn kib(text: &str, key: &str) -> Option<Bytes> {
+    let line = text.lines().find(|line| line.contains(key))?;
+    let number = line.split_once(key)?.1.split_whitespace().next()?;
+    Some(Bytes(number.parse::<u64>().ok()?.checked_mul(1024)?))
+}
+
+/// All rows, or none when one of them has another length than the number of nodes: a matrix that
+/// lacks a row would send policies the wrong way.
+fn distances(
+    tree: &Tree,
+    ids: &NodeSet,
+    warnings: &mut Vec<String>,
+) -> BTreeMap<NodeId, BTreeMap<NodeId, u32>> {
+    let texts: BTreeMap<NodeId, String> = ids
+        .iter()
+        .filter_map(|id| Some((id, tree.text(&format!("{}/distance", folder(id)))?)))
+        .collect();
+    let rows: Option<BTreeMap<_, _>> =
+        texts.iter().map(|(&id, text)| Some((id, row(text, ids)?))).collect();
+    match rows {
+        Some(rows) if rows.len() == ids.len() || rows.is_empty() => rows,
+        _ => {
+            warnings.push("the distances do not fit the nodes; none is used".to_owned());
+            BTreeMap::new()
+        }
+    }
+}
+
+fn row(text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> {
+    let numbers: Vec<u32> =
+        text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
+    (numbers.len() == ids.len()).then(|| ids.iter().zip(numbers).collect())
+}
+
+/// What the firmware says of reads from the nearest initiators (class 0) to each memory. Linux gives
+/// whole nanoseconds and megabytes per second; writes and farther initiators are left out.
+fn accesses(tree: &Tree, known: &NodeSet) -> Vec<Access> {
+    let mut accesses = Vec::new();
+    for to in known.iter() {
+        let folder = format!("{}/access0/initiators", folder(to));
+        let firmware = |value| Figure { value, source: Source::Firmware };
+        let positive = |name: &str| tree.number(&format!("{folder}/{name}")).filter(|&n| n != 0);
+        let latency_ns = positive("read_latency").map(firmware);
+        let bandwidth = positive("read_bandwidth").and_then(|n| n.checked_mul(1_000_000));
+        let bandwidth_bytes_per_s = bandwidth.map(firmware);
+        if latency_ns.is_none() && bandwidth_bytes_per_s.is_none() {
+            continue;
+        }
+        for from in tree.numbered(&folder, "node").into_iter().map(NodeId) {
+            if known.contains(from) {
+                accesses.push(Access { from, to, latency_ns, bandwidth_bytes_per_s });
+            }
+        }
+    }
+    accesses
+}

@@ -1,0 +1,122 @@
+//! Small files below a root folder, which is `/` or holds the recorded `/sys` and `/proc` of another
+//! machine.
+//!
+//! Recorded trees come from strangers, so nothing in them is trusted: a file is read up to a bound and
+//! without waiting (a named pipe in its place would wait for ever), a missing or unreadable file is
+//! `None`, and what stands in a file is parsed here and nowhere else.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use base::{Bytes, IdSet, SetId};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+/// `/proc/cpuinfo` of a thousand CPUs is a megabyte and a half; no file that we read is longer.
+const FILE_BYTES_MAX: usize = 8 << 20;
+/// Nearly every file of sysfs fits: it is read with one call, and a machine has thousands of them.
+const FILE_BYTES_USUAL: usize = 4096;
+
+/// A root folder.
+#[derive(Debug)]
+pub(super) struct Tree {
+    root: PathBuf,
+    /// The root, open: paths below it are then short for the kernel too.
+    folder: Option<OwnedFd>,
+}
+
+impl Tree {
+    pub(super) fn new(root: &Path) -> Self {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Tree { root: root.to_owned(), folder: openat(CWD, root, flags, Mode::empty()).ok() }
+    }
+
+    /// Whether this is the machine itself and no recording.
+    pub(super) fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// Whether there is such a file or folder.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
+    /// The text of a file without white space and NULs at its ends (some recordings end in a NUL).
+    pub(super) fn text(&self, path: &str) -> Option<String> {
+        let bytes = self.bytes(path)?;
+        let text = String::from_utf8_lossy(&bytes);
+        Some(text.trim_matches(|c: char| c == '\0' || c.is_whitespace()).to_owned())
+    }
+
+    fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        let file = self.open(path)?;
+        let mut bytes = vec![0; FILE_BYTES_USUAL];
+        let mut filled = 0;
+        loop {
+            let n_read = rustix::io::read(&file, &mut bytes[filled..]).ok()?;
+            filled += n_read;
+            // A file of sysfs gives all it has, as far as there is room; one of proc may give part.
+            let is_all = filled < bytes.len() && !path.starts_with("proc/");
+            if n_read == 0 || is_all {
+                bytes.truncate(filled);
+                return Some(bytes);
+            }
+            if FILE_BYTES_MAX <= filled {
+                return None;
+            }
+            bytes.resize(filled.max(FILE_BYTES_USUAL) * 2, 0);
+        }
+    }
+
+    fn open(&self, path: &str) -> Option<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        match &self.folder {
+            Some(folder) => openat(folder, path, flags, Mode::empty()).ok(),
+            None => openat(CWD, self.root.join(path), flags, Mode::empty()).ok(),
+        }
+    }
+
+    /// The number at the start of a file; what follows it (`1024K`) is left out.
+    pub(super) fn number(&self, path: &str) -> Option<u64> {
+        leading_number(&self.text(path)?)
+    }
+
+    /// A size as sysfs writes it: `32768K`, seldom `32M`; zero when it stands for "unknown".
+    pub(super) fn size(&self, path: &str) -> Option<Bytes> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// A set, from list text.
+    pub(super) fn list<T: SetId>(&self, path: &str) -> Option<IdSet<T>> {
+        self.text(path)?.parse().ok()
+    }
+
+    /// A set, from mask text, or from list text in the second file: old kernels have only masks.
+    pub(super) fn mask_or_list<T: SetId>(&self, mask: &str, list: &str) -> Option<IdSet<T>> {
+        let masked = self.text(mask).and_then(|text| IdSet::from_mask_text(&text).ok());
+        masked.or_else(|| self.list(list))
+    }
+
+    /// The numbers N of the entries `<prefix>N` in a folder, in rising order.
+    pub(super) fn numbered(&self, folder: &str, prefix: &str) -> BTreeSet<u32> {
+        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let numbers = names.filter_map(|name| whole_number(name.strip_prefix(prefix)?));
+        numbers.filter(|&number| number <= NUMBER_MAX).collect()
+    }
+}
+
+/// As for [`base::IdSet`]: larger numbers are mistakes, and would make us reserve memory for them.
+const NUMBER_MAX: u32 = 65_535;
+
+/// Digits and nothing else.
+pub(super) fn whole_number(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+fn leading_number(text: &str) -> Option<u64> {
+    let n_digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    text[..n_digits].parse().ok()
+}

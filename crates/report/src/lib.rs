@@ -1,1 +1,26 @@
-//! (to come)
+//! The report of a run: every field described once, then text, JSON and HTML from the same values.
+//!
+//! ```text
+//!   turns (live, or out of a journal) ─► ReportBuilder ─► Report ─► to_text · to_json · to_html
+//!                                         bounded          │
+//!                                         memory           └─ the table of fields ─► docs, schema, column heads
+//! ```
+//!
+//! What was not measured is absent (`null` in JSON, `-` in tables), never zero. Nothing here reads a
+//! clock or a file.
+
+mod build;
+mod describe;
+
+mod from_journal;
+mod html;
+mod model;
+mod text;
+
+pub use build::ReportBuilder;
+pub use describe::{Described, Field, Shape, Unit};
+pub use from_journal::from_journal;
+pub use model::*;
+
+/// The version of `report.json`. It grows when a field changes its meaning or goes.
+pub const FORMAT: u32 = 1;

@@ -10,6 +10,7 @@ mod replay;
 mod report;
 mod restore;
 mod run;
+mod view;
 
 use std::process::ExitCode;
 

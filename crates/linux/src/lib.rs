@@ -18,6 +18,7 @@ pub mod fault;
 pub mod mempolicy;
 pub mod procfs;
 pub mod reap;
+pub mod signals;
 pub mod start;
 pub mod system;
 pub mod topology;

@@ -1,0 +1,297 @@
+//! Which signals can be read on this machine, and why not the others.
+//!
+//! ```text
+//!   counters    the processor counts for each task             perf_event_open
+//!   bandwidth   memory controllers and caches count per node   uncore counters, resctrl
+//!   kernel      the scheduler's own books, per task or system  software events, schedstat, PSI
+//!   declared    what a workload file says of its programs      always
+//! ```
+//!
+//! The first, second and last are the tiers that a decision can stand on, best first; the kernel's
+//! books tell how long tasks ran and waited, on every tier. On the machine itself each answer comes from
+//! trying; a recording of another machine shows which files it had, and whoever asks there whether
+//! a counter opens gets no answer instead of a guess.
+
+mod perf;
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use perf::{Event, Scope};
+
+/// What a signal stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// The processor's counters per task.
+    Counters,
+    /// Memory controllers or caches, per node or LLC domain.
+    Bandwidth,
+    /// What the kernel accounts for.
+    Kernel,
+    /// What was declared.
+    Declared,
+}
+
+/// Whether a signal can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readable {
+    /// It was tried.
+    Yes,
+    /// It was tried, or what it needs is not there.
+    No,
+    /// This is a recording; only the machine itself could tell.
+    Unknown,
+}
+
+/// One signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signal {
+    /// What it stands on.
+    pub tier: Tier,
+    /// What it tells, with whom it tells it of.
+    pub quantity: &'static str,
+    /// Whether it can be read here.
+    pub readable: Readable,
+    /// What it is read from, or why it cannot be read and what would help.
+    pub why: String,
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Tier::Counters => "counters",
+            Tier::Bandwidth => "bandwidth",
+            Tier::Kernel => "kernel",
+            Tier::Declared => "declared",
+        })
+    }
+}
+
+/// All signals of the machine below a root folder, best tier first.
+pub fn read(root: &Path) -> Vec<Signal> {
+    let place = Place { root, is_live: root == Path::new("/") };
+    let counters = |quantity, event| signal(Tier::Counters, quantity, place.task_counter(event));
+    vec![
+        counters("last-level cache misses of a task", Event::CacheMisses),
+        counters("cycles and instructions of a task", Event::Instructions),
+        signal(Tier::Bandwidth, "memory controller traffic of a node", place.controllers()),
+        signal(Tier::Bandwidth, "memory traffic of an LLC domain", place.resctrl()),
+        signal(Tier::Kernel, "page faults and moves of a task", place.task_counter(Event::Faults)),
+        signal(Tier::Kernel, "waiting time of a task", place.schedstat()),
+        signal(Tier::Kernel, "pressure on CPUs and memory", place.pressure()),
+        signal(
+            Tier::Declared,
+            "class or profile × CPU time of a job",
+            (Readable::Yes, DECLARED.to_owned()),
+        ),
+    ]
+}
+
+const DECLARED: &str = "the workload file says it";
+
+fn signal(tier: Tier, quantity: &'static str, (readable, why): Answer) -> Signal {
+    Signal { tier, quantity, readable, why }
+}
+
+type Answer = (Readable, String);
+
+/// The machine that is asked.
+struct Place<'a> {
+    root: &'a Path,
+    is_live: bool,
+}
+
+impl Place<'_> {
+    fn task_counter(&self, event: Event) -> Answer {
+        let paranoid = self.paranoid();
+        if !self.is_live {
+            return (Readable::Unknown, only_there(paranoid));
+        }
+        match perf::try_open(event, Scope::OwnTask) {
+            Ok(()) => (Readable::Yes, "perf_event_open".to_owned()),
+            Err(error) => (Readable::No, perf::reason(&error, paranoid, Scope::OwnTask)),
+        }
+    }
+
+    /// Counters outside the cores belong to no task: counting them needs the right to count a
+    /// whole CPU, which is tried with an event that every machine has.
+    fn controllers(&self) -> Answer {
+        let units = self.controller_units();
+        if units.is_empty() && !self.is_live && !self.has("sys/bus/event_source") {
+            return (Readable::Unknown, ONLY_THERE.to_owned());
+        }
+        if units.is_empty() {
+            return (Readable::No, "the kernel knows no counter of memory controllers".to_owned());
+        }
+        if !self.is_live {
+            return (Readable::Unknown, format!("{units}; {}", only_there(self.paranoid())));
+        }
+        match perf::try_open(Event::CpuClock, Scope::Cpu) {
+            Ok(()) => (Readable::Yes, units),
+            Err(error) => (Readable::No, perf::reason(&error, self.paranoid(), Scope::Cpu)),
+        }
+    }
+
+    /// The counting units by the kernel's names for them: Intel, AMD, ARM, Huawei, Ampere, NVIDIA.
+    fn controller_units(&self) -> String {
+        const NAMES: [&str; 8] = [
+            "uncore_imc",
+            "amd_umc",
+            "amd_df",
+            "arm_dmc620",
+            "arm_cmn",
+            "hisi_sccl",
+            "ampere_mcu",
+            "nvidia_scf",
+        ];
+        let folder = self.root.join("sys/bus/event_source/devices");
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut units: Vec<String> = entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|unit| NAMES.iter().any(|name| unit.starts_with(name)))
+            .filter(|unit| !unit.starts_with("hisi_sccl") || unit.contains("ddrc"))
+            .collect();
+        units.sort_unstable_by_key(|unit| (unit.len(), unit.clone())); // imc_2 before imc_10
+        match units.as_slice() {
+            [] => String::new(),
+            [one] => one.clone(),
+            [first, .., last] => format!("{} units, {first} to {last}", units.len()),
+        }
+    }
+
+    fn resctrl(&self) -> Answer {
+        let features = self.text("sys/fs/resctrl/info/L3_MON/mon_features");
+        let is_known = self.text("proc/filesystems").is_ok_and(|text| text.contains("resctrl"));
+        match features {
+            Ok(features) if features.contains("mbm_total_bytes") => {
+                (Readable::Yes, "resctrl".to_owned())
+            }
+            Ok(_) => (Readable::No, "resctrl here counts no memory traffic".to_owned()),
+            Err(_) if self.root.join("sys/fs/resctrl/schemata").exists() => (
+                Readable::No,
+                "resctrl is mounted, but this processor has no monitoring".to_owned(),
+            ),
+            Err(_) if is_known => (
+                Readable::No,
+                "resctrl is not mounted: mount -t resctrl resctrl /sys/fs/resctrl".to_owned(),
+            ),
+            Err(_) if !self.is_live && !self.has("proc/filesystems") => {
+                (Readable::Unknown, ONLY_THERE.to_owned())
+            }
+            Err(_) => (Readable::No, "the kernel has no resctrl for this processor".to_owned()),
+        }
+    }
+
+    fn schedstat(&self) -> Answer {
+        match self.text("proc/self/schedstat") {
+            Ok(_) => (Readable::Yes, "/proc/PID/schedstat".to_owned()),
+            Err(_) if !self.is_live => (Readable::Unknown, ONLY_THERE.to_owned()),
+            Err(_) => (Readable::No, "the kernel was built without SCHED_INFO".to_owned()),
+        }
+    }
+
+    fn pressure(&self) -> Answer {
+        match self.text("proc/pressure/memory") {
+            Ok(_) => (Readable::Yes, "/proc/pressure".to_owned()),
+            Err(_) if !self.is_live => (Readable::Unknown, ONLY_THERE.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (Readable::No, "the kernel has no PSI (since Linux 4.20, CONFIG_PSI)".to_owned())
+            }
+            Err(_) => (Readable::No, "PSI is switched off: start the kernel with psi=1".to_owned()),
+        }
+    }
+
+    fn paranoid(&self) -> Option<i32> {
+        self.text("proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
+    fn text(&self, path: &str) -> io::Result<String> {
+        fs::read_to_string(self.root.join(path))
+    }
+}
+
+const ONLY_THERE: &str = "only the machine itself can tell";
+
+fn only_there(paranoid: Option<i32>) -> String {
+    match paranoid {
+        Some(value) => format!("{ONLY_THERE}; its perf_event_paranoid is {value}"),
+        None => ONLY_THERE.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(files: &[(&str, &str)], expected: expect_test::Expect) {
+        let root = tempfile::tempdir().expect("a folder");
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+        let lines = read(root.path()).into_iter().map(|signal| {
+            format!(
+                "{:9} {:?}: {}: {}\n",
+                signal.tier, signal.readable, signal.quantity, signal.why
+            )
+        });
+        expected.assert_eq(&lines.collect::<String>());
+    }
+
+    #[test]
+    fn a_recording_shows_what_it_has_and_guesses_nothing() {
+        check(
+            &[],
+            expect_test::expect![[r#"
+                counters  Unknown: last-level cache misses of a task: only the machine itself can tell
+                counters  Unknown: cycles and instructions of a task: only the machine itself can tell
+                bandwidth Unknown: memory controller traffic of a node: only the machine itself can tell
+                bandwidth Unknown: memory traffic of an LLC domain: only the machine itself can tell
+                kernel    Unknown: page faults and moves of a task: only the machine itself can tell
+                kernel    Unknown: waiting time of a task: only the machine itself can tell
+                kernel    Unknown: pressure on CPUs and memory: only the machine itself can tell
+                declared  Yes: class or profile × CPU time of a job: the workload file says it
+            "#]],
+        );
+    }
+
+    #[test]
+    fn units_resctrl_and_books_are_found_where_they_are_recorded() {
+        check(
+            &[
+                ("sys/bus/event_source/devices/uncore_imc_0/type", "14"),
+                ("sys/bus/event_source/devices/uncore_imc_3/type", "17"),
+                ("sys/bus/event_source/devices/hisi_sccl1_hha0/type", "18"),
+                ("sys/fs/resctrl/info/L3_MON/mon_features", "llc_occupancy\nmbm_total_bytes\n"),
+                ("proc/sys/kernel/perf_event_paranoid", "2\n"),
+                ("proc/pressure/memory", "some avg10=0.00"),
+                ("proc/self/schedstat", "1 2 3"),
+            ],
+            expect_test::expect![[r#"
+                counters  Unknown: last-level cache misses of a task: only the machine itself can tell; its perf_event_paranoid is 2
+                counters  Unknown: cycles and instructions of a task: only the machine itself can tell; its perf_event_paranoid is 2
+                bandwidth Unknown: memory controller traffic of a node: 2 units, uncore_imc_0 to uncore_imc_3; only the machine itself can tell; its perf_event_paranoid is 2
+                bandwidth Yes: memory traffic of an LLC domain: resctrl
+                kernel    Unknown: page faults and moves of a task: only the machine itself can tell; its perf_event_paranoid is 2
+                kernel    Yes: waiting time of a task: /proc/PID/schedstat
+                kernel    Yes: pressure on CPUs and memory: /proc/pressure
+                declared  Yes: class or profile × CPU time of a job: the workload file says it
+            "#]],
+        );
+    }
+
+    #[test]
+    fn this_machine_answers_by_trying() {
+        for signal in read(Path::new("/")) {
+            assert_ne!(signal.readable, Readable::Unknown, "{signal:?}");
+            assert!(!signal.why.is_empty() && !signal.why.contains('\n'), "{signal:?}");
+        }
+    }
+}

@@ -59,34 +59,61 @@ macro_rules! codes {
 codes! {
     /// DFS start: the domain with the smallest load.
     LeastLoad "least-load"
-        "{domain} had the least load ({load} of {total} memory operations in the last interval) and {cpus} the fewest programs there";
-    /// DFS start: several domains had the same smallest load.
+        "{domain} had the least load ({load} of {total} memory operations in the last interval, {expected} of them expected of programs started since), and {cpus} the fewest programs there";
+    /// DFS start: several domains had the same smallest load, and the number of programs decided.
     FewestJobs "fewest-jobs"
-        "of the domains with the least load {domain} had the fewest programs ({n_jobs}), and {cpus} the fewest in it";
-    /// DFS move: the memory-hungriest job leaves the domain with the largest load.
+        "of the domains with the least load ({load} of {total} memory operations) {domain} had the fewest programs ({n_jobs}), and {cpus} the fewest in it";
+    /// DFS start: the number of programs was the same too, and the sum of classes decided.
+    SmallestClasses "smallest-classes"
+        "of the domains with the least load ({load} of {total} memory operations) and the fewest programs ({n_jobs}) {domain} had the smallest sum of classes ({class_sum}), and {cpus} the fewest programs in it";
+    /// DFS start: nothing but the number told the domains apart.
+    LowestNumber "lowest-number"
+        "{n_equal} domains were equal in {equal_in}, each with {load} of {total} memory operations, and of them {domain} has the lowest number; {cpus} had the fewest programs in it";
+    /// DFS start: there was nothing to choose between.
+    OnlyDomain "only-domain"
+        "{domain} is the only domain that it may use ({load} of {total} memory operations), and {cpus} had the fewest programs in it";
+    /// DFS move: the memory-hungriest job leaves the domain whose load is too far above the mean.
     LoadUneven "load-uneven"
-        "{from} carried {load_from} memory operations in the last interval and {to} {load_to}, above the limit of {factor} times the mean ({mean}); this was the hungriest job on {from} (class {class})";
-    /// The domain that a job was placed on went offline.
+        "{from} carried {load_from} memory operations in the last interval and {to} {load_to}: more than {factor} times the mean ({mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}";
+    /// DFS move: the memory-hungriest job leaves a domain that carries a multiple of another.
+    LoadDouble "load-double"
+        "{from} carried {load_from} memory operations in the last interval and {to} {load_to}: at least {factor} times as many (mean {mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}";
+    /// DFS: the CPUs that a job was placed on can no longer be used.
     DomainGone "domain-gone"
-        "the CPUs that it was on can no longer be used, so it was placed as if it had just started; {domain} had the least load";
-    /// Spread: the next domain in turn.
+        "not all of the CPUs that it was on ({gone}) can be used any more, so it was placed as if it had just started: {domain} was best with {load} of {total} memory operations, and {cpus} had the fewest programs in it";
+    /// Spread: the next place in turn.
     NextInTurn "next-in-turn"
         "{domain} was next in turn, and {cpus} had the fewest programs in it";
+    /// Spread: the CPUs that a job was placed on can no longer be used.
+    CpusGone "cpus-gone"
+        "not all of the CPUs that it was on ({gone}) can be used any more, so it was placed as if it had just started: {domain} was next in turn, and {cpus} had the fewest programs in it";
     /// Spread: memory from where it runs.
     MemoryBesideCpus "memory-beside-cpus"
         "it runs on {domain}, so its memory comes from there";
-    /// A note: no level has two members.
+    /// A note: one CPU.
     NothingToPlace "nothing-to-place"
         "only one CPU can be used, so nothing is placed";
     /// A note: one node, so placement keeps caches or cores even, and memory gains nothing.
     MemoryGainsNothing "memory-gains-nothing"
         "only one node with memory can be used: jobs are placed on {level} domains, and where memory lies gains nothing";
+    /// A note: memory follows CPUs only where places are nodes.
+    MemoryNotBound "memory-not-bound"
+        "jobs are placed on {level} domains, and memory is bound only where places are nodes: it is left to first touch";
     /// A note: what loads stand on when no counter can be read.
     LoadsDeclared "loads-declared"
         "no memory counter can be read here: a domain's load is the sum over its tasks of the class as declared times the CPU time used";
+    /// A note: what loads stand on when only tasks are counted.
+    LoadsAreMisses "loads-are-misses"
+        "the memory controllers cannot be read here: a domain's load is the sum of the cache misses of its tasks";
+    /// A note: loads stand on nothing.
+    LoadsUnknown "loads-unknown"
+        "no memory counter can be read here and no job has a class: every load counts as 0, so jobs are spread by number at their start and none is moved";
+    /// A note: classes of another kind stand in for rates.
+    TotalsAsRates "totals-as-rates"
+        "the classes were made from operations in a whole run, and are read as operations per millisecond where loads are declared: loads are rough";
     /// A note: jobs without a class.
     NoClass "no-class"
-        "{n_jobs} of {n_all} jobs have no class and count as class 0: {jobs}";
+        "{n_jobs} of the {n_all} jobs that are due have no class and count as class 0: {jobs}";
     /// A note: the kernel moves pages by itself.
     NumaBalancingOn "numa-balancing-on"
         "automatic NUMA balancing is on and may work against the placement; switch it off with sysctl kernel.numa_balancing=0";

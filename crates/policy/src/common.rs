@@ -1,0 +1,114 @@
+//! What several policies need: how crowded each CPU is, and values that several can be told.
+
+use base::{CpuId, CpuSet, Nanos};
+use sched::{JobSeen, JobState, Snapshot};
+use topology::DomainChoice;
+
+/// Four turns a second, as the published scheduler polls.
+pub(crate) const INTERVAL: Nanos = Nanos::from_millis(250);
+
+/// What [`interval`] reads.
+pub(crate) const INTERVAL_TAKES: &str = "a time from 1ms to 1h";
+
+/// A time between two turns. Less than a millisecond would be busy waiting, more than an hour a slip.
+pub(crate) fn interval(text: &str) -> Option<Nanos> {
+    let (least, most) = (Nanos::from_millis(1), Nanos::from_secs(3600));
+    text.parse().ok().filter(|interval| (least..=most).contains(interval))
+}
+
+/// What [`domains`] reads.
+pub(crate) const DOMAINS_TAKES: &str = "auto, node, llc or core";
+
+/// A level of places.
+pub(crate) fn domains(text: &str) -> Option<DomainChoice> {
+    text.parse().ok()
+}
+
+/// A whole number within limits.
+pub(crate) fn whole(text: &str, least: u64, most: u64) -> Option<u64> {
+    let digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten().filter(|value| (least..=most).contains(value))
+}
+
+/// How many programs are on each CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    on: Vec<u32>,
+}
+
+impl Crowd {
+    /// Counts the jobs that run where they were put.
+    pub fn count(&mut self, jobs: &[JobSeen<'_>]) {
+        self.on.clear();
+        let running = jobs.iter().filter(|seen| seen.state == JobState::Running);
+        running.filter_map(|seen| seen.placed).for_each(|cpus| self.add(cpus));
+    }
+
+    /// One more program there.
+    pub fn add(&mut self, cpus: &CpuSet) {
+        let Some(last) = cpus.last() else { return };
+        if self.on.len() <= last.index() {
+            self.on.resize(last.index() + 1, 0);
+        }
+        cpus.iter().for_each(|cpu| self.on[cpu.index()] += 1);
+    }
+
+    /// One program less there.
+    pub fn remove(&mut self, cpus: &CpuSet) {
+        for cpu in cpus.iter() {
+            if let Some(n_jobs) = self.on.get_mut(cpu.index()) {
+                *n_jobs = n_jobs.saturating_sub(1);
+            }
+        }
+    }
+
+    fn on(&self, cpu: CpuId) -> u32 {
+        self.on.get(cpu.index()).copied().unwrap_or(0)
+    }
+
+    /// The `n` of these CPUs with the fewest programs, by number where equal; all of them when
+    /// there are no more than `n`.
+    pub fn emptiest(&self, cpus: &CpuSet, n: u32) -> CpuSet {
+        let key = |&cpu: &CpuId| (self.on(cpu), cpu);
+        if n <= 1 {
+            return cpus.iter().min_by_key(key).into_iter().collect();
+        }
+        let mut by_crowd: Vec<CpuId> = cpus.iter().collect();
+        by_crowd.sort_unstable_by_key(key);
+        by_crowd.into_iter().take(n as usize).collect()
+    }
+}
+
+/// Whether CPUs that a job was put on can no longer be used, so that it has to be put elsewhere.
+///
+/// A job that keeps as many CPUs as it has threads stays: it was given more room than it needs.
+pub(crate) fn has_lost_its_place(seen: &JobSeen<'_>, usable: &CpuSet) -> bool {
+    let Some(placed) = seen.placed.filter(|_| seen.state == JobState::Running && seen.movable)
+    else {
+        return false;
+    };
+    let n_left = placed.iter().filter(|&cpu| usable.contains(cpu)).count();
+    let n_placed = placed.len();
+    n_left < n_placed && n_left < n_placed.min(seen.job.threads as usize)
+}
+
+/// With a single CPU there is nothing to choose between.
+pub(crate) fn can_place(seen: &Snapshot<'_>) -> bool {
+    1 < seen.usable.len() && !seen.domains.is_empty()
+}
+
+/// What people call a set of CPUs: `cpu 3`, `cpus 0-3`.
+pub(crate) fn cpus_label(cpus: &CpuSet) -> String {
+    match cpus.len() {
+        1 => format!("cpu {cpus}"),
+        _ => format!("cpus {cpus}"),
+    }
+}
+
+/// How many nodes have memory that we may use.
+pub(crate) fn n_nodes_with_memory(seen: &Snapshot<'_>) -> usize {
+    let allowed = seen.machine.nodes_allowed();
+    let nodes = seen.machine.nodes().iter();
+    let has_memory = |node: &&topology::Node| node.memory != Some(base::Bytes::ZERO);
+    nodes.filter(has_memory).filter(|n| allowed.is_empty() || allowed.contains(n.id)).count()
+}

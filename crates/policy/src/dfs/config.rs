@@ -1,0 +1,321 @@
+//! What DFS can be told, and what the two readings of the published text imply.
+
+use base::Nanos;
+use topology::DomainChoice;
+
+use crate::common::{self, INTERVAL, whole};
+use crate::spec::Given;
+use crate::{Origin, ParamInfo, PolicyError, PolicyInfo};
+
+/// Everything that DFS can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Config {
+    pub domains: DomainChoice,
+    pub interval: Nanos,
+    pub trigger: Trigger,
+    pub factor: Factor,
+    pub migrations_per_poll: u64,
+    pub cooldown: u64,
+    pub min_load: MinLoad,
+    pub only_job: OnlyJob,
+    pub start: Start,
+    pub class_basis: ClassBasis,
+    pub failures: u64,
+    pub bind: Bind,
+}
+
+/// Which imbalance is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trigger {
+    /// The largest load is above the mean times the factor.
+    MeanFactor,
+    /// The largest load is at least twice the smallest.
+    Ratio,
+}
+
+/// How far above the mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Factor {
+    /// 2n/(n+1) for n domains: where the mean lies when one domain carries twice what each other does.
+    Auto,
+    /// A rational, so that whole numbers suffice.
+    Fixed { num: u64, den: u64 },
+}
+
+/// The least total load that is worth acting on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MinLoad {
+    /// A share of the largest load of one domain so far, in millionths.
+    OfPeak(u64),
+    /// Operations per interval.
+    Ops(u64),
+}
+
+/// What happens to a job that is alone on the busiest domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnlyJob {
+    Stay,
+    Move,
+}
+
+/// How programs that start between two polls are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Each adds what its class has shown to a copy of the loads; ties fall to fewer programs, then
+    /// to the smaller sum of classes.
+    Estimate,
+    /// Loads as measured; ties fall to the lower number.
+    Plain,
+}
+
+/// What the class of a program was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClassBasis {
+    /// Operations per millisecond.
+    Rate,
+    /// Operations in the whole run.
+    Total,
+}
+
+/// What a program is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bind {
+    /// A CPU for each of its threads.
+    Cpu,
+    /// All CPUs of the domain.
+    Domain,
+}
+
+impl ClassBasis {
+    pub fn name(self) -> &'static str {
+        match self {
+            ClassBasis::Rate => "rate",
+            ClassBasis::Total => "total",
+        }
+    }
+}
+
+/// Who mends the published text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    Ours,
+    Paper,
+}
+
+/// Millionths in a whole.
+pub(super) const MILLION: u64 = 1_000_000;
+
+impl Config {
+    pub fn read(given: &Given<'_>) -> Result<Self, PolicyError> {
+        let reading = [("ours", Reading::Ours), ("paper", Reading::Paper)];
+        let implied = match given.choice("reading", Reading::Ours, &reading)? {
+            Reading::Ours => Config::ours(),
+            Reading::Paper => Config::paper(),
+        };
+        Ok(Config {
+            domains: given.get("domains", implied.domains, common::domains)?,
+            interval: given.get("interval", implied.interval, common::interval)?,
+            trigger: given.choice("trigger", implied.trigger, TRIGGERS)?,
+            factor: given.get("factor", implied.factor, factor)?,
+            migrations_per_poll: given.get("migrations_per_poll", 1, |t| whole(t, 1, 1000))?,
+            cooldown: given.get("cooldown", implied.cooldown, |t| whole(t, 0, MILLION))?,
+            min_load: given.get("min_load", implied.min_load, min_load)?,
+            only_job: given.choice("only_job", implied.only_job, ONLY_JOB)?,
+            start: given.choice("start", implied.start, STARTS)?,
+            class_basis: given.choice("class_basis", implied.class_basis, BASES)?,
+            failures: given.get("failures", implied.failures, |t| whole(t, 1, MILLION))?,
+            bind: given.choice("bind", implied.bind, BINDS)?,
+        })
+    }
+
+    /// As we mend it.
+    fn ours() -> Self {
+        Config {
+            domains: DomainChoice::Auto,
+            interval: INTERVAL,
+            trigger: Trigger::MeanFactor,
+            factor: Factor::Auto,
+            migrations_per_poll: 1,
+            cooldown: 8,
+            min_load: MinLoad::OfPeak(MILLION / 100),
+            only_job: OnlyJob::Stay,
+            start: Start::Estimate,
+            class_basis: ClassBasis::Rate,
+            failures: 4,
+            bind: Bind::Cpu,
+        }
+    }
+
+    /// As printed. Where nothing is printed ours holds.
+    fn paper() -> Self {
+        Config {
+            cooldown: 0,
+            min_load: MinLoad::Ops(0),
+            only_job: OnlyJob::Move,
+            start: Start::Plain,
+            class_basis: ClassBasis::Total,
+            ..Config::ours()
+        }
+    }
+}
+
+const TRIGGERS: &[(&str, Trigger)] =
+    &[("mean_factor", Trigger::MeanFactor), ("ratio", Trigger::Ratio)];
+const ONLY_JOB: &[(&str, OnlyJob)] = &[("stay", OnlyJob::Stay), ("move", OnlyJob::Move)];
+const STARTS: &[(&str, Start)] = &[("estimate", Start::Estimate), ("plain", Start::Plain)];
+const BASES: &[(&str, ClassBasis)] = &[("rate", ClassBasis::Rate), ("total", ClassBasis::Total)];
+const BINDS: &[(&str, Bind)] = &[("cpu", Bind::Cpu), ("domain", Bind::Domain)];
+
+/// `auto`, `3/2` or `1.5`, from 1 to 1000: below 1 even equal loads would be too uneven.
+fn factor(text: &str) -> Option<Factor> {
+    if text == "auto" {
+        return Some(Factor::Auto);
+    }
+    let (num, den) = match text.split_once('/') {
+        Some((num, den)) => (whole(num, 1, MILLION)?, whole(den, 1, MILLION)?),
+        None => (decimal(text)?, MILLION),
+    };
+    (den <= num && num <= den.checked_mul(1000)?).then_some(Factor::Fixed { num, den })
+}
+
+/// `auto` (which is `1%`), a share of the peak such as `0.5%`, or operations per interval.
+fn min_load(text: &str) -> Option<MinLoad> {
+    if text == "auto" {
+        return Some(Config::ours().min_load);
+    }
+    match text.strip_suffix('%') {
+        Some(percent) => {
+            let millionths = decimal(percent)? / 100;
+            (millionths <= MILLION).then_some(MinLoad::OfPeak(millionths))
+        }
+        None => whole(text, 0, u64::MAX).map(MinLoad::Ops),
+    }
+}
+
+/// A decimal number in millionths; more than six places behind the point are too fine.
+fn decimal(text: &str) -> Option<u64> {
+    let (whole_part, behind) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = behind.len();
+    let whole_part = whole(whole_part, 0, MILLION)?;
+    let scale = 10u64.checked_pow(6u32.checked_sub(u32::try_from(digits).ok()?)?)?;
+    Some(whole_part * MILLION + whole(behind, 0, MILLION)? * scale)
+}
+
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "dfs",
+    does: "Starts programs where the memory controllers have least to do, and moves the hungriest \
+           away from an overloaded one.",
+    source: "a user-level NUMA scheduler for the TILEPro64 (DFS), chapters 4.1 to 4.5",
+    params: &[
+        ParamInfo {
+            name: "reading",
+            takes: "ours or paper",
+            default: "ours",
+            default_paper: None,
+            meaning: "the published rules with what we mend in them, or as printed",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "domains",
+            takes: common::DOMAINS_TAKES,
+            default: "auto",
+            default_paper: None,
+            meaning: "the places kept even; auto is the coarsest level with two of them",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "interval",
+            takes: common::INTERVAL_TAKES,
+            default: "250ms",
+            default_paper: None,
+            meaning: "time between two polls of the controllers",
+            origin: Origin::Published,
+        },
+        ParamInfo {
+            name: "trigger",
+            takes: "mean_factor or ratio",
+            default: "mean_factor",
+            default_paper: None,
+            meaning: "what is uneven: a load above factor times the mean, or the largest load at \
+                      least twice the smallest",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "factor",
+            takes: "auto, or a number from 1 to 1000 such as 1.5 or 4/3",
+            default: "auto",
+            default_paper: None,
+            meaning: "how far above the mean is uneven; auto is 2n/(n+1) for n places, which is \
+                      one carrying twice what each other does (trigger=mean_factor only)",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "migrations_per_poll",
+            takes: "a whole number from 1 to 1000",
+            default: "1",
+            default_paper: None,
+            meaning: "at most so many jobs are moved in one poll",
+            origin: Origin::Published,
+        },
+        ParamInfo {
+            name: "cooldown",
+            takes: "a whole number of polls up to 1000000",
+            default: "8",
+            default_paper: Some("0"),
+            meaning: "a job that was moved is not moved again for so many polls",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "min_load",
+            takes: "auto, a share of the peak such as 1%, or operations per interval",
+            default: "1%",
+            default_paper: Some("0"),
+            meaning: "with less total load than this nothing is moved; the peak is the largest load \
+                      of one place so far, auto is 1%",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "only_job",
+            takes: "stay or move",
+            default: "stay",
+            default_paper: Some("move"),
+            meaning: "whether a job alone on the busiest place is moved, which would only carry the \
+                      hot spot along",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "start",
+            takes: "estimate or plain",
+            default: "estimate",
+            default_paper: Some("plain"),
+            meaning: "jobs that start between two polls: count what their class has shown, then \
+                      programs, then classes; or use loads as measured and the lowest number",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "class_basis",
+            takes: "rate or total",
+            default: "rate",
+            default_paper: Some("total"),
+            meaning: "what the declared classes were made from: operations per millisecond, or \
+                      millions of operations in the whole run",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "failures",
+            takes: "a whole number from 1 to 1000000",
+            default: "4",
+            default_paper: None,
+            meaning: "after so many polls in a row without readable counters the run ends",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "bind",
+            takes: "cpu or domain",
+            default: "cpu",
+            default_paper: None,
+            meaning: "a job gets a CPU for each of its threads, or all CPUs of its place",
+            origin: Origin::Published,
+        },
+    ],
+};

@@ -1,0 +1,136 @@
+//! DFS: keep the load of the memory controllers even.
+//!
+//! Two decisions, as published for the 64 tiles and four controllers of a TILEPro64:
+//!
+//! ```text
+//!   a program starts    on the domain whose controllers had the least to do,
+//!                       there on the CPU with the fewest programs
+//!   four times a second when one domain carries far more than the mean, the program with the
+//!                       highest class on it goes to the domain that carries least
+//! ```
+//!
+//! A class says how hard a program uses memory (0 to 15, each twice the one before). The load of a
+//! domain is what its controllers counted in the last interval or, where they cannot be read,
+//! what stands in for it ([`sched::SignalTier`]).
+//!
+//! The published text leaves much open: the factor, what happens to programs that start together,
+//! whether a program may be moved straight back. `reading=paper` does what is printed, and nothing
+//! more; `reading=ours` mends what would go wrong. Each rule that differs has a key of its own,
+//! which overrides what the reading implies.
+//!
+//! Units: loads are memory operations per interval (see the tier), times nanoseconds.
+//! Not here: memory does not move with its program.
+
+mod config;
+mod notes;
+mod poll;
+mod shown;
+mod start;
+mod table;
+
+use base::{JobId, Nanos};
+use sched::{Cause, JobState, PerJob, Plan, Policy, Snapshot};
+use topology::DomainChoice;
+
+use crate::PolicyError;
+use crate::common;
+use crate::spec::Given;
+use config::Config;
+pub(crate) use config::INFO;
+use notes::Notes;
+use shown::Shown;
+use table::Table;
+
+/// The policy and what it remembers.
+#[derive(Debug)]
+struct Dfs {
+    config: Config,
+    /// Interval turns so far.
+    n_polls: u64,
+    /// Polls in a row at which the counters could not be read.
+    n_failures: u64,
+    /// The poll at which a job was moved last.
+    moved_at: PerJob<Option<u64>>,
+    /// Load expected of programs that started since the last poll, by domain.
+    expected: Vec<u64>,
+    /// The numbers of the domains that `expected` is about.
+    numbers: Vec<u32>,
+    shown: Shown,
+    notes: Notes,
+    /// Who is where, counted anew in every turn.
+    table: Table,
+}
+
+pub(crate) fn build(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
+    Ok(Box::new(Dfs::new(Config::read(given)?)))
+}
+
+impl Dfs {
+    fn new(config: Config) -> Self {
+        Dfs {
+            config,
+            n_polls: 0,
+            n_failures: 0,
+            moved_at: PerJob::default(),
+            expected: Vec::new(),
+            numbers: Vec::new(),
+            shown: Shown::default(),
+            notes: Notes::default(),
+            table: Table::default(),
+        }
+    }
+}
+
+impl Policy for Dfs {
+    /// The poll comes first: programs that start in the same turn then see the new loads, and
+    /// count those that have just been moved where they have gone.
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        self.notes.say(&self.config, seen, plan);
+        if !common::can_place(seen) {
+            return;
+        }
+        self.know_places(seen);
+        self.table.count(seen);
+        if seen.turn.causes.contains(&Cause::Interval) {
+            self.poll(seen, plan);
+        }
+        let n_moves = plan.asks.len();
+        for job in seen.jobs {
+            let has_moved = plan.asks[..n_moves].iter().any(|a| a.target == job.job.id.into());
+            if !has_moved && common::has_lost_its_place(job, seen.usable) {
+                self.place_again(seen, job, plan);
+            } else if job.state == JobState::Due {
+                self.start(seen, job, plan);
+            }
+        }
+    }
+
+    fn name(&self) -> &str {
+        INFO.name
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        Some(self.config.interval)
+    }
+
+    fn domains(&self) -> DomainChoice {
+        self.config.domains
+    }
+}
+
+impl Dfs {
+    /// When the domains are others than before, nothing is expected of any of them.
+    fn know_places(&mut self, seen: &Snapshot<'_>) {
+        let numbers = || seen.domains.iter().map(|(_, domain)| domain.number);
+        if !self.numbers.iter().copied().eq(numbers()) {
+            self.numbers = numbers().collect();
+            self.expected = vec![0; self.numbers.len()];
+        }
+    }
+
+    /// Whether a job was moved so lately that it rests.
+    fn rests(&self, job: JobId) -> bool {
+        let moved_at = self.moved_at.get(job).copied().flatten();
+        moved_at.is_some_and(|poll| self.n_polls - poll < self.config.cooldown)
+    }
+}

@@ -1,0 +1,156 @@
+//! Where a program starts.
+//!
+//! ```text
+//!   N = domain with the least load        ties: fewest programs, smallest sum of classes, number
+//!   C = CPU of N with the fewest programs ties: number
+//! ```
+//!
+//! Loads do not change between two polls, so programs that start together would all go to one
+//! domain. With `start=estimate` each of them adds the load that a program of its class has shown
+//! to a copy of the loads, kept until the next poll. With `start=plain` loads stay as measured, and
+//! only the number breaks ties, as printed.
+
+use base::CpuSet;
+use sched::{Action, Code, JobSeen, Plan, Reason, Snapshot};
+
+use super::Dfs;
+use super::config::{Bind, Start};
+use super::table::class_of;
+use crate::common::cpus_label;
+
+/// What decides between domains, in this order; the index is their number's rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    load: u64,
+    n_jobs: u64,
+    class_sum: u64,
+    idx: usize,
+}
+
+/// The chosen domain and how it was chosen.
+struct Choice {
+    key: Key,
+    code: Code,
+    /// How many domains were equal in everything that decides, this one among them.
+    n_equal: u64,
+}
+
+impl Dfs {
+    /// Starts a job that is due.
+    pub(super) fn start(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, plan: &mut Plan) {
+        *self.moved_at.of(job.job.id) = None;
+        let Some(choice) = self.choose(seen, job) else { return };
+        let cpus = self.take_cpus(seen, job, choice.key.idx);
+        let reason = self.tell(seen, &choice, choice.code, &cpus);
+        self.expect(job, choice.key.idx);
+        plan.ask(job.job.id, Action::Place(cpus), reason);
+    }
+
+    /// A job whose CPUs went away is treated as if it had just been created.
+    pub(super) fn place_again(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, plan: &mut Plan) {
+        let Some(choice) = self.choose(seen, job) else { return };
+        self.table.leave(job);
+        let cpus = self.take_cpus(seen, job, choice.key.idx);
+        let gone = job.placed.map(CpuSet::to_string).unwrap_or_default();
+        let reason = self.tell(seen, &choice, Code::DomainGone, &cpus).with("gone", gone);
+        self.expect(job, choice.key.idx);
+        plan.ask(job.job.id, Action::Place(cpus), reason);
+    }
+
+    /// The domain for a job, among those that it may use; `None` when it may use none.
+    fn choose(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<Choice> {
+        let possible = seen.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
+        let (mut best, mut second): (Option<Key>, Option<Key>) = (None, None);
+        let mut n_equal = 0;
+        for (idx, _) in possible {
+            let key = self.key(seen, idx);
+            let ties = |with: Option<Key>| with.is_some_and(|k| Key { idx, ..k } == key);
+            // Domains come by number, so one that ties comes after the one it ties with.
+            match best {
+                Some(leader) if leader < key => {
+                    n_equal += u64::from(ties(best));
+                    second = Some(second.map_or(key, |runner_up| runner_up.min(key)));
+                }
+                _ => {
+                    second = best;
+                    best = Some(key);
+                    n_equal = 1;
+                }
+            }
+        }
+        let key = best?;
+        let code = match second {
+            None => Code::OnlyDomain,
+            Some(other) if key.load < other.load => Code::LeastLoad,
+            Some(other) if key.n_jobs < other.n_jobs => Code::FewestJobs,
+            Some(other) if key.class_sum < other.class_sum => Code::SmallestClasses,
+            Some(_) => Code::LowestNumber,
+        };
+        Some(Choice { key, code, n_equal })
+    }
+
+    fn key(&self, seen: &Snapshot<'_>, idx: usize) -> Key {
+        let load = self.load(seen, idx);
+        match self.config.start {
+            Start::Plain => Key { load, n_jobs: 0, class_sum: 0, idx },
+            Start::Estimate => {
+                let there = self.table.in_domain(idx);
+                Key { load, n_jobs: there.n_jobs, class_sum: there.class_sum, idx }
+            }
+        }
+    }
+
+    /// The load of a domain, with what is expected of programs that started since it was measured.
+    fn load(&self, seen: &Snapshot<'_>, idx: usize) -> u64 {
+        let measured = seen.loads.loads.get(idx).copied().unwrap_or(0);
+        measured.saturating_add(self.expected.get(idx).copied().unwrap_or(0))
+    }
+
+    /// The CPUs for a job in a domain; from now on they count as taken.
+    pub(super) fn take_cpus(
+        &mut self,
+        seen: &Snapshot<'_>,
+        job: &JobSeen<'_>,
+        idx: usize,
+    ) -> CpuSet {
+        let possible = seen.domains.get(idx).cpus.and(job.allowed);
+        let cpus = match self.config.bind {
+            Bind::Cpu => self.table.crowd.emptiest(&possible, job.job.threads),
+            Bind::Domain => possible,
+        };
+        self.table.enter(job, idx, &cpus);
+        cpus
+    }
+
+    fn expect(&mut self, job: &JobSeen<'_>, idx: usize) {
+        if self.config.start == Start::Estimate {
+            let more = self.shown.class_load(class_of(job));
+            self.expected[idx] = self.expected[idx].saturating_add(more);
+        }
+    }
+
+    fn tell(&self, seen: &Snapshot<'_>, choice: &Choice, code: Code, cpus: &CpuSet) -> Reason {
+        let n_domains = seen.domains.len();
+        let total = (0..n_domains).fold(0u64, |sum, i| sum.saturating_add(self.load(seen, i)));
+        let reason = Reason::new(code)
+            .with("domain", seen.domains.label(choice.key.idx))
+            .with("load", choice.key.load)
+            .with("total", total)
+            .with("expected", self.expected.iter().fold(0u64, |sum, e| sum.saturating_add(*e)))
+            .with("cpus", cpus_label(cpus));
+        match code {
+            Code::FewestJobs => reason.with("n_jobs", choice.key.n_jobs),
+            Code::SmallestClasses => {
+                reason.with("n_jobs", choice.key.n_jobs).with("class_sum", choice.key.class_sum)
+            }
+            Code::LowestNumber => reason.with("n_equal", choice.n_equal).with(
+                "equal_in",
+                match self.config.start {
+                    Start::Plain => "load".to_owned(),
+                    Start::Estimate => "load, programs and classes".to_owned(),
+                },
+            ),
+            _ => reason,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Who is where: the `pid_set` of the published scheduler, counted anew from each snapshot.
+//!
+//! Counting anew costs little and never drifts from what the engine knows: a job that ended, was
+//! refused or taken out of our hands is simply not counted any more.
+
+use base::CpuSet;
+use sched::{JobSeen, JobState, Snapshot};
+
+use crate::common::Crowd;
+
+/// Programs per CPU and per domain.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub crowd: Crowd,
+    in_domain: Vec<InDomain>,
+}
+
+/// The jobs in one domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct InDomain {
+    pub n_jobs: u64,
+    pub class_sum: u64,
+    /// Those of them that are ours to move.
+    pub n_movable: u64,
+}
+
+/// A job's class; a job without one counts as class 0.
+pub(super) fn class_of(seen: &JobSeen<'_>) -> u8 {
+    seen.job.class.unwrap_or_default().number()
+}
+
+impl Table {
+    pub fn count(&mut self, seen: &Snapshot<'_>) {
+        self.crowd.count(seen.jobs);
+        self.in_domain.clear();
+        self.in_domain.resize(seen.domains.len(), InDomain::default());
+        for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
+            let Some(there) = job.domain.and_then(|idx| self.in_domain.get_mut(idx)) else {
+                continue;
+            };
+            there.n_jobs += 1;
+            there.class_sum += u64::from(class_of(job));
+            there.n_movable += u64::from(job.movable);
+        }
+    }
+
+    pub fn in_domain(&self, idx: usize) -> InDomain {
+        self.in_domain[idx]
+    }
+
+    /// A job is put on these CPUs of a domain.
+    pub fn enter(&mut self, job: &JobSeen<'_>, idx: usize, cpus: &CpuSet) {
+        self.crowd.add(cpus);
+        let there = &mut self.in_domain[idx];
+        there.n_jobs += 1;
+        there.class_sum += u64::from(class_of(job));
+        there.n_movable += 1;
+    }
+
+    /// A job goes away from where it was put.
+    pub fn leave(&mut self, job: &JobSeen<'_>) {
+        if let Some(cpus) = job.placed {
+            self.crowd.remove(cpus);
+        }
+        let Some(there) = job.domain.and_then(|idx| self.in_domain.get_mut(idx)) else { return };
+        there.n_jobs = there.n_jobs.saturating_sub(1);
+        there.class_sum = there.class_sum.saturating_sub(u64::from(class_of(job)));
+        there.n_movable = there.n_movable.saturating_sub(1);
+    }
+}

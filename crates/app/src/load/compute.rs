@@ -1,0 +1,54 @@
+//! Arithmetic in registers: a program that touches no memory and disturbs nobody.
+
+use std::hint::black_box;
+
+use super::Account;
+use super::budget::Budget;
+use super::workers::{self, Part};
+use crate::exit::Done;
+
+/// Options of `load compute`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    budget: Budget,
+}
+
+/// Steps of one operation: about a microsecond.
+const STEPS: u32 = 500;
+
+/// Whole and floating numbers, each step hanging on the last.
+pub(crate) struct Arithmetic {
+    whole: u64,
+    real: f64,
+}
+
+impl Arithmetic {
+    pub(crate) fn new(thread_idx: u32) -> Self {
+        Arithmetic { whole: u64::from(thread_idx) + 1, real: 0.5 }
+    }
+}
+
+impl Part for Arithmetic {
+    const BATCH_OPS: u64 = 256;
+
+    fn work(&mut self, ops: u64) {
+        for _ in 0..ops {
+            for _ in 0..STEPS {
+                self.whole ^= self.whole << 13;
+                self.whole ^= self.whole >> 7;
+                self.whole ^= self.whole << 17;
+                self.real = self.real * 0.999_999 + 0.000_001;
+            }
+            black_box((self.whole, self.real));
+        }
+    }
+}
+
+pub(crate) fn main(args: &Args) -> Done {
+    let mut account = Account::new("compute", args.budget.json);
+    account.note("threads", args.budget.threads);
+    let done = workers::run(&args.budget, Arithmetic::new);
+    account.end(&done, "operations")?;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Programs for what a host must get right: one that sleeps and fails, one that has children.
+
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+use base::Nanos;
+
+use super::Account;
+use super::budget::{Budget, Work};
+use crate::exit::{Done, Stop};
+
+/// Options of `load sleep`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SleepArgs {
+    /// How long
+    #[arg(long = "for", value_name = "TIME", default_value = "5s")]
+    time: Nanos,
+    /// The exit status
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    status: u8,
+}
+
+pub(crate) fn sleep(args: &SleepArgs) -> Done {
+    std::thread::sleep(args.time.into());
+    if args.status != 0 {
+        std::process::exit(args.status.into());
+    }
+    Ok(())
+}
+
+/// Options of `load fork`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ForkArgs {
+    /// How many children
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    children: u32,
+    /// End at once and let the children go on without their parent
+    #[arg(long)]
+    leave: bool,
+    /// What each child does: see load compute
+    #[command(flatten)]
+    budget: Budget,
+}
+
+pub(crate) fn fork(args: &ForkArgs) -> Done {
+    let begin = std::time::Instant::now();
+    let mut children = Vec::new();
+    for _ in 0..args.children {
+        let mut child = Command::new("/proc/self/exe");
+        child.args(["load", "compute", "--json"]).args(args.budget.to_args());
+        child.stdin(Stdio::null()).stdout(if args.leave { Stdio::null() } else { Stdio::piped() });
+        children.push(child.spawn().context("cannot start a child")?);
+    }
+    if args.leave {
+        return Ok(());
+    }
+    let mut all = Work::default();
+    for child in children {
+        let output = child.wait_with_output().context("cannot wait for a child")?;
+        if !output.status.success() {
+            return Err(Stop::Failed(anyhow::anyhow!("a child ended with {}", output.status)));
+        }
+        let said: serde_json::Value =
+            serde_json::from_slice(&output.stdout).context("a child printed no account")?;
+        all.ops += said["ops"].as_u64().unwrap_or_default();
+        let cpu_s = said["cpu_s"].as_f64().unwrap_or_default();
+        all.cpu += std::time::Duration::try_from_secs_f64(cpu_s).unwrap_or_default();
+    }
+    all.wall = begin.elapsed();
+    let mut account = Account::new("fork", args.budget.json);
+    account.note("children", args.children);
+    account.end(&all, "operations")?;
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! A program that changes its character: compute, hog and sleep in turn.
+
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use base::{Bytes, Nanos};
+
+use super::Account;
+use super::budget::{Budget, Work, cpu_time};
+use super::compute::Arithmetic;
+use super::hog::Hog;
+use super::memory::{self, Room};
+use super::workers::Part;
+use crate::exit::Done;
+
+/// Options of `load phases`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The phases: compute:TIME and hog:TIME of CPU time, sleep:TIME by the clock
+    #[arg(value_name = "PHASE", required = true)]
+    phases: Vec<Phase>,
+    /// How often to go through them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Size of the hog's buffer
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Bytes>,
+    #[command(flatten)]
+    room: Room,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// One phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Compute(Nanos),
+    Hog(Nanos),
+    Sleep(Nanos),
+}
+
+impl FromStr for Phase {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let refuse = || "write compute:TIME, hog:TIME or sleep:TIME".to_owned();
+        let (kind, time) = text.split_once(':').ok_or_else(refuse)?;
+        let time = time.parse::<Nanos>().map_err(|error| error.to_string())?;
+        match kind {
+            "compute" => Ok(Phase::Compute(time)),
+            "hog" => Ok(Phase::Hog(time)),
+            "sleep" => Ok(Phase::Sleep(time)),
+            _ => Err(refuse()),
+        }
+    }
+}
+
+pub(crate) fn main(args: &Args) -> Done {
+    let llc = args.room.llc();
+    let size = args.size.map_or_else(|| args.room.buffer(llc), Ok)?;
+    let needs_buffer = args.phases.iter().any(|phase| matches!(phase, Phase::Hog(_)));
+    let mut account = Account::new("phases", args.json);
+    let mut hog = needs_buffer.then(|| Hog::new(size, 1, false));
+    if needs_buffer {
+        let llc_text = memory::shown(llc);
+        account.say(&format!(
+            "buffer {size}, last-level cache {llc_text}, copies {}",
+            args.room.copies
+        ))?;
+        account.note("buffer_bytes", size.0);
+        account.note("llc_bytes", llc.map(|size| size.0));
+    }
+    let mut arithmetic = Arithmetic::new(0);
+    let begin = (Instant::now(), cpu_time());
+    let mut ops = 0;
+    for phase in (0..args.rounds).flat_map(|_| &args.phases) {
+        ops += match (phase, &mut hog) {
+            (Phase::Hog(time), Some(hog)) => spend(*time, hog),
+            (Phase::Compute(time), _) => spend(*time, &mut arithmetic),
+            (Phase::Sleep(time), _) | (Phase::Hog(time), None) => {
+                std::thread::sleep((*time).into());
+                0
+            }
+        };
+    }
+    let cpu = cpu_time().saturating_sub(begin.1);
+    account.end(&Work { ops, cpu, wall: begin.0.elapsed() }, "operations")?;
+    Ok(())
+}
+
+/// Works for so much CPU time; says how many operations that were.
+fn spend<P: Part>(time: Nanos, part: &mut P) -> u64 {
+    let budget = Budget::of_cpu(Duration::from(time));
+    budget.spend(0, P::BATCH_OPS, |ops| part.work(ops)).ops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_is_a_kind_and_a_time() {
+        assert_eq!("hog:250ms".parse(), Ok(Phase::Hog(Nanos::from_millis(250))));
+        for text in ["", "hog", "hog:", "hog:-1", "swim:1s"] {
+            assert!(text.parse::<Phase>().is_err(), "{text}");
+        }
+    }
+}

@@ -60,6 +60,9 @@ pub enum LineError {
         /// What should.
         wanted: &'static str,
     },
+    /// The machine cannot be.
+    #[error("the machine: {0}")]
+    Machine(topology::file::FileError),
     /// A line of absurd length.
     #[error("the line is longer than {0} bytes: this is no journal")]
     TooLong(u64),

@@ -23,6 +23,7 @@ mod header;
 mod parts;
 mod read;
 mod recorded;
+mod replay;
 
 mod so_far;
 mod wire;
@@ -32,6 +33,7 @@ pub use error::{JournalError, LineError};
 pub use header::{Header, HowEnded, PolicyUsed, RunEnd};
 pub use read::{Recording, read};
 pub use recorded::RecordedTurn;
+pub use replay::{ReplayError, Replayed, replay};
 
 pub use so_far::{JobSoFar, LifeState, SoFar};
 pub use write::{JournalWriter, Limits};

@@ -120,9 +120,7 @@ impl HeaderLine {
     }
 
     pub(crate) fn header(self) -> Result<Header, LineError> {
-        let machine = Machine::try_from(self.machine);
-        let machine =
-            machine.map_err(|error| LineError::value("machine", error, "machine that can be"))?;
+        let machine = Machine::try_from(self.machine).map_err(LineError::Machine)?;
         let jobs: Vec<_> =
             self.jobs.into_iter().map(JobLine::job).collect::<Result<_, LineError>>()?;
         if let Some((idx, job)) = jobs.iter().enumerate().find(|(idx, job)| job.id.index() != *idx)

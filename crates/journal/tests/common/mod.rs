@@ -1,0 +1,297 @@
+//! Runs that never were: random turns from a seed, so that every kind of thing stands in a journal.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, NodeSet, Rng, TaskId};
+use engine::SeenLoads;
+use journal::{Header, PolicyUsed, RecordedTurn};
+use program::{Class, Command, Ending, Job, MemoryPolicy, Origin};
+use sched::*;
+use topology::{Core, Cpu, Level, Llc, Machine, MachineParts, Node};
+
+/// Two nodes, two LLC domains and two cores each.
+pub fn machine() -> Machine {
+    let cpus = |range: std::ops::Range<u32>| range.map(CpuId).collect::<CpuSet>();
+    let nodes = (0..2u32).map(|id| Node {
+        id: NodeId(id),
+        cpus: cpus(id * 4..id * 4 + 4),
+        memory: Some(Bytes::from_mib(4096)),
+        memory_free: Some(Bytes::from_mib(1000)),
+        distances: (0..2u32).map(|to| (NodeId(to), if to == id { 10 } else { 21 })).collect(),
+    });
+    let llcs = (0..4u32).map(|id| Llc {
+        id: base::LlcId(id),
+        cpus: cpus(id * 2..id * 2 + 2),
+        node: Some(NodeId(id / 2)),
+        size: Some(Bytes::from_mib(32)),
+        level: 3,
+    });
+    let cores = (0..8u32).map(|id| Core {
+        id: base::CoreId(id),
+        cpus: cpus(id..id + 1),
+        kind: "uniform".to_owned(),
+        capacity: 1024,
+    });
+    let all =
+        (0..8u32).map(|id| Cpu { id: CpuId(id), online: true, allowed: true, ..Cpu::default() });
+    Machine::new(MachineParts {
+        name: "test".to_owned(),
+        nodes: nodes.collect(),
+        llcs: llcs.collect(),
+        cores: cores.collect(),
+        cpus: all.collect(),
+        nodes_allowed: "0-1".parse().expect("a list"),
+        ..MachineParts::default()
+    })
+    .expect("the parts agree")
+}
+
+pub fn job(id: u32, name: &str) -> Job {
+    Job {
+        id: JobId(id),
+        name: name.to_owned(),
+        command: Command::Program { program: "/bin/true".into(), args: vec![] },
+        start: Nanos::ZERO,
+        class: None,
+        profile: None,
+        dir: None,
+        env: Default::default(),
+        input: None,
+        output: None,
+        threads: 1,
+        ending: Ending::Exit,
+        cpus: None,
+        nodes: None,
+        memory: None,
+        origin: Origin { file: "w.toml".into(), line: 3 },
+    }
+}
+
+/// Jobs of every kind.
+pub fn jobs() -> Vec<Job> {
+    let plain = job(0, "plain");
+    let shell = Job {
+        command: Command::Shell("echo \"a b\" | wc > /dev/null".to_owned()),
+        class: Class::new(15),
+        ending: Ending::After(Nanos::from_millis(1500)),
+        start: Nanos::from_millis(250),
+        ..job(1, "shell")
+    };
+    let load = Job {
+        command: Command::Load(vec!["hog".to_owned(), "--mib".to_owned(), "64".to_owned()]),
+        profile: Some("hog".to_owned()),
+        ending: Ending::RestartUntilOthersDone,
+        threads: 4,
+        cpus: Some("0-3,7".parse().expect("a list")),
+        nodes: Some("1".parse().expect("a list")),
+        memory: Some(MemoryPolicy::Interleave("0-1".parse().expect("a list"))),
+        dir: Some("sub folder".into()),
+        input: Some("in".into()),
+        output: Some("/tmp/ö \"out\"\n".into()),
+        ..job(2, "<script>alert(1)</script>")
+    };
+    vec![plain, shell, load]
+}
+
+pub fn header() -> Header {
+    Header {
+        tool: "0.1.0".to_owned(),
+        run_id: "2026-11-21-1".to_owned(),
+        started_unix_s: 1_795_000_000,
+        host: "live".to_owned(),
+        policy: PolicyUsed { name: "dfs".to_owned(), spec: "dfs[cooldown=4]".to_owned() },
+        seed: 7,
+        machine: machine(),
+        workload: "mixed".to_owned(),
+        folder: "/w".into(),
+        jobs: jobs(),
+        options: [("grace".to_owned(), "2s".to_owned())].into(),
+        replay_of: None,
+    }
+}
+
+/// A turn with anything in it.
+pub fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
+    let causes =
+        [Cause::Interval, Cause::JobsDue, Cause::Ended, Cause::CpusChanged, Cause::Stopping];
+    RecordedTurn {
+        turn: Turn {
+            number,
+            at: Nanos(number * 250_000_000 + rng.below(1000)),
+            causes: vec![causes[rng.below(5) as usize].clone()],
+        },
+        sample: sample(rng),
+        loads: some(rng, loads),
+        plan: Plan {
+            asks: many(rng, ask),
+            notes: many(rng, reason),
+            give_up: if rng.below(20) == 0 { Some(reason(rng)) } else { None },
+        },
+        refused: many(rng, |rng| Refusal { ask: ask(rng), why: why(rng), detail: text(rng) }),
+        outcomes: many(rng, outcome),
+    }
+}
+
+fn some<T>(rng: &mut Rng, make: impl Fn(&mut Rng) -> T) -> Option<T> {
+    (rng.below(2) == 0).then(|| make(rng))
+}
+
+fn many<T>(rng: &mut Rng, make: impl Fn(&mut Rng) -> T) -> Vec<T> {
+    (0..rng.below(4)).map(|_| make(rng)).collect()
+}
+
+fn text(rng: &mut Rng) -> String {
+    const ODD: [&str; 6] = ["", "plain", "\"quoted\"\n", "ö€𝄞", "\u{0}\u{1b}[31m", "</script>"];
+    ODD[rng.below(6) as usize].to_owned()
+}
+
+fn cpus(rng: &mut Rng) -> CpuSet {
+    many(rng, |rng| CpuId(rng.below(9) as u32 * 33)).into_iter().collect()
+}
+
+fn nodes(rng: &mut Rng) -> NodeSet {
+    many(rng, |rng| NodeId(rng.below(4) as u32)).into_iter().collect()
+}
+
+fn big(rng: &mut Rng) -> u64 {
+    rng.next_u64() >> rng.below(64)
+}
+
+fn measured(rng: &mut Rng) -> Measured {
+    match rng.below(3) {
+        0 => Measured::Absent,
+        1 => Measured::Exact(big(rng)),
+        _ => Measured::Scaled { value: big(rng), ran_permille: rng.below(1001) as u16 },
+    }
+}
+
+fn task(rng: &mut Rng) -> TaskId {
+    TaskId { tid: rng.below(1 << 22) as u32, born_ticks: big(rng) }
+}
+
+fn job_id(rng: &mut Rng) -> JobId {
+    JobId(rng.below(3) as u32)
+}
+
+fn target(rng: &mut Rng) -> Target {
+    if rng.below(4) == 0 { Target::Task(task(rng)) } else { Target::Job(job_id(rng)) }
+}
+
+fn memory(rng: &mut Rng) -> MemoryPolicy {
+    match rng.below(3) {
+        0 => MemoryPolicy::Bind(nodes(rng)),
+        1 => MemoryPolicy::Preferred(nodes(rng)),
+        _ => MemoryPolicy::Interleave(nodes(rng)),
+    }
+}
+
+fn figure(rng: &mut Rng) -> Figure {
+    match rng.below(4) {
+        0 => Figure::Count(big(rng)),
+        1 => Figure::Number(rng.unit() * big(rng) as f64),
+        2 => Figure::Number(rng.below(5) as f64),
+        _ => Figure::Text(text(rng)),
+    }
+}
+
+fn reason(rng: &mut Rng) -> Reason {
+    let code = Code::ALL[rng.below(Code::ALL.len() as u64) as usize];
+    let figures = many(rng, |rng| (text(rng).into(), figure(rng)));
+    Reason { code, figures }
+}
+
+fn ask(rng: &mut Rng) -> Ask {
+    let action = match rng.below(3) {
+        0 => Action::Place(cpus(rng)),
+        1 => Action::MemoryPolicy(memory(rng)),
+        _ => Action::Release,
+    };
+    Ask { target: target(rng), action, reason: reason(rng) }
+}
+
+fn why(rng: &mut Rng) -> Why {
+    Why::ALL[rng.below(Why::ALL.len() as u64) as usize]
+}
+
+fn outcome(rng: &mut Rng) -> Outcome {
+    let deed = match rng.below(4) {
+        0 => Deed::Start,
+        1 => Deed::Place(cpus(rng)),
+        2 => Deed::MemoryPolicy(memory(rng)),
+        _ => Deed::Release,
+    };
+    let result = match rng.below(2) {
+        0 => OutcomeResult::Done { n: big(rng) as u32 },
+        _ => OutcomeResult::Refused { why: why(rng), detail: text(rng) },
+    };
+    Outcome { target: target(rng), deed, result }
+}
+
+fn event(rng: &mut Rng) -> JobEvent {
+    let id = job_id(rng);
+    match rng.below(4) {
+        0 => JobEvent::Due(id),
+        1 => JobEvent::HandsOff(id, HandsOff::AffinityChanged(cpus(rng))),
+        2 => JobEvent::HandsOff(id, HandsOff::NotPermitted),
+        _ => JobEvent::Ended(id, end(rng)),
+    }
+}
+
+fn end(rng: &mut Rng) -> End {
+    End {
+        status: match rng.below(2) {
+            0 => ExitStatus::Exited(rng.below(256) as i32),
+            _ => ExitStatus::Killed(rng.below(65) as i32),
+        },
+        by_us: rng.below(2) == 0,
+        again: rng.below(2) == 0,
+        wall: Nanos(big(rng)),
+        user: Nanos(big(rng)),
+        system: Nanos(big(rng)),
+        max_resident: Bytes(big(rng)),
+        wait: measured(rng),
+        n_migrations: measured(rng),
+        n_left_behind: rng.below(3) as u32,
+    }
+}
+
+fn sample(rng: &mut Rng) -> Sample {
+    Sample {
+        jobs: many(rng, event),
+        tasks: many(rng, |rng| TaskSample {
+            task: task(rng),
+            process: rng.below(99) as u32,
+            job: job_id(rng),
+            cpu_time: Nanos(big(rng)),
+            wait: measured(rng),
+            last_cpu: some(rng, |rng| CpuId(rng.below(512) as u32)),
+            llc_misses: measured(rng),
+        }),
+        gone: many(rng, task),
+        nodes: many(rng, |rng| NodeSample {
+            node: NodeId(rng.below(8) as u32),
+            memory_free: some(rng, |rng| Bytes(big(rng))),
+            controller_ops: measured(rng),
+            counter_bits: rng.below(65) as u8,
+        }),
+        usable: some(rng, cpus),
+        memory_rules: some(rng, |rng| MemoryRules {
+            numa_balancing: rng.below(2) == 0,
+            interleaves: rng.below(2) == 0,
+        }),
+        degraded: many(rng, text),
+    }
+}
+
+fn loads(rng: &mut Rng) -> SeenLoads {
+    SeenLoads {
+        level: Level::ALL[rng.below(3) as usize],
+        numbers: vec![0, 7],
+        loads: DomainLoads {
+            tier: SignalTier::ALL[rng.below(4) as usize],
+            loads: vec![big(rng), big(rng)],
+            readable: rng.below(2) == 0,
+        },
+        cpu_time: vec![Nanos(big(rng)), Nanos(big(rng))],
+    }
+}

@@ -1,0 +1,225 @@
+//! What is written is read back, bit for bit; what is damaged is told with file and line.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use base::{Bytes, Nanos, Rng};
+use common::{header, random_turn};
+use engine::Sink;
+use journal::{Header, HowEnded, JournalWriter, Limits, RecordedTurn, RunEnd, read};
+
+fn end() -> RunEnd {
+    RunEnd {
+        how: HowEnded::Interrupted,
+        error: Some("a signal".to_owned()),
+        wall: Nanos::from_secs(60),
+        own_cpu: Some(Nanos::from_millis(12)),
+        own_max_resident: Some(Bytes::from_mib(9)),
+    }
+}
+
+fn write(path: &Path, turns: &[RecordedTurn], limits: Limits) -> JournalWriter {
+    let mut writer = JournalWriter::create(path, &header(), limits).expect("can be created");
+    for turn in turns {
+        writer.turn(&turn.record()).expect("can be written");
+    }
+    writer
+}
+
+fn turns(seed: u64, n: u64) -> Vec<RecordedTurn> {
+    let mut rng = Rng::new(seed);
+    (0..n).map(|number| random_turn(number, &mut rng)).collect()
+}
+
+fn read_all(path: &Path) -> Vec<RecordedTurn> {
+    read(path).expect("a journal").map(|turn| turn.expect("a turn")).collect()
+}
+
+fn error_of(path: &Path) -> String {
+    let folder = if path.is_dir() { path } else { path.parent().expect("in a folder") };
+    let folder = folder.display().to_string();
+    let first = match read(path) {
+        Err(error) => error,
+        Ok(mut recording) => recording.find_map(Result::err).expect("an error"),
+    };
+    format!("{:#}", anyhow_like(&first)).replace(&folder, "DIR")
+}
+
+/// An error with its causes on one line.
+fn anyhow_like(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+#[test]
+fn every_turn_is_read_back_bit_for_bit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for seed in 0..60 {
+        let path = folder.path().join(format!("{seed}.jsonl"));
+        let written = turns(seed, 12);
+        write(&path, &written, Limits::default()).finish(&end()).expect("can be written");
+        let mut recording = read(&path).expect("a journal");
+        let back: Vec<RecordedTurn> =
+            recording.by_ref().map(|turn| turn.expect("a turn")).collect();
+        assert_eq!(back, written, "seed {seed}");
+        assert_eq!(recording.end(), Some(&end()));
+        assert_eq!(recording.torn(), None);
+    }
+}
+
+#[test]
+fn the_header_is_read_back_without_the_environment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("j.jsonl");
+    let mut header = header();
+    header.jobs[0].env.insert("TOKEN".to_owned(), "secret".to_owned());
+    JournalWriter::create(&path, &header, Limits::default()).expect("can be created");
+    assert!(!fs::read_to_string(&path).expect("text").contains("secret"));
+    header.jobs[0].env.clear();
+    assert_eq!(*read(&path).expect("a journal").header(), header);
+}
+
+#[test]
+fn each_line_is_one_json_object_and_the_end_comes_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("j.jsonl");
+    let mut writer = write(&path, &turns(1, 5), Limits::default());
+    writer.finish(&end()).expect("can be written");
+    writer.finish(&end()).expect("the second is ignored");
+    let text = fs::read_to_string(&path).expect("text");
+    assert_eq!(text.lines().count(), 7);
+    for line in text.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert!(value.is_object());
+    }
+}
+
+#[test]
+fn a_torn_last_line_is_forgiven_and_told_wherever_it_tore() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("j.jsonl");
+    let written = turns(2, 3);
+    write(&path, &written, Limits::default());
+    let whole = fs::read(&path).expect("bytes");
+    let last_line =
+        whole[..whole.len() - 1].iter().rposition(|&byte| byte == b'\n').expect("lines") + 1;
+    for length in last_line + 1..whole.len() - 1 {
+        fs::write(&path, &whole[..length]).expect("can be written");
+        let mut recording = read(&path).expect("a journal");
+        let n = recording.by_ref().map(|turn| turn.expect("only the last is torn")).count();
+        assert_eq!(n, 2, "cut after {length} bytes");
+        assert!(recording.torn().is_some_and(|place| place.ends_with("j.jsonl:4")));
+    }
+    // With only the line's end missing, nothing is lost.
+    fs::write(&path, &whole[..whole.len() - 1]).expect("can be written");
+    assert_eq!(read_all(&path), written);
+}
+
+#[test]
+fn damage_is_told_with_file_and_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("j.jsonl");
+    write(&path, &turns(3, 2), Limits::default());
+    let good = fs::read_to_string(&path).expect("text");
+    let head = good.lines().next().expect("a header");
+    let mut told = String::new();
+    for text in [
+        "".to_owned(),
+        "{}\n".to_owned(),
+        "not JSON\n".to_owned(),
+        "{\"journal\":99,\"tool\":\"7.0\"}\n".to_owned(),
+        "{\"journal\":1,\"tool\":\"0.1.0\"}\n".to_owned(),
+        head.replacen("\"class\":15", "\"class\":16", 1) + "\n",
+        head.replacen("\"id\":1,\"name\"", "\"id\":5,\"name\"", 1) + "\n",
+        head.replacen("\"nodes_allowed\":\"0-1\"", "\"nodes_allowed\":\"0-9\"", 1) + "\n",
+        format!("{head}\n{{\"n\":0}}\n{{}}\n"),
+        format!("{head}\n{{\"n\":0,\"at_ns\":0,\"causes\":[\"boredom\"]}}\n"),
+        format!(
+            "{head}\n{{\"n\":0,\"at_ns\":0,\"causes\":[],\"sample\":{{\"usable\":\"3-1\"}}}}\n"
+        ),
+        format!(
+            "{head}\n{{\"end\":\"finished\",\"wall_ns\":1}}\n{{\"n\":0,\"at_ns\":0,\"causes\":[]}}\n"
+        ),
+        format!("{head}\n\u{fffd}\n"),
+    ] {
+        fs::write(&path, text).expect("can be written");
+        told += &format!("{}\n", error_of(&path));
+    }
+    told += &error_of(&folder.path().join("nothing.jsonl"));
+    told += &format!("\n{}\n", error_of(folder.path()));
+    expect_test::expect_file!["expected/damage.txt"].assert_eq(&told);
+}
+
+#[test]
+fn a_journal_that_grows_is_continued_in_parts_that_are_one_to_a_reader() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.jsonl");
+    let written = turns(4, 40);
+    let limits = Limits { part: Bytes(6000), n_parts: 100 };
+    write(&path, &written, limits).finish(&end()).expect("can be written");
+    assert!(folder.path().join("journal.3.jsonl").exists());
+    let mut recording = read(&path).expect("a journal");
+    assert_eq!(recording.n_parts_missing(), 0);
+    let back: Vec<RecordedTurn> = recording.by_ref().map(|turn| turn.expect("a turn")).collect();
+    assert_eq!(back, written);
+    assert_eq!(recording.end(), Some(&end()));
+}
+
+#[test]
+fn the_oldest_parts_go_and_the_rest_says_what_had_happened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.jsonl");
+    let written = turns(5, 60);
+    let limits = Limits { part: Bytes(5000), n_parts: 3 };
+    let mut writer = write(&path, &written, limits);
+    writer.finish(&end()).expect("can be written");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
+    let mut recording = read(&path).expect("a journal");
+    assert_eq!(recording.n_parts_missing(), writer.n_parts_dropped());
+    let so_far = recording.so_far().expect("what had happened").clone();
+    let rest: Vec<RecordedTurn> = recording.by_ref().map(|turn| turn.expect("a turn")).collect();
+    let n_gone = written.len() - rest.len();
+    assert_eq!(rest, written[n_gone..]);
+    assert_eq!(so_far.number, n_gone as u64 - 1);
+    assert_eq!(so_far, told_so_far(&header(), &written[..n_gone]));
+}
+
+fn told_so_far(header: &Header, turns: &[RecordedTurn]) -> journal::SoFar {
+    let mut so_far = journal::SoFar::new(&header.jobs);
+    turns.iter().for_each(|turn| so_far.observe(&turn.record()));
+    so_far
+}
+
+#[test]
+fn a_numbered_part_can_be_read_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.jsonl");
+    let written = turns(6, 40);
+    write(&path, &written, Limits { part: Bytes(6000), n_parts: 100 });
+    let mut part = read(&folder.path().join("journal.2.jsonl")).expect("a journal");
+    assert_eq!(part.n_parts_missing(), 1);
+    let from = part.so_far().expect("what had happened").number as usize + 1;
+    let turns: Vec<RecordedTurn> = part.by_ref().map(|turn| turn.expect("a turn")).collect();
+    assert_eq!(turns, written[from..from + turns.len()]);
+    assert_eq!(part.end(), None);
+}
+
+#[test]
+fn parts_of_another_run_beside_it_are_not_mixed_in() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.jsonl");
+    let limits = Limits { part: Bytes(6000), n_parts: 100 };
+    write(&path, &turns(7, 40), limits);
+    let other = Header { run_id: "another".to_owned(), ..header() };
+    let mut writer = JournalWriter::create(&path, &other, limits).expect("can be created");
+    let written = turns(8, 4);
+    written.iter().for_each(|turn| writer.turn(&turn.record()).expect("can be written"));
+    assert_eq!(read_all(&path), written);
+}

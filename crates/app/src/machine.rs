@@ -1,12 +1,133 @@
-//! (to come)
+//! `evenkeel machine`: the machine as evenkeel sees it, and what can be measured on it.
+//!
+//! The machine is this one, a recording of another's `/sys` and `/proc`, a synthetic one or one from
+//! a file; it is shown as a drawing, as JSON for programs, or as the file that the simulator reads.
 
-use crate::exit::Done;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-/// (to come)
+use anyhow::Context;
+use linux::signals::{self, Readable, Signal};
+use serde::Serialize;
+use topology::file::{MachineFile, parse_toml, to_toml};
+use topology::{DomainChoice, Domains, Machine, draw};
+
+use crate::exit::{Done, OrWrong, Stop};
+
+/// Which machine to show, and how.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Read a recorded /sys and /proc below this folder instead of this machine's
+    #[arg(long, value_name = "DIR", group = "which")]
+    root: Option<PathBuf>,
+    /// Make one: 'nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21'
+    #[arg(long, value_name = "TEXT", group = "which")]
+    synthetic: Option<String>,
+    /// Read a machine file, as --toml writes it
+    #[arg(long, value_name = "FILE", group = "which")]
+    file: Option<PathBuf>,
+    /// Print JSON, with the signals
+    #[arg(long, group = "how")]
+    json: bool,
+    /// Print a machine file
+    #[arg(long, group = "how")]
+    toml: bool,
+}
 
-/// (to come)
-pub fn main(_args: &Args) -> Done {
+/// Shows a machine.
+pub fn main(args: &Args) -> Done {
+    let (machine, signals) = machine(args)?;
+    let text = match (args.json, args.toml) {
+        (true, _) => json(&machine, &signals)?,
+        (_, true) => to_toml(&MachineFile::from(&machine)),
+        _ => draw::draw(&machine) + &draw_signals(&signals),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// A machine that is only described has no signals.
+fn machine(args: &Args) -> Result<(Machine, Vec<Signal>), Stop> {
+    if let Some(text) = &args.synthetic {
+        let machine = Machine::synthetic(text).context("--synthetic").or_wrong()?;
+        return Ok((machine, Vec::new()));
+    }
+    if let Some(path) = &args.file {
+        let name = path.display().to_string();
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"));
+        return Ok((parse_toml(&text.or_wrong()?, &name).or_wrong()?, Vec::new()));
+    }
+    match &args.root {
+        Some(root) => Ok((linux::topology::read(root).or_wrong()?, signals::read(root))),
+        None => Ok((linux::topology::read(Path::new("/"))?, signals::read(Path::new("/")))),
+    }
+}
+
+/// What `--json` prints: the machine file's fields, and these.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    machine: MachineFile,
+    /// What programs are placed on when nobody says otherwise.
+    placement: Placement,
+    /// Best tier first; empty for a machine that is only described.
+    signals: Vec<SignalShown>,
+}
+
+#[derive(Serialize)]
+struct Placement {
+    /// `node`, `llc` or `core`.
+    level: String,
+    /// How many of them hold CPUs that this process may use.
+    n_domains: usize,
+}
+
+#[derive(Serialize)]
+struct SignalShown {
+    tier: String,
+    quantity: &'static str,
+    /// Absent (null) when only the machine itself could tell.
+    readable: Option<bool>,
+    why: String,
+}
+
+fn json(machine: &Machine, signals: &[Signal]) -> Result<String, Stop> {
+    let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
+    let shown = Shown {
+        machine: MachineFile::from(machine),
+        placement: Placement { level: domains.level().to_string(), n_domains: domains.len() },
+        signals: signals.iter().map(show_signal).collect(),
+    };
+    Ok(serde_json::to_string_pretty(&shown)? + "\n")
+}
+
+fn show_signal(signal: &Signal) -> SignalShown {
+    let readable = match signal.readable {
+        Readable::Yes => Some(true),
+        Readable::No => Some(false),
+        Readable::Unknown => None,
+    };
+    let (tier, why) = (signal.tier.to_string(), signal.why.clone());
+    SignalShown { tier, quantity: signal.quantity, readable, why }
+}
+
+/// Two lines each where one is too narrow: what it is, and what it is read from or why not.
+fn draw_signals(signals: &[Signal]) -> String {
+    let line = |signal: &Signal| {
+        let mark = match signal.readable {
+            Readable::Yes => "yes",
+            Readable::No => "no",
+            Readable::Unknown => "?",
+        };
+        let start = format!("  {mark:<4} {:<9}  {}", signal.tier, signal.quantity);
+        let room = draw::WIDTH.saturating_sub(start.chars().count() + 2);
+        if signal.why.chars().count() <= room {
+            format!("{start}: {}\n", signal.why)
+        } else {
+            format!("{start}:\n{:18}{}\n", "", signal.why)
+        }
+    };
+    let lines: String = signals.iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("signals that can be read:\n{lines}") }
 }

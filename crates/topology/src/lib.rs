@@ -4,6 +4,7 @@
 //! text in, value out.
 
 mod domains;
+pub mod draw;
 mod figures;
 pub mod file;
 mod machine;

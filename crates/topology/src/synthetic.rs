@@ -132,7 +132,7 @@ impl Shape {
         let n_cores = n_llcs * self.cores_per_llc;
         let known_llcs = if self.llc_size == Bytes::ZERO { 0 } else { n_llcs };
         MachineParts {
-            name: format!("synthetic {}", text.split_whitespace().collect::<Vec<_>>().join(" ")),
+            name: name(text),
             nodes: (0..self.n_nodes).map(|node| self.node(node)).collect(),
             llcs: (0..known_llcs).map(|llc| self.llc(llc)).collect(),
             cores: (0..n_cores).map(|core| self.core(core)).collect(),
@@ -172,6 +172,10 @@ impl Shape {
             capacity: 1024,
         }
     }
+}
+
+fn name(text: &str) -> String {
+    std::iter::once("synthetic").chain(text.split_whitespace()).collect::<Vec<_>>().join(" ")
 }
 
 fn cpu(number: u64) -> Cpu {

@@ -42,7 +42,7 @@ pub struct MachineFile {
     #[serde(default)]
     pub nodes_allowed: Option<String>,
     /// What the source told wrongly and how it was mended, a sentence each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub warnings: Vec<String>,
     /// NUMA nodes; none when the kernel tells of none.
     #[serde(default)]

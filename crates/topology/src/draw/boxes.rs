@@ -1,0 +1,127 @@
+//! A node as a box: a line or two for each last-level cache in it.
+
+use base::{CpuSet, LlcId};
+
+use super::{WIDTH, cpus_of, shorten};
+use crate::{Core, Llc, Machine, Node};
+
+/// Inside the frame.
+const ROOM: usize = WIDTH - 4;
+/// More caches than this in one node are told together.
+const SHELVES_MAX: usize = 8;
+/// Lines that the cores of one cache may take before they are summed up.
+const LINES_MAX: usize = 3;
+
+pub(super) fn node(machine: &Machine, node: &Node) -> String {
+    let memory = match (node.memory, node.memory_free) {
+        (Some(base::Bytes::ZERO), _) => "no memory".to_owned(),
+        (Some(memory), Some(free)) => format!("{memory}, {free} free"),
+        (Some(memory), None) => memory.to_string(),
+        (None, _) => "memory not told".to_owned(),
+    };
+    let title = format!("node {}", node.id.0);
+    if node.cpus.is_empty() {
+        return format!("── {title}: {}, {memory}\n", cpus_of(node));
+    }
+    frame(&title, &memory, &lines(machine, &node.cpus))
+}
+
+/// CPUs that no node lists: their node is offline, or the firmware forgot them.
+pub(super) fn without_node(machine: &Machine) -> String {
+    let listed = machine.nodes().iter().fold(CpuSet::new(), |all, node| all.or(&node.cpus));
+    let left = machine.online().minus(&listed);
+    if left.is_empty() { String::new() } else { frame("no node", "", &lines(machine, &left)) }
+}
+
+fn frame(left: &str, right: &str, lines: &[String]) -> String {
+    let (left, right) = (
+        format!("┌─ {left} "),
+        if right.is_empty() { "┐".to_owned() } else { format!(" {right} ─┐") },
+    );
+    let rule = "─".repeat(WIDTH.saturating_sub(left.chars().count() + right.chars().count()));
+    let body: String = lines.iter().map(|line| format!("│ {line:<ROOM$} │\n")).collect();
+    format!("{left}{rule}{right}\n{body}└{}┘\n", "─".repeat(WIDTH - 2))
+}
+
+fn lines(machine: &Machine, cpus: &CpuSet) -> Vec<String> {
+    let here = |llc: &&Llc| llc.cpus.intersects(cpus);
+    let llcs: Vec<&Llc> = machine.llcs().iter().filter(here).collect();
+    let cached = llcs.iter().fold(CpuSet::new(), |all, llc| all.or(&llc.cpus));
+    let mut shelves: Vec<(String, CpuSet)> = Vec::new();
+    if llcs.len() <= SHELVES_MAX {
+        let shelf = |llc: &&Llc| (label(&[llc], cpus), llc.cpus.and(cpus));
+        shelves.extend(llcs.iter().map(shelf));
+    } else {
+        shelves.push((label(&llcs, cpus), cached.and(cpus)));
+    }
+    let uncached = cpus.minus(&cached);
+    if !uncached.is_empty() {
+        shelves.push(("cache not told".to_owned(), uncached));
+    }
+    let indent = shelves.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0) + 2;
+    shelves.iter().flat_map(|(label, cpus)| shelf(machine, label, indent, cpus)).collect()
+}
+
+/// `llc 0  L3 32.0 MiB`, or for many `16 llcs (0-15)  L3 32.0 MiB each`.
+fn label(llcs: &[&Llc], cpus: &CpuSet) -> String {
+    let sizes: Vec<_> = llcs.iter().map(|llc| (llc.level, llc.size)).collect();
+    let (level, size) = sizes[0];
+    let alike = sizes.iter().all(|other| *other == sizes[0]);
+    let size = size.filter(|_| alike).map_or(String::new(), |size| format!(" {size}"));
+    let numbers: CpuSet = llcs.iter().map(|llc| base::CpuId(number(llc.id))).collect();
+    let split = if llcs.iter().any(|llc| !llc.cpus.is_subset(cpus)) { " (part)" } else { "" };
+    match llcs.len() {
+        1 => format!("llc {numbers}  L{level}{size}{split}"),
+        n => format!("{n} llcs ({})  L{level}{size}{split}", shorten(&numbers, 20)),
+    }
+}
+
+fn number(id: LlcId) -> u32 {
+    id.0
+}
+
+fn shelf(machine: &Machine, label: &str, indent: usize, cpus: &CpuSet) -> Vec<String> {
+    let cores: Vec<&Core> =
+        machine.cores().iter().filter(|core| core.cpus.intersects(cpus)).collect();
+    let mut kinds: Vec<&str> = Vec::new();
+    for core in &cores {
+        if !kinds.contains(&core.kind.as_str()) {
+            kinds.push(&core.kind);
+        }
+    }
+    let mut lines = Vec::new();
+    for kind in &kinds {
+        let alike: Vec<&Core> = cores.iter().filter(|core| core.kind == *kind).copied().collect();
+        let named =
+            if 1 < kinds.len() || *kind != "uniform" { format!("{kind}: ") } else { String::new() };
+        lines.extend(cells(&named, &alike, cpus, ROOM - indent));
+    }
+    let starts = std::iter::once(label).chain(std::iter::repeat(""));
+    starts.zip(lines).map(|(start, line)| format!("{start:<indent$}{line}")).collect()
+}
+
+/// Each core, or their sum where they would take too many lines.
+fn cells(named: &str, cores: &[&Core], cpus: &CpuSet, room: usize) -> Vec<String> {
+    let mut lines = vec![named.to_owned()];
+    for core in cores {
+        let cell = match core.cpus.len() {
+            1 => core.cpus.to_string(),
+            _ => format!("[{}]", core.cpus),
+        };
+        let last = lines.last_mut().map_or(0, |line| line.chars().count());
+        if room < last + cell.chars().count() {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(&cell);
+            line.push(' ');
+        }
+    }
+    if lines.len() <= LINES_MAX {
+        return lines.iter().map(|line| line.trim_end().to_owned()).collect();
+    }
+    let all = cores.iter().fold(CpuSet::new(), |all, core| all.or(&core.cpus)).and(cpus);
+    let start = format!("{named}{} cores: ", cores.len());
+    let list = shorten(&all, room.saturating_sub(start.chars().count()));
+    vec![start + &list]
+}

@@ -1,0 +1,188 @@
+//! The machine as a drawing for a terminal of eighty columns, without colour.
+//!
+//! ```text
+//!   ┌─ node 0 ──────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
+//!   │ llc 0  L3 32.0 MiB   [0-1] [2-3] [4-5] [6-7]                              │
+//!   └───────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! What stands in brackets is a core with several CPUs; a bare number is a core with one. Up to eight
+//! nodes are boxes; more are lines of a table. What would not fit is told as a sum: the drawing is for
+//! the eye, `--json` has everything.
+
+mod boxes;
+mod distances;
+
+use std::fmt::Write as _;
+
+use base::CpuSet;
+
+use crate::{Domain, DomainChoice, Domains, Machine, Node};
+
+/// Columns of a terminal.
+pub const WIDTH: usize = 80;
+/// More nodes than this are a table.
+const BOXES_MAX: usize = 8;
+
+/// Draws a machine; every line ends in a newline and is at most [`WIDTH`] wide.
+pub fn draw(machine: &Machine) -> String {
+    let mut text = overview(machine);
+    if machine.nodes().len() <= BOXES_MAX {
+        machine.nodes().iter().for_each(|node| text.push_str(&boxes::node(machine, node)));
+        text.push_str(&boxes::without_node(machine));
+    } else {
+        text.push_str(&table(machine));
+    }
+    text.push_str(&distances::draw(machine));
+    text.push_str(&notes(machine));
+    text
+}
+
+fn overview(machine: &Machine) -> String {
+    let memory = machine.nodes().iter().filter_map(|node| node.memory).sum::<base::Bytes>();
+    let counted = [
+        count(machine.online().len(), "CPU"),
+        count(machine.cores().len(), "core"),
+        count(machine.llcs().len(), "last-level cache"),
+        count(machine.nodes().len(), "node"),
+    ];
+    let mut line = counted.join(", ");
+    if memory.0 != 0 {
+        let _ = write!(line, ", {memory}");
+    }
+    format!("{}\n{line}\n", cut(machine.name()))
+}
+
+fn count(n: usize, what: &str) -> String {
+    match n {
+        0 => format!("no {what} told"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+fn table(machine: &Machine) -> String {
+    let mut text = format!(
+        "{:>5}  {:<30} {:>5} {:>5} {:>11} {:>11}\n",
+        "node", "CPUs", "cores", "llcs", "memory", "free"
+    );
+    for node in machine.nodes() {
+        let n_cores =
+            machine.cores().iter().filter(|core| core.cpus.intersects(&node.cpus)).count();
+        let n_llcs = machine.llcs().iter().filter(|llc| llc.cpus.intersects(&node.cpus)).count();
+        let size = |bytes: Option<base::Bytes>| bytes.map_or("?".to_owned(), |b| b.to_string());
+        let _ = writeln!(
+            text,
+            "{:>5}  {:<30} {n_cores:>5} {n_llcs:>5} {:>11} {:>11}",
+            node.id.0,
+            shorten(&node.cpus, 30),
+            size(node.memory),
+            size(node.memory_free),
+        );
+    }
+    text
+}
+
+/// What holds for the whole machine: kinds, offline CPUs, what may be used, mends.
+fn notes(machine: &Machine) -> String {
+    let mut lines = kinds(machine);
+    let present: CpuSet = machine.cpus().iter().map(|cpu| cpu.id).collect();
+    let offline = present.minus(machine.online());
+    if !offline.is_empty() {
+        lines.push(format!("offline: CPUs {offline}"));
+    }
+    lines.push(may_use(machine));
+    lines.push(placement(machine));
+    lines.extend(machine.warnings().iter().map(|warning| format!("warning: {warning}")));
+    lines.iter().map(|line| wrap(line)).collect()
+}
+
+fn kinds(machine: &Machine) -> Vec<String> {
+    let mut kinds: Vec<(std::cmp::Reverse<u32>, &str, usize)> = Vec::new();
+    for core in machine.cores() {
+        match kinds.iter_mut().find(|(_, kind, _)| *kind == core.kind) {
+            Some((_, _, n)) => *n += 1,
+            None => kinds.push((std::cmp::Reverse(core.capacity), &core.kind, 1)),
+        }
+    }
+    if kinds.len() < 2 {
+        return Vec::new();
+    }
+    kinds.sort_unstable();
+    let told = kinds.iter().map(|(capacity, kind, n)| format!("{n} {kind} ({})", capacity.0));
+    let told: Vec<String> = told.collect();
+    vec![format!("core kinds, with capacity (1024 is the fastest): {}", told.join(", "))]
+}
+
+fn may_use(machine: &Machine) -> String {
+    let all_nodes = machine.nodes().iter().all(|node| machine.nodes_allowed().contains(node.id));
+    let all_cpus = machine.allowed() == machine.online();
+    if all_cpus && all_nodes {
+        return "this process may use all of it".to_owned();
+    }
+    let cpus = match machine.allowed() {
+        _ if all_cpus => "all CPUs".to_owned(),
+        some if some.is_empty() => "no CPU".to_owned(),
+        some => format!("CPUs {some}"),
+    };
+    let memory = match machine.nodes_allowed() {
+        _ if all_nodes => "all memory".to_owned(),
+        some if some.is_empty() => "no memory".to_owned(),
+        some => format!("memory of nodes {some}"),
+    };
+    format!("this process may use {cpus} and {memory}")
+}
+
+fn placement(machine: &Machine) -> String {
+    let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
+    match domains.len() {
+        0 => "nothing can be placed: this process may use no CPU".to_owned(),
+        1 => "nothing can be placed: there is one core to run on".to_owned(),
+        n => format!("programs are placed on {n} {}s: {}", domains.level(), ids(&domains)),
+    }
+}
+
+fn ids(domains: &Domains) -> String {
+    let number = |(_, domain): (usize, &Domain)| base::CpuId(domain.number);
+    domains.iter().map(number).collect::<CpuSet>().to_string()
+}
+
+fn cpus_of(node: &Node) -> String {
+    if node.cpus.is_empty() { "no CPU".to_owned() } else { format!("CPUs {}", node.cpus) }
+}
+
+/// List text cut at a comma, with a mark and the number of CPUs, when it is too long.
+fn shorten(cpus: &CpuSet, width: usize) -> String {
+    let text = if cpus.is_empty() { "none".to_owned() } else { cpus.to_string() };
+    if text.len() <= width {
+        return text;
+    }
+    let end = format!(",… ({})", cpus.len());
+    let room = width.saturating_sub(end.chars().count());
+    let cut_at = text[..room].rfind(',').unwrap_or(room);
+    format!("{}{end}", &text[..cut_at])
+}
+
+fn cut(line: &str) -> String {
+    line.chars().filter(|c| !c.is_control()).take(WIDTH).collect()
+}
+
+/// Breaks a line at blanks, or in a list at commas; what follows is indented.
+fn wrap(line: &str) -> String {
+    let (mut text, mut column) = (String::new(), 0);
+    for piece in line.split_inclusive([' ', ',']) {
+        let width = piece.trim_end().chars().count();
+        if WIDTH < column + width && 2 < column {
+            text.truncate(text.trim_end().len());
+            text.push_str("\n  ");
+            column = 2;
+        }
+        text.extend(piece.chars().filter(|c| !c.is_control()));
+        column += piece.chars().count();
+    }
+    text.truncate(text.trim_end().len());
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests;

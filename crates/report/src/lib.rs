@@ -14,8 +14,10 @@ mod describe;
 
 mod from_journal;
 mod html;
+mod json;
 mod model;
 mod text;
+pub mod units;
 
 pub use build::ReportBuilder;
 pub use describe::{Described, Field, Shape, Unit};

@@ -1,22 +1,245 @@
-//! The report in a terminal.
+//! The report in a terminal: what was run, the jobs, the last moves, the notes.
+//!
+//! Reads without colour and fits eighty columns. A terminal is no place for a thousand rows: there the
+//! jobs that went wrong come first, then as many others as a screen takes.
 
-use crate::Report;
+mod table;
+
+use crate::model::{JobRow, NoteRow, NoteWord, Report, Run, StateWord};
+use crate::units::{ABSENT, bytes, count, duration, percent, seconds, wall_clock};
+pub(crate) use table::{Align, Table, fold};
+
+/// More jobs than a screen holds; the page and the JSON have them all.
+const N_JOBS_SHOWN: usize = 40;
+/// The last moves.
+const N_MOVES_SHOWN: usize = 10;
+/// The last refusals.
+const N_REFUSALS_SHOWN: usize = 5;
 
 impl Report {
-    /// Tables of at most so many columns.
-    pub fn to_text(&self, _width: usize) -> String {
-        let mut text = String::new();
-        for job in &self.jobs {
-            text.push_str(&format!("{:<20} {}\n", job.name, job.state.word()));
-        }
-        text
+    /// Tables of at most so many columns; 80 suits.
+    pub fn to_text(&self, width: usize) -> String {
+        let width = width.clamp(40, 200);
+        let parts = [
+            head(self, width),
+            jobs(self, width),
+            moves(self, width),
+            refusals(self, width),
+            notes(&self.notes, width),
+        ];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        parts.join("\n")
     }
+}
 
-    /// `report.json`: one object, see `docs/report-fields.md`.
-    ///
-    /// # Errors
-    /// None in practice: everything in it has a JSON form.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n")
+fn head(report: &Report, width: usize) -> String {
+    let (run, totals) = (&report.run, &report.totals);
+    let mut lines = vec![
+        ("run", format!("{} of workload {}", run.id, run.workload)),
+        ("started", wall_clock(run.started_unix_s)),
+        ("policy", policy(run)),
+        ("machine", machine(report)),
+        ("ended", format!("{} after {}", end(run), duration(run.wall_ns))),
+        ("jobs", tally(report)),
+        ("moves", moves_and_refusals(report)),
+    ];
+    if let Some(meaning) = &run.signal_meaning {
+        let tier = run.signal_tier.as_deref().unwrap_or(ABSENT);
+        lines.push(("signal", format!("{tier}: {meaning}")));
     }
+    lines.push((
+        "jobs used",
+        format!("{} user, {} system", duration(totals.user_ns), duration(totals.system_ns)),
+    ));
+    if let (Some(own), Some(share)) = (run.own_cpu_ns, run.own_cpu_share) {
+        let memory =
+            run.own_max_resident_bytes.map_or(String::new(), |size| format!(", {}", bytes(size)));
+        let own = format!("{} of CPU time, {} of one CPU{memory}", duration(own), percent(share));
+        lines.push(("evenkeel", own));
+    }
+    let told = |(label, text): (&str, String)| fold(&text, width, &format!("{label:<10}"), 10);
+    lines.into_iter().map(told).collect()
+}
+
+fn policy(run: &Run) -> String {
+    let spec = if run.policy_spec.is_empty() { &run.policy } else { &run.policy_spec };
+    match &run.replay_of {
+        Some(original) => {
+            format!("{spec}, replayed open loop over {original}: nothing was carried out")
+        }
+        None => format!("{spec}, seed {}", run.seed),
+    }
+}
+
+fn machine(report: &Report) -> String {
+    let machine = &report.machine;
+    let many = |n: u64, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
+    let mut words = Vec::new();
+    if machine.n_nodes != 0 {
+        words.push(many(machine.n_nodes, "node", "nodes"));
+    }
+    if machine.n_llcs != 0 {
+        words.push(many(machine.n_llcs, "LLC domain", "LLC domains"));
+    }
+    words.push(many(machine.n_cores, "core", "cores"));
+    words.push(many(machine.n_cpus, "CPU", "CPUs"));
+    if machine.n_cpus_allowed != machine.n_cpus {
+        words.push(format!("{} of them allowed", machine.n_cpus_allowed));
+    }
+    words.extend(machine.memory_bytes.map(bytes));
+    let level = report.run.domain_level.as_deref();
+    let placed = level.map_or(String::new(), |level| format!("; placed by {level}"));
+    words.join(", ") + &placed
+}
+
+/// How the run ended, in a word.
+pub(crate) fn end(run: &Run) -> String {
+    let how = run.end.map_or("not told", |end| end.word());
+    match &run.error {
+        Some(error) => format!("{how} ({error})"),
+        None => how.to_owned(),
+    }
+}
+
+fn tally(report: &Report) -> String {
+    let totals = &report.totals;
+    let kinds = [
+        (totals.n_done, "done"),
+        (totals.n_failed, "failed"),
+        (totals.n_stopped, "stopped"),
+        (totals.n_unfinished, "unfinished"),
+    ];
+    let kinds = kinds.into_iter().filter(|(n, _)| *n != 0).map(|(n, word)| format!("{n} {word}"));
+    let kinds: Vec<String> = kinds.collect();
+    let together = format!("at most {} at once", totals.n_running_max);
+    format!("{}: {}; {together}", count(totals.n_jobs), kinds.join(", "))
+}
+
+fn moves_and_refusals(report: &Report) -> String {
+    let totals = &report.totals;
+    let migrations =
+        totals.n_migrations.map_or(String::new(), |n| format!("; {} migrations in all", count(n)));
+    format!("{}, {} refused{migrations}", count(totals.n_moves), count(totals.n_refusals))
+}
+
+fn jobs(report: &Report, width: usize) -> String {
+    let mut table = Table::new(&[
+        ("job", Align::Left),
+        ("state", Align::Left),
+        ("start s", Align::Right),
+        ("wall s", Align::Right),
+        ("cpu s", Align::Right),
+        ("waited s", Align::Right),
+        ("memory", Align::Right),
+        ("moves", Align::Right),
+        ("ran on", Align::Left),
+    ]);
+    let shown = shown(&report.jobs);
+    for job in &shown {
+        table.row(job_cells(job));
+    }
+    let mut text = table.to_text(width);
+    let n_more = report.jobs.len() - shown.len();
+    if n_more != 0 {
+        text.push_str(&format!("… and {n_more} more: the page and the JSON have all of them\n"));
+    }
+    text
+}
+
+/// All of them in start order, or first those that went wrong.
+fn shown(jobs: &[JobRow]) -> Vec<&JobRow> {
+    let wrong = |job: &&JobRow| matches!(job.state, StateWord::Failed | StateWord::NotStarted);
+    if jobs.len() <= N_JOBS_SHOWN {
+        return jobs.iter().collect();
+    }
+    let first = jobs.iter().filter(wrong);
+    let then = jobs.iter().filter(|job| !wrong(job));
+    first.chain(then).take(N_JOBS_SHOWN).collect()
+}
+
+fn job_cells(job: &JobRow) -> Vec<String> {
+    let or_absent = |figure: Option<String>| figure.unwrap_or_else(|| ABSENT.to_owned());
+    let cpu = job.user_ns.zip(job.system_ns).map(|(user, system)| user + system);
+    vec![
+        job.name.clone(),
+        state(job),
+        or_absent(job.started_ns.map(seconds)),
+        or_absent(job.wall_ns.map(seconds)),
+        or_absent(cpu.map(seconds)),
+        or_absent(job.wait_ns.map(seconds)),
+        or_absent(job.max_resident_bytes.map(bytes)),
+        job.n_moves.to_string(),
+        or_absent(job.ran_on.clone()),
+    ]
+}
+
+/// `done`, `failed 3`, `failed sig 11`.
+pub(crate) fn state(job: &JobRow) -> String {
+    match (job.state, job.exit_status, job.signal) {
+        (StateWord::Failed, Some(status), _) => format!("failed {status}"),
+        (StateWord::Failed, None, Some(signal)) => format!("failed sig {signal}"),
+        (state, ..) => state.word().to_owned(),
+    }
+}
+
+fn moves(report: &Report, width: usize) -> String {
+    let all = &report.moves;
+    if all.is_empty() {
+        return String::new();
+    }
+    let first = all.len().saturating_sub(N_MOVES_SHOWN);
+    let n_before = report.totals.n_moves_left_out + first as u64;
+    let mut text = match n_before {
+        0 => "moves\n".to_owned(),
+        n => format!("moves (the last {}; {} before)\n", all.len() - first, count(n)),
+    };
+    for moved in &all[first..] {
+        let place = |label: &Option<String>| label.clone().unwrap_or_else(|| "anywhere".to_owned());
+        let head = format!("{:>9} s  ", seconds(moved.at_ns));
+        let what = format!("{}  {} -> {}", moved.name, place(&moved.from), place(&moved.to));
+        text.push_str(&fold(&what, width, &head, 13));
+        if let Some(reason) = &moved.reason {
+            text.push_str(&fold(&format!("because {reason}"), width, &" ".repeat(13), 13));
+        }
+    }
+    text
+}
+
+fn refusals(report: &Report, width: usize) -> String {
+    let all = &report.refusals;
+    if all.is_empty() {
+        return String::new();
+    }
+    let first = all.len().saturating_sub(N_REFUSALS_SHOWN);
+    let mut text = match first {
+        0 => "refused\n".to_owned(),
+        _ => format!("refused (the last {} kinds of {})\n", all.len() - first, all.len()),
+    };
+    for refused in &all[first..] {
+        let head = format!("{:>9} s  ", seconds(refused.at_ns));
+        let times = if refused.n == 1 { String::new() } else { format!(" ({} times)", refused.n) };
+        let told = format!(
+            "{}: {}{times}: {} ({})",
+            refused.name,
+            refused.what,
+            if refused.detail.is_empty() { &refused.why } else { &refused.detail },
+            refused.by.word(),
+        );
+        text.push_str(&fold(&told, width, &head, 13));
+    }
+    text
+}
+
+fn notes(notes: &[NoteRow], width: usize) -> String {
+    if notes.is_empty() {
+        return String::new();
+    }
+    let told = notes.iter().map(|note| {
+        let text = match note.kind {
+            NoteWord::Note | NoteWord::Record => note.text.clone(),
+            kind => format!("{}: {}", kind.word(), note.text),
+        };
+        fold(&text, width, "- ", 2)
+    });
+    std::iter::once("notes\n".to_owned()).chain(told).collect()
 }

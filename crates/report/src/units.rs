@@ -1,0 +1,123 @@
+//! Figures for people. What is absent is a dash, never a zero.
+
+/// What stands where nothing is known.
+pub const ABSENT: &str = "-";
+
+/// Nanoseconds as seconds with three digits: `12.250`.
+pub fn seconds(nanos: u64) -> String {
+    format!("{}.{:03}", nanos / 1_000_000_000, nanos / 1_000_000 % 1000)
+}
+
+/// Nanoseconds in the unit that suits: `12.25 s`, `3 min 20 s`, `5 h 2 min`, `2 d 4 h`, `1.5 ms`.
+pub fn duration(nanos: u64) -> String {
+    const SECOND: u64 = 1_000_000_000;
+    let seconds = (nanos + SECOND / 2) / SECOND;
+    match nanos {
+        0 => "0 s".to_owned(),
+        n if n < 1_000_000 => format!("{:.1} us", n as f64 / 1e3),
+        n if n < SECOND => format!("{:.1} ms", n as f64 / 1e6),
+        n if n < 120 * SECOND => format!("{:.2} s", n as f64 / 1e9),
+        _ if seconds < 7200 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ if seconds < 172_800 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// Bytes in a binary unit: `32.0 MiB`.
+pub fn bytes(bytes: u64) -> String {
+    base::Bytes(bytes).to_string()
+}
+
+/// A count in groups of three: `12 345`.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (idx, digit) in digits.chars().enumerate() {
+        if idx != 0 && (digits.len() - idx).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A rate with a prefix: `1.2 k`, `3.4 M`, `12 G`.
+pub fn rate(value: f64) -> String {
+    const PREFIXES: [&str; 5] = ["", " k", " M", " G", " T"];
+    let mut value = value;
+    let mut idx = 0;
+    while 999.5 <= value && idx + 1 < PREFIXES.len() {
+        value /= 1000.0;
+        idx += 1;
+    }
+    let digits = if value < 9.95 && value != 0.0 { 1 } else { 0 };
+    format!("{value:.digits$}{}", PREFIXES[idx])
+}
+
+/// A part of 1 in percent, with as many digits as it takes to see that it is not zero.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        p if p == 0.0 => "0 %".to_owned(),
+        p if p < 0.001 => "< 0.001 %".to_owned(),
+        p if p < 0.1 => format!("{p:.3} %"),
+        p if p < 10.0 => format!("{p:.2} %"),
+        p => format!("{p:.0} %"),
+    }
+}
+
+/// Seconds since 1970 as `2026-11-21 21:03:17 UTC`.
+pub fn wall_clock(unix_s: u64) -> String {
+    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02} UTC", second % 60)
+}
+
+/// The date so many days after 1970-01-01. Years are counted from March, so that the leap day comes
+/// last in one.
+fn date(days: u64) -> (u64, u64, u64) {
+    const DAYS_TO_1970: u64 = 719_468; // From 0000-03-01.
+    const DAYS_IN_ERA: u64 = 146_097; // 400 years.
+    let days = days + DAYS_TO_1970;
+    let (era, day) = (days / DAYS_IN_ERA, days % DAYS_IN_ERA);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + next, month, day_of_month)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_follow_the_calendar() {
+        for (unix_s, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_795_294_997, "2026-11-21 21:03:17 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(wall_clock(unix_s), text);
+        }
+    }
+
+    #[test]
+    fn figures_read_well() {
+        assert_eq!(seconds(12_250_400_000), "12.250");
+        assert_eq!(duration(1_500_000), "1.5 ms");
+        assert_eq!(duration(61_240_000_000), "61.24 s");
+        assert_eq!(duration(200_000_000_000), "3 min 20 s");
+        assert_eq!(duration(7_200_000_000_000), "2 h 0 min");
+        assert_eq!(count(1_234_567), "1 234 567");
+        assert_eq!(rate(0.0), "0");
+        assert_eq!(rate(999.6), "1.0 k");
+        assert_eq!(rate(12_345_678.0), "12 M");
+        assert_eq!(percent(0.000_12), "0.012 %");
+        assert_eq!(percent(0.5), "50 %");
+    }
+}

@@ -132,7 +132,8 @@ impl Names {
     }
 }
 
-fn numbered(name: &str, number: u32) -> String {
+/// The name of a copy: the first keeps the plain one.
+pub(crate) fn numbered(name: &str, number: u32) -> String {
     if number == 1 { name.to_owned() } else { format!("{name}.{number}") }
 }
 
@@ -181,7 +182,8 @@ fn check_outputs(text: &Text<'_>, line: &Line) -> Result<(), WorkloadError> {
 /// What becomes the number of the copy.
 const PLACEHOLDER: &str = "{copy}";
 
-fn put_number(job: &mut Job, number: &str) {
+/// Puts the number of a copy wherever `{copy}` stands.
+pub(crate) fn put_number(job: &mut Job, number: &str) {
     let put = |text: &mut String| *text = text.replace(PLACEHOLDER, number);
     match &mut job.command {
         Command::Program { args, .. } | Command::Load(args) => args.iter_mut().for_each(put),

@@ -121,7 +121,7 @@ pub enum Fault {
         found: String,
     },
     /// Two jobs of one name.
-    #[error("two jobs are called {name:?}, the other in line {other_line}; rename one")]
+    #[error("the name {name:?} is taken already in line {other_line}; rename one")]
     Duplicate {
         /// The name.
         name: String,

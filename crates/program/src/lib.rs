@@ -12,7 +12,9 @@
 mod assemble;
 mod classic;
 mod error;
+mod generate;
 mod job;
+mod list;
 mod time;
 mod toml_form;
 mod write;
@@ -22,7 +24,9 @@ use std::path::Path;
 
 pub use classic::parse_classic;
 pub use error::{Fault, N_JOBS_MAX, N_THREADS_MAX, WorkloadError};
+pub use generate::{GenerateError, Wish, generate};
 pub use job::{Class, Command, Ending, Job, MemoryPolicy, Origin, Workload};
+pub use list::{Program, ProgramList};
 pub use time::TIME_MAX;
 pub use toml_form::parse_toml;
 pub use write::{WriteError, to_classic, to_toml};

@@ -1,6 +1,7 @@
 //! The two forms, text in and text out.
 
 mod classic;
+mod generate;
 mod round_trip;
 mod toml;
 

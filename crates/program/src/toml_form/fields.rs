@@ -268,3 +268,8 @@ pub(crate) fn size(key: &'static str, value: &DeValue<'_>) -> Result<Bytes, Faul
     };
     text.parse().map_err(|_| Fault::NoSize { key, found: text })
 }
+
+/// `true` or `false`.
+pub(crate) fn yes(key: &'static str, value: &DeValue<'_>) -> Result<bool, Fault> {
+    value.as_bool().ok_or_else(|| wrong(key, "true or false", value))
+}

@@ -51,7 +51,7 @@ pub(super) const COMMON: &[&str] = &[
 
 /// What a job and the defaults can both say.
 #[derive(Default)]
-pub(super) struct Common {
+pub(crate) struct Common {
     class: Option<Class>,
     profile: Option<String>,
     dir: Option<PathBuf>,
@@ -82,7 +82,7 @@ impl Common {
 }
 
 /// One job; what it leaves out comes from the defaults.
-pub(super) fn read(
+pub(crate) fn read(
     text: &Text<'_>,
     table: &Fields<'_>,
     defaults: &Common,
@@ -154,7 +154,7 @@ fn shell(key: &'static str, value: &DeValue<'_>) -> Result<Command, Fault> {
 }
 
 /// A list, or a text whose words are the list.
-pub(crate) fn load(key: &'static str, value: &DeValue<'_>) -> Result<Command, Fault> {
+fn load(key: &'static str, value: &DeValue<'_>) -> Result<Command, Fault> {
     let args: Vec<String> = match value {
         DeValue::String(text) => {
             fields::no_nul(key, text)?.split_whitespace().map(str::to_owned).collect()
@@ -168,7 +168,7 @@ pub(crate) fn load(key: &'static str, value: &DeValue<'_>) -> Result<Command, Fa
     }
 }
 
-fn name(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
+pub(crate) fn name(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
     let name = fields::string(key, value)?;
     assemble::check_name(&name).map(|()| name)
 }
@@ -177,7 +177,7 @@ fn profile(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
     name(key, value)
 }
 
-pub(crate) fn class(_key: &'static str, value: &DeValue<'_>) -> Result<Class, Fault> {
+fn class(_key: &'static str, value: &DeValue<'_>) -> Result<Class, Fault> {
     let refuse = || Fault::Class { found: fields::shown(value) };
     let DeValue::Integer(number) = value else { return Err(refuse()) };
     let number = u8::from_str_radix(number.as_str(), number.radix()).map_err(|_| refuse())?;

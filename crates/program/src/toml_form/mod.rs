@@ -21,7 +21,7 @@
 //! `/bin/sh -c`) or `load` (a built-in synthetic program).
 
 pub(crate) mod fields;
-mod line;
+pub(crate) mod line;
 
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let document = fields::document(&text)?;
     let top = Fields::new(&text, document.get_ref(), 0, "the workload", KNOWN)?;
     top.get("version", version)?;
-    let name = top.get("name", title)?;
+    let name = top.get("name", line::name)?;
     let read_only = top.get("read_only", paths)?.unwrap_or_default();
     let defaults = top.table("defaults", line::COMMON)?;
     let defaults = defaults.map(|table| Common::read(&table)).transpose()?.unwrap_or_default();
@@ -55,16 +55,11 @@ pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     assemble::workload(&text, Frame { name, read_only, example: EXAMPLE }, lines)
 }
 
-fn version(_key: &'static str, value: &DeValue<'_>) -> Result<(), Fault> {
+pub(crate) fn version(_key: &'static str, value: &DeValue<'_>) -> Result<(), Fault> {
     match value {
         DeValue::Integer(number) if number.as_str() == "1" => Ok(()),
         other => Err(Fault::Version { found: fields::shown(other) }),
     }
-}
-
-fn title(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
-    let name = fields::string(key, value)?;
-    assemble::check_name(&name).map(|()| name)
 }
 
 fn paths(key: &'static str, value: &DeValue<'_>) -> Result<Vec<PathBuf>, Fault> {

@@ -1,0 +1,161 @@
+//! The generator: what a wish and a seed give.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use base::{Bytes, Nanos};
+use expect_test::expect;
+use proptest::prelude::*;
+
+use super::line;
+use crate::{GenerateError, ProgramList, Wish, Workload, generate, parse_toml, to_toml};
+
+const LIST: &str = r#"
+    [[program]]
+    name = "mcf"
+    command = ["mcf"]
+    suite = "SPEC"
+    max = 2
+    footprint = "100M"
+    class = 7
+    [[program]]
+    name = "lbm"
+    command = ["lbm"]
+    suite = "SPEC"
+    [[program]]
+    name = "dijkstra"
+    command = ["dijkstra", "out.{copy}"]
+    suite = "cBench"
+    lasts = "2s"
+    [[program]]
+    name = "hog"
+    load = "hog"
+    hog = true
+"#;
+
+fn list() -> ProgramList {
+    ProgramList::parse(LIST, Path::new("list.toml")).expect("a list")
+}
+
+fn wish() -> Wish {
+    Wish {
+        n_jobs: 8,
+        seed: 1,
+        span: Nanos::from_secs(10),
+        hog_fraction: 0.25,
+        suite_weights: BTreeMap::new(),
+        memory: None,
+    }
+}
+
+fn made(wish: &Wish) -> Workload {
+    generate(&list(), wish).expect("a workload")
+}
+
+fn programs(workload: &Workload) -> Vec<&str> {
+    let stem = |name| -> &str { str::split(name, '.').next().unwrap_or_default() };
+    workload.jobs.iter().map(|job| stem(&job.name)).collect()
+}
+
+#[test]
+fn a_seed_gives_the_same_workload_for_ever() {
+    let lines: Vec<String> = made(&wish()).jobs.iter().map(line).collect();
+    expect![[r#"
+        hog at 1.159 s: load ["hog"] line=18
+        hog.2 at 2.095 s: load ["hog"] line=18
+        mcf at 2.151 s: mcf [] class=7 line=2
+        mcf.2 at 4.246 s: mcf [] class=7 line=2
+        dijkstra at 5.260 s: dijkstra ["out.1"] line=13
+        lbm at 5.866 s: lbm [] line=9
+        dijkstra.2 at 7.303 s: dijkstra ["out.2"] line=13
+        dijkstra.3 at 8.062 s: dijkstra ["out.3"] line=13"#]]
+    .assert_eq(&lines.join("\n"));
+}
+
+#[test]
+fn another_seed_gives_another_workload() {
+    assert_ne!(made(&wish()), made(&Wish { seed: 2, ..wish() }));
+}
+
+#[test]
+fn exactly_the_wished_share_are_hogs() {
+    for (fraction, n_hogs) in [(0.0, 0), (0.3, 12), (1.0, 40)] {
+        let workload = made(&Wish { n_jobs: 40, hog_fraction: fraction, ..wish() });
+        assert_eq!(programs(&workload).iter().filter(|name| **name == "hog").count(), n_hogs);
+    }
+}
+
+#[test]
+fn suites_are_drawn_by_their_weights() {
+    let weights =
+        |spec, cbench| BTreeMap::from([("SPEC".to_owned(), spec), ("cBench".to_owned(), cbench)]);
+    let n_of = |suite_weights, name: &str| {
+        let wish = Wish { n_jobs: 1000, hog_fraction: 0.0, suite_weights, ..wish() };
+        programs(&made(&wish)).iter().filter(|found| **found == name).count()
+    };
+    assert_eq!(n_of(weights(1, 0), "dijkstra"), 0);
+    let third = n_of(weights(2, 1), "dijkstra");
+    assert!((250..420).contains(&third), "{third} of 1000 at weight 1 of 3");
+}
+
+#[test]
+fn a_suite_that_nobody_belongs_to_is_refused() {
+    let suite_weights = BTreeMap::from([("spec".to_owned(), 1)]);
+    let error = generate(&list(), &Wish { suite_weights, ..wish() }).expect_err("no such suite");
+    expect![[r#"no program of the list belongs to the suite "spec"; there are: SPEC, cBench"#]]
+        .assert_eq(&error.to_string());
+}
+
+#[test]
+fn a_list_that_allows_too_little_is_an_error_and_no_endless_draw() {
+    let list = "[[program]]\nname = \"a\"\nload = \"compute\"\nmax = 1";
+    let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
+    let crowded = Wish { hog_fraction: 0.0, ..wish() };
+    assert!(matches!(generate(&list, &crowded), Err(GenerateError::Full { .. })));
+    assert_eq!(generate(&list, &wish()), Err(GenerateError::Nothing("hogs")));
+}
+
+#[test]
+fn wishes_that_make_no_sense_are_refused() {
+    for wish in [
+        Wish { n_jobs: 0, ..wish() },
+        Wish { n_jobs: 100_001, ..wish() },
+        Wish { hog_fraction: f64::NAN, ..wish() },
+        Wish { hog_fraction: 1.5, ..wish() },
+        Wish { span: Nanos(u64::MAX), ..wish() },
+    ] {
+        assert!(generate(&list(), &wish).is_err(), "{wish:?}");
+    }
+}
+
+/// The most of a program that run at a moment, each taken to last `lasts`.
+fn most_at_a_time(workload: &Workload, program: &str, lasts: Nanos) -> usize {
+    let starts = || {
+        let own = workload.jobs.iter().zip(programs(workload)).filter(|(_, name)| *name == program);
+        own.map(|(job, _)| job.start)
+    };
+    let running = |at: Nanos| starts().filter(|&start| start <= at && at < start + lasts).count();
+    starts().map(running).max().unwrap_or_default()
+}
+
+proptest! {
+    #[test]
+    fn limits_hold_and_the_workload_can_be_written_and_read(
+        seed: u64, n_jobs in 1usize..60, span_s in 0u64..200, hogs in 0.0..=1.0f64, memory: bool
+    ) {
+        let memory = memory.then(|| Bytes::from_mib(100));
+        let span = Nanos::from_secs(span_s);
+        let wish = Wish { n_jobs, seed, span, hog_fraction: hogs, memory, ..wish() };
+        let workload = made(&wish);
+        prop_assert_eq!(workload.jobs.len(), n_jobs);
+        prop_assert!(workload.jobs.iter().all(|job| job.start <= span));
+        let most = if memory.is_some() { 1 } else { 2 };
+        prop_assert!(most_at_a_time(&workload, "mcf", Nanos::from_secs(10)) <= most);
+        let text = to_toml(&workload).expect("its paths are text");
+        let read = parse_toml(&text, Path::new("x.toml")).expect("it was written by us");
+        let lines = |workload: &Workload| -> Vec<String> {
+            workload.jobs.iter().map(|job| line(job).split(" line=").next().unwrap().to_owned()).collect()
+        };
+        prop_assert_eq!(lines(&read), lines(&workload));
+    }
+}

@@ -12,6 +12,8 @@ mod dfs;
 mod linux;
 mod spec;
 mod spread;
+#[cfg(test)]
+mod testing;
 
 use sched::Policy;
 
@@ -96,3 +98,6 @@ pub fn build(spec: &str, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
     let (info, build) = known.ok_or_else(|| unknown_policy(name))?;
     build(&Given::new(info, pairs)?, seed)
 }
+
+#[cfg(test)]
+mod tests;

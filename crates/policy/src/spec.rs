@@ -33,7 +33,7 @@ pub enum PolicyError {
         known: String,
     },
     /// A value out of range or of another kind.
-    #[error("policy {policy}: {key}={found} is not possible, write {takes}")]
+    #[error("policy {policy}: {key} cannot be {found:?}, write {takes}")]
     BadValue {
         /// The policy.
         policy: &'static str,
@@ -69,8 +69,11 @@ impl fmt::Display for Guess<'_> {
     }
 }
 
+/// Keys and values as they were written.
+type Pairs<'a> = Vec<(&'a str, &'a str)>;
+
 /// Splits a text into a name and its parameters, in the order of writing.
-pub(crate) fn split(text: &str) -> Result<(&str, Vec<(&str, &str)>), PolicyError> {
+pub(crate) fn split(text: &str) -> Result<(&str, Pairs<'_>), PolicyError> {
     let malformed = || PolicyError::Malformed(text.to_owned());
     let trimmed = text.trim();
     let (name, inside) = match trimmed.split_once('[') {
@@ -99,10 +102,7 @@ pub(crate) struct Given<'a> {
 
 impl<'a> Given<'a> {
     /// Refuses what the policy does not know, and what stands twice.
-    pub fn new(
-        info: &'static PolicyInfo,
-        pairs: Vec<(&'a str, &'a str)>,
-    ) -> Result<Self, PolicyError> {
+    pub fn new(info: &'static PolicyInfo, pairs: Pairs<'a>) -> Result<Self, PolicyError> {
         let mut values: Vec<(&'static str, &'a str)> = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
             let known = info.params.iter().find(|param| param.name == key);

@@ -8,7 +8,8 @@
 //!
 //! Consecutive jobs go to different nodes first, then to different LLC domains in the node; within
 //! one, to the CPU with the fewest programs. A job that may not run on the place in turn takes the
-//! next that it may; the turn goes on from there. Nothing is ever moved, unless its CPU goes away.
+//! next that it may; the turn goes on from there. One with more threads than the place has CPUs gets
+//! CPUs of the whole node, or whatever the domain is. Nothing is ever moved, unless its CPU goes away.
 //!
 //! It looks at no load: what it shows is how much a spread by number alone is worth.
 
@@ -85,6 +86,8 @@ struct Spread {
 struct Cell {
     label: String,
     cpus: CpuSet,
+    /// All CPUs of the domain that it is a piece of, for jobs with more threads than it has CPUs.
+    domain_cpus: CpuSet,
     node: Option<NodeId>,
 }
 
@@ -168,7 +171,11 @@ impl Spread {
         let idx = in_turn.into_iter().find(|&idx| self.cells[idx].cpus.intersects(job.allowed))?;
         self.next = (idx + 1) % n_cells;
         let cell = self.cells[idx].clone();
-        let cpus = self.crowd.emptiest(&cell.cpus.and(job.allowed), job.job.threads);
+        let mut possible = cell.cpus.and(job.allowed);
+        if possible.len() < job.job.threads as usize {
+            possible = cell.domain_cpus.and(job.allowed);
+        }
+        let cpus = self.crowd.emptiest(&possible, job.job.threads);
         self.crowd.add(&cpus);
         let mut reason =
             Reason::new(code).with("domain", cell.label.clone()).with("cpus", cpus_label(&cpus));
@@ -202,8 +209,12 @@ fn cells(seen: &Snapshot<'_>) -> Vec<Cell> {
 
 /// A domain, or the last-level caches in it when there are several.
 fn pieces(seen: &Snapshot<'_>, idx: usize, domain: &topology::Domain) -> Vec<Cell> {
-    let whole =
-        Cell { label: seen.domains.label(idx), cpus: domain.cpus.clone(), node: domain.node };
+    let whole = Cell {
+        label: seen.domains.label(idx),
+        cpus: domain.cpus.clone(),
+        domain_cpus: domain.cpus.clone(),
+        node: domain.node,
+    };
     let in_llcs = seen.machine.llcs().iter().map(|llc| (llc, llc.cpus.and(&domain.cpus)));
     let in_llcs: Vec<_> = in_llcs.filter(|(_, cpus)| !cpus.is_empty()).collect();
     let covered = in_llcs.iter().fold(CpuSet::new(), |all, (_, cpus)| all.or(cpus));
@@ -212,7 +223,7 @@ fn pieces(seen: &Snapshot<'_>, idx: usize, domain: &topology::Domain) -> Vec<Cel
     }
     let label = |llc: &topology::Llc| format!("llc {} of {}", llc.id.0, whole.label);
     let piece =
-        |(llc, cpus): (&topology::Llc, CpuSet)| Cell { label: label(llc), cpus, node: whole.node };
+        |(llc, cpus): (&topology::Llc, CpuSet)| Cell { label: label(llc), cpus, ..whole.clone() };
     in_llcs.into_iter().map(piece).collect()
 }
 
@@ -250,3 +261,6 @@ impl Ranks {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

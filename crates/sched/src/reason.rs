@@ -59,7 +59,10 @@ macro_rules! codes {
 codes! {
     /// DFS start: the domain with the smallest load.
     LeastLoad "least-load"
-        "{domain} had the least load ({load} of {total} memory operations in the last interval, {expected} of them expected of programs started since), and {cpus} the fewest programs there";
+        "{domain} had the least load ({load} of {total} memory operations in the last interval), and {cpus} the fewest programs there";
+    /// DFS start: the same, counting what programs that started since are expected to show.
+    LeastExpectedLoad "least-expected-load"
+        "{domain} had the least load ({load} of {total} memory operations in the last interval, {expected} of them only expected of programs started since), and {cpus} the fewest programs there";
     /// DFS start: several domains had the same smallest load, and the number of programs decided.
     FewestJobs "fewest-jobs"
         "of the domains with the least load ({load} of {total} memory operations) {domain} had the fewest programs ({n_jobs}), and {cpus} the fewest in it";
@@ -68,7 +71,7 @@ codes! {
         "of the domains with the least load ({load} of {total} memory operations) and the fewest programs ({n_jobs}) {domain} had the smallest sum of classes ({class_sum}), and {cpus} the fewest programs in it";
     /// DFS start: nothing but the number told the domains apart.
     LowestNumber "lowest-number"
-        "{n_equal} domains were equal in {equal_in}, each with {load} of {total} memory operations, and of them {domain} has the lowest number; {cpus} had the fewest programs in it";
+        "{n_equal} domains were best and equal in {equal_in}, each with {load} of {total} memory operations, and of them {domain} has the lowest number; {cpus} had the fewest programs in it";
     /// DFS start: there was nothing to choose between.
     OnlyDomain "only-domain"
         "{domain} is the only domain that it may use ({load} of {total} memory operations), and {cpus} had the fewest programs in it";

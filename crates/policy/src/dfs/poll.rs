@@ -89,7 +89,7 @@ impl Dfs {
         }
     }
 
-    fn factor(&self, n_domains: u64) -> (u64, u64) {
+    pub(super) fn factor(&self, n_domains: u64) -> (u64, u64) {
         match self.config.factor {
             Factor::Auto => (2 * n_domains, n_domains + 1),
             Factor::Fixed { num, den } => (num, den),

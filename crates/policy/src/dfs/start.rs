@@ -81,7 +81,10 @@ impl Dfs {
         let key = best?;
         let code = match second {
             None => Code::OnlyDomain,
-            Some(other) if key.load < other.load => Code::LeastLoad,
+            Some(other) if key.load < other.load => match self.total_expected() {
+                0 => Code::LeastLoad,
+                _ => Code::LeastExpectedLoad,
+            },
             Some(other) if key.n_jobs < other.n_jobs => Code::FewestJobs,
             Some(other) if key.class_sum < other.class_sum => Code::SmallestClasses,
             Some(_) => Code::LowestNumber,
@@ -104,6 +107,10 @@ impl Dfs {
     fn load(&self, seen: &Snapshot<'_>, idx: usize) -> u64 {
         let measured = seen.loads.loads.get(idx).copied().unwrap_or(0);
         measured.saturating_add(self.expected.get(idx).copied().unwrap_or(0))
+    }
+
+    fn total_expected(&self) -> u64 {
+        self.expected.iter().fold(0, |sum, more| sum.saturating_add(*more))
     }
 
     /// The CPUs for a job in a domain; from now on they count as taken.
@@ -136,7 +143,7 @@ impl Dfs {
             .with("domain", seen.domains.label(choice.key.idx))
             .with("load", choice.key.load)
             .with("total", total)
-            .with("expected", self.expected.iter().fold(0u64, |sum, e| sum.saturating_add(*e)))
+            .with("expected", self.total_expected())
             .with("cpus", cpus_label(cpus));
         match code {
             Code::FewestJobs => reason.with("n_jobs", choice.key.n_jobs),

@@ -1,0 +1,289 @@
+//! Levels of places, and what is said about the ground that decisions stand on.
+
+use expect_test::expect;
+
+use super::{check, check_story};
+
+#[test]
+fn with_one_node_jobs_are_spread_over_caches_and_memory_gains_nothing() {
+    check_story(
+        "nodes=1 llcs=2 cores=2",
+        "dfs",
+        "
+        job a class=3
+        job b class=3
+        0ms due a b
+        ",
+        expect![[r#"
+            0ms note: only one node with memory can be used: jobs are placed on llc domains, and where memory lies gains nothing
+            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them llc 0 has the lowest number; cpu 0 had the fewest programs in it
+            0ms b on 2 because of the domains with the least load (0 of 0 memory operations) llc 1 had the fewest programs (0), and cpu 2 the fewest in it
+        "#]],
+    );
+}
+
+#[test]
+fn with_one_node_and_one_cache_jobs_are_spread_over_cores_and_evened_out() {
+    check(
+        "nodes=1 cores=2 smt=2",
+        "dfs",
+        "
+        job a class=3
+        job b class=3
+        job c class=5
+        0ms due a b c
+        tier declared
+        250ms poll 200 10
+        ",
+        expect![[r#"
+            0ms note: memory-gains-nothing
+            0ms a on 0 because lowest-number
+            0ms b on 2 because fewest-jobs
+            0ms c on 1 because lowest-number
+            250ms note: loads-declared
+            250ms c on 3 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn with_a_single_cpu_nothing_is_placed() {
+    check_story(
+        "nodes=1",
+        "dfs",
+        "
+        job a class=3
+        0ms due a
+        250ms poll 200
+        ",
+        expect![[r#"
+            0ms note: only one CPU can be used, so nothing is placed
+        "#]],
+    );
+}
+
+#[test]
+fn with_a_single_cpu_left_nothing_is_placed_any_more() {
+    check(
+        "nodes=2",
+        "dfs",
+        "
+        job a class=3
+        job b class=3
+        0ms due a b
+        10ms usable 0
+        ",
+        expect![[r#"
+            0ms a on 0 because lowest-number
+            0ms b on 1 because fewest-jobs
+        "#]],
+    );
+}
+
+#[test]
+fn a_level_of_ones_own_holds_although_another_is_coarser() {
+    for (domains, expected) in [
+        (
+            "node",
+            expect![[r#"
+            0ms a on 0 because lowest-number
+            0ms b on 4 because fewest-jobs
+            0ms c on 1 because lowest-number
+        "#]],
+        ),
+        (
+            "llc",
+            expect![[r#"
+            0ms a on 0 because lowest-number
+            0ms b on 2 because lowest-number
+            0ms c on 4 because lowest-number
+        "#]],
+        ),
+        (
+            "core",
+            expect![[r#"
+            0ms a on 0 because lowest-number
+            0ms b on 1 because lowest-number
+            0ms c on 2 because lowest-number
+        "#]],
+        ),
+    ] {
+        check(
+            "nodes=2 llcs=2 cores=2",
+            &format!("dfs[domains={domains}]"),
+            "
+            job a class=3
+            job b class=3
+            job c class=3
+            0ms due a b c
+            ",
+            expected,
+        );
+    }
+}
+
+#[test]
+fn one_domain_alone_is_never_uneven() {
+    let script = "
+        job a class=3
+        job b class=3
+        0ms due a b
+        250ms poll 1000
+    ";
+    check(
+        "nodes=1 cores=2",
+        "dfs[domains=node]",
+        script,
+        expect![[r#"
+        0ms note: memory-gains-nothing
+        0ms a on 0 because only-domain
+        0ms b on 1 because only-domain
+    "#]],
+    );
+    let eager = "dfs[domains=node,trigger=ratio,reading=paper]";
+    check(
+        "nodes=1 cores=2",
+        eager,
+        script,
+        expect![[r#"
+        0ms note: memory-gains-nothing
+        0ms a on 0 because only-domain
+        0ms b on 1 because only-domain
+    "#]],
+    );
+}
+
+#[test]
+fn jobs_without_a_class_are_told_of_once_and_count_as_class_0() {
+    check_story(
+        "nodes=2 cores=2",
+        "dfs[start=plain]",
+        "
+        job a
+        job b class=1
+        job c
+        0ms due a b
+        1ms ended a
+        2ms due a c
+        250ms poll 900 10
+        ",
+        expect![[r#"
+            0ms note: 1 of the 2 jobs that are due have no class and count as class 0: a
+            0ms a on 0 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            0ms b on 1 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 1 had the fewest programs in it
+            2ms note: 1 of the 2 jobs that are due have no class and count as class 0: c
+            2ms a on 0 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            2ms c on 0 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            250ms b on 2 because node 0 carried 900 memory operations in the last interval and node 1 10: more than 4/3 times the mean (455); of the jobs on node 0 that may move this one had the highest class (1, by rate), and cpu 2 had the fewest programs on node 1
+        "#]],
+    );
+}
+
+#[test]
+fn of_many_jobs_without_a_class_the_first_are_named() {
+    let names: Vec<String> = (1..=10).map(|number| format!("j{number}")).collect();
+    let declared: String = names.iter().map(|name| format!("job {name}\n")).collect();
+    check_story(
+        "nodes=1",
+        "dfs",
+        &format!("{declared}0ms due {}", names.join(" ")),
+        expect![[r#"
+        0ms note: only one CPU can be used, so nothing is placed
+        0ms note: 10 of the 10 jobs that are due have no class and count as class 0: j1, j2, j3, j4, j5, j6, j7, j8 and 2 more
+    "#]],
+    );
+}
+
+#[test]
+fn what_loads_stand_on_is_told_when_it_is_not_the_controllers() {
+    let script = |tier: &str| format!("job a class=1\n0ms due a\ntier {tier}\n250ms poll 5 5");
+    for (tier, expected) in [
+        (
+            "bandwidth",
+            expect![[r#"
+            0ms a on 0 because lowest-number
+        "#]],
+        ),
+        (
+            "counters",
+            expect![[r#"
+            0ms a on 0 because lowest-number
+            250ms note: loads-are-misses
+        "#]],
+        ),
+        (
+            "declared",
+            expect![[r#"
+            0ms a on 0 because lowest-number
+            250ms note: loads-declared
+        "#]],
+        ),
+        (
+            "none",
+            expect![[r#"
+            0ms a on 0 because lowest-number
+            250ms note: loads-unknown
+        "#]],
+        ),
+    ] {
+        check("nodes=2", "dfs", &script(tier), expected);
+    }
+}
+
+#[test]
+fn classes_from_whole_runs_are_told_to_be_rough_rates() {
+    let script = "job a class=1\n0ms due a\ntier declared\n250ms poll 5 5";
+    check(
+        "nodes=2",
+        "dfs[class_basis=total]",
+        script,
+        expect![[r#"
+        0ms a on 0 because lowest-number
+        250ms note: loads-declared
+        250ms note: totals-as-rates
+    "#]],
+    );
+    check(
+        "nodes=2",
+        "dfs[reading=paper]",
+        script,
+        expect![[r#"
+        0ms a on 0 because lowest-number
+        250ms note: loads-declared
+        250ms note: totals-as-rates
+    "#]],
+    );
+    check(
+        "nodes=2",
+        "dfs[reading=paper,class_basis=rate]",
+        script,
+        expect![[r#"
+        0ms a on 0 because lowest-number
+        250ms note: loads-declared
+    "#]],
+    );
+}
+
+#[test]
+fn a_kernel_that_moves_memory_by_itself_is_told_of_where_there_are_nodes() {
+    let script = "job a class=1\nrules numa-balancing interleaves\n0ms due a\n10ms ended a";
+    check_story(
+        "nodes=2",
+        "dfs",
+        script,
+        expect![[r#"
+        0ms note: automatic NUMA balancing is on and may work against the placement; switch it off with sysctl kernel.numa_balancing=0
+        0ms note: this process interleaves its memory over nodes, and its jobs would too: placement near memory gains nothing then
+        0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+    "#]],
+    );
+    check(
+        "nodes=1 cores=2",
+        "dfs",
+        script,
+        expect![[r#"
+        0ms note: memory-gains-nothing
+        0ms a on 0 because lowest-number
+    "#]],
+    );
+}

@@ -1,0 +1,580 @@
+//! What is moved, and when (spec 1.6).
+
+use expect_test::{Expect, expect};
+
+use super::check;
+use crate::testing::{plans, stories};
+
+const TWO_NODES: &str = "nodes=2 cores=2";
+
+/// Three jobs on node 0 (class 2, 7 and 5; the first may not leave it) and one that may not leave
+/// node 1.
+fn three_and_one(then: &str) -> String {
+    let world = "
+        job mild class=2 nodes=0
+        job wild class=7
+        job wide class=5
+        job other class=1 nodes=1
+        0ms due mild
+        1ms poll 0 100
+        2ms due wild wide
+        3ms due other
+    ";
+    format!("{world}{then}")
+}
+
+/// What happens to the three and the one after they have started.
+fn check_then(policy: &str, then: &str, expected: Expect) {
+    let plans = plans(TWO_NODES, policy, &three_and_one(then));
+    let begun = "0ms mild on 0 because only-domain\n2ms wild on 1 because least-load\n\
+                 2ms wide on 0 because least-load\n3ms other on 2 because only-domain\n";
+    expected.assert_eq(plans.strip_prefix(begun).expect("they start as always"));
+}
+
+/// The same with reasons as people read them.
+fn check_story_then(policy: &str, then: &str, expected: Expect) {
+    let stories = stories(TWO_NODES, policy, &three_and_one(then));
+    let after: Vec<&str> = stories.lines().skip(4).collect();
+    expected.assert_eq(&after.join("\n"));
+}
+
+#[test]
+fn the_highest_class_leaves_the_busiest_node_for_the_calmest() {
+    check_then(
+        "dfs",
+        "250ms poll 900 100",
+        expect![[r#"
+        250ms wild on 3 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn a_move_tells_loads_limit_and_class() {
+    check_story_then(
+        "dfs",
+        "250ms poll 900 100",
+        expect![
+            "250ms wild on 3 because node 0 carried 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); of the jobs on node 0 that may move this one had the highest class (7, by rate), and cpu 3 had the fewest programs on node 1"
+        ],
+    );
+}
+
+#[test]
+fn without_any_load_nothing_moves() {
+    check_then("dfs", "250ms poll 0 0", expect![[""]]);
+    check_then("dfs[reading=paper]", "250ms poll 0 0", expect![[""]]);
+}
+
+#[test]
+fn equal_loads_move_nothing() {
+    check_then("dfs", "250ms poll 500 500", expect![[""]]);
+    check_then("dfs[trigger=ratio]", "250ms poll 500 500", expect![[""]]);
+    check_then("dfs[factor=1]", "250ms poll 500 500", expect![[""]]);
+    check_then("dfs[reading=paper]", "250ms poll 500 500", expect![[""]]);
+}
+
+#[test]
+fn the_limit_of_two_nodes_is_four_thirds_of_the_mean_and_must_be_passed() {
+    // With 1000 and 500 the mean is 750 and the limit 1000.
+    check_then("dfs", "250ms poll 1000 500", expect![[""]]);
+    check_then(
+        "dfs",
+        "250ms poll 1001 500",
+        expect![[r#"
+        250ms wild on 3 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn the_limit_grows_with_the_number_of_nodes() {
+    // Four nodes: 8/5 of the mean. 400 of 1000 is 1.6 times the mean, 401 is more.
+    let script = |loads: &str| {
+        format!(
+            "
+            job a class=3
+            job b class=4
+            job c class=3 nodes=0
+            0ms due a
+            1ms poll 0 9 9 9
+            2ms due b c
+            250ms poll {loads}
+            "
+        )
+    };
+    check(
+        "nodes=4",
+        "dfs",
+        &script("400 200 200 200"),
+        expect![[r#"
+        0ms a on 0 because lowest-number
+        2ms b on 0 because least-load
+        2ms c on 0 because only-domain
+    "#]],
+    );
+    check(
+        "nodes=4",
+        "dfs",
+        &script("401 200 200 199"),
+        expect![[r#"
+        0ms a on 0 because lowest-number
+        2ms b on 0 because least-load
+        2ms c on 0 because only-domain
+        250ms b on 3 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn a_factor_of_ones_own_holds_as_a_decimal_or_a_fraction() {
+    let script = "250ms poll 1001 500";
+    check_then("dfs[factor=1.5]", script, expect![[""]]);
+    check_then(
+        "dfs[factor=4/3]",
+        script,
+        expect![[r#"
+        250ms wild on 3 because load-uneven
+    "#]],
+    );
+    check_then(
+        "dfs[factor=1.333333]",
+        script,
+        expect![[r#"
+        250ms wild on 3 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn twice_the_mean_can_never_be_passed_on_two_nodes() {
+    check_then("dfs[factor=2]", "250ms poll 1000 0", expect![[""]]);
+}
+
+#[test]
+fn by_ratio_twice_the_smallest_load_is_enough() {
+    let policy = "dfs[trigger=ratio]";
+    check_then(policy, "250ms poll 999 500", expect![[""]]);
+    check_story_then(
+        policy,
+        "250ms poll 1000 500",
+        expect![
+            "250ms wild on 3 because node 0 carried 1000 memory operations in the last interval and node 1 500: at least 2 times as many (mean 750); of the jobs on node 0 that may move this one had the highest class (7, by rate), and cpu 3 had the fewest programs on node 1"
+        ],
+    );
+}
+
+#[test]
+fn of_equal_classes_the_one_that_started_last_moves() {
+    check(
+        TWO_NODES,
+        "dfs",
+        "
+        job first class=4 nodes=0
+        job last class=4
+        job middle class=4
+        0ms due first
+        1ms poll 0 100
+        2ms due middle
+        3ms due last
+        250ms poll 900 100
+        ",
+        expect![[r#"
+            0ms first on 0 because only-domain
+            2ms middle on 1 because least-load
+            3ms last on 0 because least-load
+            250ms last on 2 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn of_equal_loads_the_lowest_numbers_are_the_ends() {
+    check(
+        "nodes=4 cores=2",
+        "dfs",
+        "
+        job a class=3
+        job b class=3
+        job c class=3
+        job d class=3
+        job e class=3
+        job f class=3
+        0ms due a b c d e f
+        250ms poll 900 10 900 10
+        ",
+        expect![[r#"
+            0ms a on 0 because lowest-number
+            0ms b on 2 because lowest-number
+            0ms c on 4 because lowest-number
+            0ms d on 6 because fewest-jobs
+            0ms e on 1 because lowest-number
+            0ms f on 3 because lowest-number
+            250ms e on 2 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn with_several_nodes_over_the_limit_one_job_moves_in_a_poll() {
+    check(
+        "nodes=4 cores=2",
+        "dfs",
+        "
+        job a class=3
+        job b class=3
+        job c class=3
+        job d class=3
+        job e class=3
+        job f class=3
+        job g class=3
+        job h class=3
+        0ms due a b c d e f g h
+        250ms poll 900 10 800 10
+        500ms poll 10 10 800 10
+        ",
+        expect![[r#"
+            0ms a on 0 because lowest-number
+            0ms b on 2 because lowest-number
+            0ms c on 4 because lowest-number
+            0ms d on 6 because fewest-jobs
+            0ms e on 1 because lowest-number
+            0ms f on 3 because lowest-number
+            0ms g on 5 because lowest-number
+            0ms h on 7 because fewest-jobs
+            250ms e on 2 because load-uneven
+            500ms g on 1 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn when_told_so_several_jobs_move_in_a_poll_and_each_counts_as_moved() {
+    check_story_then(
+        "dfs[migrations_per_poll=3]",
+        "250ms poll 1200 0 with wild=300 wide=300 mild=300",
+        expect![[r#"
+            250ms wild on 3 because node 0 carried 1200 memory operations in the last interval and node 1 0: more than 4/3 times the mean (600); of the jobs on node 0 that may move this one had the highest class (7, by rate), and cpu 3 had the fewest programs on node 1
+            250ms wide on 2 because node 0 carried 900 memory operations in the last interval and node 1 300: more than 4/3 times the mean (600); of the jobs on node 0 that may move this one had the highest class (5, by rate), and cpu 2 had the fewest programs on node 1"#]],
+    );
+}
+
+#[test]
+fn a_job_that_was_moved_rests_for_eight_polls() {
+    let script = "
+        250ms poll 900 100
+        500ms poll 100 900
+        750ms poll 100 900
+        1000ms poll 100 900
+        1250ms poll 100 900
+        1500ms poll 100 900
+        1750ms poll 100 900
+        2000ms poll 100 900
+        2250ms poll 100 900
+        2500ms poll 900 100
+        ";
+    // `other` may not leave node 1, so nobody moves until `wild` has rested.
+    check_then(
+        "dfs",
+        script,
+        expect![[r#"
+        250ms wild on 3 because load-uneven
+        2250ms wild on 1 because load-uneven
+        2500ms wide on 3 because load-uneven
+    "#]],
+    );
+    check_then(
+        "dfs[cooldown=2]",
+        script,
+        expect![[r#"
+        250ms wild on 3 because load-uneven
+        750ms wild on 1 because load-uneven
+        2500ms wild on 3 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn as_printed_a_job_may_move_in_every_poll() {
+    let script = "250ms poll 900 100\n500ms poll 100 900\n750ms poll 900 100";
+    check_then(
+        "dfs[reading=paper]",
+        script,
+        expect![[r#"
+        250ms wild on 3 because load-uneven
+        500ms wild on 1 because load-uneven
+        750ms wild on 3 because load-uneven
+    "#]],
+    );
+    check_then(
+        "dfs[reading=paper,cooldown=8]",
+        script,
+        expect![[r#"
+        250ms wild on 3 because load-uneven
+        750ms wide on 2 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn while_the_highest_class_rests_the_next_one_moves() {
+    check_then(
+        "dfs[cooldown=100]",
+        "250ms poll 900 100\n500ms poll 900 100\n750ms poll 100 900",
+        expect![[r#"
+            250ms wild on 3 because load-uneven
+            500ms wide on 2 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_that_starts_again_has_not_been_moved() {
+    check(
+        TWO_NODES,
+        "dfs[cooldown=100,start=plain]",
+        &three_and_one(
+            "
+            250ms poll 900 100
+            260ms ended wild
+            500ms poll 100 110
+            510ms due wild
+            750ms poll 900 100
+            ",
+        ),
+        expect![[r#"
+            0ms mild on 0 because only-domain
+            2ms wild on 1 because least-load
+            2ms wide on 0 because least-load
+            3ms other on 2 because only-domain
+            250ms wild on 3 because load-uneven
+            510ms wild on 1 because least-load
+            750ms wild on 3 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_alone_on_the_busiest_node_stays() {
+    let script = "
+        job a class=9
+        job b class=1 nodes=1
+        0ms due a b
+        250ms poll 900 10
+    ";
+    check(
+        TWO_NODES,
+        "dfs",
+        script,
+        expect![[r#"
+        0ms a on 0 because lowest-number
+        0ms b on 2 because only-domain
+    "#]],
+    );
+    check(
+        TWO_NODES,
+        "dfs[reading=paper]",
+        script,
+        expect![[r#"
+        0ms a on 0 because lowest-number
+        0ms b on 2 because only-domain
+        250ms a on 3 because load-uneven
+    "#]],
+    );
+    check(
+        TWO_NODES,
+        "dfs[only_job=move]",
+        script,
+        expect![[r#"
+        0ms a on 0 because lowest-number
+        0ms b on 2 because only-domain
+        250ms a on 3 because load-uneven
+    "#]],
+    );
+    check(
+        TWO_NODES,
+        "dfs[reading=paper,only_job=stay]",
+        script,
+        expect![[r#"
+        0ms a on 0 because lowest-number
+        0ms b on 2 because only-domain
+    "#]],
+    );
+}
+
+#[test]
+fn too_little_load_moves_nothing() {
+    // The peak is 100 000 (seen once, evenly), so less than 1 000 in all is nothing.
+    let after_the_peak = |loads: &str| format!("250ms poll 100000 100000\n500ms poll {loads}");
+    check_then("dfs", &after_the_peak("900 99"), expect![[""]]);
+    check_then(
+        "dfs",
+        &after_the_peak("900 100"),
+        expect![[r#"
+        500ms wild on 3 because load-uneven
+    "#]],
+    );
+    check_then(
+        "dfs[min_load=0]",
+        &after_the_peak("900 99"),
+        expect![[r#"
+        500ms wild on 3 because load-uneven
+    "#]],
+    );
+    check_then("dfs[min_load=0.5%]", &after_the_peak("450 49"), expect![[""]]);
+    check_then(
+        "dfs[min_load=0.5%]",
+        &after_the_peak("450 50"),
+        expect![[r#"
+        500ms wild on 3 because load-uneven
+    "#]],
+    );
+    check_then("dfs[min_load=1001]", &after_the_peak("900 100"), expect![[""]]);
+    check_then("dfs[min_load=auto]", &after_the_peak("900 99"), expect![[""]]);
+    check_then(
+        "dfs[reading=paper]",
+        &after_the_peak("900 99"),
+        expect![[r#"
+        500ms wild on 3 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_that_may_not_run_there_is_passed_over() {
+    check(
+        TWO_NODES,
+        "dfs",
+        "
+        job tied class=9 nodes=0
+        job free class=2
+        job other class=3 nodes=0
+        0ms due tied
+        1ms poll 0 100
+        2ms due free other
+        250ms poll 900 10
+        ",
+        expect![[r#"
+            0ms tied on 0 because only-domain
+            2ms free on 1 because least-load
+            2ms other on 0 because only-domain
+            250ms free on 2 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_out_of_our_hands_is_passed_over() {
+    check_then(
+        "dfs",
+        "240ms hands-off wild\n250ms poll 900 100",
+        expect![[r#"
+        250ms wide on 3 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn a_refused_move_rests_like_one_that_was_done() {
+    check_then(
+        "dfs",
+        "deny wild\n250ms poll 900 100\n500ms poll 900 100",
+        expect![[r#"
+        250ms wild on 3 because load-uneven
+        500ms wide on 3 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn nobody_on_the_busiest_node_means_nothing_to_move() {
+    check(
+        TWO_NODES,
+        "dfs[reading=paper]",
+        "
+        job a class=3 nodes=1
+        0ms due a
+        250ms poll 900 10
+        ",
+        expect![[r#"
+            0ms a on 2 because only-domain
+        "#]],
+    );
+}
+
+#[test]
+fn the_mover_takes_the_cpu_with_the_fewest_programs() {
+    check(
+        TWO_NODES,
+        "dfs[start=plain]",
+        "
+        job x class=1 cpus=2
+        job mild class=2
+        job wild class=7
+        0ms due x
+        1ms poll 0 100
+        2ms due mild wild
+        250ms poll 900 100
+        ",
+        expect![[r#"
+            0ms x on 2 because only-domain
+            2ms mild on 0 because least-load
+            2ms wild on 1 because least-load
+            250ms wild on 3 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn unreadable_counters_skip_the_poll_and_the_fourth_in_a_row_ends_the_run() {
+    let script = "
+        250ms poll unreadable
+        500ms poll unreadable
+        750ms poll unreadable
+        1000ms poll 500 500
+        1250ms poll unreadable
+        1500ms poll unreadable
+        1750ms poll unreadable
+        2000ms poll unreadable
+        ";
+    check_story_then(
+        "dfs[start=plain]",
+        script,
+        expect![
+            "2000ms gives up because the memory controllers could not be read 4 times in a row"
+        ],
+    );
+    check_then(
+        "dfs[reading=paper]",
+        script,
+        expect![[r#"
+        2000ms gives up because counters-unreadable
+    "#]],
+    );
+    check_then(
+        "dfs[failures=3]",
+        script,
+        expect![[r#"
+        750ms gives up because counters-unreadable
+        1750ms gives up because counters-unreadable
+        2000ms gives up because counters-unreadable
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_moved_and_one_started_in_the_same_turn_do_not_share_a_cpu() {
+    check(
+        TWO_NODES,
+        "dfs[start=plain]",
+        &format!("job late class=1\n{}", three_and_one("250ms poll 900 100; due late")),
+        expect![[r#"
+            0ms mild on 0 because only-domain
+            2ms wild on 1 because least-load
+            2ms wide on 0 because least-load
+            3ms other on 2 because only-domain
+            250ms wild on 3 because load-uneven
+            250ms late on 2 because least-load
+        "#]],
+    );
+}

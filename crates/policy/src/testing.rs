@@ -1,0 +1,370 @@
+//! Small worlds as text, for decision tests.
+//!
+//! ```text
+//!   job a class=5 threads=2 cpus=0-3      what is declared of a job
+//!   0ms due a b                           a turn: its time, then what happens, `;` between
+//!   250ms poll 900 10 with a=800          loads of the domains in this interval, and of jobs
+//!   250ms poll unreadable; ended b
+//!   300ms usable 0-2; hands-off a
+//!   tier declared                         what loads stand on from here on (bandwidth at first)
+//!   rules numa-balancing interleaves      how the system places memory
+//!   deny a                                from here on the machine refuses to place a
+//! ```
+//!
+//! After each turn the world does what the plan says, and every job that was due runs. What comes
+//! out is the plan of each turn, a wish a line.
+
+use std::fmt::Write;
+
+use base::{CpuSet, JobId, Nanos};
+use program::{Class, Command, Job, MemoryPolicy};
+use sched::{
+    Action, Ask, Cause, Code, DomainLoads, JobSeen, JobState, MemoryRules, Plan, Policy, Reason,
+    SignalTier, Snapshot, Target, Turn,
+};
+use topology::{Domains, Machine};
+
+/// A machine with jobs, and a policy that decides for it.
+pub(crate) struct World {
+    machine: Machine,
+    policy: Box<dyn Policy>,
+    usable: CpuSet,
+    rules: MemoryRules,
+    tier: SignalTier,
+    loads: Vec<u64>,
+    readable: bool,
+    interval: Nanos,
+    polled_at: Nanos,
+    n_turns: u64,
+    jobs: Vec<JobInWorld>,
+    told: String,
+    how: Tell,
+    watch: Option<Watch>,
+}
+
+/// Looks at each wish to place a job.
+type Watch = Box<dyn FnMut(Watched<'_>)>;
+
+/// A wish to place a job, with what was known when it was made.
+pub(crate) struct Watched<'a> {
+    pub cpus: &'a CpuSet,
+    pub allowed: &'a CpuSet,
+    pub movable: bool,
+    /// The domain that it moves away from because of loads.
+    pub moved_from: Option<usize>,
+    pub class: u8,
+    /// Classes of the jobs in that domain that may go where it goes.
+    pub classes_there: Vec<u8>,
+    pub loads: &'a [u64],
+}
+
+/// How much of a reason is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tell {
+    Codes,
+    Sentences,
+}
+
+struct JobInWorld {
+    job: Job,
+    state: Option<JobState>,
+    placed: Option<CpuSet>,
+    started: Option<Nanos>,
+    movable: bool,
+    denied: bool,
+    load: u64,
+}
+
+/// What a policy plans in a world, with the codes of its reasons.
+pub(crate) fn plans(machine: &str, policy: &str, script: &str) -> String {
+    World::new(machine, policy, Tell::Codes).play(script)
+}
+
+/// The same with the reasons as people read them.
+pub(crate) fn stories(machine: &str, policy: &str, script: &str) -> String {
+    World::new(machine, policy, Tell::Sentences).play(script)
+}
+
+/// Plays a script and lets `watch` look at every wish to place a job.
+pub(crate) fn play_watched(
+    machine: &str,
+    policy: &str,
+    script: &str,
+    watch: impl FnMut(Watched<'_>) + 'static,
+) {
+    let mut world = World::new(machine, policy, Tell::Codes);
+    world.watch = Some(Box::new(watch));
+    world.play(script);
+}
+
+impl World {
+    pub fn new(machine: &str, policy: &str, how: Tell) -> Self {
+        let machine = Machine::synthetic(machine).expect("a machine");
+        World {
+            policy: crate::build(policy, 1).expect("a policy"),
+            usable: machine.allowed().clone(),
+            rules: MemoryRules::default(),
+            tier: SignalTier::Bandwidth,
+            loads: Vec::new(),
+            readable: true,
+            interval: Nanos::ZERO,
+            polled_at: Nanos::ZERO,
+            n_turns: 0,
+            jobs: Vec::new(),
+            told: String::new(),
+            how,
+            watch: None,
+            machine,
+        }
+    }
+
+    pub fn play(mut self, script: &str) -> String {
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (first, rest) = line.split_once(' ').expect("two words in a line");
+            match first {
+                "job" => self.declare(rest),
+                "tier" => self.tier = tier(rest),
+                "deny" => rest.split(' ').for_each(|name| self.job(name).denied = true),
+                "rules" => {
+                    self.rules.numa_balancing = rest.contains("numa-balancing");
+                    self.rules.interleaves = rest.contains("interleaves");
+                }
+                time => self.turn(time, rest),
+            }
+        }
+        self.told
+    }
+
+    fn declare(&mut self, line: &str) {
+        let mut words = line.split(' ');
+        let mut job = Job {
+            id: JobId(self.jobs.len() as u32),
+            name: words.next().expect("a name").to_owned(),
+            command: Command::Shell("true".to_owned()),
+            start: Nanos::ZERO,
+            class: None,
+            profile: None,
+            dir: None,
+            env: Default::default(),
+            input: None,
+            output: None,
+            threads: 1,
+            ending: Default::default(),
+            cpus: None,
+            nodes: None,
+            memory: None,
+            origin: Default::default(),
+        };
+        for (key, value) in words.filter_map(|word| word.split_once('=')) {
+            match key {
+                "class" => job.class = Class::new(value.parse().expect("a number")),
+                "threads" => job.threads = value.parse().expect("a number"),
+                "cpus" => job.cpus = Some(value.parse().expect("CPUs")),
+                "nodes" => job.nodes = Some(value.parse().expect("nodes")),
+                "memory" => job.memory = Some(MemoryPolicy::Bind(value.parse().expect("nodes"))),
+                other => panic!("{other} is no key of a job"),
+            }
+        }
+        self.jobs.push(JobInWorld {
+            job,
+            state: None,
+            placed: None,
+            started: None,
+            movable: true,
+            denied: false,
+            load: 0,
+        });
+    }
+
+    fn job(&mut self, name: &str) -> &mut JobInWorld {
+        let found = self.jobs.iter_mut().find(|job| job.job.name == name);
+        found.unwrap_or_else(|| panic!("{name} is no job here"))
+    }
+
+    fn turn(&mut self, time: &str, events: &str) {
+        let at: Nanos = time.parse().expect("a time");
+        let mut causes = Vec::new();
+        for event in events.split(';').map(str::trim) {
+            let (what, rest) = event.split_once(' ').unwrap_or((event, ""));
+            causes.push(match what {
+                "due" => self.due(rest),
+                "poll" => self.poll(at, rest),
+                "ended" => self.ended(rest),
+                "usable" => {
+                    self.usable = rest.parse().expect("CPUs");
+                    Cause::CpusChanged
+                }
+                "hands-off" => {
+                    self.job(rest).movable = false;
+                    Cause::Ended
+                }
+                other => panic!("{other} is nothing that happens"),
+            });
+        }
+        let turn = Turn { number: self.n_turns, at, causes };
+        self.n_turns += 1;
+        let plan = self.decide(&turn);
+        self.tell(time, &plan);
+        self.act(at, &plan);
+    }
+
+    fn due(&mut self, names: &str) -> Cause {
+        for name in names.split(' ') {
+            let job = self.job(name);
+            (job.state, job.placed, job.load) = (Some(JobState::Due), None, 0);
+            job.movable = true;
+        }
+        Cause::JobsDue
+    }
+
+    fn ended(&mut self, names: &str) -> Cause {
+        names.split(' ').for_each(|name| self.job(name).state = None);
+        Cause::Ended
+    }
+
+    fn poll(&mut self, at: Nanos, what: &str) -> Cause {
+        self.interval = at.saturating_sub(self.polled_at);
+        self.polled_at = at;
+        self.readable = what != "unreadable";
+        if self.readable {
+            let (loads, of_jobs) = what.split_once("with").unwrap_or((what, ""));
+            let number = |text: &str| text.parse().expect("a load");
+            self.loads = loads.split_whitespace().map(number).collect();
+            for (name, load) in of_jobs.split_whitespace().filter_map(|word| word.split_once('=')) {
+                self.job(name).load = number(load);
+            }
+        }
+        Cause::Interval
+    }
+
+    fn decide(&mut self, turn: &Turn) -> Plan {
+        let domains = Domains::of(&self.machine, self.policy.domains(), &self.usable);
+        let mut loads = self.loads.clone();
+        loads.resize(domains.len(), 0);
+        let loads = DomainLoads { tier: self.tier, loads, readable: self.readable };
+        let allowed: Vec<CpuSet> = self.jobs.iter().map(|job| self.allowed(&job.job)).collect();
+        let jobs: Vec<JobSeen<'_>> = (self.jobs.iter().zip(&allowed))
+            .filter_map(|(job, allowed)| job.seen(allowed, &domains, &self.usable))
+            .collect();
+        let seen = Snapshot {
+            turn,
+            machine: &self.machine,
+            usable: &self.usable,
+            domains: &domains,
+            loads: &loads,
+            interval: self.interval,
+            rules: &self.rules,
+            jobs: &jobs,
+            tasks: &[],
+            nodes: &[],
+        };
+        let mut plan = Plan::default();
+        self.policy.decide(&seen, &mut plan);
+        if let Some(watch) = &mut self.watch {
+            plan.asks.iter().filter_map(|ask| watched(&seen, ask)).for_each(watch);
+        }
+        plan
+    }
+
+    fn allowed(&self, job: &Job) -> CpuSet {
+        let of_nodes = job.nodes.as_ref().map(|nodes| self.machine.cpus_of_nodes(nodes));
+        let wishes = [job.cpus.clone(), of_nodes].into_iter().flatten();
+        wishes.fold(self.usable.clone(), |left, wish| left.and(&wish))
+    }
+
+    fn tell(&mut self, time: &str, plan: &Plan) {
+        let how = self.how;
+        let because = |reason: &Reason| match how {
+            Tell::Codes => reason.code.name().to_owned(),
+            Tell::Sentences => reason.to_string(),
+        };
+        for note in &plan.notes {
+            writeln!(self.told, "{time} note: {}", because(note)).expect("text");
+        }
+        for ask in &plan.asks {
+            let wish = self.wish(ask);
+            writeln!(self.told, "{time} {wish} because {}", because(&ask.reason)).expect("text");
+        }
+        if let Some(reason) = &plan.give_up {
+            writeln!(self.told, "{time} gives up because {}", because(reason)).expect("text");
+        }
+    }
+
+    fn wish(&self, ask: &Ask) -> String {
+        let Target::Job(id) = ask.target else { panic!("no policy here places single tasks") };
+        let name = &self.jobs[id.index()].job.name;
+        match &ask.action {
+            Action::Place(cpus) => format!("{name} on {cpus}"),
+            Action::MemoryPolicy(MemoryPolicy::Bind(nodes)) => format!("{name} memory {nodes}"),
+            Action::MemoryPolicy(other) => format!("{name} memory {other:?}"),
+            Action::Release => format!("{name} released"),
+        }
+    }
+
+    fn act(&mut self, at: Nanos, plan: &Plan) {
+        for ask in &plan.asks {
+            let (Target::Job(id), Action::Place(cpus)) = (ask.target, &ask.action) else {
+                continue;
+            };
+            let job = &mut self.jobs[id.index()];
+            if !job.denied {
+                job.placed = Some(cpus.clone());
+            }
+        }
+        for job in self.jobs.iter_mut().filter(|job| job.state == Some(JobState::Due)) {
+            job.state = Some(JobState::Running);
+            job.started = Some(at);
+        }
+    }
+}
+
+impl JobInWorld {
+    fn seen<'a>(
+        &'a self,
+        allowed: &'a CpuSet,
+        domains: &Domains,
+        usable: &CpuSet,
+    ) -> Option<JobSeen<'a>> {
+        let domain = self.placed.as_ref().and_then(|cpus| domains.of_set(&cpus.and(usable)));
+        Some(JobSeen {
+            job: &self.job,
+            state: self.state?,
+            allowed,
+            placed: self.placed.as_ref(),
+            domain,
+            movable: self.movable,
+            started: self.started,
+            cpu_time: Nanos::ZERO,
+            load: self.load,
+            wait: None,
+            n_tasks: 1,
+        })
+    }
+}
+
+fn watched<'a>(seen: &'a Snapshot<'a>, ask: &'a Ask) -> Option<Watched<'a>> {
+    let (Target::Job(id), Action::Place(cpus)) = (ask.target, &ask.action) else { return None };
+    let job = seen.job(id).expect("policies place jobs that are there");
+    let is_move = matches!(ask.reason.code, Code::LoadUneven | Code::LoadDouble);
+    let moved_from = job.domain.filter(|_| is_move);
+    let class = |job: &JobSeen<'_>| job.job.class.unwrap_or_default().number();
+    let target = seen.domains.of_set(cpus).map(|idx| &seen.domains.get(idx).cpus);
+    let could = |other: &&JobSeen<'_>| {
+        let there = other.state == JobState::Running && other.domain == moved_from;
+        there && other.movable && target.is_some_and(|target| other.allowed.intersects(target))
+    };
+    Some(Watched {
+        cpus,
+        allowed: job.allowed,
+        movable: job.movable,
+        moved_from,
+        class: class(job),
+        classes_there: seen.jobs.iter().filter(could).map(class).collect(),
+        loads: &seen.loads.loads,
+    })
+}
+
+fn tier(name: &str) -> SignalTier {
+    let named = SignalTier::ALL.into_iter().find(|tier| tier.to_string() == name);
+    named.unwrap_or_else(|| panic!("{name} is no signal tier"))
+}

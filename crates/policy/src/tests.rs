@@ -1,0 +1,117 @@
+//! What a line that names a policy may be, and what is said of one that may not.
+
+use expect_test::{Expect, expect};
+
+use crate::{build, registry};
+
+fn check(spec: &str, expected: Expect) {
+    let said = match build(spec, 1) {
+        Ok(policy) => format!("{} every {:?}", policy.name(), policy.interval()),
+        Err(error) => error.to_string(),
+    };
+    expected.assert_eq(&said);
+}
+
+#[test]
+fn a_policy_is_named_with_and_without_parameters() {
+    check("linux", expect!["linux every Some(Nanos(250000000))"]);
+    check("dfs[]", expect!["dfs every Some(Nanos(250000000))"]);
+    check(" dfs[ interval = 1s , cooldown=4 ] ", expect!["dfs every Some(Nanos(1000000000))"]);
+}
+
+#[test]
+fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
+    check("dsf", expect![[r#"there is no policy "dsf": there are linux, spread, dfs"#]]);
+    check("eevdf2", expect![[r#"there is no policy "eevdf2": there are linux, spread, dfs"#]]);
+}
+
+#[test]
+fn an_unknown_parameter_is_refused_with_the_nearest_known_one() {
+    check(
+        "dfs[cooldwn=4]",
+        expect![[
+            r#"policy dfs has no parameter "cooldwn" (did you mean cooldown?): it has reading, domains, interval, trigger, factor, migrations_per_poll, cooldown, min_load, only_job, start, class_basis, failures, bind"#
+        ]],
+    );
+    check("linux[zzz=4]", expect![[r#"policy linux has no parameter "zzz": it has interval"#]]);
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_with_the_range() {
+    check(
+        "dfs[cooldown=-1]",
+        expect![[
+            r#"policy dfs: cooldown cannot be "-1", write a whole number of polls up to 1000000"#
+        ]],
+    );
+    check(
+        "dfs[factor=0.5]",
+        expect![[
+            r#"policy dfs: factor cannot be "0.5", write auto, or a number from 1 to 1000 such as 1.5 or 4/3"#
+        ]],
+    );
+    check(
+        "dfs[factor=1/0]",
+        expect![[
+            r#"policy dfs: factor cannot be "1/0", write auto, or a number from 1 to 1000 such as 1.5 or 4/3"#
+        ]],
+    );
+    check(
+        "dfs[min_load=101%]",
+        expect![[
+            r#"policy dfs: min_load cannot be "101%", write auto, a share of the peak such as 1%, or operations per interval"#
+        ]],
+    );
+    check(
+        "dfs[interval=0]",
+        expect![[r#"policy dfs: interval cannot be "0", write a time from 1ms to 1h"#]],
+    );
+    check(
+        "spread[memory=everywhere]",
+        expect![[
+            r#"policy spread: memory cannot be "everywhere", write first-touch, bind or preferred"#
+        ]],
+    );
+}
+
+#[test]
+fn a_parameter_given_twice_is_refused() {
+    check("dfs[cooldown=4,cooldown=4]", expect!["policy dfs: cooldown is given twice, keep one"]);
+}
+
+#[test]
+fn a_text_of_another_form_is_refused_with_an_example() {
+    for text in ["", "[cooldown=4]", "dfs[cooldown=4", "dfs]", "dfs[cooldown]", "dfs[=4]", "dfs[,]"]
+    {
+        let error = build(text, 1).err().expect(text).to_string();
+        assert!(error.ends_with("dfs[cooldown=4,domains=llc]"), "{error}");
+    }
+}
+
+#[test]
+fn every_error_is_one_line() {
+    for text in ["a\nb", "dfs[\n=1]", "dfs[cooldown=1\n2]", "dfs[\ny=1]"] {
+        let error = build(text, 1).err().expect(text).to_string();
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn every_default_can_be_written_and_changes_nothing() {
+    for info in registry() {
+        for param in info.params {
+            let written = format!("{}[{}={}]", info.name, param.name, param.default);
+            assert!(build(&written, 1).is_ok(), "{written}");
+        }
+    }
+}
+
+#[test]
+fn a_description_says_what_and_where_from() {
+    for info in registry() {
+        assert!(info.does.ends_with('.') && !info.source.is_empty(), "{}", info.name);
+        for param in info.params {
+            assert!(!param.takes.is_empty() && !param.meaning.is_empty(), "{}", param.name);
+        }
+    }
+}

@@ -1,1 +1,32 @@
-//! (to come)
+//! The machine that evenkeel runs on: starts real programs, follows and watches them, moves them, and
+//! puts back what it changed.
+//!
+//! ```text
+//!   host      one turn after another: what woke us, what became of jobs
+//!     ├ wakes     epoll over a timer, process descriptors and signals: the only place that waits
+//!     ├ agenda    what is to happen when
+//!     ├ command   a line of a workload as a program to start
+//!     ├ family    the processes and threads of each job, found and read
+//!     ├ place     CPUs of running jobs, with the undo record first
+//!     └ ending    what is ended how, and what it used
+//!   preflight what can be known to fail before anything is started
+//!   keeper    ends the jobs when evenkeel itself is killed, if the user wants that
+//! ```
+//!
+//! One thread does everything and never waits for anything but the next event.
+
+mod agenda;
+mod command;
+mod ending;
+mod family;
+mod host;
+mod keeper;
+mod options;
+mod place;
+mod preflight;
+mod wakes;
+
+pub use host::LiveHost;
+pub use keeper::{KEEPER_ARGUMENT, keep};
+pub use options::{LiveError, LiveOptions};
+pub use preflight::{PreflightError, preflight};

@@ -66,6 +66,15 @@ pub fn lower_descriptors(limit: DescriptorLimit) {
     let _ = setrlimit(Resource::Nofile, limit.inherited);
 }
 
+/// Whether whoever started this process wants it to ignore a signal, as `nohup` does.
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all bits zero is a valid sigaction, and the kernel only writes into it.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: no new action is given, so nothing changes; the pointer is to memory of ours.
+    let done = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) };
+    done == 0 && now.sa_sigaction == libc::SIG_IGN
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,413 @@
+//! How jobs end: by themselves, because their time is over, or because the run stops.
+//!
+//! ```text
+//!   told to end ── TERM to the group ── grace ── KILL
+//!   ended       ── last figures ── leftovers told to end ── waited for ── the end is told
+//! ```
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use base::{JobId, Nanos};
+use linux::procfs;
+use linux::reap::{self, How, Reaped};
+use program::Ending;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use sched::{Cause, End, ExitStatus, JobEvent, Measured};
+
+use crate::agenda::Item;
+use crate::family::{Look, Totals};
+use crate::host::{ASK_EVERY, LiveHost, Running, State, Stopping};
+
+/// A job that ends sooner than this and restarts is taken notice of only after it, so that a program
+/// that fails at once does not fill the machine with its starts.
+const RESTART_MIN: Nanos = Nanos::from_millis(100);
+
+/// A process that outlived the first process of its job, and was told to end.
+#[derive(Debug)]
+pub(crate) struct Straggler {
+    job: JobId,
+    born_ticks: u64,
+    told: Nanos,
+    ends: Option<OwnedFd>,
+}
+
+impl LiveHost {
+    /// Somebody wants the run to end. Who says so twice does not want to wait for the grace time.
+    pub(crate) fn told_to_stop(&mut self, now: Nanos) {
+        self.causes.insert(Cause::Stopping);
+        match self.stopping {
+            Stopping::No => {
+                self.stopping = Stopping::Told;
+                self.agenda.forget(|item| matches!(item, Item::Start(_) | Item::TimeLimit));
+                self.due.clear();
+                self.pending.jobs.retain(|event| !matches!(event, JobEvent::Due(_)));
+                for slot in &mut self.slots {
+                    if matches!(slot.state, State::Waiting | State::Due) {
+                        slot.state = State::Over;
+                    }
+                }
+                for job in self.running_jobs() {
+                    self.tell_to_end(job, now);
+                }
+            }
+            Stopping::Told => {
+                self.stopping = Stopping::Killed;
+                self.kill_told(now, now);
+            }
+            Stopping::Killed => self.kill_told(now, now),
+        }
+    }
+
+    /// Tells a job to end, once, and sees to it that it does.
+    pub(crate) fn tell_to_end(&mut self, job: JobId, now: Nanos) {
+        let Some(running) = self.running(job).filter(|running| running.told.is_none()) else {
+            return;
+        };
+        running.told = Some(now);
+        self.signal(job, Signal::TERM);
+        self.agenda.add(now + self.options.grace, Item::Kill { told: now });
+        if self.running(job).is_some_and(|running| running.ended.is_some()) {
+            // It waited for its restart, which will not be.
+            let n_run = self.slots[job.index()].n_runs;
+            self.agenda.add(now, Item::TakeEnd(job, n_run));
+        }
+    }
+
+    /// To all processes of a job: its group, and those that left the group. Who was stopped must go
+    /// on in order to end.
+    fn signal(&mut self, job: JobId, signal: Signal) {
+        let Some(group) = self.running(job).map(|running| running.pid) else { return };
+        let outside =
+            |pid: &u32| procfs::stat("/".as_ref(), *pid).is_ok_and(|stat| stat.group != group);
+        let others: Vec<u32> =
+            self.family.processes_of(job).map(|(pid, _)| pid).filter(outside).collect();
+        for signal in [signal, Signal::CONT] {
+            if let Some(group) = Pid::from_raw(group.cast_signed()) {
+                let _ = kill_process_group(group, signal);
+            }
+            for &pid in &others {
+                kill(pid, signal);
+            }
+        }
+    }
+
+    /// Kills what was told to end at or before an instant and still lives.
+    pub(crate) fn kill_told(&mut self, told: Nanos, now: Nanos) {
+        let mut any = false;
+        for job in self.running_jobs() {
+            let Some(running) = self.running(job) else { continue };
+            if running.told.is_some_and(|at| at <= told) && running.ended.is_none() {
+                let mask = std::sync::Arc::clone(running.mask_by_birth());
+                self.family.refresh(job, &mask);
+                self.signal(job, Signal::KILL);
+                any = true;
+            }
+        }
+        for (&pid, straggler) in &self.stragglers {
+            if straggler.told <= told {
+                straggler.kill(pid);
+                any = true;
+            }
+        }
+        if any {
+            // A process may be stuck in the kernel for a while; whatever it starts then is killed too.
+            self.agenda
+                .add(now + self.options.grace.saturating_add(ASK_EVERY), Item::Kill { told });
+        }
+    }
+
+    /// A descriptor says that a process has ended.
+    pub(crate) fn process_ended(&mut self, pid: u32, now: Nanos) {
+        if self.stragglers.contains_key(&pid) {
+            self.straggler_ended(pid);
+        } else if let Some(&job) = self.first_process_of.get(&pid) {
+            self.first_process_ended(job, now);
+        }
+    }
+
+    fn first_process_ended(&mut self, job: JobId, now: Nanos) {
+        let restarts = self.restarts(job);
+        let n_run = self.slots[job.index()].n_runs;
+        let Some(running) = self.running(job) else { return };
+        running.ended = Some(now);
+        let soonest = running.started + RESTART_MIN;
+        if restarts && now < soonest {
+            self.agenda.add(soonest, Item::TakeEnd(job, n_run));
+        } else {
+            self.take_end(job);
+        }
+    }
+
+    /// Whether a job is started again when it ends.
+    fn restarts(&self, job: JobId) -> bool {
+        let slot = &self.slots[job.index()];
+        let untold = matches!(&slot.state, State::Running(running) if running.told.is_none());
+        slot.job.ending == Ending::RestartUntilOthersDone
+            && 0 < self.n_ending_left
+            && self.stopping == Stopping::No
+            && untold
+    }
+
+    /// Takes notice of the end of a job's first process, which can still be read until it is waited
+    /// for.
+    pub(crate) fn take_end(&mut self, job: JobId) {
+        let again = self.restarts(job);
+        let now = self.wakes.now();
+        let Some(running) = self.running(job) else { return };
+        let pid = running.pid;
+        let mask = std::sync::Arc::clone(running.mask_by_birth());
+        self.family.refresh(job, &mask);
+        self.take_orphans();
+        let mut look = Look::default();
+        let totals = self.family.last_look(job, &mut look);
+        self.pending.tasks.append(&mut look.tasks);
+        let n_left_behind = self.tell_leftovers(job, pid, now);
+        let reaped = reap::try_reap(pid).ok().flatten();
+        let state = std::mem::replace(&mut self.slots[job.index()].state, State::Over);
+        let State::Running(running) = state else { return };
+        if let Some(ends) = &running.ends {
+            self.wakes.unwatch(ends);
+        }
+        let end = end(&running, reaped, totals, n_left_behind, again, now);
+        self.pending.gone.append(&mut look.gone);
+        self.forget_processes(job);
+        self.first_process_of.remove(&pid);
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| n_left_behind == 0) {
+            keeper.remove(pid);
+        }
+        self.free_if_alone(job);
+        let failed = !end.by_us && end.status != ExitStatus::Exited(0);
+        self.pending.jobs.push(JobEvent::Ended(job, end));
+        self.causes.insert(Cause::Ended);
+        if again {
+            self.slots[job.index()].state = State::Due;
+            self.is_due(job);
+        } else {
+            self.is_over_now(job);
+        }
+        if failed && self.options.fail_fast {
+            fails_run(self);
+        }
+    }
+
+    /// A job will not run any more. When the last job that ends by itself is over, so are those that
+    /// restart until then.
+    pub(crate) fn is_over_now(&mut self, job: JobId) {
+        let slot = &mut self.slots[job.index()];
+        slot.state = State::Over;
+        if slot.job.ending == Ending::RestartUntilOthersDone {
+            return;
+        }
+        self.n_ending_left = self.n_ending_left.saturating_sub(1);
+        if self.n_ending_left != 0 {
+            return;
+        }
+        let now = self.wakes.now();
+        for slot in &mut self.slots {
+            if matches!(slot.state, State::Waiting) {
+                slot.state = State::Over;
+            }
+        }
+        for job in self.running_jobs() {
+            self.tell_to_end(job, now);
+        }
+    }
+
+    /// Ends what a job leaves behind, and tells how many processes that are.
+    fn tell_leftovers(&mut self, job: JobId, first: u32, now: Nanos) -> u32 {
+        let mut leftovers = Vec::new();
+        for (pid, process) in self.family.processes_of(job).filter(|(pid, _)| *pid != first) {
+            match procfs::stat("/".as_ref(), pid) {
+                Ok(stat) if stat.born_ticks != process.born_ticks => {}
+                Ok(stat) if stat.state == 'Z' => {
+                    let _ = reap::try_reap(pid);
+                }
+                Ok(_) => leftovers.push((pid, process.born_ticks)),
+                Err(_) => {}
+            }
+        }
+        for &(pid, born_ticks) in &leftovers {
+            let ends = self.watch_end(pid);
+            let straggler = Straggler { job, born_ticks, told: now, ends };
+            straggler.signal(pid, Signal::TERM);
+            straggler.signal(pid, Signal::CONT);
+            self.stragglers.insert(pid, straggler);
+        }
+        if !leftovers.is_empty() {
+            let wait =
+                if self.stopping == Stopping::Killed { Nanos::ZERO } else { self.options.grace };
+            self.agenda.add(now + wait, Item::Kill { told: now });
+        }
+        u32::try_from(leftovers.len()).unwrap_or(u32::MAX)
+    }
+
+    fn forget_processes(&mut self, job: JobId) {
+        let pids: Vec<u32> = self.family.processes_of(job).map(|(pid, _)| pid).collect();
+        for pid in pids {
+            let mut gone = self.family.forget(pid);
+            self.pending.gone.append(&mut gone);
+        }
+    }
+
+    fn straggler_ended(&mut self, pid: u32) {
+        let Some(straggler) = self.stragglers.remove(&pid) else { return };
+        if let Some(ends) = &straggler.ends {
+            self.wakes.unwatch(ends);
+        }
+        let _ = reap::try_reap(pid); // It may have been another's child; then that one waits for it.
+        self.free_if_alone(straggler.job);
+    }
+
+    /// Nothing of a job lives any more, so nothing of it is to be put back.
+    fn free_if_alone(&mut self, job: JobId) {
+        let any_left = self.stragglers.values().any(|straggler| straggler.job == job);
+        let name = &self.slots[job.index()].job.name;
+        if let Ok(log) = self
+            .undo
+            .as_mut()
+            .map_err(|_| ())
+            .and_then(|log| if any_left { Err(()) } else { Ok(log) })
+        {
+            let _ = log.free(name);
+        }
+    }
+
+    /// Takes in orphans that came to us, and waits for those that have ended.
+    pub(crate) fn take_orphans(&mut self) {
+        let own = std::process::id();
+        let keeper = self.keeper.as_ref().map(crate::keeper::Keeper::pid);
+        for pid in procfs::children("/".as_ref(), own, own).unwrap_or_default() {
+            let is_known_child = self.first_process_of.contains_key(&pid) || keeper == Some(pid);
+            if is_known_child || self.stragglers.contains_key(&pid) {
+                continue;
+            }
+            let Ok(stat) = procfs::stat("/".as_ref(), pid) else { continue };
+            let job = self.family.job_of(pid).or_else(|| self.claim(pid));
+            match (stat.state, job) {
+                ('Z', known) if known.is_some() || self.options.is_sole_parent => {
+                    let _ = reap::try_reap(pid);
+                    let mut gone = self.family.forget(pid);
+                    self.pending.gone.append(&mut gone);
+                }
+                (_, Some(job)) => self.adopt_orphan(job, pid),
+                _ => {}
+            }
+        }
+    }
+
+    fn claim(&self, pid: u32) -> Option<JobId> {
+        self.family.claim(pid, |job, group| self.first_process_of.get(&group) == Some(&job))
+    }
+
+    fn adopt_orphan(&mut self, job: JobId, pid: u32) {
+        let now = self.wakes.now();
+        match self.running(job) {
+            Some(running) => {
+                let mask = std::sync::Arc::clone(running.mask_by_birth());
+                if !self.family.adopt(job, pid, &mask).is_empty() {
+                    self.check_newcomers(job);
+                }
+            }
+            // Its job is over: it was born while the leftovers were being counted.
+            None => {
+                let born_ticks = procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.born_ticks);
+                let ends = self.watch_end(pid);
+                let straggler = Straggler { job, born_ticks, told: now, ends };
+                straggler.signal(pid, Signal::TERM);
+                self.stragglers.insert(pid, straggler);
+                self.agenda.add(now + self.options.grace, Item::Kill { told: now });
+            }
+        }
+    }
+
+    /// Asks those that cannot wake us whether they have ended.
+    pub(crate) fn ask(&mut self, now: Nanos) {
+        let mut any_left = false;
+        for job in self.running_jobs() {
+            let Some(running) = self.running(job).filter(|r| r.ends.is_none()) else { continue };
+            let (pid, known) = (running.pid, running.ended.is_some());
+            match procfs::stat("/".as_ref(), pid) {
+                Ok(stat) if stat.state != 'Z' => any_left = true,
+                _ if known => {}
+                _ => self.first_process_ended(job, now),
+            }
+        }
+        let blind = |(pid, s): (&u32, &Straggler)| s.ends.is_none().then_some(*pid);
+        let stragglers: Vec<u32> = self.stragglers.iter().filter_map(blind).collect();
+        for pid in stragglers {
+            match self.stragglers.get(&pid).is_some_and(|straggler| straggler.is_alive(pid)) {
+                true => any_left = true,
+                false => self.straggler_ended(pid),
+            }
+        }
+        if any_left {
+            self.agenda.add(now + ASK_EVERY, Item::Ask);
+        }
+    }
+}
+
+impl Straggler {
+    fn is_alive(&self, pid: u32) -> bool {
+        procfs::stat("/".as_ref(), pid)
+            .is_ok_and(|stat| stat.born_ticks == self.born_ticks && stat.state != 'Z')
+    }
+
+    /// A descriptor stays with its process; without one the time of birth tells who it is.
+    fn signal(&self, pid: u32, signal: Signal) {
+        match &self.ends {
+            Some(ends) => {
+                let _ = rustix::process::pidfd_send_signal(ends, signal);
+            }
+            None if self.is_alive(pid) => kill(pid, signal),
+            None => {}
+        }
+    }
+
+    fn kill(&self, pid: u32) {
+        self.signal(pid, Signal::KILL);
+    }
+}
+
+/// A job failed, and the user wants that to be the end of the run.
+pub(crate) fn fails_run(host: &mut LiveHost) {
+    if host.stopping == Stopping::No {
+        let now = host.wakes.now();
+        host.told_to_stop(now);
+    }
+}
+
+fn end(
+    running: &Running,
+    reaped: Option<Reaped>,
+    totals: Totals,
+    n_left_behind: u32,
+    again: bool,
+    now: Nanos,
+) -> End {
+    let status = match reaped.map(|reaped| reaped.how) {
+        Some(How::Exited(status)) => ExitStatus::Exited(status),
+        Some(How::Killed(signal)) => ExitStatus::Killed(signal),
+        // Somebody else waited for it: how it ended nobody can tell.
+        None => ExitStatus::Exited(-1),
+    };
+    let ended = running.ended.unwrap_or(now);
+    End {
+        status,
+        by_us: running.told.is_some(),
+        again,
+        wall: ended.saturating_sub(running.started),
+        user: reaped.map_or(Nanos::ZERO, |reaped| reaped.user),
+        system: reaped.map_or(Nanos::ZERO, |reaped| reaped.system),
+        max_resident: reaped.map_or(base::Bytes::ZERO, |reaped| reaped.max_resident),
+        wait: totals.wait_ns.map_or(Measured::Absent, Measured::Exact),
+        n_migrations: totals.n_migrations.map_or(Measured::Absent, Measured::Exact),
+        n_left_behind,
+    }
+}
+
+fn kill(pid: u32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
+        let _: Result<(), io::Error> = kill_process(pid, signal).map_err(Into::into);
+    }
+}

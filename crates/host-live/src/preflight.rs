@@ -1,0 +1,106 @@
+//! What can be known to fail before anything is started. Nothing here changes the machine.
+
+use std::path::Path;
+
+use base::{CpuSet, NodeSet};
+use program::{Command, Job, MemoryPolicy, Origin, Workload};
+use topology::Machine;
+
+use crate::command::find_program;
+
+/// A job that cannot run here, with the line that asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}: job {job}: {problem}")]
+pub struct PreflightError {
+    /// Where it stands.
+    pub origin: Origin,
+    /// The job.
+    pub job: String,
+    /// What is wrong, and what to do.
+    pub problem: String,
+}
+
+/// Whether every job of a workload can be started here; the first that cannot is told.
+pub fn preflight(workload: &Workload, machine: &Machine) -> Result<(), PreflightError> {
+    let folder = crate::host::absolute(&workload.folder);
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    for job in &workload.jobs {
+        check_files(job, &folder, &search_path).and_then(|()| check_places(job, machine)).map_err(
+            |problem| PreflightError { origin: job.origin.clone(), job: job.name.clone(), problem },
+        )?;
+    }
+    Ok(())
+}
+
+fn check_files(job: &Job, folder: &Path, search_path: &std::ffi::OsStr) -> Result<(), String> {
+    if let Command::Program { program, .. } = &job.command {
+        let own = job.env.get("PATH").map(std::ffi::OsStr::new);
+        find_program(program, folder, own.unwrap_or(search_path))?;
+    }
+    if let Some(dir) = &job.dir {
+        let dir = folder.join(dir);
+        if !dir.is_dir() {
+            return Err(format!("working directory {} is not there: make it", dir.display()));
+        }
+    }
+    if let Some(input) = &job.input {
+        let input = folder.join(input);
+        std::fs::File::open(&input).map_err(|error| {
+            format!("input {}: {}", input.display(), crate::command::plain(&error))
+        })?;
+    }
+    if let Some(output) = job.output.as_ref().map(|output| folder.join(output)) {
+        let parent = output.parent().unwrap_or(folder);
+        if !parent.is_dir() || output.is_dir() {
+            return Err(format!("output {} cannot be written there", output.display()));
+        }
+    }
+    Ok(())
+}
+
+fn check_places(job: &Job, machine: &Machine) -> Result<(), String> {
+    let present: CpuSet = machine.cpus().iter().map(|cpu| cpu.id).collect();
+    if let Some(cpus) = &job.cpus {
+        if !cpus.is_subset(&present) {
+            let missing = cpus.minus(&present);
+            return Err(format!("this machine has no CPUs {missing}: it has {present}"));
+        }
+        if !cpus.is_subset(machine.allowed()) {
+            let (missing, allowed) = (cpus.minus(machine.allowed()), machine.allowed());
+            return Err(format!("CPUs {missing} may not be used here: choose among {allowed}"));
+        }
+    }
+    if let Some(nodes) = &job.nodes {
+        check_nodes(nodes, machine)?;
+        let cpus = machine.cpus_of_nodes(nodes).and(machine.allowed());
+        let cpus = job.cpus.as_ref().map_or_else(|| cpus.clone(), |own| cpus.and(own));
+        if cpus.is_empty() {
+            return Err(format!("no CPU of nodes {nodes} is left for it to run on"));
+        }
+    }
+    match &job.memory {
+        Some(
+            MemoryPolicy::Bind(nodes)
+            | MemoryPolicy::Preferred(nodes)
+            | MemoryPolicy::Interleave(nodes),
+        ) => check_nodes(nodes, machine),
+        None => Ok(()),
+    }
+}
+
+fn check_nodes(nodes: &NodeSet, machine: &Machine) -> Result<(), String> {
+    let present: NodeSet = machine.nodes().iter().map(|node| node.id).collect();
+    if present.is_empty() {
+        return Err("this machine has no memory nodes to choose from".to_owned());
+    }
+    if !nodes.is_subset(&present) {
+        let missing = nodes.minus(&present);
+        return Err(format!("this machine has no nodes {missing}: it has {present}"));
+    }
+    if !nodes.is_subset(machine.nodes_allowed()) {
+        let missing = nodes.minus(machine.nodes_allowed());
+        let allowed = machine.nodes_allowed();
+        return Err(format!("memory of nodes {missing} may not be used: choose among {allowed}"));
+    }
+    Ok(())
+}

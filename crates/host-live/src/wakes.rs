@@ -1,0 +1,195 @@
+//! What wakes us: one timer, the ends of processes, and signals, all as descriptors of one epoll.
+//!
+//! Nothing here spins and nothing runs in a signal handler. The timer is armed for an instant, not
+//! for a length of time, so that turns do not drift.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use base::Nanos;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{Timespec, epoll};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+
+use crate::LiveError;
+
+/// Why we woke up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// The instant has come that the timer was armed for.
+    Timer,
+    /// Somebody wants the run to stop.
+    Signal,
+    /// The process with this number has ended.
+    Ended(u32),
+}
+
+const TIMER: u64 = u64::MAX;
+const SIGNAL: u64 = u64::MAX - 1;
+
+/// Waits for everything at once.
+pub(crate) struct Wakes {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    armed: Option<Nanos>,
+    signals: Option<Signals>,
+    start: Option<Nanos>,
+    events: Vec<epoll::Event>,
+}
+
+/// Signals that are read instead of being handled; given back when this is dropped.
+#[derive(Debug)]
+struct Signals {
+    file: SignalFd,
+    mask_before: SigSet,
+}
+
+impl Wakes {
+    pub(crate) fn new(takes_signals: bool) -> Result<Self, LiveError> {
+        let refuse = |what| move |source: rustix::io::Errno| events_error(what, source.into());
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refuse("epoll"))?;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(refuse("timer"))?;
+        add(&epoll, &timer, TIMER, epoll::EventFlags::IN).map_err(refuse("timer"))?;
+        let signals = takes_signals.then(Signals::take).transpose()?;
+        if let Some(signals) = &signals {
+            add(&epoll, &signals.file, SIGNAL, epoll::EventFlags::IN).map_err(refuse("signals"))?;
+        }
+        let events = Vec::with_capacity(256);
+        Ok(Wakes { epoll, timer, armed: None, signals, start: None, events })
+    }
+
+    /// Time since this was asked for the first time, which is the start of the run.
+    pub(crate) fn now(&mut self) -> Nanos {
+        let now = monotonic();
+        now.saturating_sub(*self.start.get_or_insert(now))
+    }
+
+    /// Wakes us when a process ends, once.
+    pub(crate) fn watch(&self, process: &OwnedFd, pid: u32) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        Ok(add(&self.epoll, process, u64::from(pid), flags)?)
+    }
+
+    /// Takes a process out before its descriptor is closed: a child between fork and exec may still
+    /// hold a copy, and would keep it in.
+    pub(crate) fn unwatch(&self, process: &OwnedFd) {
+        let _ = epoll::delete(&self.epoll, process);
+    }
+
+    /// Waits for events until an instant, and adds them. With `None` it waits for as long as it takes.
+    pub(crate) fn wait(
+        &mut self,
+        until: Option<Nanos>,
+        woken: &mut Vec<Wake>,
+    ) -> Result<(), LiveError> {
+        self.arm(until)?;
+        self.take_events(None, woken)
+    }
+
+    /// Adds the events that are there already.
+    pub(crate) fn poll(&mut self, woken: &mut Vec<Wake>) -> Result<(), LiveError> {
+        self.take_events(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }), woken)
+    }
+
+    fn take_events(
+        &mut self,
+        timeout: Option<&Timespec>,
+        woken: &mut Vec<Wake>,
+    ) -> Result<(), LiveError> {
+        self.events.clear();
+        let room = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, room, timeout) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(events_error("epoll", error.into())),
+        }
+        for event in &self.events {
+            match event.data.u64() {
+                TIMER => {
+                    let mut n_expired = [0; 8];
+                    let _ = rustix::io::read(&self.timer, &mut n_expired);
+                    self.armed = None;
+                    woken.push(Wake::Timer);
+                }
+                SIGNAL => {
+                    let signals = self.signals.iter_mut();
+                    let n_read: usize = signals.map(Signals::drain).sum();
+                    woken.extend((0..n_read).map(|_| Wake::Signal));
+                }
+                pid => woken.extend(u32::try_from(pid).ok().map(Wake::Ended)),
+            }
+        }
+        Ok(())
+    }
+
+    fn arm(&mut self, until: Option<Nanos>) -> Result<(), LiveError> {
+        if until == self.armed {
+            return Ok(());
+        }
+        // An instant that has passed must not read as zero, which would disarm the timer.
+        let start = self.start.unwrap_or_default();
+        let at = until.map_or(Nanos::ZERO, |until| Nanos(start.saturating_add(until).0.max(1)));
+        let once = Itimerspec { it_interval: timespec(Nanos::ZERO), it_value: timespec(at) };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)
+            .map_err(|error| events_error("timer", error.into()))?;
+        self.armed = until;
+        Ok(())
+    }
+}
+
+impl Signals {
+    /// Interrupt, termination and hang-up, except those that whoever started us wants ignored: a
+    /// blocked signal would reach us even so, and `nohup` would be broken.
+    fn take() -> Result<Self, LiveError> {
+        let refuse = |error: nix::Error| events_error("signals", error.into());
+        let mut wanted = SigSet::empty();
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+            if !linux::system::is_ignored(signal as i32) {
+                wanted.add(signal);
+            }
+        }
+        let mask_before = SigSet::thread_get_mask().map_err(refuse)?;
+        wanted.thread_block().map_err(refuse)?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let file = SignalFd::with_flags(&wanted, flags).map_err(refuse)?;
+        Ok(Signals { file, mask_before })
+    }
+
+    fn drain(&mut self) -> usize {
+        std::iter::from_fn(|| self.file.read_signal().ok().flatten()).count()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        let _ = self.mask_before.thread_set_mask();
+    }
+}
+
+fn add(
+    epoll: &OwnedFd,
+    file: impl AsFd,
+    data: u64,
+    flags: epoll::EventFlags,
+) -> rustix::io::Result<()> {
+    epoll::add(epoll, file, epoll::EventData::new_u64(data), flags)
+}
+
+fn events_error(what: &'static str, source: io::Error) -> LiveError {
+    LiveError::Events { what, source }
+}
+
+/// The clock that only goes forward, in nanoseconds since some instant.
+fn monotonic() -> Nanos {
+    let now = clock_gettime(ClockId::Monotonic);
+    Nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+}
+
+fn timespec(at: Nanos) -> Timespec {
+    let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    Timespec { tv_sec: whole(at.0 / 1_000_000_000), tv_nsec: whole(at.0 % 1_000_000_000) }
+}

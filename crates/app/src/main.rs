@@ -6,6 +6,7 @@ mod generate;
 mod load;
 mod machine;
 mod policies;
+mod recorded;
 mod replay;
 mod report;
 mod restore;

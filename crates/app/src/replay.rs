@@ -1,12 +1,113 @@
-//! (to come)
+//! `evenkeel replay`: a policy again over a journal. Open loop: what would have been decided.
 
-use crate::exit::Done;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-/// (to come)
+use anyhow::{Context, anyhow};
+use engine::Engine;
+use journal::{Header, JournalWriter, Limits, PolicyUsed, Recording, Replayed, RunEnd};
+
+use crate::exit::{Done, OrWrong, Stop};
+use crate::recorded;
+
+/// Run a policy again over a journal: what would have been decided
+///
+/// Open loop: what was recorded happens again whatever the policy says now, and nothing is started
+/// or moved. So this tells what a policy would have wanted at each moment, not how the run would
+/// have gone under it.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The journal of a run, or the folder of the run
+    #[arg(value_name = "JOURNAL")]
+    journal: PathBuf,
+    /// The policy that decides anew [default: the one of the run]
+    #[arg(long, short, value_name = "NAME[key=value,…]")]
+    policy: Option<String>,
+    /// Seed of everything random [default: the one of the run]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The new journal; it must not be there yet
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print what came of it as JSON
+    #[arg(long)]
+    json: bool,
+}
 
-/// (to come)
-pub fn main(_args: &Args) -> Done {
+/// Replays and tells how much was decided otherwise.
+pub fn main(args: &Args) -> Done {
+    let mut recording = recorded::open(&args.journal)?;
+    let original = recording.header().clone();
+    let spec = args.policy.as_ref().unwrap_or(&original.policy.spec);
+    let seed = args.seed.unwrap_or(original.seed);
+    let policy = policy::build(spec, seed).or_wrong()?;
+    let used = PolicyUsed { name: policy.name().to_owned(), spec: spec.clone() };
+    let header = original.replayed(env!("CARGO_PKG_VERSION"), used, seed);
+    let mut engine = Engine::new(original.machine.clone(), original.jobs.clone(), policy);
+    let replayed = match &args.out {
+        Some(path) => into_journal(&mut recording, &mut engine, &header, path)?,
+        None => journal::replay(&mut recording, &mut engine, &mut [])?,
+    };
+    tell(args, &original, spec, replayed)?;
+    Ok(())
+}
+
+fn into_journal(
+    recording: &mut Recording,
+    engine: &mut Engine,
+    header: &Header,
+    path: &Path,
+) -> Result<Replayed, Stop> {
+    if path.exists() {
+        return Err(Stop::Wrong(anyhow!("{} is there already: name a new file", path.display())));
+    }
+    let refused = || format!("cannot write {}", path.display());
+    let writer = JournalWriter::create(path, header, Limits::default());
+    let mut writer = writer.with_context(refused).or_wrong()?;
+    let replayed = journal::replay(recording, engine, &mut [&mut writer])?;
+    let end =
+        recording.end().map(|end| RunEnd { own_cpu: None, own_max_resident: None, ..end.clone() });
+    // A run that was killed has no end, and neither has its replay.
+    if let Some(end) = end {
+        writer.finish(&end).with_context(refused)?;
+    }
+    Ok(replayed)
+}
+
+fn tell(args: &Args, original: &Header, spec: &str, replayed: Replayed) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let told = serde_json::json!({
+            "open_loop": true,
+            "recorded_run": original.run_id,
+            "recorded_policy": original.policy.spec,
+            "policy": spec,
+            "n_turns": replayed.n_turns,
+            "n_turns_same": replayed.n_same,
+            "first_turn_other": replayed.first_other,
+            "began_late": replayed.began_late,
+        });
+        return Ok(writeln!(out, "{told:#}")?);
+    }
+    writeln!(
+        out,
+        "open loop: {spec} over the recording of {} (decided by {}); nothing was carried out",
+        original.run_id, original.policy.spec
+    )?;
+    if replayed.began_late {
+        writeln!(out, "the first parts of the journal are gone: the policy began without a past")?;
+    }
+    let n_other = replayed.n_turns - replayed.n_same;
+    match replayed.first_other {
+        None => writeln!(out, "all {} turns were decided as they were recorded", replayed.n_turns)?,
+        Some(first) => writeln!(
+            out,
+            "{n_other} of {} turns would have been decided otherwise, turn {first} first",
+            replayed.n_turns
+        )?,
+    }
+    if let Some(path) = &args.out {
+        writeln!(out, "the decisions are in {}: evenkeel explain tells them", path.display())?;
+    }
     Ok(())
 }

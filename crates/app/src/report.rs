@@ -1,12 +1,53 @@
-//! (to come)
+//! `evenkeel report`: the report of a run again, from its journal.
 
-use crate::exit::Done;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
-/// (to come)
+use anyhow::Context;
+use report::Report;
+
+use crate::exit::{Done, OrWrong};
+use crate::recorded;
+
+/// Make the report of a journal again
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The journal of a run, or the folder of the run
+    #[arg(value_name = "JOURNAL")]
+    journal: PathBuf,
+    /// Write report.json and report.html into this folder too
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
 
-/// (to come)
-pub fn main(_args: &Args) -> Done {
+/// Reads, prints and writes.
+pub fn main(args: &Args) -> Done {
+    let recording = recorded::open(&args.journal)?;
+    let report = report::from_journal(recording)?;
+    if let Some(folder) = &args.out {
+        write_files(&report, folder).or_wrong()?;
+    }
+    let mut out = std::io::stdout().lock();
+    match args.json {
+        true => writeln!(out, "{}", report.to_json()?)?,
+        false => write!(out, "{}", report.to_text(80))?,
+    }
+    Ok(())
+}
+
+/// Writes `report.json` and `report.html`; makes the folder if it is not there.
+pub fn write_files(report: &Report, folder: &Path) -> anyhow::Result<()> {
+    let refused = |path: &Path| format!("cannot write {}", path.display());
+    fs::create_dir_all(folder).with_context(|| refused(folder))?;
+    for (name, text) in
+        [("report.json", report.to_json()? + "\n"), ("report.html", report.to_html())]
+    {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| refused(&path))?;
+    }
     Ok(())
 }

@@ -12,17 +12,21 @@
 mod build;
 mod describe;
 
+pub mod explain;
 mod from_journal;
 mod html;
 mod json;
 mod model;
+mod places;
 mod text;
 pub mod units;
+pub mod words;
 
 pub use build::ReportBuilder;
 pub use describe::{Described, Field, Shape, Unit};
 pub use from_journal::from_journal;
 pub use model::*;
+pub use places::{PlaceNames, cpu_words};
 
 /// The version of `report.json`. It grows when a field changes its meaning or goes.
 pub const FORMAT: u32 = 1;

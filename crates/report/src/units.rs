@@ -58,7 +58,7 @@ pub fn rate(value: f64) -> String {
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
-        p if p == 0.0 => "0 %".to_owned(),
+        0.0 => "0 %".to_owned(),
         p if p < 0.001 => "< 0.001 %".to_owned(),
         p if p < 0.1 => format!("{p:.3} %"),
         p if p < 10.0 => format!("{p:.2} %"),

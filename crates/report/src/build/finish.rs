@@ -1,16 +1,18 @@
 //! The last step: labels, sentences and sums.
 
-use base::{CpuSet, Nanos, NodeSet};
+use base::{CpuSet, Nanos};
 use journal::{Header, HowEnded, RunEnd};
-use program::{Class, Command};
-use sched::{Action, ExitStatus, HandsOff, SignalTier, Target};
-use topology::{DomainChoice, Domains, Level, Machine};
+use program::Class;
+use sched::{ExitStatus, Target};
+use topology::{Level, Machine};
 
 use super::{JobSoFar, Move, Note, Refused, ReportBuilder, What};
 use crate::model::{
     CpuRow, DomainRow, EndWord, JobRow, LoadPoint, Loads, MachineSummary, MoveRow, MoveWord,
     NoteRow, NoteWord, RefusalRow, Report, Run, StateWord, Stretch, Totals,
 };
+use crate::places::PlaceNames;
+use crate::words::{action_words, command_line, hands_off_words, tier_words};
 
 pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
     let header = &builder.header;
@@ -38,29 +40,15 @@ pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
 /// What things are called.
 struct Names<'a> {
     header: &'a Header,
-    domains: Option<Domains>,
+    places: PlaceNames,
 }
 
 impl<'a> Names<'a> {
     fn new(builder: &'a ReportBuilder) -> Self {
         let header = &builder.header;
         let usable = builder.usable.as_ref().unwrap_or_else(|| header.machine.allowed());
-        let of = |level: Level| Domains::of(&header.machine, DomainChoice::At(level), usable);
-        Names { header, domains: builder.series.level.map(of) }
-    }
-
-    /// `core 1` if these CPUs are a whole domain, else `cpu 3` or `cpus 0-2`.
-    fn place(&self, cpus: &CpuSet) -> String {
-        let domain = self.domains.as_ref().and_then(|domains| {
-            let idx = domains.of_set(cpus)?;
-            let whole = &domains.get(idx).cpus == cpus;
-            Some(if whole {
-                domains.label(idx)
-            } else {
-                format!("{} on {}", cpu_words(cpus), domains.label(idx))
-            })
-        });
-        domain.unwrap_or_else(|| cpu_words(cpus))
+        let places = PlaceNames::new(&header.machine, builder.series.level, usable);
+        Names { header, places }
     }
 
     fn target(&self, target: Target) -> (Option<u32>, String) {
@@ -72,20 +60,6 @@ impl<'a> Names<'a> {
             Target::Task(task) => (None, format!("thread {}", task.tid)),
         }
     }
-}
-
-/// `cpu 3`, `cpus 0-2`.
-pub(crate) fn cpu_words(cpus: &CpuSet) -> String {
-    match cpus.len() {
-        0 => "no CPU".to_owned(),
-        1 => format!("cpu {cpus}"),
-        _ => format!("cpus {cpus}"),
-    }
-}
-
-/// `node 0`, `nodes 0-3`.
-fn node_words(nodes: &NodeSet) -> String {
-    if nodes.len() == 1 { format!("node {nodes}") } else { format!("nodes {nodes}") }
 }
 
 fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
@@ -123,22 +97,6 @@ fn end_word(how: HowEnded) -> EndWord {
         HowEnded::Finished => EndWord::Finished,
         HowEnded::Interrupted => EndWord::Interrupted,
         HowEnded::Failed => EndWord::Failed,
-    }
-}
-
-/// A signal tier in a sentence.
-pub(crate) fn tier_words(tier: SignalTier) -> &'static str {
-    match tier {
-        SignalTier::Counters => {
-            "loads are last-level cache misses, counted per task by the processor"
-        }
-        SignalTier::Bandwidth => {
-            "loads are operations of the memory controllers, counted per domain"
-        }
-        SignalTier::Declared => {
-            "no memory counter can be read here: loads are estimated from each job's declared class times the CPU time that it used"
-        }
-        SignalTier::None => "nothing tells of memory traffic here: loads are unknown",
     }
 }
 
@@ -216,39 +174,6 @@ fn timeline(so_far: &JobSoFar, builder: &ReportBuilder) -> Vec<Stretch> {
     pieces.iter().enumerate().map(stretch).collect()
 }
 
-/// Why a job was left alone, in words.
-pub(crate) fn hands_off_words(why: &HandsOff) -> String {
-    match why {
-        HandsOff::AffinityChanged(cpus) => {
-            format!("somebody else bound it to {}", cpu_words(cpus))
-        }
-        HandsOff::NotPermitted => "the kernel does not permit evenkeel to place it".to_owned(),
-    }
-}
-
-/// What a job runs, as one line of text.
-pub fn command_line(command: &Command) -> String {
-    match command {
-        Command::Program { program, args } => {
-            let program = program.to_string_lossy().into_owned();
-            let words: Vec<String> =
-                std::iter::once(program).chain(args.iter().cloned()).map(quoted).collect();
-            words.join(" ")
-        }
-        Command::Shell(line) => line.clone(),
-        Command::Load(args) => {
-            let words: Vec<String> = args.iter().cloned().map(quoted).collect();
-            format!("evenkeel load {}", words.join(" "))
-        }
-    }
-}
-
-fn quoted(word: String) -> String {
-    let plain =
-        !word.is_empty() && !word.chars().any(|c| c.is_whitespace() || "'\"$`\\".contains(c));
-    if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
-}
-
 fn move_row(moved: &Move, names: &Names<'_>) -> MoveRow {
     let (_, name) = names.target(Target::Job(moved.job));
     MoveRow {
@@ -256,8 +181,8 @@ fn move_row(moved: &Move, names: &Names<'_>) -> MoveRow {
         job: moved.job.0,
         name,
         what: if moved.to.is_some() { MoveWord::Move } else { MoveWord::Release },
-        from: moved.from.as_ref().map(|cpus| names.place(cpus)),
-        to: moved.to.as_ref().map(|cpus| names.place(cpus)),
+        from: moved.from.as_ref().map(|cpus| names.places.place(cpus)),
+        to: moved.to.as_ref().map(|cpus| names.places.place(cpus)),
         from_cpus: moved.from.as_ref().map(CpuSet::to_string),
         to_cpus: moved.to.as_ref().map(CpuSet::to_string),
         n_tasks: moved.n_tasks,
@@ -276,27 +201,11 @@ fn refusal_row(refused: &Refused, names: &Names<'_>) -> RefusalRow {
         name,
         what: match &refused.what {
             What::Start => "start".to_owned(),
-            What::Do(action) => action_words(action, |cpus| names.place(cpus)),
+            What::Do(action) => action_words(action, |cpus| names.places.place(cpus)),
         },
         by: refused.by,
         why: refused.why.name().to_owned(),
         detail: refused.detail.clone(),
-    }
-}
-
-/// What was wanted, in words.
-pub(crate) fn action_words(action: &Action, place: impl Fn(&CpuSet) -> String) -> String {
-    use program::MemoryPolicy::{Bind, Interleave, Preferred};
-    match action {
-        Action::Place(cpus) => format!("place on {}", place(cpus)),
-        Action::MemoryPolicy(Bind(nodes)) => format!("take memory from {} only", node_words(nodes)),
-        Action::MemoryPolicy(Preferred(nodes)) => {
-            format!("take memory from {} first", node_words(nodes))
-        }
-        Action::MemoryPolicy(Interleave(nodes)) => {
-            format!("spread memory over {}", node_words(nodes))
-        }
-        Action::Release => "release".to_owned(),
     }
 }
 
@@ -349,7 +258,7 @@ fn loads(builder: &ReportBuilder, names: &Names<'_>) -> Loads {
 
 fn domain_row(level: Option<Level>, number: u32, names: &Names<'_>) -> DomainRow {
     let level = level.map_or(String::new(), |level| format!("{level} "));
-    let domain = names.domains.as_ref();
+    let domain = names.places.domains();
     let domain = domain.and_then(|all| all.iter().find(|(_, domain)| domain.number == number));
     let cpus = domain.map(|(_, domain)| domain.cpus.to_string()).unwrap_or_default();
     DomainRow { label: format!("{level}{number}"), number, cpus }

@@ -116,7 +116,7 @@ impl Series {
             }
         }
         self.points = halved;
-        self.in_last += if n_before % 2 == 0 { self.per_point } else { 0 };
+        self.in_last += if n_before.is_multiple_of(2) { self.per_point } else { 0 };
         self.per_point *= 2;
     }
 }

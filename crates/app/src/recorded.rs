@@ -1,0 +1,26 @@
+//! Opening journals that a command names.
+
+use std::path::{Path, PathBuf};
+
+use journal::Recording;
+
+use crate::exit::{OrWrong, Stop};
+
+/// What the journal is called in the folder of a run.
+const IN_FOLDER: &str = "journal.jsonl";
+
+/// The journal of that name, or the one in the folder of that name.
+pub fn open(path: &Path) -> Result<Recording, Stop> {
+    journal::read(&file(path)).or_wrong()
+}
+
+fn file(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(IN_FOLDER) } else { path.to_owned() }
+}
+
+/// The known name that is most like this one, if any is much like it.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let alike = |other: &&str| strsim::jaro_winkler(name, other);
+    let best = known.max_by(|a, b| alike(a).total_cmp(&alike(b)).then(b.cmp(a)))?;
+    (0.7 <= alike(&best)).then_some(best)
+}

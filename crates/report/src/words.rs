@@ -1,0 +1,127 @@
+//! Actions, ends and commands in words.
+
+use base::{CpuSet, NodeSet};
+use program::{Command, MemoryPolicy};
+use sched::{Action, End, ExitStatus, HandsOff, SignalTier};
+
+use crate::places::cpu_words;
+use crate::units::{bytes, seconds};
+
+/// A signal tier in a sentence.
+pub fn tier_words(tier: SignalTier) -> &'static str {
+    match tier {
+        SignalTier::Counters => {
+            "loads are last-level cache misses, counted per task by the processor"
+        }
+        SignalTier::Bandwidth => {
+            "loads are operations of the memory controllers, counted per domain"
+        }
+        SignalTier::Declared => {
+            "no memory counter can be read here: loads are estimated from each job's declared \
+             class times the CPU time that it used"
+        }
+        SignalTier::None => "nothing tells of memory traffic here: loads are unknown",
+    }
+}
+
+/// Why a job was left alone, in words.
+pub fn hands_off_words(why: &HandsOff) -> String {
+    match why {
+        HandsOff::AffinityChanged(cpus) => {
+            format!("somebody else bound it to {}", cpu_words(cpus))
+        }
+        HandsOff::NotPermitted => "the kernel does not permit evenkeel to place it".to_owned(),
+    }
+}
+
+/// What was wanted, in words: `place on core 1`.
+pub fn action_words(action: &Action, place: impl Fn(&CpuSet) -> String) -> String {
+    match action {
+        Action::Place(cpus) => format!("place on {}", place(cpus)),
+        Action::MemoryPolicy(policy) => memory_words(policy),
+        Action::Release => "release".to_owned(),
+    }
+}
+
+/// A memory policy in words: `take memory from node 1 only`.
+pub fn memory_words(policy: &MemoryPolicy) -> String {
+    match policy {
+        MemoryPolicy::Bind(nodes) => format!("take memory from {} only", node_words(nodes)),
+        MemoryPolicy::Preferred(nodes) => format!("take memory from {} first", node_words(nodes)),
+        MemoryPolicy::Interleave(nodes) => format!("spread memory over {}", node_words(nodes)),
+    }
+}
+
+fn node_words(nodes: &NodeSet) -> String {
+    if nodes.len() == 1 { format!("node {nodes}") } else { format!("nodes {nodes}") }
+}
+
+/// How a program ended, in words: `ended with status 0`.
+pub fn end_words(end: &End) -> String {
+    let how = match end.status {
+        ExitStatus::Exited(0) => "ended well".to_owned(),
+        ExitStatus::Exited(status) => format!("failed with status {status}"),
+        ExitStatus::Killed(signal) => format!("ended by signal {signal}"),
+    };
+    match (end.by_us, end.again) {
+        (true, _) => format!("was ended by evenkeel ({how})"),
+        (false, true) => format!("{how} and starts again"),
+        (false, false) => how,
+    }
+}
+
+/// What a program used, in words. What was not measured is not mentioned.
+pub fn usage_words(end: &End) -> String {
+    let mut words = vec![format!(
+        "{} s of CPU time ({} user, {} system)",
+        seconds(end.user.saturating_add(end.system).0),
+        seconds(end.user.0),
+        seconds(end.system.0)
+    )];
+    if let Some(wait) = end.wait.value() {
+        words.push(format!("{} s ready but waiting for a CPU", seconds(wait)));
+    }
+    if let Some(n) = end.n_migrations.value() {
+        words.push(format!("{n} {}", if n == 1 { "migration" } else { "migrations" }));
+    }
+    words.push(format!("{} of memory at most", bytes(end.max_resident.0)));
+    if end.n_left_behind != 0 {
+        words.push(format!("{} processes left behind, ended by evenkeel", end.n_left_behind));
+    }
+    words.join(", ")
+}
+
+/// What a job runs, as one line of text.
+pub fn command_line(command: &Command) -> String {
+    match command {
+        Command::Program { program, args } => {
+            let program = program.to_string_lossy().into_owned();
+            let words: Vec<String> =
+                std::iter::once(program).chain(args.iter().cloned()).map(quoted).collect();
+            words.join(" ")
+        }
+        Command::Shell(line) => line.clone(),
+        Command::Load(args) => {
+            let words: Vec<String> = args.iter().cloned().map(quoted).collect();
+            format!("evenkeel load {}", words.join(" "))
+        }
+    }
+}
+
+fn quoted(word: String) -> String {
+    let odd = |c: char| c.is_whitespace() || "'\"$`\\*?;&|<>()".contains(c);
+    let plain = !word.is_empty() && !word.chars().any(odd);
+    if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_can_be_pasted_into_a_shell() {
+        let args = vec!["-o".to_owned(), "a b".to_owned(), "it's".to_owned(), String::new()];
+        let command = Command::Program { program: "cc".into(), args };
+        assert_eq!(command_line(&command), r"cc -o 'a b' 'it'\''s' ''");
+    }
+}

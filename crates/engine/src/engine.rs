@@ -160,13 +160,12 @@ impl Engine {
         match event {
             JobEvent::Due(job) => self.jobs.due(*job),
             JobEvent::HandsOff(job, _) => self.jobs.hands_off(*job),
-            JobEvent::Ended(job, end) => {
+            // One that starts again is told to be due again, in the same sample; not when the run
+            // is being stopped.
+            JobEvent::Ended(job, _) => {
                 let (jobs, domains) = (&self.jobs, &self.places.domains);
                 self.tasks.remove_job(*job, |job| place_of(jobs, domains, job));
                 self.jobs.ended(*job);
-                if end.again {
-                    self.jobs.due(*job);
-                }
             }
         }
     }
@@ -176,7 +175,11 @@ impl Engine {
         let domains = Domains::of(&self.machine, self.policy.domains(), &self.usable);
         self.meter.places_changed(&self.places.domains, &domains);
         self.jobs.usable_changed(&self.machine, &domains, &self.usable);
+        let level_before = self.places.domains.level();
         self.places = Places::new(domains);
+        if level_before != self.places.domains.level() {
+            self.meter.expect(&self.places, &self.controllers, &self.jobs);
+        }
     }
 
     fn turn_over(&mut self) {

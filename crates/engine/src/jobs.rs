@@ -3,7 +3,7 @@
 //! ```text
 //!   (waiting) ── Due ──► due ── started ──► running ── Ended ──► (gone)
 //!                         ▲                              │
-//!                         └────────── Ended, again ──────┘
+//!                         └────────── Ended, Due ────────┘
 //! ```
 //!
 //! What a job was placed on is what the host said it did, never what was wished.

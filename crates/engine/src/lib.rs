@@ -13,6 +13,10 @@ mod engine;
 mod guard;
 mod jobs;
 mod run;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use engine::{Engine, Step};
 pub use run::{Finish, RunError, run};

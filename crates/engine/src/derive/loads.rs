@@ -3,7 +3,7 @@
 //! | tier | the load of a place is | there when |
 //! |---|---|---|
 //! | `bandwidth` | what its memory controller counted | places are nodes, and all of them have a counter |
-//! | `counters` | cache misses of the tasks in it | every task that ran has a counter |
+//! | `counters` | cache misses of the tasks in it | every task that has run has a counter |
 //! | `declared` | class × CPU time of the tasks in it | a job of the workload has a class |
 //! | `none` | nothing | otherwise |
 //!
@@ -12,11 +12,11 @@
 //! else by what is declared of them, else by their CPU time: at most what is theirs, since
 //! strangers' traffic is in it.
 
-use base::{CpuId, JobId, Nanos, NodeId};
+use base::{JobId, Nanos, NodeId};
 use sched::{DomainLoads, SignalTier};
 use topology::{Domains, Level};
 
-use super::tasks::Misses;
+use super::tasks::{Growth, Misses};
 use super::{Controllers, Reading, Tasks};
 use crate::SeenLoads;
 use crate::jobs::{JobRates, Jobs};
@@ -47,6 +47,8 @@ struct Share {
     /// Operations a millisecond as declared × nanoseconds.
     declared: u64,
     misses: Misses,
+    /// Whether it has run since it was born, in this interval or before.
+    has_run: bool,
 }
 
 /// The same for all tasks in one place.
@@ -144,13 +146,12 @@ impl Meter {
     fn collect(&mut self, domains: &Domains, jobs: &Jobs, tasks: &Tasks) {
         self.shares.clear();
         let mut last = None;
-        for (job, cpu, cpu_time, _, misses) in tasks.growth() {
-            self.shares.push(share(domains, jobs, &mut last, job, cpu, (cpu_time, misses)));
+        for growth in tasks.growth() {
+            self.shares.push(share(domains, jobs, &mut last, &growth));
         }
-        for ended in tasks.ended() {
-            let did = (ended.cpu_time, ended.llc_misses);
-            let mut share = share(domains, jobs, &mut last, ended.job, ended.cpu, did);
-            share.domain = ended.cpu.and_then(|cpu| domains.of_cpu(cpu));
+        for growth in tasks.ended() {
+            let mut share = share(domains, jobs, &mut last, growth);
+            share.domain = growth.cpu.and_then(|cpu| domains.of_cpu(cpu));
             self.shares.push(share);
         }
         self.sums.clear();
@@ -193,7 +194,7 @@ impl Meter {
     fn set_job_rates(&self, jobs: &mut Jobs, tasks: &Tasks) {
         for at in 0..jobs.live_idxs().len() {
             let idx = jobs.live_idxs()[at];
-            jobs.entry_mut(idx).rates = JobRates { wait: Some(Nanos::ZERO), ..JobRates::default() };
+            jobs.entry_mut(idx).rates = JobRates::default();
         }
         let counted = counted(&self.shares, false) == Counted::All;
         let mut declared = Fraction::default();
@@ -204,11 +205,19 @@ impl Meter {
             rates.cpu_time += share.cpu_time;
             rates.load = rates.load.saturating_add(load);
         }
-        let mut last = None;
-        for (job, _, _, wait, _) in tasks.growth() {
+        self.set_waits(jobs, tasks);
+    }
+
+    /// A job waited as long as all of its tasks together; absent when that of one is.
+    fn set_waits(&self, jobs: &mut Jobs, tasks: &Tasks) {
+        let (mut last, mut sum) = (None, None);
+        for Growth { job, wait, .. } in tasks.growth() {
+            if last.is_none_or(|(same, _)| same != job) {
+                sum = Some(Nanos::ZERO);
+            }
             let Some(idx) = look_up(jobs, &mut last, job) else { continue };
-            let rates = &mut jobs.entry_mut(idx).rates;
-            rates.wait = rates.wait.zip(wait).map(|(sum, more)| sum.saturating_add(more));
+            sum = sum.zip(wait).map(|(sum, more): (Nanos, Nanos)| sum.saturating_add(more));
+            jobs.entry_mut(idx).rates.wait = sum;
         }
     }
 
@@ -275,7 +284,7 @@ impl Misses {
     }
 }
 
-/// How far the tasks that ran were counted.
+/// How far the tasks that have run are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counted {
     All,
@@ -283,14 +292,16 @@ enum Counted {
     Lost,
 }
 
-/// Whether all tasks that ran have counters. When none ran nothing is known, so what was holds.
+/// Whether all tasks that have run since their birth have counters. As long as none has run nothing
+/// is known, so what was holds. One task that sleeps without a counter is enough for a no:
+/// otherwise loads would change their unit whenever it wakes.
 fn counted(shares: &[Share], before: bool) -> Counted {
-    let ran = || shares.iter().filter(|share| share.cpu_time != Nanos::ZERO);
-    if before && ran().any(|share| share.misses == Misses::Lost) {
+    let have_run = || shares.iter().filter(|share| share.has_run);
+    if before && have_run().any(|share| share.misses == Misses::Lost) {
         return Counted::Lost;
     }
-    let all = ran().all(|share| matches!(share.misses, Misses::Grew(_)));
-    if all && (before || ran().next().is_some()) { Counted::All } else { Counted::NotAll }
+    let all = have_run().all(|share| matches!(share.misses, Misses::Grew(_)));
+    if all && (before || have_run().next().is_some()) { Counted::All } else { Counted::NotAll }
 }
 
 fn without_counters(jobs: &Jobs) -> SignalTier {
@@ -301,16 +312,15 @@ fn share(
     domains: &Domains,
     jobs: &Jobs,
     last: &mut Option<(JobId, Option<usize>)>,
-    job: JobId,
-    cpu: Option<CpuId>,
-    (cpu_time, misses): (Nanos, Misses),
+    growth: &Growth,
 ) -> Share {
+    let Growth { job, cpu, cpu_time, misses, has_run, .. } = *growth;
     let job_idx = look_up(jobs, last, job);
     let home = job_idx.and_then(|idx| jobs.entry(idx).home);
     let domain = home.or_else(|| domains.of_cpu(cpu?));
     let class = jobs.idx(job).and_then(|idx| jobs.job(idx).class).unwrap_or_default();
     let declared = class.controller_ops_per_ms().saturating_mul(cpu_time.0);
-    Share { job_idx, domain, cpu_time, declared, misses }
+    Share { job_idx, domain, cpu_time, declared, misses, has_run }
 }
 
 /// Where a live job stands in the tables; tasks come by job, so most ask for the same as the last.

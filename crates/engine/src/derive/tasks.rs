@@ -16,7 +16,7 @@ pub(crate) struct Tasks {
     seen: Vec<TaskSeen>,
     seen_is_old: bool,
     job_of: BTreeMap<TaskId, JobId>,
-    ended: Vec<Ended>,
+    ended: Vec<Growth>,
 }
 
 /// A task and its totals.
@@ -35,14 +35,17 @@ struct Totals {
     llc_misses: Measured,
 }
 
-/// What a task did between the last interval turn and its end.
+/// What a task did since the last interval turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct Growth {
     pub job: JobId,
-    /// A CPU of the place that it counts for.
+    /// Where it ran last; of one that ended, a CPU of the place that it counts for.
     pub cpu: Option<CpuId>,
     pub cpu_time: Nanos,
-    pub llc_misses: Misses,
+    pub wait: Option<Nanos>,
+    pub misses: Misses,
+    /// Whether it has run since its birth.
+    pub has_run: bool,
 }
 
 /// Growth of the cache miss counter of one task.
@@ -81,6 +84,17 @@ impl Row {
 
     fn cpu_time(&self) -> Nanos {
         self.now.cpu_time.saturating_sub(self.base.cpu_time)
+    }
+
+    fn growth(&self) -> Growth {
+        Growth {
+            job: self.seen.job,
+            cpu: self.seen.last_cpu,
+            cpu_time: self.cpu_time(),
+            wait: grown(self.now.wait, self.base.wait).map(Nanos),
+            misses: self.misses(),
+            has_run: self.now.cpu_time != Nanos::ZERO,
+        }
     }
 
     fn misses(&self) -> Misses {
@@ -165,12 +179,8 @@ impl Tasks {
         for &row in doomed {
             let row = &self.rows[row];
             self.job_of.remove(&row.seen.task);
-            self.ended.push(Ended {
-                job: row.seen.job,
-                cpu: place_of(row.seen.job).or(row.seen.last_cpu),
-                cpu_time: row.cpu_time(),
-                llc_misses: row.misses(),
-            });
+            let growth = row.growth();
+            self.ended.push(Growth { cpu: place_of(growth.job).or(growth.cpu), ..growth });
         }
         let Some(&first) = doomed.first() else { return };
         let (mut kept, mut next) = (first, 0);
@@ -196,18 +206,13 @@ impl Tasks {
         self.job_of.get(&task).copied()
     }
 
-    /// Job, last CPU, CPU time and misses of every task since the last interval turn.
-    pub fn growth(
-        &self,
-    ) -> impl Iterator<Item = (JobId, Option<CpuId>, Nanos, Option<Nanos>, Misses)> + '_ {
-        self.rows.iter().map(|row| {
-            let wait = grown(row.now.wait, row.base.wait).map(Nanos);
-            (row.seen.job, row.seen.last_cpu, row.cpu_time(), wait, row.misses())
-        })
+    /// What every task did since the last interval turn.
+    pub fn growth(&self) -> impl Iterator<Item = Growth> + '_ {
+        self.rows.iter().map(Row::growth)
     }
 
     /// What the tasks that ended did since the last interval turn.
-    pub fn ended(&self) -> &[Ended] {
+    pub fn ended(&self) -> &[Growth] {
         &self.ended
     }
 

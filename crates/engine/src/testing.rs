@@ -1,0 +1,398 @@
+//! Small runs as text: what a host would tell, what a policy would wish, what the engine makes of it.
+//!
+//! ```text
+//!   job a class=3 cpus=0-3 nodes=0 memory=0      what is declared of a job
+//!   show jobs tasks loads                        what to tell of each turn (wishes always)
+//!   0ms due a; wish a on 0-1                     a turn: what is sampled and what is wished
+//!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     totals: milliseconds, CPU, misses
+//!   500ms poll; node 0 ops=70 bits=8; gone a/1; ended a; usable 0-2; hands-off a
+//!   deny a not-permitted                         in the turns below the host refuses to place a
+//! ```
+//!
+//! After each turn the host does what was approved, and starts every job that was due.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::rc::Rc;
+
+use base::{JobId, Nanos, NodeId, TaskId};
+use program::{Class, Command, Job, MemoryPolicy};
+use sched::{
+    Action, Ask, Cause, Code, Deed, End, ExitStatus, HandsOff, JobEvent, JobSeen, Measured,
+    NodeSample, Outcome, OutcomeResult, Plan, Policy, Reason, Sample, Snapshot, Target, TaskSample,
+    Turn, Why,
+};
+use topology::{DomainChoice, Machine};
+
+use crate::{Engine, Step};
+
+/// Plays a run and tells of it.
+pub(crate) fn play(machine: &str, script: &str) -> String {
+    let mut world = World::new(machine, script);
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (first, rest) = line.split_once(' ').expect("two words in a line");
+        match first {
+            "job" | "show" | "domains" => {}
+            "deny" => world.deny(rest),
+            time => world.turn(time, rest),
+        }
+    }
+    world.told
+}
+
+/// What the scripted policy is to wish next, and what it saw.
+#[derive(Default)]
+struct Script {
+    plan: Plan,
+    saw: String,
+    show: String,
+    names: Vec<String>,
+}
+
+struct Scripted {
+    script: Rc<RefCell<Script>>,
+    domains: DomainChoice,
+}
+
+impl Policy for Scripted {
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        let mut script = self.script.borrow_mut();
+        script.saw = saw(seen, &script.show, &script.names);
+        *plan = std::mem::take(&mut script.plan);
+    }
+
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn domains(&self) -> DomainChoice {
+        self.domains
+    }
+}
+
+struct World {
+    engine: Engine,
+    script: Rc<RefCell<Script>>,
+    names: Vec<String>,
+    denied: Vec<(Target, Why)>,
+    show_loads: bool,
+    n_turns: u64,
+    told: String,
+}
+
+impl World {
+    fn new(machine: &str, script: &str) -> Self {
+        let line = |word: &'static str| {
+            script.lines().filter_map(move |line| line.trim().strip_prefix(word))
+        };
+        let jobs: Vec<Job> = line("job ").enumerate().map(|(idx, text)| job(idx, text)).collect();
+        let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
+        let show = line("show ").next().unwrap_or("").to_owned();
+        let show_loads = show.contains("loads");
+        let domains = line("domains ").next().map_or(DomainChoice::Auto, |d| d.parse().unwrap());
+        let script = Script { show, names: names.clone(), ..Script::default() };
+        let script = Rc::new(RefCell::new(script));
+        let policy = Scripted { script: Rc::clone(&script), domains };
+        let machine = Machine::synthetic(machine).expect("a machine");
+        World {
+            engine: Engine::new(machine, jobs, Box::new(policy)),
+            script,
+            names,
+            denied: Vec::new(),
+            show_loads,
+            n_turns: 0,
+            told: String::new(),
+        }
+    }
+
+    fn deny(&mut self, rest: &str) {
+        let (whom, why) = rest.split_once(' ').expect("deny JOB WHY");
+        let why = Why::ALL.iter().find(|known| known.name() == why).expect("a sort of refusal");
+        self.denied.push((self.target(whom), *why));
+    }
+
+    fn job(&self, name: &str) -> JobId {
+        let idx = self.names.iter().position(|known| known == name);
+        JobId(idx.map_or(99, |idx| idx as u32))
+    }
+
+    fn target(&self, name: &str) -> Target {
+        match name.contains('/') {
+            true => Target::Task(self.task(name)),
+            false => Target::Job(self.job(name)),
+        }
+    }
+
+    fn task(&self, name: &str) -> TaskId {
+        let (job, number) = name.split_once('/').expect("a task is JOB/NUMBER");
+        let number: u32 = number.parse().expect("a number");
+        TaskId { tid: self.job(job).0 * 100 + number, born_ticks: 7 }
+    }
+
+    fn turn(&mut self, time: &str, events: &str) {
+        let mut turn =
+            Turn { number: self.n_turns, at: time.parse().expect("a time"), causes: Vec::new() };
+        let mut sample = Sample::default();
+        for event in events.split(';').map(str::trim) {
+            self.event(event, &mut turn, &mut sample);
+        }
+        self.n_turns += 1;
+        let step = self.engine.step(&turn, &sample);
+        self.tell(time, &step);
+        let outcomes = self.outcomes(&sample, &step);
+        self.engine.settle(&outcomes);
+    }
+
+    fn event(&mut self, event: &str, turn: &mut Turn, sample: &mut Sample) {
+        let words: Vec<&str> = event.split_whitespace().collect();
+        match words[..] {
+            ["poll"] => turn.causes.push(Cause::Interval),
+            ["due", ref names @ ..] => {
+                sample.jobs.extend(names.iter().map(|name| JobEvent::Due(self.job(name))));
+            }
+            ["ended", name] => sample.jobs.push(JobEvent::Ended(self.job(name), end())),
+            ["hands-off", name] => {
+                sample.jobs.push(JobEvent::HandsOff(self.job(name), HandsOff::NotPermitted));
+            }
+            ["usable", cpus] => sample.usable = Some(cpus.parse().expect("CPUs")),
+            ["task", name, ref figures @ ..] => sample.tasks.push(self.task_sample(name, figures)),
+            ["gone", name] => sample.gone.push(self.task(name)),
+            ["node", number, ref figures @ ..] => sample.nodes.push(node_sample(number, figures)),
+            ["wish", name, ref wish @ ..] => {
+                let reason = Reason::new(Code::NextInTurn);
+                let target = self.target(name);
+                self.script.borrow_mut().plan.asks.push(Ask {
+                    target,
+                    action: action(wish),
+                    reason,
+                });
+            }
+            ["note", code] => self.script.borrow_mut().plan.say(reason(code)),
+            ["give-up"] => {
+                self.script.borrow_mut().plan.give_up = Some(reason("counters-unreadable"));
+            }
+            ["nothing"] => {}
+            _ => panic!("{event} is nothing that happens"),
+        }
+    }
+
+    fn task_sample(&self, name: &str, figures: &[&str]) -> TaskSample {
+        let (job, _) = name.split_once('/').expect("a task is JOB/NUMBER");
+        let figure = |key: &str| {
+            figures.iter().filter_map(|pair| pair.split_once('=')).find(|(k, _)| *k == key)
+        };
+        let number = |key: &str| figure(key).map(|(_, value)| value.parse::<u64>());
+        let measured = |key: &str, unit: u64| match number(key) {
+            Some(Ok(value)) => Measured::Exact(value * unit),
+            _ => Measured::Absent,
+        };
+        TaskSample {
+            task: self.task(name),
+            process: 1,
+            job: self.job(job),
+            cpu_time: format!("{}ms", figure("cpu").expect("cpu=").1).parse().expect("a time"),
+            wait: measured("wait", MILLI),
+            last_cpu: figure("on").map(|(_, cpu)| base::CpuId(cpu.parse().expect("a CPU"))),
+            llc_misses: measured("misses", 1),
+        }
+    }
+
+    fn outcomes(&self, sample: &Sample, step: &Step) -> Vec<Outcome> {
+        let asked = step.approved.asks().iter().map(|ask| {
+            let deed = match &ask.action {
+                Action::Place(cpus) => Deed::Place(cpus.clone()),
+                Action::MemoryPolicy(policy) => Deed::MemoryPolicy(policy.clone()),
+                Action::Release => Deed::Release,
+            };
+            self.outcome(ask.target, deed)
+        });
+        let due = sample.jobs.iter().filter_map(|event| match event {
+            JobEvent::Due(job) => Some(self.outcome(Target::Job(*job), Deed::Start)),
+            _ => None,
+        });
+        asked.chain(due).collect()
+    }
+
+    fn outcome(&self, target: Target, deed: Deed) -> Outcome {
+        let denied = self.denied.iter().find(|(whom, _)| *whom == target).map(|(_, why)| *why);
+        let denied = denied.filter(|why| (*why == Why::CannotStart) == (deed == Deed::Start));
+        let result = match denied {
+            Some(why) => OutcomeResult::Refused { why, detail: String::new() },
+            None => OutcomeResult::Done { n: 1 },
+        };
+        Outcome { target, deed, result }
+    }
+
+    fn tell(&mut self, time: &str, step: &Step) {
+        let mut lines = std::mem::take(&mut self.script.borrow_mut().saw);
+        if let Some(loads) = step.loads.as_ref().filter(|_| self.show_loads) {
+            let cpu: Vec<u64> = loads.cpu_time.iter().map(|time| time.0 / MILLI).collect();
+            let loads = &loads.loads;
+            let unreadable = if loads.readable { "" } else { " (not readable)" };
+            writeln!(lines, "{} {:?} cpu {cpu:?}{unreadable}", loads.tier, loads.loads).unwrap();
+        }
+        for ask in step.approved.asks() {
+            writeln!(lines, "do {}", self.wish(ask)).unwrap();
+        }
+        for refusal in &step.refused {
+            let why = refusal.why.name();
+            writeln!(lines, "not {}: {why}, {}", self.wish(&refusal.ask), refusal.detail).unwrap();
+        }
+        for note in &step.plan.notes {
+            writeln!(lines, "note {}", note.code.name()).unwrap();
+        }
+        if step.plan.give_up.is_some() {
+            writeln!(lines, "gives up").unwrap();
+        }
+        lines.lines().for_each(|line| writeln!(self.told, "{time} {line}").unwrap());
+    }
+
+    fn wish(&self, ask: &Ask) -> String {
+        let whom = match ask.target {
+            Target::Job(job) => name(&self.names, job),
+            Target::Task(task) => task_name(&self.names, task),
+        };
+        match &ask.action {
+            Action::Place(cpus) => format!("{whom} on {cpus}"),
+            Action::MemoryPolicy(policy) => format!("{whom} memory {policy:?}"),
+            Action::Release => format!("{whom} released"),
+        }
+    }
+}
+
+const MILLI: u64 = 1_000_000;
+
+fn name(names: &[String], job: JobId) -> String {
+    names.get(job.index()).cloned().unwrap_or_else(|| job.to_string())
+}
+
+fn task_name(names: &[String], task: TaskId) -> String {
+    format!("{}/{}", name(names, JobId(task.tid / 100)), task.tid % 100)
+}
+
+fn reason(code: &str) -> Reason {
+    Reason::new(Code::from_name(code).expect("a code"))
+}
+
+fn action(words: &[&str]) -> Action {
+    match words {
+        ["on", cpus] => Action::Place(cpus.parse().expect("CPUs")),
+        ["memory", nodes] => Action::MemoryPolicy(MemoryPolicy::Bind(nodes.parse().unwrap())),
+        ["prefer", nodes] => Action::MemoryPolicy(MemoryPolicy::Preferred(nodes.parse().unwrap())),
+        ["released"] => Action::Release,
+        _ => panic!("{words:?} is nothing to wish"),
+    }
+}
+
+fn node_sample(number: &str, figures: &[&str]) -> NodeSample {
+    let figure = |key: &str| {
+        let pair = figures.iter().filter_map(|pair| pair.split_once('=')).find(|(k, _)| *k == key);
+        pair.and_then(|(_, value)| value.parse::<u64>().ok())
+    };
+    NodeSample {
+        node: NodeId(number.parse().expect("a node")),
+        memory_free: figure("free").map(base::Bytes),
+        controller_ops: figure("ops").map_or(Measured::Absent, Measured::Exact),
+        counter_bits: figure("bits").unwrap_or(64) as u8,
+    }
+}
+
+fn end() -> End {
+    End {
+        status: ExitStatus::Exited(0),
+        by_us: false,
+        again: false,
+        wall: Nanos::ZERO,
+        user: Nanos::ZERO,
+        system: Nanos::ZERO,
+        max_resident: base::Bytes::ZERO,
+        wait: Measured::Absent,
+        n_migrations: Measured::Absent,
+        n_left_behind: 0,
+    }
+}
+
+fn saw(seen: &Snapshot<'_>, show: &str, names: &[String]) -> String {
+    let mut lines = String::new();
+    if show.contains("jobs") {
+        seen.jobs.iter().for_each(|job| writeln!(lines, "{}", saw_job(seen, job)).unwrap());
+    }
+    if show.contains("tasks") {
+        for task in seen.tasks {
+            let name = task_name(names, task.task);
+            let wait = task.wait.map(|wait| wait.0 / MILLI);
+            let (cpu, misses) = (task.cpu_time.0 / MILLI, task.llc_misses);
+            writeln!(lines, "{name} cpu {cpu} wait {wait:?} misses {misses:?}").unwrap();
+        }
+    }
+    if show.contains("nodes") {
+        for node in seen.nodes {
+            let free = node.memory_free.map(|free| free.0);
+            writeln!(lines, "{} ops {:?} free {free:?}", node.node, node.controller_ops).unwrap();
+        }
+    }
+    if show.contains("interval") {
+        writeln!(lines, "interval {}", seen.interval).unwrap();
+    }
+    lines
+}
+
+fn saw_job(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> String {
+    let mut line = format!("{} {:?}", job.job.name, job.state).to_lowercase();
+    let mut add = |text: String| line.push_str(&text);
+    if job.allowed != seen.usable {
+        add(format!(" of {}", job.allowed));
+    }
+    if let Some(placed) = job.placed {
+        add(format!(" on {placed}"));
+    }
+    if let Some(idx) = job.domain {
+        add(format!(" in {}", seen.domains.label(idx)));
+    }
+    if !job.movable {
+        add(" hands off".to_owned());
+    }
+    if let Some(started) = job.started {
+        add(format!(" since {}", started.0 / MILLI));
+    }
+    let wait = job.wait.map_or("-".to_owned(), |wait| (wait.0 / MILLI).to_string());
+    add(format!(" tasks {} cpu {} load {}", job.n_tasks, job.cpu_time.0 / MILLI, job.load));
+    add(format!(" wait {wait}"));
+    line
+}
+
+fn job(idx: usize, line: &str) -> Job {
+    let mut words = line.split_whitespace();
+    let mut job = Job {
+        id: JobId(idx as u32),
+        name: words.next().expect("a name").to_owned(),
+        command: Command::Shell("true".to_owned()),
+        start: Nanos::ZERO,
+        class: None,
+        profile: None,
+        dir: None,
+        env: Default::default(),
+        input: None,
+        output: None,
+        threads: 1,
+        ending: Default::default(),
+        cpus: None,
+        nodes: None,
+        memory: None,
+        origin: Default::default(),
+    };
+    for (key, value) in words.filter_map(|word| word.split_once('=')) {
+        match key {
+            "class" => job.class = Class::new(value.parse().expect("a number")),
+            "cpus" => job.cpus = Some(value.parse().expect("CPUs")),
+            "nodes" => job.nodes = Some(value.parse().expect("nodes")),
+            "memory" => job.memory = Some(MemoryPolicy::Bind(value.parse().expect("nodes"))),
+            other => panic!("{other} is no key of a job"),
+        }
+    }
+    job
+}

@@ -1,0 +1,226 @@
+//! The life of jobs, and what outcomes change.
+
+use expect_test::expect;
+
+use super::check;
+use crate::testing::play;
+
+#[test]
+fn a_due_job_is_seen_before_it_runs_and_not_after_it_ended() {
+    check(
+        "nodes=2",
+        "
+        job a
+        job b
+        show jobs
+        0ms due b; wish b on 1
+        5ms due a
+        10ms ended b
+        20ms ended a
+        ",
+        expect![[r#"
+            0ms b due tasks 0 cpu 0 load 0 wait -
+            0ms do b on 1
+            5ms a due tasks 0 cpu 0 load 0 wait -
+            5ms b running on 1 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+            10ms a running since 5 tasks 0 cpu 0 load 0 wait -
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_that_starts_again_begins_anew() {
+    check(
+        "nodes=2",
+        "
+        job a class=1
+        show jobs
+        0ms due a; wish a on 1
+        10ms nothing; hands-off a; task a/1 cpu=3
+        250ms poll; task a/1 cpu=30
+        260ms ended a; due a; wish a on 0
+        270ms nothing
+        ",
+        expect![[r#"
+            0ms a due tasks 0 cpu 0 load 0 wait -
+            0ms do a on 1
+            10ms a running on 1 in node 1 hands off since 0 tasks 1 cpu 0 load 0 wait -
+            250ms a running on 1 in node 1 hands off since 0 tasks 1 cpu 30 load 30 wait -
+            260ms a due tasks 0 cpu 0 load 0 wait -
+            260ms do a on 0
+            270ms a running on 0 in node 0 since 260 tasks 0 cpu 0 load 0 wait -
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_that_could_not_be_started_is_over() {
+    check(
+        "nodes=2",
+        "
+        job a
+        show jobs
+        deny a cannot-start
+        0ms due a; wish a on 1
+        10ms nothing; wish a on 0
+        ",
+        expect![[r#"
+            0ms a due tasks 0 cpu 0 load 0 wait -
+            0ms do a on 1
+            10ms not a on 0: ended, job 0 does not run
+        "#]],
+    );
+}
+
+#[test]
+fn where_a_job_is_follows_from_what_was_done_not_from_what_was_wished() {
+    check(
+        "nodes=2",
+        "
+        job a
+        job b
+        show jobs
+        0ms due a b; wish a on 0; wish b on 0
+        deny a ended
+        deny b cpus-unusable
+        10ms nothing; wish a on 1; wish b on 1
+        20ms nothing
+        ",
+        expect![[r#"
+            0ms a due tasks 0 cpu 0 load 0 wait -
+            0ms b due tasks 0 cpu 0 load 0 wait -
+            0ms do a on 0
+            0ms do b on 0
+            10ms a running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
+            10ms b running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
+            10ms do a on 1
+            10ms do b on 1
+            20ms a running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
+            20ms b running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
+        "#]],
+    );
+}
+
+#[test]
+fn what_the_kernel_does_not_permit_is_never_tried_again() {
+    check(
+        "nodes=2",
+        "
+        job a
+        job b
+        show jobs
+        0ms due a b
+        10ms nothing; task b/1 cpu=1; task b/2 cpu=1
+        deny a not-permitted
+        deny b/1 not-permitted
+        20ms nothing; wish a on 1; wish b/1 on 1; wish b/2 on 1
+        30ms nothing; wish a on 1; wish b/1 on 0; wish b/2 on 0
+        ",
+        expect![[r#"
+            0ms a due tasks 0 cpu 0 load 0 wait -
+            0ms b due tasks 0 cpu 0 load 0 wait -
+            10ms a running since 0 tasks 0 cpu 0 load 0 wait -
+            10ms b running since 0 tasks 2 cpu 0 load 0 wait -
+            20ms a running since 0 tasks 0 cpu 0 load 0 wait -
+            20ms b running since 0 tasks 2 cpu 0 load 0 wait -
+            20ms do a on 1
+            20ms do b/1 on 1
+            20ms do b/2 on 1
+            30ms a running hands off since 0 tasks 0 cpu 0 load 0 wait -
+            30ms b running since 0 tasks 2 cpu 0 load 0 wait -
+            30ms do b/2 on 0
+            30ms not a on 1: hands-off, a is not ours to place any more
+            30ms not b/1 on 0: hands-off, b is not ours to place any more
+        "#]],
+    );
+}
+
+#[test]
+fn when_a_cpu_goes_offline_jobs_and_places_follow() {
+    check(
+        "nodes=2 cores=2",
+        "
+        job a cpus=2
+        job b
+        show jobs loads
+        0ms due a b; wish a on 2; wish b on 2-3; node 0 ops=0; node 1 ops=0
+        250ms poll; node 0 ops=50; node 1 ops=70
+        300ms nothing; usable 0-1,3
+        500ms poll; node 0 ops=50; node 1 ops=71
+        550ms nothing; usable 2
+        600ms nothing; usable 0-3
+        750ms poll; node 0 ops=60; node 1 ops=90
+        ",
+        expect![[r#"
+            0ms a due of 2 tasks 0 cpu 0 load 0 wait -
+            0ms b due tasks 0 cpu 0 load 0 wait -
+            0ms do a on 2
+            0ms do b on 2-3
+            250ms a running of 2 on 2 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+            250ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+            250ms bandwidth [50, 70] cpu [0, 0]
+            300ms a running of  on 2 since 0 tasks 0 cpu 0 load 0 wait -
+            300ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+            500ms a running of  on 2 since 0 tasks 0 cpu 0 load 0 wait -
+            500ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+            500ms bandwidth [0, 1] cpu [0, 0]
+            550ms a running on 2 in core 2 since 0 tasks 0 cpu 0 load 0 wait -
+            550ms b running on 2-3 in core 2 since 0 tasks 0 cpu 0 load 0 wait -
+            600ms a running of 2 on 2 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+            600ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+            750ms a running of 2 on 2 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+            750ms b running on 2-3 in node 1 since 0 tasks 0 cpu 0 load 0 wait -
+            750ms bandwidth [10, 19] cpu [0, 0]
+        "#]],
+    );
+}
+
+#[test]
+fn a_note_is_passed_on_once_and_giving_up_is_final() {
+    check(
+        "nodes=2",
+        "
+        job a
+        0ms due a; note nothing-to-place; note no-class
+        10ms nothing; note no-class
+        20ms nothing; give-up
+        30ms nothing; wish a on 0; note loads-declared; give-up
+        ",
+        expect![[r#"
+            0ms note nothing-to-place
+            0ms note no-class
+            20ms gives up
+        "#]],
+    );
+}
+
+#[test]
+fn what_no_workload_has_does_no_harm() {
+    check(
+        "nodes=2",
+        "
+        job a
+        show jobs
+        0ms due zzz; ended zzz; hands-off zzz; ended a; node 17 ops=3; gone zzz/3; usable 5000
+        250ms poll; wish a on 0
+        ",
+        expect![[r#"
+            250ms not a on 0: ended, job 0 does not run
+        "#]],
+    );
+}
+
+#[test]
+fn the_same_samples_give_the_same_steps() {
+    let script = "
+        job a class=4
+        job b class=5
+        show jobs tasks loads nodes interval
+        0ms due b a; wish b on 1; wish a on 0
+        100ms nothing; task b/2 cpu=3; task a/1 cpu=4 misses=3; task b/1 cpu=5
+        250ms poll; task b/1 cpu=30; gone b/2; note no-class
+        300ms ended b; due b; wish b on 0; note no-class
+        500ms poll; task a/1 cpu=200 misses=900; usable 1
+    ";
+    assert_eq!(play("nodes=2", script), play("nodes=2", script));
+}

@@ -1,0 +1,14 @@
+//! Small runs, text in, text out: [`crate::testing`] says how they are written.
+
+mod derive;
+mod guard;
+mod life;
+mod looping;
+
+use expect_test::Expect;
+
+use crate::testing::play;
+
+fn check(machine: &str, script: &str, expected: Expect) {
+    expected.assert_eq(&play(machine, script));
+}

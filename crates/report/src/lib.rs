@@ -12,6 +12,7 @@
 mod build;
 mod describe;
 
+pub mod docs;
 pub mod explain;
 mod from_journal;
 mod html;

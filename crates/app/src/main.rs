@@ -46,6 +46,12 @@ enum Command {
     Report(report::Args),
     /// Put back what a killed evenkeel left changed
     Restore(restore::Args),
+    /// Be the keeper of a run with --die-with-me: started by evenkeel itself
+    #[command(name = host_live::KEEPER_ARGUMENT, hide = true)]
+    KeepJobs {
+        /// The name of the run
+        run: String,
+    },
 }
 
 fn main() -> ExitCode {
@@ -63,6 +69,10 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::main(&args),
         Command::Report(args) => report::main(&args),
         Command::Restore(args) => restore::main(&args),
+        Command::KeepJobs { run } => {
+            host_live::keep(&run, std::io::stdin().lock());
+            Ok(())
+        }
     };
     exit::from_result(done)
 }

@@ -24,6 +24,7 @@ mod keeper;
 mod options;
 mod place;
 mod preflight;
+mod tell;
 mod wakes;
 
 pub use host::LiveHost;

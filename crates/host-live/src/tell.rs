@@ -1,0 +1,24 @@
+//! What whoever runs a host may want to know of it beside its turns.
+
+use base::Nanos;
+
+use crate::LiveHost;
+use crate::host::Stopping;
+
+impl LiveHost {
+    /// What this run is called; no two runs on a machine share it.
+    pub fn run_id(&self) -> &str {
+        self.undo.as_ref().map_or("none", |log| log.run())
+    }
+
+    /// The time since the start of the run.
+    pub fn now(&mut self) -> Nanos {
+        self.wakes.now()
+    }
+
+    /// Whether the run was stopped before its jobs were over: by a signal, the time limit, a failed
+    /// job, or [`engine::Host::stop`].
+    pub fn was_stopped(&self) -> bool {
+        self.stopping != Stopping::No
+    }
+}

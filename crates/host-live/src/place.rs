@@ -312,7 +312,8 @@ impl LiveHost {
                 n => n_bound += n,
             }
         }
-        Ok(n_bound)
+        let anybody = self.family.threads_of(job).any(|(_, thread)| lives(thread.id));
+        if anybody { Ok(n_bound) } else { Err(not_running()) }
     }
 }
 
@@ -381,7 +382,7 @@ impl LiveHost {
         for &(tid, born_ticks, _) in wanted {
             let id = TaskId { tid, born_ticks };
             let Some((_, thread)) = self.family.thread(job, id) else { continue };
-            if !thread.is_alive() {
+            if !lives(id) {
                 continue;
             }
             match affinity::set(tid, target) {
@@ -454,7 +455,7 @@ impl LiveHost {
                 let Ok(mask) = affinity::get(thread.id.tid) else { continue };
                 let is_ours =
                     mask != *base && (mask == *thread.mask || masks.iter().any(|m| **m == mask));
-                if is_ours && thread.is_alive() && affinity::set(thread.id.tid, &base).is_ok() {
+                if is_ours && lives(thread.id) && affinity::set(thread.id.tid, &base).is_ok() {
                     n_now += 1;
                     fault::point();
                 }
@@ -522,6 +523,12 @@ fn refusal(error: &std::io::Error, target: &CpuSet) -> Refused {
         }
         _ => (Why::NotPermitted, plain(error)),
     }
+}
+
+/// Whether a thread is still the one that it was, and has not ended: numbers are used again.
+fn lives(id: TaskId) -> bool {
+    let stat = procfs::stat("/".as_ref(), id.tid);
+    stat.is_ok_and(|stat| stat.born_ticks == id.born_ticks && stat.state != 'Z')
 }
 
 fn not_running() -> Refused {

@@ -64,17 +64,6 @@ fn machine(args: &Args) -> Result<(Machine, Vec<Signal>), Stop> {
     }
 }
 
-/// What `--json` prints: the machine file's fields, and these.
-#[derive(Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    machine: MachineFile,
-    /// What programs are placed on when nobody says otherwise.
-    placement: Placement,
-    /// Best tier first; empty for a machine that is only described.
-    signals: Vec<SignalShown>,
-}
-
 #[derive(Serialize)]
 struct Placement {
     /// `node`, `llc` or `core`.
@@ -92,14 +81,38 @@ struct SignalShown {
     why: String,
 }
 
+/// The machine file's fields, then what programs are placed on and the signals. One line for each
+/// entry of a list, so that people can read it and `diff` can compare it.
 fn json(machine: &Machine, signals: &[Signal]) -> Result<String, Stop> {
     let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
-    let shown = Shown {
-        machine: MachineFile::from(machine),
-        placement: Placement { level: domains.level().to_string(), n_domains: domains.len() },
-        signals: signals.iter().map(show_signal).collect(),
-    };
-    Ok(serde_json::to_string_pretty(&shown)? + "\n")
+    let placement = Placement { level: domains.level().to_string(), n_domains: domains.len() };
+    let signals: Vec<SignalShown> = signals.iter().map(show_signal).collect();
+    let file = MachineFile::from(machine);
+    let fields = [
+        field("format_version", &file.format_version)?,
+        field("name", &file.name)?,
+        rows("warnings", &file.warnings)?,
+        field("nodes_allowed", &file.nodes_allowed)?,
+        rows("nodes", &file.nodes)?,
+        rows("llcs", &file.llcs)?,
+        rows("cores", &file.cores)?,
+        rows("cpus", &file.cpus)?,
+        rows("accesses", &file.accesses)?,
+        field("placement", &placement)?,
+        rows("signals", &signals)?,
+    ];
+    Ok(format!("{{\n{}\n}}\n", fields.join(",\n")))
+}
+
+fn field(key: &str, value: &impl Serialize) -> Result<String, serde_json::Error> {
+    Ok(format!("  \"{key}\": {}", serde_json::to_string(value)?))
+}
+
+fn rows<T: Serialize>(key: &str, entries: &[T]) -> Result<String, serde_json::Error> {
+    let entries: Vec<String> =
+        entries.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    let (open, close) = if entries.is_empty() { ("", "") } else { ("\n    ", "\n  ") };
+    Ok(format!("  \"{key}\": [{open}{}{close}]", entries.join(",\n    ")))
 }
 
 fn show_signal(signal: &Signal) -> SignalShown {
@@ -112,22 +125,28 @@ fn show_signal(signal: &Signal) -> SignalShown {
     SignalShown { tier, quantity: signal.quantity, readable, why }
 }
 
-/// Two lines each where one is too narrow: what it is, and what it is read from or why not.
+/// What can be read, what cannot and why; signals with one answer stand together.
 fn draw_signals(signals: &[Signal]) -> String {
-    let line = |signal: &Signal| {
+    let (unknown, known): (Vec<&Signal>, Vec<&Signal>) =
+        signals.iter().partition(|signal| signal.why == signals::ONLY_THERE);
+    let mut text = String::new();
+    for (idx, signal) in known.iter().enumerate() {
         let mark = match signal.readable {
             Readable::Yes => "yes",
             Readable::No => "no",
             Readable::Unknown => "?",
         };
-        let start = format!("  {mark:<4} {:<9}  {}", signal.tier, signal.quantity);
+        let start = format!("  {mark:<4}{:<10} {}", signal.tier, signal.quantity);
+        let follows = known.get(idx + 1).is_some_and(|next| next.why == signal.why);
         let room = draw::WIDTH.saturating_sub(start.chars().count() + 2);
-        if signal.why.chars().count() <= room {
-            format!("{start}: {}\n", signal.why)
-        } else {
-            format!("{start}:\n{:18}{}\n", "", signal.why)
-        }
-    };
-    let lines: String = signals.iter().map(line).collect();
-    if lines.is_empty() { lines } else { format!("signals that can be read:\n{lines}") }
+        text += &match signal.why.chars().count() {
+            _ if follows => format!("{start},\n"),
+            width if width <= room => format!("{start}: {}\n", signal.why),
+            _ => format!("{start}:\n{}", draw::wrap(&signal.why, 17)),
+        };
+    }
+    if !unknown.is_empty() {
+        text += "  ?   only the machine itself can tell about the others\n";
+    }
+    if text.is_empty() { text } else { format!("signals that can be read:\n{text}") }
 }

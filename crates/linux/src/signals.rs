@@ -216,7 +216,8 @@ impl Place<'_> {
     }
 }
 
-const ONLY_THERE: &str = "only the machine itself can tell";
+/// Why there is no answer for a recording.
+pub const ONLY_THERE: &str = "only the machine itself can tell";
 
 fn only_there(paranoid: Option<i32>) -> String {
     match paranoid {

@@ -18,6 +18,8 @@ pub(super) struct CpuInfo {
     pub(super) places: BTreeMap<CpuId, (u64, u64)>,
     /// What the processor is called.
     pub(super) model: Option<String>,
+    /// Who made it.
+    vendor: Option<String>,
     /// An AMD processor of family 21 or 22, whose modules of two cores call themselves siblings.
     pub(super) has_amd_modules: bool,
 }
@@ -29,14 +31,14 @@ impl CpuInfo {
             // ARM kernels print numbers there; the board's name says more.
             info.model = tree.text("sys/devices/virtual/dmi/id/product_name");
         }
-        info.model = info.model.filter(|name| !name.is_empty());
+        info.model = info.model.or(info.vendor.take()).filter(|name| !name.is_empty());
         info
     }
 
     fn parse(text: &str) -> Self {
         let mut info = CpuInfo::default();
         let mut block = Block::default();
-        let (mut vendor, mut family) = (String::new(), String::new());
+        let mut family = String::new();
         for line in text.lines() {
             let Some((key, value)) = line.split_once(':') else { continue };
             let (key, value) = (key.trim(), value.trim());
@@ -44,13 +46,14 @@ impl CpuInfo {
                 "processor" => block.begin(value, &mut info),
                 "physical id" => block.package = value.parse().ok(),
                 "core id" => block.core = value.parse().ok(),
-                "vendor_id" => vendor = value.to_owned(),
+                "vendor_id" => info.vendor = Some(value.to_owned()),
                 "cpu family" => family = value.to_owned(),
                 _ => info.take_name(key, value),
             }
             block.tell(&mut info);
         }
-        info.has_amd_modules = vendor == "AuthenticAMD" && ["21", "22"].contains(&family.as_str());
+        let is_amd = info.vendor.as_deref() == Some("AuthenticAMD");
+        info.has_amd_modules = is_amd && ["21", "22"].contains(&family.as_str());
         info
     }
 

@@ -21,6 +21,7 @@ mod caches;
 mod cores;
 mod cpuinfo;
 mod cpus;
+pub mod files;
 mod kinds;
 mod nodes;
 mod tree;

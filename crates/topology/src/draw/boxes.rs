@@ -7,7 +7,7 @@ use crate::{Core, Llc, Machine, Node};
 
 /// Inside the frame.
 const ROOM: usize = WIDTH - 4;
-/// More caches than this in one node are told together.
+/// More caches than this in one node are told together, and so are those that each serve one core.
 const SHELVES_MAX: usize = 8;
 /// Lines that the cores of one cache may take before they are summed up.
 const LINES_MAX: usize = 3;
@@ -48,7 +48,9 @@ fn lines(machine: &Machine, cpus: &CpuSet) -> Vec<String> {
     let llcs: Vec<&Llc> = machine.llcs().iter().filter(here).collect();
     let cached = llcs.iter().fold(CpuSet::new(), |all, llc| all.or(&llc.cpus));
     let mut shelves: Vec<(String, CpuSet)> = Vec::new();
-    if llcs.len() <= SHELVES_MAX {
+    let one_core = |llc: &&Llc| machine.cores().iter().any(|core| llc.cpus.is_subset(&core.cpus));
+    let is_many = SHELVES_MAX < llcs.len() || (2 <= llcs.len() && llcs.iter().all(one_core));
+    if !is_many {
         let shelf = |llc: &&Llc| (label(&[llc], cpus), llc.cpus.and(cpus));
         shelves.extend(llcs.iter().map(shelf));
     } else {

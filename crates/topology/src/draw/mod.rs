@@ -94,7 +94,8 @@ fn notes(machine: &Machine) -> String {
     lines.push(may_use(machine));
     lines.push(placement(machine));
     lines.extend(machine.warnings().iter().map(|warning| format!("warning: {warning}")));
-    lines.iter().map(|line| wrap(line)).collect()
+    // What goes on in another line is indented; the first line is not.
+    lines.iter().map(|line| wrap(line, 2).split_off(2)).collect()
 }
 
 fn kinds(machine: &Machine) -> Vec<String> {
@@ -167,15 +168,17 @@ fn cut(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(WIDTH).collect()
 }
 
-/// Breaks a line at blanks, or in a list at commas; what follows is indented.
-fn wrap(line: &str) -> String {
-    let (mut text, mut column) = (String::new(), 0);
+/// Breaks a line at blanks, or in a list at commas. It starts, and goes on, after `indent` columns.
+pub fn wrap(line: &str, indent: usize) -> String {
+    let mut text = " ".repeat(indent);
+    let mut column = indent;
     for piece in line.split_inclusive([' ', ',']) {
         let width = piece.trim_end().chars().count();
-        if WIDTH < column + width && 2 < column {
+        if WIDTH < column + width && indent < column {
             text.truncate(text.trim_end().len());
-            text.push_str("\n  ");
-            column = 2;
+            text.push('\n');
+            text.push_str(&" ".repeat(indent));
+            column = indent;
         }
         text.extend(piece.chars().filter(|c| !c.is_control()));
         column += piece.chars().count();

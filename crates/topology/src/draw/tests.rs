@@ -22,7 +22,9 @@ fn changed(text: &str, change: impl FnOnce(&mut MachineParts)) -> Machine {
 
 #[test]
 fn nodes_are_boxes_with_a_line_for_each_cache() {
-    check(&synthetic("nodes=2 llcs=2 cores=4 smt=2"), expect_test::expect![[r#"
+    check(
+        &synthetic("nodes=2 llcs=2 cores=4 smt=2"),
+        expect_test::expect![[r#"
         synthetic nodes=2 llcs=2 cores=4 smt=2
         32 CPUs, 16 cores, 4 last-level caches, 2 nodes, 32.0 GiB
         ┌─ node 0 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
@@ -36,12 +38,15 @@ fn nodes_are_boxes_with_a_line_for_each_cache() {
         distance from any node to any other: 21 (10 is local)
         this process may use all of it
         programs are placed on 2 nodes: 0-1
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_machine_with_one_cpu_says_that_nothing_can_be_placed() {
-    check(&synthetic(""), expect_test::expect![[r#"
+    check(
+        &synthetic(""),
+        expect_test::expect![[r#"
         synthetic
         1 CPU, 1 core, 1 last-level cache, 1 node, 16.0 GiB
         ┌─ node 0 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
@@ -49,7 +54,8 @@ fn a_machine_with_one_cpu_says_that_nothing_can_be_placed() {
         └──────────────────────────────────────────────────────────────────────────────┘
         this process may use all of it
         nothing can be placed: there is one core to run on
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -57,7 +63,9 @@ fn many_nodes_are_a_table_and_many_distances_a_span() {
     let machine = changed("nodes=18 cores=16 smt=4", |parts| {
         parts.nodes[0].distances.insert(base::NodeId(1), 12);
     });
-    check(&machine, expect_test::expect![[r#"
+    check(
+        &machine,
+        expect_test::expect![[r#"
         synthetic nodes=18 cores=16 smt=4
         1152 CPUs, 288 cores, 18 last-level caches, 18 nodes, 288.0 GiB
          node  CPUs                           cores  llcs      memory        free
@@ -82,12 +90,15 @@ fn many_nodes_are_a_table_and_many_distances_a_span() {
         distances between nodes: 12 to 21 (10 is local; --json has them)
         this process may use all of it
         programs are placed on 18 nodes: 0-17
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn many_caches_and_many_cores_are_summed_up() {
-    check(&synthetic("llcs=16 cores=8 smt=2"), expect_test::expect![[r#"
+    check(
+        &synthetic("llcs=16 cores=8 smt=2"),
+        expect_test::expect![[r#"
         synthetic llcs=16 cores=8 smt=2
         256 CPUs, 128 cores, 16 last-level caches, 1 node, 16.0 GiB
         ┌─ node 0 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
@@ -95,8 +106,11 @@ fn many_caches_and_many_cores_are_summed_up() {
         └──────────────────────────────────────────────────────────────────────────────┘
         this process may use all of it
         programs are placed on 16 llcs: 0-15
-    "#]]);
-    check(&synthetic("cores=128"), expect_test::expect![[r#"
+    "#]],
+    );
+    check(
+        &synthetic("cores=128"),
+        expect_test::expect![[r#"
         synthetic cores=128
         128 CPUs, 128 cores, 1 last-level cache, 1 node, 16.0 GiB
         ┌─ node 0 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
@@ -104,7 +118,8 @@ fn many_caches_and_many_cores_are_summed_up() {
         └──────────────────────────────────────────────────────────────────────────────┘
         this process may use all of it
         programs are placed on 128 cores: 0-127
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -129,7 +144,9 @@ fn what_is_offline_forbidden_or_mended_is_said() {
                 .to_owned(),
         );
     });
-    check(&machine, expect_test::expect![[r#"
+    check(
+        &machine,
+        expect_test::expect![[r#"
         synthetic nodes=2 cores=4
         7 CPUs, 7 cores, 2 last-level caches, 2 nodes, 16.0 GiB
         ┌─ node 0 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
@@ -147,7 +164,8 @@ fn what_is_offline_forbidden_or_mended_is_said() {
         programs are placed on 3 cores: 0-2
         warning: node7 claims CPUs 4-7 of another node; node7 is left out, and so is all
           of its memory
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -159,7 +177,9 @@ fn memory_without_cpus_and_cpus_without_node_or_cache_are_drawn() {
             cpu.node = None;
         }
     });
-    check(&machine, expect_test::expect![[r#"
+    check(
+        &machine,
+        expect_test::expect![[r#"
         synthetic nodes=3 cores=2 llc=0
         6 CPUs, 6 cores, no last-level cache told, 3 nodes, 48.0 GiB
         ┌─ node 0 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
@@ -178,5 +198,6 @@ fn memory_without_cpus_and_cpus_without_node_or_cache_are_drawn() {
           from    2  21  21  10
         this process may use all of it
         programs are placed on 2 nodes: 0-1
-    "#]]);
+    "#]],
+    );
 }

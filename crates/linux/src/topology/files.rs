@@ -1,0 +1,134 @@
+//! Every file that tells the machine, so that a recording can be complete and hold nothing else.
+//!
+//! A pattern is a path below the root; in a part of it, `#` stands for a number and a `*` at the end
+//! for anything. Cpusets are not here: a recording says in `proc/self/status` what they came to.
+
+use std::fs;
+use std::path::Path;
+
+/// What is read of a machine, its signals included.
+const PATTERNS: [&str; 34] = [
+    "proc/cpuinfo",
+    "proc/filesystems",
+    "proc/meminfo",
+    "proc/self/status",
+    "proc/sys/kernel/perf_event_paranoid",
+    "sys/bus/event_source/devices/*/type",
+    "sys/devices/cpu_atom/cpus",
+    "sys/devices/cpu_core/cpus",
+    "sys/devices/cpu_lowpower/cpus",
+    "sys/devices/system/cpu/cpu#/acpi_cppc/highest_perf",
+    "sys/devices/system/cpu/cpu#/cache/index#/level",
+    "sys/devices/system/cpu/cpu#/cache/index#/shared_cpu_list",
+    "sys/devices/system/cpu/cpu#/cache/index#/shared_cpu_map",
+    "sys/devices/system/cpu/cpu#/cache/index#/size",
+    "sys/devices/system/cpu/cpu#/cache/index#/type",
+    "sys/devices/system/cpu/cpu#/cpu_capacity",
+    "sys/devices/system/cpu/cpu#/cpufreq/base_frequency",
+    "sys/devices/system/cpu/cpu#/cpufreq/cpuinfo_max_freq",
+    "sys/devices/system/cpu/cpu#/online",
+    "sys/devices/system/cpu/cpu#/topology/core_cpus*",
+    "sys/devices/system/cpu/cpu#/topology/core_id",
+    "sys/devices/system/cpu/cpu#/topology/thread_siblings*",
+    "sys/devices/system/cpu/online",
+    "sys/devices/system/cpu/present",
+    "sys/devices/system/cpu/types/intel_*/cpulist",
+    "sys/devices/system/cpu/types/intel_*/cpumap",
+    "sys/devices/system/node/node#/access0/initiators/node#",
+    "sys/devices/system/node/node#/access0/initiators/read_*",
+    "sys/devices/system/node/node#/cpulist",
+    "sys/devices/system/node/node#/cpumap",
+    "sys/devices/system/node/node#/distance",
+    "sys/devices/system/node/node#/meminfo",
+    "sys/devices/system/node/online",
+    "sys/devices/virtual/dmi/id/product_name",
+];
+
+/// The files below a root that [`super::read`] may look at, as paths from there, sorted. Of CPUs that
+/// have no other file (they are offline), the folder stands in their place.
+pub fn below(root: &Path) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for pattern in PATTERNS {
+        let parts: Vec<&str> = pattern.split('/').collect();
+        expand(root, "", &parts, &mut found);
+    }
+    expand(root, "", &["sys", "devices", "system", "cpu", "cpu#"], &mut found);
+    found.sort_unstable();
+    let is_inside = |next: &str, folder: &str| {
+        next.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+    };
+    // A folder stands directly before what is in it, `cpu1` before `cpu1/online`, since `/` sorts
+    // before digits.
+    let kept = |idx: &usize| !found.get(idx + 1).is_some_and(|next| is_inside(next, &found[*idx]));
+    (0..found.len()).filter(kept).map(|idx| found[idx].clone()).collect()
+}
+
+/// Whether a path from the root is one of them.
+pub fn is_read(path: &str) -> bool {
+    PATTERNS.iter().any(|pattern| {
+        pattern.split('/').count() == path.split('/').count()
+            && pattern.split('/').zip(path.split('/')).all(|(wanted, part)| fits(wanted, part))
+    })
+}
+
+fn expand(root: &Path, folder: &str, parts: &[&str], found: &mut Vec<String>) {
+    let Some((part, rest)) = parts.split_first() else {
+        found.push(folder.to_owned());
+        return;
+    };
+    let join =
+        |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+    if !part.contains(['#', '*']) {
+        let path = join(part);
+        if root.join(&path).exists() {
+            expand(root, &path, rest, found);
+        }
+        return;
+    }
+    let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    for name in names.filter(|name| fits(part, name)) {
+        expand(root, &join(&name), rest, found);
+    }
+}
+
+fn fits(wanted: &str, part: &str) -> bool {
+    if let Some(start) = wanted.strip_suffix('*') {
+        return part.starts_with(start);
+    }
+    match wanted.strip_suffix('#') {
+        Some(start) => part.strip_prefix(start).and_then(super::tree::whole_number).is_some(),
+        None => wanted == part,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_stands_for_digits_and_a_star_for_anything() {
+        for path in [
+            "sys/devices/system/cpu/cpu17/online",
+            "sys/devices/system/cpu/cpu0/topology/core_cpus_list",
+            "sys/bus/event_source/devices/uncore_imc_0/type",
+        ] {
+            assert!(is_read(path), "{path}");
+        }
+        for path in ["proc/self/environ", "sys/devices/system/cpu/cpufreq/online", "proc/cpuinfo/x"]
+        {
+            assert!(!is_read(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_below_a_root_is_what_is_read() {
+        let found = below(Path::new("/"));
+        assert!(found.contains(&"proc/cpuinfo".to_owned()));
+        assert!(found.is_sorted());
+        for path in &found {
+            let is_bare_cpu = path.rsplit('/').next().is_some_and(|part| fits("cpu#", part));
+            assert!(is_bare_cpu || is_read(path), "{path}");
+        }
+    }
+}

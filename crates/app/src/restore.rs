@@ -1,12 +1,188 @@
-//! (to come)
+//! `evenkeel restore`: puts back what a killed evenkeel left changed, and says what it left and why.
+//!
+//! The text and the JSON say the same: one entry for the threads of a process that were alike.
 
-use crate::exit::Done;
+use std::io::{self, Write};
 
-/// (to come)
+use linux::undo::{self, Deed, Entry, FileReport, Restored, Verdict};
+use serde_json::{Value, json};
+
+use crate::exit::{Done, Stop};
+
+/// Put back what a killed evenkeel left changed.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Say what would be put back, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
-/// (to come)
-pub fn main(_args: &Args) -> Done {
-    Ok(())
+/// Restores every leftover of this user. Fails when something could not be put back.
+pub fn main(args: &Args) -> Done {
+    let restored = undo::restore(&undo::folders(), args.dry_run);
+    let mut out = io::stdout().lock();
+    if args.json {
+        let text = serde_json::to_string_pretty(&to_json(&restored, args.dry_run))?;
+        writeln!(out, "{text}")?;
+    } else {
+        out.write_all(to_text(&restored, args.dry_run).as_bytes())?;
+    }
+    let failed = restored.files.iter().any(|file| file.verdict == Verdict::Kept);
+    if failed || !restored.problems.is_empty() { Err(Stop::Said) } else { Ok(()) }
+}
+
+/// What a start of `run` says about leftovers that it put back; nothing when there were none.
+pub fn to_text(restored: &Restored, dry_run: bool) -> String {
+    let mut text = String::new();
+    for file in &restored.files {
+        for entry in &file.entries {
+            text.push_str(&sentence(entry, dry_run));
+            text.push('\n');
+        }
+        if let Some(note) = note(file) {
+            text.push_str(&format!("{}: {note}\n", file.path.display()));
+        }
+        if file.n_damaged != 0 {
+            let n_damaged = file.n_damaged;
+            text.push_str(&format!("{}: {n_damaged} damaged lines skipped\n", file.path.display()));
+        }
+    }
+    for problem in &restored.problems {
+        text.push_str(&format!("cannot look: {problem}\n"));
+    }
+    if text.is_empty() {
+        text.push_str("nothing to put back\n");
+    }
+    text
+}
+
+fn sentence(entry: &Entry, dry_run: bool) -> String {
+    let Entry { job, process, comm, n_threads, deed } = entry;
+    let threads = if *n_threads == 1 { "1 thread".into() } else { format!("{n_threads} threads") };
+    let whose = format!("{job}: process {process} ({comm}), {threads}:");
+    match deed {
+        Deed::PutBack { from, to } if dry_run => {
+            format!("{whose} would go back from CPUs {from} to {to}")
+        }
+        Deed::PutBack { from, to } => format!("{whose} back from CPUs {from} to {to}"),
+        Deed::Foreign(mask) => format!("{whose} left, somebody set CPUs {mask} since"),
+        Deed::AsBefore(mask) => format!("{whose} left, has CPUs {mask} as before"),
+        Deed::Refused(why) => format!("{whose} left, {why}"),
+    }
+}
+
+/// What there is to say about a file as a whole.
+fn note(file: &FileReport) -> Option<&'static str> {
+    match file.verdict {
+        Verdict::Settled if file.entries.is_empty() => Some("nothing of it lives any more"),
+        Verdict::Settled => None,
+        Verdict::Kept => Some("kept, so that it can be tried again"),
+        Verdict::InUse => Some("left, its run goes on"),
+        Verdict::OtherBoot => Some("removed, the machine was started anew since"),
+        Verdict::OtherNamespace => Some("left, it was written in another PID namespace"),
+        Verdict::OtherUser => Some("left, it is another user's"),
+        Verdict::Unknown => Some("left, it has a form that this version does not know"),
+    }
+}
+
+fn to_json(restored: &Restored, dry_run: bool) -> Value {
+    let files: Vec<Value> = restored.files.iter().map(file_json).collect();
+    json!({ "dry_run": dry_run, "files": files, "problems": restored.problems })
+}
+
+fn file_json(file: &FileReport) -> Value {
+    let verdict = match file.verdict {
+        Verdict::Settled => "settled",
+        Verdict::Kept => "kept",
+        Verdict::InUse => "in-use",
+        Verdict::OtherBoot => "other-boot",
+        Verdict::OtherNamespace => "other-namespace",
+        Verdict::OtherUser => "other-user",
+        Verdict::Unknown => "unknown",
+    };
+    let entries: Vec<Value> = file.entries.iter().map(entry_json).collect();
+    let path = file.path.to_string_lossy();
+    json!({ "path": path, "verdict": verdict, "n_damaged": file.n_damaged, "entries": entries })
+}
+
+fn entry_json(entry: &Entry) -> Value {
+    let mut value = json!({
+        "job": entry.job,
+        "process": entry.process,
+        "program": entry.comm,
+        "n_threads": entry.n_threads,
+    });
+    let (deed, details) = match &entry.deed {
+        Deed::PutBack { from, to } => {
+            ("put-back", vec![("from_cpus", from.to_string()), ("to_cpus", to.to_string())])
+        }
+        Deed::Foreign(mask) => ("left-foreign", vec![("cpus", mask.to_string())]),
+        Deed::AsBefore(mask) => ("left-as-before", vec![("cpus", mask.to_string())]),
+        Deed::Refused(why) => ("refused", vec![("why", why.clone())]),
+    };
+    value["deed"] = deed.into();
+    for (name, detail) in details {
+        value[name] = detail.into();
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    fn restored() -> Restored {
+        let cpus = |text: &str| text.parse().expect("a list");
+        let entry = |deed, n_threads| Entry {
+            job: "sort".into(),
+            process: 41,
+            comm: "sort".into(),
+            n_threads,
+            deed,
+        };
+        let entries = vec![
+            entry(Deed::PutBack { from: cpus("1"), to: cpus("0-3") }, 2),
+            entry(Deed::Foreign(cpus("2")), 1),
+            entry(Deed::AsBefore(cpus("0-3")), 1),
+            entry(Deed::Refused("cannot give it CPUs 0-3: not permitted".into()), 1),
+        ];
+        let file = |verdict, entries| FileReport {
+            path: "/run/evenkeel/a.undo".into(),
+            verdict,
+            entries,
+            n_damaged: 0,
+        };
+        let files = vec![file(Verdict::Kept, entries), file(Verdict::InUse, vec![])];
+        Restored { files, problems: vec![] }
+    }
+
+    #[test]
+    fn each_deed_is_a_sentence() {
+        expect![[r#"
+            sort: process 41 (sort), 2 threads: back from CPUs 1 to 0-3
+            sort: process 41 (sort), 1 thread: left, somebody set CPUs 2 since
+            sort: process 41 (sort), 1 thread: left, has CPUs 0-3 as before
+            sort: process 41 (sort), 1 thread: left, cannot give it CPUs 0-3: not permitted
+            /run/evenkeel/a.undo: kept, so that it can be tried again
+            /run/evenkeel/a.undo: left, its run goes on
+        "#]]
+        .assert_eq(&to_text(&restored(), false));
+        expect![[r#"
+            nothing to put back
+        "#]]
+        .assert_eq(&to_text(&Restored::default(), false));
+        assert!(to_text(&restored(), true).contains("would go back"));
+    }
+
+    #[test]
+    fn json_says_the_same() {
+        let value = to_json(&restored(), false);
+        let first = &value["files"][0]["entries"][0];
+        assert_eq!((&first["deed"], &first["from_cpus"]), (&json!("put-back"), &json!("1")));
+        assert_eq!(value["files"][1]["verdict"], "in-use");
+    }
 }

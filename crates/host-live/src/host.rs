@@ -55,6 +55,8 @@ pub struct LiveHost {
     pub(crate) pending: Sample,
     pub(crate) due: Vec<JobId>,
     pub(crate) n_ending_left: usize,
+    /// Changes in the undo record that still need a look at what was born meanwhile.
+    pub(crate) unconfirmed: Vec<u64>,
     nodes: Vec<NodeFile>,
     woken: Vec<Wake>,
     n_turns: u64,
@@ -163,6 +165,7 @@ impl LiveHost {
             pending: Sample::default(),
             due: Vec::new(),
             n_ending_left: 0,
+            unconfirmed: Vec::new(),
             nodes: open_nodes(machine),
             woken: Vec::new(),
             n_turns: 0,
@@ -329,6 +332,7 @@ impl LiveHost {
         if self.seldom_at <= turn.at {
             self.seldom_at = turn.at + SELDOM;
             self.take_orphans();
+            self.confirm_changes();
             sample.nodes = self.look_at_nodes();
         }
         if self.family.descriptors.ran_out && !std::mem::replace(&mut self.said_ran_out, true) {

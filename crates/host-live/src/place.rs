@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   begin   record ─► fork ─► the child binds itself ─► exec      then: confirm
-//!   run     find every thread ─► is it still as we know it? ─► record ─► bind ─► confirm ─► look again
+//!   run     find every thread ─► is it still as we know it? ─► record ─► bind ─► look again ─► confirm
 //! ```
 //!
 //! A thread whose mask is not what we know it to have was bound by somebody else and is left alone. If
 //! that is the first thread of a job, the whole job is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, TaskId};
@@ -29,13 +30,13 @@ const PASSES_MAX: u32 = 8;
 const MASKS_MAX: usize = 16;
 
 type Refused = (Why, String);
+/// A thread as the undo record names it: number, birth, process.
+type Whose = (u32, u64, u32);
 
 /// A child on its way to become its program.
 struct Forked {
     job: JobId,
     pid: u32,
-    /// Number of the change in the undo record.
-    nr: Option<u64>,
     running: Running,
     place: Option<Result<CpuSet, Refused>>,
     memory: Option<MemoryPolicy>,
@@ -107,7 +108,7 @@ impl LiveHost {
         let pid = match forked {
             Ok(pid) => pid,
             Err(error) => {
-                self.confirm(nr);
+                nr.into_iter().for_each(|nr| self.confirm(nr));
                 return Err(error);
             }
         };
@@ -135,7 +136,7 @@ impl LiveHost {
             told: None,
             ended: None,
         };
-        Ok(Forked { job, pid, nr, running, place, memory })
+        Ok(Forked { job, pid, running, place, memory })
     }
 
     /// The mask that a job would have without any policy: ours, or what the workload allows it.
@@ -163,8 +164,8 @@ impl LiveHost {
     }
 
     /// A change is made, or given up.
-    fn confirm(&mut self, nr: Option<u64>) {
-        if let (Some(nr), Ok(log)) = (nr, &mut self.undo) {
+    fn confirm(&mut self, nr: u64) {
+        if let Ok(log) = &mut self.undo {
             // If this cannot be written both masks count as ours for a while longer.
             let _ = log.done(nr);
         }
@@ -241,7 +242,7 @@ impl LiveHost {
     }
 
     fn has_begun(&mut self, child: Forked, outcomes: &mut Vec<Outcome>) {
-        let Forked { job, pid, nr, running, place, memory } = child;
+        let Forked { job, pid, running, place, memory } = child;
         let target = Target::Job(job);
         let done = |deed, n| Outcome { target, deed, result: OutcomeResult::Done { n } };
         outcomes.push(done(Deed::Start, pid));
@@ -255,7 +256,6 @@ impl LiveHost {
             None => {}
         }
         outcomes.extend(memory.map(|policy| done(Deed::MemoryPolicy(policy), 1)));
-        self.confirm(nr);
         self.first_process_of.insert(pid, job);
         self.family.adopt(job, pid, running.mask_by_birth());
         let slot = &mut self.slots[job.index()];
@@ -329,14 +329,15 @@ impl LiveHost {
         let Some(running) = self.running(job) else { return Err(not_running()) };
         let (base, masks) = (Arc::clone(&running.base), running.masks.clone());
         let own_cpus = Arc::clone(&self.own_cpus);
-        let mut wanted = Vec::new();
+        let mut wanted: BTreeMap<CpuSet, Vec<Whose>> = BTreeMap::new();
         let mut foreign = None;
         for (process, thread) in self.family.threads_of(job).filter(|(_, t)| !t.is_foreign) {
             let Ok(mask) = affinity::get(thread.id.tid) else { continue };
             if mask == **target {
                 thread.mask = Arc::clone(target);
             } else if is_known(&mask, &thread.mask, &masks, &own_cpus) {
-                wanted.push((thread.id.tid, thread.id.born_ticks, process));
+                let whose = (thread.id.tid, thread.id.born_ticks, process);
+                wanted.entry(mask).or_default().push(whose);
             } else {
                 thread.is_foreign = true;
                 if Some(thread.id.tid) == first {
@@ -347,27 +348,36 @@ impl LiveHost {
         if let Some(mask) = foreign {
             return Err(self.hands_off(job, HandsOff::AffinityChanged(mask)));
         }
-        if wanted.is_empty() {
-            return Ok(0);
-        }
         let name = self.slots[job.index()].job.name.clone();
-        let nr = self.record(&name, &base, target, wanted.clone())?;
-        let result = self.bind_each(job, target, first, &wanted);
-        self.confirm(Some(nr));
-        fault::point();
-        result
+        let mut n_bound = 0;
+        for (now, tasks) in wanted {
+            self.record(&name, [&base, &now, target], tasks.clone())?;
+            n_bound += self.bind_each(job, target, first, &tasks)?;
+        }
+        Ok(n_bound)
     }
 
+    /// Writes down a change before it is made.
     fn record(
         &mut self,
         name: &str,
-        old: &CpuSet,
-        new: &CpuSet,
-        tasks: Vec<(u32, u64, u32)>,
-    ) -> Result<u64, Refused> {
+        masks: [&CpuSet; 3],
+        tasks: Vec<Whose>,
+    ) -> Result<(), Refused> {
         let log = self.undo.as_mut().map_err(|error| (Why::NoUndo, error.clone()))?;
-        let written = log.set(name, old, new, tasks);
-        written.map_err(|error| (Why::NoUndo, crate::host::in_one_line(&error)))
+        let written = log.set(name, masks, tasks);
+        let nr = written.map_err(|error| (Why::NoUndo, crate::host::in_one_line(&error)))?;
+        self.unconfirmed.push(nr);
+        Ok(())
+    }
+
+    /// Changes have been made, and everything that was being born meanwhile has been looked at too:
+    /// the masks before them are no longer ours.
+    pub(crate) fn confirm_changes(&mut self) {
+        for nr in std::mem::take(&mut self.unconfirmed) {
+            self.confirm(nr);
+            fault::point();
+        }
     }
 
     fn bind_each(
@@ -375,7 +385,7 @@ impl LiveHost {
         job: JobId,
         target: &Arc<CpuSet>,
         first: Option<u32>,
-        wanted: &[(u32, u64, u32)],
+        wanted: &[Whose],
     ) -> Result<u32, Refused> {
         let mut n_bound = 0;
         let mut refused = None;
@@ -495,10 +505,8 @@ impl LiveHost {
         }
         let whose = (task.tid, task.born_ticks, process);
         let name = self.slots[job.index()].job.name.clone();
-        let nr = self.record(&name, &base, &target, vec![whose])?;
-        let result = self.bind_each(job, &target, None, &[whose]);
-        self.confirm(Some(nr));
-        result
+        self.record(&name, [&base, &mask, &target], vec![whose])?;
+        self.bind_each(job, &target, None, &[whose])
     }
 }
 

@@ -86,17 +86,17 @@ impl Log {
         self.write(Line::Born { nr, task: child })
     }
 
-    /// Before masks of running threads are changed. Returns the number of the change.
+    /// Before masks of running threads are changed from `now` to `new`; `old` is what they get back.
+    /// Returns the number of the change.
     pub fn set(
         &mut self,
         job: &str,
-        old: &CpuSet,
-        new: &CpuSet,
+        [old, now, new]: [&CpuSet; 3],
         tasks: Vec<Whose>,
     ) -> Result<u64, UndoError> {
         let nr = self.next_nr();
-        let (old, new) = (old.clone(), new.clone());
-        self.write(Line::Set { nr, job: job.to_owned(), old, new, tasks })?;
+        let [old, now, new] = [old.clone(), now.clone(), new.clone()];
+        self.write(Line::Set { nr, job: job.to_owned(), old, now, new, tasks })?;
         Ok(nr)
     }
 

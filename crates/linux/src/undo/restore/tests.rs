@@ -80,7 +80,7 @@ fn what_is_as_we_left_it_is_put_back_and_the_file_is_gone() {
     let Some((all, first, _)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     let mut log = world.log();
-    let nr = log.set("a", &all, &first, vec![sleeper.whose()]).expect("a record");
+    let nr = log.set("a", [&all, &all, &first], vec![sleeper.whose()]).expect("a record");
     affinity::set(sleeper.0.id(), &first).expect("ours");
     log.done(nr).expect("a record");
     drop(log);
@@ -96,7 +96,7 @@ fn a_mask_that_somebody_else_set_stays() {
     let Some((all, first, last)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     let mut log = world.log();
-    log.set("a", &all, &first, vec![sleeper.whose()]).expect("a record");
+    log.set("a", [&all, &all, &first], vec![sleeper.whose()]).expect("a record");
     affinity::set(sleeper.0.id(), &last).expect("ours");
     drop(log);
     let report = world.restore().expect("a record");
@@ -112,7 +112,7 @@ fn a_number_that_another_thread_has_now_is_left_alone() {
     affinity::set(sleeper.0.id(), &first).expect("ours");
     let (tid, born, process) = sleeper.whose();
     let mut log = world.log();
-    log.set("a", &all, &first, vec![(tid, born - 1, process)]).expect("a record");
+    log.set("a", [&all, &all, &first], vec![(tid, born - 1, process)]).expect("a record");
     drop(log);
     assert_eq!(world.restore().expect("a record").entries, []);
     assert_eq!(sleeper.mask(), first);
@@ -166,7 +166,7 @@ fn descendants_with_our_mask_are_put_back_and_others_stay() {
         std::thread::yield_now();
     }
     let mut log = world.log();
-    log.set("a", &all, &first, vec![shell.whose()]).expect("a record");
+    log.set("a", [&all, &all, &first], vec![shell.whose()]).expect("a record");
     drop(log);
     let report = world.restore().expect("a record");
     assert_eq!(report.entries.len(), 3, "{report:?}");
@@ -193,7 +193,7 @@ fn a_dry_run_changes_nothing() {
     let Some((all, first, _)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     let mut log = world.log();
-    log.set("a", &all, &first, vec![sleeper.whose()]).expect("a record");
+    log.set("a", [&all, &all, &first], vec![sleeper.whose()]).expect("a record");
     affinity::set(sleeper.0.id(), &first).expect("ours");
     drop(log);
     let restored = restore(&world.places(), true);

@@ -99,5 +99,10 @@ pub fn build(spec: &str, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
     build(&Given::new(info, pairs)?, seed)
 }
 
+/// The description of one policy, by its name.
+pub fn find(name: &str) -> Result<&'static PolicyInfo, PolicyError> {
+    INFOS.iter().find(|info| info.name == name).ok_or_else(|| unknown_policy(name))
+}
+
 #[cfg(test)]
 mod tests;

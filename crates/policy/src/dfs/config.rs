@@ -205,7 +205,8 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "dfs",
     does: "Starts programs where the memory controllers have least to do, and moves the hungriest \
            away from an overloaded one.",
-    source: "a user-level NUMA scheduler for the TILEPro64 (DFS), chapters 4.1 to 4.5",
+    source: "a report in Swedish on a user-level scheduler for the TILEPro64, which it calls DFS; \
+             chapters 4.1 to 4.5",
     params: &[
         ParamInfo {
             name: "reading",

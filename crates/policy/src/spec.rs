@@ -171,9 +171,10 @@ pub(crate) fn unknown_policy(found: &str) -> PolicyError {
 
 /// The name that is written most alike, if any is alike at all.
 fn nearest(found: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    /// Below this two names have little in common. Guessed.
-    const ALIKE: f64 = 0.6;
-    let likeness = |name: &str| strsim::jaro_winkler(found, name);
+    /// At least half of the letters stand where they should; swapped neighbours count as one slip.
+    /// Guessed.
+    const ALIKE: f64 = 0.5;
+    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(found, name);
     let best = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
     (ALIKE <= likeness(best)).then_some(best)
 }

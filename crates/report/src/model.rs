@@ -160,7 +160,7 @@ record! {
         at_ns: u64, "When", Nanos, "When.";
         job: u32, "Number", Plain, "The number of the job.";
         name: String, "Job", Plain, "The name of the job.";
-        what: MoveWord, "What", Plain, "What was done.";
+        what: MoveWord, "Move", Plain, "What was done.";
         from: Option<String>, "From", Plain, "Where it was bound before, as a domain where it was one.";
         to: Option<String>, "To", Plain, "Where it was bound then, as a domain where it was one.";
         from_cpus: Option<String>, "From CPUs", CpuList, "The CPUs that it was bound to before.";

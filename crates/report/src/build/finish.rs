@@ -1,9 +1,11 @@
 //! The last step: labels, sentences and sums.
 
+use std::collections::BTreeMap;
+
 use base::{CpuSet, Nanos};
 use journal::{Header, HowEnded, RunEnd};
 use program::Class;
-use sched::{ExitStatus, Target};
+use sched::{ExitStatus, SignalTier, Target};
 use topology::{Level, Machine};
 
 use super::{JobSoFar, Move, Note, Refused, ReportBuilder, What};
@@ -66,7 +68,7 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
     let header = &builder.header;
     let wall = end.map_or(builder.at, |end| end.wall.max(builder.at));
     let own_cpu = end.and_then(|end| end.own_cpu);
-    let tier = builder.series.tier;
+    let tier = builder.series.tier();
     Run {
         id: header.run_id.clone(),
         workload: header.workload.clone(),
@@ -81,7 +83,7 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
         error: end.and_then(|end| end.error.clone()),
         n_turns: builder.counts.turns,
         signal_tier: tier.map(|tier| tier.to_string()),
-        signal_meaning: tier.map(|tier| tier_words(tier).to_owned()),
+        signal_meaning: tier.map(|tier| tier_meaning(tier, &builder.series.tiers)),
         domain_level: builder.series.level.map(|level| level.to_string()),
         own_cpu_ns: own_cpu.map(|time| time.0),
         own_cpu_share: own_cpu
@@ -98,6 +100,15 @@ fn end_word(how: HowEnded) -> EndWord {
         HowEnded::Interrupted => EndWord::Interrupted,
         HowEnded::Failed => EndWord::Failed,
     }
+}
+
+/// The tier in a sentence, and in how many intervals it was another.
+fn tier_meaning(tier: SignalTier, tiers: &BTreeMap<SignalTier, u64>) -> String {
+    let n_all: u64 = tiers.values().sum();
+    let others = tiers.iter().filter(|(other, _)| **other != tier);
+    let others =
+        others.map(|(other, n)| format!("; {n} of {n_all} intervals stood on tier {other}"));
+    std::iter::once(tier_words(tier).to_owned()).chain(others).collect()
 }
 
 fn machine(machine: &Machine) -> MachineSummary {
@@ -246,7 +257,7 @@ fn loads(builder: &ReportBuilder, names: &Names<'_>) -> Loads {
     };
     Loads {
         level: series.level.map(|level| level.to_string()),
-        tier: series.tier.map(|tier| tier.to_string()),
+        tier: series.tier().map(|tier| tier.to_string()),
         domains: series
             .numbers
             .iter()

@@ -3,6 +3,8 @@
 //! A point holds sums and the time they were summed over. When there are too many, neighbours are
 //! added up two by two, and so is what comes later: the curve gets coarser, never wrong.
 
+use std::collections::BTreeMap;
+
 use base::Nanos;
 use engine::SeenLoads;
 use sched::SignalTier;
@@ -17,7 +19,8 @@ const N_FIGURES_MAX: usize = 128 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Series {
     pub level: Option<Level>,
-    pub tier: Option<SignalTier>,
+    /// How many intervals stood on each tier.
+    pub tiers: BTreeMap<SignalTier, u64>,
     /// The numbers of the domains, in the order of the figures.
     pub numbers: Vec<u32>,
     pub points: Vec<Point>,
@@ -48,6 +51,11 @@ pub(crate) struct Sums {
 }
 
 impl Series {
+    /// What most intervals stood on; of two that are equal the worse.
+    pub fn tier(&self) -> Option<SignalTier> {
+        self.tiers.iter().max_by_key(|&(&tier, &n)| (n, tier)).map(|(&tier, _)| tier)
+    }
+
     /// Begins in the middle of a run.
     pub fn begin_at(&mut self, at: Nanos) {
         self.last_at = at;
@@ -61,8 +69,7 @@ impl Series {
             return;
         }
         self.level = Some(seen.level);
-        // The worst is told: part of the figures rest on it.
-        self.tier = Some(self.tier.map_or(seen.loads.tier, |tier| tier.max(seen.loads.tier)));
+        *self.tiers.entry(seen.loads.tier).or_default() += 1;
         let point = Point { from, to: at, sums: self.sums(seen, time) };
         self.take(point);
     }

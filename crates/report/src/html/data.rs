@@ -1,0 +1,194 @@
+//! What the page's charts are drawn from: the report again, smaller. Times are whole microseconds,
+//! sets of CPUs stand once and are referred to by number.
+
+use std::collections::BTreeMap;
+
+use base::CpuSet;
+use serde::Serialize;
+
+use super::facts;
+use crate::model::{JobRow, MoveRow, Report};
+
+#[derive(Serialize)]
+pub(crate) struct Data {
+    end: u64,
+    domains: Vec<Domain>,
+    domain_of_cpu: BTreeMap<u32, usize>,
+    cpus: Vec<Cpu>,
+    sets: Vec<Set>,
+    jobs: Vec<Job>,
+    moves: Vec<Move>,
+    loads: Loads,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Domain {
+    pub label: String,
+}
+
+#[derive(Serialize)]
+struct Cpu {
+    id: u32,
+}
+
+#[derive(Serialize)]
+struct Set {
+    text: String,
+    cpus: Vec<u32>,
+}
+
+#[derive(Serialize)]
+struct Job {
+    name: String,
+    state: &'static str,
+    due: u64,
+    ended: Option<u64>,
+    ending: String,
+    start_reason: Option<String>,
+    /// From, to, number of the set, whether bound.
+    stretches: Vec<(u64, u64, Option<usize>, bool)>,
+    moves: Vec<usize>,
+    facts: Vec<(&'static str, String)>,
+}
+
+#[derive(Serialize)]
+struct Move {
+    at: u64,
+    name: String,
+    from: Option<String>,
+    to: Option<String>,
+    reason: Option<String>,
+}
+
+/// Figures by domain and then by time.
+#[derive(Serialize)]
+struct Loads {
+    times: Vec<(u64, u64)>,
+    ops: Vec<Vec<Option<f64>>>,
+    cpus: Vec<Vec<Option<f64>>>,
+}
+
+impl Data {
+    pub fn new(report: &Report) -> Self {
+        let places = domains(report);
+        let mut sets = Sets::default();
+        let mut moves_of: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (idx, moved) in report.moves.iter().enumerate() {
+            moves_of.entry(moved.job).or_default().push(idx);
+        }
+        let jobs = report.jobs.iter().map(|job| {
+            let moves = moves_of.remove(&job.id).unwrap_or_default();
+            job_of(job, moves, &mut sets)
+        });
+        let jobs = jobs.collect();
+        Data {
+            end: us(report.run.wall_ns),
+            domain_of_cpu: domain_of_cpu(&places),
+            domains: places.into_iter().map(|(label, _)| Domain { label }).collect(),
+            cpus: report.machine.cpus.iter().map(|cpu| Cpu { id: cpu.id }).collect(),
+            sets: sets.list,
+            jobs,
+            moves: report.moves.iter().map(move_of).collect(),
+            loads: loads(report),
+        }
+    }
+
+    /// What the domains are called.
+    pub fn domains(&self) -> impl Iterator<Item = &str> {
+        self.domains.iter().map(|domain| domain.label.as_str())
+    }
+}
+
+fn us(nanos: u64) -> u64 {
+    nanos / 1000
+}
+
+/// The placement domains and their CPUs; nodes, or everything, if nothing was placed.
+fn domains(report: &Report) -> Vec<(String, CpuSet)> {
+    let told = report.loads.domains.iter();
+    let told: Vec<(String, CpuSet)> = told
+        .map(|domain| (domain.label.clone(), domain.cpus.parse().unwrap_or_default()))
+        .collect();
+    if !told.is_empty() {
+        return told;
+    }
+    let mut nodes: BTreeMap<u32, CpuSet> = BTreeMap::new();
+    for cpu in &report.machine.cpus {
+        nodes.entry(cpu.node.unwrap_or(0)).or_default().insert(base::CpuId(cpu.id));
+    }
+    nodes.into_iter().map(|(node, cpus)| (format!("node {node}"), cpus)).collect()
+}
+
+fn domain_of_cpu(places: &[(String, CpuSet)]) -> BTreeMap<u32, usize> {
+    let of = |(idx, (_, cpus)): (usize, &(String, CpuSet))| {
+        cpus.iter().map(|cpu| (cpu.0, idx)).collect::<Vec<_>>()
+    };
+    places.iter().enumerate().flat_map(of).collect()
+}
+
+#[derive(Default)]
+struct Sets {
+    list: Vec<Set>,
+    idx_of: BTreeMap<String, usize>,
+}
+
+impl Sets {
+    fn idx(&mut self, text: &str) -> usize {
+        if let Some(&idx) = self.idx_of.get(text) {
+            return idx;
+        }
+        let cpus: CpuSet = text.parse().unwrap_or_default();
+        let idx = self.list.len();
+        self.list.push(Set { text: text.to_owned(), cpus: cpus.iter().map(|cpu| cpu.0).collect() });
+        self.idx_of.insert(text.to_owned(), idx);
+        idx
+    }
+}
+
+fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut Sets) -> Job {
+    let stretches = job.timeline.iter().map(|stretch| {
+        let set = stretch.cpus.as_deref().map(|cpus| sets.idx(cpus));
+        (us(stretch.from_ns), us(stretch.to_ns), set, stretch.bound)
+    });
+    Job {
+        name: job.name.clone(),
+        state: job.state.word(),
+        due: us(job.due_ns),
+        ended: job.ended_ns.map(us),
+        ending: facts::ending(job),
+        start_reason: job.start_reason.clone(),
+        stretches: stretches.collect(),
+        moves,
+        facts: facts::of_job(job),
+    }
+}
+
+fn move_of(moved: &MoveRow) -> Move {
+    Move {
+        at: us(moved.at_ns),
+        name: moved.name.clone(),
+        from: moved.from.clone(),
+        to: moved.to.clone(),
+        reason: moved.reason.clone(),
+    }
+}
+
+fn loads(report: &Report) -> Loads {
+    let points = &report.loads.points;
+    let by_domain = |figures: fn(&crate::LoadPoint) -> &Vec<Option<f64>>| {
+        let column = |idx: usize| {
+            points.iter().map(|point| figures(point)[idx].map(four_digits)).collect::<Vec<_>>()
+        };
+        (0..report.loads.domains.len()).map(column).collect()
+    };
+    Loads {
+        times: points.iter().map(|point| (us(point.from_ns), us(point.to_ns))).collect(),
+        ops: by_domain(|point| &point.ops_per_s),
+        cpus: by_domain(|point| &point.cpus_busy),
+    }
+}
+
+/// More digits than a screen shows, and half of the bytes.
+fn four_digits(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}

@@ -1,0 +1,47 @@
+//! The facts about a job that have no column, with the labels of the table of fields.
+
+use crate::model::{JobRow, StateWord};
+use crate::units::{bytes, count, duration, seconds};
+
+/// How a job ended, in a sentence.
+pub(crate) fn ending(job: &JobRow) -> String {
+    let when = job.ended_ns.map_or(String::new(), |at| format!(" at {} s", seconds(at)));
+    match (job.state, job.exit_status, job.signal) {
+        (StateWord::Failed, Some(status), _) => format!("failed with status {status}{when}"),
+        (StateWord::Failed, None, Some(signal)) => format!("ended by signal {signal}{when}"),
+        (StateWord::NotStarted, ..) => {
+            format!("could not be started: {}", job.error.as_deref().unwrap_or("no reason told"))
+        }
+        (StateWord::Stopped, ..) => format!("ended by evenkeel{when}"),
+        (state, ..) => format!("{}{when}", state.word()),
+    }
+}
+
+/// Label and text of everything that is known of a job beyond its row.
+pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
+    let several = |n: u64| (n != 1).then(|| count(n));
+    let facts: [(&str, Option<String>); 15] = [
+        ("command", Some(job.command.clone())),
+        ("state", Some(ending(job))),
+        ("start_cpus", job.start_cpus.clone()),
+        ("start_reason", job.start_reason.clone()),
+        ("hands_off", job.hands_off.clone()),
+        ("profile", job.profile.clone()),
+        ("threads", several(u64::from(job.threads))),
+        ("due_ns", Some(format!("{} s", seconds(job.due_ns)))),
+        ("user_ns", job.user_ns.map(duration)),
+        ("system_ns", job.system_ns.map(duration)),
+        ("max_resident_bytes", job.max_resident_bytes.map(bytes)),
+        ("n_migrations", job.n_migrations.map(count)),
+        ("n_starts", several(job.n_starts)),
+        ("n_left_behind", (job.n_left_behind != 0).then(|| count(job.n_left_behind))),
+        ("slowdown", job.slowdown.map(|slowdown| format!("{slowdown:.2}"))),
+    ];
+    let told = facts.into_iter().filter_map(|(name, text)| Some((label(name), text?)));
+    told.collect()
+}
+
+fn label(name: &str) -> &'static str {
+    let field = JobRow::FIELDS.iter().find(|field| field.name == name);
+    field.expect("every fact is named after a field of a job").label
+}

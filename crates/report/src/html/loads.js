@@ -1,0 +1,164 @@
+// Load over time: a line per domain while they can be told apart, strips of shade beyond that.
+{
+  const place = $("load");
+  const many = $("scale-most") !== null; // The page has a scale of shades, or a legend of lines.
+  let what = data.loads.ops.length && data.loads.ops.some((row) => row.some((value) => value)) ? "ops" : "cpus";
+  const UNITS = { ops: ["memory operations per second", "/s"], cpus: ["CPUs kept busy by jobs", ""] };
+  const tell = (value) => (value === null ? "not read" : `${short(value)}${UNITS[what][1]}`);
+
+  const times = data.loads.times;
+  const left = GUTTER; // The same instant stands above itself in the timeline.
+  // Where the rows above have a scroll bar there is nothing here.
+  const barWidth = () => $("rows").offsetWidth - $("rows").clientWidth;
+  const pointAt = (us) => {
+    let [low, high] = [0, times.length - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (times[middle][1] < us) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+
+  function draw() {
+    if (!times.length || !data.domains.length) return;
+    const width = place.clientWidth - barWidth();
+    const picture = many ? strips(width) : lines(width);
+    place.querySelector("svg")?.remove();
+    place.prepend(picture);
+    $("load-unit").textContent = UNITS[what][0];
+  }
+
+  function frame(width, height, bottom) {
+    const picture = svg("svg", { class: "chart", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${UNITS[what][0]} over time, per domain` });
+    const x = scale(width, left());
+    for (const [at, label] of timeTicks(x.wide)) {
+      picture.append(svg("line", { class: "gridline", x1: x(at), x2: x(at), y1: 6, y2: bottom }));
+      picture.append(tickLabel(x, at, label, height - 4, width));
+    }
+    return [picture, x];
+  }
+
+  function lines(width) {
+    const [height, bottom, top] = [236, 210, 14];
+    const [picture, x] = frame(width, height, bottom);
+    const { spans, rows } = thinned(x.wide / 3);
+    const most = rows.flat().reduce((a, b) => Math.max(a, b ?? 0), 0);
+    const step = niceStep(most || 1, 4);
+    const ceiling = Math.max(step, Math.ceil((most || 1) / step - 1e-9) * step);
+    const y = (value) => bottom - (value / ceiling) * (bottom - top);
+    for (let value = 0; value <= ceiling * 1.0001; value += step) {
+      picture.append(svg("line", { class: "gridline", x1: left(), x2: width - PAD_RIGHT, y1: y(value), y2: y(value) }));
+      picture.append(svg("text", { x: left() - 8, y: y(value) + 4, "text-anchor": "end" }, short(value)));
+    }
+    const clip = svg("clipPath", { id: "plot" });
+    clip.append(svg("rect", { x: left(), y: 0, width: x.wide, height: bottom + 2 }));
+    const plot = svg("g", { "clip-path": "url(#plot)" });
+    rows.forEach((row, domain) => {
+      const path = steps(row, spans, x, y);
+      if (rows.length <= 2) plot.append(svg("path", { class: "area", d: area(row, spans, x, y, bottom), style: `--c:${colour(domain)}` }));
+      plot.append(svg("path", { class: "line", d: path, style: `--c:${colour(domain)}` }));
+    });
+    picture.append(clip, plot);
+    return picture;
+  }
+
+  /** What is in view, neighbours put together until a figure has a few pixels: their mean by time. */
+  function thinned(room) {
+    const seen = times.map((time, idx) => idx).filter((idx) => times[idx][1] >= view.from && times[idx][0] <= view.to);
+    const together = Math.max(1, Math.ceil(seen.length / room));
+    const groups = [];
+    for (let at = 0; at < seen.length; at += together) groups.push(seen.slice(at, at + together));
+    const mean = (row, group) => {
+      const known = group.filter((idx) => row[idx] !== null);
+      const time = known.reduce((sum, idx) => sum + times[idx][1] - times[idx][0], 0);
+      return time ? known.reduce((sum, idx) => sum + row[idx] * (times[idx][1] - times[idx][0]), 0) / time : null;
+    };
+    return {
+      spans: groups.map((group) => [times[group[0]][0], times[group.at(-1)][1]]),
+      rows: data.loads[what].map((row) => groups.map((group) => mean(row, group))),
+    };
+  }
+
+  /** The mean of each stretch as a step; nothing where nothing was read. */
+  function steps(row, spans, x, y) {
+    let path = "";
+    let pen = false;
+    spans.forEach(([from, to], idx) => {
+      if (row[idx] === null) { pen = false; return; }
+      const [x0, x1, py] = [x(from).toFixed(1), x(to).toFixed(1), y(row[idx]).toFixed(1)];
+      path += pen ? `L${x0} ${py}H${x1}` : `M${x0} ${py}H${x1}`;
+      pen = true;
+    });
+    return path;
+  }
+
+  function area(row, spans, x, y, bottom) {
+    let path = "";
+    spans.forEach(([from, to], idx) => {
+      if (row[idx] === null) return;
+      path += `M${x(from).toFixed(1)} ${bottom}V${y(row[idx]).toFixed(1)}H${x(to).toFixed(1)}V${bottom}`;
+    });
+    return path;
+  }
+
+  function strips(width) {
+    const tall = data.domains.length > 40 ? 9 : data.domains.length > 20 ? 13 : 18;
+    const bottom = 8 + data.domains.length * (tall + 2);
+    const [picture, x] = frame(width, bottom + 26, bottom);
+    const rows = data.loads[what];
+    const most = rows.flat().reduce((a, b) => Math.max(a, b ?? 0), 0) || 1;
+    $("scale-most").textContent = tell(most);
+    rows.forEach((row, domain) => {
+      const top = 8 + domain * (tall + 2);
+      if (tall >= 13 || domain % 4 === 0) {
+        picture.append(svg("text", { x: left() - 8, y: top + tall / 2 + 4, "text-anchor": "end" }, data.domains[domain].label));
+      }
+      drawStrip(picture, row, x, top, tall, most);
+    });
+    return picture;
+  }
+
+  /** As many rectangles as there are pixels to tell apart. */
+  function drawStrip(picture, row, x, top, tall, most) {
+    const wide = Math.max(2, x.wide / 240);
+    for (let px = left(); px < left() + x.wide; px += wide) {
+      const [from, to] = [pointAt(x.back(px)), pointAt(x.back(px + wide))];
+      const known = row.slice(from, to + 1).filter((value) => value !== null);
+      if (!known.length || times[to][0] > x.back(px + wide)) continue;
+      const mean = known.reduce((a, b) => a + b, 0) / known.length;
+      const share = Math.round(6 + 94 * Math.sqrt(mean / most));
+      picture.append(svg("rect", { x: px, y: top, width: wide + 0.5, height: tall, style: `fill:color-mix(in srgb, var(--c0) ${share}%, var(--surface))` }));
+    }
+  }
+
+  place.addEventListener("pointermove", (event) => {
+    const picture = place.querySelector("svg");
+    if (!picture || !times.length) return;
+    const box = picture.getBoundingClientRect();
+    const x = scale(box.width, left());
+    const us = x.back(event.clientX - box.left);
+    picture.querySelector(".cursor")?.remove();
+    if (us < view.from || us > view.to) { hideTip(); return; }
+    const idx = pointAt(us);
+    const px = x(us);
+    picture.append(svg("line", { class: "cursor", x1: px, x2: px, y1: 6, y2: box.height - 26 }));
+    const order = data.domains.map((domain, at) => at).sort((a, b) => (data.loads[what][b][idx] ?? -1) - (data.loads[what][a][idx] ?? -1));
+    const table = el("table", {}, ...order.slice(0, 12).map((domain) => el("tr", {},
+      el("td", {}, many ? "" : el("span", { class: "swatch", style: `--c:${colour(domain)};display:inline-block` })),
+      el("td", {}, data.domains[domain].label),
+      el("td", {}, tell(data.loads[what][domain][idx])))));
+    showTip(event.clientX, event.clientY, [el("h3", {}, `${seconds(times[idx][0], view.to - view.from)} to ${seconds(times[idx][1], view.to - view.from)}`), table]);
+  });
+  place.addEventListener("pointerleave", () => { hideTip(); place.querySelector(".cursor")?.remove(); });
+
+  if (times.length && data.domains.length) {
+    segments("load-what", (value) => { what = value; draw(); });
+    $("load-what").querySelectorAll("button").forEach((button) => button.setAttribute("aria-pressed", String(button.value === what)));
+    view.listeners.push(draw);
+    let width = 0;
+    new ResizeObserver(() => { if (place.clientWidth !== width) { width = place.clientWidth; draw(); } }).observe(place);
+    selectable(place, left);
+    draw();
+  }
+}

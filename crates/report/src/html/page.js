@@ -1,0 +1,156 @@
+// Colours, figures and the shared view of time. Names and reasons only ever go through textContent or
+// createTextNode: whatever a job is called, it stays text.
+"use strict";
+const data = JSON.parse(document.getElementById("data").textContent);
+const $ = (id) => document.getElementById(id);
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Makes an element with attributes and children; strings become text. */
+function el(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+function svg(name, attributes = {}, text) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+const colour = (idx) => (idx === null || idx < 0 ? "var(--faint)" : `var(--c${idx % 8})`);
+
+/** Seconds with as many digits as a span of time deserves. */
+function seconds(us, span = us) {
+  const digits = span < 2e6 ? 3 : span < 60e6 ? 2 : span < 600e6 ? 1 : 0;
+  return `${(us / 1e6).toFixed(digits)} s`;
+}
+
+/** A label of the time axis. */
+function clock(us, step) {
+  const whole = Math.round(us / 1e6);
+  if (step < 1e6) return `${(us / 1e6).toFixed(step < 1e5 ? 2 : 1)} s`;
+  if (whole < 120 && step < 60e6) return `${whole} s`;
+  const two = (n) => String(n).padStart(2, "0");
+  const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+/** 1 200 000 as 1.2 M. */
+function short(value) {
+  if (value === null) return "–";
+  for (const [size, prefix] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (value >= size * 0.9995) return `${+(value / size).toPrecision(3)} ${prefix}`;
+  }
+  return String(+value.toPrecision(3));
+}
+
+/** Round steps: at most n of them in a span. */
+function niceStep(span, n) {
+  const rough = span / Math.max(1, n);
+  const size = 10 ** Math.floor(Math.log10(rough || 1));
+  return [1, 2, 5, 10].map((k) => k * size).find((step) => step >= rough) || size * 10;
+}
+
+/** Steps that clocks have: 1, 2, 5, 10, 15, 30 s, minutes, hours. */
+function niceTimeStep(span, n) {
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+  const rough = span / Math.max(1, n) / 1e6;
+  if (rough < 1) return niceStep(span, n);
+  return (steps.find((step) => step >= rough) || Math.ceil(rough / 86400) * 86400) * 1e6;
+}
+
+/** The stretch of time that all charts show. */
+const view = {
+  from: 0,
+  to: Math.max(1, data.end),
+  listeners: [],
+  set(from, to) {
+    const least = Math.min(data.end, 2000);
+    const span = Math.min(Math.max(to - from, least), Math.max(1, data.end));
+    this.from = Math.min(Math.max(0, from), Math.max(0, data.end - span));
+    this.to = this.from + span;
+    this.listeners.forEach((listener) => listener());
+  },
+  zoom(factor, at = (this.from + this.to) / 2) {
+    this.set(at - (at - this.from) * factor, at + (this.to - at) * factor);
+  },
+  whole() {
+    return this.from <= 0 && this.to >= data.end;
+  },
+};
+
+/** Where the time axis lies in a chart of this width. */
+const GUTTER = () => (window.innerWidth <= 620 ? 96 : 188);
+const PAD_RIGHT = 14;
+function scale(width, left) {
+  const span = view.to - view.from;
+  const wide = Math.max(10, width - left - PAD_RIGHT);
+  const x = (us) => left + ((us - view.from) / span) * wide;
+  x.back = (px) => view.from + ((px - left) / wide) * span;
+  x.wide = wide;
+  return x;
+}
+
+/** Ticks of the time axis as [us, label]. */
+function timeTicks(wide) {
+  const step = niceTimeStep(view.to - view.from, Math.max(2, Math.floor(wide / 90)));
+  const ticks = [];
+  for (let at = Math.ceil(view.from / step) * step; at <= view.to + 1; at += step) {
+    ticks.push([at, clock(at, step)]);
+  }
+  return ticks;
+}
+
+/** Draws tick labels, moving the outer ones inside. */
+function tickLabel(x, at, label, y, width) {
+  const half = label.length * 3.4;
+  const px = Math.min(x(at), width - 4 - half);
+  return svg("text", { x: px, y, "text-anchor": "middle" }, label);
+}
+
+// One tip for everything that can be pointed at or walked to.
+const tip = $("tip");
+function showTip(x, y, parts) {
+  tip.replaceChildren(...parts);
+  tip.classList.remove("hidden");
+  const box = tip.getBoundingClientRect();
+  const left = x + 16 + box.width > innerWidth - 8 ? Math.max(8, x - box.width - 16) : x + 16;
+  const top = y + 18 + box.height > innerHeight - 8 ? Math.max(8, y - box.height - 14) : y + 18;
+  tip.style.left = `${left}px`;
+  tip.style.top = `${top}px`;
+}
+const hideTip = () => tip.classList.add("hidden");
+addEventListener("scroll", hideTip, { passive: true });
+addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
+
+// The theme follows the system until somebody chooses.
+const root = document.documentElement;
+const dark = matchMedia("(prefers-color-scheme: dark)");
+function remembered() {
+  try { return localStorage.getItem("evenkeel-theme"); } catch { return null; }
+}
+function setTheme(theme) {
+  root.dataset.theme = theme;
+  $("theme").setAttribute("aria-label", theme === "dark" ? "Use light colours" : "Use dark colours");
+}
+setTheme(remembered() || (dark.matches ? "dark" : "light"));
+dark.addEventListener("change", () => remembered() || setTheme(dark.matches ? "dark" : "light"));
+$("theme").addEventListener("click", () => {
+  const theme = root.dataset.theme === "dark" ? "light" : "dark";
+  setTheme(theme);
+  try { localStorage.setItem("evenkeel-theme", theme); } catch { /* A page from a file may not remember. */ }
+});
+
+/** Marks one button of a group as chosen and calls back with its value. */
+function segments(id, choose) {
+  const buttons = [...$(id).querySelectorAll("button")];
+  for (const button of buttons) {
+    button.addEventListener("click", () => {
+      buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
+      choose(button.value);
+    });
+  }
+}

@@ -127,7 +127,7 @@
       const known = row.slice(from, to + 1).filter((value) => value !== null);
       if (!known.length || times[to][0] > x.back(px + wide)) continue;
       const mean = known.reduce((a, b) => a + b, 0) / known.length;
-      const share = Math.round(6 + 94 * Math.sqrt(mean / most));
+      const share = Math.round(6 + 94 * (mean / most));
       picture.append(svg("rect", { x: px, y: top, width: wide + 0.5, height: tall, style: `fill:color-mix(in srgb, var(--c0) ${share}%, var(--surface))` }));
     }
   }

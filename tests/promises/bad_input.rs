@@ -1,1 +1,422 @@
-//! (to come)
+//! Bad input: one clear line that says what, where and what to do; exit status 2; nothing started.
+//!
+//! Every workload here begins with a sound job that would leave a mark. It must not.
+
+use std::path::Path;
+use std::process::Output;
+
+use expect_test::{Expect, expect};
+
+use crate::tool;
+
+/// A folder with a workload in it, to run and to look at afterwards.
+struct Trial {
+    folder: tempfile::TempDir,
+}
+
+impl Trial {
+    fn new() -> Self {
+        Trial { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), text).expect("a file");
+    }
+
+    /// Runs evenkeel in the folder.
+    fn run(&self, args: &[&str]) -> Output {
+        tool::command(args).current_dir(self.folder.path()).output().expect("it starts")
+    }
+
+    /// The one line with which a command is refused; the folder's own path is written FOLDER.
+    fn refused(&self, args: &[&str]) -> String {
+        let before = self.listing();
+        let output = self.run(args);
+        let said = tool::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        assert!(said.starts_with("evenkeel: "), "{args:?}: {said}");
+        assert_eq!(tool::text(&output.stdout), "", "{args:?}");
+        assert_eq!(self.listing(), before, "{args:?}: something was started or made");
+        said.replace(&self.folder.path().display().to_string(), "FOLDER")
+    }
+
+    fn listing(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path()).expect("it is there");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<String> =
+            names.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// A job that leaves a mark in the workload's folder when it is started.
+const MARK: &str = "[[job]]\nname = \"mark\"\ncommand = [\"touch\", \"started\"]\n";
+
+/// The refusal of a workload in which these lines follow the sound job (they begin in line 4).
+fn toml(lines: &str, expected: Expect) {
+    let trial = Trial::new();
+    trial.write("w.toml", format!("{MARK}{lines}"));
+    expected.assert_eq(&trial.refused(&["run", "w.toml"]));
+}
+
+/// The same for a job with these lines.
+fn job(lines: &str, expected: Expect) {
+    toml(&format!("[[job]]\n{lines}\n"), expected);
+}
+
+fn classic(line: &str, expected: Expect) {
+    let trial = Trial::new();
+    trial.write("w.txt", format!("0 - /usr/bin/touch started\n{line}\n"));
+    expected.assert_eq(&trial.refused(&["run", "w.txt"]));
+}
+
+/// The refusal of a sound workload run with these arguments.
+fn run_args(args: &[&str]) -> String {
+    let trial = Trial::new();
+    trial.write("w.toml", MARK);
+    trial.refused(&[&["run", "w.toml"], args].concat())
+}
+
+#[test]
+fn a_sound_workload_leaves_its_mark() {
+    let trial = Trial::new();
+    trial.write("w.toml", MARK);
+    let output = trial.run(&["run", "w.toml", "--policy", "linux"]);
+    assert!(output.status.success(), "{}", tool::text(&output.stderr));
+    assert!(trial.path("started").exists(), "the other tests would prove nothing");
+}
+
+#[test]
+fn broken_toml_is_refused_with_its_place() {
+    toml(
+        "[[job]\n",
+        expect![[r#"
+        evenkeel: w.toml:4:7: broken TOML: unclosed array table, expected `]`
+    "#]],
+    );
+    toml(
+        "[[job]]\ncommand = [\"a\n",
+        expect![[r#"
+        evenkeel: w.toml:5:14: broken TOML: unclosed array, expected `]`
+    "#]],
+    );
+}
+
+#[test]
+fn a_file_that_is_no_text_or_not_there_is_refused() {
+    let trial = Trial::new();
+    trial.write("w.toml", b"# \xff\n");
+    expect![[r#"
+        evenkeel: cannot read the workload w.toml: stream did not contain valid UTF-8
+    "#]]
+    .assert_eq(&trial.refused(&["run", "w.toml"]));
+    expect![[r#"
+        evenkeel: cannot read the workload nowhere.toml: No such file or directory (os error 2)
+    "#]]
+    .assert_eq(&trial.refused(&["run", "nowhere.toml"]));
+    expect![[r#"
+        evenkeel: cannot read the workload .: Is a directory (os error 21)
+    "#]]
+    .assert_eq(&trial.refused(&["run", "."]));
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_nearest_known_one() {
+    job(
+        "comand = [\"true\"]",
+        expect![[r#"
+        evenkeel: w.toml:5:1: unknown key "comand" in a job; did you mean "command"?
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\nthread = 2",
+        expect![[r#"
+        evenkeel: w.toml:6:1: unknown key "thread" in a job; did you mean "threads"?
+    "#]],
+    );
+}
+
+#[test]
+fn negative_and_absurd_times_are_refused() {
+    job(
+        "command = [\"true\"]\nstart = -1",
+        expect![[r#"
+        evenkeel: w.toml:6:9: start is -1, but no time here is negative; write 0 or more
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\nstart = 1e30",
+        expect![[r#"
+        evenkeel: w.toml:6:9: "1e30" is no time; write seconds such as 1.5, or 250ms, 10us, 3min
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\nstart = 99999999999",
+        expect![[r#"
+        evenkeel: w.toml:6:9: start is 99999999999, more than 366 days; write seconds, or a number with ms, us or ns
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\nstop_after = \"0s\"",
+        expect![[r#"
+        evenkeel: w.toml:6:14: stop_after must be longer than 0
+    "#]],
+    );
+    classic(
+        "-1 3 /bin/true",
+        expect![[r#"
+        evenkeel: w.txt:2:1: start is -1, but no time here is negative; write 0 or more
+    "#]],
+    );
+}
+
+#[test]
+fn a_program_that_is_missing_or_cannot_be_run_is_refused() {
+    job(
+        "command = [\"no-such-program-at-all\"]",
+        expect![[r#"
+        evenkeel: w.toml:4: job no-such-program-at-all: program no-such-program-at-all is not in PATH
+    "#]],
+    );
+    job(
+        "command = [\"./no-such-program\"]",
+        expect![[r#"
+        evenkeel: w.toml:4: job no-such-program: program FOLDER/./no-such-program: No such file or directory
+    "#]],
+    );
+    job(
+        "command = [\"/nowhere/program\"]",
+        expect![[r#"
+        evenkeel: w.toml:4: job program: program /nowhere/program: No such file or directory
+    "#]],
+    );
+    classic(
+        "0 3 /nowhere/program",
+        expect![[r#"
+        evenkeel: w.txt:2: job program: program /nowhere/program: No such file or directory
+    "#]],
+    );
+    let trial = Trial::new();
+    trial.write("data", "no program\n");
+    trial.write("w.toml", format!("{MARK}[[job]]\ncommand = [\"./data\"]\n"));
+    expect![[r#"
+        evenkeel: w.toml:4: job data: program FOLDER/./data may not be executed by this user
+    "#]]
+    .assert_eq(&trial.refused(&["run", "w.toml"]));
+}
+
+#[test]
+fn a_working_directory_or_input_that_is_not_there_is_refused() {
+    job(
+        "command = [\"true\"]\ndir = \"nowhere\"",
+        expect![[r#"
+        evenkeel: w.toml:4: job true: working directory FOLDER/nowhere is not there: make it
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\ninput = \"nowhere\"",
+        expect![[r#"
+        evenkeel: w.toml:4: job true: input FOLDER/nowhere: No such file or directory
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\noutput = \"nowhere/out\"",
+        expect![[r#"
+        evenkeel: w.toml:4: job true: output FOLDER/nowhere/out cannot be written there
+    "#]],
+    );
+}
+
+#[test]
+fn names_that_are_taken_are_refused() {
+    job(
+        "name = \"mark\"\ncommand = [\"true\"]",
+        expect![[r#"
+        evenkeel: w.toml:4:1: the name "mark" is taken already in line 1; rename one
+    "#]],
+    );
+}
+
+#[test]
+fn classes_counts_and_threads_out_of_range_are_refused() {
+    job(
+        "command = [\"true\"]\nclass = 16",
+        expect![[r#"
+        evenkeel: w.toml:6:9: class 16 is out of range; classes are whole numbers from 0 to 15
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\nclass = -1",
+        expect![[r#"
+        evenkeel: w.toml:6:9: class -1 is out of range; classes are whole numbers from 0 to 15
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\ncopies = 0",
+        expect![[r#"
+        evenkeel: w.toml:6:10: copies is 0, which is out of range; write 1 to 100000
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\ncopies = 1000000",
+        expect![[r#"
+        evenkeel: w.toml:6:10: copies is 1000000, which is out of range; write 1 to 100000
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\nthreads = 0",
+        expect![[r#"
+        evenkeel: w.toml:6:11: threads is 0, which is out of range; write 1 to 65536
+    "#]],
+    );
+    classic(
+        "0 16 /bin/true",
+        expect![[r#"
+        evenkeel: w.txt:2:3: class 16 is out of range; classes are whole numbers from 0 to 15
+    "#]],
+    );
+}
+
+#[test]
+fn a_job_that_runs_nothing_two_things_or_nonsense_is_refused() {
+    job(
+        "class = 1",
+        expect![[r#"
+        evenkeel: w.toml:4:1: this job runs nothing; add command = ["program", "argument"], shell or load
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\nload = \"hog\"",
+        expect![[r#"
+        evenkeel: w.toml:6:8: command and load in one job; keep one, or make two jobs
+    "#]],
+    );
+    job(
+        "command = []",
+        expect![[r#"
+        evenkeel: w.toml:5:11: command is empty; write the program and its arguments
+    "#]],
+    );
+    job(
+        "load = \"hog --fro 5s\"",
+        expect![[r#"
+        evenkeel: w.toml:4: job "hog": unexpected argument '--fro' found
+    "#]],
+    );
+    job(
+        "load = \"pig\"",
+        expect![[r#"
+        evenkeel: w.toml:5:8: there is no built-in program "pig"; known are hog, compute, rows, columns, sleep, fork, phases
+    "#]],
+    );
+}
+
+#[test]
+fn a_workload_without_jobs_or_without_an_end_is_refused() {
+    let trial = Trial::new();
+    trial.write("w.toml", "name = \"empty\"\n");
+    trial.write("w.txt", "# empty\n");
+    expect![[r#"
+        evenkeel: w.toml:1:1: there is no job; add one, such as: [[job]] command = ["sort", "words.txt"]
+    "#]].assert_eq(&trial.refused(&["run", "w.toml"]));
+    expect![[r#"
+        evenkeel: w.txt:1:1: there is no job; add one, such as: 0 - /usr/bin/sort /tmp/words
+    "#]]
+    .assert_eq(&trial.refused(&["run", "w.txt"]));
+    trial.write("w.toml", format!("{MARK}restart = \"until-others-done\"\n"));
+    expect![[r#"
+        evenkeel: w.toml:1:1: every job is restarted until the others are done, so none ever ends; let one end
+    "#]].assert_eq(&trial.refused(&["run", "w.toml"]));
+}
+
+#[test]
+fn unknown_policies_parameters_and_values_are_refused() {
+    for (spec, words) in [
+        ("dsf", &["dsf", "dfs"][..]),
+        ("dfs[cooldwn=3]", &["cooldwn", "cooldown"]),
+        ("dfs[cooldown=-1]", &["cooldown", "-1"]),
+        ("dfs[cooldown=soon]", &["cooldown", "soon"]),
+        ("dfs[reading=mine]", &["reading", "mine", "paper", "ours"]),
+        ("dfs[cooldown=3", &["]"]),
+        ("", &[]),
+    ] {
+        let said = run_args(&["--policy", spec]);
+        for word in words {
+            assert!(said.contains(word), "{spec}: {word} is not in {said}");
+        }
+    }
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_written_is_refused() {
+    let said = run_args(&["--out", "/proc/nowhere"]);
+    assert!(said.contains("/proc/nowhere"), "{said}");
+    let trial = Trial::new();
+    trial.write("w.toml", MARK);
+    trial.write("file", "");
+    let said = trial.refused(&["run", "w.toml", "--out", "file"]);
+    assert!(said.contains("file"), "{said}");
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    for args in [
+        &["--grace=-1s"][..],
+        &["--time-limit", "soon"],
+        &["--seed", "x"],
+        &["--host", "moon"],
+        &["--no-such-option"],
+    ] {
+        let said = run_args(args);
+        let option = args[0].split('=').next().unwrap_or_default();
+        assert!(said.contains(option), "{args:?}: {said}");
+    }
+    let trial = Trial::new();
+    let said = trial.refused(&["run"]);
+    assert!(said.contains("WORKLOAD"), "{said}");
+}
+
+#[test]
+fn cpus_and_nodes_that_this_machine_does_not_have_are_refused() {
+    for (lines, word) in [
+        ("cpus = \"60000\"", "60000"),
+        ("nodes = \"1023\"", "node"),
+        ("memory = \"bind:1023\"", "node"),
+        ("cpus = \"0-\"", "0-"),
+        ("cpus = \"\"", "cpus"),
+        ("memory = \"somewhere\"", "somewhere"),
+    ] {
+        let trial = Trial::new();
+        trial.write("w.toml", format!("{MARK}[[job]]\ncommand = [\"true\"]\n{lines}\n"));
+        let said = trial.refused(&["run", "w.toml"]);
+        assert!(said.contains("w.toml:") && said.contains(word), "{lines}: {said}");
+    }
+}
+
+#[test]
+fn cpus_that_this_process_may_not_use_are_refused() {
+    let own = linux::affinity::get(0).expect("every process has an affinity");
+    let (Some(first), Some(last)) = (own.first(), own.last()) else { return };
+    if first == last {
+        eprintln!("not run: there is only one CPU here, so none can be forbidden");
+        return;
+    }
+    let trial = Trial::new();
+    let lines = format!("{MARK}[[job]]\ncommand = [\"true\"]\ncpus = {}\n", last.0);
+    trial.write("w.toml", lines);
+    let mut confined = std::process::Command::new("taskset");
+    confined.args(["--cpu-list", &first.0.to_string()]).arg(tool::path());
+    confined.args(["run", "w.toml"]).current_dir(trial.folder.path());
+    let output = confined.output().expect("taskset is part of util-linux");
+    let said = tool::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("w.toml:4: "), "{said}");
+    assert!(!Path::exists(&trial.path("started")));
+}

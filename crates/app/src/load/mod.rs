@@ -87,8 +87,9 @@ pub fn check(args: &[String]) -> Result<(), String> {
         Ok(_) => Ok(()),
         Err(error) => {
             let text = error.render().to_string();
-            let line = text.lines().next().unwrap_or_default();
-            Err(line.trim_start_matches("error: ").to_owned())
+            let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+            Err(tip.map_or(line.to_owned(), |tip| format!("{line}; {tip}")))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Chores of the house: `cargo xtask …`. They stand outside the floors and may know every room.
 
 mod bench;
+mod record_machine;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -21,12 +22,15 @@ enum Chore {
     Tidy,
     /// Measure what evenkeel costs on this machine
     Bench(bench::Args),
+    /// Record what evenkeel reads of this machine, with nothing private in it
+    RecordMachine(record_machine::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
         Chore::Tidy => tidy::main(&root()),
         Chore::Bench(args) => bench::main(args),
+        Chore::RecordMachine(args) => record_machine::main(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -40,7 +40,7 @@ pub(super) fn read(tree: &Tree, online: &CpuSet, warnings: &mut Vec<String>) -> 
         node.distances = rows.get(&node.id).cloned().unwrap_or_default();
         node.distances.retain(|to, _| known.contains(*to));
     }
-    let figures = Figures { accesses: accesses(tree, &known), ..Figures::default() };
+    let figures = Figures { accesses: accesses(tree, &list), ..Figures::default() };
     if list.is_empty() {
         list.push(whole_memory(tree, online));
     }
@@ -118,12 +118,16 @@ fn row(text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> {
     (numbers.len() == ids.len()).then(|| ids.iter().zip(numbers).collect())
 }
 
-/// What the firmware says of reads from the nearest initiators (class 0) to each memory. Linux gives
-/// whole nanoseconds and megabytes per second; writes and farther initiators are left out.
-fn accesses(tree: &Tree, known: &NodeSet) -> Vec<Access> {
+/// What the firmware says of reads from the nearest CPUs to each memory (class 1; before Linux 5.7
+/// there is only class 0, the nearest of all that can read, devices too). Linux gives whole nanoseconds
+/// and megabytes per second; writes and farther CPUs are left out.
+fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<Access> {
+    let with_cpus: NodeSet = nodes.iter().filter(|n| !n.cpus.is_empty()).map(|n| n.id).collect();
     let mut accesses = Vec::new();
-    for to in known.iter() {
-        let folder = format!("{}/access0/initiators", folder(to));
+    for to in nodes.iter().map(|node| node.id) {
+        let classes =
+            ["access1", "access0"].map(|class| format!("{}/{class}/initiators", folder(to)));
+        let Some(folder) = classes.into_iter().find(|folder| tree.has(folder)) else { continue };
         let firmware = |value| Figure { value, source: Source::Firmware };
         let positive = |name: &str| tree.number(&format!("{folder}/{name}")).filter(|&n| n != 0);
         let latency_ns = positive("read_latency").map(firmware);
@@ -132,11 +136,13 @@ fn accesses(tree: &Tree, known: &NodeSet) -> Vec<Access> {
         if latency_ns.is_none() && bandwidth_bytes_per_s.is_none() {
             continue;
         }
-        for from in tree.numbered(&folder, "node").into_iter().map(NodeId) {
-            if known.contains(from) {
-                accesses.push(Access { from, to, latency_ns, bandwidth_bytes_per_s });
-            }
-        }
+        let from = tree.numbered(&folder, "node").into_iter().map(NodeId);
+        accesses.extend(from.filter(|from| with_cpus.contains(*from)).map(|from| Access {
+            from,
+            to,
+            latency_ns,
+            bandwidth_bytes_per_s,
+        }));
     }
     accesses
 }

@@ -1,6 +1,7 @@
 //! One module per promise; each tries the built program, or whole rooms together.
 
 mod bad_input;
+mod decisions;
 mod journals;
 mod live;
 mod machines;

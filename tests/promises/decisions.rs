@@ -1,0 +1,410 @@
+//! Policies over whole runs: the engine, its loop and a policy, on a machine that is a few lines long.
+//!
+//! ```text
+//!   job hog class=9 from=0 work=2000 cpus=0-1    from and work in milliseconds
+//!   at 1000 usable 0,2-3                          what may be used from then on
+//! ```
+//!
+//! The machine gives every job on a CPU the same share of it, 250 ms at a time. A job ends when its
+//! work is done. What its class says is what its node's controller counts, when there are such
+//! counters; otherwise loads are declared.
+
+use std::io;
+
+use base::{CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
+use engine::{Approved, Engine, Host, Sink, TurnRecord};
+use expect_test::{Expect, expect};
+use program::{Class, Command, Job};
+use sched::{
+    Action, Cause, Deed, End, ExitStatus, JobEvent, Measured, MemoryRules, NodeSample, Outcome,
+    OutcomeResult, Sample, Target, TaskSample, Turn,
+};
+use topology::Machine;
+
+/// A slice of time in which nothing changes.
+const SLICE_MS: u64 = 250;
+
+struct ToyMachine {
+    machine: Machine,
+    has_counters: bool,
+    now_ms: u64,
+    jobs: Vec<ToyJob>,
+    changes: Vec<(u64, CpuSet)>,
+    ops: Vec<u64>,
+}
+
+struct ToyJob {
+    job: Job,
+    from_ms: u64,
+    work_ms: u64,
+    did: Nanos,
+    is_running: bool,
+    has_ended: bool,
+    cpu: CpuId,
+}
+
+impl Host for ToyMachine {
+    type Error = String;
+
+    fn wait(&mut self) -> Result<Option<Turn>, String> {
+        let is_over = self.jobs.iter().all(|job| job.has_ended);
+        if is_over {
+            return Ok(None);
+        }
+        let at = Nanos::from_millis(self.now_ms);
+        let causes = if self.now_ms == 0 { Cause::JobsDue } else { Cause::Interval };
+        Ok(Some(Turn { number: self.now_ms / SLICE_MS, at, causes: vec![causes] }))
+    }
+
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, String> {
+        let first = turn.number == 0;
+        let usable = self.changes.iter().find(|(at, _)| *at == self.now_ms);
+        let mut sample = Sample {
+            tasks: self.jobs.iter().filter(|job| job.is_running).map(ToyJob::sample).collect(),
+            nodes: if self.has_counters { self.nodes() } else { Vec::new() },
+            usable: usable.map(|(_, cpus)| cpus.clone()),
+            memory_rules: first.then(MemoryRules::default),
+            ..Sample::default()
+        };
+        for job in &mut self.jobs {
+            if job.is_running && Nanos::from_millis(job.work_ms) <= job.did {
+                (job.is_running, job.has_ended) = (false, true);
+                sample.gone.push(job.task());
+                sample.jobs.push(JobEvent::Ended(job.job.id, end()));
+            }
+            if job.from_ms == self.now_ms {
+                sample.jobs.push(JobEvent::Due(job.job.id));
+            }
+        }
+        Ok(sample)
+    }
+
+    fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
+        let done = |target, deed| Outcome { target, deed, result: OutcomeResult::Done { n: 1 } };
+        let mut outcomes = Vec::new();
+        for ask in plan.asks() {
+            let (Target::Job(id), Action::Place(cpus)) = (ask.target, &ask.action) else {
+                continue;
+            };
+            self.jobs[id.index()].cpu = cpus.first().expect("the guard lets no empty set through");
+            outcomes.push(done(ask.target, Deed::Place(cpus.clone())));
+        }
+        for job in self.jobs.iter_mut().filter(|job| job.from_ms == self.now_ms) {
+            job.is_running = true;
+            outcomes.push(done(Target::Job(job.job.id), Deed::Start));
+        }
+        self.run_a_slice();
+        outcomes
+    }
+
+    fn stop(&mut self) {
+        self.jobs.iter_mut().for_each(|job| job.has_ended = true);
+    }
+}
+
+impl ToyMachine {
+    fn new(machine: &str, has_counters: bool, script: &str) -> Self {
+        let machine = Machine::synthetic(machine).expect("a machine");
+        let (mut jobs, mut changes) = (Vec::new(), Vec::new());
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["job", name, ref keys @ ..] => jobs.push(ToyJob::new(jobs.len(), name, keys)),
+                ["at", at, "usable", cpus] => {
+                    changes.push((at.parse().expect("a time"), cpus.parse().expect("CPUs")));
+                }
+                _ => panic!("{line}: a job, or what changes"),
+            }
+        }
+        let ops = vec![0; machine.nodes().len()];
+        ToyMachine { machine, has_counters, now_ms: 0, jobs, changes, ops }
+    }
+
+    /// Every CPU divides the slice among the jobs on it.
+    fn run_a_slice(&mut self) {
+        for at in 0..self.jobs.len() {
+            let cpu = self.jobs[at].cpu;
+            let n_there = self.jobs.iter().filter(|job| job.is_running && job.cpu == cpu).count();
+            let job = &mut self.jobs[at];
+            if job.is_running {
+                let share = Nanos(Nanos::from_millis(SLICE_MS).0 / n_there as u64);
+                job.did += share;
+                let node = self.machine.cpu(cpu).and_then(|cpu| cpu.node).expect("a node");
+                let class = job.job.class.unwrap_or_default();
+                self.ops[node.index()] += class.controller_ops_per_ms() * share.0 / 1_000_000;
+            }
+        }
+        self.now_ms += SLICE_MS;
+    }
+
+    fn nodes(&self) -> Vec<NodeSample> {
+        let sample = |(idx, ops): (usize, &u64)| NodeSample {
+            node: NodeId(idx as u32),
+            memory_free: None,
+            controller_ops: Measured::Exact(*ops),
+            counter_bits: 64,
+        };
+        self.ops.iter().enumerate().map(sample).collect()
+    }
+}
+
+impl ToyJob {
+    fn new(idx: usize, name: &str, keys: &[&str]) -> Self {
+        let key = |wanted: &str| {
+            let pairs = keys.iter().filter_map(|pair| pair.split_once('='));
+            pairs.filter(|(key, _)| *key == wanted).map(|(_, value)| value).next()
+        };
+        let number = |wanted| key(wanted).map_or(0, |text| text.parse().expect("a number"));
+        let job = Job {
+            id: JobId(idx as u32),
+            name: name.to_owned(),
+            command: Command::Shell("true".to_owned()),
+            start: Nanos::from_millis(number("from")),
+            class: key("class").and_then(|text| Class::new(text.parse().expect("a class"))),
+            profile: None,
+            dir: None,
+            env: Default::default(),
+            input: None,
+            output: None,
+            threads: 1,
+            ending: Default::default(),
+            cpus: key("cpus").map(|text| text.parse().expect("CPUs")),
+            nodes: None,
+            memory: None,
+            origin: Default::default(),
+        };
+        ToyJob {
+            from_ms: number("from"),
+            work_ms: number("work"),
+            did: Nanos::ZERO,
+            is_running: false,
+            has_ended: false,
+            cpu: CpuId(0),
+            job,
+        }
+    }
+
+    fn task(&self) -> TaskId {
+        TaskId { tid: 100 + self.job.id.0, born_ticks: self.from_ms }
+    }
+
+    fn sample(&self) -> TaskSample {
+        TaskSample {
+            task: self.task(),
+            process: 100 + self.job.id.0,
+            job: self.job.id,
+            cpu_time: self.did,
+            wait: Measured::Absent,
+            last_cpu: Some(self.cpu),
+            llc_misses: Measured::Absent,
+        }
+    }
+}
+
+fn end() -> End {
+    End {
+        status: ExitStatus::Exited(0),
+        by_us: false,
+        again: false,
+        wall: Nanos::ZERO,
+        user: Nanos::ZERO,
+        system: Nanos::ZERO,
+        max_resident: base::Bytes::ZERO,
+        wait: Measured::Absent,
+        n_migrations: Measured::Absent,
+        n_left_behind: 0,
+    }
+}
+
+/// Tells of every turn in which something was decided or somebody ended.
+struct Story {
+    names: Vec<String>,
+    told: String,
+}
+
+impl Sink for Story {
+    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+        let at = record.turn.at.0 / 1_000_000;
+        let name = |id: JobId| &self.names[id.index()];
+        let mut told = String::new();
+        for event in &record.sample.jobs {
+            if let JobEvent::Ended(id, _) = event {
+                told += &format!("{at} {} ends\n", name(*id));
+            }
+        }
+        for note in &record.plan.notes {
+            told += &format!("{at} note {}\n", note.code.name());
+        }
+        for outcome in record.outcomes {
+            if let (Target::Job(id), Deed::Place(cpus)) = (outcome.target, &outcome.deed) {
+                let ask = record.plan.asks.iter().find(|ask| ask.target == outcome.target);
+                let why = ask.expect("nothing is done unasked").reason.code.name();
+                told += &format!("{at} {} on {cpus} because {why}\n", name(id));
+            }
+        }
+        assert!(record.refused.is_empty(), "{:?}", record.refused);
+        self.told += &told;
+        Ok(())
+    }
+}
+
+fn run(machine: &str, has_counters: bool, policy: &str, script: &str) -> String {
+    let mut host = ToyMachine::new(machine, has_counters, script);
+    let jobs: Vec<Job> = host.jobs.iter().map(|job| job.job.clone()).collect();
+    let mut story =
+        Story { names: jobs.iter().map(|job| job.name.clone()).collect(), told: String::new() };
+    let policy = policy::build(policy, 1).expect("a policy");
+    let mut engine = Engine::new(host.machine.clone(), jobs, policy);
+    engine::run(&mut host, &mut engine, &mut [&mut story]).expect("a toy does not fail");
+    story.told
+}
+
+fn check(machine: &str, has_counters: bool, policy: &str, script: &str, expected: Expect) {
+    let told = run(machine, has_counters, policy, script);
+    expected.assert_eq(&told);
+    assert_eq!(told, run(machine, has_counters, policy, script), "the same run, another story");
+}
+
+/// Two hungry programs are together on one node from the start, because they start as printed.
+const TWO_HOGS_AND_TWO_OTHERS: &str = "
+    job hog1 class=9 from=0 work=1500
+    job hog2 class=9 from=0 work=1500
+    job calm1 class=1 from=0 work=1500
+    job calm2 class=1 from=0 work=1500
+";
+
+#[test]
+fn two_hogs_on_one_node_are_parted_by_the_first_poll_and_then_left_in_peace() {
+    let policy = "dfs[start=plain]";
+    check("nodes=2 cores=2", true, policy, TWO_HOGS_AND_TWO_OTHERS, expect![[r#"
+        0 hog1 on 0 because lowest-number
+        0 hog2 on 1 because lowest-number
+        0 calm1 on 0 because lowest-number
+        0 calm2 on 1 because lowest-number
+        250 hog2 on 2 because load-uneven
+        1750 hog2 ends
+        1750 calm2 ends
+        2000 hog1 on 2 because load-uneven
+        2500 hog1 ends
+        2500 calm1 ends
+    "#]]);
+}
+
+#[test]
+fn without_counters_the_declared_loads_lead_to_the_same_move() {
+    let policy = "dfs[start=plain]";
+    check("nodes=2 cores=2", false, policy, TWO_HOGS_AND_TWO_OTHERS, expect![[r#"
+        0 hog1 on 0 because lowest-number
+        0 hog2 on 1 because lowest-number
+        0 calm1 on 0 because lowest-number
+        0 calm2 on 1 because lowest-number
+        250 note loads-declared
+        250 hog2 on 2 because load-uneven
+        1750 hog2 ends
+        1750 calm2 ends
+        2000 hog1 on 2 because load-uneven
+        2500 hog1 ends
+        2500 calm1 ends
+    "#]]);
+}
+
+#[test]
+fn on_a_laptop_cores_are_evened_out() {
+    let policy = "dfs[start=plain]";
+    check("nodes=1 cores=2", false, policy, TWO_HOGS_AND_TWO_OTHERS, expect![[r#"
+        0 note memory-gains-nothing
+        0 hog1 on 0 because lowest-number
+        0 hog2 on 0 because lowest-number
+        0 calm1 on 0 because lowest-number
+        0 calm2 on 0 because lowest-number
+        250 note loads-declared
+        250 hog2 on 1 because load-uneven
+        1750 hog2 ends
+        2000 hog1 on 1 because load-uneven
+        3000 hog1 ends
+        3750 calm1 ends
+        3750 calm2 ends
+    "#]]);
+}
+
+#[test]
+fn programs_that_start_apart_need_no_move() {
+    check("nodes=2 cores=2", true, "dfs", TWO_HOGS_AND_TWO_OTHERS, expect![[r#"
+        0 hog1 on 0 because lowest-number
+        0 hog2 on 2 because fewest-jobs
+        0 calm1 on 1 because lowest-number
+        0 calm2 on 3 because fewest-jobs
+        1500 hog1 ends
+        1500 hog2 ends
+        1500 calm1 ends
+        1500 calm2 ends
+    "#]]);
+}
+
+#[test]
+fn a_late_program_goes_where_the_load_is_least() {
+    check(
+        "nodes=2 cores=2",
+        true,
+        "dfs",
+        "
+        job calm class=1 from=0 work=3000
+        job hog class=9 from=0 work=1000
+        job late class=9 from=500 work=1000
+        job later class=1 from=1500 work=500
+        ",
+        expect![[r#"
+            0 calm on 0 because lowest-number
+            0 hog on 2 because fewest-jobs
+            500 late on 1 because least-load
+            1000 hog ends
+            1250 late on 2 because load-uneven
+            1500 late ends
+            1500 later on 1 because least-load
+            2000 later ends
+            3000 calm ends
+        "#]],
+    );
+}
+
+#[test]
+fn jobs_of_a_node_that_goes_offline_start_anew_elsewhere() {
+    let script = format!("{TWO_HOGS_AND_TWO_OTHERS}at 500 usable 0-1\nat 1000 usable 0-3");
+    check("nodes=2 cores=2", true, "dfs", &script, expect![[r#"
+        0 hog1 on 0 because lowest-number
+        0 hog2 on 2 because fewest-jobs
+        0 calm1 on 1 because lowest-number
+        0 calm2 on 3 because fewest-jobs
+        500 note loads-declared
+        500 hog2 on 1 because domain-gone
+        500 calm2 on 0 because domain-gone
+        1000 hog2 on 2 because load-uneven
+        1750 hog2 ends
+        1750 calm1 ends
+        2000 hog1 on 2 because load-uneven
+        2250 hog1 ends
+        2250 calm2 ends
+    "#]]);
+    check("nodes=2 cores=2", true, "spread", &script, expect![[r#"
+        0 hog1 on 0 because next-in-turn
+        0 hog2 on 2 because next-in-turn
+        0 calm1 on 1 because next-in-turn
+        0 calm2 on 3 because next-in-turn
+        500 hog2 on 0 because cpus-gone
+        500 calm2 on 1 because cpus-gone
+        2500 hog1 ends
+        2500 hog2 ends
+        2500 calm1 ends
+        2500 calm2 ends
+    "#]]);
+}
+
+#[test]
+fn the_empty_plan_touches_nothing() {
+    check("nodes=2 cores=2", true, "linux", TWO_HOGS_AND_TWO_OTHERS, expect![[r#"
+        6000 hog1 ends
+        6000 hog2 ends
+        6000 calm1 ends
+        6000 calm2 ends
+    "#]]);
+}

@@ -193,3 +193,6 @@ impl Domains {
 fn domain(number: u32, cpus: &CpuSet, node: Option<NodeId>, usable: &CpuSet) -> Domain {
     Domain { number, cpus: cpus.and(usable), node }
 }
+
+#[cfg(test)]
+mod tests;

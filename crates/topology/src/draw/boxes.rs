@@ -39,7 +39,7 @@ fn frame(left: &str, right: &str, lines: &[String]) -> String {
         if right.is_empty() { "┐".to_owned() } else { format!(" {right} ─┐") },
     );
     let rule = "─".repeat(WIDTH.saturating_sub(left.chars().count() + right.chars().count()));
-    let body: String = lines.iter().map(|line| format!("│ {line:<ROOM$} │\n")).collect();
+    let body: String = lines.iter().map(|line| format!("│ {line:<ROOM$.ROOM$} │\n")).collect();
     format!("{left}{rule}{right}\n{body}└{}┘\n", "─".repeat(WIDTH - 2))
 }
 

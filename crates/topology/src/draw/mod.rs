@@ -35,11 +35,13 @@ pub fn draw(machine: &Machine) -> String {
     }
     text.push_str(&distances::draw(machine));
     text.push_str(&notes(machine));
-    text
+    // Names come from files: whatever stands in them, a line stays a line.
+    text.lines().map(|line| cut(line) + "\n").collect()
 }
 
 fn overview(machine: &Machine) -> String {
-    let memory = machine.nodes().iter().filter_map(|node| node.memory).sum::<base::Bytes>();
+    let told = machine.nodes().iter().filter_map(|node| node.memory);
+    let memory = base::Bytes(told.fold(0, |sum: u64, memory| sum.saturating_add(memory.0)));
     let counted = [
         count(machine.online().len(), "CPU"),
         count(machine.cores().len(), "core"),

@@ -147,24 +147,24 @@ fn what_is_offline_forbidden_or_mended_is_said() {
     check(
         &machine,
         expect_test::expect![[r#"
-        synthetic nodes=2 cores=4
-        7 CPUs, 7 cores, 2 last-level caches, 2 nodes, 16.0 GiB
-        ┌─ node 0 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
-        │ llc 0  L3 32.0 MiB  performance: 0                                           │
-        │                     uniform: 1 2 3                                           │
-        └──────────────────────────────────────────────────────────────────────────────┘
-        ┌─ node 1 ───────────────────────────────────────────────────────── no memory ─┐
-        │ llc 1  L3 32.0 MiB  4 5 6                                                    │
-        └──────────────────────────────────────────────────────────────────────────────┘
-        distance from any node to any other: 21 (10 is local)
-        core kinds, with capacity (1024 is the fastest): 1 performance (1024), 6 uniform
-          (512)
-        offline: CPUs 7
-        this process may use CPUs 0-2 and memory of nodes 0
-        programs are placed on 3 cores: 0-2
-        warning: node7 claims CPUs 4-7 of another node; node7 is left out, and so is all
-          of its memory
-    "#]],
+            synthetic nodes=2 cores=4
+            7 CPUs, 7 cores, 2 last-level caches, 2 nodes, 16.0 GiB
+            ┌─ node 0 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
+            │ llc 0  L3 32.0 MiB  performance: 0                                           │
+            │                     uniform: 1 2 3                                           │
+            └──────────────────────────────────────────────────────────────────────────────┘
+            ┌─ node 1 ───────────────────────────────────────────────────────── no memory ─┐
+            │ llc 1  L3 32.0 MiB  4 5 6                                                    │
+            └──────────────────────────────────────────────────────────────────────────────┘
+            distance from any node to any other: 21 (10 is local)
+            core kinds, with capacity (1024 is the fastest): 1 performance (1024), 6
+              uniform (512)
+            offline: CPUs 7
+            this process may use CPUs 0-2 and memory of nodes 0
+            programs are placed on 3 cores: 0-2
+            warning: node7 claims CPUs 4-7 of another node; node7 is left out, and so is
+              all of its memory
+        "#]],
     );
 }
 

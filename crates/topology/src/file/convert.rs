@@ -9,9 +9,12 @@ use super::{
     NodeEntry, SourceName,
 };
 use crate::{
-    Access, CacheFigures, Core, Cpu, Figure, Figures, Llc, Machine, MachineError, MachineParts,
-    Node, Source,
+    Access, CacheFigures, Core, Cpu, DISTANCE_LOCAL, Figure, Figures, Llc, Machine, MachineError,
+    MachineParts, Node, Source,
 };
+
+/// As for sets of CPUs and nodes; the kernel's own limits are lower.
+const ID_MAX: u32 = 65_535;
 
 /// Why a file that could be read is no machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +31,14 @@ pub enum FileError {
         field: &'static str,
         /// What is wrong with the text.
         source: ParseSetError,
+    },
+    /// A number beyond anything that Linux supports; sets of such numbers would fill the memory.
+    #[error("{what} {id}: numbers go up to {ID_MAX}")]
+    Number {
+        /// What is numbered.
+        what: &'static str,
+        /// The number.
+        id: u32,
     },
     /// A distance to something else than a node number.
     #[error("distances of {whose}: {key:?} is no node number")]
@@ -66,6 +77,7 @@ impl TryFrom<MachineFile> for Machine {
         if file.format_version != FORMAT_VERSION {
             return Err(FileError::Version(file.format_version));
         }
+        check_numbers(&file)?;
         let figures = figures(&file);
         let nodes: Vec<Node> = file.nodes.into_iter().map(node).collect::<Result<_, _>>()?;
         let parts = MachineParts {
@@ -82,7 +94,21 @@ impl TryFrom<MachineFile> for Machine {
             warnings: file.warnings,
         };
         refuse_unknown_nodes(&parts.nodes, &parts.nodes_allowed)?;
-        Ok(Machine::new(parts)?)
+        refuse_odd_distances(&parts.nodes)?;
+        let machine = Machine::new(parts)?;
+        refuse_offline_members(&machine)?;
+        Ok(machine)
+    }
+}
+
+fn check_numbers(file: &MachineFile) -> Result<(), FileError> {
+    let nodes = file.nodes.iter().map(|node| ("node", node.id));
+    let llcs = file.llcs.iter().map(|llc| ("llc", llc.id));
+    let cores = file.cores.iter().map(|core| ("core", core.id));
+    let cpus = file.cpus.iter().map(|cpu| ("cpu", cpu.id));
+    match nodes.chain(llcs).chain(cores).chain(cpus).find(|(_, id)| ID_MAX < *id) {
+        Some((what, id)) => Err(FileError::Number { what, id }),
+        None => Ok(()),
     }
 }
 
@@ -202,6 +228,33 @@ fn refuse_unknown_nodes(nodes: &[Node], allowed: &NodeSet) -> Result<(), Machine
     match allowed.iter().find(|id| nodes.iter().all(|node| node.id != *id)) {
         Some(id) => Err(MachineError::Absurd(format!(
             "nodes_allowed has {id}, which is not a node of this machine"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// As the kernel does with the firmware's: 10 is local and nothing is nearer.
+fn refuse_odd_distances(nodes: &[Node]) -> Result<(), MachineError> {
+    for node in nodes {
+        let is_odd = |(to, cost): &(&NodeId, &u32)| match **to == node.id {
+            true => **cost != DISTANCE_LOCAL,
+            false => **cost < DISTANCE_LOCAL,
+        };
+        if let Some((to, cost)) = node.distances.iter().find(is_odd) {
+            let text = format!("{} is {cost} from {to}: 10 is local, others are farther", node.id);
+            return Err(MachineError::Absurd(text));
+        }
+    }
+    Ok(())
+}
+
+/// Nodes, caches and cores list CPUs that can run something.
+fn refuse_offline_members(machine: &Machine) -> Result<(), MachineError> {
+    let is_member = |cpu: &&Cpu| cpu.node.is_some() || cpu.llc.is_some() || cpu.core.is_some();
+    match machine.cpus().iter().filter(|cpu| !cpu.online).find(is_member) {
+        Some(cpu) => Err(MachineError::Absurd(format!(
+            "{} is offline, yet a node, an llc or a core lists it",
+            cpu.id
         ))),
         None => Ok(()),
     }

@@ -9,7 +9,7 @@
 //! ]
 //! llcs = [{ id = 0, cpus = "0-1", node = 0, size_bytes = 8388608, level = 3 }]
 //! cores = [{ id = 0, cpus = "0-1" }]
-//! cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3, online = false }]
+//! cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3 }, { id = 4, online = false }]
 //! ```
 //!
 //! Sets of CPUs are Linux list text. What a CPU belongs to follows from the lists; where a file says
@@ -17,6 +17,8 @@
 //! simulator; each such figure names its source.
 
 mod convert;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::collections::BTreeMap;

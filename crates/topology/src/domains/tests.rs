@@ -1,0 +1,130 @@
+use super::*;
+use crate::{Machine, MachineParts};
+
+fn changed(text: &str, change: impl FnOnce(&mut MachineParts)) -> Machine {
+    let mut parts = Machine::synthetic(text).expect("a machine").parts().clone();
+    change(&mut parts);
+    parts.cpus.iter_mut().for_each(|cpu| (cpu.node, cpu.llc, cpu.core) = (None, None, None));
+    Machine::new(parts).expect("still a machine")
+}
+
+fn synthetic(text: &str) -> Machine {
+    Machine::synthetic(text).expect("a machine")
+}
+
+/// What `auto` takes among all CPUs, one line a domain.
+fn check(machine: &Machine, expected: expect_test::Expect) {
+    check_among(machine, machine.allowed(), expected);
+}
+
+fn check_among(machine: &Machine, usable: &CpuSet, expected: expect_test::Expect) {
+    let domains = Domains::of(machine, DomainChoice::Auto, usable);
+    let line = |(idx, domain): (usize, &Domain)| {
+        let node = domain.node.map_or("no node".to_owned(), |node| node.to_string());
+        format!("{}: {} on {node}\n", domains.label(idx), domain.cpus)
+    };
+    expected.assert_eq(&domains.iter().map(line).collect::<String>());
+}
+
+#[test]
+fn auto_takes_the_coarsest_level_with_two_members() {
+    check(
+        &synthetic("nodes=2 llcs=2 cores=1"),
+        expect_test::expect![[r#"
+            node 0: 0-1 on node0
+            node 1: 2-3 on node1
+        "#]],
+    );
+    check(
+        &synthetic("llcs=2 cores=2"),
+        expect_test::expect![[r#"
+            llc 0: 0-1 on node0
+            llc 1: 2-3 on node0
+        "#]],
+    );
+    check(
+        &synthetic("cores=2 smt=2"),
+        expect_test::expect![[r#"
+            core 0: 0-1 on node0
+            core 1: 2-3 on node0
+        "#]],
+    );
+}
+
+#[test]
+fn on_a_single_cpu_there_is_one_core_and_nothing_to_choose() {
+    check(
+        &synthetic(""),
+        expect_test::expect![[r#"
+        core 0: 0 on node0
+    "#]],
+    );
+}
+
+#[test]
+fn a_level_counts_by_the_cpus_that_may_be_used() {
+    let machine = synthetic("nodes=2 llcs=2 cores=2");
+    check_among(
+        &machine,
+        &"0,2-3".parse().expect("a list"),
+        expect_test::expect![[r#"
+            llc 0: 0 on node0
+            llc 1: 2-3 on node0
+        "#]],
+    );
+    check_among(&machine, &CpuSet::new(), expect_test::expect![[""]]);
+}
+
+#[test]
+fn a_node_without_cpus_or_without_memory_is_no_place() {
+    let machine = changed("nodes=3 cores=2", |parts| {
+        parts.nodes[1].cpus = CpuSet::new();
+        parts.llcs[1].node = None;
+        parts.nodes[2].memory = Some(base::Bytes::ZERO);
+        parts.nodes[2].memory_free = None;
+    });
+    check(
+        &machine,
+        expect_test::expect![[r#"
+            llc 0: 0-1 on node0
+            llc 1: 2-3 on no node
+            llc 2: 4-5 on node2
+        "#]],
+    );
+}
+
+#[test]
+fn memory_that_is_not_told_is_no_reason_to_avoid_a_node() {
+    let machine = changed("nodes=2", |parts| {
+        parts.nodes.iter_mut().for_each(|node| (node.memory, node.memory_free) = (None, None));
+    });
+    check(
+        &machine,
+        expect_test::expect![[r#"
+            node 0: 0 on node0
+            node 1: 1 on node1
+        "#]],
+    );
+}
+
+#[test]
+fn a_set_of_cpus_lies_in_one_domain_or_in_none() {
+    let domains = Domains::of(&synthetic("nodes=2 cores=2"), DomainChoice::Auto, &set("0-3"));
+    assert_eq!(domains.of_set(&set("2-3")), Some(1));
+    assert_eq!(domains.of_set(&set("1-2")), None);
+    assert_eq!(domains.of_set(&set("")), None);
+    assert_eq!(domains.of_cpu(CpuId(900)), None);
+}
+
+#[test]
+fn levels_are_read_as_they_are_written() {
+    for text in ["auto", "node", "llc", "core"] {
+        assert_eq!(text.parse::<DomainChoice>().expect(text).to_string(), text);
+    }
+    let error = "socket".parse::<DomainChoice>().expect_err("no level").to_string();
+    assert_eq!(error, "\"socket\" is no placement domain: auto, node, llc or core");
+}
+
+fn set(text: &str) -> CpuSet {
+    text.parse().expect("a list")
+}

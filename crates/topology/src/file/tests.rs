@@ -1,0 +1,239 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Access, CacheFigures, Figure, Machine, Source};
+
+const SMALL: &str = r#"
+format_version = 1
+name = "two small nodes"
+nodes = [
+  { id = 0, cpus = "0-1", memory_bytes = 8589934592, distances = { 0 = 10, 1 = 21 } },
+  { id = 1, cpus = "2-3", memory_bytes = 8589934592, distances = { 0 = 21, 1 = 10 } },
+]
+llcs = [{ id = 0, cpus = "0-1", node = 0, size_bytes = 8388608, level = 3, latency = { ns = 40, source = "assumed" } }]
+cores = [{ id = 0, cpus = "0-1" }]
+cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3 }, { id = 4, online = false }]
+accesses = [{ from_node = 0, to_node = 1, latency = { ns = 138, source = "measured" } }]
+"#;
+
+/// The error that a text gives after one change to [`SMALL`].
+fn check(from: &str, to: &str, expected: expect_test::Expect) {
+    assert!(SMALL.contains(from), "{from} is not in the example");
+    let error = parse_toml(&SMALL.replacen(from, to, 1), "box.toml").expect_err("it is wrong");
+    let error = error.to_string();
+    assert!(!error.contains('\n'), "{error:?} is more than a line");
+    expected.assert_eq(&error);
+}
+
+#[test]
+fn the_example_is_a_machine_with_its_figures() {
+    let machine = parse_toml(SMALL, "box.toml").expect("a machine");
+    assert_eq!(machine.online().to_string(), "0-3");
+    assert_eq!(machine.nodes_allowed().to_string(), "0-1");
+    let measured = Figure { value: 138, source: Source::Measured };
+    assert_eq!(machine.figures().accesses[0].latency_ns, Some(measured));
+    let assumed = Figure { value: 40, source: Source::Assumed };
+    assert_eq!(machine.figures().llcs[&base::LlcId(0)].latency_ns, Some(assumed));
+}
+
+#[test]
+fn what_is_no_toml_or_no_key_is_named_with_its_line() {
+    check(
+        "cpus = \"0-1\", mem",
+        "cpus = 0, mem",
+        expect_test::expect!["box.toml:5: cpus: invalid type: integer `0`, expected a string"],
+    );
+    check(
+        "memory_bytes",
+        "memory_byte",
+        expect_test::expect![[
+            r#"box.toml:5: unknown key "memory_byte"; did you mean "memory_bytes"?"#
+        ]],
+    );
+    check(
+        "llcs =",
+        "lcs =",
+        expect_test::expect![[r#"box.toml:8: unknown key "lcs"; did you mean "llcs"?"#]],
+    );
+    check(
+        "{ id = 1 }",
+        "{ id = 1",
+        expect_test::expect!["box.toml:10: missing key for inline table element, expected key"],
+    );
+    check(
+        "id = 2 }",
+        "id = -2 }",
+        expect_test::expect!["box.toml:10: id: invalid value: integer `-2`, expected u32"],
+    );
+    check(
+        "cpus = [{ id = 0 }",
+        "cpu = [{ id = 0 }",
+        expect_test::expect![[r#"box.toml:10: unknown key "cpu"; did you mean "cpus"?"#]],
+    );
+    check(
+        "source = \"measured\"",
+        "source = \"hearsay\"",
+        expect_test::expect![
+            "box.toml:11: source: unknown variant `hearsay`, expected one of `measured`, `firmware`, `assumed`"
+        ],
+    );
+}
+
+#[test]
+fn a_machine_that_contradicts_itself_is_refused() {
+    check(
+        "format_version = 1",
+        "format_version = 2",
+        expect_test::expect!["box.toml: format_version is 2, this evenkeel reads 1"],
+    );
+    check(
+        "cpus = \"2-3\"",
+        "cpus = \"1-3\"",
+        expect_test::expect!["box.toml: cpu1 belongs to node0 and to node1"],
+    );
+    check(
+        "cpus = \"2-3\"",
+        "cpus = \"2-9\"",
+        expect_test::expect!["box.toml: node1 has cpu5, which is not among the machine's CPUs"],
+    );
+    check(
+        "cpus = \"2-3\"",
+        "cpus = \"3-2\"",
+        expect_test::expect![[r#"box.toml: cpus of node1: the range "3-2" ends before it starts"#]],
+    );
+    check(
+        "{ id = 1 }",
+        "{ id = 1, node = 1 }",
+        expect_test::expect![
+            "box.toml: cpu1 says that it belongs to node1, but node1 does not list it"
+        ],
+    );
+    check("{ id = 1 }", "{ id = 0 }", expect_test::expect!["box.toml: cpu0 stands twice"]);
+    check(
+        "1 = 21 }",
+        "7 = 21 }",
+        expect_test::expect![
+            "box.toml: node0 has a distance to node7, which is not a node of this machine"
+        ],
+    );
+    check("1 = 21 }", "1 = 9 }", expect_test::expect!["box.toml: node0 is 9 from node1: 10 is local, others are farther"]);
+    check("0 = 10", "0 = 11", expect_test::expect!["box.toml: node0 is 11 from node0: 10 is local, others are farther"]);
+    check("{ id = 3 }", "{ id = 3, online = false }", expect_test::expect!["box.toml: cpu3 is offline, yet a node, an llc or a core lists it"]);
+    check(
+        "1 = 21 }",
+        "one = 21 }",
+        expect_test::expect![[r#"box.toml: distances of node0: "one" is no node number"#]],
+    );
+    check(
+        "node = 0, size",
+        "node = 1, size",
+        expect_test::expect!["box.toml: llc0 names a node that does not hold its CPUs"],
+    );
+    check(
+        "to_node = 1",
+        "to_node = 3",
+        expect_test::expect![
+            "box.toml: an access names node3, which is not a node of this machine"
+        ],
+    );
+    check(
+        "id = 4, online",
+        "id = 4000000000, online",
+        expect_test::expect!["box.toml: cpu 4000000000: numbers go up to 65535"],
+    );
+    check(
+        "\"two small nodes\"",
+        "\"x\"\nnodes_allowed = \"5\"",
+        expect_test::expect![
+            "box.toml: nodes_allowed has node5, which is not a node of this machine"
+        ],
+    );
+    check(
+        "cores = [{ id = 0, cpus = \"0-1\" }]",
+        "cores = [{ id = 0, cpus = \"0-1\", capacity = 0 }]",
+        expect_test::expect!["box.toml: core0 has capacity 0: 1 to 1024"],
+    );
+}
+
+#[test]
+fn json_and_toml_hold_the_same() {
+    let file = MachineFile::from(&parse_toml(SMALL, "box.toml").expect("a machine"));
+    assert_eq!(read_toml(&to_toml(&file), "again.toml").expect("TOML"), file);
+}
+
+#[test]
+fn a_machine_is_one_line_for_each_of_its_parts() {
+    let machine = Machine::synthetic("cores=2 smt=2").expect("a machine");
+    expect_test::expect![[r##"
+        # A machine for evenkeel. Sets of CPUs are Linux list text.
+        format_version = 1
+        name = "synthetic cores=2 smt=2"
+        nodes_allowed = "0"
+        warnings = []
+        nodes = [
+          { id = 0, cpus = "0-3", memory_bytes = 17179869184, memory_free_bytes = 8589934592, distances = { 0 = 10 } },
+        ]
+        llcs = [
+          { id = 0, cpus = "0-3", node = 0, size_bytes = 33554432, level = 3 },
+        ]
+        cores = [
+          { id = 0, cpus = "0-1", kind = "uniform", capacity = 1024 },
+          { id = 1, cpus = "2-3", kind = "uniform", capacity = 1024 },
+        ]
+        cpus = [
+          { id = 0, online = true, allowed = true, core = 0, llc = 0, node = 0 },
+          { id = 1, online = true, allowed = true, core = 0, llc = 0, node = 0 },
+          { id = 2, online = true, allowed = true, core = 1, llc = 0, node = 0 },
+          { id = 3, online = true, allowed = true, core = 1, llc = 0, node = 0 },
+        ]
+        accesses = []
+    "##]].assert_eq(&to_toml(&MachineFile::from(&machine)));
+}
+
+fn figure() -> impl Strategy<Value = Option<Figure>> {
+    let sources =
+        prop_oneof![Just(Source::Measured), Just(Source::Firmware), Just(Source::Assumed)];
+    // TOML has no numbers beyond 63 bits.
+    let known = (0..i64::MAX as u64, sources).prop_map(|(value, source)| Figure { value, source });
+    proptest::option::of(known)
+}
+
+proptest! {
+    #[test]
+    fn any_machine_survives_being_written_and_read(
+        nodes in 1u32..4, llcs in 1u32..3, cores in 1u32..4, smt in 1u32..3,
+        latency_ns in figure(), bandwidth_bytes_per_s in figure(), name in ".{0,12}",
+    ) {
+        let text = format!("nodes={nodes} llcs={llcs} cores={cores} smt={smt}");
+        let mut parts = Machine::synthetic(&text).expect("a machine").parts().clone();
+        parts.name = name;
+        parts.warnings = vec!["something\nodd \"here\"".to_owned()];
+        let (from, to) = (base::NodeId(0), base::NodeId(nodes - 1));
+        parts.figures.accesses = vec![Access { from, to, latency_ns, bandwidth_bytes_per_s }];
+        if latency_ns.is_some() {
+            let figures = CacheFigures { latency_ns, bandwidth_bytes_per_s };
+            parts.figures.llcs.insert(base::LlcId(0), figures);
+        }
+        let machine = Machine::new(parts).expect("still a machine");
+        let text = to_toml(&MachineFile::from(&machine));
+        prop_assert_eq!(parse_toml(&text, "x").map_err(|e| e.to_string()), Ok(machine));
+    }
+
+    #[test]
+    fn any_text_is_a_machine_or_one_line(text in "[a-z0-9_=\\[\\]{}\", \n-]{0,80}") {
+        if let Err(error) = parse_toml(&text, "x.toml") {
+            prop_assert!(!error.to_string().contains('\n'), "{}", error);
+        }
+    }
+
+    #[test]
+    fn the_example_with_any_byte_changed_is_a_machine_or_one_line(at in 0..SMALL.len(), new in 32u8..127) {
+        let mut bytes = SMALL.as_bytes().to_vec();
+        bytes[at] = new;
+        let text = String::from_utf8(bytes).expect("the example is ASCII");
+        match parse_toml(&text, "x.toml") {
+            Ok(machine) => { let _ = crate::draw::draw(&machine); }
+            Err(error) => prop_assert!(!error.to_string().contains('\n'), "{}", error),
+        }
+    }
+}

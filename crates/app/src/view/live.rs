@@ -1,0 +1,253 @@
+//! The live view: what it knows, and how that looks in a buffer of cells.
+
+use std::collections::VecDeque;
+
+use base::Nanos;
+use engine::{SeenLoads, TurnRecord};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+use report::PlaceNames;
+use report::units::{rate, seconds};
+use sched::{Cause, Deed, JobEvent, OutcomeResult};
+
+use super::news::{News, went_wrong};
+
+/// Frames are at least so far apart, in the run's own time.
+const PAUSE: Nanos = Nanos::from_millis(250);
+/// Domains beyond these are summed up in a line.
+const N_DOMAINS_MAX: usize = 8;
+/// Lines of news.
+const N_NEWS: usize = 5;
+/// Where bars begin.
+const LABEL_WIDTH: u16 = 11;
+/// Room for figures right of a bar: `  361 k/s  12.0 CPUs`.
+const FIGURES_WIDTH: u16 = 24;
+
+/// What is known for the next frame.
+#[derive(Debug)]
+pub struct Live {
+    policy: String,
+    at: Nanos,
+    counts: Counts,
+    domains: Vec<Domain>,
+    news: VecDeque<News>,
+    last_interval: Nanos,
+    last_drawn: Option<Nanos>,
+    hurry: bool,
+}
+
+/// How many jobs are where.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    all: usize,
+    running: usize,
+    done: usize,
+    failed: usize,
+    stopped: usize,
+}
+
+/// A domain in the last interval.
+#[derive(Clone, Debug)]
+struct Domain {
+    label: String,
+    ops_per_s: Option<f64>,
+    cpus_busy: f64,
+    n_cpus: usize,
+}
+
+impl Live {
+    pub fn new(n_jobs: usize, policy: &str) -> Self {
+        Live {
+            policy: policy.to_owned(),
+            at: Nanos::ZERO,
+            counts: Counts { all: n_jobs, ..Counts::default() },
+            domains: Vec::new(),
+            news: VecDeque::new(),
+            last_interval: Nanos::ZERO,
+            last_drawn: None,
+            hurry: false,
+        }
+    }
+
+    /// Takes a turn in.
+    pub fn take(&mut self, record: &TurnRecord<'_>, news: Vec<News>, places: &PlaceNames) {
+        self.at = record.turn.at;
+        self.hurry |= record.turn.causes.contains(&Cause::Stopping);
+        record.sample.jobs.iter().for_each(|event| self.counts.event(event));
+        for outcome in record.outcomes.iter().filter(|outcome| outcome.deed == Deed::Start) {
+            match outcome.result {
+                OutcomeResult::Done { .. } => self.counts.running += 1,
+                OutcomeResult::Refused { .. } => self.counts.failed += 1,
+            }
+        }
+        if let Some(loads) = record.loads {
+            self.domains = domains(loads, places, self.at.saturating_sub(self.last_interval));
+            self.last_interval = self.at;
+        }
+        self.news.extend(news);
+        let n_over = self.news.len().saturating_sub(N_NEWS);
+        self.news.drain(..n_over);
+    }
+
+    /// Whether the last frame is old enough; if so, a frame is due now.
+    pub fn is_time_to_draw(&mut self) -> bool {
+        let due = self.last_drawn.is_none_or(|last| PAUSE <= self.at.saturating_sub(last));
+        let draw = due || std::mem::take(&mut self.hurry);
+        if draw {
+            self.last_drawn = Some(self.at);
+        }
+        draw
+    }
+
+    /// The frame for a terminal of so many columns and lines.
+    pub fn frame(&self, (width, height): (u16, u16)) -> Buffer {
+        let lines = self.lines(width);
+        // The line below the view belongs to the cursor.
+        let n_lines = (lines.len() as u16).min(height.saturating_sub(1)).max(1);
+        let area = Rect::new(0, 0, width.max(1), n_lines);
+        let mut buffer = Buffer::empty(area);
+        for (y, line) in lines.into_iter().take(usize::from(n_lines)).enumerate() {
+            line.render(Rect::new(0, y as u16, area.width, 1), &mut buffer);
+        }
+        buffer
+    }
+
+    fn lines(&self, width: u16) -> Vec<Line<'_>> {
+        let mut lines = vec![self.head(width), self.jobs(width)];
+        let most = self.domains.iter().filter_map(|domain| domain.ops_per_s).fold(0.0, f64::max);
+        lines
+            .extend(self.domains.iter().take(N_DOMAINS_MAX).map(|domain| domain.line(most, width)));
+        if N_DOMAINS_MAX < self.domains.len() {
+            let n_more = self.domains.len() - N_DOMAINS_MAX;
+            lines.push(Line::styled(format!("… and {n_more} more"), dim()));
+        }
+        lines.extend(self.news.iter().map(news_line));
+        lines
+    }
+
+    fn head(&self, width: u16) -> Line<'_> {
+        let time = format!("{:.1} s", self.at.as_secs_f64());
+        let taken = 10 + self.policy.chars().count() + time.len();
+        let blanks = usize::from(width).saturating_sub(taken).max(1);
+        Line::from(vec![
+            Span::styled("evenkeel  ", Style::new().add_modifier(Modifier::BOLD)),
+            Span::raw(self.policy.as_str()),
+            Span::raw(" ".repeat(blanks)),
+            Span::raw(time),
+        ])
+    }
+
+    fn jobs(&self, width: u16) -> Line<'_> {
+        let counts = self.counts;
+        let waiting = counts
+            .all
+            .saturating_sub(counts.running + counts.done + counts.failed + counts.stopped);
+        let told = [
+            (waiting, "waiting", None),
+            (counts.running, "running", Some(Color::Cyan)),
+            (counts.done, "done", Some(Color::Green)),
+            (counts.failed, "failed", Some(Color::Red)),
+            (counts.stopped, "stopped", Some(Color::Yellow)),
+        ];
+        let words: usize = told
+            .iter()
+            .filter(|(n, word, _)| *n != 0 || *word == "running")
+            .map(|(n, word, _)| n.to_string().len() + word.len() + 3)
+            .sum();
+        let room = usize::from(width).saturating_sub(usize::from(LABEL_WIDTH) + words).min(30);
+        let mut spans = vec![Span::raw(format!("{:<1$}", "jobs", usize::from(LABEL_WIDTH)))];
+        let over = counts.done + counts.failed + counts.stopped;
+        spans.extend(progress(over, counts.all, room));
+        for (n, word, colour) in told {
+            if n != 0 || word == "running" {
+                let style =
+                    colour.filter(|_| n != 0).map_or(dim(), |colour| Style::new().fg(colour));
+                spans.push(Span::styled(format!("  {n} {word}"), style));
+            }
+        }
+        Line::from(spans)
+    }
+}
+
+impl Counts {
+    fn event(&mut self, event: &JobEvent) {
+        let JobEvent::Ended(_, end) = event else { return };
+        self.running = self.running.saturating_sub(1);
+        match end {
+            end if end.again => {} // It is due again: neither done nor waiting for long.
+            end if went_wrong(end) => self.failed += 1,
+            end if end.by_us => self.stopped += 1,
+            _ => self.done += 1,
+        }
+    }
+}
+
+fn domains(loads: &SeenLoads, places: &PlaceNames, interval: Nanos) -> Vec<Domain> {
+    let secs = interval.as_secs_f64();
+    let of = |(idx, number): (usize, &u32)| {
+        let known = places.domains().and_then(|all| {
+            all.iter().find(|(_, domain)| domain.number == *number).map(|(_, domain)| domain)
+        });
+        let cpu = loads.cpu_time.get(idx).copied().unwrap_or_default();
+        let ops = loads.loads.loads.get(idx).filter(|_| loads.loads.readable && secs != 0.0);
+        Domain {
+            label: format!("{} {number}", loads.level),
+            ops_per_s: ops.map(|&ops| ops as f64 / secs),
+            cpus_busy: if secs == 0.0 { 0.0 } else { cpu.as_secs_f64() / secs },
+            n_cpus: known.map_or(1, |domain| domain.cpus.len()),
+        }
+    };
+    loads.numbers.iter().enumerate().map(of).collect()
+}
+
+impl Domain {
+    /// The bar is the memory load against the largest of all domains; where none can be read, the
+    /// CPUs kept busy.
+    fn line(&self, most: f64, width: u16) -> Line<'_> {
+        let room = width.saturating_sub(LABEL_WIDTH + FIGURES_WIDTH).min(60);
+        let share = match self.ops_per_s {
+            Some(ops) if most != 0.0 => ops / most,
+            _ => self.cpus_busy / self.n_cpus as f64,
+        };
+        let ops = self.ops_per_s.map_or("-".to_owned(), |ops| format!("{}/s", rate(ops)));
+        Line::from(vec![
+            Span::raw(format!("{:<1$}", self.label, usize::from(LABEL_WIDTH))),
+            Span::styled(bar(share, room), Style::new().fg(Color::Blue)),
+            Span::raw(format!("{ops:>10}")),
+            Span::styled(format!("{:>8.1} CPUs", self.cpus_busy), dim()),
+        ])
+    }
+}
+
+/// A bar of eighths of a cell, padded to its room.
+fn bar(share: f64, room: u16) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * f64::from(room) * 8.0).round() as usize;
+    let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+    let blanks = usize::from(room).saturating_sub(bar.chars().count());
+    bar + &" ".repeat(blanks)
+}
+
+/// What is over, against what there is.
+fn progress(over: usize, all: usize, room: usize) -> [Span<'static>; 2] {
+    let full = (over * room).checked_div(all).unwrap_or(0);
+    [Span::raw("━".repeat(full)), Span::styled("─".repeat(room - full), dim())]
+}
+
+fn news_line(news: &News) -> Line<'_> {
+    let style = if news.bad { Style::new().fg(Color::Red) } else { Style::new() };
+    let whom = if news.whom.is_empty() { String::new() } else { format!("{}  ", news.whom) };
+    Line::from(vec![
+        Span::styled(format!("{:>9} s  ", seconds(news.at.0)), dim()),
+        Span::styled(format!("{:<5}  ", news.kind), style.add_modifier(Modifier::BOLD)),
+        Span::styled(whom, style),
+        Span::styled(news.text.as_str(), if news.bad { style } else { dim() }),
+    ])
+}
+
+fn dim() -> Style {
+    Style::new().add_modifier(Modifier::DIM)
+}

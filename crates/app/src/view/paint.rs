@@ -1,0 +1,142 @@
+//! From a buffer of cells to a terminal, in place.
+//!
+//! A frame is one write: up over the last frame, its lines, and what is left of the old one wiped away. Lines
+//! are not wrapped while they are written. Nothing is asked of the terminal (a terminal that does not
+//! answer would hold the run up), no mode outlives a frame, and the cursor is never hidden.
+
+use std::io::{self, Write};
+
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::{Color, Modifier};
+
+const NO_WRAP: &str = "\x1b[?7l";
+const WRAP: &str = "\x1b[?7h";
+const TO_END_OF_LINE: &str = "\x1b[K";
+const TO_END_OF_SCREEN: &str = "\x1b[J";
+const PLAIN: &str = "\x1b[0m";
+
+/// Draws frames over each other on standard error.
+#[derive(Debug)]
+pub struct Painter {
+    n_lines: u16,
+    coloured: bool,
+}
+
+/// Columns and lines of the terminal behind standard error; 80 × 24 if it does not tell.
+pub fn terminal_size() -> (u16, u16) {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    let told = size.ok().filter(|size| size.ws_col != 0 && size.ws_row != 0);
+    told.map_or((80, 24), |size| (size.ws_col, size.ws_row))
+}
+
+impl Painter {
+    pub fn new() -> Self {
+        let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Painter { n_lines: 0, coloured }
+    }
+
+    /// Draws a frame over the last one.
+    pub fn draw(&mut self, frame: &Buffer) -> io::Result<()> {
+        let text = self.up() + NO_WRAP + &self.text(frame) + TO_END_OF_SCREEN + WRAP;
+        self.n_lines = frame.area.height;
+        io::stderr().write_all(text.as_bytes())
+    }
+
+    /// Wipes the last frame away.
+    pub fn clear(&mut self) -> io::Result<()> {
+        if self.n_lines == 0 {
+            return Ok(());
+        }
+        let text = self.up() + TO_END_OF_SCREEN;
+        self.n_lines = 0;
+        io::stderr().write_all(text.as_bytes())
+    }
+
+    fn up(&self) -> String {
+        match self.n_lines {
+            0 => "\r".to_owned(),
+            n => format!("\r\x1b[{n}A"),
+        }
+    }
+
+    fn text(&self, frame: &Buffer) -> String {
+        let width = usize::from(frame.area.width.max(1));
+        frame
+            .content()
+            .chunks(width)
+            .map(|cells| self.line(cells) + TO_END_OF_LINE + "\r\n")
+            .collect()
+    }
+
+    fn line(&self, cells: &[Cell]) -> String {
+        let n = cells.iter().rposition(|cell| cell.symbol() != " ").map_or(0, |last| last + 1);
+        let mut text = String::new();
+        let mut style = String::new();
+        for cell in &cells[..n] {
+            let wanted = if self.coloured { codes(cell) } else { String::new() };
+            if wanted != style {
+                text.push_str(PLAIN);
+                text.push_str(&wanted);
+                style = wanted;
+            }
+            text.push_str(cell.symbol());
+        }
+        if !style.is_empty() {
+            text.push_str(PLAIN);
+        }
+        text
+    }
+}
+
+/// The escape sequence of a cell's style; empty for a plain one. Only what the view uses.
+fn codes(cell: &Cell) -> String {
+    let mut codes: Vec<&str> = Vec::new();
+    if cell.modifier.contains(Modifier::BOLD) {
+        codes.push("1");
+    }
+    if cell.modifier.contains(Modifier::DIM) {
+        codes.push("2");
+    }
+    codes.extend(match cell.fg {
+        Color::Red => Some("31"),
+        Color::Green => Some("32"),
+        Color::Yellow => Some("33"),
+        Color::Blue => Some("34"),
+        Color::Cyan => Some("36"),
+        _ => None,
+    });
+    if codes.is_empty() { String::new() } else { format!("\x1b[{}m", codes.join(";")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::layout::Rect;
+    use ratatui::style::Style;
+
+    fn frame() -> Buffer {
+        let mut frame = Buffer::empty(Rect::new(0, 0, 8, 2));
+        frame.set_string(0, 0, "ab", Style::new().fg(Color::Red));
+        frame.set_string(2, 0, " c", Style::new());
+        frame
+    }
+
+    #[test]
+    fn a_frame_is_its_lines_without_blanks_at_their_ends() {
+        let painter = Painter { n_lines: 0, coloured: true };
+        let text = painter.text(&frame());
+        assert_eq!(text, "\x1b[0m\x1b[31mab\x1b[0m c\x1b[K\r\n\x1b[K\r\n");
+    }
+
+    #[test]
+    fn without_colour_there_is_no_style_at_all() {
+        let painter = Painter { n_lines: 0, coloured: false };
+        assert_eq!(painter.text(&frame()), "ab c\x1b[K\r\n\x1b[K\r\n");
+    }
+
+    #[test]
+    fn the_next_frame_begins_where_the_last_one_did() {
+        assert_eq!(Painter { n_lines: 7, coloured: false }.up(), "\r\x1b[7A");
+        assert_eq!(Painter { n_lines: 0, coloured: false }.up(), "\r");
+    }
+}

@@ -1,0 +1,260 @@
+//! The view as text: frames in a buffer of cells, lines as they are printed.
+
+use base::{Bytes, CpuSet, JobId, Nanos};
+use engine::SeenLoads;
+use expect_test::{Expect, expect};
+use program::{Command, Ending, Origin};
+use ratatui::buffer::Buffer;
+use sched::{
+    Action, Cause, Code, Deed, DomainLoads, End, ExitStatus, HandsOff, JobEvent, Measured, Outcome,
+    OutcomeResult, Plan, Reason, Sample, SignalTier, Target, Turn, Why,
+};
+use topology::Level;
+
+use super::*;
+
+fn job(id: u32, name: &str) -> Job {
+    Job {
+        id: JobId(id),
+        name: name.to_owned(),
+        command: Command::Shell(String::new()),
+        start: Nanos::ZERO,
+        class: None,
+        profile: None,
+        dir: None,
+        env: Default::default(),
+        input: None,
+        output: None,
+        threads: 1,
+        ending: Ending::Exit,
+        cpus: None,
+        nodes: None,
+        memory: None,
+        origin: Origin::default(),
+    }
+}
+
+fn cpus(list: &str) -> CpuSet {
+    list.parse().expect("a list")
+}
+
+fn done(id: u32, deed: Deed) -> Outcome {
+    Outcome { target: Target::Job(JobId(id)), deed, result: OutcomeResult::Done { n: 1 } }
+}
+
+/// A turn as a sink is told it, built piece by piece.
+#[derive(Default)]
+struct Told {
+    turn: Turn,
+    sample: Sample,
+    loads: Option<SeenLoads>,
+    plan: Plan,
+    outcomes: Vec<Outcome>,
+}
+
+impl Told {
+    fn at(millis: u64) -> Self {
+        let turn =
+            Turn { at: Nanos::from_millis(millis), causes: vec![Cause::Interval], number: 0 };
+        Told { turn, ..Told::default() }
+    }
+
+    fn start(mut self, id: u32, list: &str) -> Self {
+        let why = Reason::new(Code::NextInTurn)
+            .with("domain", "core 0".to_owned())
+            .with("cpus", "cpu 0".to_owned());
+        self.plan.ask(JobId(id), Action::Place(cpus(list)), why);
+        self.outcomes.extend([done(id, Deed::Place(cpus(list))), done(id, Deed::Start)]);
+        self
+    }
+
+    fn place(mut self, id: u32, list: &str) -> Self {
+        let why = Reason::new(Code::NextInTurn)
+            .with("domain", "core 1".to_owned())
+            .with("cpus", "cpu 1".to_owned());
+        self.plan.ask(JobId(id), Action::Place(cpus(list)), why);
+        self.outcomes.push(done(id, Deed::Place(cpus(list))));
+        self
+    }
+
+    fn end(mut self, id: u32, status: ExitStatus) -> Self {
+        let end = End {
+            status,
+            by_us: false,
+            again: false,
+            wall: Nanos::from_millis(1500),
+            user: Nanos::ZERO,
+            system: Nanos::ZERO,
+            max_resident: Bytes::ZERO,
+            wait: Measured::Absent,
+            n_migrations: Measured::Absent,
+            n_left_behind: 0,
+        };
+        self.sample.jobs.push(JobEvent::Ended(JobId(id), end));
+        self
+    }
+
+    fn loads(mut self, loads: &[u64], millis: &[u64]) -> Self {
+        self.loads = Some(SeenLoads {
+            level: Level::Core,
+            numbers: (0..loads.len() as u32).collect(),
+            loads: DomainLoads {
+                tier: SignalTier::Declared,
+                loads: loads.to_vec(),
+                readable: true,
+            },
+            cpu_time: millis.iter().map(|&millis| Nanos::from_millis(millis)).collect(),
+        });
+        self
+    }
+
+    fn record(&self) -> TurnRecord<'_> {
+        TurnRecord {
+            turn: &self.turn,
+            sample: &self.sample,
+            loads: self.loads.as_ref(),
+            plan: &self.plan,
+            refused: &[],
+            outcomes: &self.outcomes,
+        }
+    }
+}
+
+/// A run with everything that is news in it.
+fn run() -> Vec<Told> {
+    let mut broken = Told::at(750).place(0, "1").end(1, ExitStatus::Killed(11));
+    let detail = "no such file: /bin/none".to_owned();
+    let result = OutcomeResult::Refused { why: Why::CannotStart, detail };
+    broken.outcomes.push(Outcome { target: Target::Job(JobId(3)), deed: Deed::Start, result });
+    let mut meddled = Told::at(1000).loads(&[361_000, 45_000], &[250, 125]);
+    let why = HandsOff::AffinityChanged(cpus("0"));
+    meddled.sample.jobs.push(JobEvent::HandsOff(JobId(0), why));
+    meddled.sample.degraded.push("no descriptors left: counters are off".to_owned());
+    vec![
+        Told::at(0).start(0, "0").start(1, "1"),
+        Told::at(250).loads(&[1000, 2000], &[250, 100]),
+        broken,
+        meddled,
+        Told::at(1250).start(2, "1").end(0, ExitStatus::Exited(0)).loads(&[90_250, 0], &[200, 0]),
+    ]
+}
+
+fn machine() -> Machine {
+    Machine::synthetic("nodes=1 llcs=1 cores=2").expect("a machine")
+}
+
+fn names() -> Vec<Job> {
+    let names = ["hog", "a job with a rather long name", "\u{1b}[31mred\n", "none", "later"];
+    (0..).zip(names).map(|(id, name)| job(id, name)).collect()
+}
+
+fn text(frame: &Buffer) -> String {
+    let width = usize::from(frame.area.width);
+    let line = |cells: &[ratatui::buffer::Cell]| {
+        let line: String = cells.iter().map(|cell| cell.symbol()).collect();
+        line.trim_end().to_owned() + "\n"
+    };
+    frame.content().chunks(width).map(line).collect()
+}
+
+fn check_frame(size: (u16, u16), expected: Expect) {
+    let mut reporter = Reporter::new(&machine(), &names());
+    let mut live = Live::new(names().len(), "dfs[cooldown=4]");
+    for told in run() {
+        let news = reporter.news(&told.record());
+        live.take(&told.record(), news, reporter.places());
+    }
+    expected.assert_eq(&text(&live.frame(size)));
+}
+
+#[test]
+fn a_frame_shows_jobs_loads_and_the_last_news() {
+    check_frame(
+        (80, 24),
+        expect![[r#"
+            evenkeel  dfs[cooldown=4]                                                  1.2 s
+            jobs       ━━━━━━━━━━━━━━━━━────────────  1 waiting  1 running  1 done  2 failed
+            core 0     █████████████████████████████████████████████   361 k/s     0.8 CPUs
+            core 1                                                         0/s     0.0 CPUs
+                0.750 s  fail   none  start: not done, no such file: /bin/none
+                1.000 s  alone  hog  left alone from here on: somebody else bound it to cpu
+                1.000 s  note   no descriptors left: counters are off
+                1.250 s  end    hog  ended well after 1.500 s
+                1.250 s  start  ?[31mred?  on core 1  because core 0 was next in turn, and c
+        "#]],
+    );
+}
+
+#[test]
+fn a_narrow_terminal_cuts_and_a_low_one_leaves_out_the_news() {
+    check_frame(
+        (40, 6),
+        expect![[r#"
+            evenkeel  dfs[cooldown=4]          1.2 s
+            jobs         1 waiting  1 running  1 don
+            core 0     █████   361 k/s     0.8 CPUs
+            core 1                 0/s     0.0 CPUs
+                0.750 s  fail   none  start: not don
+        "#]],
+    );
+}
+
+#[test]
+fn every_size_of_terminal_has_a_frame() {
+    let mut live = Live::new(3, "dfs");
+    live.take(
+        &Told::at(250).loads(&[1; 20], &[1; 20]).record(),
+        Vec::new(),
+        Reporter::new(&machine(), &[]).places(),
+    );
+    for width in 0..200 {
+        for height in 0..12 {
+            let frame = live.frame((width, height));
+            assert!(frame.area.height <= height.max(2) - 1, "{width} x {height}");
+        }
+    }
+}
+
+#[test]
+fn lines_are_whole_sentences_and_names_cannot_move_the_cursor() {
+    let mut reporter = Reporter::new(&machine(), &names());
+    let lines: String = run()
+        .iter()
+        .flat_map(|told| reporter.news(&told.record()))
+        .map(|news| news.line() + "\n")
+        .collect();
+    expect![[r#"
+            0.000 s  start  hog  on core 0  because core 0 was next in turn, and cpu 0 had the fewest programs in it
+            0.000 s  start  a job with a rather long name  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
+            0.750 s  fail   a job with a rather long name  ended by signal 11 after 1.500 s
+            0.750 s  move   hog  core 0 -> core 1  because core 1 was next in turn, and cpu 1 had the fewest programs in it
+            0.750 s  fail   none  start: not done, no such file: /bin/none
+            1.000 s  alone  hog  left alone from here on: somebody else bound it to cpu 0
+            1.000 s  note   no descriptors left: counters are off
+            1.250 s  end    hog  ended well after 1.500 s
+            1.250 s  start  ?[31mred?  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
+    "#]].assert_eq(&lines);
+}
+
+#[test]
+fn frames_are_at_least_a_quarter_of_a_second_apart_unless_the_run_is_stopped() {
+    let mut live = Live::new(0, "dfs");
+    let places = Reporter::new(&machine(), &[]);
+    let mut drawn = Vec::new();
+    for (millis, cause) in [
+        (0, Cause::Ended),
+        (100, Cause::Ended),
+        (250, Cause::Ended),
+        (260, Cause::Ended),
+        (270, Cause::Stopping),
+        (280, Cause::Ended),
+    ] {
+        let mut told = Told::at(millis);
+        told.turn.causes = vec![cause];
+        live.take(&told.record(), Vec::new(), places.places());
+        if live.is_time_to_draw() {
+            drawn.push(millis);
+        }
+    }
+    assert_eq!(drawn, [0, 250, 270]);
+}

@@ -87,7 +87,9 @@ fn folder(cpu: CpuId, index: u32) -> String {
 fn as_before(tree: &Tree, cpu: CpuId, place: (u32, u32)) -> Option<(u32, u32)> {
     let (before, index) = place;
     let follows = level(tree, &folder(cpu, index + 1)).is_some();
-    (!follows && level(tree, &folder(cpu, index)) == Some(before)).then_some(place)
+    let here = folder(cpu, index);
+    let is_there = || level(tree, &here) == Some(before) && size(tree, &here) != NO_CACHE;
+    (!follows && is_there()).then_some(place)
 }
 
 /// The highest level that holds data and has a size, of several on one level the last.

@@ -24,6 +24,8 @@ mod cpus;
 pub mod files;
 mod kinds;
 mod nodes;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use std::path::{Path, PathBuf};

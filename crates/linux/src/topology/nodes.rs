@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ::topology::{Access, Figure, Figures, Node, Source};
+use ::topology::{Access, DISTANCE_LOCAL, Figure, Figures, Node, Source};
 use base::{Bytes, CpuSet, NodeId, NodeSet};
 
 use super::tree::Tree;
@@ -102,7 +102,7 @@ fn distances(
         .filter_map(|id| Some((id, tree.text(&format!("{}/distance", folder(id)))?)))
         .collect();
     let rows: Option<BTreeMap<_, _>> =
-        texts.iter().map(|(&id, text)| Some((id, row(text, ids)?))).collect();
+        texts.iter().map(|(&id, text)| Some((id, row(id, text, ids)?))).collect();
     match rows {
         Some(rows) if rows.len() == ids.len() || rows.is_empty() => rows,
         _ => {
@@ -112,10 +112,15 @@ fn distances(
     }
 }
 
-fn row(text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> {
+/// `None` too for numbers that the kernel itself would refuse: 10 is local and nothing is nearer.
+fn row(own: NodeId, text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> {
     let numbers: Vec<u32> =
         text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
-    (numbers.len() == ids.len()).then(|| ids.iter().zip(numbers).collect())
+    if numbers.len() != ids.len() || numbers.iter().any(|&cost| cost < DISTANCE_LOCAL) {
+        return None;
+    }
+    let row: BTreeMap<NodeId, u32> = ids.iter().zip(numbers).collect();
+    (row.get(&own) == Some(&DISTANCE_LOCAL)).then_some(row)
 }
 
 /// What the firmware says of reads from the nearest CPUs to each memory (class 1; before Linux 5.7

@@ -11,7 +11,8 @@ use ratatui::style::{Color, Modifier};
 
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
-const TO_END_OF_LINE: &str = "\x1b[K";
+/// Before the line is written: after a full line the cursor still stands on its last column.
+const WIPE_LINE: &str = "\x1b[2K";
 const TO_END_OF_SCREEN: &str = "\x1b[J";
 const PLAIN: &str = "\x1b[0m";
 
@@ -64,7 +65,7 @@ impl Painter {
         frame
             .content()
             .chunks(width)
-            .map(|cells| self.line(cells) + TO_END_OF_LINE + "\r\n")
+            .map(|cells| WIPE_LINE.to_owned() + &self.line(cells) + "\r\n")
             .collect()
     }
 
@@ -125,13 +126,13 @@ mod tests {
     fn a_frame_is_its_lines_without_blanks_at_their_ends() {
         let painter = Painter { n_lines: 0, coloured: true };
         let text = painter.text(&frame());
-        assert_eq!(text, "\x1b[0m\x1b[31mab\x1b[0m c\x1b[K\r\n\x1b[K\r\n");
+        assert_eq!(text, "\x1b[2K\x1b[0m\x1b[31mab\x1b[0m c\r\n\x1b[2K\r\n");
     }
 
     #[test]
     fn without_colour_there_is_no_style_at_all() {
         let painter = Painter { n_lines: 0, coloured: false };
-        assert_eq!(painter.text(&frame()), "ab c\x1b[K\r\n\x1b[K\r\n");
+        assert_eq!(painter.text(&frame()), "\x1b[2Kab c\r\n\x1b[2K\r\n");
     }
 
     #[test]

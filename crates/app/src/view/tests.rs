@@ -218,21 +218,19 @@ fn every_size_of_terminal_has_a_frame() {
 #[test]
 fn lines_are_whole_sentences_and_names_cannot_move_the_cursor() {
     let mut reporter = Reporter::new(&machine(), &names());
-    let lines: String = run()
-        .iter()
-        .flat_map(|told| reporter.news(&told.record()))
-        .map(|news| news.line() + "\n")
-        .collect();
+    let news = run().iter().flat_map(|told| reporter.news(&told.record())).collect::<Vec<_>>();
+    // Without the blanks before the time: expectations lose their indent.
+    let lines: String = news.iter().map(|one| one.line().trim_start().to_owned() + "\n").collect();
     expect![[r#"
-            0.000 s  start  hog  on core 0  because core 0 was next in turn, and cpu 0 had the fewest programs in it
-            0.000 s  start  a job with a rather long name  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
-            0.750 s  fail   a job with a rather long name  ended by signal 11 after 1.500 s
-            0.750 s  move   hog  core 0 -> core 1  because core 1 was next in turn, and cpu 1 had the fewest programs in it
-            0.750 s  fail   none  start: not done, no such file: /bin/none
-            1.000 s  alone  hog  left alone from here on: somebody else bound it to cpu 0
-            1.000 s  note   no descriptors left: counters are off
-            1.250 s  end    hog  ended well after 1.500 s
-            1.250 s  start  ?[31mred?  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
+        0.000 s  start  hog  on core 0  because core 0 was next in turn, and cpu 0 had the fewest programs in it
+        0.000 s  start  a job with a rather long name  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
+        0.750 s  fail   a job with a rather long name  ended by signal 11 after 1.500 s
+        0.750 s  move   hog  core 0 -> core 1  because core 1 was next in turn, and cpu 1 had the fewest programs in it
+        0.750 s  fail   none  start: not done, no such file: /bin/none
+        1.000 s  alone  hog  left alone from here on: somebody else bound it to cpu 0
+        1.000 s  note   no descriptors left: counters are off
+        1.250 s  end    hog  ended well after 1.500 s
+        1.250 s  start  ?[31mred?  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
     "#]].assert_eq(&lines);
 }
 

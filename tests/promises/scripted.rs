@@ -1,0 +1,367 @@
+//! A make-believe host for tests of everything that listens: jobs need so much CPU time, CPUs are
+//! shared evenly, and nothing costs anything. It claims nothing about real machines.
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, CpuId, CpuSet, JobId, Nanos, Rng, TaskId};
+use engine::{Approved, Host};
+use program::{Class, Command, Ending, Job, Origin};
+use sched::{
+    Action, Cause, Deed, End, ExitStatus, HandsOff, JobEvent, Measured, MemoryRules, Outcome,
+    OutcomeResult, Sample, Target, TaskSample, Turn, Why,
+};
+use topology::Machine;
+
+/// What a job will do.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its line of the workload.
+    pub job: Job,
+    /// CPU time that it needs.
+    pub work: Nanos,
+    /// How it ends.
+    pub status: ExitStatus,
+    /// It cannot be started, for this reason.
+    pub broken: Option<String>,
+    /// Somebody binds it elsewhere after so much CPU time.
+    pub meddled: Option<(Nanos, CpuSet)>,
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    started: Nanos,
+    cpu: CpuId,
+    bound: Option<CpuSet>,
+    used: Nanos,
+    waited: Nanos,
+    n_migrations: u64,
+    /// Stands for the birth time of its task.
+    birth: u64,
+}
+
+/// The host.
+#[derive(Debug)]
+pub struct Scripted {
+    machine: Machine,
+    parts: Vec<Part>,
+    running: BTreeMap<JobId, Running>,
+    waiting: Vec<JobId>,
+    due: Vec<JobId>,
+    ended: Vec<(JobId, End)>,
+    meddled: Vec<(JobId, CpuSet)>,
+    gone: Vec<TaskId>,
+    at: Nanos,
+    next_interval: Nanos,
+    interval: Nanos,
+    n_turns: u64,
+    n_starts: u64,
+    stopping: bool,
+    misses: bool,
+    rng: Rng,
+}
+
+impl Scripted {
+    /// `misses`: tasks tell their cache misses.
+    pub fn new(machine: Machine, parts: Vec<Part>, misses: bool, seed: u64) -> Self {
+        Scripted {
+            machine,
+            waiting: parts.iter().map(|part| part.job.id).collect(),
+            parts,
+            running: BTreeMap::new(),
+            due: Vec::new(),
+            ended: Vec::new(),
+            meddled: Vec::new(),
+            gone: Vec::new(),
+            at: Nanos::ZERO,
+            next_interval: Nanos::from_millis(250),
+            interval: Nanos::from_millis(250),
+            n_turns: 0,
+            n_starts: 0,
+            stopping: false,
+            misses,
+            rng: Rng::new(seed),
+        }
+    }
+
+    /// The jobs, as a header and an engine want them.
+    pub fn jobs(&self) -> Vec<Job> {
+        self.parts.iter().map(|part| part.job.clone()).collect()
+    }
+
+    fn n_on(&self, cpu: CpuId) -> usize {
+        self.running.values().filter(|one| one.cpu == cpu).count()
+    }
+
+    fn calmest(&self, among: &CpuSet) -> CpuId {
+        let calm = among.iter().min_by_key(|&cpu| (self.n_on(cpu), cpu));
+        calm.unwrap_or_default()
+    }
+
+    /// Lets everything run until then.
+    fn pass(&mut self, to: Nanos) {
+        let time = to.saturating_sub(self.at);
+        let mut n_on: BTreeMap<CpuId, u64> = BTreeMap::new();
+        self.running.values().for_each(|one| *n_on.entry(one.cpu).or_default() += 1);
+        for one in self.running.values_mut() {
+            let got = Nanos(time.0 / n_on[&one.cpu]);
+            one.used += got;
+            one.waited += time.saturating_sub(got);
+        }
+        self.at = to;
+    }
+
+    /// How long until a running job has what it needs.
+    fn first_end(&self) -> Option<Nanos> {
+        let left = self.running.iter().map(|(id, one)| {
+            let need = self.parts[id.index()].work.saturating_sub(one.used);
+            Nanos(self.at.0 + need.0 * self.n_on(one.cpu) as u64)
+        });
+        left.min()
+    }
+
+    fn finish_jobs(&mut self) {
+        let over: Vec<JobId> = self
+            .running
+            .iter()
+            .filter(|(id, one)| self.stopping || self.parts[id.index()].work <= one.used)
+            .map(|(&id, _)| id)
+            .collect();
+        let others_run = self.running.keys().any(|id| !over.contains(id) && !self.restarts(*id))
+            || self.waiting.iter().any(|&id| !self.restarts(id));
+        for id in over {
+            let one = self.running.remove(&id).expect("it was found there");
+            let again = self.restarts(id) && others_run && !self.stopping;
+            let end = self.end_of(id, &one, again);
+            self.gone.push(task_of(id, one.birth));
+            self.ended.push((id, end));
+            if again {
+                self.due.push(id);
+            }
+        }
+    }
+
+    fn restarts(&self, id: JobId) -> bool {
+        self.parts[id.index()].job.ending == Ending::RestartUntilOthersDone
+    }
+
+    fn end_of(&self, id: JobId, one: &Running, again: bool) -> End {
+        let part = &self.parts[id.index()];
+        let whole = part.work <= one.used;
+        End {
+            status: if whole { part.status } else { ExitStatus::Killed(15) },
+            by_us: !whole,
+            again,
+            wall: self.at.saturating_sub(one.started),
+            user: Nanos(one.used.0 / 10 * 9),
+            system: Nanos(one.used.0 / 10),
+            max_resident: Bytes::from_mib(8 + 13 * u64::from(id.0 % 7)),
+            wait: Measured::Exact(one.waited.0),
+            n_migrations: Measured::Exact(one.n_migrations),
+            n_left_behind: 0,
+        }
+    }
+
+    /// What a kernel does: unbound jobs go to calmer CPUs.
+    fn balance(&mut self) {
+        let unbound: Vec<JobId> = self
+            .running
+            .iter()
+            .filter(|(_, one)| one.bound.as_ref().is_none_or(|cpus| 1 < cpus.len()))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in unbound {
+            let one = &self.running[&id];
+            let among = one.bound.clone().unwrap_or_else(|| self.machine.allowed().clone());
+            let calm = self.calmest(&among);
+            let restless = self.rng.below(6) == 0;
+            if self.n_on(calm) + 1 < self.n_on(one.cpu) || restless {
+                let one = self.running.get_mut(&id).expect("it runs");
+                one.n_migrations += u64::from(one.cpu != calm);
+                one.cpu = calm;
+            }
+        }
+    }
+
+    fn meddle(&mut self) {
+        for (id, one) in &mut self.running {
+            let part = &mut self.parts[id.index()];
+            if let Some((_, cpus)) = part.meddled.take_if(|(after, _)| *after <= one.used) {
+                one.bound = Some(cpus.clone());
+                one.cpu = cpus.first().unwrap_or(one.cpu);
+                self.meddled.push((*id, cpus));
+            }
+        }
+    }
+
+    fn start(&mut self, id: JobId, plan: &Approved) -> Vec<Outcome> {
+        let target = Target::Job(id);
+        if let Some(detail) = self.parts[id.index()].broken.clone() {
+            let result = OutcomeResult::Refused { why: Why::CannotStart, detail };
+            return vec![Outcome { target, deed: Deed::Start, result }];
+        }
+        let bound = plan.for_job(id).find_map(|action| match action {
+            Action::Place(cpus) => Some(cpus.clone()),
+            _ => None,
+        });
+        let among = bound.clone().unwrap_or_else(|| self.machine.allowed().clone());
+        let cpu = self.calmest(&among);
+        self.n_starts += 1;
+        let one = Running {
+            started: self.at,
+            cpu,
+            bound: bound.clone(),
+            used: Nanos::ZERO,
+            waited: Nanos::ZERO,
+            n_migrations: 0,
+            birth: self.n_starts,
+        };
+        self.running.insert(id, one);
+        let done = |deed, n| Outcome { target, deed, result: OutcomeResult::Done { n } };
+        let mut outcomes: Vec<Outcome> =
+            bound.into_iter().map(|cpus| done(Deed::Place(cpus), 1)).collect();
+        outcomes.extend(plan.for_job(id).filter_map(|action| match action {
+            Action::MemoryPolicy(policy) => Some(done(Deed::MemoryPolicy(policy.clone()), 1)),
+            _ => None,
+        }));
+        outcomes.push(done(Deed::Start, 1000 + id.0));
+        outcomes
+    }
+
+    fn act(&mut self, ask: &sched::Ask) -> Option<Outcome> {
+        let Target::Job(id) = ask.target else { return None };
+        let one = self.running.get_mut(&id)?;
+        let deed = match &ask.action {
+            Action::Place(cpus) => {
+                one.bound = Some(cpus.clone());
+                if !cpus.contains(one.cpu) {
+                    one.cpu = cpus.first()?;
+                    one.n_migrations += 1;
+                }
+                Deed::Place(cpus.clone())
+            }
+            Action::Release => {
+                one.bound = None;
+                Deed::Release
+            }
+            Action::MemoryPolicy(_) => return None,
+        };
+        Some(Outcome { target: ask.target, deed, result: OutcomeResult::Done { n: 1 } })
+    }
+}
+
+/// A task of its own for each start of a job.
+fn task_of(id: JobId, birth: u64) -> TaskId {
+    TaskId { tid: 1000 + id.0, born_ticks: birth }
+}
+
+impl Host for Scripted {
+    type Error = std::convert::Infallible;
+
+    fn wait(&mut self) -> Result<Option<Turn>, Self::Error> {
+        let over = self.running.is_empty() && self.due.is_empty() && self.waiting.is_empty();
+        if self.n_turns != 0 && over {
+            return Ok(None);
+        }
+        let first_due = self.waiting.first().map(|id| self.parts[id.index()].job.start);
+        let events = [first_due, self.first_end(), Some(self.next_interval)];
+        let to = events.into_iter().flatten().min().unwrap_or(self.at).max(self.at);
+        let to = if self.stopping { self.at } else { to };
+        self.pass(to);
+        self.finish_jobs();
+        let mut causes = Vec::new();
+        if self.next_interval <= self.at {
+            self.next_interval += self.interval;
+            self.balance();
+            self.meddle();
+            causes.push(Cause::Interval);
+        }
+        while self.waiting.first().is_some_and(|id| self.parts[id.index()].job.start <= self.at) {
+            self.due.push(self.waiting.remove(0));
+        }
+        causes.extend((!self.due.is_empty()).then_some(Cause::JobsDue));
+        causes.extend((!self.ended.is_empty()).then_some(Cause::Ended));
+        causes.extend(self.stopping.then_some(Cause::Stopping));
+        let turn = Turn { number: self.n_turns, at: self.at, causes };
+        self.n_turns += 1;
+        Ok(Some(turn))
+    }
+
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, Self::Error> {
+        let first = turn.number == 0;
+        let mut jobs: Vec<JobEvent> =
+            self.ended.drain(..).map(|(id, end)| JobEvent::Ended(id, end)).collect();
+        jobs.extend(
+            self.meddled.drain(..).map(|(id, cpus)| JobEvent::HandsOff(id, HandsOff::AffinityChanged(cpus))),
+        );
+        jobs.extend(self.due.iter().map(|&id| JobEvent::Due(id)));
+        let task = |(&id, one): (&JobId, &Running)| {
+            let class = self.parts[id.index()].job.class.unwrap_or_default();
+            let misses = one.used.0 / 1_000_000 * class.controller_ops_per_ms();
+            TaskSample {
+                task: task_of(id, one.birth),
+                process: 1000 + id.0,
+                job: id,
+                cpu_time: one.used,
+                wait: Measured::Exact(one.waited.0),
+                last_cpu: Some(one.cpu),
+                llc_misses: if self.misses { Measured::Exact(misses) } else { Measured::Absent },
+            }
+        };
+        let interval = turn.causes.contains(&Cause::Interval);
+        Ok(Sample {
+            jobs,
+            tasks: self.running.iter().filter(|_| interval).map(task).collect(),
+            gone: self.gone.drain(..).collect(),
+            nodes: Vec::new(),
+            usable: first.then(|| self.machine.allowed().clone()),
+            memory_rules: first.then(MemoryRules::default),
+            degraded: Vec::new(),
+        })
+    }
+
+    fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
+        let due: Vec<JobId> = self.due.drain(..).collect();
+        let mut outcomes: Vec<Outcome> =
+            due.iter().flat_map(|&id| self.start(id, plan)).collect();
+        let about_others =
+            plan.asks().iter().filter(|ask| !due.iter().any(|&id| ask.target == Target::Job(id)));
+        for ask in about_others {
+            outcomes.extend(self.act(ask));
+        }
+        outcomes
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.waiting.clear();
+    }
+}
+
+/// A part that ends well: name, class, start in ms, CPU time in ms.
+pub fn part(id: u32, name: &str, class: Option<u8>, start_ms: u64, work_ms: u64) -> Part {
+    let job = Job {
+        id: JobId(id),
+        name: name.to_owned(),
+        command: Command::Load(vec!["hog".to_owned(), format!("--cpu-time={work_ms}ms")]),
+        start: Nanos::from_millis(start_ms),
+        class: class.and_then(Class::new),
+        profile: None,
+        dir: None,
+        env: BTreeMap::new(),
+        input: None,
+        output: None,
+        threads: 1,
+        ending: Ending::Exit,
+        cpus: None,
+        nodes: None,
+        memory: None,
+        origin: Origin { file: "scripted.toml".into(), line: 1 + id as usize },
+    };
+    Part {
+        job,
+        work: Nanos::from_millis(work_ms),
+        status: ExitStatus::Exited(0),
+        broken: None,
+        meddled: None,
+    }
+}

@@ -1,0 +1,21 @@
+//! The same for the classic form.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let path = Path::new("fuzz/w.txt");
+    match program::parse_bytes(bytes, path) {
+        Err(error) => assert_eq!(error.to_string().lines().count(), 1, "{error}"),
+        Ok(workload) => {
+            let text = program::to_classic(&workload).expect("nothing else can be said in it");
+            let mut again = program::parse_classic(&text, path).expect("it was written by us");
+            for (again, job) in again.jobs.iter_mut().zip(&workload.jobs) {
+                again.origin = job.origin.clone();
+            }
+            assert_eq!(again, workload, "{text}");
+        }
+    }
+});

@@ -1,0 +1,21 @@
+//! Any bytes are a workload or a mistake on one line; a workload survives being written and read.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let path = Path::new("fuzz/w.toml");
+    match program::parse_bytes(bytes, path) {
+        Err(error) => assert_eq!(error.to_string().lines().count(), 1, "{error}"),
+        Ok(workload) => {
+            let text = program::to_toml(&workload).expect("text came in, so paths are text");
+            let mut again = program::parse_toml(&text, path).expect("it was written by us");
+            for (again, job) in again.jobs.iter_mut().zip(&workload.jobs) {
+                again.origin = job.origin.clone();
+            }
+            assert_eq!(again, workload, "{text}");
+        }
+    }
+});

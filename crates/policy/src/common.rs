@@ -88,8 +88,7 @@ pub(crate) fn has_lost_its_place(seen: &JobSeen<'_>, usable: &CpuSet) -> bool {
         return false;
     };
     let n_left = placed.iter().filter(|&cpu| usable.contains(cpu)).count();
-    let n_placed = placed.len();
-    n_left < n_placed && n_left < n_placed.min(seen.job.threads as usize)
+    n_left < placed.len().min(seen.job.threads as usize)
 }
 
 /// With a single CPU there is nothing to choose between.

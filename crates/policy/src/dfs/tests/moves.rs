@@ -330,26 +330,18 @@ fn while_the_highest_class_rests_the_next_one_moves() {
 
 #[test]
 fn a_job_that_starts_again_has_not_been_moved() {
-    check(
-        TWO_NODES,
-        "dfs[cooldown=100,start=plain]",
-        &three_and_one(
-            "
-            250ms poll 900 100
-            260ms ended wild
-            500ms poll 100 110
-            510ms due wild
-            750ms poll 900 100
-            ",
-        ),
+    check_then(
+        "dfs[cooldown=100]",
+        "
+        250ms poll 900 100
+        260ms ended wild
+        270ms due wild
+        500ms poll 100 900
+        ",
         expect![[r#"
-            0ms mild on 0 because only-domain
-            2ms wild on 1 because least-load
-            2ms wide on 0 because least-load
-            3ms other on 2 because only-domain
             250ms wild on 3 because load-uneven
-            510ms wild on 1 because least-load
-            750ms wild on 3 because load-uneven
+            270ms wild on 3 because least-load
+            500ms wild on 1 because load-uneven
         "#]],
     );
 }
@@ -575,6 +567,25 @@ fn a_job_moved_and_one_started_in_the_same_turn_do_not_share_a_cpu() {
             3ms other on 2 because only-domain
             250ms wild on 3 because load-uneven
             250ms late on 2 because least-load
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_that_moves_because_of_loads_is_not_placed_again_because_of_a_lost_cpu() {
+    check(
+        "nodes=2 cores=3",
+        "dfs",
+        "
+        job pair class=7 threads=2
+        job mild class=2 nodes=0
+        0ms due pair mild
+        250ms poll 900 10; usable 0,2-5
+        ",
+        expect![[r#"
+            0ms pair on 0-1 because lowest-number
+            0ms mild on 2 because only-domain
+            250ms pair on 3-4 because load-uneven
         "#]],
     );
 }

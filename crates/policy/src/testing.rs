@@ -274,9 +274,13 @@ impl World {
 
     fn tell(&mut self, time: &str, plan: &Plan) {
         let how = self.how;
-        let because = |reason: &Reason| match how {
-            Tell::Codes => reason.code.name().to_owned(),
-            Tell::Sentences => reason.to_string(),
+        let because = |reason: &Reason| {
+            let sentence = reason.to_string();
+            assert!(!sentence.contains('?'), "a figure is missing: {sentence}");
+            match how {
+                Tell::Codes => reason.code.name().to_owned(),
+                Tell::Sentences => sentence,
+            }
         };
         for note in &plan.notes {
             writeln!(self.told, "{time} note: {}", because(note)).expect("text");

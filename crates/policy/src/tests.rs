@@ -21,7 +21,10 @@ fn a_policy_is_named_with_and_without_parameters() {
 
 #[test]
 fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
-    check("dsf", expect![[r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, dfs"#]]);
+    check(
+        "dsf",
+        expect![[r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, dfs"#]],
+    );
     check("eevdf2", expect![[r#"there is no policy "eevdf2": there are linux, spread, dfs"#]]);
 }
 

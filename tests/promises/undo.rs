@@ -5,7 +5,7 @@
 //! moment between two steps of a run is tried once. The run itself is a test of this program that
 //! does nothing unless it is called with a world to run in.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,17 +18,23 @@ use crate::live::play::{Play, World, lives, mask, signal, two_cpus};
 
 /// Where the run that is to be killed finds its folder; its absence says that nobody wants it.
 const WORLD: &str = "EVENKEEL_TEST_WORLD";
+/// A file that says that the last job has been bound by somebody else.
+const MEDDLED: &str = "meddled";
 /// More moments than a run of this size has.
 const MOMENTS_MAX: u32 = 500;
 
 /// The workload of the run that is killed. `MARK` tells its processes from all others. The first job
-/// has a child and a grandchild in another session, whose affinity the run leaves to others.
+/// has a child and a grandchild in another session. The last one is bound by somebody else, and every
+/// restore has to leave it there.
 const WORKLOAD: &str = r#"
     [[job]]
     name = "family"
     shell = "sleep 600 & setsid sleep 600 & wait"
     [[job]]
     name = "single"
+    command = ["sleep", "600"]
+    [[job]]
+    name = "other"
     command = ["sleep", "600"]
 "#;
 
@@ -38,20 +44,24 @@ const WORKLOAD: &str = r#"
 fn run_to_be_killed() {
     let Some(path) = std::env::var_os(WORLD) else { return };
     let Some((_, first, last)) = two_cpus() else { return };
+    let path = PathBuf::from(path);
+    let meddled = path.join(MEDDLED);
     let folder = tempfile::Builder::new().disable_cleanup(true).tempdir_in(path).expect("a folder");
     let mut play = Play::within(World { folder }, WORKLOAD, |options| {
         options.undo_folders = None; // As the environment says.
     });
     play.wish("family", Action::Place(first.clone()));
     play.wish("single", Action::Place(last.clone()));
-    play.begin("single");
+    let other = play.begin("other");
+    linux::affinity::set(other, &first).expect("ours");
+    std::fs::write(meddled, "").expect("ours");
     play.until("the family", |play| {
         let tasks = play.story.iter().flat_map(|scene| &scene.sample.tasks);
         let family = play.job("family");
         3 <= tasks
             .filter(|task| task.job == family)
             .map(|task| task.process)
-            .collect::<std::collections::BTreeSet<_>>()
+            .collect::<BTreeSet<_>>()
             .len()
     });
     play.wish("family", Action::Place(last));
@@ -64,7 +74,7 @@ fn run_to_be_killed() {
 }
 
 /// Processes of one world, by number, found by their environment.
-fn processes_of(world: &Path) -> BTreeMap<u32, String> {
+fn processes_of(world: &Path) -> Vec<u32> {
     let root = Path::new("/");
     let world = world.to_str().expect("a plain path");
     let ours = |pid: &u32| {
@@ -73,7 +83,7 @@ fn processes_of(world: &Path) -> BTreeMap<u32, String> {
             && linux::procfs::parse_environ(&environ, undo::RUN_VARIABLE).is_some()
     };
     let pids = linux::procfs::processes(root).expect("all processes").into_iter().filter(ours);
-    pids.filter(|&pid| lives(pid)).map(|pid| (pid, String::new())).collect()
+    pids.filter(|&pid| lives(pid)).collect()
 }
 
 fn killed_at(world: &Path, moment: u32) -> std::process::ExitStatus {
@@ -113,23 +123,42 @@ fn every_moment_of_a_run_can_be_the_last() {
     panic!("the run did not come to its end");
 }
 
+/// Ends what a killed run left, when the test is over.
+struct Survivors<'a>(&'a Path);
+
+impl Drop for Survivors<'_> {
+    fn drop(&mut self) {
+        // Until there are none: a shell may be on its way to start another.
+        loop {
+            let pids = processes_of(self.0);
+            if pids.is_empty() {
+                return;
+            }
+            pids.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// After a kill: what lives has what it had before us, and what somebody set meanwhile stays.
 fn check_restored(world: &Path, moment: u32, all: &CpuSet, first: &CpuSet) {
-    let survivors: Vec<u32> = processes_of(world).into_keys().collect();
-    // Somebody binds one of the survivors, whatever it had, in every other round: to a mask that it
-    // does not have, so that it is a change.
-    let meddled = survivors.last().copied().filter(|_| moment.is_multiple_of(2)).filter(|&pid| {
-        mask(pid).is_some_and(|mask| mask == *all) && linux::affinity::set(pid, first).is_ok()
-    });
+    let _survivors = Survivors(world);
     let restored = undo::restore(&places(world), false);
     assert_eq!(restored.problems, Vec::<String>::new(), "moment {moment}");
     assert!(restored.files.iter().all(|file| file.verdict == Verdict::Settled), "{restored:?}");
     assert!(restored.files.iter().all(|file| file.n_damaged == 0), "{restored:?}");
-    for &pid in survivors.iter().filter(|&&pid| Some(pid) != meddled) {
-        assert_eq!(mask(pid).as_ref(), Some(all), "moment {moment}: {pid}, {restored:?}");
-    }
     assert_eq!(files(world), 0, "moment {moment}");
-    survivors.iter().for_each(|&pid| signal(pid, Signal::KILL));
+    // Also those that were only being started at the kill, or have been started since.
+    for pid in processes_of(world) {
+        let expected = if is_other(pid) && world.join(MEDDLED).exists() { first } else { all };
+        let mask = mask(pid).filter(|_| lives(pid));
+        assert!(mask.is_none_or(|mask| mask == *expected), "moment {moment}: {pid}, {restored:?}");
+    }
+}
+
+fn is_other(pid: u32) -> bool {
+    let environ = linux::procfs::environ(Path::new("/"), pid).unwrap_or_default();
+    linux::procfs::parse_environ(&environ, undo::JOB_VARIABLE) == Some("other")
 }
 
 #[test]
@@ -139,7 +168,8 @@ fn what_somebody_set_after_the_kill_stays() {
     // A moment in the middle: both jobs are bound.
     let status = killed_at(world.path(), 12);
     assert!(!status.success());
-    let survivors: Vec<u32> = processes_of(world.path()).into_keys().collect();
+    let _survivors = Survivors(world.path());
+    let survivors = processes_of(world.path());
     let bound = survivors.iter().copied().find(|&pid| mask(pid) != Some(all.clone()));
     let bound = bound.expect("at that moment something is bound");
     let other = if mask(bound).as_ref() == Some(&first) { last } else { first };
@@ -149,7 +179,6 @@ fn what_somebody_set_after_the_kill_stays() {
     let about = entries.into_iter().find(|entry| entry.process == bound).expect("it is looked at");
     assert_eq!(about.deed, Deed::Foreign(other.clone()));
     assert_eq!(mask(bound), Some(other));
-    survivors.iter().for_each(|&pid| signal(pid, Signal::KILL));
 }
 
 #[test]
@@ -157,7 +186,8 @@ fn the_next_start_puts_back_what_the_last_one_left() {
     let Some((all, ..)) = two_cpus() else { return };
     let world = tempfile::tempdir().expect("a folder");
     assert!(!killed_at(world.path(), 12).success());
-    let survivors: Vec<u32> = processes_of(world.path()).into_keys().collect();
+    let _survivors = Survivors(world.path());
+    let survivors = processes_of(world.path());
     assert!(!survivors.is_empty());
     let state = places(world.path());
     let mut play = Play::with("[[job]]\ncommand = [\"true\"]\n", |options| {
@@ -168,7 +198,6 @@ fn the_next_start_puts_back_what_the_last_one_left() {
         assert_eq!(mask(pid).as_ref(), Some(&all));
     }
     play.finish();
-    survivors.iter().for_each(|&pid| signal(pid, Signal::KILL));
 }
 
 #[test]

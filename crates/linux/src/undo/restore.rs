@@ -5,7 +5,7 @@
 //! from one, is looked at: what still has exactly our mask gets back what it had, and everything else
 //! is left with the reason why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::{affinity, system};
 /// A child between fork and exec shares the lock of its dead parent. It needs a moment, or a CPU.
 const LOCK_WAIT_STEPS: u32 = 200;
 const LOCK_WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
-/// How often the threads of a process are listed again, since they may start others meanwhile.
+/// How often everything is listed again, since programs start others meanwhile.
 const PASSES_MAX: u32 = 8;
 
 /// What became of every record that was found.
@@ -249,25 +249,26 @@ fn belongs(header: &Header) -> io::Result<Verdict> {
     })
 }
 
-/// Puts back what is still as the records left it.
+/// Puts back what is still as the records left it. Programs go on meanwhile: who was not bound back
+/// yet may start others, so everything is listed again until nothing is new.
 fn put_back(root: &Path, run: &str, records: &Records, dry_run: bool) -> Vec<Entry> {
     let online = online(root);
+    let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut counted: BTreeMap<(String, u32, String, Deed), u32> = BTreeMap::new();
-    for (process, (job, comm)) in family(root, run, records) {
-        let mut seen = BTreeMap::new();
-        for _ in 0..PASSES_MAX {
-            let threads = procfs::threads(root, process).unwrap_or_default();
-            let fresh: Vec<u32> =
-                threads.into_iter().filter(|tid| !seen.contains_key(tid)).collect();
-            if fresh.is_empty() {
-                break;
-            }
-            for tid in fresh {
-                seen.insert(tid, settle(root, tid, &job, records, &online, dry_run));
+    for _ in 0..PASSES_MAX {
+        let n_seen = seen.len();
+        for (process, (job, comm)) in family(root, run, records) {
+            for tid in procfs::threads(root, process).unwrap_or_default() {
+                if !seen.insert(tid) {
+                    continue;
+                }
+                if let Some(deed) = settle(root, tid, &job, records, &online, dry_run) {
+                    *counted.entry((job.clone(), process, comm.clone(), deed)).or_default() += 1;
+                }
             }
         }
-        for deed in seen.into_values().flatten() {
-            *counted.entry((job.clone(), process, comm.clone(), deed)).or_default() += 1;
+        if seen.len() == n_seen {
+            break;
         }
     }
     let entry =

@@ -25,6 +25,8 @@ pub(crate) struct Common {
     pub tool: PathBuf,
     /// What children get back.
     pub descriptors: Rlimit,
+    /// The nice value that children get, when ours is another.
+    pub nice: Option<i32>,
     /// Whether the kernel ends jobs with us.
     pub dies_with_us: bool,
     /// Our own environment without what is only for us, `NAME=value` each.
@@ -61,6 +63,7 @@ impl Common {
             cpus: binding.cpus,
             memory: binding.memory.as_ref().map(Prepared::new),
             descriptors: self.descriptors,
+            nice: self.nice,
             dies_with_us: self.dies_with_us,
         })
     }

@@ -1,7 +1,6 @@
 //! One turn after another on the machine that we run on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use topology::Machine;
 use crate::agenda::{Agenda, Item, Ticks};
 use crate::command::{Common, own_environment};
 use crate::ending::Straggler;
-use crate::family::{Descriptors, Family, Look};
+use crate::family::{Descriptors, Family, Kept, Look};
 use crate::keeper::Keeper;
 use crate::wakes::{Wake, Wakes};
 use crate::{LiveError, LiveOptions};
@@ -28,6 +27,12 @@ const DESCRIPTORS_ENOUGH: u64 = 65_536;
 const REST_MAX: Nanos = Nanos::from_secs(2);
 /// How often we ask which orphans came to us, and how much memory is free.
 const SELDOM: Nanos = Nanos::from_secs(1);
+/// So many jobs are started in one turn at the most; the others that are due have the next turn, at
+/// once. Between two turns we see signals, ends and loads, however many jobs a workload starts.
+const STARTS_PER_TURN: usize = 64;
+/// A thousand busy jobs would leave a thousandth of a CPU to the one who is to place them. Where the
+/// kernel lets us, we go before them; they have the nice value that we came with.
+const OWN_NICE: i32 = -10;
 /// Processes that cannot wake us, for want of a descriptor, are asked this often.
 pub(crate) const ASK_EVERY: Nanos = Nanos::from_millis(100);
 
@@ -63,6 +68,7 @@ pub struct LiveHost {
     seldom_at: Nanos,
     is_first_sample: bool,
     said_ran_out: bool,
+    pub(crate) said_blind: bool,
     limit: DescriptorLimit,
     restored: Restored,
 }
@@ -87,7 +93,7 @@ pub(crate) struct Running {
     /// Its first process, whose number its process group has too.
     pub pid: u32,
     /// Wakes us at its end; absent when there was no descriptor left.
-    pub ends: Option<OwnedFd>,
+    pub ends: Option<Kept>,
     pub started: Nanos,
     /// The mask that it would have without us.
     pub base: Arc<CpuSet>,
@@ -134,6 +140,7 @@ impl LiveHost {
             output_dir,
             tool: options.tool.clone().unwrap_or_else(this_program),
             descriptors: limit.inherited,
+            nice: go_before(&options),
             dies_with_us: options.die_with_me,
             env: own_environment(),
             search_path: std::env::var_os("PATH").unwrap_or_default(),
@@ -172,6 +179,7 @@ impl LiveHost {
             seldom_at: SELDOM,
             is_first_sample: true,
             said_ran_out: false,
+            said_blind: false,
             limit,
             restored,
             options,
@@ -232,20 +240,25 @@ impl LiveHost {
         self.stragglers.is_empty() && self.slots.iter().all(|s| matches!(s.state, State::Over))
     }
 
-    /// Everything that has happened by now.
-    fn happen(&mut self) -> Result<(), LiveError> {
-        let mut woken = std::mem::take(&mut self.woken);
-        self.wakes.poll(&mut woken)?;
+    /// What woke us.
+    fn take_wakes(&mut self) {
         let now = self.wakes.now();
+        let mut woken = std::mem::take(&mut self.woken);
         for wake in woken.drain(..) {
             match wake {
-                Wake::Timer => {}
                 Wake::Signal => self.told_to_stop(now),
                 Wake::Ended(pid) => self.process_ended(pid, now),
             }
         }
         self.woken = woken;
-        while let Some(item) = self.agenda.take_due(now) {
+    }
+
+    /// What is due by now.
+    fn take_due(&mut self) {
+        let now = self.wakes.now();
+        while self.due.len() < STARTS_PER_TURN
+            && let Some(item) = self.agenda.take_due(now)
+        {
             self.item(item, now);
         }
         let any_runs = !self.first_process_of.is_empty();
@@ -257,7 +270,6 @@ impl LiveHost {
                 self.look_at_own_cpus();
             }
         }
-        Ok(())
     }
 
     fn item(&mut self, item: Item, now: Nanos) {
@@ -387,8 +399,11 @@ impl Host for LiveHost {
 
     fn wait(&mut self) -> Result<Option<Turn>, LiveError> {
         loop {
-            self.happen()?;
+            self.take_due();
             if !self.causes.is_empty() {
+                // Whatever else is there already belongs to the same instant.
+                self.wakes.poll(&mut self.woken)?;
+                self.take_wakes();
                 return Ok(Some(self.new_turn()));
             }
             if self.is_over() {
@@ -396,10 +411,12 @@ impl Host for LiveHost {
                 return Ok(None);
             }
             let until = self.next_deadline();
-            let mut woken = std::mem::take(&mut self.woken);
-            let waited = self.wakes.wait(until, &mut woken);
-            self.woken = woken;
-            waited?;
+            self.wakes.wait(until, &mut self.woken)?;
+            self.take_wakes();
+            self.take_due();
+            if !self.causes.is_empty() {
+                return Ok(Some(self.new_turn()));
+            }
         }
     }
 
@@ -440,6 +457,10 @@ impl Drop for LiveHost {
             keeper.dismiss();
         }
         system::lower_descriptors(self.limit);
+        if let Some(nice) = self.common.nice {
+            // Raising it to what it was cannot be refused.
+            let _ = system::set_own_nice(nice);
+        }
     }
 }
 
@@ -448,6 +469,13 @@ impl Running {
     pub(crate) fn mask_by_birth(&self) -> &Arc<CpuSet> {
         self.placed.as_ref().unwrap_or(&self.base)
     }
+}
+
+/// Goes before the jobs, if asked to and permitted: the nice value that they get back.
+fn go_before(options: &LiveOptions) -> Option<i32> {
+    let inherited = system::own_nice();
+    let wanted = options.takes_priority && OWN_NICE < inherited;
+    (wanted && system::set_own_nice(OWN_NICE).is_ok()).then_some(inherited)
 }
 
 fn open_nodes(machine: &Machine) -> Vec<NodeFile> {
@@ -478,9 +506,4 @@ pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     text
-}
-
-/// Whether the kernel has run out of descriptors, for us or for all.
-pub(crate) fn is_shortage(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }

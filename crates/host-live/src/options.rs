@@ -26,6 +26,9 @@ pub struct LiveOptions {
     /// Take over the signals that end programs and stop the run in an orderly way instead. They are
     /// blocked in the calling thread and in threads that it starts later, not in earlier ones.
     pub takes_signals: bool,
+    /// The calling thread goes before the jobs (a nice value of its own), where the kernel permits it.
+    /// Jobs keep the nice value that the thread came with, and the thread gets it back at the end.
+    pub takes_priority: bool,
     /// This process has no other children than its jobs, so unknown ones that ended are orphans of
     /// jobs and are waited for.
     pub is_sole_parent: bool,
@@ -44,6 +47,7 @@ impl Default for LiveOptions {
             time_limit: None,
             tool: None,
             takes_signals: true,
+            takes_priority: true,
             is_sole_parent: true,
             undo_folders: None,
         }

@@ -16,12 +16,12 @@ use engine::Approved;
 use linux::start::{Batch, Stage};
 use linux::{affinity, fault, procfs};
 use program::{Ending, MemoryPolicy};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sched::{Action, Deed, HandsOff, JobEvent, Outcome, OutcomeResult, Target, Why};
 
 use crate::agenda::Item;
 use crate::command::{Binding, plain};
 use crate::ending::fails_run;
+use crate::family::Kept;
 use crate::host::{LiveHost, Running, State};
 
 /// How often a job is looked through again for threads that were born while it was being bound.
@@ -171,24 +171,22 @@ impl LiveHost {
         }
     }
 
-    /// A descriptor that wakes us at the end of a process, if there is one left.
-    pub(crate) fn watch_end(&mut self, pid: u32) -> Option<std::os::fd::OwnedFd> {
-        let process = Pid::from_raw(pid.cast_signed())?;
-        let opened = pidfd_open(process, PidfdFlags::empty()).map_err(std::io::Error::from);
-        match opened.and_then(|file| self.wakes.watch(&file, pid).map(|()| file)) {
-            Ok(file) => Some(file),
-            Err(error) => {
-                if crate::host::is_shortage(&error) {
-                    self.degraded(
-                        "no descriptor is left to hear of the end of some jobs: they are asked ten \
-                         times a second; raise the hard limit (ulimit -Hn)",
-                    );
-                }
-                let now = self.wakes.now();
-                self.agenda.add(now + crate::host::ASK_EVERY, Item::Ask);
-                None
+    /// A descriptor that wakes us at the end of a process. If there is none left, the process is asked
+    /// now and then.
+    pub(crate) fn watch_end(&mut self, pid: u32) -> Option<Kept> {
+        let kept = self.family.descriptors.keep_end(pid).ok().flatten();
+        let watched = kept.filter(|file| self.wakes.watch(file, pid).is_ok());
+        if watched.is_none() {
+            if !std::mem::replace(&mut self.said_blind, true) {
+                self.degraded(
+                    "no descriptor is left to hear of the end of some jobs: they are asked ten times \
+                     a second; raise the hard limit (ulimit -Hn)",
+                );
             }
+            let now = self.wakes.now();
+            self.agenda.add(now + crate::host::ASK_EVERY, Item::Ask);
         }
+        watched
     }
 
     fn failure(&self, failure: &linux::start::Failure, child: &Forked) -> String {
@@ -202,7 +200,7 @@ impl LiveHost {
             Stage::Dir => format!("cannot begin in {}: {said}", self.common.dir(job).display()),
             Stage::Cpus => format!("cannot be bound to its CPUs: {said}"),
             Stage::Memory => format!("cannot have its memory policy: {said}"),
-            Stage::Group | Stage::Files | Stage::Limit | Stage::Tie => {
+            Stage::Group | Stage::Files | Stage::Limit | Stage::Tie | Stage::Nice => {
                 format!("cannot be set up ({:?}): {said}", failure.stage)
             }
         }

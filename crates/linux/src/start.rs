@@ -42,6 +42,8 @@ pub struct Start {
     pub memory: Option<mempolicy::Prepared>,
     /// How many descriptors it may open.
     pub descriptors: Rlimit,
+    /// The nice value that it begins with; absent: that of the thread that starts it.
+    pub nice: Option<i32>,
     /// Whether the kernel ends it when the thread that starts it ends.
     pub dies_with_us: bool,
 }
@@ -63,6 +65,8 @@ pub enum Stage {
     Memory,
     /// Tying its life to ours.
     Tie,
+    /// Giving back the priority that evenkeel raised for itself.
+    Nice,
     /// Becoming the program.
     Exec,
 }
@@ -86,7 +90,7 @@ pub struct Batch {
     n_forked: u32,
 }
 
-const STAGES: [Stage; 8] = [
+const STAGES: [Stage; 9] = [
     Stage::Group,
     Stage::Files,
     Stage::Dir,
@@ -94,6 +98,7 @@ const STAGES: [Stage; 8] = [
     Stage::Cpus,
     Stage::Memory,
     Stage::Tie,
+    Stage::Nice,
     Stage::Exec,
 ];
 
@@ -239,6 +244,11 @@ unsafe fn prepare(start: &Start, parent: libc::pid_t) -> Result<(), Stage> {
             }
         }
     }
+    if let Some(nice) = start.nice {
+        // Last, so that what comes before is done soon, however busy the machine is.
+        // SAFETY: a call on numbers.
+        unsafe { check(libc::setpriority(libc::PRIO_PROCESS, 0, nice), Stage::Nice)? };
+    }
     Ok(())
 }
 
@@ -292,6 +302,7 @@ mod tests {
             cpus: None,
             memory: None,
             descriptors: limit,
+            nice: None,
             dies_with_us: false,
         }
     }

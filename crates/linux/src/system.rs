@@ -66,6 +66,21 @@ pub fn lower_descriptors(limit: DescriptorLimit) {
     let _ = setrlimit(Resource::Nofile, limit.inherited);
 }
 
+/// The nice value of the calling thread.
+pub fn own_nice() -> i32 {
+    // SAFETY: a call on numbers. -1 is a value like any other, and for oneself it cannot fail.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+}
+
+/// Sets the nice value of the calling thread. Lowering it needs `CAP_SYS_NICE`.
+pub fn set_own_nice(nice: i32) -> io::Result<()> {
+    // SAFETY: a call on numbers.
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Whether whoever started this process wants it to ignore a signal, as `nohup` does.
 pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: all bits zero is a valid sigaction, and the kernel only writes into it.

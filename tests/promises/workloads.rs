@@ -103,9 +103,38 @@ fn generate_needs_no_file_and_gives_the_same_bytes_for_a_seed() {
         load = ["hog", "--write", "--mlp", "4", "--cpu", "4s", "--copies", "4"]
         start = 6.204
         class = 15
-    "##]].assert_eq(&text);
+    "##]]
+    .assert_eq(&text);
     assert_eq!(tool::text(&tool::run(&args).stdout), text);
     program::parse_toml(&text, Path::new("generated.toml")).expect("it is a workload");
+}
+
+#[test]
+fn every_shipped_program_list_can_be_drawn_from() {
+    let folder = tool::root().join("workloads/programs");
+    let mut n_lists = 0;
+    for entry in std::fs::read_dir(folder).expect("they ship") {
+        let path = entry.expect("an entry").path();
+        let list = path.to_str().expect("a plain path");
+        let wish = ["--n", "20", "--span", "60s", "--hog-fraction", "0.2", "--memory", "1G"];
+        let output = tool::run(&[&["generate", "--list", list], &wish[..]].concat());
+        assert!(output.status.success(), "{list}: {}", tool::text(&output.stderr));
+        let text = tool::text(&output.stdout);
+        let workload = program::parse_toml(&text, &path).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(workload.jobs.len(), 20);
+        n_lists += 1;
+    }
+    assert!(2 <= n_lists);
+}
+
+#[test]
+fn a_hundred_thousand_jobs_are_read_from_either_form() {
+    let lines: String = (0..100_000).map(|i| format!("{} 3 /bin/true {i}\n", i % 977)).collect();
+    let workload = program::parse_classic(&lines, Path::new("w.txt")).expect("it is sound");
+    assert_eq!(workload.jobs.len(), 100_000);
+    let text = program::to_toml(&workload).expect("its paths are text");
+    let again = program::parse_toml(&text, Path::new("w.toml")).expect("it was written by us");
+    assert_eq!(again.jobs.last().map(|job| &job.name), workload.jobs.last().map(|job| &job.name));
 }
 
 #[test]

@@ -135,3 +135,26 @@ impl std::fmt::Display for Origin {
         write!(f, "{}:{}", self.file.display(), self.line)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_end_at_15_and_begin_at_0() {
+        assert_eq!(Class::new(15).map(Class::number), Some(15));
+        assert_eq!(Class::new(16), None);
+        assert_eq!(Class::default(), Class::new(0).unwrap());
+    }
+
+    #[test]
+    fn a_class_stands_for_the_least_traffic_that_gives_it() {
+        // Read forwards (spec 1.1): class = floor(log2(1 + operations a millisecond)).
+        let class_of = |ops: u64| (1 + ops).ilog2();
+        for number in 0..=Class::MAX {
+            let ops = Class::new(number).unwrap().controller_ops_per_ms();
+            assert_eq!(class_of(ops), u32::from(number));
+            assert!(ops == 0 || class_of(ops - 1) < u32::from(number));
+        }
+    }
+}

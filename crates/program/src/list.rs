@@ -217,9 +217,7 @@ mod tests {
             ),
             (
                 "[[program]]\nname = \"a\"\nload = \"hog\"\n[[program]]\nname = \"a\"\nload = \"hog\"",
-                expect![[
-                    r#"list.toml:5:8: two jobs are called "a", the other in line 1; rename one"#
-                ]],
+                expect![[r#"list.toml:5:8: the name "a" is taken already in line 1; rename one"#]],
             ),
         ] {
             expected.assert_eq(&parse(text).expect_err(text));

@@ -336,14 +336,14 @@ fn names_are_unique_and_can_name_files() {
     job(
         "name = \"a\"\ncommand = [\"x\"]\n[[job]]\nname = \"a\"\ncommand = [\"y\"]",
         expect![[r#"
-        lab/mix.toml:4:1: two jobs are called "a", the other in line 1; rename one
-    "#]],
+            lab/mix.toml:4:1: the name "a" is taken already in line 1; rename one
+        "#]],
     );
     job(
         "name = \"a\"\ncopies = 2\ncommand = [\"x\"]\n[[job]]\nname = \"a.2\"\ncommand = [\"y\"]",
         expect![[r#"
-        lab/mix.toml:5:1: two jobs are called "a.2", the other in line 1; rename one
-    "#]],
+            lab/mix.toml:5:1: the name "a.2" is taken already in line 1; rename one
+        "#]],
     );
     job(
         "name = \"../a\"\ncommand = [\"x\"]",

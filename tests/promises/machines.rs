@@ -70,6 +70,86 @@ fn check_printed(name: &str, root: &Path) {
     }
 }
 
+#[test]
+fn a_machine_that_is_none_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |args: &[&str], expected: expect_test::Expect| {
+        let output = tool::command(args).current_dir(folder.path()).output().expect("it starts");
+        let said = tool::text(&output.stderr);
+        assert_eq!(
+            (output.status.code(), output.stdout.as_slice()),
+            (Some(2), [].as_slice()),
+            "{said}"
+        );
+        expected.assert_eq(&said);
+    };
+    let write =
+        |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("written");
+    fs::create_dir(folder.path().join("empty")).expect("made");
+    write(
+        "twice.toml",
+        "format_version = 1\nnodes = [\n  { id = 0, cpus = \"0\" },\n  { id = 1, cpus = \"0\" },\n]\ncpus = [{ id = 0 }]\n",
+    );
+    write("typo.toml", "format_version = 1\ncpus = [\n  { id = 0, onlin = true },\n]\n");
+    check(&["machine", "--root", "nowhere"], expect_test::expect![[r#"
+        evenkeel: nowhere is no folder; name one that holds the sys and proc of a machine
+    "#]]);
+    check(&["machine", "--root", "empty"], expect_test::expect![[r#"
+        evenkeel: empty has neither sys/devices/system/cpu nor proc/cpuinfo; name the folder that holds a machine's sys and proc
+    "#]]);
+    check(&["machine", "--root", "typo.toml"], expect_test::expect![[r#"
+        evenkeel: typo.toml is no folder; name one that holds the sys and proc of a machine
+    "#]]);
+    check(&["machine", "--synthetic", "nodes=2 cors=4"], expect_test::expect![[r#"
+        evenkeel: --synthetic: unknown key "cors"; did you mean "cores"?
+    "#]]);
+    check(&["machine", "--synthetic", "nodes=0"], expect_test::expect![[r#"
+        evenkeel: --synthetic: nodes=0: write a whole number from 1 to 1024
+    "#]]);
+    check(&["machine", "--file", "twice.toml"], expect_test::expect![[r#"
+        evenkeel: twice.toml: cpu0 belongs to node0 and to node1
+    "#]]);
+    check(&["machine", "--file", "typo.toml"], expect_test::expect![[r#"
+        evenkeel: typo.toml:3: unknown key "onlin"; did you mean "online"?
+    "#]]);
+    check(&["machine", "--file", "none.toml"], expect_test::expect![[r#"
+        evenkeel: cannot read none.toml: No such file or directory (os error 2)
+    "#]]);
+    check(&["machine", "--json", "--toml"], expect_test::expect![[r#"
+        evenkeel: the argument '--json' cannot be used with '--toml'; see evenkeel --help
+    "#]]);
+}
+
+#[test]
+fn a_machine_file_shows_the_machine_that_it_was_written_from() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("box.toml");
+    let run = |args: &[&str]| {
+        let output = tool::run(args);
+        assert!(output.status.success(), "{}", tool::text(&output.stderr));
+        tool::text(&output.stdout)
+    };
+    let synthetic = ["machine", "--synthetic", "nodes=2 llcs=2 cores=4 smt=2"];
+    fs::write(&path, run(&[&synthetic[..], &["--toml"]].concat())).expect("written");
+    let file = ["machine", "--file", path.to_str().expect("UTF-8")];
+    assert_eq!(run(&file), run(&synthetic));
+    assert_eq!(
+        run(&[&file[..], &["--json"]].concat()),
+        run(&[&synthetic[..], &["--json"]].concat())
+    );
+}
+
+#[test]
+fn the_json_of_this_machine_has_every_list() {
+    let output = tool::run(&["machine", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for list in ["nodes", "llcs", "cores", "cpus", "signals", "warnings"] {
+        assert!(json[list].is_array(), "no {list}");
+    }
+    assert!(json["cpus"][0]["online"].is_boolean() && json["cores"][0]["cpus"].is_string());
+    assert!(json["nodes"][0]["distances"].is_object() && json["placement"]["level"].is_string());
+}
+
 /// The differences, in words.
 fn compare(name: &str, machine: &Machine, truth: &Truth) -> Vec<String> {
     let mut faults = Vec::new();

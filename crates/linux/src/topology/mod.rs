@@ -48,7 +48,7 @@ pub enum TopologyError {
     )]
     NoMachine(PathBuf),
     /// There is something, but no machine can be made of it.
-    #[error("{root}: {source}")]
+    #[error("{root}")]
     Contradiction {
         /// The folder.
         root: PathBuf,

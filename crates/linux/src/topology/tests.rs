@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::fs;
 use std::path::Path;
 
@@ -39,8 +40,9 @@ fn check(root: &tempfile::TempDir, expected: expect_test::Expect) {
     let machine = match read(root.path()) {
         Ok(machine) => machine,
         Err(error) => {
-            let said = error.to_string().replace(&root.path().display().to_string(), "DIR");
-            return expected.assert_eq(&(said + "\n"));
+            let cause = error.source().map_or(String::new(), |cause| format!(": {cause}"));
+            let said = format!("{error}{cause}\n");
+            return expected.assert_eq(&said.replace(&root.path().display().to_string(), "DIR"));
         }
     };
     let mut lines: Vec<String> = Vec::new();
@@ -68,14 +70,17 @@ fn siblings_are_those_that_name_each_other() {
             ("cpu3/topology/thread_siblings", "8"),
         ],
     );
-    check(&root, expect_test::expect![[r#"
+    check(
+        &root,
+        expect_test::expect![[r#"
         core0 0-1 uniform 1024
         core1 2 uniform 1024
         core2 3 uniform 1024
         node0 0-3 []
         may use 0-3 and 0
         warning: CPUs 2 and others do not agree who their SMT siblings are; siblings are those that name each other
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -88,12 +93,15 @@ fn the_new_names_of_siblings_win_over_the_old() {
             ("cpu1/topology/core_cpus_list", "1"),
         ],
     );
-    check(&root, expect_test::expect![[r#"
+    check(
+        &root,
+        expect_test::expect![[r#"
         core0 0 uniform 1024
         core1 1 uniform 1024
         node0 0-1 []
         may use 0-1 and 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -117,7 +125,9 @@ fn the_last_level_is_the_highest_that_covers_a_cpu_and_has_a_size() {
             ("cpu2/cache/index3/shared_cpu_map", "7"),
         ],
     );
-    check(&root, expect_test::expect![[r#"
+    check(
+        &root,
+        expect_test::expect![[r#"
         core0 0 uniform 1024
         core1 1 uniform 1024
         core2 2 uniform 1024
@@ -125,7 +135,8 @@ fn the_last_level_is_the_highest_that_covers_a_cpu_and_has_a_size() {
         llc1 2 L2
         node0 0-2 []
         may use 0-2 and 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -140,13 +151,16 @@ fn sorts_of_cores_are_told_by_counters_and_measured_by_firmware() {
             ("cpu2/acpi_cppc/highest_perf", "36"),
         ],
     );
-    check(&root, expect_test::expect![[r#"
+    check(
+        &root,
+        expect_test::expect![[r#"
         core0 0 performance 1024
         core1 1 efficiency 614
         core2 2 efficiency 614
         node0 0-2 []
         may use 0-2 and 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -158,12 +172,15 @@ fn a_core_that_turbos_a_little_higher_is_of_the_same_kind() {
             ("cpu1/cpufreq/cpuinfo_max_freq", "4900000"),
         ],
     );
-    check(&root, expect_test::expect![[r#"
+    check(
+        &root,
+        expect_test::expect![[r#"
         core0 0 uniform 1024
         core1 1 uniform 1024
         node0 0-1 []
         may use 0-1 and 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -178,12 +195,15 @@ fn the_cores_of_an_amd_module_are_two() {
             ("cpu1/topology/core_id", "1"),
         ],
     );
-    check(&root, expect_test::expect![[r#"
+    check(
+        &root,
+        expect_test::expect![[r#"
         core0 0 uniform 1024
         core1 1 uniform 1024
         node0 0-1 []
         may use 0-1 and 0
-    "#]]);
+    "#]],
+    );
 }
 
 const NODES: [(&str, &str); 6] = [
@@ -205,7 +225,9 @@ fn a_cpuset_of_version_2_holds_also_for_groups_below_the_one_that_has_it() {
         ("sys/fs/cgroup/a/cpuset.mems.effective", "0\n"),
         ("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n"),
     ]);
-    check(&cpus(4, &files), expect_test::expect![[r#"
+    check(
+        &cpus(4, &files),
+        expect_test::expect![[r#"
         core0 0 uniform 1024
         core1 1 uniform 1024
         core2 2 uniform 1024
@@ -213,7 +235,8 @@ fn a_cpuset_of_version_2_holds_also_for_groups_below_the_one_that_has_it() {
         node0 0-1 [10, 21]
         node4 2-3 [21, 10]
         may use 0-2 and 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -229,7 +252,9 @@ fn a_cpuset_of_version_1_and_an_affinity_hold_both() {
         ("mnt/my sets/group one/cpuset.mems", "4"),
         ("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-2\nMems_allowed_list:\t0,4\n"),
     ]);
-    check(&cpus(4, &files), expect_test::expect![[r#"
+    check(
+        &cpus(4, &files),
+        expect_test::expect![[r#"
         core0 0 uniform 1024
         core1 1 uniform 1024
         core2 2 uniform 1024
@@ -237,7 +262,8 @@ fn a_cpuset_of_version_1_and_an_affinity_hold_both() {
         node0 0-1 [10, 21]
         node4 2-3 [21, 10]
         may use 1-2 and 4
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -249,12 +275,15 @@ fn a_recording_does_not_lead_out_of_its_folder() {
             ("proc/self/mounts", "c /../.. cgroup2 rw 0 0\n"),
         ],
     );
-    check(&root, expect_test::expect![[r#"
+    check(
+        &root,
+        expect_test::expect![[r#"
         core0 0 uniform 1024
         core1 1 uniform 1024
         node0 0-1 []
         may use 0-1 and 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -264,22 +293,31 @@ fn a_kernel_without_topology_leaves_cpuinfo() {
         "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 1\nphysical id : 0\ncore id : 0\n\n\
          processor : 2\nphysical id : 1\ncore id : 0\n",
     )]);
-    check(&root, expect_test::expect![[r#"
+    check(
+        &root,
+        expect_test::expect![[r#"
         core0 0-1 uniform 1024
         core1 2 uniform 1024
         node0 0-2 []
         may use 0-2 and 0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn what_is_no_machine_is_refused() {
-    check(&tree(&[("etc/passwd", "")]), expect_test::expect![[r#"
+    check(
+        &tree(&[("etc/passwd", "")]),
+        expect_test::expect![[r#"
         DIR has neither sys/devices/system/cpu nor proc/cpuinfo; name the folder that holds a machine's sys and proc
-    "#]]);
-    check(&tree(&[("sys/devices/system/cpu/online", "")]), expect_test::expect![[r#"
+    "#]],
+    );
+    check(
+        &tree(&[("sys/devices/system/cpu/online", "")]),
+        expect_test::expect![[r#"
         DIR: the machine has no CPU online
-    "#]]);
+    "#]],
+    );
     let error = read(Path::new("/nowhere/at/all")).expect_err("not there").to_string();
     assert_eq!(
         error,

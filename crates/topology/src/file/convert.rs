@@ -23,7 +23,7 @@ pub enum FileError {
     #[error("format_version is {0}, this evenkeel reads {FORMAT_VERSION}")]
     Version(u32),
     /// A list of CPUs or nodes that is none.
-    #[error("{field} of {whose}: {source}")]
+    #[error("{field} of {whose}")]
     List {
         /// The entry.
         whose: String,

@@ -26,7 +26,7 @@ pub enum ParseFileError {
         problem: String,
     },
     /// The text is fine; what it says is not.
-    #[error("{path}: {source}")]
+    #[error("{path}")]
     Meaning {
         /// The file, as the caller named it.
         path: String,

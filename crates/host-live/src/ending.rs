@@ -6,7 +6,6 @@
 //! ```
 
 use std::io;
-use std::os::fd::OwnedFd;
 
 use base::{JobId, Nanos};
 use linux::procfs;
@@ -16,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use sched::{Cause, End, ExitStatus, JobEvent, Measured};
 
 use crate::agenda::Item;
-use crate::family::{Look, Totals};
+use crate::family::{Kept, Look, Totals};
 use crate::host::{ASK_EVERY, LiveHost, Running, State, Stopping};
 
 /// A job that ends sooner than this and restarts is taken notice of only after it, so that a program
@@ -29,7 +28,7 @@ pub(crate) struct Straggler {
     job: JobId,
     born_ticks: u64,
     told: Nanos,
-    ends: Option<OwnedFd>,
+    ends: Option<Kept>,
 }
 
 impl LiveHost {

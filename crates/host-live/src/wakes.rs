@@ -20,8 +20,6 @@ use crate::LiveError;
 /// Why we woke up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// The instant has come that the timer was armed for.
-    Timer,
     /// Somebody wants the run to stop.
     Signal,
     /// The process with this number has ended.
@@ -54,7 +52,9 @@ impl Wakes {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refuse("epoll"))?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(refuse("timer"))?;
-        add(&epoll, &timer, TIMER, epoll::EventFlags::IN).map_err(refuse("timer"))?;
+        // Edge-triggered: arming the timer anew takes the expiry back, so nobody has to read it.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        add(&epoll, &timer, TIMER, flags).map_err(refuse("timer"))?;
         let signals = takes_signals.then(Signals::take).transpose()?;
         if let Some(signals) = &signals {
             add(&epoll, &signals.file, SIGNAL, epoll::EventFlags::IN).map_err(refuse("signals"))?;
@@ -70,14 +70,14 @@ impl Wakes {
     }
 
     /// Wakes us when a process ends, once.
-    pub(crate) fn watch(&self, process: &OwnedFd, pid: u32) -> io::Result<()> {
+    pub(crate) fn watch(&self, process: impl AsFd, pid: u32) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         Ok(add(&self.epoll, process, u64::from(pid), flags)?)
     }
 
     /// Takes a process out before its descriptor is closed: a child between fork and exec may still
     /// hold a copy, and would keep it in.
-    pub(crate) fn unwatch(&self, process: &OwnedFd) {
+    pub(crate) fn unwatch(&self, process: impl AsFd) {
         let _ = epoll::delete(&self.epoll, process);
     }
 
@@ -109,12 +109,7 @@ impl Wakes {
         }
         for event in &self.events {
             match event.data.u64() {
-                TIMER => {
-                    let mut n_expired = [0; 8];
-                    let _ = rustix::io::read(&self.timer, &mut n_expired);
-                    self.armed = None;
-                    woken.push(Wake::Timer);
-                }
+                TIMER => self.armed = None,
                 SIGNAL => {
                     let signals = self.signals.iter_mut();
                     let n_read: usize = signals.map(Signals::drain).sum();

@@ -185,7 +185,7 @@ pub fn open(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Reads a kept descriptor from its start into a buffer; a text longer than the buffer is cut.
-pub fn read_again<'a>(file: impl AsFd, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+pub fn read_again(file: impl AsFd, buffer: &mut [u8]) -> io::Result<&[u8]> {
     let n_bytes = rustix::io::pread(file, &mut *buffer, 0).map_err(|e| gone(e.into()))?;
     Ok(&buffer[..n_bytes])
 }

@@ -1,21 +1,27 @@
 //! How many files may stay open for reading, and those that do.
 //!
-//! Part of the limit is left for everything else: ends of jobs must be heard and files of jobs opened
-//! even when thousands run. Who gets no descriptor is read by opening its files each time.
+//! Part of the limit is left for everything else: files of jobs must be opened even when thousands run.
+//! Of the rest, ends of jobs come first. Who gets no descriptor is read by opening its files each time,
+//! or asked now and then whether it has ended.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
 /// Descriptors for a journal, a report, a terminal, pipes, and files that are opened for a moment.
 const RESERVE: u64 = 64;
+/// Processes that outlive their jobs are waited for too.
+const STRAGGLERS: u64 = 16;
 
 /// How many descriptors may be kept.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
     free: Arc<AtomicU64>,
+    free_for_ends: Arc<AtomicU64>,
     /// Whether one was wanted and there was none.
     pub ran_out: bool,
     /// How many there were to begin with.
@@ -33,12 +39,27 @@ impl Descriptors {
     /// What a limit leaves for reading, beside one descriptor for the end of each of these jobs.
     pub(crate) fn new(limit: u64, n_jobs: u64) -> Self {
         let without_reserve = limit.saturating_sub(RESERVE);
-        let for_ends = n_jobs.min(without_reserve / 2);
+        let for_ends = (n_jobs + STRAGGLERS).min(without_reserve / 2);
         let n_all = match linux::fault::asked("no-descriptors") {
             true => 0,
             false => without_reserve - for_ends,
         };
-        Descriptors { free: Arc::new(AtomicU64::new(n_all)), ran_out: false, n_all }
+        let count = |n: u64| Arc::new(AtomicU64::new(n));
+        let free_for_ends = count(if n_all == 0 { 0 } else { for_ends });
+        Descriptors { free: count(n_all), free_for_ends, ran_out: false, n_all }
+    }
+
+    /// A descriptor that tells of the end of a process; `Ok(None)`: there is none left for it.
+    pub(crate) fn keep_end(&self, pid: u32) -> io::Result<Option<Kept>> {
+        if self.free_for_ends.load(Ordering::Relaxed) == 0 {
+            return Ok(None);
+        }
+        let Some(process) = Pid::from_raw(pid.cast_signed()) else { return Ok(None) };
+        match pidfd_open(process, PidfdFlags::empty()).map_err(io::Error::from) {
+            Ok(file) => Ok(Some(Kept::new(file, &self.free_for_ends))),
+            Err(error) if is_shortage(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens a file to be kept. `Ok(None)`: there is no descriptor left for it.
@@ -48,10 +69,7 @@ impl Descriptors {
             return Ok(None);
         }
         match linux::procfs::open(path) {
-            Ok(file) => {
-                self.free.fetch_sub(1, Ordering::Relaxed);
-                Ok(Some(Kept { file, free: Arc::clone(&self.free) }))
-            }
+            Ok(file) => Ok(Some(Kept::new(file, &self.free))),
             Err(error) if is_shortage(&error) => {
                 self.ran_out = true;
                 Ok(None)
@@ -66,6 +84,11 @@ fn is_shortage(error: &io::Error) -> bool {
 }
 
 impl Kept {
+    fn new(file: OwnedFd, free: &Arc<AtomicU64>) -> Self {
+        free.fetch_sub(1, Ordering::Relaxed);
+        Kept { file, free: Arc::clone(free) }
+    }
+
     /// Reads the file again from its start.
     pub(crate) fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
         linux::procfs::read_again(&self.file, buffer)
@@ -74,6 +97,12 @@ impl Kept {
     /// For a `task` folder: how many threads there are.
     pub(crate) fn count_threads(&self) -> io::Result<u32> {
         linux::procfs::count_threads(&self.file)
+    }
+}
+
+impl AsFd for Kept {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 
@@ -89,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_is_closed_can_be_kept_again_and_a_shortage_is_told_once() {
-        let mut descriptors = Descriptors::new(RESERVE + 3, 1);
+        let mut descriptors = Descriptors::new(RESERVE + 4, 0);
         let path = Path::new("/proc/self/stat");
         let first = descriptors.keep(path).expect("our own").expect("one of two");
         let second = descriptors.keep(path).expect("our own").expect("two of two");

@@ -1,3 +1,5 @@
+//! Small worlds for every oddity that the reader knows, and random ones for those that it does not.
+
 use std::error::Error;
 use std::fs;
 use std::path::Path;

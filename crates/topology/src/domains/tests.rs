@@ -1,3 +1,5 @@
+//! What `auto` takes, machine by machine.
+
 use super::*;
 use crate::{Machine, MachineParts};
 

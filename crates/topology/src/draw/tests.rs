@@ -1,3 +1,5 @@
+//! Whole drawings, as people see them.
+
 use super::*;
 use crate::{Machine, MachineParts};
 

@@ -1,3 +1,5 @@
+//! Machine files: the example of the module, what is wrong with it after one change, and the way back.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -176,7 +178,7 @@ fn a_machine_that_contradicts_itself_is_refused() {
 }
 
 #[test]
-fn json_and_toml_hold_the_same() {
+fn what_is_written_is_read_as_the_same_file() {
     let file = MachineFile::from(&parse_toml(SMALL, "box.toml").expect("a machine"));
     assert_eq!(read_toml(&to_toml(&file), "again.toml").expect("TOML"), file);
 }

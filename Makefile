@@ -27,8 +27,9 @@ build:
 	scripts/setup build demo
 	$(CARGO) build --release
 
-bench: build
-	$(CARGO) xtask bench
+bench:
+	scripts/setup build
+	$(CARGO) run --release --quiet --package xtask -- bench
 
 setup:
 	scripts/setup build demo test lint

@@ -46,6 +46,7 @@ const ROWS: [(Doing, usize); 7] = [
 
 /// Measures every row and prints it.
 pub fn main(args: &Args) -> anyhow::Result<()> {
+    tool::build()?;
     println!("CPU used in the steady state, in percent of one CPU: median (lowest to highest) of");
     println!(
         "{} windows of {} s each; progress off, policy dfs, 4 turns a second",

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use super::stats::Spread;
-use super::tool::Run;
+use super::tool::{self, Run};
 
 /// How often to look.
 #[derive(Debug, clap::Args)]
@@ -26,6 +26,7 @@ impl Default for Args {
 
 /// Measures and prints.
 pub fn main(args: &Args) -> anyhow::Result<()> {
+    tool::build()?;
     let mut rows: [Vec<f64>; 4] = Default::default();
     for _ in 0..args.rounds.max(1) {
         let (one, one_shell) = (evenkeel(1)?, shell(1)?);

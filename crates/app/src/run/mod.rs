@@ -98,10 +98,10 @@ struct Checked {
 
 impl Checked {
     fn new(args: &Args) -> Result<Self, Stop> {
-        let text = fs::read_to_string(&args.workload)
+        let bytes = fs::read(&args.workload)
             .with_context(|| format!("cannot read the workload {}", args.workload.display()))
             .or_wrong()?;
-        let workload = program::parse(&text, &args.workload).or_wrong()?;
+        let workload = program::parse_bytes(&bytes, &args.workload).or_wrong()?;
         check_loads(&workload).or_wrong()?;
         let policy = policy::build(&args.policy, args.seed).or_wrong()?;
         let machine = linux::topology::read(Path::new("/"))?;

@@ -12,6 +12,7 @@
 
 use base::CpuSet;
 use sched::{Action, Code, JobSeen, Plan, Reason, Snapshot};
+use topology::Level;
 
 use super::Dfs;
 use super::config::{Bind, Start};
@@ -122,11 +123,33 @@ impl Dfs {
     ) -> CpuSet {
         let possible = seen.domains.get(idx).cpus.and(job.allowed);
         let cpus = match self.config.bind {
-            Bind::Cpu => self.table.crowd.emptiest(&possible, job.job.threads),
+            Bind::Cpu => self.for_threads(seen, job, &possible),
             Bind::Domain => possible,
         };
         self.table.enter(job, idx, &cpus);
         cpus
+    }
+
+    /// A CPU for each thread, the emptiest ones of the domain. A core or a cache that has fewer CPUs
+    /// than the job has threads lends no more than it has, so the rest come from its node: four
+    /// threads on one core would take four times as long. Beyond a node a job is not stretched:
+    /// there its memory would be far.
+    fn for_threads(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, possible: &CpuSet) -> CpuSet {
+        let n = job.job.threads;
+        let n_missing = (n as usize).saturating_sub(possible.len());
+        if n_missing == 0 || seen.domains.level() == Level::Node {
+            return self.table.crowd.emptiest(possible, n);
+        }
+        let node = possible.first().and_then(|cpu| seen.machine.cpu(cpu)?.node);
+        let beside = match node.and_then(|id| seen.machine.node(id)) {
+            Some(node) => node.cpus.and(job.allowed),
+            None => job.allowed.clone(),
+        };
+        let rest = beside.and(seen.usable).minus(possible);
+        match rest.is_empty() {
+            true => possible.clone(),
+            false => possible.or(&self.table.crowd.emptiest(&rest, n_missing as u32)),
+        }
     }
 
     fn expect(&mut self, job: &JobSeen<'_>, idx: usize) {

@@ -233,6 +233,26 @@ fn a_job_with_threads_gets_as_many_cpus_and_all_of_a_smaller_domain() {
 }
 
 #[test]
+fn a_job_with_more_threads_than_its_core_has_cpus_gets_further_cores_of_the_node() {
+    check(
+        "nodes=1 llcs=1 cores=4",
+        "dfs",
+        "
+        job a class=1
+        job four class=1 threads=4
+        job two class=1 threads=2
+        0ms due a two four
+        ",
+        expect![[r#"
+            0ms note: memory-gains-nothing
+            0ms a on 0 because lowest-number
+            0ms four on 0-3 because lowest-number
+            0ms two on 1-2 because lowest-number
+        "#]],
+    );
+}
+
+#[test]
 fn a_job_is_bound_to_its_whole_domain_when_told_so() {
     check(
         "nodes=2 cores=4",

@@ -6,6 +6,7 @@ mod journals;
 mod live;
 mod machines;
 mod reports;
+mod scripted;
 mod tool;
 mod undo;
 mod workloads;

@@ -1,1 +1,190 @@
-//! (to come)
+//! The report: its JSON against its schema, its table, its page.
+
+use base::Nanos;
+use engine::Sink;
+use expect_test::expect_file;
+use journal::{Header, HowEnded, RunEnd};
+use report::{Report, ReportBuilder};
+use sched::ExitStatus;
+
+use crate::journals::play;
+use crate::scripted::{Part, part};
+use crate::tool;
+
+fn fixture() -> String {
+    tool::root().join("fixtures/journals/two-cores.jsonl").display().to_string()
+}
+
+fn from_fixture() -> Report {
+    let recording = journal::read(fixture().as_ref()).expect("a journal");
+    report::from_journal(recording).expect("a whole journal")
+}
+
+/// The report of a make-believe run.
+fn report_of(parts: Vec<Part>, spec: &str) -> Report {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.jsonl");
+    let writer = |header: &Header| -> Vec<Box<dyn Sink>> {
+        let limits = journal::Limits::default();
+        vec![Box::new(journal::JournalWriter::create(&path, header, limits).expect("created"))]
+    };
+    play(parts, spec, writer);
+    report::from_journal(journal::read(&path).expect("a journal")).expect("a whole journal")
+}
+
+fn refuse_what_breaks_the_schema(json: &str) -> Vec<String> {
+    let schema =
+        std::fs::read_to_string(tool::root().join("docs/report.schema.json")).expect("it ships");
+    let schema: serde_json::Value = serde_json::from_str(&schema).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let report: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    validator
+        .iter_errors(&report)
+        .map(|error| format!("{error} at {}", error.instance_path()))
+        .collect()
+}
+
+#[test]
+fn the_json_of_a_real_run_holds_to_the_schema_that_ships() {
+    let told = tool::run(&["report", &fixture(), "--json"]);
+    assert_eq!(refuse_what_breaks_the_schema(&tool::text(&told.stdout)), [""; 0]);
+}
+
+#[test]
+fn the_schema_sees_a_missing_field_a_wrong_kind_and_a_stranger() {
+    let good = from_fixture().to_json().expect("JSON");
+    assert_eq!(refuse_what_breaks_the_schema(&good), [""; 0]);
+    for (old, new) in [
+        ("\"n_turns\":", "\"n_turnz\":"),
+        ("\"seed\": 0", "\"seed\": \"0\""),
+        ("\"state\": \"failed\"", "\"state\": \"sad\""),
+    ] {
+        assert!(good.contains(old), "{old}");
+        assert!(!refuse_what_breaks_the_schema(&good.replacen(old, new, 1)).is_empty(), "{new}");
+    }
+}
+
+#[test]
+fn the_report_of_a_journal_is_the_report_of_the_run() {
+    let parts = || vec![part(0, "a", Some(9), 0, 2000), part(1, "b", None, 300, 900)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.jsonl");
+    let live = std::rc::Rc::new(std::cell::RefCell::new(None));
+    struct Shared(std::rc::Rc<std::cell::RefCell<Option<ReportBuilder>>>);
+    impl Sink for Shared {
+        fn turn(&mut self, record: &engine::TurnRecord<'_>) -> std::io::Result<()> {
+            self.0.borrow_mut().as_mut().expect("made before the run").turn(record)
+        }
+    }
+    let sinks = |header: &Header| -> Vec<Box<dyn Sink>> {
+        *live.borrow_mut() = Some(ReportBuilder::new(header));
+        let limits = journal::Limits::default();
+        let writer = journal::JournalWriter::create(&path, header, limits).expect("created");
+        vec![Box::new(writer), Box::new(Shared(live.clone()))]
+    };
+    play(parts(), "dfs", sinks);
+    let live = live.borrow().as_ref().expect("made before the run").finish(None);
+    let later = report::from_journal(journal::read(&path).expect("a journal")).expect("whole");
+    assert_eq!(live, later);
+}
+
+#[test]
+fn the_table_of_a_real_run_fits_eighty_columns_and_reads_without_colour() {
+    let text = tool::text(&tool::run(&["report", &fixture()]).stdout);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "80 columns");
+    assert!(!text.contains('\u{1b}'));
+    expect_file!["expected/report.txt"].assert_eq(&text);
+}
+
+#[test]
+fn the_files_are_written_where_they_are_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("new/folder");
+    let told = tool::run(&["report", &fixture(), "--out", out.to_str().expect("text")]);
+    assert_eq!(told.status.code(), Some(0));
+    let json = std::fs::read_to_string(out.join("report.json")).expect("written");
+    assert_eq!(refuse_what_breaks_the_schema(&json), [""; 0]);
+    assert!(
+        std::fs::read_to_string(out.join("report.html")).expect("written").ends_with("</html>\n")
+    );
+    let told = tool::run(&["report", &fixture(), "--out", "/proc/nowhere"]);
+    assert_eq!(told.status.code(), Some(2));
+    assert_eq!(tool::text(&told.stderr).lines().count(), 1);
+}
+
+#[test]
+fn the_page_needs_nothing_beside_itself() {
+    let html = from_fixture().to_html();
+    for outside in ["http://", "https://", "<link", "src=", "@import", "url(", "@font-face"] {
+        let found: Vec<_> = html.match_indices(outside).map(|(at, _)| &html[at..at + 40]).collect();
+        let harmless = |text: &&str| {
+            text.starts_with("http://www.w3.org/2000/svg") || text.starts_with("url(#plot)")
+        };
+        assert!(found.iter().all(harmless), "{found:?}");
+    }
+    assert!(html.contains("default-src 'none'"));
+}
+
+#[test]
+fn a_job_with_a_hostile_name_stays_text_everywhere() {
+    let evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u{1b}[31m";
+    let mut parts = vec![part(0, evil, Some(3), 0, 800), part(1, "b", None, 0, 800)];
+    parts[0].status = ExitStatus::Killed(11);
+    parts[1].broken = Some(evil.to_owned());
+    let report = report_of(parts, "dfs");
+    let html = report.to_html();
+    // The page's own data and program are its only scripts.
+    assert_eq!(html.matches("<script").count(), 2);
+    assert_eq!(html.matches("</script").count(), 2);
+    assert!(!html.contains("<img") && !html.contains('\u{1b}'));
+    assert!(html.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
+    let text = report.to_text(80);
+    assert!(!text.contains('\u{1b}'), "no name moves the cursor");
+}
+
+#[test]
+fn a_thousand_jobs_make_a_page_of_bounded_size() {
+    let parts = |n: u32| {
+        (0..n).map(|id| part(id, &format!("job.{id}"), Some(5), 10 * u64::from(id), 40)).collect()
+    };
+    let report = report_of(parts(1000), "linux");
+    assert_eq!(report.totals.n_done, 1000);
+    assert_eq!(report.jobs.len(), 1000);
+    assert!(report.to_html().len() < 3 << 20, "{}", report.to_html().len());
+    let text = report.to_text(80);
+    assert!(text.lines().count() < 70, "a terminal is no place for a thousand rows");
+    assert!(text.contains("… and 960 more"));
+}
+
+#[test]
+fn totals_add_up_and_what_was_not_measured_is_absent() {
+    let mut parts = vec![
+        part(0, "well", Some(3), 0, 700),
+        part(1, "fails", None, 0, 500),
+        part(2, "broken", None, 100, 500),
+    ];
+    parts[1].status = ExitStatus::Exited(7);
+    parts[2].broken = Some("no such file".to_owned());
+    let report = report_of(parts, "spread");
+    let totals = &report.totals;
+    assert_eq!((totals.n_jobs, totals.n_done, totals.n_failed, totals.n_starts), (3, 1, 2, 2));
+    assert_eq!(totals.user_ns + totals.system_ns, Nanos::from_millis(1200).0);
+    let broken = &report.jobs[2];
+    assert_eq!((broken.wall_ns, broken.user_ns, broken.max_resident_bytes), (None, None, None));
+    assert_eq!(broken.error.as_deref(), Some("no such file"));
+    assert_eq!(report.jobs[0].slowdown, None, "nobody measured it alone");
+    assert_eq!(report.run.own_cpu_ns, None, "this record has no end");
+    let end = RunEnd {
+        how: HowEnded::Finished,
+        error: None,
+        wall: Nanos::from_secs(10),
+        own_cpu: Some(Nanos::from_millis(5)),
+        own_max_resident: None,
+    };
+    let header = Header {
+        jobs: Vec::new(),
+        ..journal::read(fixture().as_ref()).expect("one").header().clone()
+    };
+    let share = ReportBuilder::new(&header).finish(Some(&end)).run.own_cpu_share;
+    assert_eq!(share, Some(0.0005));
+}

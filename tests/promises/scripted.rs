@@ -291,7 +291,9 @@ impl Host for Scripted {
         let mut jobs: Vec<JobEvent> =
             self.ended.drain(..).map(|(id, end)| JobEvent::Ended(id, end)).collect();
         jobs.extend(
-            self.meddled.drain(..).map(|(id, cpus)| JobEvent::HandsOff(id, HandsOff::AffinityChanged(cpus))),
+            self.meddled
+                .drain(..)
+                .map(|(id, cpus)| JobEvent::HandsOff(id, HandsOff::AffinityChanged(cpus))),
         );
         jobs.extend(self.due.iter().map(|&id| JobEvent::Due(id)));
         let task = |(&id, one): (&JobId, &Running)| {
@@ -321,8 +323,7 @@ impl Host for Scripted {
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
         let due: Vec<JobId> = self.due.drain(..).collect();
-        let mut outcomes: Vec<Outcome> =
-            due.iter().flat_map(|&id| self.start(id, plan)).collect();
+        let mut outcomes: Vec<Outcome> = due.iter().flat_map(|&id| self.start(id, plan)).collect();
         let about_others =
             plan.asks().iter().filter(|ask| !due.iter().any(|&id| ask.target == Target::Job(id)));
         for ask in about_others {

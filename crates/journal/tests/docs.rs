@@ -1,0 +1,35 @@
+//! The page about the format shows lines that are ones.
+
+use std::fs;
+
+#[test]
+fn the_example_in_the_docs_is_a_journal() {
+    let page = include_str!("../../../docs/journal-format.md");
+    let (_, rest) = page.split_once("```jsonl\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("example.jsonl");
+    fs::write(&path, example).expect("can be written");
+    let mut recording = journal::read(&path).expect("a journal");
+    assert_eq!(recording.by_ref().map(|turn| turn.expect("a turn")).count(), 2);
+    assert!(recording.end().is_some_and(|end| end.own_cpu.is_some()));
+    // Nothing in it is misspelt and so ignored: written again it is the same.
+    let copy = folder.path().join("copy.jsonl");
+    let limits = journal::Limits::default();
+    let mut again =
+        journal::JournalWriter::create(&copy, recording.header(), limits).expect("made");
+    for turn in journal::read(&path).expect("a journal") {
+        let turn = turn.expect("a turn");
+        engine::Sink::turn(&mut again, &turn.record()).expect("can be written");
+    }
+    again.finish(recording.end().expect("seen above")).expect("can be written");
+    let values = |text: &str| -> Vec<serde_json::Value> {
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let written = fs::read_to_string(&copy).expect("text");
+    for (line, again) in values(example).iter().zip(values(&written)) {
+        for (key, value) in line.as_object().expect("an object") {
+            assert!(key == "machine" || &again[key] == value, "{key}: {value} or {}", again[key]);
+        }
+    }
+}

@@ -11,7 +11,8 @@ fn the_example_in_the_docs_is_a_journal() {
     let path = folder.path().join("example.jsonl");
     fs::write(&path, example).expect("can be written");
     let mut recording = journal::read(&path).expect("a journal");
-    assert_eq!(recording.by_ref().map(|turn| turn.expect("a turn")).count(), 2);
+    let read: Vec<bool> = recording.by_ref().map(|turn| turn.is_ok()).collect();
+    assert_eq!(read, [true, true]);
     assert!(recording.end().is_some_and(|end| end.own_cpu.is_some()));
     // Nothing in it is misspelt and so ignored: written again it is the same.
     let copy = folder.path().join("copy.jsonl");

@@ -113,8 +113,8 @@ fn a_torn_last_line_is_forgiven_and_told_wherever_it_tore() {
     for length in last_line + 1..whole.len() - 1 {
         fs::write(&path, &whole[..length]).expect("can be written");
         let mut recording = read(&path).expect("a journal");
-        let n = recording.by_ref().map(|turn| turn.expect("only the last is torn")).count();
-        assert_eq!(n, 2, "cut after {length} bytes");
+        let read: Vec<bool> = recording.by_ref().map(|turn| turn.is_ok()).collect();
+        assert_eq!(read, [true, true], "cut after {length} bytes");
         assert!(recording.torn().is_some_and(|place| place.ends_with("j.jsonl:4")));
     }
     // With only the line's end missing, nothing is lost.

@@ -13,6 +13,8 @@ pub(crate) use table::{Align, Table, fold};
 const N_JOBS_SHOWN: usize = 40;
 /// The last moves.
 const N_MOVES_SHOWN: usize = 10;
+/// Jobs that were taken out of our hands.
+const N_ALONE_SHOWN: usize = 5;
 /// The last refusals.
 const N_REFUSALS_SHOWN: usize = 5;
 
@@ -24,6 +26,7 @@ impl Report {
             head(self, width),
             jobs(self, width),
             moves(self, width),
+            left_alone(&self.jobs, width),
             refusals(self, width),
             notes(&self.notes, width),
         ];
@@ -201,6 +204,22 @@ fn moves(report: &Report, width: usize) -> String {
         if let Some(reason) = &moved.reason {
             text.push_str(&fold(&format!("because {reason}"), width, &" ".repeat(13), 13));
         }
+    }
+    text
+}
+
+fn left_alone(jobs: &[JobRow], width: usize) -> String {
+    let alone: Vec<(&JobRow, &String)> =
+        jobs.iter().filter_map(|job| Some((job, job.hands_off.as_ref()?))).collect();
+    if alone.is_empty() {
+        return String::new();
+    }
+    let told =
+        |(job, why): &(&JobRow, &String)| fold(&format!("{}: {why}", job.name), width, "- ", 2);
+    let mut text = "left alone\n".to_owned();
+    text.extend(alone.iter().take(N_ALONE_SHOWN).map(told));
+    if N_ALONE_SHOWN < alone.len() {
+        text.push_str(&format!("… and {} more\n", alone.len() - N_ALONE_SHOWN));
     }
     text
 }

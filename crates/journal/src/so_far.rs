@@ -172,3 +172,53 @@ impl SoFar {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Bytes;
+    use sched::{ExitStatus, Measured};
+
+    fn task(tid: u32, job: u32, cpu_ns: u64) -> TaskSample {
+        TaskSample {
+            task: TaskId { tid, born_ticks: 1 },
+            process: tid,
+            job: JobId(job),
+            cpu_time: Nanos(cpu_ns),
+            wait: Measured::Absent,
+            last_cpu: None,
+            llc_misses: Measured::Absent,
+        }
+    }
+
+    fn told(so_far: &SoFar) -> Vec<(u32, u64)> {
+        so_far.sample().tasks.iter().map(|task| (task.task.tid, task.cpu_time.0)).collect()
+    }
+
+    #[test]
+    fn the_last_figures_of_every_living_task_are_kept_and_no_others() {
+        let mut so_far = SoFar { jobs: vec![JobSoFar::default(); 2], ..SoFar::default() };
+        let tasks = vec![task(1, 0, 5), task(2, 0, 5), task(3, 1, 5), task(4, 1, 5)];
+        so_far.observe_sample(&Sample { tasks, ..Sample::default() });
+        let gone = vec![TaskId { tid: 2, born_ticks: 1 }];
+        so_far.observe_sample(&Sample { tasks: vec![task(1, 0, 9)], gone, ..Sample::default() });
+        assert_eq!(told(&so_far), [(1, 9), (3, 5), (4, 5)]);
+        let end = End {
+            status: ExitStatus::Exited(0),
+            by_us: false,
+            again: false,
+            wall: Nanos(9),
+            user: Nanos(1),
+            system: Nanos(1),
+            max_resident: Bytes(1),
+            wait: Measured::Absent,
+            n_migrations: Measured::Absent,
+            n_left_behind: 0,
+        };
+        so_far.observe_sample(&Sample {
+            jobs: vec![JobEvent::Ended(JobId(1), end)],
+            ..Sample::default()
+        });
+        assert_eq!(told(&so_far), [(1, 9)], "a job that ended takes its tasks with it");
+    }
+}

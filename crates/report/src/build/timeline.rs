@@ -190,6 +190,17 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_is_bound_in_the_instant_of_its_start_was_never_anywhere_else() {
+        let (mut sets, mut timeline) = (Sets::default(), Timeline::new(8));
+        timeline.be(&mut sets, Nanos(5), None, false);
+        timeline.be(&mut sets, Nanos(5), Some(&cpu(2)), true);
+        timeline.end(Nanos(9));
+        timeline.be(&mut sets, Nanos(9), Some(&cpu(3)), true);
+        timeline.end(Nanos(12));
+        assert_eq!(told(&timeline, &sets), "5-9:2! 9-12:3!");
+    }
+
+    #[test]
     fn a_job_that_is_first_seen_later_was_there_before() {
         let (mut sets, mut timeline) = (Sets::default(), Timeline::new(8));
         timeline.be(&mut sets, Nanos(5), None, false);

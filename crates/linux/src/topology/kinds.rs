@@ -25,6 +25,9 @@ const TURBO_SPREAD_PERCENT: u64 = 10;
 /// slow cores of known hybrids lie between 250 and 750 of 1024, the fast ones above 850.
 const PERFORMANCE_CAPACITY: u64 = 768;
 
+/// A terahertz in kHz; what is beyond it is a torn file, and left out.
+const FIGURE_MAX: u64 = 1_000_000_000;
+
 /// What tells one CPU's kind; equal values are one kind. Ordered so that faster is greater.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Signs {
@@ -72,7 +75,8 @@ impl Kinds {
 
 fn of_cpu(tree: &Tree, cpu: CpuId) -> Signs {
     let number = |file: &str| {
-        tree.number(&format!("sys/devices/system/cpu/cpu{}/{file}", cpu.0)).filter(|&n| n != 0)
+        let path = format!("sys/devices/system/cpu/cpu{}/{file}", cpu.0);
+        tree.number(&path).filter(|number| (1..=FIGURE_MAX).contains(number))
     };
     let max_khz = number("cpufreq/cpuinfo_max_freq").map(whole_mhz);
     let base_khz = max_khz.and_then(|_| number("cpufreq/base_frequency")).map(whole_mhz);
@@ -131,8 +135,7 @@ fn name(tree: &Tree, signs: &BTreeMap<CpuId, Signs>) -> BTreeMap<CpuId, (String,
     }
     let speeds = speeds(tree, signs);
     let fastest = speeds.values().copied().max().unwrap_or(1);
-    // Speeds are at most a few million (kHz), so that this does not overflow for any real machine.
-    let capacity = |kind: &Signs| (speeds[kind].saturating_mul(1024) / fastest).clamp(1, 1024);
+    let capacity = |kind: &Signs| (speeds[kind] * 1024 / fastest).clamp(1, 1024);
     let mut ranked: Vec<&Signs> = kinds.into_iter().collect();
     ranked.sort_by_key(|kind| std::cmp::Reverse((capacity(kind), *kind)));
     let names = names(&ranked, capacity);
@@ -155,7 +158,8 @@ fn speeds(tree: &Tree, signs: &BTreeMap<CpuId, Signs>) -> BTreeMap<Signs, u64> {
     };
     // Read only here: on some machines the firmware takes long to answer.
     let highest_perf = |cpu: CpuId, _: &Signs| {
-        tree.number(&format!("sys/devices/system/cpu/cpu{}/acpi_cppc/highest_perf", cpu.0))
+        let path = format!("sys/devices/system/cpu/cpu{}/acpi_cppc/highest_perf", cpu.0);
+        tree.number(&path).filter(|&number| number <= FIGURE_MAX)
     };
     from(&|_, kind| kind.capacity)
         .or_else(|| from(&highest_perf))

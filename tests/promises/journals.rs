@@ -236,6 +236,7 @@ fn a_journal_without_its_end_is_told_as_far_as_it_goes() {
     let told = tool::run(&["explain", &path]);
     assert_eq!(told.status.code(), Some(0));
     let text = tool::text(&told.stdout);
+    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("evenkeel was killed, or still runs"), "{text}");
     assert!(text.contains("is torn and was left out"), "{text}");
     let report = tool::run(&["report", &path, "--json"]);

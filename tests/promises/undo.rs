@@ -86,6 +86,19 @@ fn processes_of(world: &Path) -> Vec<u32> {
     pids.filter(|&pid| lives(pid)).collect()
 }
 
+/// Those processes of a killed run for which something holds, as soon as there are some: a job that
+/// was being started at the kill needs a moment to have its environment.
+fn survivors(world: &Path, holds: impl Fn(u32) -> bool) -> Vec<u32> {
+    for _ in 0..10_000 {
+        let pids: Vec<u32> = processes_of(world).into_iter().filter(|&pid| holds(pid)).collect();
+        if !pids.is_empty() {
+            return pids;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("nothing of the run lives");
+}
+
 fn killed_at(world: &Path, moment: u32) -> std::process::ExitStatus {
     Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "undo::run_to_be_killed", "--ignored", "--test-threads=1"])
@@ -169,9 +182,7 @@ fn what_somebody_set_after_the_kill_stays() {
     let status = killed_at(world.path(), 12);
     assert!(!status.success());
     let _survivors = Survivors(world.path());
-    let survivors = processes_of(world.path());
-    let bound = survivors.iter().copied().find(|&pid| mask(pid) != Some(all.clone()));
-    let bound = bound.expect("at that moment something is bound");
+    let bound = survivors(world.path(), |pid| mask(pid).is_some_and(|mask| mask != all))[0];
     let other = if mask(bound).as_ref() == Some(&first) { last } else { first };
     linux::affinity::set(bound, &other).expect("ours");
     let restored = undo::restore(&places(world.path()), false);
@@ -187,8 +198,7 @@ fn the_next_start_puts_back_what_the_last_one_left() {
     let world = tempfile::tempdir().expect("a folder");
     assert!(!killed_at(world.path(), 12).success());
     let _survivors = Survivors(world.path());
-    let survivors = processes_of(world.path());
-    assert!(!survivors.is_empty());
+    let survivors = survivors(world.path(), |pid| mask(pid).is_some_and(|mask| mask != all));
     let state = places(world.path());
     let mut play = Play::with("[[job]]\ncommand = [\"true\"]\n", |options| {
         options.undo_folders = Some(state);

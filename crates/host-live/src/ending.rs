@@ -5,31 +5,23 @@
 //!   ended       ── last figures ── leftovers told to end ── waited for ── the end is told
 //! ```
 
-use std::io;
+use std::sync::Arc;
 
 use base::{JobId, Nanos};
 use linux::procfs;
 use linux::reap::{self, How, Reaped};
 use program::Ending;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use sched::{Cause, End, ExitStatus, JobEvent, Measured};
 
 use crate::agenda::Item;
-use crate::family::{Kept, Look, Totals};
+use crate::family::{Look, Totals};
 use crate::host::{ASK_EVERY, LiveHost, Running, State, Stopping};
+use crate::leftovers::kill;
 
 /// A job that ends sooner than this and restarts is taken notice of only after it, so that a program
 /// that fails at once does not fill the machine with its starts.
 const RESTART_MIN: Nanos = Nanos::from_millis(100);
-
-/// A process that outlived the first process of its job, and was told to end.
-#[derive(Debug)]
-pub(crate) struct Straggler {
-    job: JobId,
-    born_ticks: u64,
-    told: Nanos,
-    ends: Option<Kept>,
-}
 
 impl LiveHost {
     /// Somebody wants the run to end. Who says so twice does not want to wait for the grace time.
@@ -97,7 +89,7 @@ impl LiveHost {
         for job in self.running_jobs() {
             let Some(running) = self.running(job) else { continue };
             if running.told.is_some_and(|at| at <= told) && running.ended.is_none() {
-                let mask = std::sync::Arc::clone(running.mask_by_birth());
+                let mask = Arc::clone(running.mask_by_birth());
                 self.family.refresh(job, &mask);
                 self.signal(job, Signal::KILL);
                 any = true;
@@ -125,7 +117,7 @@ impl LiveHost {
         }
     }
 
-    fn first_process_ended(&mut self, job: JobId, now: Nanos) {
+    pub(crate) fn first_process_ended(&mut self, job: JobId, now: Nanos) {
         let restarts = self.restarts(job);
         let n_run = self.slots[job.index()].n_runs;
         let Some(running) = self.running(job) else { return };
@@ -155,7 +147,7 @@ impl LiveHost {
         let now = self.wakes.now();
         let Some(running) = self.running(job) else { return };
         let pid = running.pid;
-        let mask = std::sync::Arc::clone(running.mask_by_birth());
+        let mask = Arc::clone(running.mask_by_birth());
         self.family.refresh(job, &mask);
         self.take_orphans();
         let mut look = Look::default();
@@ -213,158 +205,12 @@ impl LiveHost {
         }
     }
 
-    /// Ends what a job leaves behind, and tells how many processes that are.
-    fn tell_leftovers(&mut self, job: JobId, first: u32, now: Nanos) -> u32 {
-        let mut leftovers = Vec::new();
-        for (pid, process) in self.family.processes_of(job).filter(|(pid, _)| *pid != first) {
-            match procfs::stat("/".as_ref(), pid) {
-                Ok(stat) if stat.born_ticks != process.born_ticks => {}
-                Ok(stat) if stat.state == 'Z' => {
-                    let _ = reap::try_reap(pid);
-                }
-                Ok(_) => leftovers.push((pid, process.born_ticks)),
-                Err(_) => {}
-            }
-        }
-        for &(pid, born_ticks) in &leftovers {
-            let ends = self.watch_end(pid);
-            let straggler = Straggler { job, born_ticks, told: now, ends };
-            straggler.signal(pid, Signal::TERM);
-            straggler.signal(pid, Signal::CONT);
-            self.stragglers.insert(pid, straggler);
-        }
-        if !leftovers.is_empty() {
-            let wait =
-                if self.stopping == Stopping::Killed { Nanos::ZERO } else { self.options.grace };
-            self.agenda.add(now + wait, Item::Kill { told: now });
-        }
-        u32::try_from(leftovers.len()).unwrap_or(u32::MAX)
-    }
-
     fn forget_processes(&mut self, job: JobId) {
         let pids: Vec<u32> = self.family.processes_of(job).map(|(pid, _)| pid).collect();
         for pid in pids {
             let mut gone = self.family.forget(pid);
             self.pending.gone.append(&mut gone);
         }
-    }
-
-    fn straggler_ended(&mut self, pid: u32) {
-        let Some(straggler) = self.stragglers.remove(&pid) else { return };
-        if let Some(ends) = &straggler.ends {
-            self.wakes.unwatch(ends);
-        }
-        let _ = reap::try_reap(pid); // It may have been another's child; then that one waits for it.
-        self.free_if_alone(straggler.job);
-    }
-
-    /// Nothing of a job lives any more, so nothing of it is to be put back.
-    fn free_if_alone(&mut self, job: JobId) {
-        let any_left = self.stragglers.values().any(|straggler| straggler.job == job);
-        let name = &self.slots[job.index()].job.name;
-        if let Ok(log) = self
-            .undo
-            .as_mut()
-            .map_err(|_| ())
-            .and_then(|log| if any_left { Err(()) } else { Ok(log) })
-        {
-            let _ = log.free(name);
-        }
-    }
-
-    /// Takes in orphans that came to us, and waits for those that have ended.
-    pub(crate) fn take_orphans(&mut self) {
-        let own = std::process::id();
-        let keeper = self.keeper.as_ref().map(crate::keeper::Keeper::pid);
-        for pid in procfs::children("/".as_ref(), own, own).unwrap_or_default() {
-            let is_known_child = self.first_process_of.contains_key(&pid) || keeper == Some(pid);
-            if is_known_child || self.stragglers.contains_key(&pid) {
-                continue;
-            }
-            let Ok(stat) = procfs::stat("/".as_ref(), pid) else { continue };
-            let job = self.family.job_of(pid).or_else(|| self.claim(pid));
-            match (stat.state, job) {
-                ('Z', known) if known.is_some() || self.options.is_sole_parent => {
-                    let _ = reap::try_reap(pid);
-                    let mut gone = self.family.forget(pid);
-                    self.pending.gone.append(&mut gone);
-                }
-                (_, Some(job)) => self.adopt_orphan(job, pid),
-                _ => {}
-            }
-        }
-    }
-
-    fn claim(&self, pid: u32) -> Option<JobId> {
-        self.family.claim(pid, |job, group| self.first_process_of.get(&group) == Some(&job))
-    }
-
-    fn adopt_orphan(&mut self, job: JobId, pid: u32) {
-        let now = self.wakes.now();
-        match self.running(job) {
-            Some(running) => {
-                let mask = std::sync::Arc::clone(running.mask_by_birth());
-                if !self.family.adopt(job, pid, &mask).is_empty() {
-                    self.check_newcomers(job);
-                }
-            }
-            // Its job is over: it was born while the leftovers were being counted.
-            None => {
-                let born_ticks = procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.born_ticks);
-                let ends = self.watch_end(pid);
-                let straggler = Straggler { job, born_ticks, told: now, ends };
-                straggler.signal(pid, Signal::TERM);
-                self.stragglers.insert(pid, straggler);
-                self.agenda.add(now + self.options.grace, Item::Kill { told: now });
-            }
-        }
-    }
-
-    /// Asks those that cannot wake us whether they have ended.
-    pub(crate) fn ask(&mut self, now: Nanos) {
-        let mut any_left = false;
-        for job in self.running_jobs() {
-            let Some(running) = self.running(job).filter(|r| r.ends.is_none()) else { continue };
-            let (pid, known) = (running.pid, running.ended.is_some());
-            match procfs::stat("/".as_ref(), pid) {
-                Ok(stat) if stat.state != 'Z' => any_left = true,
-                _ if known => {}
-                _ => self.first_process_ended(job, now),
-            }
-        }
-        let blind = |(pid, s): (&u32, &Straggler)| s.ends.is_none().then_some(*pid);
-        let stragglers: Vec<u32> = self.stragglers.iter().filter_map(blind).collect();
-        for pid in stragglers {
-            match self.stragglers.get(&pid).is_some_and(|straggler| straggler.is_alive(pid)) {
-                true => any_left = true,
-                false => self.straggler_ended(pid),
-            }
-        }
-        if any_left {
-            self.agenda.add(now + ASK_EVERY, Item::Ask);
-        }
-    }
-}
-
-impl Straggler {
-    fn is_alive(&self, pid: u32) -> bool {
-        procfs::stat("/".as_ref(), pid)
-            .is_ok_and(|stat| stat.born_ticks == self.born_ticks && stat.state != 'Z')
-    }
-
-    /// A descriptor stays with its process; without one the time of birth tells who it is.
-    fn signal(&self, pid: u32, signal: Signal) {
-        match &self.ends {
-            Some(ends) => {
-                let _ = rustix::process::pidfd_send_signal(ends, signal);
-            }
-            None if self.is_alive(pid) => kill(pid, signal),
-            None => {}
-        }
-    }
-
-    fn kill(&self, pid: u32) {
-        self.signal(pid, Signal::KILL);
     }
 }
 
@@ -402,11 +248,5 @@ fn end(
         wait: totals.wait_ns.map_or(Measured::Absent, Measured::Exact),
         n_migrations: totals.n_migrations.map_or(Measured::Absent, Measured::Exact),
         n_left_behind,
-    }
-}
-
-fn kill(pid: u32, signal: Signal) {
-    if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
-        let _: Result<(), io::Error> = kill_process(pid, signal).map_err(Into::into);
     }
 }

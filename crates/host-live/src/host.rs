@@ -8,31 +8,26 @@ use base::{CpuSet, JobId, Nanos, NodeId};
 use engine::{Approved, Host};
 use linux::system::DescriptorLimit;
 use linux::undo::{Log, Restored};
-use linux::{affinity, mempolicy, system, undo};
-use program::{Ending, Job, Workload};
+use linux::{affinity, mempolicy, system};
+use program::Job;
 use sched::{Cause, JobEvent, MemoryRules, NodeSample, Outcome, Sample, Turn};
 use topology::Machine;
 
 use crate::agenda::{Agenda, Item, Ticks};
-use crate::command::{Common, own_environment};
-use crate::ending::Straggler;
-use crate::family::{Descriptors, Family, Kept, Look};
+use crate::command::Common;
+use crate::family::{Family, Kept, Look};
 use crate::keeper::Keeper;
+use crate::leftovers::Straggler;
 use crate::wakes::{Wake, Wakes};
 use crate::{LiveError, LiveOptions};
 
-/// More descriptors than this are of no use to us, and cost the kernel memory.
-const DESCRIPTORS_ENOUGH: u64 = 65_536;
 /// A sleeping thread is looked at at least this often.
 const REST_MAX: Nanos = Nanos::from_secs(2);
 /// How often we ask which orphans came to us, and how much memory is free.
-const SELDOM: Nanos = Nanos::from_secs(1);
+pub(crate) const SELDOM: Nanos = Nanos::from_secs(1);
 /// So many jobs are started in one turn at the most; the others that are due have the next turn, at
 /// once. Between two turns we see signals, ends and loads, however many jobs a workload starts.
 const STARTS_PER_TURN: usize = 64;
-/// A thousand busy jobs would leave a thousandth of a CPU to the one who is to place them. Where the
-/// kernel lets us, we go before them; they have the nice value that we came with.
-const OWN_NICE: i32 = -10;
 /// Processes that cannot wake us, for want of a descriptor, are asked this often.
 pub(crate) const ASK_EVERY: Nanos = Nanos::from_millis(100);
 
@@ -48,7 +43,7 @@ pub struct LiveHost {
     pub(crate) machine: Machine,
     pub(crate) wakes: Wakes,
     pub(crate) agenda: Agenda,
-    ticks: Option<Ticks>,
+    pub(crate) ticks: Option<Ticks>,
     pub(crate) family: Family,
     pub(crate) undo: Result<Log, String>,
     pub(crate) keeper: Option<Keeper>,
@@ -62,15 +57,15 @@ pub struct LiveHost {
     pub(crate) n_ending_left: usize,
     /// Changes in the undo record that still need a look at what was born meanwhile.
     pub(crate) unconfirmed: Vec<u64>,
-    nodes: Vec<NodeFile>,
-    woken: Vec<Wake>,
-    n_turns: u64,
-    seldom_at: Nanos,
-    is_first_sample: bool,
-    said_ran_out: bool,
+    pub(crate) nodes: Vec<NodeFile>,
+    pub(crate) woken: Vec<Wake>,
+    pub(crate) n_turns: u64,
+    pub(crate) seldom_at: Nanos,
+    pub(crate) is_first_sample: bool,
+    pub(crate) said_ran_out: bool,
     pub(crate) said_blind: bool,
-    limit: DescriptorLimit,
-    restored: Restored,
+    pub(crate) limit: DescriptorLimit,
+    pub(crate) restored: Restored,
 }
 
 /// A job and where it is in its life.
@@ -116,104 +111,14 @@ pub(crate) enum Stopping {
     Killed,
 }
 
-struct NodeFile {
-    node: NodeId,
-    meminfo: OwnedFd,
-    seen: Option<base::Bytes>,
+/// A file that tells a node's free memory.
+pub(crate) struct NodeFile {
+    pub node: NodeId,
+    pub meminfo: OwnedFd,
+    pub seen: Option<base::Bytes>,
 }
 
 impl LiveHost {
-    /// Gets ready to run a workload. Leftovers of killed runs are put back first
-    /// ([`LiveHost::restored`]). No job is started before the first turn.
-    pub fn new(
-        workload: Workload,
-        machine: &Machine,
-        options: LiveOptions,
-    ) -> Result<Self, LiveError> {
-        let limit = system::raise_descriptors(DESCRIPTORS_ENOUGH);
-        let wakes = Wakes::new(options.takes_signals)?;
-        let output_dir = absolute(&options.output_dir);
-        std::fs::create_dir_all(&output_dir)
-            .map_err(|source| LiveError::OutputDir { path: output_dir.clone(), source })?;
-        let common = Common {
-            folder: absolute(&workload.folder),
-            output_dir,
-            tool: options.tool.clone().unwrap_or_else(this_program),
-            descriptors: limit.inherited,
-            nice: go_before(&options),
-            dies_with_us: options.die_with_me,
-            env: own_environment(),
-            search_path: std::env::var_os("PATH").unwrap_or_default(),
-        };
-        let places = options.undo_folders.clone().unwrap_or_else(undo::folders);
-        let restored = undo::restore(&places, false);
-        let undo = Log::create_in(&places).map_err(|error| in_one_line(&error));
-        let run = undo.as_ref().map_or_else(|_| "none".to_owned(), |log| log.run().to_owned());
-        let keeper = match options.die_with_me {
-            true => Some(Keeper::start(&common.tool, &run).map_err(LiveError::Keeper)?),
-            false => None,
-        };
-        let descriptors = Descriptors::new(limit.now, workload.jobs.len() as u64);
-        let mut host = LiveHost {
-            slots: Vec::new(),
-            common,
-            machine: machine.clone(),
-            wakes,
-            agenda: Agenda::default(),
-            ticks: options.interval.map(Ticks::new),
-            family: Family::new(descriptors, run),
-            undo,
-            keeper,
-            own_cpus: Arc::new(affinity::get(0).map_err(LiveError::OwnCpus)?),
-            first_process_of: BTreeMap::new(),
-            stragglers: BTreeMap::new(),
-            stopping: Stopping::No,
-            causes: BTreeSet::new(),
-            pending: Sample::default(),
-            due: Vec::new(),
-            n_ending_left: 0,
-            unconfirmed: Vec::new(),
-            nodes: open_nodes(machine),
-            woken: Vec::new(),
-            n_turns: 0,
-            seldom_at: SELDOM,
-            is_first_sample: true,
-            said_ran_out: false,
-            said_blind: false,
-            limit,
-            restored,
-            options,
-        };
-        host.take_jobs(workload.jobs);
-        // Orphans of jobs come to us and not to the system's first process.
-        let own = rustix::process::getpid();
-        if rustix::process::set_child_subreaper(Some(own)).is_err() {
-            host.degraded("processes whose parent ends cannot be followed: the kernel refused");
-        }
-        if let Err(error) = &host.undo {
-            let text = format!("nothing is placed, because it could not be undone: {error}");
-            host.degraded(&text);
-        }
-        Ok(host)
-    }
-
-    /// What the start found left over by killed runs, and did about it.
-    pub fn restored(&self) -> &Restored {
-        &self.restored
-    }
-
-    fn take_jobs(&mut self, jobs: Vec<Job>) {
-        for job in jobs {
-            self.agenda.add(job.start, Item::Start(job.id));
-            self.family.know(&job.name, job.id);
-            self.n_ending_left += usize::from(job.ending != Ending::RestartUntilOthersDone);
-            self.slots.push(Slot { job, n_runs: 0, state: State::Waiting });
-        }
-        if let Some(limit) = self.options.time_limit {
-            self.agenda.add(limit, Item::TimeLimit);
-        }
-    }
-
     /// Says once what can no longer be done.
     pub(crate) fn degraded(&mut self, text: &str) {
         self.pending.degraded.push(text.to_owned());
@@ -437,8 +342,9 @@ impl Host for LiveHost {
     }
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
-        let mut outcomes = self.start_due(plan);
-        self.change_running(plan, &mut outcomes);
+        let mut outcomes = Vec::with_capacity(plan.asks().len());
+        let started = self.start_due(plan, &mut outcomes);
+        self.change_running(plan, &started, &mut outcomes);
         outcomes
     }
 
@@ -471,33 +377,7 @@ impl Running {
     }
 }
 
-/// Goes before the jobs, if asked to and permitted: the nice value that they get back.
-fn go_before(options: &LiveOptions) -> Option<i32> {
-    let inherited = system::own_nice();
-    let wanted = options.takes_priority && OWN_NICE < inherited;
-    (wanted && system::set_own_nice(OWN_NICE).is_ok()).then_some(inherited)
-}
-
-fn open_nodes(machine: &Machine) -> Vec<NodeFile> {
-    let open = |node: NodeId| {
-        let meminfo = system::open_node_meminfo("/".as_ref(), node).ok()?;
-        Some(NodeFile { node, meminfo, seen: None })
-    };
-    machine.nodes().iter().filter_map(|node| open(node.id)).collect()
-}
-
-pub(crate) fn absolute(path: &std::path::Path) -> std::path::PathBuf {
-    let path = if path.as_os_str().is_empty() { ".".as_ref() } else { path };
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
-/// The file of this program. When it was replaced since it was started, only the kernel's own link
-/// still leads to it.
-fn this_program() -> std::path::PathBuf {
-    let named = std::env::current_exe().ok().filter(|path| path.is_file());
-    named.unwrap_or_else(|| "/proc/self/exe".into())
-}
-
+/// An error and its causes.
 pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -7,8 +7,10 @@
 //!     ├ agenda    what is to happen when
 //!     ├ command   a line of a workload as a program to start
 //!     ├ family    the processes and threads of each job, found and read
+//!     ├ begin     jobs that are due, bound before they begin
 //!     ├ place     CPUs of running jobs, with the undo record first
-//!     └ ending    what is ended how, and what it used
+//!     ├ ending    what is ended how, and what it used
+//!     └ leftovers what outlives its job
 //!   preflight what can be known to fail before anything is started
 //!   keeper    ends the jobs when evenkeel itself is killed, if the user wants that
 //! ```
@@ -16,14 +18,17 @@
 //! One thread does everything and never waits for anything but the next event.
 
 mod agenda;
+mod begin;
 mod command;
 mod ending;
 mod family;
 mod host;
 mod keeper;
+mod leftovers;
 mod options;
 mod place;
 mod preflight;
+mod setup;
 mod tell;
 mod wakes;
 

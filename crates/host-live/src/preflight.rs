@@ -22,7 +22,7 @@ pub struct PreflightError {
 
 /// Whether every job of a workload can be started here; the first that cannot is told.
 pub fn preflight(workload: &Workload, machine: &Machine) -> Result<(), PreflightError> {
-    let folder = crate::host::absolute(&workload.folder);
+    let folder = crate::setup::absolute(&workload.folder);
     let search_path = std::env::var_os("PATH").unwrap_or_default();
     for job in &workload.jobs {
         check_files(job, &folder, &search_path).and_then(|()| check_places(job, machine)).map_err(

@@ -235,6 +235,13 @@ impl Records {
         verdict
     }
 
+    /// Whether any of our tasks may have this mask.
+    pub fn has_mask(&self, mask: &CpuSet, online: &CpuSet) -> bool {
+        let announced = self.announced.iter().map(|announced| &announced.new);
+        let held = self.tasks.values().flat_map(|held| [Some(&held.new), held.before.as_ref()]);
+        announced.chain(held.flatten()).any(|ours| ours == mask || ours.and(online) == *mask)
+    }
+
     /// What the tasks of a job had, what we set, and what was there before that if it may still be.
     fn masks_of(&self, job: &str) -> impl Iterator<Item = (&CpuSet, &CpuSet, Option<&CpuSet>)> {
         let announced = self.announced.iter().filter(move |announced| announced.job == job);

@@ -20,11 +20,10 @@ use super::{JOB_VARIABLE, RUN_VARIABLE};
 use crate::procfs::{self, Stat};
 use crate::{affinity, system};
 
-/// A child between fork and exec shares the lock of its dead parent. It needs a moment, or a CPU.
-const LOCK_WAIT_STEPS: u32 = 200;
-const LOCK_WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
-/// How often everything is listed again, since programs start others meanwhile.
-const PASSES_MAX: u32 = 8;
+/// A child between fork and exec shares the lock of its dead parent, and in the middle of an exec it
+/// has no environment yet. It needs a moment, or a CPU.
+const WAIT_STEPS: u32 = 200;
+const WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// What became of every record that was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -192,7 +191,7 @@ fn lock(file: &OwnedFd) -> io::Result<()> {
 /// Waits a little when the owner named in the file is dead: then only a child on its way to exec can
 /// hold the lock.
 fn lock_patiently(file: &OwnedFd) -> io::Result<bool> {
-    for _ in 0..LOCK_WAIT_STEPS {
+    for _ in 0..WAIT_STEPS {
         if lock(file).is_ok() {
             return Ok(true);
         }
@@ -201,7 +200,7 @@ fn lock_patiently(file: &OwnedFd) -> io::Result<bool> {
         if !matches!(owner, Some(Err(_))) && !matches!(owner, Some(Ok(stat)) if stat.state == 'Z') {
             return Ok(false);
         }
-        std::thread::sleep(LOCK_WAIT_STEP);
+        std::thread::sleep(WAIT_STEP);
     }
     Ok(false)
 }
@@ -250,14 +249,16 @@ fn belongs(header: &Header) -> io::Result<Verdict> {
 }
 
 /// Puts back what is still as the records left it. Programs go on meanwhile: who was not bound back
-/// yet may start others, so everything is listed again until nothing is new.
+/// yet may start others, so everything is listed again until nothing is new and nobody is in the
+/// middle of becoming something that may be ours.
 fn put_back(root: &Path, run: &str, records: &Records, dry_run: bool) -> Vec<Entry> {
     let online = online(root);
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut counted: BTreeMap<(String, u32, String, Deed), u32> = BTreeMap::new();
-    for _ in 0..PASSES_MAX {
+    for _ in 0..WAIT_STEPS {
         let n_seen = seen.len();
-        for (process, (job, comm)) in family(root, run, records) {
+        let (family, has_undecided) = family(root, run, records, &online);
+        for (process, (job, comm)) in family {
             for tid in procfs::threads(root, process).unwrap_or_default() {
                 if !seen.insert(tid) {
                     continue;
@@ -267,8 +268,10 @@ fn put_back(root: &Path, run: &str, records: &Records, dry_run: bool) -> Vec<Ent
                 }
             }
         }
-        if seen.len() == n_seen {
-            break;
+        match (seen.len() == n_seen, has_undecided) {
+            (true, false) => break,
+            (true, true) => std::thread::sleep(WAIT_STEP),
+            (false, _) => {}
         }
     }
     let entry =
@@ -307,8 +310,12 @@ fn settle(
     Some(deed)
 }
 
-/// All processes that come from this run's jobs, with the job and the name of the program.
-fn family(root: &Path, run: &str, records: &Records) -> BTreeMap<u32, (String, String)> {
+/// Processes with their jobs and the names of their programs.
+type Members = BTreeMap<u32, (String, String)>;
+
+/// All processes that come from this run's jobs, and whether there are others of which that cannot be
+/// told yet.
+fn family(root: &Path, run: &str, records: &Records, online: &CpuSet) -> (Members, bool) {
     let mut all: BTreeMap<u32, Stat> = BTreeMap::new();
     for pid in procfs::processes(root).unwrap_or_default() {
         all.extend(procfs::stat(root, pid).ok().filter(|stat| stat.state != 'Z').map(|s| (pid, s)));
@@ -331,8 +338,16 @@ fn family(root: &Path, run: &str, records: &Records) -> BTreeMap<u32, (String, S
         }
     }
     follow_parents(root, run, &all, &mut job_of);
+    let undecided = |(pid, stat): (&u32, &Stat)| {
+        !job_of.contains_key(pid)
+            && !stat.is_kernel_thread
+            // In an exec the old environment is gone before the new one can be read.
+            && procfs::environ(root, *pid).is_ok_and(|environ| environ.is_empty())
+            && affinity::get(*pid).is_ok_and(|mask| records.has_mask(&mask, online))
+    };
+    let has_undecided = all.iter().any(undecided);
     let named = |(pid, job)| Some((pid, (job, all.get(&pid)?.comm.clone())));
-    job_of.into_iter().filter_map(named).collect()
+    (job_of.into_iter().filter_map(named).collect(), has_undecided)
 }
 
 /// Processes that have our run in their environment, whoever their parent is by now.

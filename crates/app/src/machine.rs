@@ -40,7 +40,7 @@ pub fn main(args: &Args) -> Done {
     let (machine, signals) = machine(args)?;
     let text = match (args.json, args.toml) {
         (true, _) => json(&machine, &signals)?,
-        (_, true) => to_toml(&MachineFile::from(&machine)),
+        (_, true) => to_toml(&machine),
         _ => draw::draw(&machine) + &draw_signals(&signals),
     };
     std::io::stdout().write_all(text.as_bytes())?;

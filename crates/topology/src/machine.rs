@@ -365,6 +365,7 @@ fn check_figures(parts: &MachineParts) -> Result<(), MachineError> {
         }
     }
     check_knowledge(&parts.figures, parts)?;
+    check_sizes(parts)?;
     for core in &parts.cores {
         if core.capacity == 0 || 1024 < core.capacity {
             return absurd(format!("{} has capacity {}: 1 to 1024", core.id, core.capacity));
@@ -374,6 +375,31 @@ fn check_figures(parts: &MachineParts) -> Result<(), MachineError> {
         }
     }
     Ok(())
+}
+
+/// The largest figure of a machine, an exbibyte: files and other languages hold it exactly.
+const FIGURE_MAX: u64 = 1 << 60;
+
+fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {
+    let of_nodes =
+        parts.nodes.iter().flat_map(|n| [n.memory, n.memory_free].map(|b| (n.id.to_string(), b)));
+    let of_llcs = parts.llcs.iter().map(|llc| (llc.id.to_string(), llc.size));
+    let sizes = of_nodes.chain(of_llcs).filter_map(|(whose, bytes)| Some((whose, bytes?.0)));
+    let figures = &parts.figures;
+    let of_accesses = figures.accesses.iter().flat_map(|access| {
+        let whose = format!("the access from {} to {}", access.from, access.to);
+        [access.latency_ns, access.bandwidth_bytes_per_s].map(|figure| (whose.clone(), figure))
+    });
+    let of_caches = figures.llcs.iter().flat_map(|(id, known)| {
+        [known.latency_ns, known.bandwidth_bytes_per_s].map(|figure| (id.to_string(), figure))
+    });
+    let known = of_accesses.chain(of_caches).filter_map(|(whose, f)| Some((whose, f?.value)));
+    match sizes.chain(known).find(|(_, figure)| FIGURE_MAX < *figure) {
+        Some((whose, figure)) => {
+            Err(MachineError::Absurd(format!("{whose} has {figure}: no machine has so much")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn check_knowledge(figures: &Figures, parts: &MachineParts) -> Result<(), MachineError> {

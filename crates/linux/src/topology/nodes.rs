@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use ::topology::{Access, DISTANCE_LOCAL, Figure, Figures, Node, Source};
 use base::{Bytes, CpuSet, NodeId, NodeSet};
 
-use super::tree::Tree;
+use super::tree::{FIGURE_MAX, Tree};
 
 /// What the node folders tell.
 #[derive(Debug)]
@@ -87,7 +87,8 @@ fn memory(tree: &Tree, path: &str) -> (Option<Bytes>, Option<Bytes>) {
 fn kib(text: &str, key: &str) -> Option<Bytes> {
     let line = text.lines().find(|line| line.contains(key))?;
     let number = line.split_once(key)?.1.split_whitespace().next()?;
-    Some(Bytes(number.parse::<u64>().ok()?.checked_mul(1024)?))
+    let bytes = number.parse::<u64>().ok()?.checked_mul(1024)?;
+    (bytes <= FIGURE_MAX).then_some(Bytes(bytes))
 }
 
 /// All rows, or none when one of them has another length than the number of nodes: a matrix that
@@ -137,6 +138,7 @@ fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<Access> {
         let positive = |name: &str| tree.number(&format!("{folder}/{name}")).filter(|&n| n != 0);
         let latency_ns = positive("read_latency").map(firmware);
         let bandwidth = positive("read_bandwidth").and_then(|n| n.checked_mul(1_000_000));
+        let bandwidth = bandwidth.filter(|&rate| rate <= FIGURE_MAX);
         let bandwidth_bytes_per_s = bandwidth.map(firmware);
         if latency_ns.is_none() && bandwidth_bytes_per_s.is_none() {
             continue;

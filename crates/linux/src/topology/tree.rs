@@ -18,6 +18,9 @@ const FILE_BYTES_MAX: usize = 8 << 20;
 /// Nearly every file of sysfs fits: it is read with one call, and a machine has thousands of them.
 const FILE_BYTES_USUAL: usize = 4096;
 
+/// An exbibyte; what is beyond it in a file is torn, and counts as not told.
+pub(super) const FIGURE_MAX: u64 = 1 << 60;
+
 /// A root folder.
 #[derive(Debug)]
 pub(super) struct Tree {
@@ -79,12 +82,12 @@ impl Tree {
 
     /// The number at the start of a file; what follows it (`1024K`) is left out.
     pub(super) fn number(&self, path: &str) -> Option<u64> {
-        leading_number(&self.text(path)?)
+        leading_number(&self.text(path)?).filter(|&number| number <= FIGURE_MAX)
     }
 
     /// A size as sysfs writes it: `32768K`, seldom `32M`; zero when it stands for "unknown".
     pub(super) fn size(&self, path: &str) -> Option<Bytes> {
-        self.text(path)?.parse().ok()
+        self.text(path)?.parse().ok().filter(|size: &Bytes| size.0 <= FIGURE_MAX)
     }
 
     /// A set, from list text.

@@ -47,7 +47,8 @@ pub fn read_toml(text: &str, path: &str) -> Result<MachineFile, ParseFileError> 
 }
 
 /// Writes a machine; [`parse_toml`] reads the same machine from it.
-pub fn to_toml(file: &MachineFile) -> String {
+pub fn to_toml(machine: &Machine) -> String {
+    let file = MachineFile::from(machine);
     let mut text = String::from("# A machine for evenkeel. Sets of CPUs are Linux list text.\n");
     let mut line = |key: &str, value: String| {
         let _ = writeln!(text, "{key} = {value}");
@@ -74,7 +75,9 @@ fn rows<T: Serialize>(entries: &[T]) -> String {
 fn inline<T: Serialize>(value: &T) -> String {
     let mut text = String::new();
     let written = value.serialize(toml::ser::ValueSerializer::new(&mut text));
-    written.expect("our entries hold only text, numbers, flags and maps with text keys");
+    written.expect(
+        "entries hold text, flags, text keys and numbers that Machine::new keeps below 2^60",
+    );
     text
 }
 

@@ -152,6 +152,11 @@ fn a_machine_that_contradicts_itself_is_refused() {
         expect_test::expect!["box.toml: llc0 names a node that does not hold its CPUs"],
     );
     check(
+        "size_bytes = 8388608",
+        "size_bytes = 9000000000000000000",
+        expect_test::expect!["box.toml: llc0 has 9000000000000000000: no machine has so much"],
+    );
+    check(
         "to_node = 1",
         "to_node = 3",
         expect_test::expect![

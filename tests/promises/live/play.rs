@@ -230,6 +230,22 @@ impl Play {
     }
 }
 
+/// A test that fails leaves no programs behind.
+impl Drop for Play {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        Host::stop(&mut self.host);
+        for _ in 0..TURNS_MAX {
+            match self.host.wait() {
+                Ok(Some(turn)) => drop(self.host.sample(&turn)),
+                _ => return,
+            }
+        }
+    }
+}
+
 /// All CPUs of ours, the first and the last; says so when there is only one.
 pub fn two_cpus() -> Option<(CpuSet, CpuSet, CpuSet)> {
     let all = linux::affinity::get(0).expect("own mask");

@@ -113,7 +113,7 @@ fn a_file_that_is_no_text_or_not_there_is_refused() {
     let trial = Trial::new();
     trial.write("w.toml", b"# \xff\n");
     expect![[r#"
-        evenkeel: cannot read the workload w.toml: stream did not contain valid UTF-8
+        evenkeel: w.toml:1:3: this is no UTF-8 text
     "#]]
     .assert_eq(&trial.refused(&["run", "w.toml"]));
     expect![[r#"

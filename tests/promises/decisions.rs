@@ -276,7 +276,12 @@ const TWO_HOGS_AND_TWO_OTHERS: &str = "
 #[test]
 fn two_hogs_on_one_node_are_parted_by_the_first_poll_and_then_left_in_peace() {
     let policy = "dfs[start=plain]";
-    check("nodes=2 cores=2", true, policy, TWO_HOGS_AND_TWO_OTHERS, expect![[r#"
+    check(
+        "nodes=2 cores=2",
+        true,
+        policy,
+        TWO_HOGS_AND_TWO_OTHERS,
+        expect![[r#"
         0 hog1 on 0 because lowest-number
         0 hog2 on 1 because lowest-number
         0 calm1 on 0 because lowest-number
@@ -287,13 +292,19 @@ fn two_hogs_on_one_node_are_parted_by_the_first_poll_and_then_left_in_peace() {
         2000 hog1 on 2 because load-uneven
         2500 hog1 ends
         2500 calm1 ends
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn without_counters_the_declared_loads_lead_to_the_same_move() {
     let policy = "dfs[start=plain]";
-    check("nodes=2 cores=2", false, policy, TWO_HOGS_AND_TWO_OTHERS, expect![[r#"
+    check(
+        "nodes=2 cores=2",
+        false,
+        policy,
+        TWO_HOGS_AND_TWO_OTHERS,
+        expect![[r#"
         0 hog1 on 0 because lowest-number
         0 hog2 on 1 because lowest-number
         0 calm1 on 0 because lowest-number
@@ -305,13 +316,19 @@ fn without_counters_the_declared_loads_lead_to_the_same_move() {
         2000 hog1 on 2 because load-uneven
         2500 hog1 ends
         2500 calm1 ends
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn on_a_laptop_cores_are_evened_out() {
     let policy = "dfs[start=plain]";
-    check("nodes=1 cores=2", false, policy, TWO_HOGS_AND_TWO_OTHERS, expect![[r#"
+    check(
+        "nodes=1 cores=2",
+        false,
+        policy,
+        TWO_HOGS_AND_TWO_OTHERS,
+        expect![[r#"
         0 note memory-gains-nothing
         0 hog1 on 0 because lowest-number
         0 hog2 on 0 because lowest-number
@@ -324,12 +341,18 @@ fn on_a_laptop_cores_are_evened_out() {
         3000 hog1 ends
         3750 calm1 ends
         3750 calm2 ends
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn programs_that_start_apart_need_no_move() {
-    check("nodes=2 cores=2", true, "dfs", TWO_HOGS_AND_TWO_OTHERS, expect![[r#"
+    check(
+        "nodes=2 cores=2",
+        true,
+        "dfs",
+        TWO_HOGS_AND_TWO_OTHERS,
+        expect![[r#"
         0 hog1 on 0 because lowest-number
         0 hog2 on 2 because fewest-jobs
         0 calm1 on 1 because lowest-number
@@ -338,7 +361,8 @@ fn programs_that_start_apart_need_no_move() {
         1500 hog2 ends
         1500 calm1 ends
         1500 calm2 ends
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -370,7 +394,12 @@ fn a_late_program_goes_where_the_load_is_least() {
 #[test]
 fn jobs_of_a_node_that_goes_offline_start_anew_elsewhere() {
     let script = format!("{TWO_HOGS_AND_TWO_OTHERS}at 500 usable 0-1\nat 1000 usable 0-3");
-    check("nodes=2 cores=2", true, "dfs", &script, expect![[r#"
+    check(
+        "nodes=2 cores=2",
+        true,
+        "dfs",
+        &script,
+        expect![[r#"
         0 hog1 on 0 because lowest-number
         0 hog2 on 2 because fewest-jobs
         0 calm1 on 1 because lowest-number
@@ -384,8 +413,14 @@ fn jobs_of_a_node_that_goes_offline_start_anew_elsewhere() {
         2000 hog1 on 2 because load-uneven
         2250 hog1 ends
         2250 calm2 ends
-    "#]]);
-    check("nodes=2 cores=2", true, "spread", &script, expect![[r#"
+    "#]],
+    );
+    check(
+        "nodes=2 cores=2",
+        true,
+        "spread",
+        &script,
+        expect![[r#"
         0 hog1 on 0 because next-in-turn
         0 hog2 on 2 because next-in-turn
         0 calm1 on 1 because next-in-turn
@@ -396,15 +431,22 @@ fn jobs_of_a_node_that_goes_offline_start_anew_elsewhere() {
         2500 hog2 ends
         2500 calm1 ends
         2500 calm2 ends
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn the_empty_plan_touches_nothing() {
-    check("nodes=2 cores=2", true, "linux", TWO_HOGS_AND_TWO_OTHERS, expect![[r#"
+    check(
+        "nodes=2 cores=2",
+        true,
+        "linux",
+        TWO_HOGS_AND_TWO_OTHERS,
+        expect![[r#"
         6000 hog1 ends
         6000 hog2 ends
         6000 calm1 ends
         6000 calm2 ends
-    "#]]);
+    "#]],
+    );
 }

@@ -91,33 +91,60 @@ fn a_machine_that_is_none_is_refused_in_one_line() {
         "format_version = 1\nnodes = [\n  { id = 0, cpus = \"0\" },\n  { id = 1, cpus = \"0\" },\n]\ncpus = [{ id = 0 }]\n",
     );
     write("typo.toml", "format_version = 1\ncpus = [\n  { id = 0, onlin = true },\n]\n");
-    check(&["machine", "--root", "nowhere"], expect_test::expect![[r#"
+    check(
+        &["machine", "--root", "nowhere"],
+        expect_test::expect![[r#"
         evenkeel: nowhere is no folder; name one that holds the sys and proc of a machine
-    "#]]);
-    check(&["machine", "--root", "empty"], expect_test::expect![[r#"
+    "#]],
+    );
+    check(
+        &["machine", "--root", "empty"],
+        expect_test::expect![[r#"
         evenkeel: empty has neither sys/devices/system/cpu nor proc/cpuinfo; name the folder that holds a machine's sys and proc
-    "#]]);
-    check(&["machine", "--root", "typo.toml"], expect_test::expect![[r#"
+    "#]],
+    );
+    check(
+        &["machine", "--root", "typo.toml"],
+        expect_test::expect![[r#"
         evenkeel: typo.toml is no folder; name one that holds the sys and proc of a machine
-    "#]]);
-    check(&["machine", "--synthetic", "nodes=2 cors=4"], expect_test::expect![[r#"
+    "#]],
+    );
+    check(
+        &["machine", "--synthetic", "nodes=2 cors=4"],
+        expect_test::expect![[r#"
         evenkeel: --synthetic: unknown key "cors"; did you mean "cores"?
-    "#]]);
-    check(&["machine", "--synthetic", "nodes=0"], expect_test::expect![[r#"
+    "#]],
+    );
+    check(
+        &["machine", "--synthetic", "nodes=0"],
+        expect_test::expect![[r#"
         evenkeel: --synthetic: nodes=0: write a whole number from 1 to 1024
-    "#]]);
-    check(&["machine", "--file", "twice.toml"], expect_test::expect![[r#"
+    "#]],
+    );
+    check(
+        &["machine", "--file", "twice.toml"],
+        expect_test::expect![[r#"
         evenkeel: twice.toml: cpu0 belongs to node0 and to node1
-    "#]]);
-    check(&["machine", "--file", "typo.toml"], expect_test::expect![[r#"
+    "#]],
+    );
+    check(
+        &["machine", "--file", "typo.toml"],
+        expect_test::expect![[r#"
         evenkeel: typo.toml:3: unknown key "onlin"; did you mean "online"?
-    "#]]);
-    check(&["machine", "--file", "none.toml"], expect_test::expect![[r#"
+    "#]],
+    );
+    check(
+        &["machine", "--file", "none.toml"],
+        expect_test::expect![[r#"
         evenkeel: cannot read none.toml: No such file or directory (os error 2)
-    "#]]);
-    check(&["machine", "--json", "--toml"], expect_test::expect![[r#"
+    "#]],
+    );
+    check(
+        &["machine", "--json", "--toml"],
+        expect_test::expect![[r#"
         evenkeel: the argument '--json' cannot be used with '--toml'; see evenkeel --help
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -11,8 +11,9 @@
 //! was refused and what became of the rest. So `explain`, the report and `replay` need nothing else.
 //! Wall-clock time stands once, in the header; everything after counts nanoseconds from there.
 //!
-//! Each line is one write, so that a killed evenkeel leaves whole lines (the reader forgives a torn
-//! last one and says so). A journal that grows too large is continued in a new part, which can be read
+//! A turn in which something happened is written at once, in one piece, so that a killed evenkeel
+//! leaves whole lines (the reader forgives a torn last one and says so). Turns in which nothing ran
+//! and nothing was decided wait for the next, two seconds at four turns a second. A journal that grows too large is continued in a new part, which can be read
 //! alone: see [`Limits`].
 //!
 //! The types of the lines are this room's own (`wire`) and have a version; the rest of the house

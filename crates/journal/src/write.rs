@@ -1,4 +1,4 @@
-//! Writing: a line per turn, one write per line.
+//! Writing: a line per turn; what happened is written at once, what did not with the next.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use base::Bytes;
 use engine::{Sink, TurnRecord};
+use sched::Cause;
 use serde::Serialize;
 
 use crate::parts;
@@ -31,12 +32,17 @@ impl Default for Limits {
     }
 }
 
+/// Turns in which nothing happened wait for the next in which something does, at most so many: beside
+/// sleeping jobs a write of its own for each would be a fifth of all that evenkeel costs.
+const QUIET_TURNS_MAX: u32 = 8;
+
 /// Writes a journal; takes part in a run as a sink.
 #[derive(Debug)]
 pub struct JournalWriter {
     path: PathBuf,
     file: File,
     line: Vec<u8>,
+    n_waiting: u32,
     header: Header,
     limits: Limits,
     so_far: SoFar,
@@ -55,6 +61,7 @@ impl JournalWriter {
             path: path.to_owned(),
             file: File::create(path)?,
             line: Vec::new(),
+            n_waiting: 0,
             header: header.clone(),
             limits,
             so_far: SoFar::new(&header.jobs),
@@ -84,25 +91,32 @@ impl JournalWriter {
         if std::mem::replace(&mut self.ended, true) {
             return Ok(());
         }
-        self.write_line(&EndLine::from(end))
+        self.add_line(&EndLine::from(end))?;
+        self.flush()
     }
 
+    /// Nothing waits when this is called.
     fn write_header(&mut self) -> io::Result<()> {
-        self.line.clear();
         add_line(&mut self.line, &HeaderLine::new(&self.header, self.place))?;
         if 1 < self.place.part {
             add_line(&mut self.line, &SoFarLine::from(&self.so_far))?;
         }
-        self.file.write_all(&self.line)?;
-        self.part_bytes = self.line.len() as u64;
+        self.part_bytes = 0;
+        self.flush()
+    }
+
+    fn add_line(&mut self, line: &impl Serialize) -> io::Result<()> {
+        add_line(&mut self.line, line)?;
+        self.n_waiting += 1;
         Ok(())
     }
 
-    fn write_line(&mut self, line: &impl Serialize) -> io::Result<()> {
-        self.line.clear();
-        add_line(&mut self.line, line)?;
+    /// Writes the lines that wait, in one piece.
+    fn flush(&mut self) -> io::Result<()> {
         self.file.write_all(&self.line)?;
         self.part_bytes += self.line.len() as u64;
+        self.line.clear();
+        self.n_waiting = 0;
         Ok(())
     }
 
@@ -127,12 +141,37 @@ impl Sink for JournalWriter {
             return Ok(());
         }
         self.so_far.observe(record);
-        self.write_line(&TurnLine::from(record))?;
+        self.add_line(&TurnLine::from(record))?;
+        if is_quiet(record) && self.n_waiting < QUIET_TURNS_MAX {
+            return Ok(());
+        }
+        self.flush()?;
         if self.limits.part.0 < self.part_bytes {
             self.rotate()?;
         }
         Ok(())
     }
+}
+
+impl Drop for JournalWriter {
+    fn drop(&mut self) {
+        // A run that could not finish its journal has been told of that error already.
+        let _ = self.flush();
+    }
+}
+
+/// Whether nothing came of a turn and nothing ran: only time went by.
+fn is_quiet(record: &TurnRecord<'_>) -> bool {
+    let sample = record.sample;
+    record.turn.causes == [Cause::Interval]
+        && sample.jobs.is_empty()
+        && sample.tasks.is_empty()
+        && sample.gone.is_empty()
+        && sample.usable.is_none()
+        && sample.degraded.is_empty()
+        && record.plan.is_empty()
+        && record.refused.is_empty()
+        && record.outcomes.is_empty()
 }
 
 fn add_line(buffer: &mut Vec<u8>, line: &impl Serialize) -> io::Result<()> {

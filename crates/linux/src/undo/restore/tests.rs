@@ -1,3 +1,5 @@
+//! What restore puts back, and what it leaves alone.
+
 use super::*;
 use crate::undo::Log;
 use proptest::prelude::*;

@@ -329,7 +329,10 @@ impl JobInWorld {
         domains: &Domains,
         usable: &CpuSet,
     ) -> Option<JobSeen<'a>> {
-        let domain = self.placed.as_ref().and_then(|cpus| domains.of_set(&cpus.and(usable)));
+        // Of a job that lies on several places, most tasks ran last on the highest of its CPUs.
+        let placed = self.placed.as_ref().map(|cpus| cpus.and(usable));
+        let domain =
+            placed.and_then(|cpus| domains.of_set(&cpus).or_else(|| domains.of_cpu(cpus.last()?)));
         Some(JobSeen {
             job: &self.job,
             state: self.state?,

@@ -16,7 +16,7 @@ use sched::{Action, Code, JobSeen, JobState, Plan, Reason, Snapshot};
 
 use super::Dfs;
 use super::config::{Factor, MILLION, MinLoad, OnlyJob, Trigger};
-use super::table::class_of;
+use super::table::{class_of, is_stretched};
 use crate::common::cpus_label;
 
 /// The two ends of an imbalance that is too much.
@@ -111,7 +111,9 @@ impl Dfs {
         let target = &seen.domains.get(uneven.least).cpus;
         let on_it = seen.jobs.iter().filter(|job| {
             let ours = job.state == JobState::Running && job.movable;
-            ours && job.domain == Some(uneven.most) && job.allowed.intersects(target)
+            ours && !is_stretched(seen, job)
+                && job.domain == Some(uneven.most)
+                && job.allowed.intersects(target)
         });
         let free = on_it.filter(|job| {
             let moved_now = plan.asks.iter().any(|ask| ask.target == job.job.id.into());

@@ -29,6 +29,13 @@ pub(super) fn class_of(seen: &JobSeen<'_>) -> u8 {
     seen.job.class.unwrap_or_default().number()
 }
 
+/// Whether a job was put on several domains, having more threads than one has CPUs: it loads all of
+/// them, and no move to another makes it any narrower.
+pub(super) fn is_stretched(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> bool {
+    let usable = job.placed.map(|cpus| cpus.and(seen.usable));
+    usable.is_some_and(|cpus| !cpus.is_empty() && seen.domains.of_set(&cpus).is_none())
+}
+
 impl Table {
     pub fn count(&mut self, seen: &Snapshot<'_>) {
         self.crowd.count(seen.jobs);
@@ -40,7 +47,7 @@ impl Table {
             };
             there.n_jobs += 1;
             there.class_sum += u64::from(class_of(job));
-            there.n_movable += u64::from(job.movable);
+            there.n_movable += u64::from(job.movable && !is_stretched(seen, job));
         }
     }
 

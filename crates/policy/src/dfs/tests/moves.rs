@@ -589,3 +589,27 @@ fn a_job_that_moves_because_of_loads_is_not_placed_again_because_of_a_lost_cpu()
         "#]],
     );
 }
+
+#[test]
+fn a_job_that_has_to_lie_on_several_cores_is_left_there() {
+    check(
+        "nodes=1 llcs=1 cores=2",
+        "dfs",
+        "
+        job wide class=9 threads=2
+        job a class=2
+        job b class=2
+        job c class=2
+        0ms due wide a b c
+        250ms poll 10 900
+        ",
+        expect![[r#"
+            0ms note: memory-gains-nothing
+            0ms wide on 0-1 because lowest-number
+            0ms a on 1 because fewest-jobs
+            0ms b on 1 because smallest-classes
+            0ms c on 0 because fewest-jobs
+            250ms b on 0 because load-uneven
+        "#]],
+    );
+}

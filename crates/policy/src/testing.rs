@@ -358,7 +358,13 @@ fn watched<'a>(seen: &'a Snapshot<'a>, ask: &'a Ask) -> Option<Watched<'a>> {
     let target = seen.domains.of_set(cpus).map(|idx| &seen.domains.get(idx).cpus);
     let could = |other: &&JobSeen<'_>| {
         let there = other.state == JobState::Running && other.domain == moved_from;
-        there && other.movable && target.is_some_and(|target| other.allowed.intersects(target))
+        // What lies on several places, for want of CPUs in one, stays there.
+        let fits =
+            other.placed.is_none_or(|cpus| seen.domains.of_set(&cpus.and(seen.usable)).is_some());
+        there
+            && fits
+            && other.movable
+            && target.is_some_and(|target| other.allowed.intersects(target))
     };
     Some(Watched {
         cpus,

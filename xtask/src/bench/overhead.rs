@@ -53,6 +53,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         args.windows, args.seconds
     );
     println!("{:<16} {:>24} {:>20} {:>12}", "jobs", "evenkeel %", "shell loop %", "peak MiB");
+    let empty = empty_loop(args)?;
+    println!("{:<16} {:>24}", "an empty loop", format!("{empty:.4}"));
     for (doing, n) in ROWS {
         let (ours, peak_kib) = evenkeel(doing, n, args)?;
         let shell = shell_loop(doing, n, args)?;
@@ -66,6 +68,26 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// A thread that wakes four times a second and does nothing: what waking alone costs on this machine.
+fn empty_loop(args: &Args) -> anyhow::Result<Spread> {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = tell.send(rustix::thread::gettid().as_raw_nonzero());
+        loop {
+            std::thread::sleep(Duration::from_millis(250));
+        }
+    });
+    let thread = told.recv()?;
+    let mut shares = Vec::new();
+    for _ in 0..args.windows.max(1) {
+        let (begin, before) = (Instant::now(), tool::thread_cpu_ns(thread.get())?);
+        std::thread::sleep(Duration::from_secs(args.seconds.max(1)));
+        let used = tool::thread_cpu_ns(thread.get())? - before;
+        shares.push(100.0 * used as f64 / begin.elapsed().as_nanos() as f64);
+    }
+    Ok(Spread::of(shares))
 }
 
 fn evenkeel(doing: Doing, n: usize, args: &Args) -> anyhow::Result<(Spread, u64)> {

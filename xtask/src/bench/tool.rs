@@ -122,6 +122,14 @@ pub fn cpu_ns(pid: u32) -> anyhow::Result<u64> {
     Ok(total)
 }
 
+/// CPU nanoseconds that a thread of this process has used.
+pub fn thread_cpu_ns(tid: i32) -> anyhow::Result<u64> {
+    let path = format!("/proc/self/task/{tid}/schedstat");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let ns = text.split(' ').next().and_then(|ns| ns.parse().ok());
+    ns.with_context(|| format!("{path} has no run time"))
+}
+
 /// The largest resident memory that a process has had so far, in kibibytes.
 pub fn peak_resident_kib(pid: u32) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");

@@ -67,7 +67,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
             format!("{shell:.4}")
         );
     }
-    Ok(())
+    tool::sweep()
 }
 
 /// A thread that wakes four times a second and does nothing: what waking alone costs on this machine.

@@ -28,15 +28,16 @@ impl Default for Args {
 pub fn main(args: &Args) -> anyhow::Result<()> {
     tool::build()?;
     let mut rows: [Vec<f64>; 4] = Default::default();
-    for _ in 0..args.rounds.max(1) {
-        let (one, one_shell) = (evenkeel(1)?, shell(1)?);
-        let (many, many_shell) = (evenkeel(args.jobs)?, shell(args.jobs)?);
+    for round in 0..args.rounds.max(1) {
+        let (one, one_shell) = (evenkeel(1, round)?, shell(1)?);
+        let (many, many_shell) = (evenkeel(args.jobs, round)?, shell(args.jobs)?);
         rows[0].push(one);
         rows[1].push(one_shell);
         // What the others took beyond the first: starting, ending and reaping them all.
         rows[2].push(1e3 * (args.jobs - 1) as f64 / (many - one));
         rows[3].push(many / many_shell);
     }
+    tool::sweep()?;
     let [one, one_shell, rate, ratio] = rows.map(Spread::of);
     println!("median (lowest to highest) of {} rounds, in turn with a shell loop", args.rounds);
     println!("one job that does nothing, whole run, ms        {one:.1}");
@@ -47,10 +48,10 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The whole run of `n` jobs that do nothing, in milliseconds.
-fn evenkeel(n: usize) -> anyhow::Result<f64> {
+fn evenkeel(n: usize, round: u32) -> anyhow::Result<f64> {
     let workload = format!("[[job]]\nname = \"j\"\ncommand = [\"true\"]\ncopies = {n}\n");
     let begin = Instant::now();
-    Run::start(&format!("start-{n}"), &workload, "dfs")?.finish()?;
+    Run::start(&format!("start-{n}-{round}"), &workload, "dfs")?.finish()?;
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 

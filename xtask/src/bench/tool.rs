@@ -41,8 +41,7 @@ pub struct Run {
 impl Run {
     /// Starts a workload of this text under this policy, without a progress view.
     pub fn start(name: &str, workload: &str, policy: &str) -> anyhow::Result<Self> {
-        let folder =
-            std::env::temp_dir().join(format!("evenkeel-bench-{}-{name}", std::process::id()));
+        let folder = place().join(name);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let file = folder.join("workload.toml");
         fs::write(&file, workload).with_context(|| format!("cannot write {}", file.display()))?;
@@ -85,7 +84,7 @@ impl Run {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
         self.child.wait()?;
-        self.remove()
+        Ok(())
     }
 
     /// Waits until it is done by itself, and gives back its report.
@@ -95,14 +94,20 @@ impl Run {
             bail!("evenkeel ended with {status}");
         }
         let text = fs::read_to_string(self.report()).context("evenkeel left no report")?;
-        self.remove()?;
         Ok(serde_json::from_str(&text)?)
     }
+}
 
-    fn remove(&self) -> anyhow::Result<()> {
-        fs::remove_dir_all(&self.folder)
-            .with_context(|| format!("cannot remove {}", self.folder.display()))
-    }
+/// Where runs leave their folders.
+fn place() -> PathBuf {
+    std::env::temp_dir().join(format!("evenkeel-bench-{}", std::process::id()))
+}
+
+/// Removes what the runs left. Only at the end: a file system that has just lost thousands of files
+/// is slow to make new ones, and the next round would pay for it.
+pub fn sweep() -> anyhow::Result<()> {
+    let place = place();
+    fs::remove_dir_all(&place).with_context(|| format!("cannot remove {}", place.display()))
 }
 
 fn n_children(pid: u32) -> usize {

@@ -161,7 +161,7 @@ fn live(args: &Args, checked: Checked, folder: &Folder) -> Result<(Report, Done)
     let result = engine::run(&mut host, &mut engine, sinks);
     view.finish();
 
-    let error = result.as_ref().err().map(|error| with_causes(error));
+    let error = result.err().map(|error| format!("{:#}", anyhow::Error::from(error)));
     let how = match (&error, host.was_stopped()) {
         (Some(_), _) => HowEnded::Failed,
         (None, true) => HowEnded::Interrupted,
@@ -206,17 +206,6 @@ fn options_told(args: &Args) -> BTreeMap<String, String> {
         }
     }
     told
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
 
 fn unix_seconds() -> u64 {

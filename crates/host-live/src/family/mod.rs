@@ -11,6 +11,7 @@
 
 mod descriptors;
 mod find;
+mod orphans;
 mod read;
 
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{CpuSet, JobId, Nanos, TaskId};
 use program::Job;
 use sched::{
-    Cause, Deed, JobEvent, MemoryRules, Outcome, OutcomeResult, Plan, Policy, Reason, Refusal,
-    Sample, Snapshot, Target, Turn, Why,
+    Cause, Deed, HandsOff, JobEvent, MemoryRules, Outcome, OutcomeResult, Plan, Policy, Reason,
+    Refusal, Sample, Snapshot, Target, Turn, Why,
 };
 use topology::{Domains, Machine};
 
@@ -159,7 +159,10 @@ impl Engine {
     fn take_event(&mut self, event: &JobEvent) {
         match event {
             JobEvent::Due(job) => self.jobs.due(*job),
-            JobEvent::HandsOff(job, _) => self.jobs.hands_off(*job),
+            JobEvent::HandsOff(job, HandsOff::NotPermitted) => self.jobs.hands_off(*job),
+            JobEvent::HandsOff(job, HandsOff::AffinityChanged(cpus)) => {
+                self.taken_away(*job, Some(cpus.clone()));
+            }
             // One that starts again is told to be due again, in the same sample; not when the run
             // is being stopped.
             JobEvent::Ended(job, _) => {
@@ -168,6 +171,12 @@ impl Engine {
                 self.jobs.ended(*job);
             }
         }
+    }
+
+    /// Somebody else bound a job; `cpus` is `None` until it is told where to.
+    fn taken_away(&mut self, job: JobId, cpus: Option<CpuSet>) {
+        self.jobs.hands_off(job);
+        self.jobs.placed(job, cpus, &self.places.domains, &self.usable);
     }
 
     fn set_usable(&mut self, usable: CpuSet) {
@@ -256,7 +265,11 @@ impl Engine {
     fn refused(&mut self, target: Target, deed: &Deed, why: Why) {
         match (target, deed, why) {
             (Target::Job(job), Deed::Start, _) => self.jobs.ended(job),
-            (Target::Job(job), _, Why::NotPermitted | Why::HandsOff) => self.jobs.hands_off(job),
+            (Target::Job(job), _, Why::NotPermitted) => self.jobs.hands_off(job),
+            // Where it was put comes with the next sample.
+            (Target::Job(job), _, Why::HandsOff) if !self.jobs.is_hands_off(job) => {
+                self.taken_away(job, None);
+            }
             (Target::Task(task), _, Why::NotPermitted | Why::HandsOff) => {
                 self.task_places.hands_off.insert(task);
             }

@@ -6,7 +6,8 @@
 //!                         └────────── Ended, Due ────────┘
 //! ```
 //!
-//! What a job was placed on is what the host said it did, never what was wished.
+//! What a job was placed on is what the host said it did, never what was wished. One that somebody
+//! else bound is where they put it.
 
 use base::{CpuSet, JobId, Nanos};
 use program::Job;
@@ -29,7 +30,7 @@ pub(crate) struct Entry {
     pub state: Option<JobState>,
     /// What it may use; `None`: everything that is usable, as for most jobs.
     pub allowed: Option<CpuSet>,
-    /// Where it was put.
+    /// Where it was put, by us or by who took it out of our hands.
     pub placed: Option<CpuSet>,
     /// The one domain that holds what is still usable of `placed`.
     pub home: Option<usize>,
@@ -121,13 +122,19 @@ impl Jobs {
         }
     }
 
+    /// It is not ours to place any more, and stays where it is.
     pub fn hands_off(&mut self, id: JobId) {
         if let Some(idx) = self.idx(id) {
             self.entries[idx].hands_off = true;
         }
     }
 
-    /// The host bound it, or gave it back what it had.
+    /// Whether it was taken out of our hands.
+    pub fn is_hands_off(&self, id: JobId) -> bool {
+        self.idx(id).is_some_and(|idx| self.entries[idx].hands_off)
+    }
+
+    /// The host bound it, or gave it back what it had; or somebody else put it there.
     pub fn placed(&mut self, id: JobId, cpus: Option<CpuSet>, domains: &Domains, usable: &CpuSet) {
         let Some(idx) = self.idx(id).filter(|&idx| self.entries[idx].state.is_some()) else {
             return;

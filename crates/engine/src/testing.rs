@@ -6,6 +6,7 @@
 //!   0ms due a; wish a on 0-1                     a turn: what is sampled and what is wished
 //!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     totals: milliseconds, CPU, misses
 //!   500ms poll; node 0 ops=70 bits=8; gone a/1; ended a; usable 0-2; hands-off a
+//!   750ms poll; bound a 3                        somebody else bound it to this CPU
 //!   deny a not-permitted                         in the turns below the host refuses to place a
 //! ```
 //!
@@ -157,6 +158,10 @@ impl World {
             ["ended", name] => sample.jobs.push(JobEvent::Ended(self.job(name), end())),
             ["hands-off", name] => {
                 sample.jobs.push(JobEvent::HandsOff(self.job(name), HandsOff::NotPermitted));
+            }
+            ["bound", name, cpus] => {
+                let foreign = HandsOff::AffinityChanged(cpus.parse().expect("CPUs"));
+                sample.jobs.push(JobEvent::HandsOff(self.job(name), foreign));
             }
             ["usable", cpus] => sample.usable = Some(cpus.parse().expect("CPUs")),
             ["task", name, ref figures @ ..] => sample.tasks.push(self.task_sample(name, figures)),

@@ -37,7 +37,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// Counts the jobs that run where they were put.
+    /// Counts the jobs that run where they were put, by us or by somebody else.
     pub fn count(&mut self, jobs: &[JobSeen<'_>]) {
         self.on.clear();
         let running = jobs.iter().filter(|seen| seen.state == JobState::Running);

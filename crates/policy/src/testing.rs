@@ -5,7 +5,7 @@
 //!   0ms due a b                           a turn: its time, then what happens, `;` between
 //!   250ms poll 900 10 with a=800          loads of the domains in this interval, and of jobs
 //!   250ms poll unreadable; ended b
-//!   300ms usable 0-2; hands-off a
+//!   300ms usable 0-2; hands-off a; hands-off b on 3
 //!   tier declared                         what loads stand on from here on (bandwidth at first)
 //!   rules numa-balancing interleaves      how the system places memory
 //!   deny a                                from here on the machine refuses to place a
@@ -194,10 +194,7 @@ impl World {
                     self.usable = rest.parse().expect("CPUs");
                     Cause::CpusChanged
                 }
-                "hands-off" => {
-                    self.job(rest).movable = false;
-                    Cause::Ended
-                }
+                "hands-off" => self.hands_off(rest),
                 other => panic!("{other} is nothing that happens"),
             });
         }
@@ -219,6 +216,16 @@ impl World {
 
     fn ended(&mut self, names: &str) -> Cause {
         names.split(' ').for_each(|name| self.job(name).state = None);
+        Cause::Ended
+    }
+
+    fn hands_off(&mut self, what: &str) -> Cause {
+        let (name, cpus) = what.split_once(" on ").unwrap_or((what, ""));
+        let job = self.job(name);
+        job.movable = false;
+        if !cpus.is_empty() {
+            job.placed = Some(cpus.parse().expect("CPUs"));
+        }
         Cause::Ended
     }
 

@@ -54,7 +54,8 @@ pub struct JobSeen<'a> {
     /// The CPUs that it may use: its own wish, within what may be used at all. Empty when the
     /// CPUs that it asked for are gone.
     pub allowed: &'a CpuSet,
-    /// Where we put it; `None` when it was never placed, or was released.
+    /// Where it was put: by us, or by who took it out of our hands. `None` when it was never placed,
+    /// was released, or is not told of.
     pub placed: Option<&'a CpuSet>,
     /// The domain that it is in: where it was put, or else where most of its tasks ran last. `None`
     /// when that is not known, or when they lie on several.

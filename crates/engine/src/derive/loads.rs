@@ -316,8 +316,13 @@ fn share(
 ) -> Share {
     let Growth { job, cpu, cpu_time, misses, has_run, .. } = *growth;
     let job_idx = look_up(jobs, last, job);
-    let home = job_idx.and_then(|idx| jobs.entry(idx).home);
-    let domain = home.or_else(|| domains.of_cpu(cpu?));
+    let ran_on = || domains.of_cpu(cpu?);
+    let domain = match job_idx.map(|idx| jobs.entry(idx)) {
+        // Whoever took it may have bound one of its threads only: look where each ran.
+        Some(entry) if entry.hands_off => ran_on().or(entry.home),
+        Some(entry) => entry.home.or_else(ran_on),
+        None => ran_on(),
+    };
     let class = jobs.idx(job).and_then(|idx| jobs.job(idx).class).unwrap_or_default();
     let declared = class.controller_ops_per_ms().saturating_mul(cpu_time.0);
     Share { job_idx, domain, cpu_time, declared, misses, has_run }

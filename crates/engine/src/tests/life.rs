@@ -136,6 +136,60 @@ fn what_the_kernel_does_not_permit_is_never_tried_again() {
 }
 
 #[test]
+fn a_job_that_somebody_else_bound_is_where_they_put_it() {
+    check(
+        "nodes=2 cores=2",
+        "
+        job a class=1
+        job b class=1
+        job c class=1
+        show jobs loads
+        0ms due a b c; wish a on 0; wish b on 1; wish c on 1
+        250ms poll; task a/1 cpu=100; task a/2 cpu=10 on=1; task b/1 cpu=50 on=1; task c/1 cpu=5 on=1
+        500ms poll; bound a 3; bound b 0-3; hands-off c; task a/1 cpu=200; task a/2 cpu=20 on=1; task b/1 cpu=100 on=2; task c/1 cpu=9 on=1
+        ",
+        expect![[r#"
+            0ms a due tasks 0 cpu 0 load 0 wait -
+            0ms b due tasks 0 cpu 0 load 0 wait -
+            0ms c due tasks 0 cpu 0 load 0 wait -
+            0ms do a on 0
+            0ms do b on 1
+            0ms do c on 1
+            250ms a running on 0 in node 0 since 0 tasks 2 cpu 110 load 110 wait -
+            250ms b running on 1 in node 0 since 0 tasks 1 cpu 50 load 50 wait -
+            250ms c running on 1 in node 0 since 0 tasks 1 cpu 5 load 5 wait -
+            250ms declared [165, 0] cpu [165, 0]
+            500ms a running on 3 in node 1 hands off since 0 tasks 2 cpu 110 load 110 wait -
+            500ms b running on 0-3 in node 1 hands off since 0 tasks 1 cpu 50 load 50 wait -
+            500ms c running on 1 in node 0 hands off since 0 tasks 1 cpu 4 load 4 wait -
+            500ms declared [14, 150] cpu [14, 150]
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_that_was_found_taken_is_nowhere_until_it_is_told_where() {
+    check(
+        "nodes=2",
+        "
+        job a
+        show jobs
+        0ms due a; wish a on 0
+        deny a hands-off
+        10ms nothing; wish a on 1
+        20ms bound a 1
+        ",
+        expect![[r#"
+            0ms a due tasks 0 cpu 0 load 0 wait -
+            0ms do a on 0
+            10ms a running on 0 in node 0 since 0 tasks 0 cpu 0 load 0 wait -
+            10ms do a on 1
+            20ms a running on 1 in node 1 hands off since 0 tasks 0 cpu 0 load 0 wait -
+        "#]],
+    );
+}
+
+#[test]
 fn when_a_cpu_goes_offline_jobs_and_places_follow() {
     check(
         "nodes=2 cores=2",

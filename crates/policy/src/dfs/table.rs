@@ -1,7 +1,8 @@
 //! Who is where: the `pid_set` of the published scheduler, counted anew from each snapshot.
 //!
-//! Counting anew costs little and never drifts from what the engine knows: a job that ended, was
-//! refused or taken out of our hands is simply not counted any more.
+//! Counting anew costs little and never drifts from what the engine knows: a job that ended or was
+//! refused is simply not counted any more. One that was taken out of our hands is no managed program
+//! of its domain any more, but it takes room on the CPUs where it is.
 
 use base::CpuSet;
 use sched::{JobSeen, JobState, Snapshot};
@@ -15,12 +16,12 @@ pub(super) struct Table {
     in_domain: Vec<InDomain>,
 }
 
-/// The jobs in one domain.
+/// The jobs in one domain that are ours to place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct InDomain {
     pub n_jobs: u64,
     pub class_sum: u64,
-    /// Those of them that are ours to move.
+    /// Those of them that a move may concern.
     pub n_movable: u64,
 }
 
@@ -41,13 +42,14 @@ impl Table {
         self.crowd.count(seen.jobs);
         self.in_domain.clear();
         self.in_domain.resize(seen.domains.len(), InDomain::default());
-        for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
+        let ours = |job: &&JobSeen<'_>| job.state == JobState::Running && job.movable;
+        for job in seen.jobs.iter().filter(ours) {
             let Some(there) = job.domain.and_then(|idx| self.in_domain.get_mut(idx)) else {
                 continue;
             };
             there.n_jobs += 1;
             there.class_sum += u64::from(class_of(job));
-            there.n_movable += u64::from(job.movable && !is_stretched(seen, job));
+            there.n_movable += u64::from(!is_stretched(seen, job));
         }
     }
 

@@ -451,3 +451,29 @@ fn a_job_out_of_our_hands_is_not_placed_again() {
         "#]],
     );
 }
+
+#[test]
+fn a_job_that_somebody_else_bound_is_no_managed_program_but_takes_room_where_it_is() {
+    // Neither a nor b counts for a node, so c finds both nodes empty; but both are on CPU 2, so d
+    // goes to the other CPU of node 1.
+    check(
+        TWO_NODES,
+        "dfs",
+        "
+        job a class=9
+        job b class=9
+        job c class=1
+        job d class=1
+        0ms due a b
+        10ms hands-off a on 2; hands-off b
+        20ms due c
+        30ms due d
+        ",
+        expect![[r#"
+            0ms a on 0 because lowest-number
+            0ms b on 2 because fewest-jobs
+            20ms c on 0 because lowest-number
+            30ms d on 3 because fewest-jobs
+        "#]],
+    );
+}

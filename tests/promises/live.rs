@@ -4,6 +4,7 @@
 //! gives up after very many turns.
 
 mod command;
+mod ends;
 pub mod play;
 
 use base::Nanos;

@@ -32,6 +32,27 @@ struct Forked {
     memory: Option<MemoryPolicy>,
 }
 
+/// What a plan says about a job that is due.
+#[derive(Default)]
+struct Wish {
+    cpus: Option<CpuSet>,
+    memory: Option<MemoryPolicy>,
+}
+
+impl Wish {
+    fn of(plan: &Approved, job: JobId) -> Self {
+        let mut wish = Wish::default();
+        for action in plan.for_job(job) {
+            match action {
+                Action::Place(cpus) => wish.cpus = Some(cpus.clone()),
+                Action::MemoryPolicy(policy) => wish.memory = Some(policy.clone()),
+                Action::Release => {}
+            }
+        }
+        wish
+    }
+}
+
 impl LiveHost {
     /// Starts everything that is due, each bound as the plan says.
     /// Tells the jobs that were due.
@@ -45,8 +66,9 @@ impl LiveHost {
         if due.is_empty() {
             return were_due;
         }
-        let mut forked = Vec::with_capacity(due.len());
         let mut batch = Batch::new();
+        let mut forked = Vec::with_capacity(due.len());
+        let mut refused = Vec::new();
         for job in due {
             let begun = match &mut batch {
                 Ok(batch) => self.fork(job, plan, batch),
@@ -54,61 +76,66 @@ impl LiveHost {
             };
             match begun {
                 Ok(child) => forked.push(child),
-                Err(detail) => self.cannot_start(job, plan, detail, outcomes),
+                Err(detail) => refused.push((job, detail)),
             }
         }
         let failures = batch.and_then(Batch::finish).unwrap_or_default();
         for child in forked {
             match failures.iter().find(|failure| failure.pid == child.pid) {
-                Some(failure) => {
-                    let (job, detail) = (child.job, self.failure(failure, &child));
-                    self.give_up(child);
-                    self.cannot_start(job, plan, detail, outcomes);
-                }
+                Some(failure) => refused.push((child.job, self.give_up(&child, failure))),
                 None => self.has_begun(child, outcomes),
             }
+        }
+        // Last, since a refusal may be the end of the run: whoever began is told to end then.
+        for (job, detail) in refused {
+            self.cannot_start(job, plan, &detail, outcomes);
         }
         were_due
     }
 
     fn fork(&mut self, job: JobId, plan: &Approved, batch: &mut Batch) -> Result<Forked, String> {
         let base = self.base_cpus(job)?;
-        let mut place = None;
-        let mut memory = None;
-        for action in plan.for_job(job) {
-            match action {
-                Action::Place(cpus) => place = Some(cpus.clone()),
-                Action::MemoryPolicy(policy) => memory = Some(policy.clone()),
-                Action::Release => {}
-            }
-        }
-        let name = self.slots[job.index()].job.name.clone();
+        let mut wish = Wish::of(plan, job);
         // The record comes first: without one the job runs where it would without us.
-        let mut nr = None;
-        let place = place.map(|cpus| {
-            let announced = self.announce(&name, &base, &cpus);
-            let result = announced.map(|announced| nr = Some(announced));
-            (cpus, result)
-        });
-        let bound = place.as_ref().and_then(|(cpus, result)| result.is_ok().then(|| cpus.clone()));
-        let slot = &self.slots[job.index()];
-        let own_memory = slot.job.memory.clone();
-        let of_nodes = slot.job.nodes.clone().map(MemoryPolicy::Bind);
-        let binding = Binding {
-            cpus: bound.clone().or_else(|| (base != self.own_cpus).then(|| (*base).clone())),
-            memory: own_memory.or_else(|| memory.clone()).or(of_nodes),
-        };
-        let run = self.undo.as_ref().map_or("none", |log| log.run());
-        let started = self.common.start(&slot.job, run, binding, 0 < slot.n_runs);
-        let forked = started.and_then(|start| batch.fork(&start).map_err(|e| plain(&e)));
-        let pid = match forked {
-            Ok(pid) => pid,
-            Err(error) => {
-                nr.into_iter().for_each(|nr| self.confirm(nr));
-                return Err(error);
-            }
-        };
+        let announced = wish.cpus.as_ref().map(|cpus| self.announce(job, &base, cpus));
+        let nr = announced.as_ref().and_then(|announced| announced.as_ref().ok()).copied();
+        let placed = wish.cpus.clone().filter(|_| nr.is_some());
+        let binding = self.binding(job, &base, placed.clone(), wish.memory.clone());
+        let pid = self.start(job, binding, batch).inspect_err(|_| {
+            nr.into_iter().for_each(|nr| self.confirm(nr));
+        })?;
         fault::point();
+        self.name_child(nr, pid);
+        let place = wish.cpus.take().zip(announced.map(|announced| announced.map(|_| ())));
+        let running = self.follow(pid, base, placed);
+        Ok(Forked { job, pid, running, place, memory: wish.memory })
+    }
+
+    /// What a child binds itself to.
+    fn binding(
+        &self,
+        job: JobId,
+        base: &CpuSet,
+        placed: Option<CpuSet>,
+        memory: Option<MemoryPolicy>,
+    ) -> Binding {
+        let wish = &self.slots[job.index()].job;
+        let of_nodes = wish.nodes.clone().map(MemoryPolicy::Bind);
+        Binding {
+            cpus: placed.or_else(|| (*base != *self.own_cpus).then(|| base.clone())),
+            memory: wish.memory.clone().or(memory).or(of_nodes),
+        }
+    }
+
+    fn start(&self, job: JobId, binding: Binding, batch: &mut Batch) -> Result<u32, String> {
+        let slot = &self.slots[job.index()];
+        let run = self.undo.as_ref().map_or("none", |log| log.run());
+        let start = self.common.start(&slot.job, run, binding, 0 < slot.n_runs)?;
+        batch.fork(&start).map_err(|error| plain(&error))
+    }
+
+    /// Says who the child is to those who outlive us.
+    fn name_child(&mut self, nr: Option<u64>, pid: u32) {
         let born_ticks = procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.born_ticks);
         if let (Some(nr), Ok(log)) = (nr, &mut self.undo) {
             // If this cannot be written the child is still found by its environment.
@@ -117,22 +144,22 @@ impl LiveHost {
         if let Some(keeper) = &mut self.keeper {
             keeper.add(pid);
         }
-        let placed = bound.map(Arc::new);
+    }
+
+    fn follow(&mut self, pid: u32, base: Arc<CpuSet>, placed: Option<CpuSet>) -> Running {
+        let placed = placed.map(Arc::new);
         let masks = [Some(Arc::clone(&base)), placed.clone()].into_iter().flatten().collect();
-        let started = self.wakes.now();
-        let ends = self.watch_end(pid);
-        let running = Running {
+        Running {
             pid,
-            ends,
-            started,
+            started: self.wakes.now(),
+            ends: self.watch_end(pid),
             base,
             placed,
             masks,
             hands_off: false,
             told: None,
             ended: None,
-        };
-        Ok(Forked { job, pid, running, place, memory })
+        }
     }
 
     /// The mask that a job would have without any policy: ours, or what the workload allows it.
@@ -154,7 +181,8 @@ impl LiveHost {
         }
     }
 
-    fn announce(&mut self, name: &str, old: &CpuSet, new: &CpuSet) -> Result<u64, Refused> {
+    fn announce(&mut self, job: JobId, old: &CpuSet, new: &CpuSet) -> Result<u64, Refused> {
+        let name = &self.slots[job.index()].job.name;
         let log = self.undo.as_mut().map_err(|error| (Why::NoUndo, error.clone()))?;
         log.announce(name, old, new).map_err(|e| (Why::NoUndo, in_one_line(&e)))
     }
@@ -184,7 +212,9 @@ impl LiveHost {
         }
     }
 
-    fn give_up(&mut self, child: Forked) {
+    /// Forgets a child that did not become its program; tells why.
+    fn give_up(&mut self, child: &Forked, failure: &Failure) -> String {
+        let detail = self.failure(failure, child);
         if let Some(ends) = &child.running.ends {
             self.wakes.unwatch(ends);
         }
@@ -195,19 +225,20 @@ impl LiveHost {
         if let Ok(log) = &mut self.undo {
             let _ = log.free(&name);
         }
+        detail
     }
 
     fn cannot_start(
         &mut self,
         job: JobId,
         plan: &Approved,
-        detail: String,
+        detail: &str,
         outcomes: &mut Vec<Outcome>,
     ) {
         let refuse = |deed| Outcome {
             target: Target::Job(job),
             deed,
-            result: OutcomeResult::Refused { why: Why::CannotStart, detail: detail.clone() },
+            result: OutcomeResult::Refused { why: Why::CannotStart, detail: detail.to_owned() },
         };
         outcomes.push(refuse(Deed::Start));
         outcomes.extend(plan.for_job(job).map(|action| refuse(deed_of(action))));

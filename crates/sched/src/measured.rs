@@ -29,10 +29,16 @@ impl Measured {
     }
 
     /// How much a counter of so many bits has advanced; `None` if either reading is absent. A
-    /// counter that wrapped around once is followed over the edge.
+    /// counter that wrapped around once is followed over the edge. An estimate has no edge: one that
+    /// comes out below the reading before has not advanced.
     pub fn since(self, earlier: Measured, bits: u8) -> Option<u64> {
+        let (now, before) = (self.value()?, earlier.value()?);
+        let is_exact = |reading| matches!(reading, Measured::Exact(_));
+        if !is_exact(self) || !is_exact(earlier) {
+            return Some(now.saturating_sub(before));
+        }
         let mask = if bits < 64 { (1u64 << bits) - 1 } else { u64::MAX };
-        Some(self.value()?.wrapping_sub(earlier.value()?) & mask)
+        Some(now.wrapping_sub(before) & mask)
     }
 }
 
@@ -64,5 +70,27 @@ impl fmt::Display for SignalTier {
             SignalTier::Declared => "declared",
             SignalTier::None => "none",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_followed_over_its_edge_and_an_estimate_is_not() {
+        let scaled = |value| Measured::Scaled { value, ran_permille: 500 };
+        assert_eq!(Measured::Exact(4).since(Measured::Exact(250), 8), Some(10));
+        assert_eq!(scaled(14).since(Measured::Exact(10), 48), Some(4));
+        // Of two estimates the later may come out lower: nothing happened, not 2^48 operations.
+        assert_eq!(scaled(9).since(scaled(10), 48), Some(0));
+        assert_eq!(scaled(9).since(Measured::Exact(10), 48), Some(0));
+        assert_eq!(Measured::Exact(9).since(scaled(10), 48), Some(0));
+    }
+
+    #[test]
+    fn what_was_not_read_has_no_growth() {
+        assert_eq!(Measured::Absent.since(Measured::Exact(1), 64), None);
+        assert_eq!(Measured::Exact(1).since(Measured::Absent, 64), None);
     }
 }

@@ -340,6 +340,12 @@ fn saw(seen: &Snapshot<'_>, show: &str, names: &[String]) -> String {
             writeln!(lines, "{} ops {:?} free {free:?}", node.node, node.controller_ops).unwrap();
         }
     }
+    if show.contains("places") {
+        let loads = seen.domains.iter().zip(&seen.loads.loads);
+        let loads = loads.map(|((idx, _), load)| format!("{} {load}", seen.domains.label(idx)));
+        let loads = loads.collect::<Vec<_>>().join(", ");
+        writeln!(lines, "{} of {loads}", seen.loads.tier).unwrap();
+    }
     if show.contains("interval") {
         writeln!(lines, "interval {}", seen.interval).unwrap();
     }

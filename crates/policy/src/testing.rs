@@ -22,7 +22,7 @@ use sched::{
     Action, Ask, Cause, Code, DomainLoads, JobSeen, JobState, MemoryRules, Plan, Policy, Reason,
     SignalTier, Snapshot, Target, Turn,
 };
-use topology::{Domains, Machine};
+use topology::{Domains, Level, Machine};
 
 /// A machine with jobs, and a policy that decides for it.
 pub(crate) struct World {
@@ -32,6 +32,8 @@ pub(crate) struct World {
     rules: MemoryRules,
     tier: SignalTier,
     loads: Vec<u64>,
+    /// What the loads are loads of.
+    level: Option<Level>,
     readable: bool,
     interval: Nanos,
     polled_at: Nanos,
@@ -106,6 +108,7 @@ impl World {
             rules: MemoryRules::default(),
             tier: SignalTier::Bandwidth,
             loads: Vec::new(),
+            level: None,
             readable: true,
             interval: Nanos::ZERO,
             polled_at: Nanos::ZERO,
@@ -246,6 +249,10 @@ impl World {
 
     fn decide(&mut self, turn: &Turn) -> Plan {
         let domains = Domains::of(&self.machine, self.policy.domains(), &self.usable);
+        let was_polled = turn.causes.contains(&Cause::Interval);
+        if self.level.replace(domains.level()) != Some(domains.level()) && !was_polled {
+            self.loads.clear();
+        }
         let mut loads = self.loads.clone();
         loads.resize(domains.len(), 0);
         let loads = DomainLoads { tier: self.tier, loads, readable: self.readable };

@@ -110,12 +110,15 @@ impl Meter {
         self.cpu_time = old_idxs.iter().map(|idx| time(idx).unwrap_or_default()).collect();
     }
 
-    /// What loads will stand on, as far as that can be told before the first interval is over.
+    /// What loads will stand on, as far as that can be told before an interval with these places is
+    /// over: tasks that were counted before will be counted again.
     pub fn expect(&mut self, places: &Places, controllers: &Controllers, jobs: &Jobs) {
         self.loads.readable = true;
-        self.loads.tier = match controllers.known(places.nodes.iter().copied()) {
-            true => SignalTier::Bandwidth,
-            false => without_counters(jobs),
+        let was_counted = self.loads.tier == SignalTier::Counters;
+        self.loads.tier = match counted(&self.shares, was_counted) {
+            _ if controllers.known(places.nodes.iter().copied()) => SignalTier::Bandwidth,
+            Counted::All | Counted::Lost => SignalTier::Counters,
+            Counted::NotAll => without_counters(jobs),
         };
     }
 

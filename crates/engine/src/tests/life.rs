@@ -230,6 +230,80 @@ fn when_a_cpu_goes_offline_jobs_and_places_follow() {
 }
 
 #[test]
+fn a_place_of_the_same_number_at_another_level_has_shown_nothing() {
+    check(
+        "nodes=2 llcs=2 cores=2",
+        "
+        job a class=1
+        job b class=1
+        show places
+        0ms due a b; wish a on 0; wish b on 4
+        250ms poll; task a/1 cpu=100; task b/1 cpu=50
+        260ms nothing; usable 0-5
+        270ms nothing; usable 0-3
+        280ms nothing; usable 0-7
+        ",
+        expect![[r#"
+            0ms declared of node 0 0, node 1 0
+            0ms do a on 0
+            0ms do b on 4
+            250ms declared of node 0 100, node 1 50
+            260ms declared of node 0 100, node 1 50
+            270ms declared of llc 0 0, llc 1 0
+            280ms declared of node 0 0, node 1 0
+        "#]],
+    );
+}
+
+#[test]
+fn at_another_level_tasks_that_were_counted_are_expected_to_be_counted() {
+    check(
+        "nodes=2 llcs=2 cores=2",
+        "
+        job a class=1
+        show places
+        0ms due a; wish a on 0
+        250ms poll; task a/1 cpu=100 misses=70
+        260ms nothing; usable 0-3
+        500ms poll; task a/1 cpu=200 misses=90
+        510ms ended a
+        750ms poll
+        1000ms poll
+        1010ms nothing; usable 0-7
+        ",
+        expect![[r#"
+            0ms declared of node 0 0, node 1 0
+            0ms do a on 0
+            250ms counters of node 0 70, node 1 0
+            260ms counters of llc 0 0, llc 1 0
+            500ms counters of llc 0 20, llc 1 0
+            510ms counters of llc 0 20, llc 1 0
+            750ms counters of llc 0 0, llc 1 0
+            1000ms counters of llc 0 0, llc 1 0
+            1010ms counters of node 0 0, node 1 0
+        "#]],
+    );
+    check(
+        "nodes=2 llcs=2 cores=2",
+        "
+        job a class=1
+        show places
+        0ms due a; wish a on 0; node 0 ops=0; node 1 ops=0
+        250ms poll; node 0 ops=9; node 1 ops=2; task a/1 cpu=100 misses=70
+        260ms nothing; usable 0-3
+        500ms poll; task a/1 cpu=200 misses=90
+        ",
+        expect![[r#"
+            0ms bandwidth of node 0 0, node 1 0
+            0ms do a on 0
+            250ms bandwidth of node 0 9, node 1 2
+            260ms counters of llc 0 0, llc 1 0
+            500ms counters of llc 0 20, llc 1 0
+        "#]],
+    );
+}
+
+#[test]
 fn a_note_is_passed_on_once_and_giving_up_is_final() {
     check(
         "nodes=2",

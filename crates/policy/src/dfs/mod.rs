@@ -30,7 +30,7 @@ mod table;
 
 use base::{JobId, Nanos};
 use sched::{Cause, JobState, PerJob, Plan, Policy, Snapshot};
-use topology::DomainChoice;
+use topology::{DomainChoice, Level};
 
 use crate::PolicyError;
 use crate::common;
@@ -53,8 +53,9 @@ struct Dfs {
     moved_at: PerJob<Option<u64>>,
     /// Load expected of programs that started since the last poll, by domain.
     expected: Vec<u64>,
-    /// The numbers of the domains that `expected` is about.
+    /// The domains that `expected` is about, by number, and how coarse they are.
     numbers: Vec<u32>,
+    level: Option<Level>,
     shown: Shown,
     notes: Notes,
     /// Who is where, counted anew in every turn.
@@ -74,6 +75,7 @@ impl Dfs {
             moved_at: PerJob::default(),
             expected: Vec::new(),
             numbers: Vec::new(),
+            level: None,
             shown: Shown::default(),
             notes: Notes::default(),
             table: Table::default(),
@@ -119,10 +121,16 @@ impl Policy for Dfs {
 }
 
 impl Dfs {
-    /// When the domains are others than before, nothing is expected of any of them.
+    /// When the domains are others than before, nothing is expected of any of them. At another level
+    /// a number names another place, and what places have shown is no measure for these.
     fn know_places(&mut self, seen: &Snapshot<'_>) {
         let numbers = || seen.domains.iter().map(|(_, domain)| domain.number);
-        if !self.numbers.iter().copied().eq(numbers()) {
+        let level = Some(seen.domains.level());
+        if self.level != level {
+            self.shown = Shown::default();
+        }
+        if self.level != level || !self.numbers.iter().copied().eq(numbers()) {
+            self.level = level;
             self.numbers = numbers().collect();
             self.expected = vec![0; self.numbers.len()];
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use base::JobId;
-use sched::{Code, JobState, Plan, Reason, SignalTier, Snapshot};
+use sched::{Cause, Code, JobState, Plan, Reason, SignalTier, Snapshot};
 
 use super::config::{ClassBasis, Config};
 use crate::common;
@@ -25,8 +25,8 @@ impl Notes {
             self.said_rules = true;
             say_rules(seen, plan);
         }
-        // Before the first interval is over the signal is only what is expected.
-        if seen.interval.0 != 0 && self.said_tier != Some(seen.loads.tier) {
+        // Between two polls the signal may be only what is expected.
+        if seen.turn.causes.contains(&Cause::Interval) && self.said_tier != Some(seen.loads.tier) {
             self.said_tier = Some(seen.loads.tier);
             say_tier(config, seen.loads.tier, plan);
         }

@@ -2,7 +2,8 @@
 //! largest load of one domain.
 //!
 //! Learnt from jobs that ran through a whole interval; a job that began in it shows too little.
-//! When loads come to stand on another signal they have another unit, and all is learnt anew.
+//! When loads come to stand on another signal they have another unit, and all is learnt anew; so it
+//! is when places are of another level.
 
 use program::Class;
 use sched::{JobState, SignalTier, Snapshot};

@@ -287,3 +287,76 @@ fn a_kernel_that_moves_memory_by_itself_is_told_of_where_there_are_nodes() {
     "#]],
     );
 }
+
+#[test]
+fn at_another_level_nothing_is_expected_and_everything_is_learnt_anew() {
+    // Nodes 0 and 1 become the caches 0 and 1 of node 0. Had what was expected of node 1 been taken
+    // for cache 1, or what class 6 showed been kept, some load would only be expected.
+    check_story(
+        "nodes=2 llcs=2 cores=2",
+        "dfs",
+        "
+        job a class=6
+        job b class=6
+        job c class=6
+        0ms due a
+        250ms poll 700 0 with a=700
+        500ms poll 700 0 with a=700
+        510ms due b
+        520ms usable 0-3
+        530ms due c
+        ",
+        expect![[r#"
+            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            510ms b on 4 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 4 the fewest programs there
+            520ms b on 2 because not all of the CPUs that it was on (4) can be used any more, so it was placed as if it had just started: llc 1 was best with 0 of 0 memory operations, and cpu 2 had the fewest programs in it
+            530ms c on 1 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them llc 0 has the lowest number; cpu 1 had the fewest programs in it
+        "#]],
+    );
+}
+
+#[test]
+fn at_another_level_the_largest_load_is_another() {
+    // One percent of the 100 000 that a node has shown is more than these caches carry.
+    check(
+        "nodes=2 llcs=2 cores=2",
+        "dfs",
+        "
+        job a class=6 cpus=0-3
+        job b class=6 cpus=0-3
+        0ms due a b
+        250ms poll 100000 100000
+        260ms usable 0-3
+        500ms poll 900 99
+        ",
+        expect![[r#"
+            0ms a on 0 because only-domain
+            0ms b on 1 because only-domain
+            500ms b on 2 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn places_that_are_others_of_the_same_level_keep_what_was_learnt() {
+    check_story(
+        "nodes=3 cores=2",
+        "dfs",
+        "
+        job a class=6
+        job b class=6
+        job c class=6
+        0ms due a
+        250ms poll 700 0 900 with a=700
+        500ms poll 700 0 900 with a=700
+        510ms usable 0-3
+        520ms due b
+        530ms due c
+        ",
+        expect![[r#"
+            0ms a on 0 because 3 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            520ms b on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there
+            530ms c on 1 because 2 domains were best and equal in load, programs and classes, each with 700 of 1400 memory operations, and of them node 0 has the lowest number; cpu 1 had the fewest programs in it
+        "#]],
+    );
+}

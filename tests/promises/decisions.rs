@@ -194,6 +194,7 @@ impl ToyJob {
             process: 100 + self.job.id.0,
             job: self.job.id,
             cpu_time: self.did,
+            looked_before: None,
             wait: Measured::Absent,
             last_cpu: Some(self.cpu),
             llc_misses: Measured::Absent,

@@ -304,6 +304,7 @@ impl Host for Scripted {
                 process: 1000 + id.0,
                 job: id,
                 cpu_time: one.used,
+                looked_before: None,
                 wait: Measured::Exact(one.waited.0),
                 last_cpu: Some(one.cpu),
                 llc_misses: if self.misses { Measured::Exact(misses) } else { Measured::Absent },

@@ -146,7 +146,8 @@ impl Engine {
         }
         self.controllers.take(&sample.nodes);
         let jobs = &self.jobs;
-        self.tasks.take(&sample.tasks, |job| jobs.live(job).is_some());
+        let interval = (self.meter.begin(), self.now);
+        self.tasks.take(&sample.tasks, interval, |job| jobs.live(job).is_some());
         self.tasks.remove(&sample.gone, |job| place_of(jobs, &self.places.domains, job));
         for event in &sample.jobs {
             self.take_event(event);

@@ -200,6 +200,7 @@ impl World {
             process: 1,
             job: self.job(job),
             cpu_time: format!("{}ms", figure("cpu").expect("cpu=").1).parse().expect("a time"),
+            looked_before: figure("before").map(|(_, at)| at.parse().expect("a time")),
             wait: measured("wait", MILLI),
             last_cpu: figure("on").map(|(_, cpu)| base::CpuId(cpu.parse().expect("a CPU"))),
             llc_misses: measured("misses", 1),

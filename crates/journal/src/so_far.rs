@@ -185,6 +185,7 @@ mod tests {
             process: tid,
             job: JobId(job),
             cpu_time: Nanos(cpu_ns),
+            looked_before: None,
             wait: Measured::Absent,
             last_cpu: None,
             llc_misses: Measured::Absent,

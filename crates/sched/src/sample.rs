@@ -124,8 +124,12 @@ pub struct TaskSample {
     pub process: u32,
     /// The job that it belongs to.
     pub job: JobId,
-    /// CPU time used since its birth.
+    /// CPU time used since its birth. The first task of a process also answers for children of the
+    /// process that came and went without being seen themselves.
     pub cpu_time: Nanos,
+    /// When its figures were looked at before, where that was not in the interval turn before this
+    /// one: a task that sleeps is looked at ever more seldom.
+    pub looked_before: Option<Nanos>,
     /// Nanoseconds that it was runnable and did not run, since its birth.
     pub wait: Measured,
     /// The CPU that it ran on last, where that was looked at.

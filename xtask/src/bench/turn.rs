@@ -143,6 +143,7 @@ fn task(number: u64, job: u32, nth: u32) -> TaskSample {
         process: 1_000 + nth,
         job: JobId(job),
         cpu_time: Nanos::from_millis(busy_ms),
+        looked_before: None,
         wait: Measured::Exact(number * 200_000_000),
         last_cpu: Some(CpuId(nth % 512)),
         llc_misses: Measured::Absent,

@@ -86,6 +86,11 @@ impl Meter {
         self.interval
     }
 
+    /// When the interval began that is not over yet.
+    pub fn begin(&self) -> Nanos {
+        self.interval_at
+    }
+
     /// The loads with the names of the places.
     pub fn seen_loads(&self, domains: &Domains) -> SeenLoads {
         SeenLoads {

@@ -112,6 +112,25 @@ impl Row {
         self.base.cpu_time == Nanos::ZERO && self.base.llc_misses == Measured::Exact(0)
     }
 
+    /// What it did before this interval began, between two looks that lie further apart, is not this
+    /// interval's: it is taken to have gone on evenly, and that part of it is set aside.
+    fn set_aside(&mut self, before: Nanos, begin: Nanos, now: Nanos) {
+        if begin <= before || now <= begin {
+            return;
+        }
+        let (part, whole) = (u128::from(begin.0 - before.0), u128::from(now.0 - before.0));
+        let share = |grown: u64| u64::try_from(u128::from(grown) * part / whole).unwrap_or(grown);
+        let move_on = |base: Measured, now: Measured| match (grown(now, base), base.value()) {
+            (Some(grown), Some(value)) => Measured::Exact(value + share(grown)),
+            _ => base,
+        };
+        self.base = Totals {
+            cpu_time: self.base.cpu_time + Nanos(share(self.cpu_time().0)),
+            wait: move_on(self.base.wait, self.now.wait),
+            llc_misses: move_on(self.base.llc_misses, self.now.llc_misses),
+        };
+    }
+
     /// Ends the interval: the growth is what policies see until the next one ends.
     fn turn_over(&mut self) {
         self.seen.cpu_time = self.cpu_time();
@@ -128,8 +147,14 @@ fn grown(now: Measured, base: Measured) -> Option<u64> {
 }
 
 impl Tasks {
-    /// Takes new totals in. Samples that come in the order of the table are found at once.
-    pub fn take(&mut self, samples: &[TaskSample], is_running: impl Fn(JobId) -> bool) {
+    /// Takes new totals in, read at an instant in the interval that began at `begin`. Samples that
+    /// come in the order of the table are found at once.
+    pub fn take(
+        &mut self,
+        samples: &[TaskSample],
+        (begin, now): (Nanos, Nanos),
+        is_running: impl Fn(JobId) -> bool,
+    ) {
         let mut at = 0;
         let n_known = self.rows.len();
         for sample in samples {
@@ -138,6 +163,9 @@ impl Tasks {
                 Some(row) => {
                     at = row + 1;
                     self.rows[row].now = Totals::of(sample);
+                    if let Some(before) = sample.looked_before {
+                        self.rows[row].set_aside(before, begin, now);
+                    }
                     self.seen_is_old |= sample.last_cpu != self.rows[row].seen.last_cpu;
                     self.rows[row].seen.last_cpu = sample.last_cpu.or(self.rows[row].seen.last_cpu);
                 }

@@ -63,6 +63,40 @@ fn a_task_born_in_between_counts_from_its_birth() {
 }
 
 #[test]
+fn a_sleeper_that_woke_counts_only_for_its_part_of_the_interval() {
+    // It was looked at for the last time at 250 ms: three of the four intervals since are over.
+    check(
+        "nodes=2",
+        "
+        job a class=1
+        show tasks loads
+        0ms due a; wish a on 0
+        250ms poll; task a/1 cpu=100 wait=40 misses=7
+        500ms poll
+        750ms poll
+        1000ms poll
+        1250ms poll; task a/1 cpu=900 wait=80 misses=47 before=250ms
+        1500ms poll; task a/1 cpu=1150 wait=80 misses=57
+        ",
+        expect![[r#"
+            0ms do a on 0
+            250ms a/1 cpu 100 wait Some(40) misses Some(7)
+            250ms counters [7, 0] cpu [100, 0]
+            500ms a/1 cpu 0 wait Some(0) misses Some(0)
+            500ms counters [0, 0] cpu [0, 0]
+            750ms a/1 cpu 0 wait Some(0) misses Some(0)
+            750ms counters [0, 0] cpu [0, 0]
+            1000ms a/1 cpu 0 wait Some(0) misses Some(0)
+            1000ms counters [0, 0] cpu [0, 0]
+            1250ms a/1 cpu 200 wait Some(10) misses Some(10)
+            1250ms counters [10, 0] cpu [200, 0]
+            1500ms a/1 cpu 250 wait Some(0) misses Some(10)
+            1500ms counters [10, 0] cpu [250, 0]
+        "#]],
+    );
+}
+
+#[test]
 fn a_task_that_ended_in_between_still_counts_where_it_ran() {
     check(
         "nodes=2",

@@ -96,6 +96,8 @@ pub(crate) struct TaskLine {
     pub job: u32,
     pub cpu_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub before_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wait_ns: Option<MeasuredField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub on: Option<u32>,
@@ -279,6 +281,7 @@ impl From<&TaskSample> for TaskLine {
             pid: task.process,
             job: task.job.0,
             cpu_ns: task.cpu_time.0,
+            before_ns: task.looked_before.map(|at| at.0),
             wait_ns: measured_out(task.wait),
             on: task.last_cpu.map(|cpu| cpu.0),
             misses: measured_out(task.llc_misses),
@@ -293,6 +296,7 @@ impl From<TaskLine> for TaskSample {
             process: line.pid,
             job: JobId(line.job),
             cpu_time: Nanos(line.cpu_ns),
+            looked_before: line.before_ns.map(Nanos),
             wait: measured_in(line.wait_ns),
             last_cpu: line.on.map(CpuId),
             llc_misses: measured_in(line.misses),

@@ -263,6 +263,7 @@ fn sample(rng: &mut Rng) -> Sample {
             process: rng.below(99) as u32,
             job: job_id(rng),
             cpu_time: Nanos(big(rng)),
+            looked_before: some(rng, |rng| Nanos(big(rng))),
             wait: measured(rng),
             last_cpu: some(rng, |rng| CpuId(rng.below(512) as u32)),
             llc_misses: measured(rng),

@@ -5,11 +5,13 @@
 
 mod command;
 mod ends;
+mod figures;
+mod others;
 pub mod play;
 
 use base::Nanos;
 use program::MemoryPolicy;
-use sched::{Action, Deed, ExitStatus, HandsOff, JobEvent, OutcomeResult, Target, Why};
+use sched::{Action, Deed, ExitStatus, JobEvent, OutcomeResult, Target, Why};
 
 use play::{Play, lives, mask, signal, two_cpus};
 use rustix::process::Signal;
@@ -154,26 +156,6 @@ fn a_child_that_bound_itself_is_left_alone_and_the_rest_of_its_job_is_moved() {
         [Some(last.clone()), Some(last), Some(first)]
     );
     let _ = all;
-    play.host_stop();
-    play.finish();
-}
-
-#[test]
-fn a_job_whose_affinity_somebody_changed_stays_there_and_is_left_alone() {
-    let Some((_, first, last)) = two_cpus() else { return };
-    let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
-    play.wish("a", Action::Place(first.clone()));
-    let pid = play.begin("a");
-    linux::affinity::set(pid, &last).expect("ours");
-    // To where it is not: the engine would spare us a move to where it was.
-    let both = first.or(&last);
-    play.wish("a", Action::Place(both));
-    play.until("the refusal", |play| play.places("a").len() == 2);
-    assert_eq!(why(&play.places("a")[1]), Some(Why::HandsOff));
-    assert_eq!(mask(pid), Some(last.clone()));
-    let job = play.job("a");
-    let told = JobEvent::HandsOff(job, HandsOff::AffinityChanged(last.clone()));
-    play.until("the event", |play| play.events().any(|event| *event == told));
     play.host_stop();
     play.finish();
 }

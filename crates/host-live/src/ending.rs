@@ -12,7 +12,7 @@ use linux::procfs;
 use linux::reap::{self, How, Reaped};
 use program::Ending;
 use rustix::process::{Pid, Signal, kill_process_group};
-use sched::{Cause, End, ExitStatus, JobEvent, Measured};
+use sched::{Cause, End, ExitStatus, JobEvent};
 
 use crate::agenda::Item;
 use crate::family::{Look, Totals};
@@ -151,8 +151,7 @@ impl LiveHost {
         self.family.refresh(job, &mask);
         self.take_orphans();
         let mut look = Look::default();
-        let totals = self.family.last_look(job, &mut look);
-        self.pending.tasks.append(&mut look.tasks);
+        let totals = self.family.last_look(job, now, &mut look);
         let n_left_behind = self.tell_leftovers(job, pid, now);
         let reaped = reap::try_reap(pid).ok().flatten();
         let state = std::mem::replace(&mut self.slots[job.index()].state, State::Over);
@@ -161,6 +160,8 @@ impl LiveHost {
             self.wakes.unwatch(ends);
         }
         let end = end(&running, reaped, totals, n_left_behind, again, now);
+        self.family.credit_rest((job, pid), &totals, end.user + end.system, &mut look);
+        self.pending.tasks.append(&mut look.tasks);
         self.pending.gone.append(&mut look.gone);
         self.forget_processes(job);
         self.first_process_of.remove(&pid);
@@ -237,16 +238,18 @@ fn end(
         None => ExitStatus::Exited(-1),
     };
     let ended = running.ended.unwrap_or(now);
+    let user = reaped.map_or(Nanos::ZERO, |reaped| reaped.user);
+    let system = reaped.map_or(Nanos::ZERO, |reaped| reaped.system);
     End {
         status,
         by_us: running.told.is_some(),
         again,
         wall: ended.saturating_sub(running.started),
-        user: reaped.map_or(Nanos::ZERO, |reaped| reaped.user),
-        system: reaped.map_or(Nanos::ZERO, |reaped| reaped.system),
+        user,
+        system,
         max_resident: reaped.map_or(base::Bytes::ZERO, |reaped| reaped.max_resident),
-        wait: totals.wait_ns.map_or(Measured::Absent, Measured::Exact),
-        n_migrations: totals.n_migrations.map_or(Measured::Absent, Measured::Exact),
+        wait: totals.wait(user + system),
+        n_migrations: totals.n_migrations(user + system),
         n_left_behind,
     }
 }

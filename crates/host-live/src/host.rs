@@ -15,7 +15,7 @@ use topology::Machine;
 
 use crate::agenda::{Agenda, Item, Ticks};
 use crate::command::Common;
-use crate::family::{Family, Kept, Look};
+use crate::family::{Family, Kept, Look, When};
 use crate::keeper::Keeper;
 use crate::leftovers::Straggler;
 use crate::wakes::{Wake, Wakes};
@@ -232,26 +232,31 @@ impl LiveHost {
     }
 
     fn look(&mut self, turn: &Turn, sample: &mut Sample) {
-        let interval = self.options.interval.unwrap_or(REST_MAX).0.max(1);
-        let rest_max = (REST_MAX.0 / interval).clamp(1, 8);
         let mut look = Look::default();
         let (slots, own) = (&self.slots, &self.own_cpus);
         let mask = |job: JobId| match slots.get(job.index()).map(|slot| &slot.state) {
             Some(State::Running(running)) => Arc::clone(running.mask_by_birth()),
             _ => Arc::clone(own),
         };
-        self.family.look(turn.number, rest_max, mask, &mut look);
+        let interval = self.options.interval.unwrap_or(REST_MAX);
+        let when = When { at: turn.at, interval, rest_max: REST_MAX };
+        self.family.look(when, mask, &mut look);
         sample.tasks.append(&mut look.tasks);
         sample.gone.append(&mut look.gone);
         for job in look.stirred_jobs {
             self.check_newcomers(job);
         }
+        self.verify_masks(&look.to_verify);
         if self.seldom_at <= turn.at {
             self.seldom_at = turn.at + SELDOM;
             self.take_orphans();
             self.confirm_changes();
             sample.nodes = self.look_at_nodes();
         }
+        self.say_descriptors_ran_out();
+    }
+
+    fn say_descriptors_ran_out(&mut self) {
         if self.family.descriptors.ran_out && !std::mem::replace(&mut self.said_ran_out, true) {
             let n_all = self.family.descriptors.n_all;
             self.degraded(&format!(

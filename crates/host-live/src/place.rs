@@ -16,7 +16,8 @@ use linux::{affinity, fault, procfs};
 use sched::{Action, Deed, HandsOff, JobEvent, Outcome, OutcomeResult, Target, Why};
 
 use crate::command::plain;
-use crate::host::{LiveHost, in_one_line};
+use crate::family::Thread;
+use crate::host::{LiveHost, Running, in_one_line};
 
 /// How often a job is looked through again for threads that were born while it was being bound.
 const PASSES_MAX: u32 = 8;
@@ -63,11 +64,7 @@ impl LiveHost {
         }
         let target = Arc::new(cpus.clone());
         running.placed = Some(Arc::clone(&target));
-        running.masks.retain(|mask| *mask != target);
-        running.masks.push(Arc::clone(&target));
-        if MASKS_MAX < running.masks.len() {
-            running.masks.remove(1); // The first is what the job had before us.
-        }
+        running.remember(&target);
         let first = running.pid;
         let mut n_bound = 0;
         for _ in 0..PASSES_MAX {
@@ -97,8 +94,8 @@ impl LiveHost {
         for (process, thread) in self.family.threads_of(job).filter(|(_, t)| !t.is_foreign) {
             let Ok(mask) = affinity::get(thread.id.tid) else { continue };
             if mask == **target {
-                thread.mask = Arc::clone(target);
-            } else if is_known(&mask, &thread.mask, &masks, &own_cpus) {
+                thread.has(target);
+            } else if thread.may_have(&mask, &masks, &own_cpus) {
                 let whose = (thread.id.tid, thread.id.born_ticks, process);
                 wanted.entry(mask).or_default().push(whose);
             } else {
@@ -160,7 +157,7 @@ impl LiveHost {
             }
             match affinity::set(tid, target) {
                 Ok(()) => {
-                    thread.mask = Arc::clone(target);
+                    thread.has(target);
                     n_bound += 1;
                 }
                 Err(error) => {
@@ -213,6 +210,34 @@ impl LiveHost {
         }
     }
 
+    /// Notices that somebody else bound a thread that we had bound: from then on it is left alone, and
+    /// its job too if it is the first thread of that.
+    pub(crate) fn verify_masks(&mut self, threads: &[(JobId, TaskId)]) {
+        for &(job, id) in threads {
+            let own_cpus = Arc::clone(&self.own_cpus);
+            let Some(running) = self.running(job) else { continue };
+            if running.placed.is_none() || running.hands_off {
+                continue;
+            }
+            let (first, masks) = (running.pid, running.masks.clone());
+            let Some((_, thread)) = self.family.thread(job, id) else { continue };
+            let Ok(mask) = affinity::get(id.tid) else { continue };
+            if thread.is_foreign {
+                continue;
+            }
+            if is_same(&thread.mask, &mask, &own_cpus) {
+                thread.is_confirmed = true;
+            } else if thread.may_have(&mask, &masks, &own_cpus) {
+                self.check_newcomers(job);
+            } else {
+                thread.is_foreign = true;
+                if id.tid == first {
+                    self.hands_off(job, HandsOff::AffinityChanged(mask));
+                }
+            }
+        }
+    }
+
     /// Gives a job back what it had before we placed it; tells how many threads that concerned.
     pub(crate) fn release_job(&mut self, job: JobId) -> u32 {
         let Some(running) = self.running(job) else { return 0 };
@@ -220,19 +245,19 @@ impl LiveHost {
         if running.placed.take().is_none() {
             return 0;
         }
+        let own_cpus = Arc::clone(&self.own_cpus);
         let mut n_freed = 0;
         for _ in 0..PASSES_MAX {
             self.family.refresh(job, &base);
             let mut n_now = 0;
             for (_, thread) in self.family.threads_of(job).filter(|(_, t)| !t.is_foreign) {
                 let Ok(mask) = affinity::get(thread.id.tid) else { continue };
-                let is_ours =
-                    mask != *base && (mask == *thread.mask || masks.iter().any(|m| **m == mask));
+                let is_ours = mask != *base && thread.may_have(&mask, &masks, &own_cpus);
                 if is_ours && lives(thread.id) && affinity::set(thread.id.tid, &base).is_ok() {
                     n_now += 1;
                     fault::point();
                 }
-                thread.mask = Arc::clone(&base);
+                thread.has(&base);
             }
             n_freed += n_now;
             if n_now == 0 {
@@ -259,7 +284,7 @@ impl LiveHost {
         let own_cpus = Arc::clone(&self.own_cpus);
         let (process, thread) = self.family.thread(job, task).ok_or_else(not_running)?;
         let mask = affinity::get(task.tid).map_err(|_| not_running())?;
-        if thread.is_foreign || !is_known(&mask, &thread.mask, &masks, &own_cpus) {
+        if thread.is_foreign || !thread.may_have(&mask, &masks, &own_cpus) {
             thread.is_foreign = true;
             return Err((Why::HandsOff, format!("somebody else bound it to the CPUs {mask}")));
         }
@@ -268,19 +293,45 @@ impl LiveHost {
         }
         let whose = (task.tid, task.born_ticks, process);
         let name = self.slots[job.index()].job.name.clone();
+        if let Some(running) = self.running(job) {
+            running.remember(&target); // Whoever this thread starts has it by birth.
+        }
         self.record(&name, [&base, &mask, &target], vec![whose])?;
         self.bind_each(job, &target, None, &[whose])
     }
 }
 
-/// Whether a mask is one that we know a thread to have. Masks are compared among the CPUs that can be
-/// used now; when none of a mask can, the kernel has replaced it, and nobody else has set anything.
-fn is_known(mask: &CpuSet, known: &CpuSet, of_job: &[Arc<CpuSet>], usable: &CpuSet) -> bool {
-    let same = |ours: &CpuSet| {
-        let among_usable = ours.and(usable);
-        ours == mask || among_usable == mask.and(usable) || among_usable.is_empty()
-    };
-    same(known) || of_job.iter().any(|ours| same(ours))
+impl Thread {
+    /// Its mask is this one, as we have seen or done ourselves.
+    fn has(&mut self, mask: &Arc<CpuSet>) {
+        self.mask = Arc::clone(mask);
+        self.is_confirmed = true;
+    }
+
+    /// Whether a mask is one that this thread can have from us: the one that we know it to have, or,
+    /// of a newborn, any that its job had, since whoever started it may not have been moved yet.
+    fn may_have(&self, mask: &CpuSet, of_job: &[Arc<CpuSet>], usable: &CpuSet) -> bool {
+        let older = of_job.iter().filter(|_| !self.is_confirmed);
+        std::iter::once(&self.mask).chain(older).any(|ours| is_same(ours, mask, usable))
+    }
+}
+
+/// Masks are compared among the CPUs that can be used now; when none of a mask can, the kernel has
+/// replaced it, and nobody else has set anything.
+fn is_same(ours: &CpuSet, mask: &CpuSet, usable: &CpuSet) -> bool {
+    let among_usable = ours.and(usable);
+    ours == mask || among_usable == mask.and(usable) || among_usable.is_empty()
+}
+
+impl Running {
+    /// Tasks of the job can have this mask from us from now on.
+    fn remember(&mut self, target: &Arc<CpuSet>) {
+        self.masks.retain(|mask| mask != target);
+        self.masks.push(Arc::clone(target));
+        if MASKS_MAX < self.masks.len() {
+            self.masks.remove(1); // The first is what the job had before us.
+        }
+    }
 }
 
 fn refusal(error: &std::io::Error, target: &CpuSet) -> Refused {

@@ -86,6 +86,17 @@ pub fn parse_last_cpu(text: &[u8]) -> Option<u32> {
     rest.split_ascii_whitespace().nth(36)?.parse().ok()
 }
 
+/// CPU time of the children of a process that have ended and were waited for, and of theirs, in
+/// nanoseconds, from a line of `/proc/PID/stat`. The kernel tells whole ticks.
+pub fn parse_children_time(text: &[u8]) -> Option<u64> {
+    let close = text.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace().skip(13); // From the 16th: cutime, cstime.
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let sum = ticks()?.checked_add(ticks()?)?;
+    sum.checked_mul(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
+}
+
 /// Reads `/proc/TID/schedstat`: three numbers, of which the third counts slices.
 pub fn parse_schedstat(text: &[u8]) -> Option<Schedstat> {
     let mut numbers = Numbers(text);
@@ -139,6 +150,13 @@ impl Iterator for Numbers<'_> {
 /// What is known of a thread or process now. An error of the kind `NotFound` says that it is gone.
 pub fn stat(root: &Path, tid: u32) -> io::Result<Stat> {
     let path = root.join(format!("proc/{tid}/stat"));
+    parse_stat(&fs::read(path).map_err(gone)?).ok_or_else(malformed)
+}
+
+/// What is known of one thread of a process. An error of the kind `NotFound` says that it is gone, or
+/// belongs to another process now.
+pub fn thread_stat(root: &Path, pid: u32, tid: u32) -> io::Result<Stat> {
+    let path = root.join(format!("proc/{pid}/task/{tid}/stat"));
     parse_stat(&fs::read(path).map_err(gone)?).ok_or_else(malformed)
 }
 
@@ -225,6 +243,7 @@ mod tests {
         assert_eq!((stat.n_threads, stat.born_ticks, stat.last_cpu), (3, 124425, 1));
         assert!(!stat.is_kernel_thread);
         assert_eq!(parse_last_cpu(LINE), Some(1));
+        assert_eq!(parse_children_time(LINE), Some(590_000_000), "43 and 16 ticks");
     }
 
     #[test]
@@ -275,6 +294,7 @@ mod tests {
         #[test]
         fn no_text_makes_a_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = (parse_stat(&text), parse_last_cpu(&text), parse_schedstat(&text));
+            let _ = parse_children_time(&text);
             let _ = (parse_children(&text).count(), parse_node_free(&text));
             let _ = parse_environ(&text, "A");
             let _ = parse_migrations(&String::from_utf8_lossy(&text));

@@ -159,6 +159,13 @@ impl Play {
         panic!("it never came to: {what}\n{}", self.tell());
     }
 
+    /// Whether a task of a job was last seen to run on this CPU.
+    pub fn ran_on(&self, name: &str, cpu: Option<base::CpuId>) -> bool {
+        let job = self.job(name);
+        let mut tasks = self.story.iter().rev().flat_map(|scene| &scene.sample.tasks);
+        tasks.find(|task| task.job == job).is_some_and(|task| task.last_cpu == cpu)
+    }
+
     pub fn host_stop(&mut self) {
         Host::stop(&mut self.host);
     }

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{CpuSet, JobId, TaskId};
+use base::{CpuSet, JobId, Nanos, TaskId};
 use linux::procfs;
 
-use super::{Family, Process, Thread};
+use super::unseen::Unseen;
+use super::{Family, Process, Thread, Totals};
 
 /// A `children` file longer than this is read in another way.
 const CHILDREN_BYTES: usize = 4096;
@@ -22,10 +23,7 @@ impl Family {
                 continue;
             }
             let Ok(stat) = procfs::stat(root(), pid) else { continue };
-            let process =
-                Process { born_ticks: stat.born_ticks, threads: Vec::new(), folder: None };
-            self.processes.insert((job, pid), process);
-            self.job_of.insert(pid, job);
+            self.take_in(job, pid, &stat);
             fresh.push(pid);
             for tid in self.list_threads(job, pid, mask) {
                 to_do.extend(procfs::children(root(), pid, tid).unwrap_or_default());
@@ -34,27 +32,38 @@ impl Family {
         fresh
     }
 
+    fn take_in(&mut self, job: JobId, pid: u32, stat: &procfs::Stat) {
+        let parent = self.processes.get_mut(&(job, stat.parent));
+        let is_known = parent.map(|parent| parent.unseen.has_child()).is_some();
+        let process = Process::new(stat.born_ticks, is_known.then_some(stat.parent));
+        self.processes.insert((job, pid), process);
+        self.job_of.insert(pid, job);
+    }
+
     /// Takes in threads of a process that are not known yet, and tells them.
     pub(super) fn list_threads(&mut self, job: JobId, pid: u32, mask: &Arc<CpuSet>) -> Vec<u32> {
+        let Some(process) = self.processes.get_mut(&(job, pid)) else { return Vec::new() };
+        let is_known =
+            |tid| process.threads.iter().any(|thread| thread.id.tid == tid && thread.is_alive());
         let mut fresh = Vec::new();
-        let Some(process) = self.processes.get_mut(&(job, pid)) else { return fresh };
         for tid in procfs::threads(root(), pid).unwrap_or_default() {
-            if process.threads.iter().any(|thread| thread.id.tid == tid && thread.is_alive()) {
-                continue;
+            if !is_known(tid) {
+                fresh.extend(procfs::thread_stat(root(), pid, tid).ok().map(|stat| (tid, stat)));
             }
-            let born_ticks = match tid == pid {
-                true => process.born_ticks,
-                false => match procfs::stat(root(), tid) {
-                    Ok(stat) => stat.born_ticks,
-                    Err(_) => continue,
-                },
-            };
-            let mut thread = Thread::new(TaskId { tid, born_ticks }, Arc::clone(mask));
+        }
+        // As long as it lives its number is nobody else's: if it is this process now, it was then.
+        if fresh.is_empty() || !process.is_still(pid) {
+            return Vec::new();
+        }
+        let n_known = process.threads.len();
+        for (tid, stat) in fresh {
+            let id = TaskId { tid, born_ticks: stat.born_ticks };
+            let mut thread = Thread::new(id, Arc::clone(mask));
             thread.keep_schedstat(pid, &mut self.descriptors);
             process.threads.push(thread);
-            fresh.push(tid);
         }
-        fresh
+        process.look_at = Nanos::ZERO;
+        process.threads[n_known..].iter().map(|thread| thread.id.tid).collect()
     }
 
     /// Looks again at everything in a job: threads and children that are not known yet are taken in.
@@ -87,7 +96,30 @@ impl Family {
                 }
             });
         }
+        // The children may be those of a stranger who got the number of a process that is gone.
+        if unknown.is_empty() || !process.is_still(pid) {
+            return false;
+        }
         unknown.into_iter().map(|child| self.adopt(job, child, mask).len()).sum::<usize>() != 0
+    }
+}
+
+impl Process {
+    fn new(born_ticks: u64, parent: Option<u32>) -> Self {
+        Process {
+            born_ticks,
+            parent,
+            threads: Vec::new(),
+            past: Totals::default(),
+            unseen: Unseen::default(),
+            look_at: Nanos::ZERO,
+            folder: None,
+        }
+    }
+
+    /// Whether the process with this number is still the one that it was.
+    fn is_still(&self, pid: u32) -> bool {
+        procfs::stat(root(), pid).is_ok_and(|stat| stat.born_ticks == self.born_ticks)
     }
 }
 

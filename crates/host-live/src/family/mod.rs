@@ -13,14 +13,16 @@ mod descriptors;
 mod find;
 mod orphans;
 mod read;
+mod unseen;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{CpuId, CpuSet, JobId, TaskId};
+use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
+use sched::Measured;
 
 pub(crate) use descriptors::{Descriptors, Kept};
-pub(crate) use read::Look;
+pub(crate) use read::{Look, When};
 
 /// Processes and threads of all jobs.
 #[derive(Debug)]
@@ -40,7 +42,15 @@ pub(crate) struct Family {
 #[derive(Debug)]
 pub(crate) struct Process {
     pub born_ticks: u64,
+    /// The process of its job that started it, until what it used is counted among that one's
+    /// children.
+    parent: Option<u32>,
     pub threads: Vec<Thread>,
+    /// What threads that are gone came to.
+    past: Totals,
+    unseen: unseen::Unseen,
+    /// When one of its threads wants to be looked at.
+    look_at: Nanos,
     /// `/proc/PID/task`, opened when it first ran: its links tell how many threads there are.
     folder: Option<Kept>,
 }
@@ -53,37 +63,66 @@ pub(crate) struct Thread {
     pub mask: Arc<CpuSet>,
     /// Somebody else set its mask, so it is left alone.
     pub is_foreign: bool,
+    /// Its mask has been seen to be that one. A newborn may still have one that its job had before.
+    pub is_confirmed: bool,
     schedstat: Option<Kept>,
     children: Option<Kept>,
     stat: Option<Kept>,
     figures: Option<linux::procfs::Schedstat>,
-    /// Read once more at the end.
-    last: Option<linux::procfs::Schedstat>,
     last_cpu: Option<CpuId>,
-    n_migrations: Option<u64>,
+    /// Its moves between CPUs, and what it had used when they were read.
+    migrations: Option<(u64, u64)>,
     n_looks_ran: u32,
     n_looks_quiet: u32,
-    look_at_turn: u64,
+    looked_at: Option<Nanos>,
+    look_at: Nanos,
 }
 
 /// What the threads of a job came to, as far as they were seen.
 ///
-/// A figure that could not be read of anybody is absent. Threads that ended before their job count as
-/// they were last seen.
+/// Threads that ended before their job count as they were last seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
-    pub wait_ns: Option<u64>,
-    pub n_migrations: Option<u64>,
+    /// CPU time, that of unseen children too.
+    pub used_ns: u64,
+    wait_ns: u64,
+    /// CPU time of those whose waiting time is known.
+    wait_of_ns: u64,
+    n_migrations: u64,
+    /// CPU time that they had used when their moves were read.
+    moves_of_ns: u64,
 }
+
+/// A figure counts for a job if it is known of tasks with nine tenths of the CPU time, or of all but
+/// so little of it.
+const UNKNOWN_MAX: Nanos = Nanos::from_millis(2);
 
 impl Totals {
     fn add(&mut self, more: Totals) {
-        let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
-            (Some(a), Some(b)) => Some(a + b),
-            (only, None) | (None, only) => only,
-        };
-        self.wait_ns = sum(self.wait_ns, more.wait_ns);
-        self.n_migrations = sum(self.n_migrations, more.n_migrations);
+        self.used_ns = self.used_ns.saturating_add(more.used_ns);
+        self.wait_ns = self.wait_ns.saturating_add(more.wait_ns);
+        self.wait_of_ns = self.wait_of_ns.saturating_add(more.wait_of_ns);
+        self.n_migrations = self.n_migrations.saturating_add(more.n_migrations);
+        self.moves_of_ns = self.moves_of_ns.saturating_add(more.moves_of_ns);
+    }
+
+    /// Waiting time, of a job that used so much in all; absent when too much of that was used by
+    /// tasks that came and went unseen.
+    pub(crate) fn wait(&self, used: Nanos) -> Measured {
+        known(self.wait_ns, self.wait_of_ns, used)
+    }
+
+    /// Moves between CPUs, of a job that used so much in all; absent in the same way.
+    pub(crate) fn n_migrations(&self, used: Nanos) -> Measured {
+        known(self.n_migrations, self.moves_of_ns, used)
+    }
+}
+
+fn known(value: u64, of_ns: u64, used: Nanos) -> Measured {
+    let unknown = used.0.saturating_sub(of_ns);
+    match unknown <= UNKNOWN_MAX.0.max(used.0 / 10) {
+        true => Measured::Exact(value),
+        false => Measured::Absent,
     }
 }
 
@@ -149,16 +188,17 @@ impl Thread {
             id,
             mask,
             is_foreign: false,
+            is_confirmed: false,
             schedstat: None,
             children: None,
             stat: None,
             figures: None,
-            last: None,
             last_cpu: None,
-            n_migrations: None,
+            migrations: None,
             n_looks_ran: 0,
             n_looks_quiet: 0,
-            look_at_turn: 0,
+            looked_at: None,
+            look_at: Nanos::ZERO,
         }
     }
 

@@ -14,6 +14,18 @@ const QUIET_LOOKS: u32 = 3;
 /// The moves of a thread between CPUs are read every so many looks that it ran in: that file costs
 /// the kernel some 20 µs to write.
 const MIGRATIONS_EVERY: u32 = 8;
+/// Whether a thread still has the mask that we gave it is asked every so many looks that it ran in.
+const MASKS_EVERY: u32 = 4;
+
+/// When a look at the threads is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct When {
+    pub at: Nanos,
+    /// The time between two looks.
+    pub interval: Nanos,
+    /// The longest that a sleeping thread is left alone.
+    pub rest_max: Nanos,
+}
 
 /// What a look at the threads found.
 #[derive(Debug, Default)]
@@ -24,58 +36,82 @@ pub(crate) struct Look {
     pub gone: Vec<TaskId>,
     /// Jobs that may have new threads or processes.
     pub stirred_jobs: BTreeSet<JobId>,
-    /// What those that ended came to.
-    lost: Vec<(JobId, Totals)>,
+    /// Threads whose masks are to be compared with what we know of them.
+    pub to_verify: Vec<(JobId, TaskId)>,
+    /// Processes that ran or lost a thread.
+    stirred: Vec<(JobId, u32)>,
+}
+
+impl When {
+    /// Whether what is to be looked at then is to be looked at now: a tick may come a little early.
+    fn is_due(&self, look_at: Nanos) -> bool {
+        look_at <= self.at + Nanos(self.interval.0 / 2)
+    }
+
+    /// When a thread is looked at again that was quiet so often: at every second, fourth, eighth
+    /// interval, and so on up to the longest rest.
+    fn next(&self, n_looks_quiet: u32) -> Nanos {
+        let n_intervals = match n_looks_quiet.checked_sub(QUIET_LOOKS) {
+            None => 1,
+            Some(n_more) => 2u64 << n_more.min(20),
+        };
+        let rest = Nanos(self.interval.0.saturating_mul(n_intervals));
+        self.at + rest.min(self.rest_max.max(self.interval))
+    }
+
+    /// The look before, where it was not one interval ago.
+    fn looked_before(&self, looked_at: Option<Nanos>) -> Option<Nanos> {
+        let usual = Nanos(self.interval.0 + self.interval.0 / 2);
+        looked_at.filter(|&before| usual < self.at.saturating_sub(before))
+    }
 }
 
 impl Family {
-    /// Looks at every thread whose turn it is. `rest_max` is the longest that a sleeping thread is
-    /// left alone, in turns; `mask` gives what processes of a job have by birth.
+    /// Looks at every thread whose turn it is. `mask` gives what processes of a job have by birth.
     pub(crate) fn look(
         &mut self,
-        turn: u64,
-        rest_max: u64,
+        when: When,
         mask: impl Fn(JobId) -> Arc<CpuSet>,
         look: &mut Look,
     ) {
-        let mut stirred: Vec<(JobId, u32, bool)> = Vec::new();
         let mut empty: Vec<u32> = Vec::new();
         for (&(job, pid), process) in &mut self.processes {
-            let before = look.tasks.len();
-            let n_gone = look.gone.len();
-            process.read((job, pid), turn, rest_max, &mut self.descriptors, look);
+            if !when.is_due(process.look_at) {
+                continue;
+            }
+            process.read((job, pid), when, &mut self.descriptors, look);
             if process.threads.is_empty() {
                 empty.push(pid);
-            } else if look.tasks.len() != before || look.gone.len() != n_gone {
-                stirred.push((job, pid, process.has_other_threads(pid, &mut self.descriptors)));
             }
         }
-        for (job, pid, has_other_threads) in stirred {
-            let mask = mask(job);
-            let grew = has_other_threads && !self.list_threads(job, pid, &mask).is_empty();
-            let ran = |thread: &Thread| thread.n_looks_quiet == 0;
-            if self.look_for_children(job, pid, &mask, ran) || grew {
-                look.stirred_jobs.insert(job);
-            }
-        }
-        for pid in empty {
-            self.forget(pid);
-        }
-        for (job, totals) in look.lost.drain(..) {
-            self.past.entry(job).or_default().add(totals);
+        empty.into_iter().for_each(|pid| self.lose(pid));
+        for (job, pid) in std::mem::take(&mut look.stirred) {
+            self.credit_unseen((job, pid), look);
+            self.find_new((job, pid), &mask(job), look);
         }
     }
 
-    /// Reads all threads of a job once more, before they end.
-    pub(crate) fn last_look(&mut self, job: JobId, look: &mut Look) -> Totals {
+    /// Takes in what a process that ran may have started.
+    fn find_new(&mut self, (job, pid): (JobId, u32), mask: &Arc<CpuSet>, look: &mut Look) {
+        let Some(process) = self.processes.get_mut(&(job, pid)) else { return };
+        let has_other_threads = process.has_other_threads(pid, &mut self.descriptors);
+        let grew = has_other_threads && !self.list_threads(job, pid, mask).is_empty();
+        let ran = |thread: &Thread| thread.n_looks_quiet == 0;
+        if self.look_for_children(job, pid, mask, ran) || grew {
+            look.stirred_jobs.insert(job);
+        }
+    }
+
+    /// Reads all threads of a job once more, before they end, and tells what the job came to.
+    pub(crate) fn last_look(&mut self, job: JobId, at: Nanos, look: &mut Look) -> Totals {
+        let when = When { at, interval: Nanos(1), rest_max: Nanos::ZERO };
         let mut totals = self.past.remove(&job).unwrap_or_default();
         for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
-            for thread in &mut process.threads {
-                thread.look_at_turn = 0;
-                thread.last_figures(pid);
-                totals.add(thread.totals());
-            }
-            process.read((job, pid), u64::MAX, 1, &mut self.descriptors, look);
+            process.look_at = Nanos::ZERO;
+            process.threads.iter_mut().for_each(|thread| thread.look_at = Nanos::ZERO);
+            process.read((job, pid), when, &mut self.descriptors, look);
+            process.threads.iter_mut().for_each(Thread::read_migrations);
+            totals.add(process.totals());
         }
         totals
     }
@@ -85,30 +121,35 @@ impl Process {
     fn read(
         &mut self,
         (job, pid): (JobId, u32),
-        turn: u64,
-        rest_max: u64,
+        when: When,
         descriptors: &mut Descriptors,
         look: &mut Look,
     ) {
+        let (n_tasks, n_gone) = (look.tasks.len(), look.gone.len());
+        let (past, unseen) = (&mut self.past, self.unseen.credited());
         self.threads.retain_mut(|thread| {
-            if turn < thread.look_at_turn {
+            if !when.is_due(thread.look_at) {
                 return true;
             }
-            match thread.read(pid, descriptors) {
-                Some(figures) => {
-                    if thread.take(figures, turn, rest_max) {
-                        thread.look_closer(pid, descriptors);
-                        look.tasks.push(thread.sample(job, pid));
-                    }
-                    true
-                }
-                None => {
-                    look.gone.push(thread.id);
-                    look.lost.push((job, thread.totals()));
-                    false
+            let Some(figures) = thread.read(pid, descriptors) else {
+                look.gone.push(thread.id);
+                past.add(thread.totals());
+                return false;
+            };
+            let looked_before = when.looked_before(thread.looked_at);
+            if thread.take(figures, when) {
+                thread.look_closer(pid, descriptors);
+                look.tasks.push(TaskSample { looked_before, ..thread.sample(job, pid, unseen) });
+                if thread.n_looks_ran % MASKS_EVERY == 1 {
+                    look.to_verify.push((job, thread.id));
                 }
             }
+            true
         });
+        self.look_at = self.threads.iter().map(|thread| thread.look_at).min().unwrap_or_default();
+        if look.tasks.len() != n_tasks || look.gone.len() != n_gone {
+            look.stirred.push((job, pid));
+        }
     }
 
     /// Whether the process has more or fewer threads than are known.
@@ -119,6 +160,14 @@ impl Process {
         }
         let counted = self.folder.as_ref().map(|folder| folder.count_threads());
         !matches!(counted, Some(Ok(n_threads)) if n_threads as usize == self.threads.len())
+    }
+
+    /// What its threads came to, those that ended too.
+    pub(super) fn totals(&self) -> Totals {
+        let mut totals = self.past;
+        self.threads.iter().for_each(|thread| totals.add(thread.totals()));
+        totals.used_ns = totals.used_ns.saturating_add(self.unseen.credited().0);
+        totals
     }
 }
 
@@ -137,77 +186,119 @@ impl Thread {
         is_same.then_some(figures)
     }
 
-    /// Takes figures in; tells whether they are new. Who sleeps is looked at every second, fourth and
-    /// at last every eighth turn, or whatever two seconds are.
-    fn take(&mut self, figures: Schedstat, turn: u64, rest_max: u64) -> bool {
+    /// Takes figures in; tells whether they are new.
+    fn take(&mut self, figures: Schedstat, when: When) -> bool {
         let ran = self.figures.is_none_or(|known| known.run_ns != figures.run_ns);
         self.n_looks_quiet = if ran { 0 } else { self.n_looks_quiet.saturating_add(1) };
         self.n_looks_ran = self.n_looks_ran.wrapping_add(u32::from(ran));
-        let rest = match self.n_looks_quiet.checked_sub(QUIET_LOOKS) {
-            None => 1,
-            Some(n_more) => (2u64 << n_more.min(8)).clamp(1, rest_max.max(1)),
-        };
-        self.look_at_turn = turn.saturating_add(rest);
+        self.looked_at = Some(when.at);
+        self.look_at = when.next(self.n_looks_quiet);
         self.figures = Some(figures);
         ran
     }
 
-    /// The CPU of a thread that may choose, and its moves between CPUs now and then.
+    /// The CPU of a thread that may choose, and its moves between CPUs now and then. A thread that we
+    /// bound to one CPU is there, unless somebody else moved it, which is noticed when its mask is
+    /// looked at.
     fn look_closer(&mut self, pid: u32, descriptors: &mut Descriptors) {
         if self.mask.len() == 1 && !self.is_foreign {
             self.last_cpu = self.mask.first();
             return;
         }
-        if self.stat.is_none() && 1 < self.n_looks_ran {
-            self.stat = descriptors.keep(&self.path(pid, "stat")).unwrap_or_default();
-        }
-        let mut buffer = [0; 1024];
-        self.last_cpu = match &self.stat {
-            Some(file) => file.read(&mut buffer).ok().and_then(procfs::parse_last_cpu),
-            None => std::fs::read(self.path(pid, "stat"))
-                .ok()
-                .and_then(|text| procfs::parse_last_cpu(&text)),
-        }
-        .map(CpuId);
+        let keep = 1 < self.n_looks_ran;
+        let last_cpu = self.read_stat(pid, keep, descriptors, procfs::parse_last_cpu);
+        self.last_cpu = last_cpu.map(CpuId);
         if self.n_looks_ran.is_multiple_of(MIGRATIONS_EVERY) {
             self.read_migrations();
         }
     }
 
+    /// What a parser makes of the thread's `stat`. The file is kept open if it is read often.
+    pub(super) fn read_stat<T>(
+        &mut self,
+        pid: u32,
+        keep: bool,
+        descriptors: &mut Descriptors,
+        parse: impl Fn(&[u8]) -> Option<T>,
+    ) -> Option<T> {
+        if self.stat.is_none() && keep {
+            self.stat = descriptors.keep(&self.path(pid, "stat")).unwrap_or_default();
+        }
+        let mut buffer = [0; 1024];
+        match &self.stat {
+            Some(file) => parse(file.read(&mut buffer).ok()?),
+            None => parse(&std::fs::read(self.path(pid, "stat")).ok()?),
+        }
+    }
+
     fn read_migrations(&mut self) {
-        let counted = procfs::migrations(std::path::Path::new("/"), self.id.tid);
-        self.n_migrations = counted.or(self.n_migrations);
+        if let Some(n) = procfs::migrations(std::path::Path::new("/"), self.id.tid) {
+            self.migrations = Some((n, self.used()));
+        }
     }
 
-    /// Reads everything once more. The first thread of a process can still be read after its end, as
-    /// long as nobody has waited for it.
-    fn last_figures(&mut self, pid: u32) {
-        self.read_migrations();
-        let mut buffer = [0; 96];
-        let last = match &self.schedstat {
-            Some(file) => file.read(&mut buffer).ok().and_then(procfs::parse_schedstat),
-            None => std::fs::read(self.path(pid, "schedstat"))
-                .ok()
-                .and_then(|text| procfs::parse_schedstat(&text)),
-        };
-        self.last = last.or(self.figures);
+    /// CPU time as it was last read, in nanoseconds.
+    pub(super) fn used(&self) -> u64 {
+        self.figures.map_or(0, |figures| figures.run_ns)
     }
 
+    /// The first thread of a process can still be read after its end, as long as nobody has waited
+    /// for it.
     fn totals(&self) -> Totals {
-        let last = self.last.or(self.figures);
-        Totals { wait_ns: last.map(|figures| figures.wait_ns), n_migrations: self.n_migrations }
+        let (n_migrations, moves_of_ns) = self.migrations.unwrap_or_default();
+        Totals {
+            used_ns: self.used(),
+            wait_ns: self.figures.map_or(0, |figures| figures.wait_ns),
+            wait_of_ns: self.used(),
+            n_migrations,
+            moves_of_ns,
+        }
     }
 
-    fn sample(&self, job: JobId, process: u32) -> TaskSample {
+    /// `unseen` is what children of its process used that nobody saw; the first thread answers for it.
+    pub(super) fn sample(&self, job: JobId, process: u32, unseen: Nanos) -> TaskSample {
         let figures = self.figures.unwrap_or_default();
+        let unseen = if self.id.tid == process { unseen } else { Nanos::ZERO };
         TaskSample {
             task: self.id,
             process,
             job,
-            cpu_time: Nanos(figures.run_ns),
+            cpu_time: Nanos(figures.run_ns) + unseen,
+            looked_before: None,
             wait: Measured::Exact(figures.wait_ns),
             last_cpu: self.last_cpu,
             llc_misses: Measured::Absent,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_ms(at: u64) -> When {
+        let ms = Nanos::from_millis;
+        When { at: ms(at), interval: ms(250), rest_max: Nanos::from_secs(2) }
+    }
+
+    #[test]
+    fn who_sleeps_is_looked_at_ever_more_seldom_but_at_least_every_two_seconds() {
+        let rests: Vec<u64> =
+            (0..8).map(|n_quiet| at_ms(1000).next(n_quiet).0 / 1_000_000 - 1000).collect();
+        assert_eq!(rests, [250, 250, 250, 500, 1000, 2000, 2000, 2000]);
+    }
+
+    #[test]
+    fn a_look_after_a_rest_says_since_when() {
+        let before = |at| at_ms(1000).looked_before(Some(Nanos::from_millis(at)));
+        assert_eq!((before(750), before(700)), (None, None));
+        assert_eq!(before(500), Some(Nanos::from_millis(500)));
+        assert_eq!(at_ms(1000).looked_before(None), None, "a newborn");
+    }
+
+    #[test]
+    fn a_tick_that_comes_a_little_early_still_finds_who_is_due() {
+        assert!(at_ms(999).is_due(Nanos::from_millis(1000)));
+        assert!(!at_ms(750).is_due(Nanos::from_millis(1000)));
     }
 }

@@ -1,0 +1,63 @@
+//! What jobs used, as it is told while they run and when they end.
+
+use base::Nanos;
+use sched::Measured;
+
+use super::play::Play;
+
+#[test]
+fn what_short_children_used_is_the_load_of_their_job() {
+    // A shell that uses hardly anything itself: its children live shorter than a turn.
+    let mut play = Play::new(
+        "[[job]]\nname = \"a\"\nshell = \"for i in 1 2 3 4 5 6 7 8 9 10 11 12; do \
+         sh -c 'i=0; while [ $i -lt 15000 ]; do i=$((i+1)); done'; done; :\"\n",
+    );
+    play.finish();
+    let end = &play.ends("a")[0];
+    let used = end.user + end.system;
+    let mut seen = std::collections::BTreeMap::new();
+    for scene in &play.story {
+        for task in &scene.sample.tasks {
+            let most = seen.entry(task.task).or_insert(Nanos::ZERO);
+            assert!(*most <= task.cpu_time, "what a task used never shrinks");
+            *most = task.cpu_time;
+        }
+    }
+    let told: u64 = seen.values().map(|time| time.0).sum();
+    // The kernel tells whole ticks of children while the job runs, and all of it at the end.
+    assert!(used.0 <= told && told <= used.0 + 20_000_000, "{told} ns told, {used:?} used");
+}
+
+#[test]
+fn a_waiting_time_that_was_mostly_not_seen_is_not_told() {
+    let mut play = Play::with(
+        "[[job]]\nname = \"a\"\nshell = \"for i in 1 2 3 4 5 6; do \
+         sh -c 'i=0; while [ $i -lt 15000 ]; do i=$((i+1)); done'; done; :\"\n\
+         [[job]]\nname = \"b\"\nshell = \"i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done\"\n",
+        |options| options.interval = Some(Nanos::from_secs(600)),
+    );
+    play.finish();
+    assert_eq!(play.ends("a")[0].wait, Measured::Absent);
+    assert_eq!(play.ends("a")[0].n_migrations, Measured::Absent);
+    assert!(matches!(play.ends("b")[0].wait, Measured::Exact(_)));
+    assert!(matches!(play.ends("b")[0].n_migrations, Measured::Exact(_)));
+}
+
+#[test]
+fn who_slept_says_since_when_it_was_not_looked_at() {
+    let mut play = Play::new("[[job]]\nname = \"a\"\nshell = \"sleep 0.5; while :; do :; done\"\n");
+    let woke = |play: &Play| {
+        let mut samples = play.story.iter().flat_map(|scene| &scene.sample.tasks);
+        samples.any(|task| task.looked_before.is_some())
+    };
+    play.until("the shell woke", woke);
+    let (at, before) = play
+        .story
+        .iter()
+        .flat_map(|scene| scene.sample.tasks.iter().map(move |task| (scene.turn.at, task)))
+        .find_map(|(at, task)| Some((at, task.looked_before?)))
+        .expect("it was just seen");
+    assert!(before < at && Nanos::from_millis(30) < at - before);
+    play.host_stop();
+    play.finish();
+}

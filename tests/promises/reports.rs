@@ -188,3 +188,52 @@ fn totals_add_up_and_what_was_not_measured_is_absent() {
     let share = ReportBuilder::new(&header).finish(Some(&end)).run.own_cpu_share;
     assert_eq!(share, Some(0.0005));
 }
+
+/// Runs the program with files that cannot grow beyond so many blocks of 512 bytes (in some shells
+/// of 1024), as on a disk that is full.
+fn run_on_a_full_disk(n_blocks: u64, args: &[&str]) -> std::process::Output {
+    let script = format!("trap '' XFSZ; ulimit -f {n_blocks}; exec \"$@\"");
+    let tool = tool::path().to_str().expect("text");
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script, "sh", tool]).args(args);
+    command.stdin(std::process::Stdio::null()).output().expect("a shell")
+}
+
+#[test]
+fn a_run_whose_disk_is_full_still_prints_its_report_and_names_the_first_cause() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let workload = "[[job]]\nname = \"busy\"\nload = \"compute --for 60s\"\nclass = 3\n";
+    std::fs::write(path("w.toml"), workload).expect("can be written");
+    // Room for the journal's first line, which holds the machine, and for a few dozen turns.
+    let header = tool::run(&["machine", "--json"]).stdout.len() as u64;
+    let n_blocks = (header + (24 << 10)) / 512;
+    let (workload, out) = (path("w.toml"), path("out"));
+    let policy = "--policy=dfs[interval=2ms]";
+    let told = run_on_a_full_disk(n_blocks, &["run", &workload, policy, "--out", &out]);
+    let (table, error) = (tool::text(&told.stdout), tool::text(&told.stderr));
+    assert_eq!(told.status.code(), Some(1), "{error}");
+    assert!(table.contains("busy") && table.contains("ended     failed"), "{table}");
+    let last = error.lines().last().unwrap_or_default();
+    assert!(last.starts_with("evenkeel: the run could not be recorded: File too large"), "{error}");
+}
+
+#[test]
+fn runs_that_are_begun_at_once_each_get_a_folder_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let workload = folder.path().join("w.toml");
+    std::fs::write(&workload, "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n")
+        .expect("written");
+    let begin = |_| {
+        let mut command = tool::command(&["run", "w.toml", "--quiet", "--policy=linux"]);
+        command.current_dir(folder.path()).spawn().expect("it starts")
+    };
+    let runs: Vec<_> = (0..12).map(begin).collect();
+    for mut run in runs {
+        assert!(run.wait().expect("it ends").success());
+    }
+    let journals =
+        (1..=12).map(|n| folder.path().join(format!("evenkeel-runs/w-{n}/journal.jsonl")));
+    let ids = journals.map(|path| journal::read(&path).expect("a journal").header().run_id.clone());
+    assert_eq!(ids.collect::<std::collections::BTreeSet<_>>().len(), 12);
+}

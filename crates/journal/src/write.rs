@@ -48,6 +48,7 @@ pub struct JournalWriter {
     so_far: SoFar,
     place: Place,
     part_bytes: u64,
+    /// The run has ended, or the file could not be written: nothing comes after that.
     ended: bool,
 }
 
@@ -88,11 +89,13 @@ impl JournalWriter {
     /// # Errors
     /// What the system says when it cannot be written.
     pub fn finish(&mut self, end: &RunEnd) -> io::Result<()> {
-        if std::mem::replace(&mut self.ended, true) {
+        if self.ended {
             return Ok(());
         }
         self.add_line(&EndLine::from(end))?;
-        self.flush()
+        self.flush()?;
+        self.ended = true;
+        Ok(())
     }
 
     /// Nothing waits when this is called.
@@ -111,13 +114,15 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Writes the lines that wait, in one piece.
+    /// Writes the lines that wait, in one piece. A piece of which only a part could be written stays
+    /// the last one: after it, whole lines would be taken for the rest of a torn one.
     fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all(&self.line)?;
+        let written = self.file.write_all(&self.line);
+        self.ended |= written.is_err();
         self.part_bytes += self.line.len() as u64;
         self.line.clear();
         self.n_waiting = 0;
-        Ok(())
+        written
     }
 
     /// Continues in a new part. Its first lines are complete before it takes the name.
@@ -155,7 +160,7 @@ impl Sink for JournalWriter {
 
 impl Drop for JournalWriter {
     fn drop(&mut self) {
-        // A run that could not finish its journal has been told of that error already.
+        // Only what a run leaves that never came to its end; an error was told where it arose.
         let _ = self.flush();
     }
 }

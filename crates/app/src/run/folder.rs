@@ -1,11 +1,16 @@
 //! The folder of a run: journal, reports, and the jobs' output.
+//!
+//! Two runs that begin at the same instant must not end up in one folder. So nothing is looked for
+//! and then made: a folder, or the journal in it, is made in one step that fails if it is there.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
 /// A folder that is there, can be written, and holds no earlier run.
+#[derive(Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -14,18 +19,20 @@ impl Folder {
     /// An earlier run in it is never overwritten.
     pub fn make(asked: Option<&Path>, workload: &str) -> anyhow::Result<Self> {
         let path = match asked {
-            Some(path) => path.to_owned(),
-            None => unused(workload)?,
+            Some(path) => {
+                fs::create_dir_all(path).with_context(|| refused(path))?;
+                path.to_owned()
+            }
+            None => numbered(Path::new("evenkeel-runs"), workload)?,
         };
-        fs::create_dir_all(path.join("jobs"))
-            .with_context(|| format!("cannot write the output folder {}", path.display()))?;
-        let journal = path.join("journal.jsonl");
-        if journal.exists() {
-            bail!("{} holds a run already: choose another folder with --out", path.display());
-        }
         // Being root does not help on a read-only file system: try.
-        fs::File::create(&journal)
-            .with_context(|| format!("cannot write into the output folder {}", path.display()))?;
+        match File::create_new(path.join("journal.jsonl")) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                bail!("{} holds a run already: choose another folder with --out", path.display())
+            }
+            made => made.with_context(|| refused(&path))?,
+        };
+        fs::create_dir_all(path.join("jobs")).with_context(|| refused(&path))?;
         Ok(Folder(path))
     }
 
@@ -35,17 +42,22 @@ impl Folder {
     }
 }
 
-/// `evenkeel-runs/NAME-1`, or the first number that is free.
-fn unused(workload: &str) -> anyhow::Result<PathBuf> {
-    let below = Path::new("evenkeel-runs");
-    let numbered = |n: u32| below.join(format!("{workload}-{n}"));
-    let free = (1..N_RUNS_MAX).map(numbered).find(|path| !path.exists());
-    free.with_context(|| {
-        format!(
-            "{} holds {N_RUNS_MAX} runs of {workload}: choose a folder with --out",
-            below.display()
-        )
-    })
+fn refused(path: &Path) -> String {
+    format!("cannot write the output folder {}", path.display())
+}
+
+/// Makes `evenkeel-runs/NAME-1`, or the one with the first number that nobody has.
+fn numbered(below: &Path, workload: &str) -> anyhow::Result<PathBuf> {
+    fs::create_dir_all(below).with_context(|| refused(below))?;
+    for n in 1..N_RUNS_MAX {
+        let path = below.join(format!("{workload}-{n}"));
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.with_context(|| refused(&path)).map(|()| path),
+        }
+    }
+    let below = below.display();
+    bail!("{below} holds {N_RUNS_MAX} runs of {workload}: choose a folder with --out")
 }
 
 /// Looking for a free number must end.
@@ -63,5 +75,18 @@ mod tests {
         let _ = fs::remove_dir_all(&place);
         assert!(first.is_ok());
         assert!(second.expect_err("it is taken").to_string().contains("choose another"));
+    }
+
+    #[test]
+    fn runs_that_look_for_a_number_at_once_find_different_ones() {
+        let place = std::env::temp_dir().join(format!("evenkeel-numbers-{}", std::process::id()));
+        let find = || numbered(&place, "w").expect("there are enough").display().to_string();
+        let found: Vec<String> = std::thread::scope(|scope| {
+            let seekers: Vec<_> = (0..8).map(|_| scope.spawn(find)).collect();
+            seekers.into_iter().map(|seeker| seeker.join().expect("it ends")).collect()
+        });
+        let different: std::collections::BTreeSet<&String> = found.iter().collect();
+        let _ = fs::remove_dir_all(&place);
+        assert_eq!(different.len(), 8, "{found:?}");
     }
 }

@@ -1,0 +1,155 @@
+//! A run from its first turn to its last: host, engine, and the three that listen.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use base::{Bytes, Nanos};
+use engine::{Engine, Sink};
+use host_live::{LiveHost, LiveOptions};
+use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
+use program::Workload;
+use report::{Report, ReportBuilder};
+use topology::Machine;
+
+use super::{Args, Checked, Folder};
+use crate::exit::{Done, Stop};
+use crate::view::{Mode, View};
+
+/// What a run left: its report in any case, and how the command is to end.
+pub(super) struct Ran {
+    pub report: Report,
+    pub ended: Done,
+}
+
+/// Starts the jobs and stays with them until all are over.
+///
+/// # Errors
+/// Nothing was started: the host is not ready, or the journal cannot be begun.
+pub(super) fn run(args: &Args, checked: Checked, folder: &Folder) -> Result<Ran, Stop> {
+    let mut parts = Parts::new(args, checked, folder)?;
+    let error = parts.go();
+    Ok(parts.conclude(error))
+}
+
+/// Those who take part.
+struct Parts {
+    host: LiveHost,
+    engine: Engine,
+    journal: JournalWriter,
+    report: ReportBuilder,
+    view: View,
+}
+
+impl Parts {
+    fn new(args: &Args, checked: Checked, folder: &Folder) -> Result<Self, Stop> {
+        let Checked { workload, machine, policy } = checked;
+        let mut header = header(args, &workload, machine, policy.name());
+        let options = options(args, policy.interval(), folder);
+        let host = LiveHost::new(workload, &header.machine, options)?;
+        header.run_id = host.run_id().to_owned();
+        let limits = Limits { part: args.journal_part, ..Limits::default() };
+        let journal = JournalWriter::create(&folder.file("journal.jsonl"), &header, limits)
+            .context("cannot write the journal")?;
+        let mode = Mode::fitting(args.quiet);
+        Ok(Parts {
+            host,
+            journal,
+            report: ReportBuilder::new(&header),
+            view: View::new(mode, &header.machine, &header.jobs, &args.policy),
+            engine: Engine::new(header.machine, header.jobs, policy),
+        })
+    }
+
+    /// Goes through all turns; returns what ended the run before its time.
+    fn go(&mut self) -> Option<anyhow::Error> {
+        let sinks: &mut [&mut dyn Sink] =
+            &mut [&mut self.journal, &mut self.report, &mut self.view];
+        let result = engine::run(&mut self.host, &mut self.engine, sinks);
+        self.view.finish();
+        result.err().map(anyhow::Error::from)
+    }
+
+    /// The report comes first: a journal that cannot be written on is an error, and no reason to
+    /// lose it.
+    fn conclude(mut self, error: Option<anyhow::Error>) -> Ran {
+        let end = self.end(error.as_ref());
+        let report = self.report.finish(Some(&end));
+        let finished = self.journal.finish(&end).context("cannot finish the journal");
+        let ended = match error.or(finished.err()) {
+            Some(error) => Err(Stop::Failed(error)),
+            None if end.how == HowEnded::Interrupted || !report.all_well() => Err(Stop::Said),
+            None => Ok(()),
+        };
+        Ran { report, ended }
+    }
+
+    fn end(&mut self, error: Option<&anyhow::Error>) -> RunEnd {
+        let how = match (error, self.host.was_stopped()) {
+            (Some(_), _) => HowEnded::Failed,
+            (None, true) => HowEnded::Interrupted,
+            (None, false) => HowEnded::Finished,
+        };
+        let error = error.map(|error| format!("{error:#}"));
+        let (own_cpu, own_max_resident) = own_use();
+        RunEnd { how, error, wall: self.host.now(), own_cpu, own_max_resident }
+    }
+}
+
+/// All but the name of the run, which comes from the host.
+fn header(args: &Args, workload: &Workload, machine: Machine, policy: &str) -> Header {
+    Header {
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        run_id: String::new(),
+        started_unix_s: unix_seconds(),
+        host: "live".to_owned(),
+        policy: PolicyUsed { name: policy.to_owned(), spec: args.policy.clone() },
+        seed: args.seed,
+        machine,
+        workload: workload.name.clone(),
+        folder: workload.folder.clone(),
+        jobs: workload.jobs.clone(),
+        options: options_told(args),
+        replay_of: None,
+    }
+}
+
+fn options(args: &Args, interval: Option<Nanos>, folder: &Folder) -> LiveOptions {
+    LiveOptions {
+        interval,
+        grace: args.grace,
+        fail_fast: args.fail_fast,
+        die_with_me: args.die_with_me,
+        output_dir: folder.file("jobs"),
+        time_limit: args.time_limit,
+        ..LiveOptions::default()
+    }
+}
+
+/// Flags that a reader of the journal may want to know.
+fn options_told(args: &Args) -> BTreeMap<String, String> {
+    let mut told = BTreeMap::from([("grace".to_owned(), args.grace.to_string())]);
+    if let Some(limit) = args.time_limit {
+        told.insert("time-limit".to_owned(), limit.to_string());
+    }
+    for (name, on) in [("fail-fast", args.fail_fast), ("die-with-me", args.die_with_me)] {
+        if on {
+            told.insert(name.to_owned(), "yes".to_owned());
+        }
+    }
+    told
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// CPU time and largest resident memory of evenkeel itself, its jobs not counted.
+fn own_use() -> (Option<Nanos>, Option<Bytes>) {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::time::TimeValLike;
+    let Ok(used) = getrusage(UsageWho::RUSAGE_SELF) else { return (None, None) };
+    let cpu_us = used.user_time().num_microseconds() + used.system_time().num_microseconds();
+    let cpu = u64::try_from(cpu_us).ok().map(|us| Nanos(us * 1000));
+    (cpu, u64::try_from(used.max_rss()).ok().map(Bytes::from_kib))
+}

@@ -24,29 +24,35 @@ use crate::leftovers::kill;
 const RESTART_MIN: Nanos = Nanos::from_millis(100);
 
 impl LiveHost {
-    /// Somebody wants the run to end. Who says so twice does not want to wait for the grace time.
+    /// Somebody wants the run to end. Every job that runs is told, whenever it began.
     pub(crate) fn told_to_stop(&mut self, now: Nanos) {
         self.causes.insert(Cause::Stopping);
-        match self.stopping {
-            Stopping::No => {
-                self.stopping = Stopping::Told;
-                self.agenda.forget(|item| matches!(item, Item::Start(_) | Item::TimeLimit));
-                self.due.clear();
-                self.pending.jobs.retain(|event| !matches!(event, JobEvent::Due(_)));
-                for slot in &mut self.slots {
-                    if matches!(slot.state, State::Waiting | State::Due) {
-                        slot.state = State::Over;
-                    }
-                }
-                for job in self.running_jobs() {
-                    self.tell_to_end(job, now);
-                }
+        if self.stopping == Stopping::No {
+            self.stopping = Stopping::Told;
+            self.agenda.forget(|item| matches!(item, Item::TimeLimit));
+            self.start_nothing_more();
+        }
+        for job in self.running_jobs() {
+            self.tell_to_end(job, now);
+        }
+    }
+
+    /// Somebody does not want to wait for the grace time.
+    pub(crate) fn told_to_stop_at_once(&mut self, now: Nanos) {
+        self.told_to_stop(now);
+        self.stopping = Stopping::Killed;
+        self.kill_told(now, now);
+    }
+
+    /// What has not begun does not begin any more.
+    fn start_nothing_more(&mut self) {
+        self.agenda.forget(|item| matches!(item, Item::Start(_)));
+        self.due.clear();
+        self.pending.jobs.retain(|event| !matches!(event, JobEvent::Due(_)));
+        for slot in &mut self.slots {
+            if matches!(slot.state, State::Waiting | State::Due) {
+                slot.state = State::Over;
             }
-            Stopping::Told => {
-                self.stopping = Stopping::Killed;
-                self.kill_told(now, now);
-            }
-            Stopping::Killed => self.kill_told(now, now),
         }
     }
 
@@ -196,11 +202,7 @@ impl LiveHost {
             return;
         }
         let now = self.wakes.now();
-        for slot in &mut self.slots {
-            if matches!(slot.state, State::Waiting) {
-                slot.state = State::Over;
-            }
-        }
+        self.start_nothing_more();
         for job in self.running_jobs() {
             self.tell_to_end(job, now);
         }

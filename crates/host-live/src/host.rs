@@ -151,7 +151,8 @@ impl LiveHost {
         let mut woken = std::mem::take(&mut self.woken);
         for wake in woken.drain(..) {
             match wake {
-                Wake::Signal => self.told_to_stop(now),
+                Wake::Stop => self.told_to_stop(now),
+                Wake::StopAtOnce => self.told_to_stop_at_once(now),
                 Wake::Ended(pid) => self.process_ended(pid, now),
             }
         }

@@ -21,7 +21,9 @@ use crate::LiveError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// Somebody wants the run to stop.
-    Signal,
+    Stop,
+    /// Somebody does not want to wait for it.
+    StopAtOnce,
     /// The process with this number has ended.
     Ended(u32),
 }
@@ -44,7 +46,12 @@ pub(crate) struct Wakes {
 struct Signals {
     file: SignalFd,
     mask_before: SigSet,
+    asked: Asked,
 }
+
+/// Whether an interrupt, a termination or a quit has been seen.
+#[derive(Debug, Default)]
+struct Asked(bool);
 
 impl Wakes {
     pub(crate) fn new(takes_signals: bool) -> Result<Self, LiveError> {
@@ -111,9 +118,7 @@ impl Wakes {
             match event.data.u64() {
                 TIMER => self.armed = None,
                 SIGNAL => {
-                    let signals = self.signals.iter_mut();
-                    let n_read: usize = signals.map(Signals::drain).sum();
-                    woken.extend((0..n_read).map(|_| Wake::Signal));
+                    woken.extend(self.signals.as_mut().and_then(Signals::drain));
                 }
                 pid => woken.extend(u32::try_from(pid).ok().map(Wake::Ended)),
             }
@@ -137,12 +142,12 @@ impl Wakes {
 }
 
 impl Signals {
-    /// Interrupt, termination and hang-up, except those that whoever started us wants ignored: a
-    /// blocked signal would reach us even so, and `nohup` would be broken.
+    /// Interrupt, quit, termination and hang-up, except those that whoever started us wants ignored:
+    /// a blocked signal would reach us even so, and `nohup` would be broken.
     fn take() -> Result<Self, LiveError> {
         let refuse = |error: nix::Error| events_error("signals", error.into());
         let mut wanted = SigSet::empty();
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        for signal in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP] {
             if !linux::system::is_ignored(signal as i32) {
                 wanted.add(signal);
             }
@@ -151,11 +156,28 @@ impl Signals {
         wanted.thread_block().map_err(refuse)?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let file = SignalFd::with_flags(&wanted, flags).map_err(refuse)?;
-        Ok(Signals { file, mask_before })
+        Ok(Signals { file, mask_before, asked: Asked::default() })
     }
 
-    fn drain(&mut self) -> usize {
-        std::iter::from_fn(|| self.file.read_signal().ok().flatten()).count()
+    fn drain(&mut self) -> Option<Wake> {
+        let next = || self.file.read_signal().ok().flatten();
+        let numbers: Vec<u32> = std::iter::from_fn(next).map(|read| read.ssi_signo).collect();
+        self.asked.take(&numbers)
+    }
+}
+
+impl Asked {
+    /// What signals that came together mean. A service manager sends TERM and HUP at once, and a
+    /// terminal that closes sends HUP: only a person says INT, QUIT or TERM a second time.
+    fn take(&mut self, numbers: &[u32]) -> Option<Wake> {
+        let hang_up = (Signal::SIGHUP as i32).cast_unsigned();
+        let asks = numbers.iter().any(|&number| number != hang_up);
+        let asked_before = self.0;
+        self.0 |= asks;
+        match asked_before && asks {
+            true => Some(Wake::StopAtOnce),
+            false => (!numbers.is_empty()).then_some(Wake::Stop),
+        }
     }
 }
 
@@ -187,4 +209,43 @@ fn monotonic() -> Nanos {
 fn timespec(at: Nanos) -> Timespec {
     let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     Timespec { tv_sec: whole(at.0 / 1_000_000_000), tv_nsec: whole(at.0 % 1_000_000_000) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Batches of signals between bars, and what each means.
+    fn check(batches: &str, expected: &str) {
+        let mut asked = Asked::default();
+        let number = |name: &str| {
+            let signal: Signal = format!("SIG{name}").parse().expect("a signal");
+            (signal as i32).cast_unsigned()
+        };
+        let mut means = |batch: &str| {
+            let numbers: Vec<u32> = batch.split_whitespace().map(number).collect();
+            match asked.take(&numbers) {
+                Some(Wake::StopAtOnce) => "at-once",
+                Some(_) => "stop",
+                None => "-",
+            }
+        };
+        let means: Vec<&str> = batches.split('|').map(&mut means).collect();
+        assert_eq!(means.join(" "), expected, "{batches}");
+    }
+
+    #[test]
+    fn only_who_asks_a_second_time_does_not_want_to_wait() {
+        check("INT | INT", "stop at-once");
+        check("TERM | QUIT | INT", "stop at-once at-once");
+        check("", "-");
+    }
+
+    #[test]
+    fn signals_that_come_together_and_hang_ups_ask_once() {
+        check("TERM HUP", "stop");
+        check("TERM TERM INT", "stop");
+        check("TERM | HUP | HUP", "stop stop stop");
+        check("HUP | TERM", "stop stop");
+    }
 }

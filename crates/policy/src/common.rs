@@ -8,10 +8,14 @@ use topology::DomainChoice;
 pub(crate) const INTERVAL: Nanos = Nanos::from_millis(250);
 
 /// What [`interval`] reads.
-pub(crate) const INTERVAL_TAKES: &str = "a time from 1ms to 1h";
+pub(crate) const INTERVAL_TAKES: &str = "a time with its unit, from 1ms to 60min";
 
-/// A time between two turns. Less than a millisecond would be busy waiting, more than an hour a slip.
+/// A time between two turns. Less than a millisecond would be busy waiting, more than an hour a slip;
+/// so would a bare number be, which elsewhere means seconds and here is thought of in milliseconds.
 pub(crate) fn interval(text: &str) -> Option<Nanos> {
+    if !text.ends_with(|last: char| last.is_ascii_alphabetic()) {
+        return None;
+    }
     let (least, most) = (Nanos::from_millis(1), Nanos::from_secs(3600));
     text.parse().ok().filter(|interval| (least..=most).contains(interval))
 }

@@ -44,6 +44,16 @@ pub enum PolicyError {
         /// What is possible.
         takes: &'static str,
     },
+    /// A parameter that does nothing beside the value of another.
+    #[error("policy {policy}: {key} has no effect with {beside}, leave one of them out")]
+    NoEffect {
+        /// The policy.
+        policy: &'static str,
+        /// The parameter.
+        key: &'static str,
+        /// The other one with its value.
+        beside: &'static str,
+    },
     /// A parameter with two values.
     #[error("policy {policy}: {key} is given twice, keep one")]
     Twice {
@@ -143,6 +153,14 @@ impl<'a> Given<'a> {
     ) -> Result<T, PolicyError> {
         let read = |text: &str| names.iter().find(|(name, _)| *name == text).map(|(_, v)| *v);
         self.get(key, default, read)
+    }
+
+    /// Refuses a parameter that was written although it has no effect beside another's value.
+    pub fn forbid(&self, key: &'static str, beside: &'static str) -> Result<(), PolicyError> {
+        match self.values.iter().any(|(given, _)| *given == key) {
+            true => Err(PolicyError::NoEffect { policy: self.info.name, key, beside }),
+            false => Ok(()),
+        }
     }
 }
 

@@ -62,12 +62,14 @@ fn a_value_out_of_range_is_refused_with_the_range() {
     check(
         "dfs[min_load=101%]",
         expect![[
-            r#"policy dfs: min_load cannot be "101%", write auto, a share of the peak such as 1%, or operations per interval"#
+            r#"policy dfs: min_load cannot be "101%", write auto, a share of the peak such as 1% in steps of 0.0001%, or operations per interval"#
         ]],
     );
     check(
         "dfs[interval=0]",
-        expect![[r#"policy dfs: interval cannot be "0", write a time from 1ms to 1h"#]],
+        expect![[
+            r#"policy dfs: interval cannot be "0", write a time with its unit, from 1ms to 60min"#
+        ]],
     );
     check(
         "spread[memory=everywhere]",
@@ -75,6 +77,52 @@ fn a_value_out_of_range_is_refused_with_the_range() {
             r#"policy spread: memory cannot be "everywhere", write first-touch, bind or preferred"#
         ]],
     );
+}
+
+#[test]
+fn a_time_without_its_unit_is_refused() {
+    for text in ["dfs[interval=250]", "spread[interval=1]", "linux[interval=0.5]"] {
+        let error = build(text, 1).err().expect(text).to_string();
+        assert!(error.ends_with("write a time with its unit, from 1ms to 60min"), "{error}");
+    }
+    check("dfs[interval=60min]", expect!["dfs every Some(Nanos(3600000000000))"]);
+    check(
+        "dfs[interval=61min]",
+        expect![[
+            r#"policy dfs: interval cannot be "61min", write a time with its unit, from 1ms to 60min"#
+        ]],
+    );
+}
+
+#[test]
+fn a_share_that_is_too_fine_is_refused_and_not_taken_for_none() {
+    check(
+        "dfs[min_load=0.00001%]",
+        expect![[
+            r#"policy dfs: min_load cannot be "0.00001%", write auto, a share of the peak such as 1% in steps of 0.0001%, or operations per interval"#
+        ]],
+    );
+    check(
+        "dfs[min_load=1.00005%]",
+        expect![[
+            r#"policy dfs: min_load cannot be "1.00005%", write auto, a share of the peak such as 1% in steps of 0.0001%, or operations per interval"#
+        ]],
+    );
+    check("dfs[min_load=0.0001%]", expect!["dfs every Some(Nanos(250000000))"]);
+    check("dfs[min_load=0%]", expect!["dfs every Some(Nanos(250000000))"]);
+}
+
+#[test]
+fn a_parameter_that_another_makes_void_is_refused() {
+    check(
+        "dfs[trigger=ratio,factor=3/2]",
+        expect!["policy dfs: factor has no effect with trigger=ratio, leave one of them out"],
+    );
+    check(
+        "dfs[factor=auto,trigger=ratio]",
+        expect!["policy dfs: factor has no effect with trigger=ratio, leave one of them out"],
+    );
+    check("dfs[trigger=mean_factor,factor=3/2]", expect!["dfs every Some(Nanos(250000000))"]);
 }
 
 #[test]

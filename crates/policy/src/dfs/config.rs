@@ -112,10 +112,14 @@ impl Config {
             Reading::Ours => Config::ours(),
             Reading::Paper => Config::paper(),
         };
+        let trigger = given.choice("trigger", implied.trigger, TRIGGERS)?;
+        if trigger == Trigger::Ratio {
+            given.forbid("factor", "trigger=ratio")?;
+        }
         Ok(Config {
             domains: given.get("domains", implied.domains, common::domains)?,
             interval: given.get("interval", implied.interval, common::interval)?,
-            trigger: given.choice("trigger", implied.trigger, TRIGGERS)?,
+            trigger,
             factor: given.get("factor", implied.factor, factor)?,
             migrations_per_poll: given.get("migrations_per_poll", 1, |t| whole(t, 1, 1000))?,
             cooldown: given.get("cooldown", implied.cooldown, |t| whole(t, 0, MILLION))?,
@@ -178,15 +182,17 @@ fn factor(text: &str) -> Option<Factor> {
     (den <= num && num <= den.checked_mul(1000)?).then_some(Factor::Fixed { num, den })
 }
 
-/// `auto` (which is `1%`), a share of the peak such as `0.5%`, or operations per interval.
+/// `auto` (which is `1%`), a share of the peak such as `0.5%`, or operations per interval. A share
+/// finer than a millionth would be rounded, perhaps to nothing.
 fn min_load(text: &str) -> Option<MinLoad> {
     if text == "auto" {
         return Some(Config::ours().min_load);
     }
     match text.strip_suffix('%') {
         Some(percent) => {
-            let millionths = decimal(percent)? / 100;
-            (millionths <= MILLION).then_some(MinLoad::OfPeak(millionths))
+            let percent = decimal(percent)?;
+            let is_share = percent <= 100 * MILLION && percent % 100 == 0;
+            is_share.then_some(MinLoad::OfPeak(percent / 100))
         }
         None => whole(text, 0, u64::MAX).map(MinLoad::Ops),
     }
@@ -247,7 +253,8 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
             default: "auto",
             default_paper: None,
             meaning: "how far above the mean is uneven; auto is 2n/(n+1) for n places, which is \
-                      one carrying twice what each other does (trigger=mean_factor only)",
+                      one carrying twice what each other does (refused with trigger=ratio, which \
+                      has a limit of its own)",
             origin: Origin::OurChoice,
         },
         ParamInfo {
@@ -268,7 +275,8 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
         },
         ParamInfo {
             name: "min_load",
-            takes: "auto, a share of the peak such as 1%, or operations per interval",
+            takes: "auto, a share of the peak such as 1% in steps of 0.0001%, or operations per \
+                    interval",
             default: "1%",
             default_paper: Some("0"),
             meaning: "with less total load than this nothing is moved; the peak is the largest load \

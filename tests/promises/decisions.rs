@@ -283,17 +283,17 @@ fn two_hogs_on_one_node_are_parted_by_the_first_poll_and_then_left_in_peace() {
         policy,
         TWO_HOGS_AND_TWO_OTHERS,
         expect![[r#"
-        0 hog1 on 0 because lowest-number
-        0 hog2 on 1 because lowest-number
-        0 calm1 on 0 because lowest-number
-        0 calm2 on 1 because lowest-number
-        250 hog2 on 2 because load-uneven
-        1750 hog2 ends
-        1750 calm2 ends
-        2000 hog1 on 2 because load-uneven
-        2500 hog1 ends
-        2500 calm1 ends
-    "#]],
+            0 hog1 on 0 because lowest-number
+            0 hog2 on 1 because lowest-number
+            0 calm1 on 0 because lowest-number
+            0 calm2 on 1 because lowest-number
+            250 hog1 on 2 because load-uneven
+            1750 hog1 ends
+            1750 calm1 ends
+            2000 hog2 on 2 because load-uneven
+            2500 hog2 ends
+            2500 calm2 ends
+        "#]],
     );
 }
 
@@ -306,18 +306,18 @@ fn without_counters_the_declared_loads_lead_to_the_same_move() {
         policy,
         TWO_HOGS_AND_TWO_OTHERS,
         expect![[r#"
-        0 hog1 on 0 because lowest-number
-        0 hog2 on 1 because lowest-number
-        0 calm1 on 0 because lowest-number
-        0 calm2 on 1 because lowest-number
-        250 note loads-declared
-        250 hog2 on 2 because load-uneven
-        1750 hog2 ends
-        1750 calm2 ends
-        2000 hog1 on 2 because load-uneven
-        2500 hog1 ends
-        2500 calm1 ends
-    "#]],
+            0 hog1 on 0 because lowest-number
+            0 hog2 on 1 because lowest-number
+            0 calm1 on 0 because lowest-number
+            0 calm2 on 1 because lowest-number
+            250 note loads-declared
+            250 hog1 on 2 because load-uneven
+            1750 hog1 ends
+            1750 calm1 ends
+            2000 hog2 on 2 because load-uneven
+            2500 hog2 ends
+            2500 calm2 ends
+        "#]],
     );
 }
 
@@ -330,19 +330,19 @@ fn on_a_laptop_cores_are_evened_out() {
         policy,
         TWO_HOGS_AND_TWO_OTHERS,
         expect![[r#"
-        0 note memory-gains-nothing
-        0 hog1 on 0 because lowest-number
-        0 hog2 on 0 because lowest-number
-        0 calm1 on 0 because lowest-number
-        0 calm2 on 0 because lowest-number
-        250 note loads-declared
-        250 hog2 on 1 because load-uneven
-        1750 hog2 ends
-        2000 hog1 on 1 because load-uneven
-        3000 hog1 ends
-        3750 calm1 ends
-        3750 calm2 ends
-    "#]],
+            0 note memory-gains-nothing
+            0 hog1 on 0 because lowest-number
+            0 hog2 on 0 because lowest-number
+            0 calm1 on 0 because lowest-number
+            0 calm2 on 0 because lowest-number
+            250 note loads-declared
+            250 hog1 on 1 because load-uneven
+            1750 hog1 ends
+            2000 hog2 on 1 because load-uneven
+            3000 hog2 ends
+            3750 calm1 ends
+            3750 calm2 ends
+        "#]],
     );
 }
 
@@ -401,20 +401,20 @@ fn jobs_of_a_node_that_goes_offline_start_anew_elsewhere() {
         "dfs",
         &script,
         expect![[r#"
-        0 hog1 on 0 because lowest-number
-        0 hog2 on 2 because fewest-jobs
-        0 calm1 on 1 because lowest-number
-        0 calm2 on 3 because fewest-jobs
-        500 note loads-declared
-        500 hog2 on 1 because domain-gone
-        500 calm2 on 0 because domain-gone
-        1000 hog2 on 2 because load-uneven
-        1750 hog2 ends
-        1750 calm1 ends
-        2000 hog1 on 2 because load-uneven
-        2250 hog1 ends
-        2250 calm2 ends
-    "#]],
+            0 hog1 on 0 because lowest-number
+            0 hog2 on 2 because fewest-jobs
+            0 calm1 on 1 because lowest-number
+            0 calm2 on 3 because fewest-jobs
+            500 note loads-declared
+            500 hog2 on 1 because domain-gone
+            500 calm2 on 0 because domain-gone
+            1000 hog1 on 2 because load-uneven
+            1750 hog1 ends
+            1750 calm2 ends
+            2000 hog2 on 2 because load-uneven
+            2250 hog2 ends
+            2250 calm1 ends
+        "#]],
     );
     check(
         "nodes=2 cores=2",

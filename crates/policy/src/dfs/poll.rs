@@ -4,13 +4,15 @@
 //!   S = sum of loads, nothing to do if it is 0
 //!   H = domain with the largest load, L = with the smallest          ties: number
 //!   too uneven?   load[H] > factor × S/n    or    load[H] >= 2 × load[L]
-//!   v = job on H with the highest class                              ties: started last
+//!   v = job on H with the highest class                              ties: started last, number
 //!   v goes to the CPU of L with the fewest programs
 //! ```
 //!
 //! Everything in whole numbers. Only jobs that are ours to move and may run on L are looked at, and
 //! (with `reading=ours`) none that was moved lately, none that is alone on H, and nothing at all
 //! when there is too little load to matter.
+
+use std::cmp::Reverse;
 
 use sched::{Action, Code, JobSeen, JobState, Plan, Reason, Snapshot};
 
@@ -119,7 +121,7 @@ impl Dfs {
             let moved_now = plan.asks.iter().any(|ask| ask.target == job.job.id.into());
             !moved_now && !self.rests(job.job.id)
         });
-        free.max_by_key(|job| (class_of(job), job.started, job.job.id))
+        free.max_by_key(|job| (class_of(job), job.started, Reverse(job.job.id)))
     }
 
     fn move_away(

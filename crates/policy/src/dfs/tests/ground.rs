@@ -332,7 +332,7 @@ fn at_another_level_the_largest_load_is_another() {
         expect![[r#"
             0ms a on 0 because only-domain
             0ms b on 1 because only-domain
-            500ms b on 2 because load-uneven
+            500ms a on 2 because load-uneven
         "#]],
     );
 }

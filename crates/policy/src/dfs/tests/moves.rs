@@ -189,6 +189,31 @@ fn of_equal_classes_the_one_that_started_last_moves() {
 }
 
 #[test]
+fn of_equal_classes_that_started_together_the_one_with_the_smallest_number_moves() {
+    check(
+        TWO_NODES,
+        "dfs[start=plain]",
+        "
+        job older class=4
+        job one class=4
+        job two class=4
+        0ms due older
+        1ms due one two
+        250ms poll 900 100
+        500ms poll 900 100
+        750ms poll 900 100
+        ",
+        expect![[r#"
+            0ms older on 0 because lowest-number
+            1ms one on 1 because lowest-number
+            1ms two on 0 because lowest-number
+            250ms one on 2 because load-uneven
+            500ms two on 3 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
 fn of_equal_loads_the_lowest_numbers_are_the_ends() {
     check(
         "nodes=4 cores=2",
@@ -210,7 +235,7 @@ fn of_equal_loads_the_lowest_numbers_are_the_ends() {
             0ms d on 6 because fewest-jobs
             0ms e on 1 because lowest-number
             0ms f on 3 because lowest-number
-            250ms e on 2 because load-uneven
+            250ms a on 2 because load-uneven
         "#]],
     );
 }
@@ -242,8 +267,8 @@ fn with_several_nodes_over_the_limit_one_job_moves_in_a_poll() {
             0ms f on 3 because lowest-number
             0ms g on 5 because lowest-number
             0ms h on 7 because fewest-jobs
-            250ms e on 2 because load-uneven
-            500ms g on 1 because load-uneven
+            250ms a on 2 because load-uneven
+            500ms c on 0 because load-uneven
         "#]],
     );
 }
@@ -609,7 +634,7 @@ fn a_job_that_has_to_lie_on_several_cores_is_left_there() {
             0ms a on 1 because fewest-jobs
             0ms b on 1 because smallest-classes
             0ms c on 0 because fewest-jobs
-            250ms b on 0 because load-uneven
+            250ms a on 0 because load-uneven
         "#]],
     );
 }

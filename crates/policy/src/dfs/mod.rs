@@ -22,6 +22,7 @@
 //! Not here: memory does not move with its program.
 
 mod config;
+mod expected;
 mod notes;
 mod poll;
 mod shown;
@@ -37,6 +38,7 @@ use crate::common;
 use crate::spec::Given;
 use config::Config;
 pub(crate) use config::INFO;
+use expected::Expected;
 use notes::Notes;
 use shown::Shown;
 use table::Table;
@@ -51,8 +53,8 @@ struct Dfs {
     n_failures: u64,
     /// The poll at which a job was moved last.
     moved_at: PerJob<Option<u64>>,
-    /// Load expected of programs that started since the last poll, by domain.
-    expected: Vec<u64>,
+    /// What loads will be that were measured at the last poll.
+    expected: Expected,
     /// The domains that `expected` is about, by number, and how coarse they are.
     numbers: Vec<u32>,
     level: Option<Level>,
@@ -73,7 +75,7 @@ impl Dfs {
             n_polls: 0,
             n_failures: 0,
             moved_at: PerJob::default(),
-            expected: Vec::new(),
+            expected: Expected::default(),
             numbers: Vec::new(),
             level: None,
             shown: Shown::default(),
@@ -92,6 +94,7 @@ impl Policy for Dfs {
             return;
         }
         self.know_places(seen);
+        self.expected.forget_missing(seen);
         self.table.count(seen);
         if seen.turn.causes.contains(&Cause::Interval) {
             self.poll(seen, plan);
@@ -132,7 +135,7 @@ impl Dfs {
         if self.level != level || !self.numbers.iter().copied().eq(numbers()) {
             self.level = level;
             self.numbers = numbers().collect();
-            self.expected = vec![0; self.numbers.len()];
+            self.expected.reset(self.numbers.len());
         }
     }
 

@@ -42,7 +42,7 @@ impl Dfs {
             return;
         }
         self.n_failures = 0;
-        self.expected.iter_mut().for_each(|expected| *expected = 0);
+        self.expected.reset(seen.domains.len());
         self.shown.learn(seen);
         let mut loads = seen.loads.loads.clone();
         for _ in 0..self.config.migrations_per_poll {

@@ -7,7 +7,7 @@
 //!
 //! Loads do not change between two polls, so programs that start together would all go to one
 //! domain. With `start=estimate` each of them adds the load that a program of its class has shown
-//! to a copy of the loads, kept until the next poll. With `start=plain` loads stay as measured, and
+//! to a copy of the loads, kept until the next poll ([`super::expected`]). With `start=plain` loads stay as measured, and
 //! only the number breaks ties, as printed.
 
 use base::CpuSet;
@@ -49,6 +49,10 @@ impl Dfs {
 
     /// A job whose CPUs went away is treated as if it had just been created.
     pub(super) fn place_again(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, plan: &mut Plan) {
+        *self.moved_at.of(job.job.id) = None;
+        if let Some(old) = was_in(seen, job).filter(|_| self.config.start == Start::Estimate) {
+            self.expected.take(old, job.load);
+        }
         let Some(choice) = self.choose(seen, job) else { return };
         self.table.leave(job);
         let cpus = self.take_cpus(seen, job, choice.key.idx);
@@ -61,36 +65,27 @@ impl Dfs {
     /// The domain for a job, among those that it may use; `None` when it may use none.
     fn choose(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<Choice> {
         let possible = seen.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
-        let (mut best, mut second): (Option<Key>, Option<Key>) = (None, None);
-        let mut n_equal = 0;
-        for (idx, _) in possible {
-            let key = self.key(seen, idx);
-            let ties = |with: Option<Key>| with.is_some_and(|k| Key { idx, ..k } == key);
-            // Domains come by number, so one that ties comes after the one it ties with.
-            match best {
-                Some(leader) if leader < key => {
-                    n_equal += u64::from(ties(best));
-                    second = Some(second.map_or(key, |runner_up| runner_up.min(key)));
-                }
-                _ => {
-                    second = best;
-                    best = Some(key);
-                    n_equal = 1;
-                }
-            }
-        }
-        let key = best?;
-        let code = match second {
+        let mut keys: Vec<Key> = possible.map(|(idx, _)| self.key(seen, idx)).collect();
+        keys.sort_unstable();
+        let key = *keys.first()?;
+        let code = self.decided(key, keys.get(1).copied());
+        let n_equal =
+            keys.iter().take_while(|other| Key { idx: key.idx, ..**other } == key).count();
+        Some(Choice { key, code, n_equal: n_equal as u64 })
+    }
+
+    /// What told the best domain from the second best.
+    fn decided(&self, key: Key, second: Option<Key>) -> Code {
+        match second {
             None => Code::OnlyDomain,
-            Some(other) if key.load < other.load => match self.total_expected() {
+            Some(other) if key.load < other.load => match self.expected.total() {
                 0 => Code::LeastLoad,
                 _ => Code::LeastExpectedLoad,
             },
             Some(other) if key.n_jobs < other.n_jobs => Code::FewestJobs,
             Some(other) if key.class_sum < other.class_sum => Code::SmallestClasses,
             Some(_) => Code::LowestNumber,
-        };
-        Some(Choice { key, code, n_equal })
+        }
     }
 
     fn key(&self, seen: &Snapshot<'_>, idx: usize) -> Key {
@@ -104,14 +99,9 @@ impl Dfs {
         }
     }
 
-    /// The load of a domain, with what is expected of programs that started since it was measured.
+    /// The load of a domain, with what is known beyond what was measured.
     fn load(&self, seen: &Snapshot<'_>, idx: usize) -> u64 {
-        let measured = seen.loads.loads.get(idx).copied().unwrap_or(0);
-        measured.saturating_add(self.expected.get(idx).copied().unwrap_or(0))
-    }
-
-    fn total_expected(&self) -> u64 {
-        self.expected.iter().fold(0, |sum, more| sum.saturating_add(*more))
+        self.expected.load(idx, seen.loads.loads.get(idx).copied().unwrap_or(0))
     }
 
     /// The CPUs for a job in a domain; from now on they count as taken.
@@ -154,8 +144,7 @@ impl Dfs {
 
     fn expect(&mut self, job: &JobSeen<'_>, idx: usize) {
         if self.config.start == Start::Estimate {
-            let more = self.shown.class_load(class_of(job));
-            self.expected[idx] = self.expected[idx].saturating_add(more);
+            self.expected.add(job.job.id, idx, self.shown.class_load(class_of(job)));
         }
     }
 
@@ -166,7 +155,7 @@ impl Dfs {
             .with("domain", seen.domains.label(choice.key.idx))
             .with("load", choice.key.load)
             .with("total", total)
-            .with("expected", self.total_expected())
+            .with("expected", self.expected.total())
             .with("cpus", cpus_label(cpus));
         match code {
             Code::FewestJobs => reason.with("n_jobs", choice.key.n_jobs),
@@ -183,4 +172,16 @@ impl Dfs {
             _ => reason,
         }
     }
+}
+
+/// The domain that held the CPUs that a job was put on, whether they can be used now or not; its
+/// load, if it is still there, holds what the job did.
+fn was_in(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<usize> {
+    let cpu = seen.machine.cpu(job.placed?.first()?)?;
+    let number = match seen.domains.level() {
+        Level::Node => cpu.node?.0,
+        Level::Llc => cpu.llc?.0,
+        Level::Core => cpu.core?.0,
+    };
+    seen.domains.iter().find(|(_, domain)| domain.number == number).map(|(idx, _)| idx)
 }

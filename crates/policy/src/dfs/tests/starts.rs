@@ -477,3 +477,71 @@ fn a_job_that_somebody_else_bound_is_no_managed_program_but_takes_room_where_it_
         "#]],
     );
 }
+
+#[test]
+fn what_is_expected_of_a_program_that_did_not_start_is_taken_back() {
+    // b could not be started, c could but is over, d is not where it was to be: of e's class nothing
+    // is expected on node 1.
+    check_story(
+        TWO_NODES,
+        "dfs[min_load=1000000]",
+        "
+        job a class=6
+        job b class=6
+        job c class=6
+        job d class=6
+        job e class=6
+        0ms due a
+        250ms poll 700 0 with a=700
+        500ms poll 700 0 with a=700
+        510ms due b
+        511ms ended b
+        520ms due c
+        530ms ended c
+        deny d
+        540ms due d
+        550ms due e
+        ",
+        expect![[r#"
+            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            510ms b on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there
+            520ms c on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there
+            540ms d on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there
+            550ms e on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_placed_again_takes_its_load_along_and_does_not_rest() {
+    // 690 of the 700 of node 1 are b's, so without them node 1 has 10 and node 0 has 5. As c starts it
+    // finds those 10, and 695 expected of b on node 0. At the next poll b may move at once, although
+    // it was moved before.
+    check_story(
+        "nodes=2 cores=2",
+        "dfs[cooldown=100]",
+        "
+        job a class=2 nodes=0
+        job b class=6
+        job c class=6 nodes=1
+        job d class=2 nodes=1
+        0ms due d
+        1ms poll 0 1
+        2ms due a b
+        250ms poll 700 1 with b=700
+        500ms poll 5 700 with b=690
+        510ms usable 0-2
+        520ms due c
+        750ms poll 900 1 with b=700
+        ",
+        expect![[r#"
+            0ms d on 2 because node 1 is the only domain that it may use (0 of 0 memory operations), and cpu 2 had the fewest programs in it
+            2ms a on 0 because node 0 is the only domain that it may use (0 of 1 memory operations), and cpu 0 had the fewest programs in it
+            2ms b on 1 because node 0 had the least load (0 of 1 memory operations in the last interval), and cpu 1 the fewest programs there
+            250ms b on 3 because node 0 carried 700 memory operations in the last interval and node 1 1: more than 4/3 times the mean (350); of the jobs on node 0 that may move this one had the highest class (6, by rate), and cpu 3 had the fewest programs on node 1
+            510ms b on 1 because not all of the CPUs that it was on (3) can be used any more, so it was placed as if it had just started: node 0 was best with 5 of 15 memory operations, and cpu 1 had the fewest programs in it
+            520ms c on 2 because node 1 is the only domain that it may use (10 of 705 memory operations), and cpu 2 had the fewest programs in it
+            750ms b on 2 because node 0 carried 900 memory operations in the last interval and node 1 1: more than 4/3 times the mean (450); of the jobs on node 0 that may move this one had the highest class (6, by rate), and cpu 2 had the fewest programs on node 1
+        "#]],
+    );
+}

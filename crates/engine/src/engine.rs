@@ -85,7 +85,7 @@ impl Engine {
             tasks: Tasks::default(),
             task_places: TaskPlaces::default(),
             controllers: Controllers::new(&machine),
-            meter: Meter::default(),
+            meter: Meter::new(policy.interval()),
             said: Vec::new(),
             gave_up: false,
             now: Nanos::ZERO,
@@ -134,7 +134,8 @@ impl Engine {
         };
         let (asks, refused) = guard.check(&plan.asks);
         let loads = is_interval.then(|| self.meter.seen_loads(&self.places.domains));
-        Step { approved: Approved { asks }, plan, refused, loads }
+        let rests = plan.rests && asks.is_empty();
+        Step { approved: Approved { asks, rests }, plan, refused, loads }
     }
 
     fn take(&mut self, sample: &Sample) {
@@ -146,7 +147,7 @@ impl Engine {
         }
         self.controllers.take(&sample.nodes);
         let jobs = &self.jobs;
-        let interval = (self.meter.begin(), self.now);
+        let interval = (self.meter.begin(self.now), self.now);
         self.tasks.take(&sample.tasks, interval, |job| jobs.live(job).is_some());
         self.tasks.remove(&sample.gone, |job| place_of(jobs, &self.places.domains, job));
         for event in &sample.jobs {
@@ -211,6 +212,7 @@ impl Engine {
             domains: &self.places.domains,
             loads: self.meter.loads(),
             interval: self.meter.interval(),
+            n_intervals: self.meter.n_intervals(),
             rules: &self.rules,
             jobs: &jobs,
             tasks: self.tasks.seen(),

@@ -85,12 +85,18 @@ pub struct SeenLoads {
 #[derive(Clone, Debug)]
 pub struct Approved {
     asks: Vec<Ask>,
+    rests: bool,
 }
 
 impl Approved {
     /// The approved wishes, in the order of asking.
     pub fn asks(&self) -> &[Ask] {
         &self.asks
+    }
+
+    /// Whether turns may be left out until something changes ([`Plan::rests`]).
+    pub fn rests(&self) -> bool {
+        self.rests
     }
 
     /// What a due job is to be started with.

@@ -33,7 +33,7 @@ pub(crate) fn play(machine: &str, script: &str) -> String {
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (first, rest) = line.split_once(' ').expect("two words in a line");
         match first {
-            "job" | "show" | "domains" => {}
+            "job" | "show" | "domains" | "interval" => {}
             "deny" => world.deny(rest),
             time => world.turn(time, rest),
         }
@@ -53,6 +53,7 @@ struct Script {
 struct Scripted {
     script: Rc<RefCell<Script>>,
     domains: DomainChoice,
+    interval: Option<Nanos>,
 }
 
 impl Policy for Scripted {
@@ -67,7 +68,7 @@ impl Policy for Scripted {
     }
 
     fn interval(&self) -> Option<Nanos> {
-        None
+        self.interval
     }
 
     fn domains(&self) -> DomainChoice {
@@ -97,7 +98,8 @@ impl World {
         let domains = line("domains ").next().map_or(DomainChoice::Auto, |d| d.parse().unwrap());
         let script = Script { show, names: names.clone(), ..Script::default() };
         let script = Rc::new(RefCell::new(script));
-        let policy = Scripted { script: Rc::clone(&script), domains };
+        let interval = line("interval ").next().map(|time| time.parse().expect("a time"));
+        let policy = Scripted { script: Rc::clone(&script), domains, interval };
         let machine = Machine::synthetic(machine).expect("a machine");
         World {
             engine: Engine::new(machine, jobs, Box::new(policy)),

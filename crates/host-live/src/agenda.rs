@@ -68,13 +68,15 @@ impl Ticks {
         self.next
     }
 
-    /// Whether a tick is due; the one after it is then in the future.
-    pub(crate) fn take(&mut self, now: Nanos) -> bool {
-        let due = self.next <= now;
-        if due {
-            self.skip_to(now);
-        }
-        due
+    /// The tick that is nearest to an instant, and not over yet.
+    pub(crate) fn around(&self, at: Nanos) -> Nanos {
+        self.from(at.saturating_sub(Nanos(self.interval.0 / 2)))
+    }
+
+    /// The first tick that is not before an instant, and not over yet.
+    pub(crate) fn from(&self, at: Nanos) -> Nanos {
+        let n_more = at.saturating_sub(self.next).0.div_ceil(self.interval.0);
+        Nanos(self.next.0.saturating_add(n_more.saturating_mul(self.interval.0)))
     }
 
     /// Ticks up to now are none: nothing ran.
@@ -104,11 +106,12 @@ mod tests {
     #[test]
     fn ticks_stay_on_their_grid_and_late_ones_are_not_made_up_for() {
         let mut ticks = Ticks::new(Nanos(250));
-        assert!(!ticks.take(Nanos(249)));
-        assert!(ticks.take(Nanos(251)));
+        assert_eq!(ticks.next(), Nanos(250));
+        ticks.skip_to(Nanos(251));
         assert_eq!(ticks.next(), Nanos(500));
-        assert!(ticks.take(Nanos(1300)));
-        assert!(!ticks.take(Nanos(1300)));
+        ticks.skip_to(Nanos(1300));
         assert_eq!(ticks.next(), Nanos(1500));
+        let from = |at| ticks.from(Nanos(at)).0;
+        assert_eq!([from(0), from(1500), from(1501), from(2000)], [1500, 1500, 1750, 2000]);
     }
 }

@@ -61,6 +61,9 @@ pub struct LiveHost {
     pub(crate) woken: Vec<Wake>,
     pub(crate) n_turns: u64,
     pub(crate) seldom_at: Nanos,
+    pub(crate) was_quiet: bool,
+    /// Whether interval turns are left out until somebody is to be looked at.
+    pub(crate) rests: bool,
     pub(crate) is_first_sample: bool,
     pub(crate) said_ran_out: bool,
     pub(crate) said_blind: bool,
@@ -168,14 +171,30 @@ impl LiveHost {
             self.item(item, now);
         }
         let any_runs = !self.first_process_of.is_empty();
+        let next_tick = self.next_tick();
         if let Some(ticks) = &mut self.ticks {
             if !any_runs {
                 ticks.skip_to(now);
-            } else if ticks.take(now) {
+            } else if next_tick.is_some_and(|tick| tick <= now) {
+                ticks.skip_to(now);
                 self.causes.insert(Cause::Interval);
                 self.look_at_own_cpus();
             }
         }
+    }
+
+    /// When the next interval turn is; `None` when nothing runs.
+    ///
+    /// When nothing ran in the last one, and the policy has nothing to do as long as nothing does,
+    /// turns are left out until somebody is to be looked at again.
+    fn next_tick(&self) -> Option<Nanos> {
+        let ticks = self.ticks.as_ref().filter(|_| !self.first_process_of.is_empty())?;
+        if !self.rests {
+            return Some(ticks.next());
+        }
+        let look = self.family.next_look().map(|look_at| ticks.around(look_at));
+        let seldom = ticks.from(self.seldom_at);
+        Some(look.map_or(seldom, |look| look.min(seldom)))
     }
 
     fn item(&mut self, item: Item, now: Nanos) {
@@ -220,8 +239,7 @@ impl LiveHost {
     }
 
     fn next_deadline(&self) -> Option<Nanos> {
-        let tick = self.ticks.as_ref().filter(|_| !self.first_process_of.is_empty());
-        let next = [self.agenda.next(), tick.map(Ticks::next)];
+        let next = [self.agenda.next(), self.next_tick()];
         next.into_iter().flatten().min()
     }
 
@@ -344,6 +362,7 @@ impl Host for LiveHost {
             sample.gone.extend(said.gone);
             sample.degraded.extend(said.degraded);
         }
+        self.was_quiet = is_quiet(&sample);
         Ok(sample)
     }
 
@@ -351,6 +370,7 @@ impl Host for LiveHost {
         let mut outcomes = Vec::with_capacity(plan.asks().len());
         let started = self.start_due(plan, &mut outcomes);
         self.change_running(plan, &started, &mut outcomes);
+        self.rests = self.was_quiet && plan.rests();
         outcomes
     }
 
@@ -360,6 +380,13 @@ impl Host for LiveHost {
             self.told_to_stop(now);
         }
     }
+}
+
+/// Whether nothing happened that loads could come from. Free memory alone does not count.
+fn is_quiet(sample: &Sample) -> bool {
+    let is_counted = |node: &NodeSample| node.controller_ops != sched::Measured::Absent;
+    let nobody_ran = sample.tasks.is_empty() && sample.gone.is_empty() && sample.jobs.is_empty();
+    nobody_ran && sample.usable.is_none() && !sample.nodes.iter().any(is_counted)
 }
 
 impl Drop for LiveHost {

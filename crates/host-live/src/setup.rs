@@ -80,6 +80,8 @@ impl LiveHost {
             woken: Vec::new(),
             n_turns: 0,
             seldom_at: SELDOM,
+            was_quiet: false,
+            rests: false,
             is_first_sample: true,
             said_ran_out: false,
             said_blind: false,

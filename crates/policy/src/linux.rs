@@ -36,7 +36,9 @@ pub(crate) fn build(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, Po
 }
 
 impl Policy for Linux {
-    fn decide(&mut self, _seen: &Snapshot<'_>, _plan: &mut Plan) {}
+    fn decide(&mut self, _seen: &Snapshot<'_>, plan: &mut Plan) {
+        plan.rests = true;
+    }
 
     fn name(&self) -> &str {
         INFO.name

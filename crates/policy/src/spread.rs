@@ -110,6 +110,7 @@ const MEMORY: &[(&str, Memory)] = &[
 impl Policy for Spread {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         self.say_notes(seen, plan);
+        plan.rests = true; // Loads do not count here: without an event there is nothing to ask for.
         if !common::can_place(seen) {
             return;
         }

@@ -267,6 +267,7 @@ impl World {
             domains: &domains,
             loads: &loads,
             interval: self.interval,
+            n_intervals: 1,
             rules: &self.rules,
             jobs: &jobs,
             tasks: &[],

@@ -12,6 +12,9 @@ pub struct Plan {
     pub asks: Vec<Ask>,
     /// What it wants people to know. The engine passes on each sentence once a run.
     pub notes: Vec<Reason>,
+    /// Nothing will be asked for until something changes: a job runs, starts or ends, or other CPUs
+    /// may be used. A host may leave out turns until then.
+    pub rests: bool,
     /// It cannot go on: the run ends with this error, and everything is put back.
     pub give_up: Option<Reason>,
 }

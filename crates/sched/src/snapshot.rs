@@ -21,6 +21,10 @@ pub struct Snapshot<'a> {
     pub loads: &'a DomainLoads,
     /// How long that interval was; zero before the first has gone by.
     pub interval: Nanos,
+    /// How many of the policy's intervals have gone by since the interval turn before: more than one
+    /// after turns were left out because nothing ran, or because one came late. The load of those
+    /// left out is zero; `loads` are those of the last one.
+    pub n_intervals: u64,
     /// How the system places memory by itself.
     pub rules: &'a MemoryRules,
     /// Jobs that are due or running, by id.

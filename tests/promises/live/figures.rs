@@ -61,3 +61,17 @@ fn who_slept_says_since_when_it_was_not_looked_at() {
     play.host_stop();
     play.finish();
 }
+
+#[test]
+fn while_nobody_runs_turns_are_left_out() {
+    let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"3\"]\n");
+    play.rests.set(true);
+    play.finish();
+    // 150 at 20 ms if none were: a busy machine can only make them fewer.
+    let quiet = |scene: &&super::play::Scene| scene.sample.tasks.is_empty();
+    let n_quiet = play.story.iter().filter(quiet).count();
+    assert!(n_quiet < 40, "{n_quiet} turns in which nobody ran");
+    // Somebody who may start again is not forgotten for more than two seconds.
+    let ats: Vec<Nanos> = play.story.iter().map(|scene| scene.turn.at).collect();
+    assert!(2 < ats.len(), "{ats:?}");
+}

@@ -1,6 +1,6 @@
 //! A small world for live runs: real programs under a policy whose wishes the test writes down.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -20,11 +20,15 @@ const TURNS_MAX: u32 = 5000;
 type Wishes = Rc<RefCell<Vec<(Target, Action)>>>;
 
 /// A policy that wishes what it is told, once.
-struct Told(Wishes);
+struct Told {
+    wishes: Wishes,
+    rests: Rc<Cell<bool>>,
+}
 
 impl Policy for Told {
     fn decide(&mut self, _: &Snapshot<'_>, plan: &mut Plan) {
-        for (target, action) in self.0.borrow_mut().drain(..) {
+        plan.rests = self.rests.get();
+        for (target, action) in self.wishes.borrow_mut().drain(..) {
             plan.ask(target, action, Reason::new(Code::NextInTurn));
         }
     }
@@ -50,6 +54,8 @@ pub struct Play {
     pub host: LiveHost,
     engine: Engine,
     wishes: Wishes,
+    /// Whether the policy says that it has nothing to do until something changes.
+    pub rests: Rc<Cell<bool>>,
     pub story: Vec<Scene>,
     pub names: Vec<String>,
     pub world: World,
@@ -111,11 +117,12 @@ impl Play {
         let mut options = options(&world);
         change(&mut options);
         let wishes = Wishes::default();
-        let policy = Box::new(Told(Rc::clone(&wishes)));
+        let rests = Rc::default();
+        let policy = Box::new(Told { wishes: Rc::clone(&wishes), rests: Rc::clone(&rests) });
         let engine = Engine::new(machine(), workload.jobs.clone(), policy);
         let names = workload.jobs.iter().map(|job| job.name.clone()).collect();
         let host = LiveHost::new(workload, &machine(), options).expect("a host");
-        Play { host, engine, wishes, story: Vec::new(), names, world }
+        Play { host, engine, wishes, rests, story: Vec::new(), names, world }
     }
 
     pub fn job(&self, name: &str) -> JobId {

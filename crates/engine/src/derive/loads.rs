@@ -32,6 +32,9 @@ pub(crate) struct Meter {
     /// How long the last interval was; zero before the first has gone by.
     interval: Nanos,
     interval_at: Nanos,
+    /// How long the policy wants intervals to be.
+    nominal: Option<Nanos>,
+    n_intervals: u64,
     controllers_at: Nanos,
     /// Kept between turns for their memory alone.
     shares: Vec<Share>,
@@ -86,9 +89,31 @@ impl Meter {
         self.interval
     }
 
-    /// When the interval began that is not over yet.
-    pub fn begin(&self) -> Nanos {
-        self.interval_at
+    pub fn new(nominal: Option<Nanos>) -> Self {
+        Meter { nominal, n_intervals: 1, ..Meter::default() }
+    }
+
+    /// When the interval began that is not over yet at this instant. After a stretch without turns
+    /// only its end counts, as long as an interval is: loads of other lengths cannot be compared.
+    pub fn begin(&self, at: Nanos) -> Nanos {
+        match self.nominal {
+            Some(nominal) if 1 < self.n_gone_by(at) => at.saturating_sub(nominal),
+            _ => self.interval_at,
+        }
+    }
+
+    /// How many intervals there would have been by now since the last; at least the one.
+    fn n_gone_by(&self, at: Nanos) -> u64 {
+        let Some(nominal) = self.nominal.filter(|nominal| *nominal != Nanos::ZERO) else {
+            return 1;
+        };
+        let elapsed = at.saturating_sub(self.interval_at);
+        (elapsed.saturating_add(Nanos(nominal.0 / 2)).0 / nominal.0).max(1)
+    }
+
+    /// How many intervals went by between the last two interval turns.
+    pub fn n_intervals(&self) -> u64 {
+        self.n_intervals
     }
 
     /// The loads with the names of the places.
@@ -136,7 +161,8 @@ impl Meter {
         tasks: &mut Tasks,
         controllers: &mut Controllers,
     ) {
-        self.interval = at.saturating_sub(self.interval_at);
+        self.interval = at.saturating_sub(self.begin(at));
+        self.n_intervals = self.n_gone_by(at);
         self.interval_at = at;
         let elapsed = at.saturating_sub(self.controllers_at);
         let reading = controllers.turn_over(&places.nodes, self.interval, elapsed);

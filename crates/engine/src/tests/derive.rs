@@ -97,6 +97,35 @@ fn a_sleeper_that_woke_counts_only_for_its_part_of_the_interval() {
 }
 
 #[test]
+fn after_a_stretch_without_turns_only_the_last_interval_counts() {
+    check(
+        "nodes=2",
+        "
+        job a class=1
+        show tasks loads interval
+        interval 250ms
+        0ms due a; wish a on 0
+        250ms poll; task a/1 cpu=100
+        1250ms poll; task a/1 cpu=500 before=250ms
+        1750ms poll; task a/1 cpu=700 before=1250ms
+        ",
+        expect![[r#"
+            0ms interval 0 s
+            0ms do a on 0
+            250ms a/1 cpu 100 wait None misses None
+            250ms interval 250.0 ms
+            250ms declared [100, 0] cpu [100, 0]
+            1250ms a/1 cpu 100 wait None misses None
+            1250ms interval 250.0 ms
+            1250ms declared [100, 0] cpu [100, 0]
+            1750ms a/1 cpu 100 wait None misses None
+            1750ms interval 250.0 ms
+            1750ms declared [100, 0] cpu [100, 0]
+        "#]],
+    );
+}
+
+#[test]
 fn a_task_that_ended_in_between_still_counts_where_it_ran() {
     check(
         "nodes=2",

@@ -91,6 +91,11 @@ impl Family {
         }
     }
 
+    /// When somebody is to be looked at next; `None` when there is nobody.
+    pub(crate) fn next_look(&self) -> Option<Nanos> {
+        self.processes.values().map(|process| process.look_at).min()
+    }
+
     /// Takes in what a process that ran may have started.
     fn find_new(&mut self, (job, pid): (JobId, u32), mask: &Arc<CpuSet>, look: &mut Look) {
         let Some(process) = self.processes.get_mut(&(job, pid)) else { return };

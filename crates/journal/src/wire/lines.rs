@@ -173,6 +173,7 @@ impl TurnLine {
                 asks: self.asks.into_iter().map(AskLine::ask).collect::<Result<_, _>>()?,
                 notes: self.notes.into_iter().map(ReasonLine::reason).collect::<Result<_, _>>()?,
                 give_up: self.gives_up.map(ReasonLine::reason).transpose()?,
+                rests: false, // Only a host wants to know, and which turns it left out can be seen.
             },
             refused: self
                 .refused

@@ -126,6 +126,7 @@ pub fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
             asks: many(rng, ask),
             notes: many(rng, reason),
             give_up: if rng.below(20) == 0 { Some(reason(rng)) } else { None },
+            rests: false,
         },
         refused: many(rng, |rng| Refusal { ask: ask(rng), why: why(rng), detail: text(rng) }),
         outcomes: many(rng, outcome),

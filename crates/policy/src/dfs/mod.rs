@@ -98,6 +98,8 @@ impl Policy for Dfs {
         self.table.count(seen);
         if seen.turn.causes.contains(&Cause::Interval) {
             self.poll(seen, plan);
+            // As long as there is no load at all a poll is for nothing.
+            plan.rests = seen.loads.readable && seen.loads.loads.iter().all(|&load| load == 0);
         }
         let n_moves = plan.asks.len();
         for job in seen.jobs {

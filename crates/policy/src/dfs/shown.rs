@@ -38,7 +38,7 @@ impl Shown {
             if job.started.is_some_and(|started| started <= began) {
                 let mean = &mut self.by_class[usize::from(class_of(job))];
                 mean.sum += u128::from(job.load);
-                mean.n += 1;
+                mean.n += seen.n_intervals.max(1); // It did nothing in those left out.
             }
         }
     }

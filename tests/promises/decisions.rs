@@ -405,9 +405,11 @@ fn jobs_of_a_node_that_goes_offline_start_anew_elsewhere() {
             0 hog2 on 2 because fewest-jobs
             0 calm1 on 1 because lowest-number
             0 calm2 on 3 because fewest-jobs
+            500 note places-changed
             500 note loads-declared
             500 hog2 on 1 because domain-gone
             500 calm2 on 0 because domain-gone
+            1000 note places-changed
             1000 hog1 on 2 because load-uneven
             1750 hog1 ends
             1750 calm2 ends

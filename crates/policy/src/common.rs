@@ -1,7 +1,7 @@
 //! What several policies need: how crowded each CPU is, and values that several can be told.
 
 use base::{CpuId, CpuSet, Nanos};
-use sched::{JobSeen, JobState, Snapshot};
+use sched::{Code, JobSeen, JobState, Reason, Snapshot};
 use topology::DomainChoice;
 
 /// Four turns a second, as the published scheduler polls.
@@ -98,6 +98,15 @@ pub(crate) fn has_lost_its_place(seen: &JobSeen<'_>, usable: &CpuSet) -> bool {
 /// With a single CPU there is nothing to choose between.
 pub(crate) fn can_place(seen: &Snapshot<'_>) -> bool {
     1 < seen.usable.len() && !seen.domains.is_empty()
+}
+
+/// Why nothing is placed, if nothing can be.
+pub(crate) fn nothing_to_place(seen: &Snapshot<'_>) -> Option<Reason> {
+    if seen.usable.len() <= 1 {
+        return Some(Reason::new(Code::NothingToPlace));
+    }
+    let level = seen.domains.level().to_string();
+    seen.domains.is_empty().then(|| Reason::new(Code::NoPlaces).with("level", level))
 }
 
 /// What people call a set of CPUs: `cpu 3`, `cpus 0-3`.

@@ -144,8 +144,8 @@ impl Policy for Spread {
 impl Spread {
     fn say_notes(&self, seen: &Snapshot<'_>, plan: &mut Plan) {
         let level = seen.domains.level();
-        if !common::can_place(seen) {
-            plan.say(Reason::new(Code::NothingToPlace));
+        if let Some(note) = common::nothing_to_place(seen) {
+            plan.say(note);
         } else if self.config.memory != Memory::FirstTouch && level != Level::Node {
             plan.say(Reason::new(Code::MemoryNotBound).with("level", level.to_string()));
         }

@@ -101,7 +101,7 @@ pub(crate) fn play_watched(
 
 impl World {
     pub fn new(machine: &str, policy: &str, how: Tell) -> Self {
-        let machine = Machine::synthetic(machine).expect("a machine");
+        let machine = self::machine(machine);
         World {
             policy: crate::build(policy, 1).expect("a policy"),
             usable: machine.allowed().clone(),
@@ -390,6 +390,19 @@ fn watched<'a>(seen: &'a Snapshot<'a>, ask: &'a Ask) -> Option<Watched<'a>> {
         classes_there: seen.jobs.iter().filter(could).map(class).collect(),
         loads: &seen.loads.loads,
     })
+}
+
+/// A made-up machine; with ` no-llcs` at the end one that tells nothing of its caches.
+fn machine(text: &str) -> Machine {
+    let shape = text.strip_suffix(" no-llcs");
+    let machine = Machine::synthetic(shape.unwrap_or(text)).expect("a machine");
+    if shape.is_none() {
+        return machine;
+    }
+    let mut parts = machine.parts().clone();
+    parts.llcs.clear();
+    parts.cpus.iter_mut().for_each(|cpu| cpu.llc = None);
+    Machine::new(parts).expect("a machine without caches")
 }
 
 fn tier(name: &str) -> SignalTier {

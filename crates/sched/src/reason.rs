@@ -1,8 +1,13 @@
 //! Why something is done: a code and the figures that it rested on.
 //!
 //! Each code stands once in the table below with the sentence that `explain`, the report and the
-//! progress view show. `{name}` in a sentence is filled in from the figures. Journals hold the code
-//! and the figures, never the sentence.
+//! progress view show. Journals hold the code and the figures, never the sentence.
+//!
+//! ```text
+//!   {name}      the figure of that name
+//!   {unit}      what loads are counted in, by the figure `tier`: cache misses, declared memory …
+//!   [ … ]       left out unless each figure named inside is there and is not 0
+//! ```
 
 use std::borrow::Cow;
 use std::fmt;
@@ -59,31 +64,31 @@ macro_rules! codes {
 codes! {
     /// DFS start: the domain with the smallest load.
     LeastLoad "least-load"
-        "{domain} had the least load ({load} of {total} memory operations in the last interval), and {cpus} the fewest programs there";
+        "{domain} had the least load ({load} of {total} {unit} in the last interval), and {cpus} the fewest programs there";
     /// DFS start: the same, counting what programs that started since are expected to show.
     LeastExpectedLoad "least-expected-load"
-        "{domain} had the least load ({load} of {total} memory operations in the last interval, {expected} of them only expected of programs started since), and {cpus} the fewest programs there";
+        "{domain} had the least load ({load} of {total} {unit} in the last interval, {expected} of the {total} only expected of programs started since), and {cpus} the fewest programs there";
     /// DFS start: several domains had the same smallest load, and the number of programs decided.
     FewestJobs "fewest-jobs"
-        "of the domains with the least load ({load} of {total} memory operations) {domain} had the fewest programs ({n_jobs}), and {cpus} the fewest in it";
+        "of the domains with the least load ({load} of {total} {unit}[, {expected} of the {total} only expected of programs started since]) {domain} had the fewest programs ({n_jobs}), and {cpus} the fewest in it";
     /// DFS start: the number of programs was the same too, and the sum of classes decided.
     SmallestClasses "smallest-classes"
-        "of the domains with the least load ({load} of {total} memory operations) and the fewest programs ({n_jobs}) {domain} had the smallest sum of classes ({class_sum}), and {cpus} the fewest programs in it";
+        "of the domains with the least load ({load} of {total} {unit}[, {expected} of the {total} only expected of programs started since]) and the fewest programs ({n_jobs}) {domain} had the smallest sum of classes ({class_sum}), and {cpus} the fewest programs in it";
     /// DFS start: nothing but the number told the domains apart.
     LowestNumber "lowest-number"
-        "{n_equal} domains were best and equal in {equal_in}, each with {load} of {total} memory operations, and of them {domain} has the lowest number; {cpus} had the fewest programs in it";
+        "{n_equal} domains were best and equal in {equal_in}, each with {load} of {total} {unit}[, {expected} of the {total} only expected of programs started since], and of them {domain} has the lowest number; {cpus} had the fewest programs in it";
     /// DFS start: there was nothing to choose between.
     OnlyDomain "only-domain"
-        "{domain} is the only domain that it may use ({load} of {total} memory operations), and {cpus} had the fewest programs in it";
+        "{domain} is the only domain that it may use ({load} of {total} {unit}[, {expected} of the {total} only expected of programs started since]), and {cpus} had the fewest programs in it";
     /// DFS move: the memory-hungriest job leaves the domain whose load is too far above the mean.
     LoadUneven "load-uneven"
-        "{from} carried {load_from} memory operations in the last interval and {to} {load_to}: more than {factor} times the mean ({mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}";
+        "{from} carried {load_from} {unit} in the last interval and {to} {load_to}: more than {factor} times the mean ({mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}";
     /// DFS move: the memory-hungriest job leaves a domain that carries a multiple of another.
     LoadDouble "load-double"
-        "{from} carried {load_from} memory operations in the last interval and {to} {load_to}: at least {factor} times as many (mean {mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}";
+        "{from} carried {load_from} {unit} in the last interval and {to} {load_to}: at least {factor} times as many (mean {mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}";
     /// DFS: the CPUs that a job was placed on can no longer be used.
     DomainGone "domain-gone"
-        "not all of the CPUs that it was on ({gone}) can be used any more, so it was placed as if it had just started: {domain} was best with {load} of {total} memory operations, and {cpus} had the fewest programs in it";
+        "not all of the CPUs that it was on ({gone}) can be used any more, so it was placed as if it had just started: {domain} was best[ ({by})] with {load} of {total} {unit}[, {expected} of the {total} only expected of programs started since], and {cpus} had the fewest programs in it";
     /// Spread: the next place in turn.
     NextInTurn "next-in-turn"
         "{domain} was next in turn, and {cpus} had the fewest programs in it";
@@ -96,6 +101,12 @@ codes! {
     /// A note: one CPU.
     NothingToPlace "nothing-to-place"
         "only one CPU can be used, so nothing is placed";
+    /// A note: no place of the level that was asked for.
+    NoPlaces "no-places"
+        "there is no {level} to place on among the CPUs that can be used, so nothing is placed";
+    /// A note: other places than those that the run began with.
+    PlacesChanged "places-changed"
+        "other CPUs can be used than before: jobs are placed on {level} domains from here on";
     /// A note: one node, so placement keeps caches or cores even, and memory gains nothing.
     MemoryGainsNothing "memory-gains-nothing"
         "only one node with memory can be used: jobs are placed on {level} domains, and where memory lies gains nothing";
@@ -111,12 +122,15 @@ codes! {
     /// A note: loads stand on nothing.
     LoadsUnknown "loads-unknown"
         "no memory counter can be read here and no job has a class: every load counts as 0, so jobs are spread by number at their start and none is moved";
+    /// A note: loads stand on nothing, and only the number tells places apart.
+    LoadsUnknownLowest "loads-unknown-lowest"
+        "no memory counter can be read here and no job has a class: every load counts as 0, so every job starts on the place with the lowest number that it may use and none is moved";
     /// A note: classes of another kind stand in for rates.
     TotalsAsRates "totals-as-rates"
         "the classes were made from operations in a whole run, and are read as operations per millisecond where loads are declared: loads are rough";
     /// A note: jobs without a class.
     NoClass "no-class"
-        "{n_jobs} of the {n_all} jobs that are due have no class and count as class 0: {jobs}";
+        "jobs without a class, such as {jobs}, count as class 0";
     /// A note: the kernel moves pages by itself.
     NumaBalancingOn "numa-balancing-on"
         "automatic NUMA balancing is on and may work against the placement; switch it off with sysctl kernel.numa_balancing=0";
@@ -158,16 +172,50 @@ impl fmt::Display for Reason {
     /// The sentence with its figures. A figure that is missing shows as `?`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.code.sentence();
+        while let Some((before, after)) = rest.split_once('[') {
+            let (inside, after) = after.split_once(']').unwrap_or((after, ""));
+            self.fill(before, f)?;
+            if self.has_all(inside) {
+                self.fill(inside, f)?;
+            }
+            rest = after;
+        }
+        self.fill(rest, f)
+    }
+}
+
+impl Reason {
+    fn fill(&self, text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
             let (name, after) = after.split_once('}').unwrap_or((after, ""));
             f.write_str(before)?;
             match self.figure(name) {
-                Some(figure) => write!(f, "{figure}")?,
+                None if name == "unit" => f.write_str(self.unit())?,
                 None => f.write_str("?")?,
+                Some(figure) => write!(f, "{figure}")?,
             }
             rest = after;
         }
         f.write_str(rest)
+    }
+
+    /// Whether each figure named in a text is there and is not 0.
+    fn has_all(&self, text: &str) -> bool {
+        let named = text.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+        named
+            .map(|name| self.figure(name))
+            .all(|figure| figure.is_some_and(|f| *f != Figure::Count(0)))
+    }
+
+    /// What loads are counted in. Reasons of old journals do not tell.
+    fn unit(&self) -> &'static str {
+        match self.figure("tier") {
+            Some(Figure::Text(tier)) if tier == "counters" => "cache misses",
+            Some(Figure::Text(tier)) if tier == "declared" => "declared memory operations",
+            Some(Figure::Text(tier)) if tier == "none" => "known memory operations",
+            _ => "memory operations",
+        }
     }
 }
 
@@ -211,6 +259,38 @@ mod tests {
         assert_eq!(
             reason.to_string(),
             "core 1 was next in turn, and cpu 1 had the fewest programs in it"
+        );
+    }
+
+    #[test]
+    fn a_load_is_told_in_the_unit_of_its_tier() {
+        let of_tier = |tier: &str| {
+            let reason = Reason::new(Code::LeastLoad).with("tier", tier.to_owned());
+            let text = reason.with("load", 1).with("total", 2).to_string();
+            text.split_once("of 2 ")
+                .and_then(|(_, rest)| rest.split_once(" in"))
+                .unwrap()
+                .0
+                .to_owned()
+        };
+        assert_eq!(of_tier("bandwidth"), "memory operations");
+        assert_eq!(of_tier("counters"), "cache misses");
+        assert_eq!(of_tier("declared"), "declared memory operations");
+        assert_eq!(of_tier("none"), "known memory operations");
+    }
+
+    #[test]
+    fn what_is_in_brackets_is_told_when_there_is_something_to_tell() {
+        let only = |expected: Option<u64>| {
+            let reason = Reason::new(Code::OnlyDomain).with("load", 5).with("total", 9);
+            let told = expected.into_iter().fold(reason, |r, n| r.with("expected", n)).to_string();
+            told.split_once('(').unwrap().1.split_once(')').unwrap().0.to_owned()
+        };
+        assert_eq!(only(None), "5 of 9 memory operations");
+        assert_eq!(only(Some(0)), "5 of 9 memory operations");
+        assert_eq!(
+            only(Some(7)),
+            "5 of 9 memory operations, 7 of the 9 only expected of programs started since"
         );
     }
 

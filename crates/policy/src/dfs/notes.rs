@@ -1,19 +1,27 @@
-//! What people should know about the ground that decisions stand on, said once each.
+//! What people should know about the ground that decisions stand on, said when it is so, and again
+//! when it is otherwise.
 
-use std::collections::BTreeSet;
+use sched::{Cause, Code, JobSeen, JobState, Plan, Reason, SignalTier, Snapshot};
+use topology::Level;
 
-use base::JobId;
-use sched::{Cause, Code, JobState, Plan, Reason, SignalTier, Snapshot};
-
-use super::config::{ClassBasis, Config};
+use super::config::{ClassBasis, Config, Start};
 use crate::common;
 
 /// What was said already.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    said_rules: bool,
+    ground: Option<Ground>,
     said_tier: Option<SignalTier>,
-    without_class: BTreeSet<JobId>,
+    said_classes: bool,
+}
+
+/// What the first notes are about. When it changes they are said anew; the engine passes on those
+/// that it has not passed on before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ground {
+    can_place: bool,
+    level: Level,
+    one_memory: bool,
 }
 
 /// Names listed in one note; more would not be read.
@@ -21,9 +29,14 @@ const N_NAMES: usize = 8;
 
 impl Notes {
     pub fn say(&mut self, config: &Config, seen: &Snapshot<'_>, plan: &mut Plan) {
-        if !self.said_rules {
-            self.said_rules = true;
-            say_rules(seen, plan);
+        let ground = Ground {
+            can_place: common::can_place(seen),
+            level: seen.domains.level(),
+            one_memory: common::n_nodes_with_memory(seen) < 2,
+        };
+        if self.ground != Some(ground) {
+            let is_first = self.ground.replace(ground).is_none();
+            say_ground(ground, is_first, seen, plan);
         }
         // Between two polls the signal may be only what is expected.
         if seen.turn.causes.contains(&Cause::Interval) && self.said_tier != Some(seen.loads.tier) {
@@ -33,34 +46,33 @@ impl Notes {
         self.say_classes(seen, plan);
     }
 
+    /// Once a run, in the turn in which the first such job is due.
     fn say_classes(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let due = || seen.jobs.iter().filter(|job| job.state == JobState::Due);
-        let names: Vec<&str> = due()
-            .filter(|job| job.job.class.is_none() && self.without_class.insert(job.job.id))
-            .map(|job| job.job.name.as_str())
-            .collect();
-        if names.is_empty() {
+        let without = |job: &&JobSeen<'_>| job.state == JobState::Due && job.job.class.is_none();
+        if self.said_classes || !seen.jobs.iter().any(|job| without(&job)) {
             return;
         }
+        self.said_classes = true;
+        let names: Vec<&str> =
+            seen.jobs.iter().filter(without).map(|job| job.job.name.as_str()).collect();
         let mut jobs = names[..names.len().min(N_NAMES)].join(", ");
         if N_NAMES < names.len() {
             jobs.push_str(&format!(" and {} more", names.len() - N_NAMES));
         }
-        let note = Reason::new(Code::NoClass)
-            .with("n_jobs", names.len() as u64)
-            .with("n_all", due().count() as u64)
-            .with("jobs", jobs);
-        plan.say(note);
+        plan.say(Reason::new(Code::NoClass).with("jobs", jobs));
     }
 }
 
-fn say_rules(seen: &Snapshot<'_>, plan: &mut Plan) {
-    if !common::can_place(seen) {
-        plan.say(Reason::new(Code::NothingToPlace));
+fn say_ground(ground: Ground, is_first: bool, seen: &Snapshot<'_>, plan: &mut Plan) {
+    if let Some(note) = common::nothing_to_place(seen) {
+        plan.say(note);
         return;
     }
-    if common::n_nodes_with_memory(seen) < 2 {
-        let level = seen.domains.level().to_string();
+    let level = ground.level.to_string();
+    if !is_first {
+        plan.say(Reason::new(Code::PlacesChanged).with("level", level.clone()));
+    }
+    if ground.one_memory {
         plan.say(Reason::new(Code::MemoryGainsNothing).with("level", level));
         return;
     }
@@ -76,7 +88,10 @@ fn say_tier(config: &Config, tier: SignalTier, plan: &mut Plan) {
     match tier {
         SignalTier::Bandwidth => {}
         SignalTier::Counters => plan.say(Reason::new(Code::LoadsAreMisses)),
-        SignalTier::None => plan.say(Reason::new(Code::LoadsUnknown)),
+        SignalTier::None => plan.say(Reason::new(match config.start {
+            Start::Estimate => Code::LoadsUnknown,
+            Start::Plain => Code::LoadsUnknownLowest,
+        })),
         SignalTier::Declared => {
             plan.say(Reason::new(Code::LoadsDeclared));
             if config.class_basis == ClassBasis::Total {

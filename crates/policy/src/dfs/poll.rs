@@ -165,6 +165,7 @@ impl Dfs {
             .with("mean", mean)
             .with("class", u64::from(class_of(victim)))
             .with("basis", self.config.class_basis.name().to_owned())
+            .with("tier", seen.loads.tier.to_string())
     }
 }
 

@@ -148,6 +148,30 @@ impl Dfs {
         }
     }
 
+    /// What all that tie are equal in.
+    fn equal_in(&self) -> &'static str {
+        match self.config.start {
+            Start::Plain => "load",
+            Start::Estimate => "load, programs and classes",
+        }
+    }
+
+    /// What made a domain the best.
+    fn by(&self, choice: &Choice) -> String {
+        match choice.code {
+            Code::OnlyDomain => "the only one that it may use".to_owned(),
+            Code::FewestJobs => "of equal loads it had the fewest programs".to_owned(),
+            Code::SmallestClasses => {
+                "of equal loads and programs it had the smallest sum of classes".to_owned()
+            }
+            Code::LowestNumber => {
+                let (n_equal, equal_in) = (choice.n_equal, self.equal_in());
+                format!("of {n_equal} that were equal in {equal_in} it has the lowest number")
+            }
+            _ => "it had the least load".to_owned(),
+        }
+    }
+
     fn tell(&self, seen: &Snapshot<'_>, choice: &Choice, code: Code, cpus: &CpuSet) -> Reason {
         let n_domains = seen.domains.len();
         let total = (0..n_domains).fold(0u64, |sum, i| sum.saturating_add(self.load(seen, i)));
@@ -156,19 +180,17 @@ impl Dfs {
             .with("load", choice.key.load)
             .with("total", total)
             .with("expected", self.expected.total())
-            .with("cpus", cpus_label(cpus));
+            .with("cpus", cpus_label(cpus))
+            .with("tier", seen.loads.tier.to_string());
         match code {
             Code::FewestJobs => reason.with("n_jobs", choice.key.n_jobs),
             Code::SmallestClasses => {
                 reason.with("n_jobs", choice.key.n_jobs).with("class_sum", choice.key.class_sum)
             }
-            Code::LowestNumber => reason.with("n_equal", choice.n_equal).with(
-                "equal_in",
-                match self.config.start {
-                    Start::Plain => "load".to_owned(),
-                    Start::Estimate => "load, programs and classes".to_owned(),
-                },
-            ),
+            Code::LowestNumber => {
+                reason.with("n_equal", choice.n_equal).with("equal_in", self.equal_in().to_owned())
+            }
+            Code::DomainGone => reason.with("by", self.by(choice)),
             _ => reason,
         }
     }

@@ -76,6 +76,7 @@ fn with_a_single_cpu_left_nothing_is_placed_any_more() {
         expect![[r#"
             0ms a on 0 because lowest-number
             0ms b on 1 because fewest-jobs
+            10ms note: nothing-to-place
         "#]],
     );
 }
@@ -168,10 +169,9 @@ fn jobs_without_a_class_are_told_of_once_and_count_as_class_0() {
         250ms poll 900 10
         ",
         expect![[r#"
-            0ms note: 1 of the 2 jobs that are due have no class and count as class 0: a
+            0ms note: jobs without a class, such as a, count as class 0
             0ms a on 0 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
             0ms b on 1 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 1 had the fewest programs in it
-            2ms note: 1 of the 2 jobs that are due have no class and count as class 0: c
             2ms a on 0 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
             2ms c on 0 because 2 domains were best and equal in load, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
             250ms b on 2 because node 0 carried 900 memory operations in the last interval and node 1 10: more than 4/3 times the mean (455); of the jobs on node 0 that may move this one had the highest class (1, by rate), and cpu 2 had the fewest programs on node 1
@@ -188,9 +188,9 @@ fn of_many_jobs_without_a_class_the_first_are_named() {
         "dfs",
         &format!("{declared}0ms due {}", names.join(" ")),
         expect![[r#"
-        0ms note: only one CPU can be used, so nothing is placed
-        0ms note: 10 of the 10 jobs that are due have no class and count as class 0: j1, j2, j3, j4, j5, j6, j7, j8 and 2 more
-    "#]],
+            0ms note: only one CPU can be used, so nothing is placed
+            0ms note: jobs without a class, such as j1, j2, j3, j4, j5, j6, j7, j8 and 2 more, count as class 0
+        "#]],
     );
 }
 
@@ -309,7 +309,8 @@ fn at_another_level_nothing_is_expected_and_everything_is_learnt_anew() {
         expect![[r#"
             0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
             510ms b on 4 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 4 the fewest programs there
-            520ms b on 2 because not all of the CPUs that it was on (4) can be used any more, so it was placed as if it had just started: llc 1 was best with 0 of 0 memory operations, and cpu 2 had the fewest programs in it
+            520ms note: other CPUs can be used than before: jobs are placed on llc domains from here on
+            520ms b on 2 because not all of the CPUs that it was on (4) can be used any more, so it was placed as if it had just started: llc 1 was best (of equal loads it had the fewest programs) with 0 of 0 memory operations, and cpu 2 had the fewest programs in it
             530ms c on 1 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them llc 0 has the lowest number; cpu 1 had the fewest programs in it
         "#]],
     );
@@ -332,6 +333,7 @@ fn at_another_level_the_largest_load_is_another() {
         expect![[r#"
             0ms a on 0 because only-domain
             0ms b on 1 because only-domain
+            260ms note: places-changed
             500ms a on 2 because load-uneven
         "#]],
     );
@@ -356,7 +358,84 @@ fn places_that_are_others_of_the_same_level_keep_what_was_learnt() {
         expect![[r#"
             0ms a on 0 because 3 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
             520ms b on 2 because node 1 had the least load (0 of 700 memory operations in the last interval), and cpu 2 the fewest programs there
-            530ms c on 1 because 2 domains were best and equal in load, programs and classes, each with 700 of 1400 memory operations, and of them node 0 has the lowest number; cpu 1 had the fewest programs in it
+            530ms c on 1 because 2 domains were best and equal in load, programs and classes, each with 700 of 1400 memory operations, 700 of the 1400 only expected of programs started since, and of them node 0 has the lowest number; cpu 1 had the fewest programs in it
         "#]],
+    );
+}
+
+#[test]
+fn a_level_of_which_the_machine_tells_nothing_is_told() {
+    let script = "
+        job a class=3
+        0ms due a
+        250ms poll
+    ";
+    let no_caches = "nodes=1 cores=4 no-llcs";
+    check_story(
+        no_caches,
+        "dfs[domains=llc]",
+        script,
+        expect![[r#"
+        0ms note: there is no llc to place on among the CPUs that can be used, so nothing is placed
+    "#]],
+    );
+    check_story(
+        no_caches,
+        "spread[domains=llc]",
+        script,
+        expect![[r#"
+        0ms note: there is no llc to place on among the CPUs that can be used, so nothing is placed
+        250ms note: there is no llc to place on among the CPUs that can be used, so nothing is placed
+    "#]],
+    );
+}
+
+#[test]
+fn when_the_places_become_others_it_is_told() {
+    check_story(
+        "nodes=2 llcs=2 cores=2",
+        "dfs",
+        "
+        job a class=3
+        0ms due a
+        10ms usable 0-3
+        20ms usable 0-2
+        30ms usable 0
+        40ms usable 0-7
+        ",
+        expect![[r#"
+            0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            10ms note: other CPUs can be used than before: jobs are placed on llc domains from here on
+            30ms note: only one CPU can be used, so nothing is placed
+            40ms note: other CPUs can be used than before: jobs are placed on node domains from here on
+        "#]],
+    );
+}
+
+#[test]
+fn loads_that_nothing_tells_of_leave_the_number_as_printed() {
+    let script = "
+        job a class=3
+        tier none
+        0ms due a
+        250ms poll 0 0
+    ";
+    check_story(
+        "nodes=2",
+        "dfs",
+        script,
+        expect![[r#"
+        0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 known memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+        250ms note: no memory counter can be read here and no job has a class: every load counts as 0, so jobs are spread by number at their start and none is moved
+    "#]],
+    );
+    check_story(
+        "nodes=2",
+        "dfs[reading=paper]",
+        script,
+        expect![[r#"
+        0ms a on 0 because 2 domains were best and equal in load, each with 0 of 0 known memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+        250ms note: no memory counter can be read here and no job has a class: every load counts as 0, so every job starts on the place with the lowest number that it may use and none is moved
+    "#]],
     );
 }

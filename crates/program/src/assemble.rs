@@ -1,7 +1,7 @@
 //! From the lines of a file to its workload: copies, names, order, and what only the whole can break.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use base::{JobId, Nanos};
 
@@ -21,6 +21,10 @@ pub(crate) struct Line {
     pub(crate) job: Job,
     /// Where the line begins.
     pub(crate) offset: usize,
+    /// Where its name stands.
+    pub(crate) name_at: usize,
+    /// Where its output stands.
+    pub(crate) output_at: usize,
 }
 
 /// What a file says beside its jobs.
@@ -48,8 +52,13 @@ pub(crate) fn workload(
         names.claim(text, line)?;
     }
     let mut jobs = Vec::with_capacity(n_jobs);
+    let mut outputs = Outputs::default();
     for line in &lines {
+        let n_before = jobs.len();
         copies(text, line, &mut names, &mut jobs)?;
+        for job in &jobs[n_before..] {
+            outputs.claim(text, line, job)?;
+        }
     }
     check_whole(text, &jobs, frame.example)?;
     jobs.sort_by_key(|job| job.start); // Stable: equal starts keep the order of the file.
@@ -110,9 +119,9 @@ impl Names {
         let Some(name) = &line.name else { return Ok(()) };
         for number in 1..=line.copies.unwrap_or(1) {
             let name = numbered(name, number);
-            let here = text.line(line.offset);
+            let here = text.line(line.name_at);
             if let Some(other_line) = self.taken.insert(name.clone(), here) {
-                return Err(text.fault(line.offset, Fault::Duplicate { name, other_line }));
+                return Err(text.fault(line.name_at, Fault::Duplicate { name, other_line }));
             }
         }
         Ok(())
@@ -168,19 +177,61 @@ fn copies(
 
 /// Copies that write one file would each begin by emptying it.
 fn check_outputs(text: &Text<'_>, line: &Line) -> Result<(), WorkloadError> {
-    let shared = |output: &&PathBuf| {
-        !output.starts_with("/dev") && !output.to_string_lossy().contains(PLACEHOLDER)
-    };
+    let shared =
+        |output: &&PathBuf| is_emptied(output) && !output.to_string_lossy().contains(PLACEHOLDER);
     match &line.job.output.as_ref().filter(shared) {
         Some(_) if 1 < line.copies.unwrap_or(1) => {
-            Err(text.fault(line.offset, Fault::SharedOutput { key: "output" }))
+            Err(text.fault(line.output_at, Fault::SharedOutput { key: "output" }))
         }
         _ => Ok(()),
     }
 }
 
+/// Whether this is a file that loses what it held when a job begins to write. A device does not; what
+/// `/dev/shm` holds are files.
+pub(crate) fn is_emptied(output: &Path) -> bool {
+    !output.starts_with("/dev") || output.starts_with("/dev/shm")
+}
+
+/// The files that jobs write, by their names alone: what is one file under two names is found by
+/// the host, which can look.
+#[derive(Default)]
+struct Outputs {
+    /// With the line that writes it.
+    taken: BTreeMap<PathBuf, usize>,
+}
+
+impl Outputs {
+    fn claim(&mut self, text: &Text<'_>, line: &Line, job: &Job) -> Result<(), WorkloadError> {
+        let Some(output) = job.output.as_deref().filter(|path| is_emptied(path)) else {
+            return Ok(());
+        };
+        let folder = text.file.parent().unwrap_or(Path::new(""));
+        let place = |path: &Path| plain(&folder.join(path));
+        let path = place(output);
+        let refuse = |fault| Err(text.fault(line.output_at, fault));
+        if job.input.as_deref().is_some_and(|input| place(input) == path) {
+            return refuse(Fault::OutputIsInput);
+        }
+        if plain(text.file) == path {
+            return refuse(Fault::OutputIsWorkload);
+        }
+        match self.taken.insert(path, job.origin.line) {
+            Some(other_line) => {
+                refuse(Fault::TakenOutput { path: output.display().to_string(), other_line })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// A path without `.` in it.
+fn plain(path: &Path) -> PathBuf {
+    path.components().filter(|part| *part != Component::CurDir).collect()
+}
+
 /// What becomes the number of the copy.
-const PLACEHOLDER: &str = "{copy}";
+pub(crate) const PLACEHOLDER: &str = "{copy}";
 
 /// Puts the number of a copy wherever `{copy}` stands.
 pub(crate) fn put_number(job: &mut Job, number: &str) {

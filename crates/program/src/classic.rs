@@ -40,7 +40,15 @@ pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError>
             Some(_) => {
                 let origin = Origin { file: path.to_owned(), line: text.line(offset) };
                 let job = job(&fields, origin).map_err(place)?;
-                lines.push(Line { name: None, copies: None, every: Nanos::ZERO, job, offset });
+                lines.push(Line {
+                    name: None,
+                    copies: None,
+                    every: Nanos::ZERO,
+                    job,
+                    offset,
+                    name_at: offset,
+                    output_at: offset,
+                });
             }
         }
         offset += raw.len();

@@ -120,6 +120,12 @@ pub enum Fault {
         /// As written.
         found: String,
     },
+    /// The name of a program of a list that leaves no room for the numbers of its instances.
+    #[error("{found:?} is too long: use at most 93 bytes, so that .2, .3 and so on fit behind it")]
+    ProgramName {
+        /// As written.
+        found: String,
+    },
     /// Two jobs of one name.
     #[error("the name {name:?} is taken already in line {other_line}; rename one")]
     Duplicate {
@@ -165,6 +171,20 @@ pub enum Fault {
         /// The key.
         key: &'static str,
     },
+    /// Two lines that would each begin by emptying the other's output.
+    #[error("the output {path} is that of the job in line {other_line} already; name another file")]
+    TakenOutput {
+        /// The file as this line names it.
+        path: String,
+        /// Where the other job stands.
+        other_line: usize,
+    },
+    /// A job that would empty what it is about to read.
+    #[error("output is its input too, and would be emptied before it is read; name another file")]
+    OutputIsInput,
+    /// A job that would empty the file it stands in.
+    #[error("output is this workload file itself, which would be emptied; name another file")]
+    OutputIsWorkload,
     /// A text that is no list of CPUs or nodes.
     #[error("{key}: {source}")]
     Set {

@@ -5,12 +5,12 @@
 //! already runs as often as it may, or for which memory is short, is left out of that draw. The same
 //! list, wish and seed give the same workload on every machine.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use base::{Bytes, JobId, Nanos, Rng};
 
-use crate::assemble::{numbered, put_number};
+use crate::assemble::{PLACEHOLDER, is_emptied, numbered, put_number};
 use crate::{Job, N_JOBS_MAX, Program, ProgramList, TIME_MAX, Workload};
 
 /// What workload is wanted.
@@ -128,15 +128,24 @@ struct Draw<'l> {
     rng: Rng,
     /// For each program when its running instances end.
     running: Vec<Vec<Nanos>>,
-    /// For each program how many instances there have been.
+    /// For each program the number of its last instance.
     n_drawn: Vec<u32>,
+    /// The files that jobs write so far.
+    outputs: BTreeSet<PathBuf>,
 }
 
 impl<'l> Draw<'l> {
     fn new(list: &'l ProgramList, wish: &'l Wish, rng: Rng) -> Self {
         let n_programs = list.programs.len();
         let running = vec![Vec::new(); n_programs];
-        Draw { programs: &list.programs, wish, rng, running, n_drawn: vec![0; n_programs] }
+        Draw {
+            programs: &list.programs,
+            wish,
+            rng,
+            running,
+            n_drawn: vec![0; n_programs],
+            outputs: BTreeSet::new(),
+        }
     }
 
     fn job(&mut self, id: JobId, start: Nanos, hog: bool) -> Result<Job, GenerateError> {
@@ -144,12 +153,28 @@ impl<'l> Draw<'l> {
         let program_idx = self.program(start, hog)?;
         let program = &self.programs[program_idx];
         self.running[program_idx].push(start.saturating_add(program.lasts));
-        self.n_drawn[program_idx] += 1;
-        let number = self.n_drawn[program_idx];
+        let number = self.next_number(program_idx);
+        self.n_drawn[program_idx] = number;
         let name = numbered(&program.job.name, number);
         let mut job = Job { id, name, start, ..program.job.clone() };
         put_number(&mut job, &number.to_string());
+        job.output = output_of(&program.job, number);
+        self.outputs.extend(job.output.clone().filter(|output| is_emptied(output)));
         Ok(job)
+    }
+
+    /// The next number that gives the program an instance whose name no other program of the list has
+    /// (beside `a` there may be an `a.2`), and whose output no job has yet.
+    fn next_number(&self, program_idx: usize) -> u32 {
+        let own = &self.programs[program_idx].job;
+        let is_free = |number: &u32| {
+            let name = numbered(&own.name, *number);
+            let output = output_of(own, *number);
+            let is_named_so = |program: &Program| program.job.name == name;
+            (*number == 1 || !self.programs.iter().any(is_named_so))
+                && !output.is_some_and(|output| self.outputs.contains(&output))
+        };
+        (self.n_drawn[program_idx] + 1..).find(is_free).unwrap_or(u32::MAX)
     }
 
     /// Draws the suite, if suites have weights, and then the program.
@@ -200,9 +225,24 @@ impl<'l> Draw<'l> {
     fn may_start(&self, program_idx: usize) -> bool {
         let program = &self.programs[program_idx];
         let n_running = self.running[program_idx].len();
-        let used: u64 = self.programs.iter().zip(&self.running).map(held).sum();
-        let room = self.wish.memory.is_none_or(|all| used + program.footprint.0 <= all.0);
+        let room = self.wish.memory.is_none_or(|all| self.used_with(program) <= all.0);
         room && program.instances_max.is_none_or(|max| n_running < max as usize)
+    }
+
+    /// The memory that is held when one more of a program runs.
+    fn used_with(&self, program: &Program) -> u64 {
+        let running = self.programs.iter().zip(&self.running).map(held);
+        running.fold(program.footprint.0, u64::saturating_add)
+    }
+}
+
+/// The output of an instance. Each begins by emptying its own, so those of one program have a file
+/// each: with `{copy}` in its name as the list says, else with the number behind it.
+fn output_of(job: &Job, number: u32) -> Option<PathBuf> {
+    let text = job.output.as_ref()?.to_string_lossy();
+    match is_emptied(Path::new(&*text)) && !text.contains(PLACEHOLDER) {
+        true => Some(numbered(&text, number).into()),
+        false => Some(text.replace(PLACEHOLDER, &number.to_string()).into()),
     }
 }
 

@@ -23,6 +23,7 @@ use std::path::Path;
 use base::{Bytes, Nanos};
 use toml::de::DeValue;
 
+use crate::assemble::is_emptied;
 use crate::error::{Fault, Text};
 use crate::toml_form::fields::{self, Fields};
 use crate::toml_form::{line, version};
@@ -96,6 +97,7 @@ impl ProgramList {
         let programs = tables.iter().map(|table| program(&text, table));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
         check_names(&text, &tables, &programs)?;
+        check_outputs(&tables, &programs)?;
         match programs.is_empty() {
             true => Err(top.fault(Fault::Missing {
                 key: "program",
@@ -113,7 +115,7 @@ impl ProgramList {
 }
 
 fn program(text: &Text<'_>, table: &Fields<'_>) -> Result<Program, WorkloadError> {
-    let name = table.need("name", "name = \"cjpeg\"", line::name)?;
+    let name = table.need("name", "name = \"cjpeg\"", name)?;
     let line = line::read(text, table, &line::Common::default())?;
     Ok(Program {
         job: Job { name, ..line.job },
@@ -126,6 +128,17 @@ fn program(text: &Text<'_>, table: &Fields<'_>) -> Result<Program, WorkloadError
     })
 }
 
+/// A name with room for `.2`, `.3` … behind it.
+fn name(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
+    match line::name(key, value)? {
+        long if NAME_BYTES_MAX < long.len() => Err(Fault::ProgramName { found: long }),
+        name => Ok(name),
+    }
+}
+
+/// A job's name has at most 100; the largest number behind a dot takes seven.
+const NAME_BYTES_MAX: usize = 93;
+
 fn check_names(
     text: &Text<'_>,
     tables: &[Fields<'_>],
@@ -134,8 +147,27 @@ fn check_names(
     let mut lines = std::collections::BTreeMap::new();
     for (table, program) in tables.iter().zip(programs) {
         let name = &program.job.name;
-        if let Some(other_line) = lines.insert(name, text.line(table.offset)) {
+        if let Some(other_line) = lines.insert(name, text.line(table.offset_of("name"))) {
             return Err(table.fault_at("name", Fault::Duplicate { name: name.clone(), other_line }));
+        }
+    }
+    Ok(())
+}
+
+/// Programs that write one file would each begin by emptying it.
+fn check_outputs(tables: &[Fields<'_>], programs: &[Program]) -> Result<(), WorkloadError> {
+    let mut lines = std::collections::BTreeMap::new();
+    for (table, program) in tables.iter().zip(programs) {
+        let Some(output) = program.job.output.as_ref().filter(|path| is_emptied(path)) else {
+            continue;
+        };
+        let fault = |fault| Err(table.fault_at("output", fault));
+        if program.job.input.as_ref() == Some(output) {
+            return fault(Fault::OutputIsInput);
+        }
+        if let Some(other_line) = lines.insert(output, program.job.origin.line) {
+            let path = output.display().to_string();
+            return fault(Fault::TakenOutput { path, other_line });
         }
     }
     Ok(())
@@ -217,7 +249,15 @@ mod tests {
             ),
             (
                 "[[program]]\nname = \"a\"\nload = \"hog\"\n[[program]]\nname = \"a\"\nload = \"hog\"",
-                expect![[r#"list.toml:5:8: the name "a" is taken already in line 1; rename one"#]],
+                expect![[r#"list.toml:5:8: the name "a" is taken already in line 2; rename one"#]],
+            ),
+            (
+                "[[program]]\nname = \"a\"\nload = \"hog\"\noutput = \"o\"\n[[program]]\nname = \"b\"\nload = \"hog\"\noutput = \"o\"",
+                expect!["list.toml:8:10: the output o is that of the job in line 1 already; name another file"],
+            ),
+            (
+                "[[program]]\nname = \"a\"\nload = \"hog\"\ninput = \"o\"\noutput = \"o\"",
+                expect!["list.toml:5:10: output is its input too, and would be emptied before it is read; name another file"],
             ),
         ] {
             expected.assert_eq(&parse(text).expect_err(text));

@@ -159,3 +159,44 @@ proptest! {
         prop_assert_eq!(lines(&read), lines(&workload));
     }
 }
+
+/// The names and outputs of three instances of the only program that is drawn.
+fn instances(list: &str) -> Vec<(String, String)> {
+    let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
+    let wish = Wish { n_jobs: 3, hog_fraction: 0.0, ..wish() };
+    let workload = generate(&list, &wish).expect("a workload");
+    let text = to_toml(&workload).expect("its paths are text");
+    let again = parse_toml(&text, Path::new("w.toml")).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let output =
+        |job: &crate::Job| job.output.as_ref().map_or(String::new(), |o| o.display().to_string());
+    again.jobs.iter().map(|job| (job.name.clone(), output(job))).collect()
+}
+
+#[test]
+fn instances_of_a_program_with_an_output_have_a_file_each() {
+    let made = |output: &str| -> Vec<String> {
+        let list = format!("[[program]]\nname = \"a\"\ncommand = [\"a\"]\noutput = \"{output}\"");
+        instances(&list).into_iter().map(|(_, output)| output).collect()
+    };
+    assert_eq!(made("out"), ["out", "out.2", "out.3"]);
+    assert_eq!(made("{copy}.out"), ["1.out", "2.out", "3.out"]);
+    assert_eq!(made("/dev/null"), ["/dev/null"; 3]);
+}
+
+#[test]
+fn a_number_that_would_give_the_name_or_output_of_another_program_is_left_out() {
+    let other = "[[program]]\nname = \"a.2\"\ncommand = [\"a\"]\noutput = \"o.3\"\nweight = 0\n";
+    let list = format!("{other}[[program]]\nname = \"a\"\ncommand = [\"a\"]\noutput = \"o\"");
+    let made = instances(&list);
+    let made: Vec<_> = made.iter().map(|(name, output)| (name.as_str(), output.as_str())).collect();
+    assert_eq!(made, [("a", "o"), ("a.3", "o.3"), ("a.4", "o.4")]);
+}
+
+#[test]
+fn footprints_beyond_all_numbers_do_not_overflow() {
+    let list = "[[program]]\nname = \"a\"\ncommand = [\"a\"]\nfootprint = \"16000000T\"";
+    assert_eq!(instances(list).len(), 3, "without a limit no footprint counts");
+    let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
+    let wish = Wish { n_jobs: 3, hog_fraction: 0.0, memory: Some(Bytes(u64::MAX - 1)), ..wish() };
+    assert!(generate(&list, &wish).is_err(), "the second one finds no room");
+}

@@ -336,13 +336,13 @@ fn names_are_unique_and_can_name_files() {
     job(
         "name = \"a\"\ncommand = [\"x\"]\n[[job]]\nname = \"a\"\ncommand = [\"y\"]",
         expect![[r#"
-            lab/mix.toml:4:1: the name "a" is taken already in line 1; rename one
+            lab/mix.toml:5:8: the name "a" is taken already in line 2; rename one
         "#]],
     );
     job(
         "name = \"a\"\ncopies = 2\ncommand = [\"x\"]\n[[job]]\nname = \"a.2\"\ncommand = [\"y\"]",
         expect![[r#"
-            lab/mix.toml:5:1: the name "a.2" is taken already in line 1; rename one
+            lab/mix.toml:6:8: the name "a.2" is taken already in line 2; rename one
         "#]],
     );
     job(
@@ -408,8 +408,8 @@ fn copies_do_not_write_over_each_other() {
     job(
         "command = [\"a\"]\ncopies = 2\noutput = \"out\"",
         expect![[r#"
-        lab/mix.toml:1:1: output is the same file for every copy; put {copy} into its name
-    "#]],
+            lab/mix.toml:4:10: output is the same file for every copy; put {copy} into its name
+        "#]],
     );
     job(
         "command = [\"a\"]\ncopies = 2\noutput = \"/dev/null\"",
@@ -459,4 +459,47 @@ fn a_workload_without_jobs_is_refused() {
         lab/mix.toml:1:1: job must be a list of tables, each begun by [[…]], not a table
     "#]],
     );
+}
+
+#[test]
+fn no_two_jobs_write_one_file() {
+    let two = |first: &str, second: &str, expected| {
+        let job = |output| format!("[[job]]\ncommand = [\"a\"]\noutput = \"{output}\"\n");
+        toml(&format!("{}{}", job(first), job(second)), expected);
+    };
+    two("out", "out", expect![[r#"
+        lab/mix.toml:6:10: the output out is that of the job in line 1 already; name another file
+    "#]]);
+    two("out", "./out", expect![[r#"
+        lab/mix.toml:6:10: the output ./out is that of the job in line 1 already; name another file
+    "#]]);
+    two("out", "lab/out", expect![[r#"
+        mix in "lab"
+          a at 0 s: a [] output=out line=1
+          a.2 at 0 s: a [] output=lab/out line=4
+    "#]]);
+    two("/dev/null", "/dev/null", expect![[r#"
+        mix in "lab"
+          a at 0 s: a [] output=/dev/null line=1
+          a.2 at 0 s: a [] output=/dev/null line=4
+    "#]]);
+    two("/dev/shm/out", "/dev/shm/out", expect![[r#"
+        lab/mix.toml:6:10: the output /dev/shm/out is that of the job in line 1 already; name another file
+    "#]]);
+    job(
+        "command = [\"a\"]\noutput = \"a.{copy}\"\ncopies = 2\n[[job]]\ncommand = [\"b\"]\noutput = \"a.2\"",
+        expect![[r#"
+            lab/mix.toml:7:10: the output a.2 is that of the job in line 1 already; name another file
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_does_not_empty_its_input_or_the_workload() {
+    job("command = [\"a\"]\ninput = \"x\"\noutput = \"./x\"", expect![[r#"
+        lab/mix.toml:4:10: output is its input too, and would be emptied before it is read; name another file
+    "#]]);
+    job("command = [\"a\"]\noutput = \"mix.toml\"", expect![[r#"
+        lab/mix.toml:3:10: output is this workload file itself, which would be emptied; name another file
+    "#]]);
 }

@@ -117,8 +117,12 @@ impl<'a> Fields<'a> {
 
     /// A mistake in the value of a key.
     pub(crate) fn fault_at(&self, key: &str, fault: Fault) -> WorkloadError {
-        let offset = self.table.get(key).map_or(self.offset, |value| value.span().start);
-        self.text.fault(offset, fault)
+        self.text.fault(self.offset_of(key), fault)
+    }
+
+    /// Where the value of a key begins; without it, where the table does.
+    pub(crate) fn offset_of(&self, key: &str) -> usize {
+        self.table.get(key).map_or(self.offset, |value| value.span().start)
     }
 }
 

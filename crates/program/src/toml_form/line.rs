@@ -114,7 +114,8 @@ pub(crate) fn read(
     };
     let name = table.get("name", name)?;
     let every = every.unwrap_or(Nanos::ZERO);
-    Ok(Line { name, copies, every, job, offset: table.offset })
+    let (name_at, output_at) = (table.offset_of("name"), table.offset_of("output"));
+    Ok(Line { name, copies, every, job, offset: table.offset, name_at, output_at })
 }
 
 /// Exactly one of the three ways to say what runs.

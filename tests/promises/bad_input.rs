@@ -2,6 +2,8 @@
 //!
 //! Every workload here begins with a sound job that would leave a mark. It must not.
 
+mod files;
+
 use std::path::Path;
 use std::process::Output;
 
@@ -228,8 +230,8 @@ fn a_working_directory_or_input_that_is_not_there_is_refused() {
     job(
         "command = [\"true\"]\noutput = \"nowhere/out\"",
         expect![[r#"
-        evenkeel: w.toml:4: job true: output FOLDER/nowhere/out cannot be written there
-    "#]],
+            evenkeel: w.toml:4: job true: output FOLDER/nowhere/out cannot be written: its folder FOLDER/nowhere is not there: make it
+        "#]],
     );
 }
 
@@ -238,8 +240,8 @@ fn names_that_are_taken_are_refused() {
     job(
         "name = \"mark\"\ncommand = [\"true\"]",
         expect![[r#"
-        evenkeel: w.toml:4:1: the name "mark" is taken already in line 1; rename one
-    "#]],
+            evenkeel: w.toml:5:8: the name "mark" is taken already in line 2; rename one
+        "#]],
     );
 }
 

@@ -12,6 +12,7 @@ use linux::mempolicy::Prepared;
 use linux::start::Start;
 use linux::undo::{JOB_VARIABLE, RUN_VARIABLE};
 use program::{Command, Job, MemoryPolicy};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::Rlimit;
 
 /// What all jobs of a run have in common.
@@ -178,13 +179,17 @@ pub(crate) fn find_program(
     Err(refused.unwrap_or_else(|| format!("program {} is not in PATH", program.display())))
 }
 
-fn check_program(path: &Path) -> Result<(), String> {
+/// Whether this is a file that may be executed.
+pub(crate) fn check_program(path: &Path) -> Result<(), String> {
     let meta = std::fs::metadata(path)
         .map_err(|error| format!("program {}: {}", path.display(), plain(&error)))?;
     if meta.is_dir() {
         return Err(format!("program {} is a folder", path.display()));
     }
-    rustix::fs::access(path, rustix::fs::Access::EXEC_OK)
+    if !meta.is_file() {
+        return Err(format!("program {} is no regular file", path.display()));
+    }
+    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
         .map_err(|_| format!("program {} may not be executed by this user", path.display()))
 }
 

@@ -1,12 +1,13 @@
 //! What can be known to fail before anything is started. Nothing here changes the machine.
 
-use std::path::Path;
+mod files;
+mod runnable;
 
 use base::{CpuSet, NodeSet};
-use program::{Command, Job, MemoryPolicy, Origin, Workload};
+use program::{Job, MemoryPolicy, Origin, Workload};
 use topology::Machine;
 
-use crate::command::find_program;
+use files::Files;
 
 /// A job that cannot run here, with the line that asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,40 +23,20 @@ pub struct PreflightError {
 
 /// Whether every job of a workload can be started here; the first that cannot is told.
 pub fn preflight(workload: &Workload, machine: &Machine) -> Result<(), PreflightError> {
-    let folder = crate::setup::absolute(&workload.folder);
-    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let refuse = |job: &Job, problem| {
+        Err(PreflightError { origin: job.origin.clone(), job: job.name.clone(), problem })
+    };
+    let mut files = Files::new(workload);
     for job in &workload.jobs {
-        check_files(job, &folder, &search_path).and_then(|()| check_places(job, machine)).map_err(
-            |problem| PreflightError { origin: job.origin.clone(), job: job.name.clone(), problem },
-        )?;
+        files
+            .check(job)
+            .and_then(|()| check_places(job, machine))
+            .or_else(|problem| refuse(job, problem))?;
     }
-    Ok(())
-}
-
-fn check_files(job: &Job, folder: &Path, search_path: &std::ffi::OsStr) -> Result<(), String> {
-    if let Command::Program { program, .. } = &job.command {
-        let own = job.env.get("PATH").map(std::ffi::OsStr::new);
-        find_program(program, folder, own.unwrap_or(search_path))?;
+    match files.overwritten_program() {
+        Some((job, problem)) => refuse(job, problem),
+        None => Ok(()),
     }
-    if let Some(dir) = &job.dir {
-        let dir = folder.join(dir);
-        if !dir.is_dir() {
-            return Err(format!("working directory {} is not there: make it", dir.display()));
-        }
-    }
-    if let Some(input) = &job.input {
-        let input = folder.join(input);
-        std::fs::File::open(&input).map_err(|error| {
-            format!("input {}: {}", input.display(), crate::command::plain(&error))
-        })?;
-    }
-    if let Some(output) = job.output.as_ref().map(|output| folder.join(output)) {
-        let parent = output.parent().unwrap_or(folder);
-        if !parent.is_dir() || output.is_dir() {
-            return Err(format!("output {} cannot be written there", output.display()));
-        }
-    }
-    Ok(())
 }
 
 fn check_places(job: &Job, machine: &Machine) -> Result<(), String> {

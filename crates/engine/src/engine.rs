@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{CpuSet, JobId, Nanos, TaskId};
 use program::Job;
 use sched::{
-    Cause, Deed, HandsOff, JobEvent, MemoryRules, Outcome, OutcomeResult, Plan, Policy, Reason,
-    Refusal, Sample, Snapshot, Target, Turn, Why,
+    Ask, Cause, Deed, HandsOff, JobEvent, MemoryRules, Outcome, OutcomeResult, Plan, Policy,
+    Reason, Refusal, Sample, Snapshot, Target, Turn, Why,
 };
 use topology::{Domains, Machine};
 
 use crate::derive::{Controllers, Meter, Places, Tasks};
-use crate::guard::Guard;
+use crate::guard::{Checked, Guard};
 use crate::jobs::Jobs;
 use crate::{Approved, SeenLoads};
 
@@ -44,6 +44,9 @@ pub struct Step {
     pub plan: Plan,
     /// What the guard did not let through.
     pub refused: Vec<Refusal>,
+    /// What it let through in part: the wish as it is approved. What was wished stands in the plan
+    /// under the same target, a placement or a memory policy like this one.
+    pub narrowed: Vec<Ask>,
     /// The loads, in turns where an interval went by.
     pub loads: Option<SeenLoads>,
 }
@@ -132,10 +135,10 @@ impl Engine {
             tasks: &self.tasks,
             task_places: &self.task_places,
         };
-        let (asks, refused) = guard.check(&plan.asks);
+        let Checked { asks, narrowed, refused } = guard.check(&plan.asks);
         let loads = is_interval.then(|| self.meter.seen_loads(&self.places.domains));
         let rests = plan.rests && asks.is_empty();
-        Step { approved: Approved { asks, rests }, plan, refused, loads }
+        Step { approved: Approved { asks, rests }, plan, refused, narrowed, loads }
     }
 
     fn take(&mut self, sample: &Sample) {

@@ -2,7 +2,7 @@
 //!
 //! A policy may wish anything. What comes through concerns somebody who lives and is ours to place,
 //! changes something, and names CPUs and nodes that can be used: a wish that is partly possible is
-//! narrowed to what is possible, one that is not is refused with a word why. Every refusal is recorded.
+//! narrowed to what is possible, one that is not is refused with a word why. Both are recorded.
 
 use base::{CpuSet, JobId, NodeSet};
 use program::{Job, MemoryPolicy};
@@ -23,24 +23,42 @@ pub(crate) struct Guard<'a> {
     pub task_places: &'a TaskPlaces,
 }
 
+/// What became of the wishes of a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    /// Those that come through, in order, as they come through.
+    pub asks: Vec<Ask>,
+    /// Those of them that come through in part.
+    pub narrowed: Vec<Ask>,
+    /// Those that do not.
+    pub refused: Vec<Refusal>,
+}
+
 /// Why a wish did not come through.
 type Refused = (Why, String);
 
 impl Guard<'_> {
-    /// The wishes that come through, in order, and those that do not.
-    pub fn check(&self, asks: &[Ask]) -> (Vec<Ask>, Vec<Refusal>) {
-        let (mut approved, mut refused) = (Vec::with_capacity(asks.len()), Vec::new());
+    /// What comes through of these wishes.
+    pub fn check(&self, asks: &[Ask]) -> Checked {
+        let mut checked = Checked { asks: Vec::with_capacity(asks.len()), ..Checked::default() };
         let mut concerned = Vec::with_capacity(asks.len());
         for ask in asks {
             let kind = (ask.target, kind(&ask.action));
             match self.one(ask).and_then(|action| once(&mut concerned, kind).map(|()| action)) {
                 Ok(action) => {
-                    approved.push(Ask { target: ask.target, action, reason: ask.reason.clone() });
+                    let is_whole = action == ask.action;
+                    let ask = Ask { target: ask.target, action, reason: ask.reason.clone() };
+                    if !is_whole {
+                        checked.narrowed.push(ask.clone());
+                    }
+                    checked.asks.push(ask);
                 }
-                Err((why, detail)) => refused.push(Refusal { ask: ask.clone(), why, detail }),
+                Err((why, detail)) => {
+                    checked.refused.push(Refusal { ask: ask.clone(), why, detail });
+                }
             }
         }
-        (approved, refused)
+        checked
     }
 
     fn one(&self, ask: &Ask) -> Result<Action, Refused> {
@@ -117,9 +135,9 @@ impl Guard<'_> {
             return Err((Why::HandsOff, detail));
         }
         let nodes = nodes_of(policy);
-        let possible = nodes.and(self.machine.nodes_allowed());
+        let possible = nodes.and(&self.machine.nodes_with_memory());
         if possible.is_empty() {
-            let detail = format!("none of the nodes {nodes} may be used");
+            let detail = format!("none of the nodes {nodes} has memory that may be used");
             return Err((Why::NodesUnusable, detail));
         }
         let possible = job.nodes.as_ref().map_or_else(|| possible.clone(), |own| possible.and(own));

@@ -244,7 +244,8 @@ impl World {
             writeln!(lines, "{} {:?} cpu {cpu:?}{unreadable}", loads.tier, loads.loads).unwrap();
         }
         for ask in step.approved.asks() {
-            writeln!(lines, "do {}", self.wish(ask)).unwrap();
+            let part = if step.narrowed.contains(ask) { " (narrowed)" } else { "" };
+            writeln!(lines, "do {}{part}", self.wish(ask)).unwrap();
         }
         for refusal in &step.refused {
             let why = refusal.why.name();

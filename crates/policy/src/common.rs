@@ -119,8 +119,5 @@ pub(crate) fn cpus_label(cpus: &CpuSet) -> String {
 
 /// How many nodes have memory that we may use.
 pub(crate) fn n_nodes_with_memory(seen: &Snapshot<'_>) -> usize {
-    let allowed = seen.machine.nodes_allowed();
-    let nodes = seen.machine.nodes().iter();
-    let has_memory = |node: &&topology::Node| node.memory != Some(base::Bytes::ZERO);
-    nodes.filter(has_memory).filter(|n| allowed.is_empty() || allowed.contains(n.id)).count()
+    seen.machine.nodes_with_memory().len()
 }

@@ -244,6 +244,13 @@ impl Machine {
         &self.parts.nodes_allowed
     }
 
+    /// Those of them that are not known to be without memory: where memory can come from at all.
+    pub fn nodes_with_memory(&self) -> NodeSet {
+        let has_memory = |node: &&Node| node.memory != Some(Bytes::ZERO);
+        let ids = self.parts.nodes.iter().filter(has_memory).map(|node| node.id);
+        ids.filter(|&id| self.parts.nodes_allowed.contains(id)).collect()
+    }
+
     /// Latencies and bandwidths, as far as somebody knows.
     pub fn figures(&self) -> &Figures {
         &self.parts.figures

@@ -11,11 +11,14 @@ fn a_wish_is_narrowed_to_what_can_be_used_and_what_the_job_may_use() {
         "
         job a cpus=0-2,5
         job b nodes=1
-        0ms due a b; usable 1-6; wish a on 0-7; wish b on 3-4
+        job c
+        0ms due a b c; usable 1-6; wish a on 0-7; wish b on 3-4; wish c on 1-6; wish c memory 0,7
         ",
         expect![[r#"
-            0ms do a on 1-2,5
-            0ms do b on 4
+            0ms do a on 1-2,5 (narrowed)
+            0ms do b on 4 (narrowed)
+            0ms do c on 1-6
+            0ms do c memory Bind({0}) (narrowed)
         "#]],
     );
 }
@@ -157,13 +160,27 @@ fn memory_is_chosen_before_the_start_or_never() {
         ",
         expect![[r#"
             0ms do a memory Bind({0-1})
-            0ms do tied memory Preferred({0})
+            0ms do tied memory Preferred({0}) (narrowed)
             0ms not own memory Bind({0}): hands-off, the workload says where the memory of own comes from
             0ms not tied memory Bind({1}): outside-job, the workload keeps tied off the nodes 1
             10ms not a memory Bind({0}): too-late, a runs already: its pages lie where they lie
             10ms not a/1 memory Bind({0}): too-late, a runs already: its pages lie where they lie
             20ms not tied memory Bind({1}): outside-job, the workload keeps tied off the nodes 1
-            30ms not tied memory Bind({7}): nodes-unusable, none of the nodes 7 may be used
+            30ms not tied memory Bind({7}): nodes-unusable, none of the nodes 7 has memory that may be used
+        "#]],
+    );
+}
+
+#[test]
+fn memory_comes_from_nodes_that_have_some() {
+    check(
+        "nodes=2 mem=0",
+        "
+        job a
+        0ms due a; wish a memory 0-1
+        ",
+        expect![[r#"
+            0ms not a memory Bind({0-1}): nodes-unusable, none of the nodes 0-1 has memory that may be used
         "#]],
     );
 }

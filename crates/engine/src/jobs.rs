@@ -47,8 +47,21 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobRates {
     pub cpu_time: Nanos,
+    /// As long as all of its tasks waited together; absent when that of one is, or when it had none.
     pub wait: Option<Nanos>,
     pub load: u64,
+    has_tasks: bool,
+}
+
+impl JobRates {
+    /// One more task and what it did.
+    pub fn add(&mut self, cpu_time: Nanos, wait: Option<Nanos>, load: u64) {
+        let before = if self.has_tasks { self.wait } else { Some(Nanos::ZERO) };
+        self.wait = before.zip(wait).map(|(sum, more)| sum.saturating_add(more));
+        self.cpu_time = self.cpu_time.saturating_add(cpu_time);
+        self.load = self.load.saturating_add(load);
+        self.has_tasks = true;
+    }
 }
 
 impl Jobs {

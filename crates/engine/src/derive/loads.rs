@@ -47,6 +47,7 @@ struct Share {
     job_idx: Option<usize>,
     domain: Option<usize>,
     cpu_time: Nanos,
+    wait: Option<Nanos>,
     /// Operations a millisecond as declared × nanoseconds.
     declared: u64,
     misses: Misses,
@@ -173,7 +174,7 @@ impl Meter {
         self.cpu_time.clear();
         self.cpu_time.extend(self.sums.iter().map(|sums| sums.cpu_time));
         self.set_loads(reading, jobs);
-        self.set_job_rates(jobs, tasks);
+        self.set_job_rates(jobs);
         tasks.turn_over();
     }
 
@@ -225,7 +226,7 @@ impl Meter {
         self.loads.loads.extend(self.sums.iter().map(|sums| sums.load(tier)));
     }
 
-    fn set_job_rates(&self, jobs: &mut Jobs, tasks: &Tasks) {
+    fn set_job_rates(&self, jobs: &mut Jobs) {
         for at in 0..jobs.live_idxs().len() {
             let idx = jobs.live_idxs()[at];
             jobs.entry_mut(idx).rates = JobRates::default();
@@ -235,23 +236,7 @@ impl Meter {
         for share in &self.shares {
             let Some(idx) = share.job_idx else { continue };
             let load = self.load_of(share, counted, declared.of(idx));
-            let rates = &mut jobs.entry_mut(idx).rates;
-            rates.cpu_time += share.cpu_time;
-            rates.load = rates.load.saturating_add(load);
-        }
-        self.set_waits(jobs, tasks);
-    }
-
-    /// A job waited as long as all of its tasks together; absent when that of one is.
-    fn set_waits(&self, jobs: &mut Jobs, tasks: &Tasks) {
-        let (mut last, mut sum) = (None, None);
-        for Growth { job, wait, .. } in tasks.growth() {
-            if last.is_none_or(|(same, _)| same != job) {
-                sum = Some(Nanos::ZERO);
-            }
-            let Some(idx) = look_up(jobs, &mut last, job) else { continue };
-            sum = sum.zip(wait).map(|(sum, more): (Nanos, Nanos)| sum.saturating_add(more));
-            jobs.entry_mut(idx).rates.wait = sum;
+            jobs.entry_mut(idx).rates.add(share.cpu_time, share.wait, load);
         }
     }
 
@@ -348,7 +333,7 @@ fn share(
     last: &mut Option<(JobId, Option<usize>)>,
     growth: &Growth,
 ) -> Share {
-    let Growth { job, cpu, cpu_time, misses, has_run, .. } = *growth;
+    let Growth { job, cpu, cpu_time, wait, misses, has_run } = *growth;
     let job_idx = look_up(jobs, last, job);
     let ran_on = || domains.of_cpu(cpu?);
     let domain = match job_idx.map(|idx| jobs.entry(idx)) {
@@ -359,7 +344,7 @@ fn share(
     };
     let class = jobs.idx(job).and_then(|idx| jobs.job(idx).class).unwrap_or_default();
     let declared = class.controller_ops_per_ms().saturating_mul(cpu_time.0);
-    Share { job_idx, domain, cpu_time, declared, misses, has_run }
+    Share { job_idx, domain, cpu_time, wait, declared, misses, has_run }
 }
 
 /// Where a live job stands in the tables; tasks come by job, so most ask for the same as the last.

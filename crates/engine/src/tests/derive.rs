@@ -439,6 +439,59 @@ fn many_short_tasks_do_not_round_away_to_nothing() {
 }
 
 #[test]
+fn what_a_division_leaves_over_is_no_other_jobs() {
+    // 0.6 operations of a and 0.6 of b: neither did a whole one, though both together did.
+    check(
+        "nodes=2",
+        "
+        job a class=1
+        job b class=1
+        show jobs loads
+        0ms due a b; wish a on 0; wish b on 0
+        250ms poll; task a/1 cpu=0.6; task b/1 cpu=0.6
+        ",
+        expect![[r#"
+            0ms a due tasks 0 cpu 0 load 0 wait -
+            0ms b due tasks 0 cpu 0 load 0 wait -
+            0ms do a on 0
+            0ms do b on 0
+            250ms a running on 0 in node 0 since 0 tasks 1 cpu 0 load 0 wait -
+            250ms b running on 0 in node 0 since 0 tasks 1 cpu 0 load 0 wait -
+            250ms declared [1, 0] cpu [1, 0]
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_waited_as_long_as_its_tasks_those_that_ended_too() {
+    check(
+        "nodes=2",
+        "
+        job a
+        job b
+        show jobs
+        0ms due a b
+        250ms poll; task a/1 cpu=10 wait=5; task a/2 cpu=10 wait=7; task b/1 cpu=1 wait=1; task b/2 cpu=1 wait=1
+        400ms nothing; task a/2 cpu=20 wait=17; gone a/2; task b/2 cpu=2; gone b/2
+        500ms poll; task a/1 cpu=20 wait=6
+        750ms poll
+        ",
+        expect![[r#"
+            0ms a due tasks 0 cpu 0 load 0 wait -
+            0ms b due tasks 0 cpu 0 load 0 wait -
+            250ms a running since 0 tasks 2 cpu 20 load 0 wait 12
+            250ms b running since 0 tasks 2 cpu 2 load 0 wait 2
+            400ms a running since 0 tasks 1 cpu 20 load 0 wait 12
+            400ms b running since 0 tasks 1 cpu 2 load 0 wait 2
+            500ms a running since 0 tasks 1 cpu 20 load 0 wait 11
+            500ms b running since 0 tasks 1 cpu 1 load 0 wait -
+            750ms a running since 0 tasks 1 cpu 0 load 0 wait 0
+            750ms b running since 0 tasks 1 cpu 0 load 0 wait 0
+        "#]],
+    );
+}
+
+#[test]
 fn without_counters_and_without_classes_loads_stand_on_nothing() {
     check(
         "nodes=2",

@@ -202,6 +202,17 @@ fn a_hog_that_would_stay_in_the_cache_is_refused_with_the_figure() {
 }
 
 #[test]
+fn phases_try_their_hog_first_and_say_how_many_run_at_a_time() {
+    let args = ["load", "phases", "hog:1ms", "--size", "1M", "--llc", "32M", "--copies", "2"];
+    let output = tool::run(&args);
+    assert_eq!(output.status.code(), Some(1), "{}", tool::text(&output.stdout));
+    assert!(tool::text(&output.stderr).contains("miss the cache"));
+    let output = tool::run(&[&args[..], &["--json", "--no-self-check"]].concat());
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!((said["copies"].as_u64(), said["buffer_bytes"].as_u64()), (Some(2), Some(1 << 20)));
+}
+
+#[test]
 fn an_exit_status_can_be_asked_for() {
     let output = tool::run(&["load", "sleep", "--for", "1ms", "--status", "7"]);
     assert_eq!(output.status.code(), Some(7));

@@ -48,19 +48,28 @@ fn a_job_that_would_empty_its_own_input_is_refused() {
             evenkeel: w.toml:7:10: output is its input too, and would be emptied before it is read; name another file
         "#]],
     );
-    keeps("[[job]]\ncommand = [\"sort\"]\ninput = \"precious\"\noutput = \"link\"\n", expect![[r#"
+    keeps(
+        "[[job]]\ncommand = [\"sort\"]\ninput = \"precious\"\noutput = \"link\"\n",
+        expect![[r#"
         evenkeel: w.toml:4: job sort: output FOLDER/link is its input too, and would be emptied first
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_job_that_would_empty_the_workload_or_a_program_is_refused() {
-    keeps("[[job]]\ncommand = [\"true\"]\noutput = \"w.toml\"\n", expect![[r#"
+    keeps(
+        "[[job]]\ncommand = [\"true\"]\noutput = \"w.toml\"\n",
+        expect![[r#"
         evenkeel: w.toml:6:10: output is this workload file itself, which would be emptied; name another file
-    "#]]);
-    keeps("[[job]]\ncommand = [\"true\"]\noutput = \"sub/../w.toml\"\n", expect![[r#"
+    "#]],
+    );
+    keeps(
+        "[[job]]\ncommand = [\"true\"]\noutput = \"sub/../w.toml\"\n",
+        expect![[r#"
         evenkeel: w.toml:4: job true: output FOLDER/sub/../w.toml is the workload file, which would be emptied
-    "#]]);
+    "#]],
+    );
     let trial = Trial::new();
     trial.write("script", "#!/bin/sh\n");
     fs::set_permissions(trial.path("script"), Permissions::from_mode(0o755)).expect("set");
@@ -79,21 +88,36 @@ fn two_jobs_with_one_output_are_refused() {
              [[job]]\nname = \"b\"\ncommand = [\"true\"]\noutput = \"{second}\"\n"
         )
     };
-    keeps(&two("out", "out"), expect![[r#"
+    keeps(
+        &two("out", "out"),
+        expect![[r#"
         evenkeel: w.toml:11:10: the output out is that of the job in line 4 already; name another file
-    "#]]);
-    keeps(&two("out", "./out"), expect![[r#"
+    "#]],
+    );
+    keeps(
+        &two("out", "./out"),
+        expect![[r#"
         evenkeel: w.toml:11:10: the output ./out is that of the job in line 4 already; name another file
-    "#]]);
-    keeps(&two("out", "sub/../out"), expect![[r#"
+    "#]],
+    );
+    keeps(
+        &two("out", "sub/../out"),
+        expect![[r#"
         evenkeel: w.toml:8: job b: output FOLDER/sub/../out is that of job a in line 4 already
-    "#]]);
-    keeps(&two("precious", "link"), expect![[r#"
+    "#]],
+    );
+    keeps(
+        &two("precious", "link"),
+        expect![[r#"
         evenkeel: w.toml:8: job b: output FOLDER/link is that of job a in line 4 already
-    "#]]);
-    keeps(&two("/dev/shm/evenkeel-test", "/dev/shm/evenkeel-test"), expect![[r#"
+    "#]],
+    );
+    keeps(
+        &two("/dev/shm/evenkeel-test", "/dev/shm/evenkeel-test"),
+        expect![[r#"
         evenkeel: w.toml:11:10: the output /dev/shm/evenkeel-test is that of the job in line 4 already; name another file
-    "#]]);
+    "#]],
+    );
     keeps(
         "[[job]]\nname = \"c\"\ncopies = 2\ncommand = [\"true\"]\noutput = \"c.2\"\n",
         expect![[r#"
@@ -124,22 +148,34 @@ fn many_jobs_may_write_to_a_device_and_one_may_read_what_another_wrote() {
 
 #[test]
 fn a_folder_as_input_is_refused() {
-    job("command = [\"cat\"]\ninput = \".\"", expect![[r#"
+    job(
+        "command = [\"cat\"]\ninput = \".\"",
+        expect![[r#"
         evenkeel: w.toml:4: job cat: input FOLDER/.: this is a folder; name a file in it
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_output_that_cannot_be_written_is_refused_and_one_that_can_is_not_made() {
-    job("command = [\"true\"]\noutput = \"/proc/nowhere\"", expect![[r#"
+    job(
+        "command = [\"true\"]\noutput = \"/proc/nowhere\"",
+        expect![[r#"
         evenkeel: w.toml:4: job true: output /proc/nowhere cannot be written: No such file or directory
-    "#]]);
-    job(&format!("command = [\"true\"]\noutput = \"{}\"", "x".repeat(256)), expect![[r#"
+    "#]],
+    );
+    job(
+        &format!("command = [\"true\"]\noutput = \"{}\"", "x".repeat(256)),
+        expect![[r#"
         evenkeel: w.toml:4: job true: output FOLDER/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx cannot be written: File name too long
-    "#]]);
-    job("command = [\"true\"]\noutput = \".\"", expect![[r#"
+    "#]],
+    );
+    job(
+        "command = [\"true\"]\noutput = \".\"",
+        expect![[r#"
         evenkeel: w.toml:4: job true: output FOLDER/. is a folder
-    "#]]);
+    "#]],
+    );
     // The check of the first job's output leaves nothing behind: the second is refused.
     toml(
         "[[job]]\nname = \"a\"\ncommand = [\"true\"]\noutput = \"new\"\n[[job]]\ncommand = [\"no-such-program\"]\n",
@@ -152,9 +188,12 @@ fn an_output_that_cannot_be_written_is_refused_and_one_that_can_is_not_made() {
 #[test]
 fn a_name_that_is_too_long_for_the_file_of_its_output_is_refused() {
     // In the name of a file each of these letters is written with six characters.
-    job(&format!("name = \"{}\"\ncommand = [\"true\"]", "ü".repeat(45)), expect![[r#"
+    job(
+        &format!("name = \"{}\"\ncommand = [\"true\"]", "ü".repeat(45)),
+        expect![[r#"
         evenkeel: w.toml:4: job üüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüüü: its name is too long for the files of its output: letters other than a-z and digits take three bytes or more
-    "#]]);
+    "#]],
+    );
 }
 
 /// As what user the program runs when these tests run as root.
@@ -181,18 +220,30 @@ fn as_ordinary_user(trial: &Trial) -> Option<Command> {
 #[test]
 fn what_an_ordinary_user_may_not_use_is_refused() {
     for (lines, expected) in [
-        ("output = \"locked/out\"", expect![[r#"
+        (
+            "output = \"locked/out\"",
+            expect![[r#"
             evenkeel: w.toml:4: job true: output FOLDER/locked/out cannot be written: Permission denied
-        "#]]),
-        ("output = \"mine\"", expect![[r#"
+        "#]],
+        ),
+        (
+            "output = \"mine\"",
+            expect![[r#"
             evenkeel: w.toml:4: job true: output FOLDER/mine cannot be written: Permission denied
-        "#]]),
-        ("dir = \"locked\"", expect![[r#"
+        "#]],
+        ),
+        (
+            "dir = \"locked\"",
+            expect![[r#"
             evenkeel: w.toml:4: job true: working directory FOLDER/locked cannot be entered: Permission denied
-        "#]]),
-        ("input = \"mine\"", expect![[r#"
+        "#]],
+        ),
+        (
+            "input = \"mine\"",
+            expect![[r#"
             evenkeel: w.toml:4: job true: input FOLDER/mine: Permission denied
-        "#]]),
+        "#]],
+        ),
     ] {
         let trial = Trial::new();
         fs::create_dir(trial.path("locked")).expect("made");
@@ -225,36 +276,60 @@ fn what_the_kernel_would_not_run_is_refused() {
         eprintln!("not run: this kernel knows formats of its own (binfmt_misc)");
         return;
     }
-    program(b"", expect![[r#"
+    program(
+        b"",
+        expect![[r#"
         evenkeel: w.toml:4: job program: program FOLDER/./program is an empty file
-    "#]]);
-    program(b"echo no shebang\n", expect![[r#"
+    "#]],
+    );
+    program(
+        b"echo no shebang\n",
+        expect![[r#"
         evenkeel: w.toml:4: job program: program FOLDER/./program is neither a program nor a script: begin it with #!/bin/sh or what else is to read it, or run it with shell
-    "#]]);
+    "#]],
+    );
     program(
         b"\x7fELF and then garbage that is long enough to be looked at as a header",
         expect![[r#"
             evenkeel: w.toml:4: job program: program FOLDER/./program is a broken program: its ELF header makes no sense
         "#]],
     );
-    program(b"\x7fELF", expect![[r#"
+    program(
+        b"\x7fELF",
+        expect![[r#"
         evenkeel: w.toml:4: job program: program FOLDER/./program is a broken program: its ELF header makes no sense
-    "#]]);
-    program(b"#! \necho\n", expect![[r#"
+    "#]],
+    );
+    program(
+        b"#! \necho\n",
+        expect![[r#"
         evenkeel: w.toml:4: job program: program FOLDER/./program names no interpreter behind its #!: write #!/bin/sh or the like
-    "#]]);
-    program(b"#!\n", expect![[r#"
+    "#]],
+    );
+    program(
+        b"#!\n",
+        expect![[r#"
         evenkeel: w.toml:4: job program: program FOLDER/./program names no interpreter behind its #!: write #!/bin/sh or the like
-    "#]]);
-    program(b"#!/no/such/interpreter\n", expect![[r#"
+    "#]],
+    );
+    program(
+        b"#!/no/such/interpreter\n",
+        expect![[r#"
         evenkeel: w.toml:4: job program: program FOLDER/./program cannot be run: its interpreter, program /no/such/interpreter: No such file or directory
-    "#]]);
-    program(b"#!/etc/passwd -x\n", expect![[r#"
+    "#]],
+    );
+    program(
+        b"#!/etc/passwd -x\n",
+        expect![[r#"
         evenkeel: w.toml:4: job program: program FOLDER/./program cannot be run: its interpreter, program /etc/passwd may not be executed by this user
-    "#]]);
-    program(b"#!/usr\n", expect![[r#"
+    "#]],
+    );
+    program(
+        b"#!/usr\n",
+        expect![[r#"
         evenkeel: w.toml:4: job program: program FOLDER/./program cannot be run: its interpreter, program /usr is a folder
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -294,10 +369,16 @@ fn scripts_and_programs_that_can_be_run_are_run() {
 
 #[test]
 fn a_folder_or_a_device_is_no_program() {
-    job("command = [\"/usr\"]", expect![[r#"
+    job(
+        "command = [\"/usr\"]",
+        expect![[r#"
         evenkeel: w.toml:4: job usr: program /usr is a folder
-    "#]]);
-    job("command = [\"/dev/null\"]", expect![[r#"
+    "#]],
+    );
+    job(
+        "command = [\"/dev/null\"]",
+        expect![[r#"
         evenkeel: w.toml:4: job null: program /dev/null is no regular file
-    "#]]);
+    "#]],
+    );
 }

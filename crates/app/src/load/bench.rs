@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use base::Bytes;
 
 use super::Account;
@@ -97,18 +97,24 @@ impl Part for Array {
     }
 }
 
+impl Args {
+    /// The size of one thread's array, and of all.
+    fn sizes(&self) -> anyhow::Result<(Bytes, Bytes)> {
+        let size = Bytes(u64::from(self.n).pow(2) * 4);
+        let all = Bytes(size.0 * u64::from(self.budget.threads));
+        self.room.check_size(&format!("--n {} takes {all},", self.n), all)?;
+        Ok((size, all))
+    }
+}
+
+/// What can be known to be wrong without trying.
+pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
+    args.sizes().map(drop)
+}
+
 pub(crate) fn main(args: &Args, order: Order) -> Done {
     let kind = if order == Order::Rows { "rows" } else { "columns" };
-    let size = Bytes(u64::from(args.n).pow(2) * 4);
-    let all = Bytes(size.0 * u64::from(args.budget.threads));
-    let most = args.room.most()?;
-    if most < all {
-        let n = args.n;
-        return Err(anyhow!(
-            "--n {n} takes {all}, more than {most} (a quarter of the free memory)"
-        ))
-        .or_wrong();
-    }
+    let (size, all) = args.sizes().or_wrong()?;
     let llc = args.room.llc();
     let mut account = Account::new(kind, args.budget.json);
     account.say(&format!(

@@ -12,7 +12,7 @@ use base::Bytes;
 
 use super::Account;
 use super::budget::Budget;
-use super::memory::{self, Room};
+use super::memory::{self, Buffer, LINE_BYTES, Room};
 use super::walk::Walk;
 use super::workers::{self, Part, least_cpu_time};
 use crate::exit::{Done, OrWrong};
@@ -40,9 +40,6 @@ pub(crate) struct Args {
 #[derive(Clone, Default)]
 #[repr(align(64))]
 struct Line([u64; 8]);
-
-/// Bytes of a [`Line`].
-const LINE_BYTES: u64 = 64;
 
 /// One thread's buffer and its walks through it.
 pub(crate) struct Hog {
@@ -105,6 +102,9 @@ const NEAR_LINES: usize = 256;
 /// in memory at all. Guessed low: it is 10 and more on everything we have seen.
 const MEMORY_TO_CACHE_MIN: u32 = 3;
 
+/// The share of accesses that must miss (spec 1.9).
+const MISS_SHARE_MIN: f64 = 0.5;
+
 impl Part for Hog {
     const BATCH_OPS: u64 = 2048;
 
@@ -121,13 +121,14 @@ struct Measured {
     cache: Duration,
 }
 
+/// What can be known to be wrong without trying.
+pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
+    check_buffer(&args.room, &args.room.buffer(args.size, args.budget.threads)?)
+}
+
 pub(crate) fn main(args: &Args) -> Done {
-    let llc = args.room.llc();
-    let size = args.size.map_or_else(|| args.room.buffer(llc), Ok)?;
-    if size.0 < LINE_BYTES * u64::from(args.budget.threads) {
-        return Err(anyhow::anyhow!("--size {size} is less than a line for each thread"))
-            .or_wrong();
-    }
+    let buffer = args.room.buffer(args.size, args.budget.threads).or_wrong()?;
+    let Buffer { size, llc, .. } = buffer;
     let mut account = Account::new("hog", args.budget.json);
     account.say(&headline(args, size, llc))?;
     account.note("buffer_bytes", size.0);
@@ -136,14 +137,7 @@ pub(crate) fn main(args: &Args) -> Done {
     account.note("threads", args.budget.threads);
     account.note("mlp", args.mlp);
     account.note("write", args.write);
-    if !args.room.no_self_check {
-        let miss_share = args.room.miss_share(size, llc);
-        account.note("miss_share_expected", miss_share);
-        let found = self_check(size, miss_share)?;
-        account.note("check_access_ns", found.walk.as_nanos() as u64);
-        account.note("check_memory_ns", found.memory.as_nanos() as u64);
-        account.say(&format!("self-check: {}", found.text()))?;
-    }
+    try_pattern(&args.room, &buffer, &mut account)?;
     let own = Bytes(size.0 / u64::from(args.budget.threads));
     let done = workers::run(&args.budget, |_| Hog::new(own, args.mlp, args.write));
     account.end(&done, "accesses")?;
@@ -161,15 +155,39 @@ fn headline(args: &Args, size: Bytes, llc: Option<Bytes>) -> String {
     )
 }
 
-/// Refuses a pattern that would not be a hog's.
-fn self_check(size: Bytes, miss_share: f64) -> anyhow::Result<Measured> {
-    if miss_share < 0.5 {
+/// Tries whether the pattern is a hog's, unless that is not wanted, and notes what was found.
+pub(crate) fn try_pattern(
+    room: &Room,
+    buffer: &Buffer,
+    account: &mut Account,
+) -> anyhow::Result<()> {
+    if room.no_self_check {
+        return Ok(());
+    }
+    check_buffer(room, buffer)?;
+    account.note("miss_share_expected", buffer.miss_share);
+    let found = self_check(buffer.size)?;
+    account.note("check_access_ns", found.walk.as_nanos() as u64);
+    account.note("check_memory_ns", found.memory.as_nanos() as u64);
+    account.say(&format!("self-check: {}", found.text()))?;
+    Ok(())
+}
+
+/// Refuses a buffer of which the cache would hold too much.
+pub(crate) fn check_buffer(room: &Room, buffer: &Buffer) -> anyhow::Result<()> {
+    let Buffer { size, miss_share, .. } = buffer;
+    if !room.no_self_check && *miss_share < MISS_SHARE_MIN {
         bail!(
             "a buffer of {size} would miss the cache in {:.0} % of accesses or less, and a hog needs \
              50 %; use a larger --size, or --no-self-check to run it all the same",
             (miss_share * 100.0).max(0.0)
         );
     }
+    Ok(())
+}
+
+/// Refuses a pattern that would not be a hog's.
+fn self_check(size: Bytes) -> anyhow::Result<Measured> {
     let hog = Hog::new(size, 1, false);
     let found = Measured {
         walk: hog.time_per_access(),
@@ -220,8 +238,13 @@ mod tests {
 
     #[test]
     fn a_buffer_that_the_cache_would_hold_is_refused_with_the_figure() {
-        let error = self_check(Bytes::from_mib(8), 0.2).err().map(|error| error.to_string());
-        assert!(error.is_some_and(|error| error.contains("20 %")));
+        let refused = |no_self_check| {
+            let room = Room { copies: 1, llc: None, no_self_check };
+            let buffer = Buffer { size: Bytes::from_mib(8), llc: None, miss_share: 0.2 };
+            check_buffer(&room, &buffer).err().map(|error| error.to_string())
+        };
+        assert!(refused(false).is_some_and(|error| error.contains("20 %")));
+        assert_eq!(refused(true), None);
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! more than a small machine has to spare.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use base::Bytes;
 
 /// Options about the size of the buffer or array.
@@ -29,13 +30,24 @@ const BUFFER_MIN: Bytes = Bytes(64_000_000);
 /// The share of accesses that must miss when the buffer is four times the cache.
 const MISS_SHARE_FULL: f64 = 0.9;
 
+/// Bytes of a cache line.
+pub(crate) const LINE_BYTES: u64 = 64;
+
+/// A buffer that may be had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    /// Of all threads together.
+    pub(crate) size: Bytes,
+    /// The last-level cache, if anybody knows.
+    pub(crate) llc: Option<Bytes>,
+    /// The share of accesses to random places of it that should miss.
+    pub(crate) miss_share: f64,
+}
+
 impl Room {
     /// The last-level cache's size: as told, else as the machine has it; `None` if nobody knows.
     pub(crate) fn llc(&self) -> Option<Bytes> {
-        self.llc.or_else(|| {
-            let machine = linux::topology::read(Path::new("/")).ok()?;
-            machine.llcs().iter().filter_map(|llc| llc.size).max()
-        })
+        self.llc.or_else(llc_of_this_machine)
     }
 
     /// The most that one copy may take: a quarter of the free memory, shared by all copies.
@@ -43,13 +55,37 @@ impl Room {
         Ok(Bytes(free_memory(Path::new("/"))?.0 / 4 / u64::from(self.copies)))
     }
 
-    /// The size of the hog's buffer.
-    pub(crate) fn buffer(&self, llc: Option<Bytes>) -> anyhow::Result<Bytes> {
-        Ok(buffer(llc, self.most()?))
+    /// A hog's buffer, of the size that was asked for or one that fits the machine; refused if it
+    /// has no line for each thread, or takes more than there is room for.
+    pub(crate) fn buffer(&self, asked: Option<Bytes>, n_threads: u32) -> anyhow::Result<Buffer> {
+        let llc = self.llc();
+        let size = match asked {
+            Some(size) => size,
+            None => buffer(llc, self.most()?),
+        };
+        if size.0 < LINE_BYTES * u64::from(n_threads) {
+            bail!(
+                "--size {size} is less than a line of {LINE_BYTES} B for each thread ({n_threads})"
+            );
+        }
+        self.check_size(&format!("--size {size} is"), size)?;
+        Ok(Buffer { size, llc, miss_share: self.miss_share(size, llc) })
+    }
+
+    /// Refuses what takes more than there is room for; `what` begins the sentence.
+    pub(crate) fn check_size(&self, what: &str, size: Bytes) -> anyhow::Result<()> {
+        // A machine that does not tell what is free leaves it to the user.
+        match self.most() {
+            Ok(most) if most < size => bail!(
+                "{what} more than {most} (a quarter of the free memory, for {} at a time)",
+                if self.copies == 1 { "one".to_owned() } else { self.copies.to_string() }
+            ),
+            _ => Ok(()),
+        }
     }
 
     /// The share of accesses that should miss with such a buffer.
-    pub(crate) fn miss_share(&self, buffer: Bytes, llc: Option<Bytes>) -> f64 {
+    fn miss_share(&self, buffer: Bytes, llc: Option<Bytes>) -> f64 {
         let llc = llc.unwrap_or_default().0 as f64;
         let all = buffer.0 as f64 * f64::from(self.copies);
         match 4.0 * llc <= buffer.0 as f64 {
@@ -57,6 +93,15 @@ impl Room {
             false => 1.0 - llc / all - 0.1,
         }
     }
+}
+
+/// Asked once: a workload may hold thousands of hogs.
+fn llc_of_this_machine() -> Option<Bytes> {
+    static LLC: OnceLock<Option<Bytes>> = OnceLock::new();
+    *LLC.get_or_init(|| {
+        let machine = linux::topology::read(Path::new("/")).ok()?;
+        machine.llcs().iter().filter_map(|llc| llc.size).max()
+    })
 }
 
 fn buffer(llc: Option<Bytes>, most: Bytes) -> Bytes {
@@ -103,6 +148,20 @@ mod tests {
         assert_eq!(share(1, 200, 100), 0.4);
         assert_eq!(share(2, 200, 100), 0.65);
         assert_eq!(room(1).miss_share(Bytes(1), None), 0.9);
+    }
+
+    #[test]
+    fn a_size_is_refused_when_it_is_less_than_a_line_or_more_than_a_share_of_what_is_free() {
+        let room = |copies| Room { copies, llc: None, no_self_check: true };
+        let refused = |copies, size, n_threads| {
+            let buffer = room(copies).buffer(Some(size), n_threads);
+            buffer.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert!(refused(1, Bytes(0), 1).contains("less than a line"));
+        assert!(refused(1, Bytes(64), 2).contains("each thread (2)"));
+        assert_eq!(refused(1, Bytes(64), 1), "");
+        assert!(refused(1, Bytes(1 << 60), 1).contains("a quarter of the free memory"));
+        assert!(refused(3, Bytes(1 << 60), 1).contains("for 3 at a time"));
     }
 
     #[test]

@@ -74,17 +74,31 @@ pub fn main(args: &Args) -> Done {
     }
 }
 
-/// Whether these arguments of a job would be understood, asked before anything is started.
+/// Whether a job with these arguments would run: whether they are understood, and what the program
+/// would refuse at its start. Asked before anything is started.
 pub fn check(args: &[String]) -> Result<(), String> {
+    match parse(args)?.kind {
+        Kind::Hog(args) => hog::check(&args),
+        Kind::Rows(args) | Kind::Columns(args) => bench::check(&args),
+        Kind::Phases(args) => phases::check(&args),
+        Kind::Compute(_) | Kind::Sleep(_) | Kind::Fork(_) => Ok(()),
+    }
+    .map_err(|error| format!("{error:#}"))
+}
+
+fn parse(args: &[String]) -> Result<Args, String> {
     #[derive(Parser)]
     #[command(name = "load")]
     struct Alone {
         #[command(flatten)]
-        _args: Args,
+        args: Args,
     }
     let words = std::iter::once("load").chain(args.iter().map(String::as_str));
     match Alone::try_parse_from(words) {
-        Ok(_) => Ok(()),
+        Ok(alone) => Ok(alone.args),
+        Err(error) if !error.use_stderr() => {
+            Err("it asks for help and would do nothing else; leave that out".to_owned())
+        }
         Err(error) => {
             let text = error.render().to_string();
             let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
@@ -154,6 +168,34 @@ mod tests {
         for text in ["", "hogg", "hog --fro 5s", "compute --throttle 0", "rows --size 1M --n 0"] {
             let error = check(&words(text)).expect_err(text);
             assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_program_would_refuse_at_its_start_is_known_before() {
+        for (text, word) in [
+            ("hog --size 0", "less than a line"),
+            ("hog --size 1", "less than a line"),
+            ("hog --threads 4096 --size 1K", "(4096)"),
+            ("hog --size 1M --llc 32M", "miss the cache"),
+            ("hog --size 1024T", "free memory"),
+            ("phases hog:1s --size 0", "less than a line"),
+            ("phases hog:1s --size 1M --llc 32M", "miss the cache"),
+            ("phases hog:1s --size 1024T", "free memory"),
+            ("phases compute:1s --size 0", "less than a line"),
+            ("rows --n 65535 --threads 4096", "free memory"),
+            ("columns --n 65535 --copies 100000", "free memory"),
+            ("hog --help", "help"),
+        ] {
+            let error = check(&words(text)).expect_err(text);
+            assert!(error.contains(word), "{text}: {error}");
+        }
+        for text in [
+            "hog --size 1M --llc 32M --no-self-check",
+            "phases hog:1s --size 1M --llc 32M --no-self-check",
+            "phases compute:1s sleep:1s",
+        ] {
+            assert_eq!(check(&words(text)), Ok(()), "{text}");
         }
     }
 

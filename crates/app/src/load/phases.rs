@@ -1,4 +1,6 @@
 //! A program that changes its character: compute, hog and sleep in turn.
+//!
+//! Its hog is tried first like the hog itself.
 
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -8,10 +10,10 @@ use base::{Bytes, Nanos};
 use super::Account;
 use super::budget::{Budget, Work, cpu_time};
 use super::compute::Arithmetic;
-use super::hog::Hog;
-use super::memory::{self, Room};
+use super::hog::{self, Hog};
+use super::memory::{self, Buffer, Room};
 use super::workers::Part;
-use crate::exit::Done;
+use crate::exit::{Done, OrWrong};
 
 /// Options of `load phases`.
 #[derive(Debug, clap::Args)]
@@ -56,13 +58,29 @@ impl FromStr for Phase {
     }
 }
 
+impl Args {
+    /// The buffer, if there is a phase that needs one or its size is said.
+    fn buffer(&self) -> anyhow::Result<Option<Buffer>> {
+        let hogs = self.phases.iter().any(|phase| matches!(phase, Phase::Hog(_)));
+        let wanted = hogs || self.size.is_some();
+        let buffer = wanted.then(|| self.room.buffer(self.size, 1)).transpose()?;
+        Ok(buffer.filter(|_| hogs))
+    }
+}
+
+/// What can be known to be wrong without trying.
+pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
+    match args.buffer()? {
+        Some(buffer) => hog::check_buffer(&args.room, &buffer),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn main(args: &Args) -> Done {
-    let llc = args.room.llc();
-    let size = args.size.map_or_else(|| args.room.buffer(llc), Ok)?;
-    let needs_buffer = args.phases.iter().any(|phase| matches!(phase, Phase::Hog(_)));
+    let buffer = args.buffer().or_wrong()?;
     let mut account = Account::new("phases", args.json);
-    let mut hog = needs_buffer.then(|| Hog::new(size, 1, false));
-    if needs_buffer {
+    account.note("copies", args.room.copies);
+    if let Some(buffer @ Buffer { size, llc, .. }) = buffer {
         let llc_text = memory::shown(llc);
         account.say(&format!(
             "buffer {size}, last-level cache {llc_text}, copies {}",
@@ -70,7 +88,9 @@ pub(crate) fn main(args: &Args) -> Done {
         ))?;
         account.note("buffer_bytes", size.0);
         account.note("llc_bytes", llc.map(|size| size.0));
+        hog::try_pattern(&args.room, &buffer, &mut account)?;
     }
+    let mut hog = buffer.map(|buffer| Hog::new(buffer.size, 1, false));
     let mut arithmetic = Arithmetic::new(0);
     let begin = (Instant::now(), cpu_time());
     let mut ops = 0;

@@ -22,9 +22,11 @@ use crate::wakes::{Wake, Wakes};
 use crate::{LiveError, LiveOptions};
 
 /// A sleeping thread is looked at at least this often.
-const REST_MAX: Nanos = Nanos::from_secs(2);
+pub(crate) const REST_MAX: Nanos = Nanos::from_secs(2);
 /// How often we ask which orphans came to us, and how much memory is free.
 pub(crate) const SELDOM: Nanos = Nanos::from_secs(1);
+/// How often we ask for orphans at least.
+pub(crate) const ORPHANS_MAX: Nanos = Nanos::from_secs(10);
 /// So many jobs are started in one turn at the most; the others that are due have the next turn, at
 /// once. Between two turns we see signals, ends and loads, however many jobs a workload starts.
 const STARTS_PER_TURN: usize = 64;
@@ -64,6 +66,10 @@ pub struct LiveHost {
     pub(crate) was_quiet: bool,
     /// Whether interval turns are left out until somebody is to be looked at.
     pub(crate) rests: bool,
+    pub(crate) rest_until: Nanos,
+    /// Whether somebody ran, so that there may be orphans.
+    pub(crate) has_stirred: bool,
+    pub(crate) orphans_at: Nanos,
     pub(crate) is_first_sample: bool,
     pub(crate) said_ran_out: bool,
     pub(crate) said_blind: bool,
@@ -186,15 +192,14 @@ impl LiveHost {
     /// When the next interval turn is; `None` when nothing runs.
     ///
     /// When nothing ran in the last one, and the policy has nothing to do as long as nothing does,
-    /// turns are left out until somebody is to be looked at again.
+    /// turns are left out until somebody is to be looked at again, and not for longer than that.
     fn next_tick(&self) -> Option<Nanos> {
         let ticks = self.ticks.as_ref().filter(|_| !self.first_process_of.is_empty())?;
         if !self.rests {
             return Some(ticks.next());
         }
-        let look = self.family.next_look().map(|look_at| ticks.around(look_at));
-        let seldom = ticks.from(self.seldom_at);
-        Some(look.map_or(seldom, |look| look.min(seldom)))
+        let look_at = self.family.next_look().unwrap_or(self.rest_until);
+        Some(ticks.around(look_at.min(self.rest_until)))
     }
 
     fn item(&mut self, item: Item, now: Nanos) {
@@ -268,7 +273,11 @@ impl LiveHost {
         self.verify_masks(&look.to_verify);
         if self.seldom_at <= turn.at {
             self.seldom_at = turn.at + SELDOM;
-            self.take_orphans();
+            // While nobody runs nobody is orphaned, except by somebody who was not seen either.
+            if std::mem::take(&mut self.has_stirred) || self.orphans_at <= turn.at {
+                self.orphans_at = turn.at + ORPHANS_MAX;
+                self.take_orphans();
+            }
             self.confirm_changes();
             sample.nodes = self.look_at_nodes();
         }
@@ -363,6 +372,8 @@ impl Host for LiveHost {
             sample.degraded.extend(said.degraded);
         }
         self.was_quiet = is_quiet(&sample);
+        self.has_stirred |= !self.was_quiet;
+        self.rest_until = turn.at + REST_MAX;
         Ok(sample)
     }
 
@@ -370,7 +381,7 @@ impl Host for LiveHost {
         let mut outcomes = Vec::with_capacity(plan.asks().len());
         let started = self.start_due(plan, &mut outcomes);
         self.change_running(plan, &started, &mut outcomes);
-        self.rests = self.was_quiet && plan.rests();
+        self.rests = self.was_quiet && plan.rests() && self.unconfirmed.is_empty();
         outcomes
     }
 

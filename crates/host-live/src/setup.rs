@@ -14,7 +14,9 @@ use topology::Machine;
 use crate::agenda::{Agenda, Item, Ticks};
 use crate::command::{Common, own_environment};
 use crate::family::{Descriptors, Family};
-use crate::host::{LiveHost, NodeFile, SELDOM, Slot, State, Stopping, in_one_line};
+use crate::host::{
+    LiveHost, NodeFile, ORPHANS_MAX, REST_MAX, SELDOM, Slot, State, Stopping, in_one_line,
+};
 use crate::keeper::Keeper;
 use crate::wakes::Wakes;
 use crate::{LiveError, LiveOptions};
@@ -82,6 +84,9 @@ impl LiveHost {
             seldom_at: SELDOM,
             was_quiet: false,
             rests: false,
+            rest_until: REST_MAX,
+            has_stirred: true,
+            orphans_at: ORPHANS_MAX,
             is_first_sample: true,
             said_ran_out: false,
             said_blind: false,

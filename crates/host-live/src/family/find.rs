@@ -63,6 +63,7 @@ impl Family {
             process.threads.push(thread);
         }
         process.look_at = Nanos::ZERO;
+        self.look_at = Some(Nanos::ZERO);
         process.threads[n_known..].iter().map(|thread| thread.id.tid).collect()
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Family {
     processes: BTreeMap<(JobId, u32), Process>,
     job_of: BTreeMap<u32, JobId>,
     pub descriptors: Descriptors,
+    /// When somebody is to be looked at next.
+    look_at: Option<Nanos>,
     /// What jobs have in their environment as the name of this run.
     run: String,
     /// Jobs by the name that they have in their environment.
@@ -132,6 +134,7 @@ impl Family {
             processes: BTreeMap::new(),
             job_of: BTreeMap::new(),
             descriptors,
+            look_at: None,
             run,
             names: BTreeMap::new(),
             past: BTreeMap::new(),

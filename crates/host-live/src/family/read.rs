@@ -75,14 +75,15 @@ impl Family {
         look: &mut Look,
     ) {
         let mut empty: Vec<u32> = Vec::new();
+        self.look_at = None;
         for (&(job, pid), process) in &mut self.processes {
-            if !when.is_due(process.look_at) {
-                continue;
+            if when.is_due(process.look_at) {
+                process.read((job, pid), when, &mut self.descriptors, look);
             }
-            process.read((job, pid), when, &mut self.descriptors, look);
             if process.threads.is_empty() {
                 empty.push(pid);
             }
+            self.look_at = Some(self.look_at.map_or(process.look_at, |at| at.min(process.look_at)));
         }
         empty.into_iter().for_each(|pid| self.lose(pid));
         for (job, pid) in std::mem::take(&mut look.stirred) {
@@ -93,7 +94,7 @@ impl Family {
 
     /// When somebody is to be looked at next; `None` when there is nobody.
     pub(crate) fn next_look(&self) -> Option<Nanos> {
-        self.processes.values().map(|process| process.look_at).min()
+        self.look_at
     }
 
     /// Takes in what a process that ran may have started.

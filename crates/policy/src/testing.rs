@@ -38,6 +38,7 @@ pub(crate) struct World {
     interval: Nanos,
     polled_at: Nanos,
     n_turns: u64,
+    n_polls: u64,
     jobs: Vec<JobInWorld>,
     told: String,
     how: Tell,
@@ -49,6 +50,9 @@ type Watch = Box<dyn FnMut(Watched<'_>)>;
 
 /// A wish to place a job, with what was known when it was made.
 pub(crate) struct Watched<'a> {
+    pub job: JobId,
+    /// How many polls there were up to now, this one too.
+    pub n_polls: u64,
     pub cpus: &'a CpuSet,
     pub allowed: &'a CpuSet,
     pub movable: bool,
@@ -57,6 +61,8 @@ pub(crate) struct Watched<'a> {
     pub class: u8,
     /// Classes of the jobs in that domain that may go where it goes.
     pub classes_there: Vec<u8>,
+    /// How many jobs in that domain are ours to move, wherever they may go.
+    pub n_movable_there: usize,
     pub loads: &'a [u64],
 }
 
@@ -113,6 +119,7 @@ impl World {
             interval: Nanos::ZERO,
             polled_at: Nanos::ZERO,
             n_turns: 0,
+            n_polls: 0,
             jobs: Vec::new(),
             told: String::new(),
             how,
@@ -233,6 +240,7 @@ impl World {
     }
 
     fn poll(&mut self, at: Nanos, what: &str) -> Cause {
+        self.n_polls += 1;
         self.interval = at.saturating_sub(self.polled_at);
         self.polled_at = at;
         self.readable = what != "unreadable";
@@ -276,7 +284,8 @@ impl World {
         let mut plan = Plan::default();
         self.policy.decide(&seen, &mut plan);
         if let Some(watch) = &mut self.watch {
-            plan.asks.iter().filter_map(|ask| watched(&seen, ask)).for_each(watch);
+            let n_polls = self.n_polls;
+            plan.asks.iter().filter_map(|ask| watched(&seen, n_polls, ask)).for_each(watch);
         }
         plan
     }
@@ -364,30 +373,33 @@ impl JobInWorld {
     }
 }
 
-fn watched<'a>(seen: &'a Snapshot<'a>, ask: &'a Ask) -> Option<Watched<'a>> {
+fn watched<'a>(seen: &'a Snapshot<'a>, n_polls: u64, ask: &'a Ask) -> Option<Watched<'a>> {
     let (Target::Job(id), Action::Place(cpus)) = (ask.target, &ask.action) else { return None };
     let job = seen.job(id).expect("policies place jobs that are there");
     let is_move = matches!(ask.reason.code, Code::LoadUneven | Code::LoadDouble);
     let moved_from = job.domain.filter(|_| is_move);
     let class = |job: &JobSeen<'_>| job.job.class.unwrap_or_default().number();
     let target = seen.domains.of_set(cpus).map(|idx| &seen.domains.get(idx).cpus);
-    let could = |other: &&JobSeen<'_>| {
+    let is_movable = |other: &&JobSeen<'_>| {
         let there = other.state == JobState::Running && other.domain == moved_from;
         // What lies on several places, for want of CPUs in one, stays there.
         let fits =
             other.placed.is_none_or(|cpus| seen.domains.of_set(&cpus.and(seen.usable)).is_some());
-        there
-            && fits
-            && other.movable
-            && target.is_some_and(|target| other.allowed.intersects(target))
+        there && fits && other.movable
     };
+    let could =
+        |other: &&JobSeen<'_>| target.is_some_and(|target| other.allowed.intersects(target));
+    let movable = || seen.jobs.iter().filter(is_movable);
     Some(Watched {
+        job: id,
+        n_polls,
         cpus,
         allowed: job.allowed,
         movable: job.movable,
         moved_from,
         class: class(job),
-        classes_there: seen.jobs.iter().filter(could).map(class).collect(),
+        classes_there: movable().filter(could).map(class).collect(),
+        n_movable_there: movable().count(),
         loads: &seen.loads.loads,
     })
 }

@@ -1,7 +1,9 @@
 //! What holds in every world: random machines, jobs, loads and mishaps.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use base::JobId;
 use proptest::prelude::*;
 
 use crate::testing::plans;
@@ -26,11 +28,15 @@ const POLICIES: [&str; 8] = [
     "spread[memory=bind,domains=core]",
 ];
 
+/// Policies with the polls for which they let a job rest.
+const RESTS: [(&str, u64); 3] =
+    [("dfs", 8), ("dfs[min_load=0,only_job=move,cooldown=2]", 2), ("dfs[reading=paper]", 0)];
+
 prop_compose! {
     /// A script that may hold anything that can happen.
     fn script()(
         jobs in proptest::collection::vec((0u8..18, 1u32..4, 0u32..6), 1..8),
-        turns in proptest::collection::vec((0u32..8, 0usize..8, proptest::collection::vec(0u64..2000, 4), 0u32..15), 1..30),
+        turns in proptest::collection::vec((0u32..12, 0usize..8, proptest::collection::vec(0u64..2000, 4), 0u32..15), 1..40),
     ) -> String {
         let mut text = String::new();
         for (number, (class, threads, limit)) in jobs.iter().enumerate() {
@@ -100,6 +106,43 @@ proptest! {
             if watched.moved_from.is_some() {
                 assert!(watched.loads.iter().any(|load| load != &watched.loads[0]));
             }
+        });
+    }
+
+    #[test]
+    fn no_poll_moves_more_jobs_than_it_may(
+        script in script(), machine in 0..MACHINES.len(), policy in 0..6usize,
+    ) {
+        let most = if POLICIES[policy].contains("migrations_per_poll=4") { 4 } else { 1 };
+        let mut moves: Vec<u64> = Vec::new();
+        crate::testing::play_watched(MACHINES[machine], POLICIES[policy], &script, move |watched| {
+            if watched.moved_from.is_some() {
+                moves.push(watched.n_polls);
+                assert!(moves.iter().filter(|&&poll| poll == watched.n_polls).count() <= most);
+            }
+        });
+    }
+
+    #[test]
+    fn who_was_moved_rests(
+        script in script(), machine in 0..MACHINES.len(), which in 0..RESTS.len(),
+    ) {
+        let (policy, rest) = RESTS[which];
+        let mut moved: BTreeMap<JobId, u64> = BTreeMap::new();
+        crate::testing::play_watched(MACHINES[machine], policy, &script, move |watched| {
+            // A start, or a place that is gone: a job that has just been created has not moved.
+            let before = moved.remove(&watched.job);
+            if watched.moved_from.is_some() {
+                assert!(before.is_none_or(|before| rest <= watched.n_polls - before));
+                moved.insert(watched.job, watched.n_polls);
+            }
+        });
+    }
+
+    #[test]
+    fn who_is_alone_stays(script in script(), machine in 0..MACHINES.len()) {
+        crate::testing::play_watched(MACHINES[machine], "dfs[min_load=0]", &script, |watched| {
+            assert!(watched.moved_from.is_none() || 2 <= watched.n_movable_there);
         });
     }
 }

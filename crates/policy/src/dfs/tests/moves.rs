@@ -638,3 +638,54 @@ fn a_job_that_has_to_lie_on_several_cores_is_left_there() {
         "#]],
     );
 }
+
+#[test]
+fn of_two_that_may_move_in_one_poll_the_second_is_alone_and_stays() {
+    check(
+        TWO_NODES,
+        "dfs[start=plain,migrations_per_poll=2]",
+        "
+        job a class=5
+        job b class=4
+        0ms due a b
+        250ms poll 1200 0 with a=300 b=900
+        ",
+        expect![[r#"
+            0ms a on 0 because lowest-number
+            0ms b on 1 because lowest-number
+            250ms a on 2 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_beside_one_that_lies_on_several_cores_is_alone() {
+    check(
+        "nodes=1 llcs=1 cores=2",
+        "dfs",
+        "
+        job wide class=9 threads=2
+        job a class=2
+        0ms due wide a
+        250ms poll 10 900
+        ",
+        expect![[r#"
+            0ms note: memory-gains-nothing
+            0ms wide on 0-1 because lowest-number
+            0ms a on 1 because fewest-jobs
+        "#]],
+    );
+}
+
+#[test]
+fn on_another_signal_the_largest_load_is_another() {
+    // One percent of the 100 000 that controllers counted is more than the misses are.
+    check_then(
+        "dfs",
+        "250ms poll 100000 100000\ntier counters\n500ms poll 900 99",
+        expect![[r#"
+            500ms note: loads-are-misses
+            500ms wild on 3 because load-uneven
+        "#]],
+    );
+}

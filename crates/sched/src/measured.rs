@@ -42,7 +42,9 @@ impl Measured {
     }
 }
 
-/// What a figure stands on, best first.
+/// What a figure stands on. Which is best depends on what is asked: of a place, what its memory
+/// controller counted; of a task, its own counters, since a controller does not tell whose operations
+/// it counted. What is declared comes after both, and nothing comes last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SignalTier {
     /// The processor's counters per task.
@@ -57,7 +59,7 @@ pub enum SignalTier {
 }
 
 impl SignalTier {
-    /// All, best first.
+    /// All; best first for a task.
     pub const ALL: [SignalTier; 4] =
         [SignalTier::Counters, SignalTier::Bandwidth, SignalTier::Declared, SignalTier::None];
 }

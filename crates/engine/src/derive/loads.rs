@@ -1,4 +1,4 @@
-//! The load of each place, by the best signal that is really there.
+//! The load of each place, by the best signal of a place that is really there.
 //!
 //! | tier | the load of a place is | there when |
 //! |---|---|---|
@@ -11,6 +11,9 @@
 //! in tier `bandwidth` the load of a place is shared out among our tasks in it, by their misses,
 //! else by what is declared of them, else by their CPU time: at most what is theirs, since
 //! strangers' traffic is in it.
+//!
+//! Misses are charged to the place where a job runs, not to the node of its pages: where pages lie is
+//! not measured. A job whose memory lies elsewhere loads the wrong controller here.
 
 use base::{JobId, Nanos, NodeId};
 use sched::{DomainLoads, SignalTier};

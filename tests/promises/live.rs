@@ -5,6 +5,7 @@
 
 mod command;
 mod ends;
+mod leftovers;
 mod figures;
 mod others;
 pub mod play;

@@ -211,6 +211,47 @@ fn the_next_start_puts_back_what_the_last_one_left() {
 }
 
 #[test]
+fn what_is_left_of_a_jobs_last_run_does_not_take_the_record_of_its_next_one_away() {
+    let Some((_, first, _)) = two_cpus() else { return };
+    let mut play = Play::with(
+        r#"
+        [[job]]
+        name = "again"
+        shell = """
+        [ -s again.out ] && exec sleep 600
+        sh -c 'trap "" TERM; echo $$; exec sleep 600' & while [ ! -s again.out ]; do sleep 0.05; done
+        """
+        restart = "until-others-done"
+        [[job]]
+        name = "other"
+        command = ["sleep", "600"]
+        "#,
+        |options| options.grace = base::Nanos::from_secs(600),
+    );
+    play.wish("again", Action::Place(first.clone()));
+    let before = play.begin("again");
+    while play.pid("again") == Some(before) {
+        play.wish("again", Action::Place(first.clone())); // Also for its second run.
+        play.step();
+    }
+    let leftover: u32 = play.world.read("again.out").trim().parse().expect("a number");
+    assert!(lives(leftover));
+    signal(leftover, Signal::KILL);
+    while Path::new(&format!("/proc/{leftover}")).exists() {
+        play.step();
+    }
+    let file = std::fs::read_dir(&play.world.state()[0]).expect("there").next().expect("one");
+    let text = std::fs::read_to_string(file.expect("one").path()).expect("ours");
+    let last = |what: &str| text.rfind(what);
+    let pid = play.pid("again").expect("it runs");
+    assert!(last("\"free\"") < last(&format!("[{pid},")), "{text}");
+    signal(play.pid("other").expect("it runs"), Signal::KILL);
+    play.host_stop();
+    signal(pid, Signal::KILL);
+    play.finish();
+}
+
+#[test]
 fn two_runs_leave_each_other_alone() {
     let Some((_, first, _)) = two_cpus() else { return };
     let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");

@@ -20,6 +20,8 @@ pub(crate) enum Item {
     TakeEnd(JobId, u32),
     /// Processes that cannot wake us are asked whether they have ended.
     Ask,
+    /// Orphans that could not be asked whose they are can be by now.
+    Orphans,
     /// The run has taken as long as it may.
     TimeLimit,
 }

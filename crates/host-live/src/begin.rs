@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId};
 use engine::Approved;
+use linux::reap::Used;
 use linux::start::{Batch, Failure, Stage};
 use linux::{fault, procfs};
 use program::{Ending, MemoryPolicy};
@@ -159,6 +160,7 @@ impl LiveHost {
             hands_off: false,
             told: None,
             ended: None,
+            of_orphans: Used::default(),
         }
     }
 
@@ -221,10 +223,6 @@ impl LiveHost {
         if let Some(keeper) = &mut self.keeper {
             keeper.remove(child.pid);
         }
-        let name = self.slots[child.job.index()].job.name.clone();
-        if let Ok(log) = &mut self.undo {
-            let _ = log.free(&name);
-        }
         detail
     }
 
@@ -243,6 +241,7 @@ impl LiveHost {
         outcomes.push(refuse(Deed::Start));
         outcomes.extend(plan.for_job(job).map(|action| refuse(deed_of(action))));
         self.is_over_now(job);
+        self.free_if_alone(job);
         if self.options.fail_fast {
             fails_run(self);
         }

@@ -9,15 +9,16 @@ use std::sync::Arc;
 
 use base::{JobId, Nanos};
 use linux::procfs;
-use linux::reap::{self, How, Reaped};
+use linux::reap::{self, How, Reaped, Used};
 use program::Ending;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use sched::{Cause, End, ExitStatus, JobEvent};
 
 use crate::agenda::Item;
 use crate::family::{Look, Totals};
 use crate::host::{ASK_EVERY, LiveHost, Running, State, Stopping};
-use crate::leftovers::kill;
+use crate::orphans::EXEC_WAIT;
+use crate::signals;
 
 /// A job that ends sooner than this and restarts is taken notice of only after it, so that a program
 /// that fails at once does not fill the machine with its starts.
@@ -62,7 +63,11 @@ impl LiveHost {
             return;
         };
         running.told = Some(now);
+        let pid = running.pid;
         self.signal(job, Signal::TERM);
+        if !signals::is_permitted(pid) {
+            self.say_not_permitted(Some(job), pid);
+        }
         self.agenda.add(now + self.options.grace, Item::Kill { told: now });
         if self.running(job).is_some_and(|running| running.ended.is_some()) {
             // It waited for its restart, which will not be.
@@ -77,14 +82,12 @@ impl LiveHost {
         let Some(group) = self.running(job).map(|running| running.pid) else { return };
         let outside =
             |pid: &u32| procfs::stat("/".as_ref(), *pid).is_ok_and(|stat| stat.group != group);
-        let others: Vec<u32> =
-            self.family.processes_of(job).map(|(pid, _)| pid).filter(outside).collect();
+        let others = self.family.processes_of(job).filter(|(pid, _)| outside(pid));
+        let others: Vec<(u32, u64)> = others.map(|(pid, its)| (pid, its.born_ticks)).collect();
         for signal in [signal, Signal::CONT] {
-            if let Some(group) = Pid::from_raw(group.cast_signed()) {
-                let _ = kill_process_group(group, signal);
-            }
-            for &pid in &others {
-                kill(pid, signal);
+            signals::send_to_group(group, signal);
+            for &(pid, born_ticks) in &others {
+                signals::send(pid, born_ticks, signal);
             }
         }
     }
@@ -95,22 +98,29 @@ impl LiveHost {
         for job in self.running_jobs() {
             let Some(running) = self.running(job) else { continue };
             if running.told.is_some_and(|at| at <= told) && running.ended.is_none() {
-                let mask = Arc::clone(running.mask_by_birth());
-                self.family.refresh(job, &mask);
-                self.signal(job, Signal::KILL);
+                self.kill_job(job);
                 any = true;
             }
         }
-        for (&pid, straggler) in &self.stragglers {
-            if straggler.told <= told {
-                straggler.kill(pid);
-                any = true;
-            }
-        }
+        any |= self.kill_stragglers(told);
         if any {
             // A process may be stuck in the kernel for a while; whatever it starts then is killed too.
             self.agenda
                 .add(now + self.options.grace.saturating_add(ASK_EVERY), Item::Kill { told });
+        }
+    }
+
+    /// Kills all of a job. If its first process is out of our reach, the job counts as left behind:
+    /// nobody waits for what may never end.
+    fn kill_job(&mut self, job: JobId) {
+        let Some(running) = self.running(job) else { return };
+        let (pid, mask) = (running.pid, Arc::clone(running.mask_by_birth()));
+        self.family.refresh(job, &mask);
+        self.signal(job, Signal::KILL);
+        if !signals::is_permitted(pid) {
+            self.say_not_permitted(Some(job), pid);
+            self.orphans.leave(pid);
+            self.end_of(job, 1, false);
         }
     }
 
@@ -150,28 +160,26 @@ impl LiveHost {
     /// for.
     pub(crate) fn take_end(&mut self, job: JobId) {
         let again = self.restarts(job);
-        let now = self.wakes.now();
+        let n_run = self.slots[job.index()].n_runs;
         let Some(running) = self.running(job) else { return };
-        let pid = running.pid;
         let mask = Arc::clone(running.mask_by_birth());
         self.family.refresh(job, &mask);
         self.take_orphans();
-        let mut look = Look::default();
-        let totals = self.family.last_look(job, now, &mut look);
-        let n_left_behind = self.tell_leftovers(job, pid, now);
-        let reaped = reap::try_reap(pid).ok().flatten();
-        let state = std::mem::replace(&mut self.slots[job.index()].state, State::Over);
-        let State::Running(running) = state else { return };
-        if let Some(ends) = &running.ends {
-            self.wakes.unwatch(ends);
+        if self.orphans.any_in_exec() {
+            // Somebody who may be left behind cannot be asked whose he is just now.
+            let now = self.wakes.now();
+            self.agenda.add(now + EXEC_WAIT, Item::TakeEnd(job, n_run));
+            return;
         }
-        let end = end(&running, reaped, totals, n_left_behind, again, now);
-        self.family.credit_rest((job, pid), &totals, end.user + end.system, &mut look);
-        self.pending.tasks.append(&mut look.tasks);
-        self.pending.gone.append(&mut look.gone);
+        self.end_of(job, 0, again);
+    }
+
+    /// Ends what is left of a job, tells its end, and starts it again if that is wanted.
+    fn end_of(&mut self, job: JobId, n_out_of_reach: u32, again: bool) {
+        let Some((pid, end)) = self.close(job, n_out_of_reach, again) else { return };
         self.forget_processes(job);
         self.first_process_of.remove(&pid);
-        if let Some(keeper) = self.keeper.as_mut().filter(|_| n_left_behind == 0) {
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| end.n_left_behind == 0) {
             keeper.remove(pid);
         }
         self.free_if_alone(job);
@@ -187,6 +195,26 @@ impl LiveHost {
         if failed && self.options.fail_fast {
             fails_run(self);
         }
+    }
+
+    /// The last figures of a job and how it ended; its leftovers are told to end.
+    fn close(&mut self, job: JobId, n_out_of_reach: u32, again: bool) -> Option<(u32, End)> {
+        let now = self.wakes.now();
+        let pid = self.running(job)?.pid;
+        let mut look = Look::default();
+        let totals = self.family.last_look(job, now, &mut look);
+        let n_left_behind = n_out_of_reach + self.tell_leftovers(job, pid, now);
+        let reaped = reap::try_reap(pid).ok().flatten();
+        let state = std::mem::replace(&mut self.slots[job.index()].state, State::Over);
+        let State::Running(running) = state else { return None };
+        if let Some(ends) = &running.ends {
+            self.wakes.unwatch(ends);
+        }
+        let end = end(&running, reaped, totals, n_left_behind, again, now);
+        self.family.credit_rest((job, pid), &totals, end.user + end.system, &mut look);
+        self.pending.tasks.append(&mut look.tasks);
+        self.pending.gone.append(&mut look.gone);
+        Some((pid, end))
     }
 
     /// A job will not run any more. When the last job that ends by itself is over, so are those that
@@ -240,8 +268,9 @@ fn end(
         None => ExitStatus::Exited(-1),
     };
     let ended = running.ended.unwrap_or(now);
-    let user = reaped.map_or(Nanos::ZERO, |reaped| reaped.user);
-    let system = reaped.map_or(Nanos::ZERO, |reaped| reaped.system);
+    let mut used = running.of_orphans;
+    reaped.iter().for_each(|reaped| used.add(reaped));
+    let Used { user, system, max_resident } = used;
     End {
         status,
         by_us: running.told.is_some(),
@@ -249,7 +278,7 @@ fn end(
         wall: ended.saturating_sub(running.started),
         user,
         system,
-        max_resident: reaped.map_or(base::Bytes::ZERO, |reaped| reaped.max_resident),
+        max_resident,
         wait: totals.wait(user + system),
         n_migrations: totals.n_migrations(user + system),
         n_left_behind,

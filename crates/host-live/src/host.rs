@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, NodeId};
 use engine::{Approved, Host};
+use linux::reap::Used;
 use linux::system::DescriptorLimit;
 use linux::undo::{Log, Restored};
 use linux::{affinity, mempolicy, system};
@@ -18,6 +19,7 @@ use crate::command::Common;
 use crate::family::{Family, Kept, Look, When};
 use crate::keeper::Keeper;
 use crate::leftovers::Straggler;
+use crate::orphans::Orphans;
 use crate::wakes::{Wake, Wakes};
 use crate::{LiveError, LiveOptions};
 
@@ -52,6 +54,7 @@ pub struct LiveHost {
     pub(crate) own_cpus: Arc<CpuSet>,
     pub(crate) first_process_of: BTreeMap<u32, JobId>,
     pub(crate) stragglers: BTreeMap<u32, Straggler>,
+    pub(crate) orphans: Orphans,
     pub(crate) stopping: Stopping,
     pub(crate) causes: BTreeSet<Cause>,
     pub(crate) pending: Sample,
@@ -110,6 +113,8 @@ pub(crate) struct Running {
     pub told: Option<Nanos>,
     /// When it ended, if that is not taken notice of yet.
     pub ended: Option<Nanos>,
+    /// What orphans of it used that have ended.
+    pub of_orphans: Used,
 }
 
 /// How far the stopping of a run is.
@@ -222,6 +227,7 @@ impl LiveHost {
             }
             Item::Kill { told } => self.kill_told(told, now),
             Item::Ask => self.ask(now),
+            Item::Orphans => self.take_orphans(),
             Item::TimeLimit => self.told_to_stop(now),
         }
     }
@@ -324,6 +330,7 @@ impl LiveHost {
         for job in self.running_jobs() {
             self.release_job(job);
         }
+        self.release_leftovers();
         let none_left = Err("the run is over".to_owned());
         if let Ok(log) = std::mem::replace(&mut self.undo, none_left) {
             // If it cannot be removed, the next start finds it and sees that nothing is left to do.
@@ -344,9 +351,12 @@ impl Host for LiveHost {
                 self.take_wakes();
                 return Ok(Some(self.new_turn()));
             }
-            if self.is_over() {
+            if self.is_over() && self.nothing_left() {
                 self.put_back();
                 return Ok(None);
+            }
+            if !self.causes.is_empty() {
+                continue;
             }
             let until = self.next_deadline();
             self.wakes.wait(until, &mut self.woken)?;

@@ -1,23 +1,22 @@
-//! What outlives the first process of its job: found, told to end, waited for.
-//!
-//! Orphans of jobs become our children, because we are their subreaper. As long as their job runs they
-//! are part of it; when it is over they are leftovers.
-
-use std::sync::Arc;
+//! What outlives the first process of its job: told to end, waited for, counted.
 
 use base::{JobId, Nanos};
 use linux::{procfs, reap};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::agenda::Item;
 use crate::family::Kept;
-use crate::host::{ASK_EVERY, LiveHost, Stopping};
+use crate::host::{ASK_EVERY, LiveHost, State, Stopping};
+use crate::signals::{self, Sent};
 
 /// A process that outlived the first process of its job, and was told to end.
 #[derive(Debug)]
 pub(crate) struct Straggler {
-    job: JobId,
-    born_ticks: u64,
+    /// Absent: nothing said whose it was.
+    pub job: Option<JobId>,
+    /// The process group of its job.
+    group: u32,
+    pub born_ticks: u64,
     pub told: Nanos,
     ends: Option<Kept>,
 }
@@ -28,98 +27,95 @@ impl LiveHost {
         let mut leftovers = Vec::new();
         for (pid, process) in self.family.processes_of(job).filter(|(pid, _)| *pid != first) {
             match procfs::stat("/".as_ref(), pid) {
-                Ok(stat) if stat.born_ticks != process.born_ticks => {}
-                Ok(stat) if stat.state == 'Z' => {
-                    let _ = reap::try_reap(pid);
-                }
+                Ok(stat) if stat.born_ticks != process.born_ticks || stat.state == 'Z' => {}
                 Ok(_) => leftovers.push((pid, process.born_ticks)),
                 Err(_) => {}
             }
         }
         for &(pid, born_ticks) in &leftovers {
-            let ends = self.watch_end(pid);
-            let straggler = Straggler { job, born_ticks, told: now, ends };
-            straggler.signal(pid, Signal::TERM);
-            straggler.signal(pid, Signal::CONT);
-            self.stragglers.insert(pid, straggler);
-        }
-        if !leftovers.is_empty() {
-            let wait =
-                if self.stopping == Stopping::Killed { Nanos::ZERO } else { self.options.grace };
-            self.agenda.add(now + wait, Item::Kill { told: now });
+            self.tell_leftover(Some(job), first, (pid, born_ticks), now);
         }
         u32::try_from(leftovers.len()).unwrap_or(u32::MAX)
     }
 
+    /// Tells one process to end, and sees to it that it does.
+    pub(crate) fn tell_leftover(
+        &mut self,
+        job: Option<JobId>,
+        group: u32,
+        (pid, born_ticks): (u32, u64),
+        now: Nanos,
+    ) {
+        let ends = self.watch_end(pid);
+        let straggler = Straggler { job, group, born_ticks, told: now, ends };
+        let sent = straggler.signal(pid, Signal::TERM);
+        straggler.signal(pid, Signal::CONT);
+        if sent == Sent::NotPermitted {
+            self.say_not_permitted(job, pid);
+        }
+        self.stragglers.insert(pid, straggler);
+        let at_once = self.stopping == Stopping::Killed;
+        let wait = if at_once { Nanos::ZERO } else { self.options.grace };
+        self.agenda.add(now + wait, Item::Kill { told: now });
+    }
+
+    /// Kills those that were told to end at or before an instant. Whom we may not kill is left behind.
+    pub(crate) fn kill_stragglers(&mut self, told: Nanos) -> bool {
+        let told = |straggler: &Straggler| straggler.told <= told;
+        let pids: Vec<u32> =
+            self.stragglers.iter().filter(|(_, s)| told(s)).map(|(&pid, _)| pid).collect();
+        for &pid in &pids {
+            let sent = self.stragglers.get(&pid).map(|s| s.signal(pid, Signal::KILL));
+            if sent == Some(Sent::NotPermitted) {
+                self.orphans.leave(pid);
+                self.straggler_ended(pid);
+            }
+        }
+        !pids.is_empty()
+    }
+
+    /// A straggler is gone; what it started meanwhile has come to us.
     pub(crate) fn straggler_ended(&mut self, pid: u32) {
         let Some(straggler) = self.stragglers.remove(&pid) else { return };
         if let Some(ends) = &straggler.ends {
             self.wakes.unwatch(ends);
         }
         let _ = reap::try_reap(pid); // It may have been another's child; then that one waits for it.
-        self.free_if_alone(straggler.job);
+        self.take_orphans();
+        let group = straggler.group;
+        let in_group = self.stragglers.values().any(|other| other.group == group);
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| !in_group) {
+            keeper.remove(group);
+        }
+        straggler.job.into_iter().for_each(|job| self.free_if_alone(job));
     }
 
-    /// Nothing of a job lives any more, so nothing of it is to be put back.
+    /// When nothing of a job lives any more, nothing of it is to be put back. What it left behind may
+    /// be gone while it runs again: then the record of that run stays.
     pub(crate) fn free_if_alone(&mut self, job: JobId) {
-        let any_left = self.stragglers.values().any(|straggler| straggler.job == job);
-        let name = &self.slots[job.index()].job.name;
-        if let Ok(log) = self
-            .undo
-            .as_mut()
-            .map_err(|_| ())
-            .and_then(|log| if any_left { Err(()) } else { Ok(log) })
+        let slot = &self.slots[job.index()];
+        let runs = matches!(slot.state, State::Running(_) | State::Due);
+        let any_left = self.stragglers.values().any(|straggler| straggler.job == Some(job));
+        if let Ok(log) = &mut self.undo
+            && !runs
+            && !any_left
         {
-            let _ = log.free(name);
+            // If this cannot be written, `restore` finds nobody of it alive.
+            let _ = log.free(&slot.job.name);
         }
     }
 
-    /// Takes in orphans that came to us, and waits for those that have ended.
-    pub(crate) fn take_orphans(&mut self) {
-        let own = std::process::id();
-        let keeper = self.keeper.as_ref().map(crate::keeper::Keeper::pid);
-        for pid in procfs::children("/".as_ref(), own, own).unwrap_or_default() {
-            let is_known_child = self.first_process_of.contains_key(&pid) || keeper == Some(pid);
-            if is_known_child || self.stragglers.contains_key(&pid) {
-                continue;
-            }
-            let Ok(stat) = procfs::stat("/".as_ref(), pid) else { continue };
-            let job = self.family.job_of(pid).or_else(|| self.claim(pid));
-            match (stat.state, job) {
-                ('Z', known) if known.is_some() || self.options.is_sole_parent => {
-                    let _ = reap::try_reap(pid);
-                    let mut gone = self.family.forget(pid);
-                    self.pending.gone.append(&mut gone);
-                }
-                (_, Some(job)) => self.adopt_orphan(job, pid),
-                _ => {}
-            }
+    /// Says once for a job that something of it cannot be ended by us.
+    pub(crate) fn say_not_permitted(&mut self, job: Option<JobId>, pid: u32) {
+        if !self.orphans.not_permitted.insert(job) {
+            return;
         }
-    }
-
-    fn claim(&self, pid: u32) -> Option<JobId> {
-        self.family.claim(pid, |job, group| self.first_process_of.get(&group) == Some(&job))
-    }
-
-    fn adopt_orphan(&mut self, job: JobId, pid: u32) {
-        let now = self.wakes.now();
-        match self.running(job) {
-            Some(running) => {
-                let mask = Arc::clone(running.mask_by_birth());
-                if !self.family.adopt(job, pid, &mask).is_empty() {
-                    self.check_newcomers(job);
-                }
-            }
-            // Its job is over: it was born while the leftovers were being counted.
-            None => {
-                let born_ticks = procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.born_ticks);
-                let ends = self.watch_end(pid);
-                let straggler = Straggler { job, born_ticks, told: now, ends };
-                straggler.signal(pid, Signal::TERM);
-                self.stragglers.insert(pid, straggler);
-                self.agenda.add(now + self.options.grace, Item::Kill { told: now });
-            }
-        }
+        let whose = job.map_or("a job", |job| &self.slots[job.index()].job.name);
+        let text = format!(
+            "{whose}: process {pid} belongs to another user now, ending it needs CAP_KILL: it is left \
+             behind, bound as it is, unless it ends by itself"
+        );
+        self.degraded(&text);
     }
 
     /// Asks those that cannot wake us whether they have ended.
@@ -173,24 +169,10 @@ impl Straggler {
     }
 
     /// A descriptor stays with its process; without one the time of birth tells who it is.
-    fn signal(&self, pid: u32, signal: Signal) {
+    fn signal(&self, pid: u32, signal: Signal) -> Sent {
         match &self.ends {
-            Some(ends) => {
-                let _ = rustix::process::pidfd_send_signal(ends, signal);
-            }
-            None if self.is_alive(pid) => kill(pid, signal),
-            None => {}
+            Some(ends) => signals::send_by(ends, signal),
+            None => signals::send(pid, self.born_ticks, signal),
         }
-    }
-
-    pub(crate) fn kill(&self, pid: u32) {
-        self.signal(pid, Signal::KILL);
-    }
-}
-
-/// Sends a signal; who is gone by now does not need it.
-pub(crate) fn kill(pid: u32, signal: Signal) {
-    if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
-        let _ = kill_process(pid, signal);
     }
 }

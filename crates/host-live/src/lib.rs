@@ -10,7 +10,9 @@
 //!     ├ begin     jobs that are due, bound before they begin
 //!     ├ place     CPUs of running jobs, with the undo record first
 //!     ├ ending    what is ended how, and what it used
-//!     └ leftovers what outlives its job
+//!     ├ orphans   processes whose parent is gone, and whose they are
+//!     ├ leftovers what outlives its job
+//!     └ signals   to exactly those who are meant
 //!   preflight what can be known to fail before anything is started
 //!   keeper    ends the jobs when evenkeel itself is killed, if the user wants that
 //! ```
@@ -26,9 +28,11 @@ mod host;
 mod keeper;
 mod leftovers;
 mod options;
+mod orphans;
 mod place;
 mod preflight;
 mod setup;
+mod signals;
 mod tell;
 mod wakes;
 

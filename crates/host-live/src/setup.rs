@@ -18,6 +18,7 @@ use crate::host::{
     LiveHost, NodeFile, ORPHANS_MAX, REST_MAX, SELDOM, Slot, State, Stopping, in_one_line,
 };
 use crate::keeper::Keeper;
+use crate::orphans::Orphans;
 use crate::wakes::Wakes;
 use crate::{LiveError, LiveOptions};
 
@@ -72,6 +73,7 @@ impl LiveHost {
             own_cpus: Arc::new(affinity::get(0).map_err(LiveError::OwnCpus)?),
             first_process_of: BTreeMap::new(),
             stragglers: BTreeMap::new(),
+            orphans: Orphans::default(),
             stopping: Stopping::No,
             causes: BTreeSet::new(),
             pending: Sample::default(),

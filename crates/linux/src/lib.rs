@@ -3,6 +3,7 @@
 //! ```text
 //!   read    topology   /sys and /proc as a machine          signals   which counters can be read
 //!           procfs     processes and threads                system    boot, namespace, limits
+//!           environ    environments, and who has none yet
 //!   write   affinity   CPUs of a thread                     mempolicy memory of a child
 //!           start      programs, bound before they begin    reap      how they ended
 //!   undo    what we changed, written down before            fault     kills on purpose, for tests
@@ -14,6 +15,7 @@
 #![allow(unsafe_code)]
 
 pub mod affinity;
+pub mod environ;
 pub mod fault;
 pub mod mempolicy;
 pub mod procfs;

@@ -45,7 +45,7 @@ pub struct Schedstat {
 }
 
 /// The kernel's flag for its own threads.
-const PF_KTHREAD: u64 = 0x0020_0000;
+pub(crate) const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// Reads a line of `/proc/TID/stat`. The name may hold blanks and brackets, so fields are counted
 /// from the last bracket.

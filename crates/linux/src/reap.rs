@@ -17,6 +17,26 @@ pub struct Reaped {
     pub max_resident: Bytes,
 }
 
+/// What several children used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// CPU time in their own code, all together.
+    pub user: Nanos,
+    /// CPU time in the kernel, all together.
+    pub system: Nanos,
+    /// The largest resident memory of one process.
+    pub max_resident: Bytes,
+}
+
+impl Used {
+    /// Takes one more child in.
+    pub fn add(&mut self, child: &Reaped) {
+        self.user += child.user;
+        self.system += child.system;
+        self.max_resident = self.max_resident.max(child.max_resident);
+    }
+}
+
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {

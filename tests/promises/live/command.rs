@@ -8,14 +8,14 @@ use super::play::{World, lives, signal};
 use crate::tool;
 
 /// A run of the program that is ended when the test is over.
-struct Run {
-    child: Child,
-    world: World,
+pub struct Run {
+    pub child: Child,
+    pub world: World,
 }
 
 impl Run {
     /// Starts `evenkeel run` on a workload, by way of a shell command that ends in `"$@"`.
-    fn start(workload: &str, args: &[&str], shell: &str) -> Self {
+    pub fn start(workload: &str, args: &[&str], shell: &str) -> Self {
         let world = World::new();
         std::fs::write(world.path("test.toml"), workload).expect("ours");
         let mut command = Command::new("sh");
@@ -33,7 +33,7 @@ impl Run {
     }
 
     /// What a job has written, once it has so many lines.
-    fn lines(&self, file: &str, n_lines: usize) -> Vec<u32> {
+    pub fn lines(&self, file: &str, n_lines: usize) -> Vec<u32> {
         for _ in 0..10_000 {
             let text = std::fs::read_to_string(self.world.path("out/jobs").join(file));
             let text = text.unwrap_or_default();
@@ -46,7 +46,7 @@ impl Run {
         panic!("{file} never had {n_lines} lines");
     }
 
-    fn end(mut self) -> (std::process::ExitStatus, String, World) {
+    pub fn end(mut self) -> (std::process::ExitStatus, String, World) {
         let mut errors = String::new();
         let mut pipe = self.child.stderr.take().expect("it was asked for");
         std::io::Read::read_to_string(&mut pipe, &mut errors).expect("text");
@@ -55,7 +55,7 @@ impl Run {
     }
 }
 
-fn gone(pids: &[u32]) -> bool {
+pub fn gone(pids: &[u32]) -> bool {
     (0..10_000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(5));
         !pids.iter().any(|&pid| lives(pid))

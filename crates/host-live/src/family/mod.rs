@@ -22,6 +22,7 @@ use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
 use sched::Measured;
 
 pub(crate) use descriptors::{Descriptors, Kept};
+pub(crate) use orphans::Claim;
 pub(crate) use read::{Look, When};
 
 /// Processes and threads of all jobs.

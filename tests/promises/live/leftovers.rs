@@ -1,0 +1,87 @@
+//! What outlives its job is found, ended, and told, however it hides.
+
+use super::command::Run;
+use super::play::{Play, lives};
+
+#[test]
+fn what_a_leftover_starts_while_it_ends_is_ended_too() {
+    let mut play = Play::new(
+        r#"
+        [[job]]
+        name = "a"
+        shell = """
+        sh -c 'trap "setsid sleep 600 & echo \\$!; exit" TERM; echo $$; while :; do sleep 0.05; done' &
+        while [ ! -s a.out ]; do sleep 0.05; done
+        """
+        "#,
+    );
+    play.finish();
+    let said = play.world.read("a.out");
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(!said.lines().any(|pid| lives(pid.parse().expect("a number"))), "{said}");
+}
+
+/// A job that leaves a process without its group and its environment, and one beside it.
+const HIDDEN: &str = r#"
+    [[job]]
+    name = "a"
+    shell = "sleep 0.1; (env -i setsid sh -c 'echo $$; exec sleep 600' &); while [ ! -s out/jobs/a.out ]; do sleep 0.05; done"
+    [[job]]
+    name = "b"
+    command = ["true"]
+"#;
+
+#[test]
+fn what_hides_from_its_job_is_ended_with_the_run_and_told() {
+    let run = Run::start(HIDDEN, &["--quiet"], "exec \"$@\"");
+    let (status, errors, world) = run.end();
+    assert!(status.success(), "{errors}");
+    let pid = world.read("out/jobs/a.out").trim().parse().expect("a number");
+    assert!(!lives(pid));
+    // Whose it is can be told if it was seen before its parent was gone.
+    let journal = world.read("out/journal.jsonl");
+    let is_told = journal.contains("without a job's group and environment");
+    assert!(is_told || journal.contains("\"left_behind\":1"), "{journal}");
+}
+
+#[test]
+fn what_hides_from_the_only_job_is_that_jobs() {
+    let text = "[[job]]\nname = \"a\"\nshell = \"(env -i setsid sh -c 'echo $$; exec sleep 600' &); while [ ! -s out/jobs/a.out ]; do sleep 0.05; done\"\n";
+    let run = Run::start(text, &["--quiet"], "exec \"$@\"");
+    let (status, errors, world) = run.end();
+    assert!(status.success(), "{errors}");
+    let pid = world.read("out/jobs/a.out").trim().parse().expect("a number");
+    assert!(!lives(pid));
+    let report: serde_json::Value =
+        serde_json::from_str(&world.read("out/report.json")).expect("JSON");
+    let n_left_behind = &report["jobs"][0]["n_left_behind"];
+    assert_eq!(*n_left_behind, 1, "{}", report["jobs"][0]);
+}
+
+#[test]
+fn what_an_orphan_used_counts_for_its_job() {
+    // Its own processes hardly do anything; the orphan counts to a hundred thousand.
+    let mut play = Play::new(
+        r#"
+        [[job]]
+        name = "a"
+        shell = """
+        (setsid sh -c 'echo $$; while [ ! -e go ]; do sleep 0.05; done
+            i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; times >&2' &)
+        while [ ! -s a.err ] || [ -e /proc/$(cat a.out)/exe ]; do sleep 0.05; done
+        """
+        "#,
+    );
+    play.until("the orphan", |play| {
+        let pid = std::fs::read_to_string(play.world.path("a.out")).unwrap_or_default();
+        let tasks = play.story.iter().flat_map(|told| &told.sample.tasks);
+        pid.trim().parse().is_ok_and(|pid: u32| tasks.into_iter().any(|task| task.process == pid))
+    });
+    std::fs::write(play.world.path("go"), "").expect("ours");
+    play.finish();
+    let said = play.world.read("a.err");
+    let user = said.split_whitespace().next().and_then(|time| time.strip_prefix("0m"));
+    let user: f64 = user.and_then(|t| t.trim_end_matches('s').parse().ok()).expect("seconds");
+    let end = play.ends("a")[0];
+    assert!(0.02 < user && user * 1e9 <= (end.user.0 + 20_000_000) as f64, "{user} {end:?}");
+}

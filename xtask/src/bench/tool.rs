@@ -62,6 +62,11 @@ impl Run {
         self.child.id()
     }
 
+    /// Where a job's output comes to lie.
+    pub fn output(&self, job: &str) -> PathBuf {
+        self.folder.join(format!("out/jobs/{job}.out"))
+    }
+
     /// Where its report comes to lie.
     pub fn report(&self) -> PathBuf {
         self.folder.join("out/report.json")
@@ -82,7 +87,8 @@ impl Run {
     /// Tells it to stop, and waits until it has.
     pub fn stop(mut self) -> anyhow::Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
+        // Not INT: who was started in the background of a script ignores that.
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         self.child.wait()?;
         Ok(())
     }

@@ -91,6 +91,9 @@ pub(crate) fn has_lost_its_place(seen: &JobSeen<'_>, usable: &CpuSet) -> bool {
     else {
         return false;
     };
+    if placed.is_subset(usable) {
+        return false;
+    }
     let n_left = placed.iter().filter(|&cpu| usable.contains(cpu)).count();
     n_left < placed.len().min(seen.job.threads as usize)
 }

@@ -33,8 +33,13 @@ pub(super) fn class_of(seen: &JobSeen<'_>) -> u8 {
 /// Whether a job was put on several domains, having more threads than one has CPUs: it loads all of
 /// them, and no move to another makes it any narrower.
 pub(super) fn is_stretched(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> bool {
-    let usable = job.placed.map(|cpus| cpus.and(seen.usable));
-    usable.is_some_and(|cpus| !cpus.is_empty() && seen.domains.of_set(&cpus).is_none())
+    let Some(placed) = job.placed else { return false };
+    // Asked of every job in every turn, and nearly always answered here.
+    if job.domain.is_some_and(|idx| placed.is_subset(&seen.domains.get(idx).cpus)) {
+        return false;
+    }
+    let left = placed.and(seen.usable);
+    !left.is_empty() && seen.domains.of_set(&left).is_none()
 }
 
 impl Table {

@@ -38,8 +38,34 @@ pub(super) fn read(
              it is shared by those that name each other"
         ));
     }
+    let groups = whole_cores(groups, cores, warnings);
     let numbered = groups.into_iter().enumerate();
     numbered.map(|(idx, cpus)| llc(tree, idx, cpus, &told, nodes)).collect()
+}
+
+/// Siblings share every cache of their core, so they belong where the lowest of them does. Virtual
+/// machines often give each CPU caches of its own.
+fn whole_cores(mut groups: Groups, cores: &Groups, warnings: &mut Vec<String>) -> Groups {
+    let mut moved = CpuSet::new();
+    for core in cores {
+        let mut holders = groups.iter_mut().filter(|cpus| cpus.intersects(core));
+        let Some(first) = holders.next() else { continue };
+        for other in holders {
+            let strays = other.and(core);
+            *other = other.minus(&strays);
+            *first = first.or(&strays);
+            moved.extend(strays.iter());
+        }
+    }
+    if !moved.is_empty() {
+        warnings.push(format!(
+            "CPUs {moved} are called siblings of others but have another last-level cache; \
+             they are counted to that of the lowest sibling"
+        ));
+    }
+    groups.retain(|cpus| !cpus.is_empty());
+    groups.sort_by_key(CpuSet::first);
+    groups
 }
 
 /// Asks every CPU. Most machines list their caches alike for each, so the place of one CPU's last

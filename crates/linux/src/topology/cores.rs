@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ::topology::Core;
+use ::topology::{Core, Node};
 use base::{CoreId, CpuId, CpuSet};
 
 use super::cpuinfo::CpuInfo;
@@ -32,6 +32,29 @@ pub(super) fn siblings(
              siblings are those that name each other"
         ));
     }
+    cores
+}
+
+/// The cores, none of which lies on two nodes: as in the kernel's own domains (its `topology_sane`),
+/// siblings on different nodes are none.
+pub(super) fn within_nodes(siblings: Groups, nodes: &[Node], warnings: &mut Vec<String>) -> Groups {
+    let mut cores = Groups::new();
+    for core in siblings {
+        let mut parts: Vec<CpuSet> = nodes.iter().map(|node| core.and(&node.cpus)).collect();
+        parts.retain(|part| !part.is_empty());
+        if parts.len() < 2 {
+            cores.push(core);
+            continue;
+        }
+        warnings.push(format!(
+            "CPUs {core} are called siblings of one core but lie on several nodes; \
+             those of each node are a core"
+        ));
+        let placed = parts.iter().fold(CpuSet::new(), |all, part| all.or(part));
+        cores.extend(parts);
+        cores.extend(Some(core.minus(&placed)).filter(|rest| !rest.is_empty()));
+    }
+    cores.sort_by_key(CpuSet::first);
     cores
 }
 

@@ -23,12 +23,15 @@ pub(super) fn read(tree: &Tree, info: &CpuInfo, warnings: &mut Vec<String>) -> C
     if present.is_empty() {
         present = info.cpus.iter().copied().collect();
     }
-    let online = match tree.list::<base::CpuId>("sys/devices/system/cpu/online") {
-        Some(listed) if !listed.is_empty() => known(&listed, &present, warnings),
-        _ => one_by_one(tree, &present),
+    let listed = tree.told::<CpuId>(ONLINE, "each CPU's own file is asked instead", warnings);
+    let online = match listed {
+        Some(listed) => known(&listed, &present, warnings),
+        None => one_by_one(tree, &present),
     };
     Cpus { present, online }
 }
+
+const ONLINE: &str = "sys/devices/system/cpu/online";
 
 fn known(listed: &CpuSet, present: &CpuSet, warnings: &mut Vec<String>) -> CpuSet {
     let strangers = listed.minus(present);

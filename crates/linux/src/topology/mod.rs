@@ -41,6 +41,14 @@ pub enum TopologyError {
     /// The folder is not there, or no folder.
     #[error("{0} is no folder; name one that holds the sys and proc of a machine")]
     NoFolder(PathBuf),
+    /// The folder may not be looked into, or there are no descriptors left to do it with.
+    #[error("cannot read the machine below {root}")]
+    Unreadable {
+        /// The folder.
+        root: PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
     /// Neither place that names CPUs is there.
     #[error(
         "{0} has neither sys/devices/system/cpu nor proc/cpuinfo; \
@@ -59,10 +67,15 @@ pub enum TopologyError {
 
 /// Reads the machine below a root folder; `/` is this one.
 pub fn read(root: &Path) -> Result<Machine, TopologyError> {
-    if !root.is_dir() {
-        return Err(TopologyError::NoFolder(root.to_owned()));
+    match std::fs::metadata(root) {
+        Ok(meta) if meta.is_dir() => {}
+        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            return Err(TopologyError::Unreadable { root: root.to_owned(), source });
+        }
+        _ => return Err(TopologyError::NoFolder(root.to_owned())),
     }
-    let tree = Tree::new(root);
+    let tree = Tree::new(root)
+        .map_err(|source| TopologyError::Unreadable { root: root.to_owned(), source })?;
     let info = CpuInfo::read(&tree);
     if !tree.has("sys/devices/system/cpu") && info.cpus.is_empty() {
         return Err(TopologyError::NoMachine(root.to_owned()));
@@ -76,6 +89,7 @@ fn parts(tree: &Tree, info: &CpuInfo) -> MachineParts {
     let cpus = cpus::read(tree, info, &mut warnings);
     let siblings = cores::siblings(tree, info, &cpus.online, &mut warnings);
     let nodes = nodes::read(tree, &cpus.online, &mut warnings);
+    let siblings = cores::within_nodes(siblings, &nodes.list, &mut warnings);
     let (allowed, nodes_allowed) = allowed::read(tree, &cpus.online, &nodes.list);
     let llcs = caches::read(tree, &siblings, &nodes.list, &cpus.online, &mut warnings);
     let kinds = kinds::read(tree, &cpus.online);

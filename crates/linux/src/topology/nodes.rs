@@ -21,12 +21,15 @@ pub(super) struct Nodes {
 
 /// Reads all nodes. A kernel without NUMA has one memory, which becomes node 0.
 pub(super) fn read(tree: &Tree, online: &CpuSet, warnings: &mut Vec<String>) -> Nodes {
-    let ids = ids(tree);
+    let ids = ids(tree, warnings);
     let rows = distances(tree, &ids, warnings);
     let mut list: Vec<Node> = Vec::new();
     let mut taken = CpuSet::new();
     for id in ids.iter() {
-        let Some(node) = node(tree, id, online) else { continue };
+        let Some(node) = node(tree, id, online) else {
+            warnings.push(format!("{id} does not tell its CPUs; {id} is left out"));
+            continue;
+        };
         if node.cpus.intersects(&taken) {
             let shared = node.cpus.and(&taken);
             warnings.push(format!("{id} claims CPUs {shared} of another node; {id} is left out"));
@@ -52,13 +55,22 @@ fn folder(id: NodeId) -> String {
 }
 
 /// The nodes that are online, and have a folder.
-fn ids(tree: &Tree) -> NodeSet {
+fn ids(tree: &Tree, warnings: &mut Vec<String>) -> NodeSet {
     let folders = tree.numbered("sys/devices/system/node", "node");
     let folders: NodeSet = folders.into_iter().map(NodeId).collect();
-    match tree.list::<NodeId>("sys/devices/system/node/online") {
-        Some(online) if !online.is_empty() => online.and(&folders),
-        _ => folders,
+    if folders.is_empty() {
+        return folders;
     }
+    let instead = "every node with a folder is taken";
+    let Some(online) = tree.told::<NodeId>("sys/devices/system/node/online", instead, warnings)
+    else {
+        return folders;
+    };
+    let strangers = online.minus(&folders);
+    if !strangers.is_empty() {
+        warnings.push(format!("nodes {strangers} are called online but are not there; left out"));
+    }
+    online.and(&folders)
 }
 
 /// `None` when the folder does not tell the node's CPUs: then nothing in it can be placed.

@@ -1,5 +1,7 @@
 //! Small worlds for every oddity that the reader knows, and random ones for those that it does not.
 
+mod mends;
+
 use std::error::Error;
 use std::fs;
 use std::path::Path;

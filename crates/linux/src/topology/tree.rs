@@ -26,13 +26,18 @@ pub(super) const FIGURE_MAX: u64 = 1 << 60;
 pub(super) struct Tree {
     root: PathBuf,
     /// The root, open: paths below it are then short for the kernel too.
-    folder: Option<OwnedFd>,
+    folder: OwnedFd,
 }
 
 impl Tree {
-    pub(super) fn new(root: &Path) -> Self {
+    /// Opens a root. Fails where nothing below it could be read: it may not be looked into, or there
+    /// are no descriptors left, and every file would seem to be missing.
+    pub(super) fn new(root: &Path) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Tree { root: root.to_owned(), folder: openat(CWD, root, flags, Mode::empty()).ok() }
+        let folder = openat(CWD, root, flags, Mode::empty())?;
+        let reading = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        drop(openat(&folder, ".", reading, Mode::empty())?);
+        Ok(Tree { root: root.to_owned(), folder })
     }
 
     /// Whether this is the machine itself and no recording.
@@ -74,10 +79,7 @@ impl Tree {
 
     fn open(&self, path: &str) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        match &self.folder {
-            Some(folder) => openat(folder, path, flags, Mode::empty()).ok(),
-            None => openat(CWD, self.root.join(path), flags, Mode::empty()).ok(),
-        }
+        openat(&self.folder, path, flags, Mode::empty()).ok()
     }
 
     /// The number at the start of a file; what follows it (`1024K`) is left out.
@@ -93,6 +95,24 @@ impl Tree {
     /// A set, from list text.
     pub(super) fn list<T: SetId>(&self, path: &str) -> Option<IdSet<T>> {
         self.text(path)?.parse().ok()
+    }
+
+    /// A set that is not empty, from list text. A file that is there and holds no such thing is a
+    /// warning, which ends with what is done `instead`.
+    pub(super) fn told<T: SetId>(
+        &self,
+        path: &str,
+        instead: &str,
+        warnings: &mut Vec<String>,
+    ) -> Option<IdSet<T>> {
+        let text = self.text(path)?;
+        match text.parse() {
+            Ok(set) if !IdSet::is_empty(&set) => Some(set),
+            _ => {
+                warnings.push(format!("{path} holds no list; {instead}"));
+                None
+            }
+        }
     }
 
     /// A set, from mask text, or from list text in the second file: old kernels have only masks.

@@ -124,8 +124,8 @@ fn a_machine_that_is_none_is_refused_in_one_line() {
     check(
         &["machine", "--file", "twice.toml"],
         expect_test::expect![[r#"
-        evenkeel: twice.toml: cpu0 belongs to node0 and to node1
-    "#]],
+            evenkeel: twice.toml:4: cpus: cpu0 belongs to node0 and to node1
+        "#]],
     );
     check(
         &["machine", "--file", "typo.toml"],

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use base::{Bytes, CoreId, CpuId, IdSet, LlcId, NodeId, NodeSet, ParseSetError, SetId};
 
 use super::{
-    AccessEntry, Bandwidth, CoreEntry, CpuEntry, FORMAT_VERSION, Latency, LlcEntry, MachineFile,
-    NodeEntry, SourceName,
+    AccessEntry, Bandwidth, Besides, CoreEntry, CpuEntry, FORMAT_VERSION, Latency, LlcEntry,
+    MachineFile, NodeEntry, SourceName,
 };
 use crate::{
     Access, CacheFigures, Core, Cpu, DISTANCE_LOCAL, Figure, Figures, Llc, Machine, MachineError,
@@ -20,10 +20,10 @@ const ID_MAX: u32 = 65_535;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
     /// A version of the format that this build does not know.
-    #[error("format_version is {0}, this evenkeel reads {FORMAT_VERSION}")]
+    #[error("version {0} is not known here: this evenkeel reads {FORMAT_VERSION}")]
     Version(u32),
     /// A list of CPUs or nodes that is none.
-    #[error("{field} of {whose}")]
+    #[error("{whose}")]
     List {
         /// The entry.
         whose: String,
@@ -40,8 +40,8 @@ pub enum FileError {
         /// The number.
         id: u32,
     },
-    /// A distance to something else than a node number.
-    #[error("distances of {whose}: {key:?} is no node number")]
+    /// A distance to something else than a node number, written as the kernel writes it.
+    #[error("{whose}: {key:?} is no node number")]
     Distance {
         /// The node.
         whose: NodeId,
@@ -66,6 +66,8 @@ impl From<&Machine> for MachineFile {
             cores: parts.cores.iter().map(core_entry).collect(),
             cpus: parts.cpus.iter().map(cpu_entry).collect(),
             accesses: parts.figures.accesses.iter().map(access_entry).collect(),
+            placement: Besides,
+            signals: Besides,
         }
     }
 }
@@ -164,8 +166,10 @@ fn node(entry: NodeEntry) -> Result<Node, FileError> {
     let id = NodeId(entry.id);
     let mut distances = BTreeMap::new();
     for (key, cost) in entry.distances {
-        let refuse = |_| FileError::Distance { whose: id, key: key.clone() };
-        distances.insert(NodeId(key.parse().map_err(refuse)?), cost);
+        // `0`, `00` and `+0` would be one node three times.
+        let number = key.parse().ok().filter(|number: &u32| number.to_string() == key);
+        let refuse = || FileError::Distance { whose: id, key: key.clone() };
+        distances.insert(NodeId(number.ok_or_else(refuse)?), cost);
     }
     Ok(Node {
         id,
@@ -226,9 +230,11 @@ fn list<T: SetId>(whose: &str, field: &'static str, text: &str) -> Result<IdSet<
 
 fn refuse_unknown_nodes(nodes: &[Node], allowed: &NodeSet) -> Result<(), MachineError> {
     match allowed.iter().find(|id| nodes.iter().all(|node| node.id != *id)) {
-        Some(id) => Err(MachineError::Absurd(format!(
-            "nodes_allowed has {id}, which is not a node of this machine"
-        ))),
+        Some(id) => Err(MachineError::Absurd {
+            whose: "the list".to_owned(),
+            field: "nodes_allowed",
+            problem: format!("has {id}, which is not a node of this machine"),
+        }),
         None => Ok(()),
     }
 }
@@ -241,8 +247,11 @@ fn refuse_odd_distances(nodes: &[Node]) -> Result<(), MachineError> {
             false => **cost < DISTANCE_LOCAL,
         };
         if let Some((to, cost)) = node.distances.iter().find(is_odd) {
-            let text = format!("{} is {cost} from {to}: 10 is local, others are farther", node.id);
-            return Err(MachineError::Absurd(text));
+            return Err(MachineError::Absurd {
+                whose: node.id.to_string(),
+                field: "distances",
+                problem: format!("is {cost} from {to}: 10 is local, others are farther"),
+            });
         }
     }
     Ok(())
@@ -252,10 +261,11 @@ fn refuse_odd_distances(nodes: &[Node]) -> Result<(), MachineError> {
 fn refuse_offline_members(machine: &Machine) -> Result<(), MachineError> {
     let is_member = |cpu: &&Cpu| cpu.node.is_some() || cpu.llc.is_some() || cpu.core.is_some();
     match machine.cpus().iter().filter(|cpu| !cpu.online).find(is_member) {
-        Some(cpu) => Err(MachineError::Absurd(format!(
-            "{} is offline, yet a node, an llc or a core lists it",
-            cpu.id
-        ))),
+        Some(cpu) => Err(MachineError::Absurd {
+            whose: cpu.id.to_string(),
+            field: "online",
+            problem: "is offline, yet a node, an llc or a core lists it".to_owned(),
+        }),
         None => Ok(()),
     }
 }

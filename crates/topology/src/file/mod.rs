@@ -8,7 +8,7 @@
 //!   { id = 1, cpus = "2-3", memory_bytes = 8589934592, distances = { 0 = 21, 1 = 10 } },
 //! ]
 //! llcs = [{ id = 0, cpus = "0-1", node = 0, size_bytes = 8388608, level = 3 }]
-//! cores = [{ id = 0, cpus = "0-1" }]
+//! cores = [{ id = 0, cpus = "0-1" }, { id = 1, cpus = "2-3" }]
 //! cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3 }, { id = 4, online = false }]
 //! ```
 //!
@@ -17,9 +17,11 @@
 //! simulator; each such figure names its source.
 
 mod convert;
+mod place;
 #[cfg(test)]
 mod tests;
 mod text;
+mod words;
 
 use std::collections::BTreeMap;
 
@@ -27,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub use convert::FileError;
 pub use text::{ParseFileError, parse_toml, read_toml, to_toml};
+pub use words::in_words;
 
 /// The version that this build writes, and the only one so far.
 pub const FORMAT_VERSION: u32 = 1;
@@ -60,6 +63,22 @@ pub struct MachineFile {
     /// What it costs CPUs to reach memory, as far as somebody knows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accesses: Vec<AccessEntry>,
+    /// What `evenkeel machine --json` prints besides: it follows from the rest.
+    #[serde(default, skip_serializing)]
+    pub placement: Besides,
+    /// The same: what can be read is asked of the machine itself.
+    #[serde(default, skip_serializing)]
+    pub signals: Besides,
+}
+
+/// Something that is no part of a machine and may stand beside it, whatever it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Besides;
+
+impl<'de> Deserialize<'de> for Besides {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Besides)
+    }
 }
 
 /// Memory and the CPUs near it.

@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::place::{line, place};
+use super::words::in_words;
 use super::{FileError, MachineFile};
 use crate::Machine;
 
@@ -26,10 +28,10 @@ pub enum ParseFileError {
         problem: String,
     },
     /// The text is fine; what it says is not.
-    #[error("{path}")]
+    #[error("{place}")]
     Meaning {
-        /// The file, as the caller named it.
-        path: String,
+        /// The file, as the caller named it, with the line and the field where they are known.
+        place: String,
         /// The contradiction.
         source: FileError,
     },
@@ -37,7 +39,10 @@ pub enum ParseFileError {
 
 /// Reads a machine from TOML text; `path` is only what errors call it.
 pub fn parse_toml(text: &str, path: &str) -> Result<Machine, ParseFileError> {
-    let meaning = |source| ParseFileError::Meaning { path: path.to_owned(), source };
+    let meaning = |source| {
+        let place = place(text, path, &source);
+        ParseFileError::Meaning { place, source }
+    };
     Machine::try_from(read_toml(text, path)?).map_err(meaning)
 }
 
@@ -84,8 +89,8 @@ fn inline<T: Serialize>(value: &T) -> String {
 fn describe(text: &str, path: &str, error: &toml::de::Error) -> ParseFileError {
     let at = error.span().map_or(0, |span| span.start).min(text.len());
     let before = &text.as_bytes()[..at];
-    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
-    let message = error.message().trim().replace('\n', ", ");
+    let line = line(text, at);
+    let message = in_words(&error.message().trim().replace('\n', ", "));
     let (field, problem) = match unknown_key(&message) {
         Some((key, known)) => (String::new(), suggestion(key, &known)),
         None => (field_before(before), message),
@@ -109,10 +114,13 @@ fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     Some((key, quoted.collect()))
 }
 
+/// The key that was meant: at most a third of its letters differ.
 fn suggestion(key: &str, known: &[&str]) -> String {
-    let likeness = |name: &&&str| (strsim::jaro_winkler(key, name) * 1000.0) as u32;
-    match known.iter().max_by_key(likeness) {
-        Some(nearest) => format!("unknown key {key:?}; did you mean {nearest:?}?"),
-        None => format!("unknown key {key:?}"),
+    let slips = |name: &&&str| strsim::damerau_levenshtein(key, name);
+    match known.iter().min_by_key(slips) {
+        Some(nearest) if slips(&nearest) * 3 <= nearest.len().max(3) => {
+            format!("unknown key {key:?}; did you mean {nearest:?}?")
+        }
+        _ => format!("unknown key {key:?}; known are {}", known.join(", ")),
     }
 }

@@ -237,3 +237,16 @@ fn runs_that_are_begun_at_once_each_get_a_folder_of_their_own() {
     let ids = journals.map(|path| journal::read(&path).expect("a journal").header().run_id.clone());
     assert_eq!(ids.collect::<std::collections::BTreeSet<_>>().len(), 12);
 }
+
+#[test]
+fn a_run_shorter_than_an_interval_tells_what_its_loads_would_have_stood_on() {
+    let short = || vec![part(0, "short", Some(3), 0, 100)];
+    let run = report_of(short(), "dfs").run;
+    assert_eq!(
+        (run.domain_level.as_deref(), run.signal_tier.as_deref()),
+        (Some("core"), Some("declared"))
+    );
+    assert!(run.signal_meaning.is_some_and(|meaning| meaning.contains("declared class")));
+    let run = report_of(short(), "linux").run;
+    assert_eq!((run.domain_level, run.signal_tier), (None, None), "nothing was placed on anything");
+}

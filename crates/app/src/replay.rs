@@ -1,6 +1,7 @@
 //! `evenkeel replay`: a policy again over a journal. Open loop: what would have been decided.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -58,10 +59,14 @@ fn into_journal(
     header: &Header,
     path: &Path,
 ) -> Result<Replayed, Stop> {
-    if path.exists() {
-        return Err(Stop::Wrong(anyhow!("{} is there already: name a new file", path.display())));
-    }
     let refused = || format!("cannot write {}", path.display());
+    match File::create_new(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let text = format!("{} is there already: name a new file", path.display());
+            return Err(Stop::Wrong(anyhow!(text)));
+        }
+        made => made.with_context(refused).or_wrong()?,
+    };
     let writer = JournalWriter::create(path, header, Limits::default());
     let mut writer = writer.with_context(refused).or_wrong()?;
     let replayed = journal::replay(recording, engine, &mut [&mut writer])?;
@@ -84,6 +89,7 @@ fn tell(args: &Args, original: &Header, spec: &str, replayed: Replayed) -> anyho
             "policy": spec,
             "n_turns": replayed.n_turns,
             "n_turns_same": replayed.n_same,
+            "n_turns_same_for_other_reasons": replayed.n_same_otherwise,
             "first_turn_other": replayed.first_other,
             "began_late": replayed.began_late,
         });
@@ -97,17 +103,25 @@ fn tell(args: &Args, original: &Header, spec: &str, replayed: Replayed) -> anyho
     if replayed.began_late {
         writeln!(out, "the first parts of the journal are gone: the policy began without a past")?;
     }
-    let n_other = replayed.n_turns - replayed.n_same;
-    match replayed.first_other {
-        None => writeln!(out, "all {} turns were decided as they were recorded", replayed.n_turns)?,
-        Some(first) => writeln!(
-            out,
-            "{n_other} of {} turns would have been decided otherwise, turn {first} first",
-            replayed.n_turns
-        )?,
-    }
+    writeln!(out, "{}", compared(&replayed))?;
     if let Some(path) = &args.out {
         writeln!(out, "the decisions are in {}: evenkeel explain tells them", path.display())?;
     }
     Ok(())
+}
+
+/// How much was decided otherwise: what was to be done counts, and reasons apart from that.
+fn compared(replayed: &Replayed) -> String {
+    let n_other = replayed.n_turns - replayed.n_same;
+    let decided = match replayed.first_other {
+        None => format!("all {} turns were decided as they were recorded", replayed.n_turns),
+        Some(first) => format!(
+            "{n_other} of {} turns would have been decided otherwise, turn {first} first",
+            replayed.n_turns
+        ),
+    };
+    match replayed.n_same_otherwise {
+        0 => decided,
+        n => format!("{decided}; {n} more the same way, for other reasons or with other notes"),
+    }
 }

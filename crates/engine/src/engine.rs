@@ -13,7 +13,7 @@ use topology::{Domains, Machine};
 use crate::derive::{Controllers, Meter, Places, Tasks};
 use crate::guard::{Checked, Guard};
 use crate::jobs::Jobs;
-use crate::{Approved, SeenLoads};
+use crate::{Approved, Footing, SeenLoads};
 
 /// Knows a run: its machine, its jobs, what was measured and where everything was put.
 ///
@@ -114,6 +114,11 @@ impl Engine {
     /// The places that loads stand for now.
     pub fn domains(&self) -> &Domains {
         &self.places.domains
+    }
+
+    /// What loads stand on, or will once there are some.
+    pub fn footing(&self) -> Footing {
+        Footing { level: self.places.domains.level(), tier: self.meter.loads().tier }
     }
 
     /// Takes in what was seen, asks the policy and checks its plan.

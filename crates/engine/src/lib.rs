@@ -19,10 +19,10 @@ mod testing;
 mod tests;
 
 pub use engine::{Engine, Step};
-pub use run::{Finish, RunError, run};
+pub use run::{Finish, FootingNews, RunError, run};
 
 use base::{JobId, Nanos};
-use sched::{Action, Ask, DomainLoads, Outcome, Plan, Refusal, Sample, Turn};
+use sched::{Action, Ask, DomainLoads, Outcome, Plan, Refusal, Sample, SignalTier, Turn};
 use topology::Level;
 
 /// A machine that can be watched and changed.
@@ -59,6 +59,8 @@ pub struct TurnRecord<'a> {
     pub sample: &'a Sample,
     /// The load of each domain, in turns where an interval went by.
     pub loads: Option<&'a SeenLoads>,
+    /// What loads will stand on: in the first turn, and where that is new in a turn without any.
+    pub footing: Option<Footing>,
     /// What the policy wanted, with reasons; the refused wishes too. Its notes are those not said
     /// before in this run.
     pub plan: &'a Plan,
@@ -66,6 +68,15 @@ pub struct TurnRecord<'a> {
     pub refused: &'a [Refusal],
     /// What became of the rest, and of the jobs that were due.
     pub outcomes: &'a [Outcome],
+}
+
+/// For what places there are loads, and what they stand on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footing {
+    /// How coarse the places are.
+    pub level: Level,
+    /// What tells of memory traffic.
+    pub tier: SignalTier,
 }
 
 /// The loads of one interval with the names of the places they belong to.
@@ -79,6 +90,20 @@ pub struct SeenLoads {
     pub loads: DomainLoads,
     /// CPU time that our jobs used in each, in the same order.
     pub cpu_time: Vec<Nanos>,
+}
+
+impl SeenLoads {
+    /// What they stand on.
+    pub fn footing(&self) -> Footing {
+        Footing { level: self.level, tier: self.loads.tier }
+    }
+}
+
+impl TurnRecord<'_> {
+    /// What loads stand on, in turns that tell it.
+    pub fn footing_now(&self) -> Option<Footing> {
+        self.loads.map(SeenLoads::footing).or(self.footing)
+    }
 }
 
 /// A plan that the guard let through. Only [`Engine::step`] makes one.

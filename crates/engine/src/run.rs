@@ -14,7 +14,7 @@ use std::io;
 use base::Nanos;
 use sched::{Reason, Turn};
 
-use crate::{Engine, Host, Sink, TurnRecord};
+use crate::{Engine, Footing, Host, Sink, Step, TurnRecord};
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,16 +48,32 @@ pub fn run<H: Host>(
     sinks: &mut [&mut dyn Sink],
 ) -> Result<Finish, RunError<H::Error>> {
     let mut finish = Finish::default();
+    let mut news = FootingNews::default();
     let mut trouble = Trouble { failed: vec![false; sinks.len()], first: None };
     while let Some(turn) = host.wait().map_err(RunError::Host)? {
         let was_well = trouble.first.is_none();
-        one_turn(host, engine, sinks, &turn, &mut trouble)?;
+        one_turn(host, engine, sinks, &turn, (&mut news, &mut trouble))?;
         finish = Finish { n_turns: finish.n_turns + 1, at: turn.at };
         if was_well && trouble.first.is_some() {
             host.stop();
         }
     }
     trouble.first.map_or(Ok(finish), Err)
+}
+
+/// Knows what sinks were told of what loads stand on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FootingNews {
+    told: Option<Footing>,
+}
+
+impl FootingNews {
+    /// What is new of it after this step. Loads tell it themselves.
+    pub fn after(&mut self, engine: &Engine, step: &Step) -> Option<Footing> {
+        let now = engine.footing();
+        let is_new = self.told.replace(now) != Some(now);
+        (is_new && step.loads.is_none()).then_some(now)
+    }
 }
 
 /// What went wrong so far.
@@ -71,7 +87,7 @@ fn one_turn<H: Host>(
     engine: &mut Engine,
     sinks: &mut [&mut dyn Sink],
     turn: &Turn,
-    trouble: &mut Trouble<H::Error>,
+    (news, trouble): (&mut FootingNews, &mut Trouble<H::Error>),
 ) -> Result<(), RunError<H::Error>> {
     let sample = host.sample(turn).map_err(RunError::Host)?;
     let step = engine.step(turn, &sample);
@@ -84,6 +100,7 @@ fn one_turn<H: Host>(
         turn,
         sample: &sample,
         loads: step.loads.as_ref(),
+        footing: news.after(engine, &step),
         plan: &step.plan,
         refused: &step.refused,
         outcomes: &outcomes,

@@ -13,30 +13,32 @@
 //!
 //! A turn in which something happened is written at once, in one piece, so that a killed evenkeel
 //! leaves whole lines (the reader forgives a torn last one and says so). Turns in which nothing ran
-//! and nothing was decided wait for the next, two seconds at four turns a second. A journal that grows too large is continued in a new part, which can be read
-//! alone: see [`Limits`].
+//! and nothing was decided wait for the next, two seconds at four turns a second. A journal that grows
+//! too large is continued in a new part, which can be read alone: see [`Limits`].
 //!
 //! The types of the lines are this room's own (`wire`) and have a version; the rest of the house
 //! sees only `sched`'s types.
 
 mod error;
+mod happened;
 mod header;
+mod lives;
 mod parts;
 mod read;
 mod recorded;
 mod replay;
-
 mod so_far;
 mod wire;
 mod write;
 
 pub use error::{JournalError, LineError};
+pub use happened::{Happened, What};
 pub use header::{Header, HowEnded, PolicyUsed, RunEnd};
+pub use lives::{JobSoFar, LifeState, Lives};
 pub use read::{Recording, read};
 pub use recorded::RecordedTurn;
 pub use replay::{ReplayError, Replayed, replay};
-
-pub use so_far::{JobSoFar, LifeState, SoFar};
+pub use so_far::SoFar;
 pub use write::{JournalWriter, Limits};
 
 /// The version of the format that this code writes. It reads this one and none newer.

@@ -142,7 +142,7 @@ impl Recording {
     fn read_so_far(&mut self) -> Result<Option<SoFar>, JournalError> {
         let Some(line) = self.lines.next_line()? else { return Ok(None) };
         let parsed: SoFarLine = self.lines.parse(&line.text)?;
-        parsed.so_far().map(Some).map_err(|what| self.lines.error(what))
+        parsed.so_far(&self.header).map(Some).map_err(|what| self.lines.error(what))
     }
 
     fn next_turn(&mut self) -> Result<Option<RecordedTurn>, JournalError> {

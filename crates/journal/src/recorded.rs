@@ -1,6 +1,6 @@
 //! One turn out of a journal, as the sinks of a run saw it.
 
-use engine::{SeenLoads, TurnRecord};
+use engine::{Footing, SeenLoads, TurnRecord};
 use sched::{Outcome, Plan, Refusal, Sample, Turn};
 
 /// Everything that was seen, wanted, refused and done in one turn, read back.
@@ -12,6 +12,8 @@ pub struct RecordedTurn {
     pub sample: Sample,
     /// The load of each domain, in turns where an interval went by.
     pub loads: Option<SeenLoads>,
+    /// What loads will stand on, where that is new in a turn without any.
+    pub footing: Option<Footing>,
     /// What the policy wanted.
     pub plan: Plan,
     /// What the guard did not let through.
@@ -27,6 +29,7 @@ impl RecordedTurn {
             turn: &self.turn,
             sample: &self.sample,
             loads: self.loads.as_ref(),
+            footing: self.footing,
             plan: &self.plan,
             refused: &self.refused,
             outcomes: &self.outcomes,
@@ -40,6 +43,7 @@ impl From<&TurnRecord<'_>> for RecordedTurn {
             turn: record.turn.clone(),
             sample: record.sample.clone(),
             loads: record.loads.cloned(),
+            footing: record.footing,
             plan: record.plan.clone(),
             refused: record.refused.to_vec(),
             outcomes: record.outcomes.to_vec(),

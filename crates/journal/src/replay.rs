@@ -12,8 +12,8 @@
 //!
 //! The same policy of the same version makes the same plans, and the same bytes each time.
 
-use engine::{Engine, Sink, TurnRecord};
-use sched::{Cause, Deed, JobEvent, Outcome, OutcomeResult, Sample, Target, Turn};
+use engine::{Engine, FootingNews, Sink, TurnRecord};
+use sched::{Ask, Cause, Deed, JobEvent, Outcome, OutcomeResult, Plan, Sample, Target, Turn};
 
 use crate::{Header, JournalError, LifeState, PolicyUsed, RecordedTurn, Recording, SoFar};
 
@@ -22,8 +22,10 @@ use crate::{Header, JournalError, LifeState, PolicyUsed, RecordedTurn, Recording
 pub struct Replayed {
     /// Turns in the recording.
     pub n_turns: u64,
-    /// Turns in which the policy wanted the same, with the same reasons.
+    /// Turns in which the policy wanted the same done to the same.
     pub n_same: u64,
+    /// Turns among these in which it gave other reasons, or said something else.
+    pub n_same_otherwise: u64,
     /// The number of the first turn in which it wanted something else.
     pub first_other: Option<u64>,
     /// The recording does not begin with the run, so that the policy began without its memory.
@@ -71,6 +73,7 @@ pub fn replay(
         catch_up(so_far, engine);
         replayed.began_late = true;
     }
+    let mut news = FootingNews::default();
     for recorded in recording {
         let recorded = recorded?;
         let step = engine.step(&recorded.turn, &recorded.sample);
@@ -78,6 +81,7 @@ pub fn replay(
         replayed.count(&recorded, &step);
         let record = TurnRecord {
             loads: step.loads.as_ref(),
+            footing: news.after(engine, &step),
             plan: &step.plan,
             refused: &step.refused,
             ..recorded.record()
@@ -89,20 +93,42 @@ pub fn replay(
 
 impl Replayed {
     fn count(&mut self, recorded: &RecordedTurn, step: &engine::Step) {
-        let same = recorded.plan == step.plan && recorded.refused == step.refused;
+        let same = is_same(&recorded.plan, &step.plan)
+            && recorded.refused.len() == step.refused.len()
+            && recorded
+                .refused
+                .iter()
+                .zip(&step.refused)
+                .all(|(one, other)| one.why == other.why && is_same_ask(&one.ask, &other.ask));
+        let to_the_word = recorded.plan.asks == step.plan.asks
+            && recorded.plan.notes == step.plan.notes
+            && recorded.plan.give_up == step.plan.give_up
+            && recorded.refused == step.refused;
         self.n_turns += 1;
         self.n_same += u64::from(same);
+        self.n_same_otherwise += u64::from(same && !to_the_word);
         if !same {
             self.first_other.get_or_insert(recorded.turn.number);
         }
     }
 }
 
+/// Whether two plans ask for the same to be done, for whatever reasons.
+fn is_same(one: &Plan, other: &Plan) -> bool {
+    one.give_up.is_some() == other.give_up.is_some()
+        && one.asks.len() == other.asks.len()
+        && one.asks.iter().zip(&other.asks).all(|(one, other)| is_same_ask(one, other))
+}
+
+fn is_same_ask(one: &Ask, other: &Ask) -> bool {
+    (one.target, &one.action) == (other.target, &other.action)
+}
+
 /// Brings an engine to where the first part that is left begins: what runs is started and placed
 /// as it was. What the policy would have remembered is lost with the parts.
 fn catch_up(so_far: &SoFar, engine: &mut Engine) {
     let running = || {
-        let jobs = (0u32..).map(base::JobId).zip(&so_far.jobs);
+        let jobs = (0u32..).map(base::JobId).zip(so_far.lives.jobs());
         jobs.filter(|(_, job)| job.state == LifeState::Running)
     };
     let causes = vec![Cause::JobsDue];

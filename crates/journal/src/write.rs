@@ -10,7 +10,7 @@ use sched::Cause;
 use serde::Serialize;
 
 use crate::parts;
-use crate::wire::{EndLine, HeaderLine, Place, SoFarLine, TurnLine};
+use crate::wire::{EndLine, HeaderLine, Place, SoFarLine, TurnOut};
 use crate::{Header, RunEnd, SoFar};
 
 /// How large a journal may become.
@@ -65,7 +65,7 @@ impl JournalWriter {
             n_waiting: 0,
             header: header.clone(),
             limits,
-            so_far: SoFar::new(&header.jobs),
+            so_far: SoFar::new(header),
             place: Place { part: 1, dropped: 0 },
             part_bytes: 0,
             ended: false,
@@ -146,7 +146,7 @@ impl Sink for JournalWriter {
             return Ok(());
         }
         self.so_far.observe(record);
-        self.add_line(&TurnLine::from(record))?;
+        self.add_line(&TurnOut(record))?;
         if is_quiet(record) && self.n_waiting < QUIET_TURNS_MAX {
             return Ok(());
         }

@@ -192,7 +192,7 @@ fn the_oldest_parts_go_and_the_rest_says_what_had_happened() {
 }
 
 fn told_so_far(header: &Header, turns: &[RecordedTurn]) -> journal::SoFar {
-    let mut so_far = journal::SoFar::new(&header.jobs);
+    let mut so_far = journal::SoFar::new(header);
     turns.iter().for_each(|turn| so_far.observe(&turn.record()));
     so_far
 }

@@ -118,10 +118,10 @@ impl<T: Described> Described for Vec<T> {
 
 /// A struct of the report and the description of its fields.
 macro_rules! record {
-    ($(#[doc = $doc:literal])* $name:ident {
+    ($(#[$meta:meta])* $name:ident {
         $($field:ident: $kind:ty, $label:literal, $unit:ident, $meaning:literal;)*
     }) => {
-        $(#[doc = $doc])*
+        $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, serde::Serialize)]
         pub struct $name {
             $(#[doc = $meaning] pub $field: $kind,)*
@@ -148,11 +148,13 @@ macro_rules! record {
 
 /// An enum of the report: each variant with its word in JSON and what it means.
 macro_rules! words {
-    ($(#[doc = $doc:literal])* $name:ident { $($variant:ident $word:literal $meaning:literal;)* }) => {
-        $(#[doc = $doc])*
+    ($(#[$meta:meta])* $name:ident {
+        $($(#[$attribute:meta])* $variant:ident $word:literal $meaning:literal;)*
+    }) => {
+        $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
         pub enum $name {
-            $(#[doc = $meaning] #[serde(rename = $word)] $variant,)*
+            $(#[doc = $meaning] $(#[$attribute])* #[serde(rename = $word)] $variant,)*
         }
 
         impl $name {

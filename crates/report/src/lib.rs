@@ -11,6 +11,7 @@
 
 mod build;
 mod describe;
+mod eras;
 
 pub mod docs;
 pub mod explain;

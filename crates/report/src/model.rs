@@ -11,10 +11,10 @@ record! {
         totals: Totals, "Totals", Plain, "Sums over all jobs.";
         machine: MachineSummary, "Machine", Plain, "The machine as it was at the start.";
         jobs: Vec<JobRow>, "Jobs", Plain, "Every job of the workload, in start order.";
-        moves: Vec<MoveRow>, "Moves", Plain, "What evenkeel did to jobs that were running already, in order; the last ones if there were very many.";
+        moves: Vec<MoveRow>, "Moves", Plain, "What evenkeel did to jobs that were running already, in order; the last ones if there were very many. In a replay: what it would have done, none of which was carried out.";
         refusals: Vec<RefusalRow>, "Refusals", Plain, "What was wanted and not done, by the guard or by the kernel.";
         notes: Vec<NoteRow>, "Notes", Plain, "What people should know: what figures stand on, what was missing, what could not be done.";
-        loads: Loads, "Load over time", Plain, "How busy each placement domain was over time.";
+        loads: Vec<Loads>, "Load over time", Plain, "How busy each placement domain was over time: a series for each stretch of time in which the level of the domains and the signal tier stayed the same.";
     }
 }
 
@@ -26,16 +26,16 @@ record! {
         policy: String, "Policy", Plain, "The policy that decided.";
         policy_spec: String, "Policy as given", Plain, "The policy with its parameters as they were asked for.";
         host: String, "Host", Plain, "What kind of host the jobs ran on: live, or replay for a recording that was decided anew.";
-        replay_of: Option<String>, "Replay of", Plain, "The run whose recording this is a replay of: open loop, its decisions were never carried out.";
+        replay_of: Option<String>, "Replay of", Plain, "The run whose recording this is a replay of: open loop. What is told of jobs is what they did in that run; the decisions are those of the policy here, and were never carried out.";
         seed: u64, "Seed", Plain, "The seed of everything random.";
         started_unix_s: u64, "Started", UnixSeconds, "The wall clock at the start.";
         wall_ns: u64, "Wall time", Nanos, "From the start to the end, or to the last turn that is known.";
         end: Option<EndWord>, "Ended", Plain, "How the run ended; absent if evenkeel was killed or still runs.";
         error: Option<String>, "Error", Plain, "What went wrong, if it failed.";
         n_turns: u64, "Turns", Count, "How many times something was looked at and decided.";
-        signal_tier: Option<String>, "Signal tier", Plain, "What the loads stand on: counters, bandwidth, declared or none.";
-        signal_meaning: Option<String>, "Which means", Plain, "The signal tier in a sentence.";
-        domain_level: Option<String>, "Placed on", Plain, "What a placement domain was: node, llc or core.";
+        signal_tier: Option<String>, "Signal tier", Plain, "What the loads stand on, for most of the time: counters, bandwidth, declared or none.";
+        signal_meaning: Option<String>, "Which means", Plain, "The signal tier in a sentence, and when it was another.";
+        domain_level: Option<String>, "Placed on", Plain, "What a placement domain was, for most of the time: node, llc or core.";
         own_cpu_ns: Option<u64>, "evenkeel's CPU time", Nanos, "CPU time that evenkeel itself used, user and system.";
         own_cpu_share: Option<f64>, "evenkeel's CPU share", Share, "CPU time that evenkeel itself used, divided by the wall time: a share of one CPU.";
         own_max_resident_bytes: Option<u64>, "evenkeel's memory", Bytes, "The largest resident memory of evenkeel itself.";
@@ -62,15 +62,18 @@ record! {
         n_unfinished: u64, "Unfinished", Count, "Jobs that had not ended when the record ends.";
         n_starts: u64, "Starts", Count, "How often a program was started; more than jobs if some restart.";
         n_running_max: u64, "At once", Count, "The largest number of jobs that ran at the same time.";
-        n_moves: u64, "Moves", Count, "How often evenkeel placed a running job anew.";
-        n_moves_left_out: u64, "Moves left out", Count, "Moves that happened and are not in the list, because there were very many.";
+        n_moves: u64, "Moves", Count, "How often evenkeel placed a running job anew; in a replay, in the recorded run.";
+        n_wishes: u64, "Wishes", Count, "Only in a replay: how often the policy would have placed a running job anew, or released it.";
+        n_moves_left_out: u64, "Moves left out", Count, "Moves that happened, or in a replay would have, and are not in the list, because there were very many.";
         n_refusals: u64, "Refusals", Count, "How often something was wanted and not done.";
         n_refusals_left_out: u64, "Refusals left out", Count, "Refusals that happened and are not in the list, because there were very many.";
         n_hands_off: u64, "Left alone", Count, "Jobs that were taken out of evenkeel's hands.";
         user_ns: u64, "User", Nanos, "CPU time of all jobs that ended, in their own code.";
         system_ns: u64, "System", Nanos, "CPU time of all jobs that ended, in the kernel.";
-        wait_ns: Option<u64>, "Waited", Nanos, "Time that tasks of jobs that ended were ready to run and did not; absent if no job told it.";
-        n_migrations: Option<u64>, "Migrations", Count, "How often the kernel or evenkeel put a task on another CPU; absent if no job told it.";
+        wait_ns: Option<u64>, "Waited", Nanos, "Time that tasks of jobs that ended were ready to run and did not, of the tasks that were seen; absent if no job told it.";
+        wait_is_estimate: bool, "Waited, estimated", Plain, "Whether that is an estimate for one job or more: some of its tasks came and went unseen.";
+        n_migrations: Option<u64>, "Migrations", Count, "How often the kernel or evenkeel put a task on another CPU, of the tasks that were seen; absent if no job told it.";
+        n_migrations_is_estimate: bool, "Migrations, estimated", Plain, "Whether that is an estimate for one job or more: some of its tasks came and went unseen.";
     }
 }
 
@@ -100,6 +103,7 @@ record! {
 
 record! {
     /// A job. Times, memory and counts of a job that restarts are those of all its starts together.
+    #[derive(Default)]
     JobRow {
         id: u32, "Number", Plain, "Its number: the place in the start order, from 0.";
         name: String, "Job", Plain, "Its name, unique in the workload.";
@@ -117,15 +121,20 @@ record! {
         wall_ns: Option<u64>, "Wall", Nanos, "From start to end.";
         user_ns: Option<u64>, "User", Nanos, "CPU time in its own code.";
         system_ns: Option<u64>, "System", Nanos, "CPU time in the kernel.";
-        wait_ns: Option<u64>, "Waited", Nanos, "How long its tasks were ready to run and did not.";
+        wait_ns: Option<u64>, "Waited", Nanos, "How long its tasks were ready to run and did not, of the tasks that were seen.";
+        wait_is_estimate: bool, "Waited, estimated", Plain, "Whether that is an estimate: some of its tasks came and went unseen.";
         max_resident_bytes: Option<u64>, "Memory", Bytes, "The largest resident memory of one of its processes.";
-        n_migrations: Option<u64>, "Migrations", Count, "How often the kernel or evenkeel put one of its tasks on another CPU.";
+        n_migrations: Option<u64>, "Migrations", Count, "How often the kernel or evenkeel put one of its tasks on another CPU, of the tasks that were seen.";
+        n_migrations_is_estimate: bool, "Migrations, estimated", Plain, "Whether that is an estimate: some of its tasks came and went unseen.";
         n_moves: u64, "Moves", Count, "How often evenkeel placed it anew while it ran.";
         n_starts: u64, "Starts", Count, "How often it was started.";
         n_left_behind: u64, "Left behind", Count, "Processes that it left behind and evenkeel ended.";
         slowdown: Option<f64>, "Slow-down", Plain, "Time taken in company divided by time taken alone; absent until the program was measured alone.";
         start_cpus: Option<String>, "Started on", CpuList, "The CPUs that it was bound to when it was started, the last time.";
-        start_reason: Option<String>, "Why there", Plain, "Why it was started there.";
+        start_asked_cpus: Option<String>, "Asked for", CpuList, "The CPUs that the policy asked for, where not all of them could be used.";
+        start_reason: Option<String>, "Why there", Plain, "Why it was started there; absent in a replay.";
+        would_start_cpus: Option<String>, "Would start on", CpuList, "Only in a replay: the CPUs that the policy would have bound it to at its start, the last time.";
+        would_start_reason: Option<String>, "Why it would", Plain, "Only in a replay: why there.";
         ran_on: Option<String>, "Ran on", CpuList, "All CPUs that it was bound to, or was seen on where it was bound to several or none.";
         hands_off: Option<String>, "Left alone", Plain, "Why evenkeel left it alone from some time on.";
         timeline: Vec<Stretch>, "Timeline", Plain, "Where it was, stretch by stretch; only changes, and coarser for jobs that change very often.";
@@ -134,7 +143,9 @@ record! {
 
 words! {
     /// What became of a job.
+    #[derive(Default)]
     StateWord {
+        #[default]
         Waiting "waiting" "Its time had not come when the record ends.";
         Running "running" "It was running when the record ends.";
         Done "done" "It ended by itself with status 0.";
@@ -155,9 +166,12 @@ record! {
 }
 
 record! {
-    /// Something that was done to a running job.
+    /// Something that was done to a running job, or in a replay would have been. The same wish turn after turn
+    /// is one entry.
     MoveRow {
-        at_ns: u64, "When", Nanos, "When.";
+        at_ns: u64, "When", Nanos, "When, the first time.";
+        last_at_ns: u64, "Last", Nanos, "When, the last time.";
+        n: u64, "Times", Count, "How often: 1 but for the wishes of a replay.";
         job: u32, "Number", Plain, "The number of the job.";
         name: String, "Job", Plain, "The name of the job.";
         what: MoveWord, "Move", Plain, "What was done.";
@@ -165,7 +179,8 @@ record! {
         to: Option<String>, "To", Plain, "Where it was bound then, as a domain where it was one.";
         from_cpus: Option<String>, "From CPUs", CpuList, "The CPUs that it was bound to before.";
         to_cpus: Option<String>, "To CPUs", CpuList, "The CPUs that it was bound to then.";
-        n_tasks: u32, "Tasks", Count, "How many tasks were moved.";
+        asked_cpus: Option<String>, "Asked for", CpuList, "The CPUs that the policy asked for, where not all of them could be used.";
+        n_tasks: u32, "Tasks", Count, "How many tasks were moved; 0 for a wish.";
         code: Option<String>, "Code", Plain, "The code of the reason, as in the journal.";
         reason: Option<String>, "Why", Plain, "The reason with the figures that it rested on.";
     }
@@ -176,6 +191,8 @@ words! {
     MoveWord {
         Move "move" "It was bound to other CPUs.";
         Release "release" "It got back what it had before evenkeel placed it.";
+        WouldMove "would-move" "Only in a replay: the policy would have bound it to other CPUs.";
+        WouldRelease "would-release" "Only in a replay: the policy would have given it back what it had.";
     }
 }
 
@@ -223,10 +240,13 @@ words! {
 }
 
 record! {
-    /// How busy each domain was.
+    /// How busy each domain was while domains were of one level and loads stood on one tier.
     Loads {
-        level: Option<String>, "Placed on", Plain, "What a domain is: node, llc or core.";
-        tier: Option<String>, "Signal tier", Plain, "What the loads stand on.";
+        from_ns: u64, "From", Nanos, "When the series begins.";
+        to_ns: u64, "To", Nanos, "When it ends.";
+        level: String, "Placed on", Plain, "What a domain is: node, llc or core.";
+        tier: String, "Signal tier", Plain, "What the loads stand on.";
+        unit: String, "Unit", Plain, "What one operation of the memory load is. Figures of another unit cannot be compared with these.";
         domains: Vec<DomainRow>, "Domains", Plain, "The domains, in the order of the figures in the points.";
         points: Vec<LoadPoint>, "Points", Plain, "The figures over time. Neighbouring intervals are put together when there are very many.";
     }
@@ -237,7 +257,7 @@ record! {
     DomainRow {
         label: String, "Domain", Plain, "What people call it.";
         number: u32, "Number", Plain, "The number of the node, LLC domain or core.";
-        cpus: String, "CPUs", CpuList, "Its CPUs that could be used at the start.";
+        cpus: String, "CPUs", CpuList, "Its CPUs that could be used when the series began.";
     }
 }
 
@@ -246,7 +266,7 @@ record! {
     LoadPoint {
         from_ns: u64, "From", Nanos, "When it began.";
         to_ns: u64, "To", Nanos, "When it ended.";
-        ops_per_s: Vec<Option<f64>>, "Memory load", OpsPerSecond, "Memory operations per second of each domain; absent where nothing could be read.";
+        ops_per_s: Vec<Option<f64>>, "Memory load", OpsPerSecond, "Memory operations per second of each domain, in the unit of the series; absent where nothing could be read.";
         cpus_busy: Vec<Option<f64>>, "CPUs busy", Plain, "CPU time that jobs used in each domain, divided by the time: how many CPUs they kept busy.";
     }
 }

@@ -2,7 +2,7 @@
 
 use base::{CpuSet, NodeSet};
 use program::{Command, MemoryPolicy};
-use sched::{Action, End, ExitStatus, HandsOff, SignalTier};
+use sched::{Action, End, ExitStatus, HandsOff, Measured, SignalTier};
 
 use crate::places::cpu_words;
 use crate::units::{bytes, seconds};
@@ -21,6 +21,16 @@ pub fn tier_words(tier: SignalTier) -> &'static str {
              class times the CPU time that it used"
         }
         SignalTier::None => "nothing tells of memory traffic here: loads are unknown",
+    }
+}
+
+/// What one operation of a load is.
+pub fn load_unit(tier: SignalTier) -> &'static str {
+    match tier {
+        SignalTier::Counters => "last-level cache misses",
+        SignalTier::Bandwidth => "memory controller operations",
+        SignalTier::Declared => "declared memory operations",
+        SignalTier::None => "nothing that could be told",
     }
 }
 
@@ -56,22 +66,22 @@ fn node_words(nodes: &NodeSet) -> String {
     if nodes.len() == 1 { format!("node {nodes}") } else { format!("nodes {nodes}") }
 }
 
-/// How a program ended, in words: `ended with status 0`.
+/// How a program ended and when, in words: `ended well, 1.033 s after its start`.
 pub fn end_words(end: &End) -> String {
     let how = match end.status {
         ExitStatus::Exited(0) => "ended well".to_owned(),
         ExitStatus::Exited(status) => format!("failed with status {status}"),
         ExitStatus::Killed(signal) => format!("ended by signal {signal}"),
     };
-    match (end.by_us, end.again) {
-        (true, _) => format!("was ended by evenkeel ({how})"),
-        (false, true) => format!("{how} and starts again"),
-        (false, false) => how,
-    }
+    let how = if end.by_us { format!("was ended by evenkeel ({how})") } else { how };
+    let again = if end.again && !end.by_us { ", and starts again" } else { "" };
+    format!("{how}, {} s after its start{again}", seconds(end.wall.0))
 }
 
-/// What a program used, in words. What was not measured is not mentioned.
+/// What a program used, in words. What was not measured is not mentioned; of an estimate it is said
+/// that it is one.
 pub fn usage_words(end: &End) -> String {
+    let about = |figure| if matches!(figure, Measured::Scaled { .. }) { "about " } else { "" };
     let mut words = vec![format!(
         "{} s of CPU time ({} user, {} system)",
         seconds(end.user.saturating_add(end.system).0),
@@ -79,10 +89,12 @@ pub fn usage_words(end: &End) -> String {
         seconds(end.system.0)
     )];
     if let Some(wait) = end.wait.value() {
-        words.push(format!("{} s ready but waiting for a CPU", seconds(wait)));
+        let about = about(end.wait);
+        words.push(format!("{about}{} s ready but waiting for a CPU", seconds(wait)));
     }
     if let Some(n) = end.n_migrations.value() {
-        words.push(format!("{n} {}", if n == 1 { "migration" } else { "migrations" }));
+        let about = about(end.n_migrations);
+        words.push(format!("{about}{n} {}", if n == 1 { "migration" } else { "migrations" }));
     }
     words.push(format!("{} of memory at most", bytes(end.max_resident.0)));
     if end.n_left_behind != 0 {

@@ -56,7 +56,7 @@ impl Parts {
             host,
             journal,
             report: ReportBuilder::new(&header),
-            view: View::new(mode, &header.machine, &header.jobs, &args.policy),
+            view: View::new(mode, &header),
             engine: Engine::new(header.machine, header.jobs, policy),
         })
     }

@@ -21,8 +21,7 @@ mod tests;
 use std::io::{self, IsTerminal, Write};
 
 use engine::{Sink, TurnRecord};
-use program::Job;
-use topology::Machine;
+use journal::Header;
 
 use live::Live;
 use news::{News, Reporter};
@@ -66,11 +65,11 @@ pub struct View {
 
 impl View {
     /// Before the first turn.
-    pub fn new(mode: Mode, machine: &Machine, jobs: &[Job], policy: &str) -> Self {
+    pub fn new(mode: Mode, header: &Header) -> Self {
         View {
             mode,
-            reporter: Reporter::new(machine, jobs),
-            live: Live::new(jobs.len(), policy),
+            reporter: Reporter::new(header),
+            live: Live::new(header.jobs.len(), &header.policy.spec),
             painter: Painter::new(),
         }
     }
@@ -81,7 +80,10 @@ impl View {
         let _ = self.painter.clear();
     }
 
-    fn print(&self, news: &[News]) {
+    fn print(news: &[News]) {
+        if news.is_empty() {
+            return;
+        }
         let text: String = news.iter().map(|one| one.line() + "\n").collect();
         // Nobody reads: the run is worth more than its progress.
         let _ = io::stderr().write_all(text.as_bytes());
@@ -95,7 +97,7 @@ impl Sink for View {
         }
         let news = self.reporter.news(record);
         if self.mode == Mode::Lines {
-            self.print(&news);
+            View::print(&news);
             return Ok(());
         }
         self.live.take(record, news, self.reporter.places());

@@ -1,14 +1,12 @@
 //! What is worth a line: starts, moves, ends, what was refused, what was said.
 
-use std::collections::BTreeMap;
-
-use base::{CpuSet, JobId, Nanos};
+use base::{CpuSet, Nanos};
 use engine::TurnRecord;
-use program::Job;
+use journal::{Happened, Header, Lives, What};
 use report::PlaceNames;
 use report::units::seconds;
-use report::words::{action_words, end_words, hands_off_words};
-use sched::{Action, Ask, Deed, End, ExitStatus, JobEvent, Outcome, OutcomeResult, Reason, Target};
+use report::words::{action_words, end_words, hands_off_words, memory_words};
+use sched::{Ask, Deed, End, ExitStatus, Refusal, Target};
 use topology::{DomainChoice, Domains, Level, Machine};
 
 /// One line of news.
@@ -16,7 +14,7 @@ use topology::{DomainChoice, Domains, Level, Machine};
 pub struct News {
     /// When.
     pub at: Nanos,
-    /// `start`, `move`, `end`, `fail`, `no` (refused), `free`, `alone`, `note`.
+    /// `start`, `move`, `keep` (nothing to do), `end`, `fail`, `no` (refused), `free`, `alone`, `note`.
     pub kind: &'static str,
     /// Whether something went wrong.
     pub bad: bool,
@@ -40,20 +38,23 @@ pub struct Reporter {
     names: Vec<String>,
     machine: Machine,
     level: Option<Level>,
+    usable: CpuSet,
     places: PlaceNames,
-    placed: BTreeMap<JobId, CpuSet>,
+    lives: Lives,
 }
 
 impl Reporter {
-    /// Until loads tell the level of the domains, it is taken to be the automatic one.
-    pub fn new(machine: &Machine, jobs: &[Job]) -> Self {
+    /// Until the first turn tells the level of the domains, it is taken to be the automatic one.
+    pub fn new(header: &Header) -> Self {
+        let machine = &header.machine;
         let auto = Domains::of(machine, DomainChoice::Auto, machine.allowed()).level();
         Reporter {
-            names: jobs.iter().map(|job| job.name.clone()).collect(),
+            names: header.jobs.iter().map(|job| job.name.clone()).collect(),
             places: PlaceNames::new(machine, Some(auto), machine.allowed()),
             machine: machine.clone(),
-            level: None,
-            placed: BTreeMap::new(),
+            level: Some(auto),
+            usable: machine.allowed().clone(),
+            lives: Lives::new(header),
         }
     }
 
@@ -64,109 +65,78 @@ impl Reporter {
 
     /// The news of a turn.
     pub fn news(&mut self, record: &TurnRecord<'_>) -> Vec<News> {
-        self.learn_level(record);
+        self.learn_places(record);
         let at = record.turn.at;
         let mut news = Vec::new();
-        for event in &record.sample.jobs {
-            news.extend(self.event(at, event));
-        }
+        let events = self.lives.events(record);
+        news.extend(events.iter().filter_map(|happened| self.happened(at, happened)));
         let about_all = |text: String| one(at, "note", String::new(), text);
         news.extend(record.sample.degraded.iter().cloned().map(about_all));
         news.extend(record.plan.notes.iter().map(|note| about_all(note.to_string())));
-        for refusal in record.refused {
-            let what = action_words(&refusal.ask.action, |cpus| self.places.place(cpus));
-            let text = format!("{what}: refused, {}", said(&refusal.detail, refusal.why.name()));
-            news.push(bad(one(at, "no", self.whom(refusal.ask.target), text)));
-        }
-        for outcome in record.outcomes {
-            news.extend(self.outcome(at, outcome, record));
-        }
+        news.extend(record.refused.iter().map(|refusal| self.refused(at, refusal)));
+        let deeds = self.lives.deeds(record);
+        news.extend(deeds.iter().filter_map(|happened| self.happened(at, happened)));
         news
     }
 
-    fn learn_level(&mut self, record: &TurnRecord<'_>) {
-        let Some(loads) = record.loads.filter(|loads| self.level != Some(loads.level)) else {
-            return;
+    fn learn_places(&mut self, record: &TurnRecord<'_>) {
+        let level = record.footing_now().map(|footing| footing.level);
+        let is_new = level.is_some_and(|level| self.level != Some(level));
+        if is_new || record.sample.usable.as_ref().is_some_and(|usable| *usable != self.usable) {
+            self.level = level.or(self.level);
+            self.usable = record.sample.usable.as_ref().unwrap_or(&self.usable).clone();
+            self.places = PlaceNames::new(&self.machine, self.level, &self.usable);
+        }
+    }
+
+    fn happened(&self, at: Nanos, happened: &Happened<'_>) -> Option<News> {
+        let whom = self.whom(happened.target);
+        let place = |cpus: &CpuSet| self.places.place(cpus);
+        let because = because(happened.wish);
+        let (kind, text) = match &happened.what {
+            What::Ended(end) if went_wrong(end) => {
+                return Some(bad(one(at, "fail", whom, end_words(end))));
+            }
+            What::Ended(end) => ("end", end_words(end)),
+            What::HandsOff(why) => {
+                ("alone", format!("left alone from here on: {}", hands_off_words(why)))
+            }
+            What::Started(None) => ("start", "wherever the kernel puts it".to_owned()),
+            What::Started(Some(cpus)) => ("start", format!("on {}{because}", place(cpus))),
+            What::NotStarted(why, detail) => {
+                let text = format!("start: not done, {}", said(detail, why.name()));
+                return Some(bad(one(at, "fail", whom, text)));
+            }
+            What::Moved { from, to, .. } => {
+                let from = from.as_ref().map_or("anywhere".to_owned(), place);
+                ("move", format!("{from} -> {}{because}", place(to)))
+            }
+            What::Kept(cpus) => {
+                ("keep", format!("nothing had to be changed, it is on {} already", place(cpus)))
+            }
+            What::Released { .. } => ("free", "it got back what it had".to_owned()),
+            What::Refused(deed, why, detail) => {
+                let text = format!("{}: not done, {}", self.deed(deed), said(detail, why.name()));
+                return Some(bad(one(at, "no", whom, text)));
+            }
+            What::Memory(_) | What::OnlyWished(_) => return None,
         };
-        self.level = Some(loads.level);
-        self.places = PlaceNames::new(&self.machine, self.level, self.machine.allowed());
+        Some(one(at, kind, whom, text))
     }
 
-    fn event(&mut self, at: Nanos, event: &JobEvent) -> Option<News> {
-        match event {
-            JobEvent::Due(_) => None,
-            JobEvent::Ended(id, end) => {
-                self.placed.remove(id);
-                let text = format!("{} after {} s", end_words(end), seconds(end.wall.0));
-                let whom = self.whom(Target::Job(*id));
-                Some(match went_wrong(end) {
-                    true => bad(one(at, "fail", whom, text)),
-                    false => one(at, "end", whom, text),
-                })
-            }
-            JobEvent::HandsOff(id, why) => {
-                let text = format!("left alone from here on: {}", hands_off_words(why));
-                Some(one(at, "alone", self.whom(Target::Job(*id)), text))
-            }
+    fn deed(&self, deed: &Deed) -> String {
+        match deed {
+            Deed::Start => "start".to_owned(),
+            Deed::Place(cpus) => format!("place on {}", self.places.place(cpus)),
+            Deed::MemoryPolicy(policy) => memory_words(policy),
+            Deed::Release => "release".to_owned(),
         }
     }
 
-    fn outcome(&mut self, at: Nanos, outcome: &Outcome, record: &TurnRecord<'_>) -> Option<News> {
-        let whom = self.whom(outcome.target);
-        if let OutcomeResult::Refused { why, detail } = &outcome.result {
-            let what = match &outcome.deed {
-                Deed::Start => "start".to_owned(),
-                Deed::Place(cpus) => format!("place on {}", self.places.place(cpus)),
-                Deed::MemoryPolicy(policy) => report::words::memory_words(policy),
-                Deed::Release => "release".to_owned(),
-            };
-            let text = format!("{what}: not done, {}", said(detail, why.name()));
-            let kind = if outcome.deed == Deed::Start { "fail" } else { "no" };
-            return Some(bad(one(at, kind, whom, text)));
-        }
-        match (&outcome.deed, outcome.target) {
-            (Deed::Start, Target::Job(id)) => Some(self.started(at, id, whom, record)),
-            (Deed::Place(cpus), Target::Job(id)) => {
-                let starts = is_started(outcome.target, record.outcomes);
-                let from = self.placed.insert(id, cpus.clone());
-                let why = reason(&record.plan.asks, outcome.target, cpus);
-                (!starts).then(|| self.moved(at, whom, from, cpus, why))
-            }
-            (Deed::Release, Target::Job(id)) => {
-                self.placed.remove(&id);
-                Some(one(at, "free", whom, "it got back what it had".to_owned()))
-            }
-            _ => None,
-        }
-    }
-
-    fn started(&self, at: Nanos, id: JobId, whom: String, record: &TurnRecord<'_>) -> News {
-        let bound = record.outcomes.iter().find_map(|other| match (&other.deed, &other.result) {
-            (Deed::Place(cpus), OutcomeResult::Done { .. }) if other.target == Target::Job(id) => {
-                Some(cpus)
-            }
-            _ => None,
-        });
-        let text = match bound {
-            None => "wherever the kernel puts it".to_owned(),
-            Some(cpus) => {
-                let why = reason(&record.plan.asks, Target::Job(id), cpus);
-                format!("on {}{}", self.places.place(cpus), because(why))
-            }
-        };
-        one(at, "start", whom, text)
-    }
-
-    fn moved(
-        &self,
-        at: Nanos,
-        whom: String,
-        from: Option<CpuSet>,
-        to: &CpuSet,
-        why: Option<&Reason>,
-    ) -> News {
-        let from = from.map_or("anywhere".to_owned(), |cpus| self.places.place(&cpus));
-        one(at, "move", whom, format!("{from} -> {}{}", self.places.place(to), because(why)))
+    fn refused(&self, at: Nanos, refusal: &Refusal) -> News {
+        let what = action_words(&refusal.ask.action, |cpus: &CpuSet| self.places.place(cpus));
+        let text = format!("{what}: refused, {}", said(&refusal.detail, refusal.why.name()));
+        bad(one(at, "no", self.whom(refusal.ask.target), text))
     }
 
     fn whom(&self, target: Target) -> String {
@@ -196,18 +166,8 @@ fn said<'a>(detail: &'a str, why: &'a str) -> &'a str {
     if detail.is_empty() { why } else { detail }
 }
 
-fn because(reason: Option<&Reason>) -> String {
-    reason.map_or(String::new(), |reason| format!("  because {reason}"))
-}
-
-fn reason<'a>(asks: &'a [Ask], target: Target, cpus: &CpuSet) -> Option<&'a Reason> {
-    let wanted =
-        |ask: &&Ask| ask.target == target && matches!(&ask.action, Action::Place(to) if to == cpus);
-    asks.iter().find(wanted).map(|ask| &ask.reason)
-}
-
-fn is_started(target: Target, outcomes: &[Outcome]) -> bool {
-    outcomes.iter().any(|outcome| outcome.target == target && outcome.deed == Deed::Start)
+fn because(wish: Option<&Ask>) -> String {
+    wish.map_or(String::new(), |wish| format!("  because {}", wish.reason))
 }
 
 /// Whether a job ended otherwise than it should have.

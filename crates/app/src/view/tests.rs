@@ -3,13 +3,14 @@
 use base::{Bytes, CpuSet, JobId, Nanos};
 use engine::SeenLoads;
 use expect_test::{Expect, expect};
-use program::{Command, Ending, Origin};
+use journal::PolicyUsed;
+use program::{Command, Ending, Job, Origin};
 use ratatui::buffer::Buffer;
 use sched::{
     Action, Cause, Code, Deed, DomainLoads, End, ExitStatus, HandsOff, JobEvent, Measured, Outcome,
     OutcomeResult, Plan, Reason, Sample, SignalTier, Target, Turn, Why,
 };
-use topology::Level;
+use topology::{Level, Machine};
 
 use super::*;
 
@@ -113,6 +114,7 @@ impl Told {
             turn: &self.turn,
             sample: &self.sample,
             loads: self.loads.as_ref(),
+            footing: None,
             plan: &self.plan,
             refused: &[],
             outcomes: &self.outcomes,
@@ -143,6 +145,23 @@ fn machine() -> Machine {
     Machine::synthetic("nodes=1 llcs=1 cores=2").expect("a machine")
 }
 
+fn header(jobs: Vec<Job>) -> Header {
+    Header {
+        tool: String::new(),
+        run_id: String::new(),
+        started_unix_s: 0,
+        host: String::new(),
+        policy: PolicyUsed::default(),
+        seed: 0,
+        machine: machine(),
+        workload: String::new(),
+        folder: Default::default(),
+        jobs,
+        options: Default::default(),
+        replay_of: None,
+    }
+}
+
 fn names() -> Vec<Job> {
     let names = ["hog", "a job with a rather long name", "\u{1b}[31mred\n", "none", "later"];
     (0..).zip(names).map(|(id, name)| job(id, name)).collect()
@@ -158,7 +177,7 @@ fn text(frame: &Buffer) -> String {
 }
 
 fn check_frame(size: (u16, u16), expected: Expect) {
-    let mut reporter = Reporter::new(&machine(), &names());
+    let mut reporter = Reporter::new(&header(names()));
     let mut live = Live::new(names().len(), "dfs[cooldown=4]");
     for told in run() {
         let news = reporter.news(&told.record());
@@ -176,10 +195,10 @@ fn a_frame_shows_jobs_loads_and_the_last_news() {
             jobs       ━━━━━━━━━━━━━━━━━────────────  1 waiting  1 running  1 done  2 failed
             core 0     █████████████████████████████████████████████   361 k/s     0.8 CPUs
             core 1                                                         0/s     0.0 CPUs
-                0.750 s  fail   none  start: not done, no such file: /bin/none
+                0.750 s  move   hog  core 0 -> core 1  because core 1 was next in turn, and
                 1.000 s  alone  hog  left alone from here on: somebody else bound it to cpu
                 1.000 s  note   no descriptors left: counters are off
-                1.250 s  end    hog  ended well after 1.500 s
+                1.250 s  end    hog  ended well, 1.500 s after its start
                 1.250 s  start  ?[31mred?  on core 1  because core 0 was next in turn, and c
         "#]],
     );
@@ -194,7 +213,7 @@ fn a_narrow_terminal_cuts_and_a_low_one_leaves_out_the_news() {
             jobs         1 waiting  1 running  1 don
             core 0     █████   361 k/s     0.8 CPUs
             core 1                 0/s     0.0 CPUs
-                0.750 s  fail   none  start: not don
+                0.750 s  move   hog  core 0 -> core
         "#]],
     );
 }
@@ -205,7 +224,7 @@ fn every_size_of_terminal_has_a_frame() {
     live.take(
         &Told::at(250).loads(&[1; 20], &[1; 20]).record(),
         Vec::new(),
-        Reporter::new(&machine(), &[]).places(),
+        Reporter::new(&header(Vec::new())).places(),
     );
     for width in 0..200 {
         for height in 0..12 {
@@ -217,19 +236,19 @@ fn every_size_of_terminal_has_a_frame() {
 
 #[test]
 fn lines_are_whole_sentences_and_names_cannot_move_the_cursor() {
-    let mut reporter = Reporter::new(&machine(), &names());
+    let mut reporter = Reporter::new(&header(names()));
     let news = run().iter().flat_map(|told| reporter.news(&told.record())).collect::<Vec<_>>();
     // Without the blanks before the time: expectations lose their indent.
     let lines: String = news.iter().map(|one| one.line().trim_start().to_owned() + "\n").collect();
     expect![[r#"
         0.000 s  start  hog  on core 0  because core 0 was next in turn, and cpu 0 had the fewest programs in it
         0.000 s  start  a job with a rather long name  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
-        0.750 s  fail   a job with a rather long name  ended by signal 11 after 1.500 s
-        0.750 s  move   hog  core 0 -> core 1  because core 1 was next in turn, and cpu 1 had the fewest programs in it
+        0.750 s  fail   a job with a rather long name  ended by signal 11, 1.500 s after its start
         0.750 s  fail   none  start: not done, no such file: /bin/none
+        0.750 s  move   hog  core 0 -> core 1  because core 1 was next in turn, and cpu 1 had the fewest programs in it
         1.000 s  alone  hog  left alone from here on: somebody else bound it to cpu 0
         1.000 s  note   no descriptors left: counters are off
-        1.250 s  end    hog  ended well after 1.500 s
+        1.250 s  end    hog  ended well, 1.500 s after its start
         1.250 s  start  ?[31mred?  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
     "#]].assert_eq(&lines);
 }
@@ -237,7 +256,7 @@ fn lines_are_whole_sentences_and_names_cannot_move_the_cursor() {
 #[test]
 fn frames_are_at_least_a_quarter_of_a_second_apart_unless_the_run_is_stopped() {
     let mut live = Live::new(0, "dfs");
-    let places = Reporter::new(&machine(), &[]);
+    let places = Reporter::new(&header(Vec::new()));
     let mut drawn = Vec::new();
     for (millis, cause) in [
         (0, Cause::Ended),

@@ -1,20 +1,16 @@
-//! The three kinds of line: the header, a turn, the end. (The fourth, what went before a part that
-//! continues another, has a file of its own.)
+//! The first line and the last. (A turn has a file of its own, and so has what went before a part
+//! that continues another.)
 
 use std::collections::BTreeMap;
 
 use base::{Bytes, Nanos};
-use engine::TurnRecord;
-use sched::{Plan, Turn};
 use serde::{Deserialize, Serialize};
 use topology::Machine;
 use topology::file::MachineFile;
 
 use super::is_default;
 use super::job::JobLine;
-use super::plan::{AskLine, OutcomeLine, ReasonLine, RefusalLine};
-use super::sample::{LoadsLine, SampleLine, cause_in, cause_out};
-use crate::{FORMAT, Header, HowEnded, LineError, PolicyUsed, RecordedTurn, RunEnd};
+use crate::{FORMAT, Header, HowEnded, LineError, PolicyUsed, RunEnd};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HeaderLine {
@@ -56,27 +52,6 @@ pub(crate) struct Place {
     pub part: u32,
     /// How many parts before it have been removed.
     pub dropped: u32,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct TurnLine {
-    pub n: u64,
-    pub at_ns: u64,
-    pub causes: Vec<String>,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub sample: SampleLine,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub loads: Option<LoadsLine>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub asks: Vec<AskLine>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub notes: Vec<ReasonLine>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub gives_up: Option<ReasonLine>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub refused: Vec<RefusalLine>,
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub outcomes: Vec<OutcomeLine>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -141,50 +116,6 @@ impl HeaderLine {
             jobs,
             options: self.options,
             replay_of: self.replay_of,
-        })
-    }
-}
-
-impl From<&TurnRecord<'_>> for TurnLine {
-    fn from(record: &TurnRecord<'_>) -> Self {
-        TurnLine {
-            n: record.turn.number,
-            at_ns: record.turn.at.0,
-            causes: record.turn.causes.iter().map(cause_out).collect(),
-            sample: record.sample.into(),
-            loads: record.loads.map(LoadsLine::from),
-            asks: record.plan.asks.iter().map(AskLine::from).collect(),
-            notes: record.plan.notes.iter().map(ReasonLine::from).collect(),
-            gives_up: record.plan.give_up.as_ref().map(ReasonLine::from),
-            refused: record.refused.iter().map(RefusalLine::from).collect(),
-            outcomes: record.outcomes.iter().map(OutcomeLine::from).collect(),
-        }
-    }
-}
-
-impl TurnLine {
-    pub(crate) fn turn(self) -> Result<RecordedTurn, LineError> {
-        let causes = self.causes.iter().map(|name| cause_in(name)).collect::<Result<_, _>>()?;
-        Ok(RecordedTurn {
-            turn: Turn { number: self.n, at: Nanos(self.at_ns), causes },
-            sample: self.sample.sample()?,
-            loads: self.loads.map(LoadsLine::seen).transpose()?,
-            plan: Plan {
-                asks: self.asks.into_iter().map(AskLine::ask).collect::<Result<_, _>>()?,
-                notes: self.notes.into_iter().map(ReasonLine::reason).collect::<Result<_, _>>()?,
-                give_up: self.gives_up.map(ReasonLine::reason).transpose()?,
-                rests: false, // Only a host wants to know, and which turns it left out can be seen.
-            },
-            refused: self
-                .refused
-                .into_iter()
-                .map(RefusalLine::refusal)
-                .collect::<Result<_, _>>()?,
-            outcomes: self
-                .outcomes
-                .into_iter()
-                .map(OutcomeLine::outcome)
-                .collect::<Result<_, _>>()?,
         })
     }
 }

@@ -9,9 +9,11 @@ mod lines;
 mod plan;
 mod sample;
 mod so_far;
+mod turn;
 
-pub(crate) use lines::{EndLine, HeaderLine, Place, TurnLine};
+pub(crate) use lines::{EndLine, HeaderLine, Place};
 pub(crate) use so_far::SoFarLine;
+pub(crate) use turn::{TurnLine, TurnOut};
 
 /// For `skip_serializing_if`.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {

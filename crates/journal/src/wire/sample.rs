@@ -1,16 +1,10 @@
-//! The raw sample and the loads of a turn.
+//! The raw sample of a turn.
 
 use base::{Bytes, CpuId, JobId, Nanos, NodeId};
-use engine::SeenLoads;
-use sched::{
-    Cause, DomainLoads, End, ExitStatus, HandsOff, JobEvent, MemoryRules, NodeSample, Sample,
-    TaskSample,
-};
+use sched::{End, ExitStatus, HandsOff, JobEvent, MemoryRules, NodeSample, Sample, TaskSample};
 use serde::{Deserialize, Serialize};
 
-use super::basic::{
-    MeasuredField, TaskField, measured_in, measured_out, set, task_in, task_out, tier,
-};
+use super::basic::{MeasuredField, TaskField, measured_in, measured_out, set, task_in, task_out};
 use super::is_default;
 use crate::LineError;
 
@@ -120,37 +114,6 @@ pub(crate) struct NodeLine {
 pub(crate) struct RulesField {
     pub numa_balancing: bool,
     pub interleaves: bool,
-}
-
-/// The load of each domain: `numbers`, `loads` and `cpu_ns` belong together place by place.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct LoadsLine {
-    pub level: String,
-    pub tier: String,
-    pub numbers: Vec<u32>,
-    pub loads: Vec<u64>,
-    pub cpu_ns: Vec<u64>,
-    #[serde(skip_serializing_if = "is_default", default)]
-    pub unreadable: bool,
-}
-
-/// The names of causes in the file.
-const CAUSES: [(Cause, &str); 5] = [
-    (Cause::Interval, "interval"),
-    (Cause::JobsDue, "jobs-due"),
-    (Cause::Ended, "ended"),
-    (Cause::CpusChanged, "cpus-changed"),
-    (Cause::Stopping, "stopping"),
-];
-
-pub(crate) fn cause_out(cause: &Cause) -> String {
-    let name = CAUSES.iter().find(|(known, _)| known == cause).map(|(_, name)| *name);
-    name.expect("every cause is in the table; a test sees to it").to_owned()
-}
-
-pub(crate) fn cause_in(name: &str) -> Result<Cause, LineError> {
-    let known = CAUSES.iter().find(|(_, known)| *known == name).map(|(cause, _)| cause.clone());
-    known.ok_or_else(|| LineError::value("causes", format!("{name:?}"), "known cause"))
 }
 
 impl From<&Sample> for SampleLine {
@@ -323,29 +286,5 @@ impl From<NodeLine> for NodeSample {
             controller_ops: measured_in(line.ops),
             counter_bits: line.bits,
         }
-    }
-}
-
-impl From<&SeenLoads> for LoadsLine {
-    fn from(seen: &SeenLoads) -> Self {
-        LoadsLine {
-            level: seen.level.to_string(),
-            tier: seen.loads.tier.to_string(),
-            numbers: seen.numbers.clone(),
-            loads: seen.loads.loads.clone(),
-            cpu_ns: seen.cpu_time.iter().map(|time| time.0).collect(),
-            unreadable: !seen.loads.readable,
-        }
-    }
-}
-
-impl LoadsLine {
-    pub(crate) fn seen(self) -> Result<SeenLoads, LineError> {
-        let level = self.level.parse();
-        let level = level.map_err(|_| LineError::value("level", self.level, "level of domains"))?;
-        let loads =
-            DomainLoads { tier: tier(&self.tier)?, loads: self.loads, readable: !self.unreadable };
-        let cpu_time = self.cpu_ns.into_iter().map(Nanos).collect();
-        Ok(SeenLoads { level, numbers: self.numbers, loads, cpu_time })
     }
 }

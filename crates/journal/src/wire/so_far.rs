@@ -7,7 +7,8 @@ use super::basic::set;
 use super::is_default;
 use super::plan::{ReasonLine, why};
 use super::sample::{EndField, HandsOffField, SampleLine};
-use crate::{JobSoFar, LifeState, LineError, SoFar};
+use super::turn::FootingField;
+use crate::{Header, JobSoFar, LifeState, LineError, Lives, SoFar};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SoFarLine {
@@ -17,6 +18,8 @@ pub(crate) struct SoFarLine {
     pub jobs: Vec<JobSoFarField>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<ReasonLine>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub footing: Option<FootingField>,
     pub sample: SampleLine,
 }
 
@@ -58,20 +61,22 @@ impl From<&SoFar> for SoFarLine {
         SoFarLine {
             so_far: so_far.number,
             at_ns: so_far.at.0,
-            jobs: so_far.jobs.iter().map(JobSoFarField::from).collect(),
+            jobs: so_far.lives.jobs().iter().map(JobSoFarField::from).collect(),
             notes: so_far.notes.iter().map(ReasonLine::from).collect(),
+            footing: so_far.footing.map(FootingField::from),
             sample: (&so_far.sample()).into(),
         }
     }
 }
 
 impl SoFarLine {
-    pub(crate) fn so_far(self) -> Result<SoFar, LineError> {
+    pub(crate) fn so_far(self, header: &Header) -> Result<SoFar, LineError> {
         let jobs = self.jobs.into_iter().map(JobSoFarField::job).collect::<Result<_, _>>()?;
         let notes = self.notes.into_iter().map(ReasonLine::reason).collect::<Result<_, _>>()?;
         let mut so_far = SoFar::default();
         (so_far.number, so_far.at) = (self.so_far, Nanos(self.at_ns));
-        (so_far.jobs, so_far.notes) = (jobs, notes);
+        (so_far.lives, so_far.notes) = (Lives::resume(jobs, header), notes);
+        so_far.footing = self.footing.map(FootingField::footing).transpose()?;
         so_far.observe_sample(&self.sample.sample()?);
         Ok(so_far)
     }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, NodeSet, Rng, TaskId};
-use engine::SeenLoads;
+use engine::{Footing, SeenLoads};
 use journal::{Header, PolicyUsed, RecordedTurn};
 use program::{Class, Command, Ending, Job, MemoryPolicy, Origin};
 use sched::*;
@@ -122,6 +122,7 @@ pub fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
         },
         sample: sample(rng),
         loads: some(rng, loads),
+        footing: some(rng, footing),
         plan: Plan {
             asks: many(rng, ask),
             notes: many(rng, reason),
@@ -282,6 +283,13 @@ fn sample(rng: &mut Rng) -> Sample {
             interleaves: rng.below(2) == 0,
         }),
         degraded: many(rng, text),
+    }
+}
+
+fn footing(rng: &mut Rng) -> Footing {
+    Footing {
+        level: Level::ALL[rng.below(3) as usize],
+        tier: SignalTier::ALL[rng.below(4) as usize],
     }
 }
 

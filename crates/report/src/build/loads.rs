@@ -1,42 +1,49 @@
 //! The load of each domain over time, in bounded room.
 //!
+//! A series holds what can be compared: loads of domains of one level, which stand on one signal tier.
+//! When either changes, a new series begins; misses of node 1 and declared operations of LLC domain 1
+//! never stand in one curve.
+//!
 //! A point holds sums and the time they were summed over. When there are too many, neighbours are
 //! added up two by two, and so is what comes later: the curve gets coarser, never wrong.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use base::Nanos;
-use engine::SeenLoads;
-use sched::SignalTier;
-use topology::Level;
+use engine::{Footing, SeenLoads};
+
+use crate::eras::Era;
 
 /// Points of a chart that nobody could tell apart on a screen.
 const N_POINTS_MAX: usize = 2000;
-/// Figures kept in all, so that a machine with many domains has fewer points: 16 bytes each.
+/// Figures kept in all, so that a machine with many domains has fewer points: 32 bytes each.
 const N_FIGURES_MAX: usize = 128 * 1024;
+/// Series that anybody would look at; the last ones are kept.
+const N_SERIES_MAX: usize = 64;
 
-/// The series of all domains.
+/// All series, in the order of time.
 #[derive(Debug, Default)]
+pub(crate) struct Curves {
+    pub list: VecDeque<Series>,
+    /// How many of the first ones were left out.
+    pub n_left_out: u64,
+    last_at: Nanos,
+}
+
+/// The loads of all domains while their level and their tier stayed the same.
+#[derive(Debug)]
 pub(crate) struct Series {
-    pub level: Option<Level>,
-    /// How many intervals stood on each tier.
-    pub tiers: BTreeMap<SignalTier, u64>,
+    pub footing: Footing,
+    pub era: Era,
     /// The numbers of the domains, in the order of the figures.
     pub numbers: Vec<u32>,
-    pub points: Vec<Point>,
+    spans: Vec<(Nanos, Nanos)>,
+    /// A row of figures for each span, a figure for each domain.
+    sums: Vec<Sums>,
     /// How many intervals make a point now; a power of two.
     per_point: u32,
     /// How many are in the last point.
     in_last: u32,
-    last_at: Nanos,
-}
-
-/// Sums over a stretch of time, a figure per domain.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Point {
-    pub from: Nanos,
-    pub to: Nanos,
-    pub sums: Vec<Sums>,
 }
 
 /// What was added up for one domain.
@@ -50,98 +57,148 @@ pub(crate) struct Sums {
     pub cpu_time: Nanos,
 }
 
-impl Series {
-    /// What most intervals stood on; of two that are equal the worse.
-    pub fn tier(&self) -> Option<SignalTier> {
-        self.tiers.iter().max_by_key(|&(&tier, &n)| (n, tier)).map(|(&tier, _)| tier)
-    }
-
+impl Curves {
     /// Begins in the middle of a run.
     pub fn begin_at(&mut self, at: Nanos) {
         self.last_at = at;
     }
 
     /// An interval has gone by.
-    pub fn add(&mut self, at: Nanos, seen: &SeenLoads) {
+    pub fn add(&mut self, at: Nanos, seen: &SeenLoads, era: Era) {
         let from = std::mem::replace(&mut self.last_at, at);
-        let time = at.saturating_sub(from);
-        if time == Nanos::ZERO {
+        if at <= from {
             return;
         }
-        self.level = Some(seen.level);
-        *self.tiers.entry(seen.loads.tier).or_default() += 1;
-        let point = Point { from, to: at, sums: self.sums(seen, time) };
-        self.take(point);
-    }
-
-    fn sums(&mut self, seen: &SeenLoads, time: Nanos) -> Vec<Sums> {
-        for &number in &seen.numbers {
-            if !self.numbers.contains(&number) {
-                self.numbers.push(number);
-            }
+        let footing = seen.footing();
+        if self.list.back().is_none_or(|last| last.footing != footing) {
+            self.list.push_back(Series::new(footing, era));
         }
-        let ops_time = if seen.loads.readable { time } else { Nanos::ZERO };
-        let sums = |&number: &u32| {
-            let Some(idx) = seen.numbers.iter().position(|&known| known == number) else {
-                return Sums::default();
-            };
-            let ops = seen.loads.loads.get(idx).copied().unwrap_or(0);
-            let cpu = seen.cpu_time.get(idx).copied();
-            Sums {
-                ops: if seen.loads.readable { ops } else { 0 },
-                cpu: cpu.unwrap_or_default(),
-                ops_time: if seen.loads.loads.len() <= idx { Nanos::ZERO } else { ops_time },
-                cpu_time: if cpu.is_some() { time } else { Nanos::ZERO },
-            }
-        };
-        self.numbers.iter().map(sums).collect()
+        if let Some(last) = self.list.back_mut() {
+            last.add((from, at), seen);
+        }
+        self.make_room();
     }
 
-    fn take(&mut self, point: Point) {
-        self.per_point = self.per_point.max(1);
-        match self.points.last_mut() {
-            Some(last) if self.in_last < self.per_point => last.merge(&point),
-            _ => {
-                self.points.push(point);
-                self.in_last = 0;
-            }
+    fn make_room(&mut self) {
+        if N_SERIES_MAX < self.list.len() {
+            self.list.pop_front();
+            self.n_left_out += 1;
+        }
+        while N_FIGURES_MAX < self.list.iter().map(|series| series.sums.len()).sum() {
+            let longest = self.list.iter_mut().max_by_key(|series| series.spans.len());
+            let Some(longest) = longest.filter(|series| 1 < series.spans.len()) else { break };
+            longest.halve();
+        }
+    }
+}
+
+impl Series {
+    fn new(footing: Footing, era: Era) -> Self {
+        let (numbers, spans, sums) = (Vec::new(), Vec::new(), Vec::new());
+        Series { footing, era, numbers, spans, sums, per_point: 1, in_last: 0 }
+    }
+
+    /// From when to when it goes.
+    pub fn span(&self) -> (Nanos, Nanos) {
+        let first = self.spans.first().map_or(Nanos::ZERO, |(from, _)| *from);
+        (first, self.spans.last().map_or(first, |(_, to)| *to))
+    }
+
+    /// How many intervals stand in it, at most: of the last point perhaps not all.
+    pub fn points(&self) -> impl Iterator<Item = ((Nanos, Nanos), &[Sums])> {
+        self.spans.iter().copied().zip(self.sums.chunks(self.numbers.len().max(1)))
+    }
+
+    fn add(&mut self, (from, to): (Nanos, Nanos), seen: &SeenLoads) {
+        self.make_columns(&seen.numbers);
+        if self.spans.is_empty() || self.in_last == self.per_point {
+            self.spans.push((from, to));
+            self.sums.resize(self.sums.len() + self.numbers.len(), Sums::default());
+            self.in_last = 0;
         }
         self.in_last += 1;
-        let room = (N_FIGURES_MAX / self.numbers.len().max(1)).clamp(100, N_POINTS_MAX);
-        if room < self.points.len() {
+        if let Some(last) = self.spans.last_mut() {
+            last.1 = to;
+        }
+        let first = self.sums.len() - self.numbers.len();
+        let row = &mut self.sums[first..];
+        for (idx, number) in seen.numbers.iter().enumerate() {
+            // Nearly always the domains are those of the interval before.
+            let column = Some(idx).filter(|&idx| self.numbers.get(idx) == Some(number));
+            let column = column.or_else(|| self.numbers.iter().position(|known| known == number));
+            if let Some(column) = column {
+                row[column].add(&of_domain(seen, idx, to.saturating_sub(from)));
+            }
+        }
+        if N_POINTS_MAX < self.spans.len() {
             self.halve();
         }
     }
 
-    fn halve(&mut self) {
-        let n_before = self.points.len();
-        let mut halved: Vec<Point> = Vec::with_capacity(n_before / 2 + 1);
-        for (idx, point) in self.points.drain(..).enumerate() {
-            match halved.last_mut() {
-                Some(last) if idx % 2 == 1 => last.merge(&point),
-                _ => halved.push(point),
+    /// A domain that comes later has nothing before.
+    fn make_columns(&mut self, numbers: &[u32]) {
+        if self.numbers == numbers {
+            return;
+        }
+        let n_before = self.numbers.len();
+        for number in numbers {
+            if !self.numbers.contains(number) {
+                self.numbers.push(*number);
             }
         }
-        self.points = halved;
+        if n_before != self.numbers.len() && n_before != 0 {
+            let mut sums = Vec::with_capacity(self.spans.len() * self.numbers.len());
+            for row in self.sums.chunks(n_before) {
+                sums.extend_from_slice(row);
+                sums.resize(sums.len() + self.numbers.len() - n_before, Sums::default());
+            }
+            self.sums = sums;
+        }
+    }
+
+    fn halve(&mut self) {
+        let (n_before, wide) = (self.spans.len(), self.numbers.len());
+        for idx in 0..n_before {
+            let into = idx / 2;
+            if idx % 2 == 0 {
+                self.spans[into] = self.spans[idx];
+                self.sums.copy_within(idx * wide..(idx + 1) * wide, into * wide);
+                continue;
+            }
+            self.spans[into].1 = self.spans[idx].1;
+            for column in 0..wide {
+                let more = self.sums[idx * wide + column];
+                self.sums[into * wide + column].add(&more);
+            }
+        }
+        let n_left = n_before.div_ceil(2);
+        self.spans.truncate(n_left);
+        self.sums.truncate(n_left * wide);
         self.in_last += if n_before.is_multiple_of(2) { self.per_point } else { 0 };
         self.per_point *= 2;
     }
 }
 
-impl Point {
-    fn merge(&mut self, later: &Point) {
-        self.to = later.to;
-        self.sums.resize(later.sums.len().max(self.sums.len()), Sums::default());
-        for (sum, more) in self.sums.iter_mut().zip(&later.sums) {
-            sum.ops = sum.ops.saturating_add(more.ops);
-            sum.cpu = sum.cpu.saturating_add(more.cpu);
-            sum.ops_time = sum.ops_time.saturating_add(more.ops_time);
-            sum.cpu_time = sum.cpu_time.saturating_add(more.cpu_time);
-        }
+/// One domain in one interval.
+fn of_domain(seen: &SeenLoads, idx: usize, time: Nanos) -> Sums {
+    let ops = seen.loads.loads.get(idx).copied().filter(|_| seen.loads.readable);
+    let cpu = seen.cpu_time.get(idx).copied();
+    Sums {
+        ops: ops.unwrap_or(0),
+        cpu: cpu.unwrap_or_default(),
+        ops_time: if ops.is_some() { time } else { Nanos::ZERO },
+        cpu_time: if cpu.is_some() { time } else { Nanos::ZERO },
     }
 }
 
 impl Sums {
+    fn add(&mut self, more: &Sums) {
+        self.ops = self.ops.saturating_add(more.ops);
+        self.cpu = self.cpu.saturating_add(more.cpu);
+        self.ops_time = self.ops_time.saturating_add(more.ops_time);
+        self.cpu_time = self.cpu_time.saturating_add(more.cpu_time);
+    }
+
     /// Operations per second, if any could be counted.
     pub fn ops_per_s(self) -> Option<f64> {
         (self.ops_time != Nanos::ZERO).then(|| self.ops as f64 / self.ops_time.as_secs_f64())
@@ -156,7 +213,8 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sched::DomainLoads;
+    use sched::{DomainLoads, SignalTier};
+    use topology::Level;
 
     fn seen(numbers: &[u32], loads: &[u64], readable: bool) -> SeenLoads {
         SeenLoads {
@@ -167,36 +225,85 @@ mod tests {
         }
     }
 
+    fn add(curves: &mut Curves, millis: u64, seen: &SeenLoads) {
+        curves.add(Nanos::from_millis(millis), seen, Era::default());
+    }
+
+    fn rows(series: &Series) -> Vec<&[Sums]> {
+        series.points().map(|(_, row)| row).collect()
+    }
+
     #[test]
     fn sums_survive_any_number_of_halvings() {
-        let mut series = Series::default();
+        let mut curves = Curves::default();
         let n: u64 = 50_000;
         for turn in 1..=n {
-            series.add(Nanos::from_millis(turn * 250), &seen(&[0, 1], &[100, 300], true));
+            add(&mut curves, turn * 250, &seen(&[0, 1], &[100, 300], true));
         }
-        assert!(series.points.len() <= N_POINTS_MAX);
-        let total: u64 = series.points.iter().map(|point| point.sums[0].ops).sum();
-        assert_eq!(total, 100 * n);
-        assert!(series.points.windows(2).all(|pair| pair[0].to == pair[1].from));
-        assert_eq!(series.points[0].sums[1].ops_per_s(), Some(1200.0));
-        assert_eq!(series.points[0].sums[1].cpus_busy(), Some(0.5));
+        let series = &curves.list[0];
+        assert!(series.spans.len() <= N_POINTS_MAX);
+        assert_eq!(rows(series).iter().map(|row| row[0].ops).sum::<u64>(), 100 * n);
+        assert!(series.spans.windows(2).all(|pair| pair[0].1 == pair[1].0));
+        assert_eq!(series.span(), (Nanos::ZERO, Nanos::from_millis(250 * n)));
+        assert_eq!(rows(series)[0][1].ops_per_s(), Some(1200.0));
+        assert_eq!(rows(series)[0][1].cpus_busy(), Some(0.5));
     }
 
     #[test]
     fn what_could_not_be_read_is_absent() {
-        let mut series = Series::default();
-        series.add(Nanos::from_millis(250), &seen(&[0], &[77], false));
-        assert_eq!(series.points[0].sums[0].ops_per_s(), None);
+        let mut curves = Curves::default();
+        add(&mut curves, 250, &seen(&[0], &[77], false));
+        assert_eq!(rows(&curves.list[0])[0][0].ops_per_s(), None);
     }
 
     #[test]
     fn a_domain_that_comes_later_is_absent_before() {
-        let mut series = Series::default();
-        series.add(Nanos::from_millis(250), &seen(&[0, 1], &[1, 2], true));
-        series.add(Nanos::from_millis(500), &seen(&[1, 5], &[3, 4], true));
+        let mut curves = Curves::default();
+        add(&mut curves, 250, &seen(&[0, 1], &[1, 2], true));
+        add(&mut curves, 500, &seen(&[1, 5], &[3, 4], true));
+        let series = &curves.list[0];
         assert_eq!(series.numbers, [0, 1, 5]);
-        assert_eq!(series.points[0].sums.len(), 2);
-        assert_eq!(series.points[1].sums[0].ops_per_s(), None);
-        assert_eq!(series.points[1].sums[1].ops, 3);
+        let ops: Vec<Vec<Option<f64>>> = rows(series)
+            .iter()
+            .map(|row| row.iter().map(|sums| sums.ops_per_s()).collect())
+            .collect();
+        assert_eq!(ops[0], [Some(4.0), Some(8.0), None]);
+        assert_eq!(ops[1], [None, Some(12.0), Some(16.0)]);
+    }
+
+    #[test]
+    fn another_level_or_tier_begins_another_series() {
+        let mut curves = Curves::default();
+        let node = seen(&[0, 1], &[1, 2], true);
+        let llc = SeenLoads { level: Level::Llc, ..node.clone() };
+        let mut declared = llc.clone();
+        declared.loads.tier = SignalTier::Declared;
+        for (idx, loads) in [&node, &node, &llc, &declared, &node].into_iter().enumerate() {
+            add(&mut curves, 250 * (idx as u64 + 1), loads);
+        }
+        let told = curves.list.iter().map(|series| (series.footing.level, series.span().1));
+        let end = |n: u64| Nanos::from_millis(250 * n);
+        let expected = [
+            (Level::Node, end(2)),
+            (Level::Llc, end(3)),
+            (Level::Llc, end(4)),
+            (Level::Node, end(5)),
+        ];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_level_that_changes_all_the_time_fills_no_memory() {
+        let mut curves = Curves::default();
+        let wide: Vec<u32> = (0..512).collect();
+        let node = seen(&wide, &vec![1; 512], true);
+        let llc = SeenLoads { level: Level::Llc, ..node.clone() };
+        for turn in 1..20_000u64 {
+            let loads = if turn / 300 % 2 == 0 { &node } else { &llc };
+            add(&mut curves, turn * 250, loads);
+        }
+        assert_eq!((curves.list.len(), curves.n_left_out), (64, 3));
+        let n_figures: usize = curves.list.iter().map(|series| series.sums.len()).sum();
+        assert!(n_figures <= N_FIGURES_MAX, "{n_figures}");
     }
 }

@@ -2,31 +2,30 @@
 //!
 //! Everything is kept as values of `base` and `sched` while the run goes on; sentences and labels are
 //! made at the end. Moves and refusals are kept up to a limit, the last ones win; timelines and load
-//! curves get coarser instead of longer.
+//! curves get coarser instead of longer. A turn in which nothing happened costs next to nothing.
 
+mod acts;
 mod finish;
 mod loads;
 mod timeline;
+mod track;
+mod unbound;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-use base::{Bytes, CpuSet, JobId, Nanos, TaskId};
-use engine::{Sink, TurnRecord};
-use journal::{Header, SoFar};
-use sched::{
-    Action, Ask, Cause, Deed, End, ExitStatus, HandsOff, JobEvent, Measured, Outcome,
-    OutcomeResult, Reason, Refusal, Target, TaskSample, Why,
-};
+use base::{CpuSet, JobId, Nanos};
+use engine::{Footing, Sink, TurnRecord};
+use journal::{Happened, Header, LifeState, Lives, SoFar, What};
+use sched::{Action, Ask, Cause, HandsOff, Reason, Refusal, Target, Why};
 
-use crate::model::{NoteWord, RefusedBy, Report, StateWord};
-use loads::Series;
-use timeline::{Sets, Timeline};
+use crate::eras::Eras;
+use crate::model::{MoveWord, NoteWord, RefusedBy, Report};
+use acts::{Acts, Move, Refused, Wanted};
+use loads::Curves;
+use timeline::Sets;
+use track::{Start, Track, Wish};
+use unbound::Unbound;
 
-/// More moves than anybody reads; at 4 a second they reach back 17 minutes.
-const N_MOVES_MAX: usize = 4096;
-/// The same refusal again and again is one entry, so these are different ones.
-const N_REFUSALS_MAX: usize = 1024;
 /// Stretches of all timelines together, 24 bytes each.
 const N_STRETCHES_MAX: usize = 64 * 1024;
 
@@ -34,17 +33,15 @@ const N_STRETCHES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct ReportBuilder {
     header: Header,
-    jobs: Vec<JobSoFar>,
+    lives: Lives,
+    tracks: Vec<Track>,
     sets: Sets,
-    series: Series,
-    moves: VecDeque<Move>,
-    refusals: VecDeque<Refused>,
-    notes: Vec<Note>,
-    /// Which job a task belongs to and where it ran last, for jobs that are bound to several
-    /// CPUs or to none.
-    seen_on: BTreeMap<TaskId, (JobId, Option<base::CpuId>)>,
+    curves: Curves,
+    acts: Acts,
+    unbound: Unbound,
+    eras: Eras,
+    footing: Option<Footing>,
     counts: Counts,
-    usable: Option<CpuSet>,
     at: Nanos,
     n_parts_missing: u32,
 }
@@ -53,95 +50,26 @@ pub struct ReportBuilder {
 struct Counts {
     turns: u64,
     moves: u64,
-    refusals: u64,
-    running: u64,
     running_max: u64,
-}
-
-/// What is known of a job while the run goes on.
-#[derive(Debug)]
-struct JobSoFar {
-    state: StateWord,
-    timeline: Timeline,
-    placed: Option<CpuSet>,
-    start_cpus: Option<CpuSet>,
-    start_reason: Option<Reason>,
-    started: Option<Nanos>,
-    ended: Option<Nanos>,
-    status: Option<ExitStatus>,
-    error: Option<String>,
-    hands_off: Option<HandsOff>,
-    used: Option<Used>,
-    n_starts: u64,
-    n_moves: u64,
-}
-
-/// What a job used, all its starts together.
-#[derive(Clone, Copy, Debug, Default)]
-struct Used {
-    wall: Nanos,
-    user: Nanos,
-    system: Nanos,
-    wait: Option<u64>,
-    n_migrations: Option<u64>,
-    max_resident: Bytes,
-    n_left_behind: u64,
-}
-
-#[derive(Debug)]
-struct Move {
-    at: Nanos,
-    job: JobId,
-    from: Option<CpuSet>,
-    /// `None`: released.
-    to: Option<CpuSet>,
-    n_tasks: u32,
-    reason: Option<Reason>,
-}
-
-#[derive(Debug)]
-struct Refused {
-    at: Nanos,
-    last_at: Nanos,
-    n: u64,
-    target: Target,
-    what: What,
-    by: RefusedBy,
-    why: Why,
-    detail: String,
-}
-
-/// What was wanted, a start among it.
-#[derive(Clone, Debug, PartialEq)]
-enum What {
-    Start,
-    Do(Action),
-}
-
-#[derive(Debug)]
-struct Note {
-    at: Nanos,
-    kind: NoteWord,
-    reason: Option<Reason>,
-    text: String,
+    /// Wishes for CPUs, met or not: without any, nothing stands on the footing of the loads.
+    placements: u64,
 }
 
 impl ReportBuilder {
     /// Before the first turn.
     pub fn new(header: &Header) -> Self {
-        let room = N_STRETCHES_MAX / header.jobs.len().max(1);
-        let jobs = header.jobs.iter().map(|_| JobSoFar::new(room.clamp(16, 2000))).collect();
+        let room = (N_STRETCHES_MAX / header.jobs.len().max(1)).clamp(16, 2000);
         ReportBuilder {
             header: header.clone(),
-            jobs,
+            lives: Lives::new(header),
+            tracks: header.jobs.iter().map(|_| Track::new(room)).collect(),
             sets: Sets::default(),
-            series: Series::default(),
-            moves: VecDeque::new(),
-            refusals: VecDeque::new(),
-            notes: Vec::new(),
-            seen_on: BTreeMap::new(),
+            curves: Curves::default(),
+            acts: Acts::default(),
+            unbound: Unbound::default(),
+            eras: Eras::new(&header.machine),
+            footing: None,
             counts: Counts::default(),
-            usable: None,
             at: Nanos::ZERO,
             n_parts_missing: 0,
         }
@@ -151,21 +79,45 @@ impl ReportBuilder {
     pub fn resume(&mut self, so_far: &SoFar, n_parts_missing: u32) {
         self.n_parts_missing = n_parts_missing;
         self.at = so_far.at;
+        self.footing = so_far.footing;
         self.counts.turns = so_far.number + 1;
-        self.series.begin_at(so_far.at);
-        for (job, before) in self.jobs.iter_mut().zip(&so_far.jobs) {
-            job.resume(before, &mut self.sets, so_far.at);
-            self.counts.moves += u64::from(before.n_moves);
-            self.counts.running += u64::from(job.state == StateWord::Running);
+        self.curves.begin_at(so_far.at);
+        let sample = so_far.sample();
+        self.eras.set(so_far.footing.map(|footing| footing.level), sample.usable.as_ref());
+        self.lives = so_far.lives.clone();
+        for idx in 0..self.tracks.len().min(self.lives.jobs().len()) {
+            self.resume_job(idx);
         }
-        self.counts.running_max = self.counts.running;
-        so_far.notes.iter().for_each(|note| self.say(NoteWord::Note, Some(note), String::new()));
-        self.see_sample(&so_far.sample());
+        self.counts.running_max = self.lives.n_running();
+        for note in &so_far.notes {
+            self.acts.say_reason(self.at, NoteWord::Note, note);
+        }
+        self.see_sample(&sample);
+    }
+
+    fn resume_job(&mut self, idx: usize) {
+        let (track, before) = (&mut self.tracks[idx], &self.lives.jobs()[idx]);
+        self.counts.moves += u64::from(before.n_moves);
+        track.started = before.started;
+        track.hands_off = before.hands_off.clone();
+        if let Some((at, end)) = &before.ended {
+            track.end(*at, end);
+        }
+        if before.state == LifeState::Running {
+            let from = before.started.unwrap_or(self.at);
+            let is_foreign = matches!(before.hands_off, Some(HandsOff::AffinityChanged(_)));
+            let is_ours = before.placed.is_some() && !is_foreign;
+            track.timeline.be(&mut self.sets, from, before.placed.as_ref(), is_ours);
+            let action = before.placed.clone().map(Action::Place);
+            let wish = action.zip(before.reason.clone());
+            let wish = wish.map(|(action, reason)| Wish { action, reason });
+            track.start = Start { cpus: before.placed.clone(), wish };
+        }
     }
 
     /// Adds a remark about the record itself: a torn line, say.
     pub fn remark(&mut self, text: String) {
-        self.say(NoteWord::Record, None, text);
+        self.acts.say(self.at, NoteWord::Record, text);
     }
 
     /// The report, once everything has been told.
@@ -177,180 +129,174 @@ impl ReportBuilder {
     pub fn observe(&mut self, record: &TurnRecord<'_>) {
         self.at = record.turn.at;
         self.counts.turns += 1;
-        record.sample.jobs.iter().for_each(|event| self.see_event(event));
+        self.eras.see(record);
+        self.footing = record.footing_now().or(self.footing);
+        for happened in self.lives.events(record) {
+            self.see(&happened);
+        }
         self.see_sample(record.sample);
         if let Some(loads) = record.loads {
-            self.series.add(self.at, loads);
+            self.curves.add(self.at, loads, self.eras.now());
         }
-        let plan = record.plan;
-        plan.notes.iter().for_each(|note| self.say(NoteWord::Note, Some(note), String::new()));
-        if let Some(reason) = &plan.give_up {
-            self.say(NoteWord::GaveUp, Some(reason), String::new());
+        self.see_plan(record);
+        for happened in self.lives.deeds(record) {
+            self.see(&happened);
         }
-        record.refused.iter().for_each(|refusal| self.see_refusal(refusal));
-        self.see_outcomes(record.outcomes, &plan.asks);
+        self.counts.running_max = self.counts.running_max.max(self.lives.n_running());
         if record.turn.causes.contains(&Cause::Interval) {
             self.see_where_unbound();
         }
     }
 
-    fn see_event(&mut self, event: &JobEvent) {
-        let at = self.at;
-        match event {
-            JobEvent::Due(_) => {}
-            JobEvent::Ended(id, end) => {
-                let Some(job) = self.jobs.get_mut(id.index()) else { return };
-                self.counts.running -=
-                    u64::from(job.state == StateWord::Running).min(self.counts.running);
-                job.end(at, end);
-                self.seen_on.retain(|_, (whose, _)| whose != id);
-            }
-            JobEvent::HandsOff(id, why) => {
-                let Some(job) = self.jobs.get_mut(id.index()) else { return };
-                job.hands_off = Some(why.clone());
-                if let HandsOff::AffinityChanged(cpus) = why {
-                    job.placed = None;
-                    job.timeline.be(&mut self.sets, at, Some(cpus), false);
-                }
-            }
-        }
-    }
-
     fn see_sample(&mut self, sample: &sched::Sample) {
         for task in &sample.tasks {
-            self.see_task(task);
+            let job = self.lives.job(task.job);
+            let is_single = |cpus: &CpuSet| cpus.len() == 1;
+            let runs = job.filter(|job| job.state == LifeState::Running);
+            if runs.is_some_and(|job| !job.placed.as_ref().is_some_and(is_single)) {
+                self.unbound.see(task.job, task.task, task.last_cpu);
+            }
         }
-        for task in &sample.gone {
-            self.seen_on.remove(task);
-        }
-        if self.usable.is_none() {
-            self.usable = sample.usable.clone();
+        for &task in &sample.gone {
+            self.unbound.gone(task);
         }
         for text in &sample.degraded {
-            self.say(NoteWord::Degraded, None, text.clone());
+            self.acts.say(self.at, NoteWord::Degraded, text.clone());
         }
     }
 
-    fn see_task(&mut self, task: &TaskSample) {
-        let Some(job) = self.jobs.get(task.job.index()) else { return };
-        if job.placed.as_ref().is_none_or(|cpus| cpus.len() != 1) {
-            self.seen_on.insert(task.task, (task.job, task.last_cpu));
+    fn see_plan(&mut self, record: &TurnRecord<'_>) {
+        let (at, plan) = (self.at, record.plan);
+        let is_place = |ask: &&Ask| matches!(ask.action, Action::Place(_));
+        self.counts.placements += plan.asks.iter().filter(is_place).count() as u64;
+        for note in &plan.notes {
+            self.acts.say_reason(at, NoteWord::Note, note);
         }
+        if let Some(reason) = &plan.give_up {
+            self.acts.say_reason(at, NoteWord::GaveUp, reason);
+        }
+        for Refusal { ask, why, detail } in record.refused {
+            let what = Wanted::Do(ask.action.clone());
+            self.refuse(ask.target, what, (RefusedBy::Guard, *why, detail));
+        }
+    }
+
+    fn see(&mut self, happened: &Happened<'_>) {
+        let (wish, at) = (happened.wish, self.at);
+        if let What::Refused(deed, why, detail) = happened.what {
+            let refused = (RefusedBy::Kernel, why, detail);
+            return self.refuse(happened.target, Wanted::of(deed), refused);
+        }
+        let Target::Job(id) = happened.target else { return };
+        match &happened.what {
+            What::Ended(end) => {
+                self.unbound.forget(id);
+                self.tracks[id.index()].end(at, end);
+            }
+            What::HandsOff(why) => self.left_alone(id, why),
+            What::Started(cpus) => self.started(id, *cpus, wish),
+            What::NotStarted(why, detail) => {
+                self.refuse(happened.target, Wanted::Start, (RefusedBy::Kernel, *why, detail));
+            }
+            What::Moved { from, to, n_tasks } => {
+                self.counts.moves += 1;
+                self.is_at(id, Some(to));
+                self.moved(id, (from.as_ref(), Some(to)), *n_tasks, wish);
+            }
+            What::Released { from, n_tasks } => {
+                self.is_at(id, None);
+                self.moved(id, (from.as_ref(), None), *n_tasks, wish);
+            }
+            What::Kept(cpus) => {
+                self.is_at(id, Some(cpus));
+                self.wished(id, Some(cpus), wish);
+            }
+            What::OnlyWished(from) => self.wished(id, from.as_ref(), wish),
+            What::Memory(_) | What::Refused(..) => {}
+        }
+    }
+
+    fn left_alone(&mut self, id: JobId, why: &HandsOff) {
+        let track = &mut self.tracks[id.index()];
+        track.hands_off = Some(why.clone());
+        if let HandsOff::AffinityChanged(cpus) = why {
+            track.timeline.be(&mut self.sets, self.at, Some(cpus), false);
+            self.unbound.look_again(id);
+        }
+    }
+
+    fn started(&mut self, id: JobId, cpus: Option<&CpuSet>, wish: Option<&Ask>) {
+        let track = &mut self.tracks[id.index()];
+        track.started.get_or_insert(self.at);
+        track.timeline.be(&mut self.sets, self.at, cpus, cpus.is_some());
+        track.start = Start { cpus: cpus.cloned(), wish: wish.map(Wish::from) };
+    }
+
+    /// It is bound there now, or nowhere.
+    fn is_at(&mut self, id: JobId, cpus: Option<&CpuSet>) {
+        let track = &mut self.tracks[id.index()];
+        if track.timeline.is_open() {
+            track.timeline.be(&mut self.sets, self.at, cpus, cpus.is_some());
+        }
+        match cpus {
+            Some(cpus) if cpus.len() == 1 => self.unbound.forget(id),
+            _ => self.unbound.look_again(id),
+        }
+    }
+
+    /// The list of a replay holds its wishes; what was done stands in the recorded run's.
+    fn moved(
+        &mut self,
+        id: JobId,
+        (from, to): (Option<&CpuSet>, Option<&CpuSet>),
+        n_tasks: u32,
+        wish: Option<&Ask>,
+    ) {
+        if self.lives.is_replay() {
+            return self.wished(id, from, wish);
+        }
+        let what = if to.is_some() { MoveWord::Move } else { MoveWord::Release };
+        let mut moved = self.act(id, what, (from, to), wish);
+        moved.n_tasks = n_tasks;
+        self.acts.moved(moved);
+    }
+
+    fn wished(&mut self, id: JobId, from: Option<&CpuSet>, wish: Option<&Ask>) {
+        let Some(ask) = wish.filter(|_| self.lives.is_replay()) else { return };
+        let (what, to) = match &ask.action {
+            Action::Place(cpus) => (MoveWord::WouldMove, Some(cpus)),
+            Action::Release => (MoveWord::WouldRelease, None),
+            Action::MemoryPolicy(_) => return,
+        };
+        let wished = self.act(id, what, (from, to), wish);
+        self.acts.wished(wished);
+    }
+
+    fn act(
+        &self,
+        job: JobId,
+        what: MoveWord,
+        (from, to): (Option<&CpuSet>, Option<&CpuSet>),
+        wish: Option<&Ask>,
+    ) -> Move {
+        let (at, last_at, era) = (self.at, self.at, self.eras.now());
+        let (from, to, wish) = (from.cloned(), to.cloned(), wish.map(Wish::from));
+        Move { at, last_at, n: 1, job, what, from, to, n_tasks: 0, wish, era }
+    }
+
+    fn refuse(&mut self, target: Target, what: Wanted, (by, why, detail): (RefusedBy, Why, &str)) {
+        let (at, last_at, era, detail) = (self.at, self.at, self.eras.now(), detail.to_owned());
+        self.acts.refused(Refused { at, last_at, n: 1, target, what, by, why, detail, era });
     }
 
     /// Jobs that may run on several CPUs were seen on some of them.
     fn see_where_unbound(&mut self) {
-        let mut where_now: BTreeMap<JobId, CpuSet> = BTreeMap::new();
-        for &(job, cpu) in self.seen_on.values() {
-            where_now.entry(job).or_default().extend(cpu);
-        }
-        for (id, cpus) in where_now {
-            let Some(job) = self.jobs.get_mut(id.index()) else { continue };
-            if job.timeline.is_open() && !cpus.is_empty() {
-                job.timeline.be(&mut self.sets, self.at, Some(&cpus), false);
+        for (id, cpus) in self.unbound.news() {
+            let Some(track) = self.tracks.get_mut(id.index()) else { continue };
+            if track.timeline.is_open() {
+                track.timeline.be(&mut self.sets, self.at, Some(&cpus), false);
             }
         }
-    }
-
-    fn see_outcomes(&mut self, outcomes: &[Outcome], asks: &[Ask]) {
-        let mut asks_of: BTreeMap<Target, Vec<&Ask>> = BTreeMap::new();
-        for ask in asks {
-            asks_of.entry(ask.target).or_default().push(ask);
-        }
-        for outcome in outcomes {
-            let wanted = What::of(&outcome.deed);
-            let asked = asks_of.get(&outcome.target);
-            let ask = asked
-                .and_then(|list| list.iter().find(|ask| What::Do(ask.action.clone()) == wanted));
-            self.see_outcome(outcome, wanted, ask.map(|ask| &ask.reason));
-        }
-    }
-
-    fn see_outcome(&mut self, outcome: &Outcome, wanted: What, reason: Option<&Reason>) {
-        if let OutcomeResult::Refused { why, detail } = &outcome.result {
-            if let (Target::Job(id), Deed::Start) = (outcome.target, &outcome.deed) {
-                self.cannot_start(id, detail);
-            }
-            self.refuse(outcome.target, wanted, RefusedBy::Kernel, *why, detail);
-            return;
-        }
-        let (Target::Job(id), OutcomeResult::Done { n }) = (outcome.target, &outcome.result) else {
-            return;
-        };
-        match &outcome.deed {
-            Deed::Start => self.started(id),
-            Deed::Place(cpus) => self.placed(id, Some(cpus), *n, reason),
-            Deed::Release => self.placed(id, None, *n, reason),
-            Deed::MemoryPolicy(_) => {}
-        }
-    }
-
-    fn started(&mut self, id: JobId) {
-        let at = self.at;
-        let Some(job) = self.jobs.get_mut(id.index()) else { return };
-        job.state = StateWord::Running;
-        job.started.get_or_insert(at);
-        job.n_starts += 1;
-        // Its placement may have been told before its start, or comes after it.
-        let placed = job.placed.clone();
-        job.timeline.be(&mut self.sets, at, placed.as_ref(), placed.is_some());
-        self.counts.running += 1;
-        self.counts.running_max = self.counts.running_max.max(self.counts.running);
-    }
-
-    fn cannot_start(&mut self, id: JobId, detail: &str) {
-        let Some(job) = self.jobs.get_mut(id.index()) else { return };
-        job.state = StateWord::NotStarted;
-        job.error = Some(detail.to_owned());
-    }
-
-    fn placed(&mut self, id: JobId, cpus: Option<&CpuSet>, n_tasks: u32, reason: Option<&Reason>) {
-        let at = self.at;
-        let Some(job) = self.jobs.get_mut(id.index()) else { return };
-        let starts = !job.timeline.is_open() || job.timeline.just_began(at);
-        let from = std::mem::replace(&mut job.placed, cpus.cloned());
-        if job.timeline.is_open() {
-            job.timeline.be(&mut self.sets, at, cpus, cpus.is_some());
-        }
-        if cpus.is_some_and(|cpus| cpus.len() == 1) {
-            self.seen_on.retain(|_, (whose, _)| *whose != id);
-        }
-        if starts {
-            job.start_cpus = cpus.cloned();
-            job.start_reason = reason.cloned();
-            return;
-        }
-        job.n_moves += u64::from(cpus.is_some());
-        self.counts.moves += u64::from(cpus.is_some());
-        let to = cpus.cloned();
-        let moved = Move { at, job: id, from, to, n_tasks, reason: reason.cloned() };
-        push_bounded(&mut self.moves, moved, N_MOVES_MAX);
-    }
-
-    fn see_refusal(&mut self, refusal: &Refusal) {
-        let wanted = What::Do(refusal.ask.action.clone());
-        self.refuse(refusal.ask.target, wanted, RefusedBy::Guard, refusal.why, &refusal.detail);
-    }
-
-    fn refuse(&mut self, target: Target, what: What, by: RefusedBy, why: Why, detail: &str) {
-        self.counts.refusals += 1;
-        let again = self.refusals.iter_mut().rev().take(8).find(|known| {
-            (known.target, known.by, known.why) == (target, by, why)
-                && known.what == what
-                && known.detail == detail
-        });
-        if let Some(known) = again {
-            (known.last_at, known.n) = (self.at, known.n + 1);
-            return;
-        }
-        let (at, last_at, detail) = (self.at, self.at, detail.to_owned());
-        let refused = Refused { at, last_at, n: 1, target, what, by, why, detail };
-        push_bounded(&mut self.refusals, refused, N_REFUSALS_MAX);
-    }
-
-    fn say(&mut self, kind: NoteWord, reason: Option<&Reason>, text: String) {
-        let text = reason.map_or(text, Reason::to_string);
-        self.notes.push(Note { at: self.at, kind, reason: reason.cloned(), text });
     }
 }
 
@@ -361,97 +307,7 @@ impl Sink for ReportBuilder {
     }
 }
 
-impl JobSoFar {
-    fn new(room: usize) -> Self {
-        JobSoFar {
-            state: StateWord::Waiting,
-            timeline: Timeline::new(room),
-            placed: None,
-            start_cpus: None,
-            start_reason: None,
-            started: None,
-            ended: None,
-            status: None,
-            error: None,
-            hands_off: None,
-            used: None,
-            n_starts: 0,
-            n_moves: 0,
-        }
-    }
-
-    fn resume(&mut self, before: &journal::JobSoFar, sets: &mut Sets, at: Nanos) {
-        self.started = before.started;
-        (self.n_starts, self.n_moves) = (u64::from(before.n_starts), u64::from(before.n_moves));
-        self.placed = before.placed.clone();
-        self.hands_off = before.hands_off.clone();
-        if let Some((_, text)) = &before.cannot_start {
-            self.error = Some(text.clone());
-        }
-        if let Some((ended, end)) = &before.ended {
-            self.end(*ended, end);
-        }
-        self.state = match before.state {
-            journal::LifeState::Waiting => StateWord::Waiting,
-            journal::LifeState::Running => StateWord::Running,
-            journal::LifeState::Ended => self.state,
-            journal::LifeState::NotStarted => StateWord::NotStarted,
-        };
-        if self.state == StateWord::Running {
-            let from = before.started.unwrap_or(at);
-            self.timeline.be(sets, from, before.placed.as_ref(), before.placed.is_some());
-            (self.start_cpus, self.start_reason) = (before.placed.clone(), before.reason.clone());
-        }
-    }
-
-    fn end(&mut self, at: Nanos, end: &End) {
-        self.ended = Some(at);
-        self.status = Some(end.status);
-        self.state = match end.status {
-            _ if end.by_us => StateWord::Stopped,
-            ExitStatus::Exited(0) => StateWord::Done,
-            _ => StateWord::Failed,
-        };
-        self.placed = None;
-        self.timeline.end(at);
-        self.used.get_or_insert_default().add(end);
-    }
-}
-
-impl Used {
-    fn add(&mut self, end: &End) {
-        self.wall = self.wall.saturating_add(end.wall);
-        self.user = self.user.saturating_add(end.user);
-        self.system = self.system.saturating_add(end.system);
-        self.wait = plus(self.wait, end.wait);
-        self.n_migrations = plus(self.n_migrations, end.n_migrations);
-        self.max_resident = self.max_resident.max(end.max_resident);
-        self.n_left_behind += u64::from(end.n_left_behind);
-    }
-}
-
-/// A sum of which something is known.
-fn plus(sum: Option<u64>, more: Measured) -> Option<u64> {
-    match (sum, more.value()) {
-        (sum, None) => sum,
-        (sum, Some(more)) => Some(sum.unwrap_or(0).saturating_add(more)),
-    }
-}
-
-impl What {
-    fn of(deed: &Deed) -> Self {
-        match deed {
-            Deed::Start => What::Start,
-            Deed::Place(cpus) => What::Do(Action::Place(cpus.clone())),
-            Deed::MemoryPolicy(policy) => What::Do(Action::MemoryPolicy(policy.clone())),
-            Deed::Release => What::Do(Action::Release),
-        }
-    }
-}
-
-fn push_bounded<T>(list: &mut VecDeque<T>, entry: T, limit: usize) {
-    if list.len() == limit {
-        list.pop_front();
-    }
-    list.push_back(entry);
+/// The code of a reason, as in journals.
+fn code(reason: &Reason) -> String {
+    reason.code.name().to_owned()
 }

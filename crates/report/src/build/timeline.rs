@@ -112,11 +112,6 @@ impl Timeline {
         self.open
     }
 
-    /// Whether it was started at this very instant.
-    pub fn just_began(&self, at: Nanos) -> bool {
-        self.open && self.began == at
-    }
-
     pub fn pieces(&self) -> &[Piece] {
         &self.stretches
     }

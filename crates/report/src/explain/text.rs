@@ -39,7 +39,9 @@ impl Explanation {
         };
         let decided = match &self.replay_of {
             Some(run) => format!(
-                "decided by {} over the recording of {run}; open loop, nothing of it was carried out",
+                "decided by {} over the recording of {run}; open loop: what jobs did is told of the \
+                 recorded run; what would have been done is what this policy wanted, and nothing of it \
+                 was carried out",
                 self.policy
             ),
             None => format!("decided by {}", self.policy),

@@ -2,8 +2,8 @@
 
 use super::data::Data;
 use super::escape::escape;
-use crate::model::Report;
-use crate::units::count;
+use crate::model::{Loads, Report};
+use crate::units::{count, seconds};
 
 /// Colours that can be told apart; further domains use them again, and have labels.
 const N_COLOURS: usize = 8;
@@ -19,9 +19,13 @@ pub(super) fn timeline(report: &Report, data: &Data) -> String {
     };
     let free =
         "<li><i class=\"swatch free\" style=\"--c:var(--muted)\"></i>where the kernel put it</li>";
-    let glyphs = "<li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><path class=\"mark-move\" d=\"M7 .500l6 6.500l-6 6.500l-6-6.500z\"/></svg>moved by evenkeel</li>\
+    let moved =
+        if report.run.replay_of.is_some() { "would have been moved" } else { "moved by evenkeel" };
+    let glyphs = format!(
+        "<li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><path class=\"mark-move\" d=\"M7 .500l6 6.500l-6 6.500l-6-6.500z\"/></svg>{moved}</li>\
                   <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><path class=\"mark-bad\" d=\"M3 3l8 8m0-8l-8 8\"/></svg>failed</li>\
-                  <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><rect class=\"mark-stop\" x=\"2\" y=\"2\" width=\"10\" height=\"10\" rx=\"1.500\"/></svg>ended by evenkeel</li>";
+                  <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><rect class=\"mark-stop\" x=\"2\" y=\"2\" width=\"10\" height=\"10\" rx=\"1.500\"/></svg>ended by evenkeel</li>"
+    );
     let several = |n: usize| format!("{} {}", count(n as u64), if n == 1 { "job" } else { "jobs" });
     format!(
         "<section class=\"card\" id=\"timeline\"><header><h2>Timeline</h2><span class=\"count\">{}</span>\
@@ -41,27 +45,50 @@ pub(super) fn timeline(report: &Report, data: &Data) -> String {
     )
 }
 
-pub(super) fn loads(report: &Report, data: &Data) -> String {
-    let level = report.loads.level.as_deref().unwrap_or("domain");
-    let head = format!("<section class=\"card\" id=\"loads\"><header><h2>Load per {level}</h2>");
-    if report.loads.points.is_empty() {
+pub(super) fn loads(report: &Report) -> String {
+    let level = report.run.domain_level.as_deref().unwrap_or("domain");
+    let head = format!("<section class=\"card\" id=\"loads\"><header><h2>Load per <span id=\"load-level\">{level}</span></h2>");
+    if report.loads.is_empty() {
         return format!(
             "{head}</header><p class=\"empty\">No load was recorded: the run was over before the first interval, or its policy looks at none.</p></section>"
         );
     }
-    let domains: Vec<&str> = data.domains().collect();
-    let legend = if domains.len() <= N_LINES_MAX {
-        swatches(&domains)
-    } else {
-        "<li class=\"scale\">0 <i></i> <span id=\"scale-most\"></span></li>".to_owned()
-    };
+    let legends: String = report.loads.iter().map(legend).collect();
     format!(
-        "{head}<span class=\"count\" id=\"load-unit\"></span><div class=\"right\">\
+        "{head}<span class=\"count\" id=\"load-unit\"></span><div class=\"right\">{}\
          <div class=\"seg\" id=\"load-what\" role=\"group\" aria-label=\"Figure\">\
          <button type=\"button\" value=\"ops\" aria-pressed=\"true\">Memory</button>\
          <button type=\"button\" value=\"cpus\" aria-pressed=\"false\">CPUs busy</button></div></div></header>\n\
-         <ul class=\"legend\">{legend}</ul><div class=\"load\" id=\"load\"></div></section>"
+         {legends}<div class=\"load\" id=\"load\"></div></section>",
+        choice(&report.loads)
     )
+}
+
+/// Loads of another level or another tier cannot stand in one chart: one series is looked at at a time.
+fn choice(all: &[Loads]) -> String {
+    if all.len() < 2 {
+        return String::new();
+    }
+    let option = |(idx, loads): (usize, &Loads)| {
+        let (from, to) = (seconds(loads.from_ns), seconds(loads.to_ns));
+        let Loads { level, tier, .. } = loads;
+        format!("<option value=\"{idx}\">{level}, {tier}: {from} to {to} s</option>")
+    };
+    let options: String = all.iter().enumerate().map(option).collect();
+    format!(
+        "<select class=\"search\" id=\"load-series\" aria-label=\"What loads stand on\">{options}</select>"
+    )
+}
+
+/// The legend of one series: colours of lines, or the scale of shades.
+fn legend(loads: &Loads) -> String {
+    let domains: Vec<&str> = loads.domains.iter().map(|domain| domain.label.as_str()).collect();
+    let entries = if domains.len() <= N_LINES_MAX {
+        swatches(&domains)
+    } else {
+        "<li class=\"scale\">0 <i></i> <span class=\"scale-most\"></span></li>".to_owned()
+    };
+    format!("<ul class=\"legend load-legend hidden\">{entries}</ul>")
 }
 
 /// The entries of a legend of domains.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::facts;
 use crate::model::{JobRow, MoveRow, Report};
+use crate::text::why;
 
 #[derive(Serialize)]
 pub(crate) struct Data {
@@ -18,7 +19,11 @@ pub(crate) struct Data {
     sets: Vec<Set>,
     jobs: Vec<Job>,
     moves: Vec<Move>,
-    loads: Loads,
+    /// Whether the moves are wishes of a replay.
+    wishes: bool,
+    loads: Vec<Loads>,
+    /// The series that goes on for the longest time.
+    main_loads: usize,
 }
 
 #[derive(Serialize)]
@@ -45,6 +50,7 @@ struct Job {
     ended: Option<u64>,
     ending: String,
     start_reason: Option<String>,
+    would_start: Option<String>,
     /// From, to, number of the set, whether bound.
     stretches: Vec<(u64, u64, Option<usize>, bool)>,
     moves: Vec<usize>,
@@ -60,9 +66,12 @@ struct Move {
     reason: Option<String>,
 }
 
-/// Figures by domain and then by time.
+/// Figures by domain and then by time, all of one level and one unit.
 #[derive(Serialize)]
 struct Loads {
+    level: String,
+    unit: String,
+    domains: Vec<Domain>,
     times: Vec<(u64, u64)>,
     ops: Vec<Vec<Option<f64>>>,
     cpus: Vec<Vec<Option<f64>>>,
@@ -89,7 +98,9 @@ impl Data {
             sets: sets.list,
             jobs,
             moves: report.moves.iter().map(move_of).collect(),
-            loads: loads(report),
+            wishes: report.run.replay_of.is_some(),
+            loads: report.loads.iter().map(loads).collect(),
+            main_loads: main_loads(report).unwrap_or(0),
         }
     }
 
@@ -99,24 +110,38 @@ impl Data {
     }
 }
 
+/// The first of the longest series.
+fn main_loads(report: &Report) -> Option<usize> {
+    let length = |(_, loads): &(usize, &crate::Loads)| loads.to_ns - loads.from_ns;
+    report.loads.iter().enumerate().rev().max_by_key(length).map(|(idx, _)| idx)
+}
+
 fn us(nanos: u64) -> u64 {
     nanos / 1000
 }
 
-/// The placement domains and their CPUs; nodes, or everything, if nothing was placed.
+/// The placement domains and their CPUs: those of the longest series of loads, or of the whole machine.
 fn domains(report: &Report) -> Vec<(String, CpuSet)> {
-    let told = report.loads.domains.iter();
-    let told: Vec<(String, CpuSet)> = told
-        .map(|domain| (domain.label.clone(), domain.cpus.parse().unwrap_or_default()))
-        .collect();
-    if !told.is_empty() {
-        return told;
-    }
-    let mut nodes: BTreeMap<u32, CpuSet> = BTreeMap::new();
+    let Some(idx) = main_loads(report) else { return domains_of_machine(report) };
+    let told = report.loads[idx].domains.iter();
+    told.map(|domain| (domain.label.clone(), domain.cpus.parse().unwrap_or_default())).collect()
+}
+
+/// Nodes, unless something was placed on what is smaller.
+fn domains_of_machine(report: &Report) -> Vec<(String, CpuSet)> {
+    let level = report.run.domain_level.as_deref().unwrap_or("node");
+    let mut domains: BTreeMap<u32, CpuSet> = BTreeMap::new();
     for cpu in &report.machine.cpus {
-        nodes.entry(cpu.node.unwrap_or(0)).or_default().insert(base::CpuId(cpu.id));
+        let number = match level {
+            "core" => cpu.core,
+            "llc" => cpu.llc,
+            _ => Some(cpu.node.unwrap_or(0)),
+        };
+        if let Some(number) = number {
+            domains.entry(number).or_default().insert(base::CpuId(cpu.id));
+        }
     }
-    nodes.into_iter().map(|(node, cpus)| (format!("node {node}"), cpus)).collect()
+    domains.into_iter().map(|(number, cpus)| (format!("{level} {number}"), cpus)).collect()
 }
 
 fn domain_of_cpu(places: &[(String, CpuSet)]) -> BTreeMap<u32, usize> {
@@ -156,11 +181,18 @@ fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut Sets) -> Job {
         due: us(job.due_ns),
         ended: job.ended_ns.map(us),
         ending: facts::ending(job),
-        start_reason: job.start_reason.clone(),
+        start_reason: facts::start_reason(job),
+        would_start: would_start(job),
         stretches: stretches.collect(),
         moves,
         facts: facts::of_job(job),
     }
+}
+
+/// Only in a replay: where it would have been started, and why.
+fn would_start(job: &JobRow) -> Option<String> {
+    let (cpus, reason) = (job.would_start_cpus.as_ref()?, job.would_start_reason.as_ref()?);
+    Some(format!("would have been started on the CPUs {cpus} because {reason}"))
 }
 
 fn move_of(moved: &MoveRow) -> Move {
@@ -169,19 +201,23 @@ fn move_of(moved: &MoveRow) -> Move {
         name: moved.name.clone(),
         from: moved.from.clone(),
         to: moved.to.clone(),
-        reason: moved.reason.clone(),
+        reason: why(moved),
     }
 }
 
-fn loads(report: &Report) -> Loads {
-    let points = &report.loads.points;
+fn loads(loads: &crate::Loads) -> Loads {
+    let points = &loads.points;
     let by_domain = |figures: fn(&crate::LoadPoint) -> &Vec<Option<f64>>| {
         let column = |idx: usize| {
-            points.iter().map(|point| figures(point)[idx].map(four_digits)).collect::<Vec<_>>()
+            let at = |point| figures(point).get(idx).copied().flatten().map(four_digits);
+            points.iter().map(at).collect::<Vec<_>>()
         };
-        (0..report.loads.domains.len()).map(column).collect()
+        (0..loads.domains.len()).map(column).collect()
     };
     Loads {
+        level: loads.level.clone(),
+        unit: format!("{} per second", loads.unit),
+        domains: loads.domains.iter().map(|row| Domain { label: row.label.clone() }).collect(),
         times: points.iter().map(|point| (us(point.from_ns), us(point.to_ns))).collect(),
         ops: by_domain(|point| &point.ops_per_s),
         cpus: by_domain(|point| &point.cpus_busy),

@@ -1,6 +1,7 @@
 //! The facts about a job that have no column, with the labels of the table of fields.
 
 use crate::model::{JobRow, StateWord};
+use crate::text::{about, narrowed};
 use crate::units::{bytes, count, duration, seconds};
 
 /// How a job ended, in a sentence.
@@ -20,11 +21,13 @@ pub(crate) fn ending(job: &JobRow) -> String {
 /// Label and text of everything that is known of a job beyond its row.
 pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
     let several = |n: u64| (n != 1).then(|| count(n));
-    let facts: [(&str, Option<String>); 15] = [
+    let facts: [(&str, Option<String>); 17] = [
         ("command", Some(job.command.clone())),
         ("state", Some(ending(job))),
         ("start_cpus", job.start_cpus.clone()),
-        ("start_reason", job.start_reason.clone()),
+        ("start_reason", start_reason(job)),
+        ("would_start_cpus", job.would_start_cpus.clone()),
+        ("would_start_reason", job.would_start_reason.clone()),
         ("hands_off", job.hands_off.clone()),
         ("profile", job.profile.clone()),
         ("threads", several(u64::from(job.threads))),
@@ -32,13 +35,19 @@ pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
         ("user_ns", job.user_ns.map(duration)),
         ("system_ns", job.system_ns.map(duration)),
         ("max_resident_bytes", job.max_resident_bytes.map(bytes)),
-        ("n_migrations", job.n_migrations.map(count)),
+        ("n_migrations", job.n_migrations.map(|n| about(job.n_migrations_is_estimate) + &count(n))),
         ("n_starts", several(job.n_starts)),
         ("n_left_behind", (job.n_left_behind != 0).then(|| count(job.n_left_behind))),
         ("slowdown", job.slowdown.map(|slowdown| format!("{slowdown:.2}"))),
     ];
     let told = facts.into_iter().filter_map(|(name, text)| Some((label(name), text?)));
     told.collect()
+}
+
+/// Why it was started there, and what of the wish was possible.
+pub(crate) fn start_reason(job: &JobRow) -> Option<String> {
+    let narrowed = narrowed(job.start_asked_cpus.as_ref(), job.start_cpus.as_ref());
+    job.start_reason.as_ref().map(|reason| format!("{reason}{narrowed}"))
 }
 
 fn label(name: &str) -> &'static str {

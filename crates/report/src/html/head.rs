@@ -90,7 +90,9 @@ fn tile(label: &str, figure: &str, below: &str) -> String {
 fn tiles(report: &Report) -> String {
     let (run, totals) = (&report.run, &report.totals);
     let said = |text: String| format!("<p>{}</p>", escape(&text));
-    let waited = totals.wait_ns.map_or("–".to_owned(), |wait| figure(&duration(wait)));
+    let about_waited = crate::text::about(totals.wait_is_estimate);
+    let waited =
+        totals.wait_ns.map_or("–".to_owned(), |wait| about_waited + &figure(&duration(wait)));
     let own = run.own_cpu_share.map_or("–".to_owned(), |share| figure(&percent(share)));
     let own_said = match (run.own_cpu_ns, run.own_max_resident_bytes) {
         (Some(cpu), Some(memory)) => {
@@ -99,8 +101,9 @@ fn tiles(report: &Report) -> String {
         (Some(cpu), None) => format!("of one CPU: {} in all", duration(cpu)),
         _ => "not told by the record".to_owned(),
     };
+    let about = if totals.n_migrations_is_estimate { "about " } else { "" };
     let migrations = totals.n_migrations.map_or("migrations not counted".to_owned(), |n| {
-        format!("{} CPU migrations in all", count(n))
+        format!("{about}{} CPU migrations in all", count(n))
     });
     let refused = match totals.n_refusals {
         0 => String::new(),
@@ -113,7 +116,17 @@ fn tiles(report: &Report) -> String {
             &said(format!("{} turns", count(run.n_turns))),
         ),
         tile("Jobs", &count(totals.n_jobs), &jobs_split(report)),
-        tile("Moves by evenkeel", &count(totals.n_moves), &said(format!("{migrations}{refused}"))),
+        match run.replay_of {
+            None => {
+                let text = format!("{migrations}{refused}");
+                tile("Moves by evenkeel", &count(totals.n_moves), &said(text))
+            }
+            Some(_) => {
+                let made = count(totals.n_moves);
+                let text = format!("{made} in the recorded run; {migrations}{refused}");
+                tile("Moves it would have made", &count(totals.n_wishes), &said(text))
+            }
+        },
         tile(
             "CPU time of jobs",
             &figure(&duration(totals.user_ns + totals.system_ns)),
@@ -153,8 +166,8 @@ fn callouts(report: &Report) -> String {
     let mut told = String::new();
     if let Some(original) = &run.replay_of {
         let text = format!(
-            "What {} would have decided over the recording of {original}. Nothing of it was carried out: what the jobs did is what they did then.",
-            run.policy
+            "This is a replay. What is told of jobs is what they did in the recorded run {original}. The decisions, and the moves in the list and in the timeline, are what {} would have done there: nothing of it was carried out.",
+            if run.policy_spec.is_empty() { &run.policy } else { &run.policy_spec }
         );
         told += &callout("warn", "Open loop", &text);
     }

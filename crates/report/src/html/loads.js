@@ -1,16 +1,20 @@
 // Load over time: a line per domain while they can be told apart, strips of shade beyond that.
 {
   const place = $("load");
-  const many = $("scale-most") !== null; // The page has a scale of shades, or a legend of lines.
-  let what = data.loads.ops.length && data.loads.ops.some((row) => row.some((value) => value)) ? "ops" : "cpus";
-  const UNITS = { ops: ["memory operations per second", "/s"], cpus: ["CPUs kept busy by jobs", ""] };
-  const tell = (value) => (value === null ? "not read" : `${short(value)}${UNITS[what][1]}`);
+  // One series at a time: others have other domains or another unit.
+  const legends = [...document.querySelectorAll(".load-legend")];
+  let series = data.loads[data.main_loads] ?? { unit: "", domains: [], times: [], ops: [], cpus: [] };
+  let legend = legends[data.main_loads] ?? null;
+  const many = () => legend.querySelector(".scale-most") !== null; // A scale of shades, or a legend of lines.
+  let what = series.ops.some((row) => row.some((value) => value)) ? "ops" : "cpus";
+  const unit = () => (what === "ops" ? series.unit : "CPUs kept busy by jobs");
+  const tell = (value) => (value === null ? "not read" : `${short(value)}${what === "ops" ? "/s" : ""}`);
 
-  const times = data.loads.times;
   const left = GUTTER; // The same instant stands above itself in the timeline.
   // Where the rows above have a scroll bar there is nothing here.
   const barWidth = () => $("rows").offsetWidth - $("rows").clientWidth;
   const pointAt = (us) => {
+    const times = series.times;
     let [low, high] = [0, times.length - 1];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -21,16 +25,16 @@
   };
 
   function draw() {
-    if (!times.length || !data.domains.length) return;
     const width = place.clientWidth - barWidth();
-    const picture = many ? strips(width) : lines(width);
+    const picture = many() ? strips(width) : lines(width);
     place.querySelector("svg")?.remove();
     place.prepend(picture);
-    $("load-unit").textContent = UNITS[what][0];
+    $("load-level").textContent = series.level;
+    $("load-unit").textContent = unit();
   }
 
   function frame(width, height, bottom) {
-    const picture = svg("svg", { class: "chart", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${UNITS[what][0]} over time, per domain` });
+    const picture = svg("svg", { class: "chart", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${unit()} over time, per domain` });
     const x = scale(width, left());
     for (const [at, label] of timeTicks(x.wide)) {
       picture.append(svg("line", { class: "gridline", x1: x(at), x2: x(at), y1: 6, y2: bottom }));
@@ -65,6 +69,7 @@
 
   /** What is in view, neighbours put together until a figure has a few pixels: their mean by time. */
   function thinned(room) {
+    const times = series.times;
     const seen = times.map((time, idx) => idx).filter((idx) => times[idx][1] >= view.from && times[idx][0] <= view.to);
     const together = Math.max(1, Math.ceil(seen.length / room));
     const groups = [];
@@ -76,7 +81,7 @@
     };
     return {
       spans: groups.map((group) => [times[group[0]][0], times[group.at(-1)][1]]),
-      rows: data.loads[what].map((row) => groups.map((group) => mean(row, group))),
+      rows: series[what].map((row) => groups.map((group) => mean(row, group))),
     };
   }
 
@@ -103,16 +108,16 @@
   }
 
   function strips(width) {
-    const tall = data.domains.length > 40 ? 9 : data.domains.length > 20 ? 13 : 18;
-    const bottom = 8 + data.domains.length * (tall + 2);
+    const tall = series.domains.length > 40 ? 9 : series.domains.length > 20 ? 13 : 18;
+    const bottom = 8 + series.domains.length * (tall + 2);
     const [picture, x] = frame(width, bottom + 26, bottom);
-    const rows = data.loads[what];
+    const rows = series[what];
     const most = rows.flat().reduce((a, b) => Math.max(a, b ?? 0), 0) || 1;
-    $("scale-most").textContent = tell(most);
+    legend.querySelector(".scale-most").textContent = tell(most);
     rows.forEach((row, domain) => {
       const top = 8 + domain * (tall + 2);
       if (tall >= 13 || domain % 4 === 0) {
-        picture.append(svg("text", { x: left() - 8, y: top + tall / 2 + 4, "text-anchor": "end" }, data.domains[domain].label));
+        picture.append(svg("text", { x: left() - 8, y: top + tall / 2 + 4, "text-anchor": "end" }, series.domains[domain].label));
       }
       drawStrip(picture, row, x, top, tall, most);
     });
@@ -125,7 +130,8 @@
     for (let px = left(); px < left() + x.wide; px += wide) {
       const [from, to] = [pointAt(x.back(px)), pointAt(x.back(px + wide))];
       const known = row.slice(from, to + 1).filter((value) => value !== null);
-      if (!known.length || times[to][0] > x.back(px + wide)) continue;
+      const times = series.times;
+      if (!known.length || times[to][0] > x.back(px + wide) || times[from][1] < x.back(px)) continue;
       const mean = known.reduce((a, b) => a + b, 0) / known.length;
       const share = Math.round(6 + 94 * (mean / most));
       picture.append(svg("rect", { x: px, y: top, width: wide + 0.5, height: tall, style: `fill:color-mix(in srgb, var(--c0) ${share}%, var(--surface))` }));
@@ -134,31 +140,46 @@
 
   place.addEventListener("pointermove", (event) => {
     const picture = place.querySelector("svg");
+    const times = series.times;
     if (!picture || !times.length) return;
     const box = picture.getBoundingClientRect();
     const x = scale(box.width, left());
     const us = x.back(event.clientX - box.left);
     picture.querySelector(".cursor")?.remove();
-    if (us < view.from || us > view.to) { hideTip(); return; }
+    const [begin, end] = [times[0][0], times.at(-1)[1]];
+    if (us < Math.max(begin, view.from) || us > Math.min(end, view.to)) { hideTip(); return; }
     const idx = pointAt(us);
     const px = x(us);
     picture.append(svg("line", { class: "cursor", x1: px, x2: px, y1: 6, y2: box.height - 26 }));
-    const order = data.domains.map((domain, at) => at).sort((a, b) => (data.loads[what][b][idx] ?? -1) - (data.loads[what][a][idx] ?? -1));
+    const order = series.domains.map((domain, at) => at).sort((a, b) => (series[what][b][idx] ?? -1) - (series[what][a][idx] ?? -1));
     const table = el("table", {}, ...order.slice(0, 12).map((domain) => el("tr", {},
-      el("td", {}, many ? "" : el("span", { class: "swatch", style: `--c:${colour(domain)};display:inline-block` })),
-      el("td", {}, data.domains[domain].label),
-      el("td", {}, tell(data.loads[what][domain][idx])))));
+      el("td", {}, many() ? "" : el("span", { class: "swatch", style: `--c:${colour(domain)};display:inline-block` })),
+      el("td", {}, series.domains[domain].label),
+      el("td", {}, tell(series[what][domain][idx])))));
     showTip(event.clientX, event.clientY, [el("h3", {}, `${seconds(times[idx][0], view.to - view.from)} to ${seconds(times[idx][1], view.to - view.from)}`), table]);
   });
   place.addEventListener("pointerleave", () => { hideTip(); place.querySelector(".cursor")?.remove(); });
 
-  if (times.length && data.domains.length) {
+  /** Shows this series, its legend and its unit. */
+  function choose(idx) {
+    series = data.loads[idx];
+    legend = legends[idx];
+    legends.forEach((other) => other.classList.toggle("hidden", other !== legend));
+    draw();
+  }
+
+  if (legend !== null) {
     segments("load-what", (value) => { what = value; draw(); });
     $("load-what").querySelectorAll("button").forEach((button) => button.setAttribute("aria-pressed", String(button.value === what)));
+    const choice = $("load-series");
+    if (choice) {
+      choice.value = String(data.main_loads);
+      choice.addEventListener("change", () => choose(+choice.value));
+    }
     view.listeners.push(draw);
     let width = 0;
     new ResizeObserver(() => { if (place.clientWidth !== width) { width = place.clientWidth; draw(); } }).observe(place);
     selectable(place, left);
-    draw();
+    choose(data.main_loads);
   }
 }

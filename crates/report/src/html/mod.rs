@@ -44,7 +44,7 @@ impl Report {
             "<main class=\"wrap\" id=\"main\">".to_owned(),
             hero(self),
             timeline(self, &data),
-            loads(self, &data),
+            loads(self),
             moves(self),
             jobs(self),
             refusals(self),
@@ -70,13 +70,21 @@ impl Report {
 
 fn moves(report: &Report) -> String {
     let n = report.totals.n_moves;
+    let (n, title) = match report.run.replay_of {
+        None => (n, "Moves"),
+        Some(_) => (report.totals.n_wishes, "Moves that would have been made"),
+    };
     let head = format!(
-        "<section class=\"card\" id=\"moves\"><header><h2>Moves</h2><span class=\"count\">{}</span></header>",
+        "<section class=\"card\" id=\"moves\"><header><h2>{title}</h2><span class=\"count\">{}</span></header>",
         count(n)
     );
     if report.moves.is_empty() {
         return format!(
-            "{head}<p class=\"empty\">No running job was moved by evenkeel.</p></section>"
+            "{head}<p class=\"empty\">{}</p></section>",
+            match report.run.replay_of {
+                None => "No running job was moved by evenkeel.",
+                Some(_) => "The policy would have moved no running job.",
+            }
         );
     }
     let left_out = match report.totals.n_moves_left_out {

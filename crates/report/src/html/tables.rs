@@ -3,7 +3,7 @@
 use super::escape::escape;
 use crate::describe::Field;
 use crate::model::{JobRow, MoveRow, NoteRow, NoteWord, RefusalRow, Report, StateWord};
-use crate::text::state;
+use crate::text::{about, state, times, why};
 use crate::units::{bytes, count, seconds};
 
 /// What stands in a cell.
@@ -34,6 +34,11 @@ impl Cell {
             html,
             class: "num",
         }
+    }
+
+    /// Marks a figure of which not all was seen.
+    fn about(self, is_estimate: bool) -> Self {
+        Cell { html: about(is_estimate) + &self.html, ..self }
     }
 
     fn to_html(&self) -> String {
@@ -76,9 +81,11 @@ pub(crate) fn jobs(report: &Report) -> String {
         ("wall_ns", "num", |job| Cell::figure(job.wall_ns, seconds)),
         ("user_ns", "num", |job| Cell::figure(job.user_ns, seconds)),
         ("system_ns", "num", |job| Cell::figure(job.system_ns, seconds)),
-        ("wait_ns", "num", |job| Cell::figure(job.wait_ns, seconds)),
+        ("wait_ns", "num", |job| Cell::figure(job.wait_ns, seconds).about(job.wait_is_estimate)),
         ("max_resident_bytes", "num", |job| Cell::figure(job.max_resident_bytes, bytes)),
-        ("n_migrations", "num", |job| Cell::figure(job.n_migrations, count)),
+        ("n_migrations", "num", |job| {
+            Cell::figure(job.n_migrations, count).about(job.n_migrations_is_estimate)
+        }),
         ("n_moves", "num", |job| Cell::figure(Some(job.n_moves), count)),
         ("ran_on", "", ran_on_cell),
     ];
@@ -153,7 +160,9 @@ fn from_to_cell(moved: &MoveRow) -> Cell {
 }
 
 fn why_cell(moved: &MoveRow) -> Cell {
-    let sentence = moved.reason.as_deref().map(sentence).unwrap_or_default();
+    let why = why(moved).map(|why| sentence(&why));
+    let times = times(moved).map(|times| format!("Wanted {times}."));
+    let sentence = why.into_iter().chain(times).collect::<Vec<_>>().join(" ");
     Cell { key: None, html: escape(&sentence), class: "why" }
 }
 

@@ -187,15 +187,18 @@
       el("div", {}, `${seconds(bar.from, span())} to ${seconds(bar.to, span())}`),
     ];
     const move = job.moves.map((idx) => data.moves[idx]).find((one) => Math.abs(one.at - bar.from) < 2);
-    const why = move ? move.reason : bar.bound && job.stretches[0]?.[0] === bar.from ? job.start_reason : null;
+    const begins = job.stretches[0]?.[0] === bar.from;
+    // In a replay the bars are the recorded run's, and the reasons another policy's.
+    const why = data.wishes ? null : move ? move.reason : bar.bound && begins ? job.start_reason : null;
     if (why) parts.push(el("p", {}, `Why: ${why}.`));
+    if (begins && job.would_start) parts.push(el("p", {}, `In this replay it ${job.would_start}.`));
     return parts;
   }
 
   function aboutMove(move) {
     return [
       el("h3", {}, `${move.name}: ${move.from ?? "anywhere"} → ${move.to ?? "anywhere"}`),
-      el("div", {}, `at ${seconds(move.at, span())}`),
+      el("div", {}, `${data.wishes ? "would have been moved " : ""}at ${seconds(move.at, span())}`),
       ...(move.reason ? [el("p", {}, `Why: ${move.reason}.`)] : []),
     ];
   }

@@ -3,16 +3,17 @@
 //! Reads without colour and fits eighty columns. A terminal is no place for a thousand rows: there the
 //! jobs that went wrong come first, then as many others as a screen takes.
 
+mod moves;
 mod table;
 
 use crate::model::{JobRow, NoteRow, NoteWord, Report, Run, StateWord};
 use crate::units::{ABSENT, bytes, count, duration, percent, seconds, wall_clock};
+use moves::moves;
+pub(crate) use moves::{narrowed, times, why};
 pub(crate) use table::{Align, Table, fold};
 
 /// More jobs than a screen holds; the page and the JSON have them all.
 const N_JOBS_SHOWN: usize = 40;
-/// The last moves.
-const N_MOVES_SHOWN: usize = 10;
 /// Jobs that were taken out of our hands.
 const N_ALONE_SHOWN: usize = 5;
 /// The last refusals.
@@ -23,6 +24,7 @@ impl Report {
     pub fn to_text(&self, width: usize) -> String {
         let width = width.clamp(40, 200);
         let parts = [
+            replayed(self, width),
             head(self, width),
             jobs(self, width),
             moves(self, width),
@@ -33,6 +35,18 @@ impl Report {
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         parts.join("\n")
     }
+}
+
+/// What must be known before anything else is read.
+fn replayed(report: &Report, width: usize) -> String {
+    let Some(original) = &report.run.replay_of else { return String::new() };
+    let text = format!(
+        "This is a replay, open loop: what is told of jobs is what they did in the recorded run \
+         {original}. The decisions, and the moves in the list, are what {} would have done there; \
+         nothing of it was carried out.",
+        spec(&report.run)
+    );
+    fold(&text, width, "", 0)
 }
 
 fn head(report: &Report, width: usize) -> String {
@@ -64,14 +78,12 @@ fn head(report: &Report, width: usize) -> String {
     lines.into_iter().map(told).collect()
 }
 
+fn spec(run: &Run) -> &str {
+    if run.policy_spec.is_empty() { &run.policy } else { &run.policy_spec }
+}
+
 fn policy(run: &Run) -> String {
-    let spec = if run.policy_spec.is_empty() { &run.policy } else { &run.policy_spec };
-    match &run.replay_of {
-        Some(original) => {
-            format!("{spec}, replayed open loop over {original}: nothing was carried out")
-        }
-        None => format!("{spec}, seed {}", run.seed),
-    }
+    format!("{}, seed {}", spec(run), run.seed)
 }
 
 fn machine(report: &Report) -> String {
@@ -120,9 +132,18 @@ fn tally(report: &Report) -> String {
 
 fn moves_and_refusals(report: &Report) -> String {
     let totals = &report.totals;
-    let migrations =
-        totals.n_migrations.map_or(String::new(), |n| format!("; {} migrations in all", count(n)));
-    format!("{}, {} refused{migrations}", count(totals.n_moves), count(totals.n_refusals))
+    let about = if totals.n_migrations_is_estimate { "about " } else { "" };
+    let migrations = totals
+        .n_migrations
+        .map_or(String::new(), |n| format!("; {about}{} migrations in all", count(n)));
+    let (moves, refused) = (count(totals.n_moves), count(totals.n_refusals));
+    match report.run.replay_of {
+        None => format!("{moves}, {refused} refused{migrations}"),
+        Some(_) => format!(
+            "{} would have been made, {refused} refused; the recorded run made {moves}{migrations}",
+            count(totals.n_wishes)
+        ),
+    }
 }
 
 fn jobs(report: &Report, width: usize) -> String {
@@ -169,11 +190,16 @@ fn job_cells(job: &JobRow) -> Vec<String> {
         or_absent(job.started_ns.map(seconds)),
         or_absent(job.wall_ns.map(seconds)),
         or_absent(cpu.map(seconds)),
-        or_absent(job.wait_ns.map(seconds)),
+        or_absent(job.wait_ns.map(|wait| about(job.wait_is_estimate) + &seconds(wait))),
         or_absent(job.max_resident_bytes.map(bytes)),
         job.n_moves.to_string(),
         or_absent(job.ran_on.clone()),
     ]
+}
+
+/// What stands before a figure of which not all was seen.
+pub(crate) fn about(is_estimate: bool) -> String {
+    if is_estimate { "~".to_owned() } else { String::new() }
 }
 
 /// `done`, `failed 3`, `failed sig 11`.
@@ -183,29 +209,6 @@ pub(crate) fn state(job: &JobRow) -> String {
         (StateWord::Failed, None, Some(signal)) => format!("failed sig {signal}"),
         (state, ..) => state.word().to_owned(),
     }
-}
-
-fn moves(report: &Report, width: usize) -> String {
-    let all = &report.moves;
-    if all.is_empty() {
-        return String::new();
-    }
-    let first = all.len().saturating_sub(N_MOVES_SHOWN);
-    let n_before = report.totals.n_moves_left_out + first as u64;
-    let mut text = match n_before {
-        0 => "moves\n".to_owned(),
-        n => format!("moves (the last {}; {} before)\n", all.len() - first, count(n)),
-    };
-    for moved in &all[first..] {
-        let place = |label: &Option<String>| label.clone().unwrap_or_else(|| "anywhere".to_owned());
-        let head = format!("{:>9} s  ", seconds(moved.at_ns));
-        let what = format!("{}  {} -> {}", moved.name, place(&moved.from), place(&moved.to));
-        text.push_str(&fold(&what, width, &head, 13));
-        if let Some(reason) = &moved.reason {
-            text.push_str(&fold(&format!("because {reason}"), width, &" ".repeat(13), 13));
-        }
-    }
-    text
 }
 
 fn left_alone(jobs: &[JobRow], width: usize) -> String {

@@ -1,0 +1,281 @@
+//! The life of every job, turn by turn: where it is, what was done to it, and by which wish.
+//!
+//! ```text
+//!   TurnRecord ─► Lives ─► Happened: ended, left alone, started, moved, …     each with the wish
+//!                   │                                                         that it came from
+//!                   └────► JobSoFar: what each job has come to
+//! ```
+//!
+//! Explain, the report, the progress view and the parts of a journal all follow jobs through this, so
+//! that they cannot tell different stories. A wish belongs to what was done to the same target
+//! and of the same kind in its turn, whether or not all of it was possible: the guard may have
+//! narrowed it.
+//!
+//! In a replay the outcomes are those of the recorded run and the wishes those of the policy that
+//! decided again. There a wish is what would have been done, beside what was; one beside which
+//! nothing was done is told by itself.
+
+use std::collections::BTreeMap;
+
+use base::{CpuSet, JobId, Nanos};
+use engine::TurnRecord;
+use sched::{Ask, Deed, End, HandsOff, JobEvent, Outcome, OutcomeResult, Reason, Target, Why};
+
+use crate::Header;
+use crate::happened::{Happened, Kind, What, Wishes};
+
+/// All jobs of a run, by number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lives {
+    jobs: Vec<JobSoFar>,
+    n_running: u64,
+    is_replay: bool,
+}
+
+/// What a job has come to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobSoFar {
+    /// Where it is in its life.
+    pub state: LifeState,
+    /// When it was started, the last time.
+    pub started: Option<Nanos>,
+    /// When it ended and how, the last time.
+    pub ended: Option<(Nanos, End)>,
+    /// How often it was started.
+    pub n_starts: u32,
+    /// How often it was placed anew while it ran.
+    pub n_moves: u32,
+    /// Where it was put, by us or by who took it out of our hands, while that holds.
+    pub placed: Option<CpuSet>,
+    /// Why we put it there.
+    pub reason: Option<Reason>,
+    /// Why it is left alone.
+    pub hands_off: Option<HandsOff>,
+    /// Why it could not be started.
+    pub cannot_start: Option<(Why, String)>,
+}
+
+/// Where a job is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LifeState {
+    /// Its time has not come.
+    #[default]
+    Waiting,
+    /// It runs.
+    Running,
+    /// It is over.
+    Ended,
+    /// It could not be started.
+    NotStarted,
+}
+
+impl Lives {
+    /// Before the first turn.
+    pub fn new(header: &Header) -> Self {
+        let jobs = vec![JobSoFar::default(); header.jobs.len()];
+        Lives { jobs, n_running: 0, is_replay: header.replay_of.is_some() }
+    }
+
+    /// What jobs had come to before the first turn that is left.
+    pub(crate) fn resume(mut jobs: Vec<JobSoFar>, header: &Header) -> Self {
+        jobs.resize(header.jobs.len(), JobSoFar::default());
+        let is_replay = header.replay_of.is_some();
+        let is_running = |job: &&JobSoFar| job.state == LifeState::Running;
+        let n_running = jobs.iter().filter(is_running).count() as u64;
+        Lives { jobs, n_running, is_replay }
+    }
+
+    /// Every job, by number.
+    pub fn jobs(&self) -> &[JobSoFar] {
+        &self.jobs
+    }
+
+    /// Where one job stands.
+    pub fn job(&self, id: JobId) -> Option<&JobSoFar> {
+        self.jobs.get(id.index())
+    }
+
+    /// How many jobs run.
+    pub fn n_running(&self) -> u64 {
+        self.n_running
+    }
+
+    /// Whether what was decided was never carried out.
+    pub fn is_replay(&self) -> bool {
+        self.is_replay
+    }
+
+    /// Takes in what happened to jobs before anything was decided.
+    pub fn events<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<Happened<'a>> {
+        let at = record.turn.at;
+        record.sample.jobs.iter().filter_map(|event| self.event(at, event)).collect()
+    }
+
+    /// Takes in what was done to jobs: first all starts, since where a job is bound is part of that.
+    pub fn deeds<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<Happened<'a>> {
+        let only_wishes = self.is_replay && !record.plan.asks.is_empty();
+        if record.outcomes.is_empty() && !only_wishes {
+            return Vec::new();
+        }
+        let mut wishes = Wishes::new(record.plan, record.refused);
+        let (mut told, begun) = self.starts(record, &mut wishes);
+        for outcome in record.outcomes {
+            told.extend(self.deed(outcome, &begun, &mut wishes));
+        }
+        if self.is_replay {
+            told.extend(wishes.left_over().map(|wish| self.only_wished(wish)));
+        }
+        told
+    }
+
+    fn event<'a>(&mut self, at: Nanos, event: &'a JobEvent) -> Option<Happened<'a>> {
+        let (id, what) = match event {
+            JobEvent::Due(_) => return None,
+            JobEvent::Ended(id, end) => (*id, What::Ended(end)),
+            JobEvent::HandsOff(id, why) => (*id, What::HandsOff(why)),
+        };
+        let job = self.jobs.get_mut(id.index())?;
+        match event {
+            JobEvent::Due(_) => {}
+            JobEvent::Ended(_, end) => {
+                self.n_running -= u64::from(job.state == LifeState::Running);
+                (job.state, job.placed) = (LifeState::Ended, None);
+                job.ended = Some((at, end.clone()));
+            }
+            JobEvent::HandsOff(_, why) => {
+                job.hands_off = Some(why.clone());
+                if let HandsOff::AffinityChanged(cpus) = why {
+                    (job.placed, job.reason) = (Some(cpus.clone()), None);
+                }
+            }
+        }
+        Some(Happened { target: Target::Job(id), what, wish: None })
+    }
+
+    /// The starts of a turn, and who was started.
+    fn starts<'a>(
+        &mut self,
+        record: &TurnRecord<'a>,
+        wishes: &mut Wishes<'a>,
+    ) -> (Vec<Happened<'a>>, Vec<JobId>) {
+        let mut begun: Vec<JobId> = Vec::new();
+        let mut told = Vec::new();
+        for outcome in record.outcomes.iter().filter(|outcome| outcome.deed == Deed::Start) {
+            let Target::Job(id) = outcome.target else { continue };
+            let Some(job) = self.jobs.get_mut(id.index()) else { continue };
+            let wish = wishes.of(outcome.target, Kind::Cpus);
+            self.n_running -= u64::from(job.state == LifeState::Running);
+            let what = job.begin(&outcome.result, record.turn.at);
+            if job.state == LifeState::Running {
+                self.n_running += 1;
+                begun.push(id);
+            }
+            told.push(Happened { target: outcome.target, what, wish });
+        }
+        begun.sort_unstable();
+        self.bind(record.outcomes, &begun, &mut told);
+        (told, begun)
+    }
+
+    /// Tells the starts where they were bound.
+    fn bind<'a>(&mut self, outcomes: &'a [Outcome], begun: &[JobId], told: &mut [Happened<'a>]) {
+        let mut bound: BTreeMap<Target, &CpuSet> = BTreeMap::new();
+        for outcome in outcomes {
+            let (Target::Job(id), Deed::Place(cpus)) = (outcome.target, &outcome.deed) else {
+                continue;
+            };
+            let is_done = matches!(outcome.result, OutcomeResult::Done { .. });
+            if is_done && begun.binary_search(&id).is_ok() {
+                bound.insert(outcome.target, cpus);
+            }
+        }
+        for one in told {
+            let (Target::Job(id), What::Started(cpus)) = (one.target, &mut one.what) else {
+                continue;
+            };
+            *cpus = bound.get(&one.target).copied();
+            if let Some((job, cpus)) = self.jobs.get_mut(id.index()).zip(*cpus) {
+                let reason = one.wish.filter(|_| !self.is_replay).map(|wish| wish.reason.clone());
+                (job.placed, job.reason) = (Some(cpus.clone()), reason);
+            }
+        }
+    }
+
+    fn deed<'a>(
+        &mut self,
+        outcome: &'a Outcome,
+        begun: &[JobId],
+        wishes: &mut Wishes<'a>,
+    ) -> Option<Happened<'a>> {
+        let kind = match outcome.deed {
+            Deed::Start => return None,
+            Deed::Place(_) | Deed::Release => Kind::Cpus,
+            Deed::MemoryPolicy(_) => Kind::Memory,
+        };
+        let (target, wish) = (outcome.target, wishes.of(outcome.target, kind));
+        let what = match (&outcome.result, target) {
+            (OutcomeResult::Refused { why, detail }, _) => {
+                What::Refused(&outcome.deed, *why, detail)
+            }
+            (OutcomeResult::Done { n }, Target::Job(id)) => {
+                let reason = wish.filter(|_| !self.is_replay).map(|wish| &wish.reason);
+                let job = self.jobs.get_mut(id.index())?;
+                job.done(&outcome.deed, *n, reason, begun.binary_search(&id).is_ok())?
+            }
+            (OutcomeResult::Done { .. }, Target::Task(_)) => return None,
+        };
+        Some(Happened { target, what, wish })
+    }
+
+    fn only_wished<'a>(&self, wish: &'a Ask) -> Happened<'a> {
+        let from = match wish.target {
+            Target::Job(id) => self.job(id).and_then(|job| job.placed.clone()),
+            Target::Task(_) => None,
+        };
+        Happened { target: wish.target, what: What::OnlyWished(from), wish: Some(wish) }
+    }
+}
+
+impl JobSoFar {
+    /// It was to be started. Nothing of an earlier run of it holds any more.
+    fn begin<'a>(&mut self, result: &'a OutcomeResult, at: Nanos) -> What<'a> {
+        (self.placed, self.reason, self.hands_off) = (None, None, None);
+        match result {
+            OutcomeResult::Done { .. } => {
+                (self.state, self.started) = (LifeState::Running, Some(at));
+                self.n_starts += 1;
+                What::Started(None)
+            }
+            OutcomeResult::Refused { why, detail } => {
+                self.state = LifeState::NotStarted;
+                self.cannot_start = Some((*why, detail.clone()));
+                What::NotStarted(*why, detail)
+            }
+        }
+    }
+
+    /// Something was done to it; `None` if that was a part of its start.
+    fn done<'a>(
+        &mut self,
+        deed: &'a Deed,
+        n_tasks: u32,
+        reason: Option<&Reason>,
+        begins: bool,
+    ) -> Option<What<'a>> {
+        match deed {
+            Deed::Start => None,
+            Deed::MemoryPolicy(policy) => Some(What::Memory(policy)),
+            Deed::Place(_) if begins => None,
+            Deed::Place(to) => {
+                let from = self.placed.replace(to.clone());
+                self.reason = reason.cloned();
+                if n_tasks == 0 {
+                    return Some(What::Kept(to));
+                }
+                self.n_moves += 1;
+                Some(What::Moved { from, to, n_tasks })
+            }
+            Deed::Release => Some(What::Released { from: self.placed.take(), n_tasks }),
+        }
+    }
+}

@@ -26,6 +26,25 @@ const EXAMPLE: &str = "0 - /usr/bin/sort /tmp/words";
 /// Reads a workload in the classic form. `path` names it and gives its folder; nothing is opened.
 pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = Text::new(text.strip_prefix('\u{feff}').unwrap_or(text), path);
+    match toml_at(&text) {
+        Some(offset) => Err(text.fault(offset, Fault::TomlByAnotherName)),
+        None => read(&text, path),
+    }
+}
+
+/// Where a table begins, which no job of this form looks like.
+fn toml_at(text: &Text<'_>) -> Option<usize> {
+    let mut offset = 0;
+    for line in text.text.split_inclusive('\n') {
+        if ["[[job]]", "[defaults]"].iter().any(|table| line.trim_start().starts_with(table)) {
+            return Some(offset);
+        }
+        offset += line.len();
+    }
+    None
+}
+
+fn read(text: &Text<'_>, path: &Path) -> Result<Workload, WorkloadError> {
     let mut lines = Vec::new();
     let mut read_only = Vec::new();
     let mut offset = 0;
@@ -55,7 +74,7 @@ pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError>
     }
     // Names are given in start order, so that writing and reading again gives the same names.
     lines.sort_by_key(|line| line.job.start);
-    assemble::workload(&text, Frame { name: None, read_only, example: EXAMPLE }, lines)
+    assemble::workload(text, Frame { name: None, read_only, example: EXAMPLE }, lines)
 }
 
 /// A field and where in its line it begins.
@@ -110,11 +129,12 @@ fn quoted(rest: &mut Chars<'_>, text: &mut String) -> Option<()> {
 
 /// `@ro PATH`.
 fn directive(fields: &[Field]) -> Result<PathBuf, (usize, Fault)> {
-    let [first, rest @ ..] = fields else {
-        return Err((0, Fault::MissingField { missing: "path" }));
-    };
+    let [first, rest @ ..] = fields else { return Err((0, Fault::NoPath)) };
     if first.text != "@ro" {
         return Err((first.at, Fault::Directive { found: first.text.clone() }));
+    }
+    if rest.is_empty() {
+        return Err((first.at, Fault::NoPath));
     }
     let path = absolute(rest, "path", first.at)?;
     match rest.get(1) {
@@ -178,7 +198,10 @@ fn absolute(
     let Some(field) = fields.first() else {
         return Err((line_at, Fault::MissingField { missing }));
     };
-    match Path::new(&field.text).is_absolute() && !field.text.contains('\0') {
+    if field.text.contains('\0') {
+        return Err((field.at, Fault::Nul { key: "the path".into() }));
+    }
+    match Path::new(&field.text).is_absolute() {
         true => Ok(PathBuf::from(&field.text)),
         false => Err((field.at, Fault::RelativePath { found: field.text.clone() })),
     }

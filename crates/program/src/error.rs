@@ -243,12 +243,19 @@ pub enum Fault {
     },
     /// A line of the classic form with fewer than its three fields.
     #[error(
-        "a job is START CLASS PATH [ARGUMENT …], and the {missing} is missing; write - for no class"
+        "a job is START CLASS PATH [ARGUMENT …], and the {missing} is missing; {}",
+        class_hint(missing)
     )]
     MissingField {
         /// The first that is missing.
         missing: &'static str,
     },
+    /// `@ro` without a path.
+    #[error("@ro names no file; write @ro PATH")]
+    NoPath,
+    /// TOML in a file that is read as the classic form.
+    #[error("this is TOML, and the name of the file does not end in .toml; rename it")]
+    TomlByAnotherName,
     /// A program or file of the classic form that is not given from the root.
     #[error("{found:?} does not begin with /; the classic form takes absolute paths only")]
     RelativePath {
@@ -278,6 +285,14 @@ pub enum Fault {
         /// As written.
         found: String,
     },
+}
+
+fn class_hint(missing: &str) -> &'static str {
+    if missing == "class" {
+        "write - for none"
+    } else {
+        "name the program from the root, as /bin/true"
+    }
 }
 
 /// The nearest name, or all there are.

@@ -19,7 +19,6 @@ mod time;
 mod toml_form;
 mod write;
 
-use std::ffi::OsStr;
 use std::path::Path;
 
 pub use classic::parse_classic;
@@ -34,13 +33,18 @@ pub use write::{WriteError, to_classic, to_toml};
 /// The built-in synthetic programs: the first argument of `evenkeel load`.
 pub const LOADS: &[&str] = &["hog", "compute", "rows", "columns", "sleep", "fork", "phases"];
 
-/// Reads a workload: TOML if `path` ends in `.toml`, else the classic form.
+/// Whether a workload of that name is read as TOML: it ends in `.toml`, in letters of either size.
+pub fn is_toml(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"))
+}
+
+/// Reads a workload: TOML if [`is_toml`] says so of `path`, else the classic form.
 ///
 /// `path` names the workload, gives its folder and stands in messages; nothing is opened.
 pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
-    match path.extension().and_then(OsStr::to_str) {
-        Some("toml") => parse_toml(text, path),
-        _ => parse_classic(text, path),
+    match is_toml(path) {
+        true => parse_toml(text, path),
+        false => parse_classic(text, path),
     }
 }
 

@@ -253,11 +253,15 @@ mod tests {
             ),
             (
                 "[[program]]\nname = \"a\"\nload = \"hog\"\noutput = \"o\"\n[[program]]\nname = \"b\"\nload = \"hog\"\noutput = \"o\"",
-                expect!["list.toml:8:10: the output o is that of the job in line 1 already; name another file"],
+                expect![
+                    "list.toml:8:10: the output o is that of the job in line 1 already; name another file"
+                ],
             ),
             (
                 "[[program]]\nname = \"a\"\nload = \"hog\"\ninput = \"o\"\noutput = \"o\"",
-                expect!["list.toml:5:10: output is its input too, and would be emptied before it is read; name another file"],
+                expect![
+                    "list.toml:5:10: output is its input too, and would be emptied before it is read; name another file"
+                ],
             ),
         ] {
             expected.assert_eq(&parse(text).expect_err(text));

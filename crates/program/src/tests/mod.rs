@@ -63,3 +63,11 @@ fn line(job: &Job) -> String {
     }
     text
 }
+
+#[test]
+fn a_name_that_ends_in_toml_is_read_as_toml_in_letters_of_either_size() {
+    for name in ["w.toml", "w.TOML", "w.Toml"] {
+        let parsed = crate::parse("[[job]]\ncommand = [\"a\"]\n", Path::new(name));
+        assert!(parsed.is_ok(), "{name}");
+    }
+}

@@ -467,25 +467,45 @@ fn no_two_jobs_write_one_file() {
         let job = |output| format!("[[job]]\ncommand = [\"a\"]\noutput = \"{output}\"\n");
         toml(&format!("{}{}", job(first), job(second)), expected);
     };
-    two("out", "out", expect![[r#"
+    two(
+        "out",
+        "out",
+        expect![[r#"
         lab/mix.toml:6:10: the output out is that of the job in line 1 already; name another file
-    "#]]);
-    two("out", "./out", expect![[r#"
+    "#]],
+    );
+    two(
+        "out",
+        "./out",
+        expect![[r#"
         lab/mix.toml:6:10: the output ./out is that of the job in line 1 already; name another file
-    "#]]);
-    two("out", "lab/out", expect![[r#"
+    "#]],
+    );
+    two(
+        "out",
+        "lab/out",
+        expect![[r#"
         mix in "lab"
           a at 0 s: a [] output=out line=1
           a.2 at 0 s: a [] output=lab/out line=4
-    "#]]);
-    two("/dev/null", "/dev/null", expect![[r#"
+    "#]],
+    );
+    two(
+        "/dev/null",
+        "/dev/null",
+        expect![[r#"
         mix in "lab"
           a at 0 s: a [] output=/dev/null line=1
           a.2 at 0 s: a [] output=/dev/null line=4
-    "#]]);
-    two("/dev/shm/out", "/dev/shm/out", expect![[r#"
+    "#]],
+    );
+    two(
+        "/dev/shm/out",
+        "/dev/shm/out",
+        expect![[r#"
         lab/mix.toml:6:10: the output /dev/shm/out is that of the job in line 1 already; name another file
-    "#]]);
+    "#]],
+    );
     job(
         "command = [\"a\"]\noutput = \"a.{copy}\"\ncopies = 2\n[[job]]\ncommand = [\"b\"]\noutput = \"a.2\"",
         expect![[r#"
@@ -496,10 +516,16 @@ fn no_two_jobs_write_one_file() {
 
 #[test]
 fn a_job_does_not_empty_its_input_or_the_workload() {
-    job("command = [\"a\"]\ninput = \"x\"\noutput = \"./x\"", expect![[r#"
+    job(
+        "command = [\"a\"]\ninput = \"x\"\noutput = \"./x\"",
+        expect![[r#"
         lab/mix.toml:4:10: output is its input too, and would be emptied before it is read; name another file
-    "#]]);
-    job("command = [\"a\"]\noutput = \"mix.toml\"", expect![[r#"
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\noutput = \"mix.toml\"",
+        expect![[r#"
         lab/mix.toml:3:10: output is this workload file itself, which would be emptied; name another file
-    "#]]);
+    "#]],
+    );
 }

@@ -136,8 +136,8 @@ fn a_machine_that_is_none_is_refused_in_one_line() {
     check(
         &["machine", "--file", "none.toml"],
         expect_test::expect![[r#"
-        evenkeel: cannot read none.toml: No such file or directory (os error 2)
-    "#]],
+            evenkeel: cannot read the machine file none.toml: No such file or directory (os error 2)
+        "#]],
     );
     check(
         &["machine", "--json", "--toml"],
@@ -164,6 +164,51 @@ fn a_machine_file_shows_the_machine_that_it_was_written_from() {
         run(&[&file[..], &["--json"]].concat()),
         run(&[&synthetic[..], &["--json"]].concat())
     );
+}
+
+#[test]
+fn a_machine_is_read_from_the_json_that_was_printed_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("box.json");
+    let file = path.to_str().expect("UTF-8");
+    let synthetic = ["machine", "--synthetic", "nodes=2 llcs=2 cores=4 smt=2"];
+    for args in [&synthetic[..], &["machine"]] {
+        let printed = tool::run(&[args, &["--json"]].concat());
+        fs::write(&path, &printed.stdout).expect("written");
+        let again = tool::run(&["machine", "--file", file, "--toml"]);
+        assert!(again.status.success(), "{}", tool::text(&again.stderr));
+        let machine = topology::file::parse_toml(&tool::text(&again.stdout), "again").expect("one");
+        let json: serde_json::Value = serde_json::from_slice(&printed.stdout).expect("JSON");
+        assert_eq!(Some(machine.cpus().len()), json["cpus"].as_array().map(Vec::len));
+    }
+    for (text, words) in [
+        ("{\"format_version\": 1}", "box.json:1:21: cpus is missing"),
+        ("{\"format_version\": 1, \"cpus\": 3}", "box.json:1:31: must be a list"),
+        ("{\"format_version\": 1, \"cpus\": []}", "no CPU online"),
+        ("{", "box.json:1:1"),
+    ] {
+        fs::write(&path, text).expect("written");
+        let refused = tool::run(&["machine", "--file", file]);
+        let said = tool::text(&refused.stderr);
+        assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(words), "{text}: {said}");
+    }
+}
+
+#[test]
+fn machine_files_that_are_no_text_or_have_no_end_are_refused_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("box\u{1b}[31m.toml");
+    fs::write(&path, b"# \xff\n").expect("written");
+    for (file, words) in [
+        (path.to_str().expect("UTF-8"), ":1:3: this is no UTF-8 text"),
+        ("/dev/zero", "goes on after 64 MiB"),
+    ] {
+        let refused = tool::run(&["machine", "--file", file]);
+        let said = tool::text(&refused.stderr);
+        assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(words) && !said.contains('\u{1b}'), "{said:?}");
+    }
 }
 
 #[test]

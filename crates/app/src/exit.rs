@@ -86,6 +86,41 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn say(text: impl Display) {
-    let line = text.to_string().replace('\n', " ");
-    let _ = writeln!(std::io::stderr(), "evenkeel: {line}");
+    let _ = writeln!(std::io::stderr(), "evenkeel: {}", one_line(&text.to_string()));
+}
+
+/// A text on one line that does nothing to a terminal: names of files and keys in it come from others.
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for c in text.chars() {
+        match c {
+            '\n' => line.push(' '),
+            c if is_plain(c) => line.push(c),
+            c => line.extend(c.escape_unicode()),
+        }
+    }
+    line
+}
+
+/// Neither a control character nor one that turns, hides or joins others.
+fn is_plain(c: char) -> bool {
+    let hides = matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    );
+    !c.is_control() && !hides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_does_nothing_to_a_terminal() {
+        assert_eq!(one_line("a\nb"), "a b");
+        assert_eq!(one_line("\u{1b}[31mred\r\t\u{9b}"), "\\u{1b}[31mred\\u{d}\\u{9}\\u{9b}");
+        assert_eq!(one_line("abc\u{202e}cba"), "abc\\u{202e}cba");
+        assert_eq!(one_line("Größe \"…\" 測"), "Größe \"…\" 測");
+    }
 }

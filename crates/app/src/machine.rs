@@ -3,17 +3,17 @@
 //! The machine is this one, a recording of another's `/sys` and `/proc`, a synthetic one or one from
 //! a file; it is shown as a drawing, as JSON for programs, or as the file that the simulator reads.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use linux::signals::{self, Readable, Signal};
 use serde::Serialize;
 use topology::file::{MachineFile, parse_toml, to_toml};
 use topology::{DomainChoice, Domains, Machine, draw};
 
 use crate::exit::{Done, OrWrong, Stop};
+use crate::input;
 
 /// Which machine to show, and how.
 #[derive(Debug, clap::Args)]
@@ -24,7 +24,7 @@ pub struct Args {
     /// Make one: 'nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21'
     #[arg(long, value_name = "TEXT", group = "which")]
     synthetic: Option<String>,
-    /// Read a machine file, as --toml writes it
+    /// Read a machine file, as --toml or --json writes it
     #[arg(long, value_name = "FILE", group = "which")]
     file: Option<PathBuf>,
     /// Print JSON, with the signals
@@ -54,14 +54,28 @@ fn machine(args: &Args) -> Result<(Machine, Vec<Signal>), Stop> {
         return Ok((machine, Vec::new()));
     }
     if let Some(path) = &args.file {
-        let name = path.display().to_string();
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"));
-        return Ok((parse_toml(&text.or_wrong()?, &name).or_wrong()?, Vec::new()));
+        return Ok((from_file(path).or_wrong()?, Vec::new()));
     }
     match &args.root {
         Some(root) => Ok((linux::topology::read(root).or_wrong()?, signals::read(root))),
         None => Ok((linux::topology::read(Path::new("/"))?, signals::read(Path::new("/")))),
     }
+}
+
+/// A machine file, as TOML or as the JSON that this command prints.
+fn from_file(path: &Path) -> anyhow::Result<Machine> {
+    let name = path.display().to_string();
+    let text = input::text("machine file", path)?;
+    if !text.trim_start().starts_with('{') {
+        return Ok(parse_toml(&text, &name)?);
+    }
+    let file: MachineFile = serde_json::from_str(&text).map_err(|error| {
+        let said = error.to_string();
+        let message = said.split(" at line ").next().unwrap_or(&said);
+        let message = topology::file::in_words(message);
+        anyhow!("{name}:{}:{}: {message}", error.line(), error.column())
+    })?;
+    Machine::try_from(file).context(name)
 }
 
 #[derive(Serialize)]

@@ -1,6 +1,8 @@
 //! Workload files: what ships is sound, what is generated can be repeated, and the synthetic
 //! programs are what they say.
 
+mod lists;
+
 use std::path::{Path, PathBuf};
 
 use expect_test::expect;

@@ -2,8 +2,11 @@
 //!
 //! The first line of what it prints is the command that would print it again.
 
+mod rebase;
+
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -11,6 +14,8 @@ use base::{Bytes, Nanos};
 use program::{Command, ProgramList, Wish, Workload};
 
 use crate::exit::{Done, OrWrong, Stop};
+use crate::input;
+use rebase::rebase;
 
 /// The list that is used when none is given.
 const BUILT_IN: &str = include_str!("../../../workloads/programs/built-in.toml");
@@ -19,22 +24,22 @@ const BUILT_IN: &str = include_str!("../../../workloads/programs/built-in.toml")
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How many jobs
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", default_value_t = 20)]
     n: usize,
     /// Where chance begins: the same seed, list and options give the same workload
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Jobs start between 0 and this
-    #[arg(long, value_name = "TIME", default_value = "30s")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", default_value = "30s")]
     span: Nanos,
     /// Share of the jobs that are hogs, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SHARE", default_value_t = 0.0)]
     hog_fraction: f64,
     /// Relative weights of suites, such as SPEC=2,cBench=1; suites not named are left out
     #[arg(long, value_name = "SUITE=WEIGHT,…", value_delimiter = ',', value_parser = suite_weight)]
     suite_weights: Vec<(String, u64)>,
     /// Memory for all programs that run at a time, by the footprints of the list
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, allow_hyphen_values = true, value_name = "SIZE")]
     memory: Option<Bytes>,
     /// Program list (default: the built-in synthetic programs)
     #[arg(long, value_name = "FILE")]
@@ -73,10 +78,15 @@ pub fn main(args: &Args) -> Done {
     if args.print_list {
         return Ok(write!(std::io::stdout(), "{text}")?);
     }
+    let form = form(args).or_wrong()?;
     let path = args.list.as_deref().unwrap_or(Path::new("built-in.toml"));
-    let list = ProgramList::parse(&text, path).or_wrong()?;
+    let mut list = ProgramList::parse(&text, path).or_wrong()?;
+    if let Some(path) = &args.list {
+        rebase(&mut list, path, args.out.as_deref(), form).or_wrong()?;
+    }
+    say_what_is_not_limited(args, &list);
     let workload = program::generate(&list, &wish(args)?).or_wrong()?;
-    let text = format!("{}\n{}", first_line(args), written(args, workload).or_wrong()?);
+    let text = format!("{}\n{}", first_line(args), written(form, workload).or_wrong()?);
     match &args.out {
         None => std::io::stdout().write_all(text.as_bytes())?,
         Some(out) => std::fs::write(out, text)
@@ -88,9 +98,19 @@ pub fn main(args: &Args) -> Done {
 
 fn list_text(path: Option<&Path>) -> Result<String, Stop> {
     let Some(path) = path else { return Ok(BUILT_IN.to_owned()) };
-    std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the program list {}", path.display()))
-        .or_wrong()
+    input::text("program list", path).or_wrong()
+}
+
+/// A limit that holds for some programs only is said.
+fn say_what_is_not_limited(args: &Args, list: &ProgramList) {
+    let drawn = || list.programs.iter().filter(|program| 0 < program.weight);
+    let n_free = drawn().filter(|program| program.footprint == Bytes::ZERO).count();
+    if args.memory.is_some() && 0 < n_free {
+        eprintln!(
+            "evenkeel: --memory does not limit {n_free} of {} programs: the list gives them no footprint",
+            drawn().count()
+        );
+    }
 }
 
 fn wish(args: &Args) -> Result<Wish, Stop> {
@@ -121,15 +141,60 @@ fn first_line(args: &Args) -> String {
     if let Some(memory) = args.memory {
         line.push_str(&format!(" --memory {}", memory.0));
     }
-    if let Some(list) = &args.list {
-        line.push_str(&format!(" --list {}", list.display()));
+    line = line.replace("000000000ns", "s");
+    for (option, path) in [("--list", &args.list), ("--out", &args.out)] {
+        if let Some(path) = path {
+            line.push_str(&format!(" {option} {}", quoted(path)));
+        }
     }
-    line.replace(['\n', '\r'], " ").replace("000000000ns", "s")
+    if let Some(form) = args.form {
+        line.push_str(if form == Form::Toml { " --form toml" } else { " --form classic" });
+    }
+    line
 }
 
-fn written(args: &Args, workload: Workload) -> anyhow::Result<String> {
-    let named = args.out.as_deref().and_then(Path::extension).is_some_and(|end| end != "toml");
-    match args.form.unwrap_or(if named { Form::Classic } else { Form::Toml }) {
+/// A path as a shell (bash) takes it for one word.
+fn quoted(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes();
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./=:,+@%".contains(byte);
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
+        Ok(text) if !text.chars().any(char::is_control) => {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
+        _ => {
+            format!("$'{}'", bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>())
+        }
+    }
+}
+
+/// The form that was asked for, or the one in which a file of that name will be read.
+fn form(args: &Args) -> anyhow::Result<Form> {
+    let named = args.out.as_deref().filter(|out| is_file_name(out));
+    let named = named.map(|out| if program::is_toml(out) { Form::Toml } else { Form::Classic });
+    match (args.form, named) {
+        (Some(form), Some(named)) if form != named => {
+            let name = args.out.as_deref().unwrap_or(Path::new("")).display();
+            Err(match form {
+                Form::Toml => {
+                    anyhow!("{name} would not be read as TOML: let its name end in .toml")
+                }
+                Form::Classic => {
+                    anyhow!("{name} would be read as TOML: choose a name without .toml")
+                }
+            })
+        }
+        (form, named) => Ok(form.or(named).unwrap_or(Form::Toml)),
+    }
+}
+
+/// Whether this names a file that can be read again, and no device or pipe.
+fn is_file_name(out: &Path) -> bool {
+    !out.starts_with("/dev") && !out.starts_with("/proc")
+}
+
+fn written(form: Form, workload: Workload) -> anyhow::Result<String> {
+    match form {
         Form::Toml => Ok(program::to_toml(&workload)?),
         Form::Classic => Ok(program::to_classic(&with_own_path(workload)?)?),
     }
@@ -168,9 +233,36 @@ mod tests {
     fn the_first_line_is_the_command_that_made_it() {
         for text in [
             "--n 40 --seed 101 --span 120s --hog-fraction 0.1",
+            "--n 1 --seed 1 --span 30s --hog-fraction 0 --out w.toml --form toml",
             "--n 2 --seed 0 --span 1500000000ns --hog-fraction 0 --suite-weights SPEC=2,cBench=1 --memory 1024 --list my.toml",
         ] {
             assert_eq!(first_line(&args(text)), format!("# evenkeel generate {text}"));
+        }
+    }
+
+    #[test]
+    fn paths_are_one_word_for_a_shell() {
+        assert_eq!(quoted(Path::new("a/b-1.toml")), "a/b-1.toml");
+        assert_eq!(quoted(Path::new("a b")), "'a b'");
+        assert_eq!(quoted(Path::new("it's")), r"'it'\''s'");
+        assert_eq!(quoted(Path::new("a\nb")), r"$'\x61\x0a\x62'");
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_under_its_name() {
+        for (text, expected) in [
+            ("", Some(Form::Toml)),
+            ("--out a.toml", Some(Form::Toml)),
+            ("--out a.TOML", Some(Form::Toml)),
+            ("--out a", Some(Form::Classic)),
+            ("--out a.txt", Some(Form::Classic)),
+            ("--out /dev/stdout", Some(Form::Toml)),
+            ("--form classic", Some(Form::Classic)),
+            ("--out a.txt --form classic", Some(Form::Classic)),
+            ("--out a --form toml", None),
+            ("--out a.toml --form classic", None),
+        ] {
+            assert_eq!(form(&args(text)).ok(), expected, "{text}");
         }
     }
 

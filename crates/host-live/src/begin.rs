@@ -80,7 +80,7 @@ impl LiveHost {
                 Err(detail) => refused.push((job, detail)),
             }
         }
-        let failures = batch.and_then(Batch::finish).unwrap_or_default();
+        let failures = batch.map_or_else(|_| Vec::new(), |batch| self.finish(batch));
         for child in forked {
             match failures.iter().find(|failure| failure.pid == child.pid) {
                 Some(failure) => refused.push((child.job, self.give_up(&child, failure))),
@@ -112,6 +112,15 @@ impl LiveHost {
         Ok(Forked { job, pid, running, place, memory: wish.memory })
     }
 
+    fn finish(&mut self, batch: Batch) -> Vec<Failure> {
+        let (failures, told) = batch.finish();
+        if let Err(error) = told {
+            let said = plain(&error);
+            self.degraded(&format!("whether all jobs became their program cannot be told: {said}"));
+        }
+        failures
+    }
+
     /// What a child binds itself to.
     fn binding(
         &self,
@@ -130,8 +139,7 @@ impl LiveHost {
 
     fn start(&self, job: JobId, binding: Binding, batch: &mut Batch) -> Result<u32, String> {
         let slot = &self.slots[job.index()];
-        let run = self.undo.as_ref().map_or("none", |log| log.run());
-        let start = self.common.start(&slot.job, run, binding, 0 < slot.n_runs)?;
+        let start = self.common.start(&slot.job, binding, 0 < slot.n_runs)?;
         batch.fork(&start).map_err(|error| plain(&error))
     }
 
@@ -143,7 +151,7 @@ impl LiveHost {
             let _ = log.name_child(nr, (pid, born_ticks, pid));
         }
         if let Some(keeper) = &mut self.keeper {
-            keeper.add(pid);
+            keeper.add(pid, born_ticks);
         }
     }
 

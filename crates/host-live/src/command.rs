@@ -18,6 +18,8 @@ use rustix::process::Rlimit;
 /// What all jobs of a run have in common.
 #[derive(Debug)]
 pub(crate) struct Common {
+    /// The name of this run, which jobs have in their environment.
+    pub run: String,
     /// Relative paths of the workload begin here; absolute.
     pub folder: PathBuf,
     /// Where output goes.
@@ -44,12 +46,10 @@ pub(crate) struct Binding {
 }
 
 impl Common {
-    /// A job as a program to start. `run` names this run in its environment; `appends` says that it
-    /// has run before and its output goes on.
+    /// A job as a program to start. `appends` says that it has run before and its output goes on.
     pub(crate) fn start(
         &self,
         job: &Job,
-        run: &str,
         binding: Binding,
         appends: bool,
     ) -> Result<Start, String> {
@@ -58,7 +58,7 @@ impl Common {
         Ok(Start {
             program: c_string(program)?,
             args: args.into_iter().map(c_string).collect::<Result<_, _>>()?,
-            env: self.environment(job, run)?,
+            env: self.environment(job)?,
             dir: c_string(dir)?,
             files: self.files(job, appends)?,
             cpus: binding.cpus,
@@ -102,7 +102,7 @@ impl Common {
         Ok((path, args))
     }
 
-    fn environment(&self, job: &Job, run: &str) -> Result<Vec<CString>, String> {
+    fn environment(&self, job: &Job) -> Result<Vec<CString>, String> {
         let is_replaced = |variable: &CString| {
             let name = variable.as_bytes().split(|&byte| byte == b'=').next();
             name.and_then(|name| std::str::from_utf8(name).ok())
@@ -114,7 +114,7 @@ impl Common {
             self.env.iter().filter(|variable| !is_replaced(variable)).cloned().collect()
         };
         let own = job.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in own.chain([(RUN_VARIABLE, run), (JOB_VARIABLE, &job.name)]) {
+        for (name, value) in own.chain([(RUN_VARIABLE, &*self.run), (JOB_VARIABLE, &job.name)]) {
             env.push(c_string(format!("{name}={value}"))?);
         }
         Ok(env)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, NodeId};
 use engine::{Approved, Host};
-use linux::reap::Used;
+use linux::reap::{Statuses, Used};
 use linux::system::DescriptorLimit;
 use linux::undo::{Log, Restored};
 use linux::{affinity, mempolicy, system};
@@ -78,6 +78,8 @@ pub struct LiveHost {
     pub(crate) said_blind: bool,
     pub(crate) limit: DescriptorLimit,
     pub(crate) restored: Restored,
+    /// Given back when this is dropped.
+    pub(crate) _statuses: Statuses,
 }
 
 /// A job and where it is in its life.
@@ -273,6 +275,9 @@ impl LiveHost {
         self.family.look(when, mask, &mut look);
         sample.tasks.append(&mut look.tasks);
         sample.gone.append(&mut look.gone);
+        if !look.stirred_jobs.is_empty() {
+            self.tell_keeper();
+        }
         for job in look.stirred_jobs {
             self.check_newcomers(job);
         }
@@ -284,6 +289,7 @@ impl LiveHost {
                 self.orphans_at = turn.at + ORPHANS_MAX;
                 self.take_orphans();
             }
+            self.tell_keeper();
             self.confirm_changes();
             sample.nodes = self.look_at_nodes();
         }

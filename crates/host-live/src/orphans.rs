@@ -79,6 +79,14 @@ impl LiveHost {
         }
     }
 
+    /// Tells the keeper who is there, so that it finds them wherever they hide.
+    pub(crate) fn tell_keeper(&mut self) {
+        let Some(keeper) = &mut self.keeper else { return };
+        let stragglers = self.stragglers.iter().map(|(&pid, s)| (pid, s.born_ticks));
+        let strays = self.orphans.strays.iter().map(|(&pid, &born_ticks)| (pid, born_ticks));
+        keeper.know(self.family.all_processes().chain(stragglers).chain(strays).collect());
+    }
+
     fn take_orphan(&mut self, pid: u32, stat: &Stat) {
         let is_stray = self.orphans.strays.get(&pid) == Some(&stat.born_ticks);
         let claim = match is_stray {

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use base::NodeId;
+use base::{CpuSet, NodeId};
+use linux::reap::Statuses;
+use linux::system::DescriptorLimit;
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, system};
 use program::{Ending, Job, Workload};
@@ -28,6 +31,15 @@ const DESCRIPTORS_ENOUGH: u64 = 65_536;
 /// kernel lets us, we go before them; they have the nice value that we came with.
 const OWN_NICE: i32 = -10;
 
+/// What a run stands on and may not be had.
+struct Parts {
+    common: Common,
+    wakes: Wakes,
+    keeper: Option<Keeper>,
+    own_cpus: CpuSet,
+    limit: DescriptorLimit,
+}
+
 impl LiveHost {
     /// Gets ready to run a workload. Leftovers of killed runs are put back first
     /// ([`LiveHost::restored`]). No job is started before the first turn.
@@ -41,36 +53,41 @@ impl LiveHost {
         let output_dir = absolute(&options.output_dir);
         std::fs::create_dir_all(&output_dir)
             .map_err(|source| LiveError::OutputDir { path: output_dir.clone(), source })?;
-        let common = Common {
-            folder: absolute(&workload.folder),
-            output_dir,
-            tool: options.tool.clone().unwrap_or_else(this_program),
-            descriptors: limit.inherited,
-            nice: go_before(&options),
-            dies_with_us: options.die_with_me,
-            env: own_environment(),
-            search_path: std::env::var_os("PATH").unwrap_or_default(),
-        };
-        let places = options.undo_folders.clone().unwrap_or_else(undo::folders);
-        let restored = undo::restore(&places, false);
-        let undo = Log::create_in(&places).map_err(|error| in_one_line(&error));
-        let run = undo.as_ref().map_or_else(|_| "none".to_owned(), |log| log.run().to_owned());
+        let common = common(&workload, &options, output_dir, &limit);
         let keeper = match options.die_with_me {
-            true => Some(Keeper::start(&common.tool, &run).map_err(LiveError::Keeper)?),
+            true => Some(Keeper::start(&common.tool, &common.run).map_err(LiveError::Keeper)?),
             false => None,
         };
-        let descriptors = Descriptors::new(limit.now, workload.jobs.len() as u64);
-        let mut host = LiveHost {
+        let own_cpus = affinity::get(0).map_err(LiveError::OwnCpus)?;
+        let parts = Parts { common, wakes, keeper, own_cpus, limit };
+        let mut host = LiveHost::idle(parts, machine, options, workload.jobs.len() as u64);
+        host.take_jobs(workload.jobs);
+        host.take_over_orphans();
+        if let Err(error) = &host.undo {
+            let text = format!("nothing is placed, because it could not be undone: {error}");
+            host.degraded(&text);
+        }
+        Ok(host)
+    }
+
+    /// Puts back what others left, opens the record, and knows no jobs yet.
+    fn idle(parts: Parts, machine: &Machine, options: LiveOptions, n_jobs: u64) -> Self {
+        let Parts { common, wakes, keeper, own_cpus, limit } = parts;
+        let places = options.undo_folders.clone().unwrap_or_else(undo::folders);
+        let restored = undo::restore(&places, false);
+        let undo = Log::create_for(common.run.clone(), &places);
+        let descriptors = Descriptors::new(limit.now, n_jobs);
+        LiveHost {
+            family: Family::new(descriptors, common.run.clone()),
+            undo: undo.map_err(|error| in_one_line(&error)),
             slots: Vec::new(),
             common,
             machine: machine.clone(),
             wakes,
             agenda: Agenda::default(),
             ticks: options.interval.map(Ticks::new),
-            family: Family::new(descriptors, run),
-            undo,
             keeper,
-            own_cpus: Arc::new(affinity::get(0).map_err(LiveError::OwnCpus)?),
+            own_cpus: Arc::new(own_cpus),
             first_process_of: BTreeMap::new(),
             stragglers: BTreeMap::new(),
             orphans: Orphans::default(),
@@ -94,19 +111,17 @@ impl LiveHost {
             said_blind: false,
             limit,
             restored,
+            _statuses: Statuses::keep(),
             options,
-        };
-        host.take_jobs(workload.jobs);
-        // Orphans of jobs come to us and not to the system's first process.
+        }
+    }
+
+    /// Orphans of jobs come to us and not to the system's first process.
+    fn take_over_orphans(&mut self) {
         let own = rustix::process::getpid();
         if rustix::process::set_child_subreaper(Some(own)).is_err() {
-            host.degraded("processes whose parent ends cannot be followed: the kernel refused");
+            self.degraded("processes whose parent ends cannot be followed: the kernel refused");
         }
-        if let Err(error) = &host.undo {
-            let text = format!("nothing is placed, because it could not be undone: {error}");
-            host.degraded(&text);
-        }
-        Ok(host)
     }
 
     /// What the start found left over by killed runs, and did about it.
@@ -125,6 +140,34 @@ impl LiveHost {
             self.agenda.add(limit, Item::TimeLimit);
         }
     }
+}
+
+fn common(
+    workload: &Workload,
+    options: &LiveOptions,
+    output_dir: PathBuf,
+    limit: &DescriptorLimit,
+) -> Common {
+    Common {
+        run: run_name(),
+        folder: absolute(&workload.folder),
+        output_dir,
+        tool: options.tool.clone().unwrap_or_else(this_program),
+        descriptors: limit.inherited,
+        nice: go_before(options),
+        dies_with_us: options.die_with_me,
+        env: own_environment(),
+        search_path: std::env::var_os("PATH").unwrap_or_default(),
+    }
+}
+
+/// A name that no other run has, with an undo record or without: jobs are known by it. Where the
+/// kernel gives no random name, our number and the time are one.
+fn run_name() -> String {
+    system::random_id("/".as_ref()).unwrap_or_else(|_| {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        format!("{}-{}", std::process::id(), since.map_or(0, |since| since.as_nanos()))
+    })
 }
 
 fn open_nodes(machine: &Machine) -> Vec<NodeFile> {

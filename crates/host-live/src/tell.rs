@@ -8,7 +8,7 @@ use crate::host::Stopping;
 impl LiveHost {
     /// What this run is called; no two runs on a machine share it.
     pub fn run_id(&self) -> &str {
-        self.undo.as_ref().map_or("none", |log| log.run())
+        &self.common.run
     }
 
     /// The time since the start of the run.

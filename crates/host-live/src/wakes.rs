@@ -183,6 +183,7 @@ impl Asked {
 
 impl Drop for Signals {
     fn drop(&mut self) {
+        self.drain(); // Whatever came last was meant for the run, which is over.
         let _ = self.mask_before.thread_set_mask();
     }
 }

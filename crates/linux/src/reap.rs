@@ -17,6 +17,34 @@ pub struct Reaped {
     pub max_resident: Bytes,
 }
 
+/// As long as this lives, the kernel keeps how children ended until somebody waits for them. Whoever
+/// started us may have had SIGCHLD ignored, and then it keeps nothing.
+#[derive(Debug)]
+pub struct Statuses {
+    was_ignored: bool,
+}
+
+impl Statuses {
+    /// From now on.
+    pub fn keep() -> Self {
+        let was_ignored = crate::system::is_ignored(libc::SIGCHLD);
+        if was_ignored {
+            // SAFETY: no handler is set, only the usual action.
+            unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        }
+        Statuses { was_ignored }
+    }
+}
+
+impl Drop for Statuses {
+    fn drop(&mut self) {
+        if self.was_ignored {
+            // SAFETY: no handler is set, only what was there before.
+            unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+        }
+    }
+}
+
 /// What several children used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {

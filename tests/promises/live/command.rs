@@ -62,6 +62,28 @@ pub fn gone(pids: &[u32]) -> bool {
     })
 }
 
+/// As [`FAMILY`], with one that has neither the group nor the environment of its job.
+const HIDDEN: &str = r#"
+    [[job]]
+    name = "a"
+    shell = "echo $$; env -i setsid sh -c 'echo $$; exec sleep 600' & wait"
+"#;
+
+#[test]
+fn with_the_wish_to_die_together_what_hides_does_not_survive_either() {
+    let run = Run::start(HIDDEN, &["--die-with-me", "--quiet"], "exec \"$@\"");
+    let pids = run.lines("a.out", 2);
+    // Until it has been seen, and the keeper was told.
+    let seen = format!("\"pid\":{}", pids[1]);
+    let journal = run.world.path("out/journal.jsonl");
+    while !std::fs::read_to_string(&journal).is_ok_and(|text| text.contains(&seen)) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    signal(run.child.id(), Signal::KILL);
+    run.end();
+    assert!(gone(&pids), "{pids:?}");
+}
+
 /// Two processes: one in the group of its job, one in a session of its own. Both say their number.
 const FAMILY: &str = r#"
     [[job]]
@@ -114,10 +136,10 @@ fn a_second_interrupt_kills_what_ignores_the_first() {
     signal(run.child.id(), Signal::INT);
     let child = run.child.id();
     for _ in 0..1000 {
-        if !lives(child) {
-            break;
-        }
         std::thread::sleep(std::time::Duration::from_millis(20));
+        if !lives(pids[0]) {
+            break; // One that came later would find nobody who waits for it.
+        }
         signal(child, Signal::INT);
     }
     let (_, _, world) = run.end();

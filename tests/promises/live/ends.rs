@@ -4,6 +4,7 @@ use base::Nanos;
 use rustix::process::Signal;
 use sched::ExitStatus;
 
+use super::command::{Run, gone};
 use super::play::{Play, World, lives, signal};
 
 /// A file that may be executed and is no program: it fails at the last step of its start.
@@ -61,4 +62,36 @@ fn a_job_that_is_due_again_when_the_last_of_the_others_ends_is_not_started_any_m
     }
     play.finish();
     assert_eq!((play.ends("again").len(), play.ends("last").len()), (1, 1));
+}
+
+#[test]
+fn how_jobs_ended_is_known_even_where_our_parent_wanted_no_word_of_its_children() {
+    let text = "[[job]]\nname = \"a\"\nshell = \"sleep 0.2; exit 3\"\n";
+    let run = Run::start(text, &["--quiet"], "trap '' CHLD; exec \"$@\"");
+    let (status, errors, world) = run.end();
+    assert_eq!(status.code(), Some(1), "{errors}");
+    let report: serde_json::Value =
+        serde_json::from_str(&world.read("out/report.json")).expect("JSON");
+    assert_eq!(report["jobs"][0]["exit_status"], 3, "{report}");
+}
+
+#[test]
+fn a_kill_of_one_run_ends_nothing_of_another_even_if_neither_has_an_undo_record() {
+    let text = "[[job]]\nname = \"a\"\nshell = \"echo $$; exec sleep 600\"\n";
+    // The folder for the record cannot be made: a file has its name.
+    let start = || Run::start(text, &["--quiet", "--die-with-me"], "touch state; exec \"$@\"");
+    let (one, other) = (start(), start());
+    let pids = [one.lines("a.out", 1)[0], other.lines("a.out", 1)[0]];
+    signal(one.child.id(), Signal::KILL);
+    one.end();
+    assert!(gone(&pids[..1]));
+    // The keeper of the killed run has ended everything that it takes for its own by the time that a
+    // second killed run's keeper has.
+    let third = start();
+    let pid = third.lines("a.out", 1);
+    signal(third.child.id(), Signal::KILL);
+    third.end();
+    assert!(gone(&pid) && lives(pids[1]));
+    signal(other.child.id(), Signal::TERM);
+    other.end();
 }

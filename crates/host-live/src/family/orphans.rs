@@ -21,6 +21,11 @@ pub(crate) enum Claim {
 }
 
 impl Family {
+    /// All processes that are known, by number and birth.
+    pub(crate) fn all_processes(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.processes.iter().map(|(&(_, pid), process)| (pid, process.born_ticks))
+    }
+
     /// By what we have seen of it, its process group (that of a job's first process), or its
     /// environment.
     pub(crate) fn claim(

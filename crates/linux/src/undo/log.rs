@@ -41,10 +41,15 @@ impl Log {
 
     /// A new record in the first of these places that can be used.
     pub fn create_in(places: &[PathBuf]) -> Result<Self, UndoError> {
+        let run = system::random_id(Path::new("/")).map_err(UndoError::System)?;
+        Log::create_for(run, places)
+    }
+
+    /// A new record of the run with this name, which no other has.
+    pub fn create_for(run: String, places: &[PathBuf]) -> Result<Self, UndoError> {
         let root = Path::new("/");
         let folder = Folder::for_writing(places)?;
         let uid = rustix::process::geteuid().as_raw();
-        let run = system::random_id(root).map_err(UndoError::System)?;
         let boot = system::boot_id(root).map_err(UndoError::System)?;
         let namespace = system::pid_namespace(root).map_err(UndoError::System)?;
         let header = Header::new(boot, namespace, uid, run, std::process::id());

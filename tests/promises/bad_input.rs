@@ -2,6 +2,7 @@
 //!
 //! Every workload here begins with a sound job that would leave a mark. It must not.
 
+mod commands;
 mod files;
 
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use base::JobId;
 use program::Job;
 
-use crate::exit::{Done, Stop};
+use crate::exit::{Done, OrWrong, Stop};
 use crate::recorded;
 
 /// Tell from a journal why jobs ran where they did
@@ -30,7 +30,7 @@ pub fn main(args: &Args) -> Done {
         Some(name) => Some(job_named(name, &recording.header().jobs)?),
         None => None,
     };
-    let told = report::explain::explain(recording, only)?;
+    let told = report::explain::explain(recording, only).or_wrong()?;
     let mut out = std::io::stdout().lock();
     match args.json {
         true => writeln!(out, "{}", told.to_json()?)?,

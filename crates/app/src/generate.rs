@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Jobs start between 0 and this
-    #[arg(long, allow_hyphen_values = true, value_name = "TIME", default_value = "30s")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TIME", default_value = "30s", value_parser = input::time)]
     span: Nanos,
     /// Share of the jobs that are hogs, 0 to 1
     #[arg(long, allow_hyphen_values = true, value_name = "SHARE", default_value_t = 0.0)]

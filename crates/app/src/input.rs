@@ -1,10 +1,12 @@
-//! Files that a command reads whole: workloads, lists, machines. None of them is endless.
+//! What a command is given: files that it reads whole (workloads, lists, machines; none of them is
+//! endless), and values of options within reason.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use base::{Bytes, Nanos};
 
 /// A hundred thousand jobs are a tenth of it.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -34,3 +36,28 @@ pub fn text(what: &str, path: &Path) -> anyhow::Result<String> {
         }
     }
 }
+
+/// A time of at most 366 days.
+pub fn time(text: &str) -> Result<Nanos, String> {
+    program::parse_time(text).map_err(|fault| fault.to_string())
+}
+
+/// A time that is not nothing.
+pub fn some_time(text: &str) -> Result<Nanos, String> {
+    match time(text)? {
+        Nanos::ZERO => Err("it must be longer than 0".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// The size of a part of a journal: its first line alone holds the machine and all jobs.
+pub fn part(text: &str) -> Result<Bytes, String> {
+    let size = text.parse::<Bytes>().map_err(|error| error.to_string())?;
+    match PART_MIN <= size {
+        true => Ok(size),
+        false => Err(format!("a part has at least {PART_MIN}")),
+    }
+}
+
+/// Smaller ones would hold little but their own first lines.
+const PART_MIN: Bytes = Bytes::from_kib(64);

@@ -1,12 +1,14 @@
 //! `evenkeel replay`: a policy again over a journal. Open loop: what would have been decided.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use engine::Engine;
-use journal::{Header, JournalWriter, Limits, PolicyUsed, Recording, Replayed, RunEnd};
+use journal::{
+    Header, JournalWriter, Limits, PolicyUsed, Recording, ReplayError, Replayed, RunEnd,
+};
 
 use crate::exit::{Done, OrWrong, Stop};
 use crate::recorded;
@@ -47,7 +49,7 @@ pub fn main(args: &Args) -> Done {
     let mut engine = Engine::new(original.machine.clone(), original.jobs.clone(), policy);
     let replayed = match &args.out {
         Some(path) => into_journal(&mut recording, &mut engine, &header, path)?,
-        None => journal::replay(&mut recording, &mut engine, &mut [])?,
+        None => journal::replay(&mut recording, &mut engine, &mut []).map_err(stop)?,
     };
     tell(args, &original, spec, replayed)?;
     Ok(())
@@ -67,9 +69,21 @@ fn into_journal(
         }
         made => made.with_context(refused).or_wrong()?,
     };
+    write(recording, engine, header, path).inspect_err(|_| {
+        let _ = fs::remove_file(path); // Half a journal is of no use to anybody.
+    })
+}
+
+fn write(
+    recording: &mut Recording,
+    engine: &mut Engine,
+    header: &Header,
+    path: &Path,
+) -> Result<Replayed, Stop> {
+    let refused = || format!("cannot write {}", path.display());
     let writer = JournalWriter::create(path, header, Limits::default());
     let mut writer = writer.with_context(refused).or_wrong()?;
-    let replayed = journal::replay(recording, engine, &mut [&mut writer])?;
+    let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(stop)?;
     let end =
         recording.end().map(|end| RunEnd { own_cpu: None, own_max_resident: None, ..end.clone() });
     // A run that was killed has no end, and neither has its replay.
@@ -77,6 +91,14 @@ fn into_journal(
         writer.finish(&end).with_context(refused)?;
     }
     Ok(replayed)
+}
+
+/// A journal that cannot be read on is the caller's; one that cannot be written on is not.
+fn stop(error: ReplayError) -> Stop {
+    match error {
+        ReplayError::Sink(_) => Stop::Failed(error.into()),
+        _ => Stop::Wrong(error.into()),
+    }
 }
 
 fn tell(args: &Args, original: &Header, spec: &str, replayed: Replayed) -> anyhow::Result<()> {

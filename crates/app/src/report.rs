@@ -27,7 +27,7 @@ pub struct Args {
 /// Reads, prints and writes.
 pub fn main(args: &Args) -> Done {
     let recording = recorded::open(&args.journal)?;
-    let report = report::from_journal(recording)?;
+    let report = report::from_journal(recording).or_wrong()?;
     if let Some(folder) = &args.out {
         write_files(&report, folder).or_wrong()?;
     }

@@ -26,7 +26,7 @@ pub use error::{Fault, N_JOBS_MAX, N_THREADS_MAX, WorkloadError};
 pub use generate::{GenerateError, Wish, generate};
 pub use job::{Class, Command, Ending, Job, MemoryPolicy, Origin, Workload};
 pub use list::{Program, ProgramList};
-pub use time::TIME_MAX;
+pub use time::{TIME_MAX, parse_time};
 pub use toml_form::parse_toml;
 pub use write::{WriteError, to_classic, to_toml};
 

@@ -20,6 +20,14 @@ const UNITS: [(&str, u128); 6] = [
     ("", 1_000_000_000),
 ];
 
+/// Reads a time as workload files hold it, for a command's options.
+///
+/// # Errors
+/// It is none, negative, or beyond [`TIME_MAX`].
+pub fn parse_time(text: &str) -> Result<Nanos, Fault> {
+    read("the time", text)
+}
+
 /// Reads a time for the key `key`: not negative, at most [`TIME_MAX`].
 pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, Fault> {
     let found = || text.trim().to_owned();

@@ -8,14 +8,16 @@ use std::time::{Duration, Instant};
 use base::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::input;
+
 /// How long and how hard to work.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Budget {
     /// Work for so long by the clock (5s if nothing else is said)
-    #[arg(long = "for", value_name = "TIME")]
+    #[arg(long = "for", value_name = "TIME", value_parser = input::time)]
     wall: Option<Nanos>,
     /// Work until each thread has used so much CPU time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = input::time)]
     cpu: Option<Nanos>,
     /// Do so many operations, shared among the threads
     #[arg(long, value_name = "N")]

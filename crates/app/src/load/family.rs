@@ -8,12 +8,13 @@ use base::Nanos;
 use super::Account;
 use super::budget::{Budget, Work};
 use crate::exit::{Done, Stop};
+use crate::input;
 
 /// Options of `load sleep`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SleepArgs {
     /// How long
-    #[arg(long = "for", value_name = "TIME", default_value = "5s")]
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = input::time)]
     time: Nanos,
     /// The exit status
     #[arg(long, value_name = "N", default_value_t = 0)]

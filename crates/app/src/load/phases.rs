@@ -48,7 +48,7 @@ impl FromStr for Phase {
     fn from_str(text: &str) -> Result<Self, String> {
         let refuse = || "write compute:TIME, hog:TIME or sleep:TIME".to_owned();
         let (kind, time) = text.split_once(':').ok_or_else(refuse)?;
-        let time = time.parse::<Nanos>().map_err(|error| error.to_string())?;
+        let time = crate::input::time(time)?;
         match kind {
             "compute" => Ok(Phase::Compute(time)),
             "hog" => Ok(Phase::Hog(time)),

@@ -36,6 +36,13 @@ impl Folder {
         Ok(Folder(path))
     }
 
+    /// Takes it away again, as far as nothing else is in it: the run did not begin.
+    pub fn forget(&self) {
+        let _ = fs::remove_file(self.file("journal.jsonl"));
+        let _ = fs::remove_dir(self.file("jobs"));
+        let _ = fs::remove_dir(&self.0);
+    }
+
     /// A file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)

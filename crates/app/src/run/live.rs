@@ -13,7 +13,7 @@ use report::{Report, ReportBuilder};
 use topology::Machine;
 
 use super::{Args, Checked, Folder};
-use crate::exit::{Done, Stop};
+use crate::exit::{Done, OrWrong, Stop};
 use crate::view::{Mode, View};
 
 /// What a run left: its report in any case, and how the command is to end.
@@ -39,6 +39,8 @@ struct Parts {
     journal: JournalWriter,
     report: ReportBuilder,
     view: View,
+    /// What getting ready took: the clock of the run begins with the host.
+    cpu_before: Option<Nanos>,
 }
 
 impl Parts {
@@ -47,13 +49,18 @@ impl Parts {
         let mut header = header(args, &workload, machine, policy.name());
         let options = options(args, policy.interval(), folder);
         let host = LiveHost::new(workload, &header.machine, options)?;
+        let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
         let limits = Limits { part: args.journal_part, ..Limits::default() };
-        let journal = JournalWriter::create(&folder.file("journal.jsonl"), &header, limits)
-            .context("cannot write the journal")?;
+        let path = folder.file("journal.jsonl");
+        let journal = JournalWriter::create(&path, &header, limits)
+            .inspect_err(|_| folder.forget())
+            .with_context(|| format!("cannot write {}", path.display()))
+            .or_wrong()?;
         let mode = Mode::fitting(args.quiet);
         Ok(Parts {
             host,
+            cpu_before,
             journal,
             report: ReportBuilder::new(&header),
             view: View::new(mode, &header),
@@ -91,7 +98,8 @@ impl Parts {
             (None, false) => HowEnded::Finished,
         };
         let error = error.map(|error| format!("{error:#}"));
-        let (own_cpu, own_max_resident) = own_use();
+        let (cpu, own_max_resident) = own_use();
+        let own_cpu = cpu.map(|cpu| cpu.saturating_sub(self.cpu_before.unwrap_or_default()));
         RunEnd { how, error, wall: self.host.now(), own_cpu, own_max_resident }
     }
 }

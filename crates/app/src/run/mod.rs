@@ -10,7 +10,6 @@
 mod folder;
 mod live;
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +20,7 @@ use report::Report;
 use topology::Machine;
 
 use crate::exit::{Done, OrWrong, Stop};
+use crate::input;
 use crate::report::write_files;
 use folder::Folder;
 use live::Ran;
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = HostKind::Live)]
     host: HostKind,
     /// Seed of everything random; the same seed gives the same decisions on the same samples
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
     seed: u64,
     /// Folder for the journal, the reports and the jobs' output [default: evenkeel-runs/NAME-1]
     #[arg(long, short, value_name = "DIR")]
@@ -47,10 +47,10 @@ pub struct Args {
     #[arg(long)]
     fail_fast: bool,
     /// Between TERM and KILL for jobs that are told to end
-    #[arg(long, value_name = "TIME", default_value = "5s")]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = input::time, allow_hyphen_values = true)]
     grace: Nanos,
     /// Stop everything after so long
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = input::some_time, allow_hyphen_values = true)]
     time_limit: Option<Nanos>,
     /// End the jobs together with evenkeel, even if it is killed outright
     #[arg(long)]
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Largest size of one part of the journal; older parts beyond sixteen are dropped
-    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = input::part, allow_hyphen_values = true)]
     journal_part: Bytes,
 }
 
@@ -101,9 +101,7 @@ struct Checked {
 
 impl Checked {
     fn new(args: &Args) -> Result<Self, Stop> {
-        let bytes = fs::read(&args.workload)
-            .with_context(|| format!("cannot read the workload {}", args.workload.display()))
-            .or_wrong()?;
+        let bytes = input::bytes("workload", &args.workload).or_wrong()?;
         let workload = program::parse_bytes(&bytes, &args.workload).or_wrong()?;
         check_loads(&workload).or_wrong()?;
         let policy = policy::build(&args.policy, args.seed).or_wrong()?;

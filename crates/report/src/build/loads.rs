@@ -104,7 +104,7 @@ impl Series {
         (first, self.spans.last().map_or(first, |(_, to)| *to))
     }
 
-    /// How many intervals stand in it, at most: of the last point perhaps not all.
+    /// Each stretch of time with a figure for each domain.
     pub fn points(&self) -> impl Iterator<Item = ((Nanos, Nanos), &[Sums])> {
         self.spans.iter().copied().zip(self.sums.chunks(self.numbers.len().max(1)))
     }

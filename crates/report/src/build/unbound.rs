@@ -63,3 +63,36 @@ impl Unbound {
         changed.into_iter().map(move |job| (job, cpus(&job))).filter(|(_, cpus)| !cpus.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(tid: u32) -> TaskId {
+        TaskId { tid, born_ticks: 1 }
+    }
+
+    fn news(unbound: &mut Unbound) -> String {
+        let told = unbound.news().map(|(job, cpus)| format!("{}:{cpus}", job.0));
+        told.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn only_what_was_seen_elsewhere_is_news() {
+        let mut unbound = Unbound::default();
+        unbound.see(JobId(0), task(10), Some(CpuId(0)));
+        unbound.see(JobId(0), task(11), Some(CpuId(3)));
+        unbound.see(JobId(1), task(20), None);
+        assert_eq!(news(&mut unbound), "0:0,3", "of the other it is not known");
+        unbound.see(JobId(0), task(11), Some(CpuId(3)));
+        assert_eq!(news(&mut unbound), "", "it is where it was");
+        unbound.gone(task(10));
+        assert_eq!(news(&mut unbound), "0:3");
+        unbound.look_again(JobId(0));
+        assert_eq!(news(&mut unbound), "0:3");
+        unbound.forget(JobId(0));
+        unbound.gone(task(11));
+        unbound.look_again(JobId(0));
+        assert_eq!(news(&mut unbound), "");
+    }
+}

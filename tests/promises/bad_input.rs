@@ -156,8 +156,8 @@ fn negative_and_absurd_times_are_refused() {
     job(
         "command = [\"true\"]\nstart = 1e30",
         expect![[r#"
-        evenkeel: w.toml:6:9: "1e30" is no time; write seconds such as 1.5, or 250ms, 10us, 3min
-    "#]],
+            evenkeel: w.toml:6:9: start is 1e30, more than 366 days; write seconds, or a number with ms, us or ns
+        "#]],
     );
     job(
         "command = [\"true\"]\nstart = 99999999999",
@@ -360,6 +360,7 @@ fn unknown_policies_parameters_and_values_are_refused() {
         ("dsf", &["dsf", "dfs"][..]),
         ("dfs[cooldwn=3]", &["cooldwn", "cooldown"]),
         ("dfs[cooldown=-1]", &["cooldown", "-1"]),
+        ("dfs[cooldown=]", &["cooldown cannot be"]),
         ("dfs[cooldown=soon]", &["cooldown", "soon"]),
         ("dfs[reading=mine]", &["reading", "mine", "paper", "ours"]),
         ("dfs[cooldown=3", &["]"]),

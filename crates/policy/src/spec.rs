@@ -99,7 +99,8 @@ pub(crate) fn split(text: &str) -> Result<(&str, Pairs<'_>), PolicyError> {
     let pairs = inside.split(',').map(|part| {
         let (key, value) = part.split_once('=').ok_or_else(malformed)?;
         let (key, value) = (key.trim(), value.trim());
-        if key.is_empty() || value.is_empty() { Err(malformed()) } else { Ok((key, value)) }
+        // That a value is missing is said by the parameter, which knows what it takes.
+        if key.is_empty() { Err(malformed()) } else { Ok((key, value)) }
     });
     Ok((name, pairs.collect::<Result<_, _>>()?))
 }

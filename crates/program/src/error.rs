@@ -48,6 +48,20 @@ pub enum Fault {
         /// Every key that is known there.
         known: &'static [&'static str],
     },
+    /// A key that has its place elsewhere.
+    #[error("{key} may not stand in {whose}: it belongs to a single job or program")]
+    Misplaced {
+        /// The key.
+        key: String,
+        /// In what.
+        whose: &'static str,
+    },
+    /// A path with nothing in it.
+    #[error("{key} is empty; write a path, or leave the key out")]
+    EmptyPath {
+        /// The key.
+        key: &'static str,
+    },
     /// A key that must be there is not.
     #[error("{whose} has no {key:?}; add {example}")]
     Missing {

@@ -91,7 +91,8 @@ impl ProgramList {
     pub fn parse(text: &str, path: &Path) -> Result<ProgramList, WorkloadError> {
         let text = Text::new(text, path);
         let document = fields::document(&text)?;
-        let top = Fields::new(&text, document.get_ref(), 0, "the program list", KNOWN)?;
+        let top =
+            Fields::new(&text, document.get_ref(), 0, "the program list", KNOWN, PROGRAM_KNOWN)?;
         top.get("version", version)?;
         let tables = top.tables("program", "a program", PROGRAM_KNOWN)?;
         let programs = tables.iter().map(|table| program(&text, table));

@@ -38,7 +38,13 @@ pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, Fault> {
     let Some(nanos) =
         UNITS.iter().find_map(|&(unit, scale)| decimal(size.strip_suffix(unit)?.trim_end(), scale))
     else {
-        return Err(Fault::NoTime { found: found() });
+        // 1e30 is no way to write a time, but a number, and what is wrong with it is its size.
+        let is_huge =
+            size.parse::<f64>().is_ok_and(|n| n.is_finite() && TIME_MAX.as_secs_f64() < n);
+        return Err(match is_huge && !negative {
+            true => Fault::AbsurdTime { key, found: found() },
+            false => Fault::NoTime { found: found() },
+        });
     };
     match u64::try_from(nanos) {
         _ if negative && nanos != 0 => Err(Fault::NegativeTime { key, found: found() }),

@@ -33,8 +33,13 @@ pub enum SyntheticError {
     #[error("{0:?} is not key=value; write for example \"nodes=2 llcs=2 cores=4 smt=2\"")]
     NotAPair(String),
     /// A key that there is not.
-    #[error("unknown key {0:?}; did you mean {1:?}?")]
-    UnknownKey(String, &'static str),
+    #[error("unknown key {key:?}; {}", hint(*.nearest))]
+    UnknownKey {
+        /// As written.
+        key: String,
+        /// The one that is spelt almost so.
+        nearest: Option<&'static str>,
+    },
     /// A key for the second time.
     #[error("{0} stands twice")]
     Twice(&'static str),
@@ -191,9 +196,18 @@ fn known(key: &str) -> Result<&'static str, SyntheticError> {
     if let Some(exact) = KEYS.into_iter().find(|known| *known == key) {
         return Ok(exact);
     }
-    let likeness = |known: &&'static str| (strsim::jaro_winkler(key, known) * 1000.0) as u32;
-    let nearest = KEYS.into_iter().max_by_key(likeness).unwrap_or(KEYS[0]);
-    Err(SyntheticError::UnknownKey(key.to_owned(), nearest))
+    let slips = |known: &&'static str| strsim::damerau_levenshtein(key, known);
+    let nearest = KEYS.into_iter().min_by_key(slips);
+    let nearest = nearest.filter(|nearest| slips(nearest) * 3 <= nearest.len().max(3));
+    Err(SyntheticError::UnknownKey { key: key.to_owned(), nearest })
+}
+
+/// The key that was meant, if at most a third of its letters differ; else all there are.
+fn hint(nearest: Option<&'static str>) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None => format!("known are {}", KEYS.join(", ")),
+    }
 }
 
 fn number(key: &'static str, text: &str, min: u64, max: u64) -> Result<u64, SyntheticError> {

@@ -89,8 +89,8 @@ fn every_mistake_has_its_line() {
         (
             "1e9 3 /bin/a",
             expect![[r#"
-            lab/mix.txt:1:1: "1e9" is no time; write seconds such as 1.5, or 250ms, 10us, 3min
-        "#]],
+                lab/mix.txt:1:1: start is 1e9, more than 366 days; write seconds, or a number with ms, us or ns
+            "#]],
         ),
         (
             "0 16 /bin/a",
@@ -153,29 +153,50 @@ fn bytes_that_are_no_text_are_refused_at_their_place() {
 
 #[test]
 fn toml_under_another_name_is_told_so() {
-    classic("# mine\n\n[[job]]\ncommand = [\"a\"]\n", expect![[r#"
+    classic(
+        "# mine\n\n[[job]]\ncommand = [\"a\"]\n",
+        expect![[r#"
         lab/mix.txt:3:1: this is TOML, and the name of the file does not end in .toml; rename it
-    "#]]);
-    classic("version = 1\n[defaults]\nclass = 1\n", expect![[r#"
+    "#]],
+    );
+    classic(
+        "version = 1\n[defaults]\nclass = 1\n",
+        expect![[r#"
         lab/mix.txt:2:1: this is TOML, and the name of the file does not end in .toml; rename it
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn what_is_missing_in_a_line_is_said_for_that_line() {
-    classic("@ro", expect![[r#"
+    classic(
+        "@ro",
+        expect![[r#"
         lab/mix.txt:1:1: @ro names no file; write @ro PATH
-    "#]]);
-    classic("0 -", expect![[r#"
+    "#]],
+    );
+    classic(
+        "0 -",
+        expect![[r#"
         lab/mix.txt:1:1: a job is START CLASS PATH [ARGUMENT …], and the path is missing; name the program from the root, as /bin/true
-    "#]]);
-    classic("0", expect![[r#"
+    "#]],
+    );
+    classic(
+        "0",
+        expect![[r#"
         lab/mix.txt:1:1: a job is START CLASS PATH [ARGUMENT …], and the class is missing; write - for none
-    "#]]);
-    classic("0 - /bin/a\0b", expect![[r#"
+    "#]],
+    );
+    classic(
+        "0 - /bin/a\0b",
+        expect![[r#"
         lab/mix.txt:1:5: the path holds a NUL character, which no program can be given; take it out
-    "#]]);
-    classic("0 - /bin/a b\0c", expect![[r#"
+    "#]],
+    );
+    classic(
+        "0 - /bin/a b\0c",
+        expect![[r#"
         lab/mix.txt:1:12: the line holds a NUL character, which no program can be given; take it out
-    "#]]);
+    "#]],
+    );
 }

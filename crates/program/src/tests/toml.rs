@@ -302,8 +302,8 @@ fn numbers_out_of_range_are_refused() {
     job(
         "command = [\"a\"]\nclass = \"high\"",
         expect![[r#"
-        lab/mix.toml:3:9: class "high" is out of range; classes are whole numbers from 0 to 15
-    "#]],
+            lab/mix.toml:3:9: class must be a whole number from 0 to 15, not a text
+        "#]],
     );
     job(
         "command = [\"a\"]\nthreads = 0",
@@ -528,4 +528,40 @@ fn a_job_does_not_empty_its_input_or_the_workload() {
         lab/mix.toml:3:10: output is this workload file itself, which would be emptied; name another file
     "#]],
     );
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_not_called_out_of_range() {
+    job("command = [\"a\"]\nclass = \"3\"", expect![[r#"
+        lab/mix.toml:3:9: class must be a whole number from 0 to 15, not a text
+    "#]]);
+    job("command = [\"a\"]\nclass = true", expect![[r#"
+        lab/mix.toml:3:9: class must be a whole number from 0 to 15, not true or false
+    "#]]);
+    job("command = [\"a\"]\ncpus = 0x0", expect![[r#"
+        mix in "lab"
+          a at 0 s: a [] cpus=0 line=1
+    "#]]);
+    job("command = [\"a\"]\ndir = \"\"", expect![[r#"
+        lab/mix.toml:3:7: dir is empty; write a path, or leave the key out
+    "#]]);
+    job("command = [\"a\"]\nstart = 1e30", expect![[r#"
+        lab/mix.toml:3:9: start is 1e30, more than 366 days; write seconds, or a number with ms, us or ns
+    "#]]);
+}
+
+#[test]
+fn a_key_in_the_wrong_place_is_told_so() {
+    toml("[defaults]\nstart = 1", expect![[r#"
+        lab/mix.toml:2:1: start may not stand in the defaults: it belongs to a single job or program
+    "#]]);
+    toml("[defaults]\ncommand = [\"a\"]", expect![[r#"
+        lab/mix.toml:2:1: command may not stand in the defaults: it belongs to a single job or program
+    "#]]);
+    toml("command = [\"a\"]", expect![[r#"
+        lab/mix.toml:1:1: command may not stand in the workload: it belongs to a single job or program
+    "#]]);
+    toml("[defaults]\nstrat = 1", expect![[r#"
+        lab/mix.toml:2:1: unknown key "strat" in the defaults; known are class, profile, dir, env, input, threads, stop_after, restart, cpus, nodes, memory
+    "#]]);
 }

@@ -27,13 +27,15 @@ pub(crate) struct Fields<'a> {
 pub(crate) type Reader<T> = fn(&'static str, &DeValue<'_>) -> Result<T, Fault>;
 
 impl<'a> Fields<'a> {
-    /// A table in which only the keys `known` may stand.
+    /// A table in which only the keys `known` may stand; those of `elsewhere` are no slips, but have
+    /// no place here.
     pub(crate) fn new(
         text: &'a Text<'a>,
         table: &'a DeTable<'a>,
         offset: usize,
         whose: &'static str,
         known: &'static [&'static str],
+        elsewhere: &[&str],
     ) -> Result<Self, WorkloadError> {
         let mut unknown: Vec<_> =
             table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())).collect();
@@ -42,8 +44,13 @@ impl<'a> Fields<'a> {
             None => Ok(Fields { text, table, offset, whose }),
             Some(key) => {
                 let found = key.get_ref().to_string();
-                let nearest = nearest(&found, known);
-                let fault = Fault::UnknownKey { key: found, whose, nearest, known };
+                let fault = match elsewhere.contains(&found.as_str()) {
+                    true => Fault::Misplaced { key: found, whose },
+                    false => {
+                        let nearest = nearest(&found, known);
+                        Fault::UnknownKey { key: found, whose, nearest, known }
+                    }
+                };
                 Err(text.fault(key.span().start, fault))
             }
         }
@@ -76,12 +83,14 @@ impl<'a> Fields<'a> {
         &self,
         key: &'static str,
         known: &'static [&'static str],
+        elsewhere: &[&str],
     ) -> Result<Option<Fields<'a>>, WorkloadError> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let DeValue::Table(table) = value.get_ref() else {
             return Err(self.fault_at(key, wrong(key, "a table", value.get_ref())));
         };
-        Fields::new(self.text, table, value.span().start, "the defaults", known).map(Some)
+        Fields::new(self.text, table, value.span().start, "the defaults", known, elsewhere)
+            .map(Some)
     }
 
     /// The tables of a list of tables (`[[key]]`), in the order of the file.
@@ -98,7 +107,7 @@ impl<'a> Fields<'a> {
         };
         let fields = |entry: &'a toml::Spanned<DeValue<'a>>| match entry.get_ref() {
             DeValue::Table(table) => {
-                Fields::new(self.text, table, entry.span().start, whose, known)
+                Fields::new(self.text, table, entry.span().start, whose, known, &[])
             }
             other => Err(self.text.fault(entry.span().start, wrong(key, kind, other))),
         };
@@ -134,7 +143,7 @@ pub(crate) fn document<'t>(text: &Text<'t>) -> Result<toml::Spanned<DeTable<'t>>
     })
 }
 
-fn wrong(key: &str, expected: &'static str, found: &DeValue<'_>) -> Fault {
+pub(crate) fn wrong(key: &str, expected: &'static str, found: &DeValue<'_>) -> Fault {
     Fault::WrongKind { key: key.to_owned(), expected, found: kind(found) }
 }
 
@@ -180,7 +189,7 @@ pub(crate) fn no_nul(key: &str, text: &str) -> Result<String, Fault> {
 /// A path: a text that is not empty.
 pub(crate) fn path(key: &'static str, value: &DeValue<'_>) -> Result<PathBuf, Fault> {
     match string(key, value)? {
-        text if text.is_empty() => Err(wrong(key, "a path that is not empty", value)),
+        text if text.is_empty() => Err(Fault::EmptyPath { key }),
         text => Ok(text.into()),
     }
 }
@@ -243,7 +252,7 @@ pub(crate) fn length(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, Fa
 }
 
 /// A whole number as decimal text, whatever base it was written in.
-fn decimal(number: &toml::de::DeInteger<'_>) -> String {
+pub(crate) fn decimal(number: &toml::de::DeInteger<'_>) -> String {
     let value = i128::from_str_radix(number.as_str(), number.radix());
     value.map_or_else(|_| number.as_str().to_owned(), |value| value.to_string())
 }

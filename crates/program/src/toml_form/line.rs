@@ -178,9 +178,11 @@ fn profile(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
     name(key, value)
 }
 
-fn class(_key: &'static str, value: &DeValue<'_>) -> Result<Class, Fault> {
+fn class(key: &'static str, value: &DeValue<'_>) -> Result<Class, Fault> {
     let refuse = || Fault::Class { found: fields::shown(value) };
-    let DeValue::Integer(number) = value else { return Err(refuse()) };
+    let DeValue::Integer(number) = value else {
+        return Err(fields::wrong(key, "a whole number from 0 to 15", value));
+    };
     let number = u8::from_str_radix(number.as_str(), number.radix()).map_err(|_| refuse())?;
     Class::new(number).ok_or_else(refuse)
 }
@@ -218,7 +220,7 @@ fn restart(_key: &'static str, value: &DeValue<'_>) -> Result<Ending, Fault> {
 /// A list text such as `0-3,8`, or a bare number for one member.
 fn set<T: SetId>(key: &'static str, value: &DeValue<'_>) -> Result<IdSet<T>, Fault> {
     match value {
-        DeValue::Integer(number) => members(key, &number.to_string()),
+        DeValue::Integer(number) => members(key, &fields::decimal(number)),
         other => members(key, &fields::string(key, other)?),
     }
 }

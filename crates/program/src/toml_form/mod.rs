@@ -43,11 +43,11 @@ const EXAMPLE: &str = "[[job]] command = [\"sort\", \"words.txt\"]";
 pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = Text::new(text, path);
     let document = fields::document(&text)?;
-    let top = Fields::new(&text, document.get_ref(), 0, "the workload", KNOWN)?;
+    let top = Fields::new(&text, document.get_ref(), 0, "the workload", KNOWN, line::KNOWN)?;
     top.get("version", version)?;
     let name = top.get("name", line::name)?;
     let read_only = top.get("read_only", paths)?.unwrap_or_default();
-    let defaults = top.table("defaults", line::COMMON)?;
+    let defaults = top.table("defaults", line::COMMON, line::KNOWN)?;
     let defaults = defaults.map(|table| Common::read(&table)).transpose()?.unwrap_or_default();
     let jobs = top.tables("job", "a job", line::KNOWN)?;
     let lines = jobs.iter().map(|table| line::read(&text, table, &defaults));

@@ -532,36 +532,70 @@ fn a_job_does_not_empty_its_input_or_the_workload() {
 
 #[test]
 fn a_value_of_the_wrong_kind_is_not_called_out_of_range() {
-    job("command = [\"a\"]\nclass = \"3\"", expect![[r#"
+    job(
+        "command = [\"a\"]\nclass = \"3\"",
+        expect![[r#"
         lab/mix.toml:3:9: class must be a whole number from 0 to 15, not a text
-    "#]]);
-    job("command = [\"a\"]\nclass = true", expect![[r#"
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nclass = true",
+        expect![[r#"
         lab/mix.toml:3:9: class must be a whole number from 0 to 15, not true or false
-    "#]]);
-    job("command = [\"a\"]\ncpus = 0x0", expect![[r#"
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\ncpus = 0x0",
+        expect![[r#"
         mix in "lab"
           a at 0 s: a [] cpus=0 line=1
-    "#]]);
-    job("command = [\"a\"]\ndir = \"\"", expect![[r#"
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\ndir = \"\"",
+        expect![[r#"
         lab/mix.toml:3:7: dir is empty; write a path, or leave the key out
-    "#]]);
-    job("command = [\"a\"]\nstart = 1e30", expect![[r#"
+    "#]],
+    );
+    job(
+        "command = [\"a\"]\nstart = 1e30",
+        expect![[r#"
         lab/mix.toml:3:9: start is 1e30, more than 366 days; write seconds, or a number with ms, us or ns
+    "#]],
+    );
+}
+
+#[test]
+fn a_key_that_stands_twice_is_named_where_it_stands_again() {
+    job("command = [\"a\"]\nclass = 1\nclass = 2", expect![[r#"
+        lab/mix.toml:4:1: broken TOML: class stands twice
     "#]]);
 }
 
 #[test]
 fn a_key_in_the_wrong_place_is_told_so() {
-    toml("[defaults]\nstart = 1", expect![[r#"
+    toml(
+        "[defaults]\nstart = 1",
+        expect![[r#"
         lab/mix.toml:2:1: start may not stand in the defaults: it belongs to a single job or program
-    "#]]);
-    toml("[defaults]\ncommand = [\"a\"]", expect![[r#"
+    "#]],
+    );
+    toml(
+        "[defaults]\ncommand = [\"a\"]",
+        expect![[r#"
         lab/mix.toml:2:1: command may not stand in the defaults: it belongs to a single job or program
-    "#]]);
-    toml("command = [\"a\"]", expect![[r#"
+    "#]],
+    );
+    toml(
+        "command = [\"a\"]",
+        expect![[r#"
         lab/mix.toml:1:1: command may not stand in the workload: it belongs to a single job or program
-    "#]]);
-    toml("[defaults]\nstrat = 1", expect![[r#"
+    "#]],
+    );
+    toml(
+        "[defaults]\nstrat = 1",
+        expect![[r#"
         lab/mix.toml:2:1: unknown key "strat" in the defaults; known are class, profile, dir, env, input, threads, stop_after, restart, cpus, nodes, memory
-    "#]]);
+    "#]],
+    );
 }

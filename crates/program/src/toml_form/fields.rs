@@ -138,8 +138,12 @@ impl<'a> Fields<'a> {
 /// The parsed document, or where it is broken.
 pub(crate) fn document<'t>(text: &Text<'t>) -> Result<toml::Spanned<DeTable<'t>>, WorkloadError> {
     DeTable::parse(text.text).map_err(|error| {
-        let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-        text.fault(error.span().map_or(0, |span| span.start), Fault::BrokenToml(message))
+        let mut message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+        let span = error.span().unwrap_or_default();
+        if let Some(key) = text.text.get(span.clone()).filter(|_| message == "duplicate key") {
+            message = format!("{key} stands twice");
+        }
+        text.fault(span.start, Fault::BrokenToml(message))
     })
 }
 

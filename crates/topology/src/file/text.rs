@@ -90,8 +90,12 @@ fn describe(text: &str, path: &str, error: &toml::de::Error) -> ParseFileError {
     let at = error.span().map_or(0, |span| span.start).min(text.len());
     let before = &text.as_bytes()[..at];
     let line = line(text, at);
+    let span = error.span().unwrap_or_default();
     let message = in_words(&error.message().trim().replace('\n', ", "));
     let (field, problem) = match unknown_key(&message) {
+        _ if message == "duplicate key" => {
+            (String::new(), format!("{} stands twice", text.get(span).unwrap_or("a key")))
+        }
         Some((key, known)) => (String::new(), suggestion(key, &known)),
         None => (field_before(before), message),
     };

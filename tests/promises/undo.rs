@@ -277,3 +277,14 @@ fn without_a_place_for_the_record_nothing_is_placed_and_the_job_runs() {
     let said = play.story.iter().flat_map(|scene| &scene.sample.degraded);
     assert!(said.into_iter().any(|text| text.contains("undone")));
 }
+
+#[test]
+fn a_folder_for_records_that_depends_on_where_we_are_is_refused() {
+    for args in [&["restore"][..], &["run", "none.toml"]] {
+        let mut command = crate::tool::command(args);
+        let output = command.env(undo::STATE_VARIABLE, "state").output().expect("it runs");
+        let said = crate::tool::text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(undo::STATE_VARIABLE) && said.contains("whole path"), "{said}");
+    }
+}

@@ -17,6 +17,7 @@ mod view;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use exit::OrWrong;
 
 /// Decides where programs run, and where their memory lies, on machines whose cores share caches,
 /// memory controllers and links.
@@ -62,18 +63,24 @@ fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Machine(args) => machine::main(&args),
-        Command::Run(args) => run::main(&args),
+        Command::Run(args) => check_state().and_then(|()| run::main(&args)),
         Command::Policies(args) => policies::main(&args),
         Command::Generate(args) => generate::main(&args),
         Command::Load(args) => load::main(&args),
         Command::Explain(args) => explain::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Report(args) => report::main(&args),
-        Command::Restore(args) => restore::main(&args),
+        Command::Restore(args) => check_state().and_then(|()| restore::main(&args)),
         Command::KeepJobs { run } => {
             host_live::keep(&run, std::io::stdin().lock());
             Ok(())
         }
     };
     exit::from_result(done)
+}
+
+/// Where undo records lie must not depend on the folder that a command is called in.
+fn check_state() -> exit::Done {
+    linux::undo::check_variable().or_wrong()?;
+    Ok(())
 }

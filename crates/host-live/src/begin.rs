@@ -87,6 +87,7 @@ impl LiveHost {
                 None => self.has_begun(child, outcomes),
             }
         }
+        self.tell_keeper();
         // Last, since a refusal may be the end of the run: whoever began is told to end then.
         for (job, detail) in refused {
             self.cannot_start(job, plan, &detail, outcomes);

@@ -1,10 +1,11 @@
 //! A line of a workload as a program to start.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::{Metadata, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use base::CpuSet;
@@ -12,7 +13,7 @@ use linux::mempolicy::Prepared;
 use linux::start::Start;
 use linux::undo::{JOB_VARIABLE, RUN_VARIABLE};
 use program::{Command, Job, MemoryPolicy};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat, fcntl_getfl, fcntl_setfl};
 use rustix::process::Rlimit;
 
 /// What all jobs of a run have in common.
@@ -122,10 +123,10 @@ impl Common {
 
     fn files(&self, job: &Job, appends: bool) -> Result<[OwnedFd; 3], String> {
         let input = job.input.as_ref().map_or("/dev/null".into(), |file| self.folder.join(file));
-        let input = File::open(&input).map_err(|error| at(&input, &error))?;
+        let input = open(OpenOptions::new().read(true), &input)?;
         let output = self.output(job, "out", job.output.as_deref(), appends)?;
         let errors = self.output(job, "err", None, appends)?;
-        Ok([input.into(), output, errors])
+        Ok([input, output, errors])
     }
 
     fn output(
@@ -141,7 +142,28 @@ impl Common {
         };
         let mut options = OpenOptions::new();
         options.create(true).append(appends).write(true).truncate(!appends);
-        Ok(options.open(&path).map_err(|error| at(&path, &error))?.into())
+        open(&mut options, &path)
+    }
+}
+
+/// Opens a file of a job without ever waiting, as a pipe without another end would have us do.
+fn open(options: &mut OpenOptions, path: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path);
+    let file = file.map_err(|error| at(path, &error))?;
+    let meta = file.metadata().map_err(|error| at(path, &error))?;
+    check_kind(&meta).map_err(|why| format!("{}: {why}", path.display()))?;
+    // The job itself may wait for what it reads and writes.
+    let now = fcntl_getfl(&file).map_err(|error| at(path, &error.into()))?;
+    fcntl_setfl(&file, now - OFlags::NONBLOCK).map_err(|error| at(path, &error.into()))?;
+    Ok(file.into())
+}
+
+/// Whether a job can read or write something of this kind without anybody at another end.
+pub(crate) fn check_kind(meta: &Metadata) -> Result<(), &'static str> {
+    match meta.is_file() || meta.file_type().is_char_device() {
+        true => Ok(()),
+        false => Err("this is neither a file nor a character device"),
     }
 }
 

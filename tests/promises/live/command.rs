@@ -183,11 +183,14 @@ fn what_cannot_run_is_told_before_anything_is_started() {
         ("command = [\"/etc/passwd\"]", "executed"),
         ("command = [\"true\"]\ndir = \"nowhere\"", "nowhere"),
         ("command = [\"true\"]\ninput = \"nothing\"", "nothing"),
+        ("command = [\"true\"]\ninput = \"pipe\"", "neither a file"),
+        ("command = [\"true\"]\noutput = \"pipe\"", "neither a file"),
         ("command = [\"true\"]\ncpus = \"4000\"", "4000"),
         ("command = [\"true\"]\nnodes = \"900\"", "node"),
         ("command = [\"true\"]\nmemory = \"bind:900\"", "node"),
     ] {
-        let run = Run::start(&format!("{first}{line}\n"), &["--quiet"], "exec \"$@\"");
+        let shell = "mkfifo pipe; exec \"$@\"";
+        let run = Run::start(&format!("{first}{line}\n"), &["--quiet"], shell);
         let (status, errors, world) = run.end();
         assert_eq!(status.code(), Some(2), "{line}: {errors}");
         assert_eq!(errors.lines().count(), 1, "{line}: {errors}");

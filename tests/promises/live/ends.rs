@@ -95,3 +95,24 @@ fn a_kill_of_one_run_ends_nothing_of_another_even_if_neither_has_an_undo_record(
     signal(other.child.id(), Signal::TERM);
     other.end();
 }
+
+#[test]
+fn a_pipe_in_the_place_of_a_file_stops_nobody() {
+    let world = World::new();
+    for name in ["pipe", "b.out"] {
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            world.path(name),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .expect("ours");
+    }
+    let text = "[[job]]\nname = \"a\"\ncommand = [\"cat\"]\ninput = \"pipe\"\n\
+                [[job]]\nname = \"b\"\ncommand = [\"true\"]\n\
+                [[job]]\nname = \"c\"\ncommand = [\"true\"]\n";
+    let mut play = Play::within(world, text, |_| {});
+    play.finish();
+    assert_eq!(["a", "b", "c"].map(|name| play.ends(name).len()), [0, 0, 1]);
+}

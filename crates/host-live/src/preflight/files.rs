@@ -15,7 +15,7 @@ use program::{Command, Job, Workload};
 use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
 
 use super::runnable;
-use crate::command::{file_name, find_program, plain};
+use crate::command::{check_kind, file_name, find_program, plain};
 
 /// What Linux takes as the name of a file.
 const NAME_BYTES_MAX: usize = 255;
@@ -95,7 +95,10 @@ impl<'w> Files<'w> {
         };
         match fs::metadata(output) {
             Ok(meta) if meta.is_dir() => Err(format!("output {} is a folder", output.display())),
-            Ok(meta) => try_to_write(output, &meta).or_else(|error| refuse(&error)),
+            Ok(meta) => {
+                check_kind(&meta).map_err(|why| format!("output {}: {why}", output.display()))?;
+                try_to_write(output, &meta).or_else(|error| refuse(&error))
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => refuse(&error),
             Err(_) => {
                 let folder = output.parent().unwrap_or(&self.folder);
@@ -186,7 +189,10 @@ fn check_input(input: &Path) -> Result<(), String> {
         Ok(meta) if meta.is_dir() => return refuse("this is a folder; name a file in it"),
         Ok(meta) if meta.is_file() => File::open(input).map(drop),
         // Opening something else may wait, or change it.
-        Ok(_) => return may(input, Access::READ_OK).or_else(|error| refuse(&error)),
+        Ok(meta) => {
+            check_kind(&meta).or_else(refuse)?;
+            return may(input, Access::READ_OK).or_else(|error| refuse(&error));
+        }
         Err(error) => Err(error),
     };
     readable.or_else(|error| refuse(&plain(&error)))

@@ -1,7 +1,8 @@
 //! Where undo records lie: a folder that nobody else can write to.
 //!
-//! As root `/run/evenkeel`; else `$XDG_RUNTIME_DIR/evenkeel`; else a private folder in `/tmp`, whose
-//! owner and mode are checked, since anybody could have made it before us. All of them vanish with
+//! As root `/run/evenkeel`; else `$XDG_RUNTIME_DIR/evenkeel`; else `/run/user/UID/evenkeel`, which is the
+//! same where that variable got lost on the way; else a private folder in `/tmp`, whose owner and mode
+//! are checked, since anybody could have made it before us. All of them vanish with
 //! the boot for which the records hold.
 
 use std::ffi::OsString;
@@ -29,6 +30,15 @@ pub fn folders() -> Vec<PathBuf> {
     candidates(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
+/// Refuses a folder whose place would depend on where we are: the next run would not find it.
+pub fn check_variable() -> Result<(), UndoError> {
+    let named = std::env::var_os(STATE_VARIABLE).map(PathBuf::from);
+    match named.filter(|path| !path.as_os_str().is_empty() && !path.is_absolute()) {
+        Some(path) => Err(UndoError::Relative { path }),
+        None => Ok(()),
+    }
+}
+
 fn candidates(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<PathBuf> {
     let named = |name| variable(name).filter(|value| Path::new(value).is_absolute());
     if let Some(folder) = named(STATE_VARIABLE) {
@@ -37,8 +47,10 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<Path
     let mut folders = Vec::new();
     if uid == 0 {
         folders.push(PathBuf::from("/run/evenkeel"));
-    } else if let Some(runtime) = named("XDG_RUNTIME_DIR") {
-        folders.push(Path::new(&runtime).join("evenkeel"));
+    } else {
+        let usual = PathBuf::from(format!("/run/user/{uid}"));
+        let runtime = named("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|own| *own != usual);
+        folders.extend(runtime.into_iter().chain([usual]).map(|path| path.join("evenkeel")));
     }
     folders.push(PathBuf::from(format!("/tmp/evenkeel-{uid}")));
     folders
@@ -105,10 +117,12 @@ mod tests {
     fn root_users_with_and_without_a_runtime_folder_each_have_a_place() {
         check(0, &[("XDG_RUNTIME_DIR", "/run/user/0")], &["/run/evenkeel", "/tmp/evenkeel-0"]);
         let runtime = ("XDG_RUNTIME_DIR", "/run/user/7");
-        check(7, &[runtime], &["/run/user/7/evenkeel", "/tmp/evenkeel-7"]);
-        check(7, &[], &["/tmp/evenkeel-7"]);
+        let usual = ["/run/user/7/evenkeel", "/tmp/evenkeel-7"];
+        check(7, &[runtime], &usual);
+        check(7, &[], &usual);
+        let (own, usual) = (("XDG_RUNTIME_DIR", "/x"), [&["/x/evenkeel"], &usual[..]].concat());
+        check(7, &[own], &usual);
         check(7, &[runtime, (STATE_VARIABLE, "/x")], &["/x"]);
-        check(7, &[(STATE_VARIABLE, "not/absolute")], &["/tmp/evenkeel-7"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
 use super::UndoError;
 use super::folder::{Folder, folders};
 use super::record::{Header, Line, Records, Whose};
-use crate::{fault, system};
+use crate::{fault, procfs, system};
 
 /// A file is rewritten when it has grown beyond this and beyond twice what it needs to hold.
 const REWRITE_BYTES: u64 = 4 << 20;
@@ -52,7 +52,10 @@ impl Log {
         let uid = rustix::process::geteuid().as_raw();
         let boot = system::boot_id(root).map_err(UndoError::System)?;
         let namespace = system::pid_namespace(root).map_err(UndoError::System)?;
-        let header = Header::new(boot, namespace, uid, run, std::process::id());
+        let pid = std::process::id();
+        let born_ticks = procfs::stat(root, pid).map_or(0, |stat| stat.born_ticks);
+        let mut header = Header::new(boot, namespace, uid, run, pid);
+        header.born_ticks = born_ticks;
         let (name, file) = create_locked(&folder, &header.run)?;
         let mut log = Log {
             folder,
@@ -141,9 +144,19 @@ impl Log {
         self.append(&json(&line))?;
         self.records.apply(&line);
         if REWRITE_BYTES.max(2 * self.n_bytes_rewritten) < self.n_bytes {
-            self.rewrite()?;
+            // The line stands either way; if there is no room for another file, this one grows on
+            // until it has doubled again.
+            if self.rewrite().is_err() {
+                let _ =
+                    rustix::fs::unlinkat(&self.folder.file, self.fresh_name(), AtFlags::empty());
+                self.n_bytes_rewritten = self.n_bytes;
+            }
         }
         Ok(())
+    }
+
+    fn fresh_name(&self) -> String {
+        self.name.replace(SUFFIX, FRESH_SUFFIX)
     }
 
     /// One line in one call, so that a kill leaves either the whole line or a torn last one.
@@ -163,21 +176,20 @@ impl Log {
 
     /// Replaces the file by one that holds only what is still to be put back. The new one is locked
     /// before it takes the name, so the name never stands for an unlocked file.
-    fn rewrite(&mut self) -> Result<(), UndoError> {
+    fn rewrite(&mut self) -> io::Result<()> {
         let lines: Vec<String> = self.records.lines().iter().map(json).collect();
         let text = json(&self.header) + &lines.concat();
-        let fresh_name = self.name.replace(SUFFIX, FRESH_SUFFIX);
-        let fresh = create(&self.folder, &fresh_name).map_err(|e| self.cannot_write(e))?;
-        lock(&fresh).map_err(|e| self.cannot_write(e))?;
-        let n_written = rustix::io::write(&fresh, text.as_bytes())
-            .map_err(|error| self.cannot_write(error.into()))?;
+        let (at, fresh_name) = (&self.folder.file, self.fresh_name());
+        // What an earlier try left would be in the way.
+        let _ = rustix::fs::unlinkat(at, &fresh_name, AtFlags::empty());
+        let fresh = create(&self.folder, &fresh_name)?;
+        lock(&fresh)?;
+        let n_written = rustix::io::write(&fresh, text.as_bytes())?;
         if n_written != text.len() {
-            return Err(self.cannot_write(io::ErrorKind::StorageFull.into()));
+            return Err(io::ErrorKind::StorageFull.into());
         }
         fault::point();
-        let at = &self.folder.file;
-        rustix::fs::renameat(at, &fresh_name, at, &self.name)
-            .map_err(|error| self.cannot_write(error.into()))?;
+        rustix::fs::renameat(at, &fresh_name, at, &self.name)?;
         fault::point();
         self.file = fresh;
         self.n_bytes = n_written as u64;
@@ -222,4 +234,32 @@ fn json(value: &impl serde::Serialize) -> String {
     let mut text = serde_json::to_string(value).expect("numbers and texts always have a JSON form");
     text.push('\n');
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_cannot_be_written_anew_grows_on() {
+        let world = tempfile::tempdir().expect("a folder");
+        let mut log = Log::create_in(&[world.path().join("state")]).expect("a record");
+        let set = |text: &str| text.parse::<CpuSet>().expect("a list");
+        log.announce("kept", &set("0-3"), &set("1")).expect("a line");
+        // A folder is in the way of the fresh file, and cannot be removed as a file.
+        let in_the_way = world.path().join("state").join(log.fresh_name());
+        std::fs::create_dir(&in_the_way).expect("ours");
+        log.n_bytes = REWRITE_BYTES + 1;
+        log.announce("a", &set("0-3"), &set("1")).expect("the line stands");
+        let bytes_before = log.n_bytes;
+        assert!(REWRITE_BYTES < bytes_before, "it is the old file");
+        std::fs::remove_dir(&in_the_way).expect("ours");
+        // A file that a failed try left is none of anybody's.
+        std::fs::write(&in_the_way, "half").expect("ours");
+        log.n_bytes_rewritten = 0;
+        log.announce("b", &set("0-3"), &set("1")).expect("a line");
+        assert!(log.n_bytes < 1000 && !in_the_way.exists(), "it was written anew");
+        let text = std::fs::read_to_string(log.path()).expect("ours");
+        assert_eq!(["kept", "\"a\"", "\"b\""].map(|job| text.matches(job).count()), [1, 1, 1]);
+    }
 }

@@ -25,7 +25,7 @@ mod restore;
 use std::io;
 use std::path::PathBuf;
 
-pub use folder::{STATE_VARIABLE, folders};
+pub use folder::{STATE_VARIABLE, check_variable, folders};
 pub use log::Log;
 pub use record::{Header, Line, Records, Seen};
 pub use restore::{Deed, Entry, FileReport, Restored, Verdict, restore};
@@ -45,6 +45,12 @@ pub enum UndoError {
         path: PathBuf,
         /// What the kernel said.
         source: io::Error,
+    },
+    /// The variable names a folder whose place depends on where we are.
+    #[error("{STATE_VARIABLE} is {path}: give the whole path, from / on")]
+    Relative {
+        /// What it says.
+        path: PathBuf,
     },
     /// The folder is there, but somebody else could write to it.
     #[error(

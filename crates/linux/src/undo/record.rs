@@ -27,12 +27,15 @@ pub struct Header {
     pub run: String,
     /// The process that owns the record.
     pub pid: u32,
+    /// When that was born, in clock ticks since boot; 0: not told.
+    #[serde(default)]
+    pub born_ticks: u64,
 }
 
 impl Header {
     /// The header of a new record.
     pub fn new(boot: String, pid_namespace: String, uid: u32, run: String, pid: u32) -> Self {
-        Header { evenkeel_undo: VERSION, boot, pid_namespace, uid, run, pid }
+        Header { evenkeel_undo: VERSION, boot, pid_namespace, uid, run, pid, born_ticks: 0 }
     }
 
     /// Whether this is a version that we know.

@@ -17,12 +17,14 @@ use super::folder::Folder;
 use super::log::{FRESH_SUFFIX, SUFFIX};
 use super::record::{Header, Line, Records, Seen};
 use super::{JOB_VARIABLE, RUN_VARIABLE};
+use crate::environ::{Environ, environ};
 use crate::procfs::{self, Stat};
 use crate::{affinity, system};
 
-/// A child between fork and exec shares the lock of its dead parent, and in the middle of an exec it
-/// has no environment yet. It needs a moment, or a CPU.
-const WAIT_STEPS: u32 = 200;
+/// A child between fork and exec shares the lock of its dead parent. It needs a moment, or a CPU.
+const LOCK_STEPS: u32 = 200;
+/// In the middle of an exec a child of ours has no environment yet: shorter still.
+const EXEC_STEPS: u32 = 50;
 const WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// What became of every record that was found.
@@ -137,10 +139,11 @@ fn restore_folder(folder: &Folder, dry_run: bool, restored: &mut Restored) {
 
 /// Removes what a killed evenkeel was about to put in the place of its record, which still stands.
 fn remove_half_made(folder: &Folder, name: &str, dry_run: bool) {
-    let unlocked = open(folder, name).is_ok_and(|file| lock(&file).is_ok());
-    if unlocked && !dry_run {
+    let Ok(file) = open(folder, name) else { return };
+    if lock(&file).is_ok() && !dry_run {
         let _ = rustix::fs::unlinkat(&folder.file, name, AtFlags::empty());
     }
+    drop(file); // Only now: whoever makes a new one meanwhile must not find it unlocked.
 }
 
 /// `None` when the file vanished meanwhile: its owner came to a good end.
@@ -152,8 +155,8 @@ fn restore_file(folder: &Folder, name: &str, dry_run: bool) -> io::Result<Option
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    if !lock_patiently(&file)? {
-        return Ok(report(Verdict::InUse));
+    if let Some(verdict) = lock_patiently(&file)? {
+        return Ok(report(verdict));
     }
     if rustix::fs::fstat(&file)?.st_nlink == 0 {
         return Ok(None);
@@ -168,7 +171,7 @@ fn restore_file(folder: &Folder, name: &str, dry_run: bool) -> io::Result<Option
     let mut entries = Vec::new();
     let mut verdict = verdict;
     if let (Verdict::Settled, Some(header)) = (&verdict, &header) {
-        entries = put_back(Path::new("/"), &header.run, &records, dry_run);
+        entries = put_back(Path::new("/"), header, &records, dry_run);
         if entries.iter().any(|entry| matches!(entry.deed, Deed::Refused(_))) {
             verdict = Verdict::Kept;
         }
@@ -188,21 +191,27 @@ fn lock(file: &OwnedFd) -> io::Result<()> {
     Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
 }
 
-/// Waits a little when the owner named in the file is dead: then only a child on its way to exec can
-/// hold the lock.
-fn lock_patiently(file: &OwnedFd) -> io::Result<bool> {
-    for _ in 0..WAIT_STEPS {
+/// `None` when it is locked; else why it is left alone. Waits a little when the owner named in the file
+/// is dead: then only a child on its way to exec can hold the lock.
+fn lock_patiently(file: &OwnedFd) -> io::Result<Option<Verdict>> {
+    for _ in 0..LOCK_STEPS {
         if lock(file).is_ok() {
-            return Ok(true);
+            return Ok(None);
         }
-        let (header, ..) = parse(&read_all(file)?);
-        let owner = header.map(|header| procfs::stat(Path::new("/"), header.pid));
-        if !matches!(owner, Some(Err(_))) && !matches!(owner, Some(Ok(stat)) if stat.state == 'Z') {
-            return Ok(false);
+        let (Some(header), ..) = parse(&read_all(file)?) else { break };
+        match belongs(&header)? {
+            Verdict::Settled if !owner_lives(&header) => std::thread::sleep(WAIT_STEP),
+            Verdict::Settled => break,
+            other => return Ok(Some(other)), // Its numbers mean nothing here.
         }
-        std::thread::sleep(WAIT_STEP);
     }
-    Ok(false)
+    Ok(Some(Verdict::InUse))
+}
+
+fn owner_lives(header: &Header) -> bool {
+    let is_owner = |stat: &Stat| header.born_ticks == 0 || stat.born_ticks == header.born_ticks;
+    let stat = procfs::stat(Path::new("/"), header.pid).ok();
+    stat.is_some_and(|stat| stat.state != 'Z' && is_owner(&stat))
 }
 
 fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
@@ -251,13 +260,14 @@ fn belongs(header: &Header) -> io::Result<Verdict> {
 /// Puts back what is still as the records left it. Programs go on meanwhile: who was not bound back
 /// yet may start others, so everything is listed again until nothing is new and nobody is in the
 /// middle of becoming something that may be ours.
-fn put_back(root: &Path, run: &str, records: &Records, dry_run: bool) -> Vec<Entry> {
+fn put_back(root: &Path, header: &Header, records: &Records, dry_run: bool) -> Vec<Entry> {
     let online = online(root);
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut counted: BTreeMap<(String, u32, String, Deed), u32> = BTreeMap::new();
-    for _ in 0..WAIT_STEPS {
+    let mut n_waits = 0;
+    loop {
         let n_seen = seen.len();
-        let (family, has_undecided) = family(root, run, records, &online);
+        let (family, has_undecided) = family(root, header, records, &online);
         for (process, (job, comm)) in family {
             for tid in procfs::threads(root, process).unwrap_or_default() {
                 if !seen.insert(tid) {
@@ -268,10 +278,12 @@ fn put_back(root: &Path, run: &str, records: &Records, dry_run: bool) -> Vec<Ent
                 }
             }
         }
-        match (seen.len() == n_seen, has_undecided) {
-            (true, false) => break,
-            (true, true) => std::thread::sleep(WAIT_STEP),
-            (false, _) => {}
+        if seen.len() == n_seen {
+            if !has_undecided || n_waits == EXEC_STEPS {
+                break;
+            }
+            n_waits += 1;
+            std::thread::sleep(WAIT_STEP);
         }
     }
     let entry =
@@ -315,7 +327,8 @@ type Members = BTreeMap<u32, (String, String)>;
 
 /// All processes that come from this run's jobs, and whether there are others of which that cannot be
 /// told yet.
-fn family(root: &Path, run: &str, records: &Records, online: &CpuSet) -> (Members, bool) {
+fn family(root: &Path, header: &Header, records: &Records, online: &CpuSet) -> (Members, bool) {
+    let run = &header.run;
     let mut all: BTreeMap<u32, Stat> = BTreeMap::new();
     for pid in procfs::processes(root).unwrap_or_default() {
         all.extend(procfs::stat(root, pid).ok().filter(|stat| stat.state != 'Z').map(|s| (pid, s)));
@@ -338,16 +351,26 @@ fn family(root: &Path, run: &str, records: &Records, online: &CpuSet) -> (Member
         }
     }
     follow_parents(root, run, &all, &mut job_of);
-    let undecided = |(pid, stat): (&u32, &Stat)| {
-        !job_of.contains_key(pid)
-            && !stat.is_kernel_thread
-            // In an exec the old environment is gone before the new one can be read.
-            && procfs::environ(root, *pid).is_ok_and(|environ| environ.is_empty())
-            && affinity::get(*pid).is_ok_and(|mask| records.has_mask(&mask, online))
-    };
-    let has_undecided = all.iter().any(undecided);
+    let has_undecided = all
+        .iter()
+        .filter(|(pid, _)| !job_of.contains_key(pid))
+        .any(|process| is_undecided(root, header, records, online, process));
     let named = |(pid, job)| Some((pid, (job, all.get(&pid)?.comm.clone())));
     (job_of.into_iter().filter_map(named).collect(), has_undecided)
+}
+
+/// Whether a process may be ours and cannot be asked, since it is in the middle of an exec. What is
+/// older than the run cannot come from it.
+fn is_undecided(
+    root: &Path,
+    header: &Header,
+    records: &Records,
+    online: &CpuSet,
+    (&pid, stat): (&u32, &Stat),
+) -> bool {
+    header.born_ticks <= stat.born_ticks
+        && affinity::get(pid).is_ok_and(|mask| records.has_mask(&mask, online))
+        && environ(root, pid).is_ok_and(|environ| environ == Environ::InExec)
 }
 
 /// Processes that have our run in their environment, whoever their parent is by now.

@@ -267,3 +267,41 @@ proptest! {
         let _ = parse(text.as_bytes());
     }
 }
+
+#[test]
+fn a_program_without_any_environment_holds_nobody_up() {
+    let Some((all, first, _)) = masks() else { return };
+    let world = World::new();
+    let mut log = world.log();
+    log.announce("a", &all, &first).expect("a record");
+    let sleeper = Sleeper::new(Command::new("sleep").arg("600").env_clear());
+    affinity::set(sleeper.0.id(), &first).expect("ours");
+    let root = Path::new("/");
+    while environ(root, sleeper.0.id()).expect("alive") == Environ::InExec {
+        std::thread::yield_now();
+    }
+    // It has our mask and is younger than the record: all the same it can be told that it is not ours.
+    let header = Header::new("boot".into(), "namespace".into(), 0, log.run().into(), 1);
+    let pids =
+        BTreeMap::from([(sleeper.0.id(), procfs::stat(root, sleeper.0.id()).expect("alive"))]);
+    assert!(!is_undecided(
+        root,
+        &header,
+        log.records(),
+        &online(root),
+        pids.iter().next().expect("one")
+    ));
+    assert_eq!(sleeper.mask(), first);
+}
+
+#[test]
+fn a_locked_record_of_another_namespace_is_not_waited_for() {
+    let world = World::new();
+    let log = world.log();
+    let boot = system::boot_id(Path::new("/")).expect("a name");
+    let uid = rustix::process::geteuid().as_raw();
+    // Its owner's number is nobody's here, so that it would pass for dead.
+    std::fs::write(log.path(), header(&boot, uid, "pid:[1]").replace("\"pid\":1", "\"pid\":0"))
+        .expect("ours");
+    assert_eq!(world.restore_once().expect("a record").verdict, Verdict::OtherNamespace);
+}

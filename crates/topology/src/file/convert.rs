@@ -20,10 +20,10 @@ const ID_MAX: u32 = 65_535;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
     /// A version of the format that this build does not know.
-    #[error("version {0} is not known here: this evenkeel reads {FORMAT_VERSION}")]
+    #[error("format_version is {0}, this evenkeel reads {FORMAT_VERSION}")]
     Version(u32),
     /// A list of CPUs or nodes that is none.
-    #[error("{whose}")]
+    #[error("{field} of {whose}")]
     List {
         /// The entry.
         whose: String,
@@ -41,7 +41,7 @@ pub enum FileError {
         id: u32,
     },
     /// A distance to something else than a node number, written as the kernel writes it.
-    #[error("{whose}: {key:?} is no node number")]
+    #[error("distances of {whose}: {key:?} is no node number")]
     Distance {
         /// The node.
         whose: NodeId,
@@ -231,7 +231,7 @@ fn list<T: SetId>(whose: &str, field: &'static str, text: &str) -> Result<IdSet<
 fn refuse_unknown_nodes(nodes: &[Node], allowed: &NodeSet) -> Result<(), MachineError> {
     match allowed.iter().find(|id| nodes.iter().all(|node| node.id != *id)) {
         Some(id) => Err(MachineError::Absurd {
-            whose: "the list".to_owned(),
+            whose: "nodes_allowed".to_owned(),
             field: "nodes_allowed",
             problem: format!("has {id}, which is not a node of this machine"),
         }),

@@ -36,12 +36,15 @@ fn culprit(error: &MachineError) -> (String, &'static str) {
     }
 }
 
-/// `PATH:LINE: FIELD` of what is wrong, as far as it can be told.
+/// `PATH:LINE: FIELD` of what is wrong, as far as it can be told; the field only where the error itself
+/// does not name it.
 pub(super) fn place(text: &str, path: &str, error: &FileError) -> String {
     let (whose, field) = error.culprit();
-    match offset(text, &whose, field) {
-        Some(offset) => format!("{path}:{}: {field}", line(text, offset)),
-        None => path.to_owned(),
+    let Some(offset) = offset(text, &whose, field) else { return path.to_owned() };
+    let line = line(text, offset);
+    match error.to_string().contains(field) {
+        true => format!("{path}:{line}"),
+        false => format!("{path}:{line}: {field}"),
     }
 }
 

@@ -98,9 +98,7 @@ fn a_machine_that_contradicts_itself_is_refused() {
     check(
         "format_version = 1",
         "format_version = 2",
-        expect_test::expect![
-            "box.toml:2: format_version: version 2 is not known here: this evenkeel reads 1"
-        ],
+        expect_test::expect!["box.toml:2: format_version is 2, this evenkeel reads 1"],
     );
     check(
         "cpus = \"2-3\"",
@@ -117,13 +115,15 @@ fn a_machine_that_contradicts_itself_is_refused() {
     check(
         "cpus = \"2-3\"",
         "cpus = \"3-2\"",
-        expect_test::expect![[r#"box.toml:6: cpus: node1: the range "3-2" ends before it starts"#]],
+        expect_test::expect![[
+            r#"box.toml:6: cpus of node1: the range "3-2" ends before it starts"#
+        ]],
     );
     check(
         "{ id = 1 }",
         "{ id = 1, node = 1 }",
         expect_test::expect![
-            "box.toml:10: node: cpu1 says that it belongs to node1, but node1 does not list it"
+            "box.toml:10: cpu1 says that it belongs to node1, but node1 does not list it"
         ],
     );
     check("{ id = 1 }", "{ id = 0 }", expect_test::expect!["box.toml:10: id: cpu0 stands twice"]);
@@ -158,12 +158,12 @@ fn a_machine_that_contradicts_itself_is_refused() {
     check(
         "1 = 21 }",
         "one = 21 }",
-        expect_test::expect![[r#"box.toml:5: distances: node0: "one" is no node number"#]],
+        expect_test::expect![[r#"box.toml:5: distances of node0: "one" is no node number"#]],
     );
     check(
         "node = 0, size",
         "node = 1, size",
-        expect_test::expect!["box.toml:8: node: llc0 names a node that does not hold its CPUs"],
+        expect_test::expect!["box.toml:8: llc0 names a node that does not hold its CPUs"],
     );
     check(
         "size_bytes = 8388608",
@@ -188,13 +188,13 @@ fn a_machine_that_contradicts_itself_is_refused() {
         "\"two small nodes\"",
         "\"x\"\nnodes_allowed = \"5\"",
         expect_test::expect![
-            "box.toml:4: nodes_allowed: the list has node5, which is not a node of this machine"
+            "box.toml:4: nodes_allowed has node5, which is not a node of this machine"
         ],
     );
     check(
         "cores = [{ id = 0, cpus = \"0-1\" }",
         "cores = [{ id = 0, cpus = \"0-1\", capacity = 0 }",
-        expect_test::expect!["box.toml:9: capacity: core0 has capacity 0: 1 to 1024"],
+        expect_test::expect!["box.toml:9: core0 has capacity 0: 1 to 1024"],
     );
 }
 
@@ -234,12 +234,12 @@ fn caches_without_cpus_or_of_no_level_are_refused() {
     check(
         "level = 3",
         "level = 0",
-        expect_test::expect!["box.toml:8: level: llc0 has level 0: caches have 1 to 9"],
+        expect_test::expect!["box.toml:8: llc0 has level 0: caches have 1 to 9"],
     );
     check(
         "level = 3",
         "level = 4294967295",
-        expect_test::expect!["box.toml:8: level: llc0 has level 4294967295: caches have 1 to 9"],
+        expect_test::expect!["box.toml:8: llc0 has level 4294967295: caches have 1 to 9"],
     );
 }
 
@@ -248,12 +248,12 @@ fn one_node_has_one_name_in_distances() {
     check(
         "0 = 10, 1 = 21",
         "0 = 10, '00' = 10, 1 = 21",
-        expect_test::expect![[r#"box.toml:5: distances: node0: "00" is no node number"#]],
+        expect_test::expect![[r#"box.toml:5: distances of node0: "00" is no node number"#]],
     );
     check(
         "0 = 10, 1 = 21",
         "'+0' = 10, 1 = 21",
-        expect_test::expect![[r#"box.toml:5: distances: node0: "+0" is no node number"#]],
+        expect_test::expect![[r#"box.toml:5: distances of node0: "+0" is no node number"#]],
     );
 }
 
@@ -275,6 +275,15 @@ fn keys_that_nothing_resembles_are_answered_with_all_there_are() {
         "{ id = 1 }",
         "1",
         expect_test::expect!["box.toml:10: must be a table, not a whole number"],
+    );
+}
+
+#[test]
+fn a_key_that_stands_twice_is_named_where_it_stands_again() {
+    check(
+        "name = \"two",
+        "name = \"x\"\nname = \"two",
+        expect_test::expect!["box.toml:4: name stands twice"],
     );
 }
 

@@ -322,18 +322,30 @@ fn a_job_that_runs_nothing_two_things_or_nonsense_is_refused() {
 
 #[test]
 fn what_a_built_in_program_would_refuse_at_its_start_is_refused_before_anything_starts() {
-    job("load = \"hog --size 1\"", expect![[r#"
+    job(
+        "load = \"hog --size 1\"",
+        expect![[r#"
         evenkeel: w.toml:4: job "hog": --size 1 B is less than a line of 64 B for each thread (1)
-    "#]]);
-    job("load = \"hog --threads 4096 --size 1K\"", expect![[r#"
+    "#]],
+    );
+    job(
+        "load = \"hog --threads 4096 --size 1K\"",
+        expect![[r#"
         evenkeel: w.toml:4: job "hog": --size 1.0 KiB is less than a line of 64 B for each thread (4096)
-    "#]]);
-    job("load = \"phases hog:1s --size 0\"", expect![[r#"
+    "#]],
+    );
+    job(
+        "load = \"phases hog:1s --size 0\"",
+        expect![[r#"
         evenkeel: w.toml:4: job "phases": --size 0 B is less than a line of 64 B for each thread (1)
-    "#]]);
-    job("load = \"hog --help\"", expect![[r#"
+    "#]],
+    );
+    job(
+        "load = \"hog --help\"",
+        expect![[r#"
         evenkeel: w.toml:4: job "hog": it asks for help and would do nothing else; leave that out
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

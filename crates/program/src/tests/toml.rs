@@ -567,9 +567,12 @@ fn a_value_of_the_wrong_kind_is_not_called_out_of_range() {
 
 #[test]
 fn a_key_that_stands_twice_is_named_where_it_stands_again() {
-    job("command = [\"a\"]\nclass = 1\nclass = 2", expect![[r#"
+    job(
+        "command = [\"a\"]\nclass = 1\nclass = 2",
+        expect![[r#"
         lab/mix.toml:4:1: broken TOML: class stands twice
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod leftovers;
 mod figures;
 mod others;
 pub mod play;
+mod strangers;
 
 use base::Nanos;
 use program::MemoryPolicy;

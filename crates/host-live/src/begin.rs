@@ -170,6 +170,7 @@ impl LiveHost {
             told: None,
             ended: None,
             of_orphans: Used::default(),
+            said_stopped: false,
         }
     }
 

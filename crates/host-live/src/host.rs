@@ -117,6 +117,8 @@ pub(crate) struct Running {
     pub ended: Option<Nanos>,
     /// What orphans of it used that have ended.
     pub of_orphans: Used,
+    /// Whether it has been said that the terminal stopped it.
+    pub said_stopped: bool,
 }
 
 /// How far the stopping of a run is.
@@ -290,6 +292,7 @@ impl LiveHost {
                 self.take_orphans();
             }
             self.tell_keeper();
+            self.say_stopped();
             self.confirm_changes();
             sample.nodes = self.look_at_nodes();
         }

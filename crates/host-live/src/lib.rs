@@ -12,6 +12,7 @@
 //!     ├ ending    what is ended how, and what it used
 //!     ├ orphans   processes whose parent is gone, and whose they are
 //!     ├ leftovers what outlives its job
+//!     ├ stopped   jobs that wait for the terminal
 //!     └ signals   to exactly those who are meant
 //!   preflight what can be known to fail before anything is started
 //!   keeper    ends the jobs when evenkeel itself is killed, if the user wants that
@@ -33,6 +34,7 @@ mod place;
 mod preflight;
 mod setup;
 mod signals;
+mod stopped;
 mod tell;
 mod wakes;
 

@@ -85,6 +85,19 @@ pub fn reap(pid: u32) -> io::Result<Option<Reaped>> {
     wait4(pid, 0)
 }
 
+/// A child that was stopped since this was last asked, and the signal that did it. One call tells
+/// whether there is any, however many children there are; who has ended is left to [`try_reap`].
+pub fn next_stopped() -> Option<(u32, i32)> {
+    // SAFETY: all bits zero is a valid siginfo: it is made of integers.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WSTOPPED | libc::WNOHANG;
+    // SAFETY: the pointer is to memory of ours that outlives the call.
+    let done = unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, flags) };
+    // SAFETY: after a successful call these fields are what it has written, or still zero.
+    let (pid, signal) = unsafe { (info.si_pid(), info.si_status()) };
+    (done == 0 && pid != 0).then_some((pid.unsigned_abs(), signal))
+}
+
 fn wait4(pid: u32, flags: i32) -> io::Result<Option<Reaped>> {
     let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
     if pid <= 0 {

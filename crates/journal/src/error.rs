@@ -61,7 +61,7 @@ pub enum LineError {
         wanted: &'static str,
     },
     /// The machine cannot be.
-    #[error("the machine: {field}: {0}", field = .0.field())]
+    #[error("the machine: {0}")]
     Machine(topology::file::FileError),
     /// A line of absurd length.
     #[error("the line is longer than {0} bytes: this is no journal")]

@@ -9,11 +9,6 @@ use super::FileError;
 use crate::MachineError;
 
 impl FileError {
-    /// The field at fault, for who tells of a machine without lines of its own.
-    pub fn field(&self) -> &'static str {
-        self.culprit().1
-    }
-
     /// The name of the part at fault, and the field in it.
     fn culprit(&self) -> (String, &'static str) {
         match self {

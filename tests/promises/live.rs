@@ -5,8 +5,8 @@
 
 mod command;
 mod ends;
-mod leftovers;
 mod figures;
+mod leftovers;
 mod others;
 pub mod play;
 mod strangers;

@@ -7,31 +7,25 @@ use std::sync::Arc;
 use base::{CpuSet, JobId, Nanos, NodeId};
 use engine::{Approved, Host};
 use linux::reap::{Statuses, Used};
+use linux::system;
 use linux::system::DescriptorLimit;
 use linux::undo::{Log, Restored};
-use linux::{affinity, mempolicy, system};
 use program::Job;
-use sched::{Cause, JobEvent, MemoryRules, NodeSample, Outcome, Sample, Turn};
+use sched::{Cause, Outcome, Sample, Turn};
 use topology::Machine;
 
-use crate::agenda::{Agenda, Item, Ticks};
+use crate::agenda::{Agenda, Ticks};
 use crate::command::Common;
-use crate::family::{Family, Kept, Look, When};
+use crate::family::{Family, Kept};
 use crate::keeper::Keeper;
 use crate::leftovers::Straggler;
+use crate::look::is_quiet;
 use crate::orphans::Orphans;
 use crate::wakes::{Wake, Wakes};
 use crate::{LiveError, LiveOptions};
 
 /// A sleeping thread is looked at at least this often.
 pub(crate) const REST_MAX: Nanos = Nanos::from_secs(2);
-/// How often we ask which orphans came to us, and how much memory is free.
-pub(crate) const SELDOM: Nanos = Nanos::from_secs(1);
-/// How often we ask for orphans at least.
-pub(crate) const ORPHANS_MAX: Nanos = Nanos::from_secs(10);
-/// So many jobs are started in one turn at the most; the others that are due have the next turn, at
-/// once. Between two turns we see signals, ends and loads, however many jobs a workload starts.
-const STARTS_PER_TURN: usize = 64;
 /// Processes that cannot wake us, for want of a descriptor, are asked this often.
 pub(crate) const ASK_EVERY: Nanos = Nanos::from_millis(100);
 
@@ -163,177 +157,6 @@ impl LiveHost {
         self.stragglers.is_empty() && self.slots.iter().all(|s| matches!(s.state, State::Over))
     }
 
-    /// What woke us.
-    fn take_wakes(&mut self) {
-        let now = self.wakes.now();
-        let mut woken = std::mem::take(&mut self.woken);
-        for wake in woken.drain(..) {
-            match wake {
-                Wake::Stop => self.told_to_stop(now),
-                Wake::StopAtOnce => self.told_to_stop_at_once(now),
-                Wake::Ended(pid) => self.process_ended(pid, now),
-            }
-        }
-        self.woken = woken;
-    }
-
-    /// What is due by now.
-    fn take_due(&mut self) {
-        let now = self.wakes.now();
-        while self.due.len() < STARTS_PER_TURN
-            && let Some(item) = self.agenda.take_due(now)
-        {
-            self.item(item, now);
-        }
-        let any_runs = !self.first_process_of.is_empty();
-        let next_tick = self.next_tick();
-        if let Some(ticks) = &mut self.ticks {
-            if !any_runs {
-                ticks.skip_to(now);
-            } else if next_tick.is_some_and(|tick| tick <= now) {
-                ticks.skip_to(now);
-                self.causes.insert(Cause::Interval);
-                self.look_at_own_cpus();
-            }
-        }
-    }
-
-    /// When the next interval turn is; `None` when nothing runs.
-    ///
-    /// When nothing ran in the last one, and the policy has nothing to do as long as nothing does,
-    /// turns are left out until somebody is to be looked at again, and not for longer than that.
-    fn next_tick(&self) -> Option<Nanos> {
-        let ticks = self.ticks.as_ref().filter(|_| !self.first_process_of.is_empty())?;
-        if !self.rests {
-            return Some(ticks.next());
-        }
-        let look_at = self.family.next_look().unwrap_or(self.rest_until);
-        Some(ticks.around(look_at.min(self.rest_until)))
-    }
-
-    fn item(&mut self, item: Item, now: Nanos) {
-        match item {
-            Item::Start(job) => {
-                if let Some(slot) = self.slot(job).filter(|s| matches!(s.state, State::Waiting)) {
-                    slot.state = State::Due;
-                    self.is_due(job);
-                }
-            }
-            Item::StopAfter(job, n_run) => {
-                if self.slot(job).is_some_and(|slot| slot.n_runs == n_run) {
-                    self.tell_to_end(job, now);
-                }
-            }
-            Item::TakeEnd(job, n_run) => {
-                if self.slot(job).is_some_and(|slot| slot.n_runs == n_run) {
-                    self.take_end(job);
-                }
-            }
-            Item::Kill { told } => self.kill_told(told, now),
-            Item::Ask => self.ask(now),
-            Item::Orphans => self.take_orphans(),
-            Item::TimeLimit => self.told_to_stop(now),
-        }
-    }
-
-    pub(crate) fn is_due(&mut self, job: JobId) {
-        self.due.push(job);
-        self.pending.jobs.push(JobEvent::Due(job));
-        self.causes.insert(Cause::JobsDue);
-    }
-
-    /// Notices that the CPUs that we may use are others than before: one went offline or came online,
-    /// or our cpuset was changed. One cheap call tells all of it.
-    fn look_at_own_cpus(&mut self) {
-        let Ok(now) = affinity::get(0) else { return };
-        if now != *self.own_cpus {
-            self.own_cpus = Arc::new(now.clone());
-            self.pending.usable = Some(now);
-            self.causes.insert(Cause::CpusChanged);
-        }
-    }
-
-    fn next_deadline(&self) -> Option<Nanos> {
-        let next = [self.agenda.next(), self.next_tick()];
-        next.into_iter().flatten().min()
-    }
-
-    fn new_turn(&mut self) -> Turn {
-        let causes = std::mem::take(&mut self.causes).into_iter().collect();
-        let turn = Turn { number: self.n_turns, at: self.wakes.now(), causes };
-        self.n_turns += 1;
-        turn
-    }
-
-    fn look(&mut self, turn: &Turn, sample: &mut Sample) {
-        let mut look = Look::default();
-        let (slots, own) = (&self.slots, &self.own_cpus);
-        let mask = |job: JobId| match slots.get(job.index()).map(|slot| &slot.state) {
-            Some(State::Running(running)) => Arc::clone(running.mask_by_birth()),
-            _ => Arc::clone(own),
-        };
-        let interval = self.options.interval.unwrap_or(REST_MAX);
-        let when = When { at: turn.at, interval, rest_max: REST_MAX };
-        self.family.look(when, mask, &mut look);
-        sample.tasks.append(&mut look.tasks);
-        sample.gone.append(&mut look.gone);
-        if !look.stirred_jobs.is_empty() {
-            self.tell_keeper();
-        }
-        for job in look.stirred_jobs {
-            self.check_newcomers(job);
-        }
-        self.verify_masks(&look.to_verify);
-        if self.seldom_at <= turn.at {
-            self.seldom_at = turn.at + SELDOM;
-            // While nobody runs nobody is orphaned, except by somebody who was not seen either.
-            if std::mem::take(&mut self.has_stirred) || self.orphans_at <= turn.at {
-                self.orphans_at = turn.at + ORPHANS_MAX;
-                self.take_orphans();
-            }
-            self.tell_keeper();
-            self.say_stopped();
-            self.confirm_changes();
-            sample.nodes = self.look_at_nodes();
-        }
-        self.say_descriptors_ran_out();
-    }
-
-    fn say_descriptors_ran_out(&mut self) {
-        if self.family.descriptors.ran_out && !std::mem::replace(&mut self.said_ran_out, true) {
-            let n_all = self.family.descriptors.n_all;
-            self.degraded(&format!(
-                "no more than {n_all} descriptors can be kept for reading: further tasks are read by \
-                 opening their files each time, which costs more; raise the hard limit (ulimit -Hn)"
-            ));
-        }
-    }
-
-    fn look_at_nodes(&mut self) -> Vec<NodeSample> {
-        let mut changed = Vec::new();
-        for file in &mut self.nodes {
-            let memory_free = system::node_free(&file.meminfo);
-            if memory_free != file.seen {
-                file.seen = memory_free;
-                changed.push(NodeSample {
-                    node: file.node,
-                    memory_free,
-                    controller_ops: sched::Measured::Absent,
-                    counter_bits: 64,
-                });
-            }
-        }
-        changed
-    }
-
-    fn first_words(&mut self, sample: &mut Sample) {
-        sample.usable.get_or_insert_with(|| (*self.own_cpus).clone());
-        let interleaves = mempolicy::own().is_ok_and(|(interleaves, _)| interleaves);
-        let numa_balancing = system::numa_balancing("/".as_ref());
-        sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves });
-        sample.nodes = self.look_at_nodes();
-    }
-
     /// Puts back everything that still lives and removes the undo record.
     pub(crate) fn put_back(&mut self) {
         for job in self.running_jobs() {
@@ -410,13 +233,6 @@ impl Host for LiveHost {
             self.told_to_stop(now);
         }
     }
-}
-
-/// Whether nothing happened that loads could come from. Free memory alone does not count.
-fn is_quiet(sample: &Sample) -> bool {
-    let is_counted = |node: &NodeSample| node.controller_ops != sched::Measured::Absent;
-    let nobody_ran = sample.tasks.is_empty() && sample.gone.is_empty() && sample.jobs.is_empty();
-    nobody_ran && sample.usable.is_none() && !sample.nodes.iter().any(is_counted)
 }
 
 impl Drop for LiveHost {

@@ -28,6 +28,8 @@ mod family;
 mod host;
 mod keeper;
 mod leftovers;
+mod look;
+mod masks;
 mod options;
 mod orphans;
 mod place;
@@ -36,6 +38,7 @@ mod setup;
 mod signals;
 mod stopped;
 mod tell;
+mod turns;
 mod wakes;
 
 pub use host::LiveHost;

@@ -16,13 +16,10 @@ use linux::{affinity, fault, procfs};
 use sched::{Action, Deed, HandsOff, JobEvent, Outcome, OutcomeResult, Target, Why};
 
 use crate::command::plain;
-use crate::family::Thread;
-use crate::host::{LiveHost, Running, in_one_line};
+use crate::host::{LiveHost, in_one_line};
 
 /// How often a job is looked through again for threads that were born while it was being bound.
 const PASSES_MAX: u32 = 8;
-/// More masks than this are not remembered of one job; the oldest go first.
-const MASKS_MAX: usize = 16;
 
 /// Why something is not done, in a word and in words.
 pub(crate) type Refused = (Why, String);
@@ -180,7 +177,7 @@ impl LiveHost {
     }
 
     /// Leaves a job alone from now on.
-    fn hands_off(&mut self, job: JobId, why: HandsOff) -> Refused {
+    pub(crate) fn hands_off(&mut self, job: JobId, why: HandsOff) -> Refused {
         if let Some(running) = self.running(job) {
             running.hands_off = true;
         }
@@ -210,34 +207,6 @@ impl LiveHost {
         }
     }
 
-    /// Notices that somebody else bound a thread that we had bound: from then on it is left alone, and
-    /// its job too if it is the first thread of that.
-    pub(crate) fn verify_masks(&mut self, threads: &[(JobId, TaskId)]) {
-        for &(job, id) in threads {
-            let own_cpus = Arc::clone(&self.own_cpus);
-            let Some(running) = self.running(job) else { continue };
-            if running.placed.is_none() || running.hands_off {
-                continue;
-            }
-            let (first, masks) = (running.pid, running.masks.clone());
-            let Some((_, thread)) = self.family.thread(job, id) else { continue };
-            let Ok(mask) = affinity::get(id.tid) else { continue };
-            if thread.is_foreign {
-                continue;
-            }
-            if is_same(&thread.mask, &mask, &own_cpus) {
-                thread.is_confirmed = true;
-            } else if thread.may_have(&mask, &masks, &own_cpus) {
-                self.check_newcomers(job);
-            } else {
-                thread.is_foreign = true;
-                if id.tid == first {
-                    self.hands_off(job, HandsOff::AffinityChanged(mask));
-                }
-            }
-        }
-    }
-
     /// Gives a job back what it had before we placed it; tells how many threads that concerned.
     pub(crate) fn release_job(&mut self, job: JobId) -> u32 {
         let Some(running) = self.running(job) else { return 0 };
@@ -256,17 +225,21 @@ impl LiveHost {
                 if is_ours && lives(thread.id) && affinity::set(thread.id.tid, &base).is_ok() {
                     n_now += 1;
                     fault::point();
+                    thread.has(&base);
                 }
-                thread.has(&base);
             }
             n_freed += n_now;
             if n_now == 0 {
                 break;
             }
         }
-        let name = self.slots[job.index()].job.name.clone();
-        if let Ok(log) = &mut self.undo {
-            let _ = log.free(&name);
+        // What an earlier run left behind may still have a mask of ours: then the record stays.
+        let any_left = self.stragglers.values().any(|straggler| straggler.job == Some(job));
+        let name = &self.slots[job.index()].job.name;
+        if let Ok(log) = &mut self.undo
+            && !any_left
+        {
+            let _ = log.free(name);
         }
         n_freed
     }
@@ -298,39 +271,6 @@ impl LiveHost {
         }
         self.record(&name, [&base, &mask, &target], vec![whose])?;
         self.bind_each(job, &target, None, &[whose])
-    }
-}
-
-impl Thread {
-    /// Its mask is this one, as we have seen or done ourselves.
-    fn has(&mut self, mask: &Arc<CpuSet>) {
-        self.mask = Arc::clone(mask);
-        self.is_confirmed = true;
-    }
-
-    /// Whether a mask is one that this thread can have from us: the one that we know it to have, or,
-    /// of a newborn, any that its job had, since whoever started it may not have been moved yet.
-    fn may_have(&self, mask: &CpuSet, of_job: &[Arc<CpuSet>], usable: &CpuSet) -> bool {
-        let older = of_job.iter().filter(|_| !self.is_confirmed);
-        std::iter::once(&self.mask).chain(older).any(|ours| is_same(ours, mask, usable))
-    }
-}
-
-/// Masks are compared among the CPUs that can be used now; when none of a mask can, the kernel has
-/// replaced it, and nobody else has set anything.
-fn is_same(ours: &CpuSet, mask: &CpuSet, usable: &CpuSet) -> bool {
-    let among_usable = ours.and(usable);
-    ours == mask || among_usable == mask.and(usable) || among_usable.is_empty()
-}
-
-impl Running {
-    /// Tasks of the job can have this mask from us from now on.
-    fn remember(&mut self, target: &Arc<CpuSet>) {
-        self.masks.retain(|mask| mask != target);
-        self.masks.push(Arc::clone(target));
-        if MASKS_MAX < self.masks.len() {
-            self.masks.remove(1); // The first is what the job had before us.
-        }
     }
 }
 

@@ -17,10 +17,9 @@ use topology::Machine;
 use crate::agenda::{Agenda, Item, Ticks};
 use crate::command::{Common, own_environment};
 use crate::family::{Descriptors, Family};
-use crate::host::{
-    LiveHost, NodeFile, ORPHANS_MAX, REST_MAX, SELDOM, Slot, State, Stopping, in_one_line,
-};
+use crate::host::{LiveHost, NodeFile, REST_MAX, Slot, State, Stopping, in_one_line};
 use crate::keeper::Keeper;
+use crate::look::{ORPHANS_MAX, SELDOM};
 use crate::orphans::Orphans;
 use crate::wakes::Wakes;
 use crate::{LiveError, LiveOptions};

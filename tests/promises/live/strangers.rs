@@ -5,7 +5,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use super::command::Run;
-use super::play::{lives, signal};
+use super::play::{lives, mask, signal, two_cpus};
 
 /// Goes on until a file of a run holds a text.
 fn until(run: &Run, file: &str, text: &str) {
@@ -71,6 +71,39 @@ fn a_job_that_became_another_user_is_told_with_the_capability_and_not_waited_for
     assert!(survived, "{errors}");
     assert_eq!(journal.matches("CAP_KILL").count(), 1, "{journal}");
     assert!(journal.contains("\"left_behind\":1"), "{journal}");
+}
+
+#[test]
+fn a_job_that_became_another_user_is_not_moved_and_told_with_the_capability() {
+    let Some((_, first, _)) = two_cpus() else { return };
+    if !rustix::process::geteuid().is_root() || !can_become_root() {
+        println!("not run: needs root, setpriv, and a folder where set-uid programs may be");
+        return;
+    }
+    // Both begin on the first CPU, and only the one that becomes root may go to another.
+    let text = format!(
+        r#"
+        [[job]]
+        name = "a"
+        class = 9
+        command = ["./become", "--reuid", "0", "--regid", "0", "--clear-groups", "sh", "-c", "echo $$; while :; do :; done"]
+        [[job]]
+        name = "b"
+        class = 1
+        cpus = "{first}"
+        shell = "while :; do :; done"
+        "#
+    );
+    let run = Run::start(&text, &["--quiet", "--grace", "200ms"], AS_NOBODY);
+    let pid = run.lines("a.out", 1)[0];
+    until(&run, "out/journal.jsonl", "CAP_SYS_NICE");
+    let bound = mask(pid);
+    signal(pid, Signal::KILL);
+    signal(run.child.id(), Signal::TERM);
+    let (_, errors, world) = run.end();
+    assert_eq!(bound, Some(first), "{errors}");
+    let journal = world.read("out/journal.jsonl");
+    assert_eq!(journal.matches("\"not-permitted\":{}").count(), 1, "left alone: {journal}");
 }
 
 /// Gives the number of a job's process that is gone to a stranger, tells evenkeel to stop before it

@@ -47,7 +47,9 @@ pub(super) fn timeline(report: &Report, data: &Data) -> String {
 
 pub(super) fn loads(report: &Report) -> String {
     let level = report.run.domain_level.as_deref().unwrap_or("domain");
-    let head = format!("<section class=\"card\" id=\"loads\"><header><h2>Load per <span id=\"load-level\">{level}</span></h2>");
+    let head = format!(
+        "<section class=\"card\" id=\"loads\"><header><h2>Load per <span id=\"load-level\">{level}</span></h2>"
+    );
     if report.loads.is_empty() {
         return format!(
             "{head}</header><p class=\"empty\">No load was recorded: the run was over before the first interval, or its policy looks at none.</p></section>"

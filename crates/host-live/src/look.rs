@@ -1,0 +1,104 @@
+//! What is looked at in an interval turn: who ran, what else there is now and then, and the nodes.
+
+use std::sync::Arc;
+
+use base::{JobId, Nanos};
+use linux::{affinity, mempolicy, system};
+use sched::{Cause, Measured, MemoryRules, NodeSample, Sample, Turn};
+
+use crate::family::{Look, When};
+use crate::host::{LiveHost, REST_MAX, State};
+
+/// How often we ask which orphans came to us, and how much memory is free.
+pub(crate) const SELDOM: Nanos = Nanos::from_secs(1);
+/// How often we ask for orphans at least.
+pub(crate) const ORPHANS_MAX: Nanos = Nanos::from_secs(10);
+
+impl LiveHost {
+    /// Notices that the CPUs that we may use are others than before: one went offline or came online,
+    /// or our cpuset was changed. One cheap call tells all of it.
+    pub(crate) fn look_at_own_cpus(&mut self) {
+        let Ok(now) = affinity::get(0) else { return };
+        if now != *self.own_cpus {
+            self.own_cpus = Arc::new(now.clone());
+            self.pending.usable = Some(now);
+            self.causes.insert(Cause::CpusChanged);
+        }
+    }
+
+    pub(crate) fn look(&mut self, turn: &Turn, sample: &mut Sample) {
+        let mut look = Look::default();
+        let (slots, own) = (&self.slots, &self.own_cpus);
+        let mask = |job: JobId| match slots.get(job.index()).map(|slot| &slot.state) {
+            Some(State::Running(running)) => Arc::clone(running.mask_by_birth()),
+            _ => Arc::clone(own),
+        };
+        let interval = self.options.interval.unwrap_or(REST_MAX);
+        let when = When { at: turn.at, interval, rest_max: REST_MAX };
+        self.family.look(when, mask, &mut look);
+        sample.tasks.append(&mut look.tasks);
+        sample.gone.append(&mut look.gone);
+        if !look.stirred_jobs.is_empty() {
+            self.tell_keeper();
+        }
+        for job in look.stirred_jobs {
+            self.check_newcomers(job);
+        }
+        self.verify_masks(&look.to_verify);
+        if self.seldom_at <= turn.at {
+            self.seldom_at = turn.at + SELDOM;
+            // While nobody runs nobody is orphaned, except by somebody who was not seen either.
+            if std::mem::take(&mut self.has_stirred) || self.orphans_at <= turn.at {
+                self.orphans_at = turn.at + ORPHANS_MAX;
+                self.take_orphans();
+            }
+            self.tell_keeper();
+            self.say_stopped();
+            self.confirm_changes();
+            sample.nodes = self.look_at_nodes();
+        }
+        self.say_descriptors_ran_out();
+    }
+
+    fn say_descriptors_ran_out(&mut self) {
+        if self.family.descriptors.ran_out && !std::mem::replace(&mut self.said_ran_out, true) {
+            let n_all = self.family.descriptors.n_all;
+            self.degraded(&format!(
+                "no more than {n_all} descriptors can be kept for reading: further tasks are read by \
+                 opening their files each time, which costs more; raise the hard limit (ulimit -Hn)"
+            ));
+        }
+    }
+
+    pub(crate) fn look_at_nodes(&mut self) -> Vec<NodeSample> {
+        let mut changed = Vec::new();
+        for file in &mut self.nodes {
+            let memory_free = system::node_free(&file.meminfo);
+            if memory_free != file.seen {
+                file.seen = memory_free;
+                changed.push(NodeSample {
+                    node: file.node,
+                    memory_free,
+                    controller_ops: Measured::Absent,
+                    counter_bits: 64,
+                });
+            }
+        }
+        changed
+    }
+
+    pub(crate) fn first_words(&mut self, sample: &mut Sample) {
+        sample.usable.get_or_insert_with(|| (*self.own_cpus).clone());
+        let interleaves = mempolicy::own().is_ok_and(|(interleaves, _)| interleaves);
+        let numa_balancing = system::numa_balancing("/".as_ref());
+        sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves });
+        sample.nodes = self.look_at_nodes();
+    }
+}
+
+/// Whether nothing happened that loads could come from. Free memory alone does not count.
+pub(crate) fn is_quiet(sample: &Sample) -> bool {
+    let is_counted = |node: &NodeSample| node.controller_ops != Measured::Absent;
+    let nobody_ran = sample.tasks.is_empty() && sample.gone.is_empty() && sample.jobs.is_empty();
+    nobody_ran && sample.usable.is_none() && !sample.nodes.iter().any(is_counted)
+}

@@ -47,13 +47,13 @@ impl LiveHost {
         self.verify_masks(&look.to_verify);
         if self.seldom_at <= turn.at {
             self.seldom_at = turn.at + SELDOM;
-            // While nobody runs nobody is orphaned, except by somebody who was not seen either.
+            // While nobody runs nobody is orphaned or stopped, except by somebody who was not seen.
             if std::mem::take(&mut self.has_stirred) || self.orphans_at <= turn.at {
                 self.orphans_at = turn.at + ORPHANS_MAX;
                 self.take_orphans();
+                self.say_stopped();
             }
             self.tell_keeper();
-            self.say_stopped();
             self.confirm_changes();
             sample.nodes = self.look_at_nodes();
         }

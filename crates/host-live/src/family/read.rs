@@ -49,14 +49,16 @@ impl When {
     }
 
     /// When a thread is looked at again that was quiet so often: at every second, fourth, eighth
-    /// interval, and so on up to the longest rest.
+    /// interval, and so on up to the longest rest. Whole multiples of the rest, so that all who sleep
+    /// are looked at in the same turns and the turns between can be left out.
     fn next(&self, n_looks_quiet: u32) -> Nanos {
         let n_intervals = match n_looks_quiet.checked_sub(QUIET_LOOKS) {
-            None => 1,
+            None => return self.at + self.interval,
             Some(n_more) => 2u64 << n_more.min(20),
         };
         let rest = Nanos(self.interval.0.saturating_mul(n_intervals));
-        self.at + rest.min(self.rest_max.max(self.interval))
+        let rest = rest.min(self.rest_max.max(self.interval)).0.max(1);
+        Nanos((self.at.0 / rest + 1).saturating_mul(rest))
     }
 
     /// The look before, where it was not one interval ago.
@@ -289,9 +291,12 @@ mod tests {
 
     #[test]
     fn who_sleeps_is_looked_at_ever_more_seldom_but_at_least_every_two_seconds() {
-        let rests: Vec<u64> =
-            (0..8).map(|n_quiet| at_ms(1000).next(n_quiet).0 / 1_000_000 - 1000).collect();
-        assert_eq!(rests, [250, 250, 250, 500, 1000, 2000, 2000, 2000]);
+        let next = |at| -> Vec<u64> {
+            (0..8).map(|n_quiet| at_ms(at).next(n_quiet).0 / 1_000_000).collect()
+        };
+        assert_eq!(next(4000), [4250, 4250, 4250, 4500, 5000, 6000, 6000, 6000]);
+        // Whenever they fell asleep, they are looked at together.
+        assert_eq!(next(4250), [4500, 4500, 4500, 4500, 5000, 6000, 6000, 6000]);
     }
 
     #[test]

@@ -96,6 +96,9 @@ impl Policy for Dfs {
         self.know_places(seen);
         self.expected.forget_missing(seen);
         self.table.count(seen);
+        if seen.turn.causes.contains(&Cause::Ended) {
+            self.moved_at.forget_ended(seen);
+        }
         if seen.turn.causes.contains(&Cause::Interval) {
             self.poll(seen, plan);
             // As long as there is no load at all a poll is for nothing.

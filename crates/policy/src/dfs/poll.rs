@@ -36,7 +36,6 @@ impl Dfs {
     /// Looks at the loads of the interval that went by and moves what has to move.
     pub(super) fn poll(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         self.n_polls += seen.n_intervals.max(1);
-        self.moved_at.forget_ended(seen);
         if !seen.loads.readable {
             self.could_not_read(plan);
             return;

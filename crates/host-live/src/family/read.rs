@@ -16,6 +16,9 @@ const QUIET_LOOKS: u32 = 3;
 const MIGRATIONS_EVERY: u32 = 8;
 /// Whether a thread still has the mask that we gave it is asked every so many looks that it ran in.
 const MASKS_EVERY: u32 = 4;
+/// A process that has had no child and no second thread in so many looks that it ran in is asked for
+/// new ones only in every second look from then on.
+const ALONE_LOOKS: u32 = 4;
 
 /// When a look at the threads is.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +105,9 @@ impl Family {
     /// Takes in what a process that ran may have started.
     fn find_new(&mut self, (job, pid): (JobId, u32), mask: &Arc<CpuSet>, look: &mut Look) {
         let Some(process) = self.processes.get_mut(&(job, pid)) else { return };
+        if !process.is_asked_for_new() {
+            return;
+        }
         let has_other_threads = process.has_other_threads(pid, &mut self.descriptors);
         let grew = has_other_threads && !self.list_threads(job, pid, mask).is_empty();
         let ran = |thread: &Thread| thread.n_looks_quiet == 0;
@@ -158,6 +164,14 @@ impl Process {
         if look.tasks.len() != n_tasks || look.gone.len() != n_gone {
             look.stirred.push((job, pid));
         }
+    }
+
+    /// Whether to look for new threads and children in this look. Both are born with the mask that
+    /// they should have, and what they use in the meantime counts when they are found.
+    fn is_asked_for_new(&self) -> bool {
+        let is_alone = self.threads.len() == 1 && !self.unseen.has_had_children();
+        let n_looks = self.threads.first().map_or(0, |thread| thread.n_looks_ran);
+        !is_alone || n_looks <= ALONE_LOOKS || n_looks.is_multiple_of(2)
     }
 
     /// Whether the process has more or fewer threads than are known.

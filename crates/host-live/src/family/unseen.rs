@@ -42,6 +42,11 @@ impl Unseen {
         self.of_seen_ns = self.of_seen_ns.saturating_add(used_ns);
     }
 
+    /// Whether there was a child that may not be the last.
+    pub(super) fn has_had_children(&self) -> bool {
+        self.has_children
+    }
+
     /// Whether to ask the kernel in this look.
     fn is_asked(&mut self) -> bool {
         self.n_looks = self.n_looks.wrapping_add(1);
@@ -70,13 +75,12 @@ impl Family {
 
     fn ask_about_children(&mut self, job: JobId, pid: u32) -> Option<Nanos> {
         let process = self.processes.get_mut(&(job, pid))?;
-        let keep = process.unseen.has_children;
         if !process.unseen.is_asked() {
             return None;
         }
         let first = process.threads.first_mut()?;
         let told_ns =
-            first.read_stat(pid, keep, &mut self.descriptors, procfs::parse_children_time)?;
+            first.read_stat(pid, true, &mut self.descriptors, procfs::parse_children_time)?;
         if told_ns == process.unseen.told_ns {
             return None;
         }

@@ -1,12 +1,13 @@
 //! What outlives the first process of its job: told to end, waited for, counted.
 
-use base::{JobId, Nanos};
+use base::{JobId, Nanos, TaskId};
 use linux::{procfs, reap};
 use rustix::process::Signal;
 
 use crate::agenda::Item;
 use crate::family::Kept;
 use crate::host::{ASK_EVERY, LiveHost, State, Stopping};
+use crate::place::lives;
 use crate::signals::{self, Sent};
 
 /// A process that outlived the first process of its job, and was told to end.
@@ -95,7 +96,7 @@ impl LiveHost {
     pub(crate) fn free_if_alone(&mut self, job: JobId) {
         let slot = &self.slots[job.index()];
         let runs = matches!(slot.state, State::Running(_) | State::Due);
-        let any_left = self.stragglers.values().any(|straggler| straggler.job == Some(job));
+        let any_left = self.has_stragglers(job);
         if let Ok(log) = &mut self.undo
             && !runs
             && !any_left
@@ -103,6 +104,11 @@ impl LiveHost {
             // If this cannot be written, `restore` finds nobody of it alive.
             let _ = log.free(&slot.job.name);
         }
+    }
+
+    /// Whether something that a run of a job left behind still lives.
+    pub(crate) fn has_stragglers(&self, job: JobId) -> bool {
+        self.stragglers.values().any(|straggler| straggler.job == Some(job))
     }
 
     /// Says once for a job that something of it cannot be ended by us.
@@ -164,8 +170,7 @@ impl LiveHost {
 
 impl Straggler {
     fn is_alive(&self, pid: u32) -> bool {
-        procfs::stat("/".as_ref(), pid)
-            .is_ok_and(|stat| stat.born_ticks == self.born_ticks && stat.state != 'Z')
+        lives(TaskId { tid: pid, born_ticks: self.born_ticks })
     }
 
     /// A descriptor stays with its process; without one the time of birth tells who it is.

@@ -234,7 +234,7 @@ impl LiveHost {
             }
         }
         // What an earlier run left behind may still have a mask of ours: then the record stays.
-        let any_left = self.stragglers.values().any(|straggler| straggler.job == Some(job));
+        let any_left = self.has_stragglers(job);
         let name = &self.slots[job.index()].job.name;
         if let Ok(log) = &mut self.undo
             && !any_left
@@ -288,7 +288,7 @@ fn refusal(error: &std::io::Error, target: &CpuSet) -> Refused {
 }
 
 /// Whether a thread is still the one that it was, and has not ended: numbers are used again.
-fn lives(id: TaskId) -> bool {
+pub(crate) fn lives(id: TaskId) -> bool {
     let stat = procfs::stat("/".as_ref(), id.tid);
     stat.is_ok_and(|stat| stat.born_ticks == id.born_ticks && stat.state != 'Z')
 }

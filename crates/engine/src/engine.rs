@@ -155,7 +155,7 @@ impl Engine {
         }
         self.controllers.take(&sample.nodes);
         let jobs = &self.jobs;
-        let interval = (self.meter.begin(self.now), self.now);
+        let interval = (self.meter.last_at(), self.meter.begin(self.now), self.now);
         self.tasks.take(&sample.tasks, interval, |job| jobs.live(job).is_some());
         self.tasks.remove(&sample.gone, |job| place_of(jobs, &self.places.domains, job));
         for event in &sample.jobs {

@@ -106,6 +106,11 @@ impl Meter {
         }
     }
 
+    /// When the last interval turn was.
+    pub fn last_at(&self) -> Nanos {
+        self.interval_at
+    }
+
     /// How many intervals there would have been by now since the last; at least the one.
     fn n_gone_by(&self, at: Nanos) -> u64 {
         let Some(nominal) = self.nominal.filter(|nominal| *nominal != Nanos::ZERO) else {

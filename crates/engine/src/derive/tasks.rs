@@ -147,12 +147,13 @@ fn grown(now: Measured, base: Measured) -> Option<u64> {
 }
 
 impl Tasks {
-    /// Takes new totals in, read at an instant in the interval that began at `begin`. Samples that
+    /// Takes new totals in, read at an instant in the interval that began at `begin`; the
+    /// interval turn before was at `last`. Samples that
     /// come in the order of the table are found at once.
     pub fn take(
         &mut self,
         samples: &[TaskSample],
-        (begin, now): (Nanos, Nanos),
+        (last, begin, now): (Nanos, Nanos, Nanos),
         is_running: impl Fn(JobId) -> bool,
     ) {
         let mut at = 0;
@@ -169,7 +170,7 @@ impl Tasks {
                     self.seen_is_old |= sample.last_cpu != self.rows[row].seen.last_cpu;
                     self.rows[row].seen.last_cpu = sample.last_cpu.or(self.rows[row].seen.last_cpu);
                 }
-                None if is_running(sample.job) => self.add(sample),
+                None if is_running(sample.job) => self.add(sample, (last, begin, now)),
                 None => {} // Its job is over: a straggler between two samples.
             }
         }
@@ -180,9 +181,11 @@ impl Tasks {
     }
 
     /// Appends a newborn; the caller sorts. One that stands twice in a sample is taken once.
-    fn add(&mut self, sample: &TaskSample) {
+    fn add(&mut self, sample: &TaskSample, (last, begin, now): (Nanos, Nanos, Nanos)) {
         if self.job_of.insert(sample.task, sample.job).is_none() {
-            self.rows.push(Row::born(sample));
+            let mut row = Row::born(sample);
+            row.set_aside(last, begin, now); // Only when the turn comes late.
+            self.rows.push(row);
         }
     }
 

@@ -126,6 +126,28 @@ fn after_a_stretch_without_turns_only_the_last_interval_counts() {
 }
 
 #[test]
+fn a_newborn_counts_for_one_interval_when_the_first_turn_comes_late() {
+    check(
+        "nodes=2",
+        "
+        job a class=1
+        show tasks loads
+        interval 250ms
+        0ms due a; wish a on 0
+        1000ms poll; task a/1 cpu=800
+        1250ms poll; task a/1 cpu=900
+        ",
+        expect![[r#"
+            0ms do a on 0
+            1000ms a/1 cpu 200 wait None misses None
+            1000ms declared [200, 0] cpu [200, 0]
+            1250ms a/1 cpu 100 wait None misses None
+            1250ms declared [100, 0] cpu [100, 0]
+        "#]],
+    );
+}
+
+#[test]
 fn a_task_that_ended_in_between_still_counts_where_it_ran() {
     check(
         "nodes=2",

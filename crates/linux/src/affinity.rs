@@ -8,11 +8,14 @@ use std::io;
 
 use base::CpuSet;
 
+use crate::fault;
+
 /// Room for 8192 CPUs, the most that Linux can be built for, in 64-bit words.
 const WORDS: usize = 128;
 
 /// The mask of a thread; 0 stands for the calling one.
 pub fn get(tid: u32) -> io::Result<CpuSet> {
+    fault::refuse("sched_getaffinity")?;
     let mut words = [0u64; WORDS];
     // SAFETY: the kernel writes at most the length given, into memory that is ours and that long.
     let n_bytes = unsafe {
@@ -29,6 +32,7 @@ pub fn get(tid: u32) -> io::Result<CpuSet> {
 ///
 /// Allocates nothing, so that a child may call it between fork and exec.
 pub fn set(tid: u32, cpus: &CpuSet) -> io::Result<()> {
+    fault::refuse("sched_setaffinity")?;
     let words = cpus.words();
     // SAFETY: the kernel reads exactly the words of the set, which outlives the call.
     let done = unsafe {

@@ -2,8 +2,15 @@
 //!
 //! In development builds `EVENKEEL_FAULT=kill-at:N` ends this process with SIGKILL at the N-th point
 //! that it passes; N runs from 1 until a run ends by itself, and then every moment has been tried.
-//! Other words (`no-descriptors`) make something fail that seldom does. Release builds know none of
-//! this.
+//! Other words (`no-descriptors`) make something fail that seldom does.
+//!
+//! Calls fail on purpose too: every call that reads or changes the system for us begins with
+//! [`refuse`], and `EVENKEEL_FAULT=errors:SEED:PERMILLE` lets so many of a thousand of them fail with an
+//! error that the kernel could have given. The same seed and the same calls give the same errors. A
+//! test in the same process asks with [`with_errors`] for its own thread, and a helper thread takes
+//! the wish over from whoever started it ([`wish`], [`take_over`]). Release builds know none of this.
+
+use std::io;
 
 /// The variable that asks for faults. Jobs do not inherit it.
 pub const VARIABLE: &str = "EVENKEEL_FAULT";
@@ -33,4 +40,140 @@ pub fn point() {}
 /// Whether a fault of this name was asked for; never in release builds.
 pub fn asked(name: &str) -> bool {
     cfg!(debug_assertions) && std::env::var(VARIABLE).is_ok_and(|value| value == name)
+}
+
+/// What calls are to fail: how many of a thousand, by which seed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Which ones, and with which error.
+    pub seed: u64,
+    /// So many of a thousand calls. None at 0.
+    pub permille: u16,
+}
+
+/// What the kernel may answer to any call of ours.
+pub const ERRORS: [i32; 6] =
+    [libc::EPERM, libc::ENOMEM, libc::EBUSY, libc::EINTR, libc::ENOSYS, libc::ESRCH];
+
+/// Fails instead of the call that follows, where a test asked for that.
+#[cfg(debug_assertions)]
+pub fn refuse(call: &'static str) -> io::Result<()> {
+    chance::refuse(call)
+}
+
+/// Lets every call through: this is a release build.
+#[cfg(not(debug_assertions))]
+pub fn refuse(_call: &'static str) -> io::Result<()> {
+    Ok(())
+}
+
+/// What is asked of this thread's calls, for a helper thread that it starts.
+#[cfg(debug_assertions)]
+pub fn wish() -> Wish {
+    chance::wish()
+}
+
+/// Nothing is asked in release builds.
+#[cfg(not(debug_assertions))]
+pub fn wish() -> Wish {
+    Wish::default()
+}
+
+/// From now on this thread's calls fail as wished.
+pub fn take_over(wish: Wish) {
+    #[cfg(debug_assertions)]
+    chance::take_over(wish);
+    #[cfg(not(debug_assertions))]
+    let _ = wish;
+}
+
+/// Runs something while calls of this thread fail as wished.
+pub fn with_errors<T>(asked: Wish, run: impl FnOnce() -> T) -> T {
+    let before = wish();
+    take_over(asked);
+    let done = run();
+    take_over(before);
+    done
+}
+
+#[cfg(debug_assertions)]
+mod chance {
+    use std::cell::Cell;
+    use std::io;
+
+    use base::Rng;
+
+    use super::{ERRORS, VARIABLE, Wish};
+
+    thread_local! {
+        static WISH: Cell<Option<Wish>> = const { Cell::new(None) };
+        static N_CALLS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub fn wish() -> Wish {
+        WISH.get().unwrap_or_else(|| {
+            let wish = std::env::var(VARIABLE).ok().and_then(|text| parse(&text));
+            let wish = wish.unwrap_or_default();
+            WISH.set(Some(wish));
+            wish
+        })
+    }
+
+    pub fn take_over(wish: Wish) {
+        WISH.set(Some(wish));
+        N_CALLS.set(0);
+    }
+
+    pub fn refuse(call: &'static str) -> io::Result<()> {
+        let Wish { seed, permille } = wish();
+        if permille == 0 {
+            return Ok(());
+        }
+        let nr = N_CALLS.get();
+        N_CALLS.set(nr + 1);
+        let of_call =
+            call.bytes().fold(seed, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+        let mut chance = Rng::new(of_call ^ nr.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        if u64::from(permille) <= chance.below(1000) {
+            return Ok(());
+        }
+        let idx = chance.below(ERRORS.len() as u64) as usize;
+        Err(io::Error::from_raw_os_error(ERRORS[idx]))
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Wish> {
+        let (seed, permille) = text.strip_prefix("errors:")?.split_once(':')?;
+        Some(Wish { seed: seed.parse().ok()?, permille: permille.parse().ok()? })
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+
+    fn errors(seed: u64, permille: u16) -> Vec<Option<i32>> {
+        with_errors(Wish { seed, permille }, || {
+            let call = |_| refuse("a call").err().and_then(|error| error.raw_os_error());
+            (0..1000).map(call).collect()
+        })
+    }
+
+    #[test]
+    fn the_same_seed_refuses_the_same_calls_and_as_many_as_asked() {
+        assert_eq!(errors(7, 100), errors(7, 100));
+        assert_ne!(errors(7, 100), errors(8, 100));
+        let n_refused = errors(7, 100).into_iter().flatten().count();
+        assert!((60..140).contains(&n_refused), "{n_refused} of 1000 instead of about 100");
+        assert_eq!(errors(7, 0).into_iter().flatten().count(), 0);
+        for error in ERRORS {
+            assert!(errors(7, 500).contains(&Some(error)), "never {error}");
+        }
+    }
+
+    #[test]
+    fn the_variable_names_seed_and_share() {
+        assert_eq!(chance::parse("errors:5:20"), Some(Wish { seed: 5, permille: 20 }));
+        assert_eq!(chance::parse("kill-at:5"), None);
+        assert_eq!(chance::parse("errors:5"), None);
+    }
 }

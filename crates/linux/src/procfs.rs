@@ -12,6 +12,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::fault;
+
 /// What `/proc/TID/stat` tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -198,12 +200,14 @@ pub fn environ(root: &Path, pid: u32) -> io::Result<Vec<u8>> {
 
 /// Opens a file to be read again and again.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
+    fault::refuse("open")?;
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| gone(e.into()))
 }
 
 /// Reads a kept descriptor from its start into a buffer; a text longer than the buffer is cut.
 pub fn read_again(file: impl AsFd, buffer: &mut [u8]) -> io::Result<&[u8]> {
+    fault::refuse("pread")?;
     let n_bytes = rustix::io::pread(file, &mut *buffer, 0).map_err(|e| gone(e.into()))?;
     Ok(&buffer[..n_bytes])
 }

@@ -161,6 +161,7 @@ impl ToyJob {
             command: Command::Shell("true".to_owned()),
             start: Nanos::from_millis(number("from")),
             class: key("class").and_then(|text| Class::new(text.parse().expect("a class"))),
+            sensitivity: None,
             profile: None,
             dir: None,
             env: Default::default(),

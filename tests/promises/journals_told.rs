@@ -22,6 +22,7 @@ fn job((id, (name, class)): (usize, &(&str, u8))) -> Job {
         command: Command::Load(vec!["hog".to_owned()]),
         start: base::Nanos::ZERO,
         class: Class::new(*class),
+        sensitivity: None,
         profile: None,
         dir: None,
         env: Default::default(),

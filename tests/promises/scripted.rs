@@ -347,6 +347,7 @@ pub fn part(id: u32, name: &str, class: Option<u8>, start_ms: u64, work_ms: u64)
         command: Command::Load(vec!["hog".to_owned(), format!("--cpu-time={work_ms}ms")]),
         start: Nanos::from_millis(start_ms),
         class: class.and_then(Class::new),
+        sensitivity: None,
         profile: None,
         dir: None,
         env: BTreeMap::new(),

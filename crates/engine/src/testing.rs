@@ -388,6 +388,7 @@ fn job(idx: usize, line: &str) -> Job {
         command: Command::Shell("true".to_owned()),
         start: Nanos::ZERO,
         class: None,
+        sensitivity: None,
         profile: None,
         dir: None,
         env: Default::default(),

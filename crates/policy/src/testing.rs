@@ -153,6 +153,7 @@ impl World {
             command: Command::Shell("true".to_owned()),
             start: Nanos::ZERO,
             class: None,
+            sensitivity: None,
             profile: None,
             dir: None,
             env: Default::default(),

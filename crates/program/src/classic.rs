@@ -162,6 +162,7 @@ fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, Fault)> {
         command: Command::Program { program, args },
         start,
         class,
+        sensitivity: None,
         profile: None,
         dir: None,
         env: BTreeMap::new(),

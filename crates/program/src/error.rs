@@ -126,6 +126,14 @@ pub enum Fault {
         /// As written.
         found: String,
     },
+    /// A sensitivity that is none.
+    #[error(
+        "{found:?} is no sensitivity: write a class from 0 to 15, or remote, and a slow-down from 0 to 100 in steps of 0.001"
+    )]
+    Sensitivity {
+        /// As written.
+        found: String,
+    },
     /// A name that could not name a file or would break a table.
     #[error(
         "{found:?} cannot be a name: use 1 to 100 bytes without a slash, a control character or a dot in front"

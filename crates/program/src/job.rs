@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use base::{CpuSet, JobId, Nanos, NodeSet};
 
+use crate::Sensitivity;
+
 /// The jobs of one file, in start order; equal starts keep the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
@@ -31,6 +33,8 @@ pub struct Job {
     pub start: Nanos,
     /// Its memory class as declared; absent counts as 0.
     pub class: Option<Class>,
+    /// How much it suffers from others; absent counts as not at all.
+    pub sensitivity: Option<Sensitivity>,
     /// The name of the profile that describes its program.
     pub profile: Option<String>,
     /// Where it runs: absolute, or relative to the workload's folder. Absent: the workload's folder.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::sensitivity::slowdown_text;
 use crate::time::seconds;
-use crate::{Command, Ending, Job, MemoryPolicy, Workload};
+use crate::{Class, Command, Ending, Job, MemoryPolicy, Sensitivity, Workload};
 
 /// Why a workload cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +60,7 @@ fn keys(job: &Job) -> Result<Vec<(&'static str, String)>, WriteError> {
         command(job).map(|(key, value)| (key, Some(value)))?,
         ("start", Some(seconds(job.start))),
         ("class", job.class.map(|class| class.number().to_string())),
+        ("sensitivity", job.sensitivity.as_ref().map(sensitivity)),
         ("profile", job.profile.as_deref().map(quoted)),
         ("dir", path(&job.dir)?),
         ("env", (!job.env.is_empty()).then(|| variables(&job.env))),
@@ -88,6 +90,15 @@ fn command(job: &Job) -> Result<(&'static str, String), WriteError> {
             ("load", format!("[{}]", words.join(", ")))
         }
     })
+}
+
+fn sensitivity(sensitivity: &Sensitivity) -> String {
+    let of_class = |(class, permille): &(Class, u32)| {
+        format!("{} = {}", class.number(), slowdown_text(*permille))
+    };
+    let given = sensitivity.given().iter().map(of_class);
+    let remote = format!("remote = {}", slowdown_text(sensitivity.remote()));
+    format!("{{ {} }}", given.chain([remote]).collect::<Vec<_>>().join(", "))
 }
 
 fn memory(policy: &MemoryPolicy) -> String {
@@ -167,6 +178,7 @@ fn plain(job: &Job) -> Result<(&Path, &[String]), &'static str> {
     };
     let more = [
         (!program.is_absolute(), "a program that is not given from the root"),
+        (job.sensitivity.is_some(), "a sensitivity"),
         (job.profile.is_some(), "a profile"),
         (job.dir.is_some(), "a working directory"),
         (!job.env.is_empty(), "an environment"),

@@ -191,6 +191,7 @@ fn job(id: u32) -> Job {
         command: Command::Load(vec!["hog".to_owned()]),
         start: Nanos::ZERO,
         class: Class::new((id % 7) as u8),
+        sensitivity: None,
         profile: None,
         dir: None,
         env: Default::default(),

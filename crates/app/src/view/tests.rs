@@ -21,6 +21,7 @@ fn job(id: u32, name: &str) -> Job {
         command: Command::Shell(String::new()),
         start: Nanos::ZERO,
         class: None,
+        sensitivity: None,
         profile: None,
         dir: None,
         env: Default::default(),

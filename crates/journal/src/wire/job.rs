@@ -1,9 +1,10 @@
 //! A job in the header: what explain, the report and replay need of it. Its environment stays out.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use base::{JobId, Nanos};
-use program::{Class, Command, Ending, Job, Origin};
+use program::{Class, Command, Ending, Job, Origin, Sensitivity};
 use serde::{Deserialize, Serialize};
 
 use super::basic::{MemoryField, set};
@@ -19,6 +20,8 @@ pub(crate) struct JobLine {
     pub start_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub class: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sensitivity: Option<SensitivityField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profile: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -40,6 +43,15 @@ pub(crate) struct JobLine {
     pub file: String,
     #[serde(skip_serializing_if = "is_default", default)]
     pub line: usize,
+}
+
+/// Slow-downs in thousandths: `{"4":50,"9":300,"remote":200}`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SensitivityField {
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub remote: u32,
+    #[serde(flatten)]
+    pub by_class: BTreeMap<String, u32>,
 }
 
 /// `"argv": ["prog", "arg"]`, `"shell": "line"` or `"load": ["hog"]`.
@@ -73,6 +85,7 @@ impl From<&Job> for JobLine {
             command: (&job.command).into(),
             start_ns: job.start.0,
             class: job.class.map(Class::number),
+            sensitivity: job.sensitivity.as_ref().map(SensitivityField::from),
             profile: job.profile.clone(),
             dir: job.dir.as_deref().map(text),
             input: job.input.as_deref().map(text),
@@ -96,6 +109,7 @@ impl JobLine {
             command: self.command.command()?,
             start: Nanos(self.start_ns),
             class: self.class.map(class).transpose()?,
+            sensitivity: self.sensitivity.map(SensitivityField::sensitivity).transpose()?,
             profile: self.profile,
             dir: self.dir.map(PathBuf::from),
             env: Default::default(),
@@ -108,6 +122,25 @@ impl JobLine {
             memory: self.memory.map(|memory| memory.policy()).transpose()?,
             origin: Origin { file: self.file.into(), line: self.line },
         })
+    }
+}
+
+impl From<&Sensitivity> for SensitivityField {
+    fn from(sensitivity: &Sensitivity) -> Self {
+        let given = sensitivity.given().iter();
+        let by_class = given.map(|(class, permille)| (class.number().to_string(), *permille));
+        SensitivityField { remote: sensitivity.remote(), by_class: by_class.collect() }
+    }
+}
+
+impl SensitivityField {
+    fn sensitivity(self) -> Result<Sensitivity, LineError> {
+        let of_class = |(name, permille): (String, u32)| match name.parse() {
+            Ok(number) => Ok((class(number)?, permille)),
+            Err(_) => Err(LineError::value("sensitivity", name, "class from 0 to 15")),
+        };
+        let given: Vec<_> = self.by_class.into_iter().map(of_class).collect::<Result<_, _>>()?;
+        Ok(Sensitivity::new(given, self.remote))
     }
 }
 

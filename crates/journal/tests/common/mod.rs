@@ -5,7 +5,7 @@
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, NodeSet, Rng, TaskId};
 use engine::{Footing, SeenLoads};
 use journal::{Header, PolicyUsed, RecordedTurn};
-use program::{Class, Command, Ending, Job, MemoryPolicy, Origin};
+use program::{Class, Command, Ending, Job, MemoryPolicy, Origin, Sensitivity};
 use sched::*;
 use topology::{Core, Cpu, Level, Llc, Machine, MachineParts, Node};
 
@@ -53,6 +53,7 @@ pub fn job(id: u32, name: &str) -> Job {
         command: Command::Program { program: "/bin/true".into(), args: vec![] },
         start: Nanos::ZERO,
         class: None,
+        sensitivity: None,
         profile: None,
         dir: None,
         env: Default::default(),
@@ -73,6 +74,7 @@ pub fn jobs() -> Vec<Job> {
     let shell = Job {
         command: Command::Shell("echo \"a b\" | wc > /dev/null".to_owned()),
         class: Class::new(15),
+        sensitivity: Some(Sensitivity::new(Class::new(9).map(|class| (class, 300)), 200)),
         ending: Ending::After(Nanos::from_millis(1500)),
         start: Nanos::from_millis(250),
         ..job(1, "shell")

@@ -45,6 +45,7 @@ fn line(job: &Job) -> String {
     let threads = (job.threads != 1).then_some(job.threads);
     for (key, value) in [
         ("class", job.class.map(|class| class.number().to_string())),
+        ("sensitivity", job.sensitivity.as_ref().map(|s| format!("{s:?}"))),
         ("profile", job.profile.clone()),
         ("dir", job.dir.as_ref().map(|path| path.display().to_string())),
         ("env", env.map(|env| format!("{env:?}"))),

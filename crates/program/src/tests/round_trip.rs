@@ -9,8 +9,8 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::{
-    Class, Command, Ending, Job, MemoryPolicy, Origin, TIME_MAX, Workload, WriteError, parse_bytes,
-    parse_classic, parse_toml, to_classic, to_toml,
+    Class, Command, Ending, Job, MemoryPolicy, Origin, SLOWDOWN_MAX_PERMILLE, Sensitivity,
+    TIME_MAX, Workload, WriteError, parse_bytes, parse_classic, parse_toml, to_classic, to_toml,
 };
 
 /// Text as a program may be given it: anything but NUL.
@@ -56,6 +56,14 @@ fn memory() -> impl Strategy<Value = MemoryPolicy> {
     })
 }
 
+fn sensitivity() -> impl Strategy<Value = Sensitivity> {
+    let of_class = (0u8..=15, 0..=SLOWDOWN_MAX_PERMILLE);
+    (vec(of_class, 0..4), 0..=SLOWDOWN_MAX_PERMILLE).prop_map(|(given, remote)| {
+        let given = given.into_iter().filter_map(|(class, s)| Some((Class::new(class)?, s)));
+        Sensitivity::new(given, remote)
+    })
+}
+
 fn ending() -> impl Strategy<Value = Ending> {
     prop_oneof![
         3 => Just(Ending::Exit),
@@ -68,10 +76,11 @@ fn job() -> impl Strategy<Value = Job> {
     let what = (command(), time(), option::of(0u8..=15), option::of("[a-z]{1,8}"));
     let files = (option::of(path()), option::of(path()), option::of(path()));
     let env = btree_map("[^\\x00=]{1,6}", text(), 0..3);
-    let place = (option::of(cpus()), option::of(nodes()), option::of(memory()));
+    let place =
+        (option::of(cpus()), option::of(nodes()), option::of(memory()), option::of(sensitivity()));
     (what, files, env, 1u32..300, ending(), place).prop_map(
         |((command, start, class, profile), (dir, input, output), env, threads, ending, place)| {
-            let (cpus, nodes, memory) = place;
+            let (cpus, nodes, memory, sensitivity) = place;
             let class = class.and_then(Class::new);
             Job {
                 id: JobId(0),
@@ -79,6 +88,7 @@ fn job() -> impl Strategy<Value = Job> {
                 command,
                 start,
                 class,
+                sensitivity,
                 profile,
                 dir,
                 env,
@@ -239,6 +249,7 @@ fn plain(start: Nanos, class: Option<Class>, command: Command) -> Job {
         command,
         start,
         class,
+        sensitivity: None,
         profile: None,
         dir: None,
         env: BTreeMap::new(),

@@ -36,6 +36,7 @@ fn every_key_is_kept() {
         command = ["/bin/a"]
         start = "250ms"
         class = 15
+        sensitivity = { 4 = 0.05, 9 = 0.3, remote = 1 }
         profile = "mcf"
         dir = "input"
         env = { LANG = "C", EMPTY = "" }
@@ -55,9 +56,9 @@ fn every_key_is_kept() {
         expect![[r#"
             everything in "lab"
               read only /usr/share/dict/words
-              sh at 0 s: sh "a | b" ending=RestartUntilOthersDone line=20
-              hog at 0 s: load ["hog", "--for", "5s"] line=23
-              a at 250.0 ms: /bin/a [] class=15 profile=mcf dir=input env={"EMPTY": "", "LANG": "C"} input=in output=out threads=4 ending=After(Nanos(1500000000)) cpus=0-3,8 nodes=1 memory=Interleave({0-1}) line=5
+              sh at 0 s: sh "a | b" ending=RestartUntilOthersDone line=21
+              hog at 0 s: load ["hog", "--for", "5s"] line=24
+              a at 250.0 ms: /bin/a [] class=15 sensitivity=Sensitivity { by_class: [(Class(4), 50), (Class(9), 300)], remote: 1000 } profile=mcf dir=input env={"EMPTY": "", "LANG": "C"} input=in output=out threads=4 ending=After(Nanos(1500000000)) cpus=0-3,8 nodes=1 memory=Interleave({0-1}) line=5
         "#]],
     );
 }
@@ -194,8 +195,8 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
     toml(
         "[defaults]\nzebra = 1",
         expect![[r#"
-        lab/mix.toml:2:1: unknown key "zebra" in the defaults; known are class, profile, dir, env, input, threads, stop_after, restart, cpus, nodes, memory
-    "#]],
+            lab/mix.toml:2:1: unknown key "zebra" in the defaults; known are class, sensitivity, profile, dir, env, input, threads, stop_after, restart, cpus, nodes, memory
+        "#]],
     );
 }
 
@@ -598,7 +599,24 @@ fn a_key_in_the_wrong_place_is_told_so() {
     toml(
         "[defaults]\nstrat = 1",
         expect![[r#"
-        lab/mix.toml:2:1: unknown key "strat" in the defaults; known are class, profile, dir, env, input, threads, stop_after, restart, cpus, nodes, memory
-    "#]],
+            lab/mix.toml:2:1: unknown key "strat" in the defaults; known are class, sensitivity, profile, dir, env, input, threads, stop_after, restart, cpus, nodes, memory
+        "#]],
     );
+}
+
+#[test]
+fn a_sensitivity_names_classes_and_slow_downs() {
+    for lines in [
+        "sensitivity = 0.5",
+        "sensitivity = { 16 = 0.1 }",
+        "sensitivity = { near = 0.1 }",
+        "sensitivity = { 4 = -0.1 }",
+        "sensitivity = { 4 = 0.0001 }",
+        "sensitivity = { remote = \"much\" }",
+    ] {
+        let text = format!("[[job]]\ncommand = [\"a\"]\n{lines}\n");
+        let said = crate::parse_toml(&text, "w.toml".as_ref()).expect_err(lines).to_string();
+        assert!(said.starts_with("w.toml:3:15: "), "{said}");
+        assert!(said.contains("sensitivity"), "{said}");
+    }
 }

@@ -9,7 +9,8 @@ use toml::de::DeValue;
 use super::fields::{self, Fields};
 use crate::assemble::{self, Line};
 use crate::error::{Fault, N_JOBS_MAX, N_THREADS_MAX, Text, nearest};
-use crate::{Class, Command, Ending, Job, LOADS, MemoryPolicy, Origin, WorkloadError};
+use crate::sensitivity::parse_slowdown;
+use crate::{Class, Command, Ending, Job, LOADS, MemoryPolicy, Origin, Sensitivity, WorkloadError};
 
 /// The keys that a job knows.
 pub(super) const KNOWN: &[&str] = &[
@@ -22,6 +23,7 @@ pub(super) const KNOWN: &[&str] = &[
     "every",
     "output",
     "class",
+    "sensitivity",
     "profile",
     "dir",
     "env",
@@ -37,6 +39,7 @@ pub(super) const KNOWN: &[&str] = &[
 /// The keys that the defaults know: what several jobs may share.
 pub(super) const COMMON: &[&str] = &[
     "class",
+    "sensitivity",
     "profile",
     "dir",
     "env",
@@ -53,6 +56,7 @@ pub(super) const COMMON: &[&str] = &[
 #[derive(Default)]
 pub(crate) struct Common {
     class: Option<Class>,
+    sensitivity: Option<Sensitivity>,
     profile: Option<String>,
     dir: Option<PathBuf>,
     env: BTreeMap<String, String>,
@@ -68,6 +72,7 @@ impl Common {
     pub(super) fn read(table: &Fields<'_>) -> Result<Common, WorkloadError> {
         Ok(Common {
             class: table.get("class", class)?,
+            sensitivity: table.get("sensitivity", sensitivity)?,
             profile: table.get("profile", profile)?,
             dir: table.get("dir", fields::path)?,
             env: table.get("env", fields::variables)?.unwrap_or_default(),
@@ -100,6 +105,7 @@ pub(crate) fn read(
         command: command(table)?,
         start: table.get("start", fields::time)?.unwrap_or_default(),
         class: own.class.or(defaults.class),
+        sensitivity: own.sensitivity.or_else(|| defaults.sensitivity.clone()),
         profile: own.profile.or_else(|| defaults.profile.clone()),
         dir: own.dir.or_else(|| defaults.dir.clone()),
         env,
@@ -185,6 +191,34 @@ fn class(key: &'static str, value: &DeValue<'_>) -> Result<Class, Fault> {
     };
     let number = u8::from_str_radix(number.as_str(), number.radix()).map_err(|_| refuse())?;
     Class::new(number).ok_or_else(refuse)
+}
+
+/// A table from classes (and `remote`) to slow-downs.
+fn sensitivity(key: &'static str, value: &DeValue<'_>) -> Result<Sensitivity, Fault> {
+    const EXPECTED: &str = "a table such as { 4 = 0.05, 9 = 0.3, remote = 0.2 }";
+    let DeValue::Table(table) = value else { return Err(fields::wrong(key, EXPECTED, value)) };
+    let mut by_class = Vec::new();
+    let mut remote = 0;
+    for (name, value) in table.iter() {
+        let name: &str = name.get_ref();
+        let refuse =
+            || Fault::Sensitivity { found: format!("{name} = {}", fields::shown(value.get_ref())) };
+        let slowdown = slowdown(value.get_ref()).ok_or_else(refuse)?;
+        match name.parse().ok().and_then(Class::new) {
+            Some(class) => by_class.push((class, slowdown)),
+            None if name == "remote" => remote = slowdown,
+            None => return Err(refuse()),
+        }
+    }
+    Ok(Sensitivity::new(by_class, remote))
+}
+
+fn slowdown(value: &DeValue<'_>) -> Option<u32> {
+    match value {
+        DeValue::Float(number) => parse_slowdown(number.as_str()),
+        DeValue::Integer(number) => parse_slowdown(&fields::decimal(number)),
+        _ => None,
+    }
 }
 
 fn copies(key: &'static str, value: &DeValue<'_>) -> Result<u32, Fault> {

@@ -1,0 +1,133 @@
+//! How much a program suffers from company: its slow-down beside one program of each class, and from
+//! memory that is all on another node.
+//!
+//! ```text
+//!   slow-down = cycles per instruction beside it / cycles per instruction alone - 1
+//!
+//!   sensitivity = { 4 = 0.05, 9 = 0.30, remote = 0.2 }      in a workload file
+//! ```
+//!
+//! Held in thousandths, whole numbers, so that what is decided by it never hangs on rounding. Between
+//! two classes that are given it is linear, below the lowest it falls to nothing at class 0, and above
+//! the highest it stays (spec 1.10).
+
+use crate::Class;
+
+/// Largest slow-down that can be declared: a hundred times the program's own time.
+pub const SLOWDOWN_MAX_PERMILLE: u32 = 100_000;
+
+/// What a program suffers, in thousandths of its time alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sensitivity {
+    by_class: Vec<(Class, u32)>,
+    remote: u32,
+}
+
+impl Sensitivity {
+    /// From slow-downs beside a program of some classes, in any order, and from remote memory. A
+    /// class that stands twice counts as it stands last.
+    pub fn new(by_class: impl IntoIterator<Item = (Class, u32)>, remote: u32) -> Self {
+        let sorted: std::collections::BTreeMap<Class, u32> = by_class.into_iter().collect();
+        Sensitivity { by_class: sorted.into_iter().collect(), remote }
+    }
+
+    /// The classes that were given, rising, each with its slow-down in thousandths.
+    pub fn given(&self) -> &[(Class, u32)] {
+        &self.by_class
+    }
+
+    /// Slow-down in thousandths beside one program of a class.
+    pub fn beside(&self, class: Class) -> u32 {
+        let above = self.by_class.partition_point(|(known, _)| *known < class);
+        let nothing = (Class::default(), 0);
+        let low = above.checked_sub(1).map_or(nothing, |idx| self.by_class[idx]);
+        match self.by_class.get(above) {
+            Some(&(known, slowdown)) if known == class => slowdown,
+            Some(&high) => between(low, high, class),
+            None => low.1,
+        }
+    }
+
+    /// Slow-down in thousandths when all of its memory lies on another node.
+    pub fn remote(&self) -> u32 {
+        self.remote
+    }
+}
+
+/// On the straight line between two figures.
+fn between(low: (Class, u32), high: (Class, u32), class: Class) -> u32 {
+    let number = |class: Class| i64::from(class.number());
+    let width = (number(high.0) - number(low.0)).max(1);
+    let rise = (i64::from(high.1) - i64::from(low.1)) * (number(class) - number(low.0)) / width;
+    u32::try_from(i64::from(low.1) + rise).unwrap_or(0)
+}
+
+/// A slow-down as people write it, such as `0.25`, in thousandths; `None` when it is none, negative,
+/// finer than a thousandth or above [`SLOWDOWN_MAX_PERMILLE`].
+pub(crate) fn parse_slowdown(text: &str) -> Option<u32> {
+    let (whole, behind) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(behind) {
+        return None;
+    }
+    let behind = behind.trim_end_matches('0');
+    if 3 < behind.len() {
+        return None;
+    }
+    let thousandths: u32 = format!("{behind:0<3}").parse().ok()?;
+    let permille = whole.parse::<u32>().ok()?.checked_mul(1000)?.checked_add(thousandths)?;
+    (permille <= SLOWDOWN_MAX_PERMILLE).then_some(permille)
+}
+
+/// The same as text again.
+pub(crate) fn slowdown_text(permille: u32) -> String {
+    let text = format!("{}.{:03}", permille / 1000, permille % 1000);
+    let text = text.trim_end_matches('0');
+    if text.ends_with('.') { format!("{text}0") } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn class(number: u8) -> Class {
+        Class::new(number).expect("a class")
+    }
+
+    #[test]
+    fn missing_classes_lie_on_the_line_between_their_neighbours() {
+        let sens = Sensitivity::new([(class(10), 300), (class(4), 100)], 0);
+        let beside: Vec<u32> = (0..=15).map(|k| sens.beside(class(k))).collect();
+        assert_eq!(
+            beside,
+            [0, 25, 50, 75, 100, 133, 166, 200, 233, 266, 300, 300, 300, 300, 300, 300]
+        );
+    }
+
+    #[test]
+    fn a_slow_down_may_fall_with_the_class_and_nothing_given_is_nothing() {
+        let falling = Sensitivity::new([(class(0), 90), (class(3), 0)], 0);
+        assert_eq!([0, 1, 2, 3].map(|k| falling.beside(class(k))), [90, 60, 30, 0]);
+        assert_eq!(Sensitivity::default().beside(class(15)), 0);
+    }
+
+    #[test]
+    fn slow_downs_are_read_in_thousandths() {
+        for (text, permille) in
+            [("0", Some(0)), ("0.25", Some(250)), ("1.5000", Some(1500)), ("100", Some(100_000))]
+        {
+            assert_eq!(parse_slowdown(text), permille, "{text}");
+        }
+        for text in ["", ".5", "-1", "0.0001", "100.001", "1e3", "nan", "99999999999"] {
+            assert_eq!(parse_slowdown(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_slow_down_is_read_as_it_was_written(permille in 0..=SLOWDOWN_MAX_PERMILLE) {
+            prop_assert_eq!(parse_slowdown(&slowdown_text(permille)), Some(permille));
+        }
+    }
+}

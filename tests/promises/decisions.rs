@@ -16,8 +16,8 @@ use engine::{Approved, Engine, Host, Sink, TurnRecord};
 use expect_test::{Expect, expect};
 use program::{Class, Command, Job};
 use sched::{
-    Action, Cause, Deed, End, ExitStatus, JobEvent, Measured, MemoryRules, NodeSample, Outcome,
-    OutcomeResult, Sample, Target, TaskSample, Turn,
+    Action, Cause, Counters, Deed, End, ExitStatus, JobEvent, Measured, MemoryRules, NodeSample,
+    Outcome, OutcomeResult, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
 
@@ -143,6 +143,8 @@ impl ToyMachine {
             memory_free: None,
             controller_ops: Measured::Exact(*ops),
             counter_bits: 64,
+            read_bytes: Measured::Absent,
+            written_bytes: Measured::Absent,
         };
         self.ops.iter().enumerate().map(sample).collect()
     }
@@ -198,7 +200,7 @@ impl ToyJob {
             looked_before: None,
             wait: Measured::Absent,
             last_cpu: Some(self.cpu),
-            llc_misses: Measured::Absent,
+            counters: Counters::NONE,
         }
     }
 }

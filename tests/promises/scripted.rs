@@ -7,8 +7,8 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, Rng, TaskId};
 use engine::{Approved, Host};
 use program::{Class, Command, Ending, Job, Origin};
 use sched::{
-    Action, Cause, Deed, End, ExitStatus, HandsOff, JobEvent, Measured, MemoryRules, Outcome,
-    OutcomeResult, Sample, Target, TaskSample, Turn, Why,
+    Action, Cause, Counters, Deed, End, ExitStatus, HandsOff, JobEvent, Measured, MemoryRules,
+    Outcome, OutcomeResult, Quantity, Sample, Target, TaskSample, Turn, Why,
 };
 use topology::Machine;
 
@@ -307,7 +307,10 @@ impl Host for Scripted {
                 looked_before: None,
                 wait: Measured::Exact(one.waited.0),
                 last_cpu: Some(one.cpu),
-                llc_misses: if self.misses { Measured::Exact(misses) } else { Measured::Absent },
+                counters: match self.misses {
+                    true => Counters::NONE.with(Quantity::LlcMisses, Measured::Exact(misses)),
+                    false => Counters::NONE,
+                },
             }
         };
         let interval = turn.causes.contains(&Cause::Interval);
@@ -316,6 +319,10 @@ impl Host for Scripted {
             tasks: self.running.iter().filter(|_| interval).map(task).collect(),
             gone: self.gone.drain(..).collect(),
             nodes: Vec::new(),
+            llcs: Vec::new(),
+            groups: Vec::new(),
+            cpus: Vec::new(),
+            pressure: None,
             usable: first.then(|| self.machine.allowed().clone()),
             memory_rules: first.then(MemoryRules::default),
             degraded: Vec::new(),

@@ -10,7 +10,7 @@ use sched::{
 };
 use topology::{Domains, Machine};
 
-use crate::derive::{Controllers, Meter, Places, Tasks};
+use crate::derive::{Around, Controllers, Meter, Places, Tasks};
 use crate::guard::{Checked, Guard};
 use crate::jobs::Jobs;
 use crate::{Approved, Footing, SeenLoads};
@@ -29,6 +29,7 @@ pub struct Engine {
     tasks: Tasks,
     task_places: TaskPlaces,
     controllers: Controllers,
+    around: Around,
     meter: Meter,
     said: Vec<Reason>,
     gave_up: bool,
@@ -88,6 +89,7 @@ impl Engine {
             tasks: Tasks::default(),
             task_places: TaskPlaces::default(),
             controllers: Controllers::new(&machine),
+            around: Around::default(),
             meter: Meter::new(policy.interval()),
             said: Vec::new(),
             gave_up: false,
@@ -154,6 +156,7 @@ impl Engine {
             self.set_usable(usable.clone());
         }
         self.controllers.take(&sample.nodes);
+        self.around.take(sample);
         let jobs = &self.jobs;
         let interval = (self.meter.last_at(), self.meter.begin(self.now), self.now);
         self.tasks.take(&sample.tasks, interval, |job| jobs.live(job).is_some());
@@ -178,6 +181,7 @@ impl Engine {
             JobEvent::Ended(job, _) => {
                 let (jobs, domains) = (&self.jobs, &self.places.domains);
                 self.tasks.remove_job(*job, |job| place_of(jobs, domains, job));
+                self.around.forget(*job);
                 self.jobs.ended(*job);
             }
         }
@@ -202,8 +206,9 @@ impl Engine {
     }
 
     fn turn_over(&mut self) {
-        let Engine { meter, places, jobs, tasks, controllers, .. } = self;
+        let Engine { meter, places, jobs, tasks, controllers, around, .. } = self;
         meter.turn_over(self.now, places, jobs, tasks, controllers);
+        around.turn_over(self.now, meter.interval());
     }
 
     /// Asks the policy, unless it gave up before: then the run only comes to its end.
@@ -225,6 +230,10 @@ impl Engine {
             jobs: &jobs,
             tasks: self.tasks.seen(),
             nodes: self.controllers.seen(),
+            llcs: &self.around.llcs,
+            groups: &self.around.groups,
+            cpus: &self.around.cpus,
+            pressure: &self.around.pressed,
         };
         self.policy.decide(&snapshot, &mut plan);
         plan.notes.retain(|note| !self.said.contains(note));

@@ -19,9 +19,9 @@ use std::rc::Rc;
 use base::{JobId, Nanos, NodeId, TaskId};
 use program::{Class, Command, Job, MemoryPolicy};
 use sched::{
-    Action, Ask, Cause, Code, Deed, End, ExitStatus, HandsOff, JobEvent, JobSeen, Measured,
-    NodeSample, Outcome, OutcomeResult, Plan, Policy, Reason, Sample, Snapshot, Target, TaskSample,
-    Turn, Why,
+    Action, Ask, Cause, Code, Counters, Deed, End, ExitStatus, HandsOff, JobEvent, JobSeen,
+    Measured, NodeSample, Outcome, OutcomeResult, Plan, Policy, Quantity, Reason, Sample, Snapshot,
+    Target, TaskSample, Turn, Why,
 };
 use topology::{DomainChoice, Machine};
 
@@ -205,7 +205,7 @@ impl World {
             looked_before: figure("before").map(|(_, at)| at.parse().expect("a time")),
             wait: measured("wait", MILLI),
             last_cpu: figure("on").map(|(_, cpu)| base::CpuId(cpu.parse().expect("a CPU"))),
-            llc_misses: measured("misses", 1),
+            counters: Counters::NONE.with(Quantity::LlcMisses, measured("misses", 1)),
         }
     }
 
@@ -307,6 +307,8 @@ fn node_sample(number: &str, figures: &[&str]) -> NodeSample {
         memory_free: figure("free").map(base::Bytes),
         controller_ops: figure("ops").map_or(Measured::Absent, Measured::Exact),
         counter_bits: figure("bits").unwrap_or(64) as u8,
+        read_bytes: figure("read").map_or(Measured::Absent, Measured::Exact),
+        written_bytes: figure("written").map_or(Measured::Absent, Measured::Exact),
     }
 }
 
@@ -334,7 +336,7 @@ fn saw(seen: &Snapshot<'_>, show: &str, names: &[String]) -> String {
         for task in seen.tasks {
             let name = task_name(names, task.task);
             let wait = task.wait.map(|wait| wait.0 / MILLI);
-            let (cpu, misses) = (task.cpu_time.0 / MILLI, task.llc_misses);
+            let (cpu, misses) = (task.cpu_time.0 / MILLI, task.counted.misses());
             writeln!(lines, "{name} cpu {cpu} wait {wait:?} misses {misses:?}").unwrap();
         }
     }

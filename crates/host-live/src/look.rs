@@ -81,6 +81,8 @@ impl LiveHost {
                     memory_free,
                     controller_ops: Measured::Absent,
                     counter_bits: 64,
+                    read_bytes: Measured::Absent,
+                    written_bytes: Measured::Absent,
                 });
             }
         }

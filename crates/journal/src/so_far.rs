@@ -5,9 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{CpuSet, JobId, Nanos, NodeId, TaskId};
+use base::{CpuId, CpuSet, JobId, LlcId, Nanos, NodeId, TaskId};
 use engine::{Footing, TurnRecord};
-use sched::{MemoryRules, NodeSample, Reason, Sample, Target, TaskSample};
+use sched::{
+    CpuTimes, GroupSample, LlcSample, MemoryRules, NodeSample, Pressure, Reason, Sample, Target,
+    TaskSample,
+};
 
 use crate::{Header, Lives, What};
 
@@ -28,6 +31,10 @@ pub struct SoFar {
     pub degraded: Vec<String>,
     tasks: BTreeMap<TaskId, TaskSample>,
     nodes: BTreeMap<NodeId, NodeSample>,
+    llcs: BTreeMap<LlcId, LlcSample>,
+    groups: BTreeMap<(JobId, LlcId), GroupSample>,
+    cpus: BTreeMap<CpuId, CpuTimes>,
+    pressure: Option<Pressure>,
     usable: Option<CpuSet>,
     memory_rules: Option<MemoryRules>,
 }
@@ -60,6 +67,10 @@ impl SoFar {
             tasks: self.tasks.values().cloned().collect(),
             gone: Vec::new(),
             nodes: self.nodes.values().cloned().collect(),
+            llcs: self.llcs.values().cloned().collect(),
+            groups: self.groups.values().cloned().collect(),
+            cpus: self.cpus.values().copied().collect(),
+            pressure: self.pressure,
             usable: self.usable.clone(),
             memory_rules: self.memory_rules,
             degraded: self.degraded.clone(),
@@ -74,6 +85,11 @@ impl SoFar {
             self.tasks.remove(task);
         }
         self.nodes.extend(sample.nodes.iter().map(|node| (node.node, node.clone())));
+        self.llcs.extend(sample.llcs.iter().map(|llc| (llc.llc, llc.clone())));
+        let of_groups = sample.groups.iter().map(|group| ((group.job, group.llc), group.clone()));
+        self.groups.extend(of_groups);
+        self.cpus.extend(sample.cpus.iter().map(|&cpu| (cpu.cpu, cpu)));
+        self.pressure = sample.pressure.or(self.pressure);
         self.usable = sample.usable.clone().or_else(|| self.usable.take());
         self.memory_rules = sample.memory_rules.or(self.memory_rules);
         self.degraded.extend(sample.degraded.iter().cloned());
@@ -84,13 +100,14 @@ impl SoFar {
         let gone: BTreeSet<TaskId> =
             self.tasks.values().filter(|task| task.job == id).map(|task| task.task).collect();
         self.tasks.retain(|task, _| !gone.contains(task));
+        self.groups.retain(|(job, _), _| *job != id);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sched::Measured;
+    use sched::{Counters, Measured};
 
     fn task(tid: u32, job: u32, cpu_ns: u64) -> TaskSample {
         TaskSample {
@@ -101,7 +118,7 @@ mod tests {
             looked_before: None,
             wait: Measured::Absent,
             last_cpu: None,
-            llc_misses: Measured::Absent,
+            counters: Counters::NONE,
         }
     }
 

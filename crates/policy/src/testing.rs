@@ -19,8 +19,8 @@ use std::fmt::Write;
 use base::{CpuSet, JobId, Nanos};
 use program::{Class, Command, Job, MemoryPolicy};
 use sched::{
-    Action, Ask, Cause, Code, DomainLoads, JobSeen, JobState, MemoryRules, Plan, Policy, Reason,
-    SignalTier, Snapshot, Target, Turn,
+    Action, Ask, Cause, Code, DomainLoads, JobSeen, JobState, MemoryRules, Plan, Policy, Pressure,
+    Reason, SignalTier, Snapshot, Target, Turn,
 };
 use topology::{Domains, Level, Machine};
 
@@ -281,6 +281,10 @@ impl World {
             jobs: &jobs,
             tasks: &[],
             nodes: &[],
+            llcs: &[],
+            groups: &[],
+            cpus: &[],
+            pressure: &Pressure::default(),
         };
         let mut plan = Plan::default();
         self.policy.decide(&seen, &mut plan);

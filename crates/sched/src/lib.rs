@@ -7,6 +7,8 @@
 //!
 //! A policy never knows a host, a host never a policy; both know only what stands here.
 
+mod around;
+mod counters;
 mod measured;
 mod outcome;
 mod per;
@@ -15,6 +17,10 @@ mod reason;
 mod sample;
 mod snapshot;
 
+pub use around::{
+    CpuTimes, GroupSample, GroupSeen, LlcSample, LlcSeen, Pressure, Stalled, Traffic, TrafficSeen,
+};
+pub use counters::{Counted, CountedBy, Counters, Quantity};
 pub use measured::{Measured, SignalTier};
 pub use outcome::{Deed, Outcome, Refusal, Result as OutcomeResult, Why};
 pub use per::{PerJob, PerTask};

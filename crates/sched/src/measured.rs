@@ -28,6 +28,35 @@ impl Measured {
         }
     }
 
+    /// Both together; where only one was read, that one. An estimate in it makes the sum one, and it
+    /// ran as much of the time as the part that ran least.
+    pub fn plus(self, other: Measured) -> Measured {
+        let (Some(one), Some(two)) = (self.value(), other.value()) else {
+            return if self == Measured::Absent { other } else { self };
+        };
+        let value = one.saturating_add(two);
+        match (self.ran_permille(), other.ran_permille()) {
+            (None, None) => Measured::Exact(value),
+            (one, two) => {
+                let ran = one.unwrap_or(1000).min(two.unwrap_or(1000));
+                Measured::Scaled { value, ran_permille: ran }
+            }
+        }
+    }
+
+    /// Zero where there was nothing: of what is known to have begun at zero.
+    pub fn or_zero(self) -> Measured {
+        if self == Measured::Absent { Measured::Exact(0) } else { self }
+    }
+
+    /// How much of the time it ran, of an estimate.
+    pub fn ran_permille(self) -> Option<u16> {
+        match self {
+            Measured::Scaled { ran_permille, .. } => Some(ran_permille),
+            Measured::Absent | Measured::Exact(_) => None,
+        }
+    }
+
     /// How much a counter of so many bits has advanced; `None` if either reading is absent. A
     /// counter that wrapped around once is followed over the edge. An estimate has no edge: one that
     /// comes out below the reading before has not advanced.

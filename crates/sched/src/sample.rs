@@ -5,7 +5,7 @@
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 
-use crate::Measured;
+use crate::{Counters, CpuTimes, GroupSample, LlcSample, Measured, Pressure};
 
 /// One instant at which something is decided, with all of its causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +44,14 @@ pub struct Sample {
     pub gone: Vec<TaskId>,
     /// Nodes whose figures changed.
     pub nodes: Vec<NodeSample>,
+    /// LLC domains whose traffic was read.
+    pub llcs: Vec<LlcSample>,
+    /// Jobs whose traffic was read, in each LLC domain.
+    pub groups: Vec<GroupSample>,
+    /// CPUs whose times were read.
+    pub cpus: Vec<CpuTimes>,
+    /// Pressure on the system, where the kernel tells it.
+    pub pressure: Option<Pressure>,
     /// The CPUs that may be used, when they changed. Always there in the first sample.
     pub usable: Option<CpuSet>,
     /// How the system places memory by itself. Always there in the first sample, never later.
@@ -134,8 +142,8 @@ pub struct TaskSample {
     pub wait: Measured,
     /// The CPU that it ran on last, where that was looked at.
     pub last_cpu: Option<CpuId>,
-    /// Last-level cache misses since its birth.
-    pub llc_misses: Measured,
+    /// What was counted of it since its birth, or since we could count.
+    pub counters: Counters,
 }
 
 /// A node's figures.
@@ -145,8 +153,12 @@ pub struct NodeSample {
     pub node: NodeId,
     /// Free memory.
     pub memory_free: Option<Bytes>,
-    /// Operations of its memory controllers, cumulative.
+    /// Operations of its memory controllers, reads and writes of lines, cumulative.
     pub controller_ops: Measured,
     /// Width of that counter, which wraps.
     pub counter_bits: u8,
+    /// Bytes read from its memory, cumulative, where its controllers tell reads and writes apart.
+    pub read_bytes: Measured,
+    /// Bytes written to its memory, cumulative.
+    pub written_bytes: Measured,
 }

@@ -4,7 +4,7 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
 use topology::{Domains, Machine};
 
-use crate::{MemoryRules, SignalTier, Turn};
+use crate::{Counted, CpuTimes, GroupSeen, LlcSeen, MemoryRules, Pressure, SignalTier, Turn};
 
 /// The whole view of one turn.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,14 @@ pub struct Snapshot<'a> {
     pub tasks: &'a [TaskSeen],
     /// All nodes, by id.
     pub nodes: &'a [NodeSeen],
+    /// LLC domains whose traffic is counted, by id.
+    pub llcs: &'a [LlcSeen],
+    /// Jobs whose traffic is counted, by job and LLC domain.
+    pub groups: &'a [GroupSeen],
+    /// CPUs whose times are told, by id: what each ran and let wait in the last interval.
+    pub cpus: &'a [CpuTimes],
+    /// Pressure on the system in the last interval.
+    pub pressure: &'a Pressure,
 }
 
 /// How much memory traffic each place had in the last interval.
@@ -102,8 +110,8 @@ pub struct TaskSeen {
     pub wait: Option<Nanos>,
     /// The CPU that it ran on last.
     pub last_cpu: Option<CpuId>,
-    /// Last-level cache misses in the last interval.
-    pub llc_misses: Option<u64>,
+    /// What was counted of it in the last interval.
+    pub counted: Counted,
 }
 
 /// A node's figures now.
@@ -115,6 +123,10 @@ pub struct NodeSeen {
     pub memory_free: Option<Bytes>,
     /// Memory controller operations in the last interval.
     pub controller_ops: Option<u64>,
+    /// Bytes read from its memory in the last interval.
+    pub read_bytes: Option<u64>,
+    /// Bytes written to its memory in the last interval.
+    pub written_bytes: Option<u64>,
 }
 
 impl Snapshot<'_> {

@@ -19,8 +19,8 @@ use engine::{Engine, Step};
 use program::{Class, Command, Job};
 use rustix::time::{ClockId, clock_gettime};
 use sched::{
-    Action, Cause, Deed, JobEvent, Measured, MemoryRules, NodeSample, Outcome, OutcomeResult,
-    Sample, Target, TaskSample, Turn,
+    Action, Cause, Counters, Deed, JobEvent, Measured, MemoryRules, NodeSample, Outcome,
+    OutcomeResult, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
 
@@ -146,7 +146,7 @@ fn task(number: u64, job: u32, nth: u32) -> TaskSample {
         looked_before: None,
         wait: Measured::Exact(number * 200_000_000),
         last_cpu: Some(CpuId(nth % 512)),
-        llc_misses: Measured::Absent,
+        counters: Counters::NONE,
     }
 }
 
@@ -167,6 +167,8 @@ fn nodes(number: u64, tier: Tier) -> Vec<NodeSample> {
         memory_free: None,
         controller_ops: ops(id),
         counter_bits: 48,
+        read_bytes: Measured::Absent,
+        written_bytes: Measured::Absent,
     };
     (0..N_NODES).map(node).collect()
 }

@@ -18,6 +18,8 @@ struct Counter {
     /// At the last interval turn at which all counters could be read.
     base: Measured,
     bits: u8,
+    /// Read and written bytes, each now and at the last interval turn.
+    bytes: [(Measured, Measured); 2],
 }
 
 /// What the counters of some nodes told about an interval.
@@ -37,6 +39,8 @@ impl Controllers {
             node: node.id,
             memory_free: node.memory_free,
             controller_ops: None,
+            read_bytes: None,
+            written_bytes: None,
         });
         let seen: Vec<NodeSeen> = seen.collect();
         let counters = vec![Counter::default(); seen.len()];
@@ -57,6 +61,14 @@ impl Controllers {
             let counter = &mut self.counters[idx];
             counter.now = sample.controller_ops;
             counter.bits = sample.counter_bits;
+            for ((now, base), told) in
+                counter.bytes.iter_mut().zip([sample.read_bytes, sample.written_bytes])
+            {
+                *now = told;
+                if *base == Measured::Absent {
+                    *base = told;
+                }
+            }
             if counter.base == Measured::Absent {
                 counter.base = counter.now;
             }
@@ -97,6 +109,11 @@ impl Controllers {
             let grown = counter.now.since(counter.base, counter.bits);
             seen.controller_ops = grown.map(|ops| per_interval(ops, interval, elapsed));
             counter.base = counter.now;
+            let grown = |(now, base): (Measured, Measured)| {
+                now.since(base, 64).map(|bytes| per_interval(bytes, interval, elapsed))
+            };
+            [seen.read_bytes, seen.written_bytes] = counter.bytes.map(grown);
+            counter.bytes.iter_mut().for_each(|(now, base)| *base = *now);
         }
     }
 
@@ -105,7 +122,8 @@ impl Controllers {
     }
 }
 
-fn per_interval(ops: u64, interval: Nanos, elapsed: Nanos) -> u64 {
+/// The mean interval of a longer stretch.
+pub(super) fn per_interval(ops: u64, interval: Nanos, elapsed: Nanos) -> u64 {
     if elapsed <= interval {
         return ops;
     }

@@ -13,10 +13,12 @@
 //! A task born in between starts from zero; one that ended in between still counts for the place
 //! where it ran. A figure that was absent at either end has no rate.
 
+mod around;
 mod controllers;
 mod loads;
 mod tasks;
 
+pub(crate) use around::Around;
 pub(crate) use controllers::{Controllers, Reading};
 pub(crate) use loads::{Meter, Places};
 pub(crate) use tasks::Tasks;

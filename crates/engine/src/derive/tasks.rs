@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{CpuId, JobId, Nanos, TaskId};
-use sched::{Measured, TaskSample, TaskSeen};
+use sched::{Counted, Counters, Measured, TaskSample, TaskSeen};
 use topology::Domains;
 
 use crate::jobs::Jobs;
@@ -32,7 +32,9 @@ struct Row {
 struct Totals {
     cpu_time: Nanos,
     wait: Measured,
-    llc_misses: Measured,
+    counters: Counters,
+    /// Of a newborn nothing was read; everything was zero at its birth.
+    is_birth: bool,
 }
 
 /// What a task did since the last interval turn.
@@ -60,13 +62,17 @@ pub(crate) enum Misses {
 }
 
 /// A task is born with nothing used: what it did before it was first seen counts.
-const BIRTH: Totals =
-    Totals { cpu_time: Nanos::ZERO, wait: Measured::Exact(0), llc_misses: Measured::Exact(0) };
+const BIRTH: Totals = Totals {
+    cpu_time: Nanos::ZERO,
+    wait: Measured::Exact(0),
+    counters: Counters::NONE,
+    is_birth: true,
+};
 
 impl Totals {
     fn of(sample: &TaskSample) -> Self {
-        let TaskSample { cpu_time, wait, llc_misses, .. } = *sample;
-        Totals { cpu_time, wait, llc_misses }
+        let TaskSample { cpu_time, wait, counters, .. } = *sample;
+        Totals { cpu_time, wait, counters, is_birth: false }
     }
 }
 
@@ -77,8 +83,8 @@ impl Row {
 
     fn born(sample: &TaskSample) -> Self {
         let TaskSample { task, process, job, last_cpu, .. } = *sample;
-        let (cpu_time, wait, llc_misses) = (Nanos::ZERO, None, None);
-        let seen = TaskSeen { task, process, job, cpu_time, wait, last_cpu, llc_misses };
+        let (cpu_time, wait, counted) = (Nanos::ZERO, None, Counted::default());
+        let seen = TaskSeen { task, process, job, cpu_time, wait, last_cpu, counted };
         Row { seen, now: Totals::of(sample), base: BIRTH }
     }
 
@@ -98,18 +104,27 @@ impl Row {
     }
 
     fn misses(&self) -> Misses {
-        match (grown(self.now.llc_misses, self.base.llc_misses), self.base.llc_misses) {
+        let base = self.base_misses();
+        match (grown(self.now.counters.misses(), base), base) {
             (Some(grown), _) => Misses::Grew(grown),
             (None, Measured::Absent) => Misses::NeverRead,
             // A newborn's zero was assumed, not read.
-            (None, _) if self.is_newborn() => Misses::NeverRead,
+            (None, _) if self.base.is_birth => Misses::NeverRead,
             (None, _) => Misses::Lost,
         }
     }
 
-    /// Whether no interval turn has seen it yet.
-    fn is_newborn(&self) -> bool {
-        self.base.cpu_time == Nanos::ZERO && self.base.llc_misses == Measured::Exact(0)
+    fn base_misses(&self) -> Measured {
+        let misses = self.base.counters.misses();
+        if self.base.is_birth { misses.or_zero() } else { misses }
+    }
+
+    /// What was counted since the interval began. At its birth a task had nothing of anything.
+    fn counted(&self) -> Counted {
+        match self.base.is_birth {
+            true => Counted::since_birth(&self.now.counters, &self.base.counters),
+            false => Counted::between(&self.now.counters, &self.base.counters),
+        }
     }
 
     /// What it did before this interval began, between two looks that lie further apart, is not this
@@ -124,10 +139,17 @@ impl Row {
             (Some(grown), Some(value)) => Measured::Exact(value + share(grown)),
             _ => base,
         };
+        let mut counters = self.base.counters;
+        for (quantity, now) in self.now.counters.iter() {
+            let base = self.base.counters.get(quantity);
+            let base = if self.base.is_birth { base.or_zero() } else { base };
+            counters.set(quantity, move_on(base, now));
+        }
         self.base = Totals {
             cpu_time: self.base.cpu_time + Nanos(share(self.cpu_time().0)),
             wait: move_on(self.base.wait, self.now.wait),
-            llc_misses: move_on(self.base.llc_misses, self.now.llc_misses),
+            counters,
+            is_birth: self.base.is_birth,
         };
     }
 
@@ -135,7 +157,7 @@ impl Row {
     fn turn_over(&mut self) {
         self.seen.cpu_time = self.cpu_time();
         self.seen.wait = grown(self.now.wait, self.base.wait).map(Nanos);
-        self.seen.llc_misses = grown(self.now.llc_misses, self.base.llc_misses);
+        self.seen.counted = self.counted();
         self.base = self.now;
     }
 }

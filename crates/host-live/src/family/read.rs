@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
 use linux::procfs::{self, Schedstat};
-use sched::{Measured, TaskSample};
+use sched::{Counters, Measured, TaskSample};
 
 use super::{Descriptors, Family, Process, Thread, Totals};
 
@@ -289,7 +289,7 @@ impl Thread {
             looked_before: None,
             wait: Measured::Exact(figures.wait_ns),
             last_cpu: self.last_cpu,
-            llc_misses: Measured::Absent,
+            counters: Counters::NONE,
         }
     }
 }

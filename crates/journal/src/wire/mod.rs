@@ -3,6 +3,7 @@
 //! Sets of CPUs are the kernel's list text, times whole nanoseconds (`_ns`), sizes whole bytes
 //! (`_bytes`). What is absent, false or empty is left out: absent is never zero.
 
+mod around;
 mod basic;
 mod job;
 mod lines;

@@ -1,9 +1,13 @@
 //! The raw sample of a turn.
 
 use base::{Bytes, CpuId, JobId, Nanos, NodeId};
-use sched::{End, ExitStatus, HandsOff, JobEvent, MemoryRules, NodeSample, Sample, TaskSample};
+use sched::{
+    Counters, End, ExitStatus, HandsOff, JobEvent, MemoryRules, NodeSample, Quantity, Sample,
+    TaskSample,
+};
 use serde::{Deserialize, Serialize};
 
+use super::around::{CountersField, CpuLine, GroupLine, LlcLine, PressureField};
 use super::basic::{MeasuredField, TaskField, measured_in, measured_out, set, task_in, task_out};
 use super::is_default;
 use crate::LineError;
@@ -19,6 +23,14 @@ pub(crate) struct SampleLine {
     pub gone: Vec<TaskField>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub nodes: Vec<NodeLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub llcs: Vec<LlcLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub groups: Vec<GroupLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub cpus: Vec<CpuLine>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pressure: Option<PressureField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub usable: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -95,8 +107,11 @@ pub(crate) struct TaskLine {
     pub wait_ns: Option<MeasuredField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub on: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    /// Journals of the first version have cache misses here and nothing else.
+    #[serde(skip_serializing, default)]
     pub misses: Option<MeasuredField>,
+    #[serde(skip_serializing_if = "CountersField::is_empty", default)]
+    pub counters: CountersField,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,6 +123,10 @@ pub(crate) struct NodeLine {
     pub ops: Option<MeasuredField>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub bits: u8,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub read_bytes: Option<MeasuredField>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub written_bytes: Option<MeasuredField>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -127,6 +146,10 @@ impl From<&Sample> for SampleLine {
             tasks: sample.tasks.iter().map(TaskLine::from).collect(),
             gone: sample.gone.iter().copied().map(task_out).collect(),
             nodes: sample.nodes.iter().map(NodeLine::from).collect(),
+            llcs: sample.llcs.iter().map(LlcLine::from).collect(),
+            groups: sample.groups.iter().map(GroupLine::from).collect(),
+            cpus: sample.cpus.iter().map(CpuLine::from).collect(),
+            pressure: sample.pressure.as_ref().map(PressureField::from),
             usable: sample.usable.as_ref().map(ToString::to_string),
             memory_rules: sample.memory_rules.map(rules),
             degraded: sample.degraded.clone(),
@@ -145,6 +168,10 @@ impl SampleLine {
             tasks: self.tasks.into_iter().map(TaskSample::from).collect(),
             gone: self.gone.into_iter().map(task_in).collect(),
             nodes: self.nodes.into_iter().map(NodeSample::from).collect(),
+            llcs: self.llcs.into_iter().map(Into::into).collect(),
+            groups: self.groups.into_iter().map(Into::into).collect(),
+            cpus: self.cpus.into_iter().map(Into::into).collect(),
+            pressure: self.pressure.map(Into::into),
             usable: self.usable.map(|text| set("usable", &text)).transpose()?,
             memory_rules: self.memory_rules.map(rules),
             degraded: self.degraded,
@@ -247,7 +274,8 @@ impl From<&TaskSample> for TaskLine {
             before_ns: task.looked_before.map(|at| at.0),
             wait_ns: measured_out(task.wait),
             on: task.last_cpu.map(|cpu| cpu.0),
-            misses: measured_out(task.llc_misses),
+            misses: None,
+            counters: CountersField(task.counters),
         }
     }
 }
@@ -262,8 +290,15 @@ impl From<TaskLine> for TaskSample {
             looked_before: line.before_ns.map(Nanos),
             wait: measured_in(line.wait_ns),
             last_cpu: line.on.map(CpuId),
-            llc_misses: measured_in(line.misses),
+            counters: with_old_misses(line.counters.0, line.misses),
         }
+    }
+}
+
+fn with_old_misses(counters: Counters, misses: Option<MeasuredField>) -> Counters {
+    match misses {
+        None => counters,
+        Some(_) => counters.with(Quantity::LlcMisses, measured_in(misses)),
     }
 }
 
@@ -274,6 +309,8 @@ impl From<&NodeSample> for NodeLine {
             free_bytes: node.memory_free.map(|bytes| bytes.0),
             ops: measured_out(node.controller_ops),
             bits: node.counter_bits,
+            read_bytes: measured_out(node.read_bytes),
+            written_bytes: measured_out(node.written_bytes),
         }
     }
 }
@@ -285,6 +322,8 @@ impl From<NodeLine> for NodeSample {
             memory_free: line.free_bytes.map(Bytes),
             controller_ops: measured_in(line.ops),
             counter_bits: line.bits,
+            read_bytes: measured_in(line.read_bytes),
+            written_bytes: measured_in(line.written_bytes),
         }
     }
 }

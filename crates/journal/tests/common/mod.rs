@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, NodeSet, Rng, TaskId};
+use base::{Bytes, CpuId, CpuSet, JobId, LlcId, Nanos, NodeId, NodeSet, Rng, TaskId};
 use engine::{Footing, SeenLoads};
 use journal::{Header, PolicyUsed, RecordedTurn};
 use program::{Class, Command, Ending, Job, MemoryPolicy, Origin, Sensitivity};
@@ -259,6 +259,26 @@ fn end(rng: &mut Rng) -> End {
     }
 }
 
+fn counters(rng: &mut Rng) -> Counters {
+    Quantity::ALL.iter().fold(Counters::NONE, |all, &quantity| all.with(quantity, measured(rng)))
+}
+
+fn llc(rng: &mut Rng) -> LlcId {
+    LlcId(rng.below(32) as u32)
+}
+
+fn traffic(rng: &mut Rng) -> Traffic {
+    Traffic {
+        total_bytes: measured(rng),
+        local_bytes: measured(rng),
+        occupancy: some(rng, |rng| Bytes(big(rng))),
+    }
+}
+
+fn stalled(rng: &mut Rng) -> Stalled {
+    Stalled { some: some(rng, |rng| Nanos(big(rng))), full: some(rng, |rng| Nanos(big(rng))) }
+}
+
 fn sample(rng: &mut Rng) -> Sample {
     Sample {
         jobs: many(rng, event),
@@ -270,7 +290,7 @@ fn sample(rng: &mut Rng) -> Sample {
             looked_before: some(rng, |rng| Nanos(big(rng))),
             wait: measured(rng),
             last_cpu: some(rng, |rng| CpuId(rng.below(512) as u32)),
-            llc_misses: measured(rng),
+            counters: counters(rng),
         }),
         gone: many(rng, task),
         nodes: many(rng, |rng| NodeSample {
@@ -278,6 +298,24 @@ fn sample(rng: &mut Rng) -> Sample {
             memory_free: some(rng, |rng| Bytes(big(rng))),
             controller_ops: measured(rng),
             counter_bits: rng.below(65) as u8,
+            read_bytes: measured(rng),
+            written_bytes: measured(rng),
+        }),
+        llcs: many(rng, |rng| LlcSample { llc: llc(rng), traffic: traffic(rng) }),
+        groups: many(rng, |rng| GroupSample {
+            job: job_id(rng),
+            llc: llc(rng),
+            traffic: traffic(rng),
+        }),
+        cpus: many(rng, |rng| CpuTimes {
+            cpu: CpuId(rng.below(512) as u32),
+            ran: Nanos(big(rng)),
+            waited: Nanos(big(rng)),
+        }),
+        pressure: some(rng, |rng| Pressure {
+            cpu: stalled(rng),
+            memory: stalled(rng),
+            io: stalled(rng),
         }),
         usable: some(rng, cpus),
         memory_rules: some(rng, |rng| MemoryRules {

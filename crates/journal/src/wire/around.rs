@@ -1,0 +1,189 @@
+//! Counters of a task by name, and what was measured around tasks.
+
+use std::fmt;
+
+use base::{Bytes, CpuId, JobId, LlcId, Nanos};
+use sched::{Counters, CpuTimes, GroupSample, LlcSample, Pressure, Quantity, Stalled, Traffic};
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::basic::{MeasuredField, measured_in, measured_out};
+use super::is_default;
+
+/// `{"cycles": 7, "llc-misses": {"scaled": 5, "ran_permille": 500}}`: those that there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct CountersField(pub Counters);
+
+impl CountersField {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for CountersField {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (quantity, measured) in self.0.iter() {
+            map.serialize_entry(quantity.name(), &measured_out(measured))?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for CountersField {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ByName)
+    }
+}
+
+struct ByName;
+
+impl<'de> Visitor<'de> for ByName {
+    type Value = CountersField;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("counters by name")
+    }
+
+    /// A quantity that a later version counts is left out: nothing here could ask for it.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CountersField, A::Error> {
+        let mut counters = Counters::NONE;
+        while let Some((name, field)) = map.next_entry::<String, MeasuredField>()? {
+            if let Some(quantity) = Quantity::of_name(&name) {
+                counters.set(quantity, measured_in(Some(field)));
+            }
+        }
+        Ok(CountersField(counters))
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LlcLine {
+    pub llc: u32,
+    #[serde(flatten)]
+    pub traffic: TrafficField,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GroupLine {
+    pub job: u32,
+    pub llc: u32,
+    #[serde(flatten)]
+    pub traffic: TrafficField,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TrafficField {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub total_bytes: Option<MeasuredField>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub local_bytes: Option<MeasuredField>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub holds_bytes: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CpuLine {
+    pub cpu: u32,
+    pub ran_ns: u64,
+    pub waited_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PressureField {
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub cpu: StalledField,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub memory: StalledField,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub io: StalledField,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StalledField {
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub some_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub full_ns: Option<u64>,
+}
+
+impl From<Traffic> for TrafficField {
+    fn from(traffic: Traffic) -> Self {
+        TrafficField {
+            total_bytes: measured_out(traffic.total_bytes),
+            local_bytes: measured_out(traffic.local_bytes),
+            holds_bytes: traffic.occupancy.map(|bytes| bytes.0),
+        }
+    }
+}
+
+impl From<TrafficField> for Traffic {
+    fn from(field: TrafficField) -> Self {
+        Traffic {
+            total_bytes: measured_in(field.total_bytes),
+            local_bytes: measured_in(field.local_bytes),
+            occupancy: field.holds_bytes.map(Bytes),
+        }
+    }
+}
+
+impl From<&LlcSample> for LlcLine {
+    fn from(sample: &LlcSample) -> Self {
+        LlcLine { llc: sample.llc.0, traffic: sample.traffic.into() }
+    }
+}
+
+impl From<LlcLine> for LlcSample {
+    fn from(line: LlcLine) -> Self {
+        LlcSample { llc: LlcId(line.llc), traffic: line.traffic.into() }
+    }
+}
+
+impl From<&GroupSample> for GroupLine {
+    fn from(sample: &GroupSample) -> Self {
+        GroupLine { job: sample.job.0, llc: sample.llc.0, traffic: sample.traffic.into() }
+    }
+}
+
+impl From<GroupLine> for GroupSample {
+    fn from(line: GroupLine) -> Self {
+        GroupSample { job: JobId(line.job), llc: LlcId(line.llc), traffic: line.traffic.into() }
+    }
+}
+
+impl From<&CpuTimes> for CpuLine {
+    fn from(times: &CpuTimes) -> Self {
+        CpuLine { cpu: times.cpu.0, ran_ns: times.ran.0, waited_ns: times.waited.0 }
+    }
+}
+
+impl From<CpuLine> for CpuTimes {
+    fn from(line: CpuLine) -> Self {
+        CpuTimes { cpu: CpuId(line.cpu), ran: Nanos(line.ran_ns), waited: Nanos(line.waited_ns) }
+    }
+}
+
+impl From<&Pressure> for PressureField {
+    fn from(pressure: &Pressure) -> Self {
+        let field = |stalled: Stalled| StalledField {
+            some_ns: stalled.some.map(|time| time.0),
+            full_ns: stalled.full.map(|time| time.0),
+        };
+        PressureField {
+            cpu: field(pressure.cpu),
+            memory: field(pressure.memory),
+            io: field(pressure.io),
+        }
+    }
+}
+
+impl From<PressureField> for Pressure {
+    fn from(field: PressureField) -> Self {
+        let stalled = |field: StalledField| Stalled {
+            some: field.some_ns.map(Nanos),
+            full: field.full_ns.map(Nanos),
+        };
+        Pressure { cpu: stalled(field.cpu), memory: stalled(field.memory), io: stalled(field.io) }
+    }
+}

@@ -112,6 +112,11 @@ pub(crate) fn nothing_to_place(seen: &Snapshot<'_>) -> Option<Reason> {
     seen.domains.is_empty().then(|| Reason::new(Code::NoPlaces).with("level", level))
 }
 
+/// Thousandths as people read them: `0.250`.
+pub(crate) fn permille_text(permille: u64) -> String {
+    format!("{}.{:03}", permille / 1000, permille % 1000)
+}
+
 /// What people call a set of CPUs: `cpu 3`, `cpus 0-3`.
 pub(crate) fn cpus_label(cpus: &CpuSet) -> String {
     match cpus.len() {

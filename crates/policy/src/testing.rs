@@ -6,6 +6,7 @@
 //!   250ms poll 900 10 with a=800          loads of the domains in this interval, and of jobs
 //!   250ms poll unreadable; ended b
 //!   300ms usable 0-2; hands-off a; hands-off b on 3
+//!   250ms misses a=700/10ms; poll 900 10  cache misses of a job's task and its CPU time, until told anew
 //!   tier declared                         what loads stand on from here on (bandwidth at first)
 //!   rules numa-balancing interleaves      how the system places memory
 //!   deny a                                from here on the machine refuses to place a
@@ -16,11 +17,12 @@
 
 use std::fmt::Write;
 
-use base::{CpuSet, JobId, Nanos};
-use program::{Class, Command, Job, MemoryPolicy};
+use base::{CpuSet, JobId, Nanos, TaskId};
+use program::{Class, Command, Job, MemoryPolicy, Sensitivity};
 use sched::{
-    Action, Ask, Cause, Code, DomainLoads, JobSeen, JobState, MemoryRules, Plan, Policy, Pressure,
-    Reason, SignalTier, Snapshot, Target, Turn,
+    Action, Ask, Cause, Code, Counted, Counters, DomainLoads, JobSeen, JobState, Measured,
+    MemoryRules, Plan, Policy, Pressure, Quantity, Reason, SignalTier, Snapshot, Target, TaskSeen,
+    Turn,
 };
 use topology::{Domains, Level, Machine};
 
@@ -81,6 +83,8 @@ struct JobInWorld {
     movable: bool,
     denied: bool,
     load: u64,
+    /// Cache misses of its task and its CPU time.
+    misses: Option<(u64, Nanos)>,
 }
 
 /// What a policy plans in a world, with the codes of its reasons.
@@ -172,6 +176,7 @@ impl World {
                 "threads" => job.threads = value.parse().expect("a number"),
                 "cpus" => job.cpus = Some(value.parse().expect("CPUs")),
                 "nodes" => job.nodes = Some(value.parse().expect("nodes")),
+                "sens" => job.sensitivity = Some(sensitivity(value)),
                 "memory" => job.memory = Some(MemoryPolicy::Bind(value.parse().expect("nodes"))),
                 other => panic!("{other} is no key of a job"),
             }
@@ -184,6 +189,7 @@ impl World {
             movable: true,
             denied: false,
             load: 0,
+            misses: None,
         });
     }
 
@@ -197,6 +203,10 @@ impl World {
         let mut causes = Vec::new();
         for event in events.split(';').map(str::trim) {
             let (what, rest) = event.split_once(' ').unwrap_or((event, ""));
+            if what == "misses" {
+                self.misses(rest);
+                continue;
+            }
             causes.push(match what {
                 "due" => self.due(rest),
                 "poll" => self.poll(at, rest),
@@ -256,6 +266,30 @@ impl World {
         Cause::Interval
     }
 
+    fn misses(&mut self, words: &str) {
+        for (name, value) in words.split(' ').filter_map(|word| word.split_once('=')) {
+            let (misses, time) = value.split_once('/').expect("misses/time");
+            let time = time.parse().expect("a time");
+            self.job(name).misses = Some((misses.parse().expect("a number"), time));
+        }
+    }
+
+    /// One task for each job of which misses are told.
+    fn tasks(&self) -> Vec<TaskSeen> {
+        let running = self.jobs.iter().filter(|job| job.state == Some(JobState::Running));
+        let task = |job: &JobInWorld| {
+            let (misses, cpu_time) = job.misses?;
+            let now = Counters::NONE.with(Quantity::LlcMisses, Measured::Exact(misses));
+            let before = Counters::NONE.with(Quantity::LlcMisses, Measured::Exact(0));
+            let counted = Counted::between(&now, &before);
+            let id = job.job.id;
+            let task = TaskId { tid: id.0, born_ticks: 0 };
+            let (process, last_cpu) = (id.0, None);
+            Some(TaskSeen { task, process, job: id, cpu_time, wait: None, last_cpu, counted })
+        };
+        running.filter_map(task).collect()
+    }
+
     fn decide(&mut self, turn: &Turn) -> Plan {
         let domains = Domains::of(&self.machine, self.policy.domains(), &self.usable);
         let was_polled = turn.causes.contains(&Cause::Interval);
@@ -269,6 +303,7 @@ impl World {
         let jobs: Vec<JobSeen<'_>> = (self.jobs.iter().zip(&allowed))
             .filter_map(|(job, allowed)| job.seen(allowed, &domains, &self.usable))
             .collect();
+        let tasks = self.tasks();
         let seen = Snapshot {
             turn,
             machine: &self.machine,
@@ -279,7 +314,7 @@ impl World {
             n_intervals: 1,
             rules: &self.rules,
             jobs: &jobs,
-            tasks: &[],
+            tasks: &tasks,
             nodes: &[],
             llcs: &[],
             groups: &[],
@@ -370,7 +405,7 @@ impl JobInWorld {
             domain,
             movable: self.movable,
             started: self.started,
-            cpu_time: Nanos::ZERO,
+            cpu_time: self.misses.map_or(Nanos::ZERO, |(_, time)| time),
             load: self.load,
             wait: None,
             n_tasks: 1,
@@ -407,6 +442,20 @@ fn watched<'a>(seen: &'a Snapshot<'a>, n_polls: u64, ask: &'a Ask) -> Option<Wat
         n_movable_there: movable().count(),
         loads: &seen.loads.loads,
     })
+}
+
+/// `4:50,9:300,remote:200`, in thousandths.
+fn sensitivity(text: &str) -> Sensitivity {
+    let mut given = Vec::new();
+    let mut remote = 0;
+    for (name, value) in text.split(',').filter_map(|part| part.split_once(':')) {
+        let value = value.parse().expect("thousandths");
+        match name.parse().ok().and_then(Class::new) {
+            Some(class) => given.push((class, value)),
+            None => remote = value,
+        }
+    }
+    Sensitivity::new(given, remote)
 }
 
 /// A made-up machine; with ` no-llcs` at the end one that tells nothing of its caches.

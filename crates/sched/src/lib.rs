@@ -49,4 +49,22 @@ pub trait Policy {
     fn domains(&self) -> topology::DomainChoice {
         topology::DomainChoice::Auto
     }
+
+    /// What it wants those loads to stand on.
+    fn load_source(&self) -> LoadSource {
+        LoadSource::Best
+    }
+}
+
+/// What loads of places are to stand on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LoadSource {
+    /// The best that there is.
+    #[default]
+    Best,
+    /// What is counted of a place (tier `bandwidth`). Where that cannot be read there are no loads:
+    /// they show as unreadable.
+    Places,
+    /// What is known of the tasks in it: counted, or else declared.
+    Tasks,
 }

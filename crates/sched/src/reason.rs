@@ -68,6 +68,9 @@ codes! {
     /// DFS start: the same, counting what programs that started since are expected to show.
     LeastExpectedLoad "least-expected-load"
         "{domain} had the least load ({load} of {total} {unit} in the last interval, {expected} of the {total} only expected of programs started since), and {cpus} the fewest programs there";
+    /// DFS start: where programs slow each other down least.
+    LeastSlowdown "least-slowdown"
+        "on {domain} it and its neighbours are predicted to slow each other down least (by {slowdown} of a program's time in sum; {load} of {total} {unit} in the last interval[, {expected} of the {total} only expected of programs started since]), and {cpus} had the fewest programs in it";
     /// DFS start: several domains had the same smallest load, and the number of programs decided.
     FewestJobs "fewest-jobs"
         "of the domains with the least load ({load} of {total} {unit}[, {expected} of the {total} only expected of programs started since]) {domain} had the fewest programs ({n_jobs}), and {cpus} the fewest in it";
@@ -86,6 +89,9 @@ codes! {
     /// DFS move: the memory-hungriest job leaves a domain that carries a multiple of another.
     LoadDouble "load-double"
         "{from} carried {load_from} {unit} in the last interval and {to} {load_to}: at least {factor} times as many (mean {mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}";
+    /// DFS move: as before, but not the class told who goes.
+    LoadRelieved "load-relieved"
+        "{from} carried {load_from} {unit} in the last interval, {how}; of the jobs on {from} that may move this one {chosen}, and {cpus} had the fewest programs on {to}";
     /// DFS: the CPUs that a job was placed on can no longer be used.
     DomainGone "domain-gone"
         "not all of the CPUs that it was on ({gone}) can be used any more, so it was placed as if it had just started: {domain} was best[ ({by})] with {load} of {total} {unit}[, {expected} of the {total} only expected of programs started since], and {cpus} had the fewest programs in it";

@@ -3,9 +3,9 @@
 use base::Nanos;
 use topology::DomainChoice;
 
+use crate::PolicyError;
 use crate::common::{self, INTERVAL, whole};
 use crate::spec::Given;
-use crate::{Origin, ParamInfo, PolicyError, PolicyInfo};
 
 /// Everything that DFS can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,32 @@ pub(super) struct Config {
     pub class_basis: ClassBasis,
     pub failures: u64,
     pub bind: Bind,
+    pub placement: Placement,
+    /// Classes follow what jobs show.
+    pub online: bool,
+    pub loads: Loads,
+}
+
+/// What decides where a program belongs (spec 1.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// The loads of domains, and the classes of programs.
+    Load,
+    /// The predicted slow-downs of all programs.
+    Sens,
+}
+
+/// What loads stand on, and what tells who loads most (spec 1.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loads {
+    /// The best signal of a place that is there; the class tells who goes.
+    Auto,
+    /// The memory controllers and nothing else; the class tells who goes.
+    Controller,
+    /// What tasks are counted to do; the class tells who goes.
+    PerCore,
+    /// The controllers tell that somebody has to go, the misses of each task who.
+    Both,
 }
 
 /// Which imbalance is too much.
@@ -129,6 +155,9 @@ impl Config {
             class_basis: given.choice("class_basis", implied.class_basis, BASES)?,
             failures: given.get("failures", implied.failures, |t| whole(t, 1, MILLION))?,
             bind: given.choice("bind", implied.bind, BINDS)?,
+            placement: given.choice("placement", implied.placement, PLACEMENTS)?,
+            online: given.choice("classes", implied.online, CLASSES)?,
+            loads: given.choice("loads", implied.loads, LOADS)?,
         })
     }
 
@@ -147,6 +176,9 @@ impl Config {
             class_basis: ClassBasis::Rate,
             failures: 4,
             bind: Bind::Cpu,
+            placement: Placement::Load,
+            online: false,
+            loads: Loads::Auto,
         }
     }
 
@@ -169,6 +201,14 @@ const ONLY_JOB: &[(&str, OnlyJob)] = &[("stay", OnlyJob::Stay), ("move", OnlyJob
 const STARTS: &[(&str, Start)] = &[("estimate", Start::Estimate), ("plain", Start::Plain)];
 const BASES: &[(&str, ClassBasis)] = &[("rate", ClassBasis::Rate), ("total", ClassBasis::Total)];
 const BINDS: &[(&str, Bind)] = &[("cpu", Bind::Cpu), ("domain", Bind::Domain)];
+const PLACEMENTS: &[(&str, Placement)] = &[("load", Placement::Load), ("sens", Placement::Sens)];
+const CLASSES: &[(&str, bool)] = &[("declared", false), ("online", true)];
+const LOADS: &[(&str, Loads)] = &[
+    ("auto", Loads::Auto),
+    ("controller", Loads::Controller),
+    ("per-core", Loads::PerCore),
+    ("both", Loads::Both),
+];
 
 /// `auto`, `3/2` or `1.5`, from 1 to 1000: below 1 even equal loads would be too uneven.
 fn factor(text: &str) -> Option<Factor> {
@@ -206,125 +246,3 @@ fn decimal(text: &str) -> Option<u64> {
     let scale = 10u64.checked_pow(6u32.checked_sub(u32::try_from(digits).ok()?)?)?;
     Some(whole_part * MILLION + whole(behind, 0, MILLION)? * scale)
 }
-
-pub(crate) const INFO: PolicyInfo = PolicyInfo {
-    name: "dfs",
-    does: "Starts programs where the memory controllers have least to do, and moves the hungriest \
-           away from an overloaded one.",
-    source: "a report in Swedish on a user-level scheduler for the TILEPro64, which it calls DFS; \
-             chapters 4.1 to 4.5",
-    params: &[
-        ParamInfo {
-            name: "reading",
-            takes: "ours or paper",
-            default: "ours",
-            default_paper: None,
-            meaning: "the published rules with what we mend in them, or as printed",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "domains",
-            takes: common::DOMAINS_TAKES,
-            default: "auto",
-            default_paper: None,
-            meaning: "the places kept even; auto is the coarsest level with two of them",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "interval",
-            takes: common::INTERVAL_TAKES,
-            default: "250ms",
-            default_paper: None,
-            meaning: "time between two polls of the controllers",
-            origin: Origin::Published,
-        },
-        ParamInfo {
-            name: "trigger",
-            takes: "mean_factor or ratio",
-            default: "mean_factor",
-            default_paper: None,
-            meaning: "what is uneven: a load above factor times the mean, or the largest load at \
-                      least twice the smallest",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "factor",
-            takes: "auto, or a number from 1 to 1000 such as 1.5 or 4/3",
-            default: "auto",
-            default_paper: None,
-            meaning: "how far above the mean is uneven; auto is 2n/(n+1) for n places, which is \
-                      one carrying twice what each other does (refused with trigger=ratio, which \
-                      has a limit of its own)",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "migrations_per_poll",
-            takes: "a whole number from 1 to 1000",
-            default: "1",
-            default_paper: None,
-            meaning: "at most so many jobs are moved in one poll",
-            origin: Origin::Published,
-        },
-        ParamInfo {
-            name: "cooldown",
-            takes: "a whole number of polls up to 1000000",
-            default: "8",
-            default_paper: Some("0"),
-            meaning: "a job that was moved is not moved again for so many polls",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "min_load",
-            takes: "auto, a share of the peak such as 1% in steps of 0.0001%, or operations per \
-                    interval",
-            default: "1%",
-            default_paper: Some("0"),
-            meaning: "with less total load than this nothing is moved; the peak is the largest load \
-                      of one place so far, auto is 1%",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "only_job",
-            takes: "stay or move",
-            default: "stay",
-            default_paper: Some("move"),
-            meaning: "whether a job alone on the busiest place is moved, which would only carry the \
-                      hot spot along",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "start",
-            takes: "estimate or plain",
-            default: "estimate",
-            default_paper: Some("plain"),
-            meaning: "jobs that start between two polls: count what their class has shown, then \
-                      programs, then classes; or use loads as measured and the lowest number",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "class_basis",
-            takes: "rate or total",
-            default: "rate",
-            default_paper: Some("total"),
-            meaning: "what the declared classes were made from: operations per millisecond, or \
-                      millions of operations in the whole run",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "failures",
-            takes: "a whole number from 1 to 1000000",
-            default: "4",
-            default_paper: None,
-            meaning: "after so many polls in a row without readable counters the run ends",
-            origin: Origin::OurChoice,
-        },
-        ParamInfo {
-            name: "bind",
-            takes: "cpu or domain",
-            default: "cpu",
-            default_paper: None,
-            meaning: "a job gets a CPU for each of its threads, or all CPUs of its place",
-            origin: Origin::Published,
-        },
-    ],
-};

@@ -21,25 +21,30 @@
 //! Units: loads are memory operations per interval (see the tier), times nanoseconds.
 //! Not here: memory does not move with its program.
 
+mod classes;
+mod company;
 mod config;
 mod expected;
 mod notes;
+mod params;
 mod poll;
 mod shown;
 mod start;
 mod table;
 
 use base::{JobId, Nanos};
-use sched::{Cause, JobState, PerJob, Plan, Policy, Snapshot};
+use sched::{Cause, JobState, LoadSource, PerJob, Plan, Policy, Snapshot};
 use topology::{DomainChoice, Level};
 
 use crate::PolicyError;
 use crate::common;
 use crate::spec::Given;
-use config::Config;
-pub(crate) use config::INFO;
+use classes::Classes;
+use company::Company;
+use config::{Config, Loads, Placement};
 use expected::Expected;
 use notes::Notes;
+pub(crate) use params::INFO;
 use shown::Shown;
 use table::Table;
 
@@ -62,6 +67,9 @@ struct Dfs {
     notes: Notes,
     /// Who is where, counted anew in every turn.
     table: Table,
+    classes: Classes,
+    /// Who suffers from whom, counted anew in every turn; with `placement=sens` only.
+    company: Company,
 }
 
 pub(crate) fn build(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
@@ -81,6 +89,8 @@ impl Dfs {
             shown: Shown::default(),
             notes: Notes::default(),
             table: Table::default(),
+            classes: Classes::new(&config),
+            company: Company::default(),
         }
     }
 }
@@ -95,9 +105,16 @@ impl Policy for Dfs {
         }
         self.know_places(seen);
         self.expected.forget_missing(seen);
-        self.table.count(seen);
         if seen.turn.causes.contains(&Cause::Ended) {
             self.moved_at.forget_ended(seen);
+            self.classes.forget_ended(seen);
+        }
+        if seen.turn.causes.contains(&Cause::Interval) {
+            self.classes.learn(seen);
+        }
+        self.table.count(seen, &self.classes);
+        if self.config.placement == Placement::Sens {
+            self.company.count(seen, &self.classes);
         }
         if seen.turn.causes.contains(&Cause::Interval) {
             self.poll(seen, plan);
@@ -125,6 +142,14 @@ impl Policy for Dfs {
 
     fn domains(&self) -> DomainChoice {
         self.config.domains
+    }
+
+    fn load_source(&self) -> LoadSource {
+        match self.config.loads {
+            Loads::Auto => LoadSource::Best,
+            Loads::Controller | Loads::Both => LoadSource::Places,
+            Loads::PerCore => LoadSource::Tasks,
+        }
     }
 }
 

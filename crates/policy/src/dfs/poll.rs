@@ -17,9 +17,10 @@ use std::cmp::Reverse;
 use sched::{Action, Code, JobSeen, JobState, Plan, Reason, Snapshot};
 
 use super::Dfs;
-use super::config::{Factor, MILLION, MinLoad, OnlyJob, Trigger};
-use super::table::{class_of, is_stretched};
-use crate::common::cpus_label;
+use super::classes::misses_of;
+use super::config::{Factor, Loads, MILLION, MinLoad, OnlyJob, Placement, Trigger};
+use super::table::is_stretched;
+use crate::common::{cpus_label, permille_text};
 
 /// The two ends of an imbalance that is too much.
 #[derive(Clone, Copy)]
@@ -27,6 +28,23 @@ struct Uneven {
     most: usize,
     least: usize,
     total: u128,
+}
+
+/// A job that goes, and where to.
+struct Move<'s> {
+    victim: &'s JobSeen<'s>,
+    to: usize,
+    why: Chosen,
+}
+
+/// What told who goes.
+#[derive(Clone, Copy)]
+enum Chosen {
+    Class,
+    /// So many misses in the last interval.
+    Misses(u64),
+    /// So much less slow-down of all, in thousandths.
+    Relief(u64),
 }
 
 /// How many times the smallest load the largest must be with `trigger=ratio` [published].
@@ -42,16 +60,16 @@ impl Dfs {
         }
         self.n_failures = 0;
         self.expected.reset(seen.domains.len());
-        self.shown.learn(seen);
+        self.shown.learn(seen, &self.classes);
         let mut loads = seen.loads.loads.clone();
         for _ in 0..self.config.migrations_per_poll {
             let Some(uneven) = self.uneven(&loads) else { return };
-            let Some(victim) = self.victim(seen, uneven, plan) else { return };
-            self.move_away(seen, victim, uneven, &loads, plan);
+            let Some(wish) = self.choose_move(seen, uneven, &loads, plan) else { return };
+            self.move_away(seen, &wish, uneven, &loads, plan);
             // For a second move in the same poll the first counts as done.
-            let carried = victim.load.min(loads[uneven.most]);
+            let carried = wish.victim.load.min(loads[uneven.most]);
             loads[uneven.most] -= carried;
-            loads[uneven.least] = loads[uneven.least].saturating_add(carried);
+            loads[wish.to] = loads[wish.to].saturating_add(carried);
         }
     }
 
@@ -97,55 +115,109 @@ impl Dfs {
         }
     }
 
-    /// The job with the highest class on the busiest domain, among those that may be moved from it
-    /// to the other.
-    fn victim<'s>(
+    /// Who goes from the busiest domain, and where to.
+    fn choose_move<'s>(
         &self,
         seen: &'s Snapshot<'_>,
         uneven: Uneven,
+        loads: &[u64],
         plan: &Plan,
-    ) -> Option<&'s JobSeen<'s>> {
+    ) -> Option<Move<'s>> {
         let alone = self.table.in_domain(uneven.most).n_movable < 2;
         if alone && self.config.only_job == OnlyJob::Stay {
             return None;
         }
-        let target = &seen.domains.get(uneven.least).cpus;
-        let on_it = seen.jobs.iter().filter(|job| {
+        match self.config.placement {
+            Placement::Load => self.hungriest(seen, uneven, plan),
+            Placement::Sens => self.most_relieving(seen, uneven, loads, plan),
+        }
+    }
+
+    /// The jobs on the busiest domain that may be moved from it now.
+    fn free_on<'s>(
+        &self,
+        seen: &'s Snapshot<'_>,
+        most: usize,
+        plan: &Plan,
+    ) -> impl Iterator<Item = &'s JobSeen<'s>> {
+        seen.jobs.iter().filter(move |job| {
             let ours = job.state == JobState::Running && job.movable;
-            ours && !is_stretched(seen, job)
-                && job.domain == Some(uneven.most)
-                && job.allowed.intersects(target)
+            let moved_now = || plan.asks.iter().any(|ask| ask.target == job.job.id.into());
+            ours && job.domain == Some(most)
+                && !is_stretched(seen, job)
+                && !moved_now()
+                && !self.rests(job.job.id)
+        })
+    }
+
+    /// The one with the highest class, or with the most misses if those are to tell, among those that
+    /// may go to the domain with the least load.
+    fn hungriest<'s>(
+        &self,
+        seen: &'s Snapshot<'_>,
+        uneven: Uneven,
+        plan: &Plan,
+    ) -> Option<Move<'s>> {
+        let target = &seen.domains.get(uneven.least).cpus;
+        let by_misses = self.config.loads == Loads::Both;
+        let misses = |job: &JobSeen<'_>| misses_of(seen, job).filter(|_| by_misses);
+        let free = self.free_on(seen, uneven.most, plan);
+        let victim = free.filter(|job| job.allowed.intersects(target)).max_by_key(|job| {
+            (misses(job), self.classes.of(job), job.started, Reverse(job.job.id))
+        })?;
+        let why = misses(victim).map_or(Chosen::Class, Chosen::Misses);
+        Some(Move { victim, to: uneven.least, why })
+    }
+
+    /// The pair of a job and a domain that lowers the predicted slow-downs of all most, if any does.
+    /// Ties: the higher class, started last, the lower number; then the smaller load.
+    fn most_relieving<'s>(
+        &self,
+        seen: &'s Snapshot<'_>,
+        uneven: Uneven,
+        loads: &[u64],
+        plan: &Plan,
+    ) -> Option<Move<'s>> {
+        let pairs = self.free_on(seen, uneven.most, plan).flat_map(|job| {
+            let others = seen.domains.iter().filter(move |(idx, domain)| {
+                *idx != uneven.most && job.allowed.intersects(&domain.cpus)
+            });
+            others.map(move |(idx, _)| (job, idx))
         });
-        let free = on_it.filter(|job| {
-            let moved_now = plan.asks.iter().any(|ask| ask.target == job.job.id.into());
-            !moved_now && !self.rests(job.job.id)
+        let with_relief = pairs.filter_map(|(job, idx)| {
+            let class = self.classes.class_of(job);
+            let staying = self.company.cost_of_staying(job, class, uneven.most);
+            let relief = staying.checked_sub(self.company.cost(job, class, idx))?;
+            (relief != 0).then_some((relief, job, idx))
         });
-        free.max_by_key(|job| (class_of(job), job.started, Reverse(job.job.id)))
+        let (relief, victim, to) = with_relief.max_by_key(|&(relief, job, idx)| {
+            let order = (self.classes.of(job), job.started, Reverse(job.job.id));
+            (relief, order, Reverse(loads.get(idx).copied()), Reverse(idx))
+        })?;
+        Some(Move { victim, to, why: Chosen::Relief(relief) })
     }
 
     fn move_away(
         &mut self,
         seen: &Snapshot<'_>,
-        victim: &JobSeen<'_>,
+        wish: &Move<'_>,
         uneven: Uneven,
         loads: &[u64],
         plan: &mut Plan,
     ) {
-        self.table.leave(victim);
-        let cpus = self.take_cpus(seen, victim, uneven.least);
+        let victim = wish.victim;
+        let reason = self.tell_move(seen, wish, uneven, loads);
+        self.leave(victim);
+        let cpus = self.take_cpus(seen, victim, wish.to);
         *self.moved_at.of(victim.job.id) = Some(self.n_polls);
-        let reason = self.tell_move(seen, victim, uneven, loads);
-        plan.ask(
-            victim.job.id,
-            Action::Place(cpus.clone()),
-            reason.with("cpus", cpus_label(&cpus)),
-        );
+        let reason = reason.with("cpus", cpus_label(&cpus));
+        plan.ask(victim.job.id, Action::Place(cpus), reason);
     }
 
     fn tell_move(
         &self,
         seen: &Snapshot<'_>,
-        victim: &JobSeen<'_>,
+        wish: &Move<'_>,
         Uneven { most, least, total }: Uneven,
         loads: &[u64],
     ) -> Reason {
@@ -155,16 +227,46 @@ impl Dfs {
             Trigger::Ratio => (Code::LoadDouble, RATIO.to_string()),
             Trigger::MeanFactor => (Code::LoadUneven, rational(self.factor(n_domains))),
         };
-        Reason::new(code)
+        let chosen = match wish.why {
+            Chosen::Class => None,
+            Chosen::Misses(n) => Some(format!("had the most cache misses ({n})")),
+            Chosen::Relief(relief) => Some(format!(
+                "lowers the predicted slow-downs of all most by going to {} (by {} of a program's \
+                 time in sum)",
+                seen.domains.label(wish.to),
+                permille_text(relief)
+            )),
+        };
+        let how = match self.config.trigger {
+            Trigger::Ratio => {
+                let (label, load) = (seen.domains.label(least), loads[least]);
+                format!("at least {limit} times what {label} carried ({load})")
+            }
+            Trigger::MeanFactor => format!("more than {limit} times the mean ({mean})"),
+        };
+        let reason = Reason::new(chosen.as_ref().map_or(code, |_| Code::LoadRelieved))
             .with("from", seen.domains.label(most))
             .with("load_from", loads[most])
-            .with("to", seen.domains.label(least))
-            .with("load_to", loads[least])
-            .with("factor", limit)
-            .with("mean", mean)
-            .with("class", u64::from(class_of(victim)))
-            .with("basis", self.config.class_basis.name().to_owned())
-            .with("tier", seen.loads.tier.to_string())
+            .with("to", seen.domains.label(wish.to));
+        let class = u64::from(self.classes.of(wish.victim));
+        let reason = match chosen {
+            Some(chosen) => reason.with("how", how).with("chosen", chosen).with("class", class),
+            None => reason
+                .with("load_to", loads[least])
+                .with("factor", limit)
+                .with("mean", mean)
+                .with("class", class)
+                .with("basis", self.basis(wish.victim)),
+        };
+        reason.with("tier", seen.loads.tier.to_string())
+    }
+
+    /// What a job's class stands on.
+    fn basis(&self, job: &JobSeen<'_>) -> String {
+        match self.classes.has_shown(job) {
+            true => "cache misses counted".to_owned(),
+            false => self.config.class_basis.name().to_owned(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 use program::Class;
 use sched::{JobState, SignalTier, Snapshot};
 
-use super::table::class_of;
+use super::classes::Classes;
 
 /// What was learnt.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct Mean {
 
 impl Shown {
     /// Looks at an interval that went by.
-    pub fn learn(&mut self, seen: &Snapshot<'_>) {
+    pub fn learn(&mut self, seen: &Snapshot<'_>, classes: &Classes) {
         if self.tier != seen.loads.tier {
             *self = Shown { tier: seen.loads.tier, ..Shown::default() };
         }
@@ -36,7 +36,7 @@ impl Shown {
         let began = seen.turn.at.saturating_sub(seen.interval);
         for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
             if job.started.is_some_and(|started| started <= began) {
-                let mean = &mut self.by_class[usize::from(class_of(job))];
+                let mean = &mut self.by_class[usize::from(classes.of(job))];
                 mean.sum += u128::from(job.load);
                 mean.n += seen.n_intervals.max(1); // It did nothing in those left out.
             }

@@ -9,19 +9,24 @@
 //! domain. With `start=estimate` each of them adds the load that a program of its class has shown
 //! to a copy of the loads, kept until the next poll ([`super::expected`]). With `start=plain` loads stay as measured, and
 //! only the number breaks ties, as printed.
+//!
+//! With `placement=sens` what a program is predicted to cost on a domain, and the programs there by it,
+//! comes before all that ([`super::company`]).
 
 use base::CpuSet;
 use sched::{Action, Code, JobSeen, Plan, Reason, Snapshot};
 use topology::Level;
 
 use super::Dfs;
-use super::config::{Bind, Start};
-use super::table::class_of;
-use crate::common::cpus_label;
+use super::config::{Bind, Placement, Start};
+use super::table::InDomain;
+use crate::common::{cpus_label, permille_text};
 
 /// What decides between domains, in this order; the index is their number's rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
+    /// Slow-downs that it adds, in thousandths; 0 when nobody asks.
+    slowdown: u64,
     load: u64,
     n_jobs: u64,
     class_sum: u64,
@@ -40,6 +45,7 @@ impl Dfs {
     /// Starts a job that is due.
     pub(super) fn start(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, plan: &mut Plan) {
         *self.moved_at.of(job.job.id) = None;
+        self.classes.forget(job);
         let Some(choice) = self.choose(seen, job) else { return };
         let cpus = self.take_cpus(seen, job, choice.key.idx);
         let reason = self.tell(seen, &choice, choice.code, &cpus);
@@ -54,7 +60,7 @@ impl Dfs {
             self.expected.take(old, job.load);
         }
         let Some(choice) = self.choose(seen, job) else { return };
-        self.table.leave(job);
+        self.leave(job);
         let cpus = self.take_cpus(seen, job, choice.key.idx);
         let gone = job.placed.map(CpuSet::to_string).unwrap_or_default();
         let reason = self.tell(seen, &choice, Code::DomainGone, &cpus).with("gone", gone);
@@ -65,7 +71,7 @@ impl Dfs {
     /// The domain for a job, among those that it may use; `None` when it may use none.
     fn choose(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<Choice> {
         let possible = seen.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
-        let mut keys: Vec<Key> = possible.map(|(idx, _)| self.key(seen, idx)).collect();
+        let mut keys: Vec<Key> = possible.map(|(idx, _)| self.key(seen, job, idx)).collect();
         keys.sort_unstable();
         let key = *keys.first()?;
         let code = self.decided(key, keys.get(1).copied());
@@ -78,6 +84,7 @@ impl Dfs {
     fn decided(&self, key: Key, second: Option<Key>) -> Code {
         match second {
             None => Code::OnlyDomain,
+            Some(other) if key.slowdown < other.slowdown => Code::LeastSlowdown,
             Some(other) if key.load < other.load => match self.expected.total() {
                 0 => Code::LeastLoad,
                 _ => Code::LeastExpectedLoad,
@@ -88,13 +95,20 @@ impl Dfs {
         }
     }
 
-    fn key(&self, seen: &Snapshot<'_>, idx: usize) -> Key {
+    fn key(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, idx: usize) -> Key {
         let load = self.load(seen, idx);
+        let slowdown = match self.config.placement {
+            Placement::Load => 0,
+            Placement::Sens if job.domain == Some(idx) => {
+                self.company.cost_of_staying(job, self.classes.class_of(job), idx)
+            }
+            Placement::Sens => self.company.cost(job, self.classes.class_of(job), idx),
+        };
         match self.config.start {
-            Start::Plain => Key { load, n_jobs: 0, class_sum: 0, idx },
+            Start::Plain => Key { slowdown, load, n_jobs: 0, class_sum: 0, idx },
             Start::Estimate => {
-                let there = self.table.in_domain(idx);
-                Key { load, n_jobs: there.n_jobs, class_sum: there.class_sum, idx }
+                let InDomain { n_jobs, class_sum, .. } = self.table.in_domain(idx);
+                Key { slowdown, load, n_jobs, class_sum, idx }
             }
         }
     }
@@ -116,7 +130,11 @@ impl Dfs {
             Bind::Cpu => self.for_threads(seen, job, &possible),
             Bind::Domain => possible,
         };
-        self.table.enter(job, idx, &cpus);
+        let class = self.classes.class_of(job);
+        self.table.enter(class.number(), idx, &cpus);
+        if self.config.placement == Placement::Sens {
+            self.company.enter(job, class, idx);
+        }
         cpus
     }
 
@@ -142,17 +160,30 @@ impl Dfs {
         }
     }
 
+    /// A program goes away from where it is.
+    pub(super) fn leave(&mut self, job: &JobSeen<'_>) {
+        let class = self.classes.class_of(job);
+        self.table.leave(job, class.number());
+        if self.config.placement == Placement::Sens
+            && let Some(idx) = job.domain
+        {
+            self.company.leave(job, class, idx);
+        }
+    }
+
     fn expect(&mut self, job: &JobSeen<'_>, idx: usize) {
         if self.config.start == Start::Estimate {
-            self.expected.add(job.job.id, idx, self.shown.class_load(class_of(job)));
+            self.expected.add(job.job.id, idx, self.shown.class_load(self.classes.of(job)));
         }
     }
 
     /// What all that tie are equal in.
     fn equal_in(&self) -> &'static str {
-        match self.config.start {
-            Start::Plain => "load",
-            Start::Estimate => "load, programs and classes",
+        match (self.config.placement, self.config.start) {
+            (Placement::Load, Start::Plain) => "load",
+            (Placement::Load, Start::Estimate) => "load, programs and classes",
+            (Placement::Sens, Start::Plain) => "slow-downs and load",
+            (Placement::Sens, Start::Estimate) => "slow-downs, load, programs and classes",
         }
     }
 
@@ -160,6 +191,7 @@ impl Dfs {
     fn by(&self, choice: &Choice) -> String {
         match choice.code {
             Code::OnlyDomain => "the only one that it may use".to_owned(),
+            Code::LeastSlowdown => "programs slow each other least there".to_owned(),
             Code::FewestJobs => "of equal loads it had the fewest programs".to_owned(),
             Code::SmallestClasses => {
                 "of equal loads and programs it had the smallest sum of classes".to_owned()
@@ -183,6 +215,7 @@ impl Dfs {
             .with("cpus", cpus_label(cpus))
             .with("tier", seen.loads.tier.to_string());
         match code {
+            Code::LeastSlowdown => reason.with("slowdown", permille_text(choice.key.slowdown)),
             Code::FewestJobs => reason.with("n_jobs", choice.key.n_jobs),
             Code::SmallestClasses => {
                 reason.with("n_jobs", choice.key.n_jobs).with("class_sum", choice.key.class_sum)

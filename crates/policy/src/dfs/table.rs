@@ -7,6 +7,7 @@
 use base::CpuSet;
 use sched::{JobSeen, JobState, Snapshot};
 
+use super::classes::Classes;
 use crate::common::Crowd;
 
 /// Programs per CPU and per domain.
@@ -25,11 +26,6 @@ pub(super) struct InDomain {
     pub n_movable: u64,
 }
 
-/// A job's class; a job without one counts as class 0.
-pub(super) fn class_of(seen: &JobSeen<'_>) -> u8 {
-    seen.job.class.unwrap_or_default().number()
-}
-
 /// Whether a job was put on several domains, having more threads than one has CPUs: it loads all of
 /// them, and no move to another makes it any narrower.
 pub(super) fn is_stretched(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> bool {
@@ -43,7 +39,7 @@ pub(super) fn is_stretched(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> bool {
 }
 
 impl Table {
-    pub fn count(&mut self, seen: &Snapshot<'_>) {
+    pub fn count(&mut self, seen: &Snapshot<'_>, classes: &Classes) {
         self.crowd.count(seen.jobs);
         self.in_domain.clear();
         self.in_domain.resize(seen.domains.len(), InDomain::default());
@@ -53,7 +49,7 @@ impl Table {
                 continue;
             };
             there.n_jobs += 1;
-            there.class_sum += u64::from(class_of(job));
+            there.class_sum += u64::from(classes.of(job));
             there.n_movable += u64::from(!is_stretched(seen, job));
         }
     }
@@ -63,22 +59,22 @@ impl Table {
     }
 
     /// A job is put on these CPUs of a domain.
-    pub fn enter(&mut self, job: &JobSeen<'_>, idx: usize, cpus: &CpuSet) {
+    pub fn enter(&mut self, class: u8, idx: usize, cpus: &CpuSet) {
         self.crowd.add(cpus);
         let there = &mut self.in_domain[idx];
         there.n_jobs += 1;
-        there.class_sum += u64::from(class_of(job));
+        there.class_sum += u64::from(class);
         there.n_movable += 1;
     }
 
     /// A job goes away from where it was put.
-    pub fn leave(&mut self, job: &JobSeen<'_>) {
+    pub fn leave(&mut self, job: &JobSeen<'_>, class: u8) {
         if let Some(cpus) = job.placed {
             self.crowd.remove(cpus);
         }
         let Some(there) = job.domain.and_then(|idx| self.in_domain.get_mut(idx)) else { return };
         there.n_jobs = there.n_jobs.saturating_sub(1);
-        there.class_sum = there.class_sum.saturating_sub(u64::from(class_of(job)));
+        there.class_sum = there.class_sum.saturating_sub(u64::from(class));
         there.n_movable = there.n_movable.saturating_sub(1);
     }
 }

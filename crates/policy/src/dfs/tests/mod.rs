@@ -1,6 +1,7 @@
 //! Decisions of DFS, text in, text out: [`crate::testing`] says how a world is written.
 
 mod always;
+mod extensions;
 mod ground;
 mod moves;
 mod parameters;

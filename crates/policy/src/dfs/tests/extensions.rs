@@ -1,0 +1,190 @@
+//! What the published paper names as possible and does not do (spec 1.10), each switched on by itself.
+
+use expect_test::expect;
+
+use super::{check, check_story};
+
+const TWO_NODES: &str = "nodes=2 cores=2";
+const THREE_NODES: &str = "nodes=3 cores=2";
+
+#[test]
+fn a_program_starts_where_it_and_its_neighbours_suffer_least() {
+    // The aggressor hurts the tender one, which hurts nobody; loads alone would part them otherwise.
+    check_story(
+        TWO_NODES,
+        "dfs[placement=sens]",
+        "
+        job rough class=9
+        job tender class=2 sens=9:400
+        job tough class=2
+        0ms due rough
+        1ms poll 10 90
+        2ms due tender
+        3ms due tough
+        ",
+        expect![[r#"
+            0ms rough on 0 because 2 domains were best and equal in slow-downs, load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            2ms tender on 2 because on node 1 it and its neighbours are predicted to slow each other down least (by 0.000 of a program's time in sum; 90 of 100 memory operations in the last interval), and cpu 2 had the fewest programs in it
+            3ms tough on 1 because on node 0 it and its neighbours are predicted to slow each other down least (by 0.000 of a program's time in sum; 10 of 100 memory operations in the last interval), and cpu 1 had the fewest programs in it
+        "#]],
+    );
+}
+
+#[test]
+fn what_others_suffer_from_a_newcomer_counts_too() {
+    check(
+        TWO_NODES,
+        "dfs[placement=sens]",
+        "
+        job tender class=2 sens=9:400
+        job other class=2
+        job rough class=9
+        0ms due tender
+        0ms due other
+        1ms poll 0 90
+        2ms due rough
+        ",
+        expect![[r#"
+            0ms tender on 0 because lowest-number
+            0ms other on 2 because least-slowdown
+            2ms rough on 3 because least-slowdown
+        "#]],
+    );
+}
+
+#[test]
+fn the_move_that_lowers_slow_downs_most_is_made_wherever_it_leads() {
+    // Node 1 carries least, but the tender one would meet another aggressor there.
+    check_story(
+        THREE_NODES,
+        "dfs[placement=sens]",
+        "
+        job rough class=9 nodes=0
+        job tender class=2 sens=9:400,8:300 nodes=0
+        job second class=8 nodes=1
+        job third class=1 nodes=2
+        0ms due rough tender second third
+        250ms poll 900 10 20
+        ",
+        expect![[r#"
+            0ms rough on 0 because node 0 is the only domain that it may use (0 of 0 memory operations), and cpu 0 had the fewest programs in it
+            0ms tender on 1 because node 0 is the only domain that it may use (0 of 0 memory operations), and cpu 1 had the fewest programs in it
+            0ms second on 2 because node 1 is the only domain that it may use (0 of 0 memory operations), and cpu 2 had the fewest programs in it
+            0ms third on 4 because node 2 is the only domain that it may use (0 of 0 memory operations), and cpu 4 had the fewest programs in it
+        "#]],
+    );
+    check_story(
+        THREE_NODES,
+        "dfs[placement=sens]",
+        "
+        job rough class=9 nodes=0
+        job tender class=2 sens=9:400,8:300
+        job second class=8 nodes=1
+        job third class=1 nodes=2
+        0ms due tender
+        1ms due rough second third
+        250ms poll 900 10 20
+        ",
+        expect![[r#"
+            0ms tender on 0 because 3 domains were best and equal in slow-downs, load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            1ms rough on 1 because node 0 is the only domain that it may use (0 of 0 memory operations), and cpu 1 had the fewest programs in it
+            1ms second on 2 because node 1 is the only domain that it may use (0 of 0 memory operations), and cpu 2 had the fewest programs in it
+            1ms third on 4 because node 2 is the only domain that it may use (0 of 0 memory operations), and cpu 4 had the fewest programs in it
+            250ms tender on 5 because node 0 carried 900 memory operations in the last interval, more than 3/2 times the mean (310); of the jobs on node 0 that may move this one lowers the predicted slow-downs of all most by going to node 2 (by 0.363 of a program's time in sum), and cpu 5 had the fewest programs on node 2
+        "#]],
+    );
+}
+
+#[test]
+fn nothing_moves_when_no_move_would_lower_slow_downs() {
+    check(
+        TWO_NODES,
+        "dfs[placement=sens]",
+        "
+        job a class=9
+        job b class=9
+        job c class=9
+        0ms due a b c
+        250ms poll 900 10
+        ",
+        expect![[r#"
+            0ms a on 0 because lowest-number
+            0ms b on 2 because fewest-jobs
+            0ms c on 1 because lowest-number
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_that_shows_another_class_than_declared_is_judged_by_what_it_shows() {
+    // Declared harmless, it misses 1000 times a millisecond: class 9 after four polls that agree.
+    let script = "
+        job liar class=1 nodes=0
+        job honest class=7 nodes=0
+        0ms due liar honest
+        250ms misses liar=250000/250ms honest=31750/250ms; poll 100 100
+        500ms poll 100 100
+        750ms poll 100 100
+        1000ms poll 100 100
+    ";
+    let free = script.replace("liar class=1 nodes=0", "liar class=1");
+    let free = free.replace("honest class=7 nodes=0", "honest class=7");
+    let then = format!("{free} 1250ms poll 900 100");
+    // Both begin on one node: the load that the first shows is told before the second starts.
+    let together =
+        then.replace("0ms due liar honest", "0ms due liar\n1ms poll 0 900\n2ms due honest");
+    check_story(
+        TWO_NODES,
+        "dfs[classes=online]",
+        &together,
+        expect![[r#"
+            0ms liar on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            2ms honest on 1 because node 0 had the least load (0 of 900 memory operations in the last interval), and cpu 1 the fewest programs there
+            1250ms liar on 2 because node 0 carried 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); of the jobs on node 0 that may move this one had the highest class (9, by cache misses counted), and cpu 2 had the fewest programs on node 1
+        "#]],
+    );
+    check(
+        TWO_NODES,
+        "dfs",
+        &together,
+        expect![[r#"
+            0ms liar on 0 because lowest-number
+            2ms honest on 1 because least-load
+            1250ms honest on 2 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn with_both_signals_controllers_say_that_somebody_goes_and_misses_say_who() {
+    let script = "
+        job mild class=9
+        job wild class=2
+        0ms due mild
+        1ms poll 0 900
+        2ms due wild
+        250ms misses mild=50/10ms wild=900/10ms; poll 900 100
+    ";
+    check_story(
+        TWO_NODES,
+        "dfs[loads=both]",
+        script,
+        expect![[r#"
+            0ms mild on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            2ms wild on 1 because node 0 had the least load (0 of 900 memory operations in the last interval), and cpu 1 the fewest programs there
+            250ms wild on 2 because node 0 carried 900 memory operations in the last interval, more than 4/3 times the mean (500); of the jobs on node 0 that may move this one had the most cache misses (900), and cpu 2 had the fewest programs on node 1
+        "#]],
+    );
+    // Where misses are not counted the class tells, as it does without the extension.
+    let uncounted = script.replace("misses mild=50/10ms wild=900/10ms; ", "");
+    check(
+        TWO_NODES,
+        "dfs[loads=both]",
+        &uncounted,
+        expect![[r#"
+            0ms mild on 0 because lowest-number
+            2ms wild on 1 because least-load
+            250ms mild on 2 because load-uneven
+        "#]],
+    );
+}

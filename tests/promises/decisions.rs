@@ -141,6 +141,7 @@ impl ToyMachine {
         let sample = |(idx, ops): (usize, &u64)| NodeSample {
             node: NodeId(idx as u32),
             memory_free: None,
+            memory_reclaimable: None,
             controller_ops: Measured::Exact(*ops),
             counter_bits: 64,
             read_bytes: Measured::Absent,

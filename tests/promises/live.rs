@@ -21,7 +21,7 @@ use rustix::process::Signal;
 fn why(result: &OutcomeResult) -> Option<Why> {
     match result {
         OutcomeResult::Refused { why, .. } => Some(*why),
-        OutcomeResult::Done { .. } => None,
+        OutcomeResult::Done { .. } | OutcomeResult::Begun => None,
     }
 }
 

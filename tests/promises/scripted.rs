@@ -243,7 +243,7 @@ impl Scripted {
                 one.bound = None;
                 Deed::Release
             }
-            Action::MemoryPolicy(_) => return None,
+            Action::MemoryPolicy(_) | Action::MovePages { .. } => return None,
         };
         Some(Outcome { target: ask.target, deed, result: OutcomeResult::Done { n: 1 } })
     }
@@ -326,6 +326,8 @@ impl Host for Scripted {
             usable: first.then(|| self.machine.allowed().clone()),
             memory_rules: first.then(MemoryRules::default),
             degraded: Vec::new(),
+            memory: Vec::new(),
+            moved: Vec::new(),
         })
     }
 

@@ -153,6 +153,18 @@ impl Bytes {
     pub const fn from_mib(mib: u64) -> Self {
         Bytes(mib << 20)
     }
+
+    /// What is left; nothing when more is taken than there is.
+    #[must_use]
+    pub fn saturating_sub(self, less: Bytes) -> Bytes {
+        Bytes(self.0.saturating_sub(less.0))
+    }
+
+    /// Both together, as far as the number reaches.
+    #[must_use]
+    pub fn saturating_add(self, more: Bytes) -> Bytes {
+        Bytes(self.0.saturating_add(more.0))
+    }
 }
 
 impl Add for Bytes {

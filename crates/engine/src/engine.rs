@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{CpuSet, JobId, Nanos, TaskId};
 use program::Job;
 use sched::{
-    Ask, Cause, Deed, HandsOff, JobEvent, MemoryRules, Outcome, OutcomeResult, Plan, Policy,
-    Reason, Refusal, Sample, Snapshot, Target, Turn, Why,
+    Ask, Cause, Deed, HandsOff, JobEvent, JobMemory, MemoryRules, MoveUnderWay, Outcome,
+    OutcomeResult, Plan, Policy, Reason, Refusal, Sample, Snapshot, Target, Turn, Why,
 };
 use topology::{Domains, Machine};
 
-use crate::derive::{Around, Controllers, Meter, Places, Tasks};
-use crate::guard::{Checked, Guard};
+use crate::derive::{Around, Controllers, Memories, Meter, Places, Tasks};
+use crate::guard::{Checked, Guard, MemoryView};
 use crate::jobs::Jobs;
-use crate::{Approved, Footing, SeenLoads};
+use crate::{Approved, Footing, MoveLimits, SeenLoads};
 
 /// Knows a run: its machine, its jobs, what was measured and where everything was put.
 ///
@@ -30,6 +30,8 @@ pub struct Engine {
     task_places: TaskPlaces,
     controllers: Controllers,
     around: Around,
+    memories: Memories,
+    limits: MoveLimits,
     meter: Meter,
     said: Vec<Reason>,
     gave_up: bool,
@@ -90,6 +92,8 @@ impl Engine {
             task_places: TaskPlaces::default(),
             controllers: Controllers::new(&machine),
             around: Around::default(),
+            memories: Memories::default(),
+            limits: MoveLimits::default(),
             meter: Meter::new(policy.interval()),
             said: Vec::new(),
             gave_up: false,
@@ -101,6 +105,13 @@ impl Engine {
         };
         engine.set_usable(engine.usable.clone());
         engine
+    }
+
+    /// The same with other limits for moves of memory.
+    #[must_use]
+    pub fn with_move_limits(mut self, limits: MoveLimits) -> Engine {
+        self.limits = limits;
+        self
     }
 
     /// The machine as it was read at the start.
@@ -141,6 +152,11 @@ impl Engine {
             jobs: &self.jobs,
             tasks: &self.tasks,
             task_places: &self.task_places,
+            memory: MemoryView {
+                limits: &self.limits,
+                nodes: self.controllers.seen(),
+                now: self.now,
+            },
         };
         let Checked { asks, narrowed, refused } = guard.check(&plan.asks);
         let loads = is_interval.then(|| self.meter.seen_loads(&self.places.domains));
@@ -161,11 +177,25 @@ impl Engine {
         let interval = (self.meter.last_at(), self.meter.begin(self.now), self.now);
         self.tasks.take(&sample.tasks, interval, |job| jobs.live(job).is_some());
         self.tasks.remove(&sample.gone, |job| place_of(jobs, &self.places.domains, job));
+        self.take_memory(sample);
         for event in &sample.jobs {
             self.take_event(event);
         }
         if !sample.gone.is_empty() || !sample.jobs.is_empty() {
             self.task_places.forget_ended(&self.tasks);
+        }
+    }
+
+    fn take_memory(&mut self, sample: &Sample) {
+        for moved in &sample.moved {
+            if let Some(idx) = self.jobs.live_idx(moved.job) {
+                self.jobs.entry_mut(idx).moves.ended(self.now, moved);
+            }
+        }
+        for job in self.memories.take(&sample.memory, &sample.gone) {
+            if let Some(idx) = self.jobs.live_idx(job) {
+                self.jobs.entry_mut(idx).memory = self.memories.of(job);
+            }
         }
     }
 
@@ -182,6 +212,7 @@ impl Engine {
                 let (jobs, domains) = (&self.jobs, &self.places.domains);
                 self.tasks.remove_job(*job, |job| place_of(jobs, domains, job));
                 self.around.forget(*job);
+                self.memories.remove_job(*job);
                 self.jobs.ended(*job);
             }
         }
@@ -247,6 +278,7 @@ impl Engine {
         for outcome in outcomes {
             match &outcome.result {
                 OutcomeResult::Done { .. } => self.done(outcome.target, &outcome.deed),
+                OutcomeResult::Begun => self.begun(outcome.target, &outcome.deed),
                 OutcomeResult::Refused { why, .. } => {
                     self.refused(outcome.target, &outcome.deed, *why);
                 }
@@ -254,11 +286,26 @@ impl Engine {
         }
     }
 
+    fn begun(&mut self, target: Target, deed: &Deed) {
+        let Deed::MovePages { from, to, limit } = *deed else { return };
+        let job = match target {
+            Target::Job(job) => Some(job),
+            Target::Task(task) => self.tasks.job_of(task),
+        };
+        let Some(idx) = job.and_then(|job| self.jobs.live_idx(job)) else { return };
+        let now = self.now;
+        let entry = self.jobs.entry_mut(idx);
+        let (amount, home) =
+            (entry.amount(from, to, limit), entry.memory.as_ref().and_then(JobMemory::home));
+        entry.moves.forget_old(now);
+        entry.moves.begun(MoveUnderWay { target, from, to, limit, since: now }, amount, home);
+    }
+
     fn done(&mut self, target: Target, deed: &Deed) {
         let cpus = match deed {
             Deed::Place(cpus) => Some(cpus.clone()),
             Deed::Release => None,
-            Deed::MemoryPolicy(_) => return,
+            Deed::MemoryPolicy(_) | Deed::MovePages { .. } => return,
             Deed::Start => {
                 if let Target::Job(job) = target {
                     self.jobs.running(job, self.now);

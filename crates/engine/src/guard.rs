@@ -4,7 +4,7 @@
 //! changes something, and names CPUs and nodes that can be used: a wish that is partly possible is
 //! narrowed to what is possible, one that is not is refused with a word why. Both are recorded.
 
-use base::{CpuSet, JobId, NodeSet};
+use base::{CpuSet, JobId};
 use program::{Job, MemoryPolicy};
 use sched::{Action, Ask, JobState, Refusal, Target, Why};
 use topology::Machine;
@@ -12,6 +12,11 @@ use topology::Machine;
 use crate::derive::Tasks;
 use crate::engine::TaskPlaces;
 use crate::jobs::{Entry, Jobs};
+use crate::moves::UnderWay;
+
+mod pages;
+
+pub(crate) use pages::MemoryView;
 
 /// What the guard knows.
 #[derive(Clone, Copy)]
@@ -21,6 +26,7 @@ pub(crate) struct Guard<'a> {
     pub jobs: &'a Jobs,
     pub tasks: &'a Tasks,
     pub task_places: &'a TaskPlaces,
+    pub memory: MemoryView<'a>,
 }
 
 /// What became of the wishes of a turn.
@@ -42,10 +48,13 @@ impl Guard<'_> {
     pub fn check(&self, asks: &[Ask]) -> Checked {
         let mut checked = Checked { asks: Vec::with_capacity(asks.len()), ..Checked::default() };
         let mut concerned = Vec::with_capacity(asks.len());
+        let mut under_way = self.jobs.under_way();
         for ask in asks {
             let kind = (ask.target, kind(&ask.action));
-            match self.one(ask).and_then(|action| once(&mut concerned, kind).map(|()| action)) {
+            let one = self.one(ask, &under_way);
+            match one.and_then(|action| once(&mut concerned, kind).map(|()| action)) {
                 Ok(action) => {
+                    self.count(ask.target, &action, &mut under_way);
                     let is_whole = action == ask.action;
                     let ask = Ask { target: ask.target, action, reason: ask.reason.clone() };
                     if !is_whole {
@@ -61,11 +70,8 @@ impl Guard<'_> {
         checked
     }
 
-    fn one(&self, ask: &Ask) -> Result<Action, Refused> {
-        let job = match ask.target {
-            Target::Job(job) => job,
-            Target::Task(task) => self.tasks.job_of(task).ok_or_else(|| ended(ask.target))?,
-        };
+    fn one(&self, ask: &Ask, under_way: &UnderWay) -> Result<Action, Refused> {
+        let job = self.job_of(ask.target).ok_or_else(|| ended(ask.target))?;
         let (job, entry) = self.jobs.live(job).ok_or_else(|| ended(ask.target))?;
         let task_is_free = match ask.target {
             Target::Task(task) => self.task_places.is_hands_off(task),
@@ -78,7 +84,24 @@ impl Guard<'_> {
             Action::Place(cpus) => self.place(ask.target, job, entry, cpus),
             Action::MemoryPolicy(policy) => self.memory(ask.target, job, entry, policy),
             Action::Release => self.release(ask.target, job, entry),
+            Action::MovePages { from, to, limit } => {
+                self.move_pages((job, entry), (*from, *to, *limit), under_way)
+            }
         }
+    }
+
+    fn job_of(&self, target: Target) -> Option<JobId> {
+        match target {
+            Target::Job(job) => Some(job),
+            Target::Task(task) => self.tasks.job_of(task),
+        }
+    }
+
+    /// What comes through counts for the wishes after it.
+    fn count(&self, target: Target, action: &Action, under_way: &mut UnderWay) {
+        let Action::MovePages { from, to, limit } = action else { return };
+        let entry = self.job_of(target).and_then(|job| self.jobs.live(job)).map(|(_, entry)| entry);
+        under_way.add(*to, entry.map_or(*limit, |entry| entry.amount(*from, *to, *limit)));
     }
 
     fn place(
@@ -134,7 +157,7 @@ impl Guard<'_> {
             let detail = format!("the workload says where the memory of {} comes from", job.name);
             return Err((Why::HandsOff, detail));
         }
-        let nodes = nodes_of(policy);
+        let nodes = policy.nodes();
         let possible = nodes.and(&self.machine.nodes_with_memory());
         if possible.is_empty() {
             let detail = format!("none of the nodes {nodes} has memory that may be used");
@@ -145,7 +168,7 @@ impl Guard<'_> {
             let detail = format!("the workload keeps {} off the nodes {nodes}", job.name);
             return Err((Why::OutsideJob, detail));
         }
-        Ok(Action::MemoryPolicy(with_nodes(policy, possible)))
+        Ok(Action::MemoryPolicy(policy.with_nodes(possible)))
     }
 }
 
@@ -154,12 +177,14 @@ impl Guard<'_> {
 enum Kind {
     Cpus,
     Memory,
+    Pages,
 }
 
 fn kind(action: &Action) -> Kind {
     match action {
         Action::Place(_) | Action::Release => Kind::Cpus,
         Action::MemoryPolicy(_) => Kind::Memory,
+        Action::MovePages { .. } => Kind::Pages,
     }
 }
 
@@ -184,20 +209,4 @@ fn ended(target: Target) -> Refused {
         Target::Task(task) => task.to_string(),
     };
     (Why::Ended, format!("{whom} does not run"))
-}
-
-fn nodes_of(policy: &MemoryPolicy) -> &NodeSet {
-    match policy {
-        MemoryPolicy::Bind(nodes)
-        | MemoryPolicy::Preferred(nodes)
-        | MemoryPolicy::Interleave(nodes) => nodes,
-    }
-}
-
-fn with_nodes(policy: &MemoryPolicy, nodes: NodeSet) -> MemoryPolicy {
-    match policy {
-        MemoryPolicy::Bind(_) => MemoryPolicy::Bind(nodes),
-        MemoryPolicy::Preferred(_) => MemoryPolicy::Preferred(nodes),
-        MemoryPolicy::Interleave(_) => MemoryPolicy::Interleave(nodes),
-    }
 }

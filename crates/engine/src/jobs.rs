@@ -9,10 +9,12 @@
 //! What a job was placed on is what the host said it did, never what was wished. One that somebody
 //! else bound is where they put it.
 
-use base::{CpuSet, JobId, Nanos};
+use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use program::Job;
-use sched::{JobSeen, JobState};
+use sched::{Action, JobMemory, JobSeen, JobState};
 use topology::{Domains, Machine};
+
+use crate::moves::{JobMoves, UnderWay};
 
 /// All jobs of a run.
 #[derive(Debug)]
@@ -41,6 +43,9 @@ pub(crate) struct Entry {
     pub started: Option<Nanos>,
     pub n_tasks: u32,
     pub rates: JobRates,
+    /// Where its memory lies; `None` until that was looked at.
+    pub memory: Option<JobMemory>,
+    pub moves: JobMoves,
 }
 
 /// What a job did in the last interval.
@@ -61,6 +66,18 @@ impl JobRates {
         self.cpu_time = self.cpu_time.saturating_add(cpu_time);
         self.load = self.load.saturating_add(load);
         self.has_tasks = true;
+    }
+}
+
+impl Entry {
+    /// How much a move would carry, as far as is known: nothing is counted for what is not.
+    pub fn amount(&self, from: Option<NodeId>, to: NodeId, limit: Bytes) -> Bytes {
+        let known = self.memory.as_ref().map(|memory| memory.own_to_move(from, to));
+        match known {
+            Some(known) => known.min(limit),
+            None if limit == Action::NO_LIMIT => Bytes::ZERO,
+            None => limit,
+        }
     }
 }
 
@@ -96,6 +113,11 @@ impl Jobs {
     pub fn live(&self, id: JobId) -> Option<(&Job, &Entry)> {
         let idx = self.idx(id).filter(|&idx| self.entries[idx].state.is_some())?;
         Some((&self.jobs[idx], &self.entries[idx]))
+    }
+
+    /// Where one that is due or running stands in the tables.
+    pub fn live_idx(&self, id: JobId) -> Option<usize> {
+        self.idx(id).filter(|&idx| self.entries[idx].state.is_some())
     }
 
     pub fn live_idxs(&self) -> &[usize] {
@@ -167,6 +189,17 @@ impl Jobs {
         }
     }
 
+    /// What moves of memory are under way.
+    pub fn under_way(&self) -> UnderWay {
+        let mut sum = UnderWay::default();
+        for moves in self.live.iter().map(|&idx| &self.entries[idx].moves) {
+            if let Some(moving) = &moves.moving {
+                sum.add(moving.to, moves.amount);
+            }
+        }
+        sum
+    }
+
     /// Those that are due or running as a policy sees them, by id.
     pub fn seen<'a>(&'a self, usable: &'a CpuSet) -> Vec<JobSeen<'a>> {
         self.live.iter().map(|&idx| seen(&self.jobs[idx], &self.entries[idx], usable)).collect()
@@ -186,6 +219,9 @@ fn seen<'a>(job: &'a Job, entry: &'a Entry, usable: &'a CpuSet) -> JobSeen<'a> {
         load: entry.rates.load,
         wait: entry.rates.wait,
         n_tasks: entry.n_tasks,
+        memory: entry.memory.as_ref(),
+        moving: entry.moves.moving.as_ref(),
+        moved: entry.moves.moved.as_ref().map(|(at, moved)| (*at, moved)),
     }
 }
 

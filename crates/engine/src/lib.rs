@@ -12,6 +12,7 @@ mod derive;
 mod engine;
 mod guard;
 mod jobs;
+mod moves;
 mod run;
 #[cfg(test)]
 mod testing;
@@ -19,6 +20,7 @@ mod testing;
 mod tests;
 
 pub use engine::{Engine, Step};
+pub use moves::MoveLimits;
 pub use run::{Finish, FootingNews, RunError, run};
 
 use base::{JobId, Nanos};

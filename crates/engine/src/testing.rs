@@ -215,6 +215,9 @@ impl World {
                 Action::Place(cpus) => Deed::Place(cpus.clone()),
                 Action::MemoryPolicy(policy) => Deed::MemoryPolicy(policy.clone()),
                 Action::Release => Deed::Release,
+                Action::MovePages { from, to, limit } => {
+                    Deed::MovePages { from: *from, to: *to, limit: *limit }
+                }
             };
             self.outcome(ask.target, deed)
         });
@@ -230,6 +233,7 @@ impl World {
         let denied = denied.filter(|why| (*why == Why::CannotStart) == (deed == Deed::Start));
         let result = match denied {
             Some(why) => OutcomeResult::Refused { why, detail: String::new() },
+            None if matches!(deed, Deed::MovePages { .. }) => OutcomeResult::Begun,
             None => OutcomeResult::Done { n: 1 },
         };
         Outcome { target, deed, result }
@@ -269,6 +273,14 @@ impl World {
             Action::Place(cpus) => format!("{whom} on {cpus}"),
             Action::MemoryPolicy(policy) => format!("{whom} memory {policy:?}"),
             Action::Release => format!("{whom} released"),
+            Action::MovePages { from, to, limit } => {
+                let from = from.map_or("anywhere".to_owned(), |from| from.to_string());
+                let limit = match *limit {
+                    Action::NO_LIMIT => String::new(),
+                    limit => format!(", at most {limit}"),
+                };
+                format!("{whom} pages from {from} to {to}{limit}")
+            }
         }
     }
 }
@@ -304,7 +316,10 @@ fn node_sample(number: &str, figures: &[&str]) -> NodeSample {
     };
     NodeSample {
         node: NodeId(number.parse().expect("a node")),
-        memory_free: figure("free").map(base::Bytes),
+        memory_free: figure("free")
+            .map(base::Bytes)
+            .or(figure("free-mib").map(base::Bytes::from_mib)),
+        memory_reclaimable: figure("reclaimable-mib").map(base::Bytes::from_mib),
         controller_ops: figure("ops").map_or(Measured::Absent, Measured::Exact),
         counter_bits: figure("bits").unwrap_or(64) as u8,
         read_bytes: figure("read").map_or(Measured::Absent, Measured::Exact),

@@ -22,7 +22,7 @@ use crate::agenda::Item;
 use crate::command::{Binding, plain};
 use crate::ending::fails_run;
 use crate::host::{LiveHost, Running, State, in_one_line};
-use crate::place::{Refused, deed_of};
+use crate::place::Refused;
 
 /// A child on its way to become its program.
 struct Forked {
@@ -47,7 +47,7 @@ impl Wish {
             match action {
                 Action::Place(cpus) => wish.cpus = Some(cpus.clone()),
                 Action::MemoryPolicy(policy) => wish.memory = Some(policy.clone()),
-                Action::Release => {}
+                Action::Release | Action::MovePages { .. } => {}
             }
         }
         wish
@@ -249,7 +249,7 @@ impl LiveHost {
             result: OutcomeResult::Refused { why: Why::CannotStart, detail: detail.to_owned() },
         };
         outcomes.push(refuse(Deed::Start));
-        outcomes.extend(plan.for_job(job).map(|action| refuse(deed_of(action))));
+        outcomes.extend(plan.for_job(job).map(|action| refuse(action.into())));
         self.is_over_now(job);
         self.free_if_alone(job);
         if self.options.fail_fast {

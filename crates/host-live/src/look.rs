@@ -79,6 +79,7 @@ impl LiveHost {
                 changed.push(NodeSample {
                     node: file.node,
                     memory_free,
+                    memory_reclaimable: None,
                     controller_ops: Measured::Absent,
                     counter_bits: 64,
                     read_bytes: Measured::Absent,

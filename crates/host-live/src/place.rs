@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::{CpuSet, JobId, TaskId};
 use engine::Approved;
 use linux::{affinity, fault, procfs};
-use sched::{Action, Deed, HandsOff, JobEvent, Outcome, OutcomeResult, Target, Why};
+use sched::{Action, HandsOff, JobEvent, Outcome, OutcomeResult, Target, Why};
 
 use crate::command::plain;
 use crate::host::{LiveHost, in_one_line};
@@ -45,12 +45,15 @@ impl LiveHost {
                 (_, Action::MemoryPolicy(_)) => {
                     Err((Why::TooLate, "it runs already: its pages lie where they lie".to_owned()))
                 }
+                (_, Action::MovePages { .. }) => {
+                    Err((Why::CannotDo, "this host cannot move pages yet".to_owned()))
+                }
             };
             let result = match result {
                 Ok(n) => OutcomeResult::Done { n },
                 Err((why, detail)) => OutcomeResult::Refused { why, detail },
             };
-            outcomes.push(Outcome { target: ask.target, deed: deed_of(&ask.action), result });
+            outcomes.push(Outcome { target: ask.target, deed: (&ask.action).into(), result });
         }
     }
 
@@ -295,13 +298,4 @@ pub(crate) fn lives(id: TaskId) -> bool {
 
 fn not_running() -> Refused {
     (Why::Ended, "it has ended".to_owned())
-}
-
-/// What an action does.
-pub(crate) fn deed_of(action: &Action) -> Deed {
-    match action {
-        Action::Place(cpus) => Deed::Place(cpus.clone()),
-        Action::MemoryPolicy(policy) => Deed::MemoryPolicy(policy.clone()),
-        Action::Release => Deed::Release,
-    }
 }

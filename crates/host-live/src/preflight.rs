@@ -4,7 +4,7 @@ mod files;
 mod runnable;
 
 use base::{CpuSet, NodeSet};
-use program::{Job, MemoryPolicy, Origin, Workload};
+use program::{Job, Origin, Workload};
 use topology::Machine;
 
 use files::Files;
@@ -60,11 +60,7 @@ fn check_places(job: &Job, machine: &Machine) -> Result<(), String> {
         }
     }
     match &job.memory {
-        Some(
-            MemoryPolicy::Bind(nodes)
-            | MemoryPolicy::Preferred(nodes)
-            | MemoryPolicy::Interleave(nodes),
-        ) => check_nodes(nodes, machine),
+        Some(policy) => check_nodes(policy.nodes(), machine),
         None => Ok(()),
     }
 }

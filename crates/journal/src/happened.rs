@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::CpuSet;
 use program::MemoryPolicy;
-use sched::{Action, Ask, Deed, End, HandsOff, Plan, Refusal, Target, Why};
+use sched::{Action, Ask, Deed, End, HandsOff, MoveEnded, Plan, Refusal, Target, Why};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +49,10 @@ pub enum What<'a> {
         /// How many tasks that took.
         n_tasks: u32,
     },
+    /// A move of its pages was begun.
+    PagesBegun(&'a Deed),
+    /// A move of its pages ended.
+    PagesMoved(&'a MoveEnded),
     /// The kernel, or the host on its behalf, did not do it.
     Refused(&'a Deed, Why, &'a str),
     /// Only in a replay: nothing like the wish was done then. It was bound there, if at all.
@@ -60,6 +64,7 @@ pub enum What<'a> {
 pub(crate) enum Kind {
     Cpus,
     Memory,
+    Pages,
 }
 
 /// The wishes of a turn that came through, and whether something was done about each.
@@ -94,6 +99,7 @@ fn kind(action: &Action) -> Kind {
     match action {
         Action::Place(_) | Action::Release => Kind::Cpus,
         Action::MemoryPolicy(_) => Kind::Memory,
+        Action::MovePages { .. } => Kind::Pages,
     }
 }
 

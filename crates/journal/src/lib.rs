@@ -34,7 +34,7 @@ mod write;
 pub use error::{JournalError, LineError};
 pub use happened::{Happened, What};
 pub use header::{Header, HowEnded, PolicyUsed, RunEnd};
-pub use lives::{JobSoFar, LifeState, Lives};
+pub use lives::{JobSoFar, LifeState, Lives, PagesSoFar};
 pub use read::{Recording, read};
 pub use recorded::RecordedTurn;
 pub use replay::{ReplayError, Replayed, replay};

@@ -17,9 +17,12 @@
 
 use std::collections::BTreeMap;
 
-use base::{CpuSet, JobId, Nanos};
+use base::{Bytes, CpuSet, JobId, Nanos};
 use engine::TurnRecord;
-use sched::{Ask, Deed, End, HandsOff, JobEvent, Outcome, OutcomeResult, Reason, Target, Why};
+use sched::{
+    Ask, Deed, End, HandsOff, JobEvent, MoveEnded, MoveUnderWay, Outcome, OutcomeResult, Reason,
+    Target, Why,
+};
 
 use crate::Header;
 use crate::happened::{Happened, Kind, What, Wishes};
@@ -53,6 +56,23 @@ pub struct JobSoFar {
     pub hands_off: Option<HandsOff>,
     /// Why it could not be started.
     pub cannot_start: Option<(Why, String)>,
+    /// The move of its memory that is under way.
+    pub moving: Option<MoveUnderWay>,
+    /// How the last move of its memory ended, and when.
+    pub moved: Option<(Nanos, MoveEnded)>,
+    /// What moves of its memory came to, in all of its lives.
+    pub pages: PagesSoFar,
+}
+
+/// What the moves of a job's memory that ended came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PagesSoFar {
+    /// How many there were.
+    pub n_moves: u32,
+    /// What was found to be moved.
+    pub requested: Bytes,
+    /// What of that was found on the target afterwards.
+    pub moved: Bytes,
 }
 
 /// Where a job is in its life.
@@ -108,7 +128,20 @@ impl Lives {
     /// Takes in what happened to jobs before anything was decided.
     pub fn events<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<Happened<'a>> {
         let at = record.turn.at;
-        record.sample.jobs.iter().filter_map(|event| self.event(at, event)).collect()
+        let mut told: Vec<_> =
+            record.sample.moved.iter().filter_map(|moved| self.moved(at, moved)).collect();
+        told.extend(record.sample.jobs.iter().filter_map(|event| self.event(at, event)));
+        told
+    }
+
+    fn moved<'a>(&mut self, at: Nanos, moved: &'a MoveEnded) -> Option<Happened<'a>> {
+        let job = self.jobs.get_mut(moved.job.index())?;
+        job.moving = None;
+        job.pages.n_moves = job.pages.n_moves.saturating_add(1);
+        job.pages.requested = job.pages.requested.saturating_add(moved.requested);
+        job.pages.moved = job.pages.moved.saturating_add(moved.moved);
+        job.moved = Some((at, moved.clone()));
+        Some(Happened { target: Target::Job(moved.job), what: What::PagesMoved(moved), wish: None })
     }
 
     /// Takes in what was done to jobs: first all starts, since where a job is bound is part of that.
@@ -120,7 +153,7 @@ impl Lives {
         let mut wishes = Wishes::new(record.plan, record.refused);
         let (mut told, begun) = self.starts(record, &mut wishes);
         for outcome in record.outcomes {
-            told.extend(self.deed(outcome, &begun, &mut wishes));
+            told.extend(self.deed(record.turn.at, outcome, &begun, &mut wishes));
         }
         if self.is_replay {
             told.extend(wishes.left_over().map(|wish| self.only_wished(wish)));
@@ -140,6 +173,7 @@ impl Lives {
             JobEvent::Ended(_, end) => {
                 self.n_running -= u64::from(job.state == LifeState::Running);
                 (job.state, job.placed) = (LifeState::Ended, None);
+                job.moving = None;
                 job.ended = Some((at, end.clone()));
             }
             JobEvent::HandsOff(_, why) => {
@@ -203,6 +237,7 @@ impl Lives {
 
     fn deed<'a>(
         &mut self,
+        at: Nanos,
         outcome: &'a Outcome,
         begun: &[JobId],
         wishes: &mut Wishes<'a>,
@@ -211,6 +246,7 @@ impl Lives {
             Deed::Start => return None,
             Deed::Place(_) | Deed::Release => Kind::Cpus,
             Deed::MemoryPolicy(_) => Kind::Memory,
+            Deed::MovePages { .. } => Kind::Pages,
         };
         let (target, wish) = (outcome.target, wishes.of(outcome.target, kind));
         let what = match (&outcome.result, target) {
@@ -222,7 +258,12 @@ impl Lives {
                 let job = self.jobs.get_mut(id.index())?;
                 job.done(&outcome.deed, *n, reason, begun.binary_search(&id).is_ok())?
             }
-            (OutcomeResult::Done { .. }, Target::Task(_)) => return None,
+            (OutcomeResult::Begun, Target::Job(id)) => {
+                let job = self.jobs.get_mut(id.index())?;
+                job.moving = job.under_way(outcome, at).or(job.moving);
+                What::PagesBegun(&outcome.deed)
+            }
+            (OutcomeResult::Done { .. } | OutcomeResult::Begun, Target::Task(_)) => return None,
         };
         Some(Happened { target, what, wish })
     }
@@ -240,6 +281,7 @@ impl JobSoFar {
     /// It was to be started. Nothing of an earlier run of it holds any more.
     fn begin<'a>(&mut self, result: &'a OutcomeResult, at: Nanos) -> What<'a> {
         (self.placed, self.reason, self.hands_off) = (None, None, None);
+        (self.moving, self.moved) = (None, None);
         match result {
             OutcomeResult::Done { .. } => {
                 (self.state, self.started) = (LifeState::Running, Some(at));
@@ -251,7 +293,13 @@ impl JobSoFar {
                 self.cannot_start = Some((*why, detail.clone()));
                 What::NotStarted(*why, detail)
             }
+            OutcomeResult::Begun => What::Started(None), // No host begins a start without an end.
         }
+    }
+
+    fn under_way(&self, outcome: &Outcome, since: Nanos) -> Option<MoveUnderWay> {
+        let Deed::MovePages { from, to, limit } = outcome.deed else { return None };
+        Some(MoveUnderWay { target: outcome.target, from, to, limit, since })
     }
 
     /// Something was done to it; `None` if that was a part of its start.
@@ -263,7 +311,7 @@ impl JobSoFar {
         begins: bool,
     ) -> Option<What<'a>> {
         match deed {
-            Deed::Start => None,
+            Deed::Start | Deed::MovePages { .. } => None,
             Deed::MemoryPolicy(policy) => Some(What::Memory(policy)),
             Deed::Place(_) if begins => None,
             Deed::Place(to) => {

@@ -15,7 +15,9 @@
 use engine::{Engine, FootingNews, Sink, TurnRecord};
 use sched::{Ask, Cause, Deed, JobEvent, Outcome, OutcomeResult, Plan, Sample, Target, Turn};
 
-use crate::{Header, JournalError, LifeState, PolicyUsed, RecordedTurn, Recording, SoFar};
+use crate::{
+    Header, JobSoFar, JournalError, LifeState, PolicyUsed, RecordedTurn, Recording, SoFar,
+};
 
 /// What came of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,9 +144,7 @@ fn catch_up(so_far: &SoFar, engine: &mut Engine) {
         ..Sample::default()
     };
     engine.step(&begin, &first);
-    engine.settle(
-        &running().flat_map(|(id, job)| started(id, job.placed.as_ref())).collect::<Vec<_>>(),
-    );
+    engine.settle(&running().flat_map(|(id, job)| started(id, job)).collect::<Vec<_>>());
     let hands_off = running()
         .filter_map(|(id, job)| job.hands_off.clone().map(|why| JobEvent::HandsOff(id, why)));
     let second = Sample { jobs: hands_off.collect(), ..sample };
@@ -152,9 +152,14 @@ fn catch_up(so_far: &SoFar, engine: &mut Engine) {
     engine.settle(&[]);
 }
 
-fn started(id: base::JobId, placed: Option<&base::CpuSet>) -> Vec<Outcome> {
+fn started(id: base::JobId, job: &JobSoFar) -> Vec<Outcome> {
     let done =
         |deed| Outcome { target: Target::Job(id), deed, result: OutcomeResult::Done { n: 1 } };
-    let place = placed.map(|cpus| done(Deed::Place(cpus.clone())));
-    std::iter::once(done(Deed::Start)).chain(place).collect()
+    let place = job.placed.as_ref().map(|cpus| done(Deed::Place(cpus.clone())));
+    let moving = job.moving.map(|moving| Outcome {
+        target: moving.target,
+        deed: Deed::MovePages { from: moving.from, to: moving.to, limit: moving.limit },
+        result: OutcomeResult::Begun,
+    });
+    std::iter::once(done(Deed::Start)).chain(place).chain(moving).collect()
 }

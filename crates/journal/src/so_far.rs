@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{CpuId, CpuSet, JobId, LlcId, Nanos, NodeId, TaskId};
 use engine::{Footing, TurnRecord};
 use sched::{
-    CpuTimes, GroupSample, LlcSample, MemoryRules, NodeSample, Pressure, Reason, Sample, Target,
-    TaskSample,
+    CpuTimes, GroupSample, LlcSample, MemoryRules, NodeSample, Pressure, ProcessMemory, Reason,
+    Sample, Target, TaskSample,
 };
 
 use crate::{Header, Lives, What};
@@ -35,6 +35,7 @@ pub struct SoFar {
     groups: BTreeMap<(JobId, LlcId), GroupSample>,
     cpus: BTreeMap<CpuId, CpuTimes>,
     pressure: Option<Pressure>,
+    memory: BTreeMap<TaskId, ProcessMemory>,
     usable: Option<CpuSet>,
     memory_rules: Option<MemoryRules>,
 }
@@ -74,6 +75,8 @@ impl SoFar {
             usable: self.usable.clone(),
             memory_rules: self.memory_rules,
             degraded: self.degraded.clone(),
+            memory: self.memory.values().cloned().collect(),
+            moved: Vec::new(),
         }
     }
 
@@ -83,6 +86,13 @@ impl SoFar {
         self.tasks.extend(tasks);
         for task in &sample.gone {
             self.tasks.remove(task);
+            self.memory.remove(task);
+        }
+        for memory in &sample.memory {
+            match memory.nodes.is_empty() {
+                true => self.memory.remove(&memory.process),
+                false => self.memory.insert(memory.process, memory.clone()),
+            };
         }
         self.nodes.extend(sample.nodes.iter().map(|node| (node.node, node.clone())));
         self.llcs.extend(sample.llcs.iter().map(|llc| (llc.llc, llc.clone())));
@@ -101,6 +111,7 @@ impl SoFar {
             self.tasks.values().filter(|task| task.job == id).map(|task| task.task).collect();
         self.tasks.retain(|task, _| !gone.contains(task));
         self.groups.retain(|(job, _), _| *job != id);
+        self.memory.retain(|_, memory| memory.job != id);
     }
 }
 

@@ -32,6 +32,7 @@ impl Prepared {
             MemoryPolicy::Preferred(nodes) if nodes.len() == 1 => (MPOL_PREFERRED, nodes),
             MemoryPolicy::Preferred(nodes) => (MPOL_PREFERRED_MANY, nodes),
             MemoryPolicy::Interleave(nodes) => (MPOL_INTERLEAVE, nodes),
+            MemoryPolicy::WeightedInterleave(nodes) => (MPOL_WEIGHTED_INTERLEAVE, nodes),
         };
         Prepared { mode, nodes: nodes.words().to_vec() }
     }

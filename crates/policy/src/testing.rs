@@ -366,6 +366,14 @@ impl World {
             Action::MemoryPolicy(MemoryPolicy::Bind(nodes)) => format!("{name} memory {nodes}"),
             Action::MemoryPolicy(other) => format!("{name} memory {other:?}"),
             Action::Release => format!("{name} released"),
+            Action::MovePages { from, to, limit } => {
+                let from = from.map_or("anywhere".to_owned(), |from| from.to_string());
+                let most = match *limit {
+                    Action::NO_LIMIT => String::new(),
+                    limit => format!(", at most {limit}"),
+                };
+                format!("{name} pages from {from} to {to}{most}")
+            }
         }
     }
 
@@ -409,6 +417,9 @@ impl JobInWorld {
             load: self.load,
             wait: None,
             n_tasks: 1,
+            memory: None,
+            moving: None,
+            moved: None,
         })
     }
 }

@@ -222,7 +222,9 @@ pub enum Fault {
         key: &'static str,
     },
     /// A text that is no memory policy.
-    #[error("{found:?} is no memory policy; write bind:NODES, preferred:NODES or interleave:NODES")]
+    #[error(
+        "{found:?} is no memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES"
+    )]
     Memory {
         /// As written.
         found: String,

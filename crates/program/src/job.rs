@@ -123,6 +123,32 @@ pub enum MemoryPolicy {
     Preferred(NodeSet),
     /// Page by page in turn over these nodes (`MPOL_INTERLEAVE`).
     Interleave(NodeSet),
+    /// In turn too, each node as often as the weight says that the system gives it
+    /// (`MPOL_WEIGHTED_INTERLEAVE`, since Linux 6.9).
+    WeightedInterleave(NodeSet),
+}
+
+impl MemoryPolicy {
+    /// The nodes that it names.
+    pub fn nodes(&self) -> &NodeSet {
+        match self {
+            MemoryPolicy::Bind(nodes)
+            | MemoryPolicy::Preferred(nodes)
+            | MemoryPolicy::Interleave(nodes)
+            | MemoryPolicy::WeightedInterleave(nodes) => nodes,
+        }
+    }
+
+    /// The same sort for other nodes.
+    #[must_use]
+    pub fn with_nodes(&self, nodes: NodeSet) -> MemoryPolicy {
+        match self {
+            MemoryPolicy::Bind(_) => MemoryPolicy::Bind(nodes),
+            MemoryPolicy::Preferred(_) => MemoryPolicy::Preferred(nodes),
+            MemoryPolicy::Interleave(_) => MemoryPolicy::Interleave(nodes),
+            MemoryPolicy::WeightedInterleave(_) => MemoryPolicy::WeightedInterleave(nodes),
+        }
+    }
 }
 
 /// Where in which file something stands.

@@ -106,6 +106,7 @@ fn memory(policy: &MemoryPolicy) -> String {
         MemoryPolicy::Bind(nodes) => format!("bind:{nodes}"),
         MemoryPolicy::Preferred(nodes) => format!("preferred:{nodes}"),
         MemoryPolicy::Interleave(nodes) => format!("interleave:{nodes}"),
+        MemoryPolicy::WeightedInterleave(nodes) => format!("weighted-interleave:{nodes}"),
     })
 }
 

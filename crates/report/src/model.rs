@@ -127,6 +127,11 @@ record! {
         n_migrations: Option<u64>, "Migrations", Count, "How often the kernel or evenkeel put one of its tasks on another CPU, of the tasks that were seen.";
         n_migrations_is_estimate: bool, "Migrations, estimated", Plain, "Whether that is an estimate: some of its tasks came and went unseen.";
         n_moves: u64, "Moves", Count, "How often evenkeel placed it anew while it ran.";
+        n_page_moves: u64, "Memory moves", Count, "How often a move of its memory to another node ended.";
+        pages_requested_bytes: u64, "Memory to move", Bytes, "What was found to be moved in these moves.";
+        pages_moved_bytes: u64, "Memory moved", Bytes, "What of that was found on the target afterwards.";
+        memory: Vec<NodeMemoryRow>, "Memory by node", Plain, "Where its memory lay when that was looked at last, all its processes together; empty if it was not.";
+        memory_looked_permille: Option<u32>, "Looked at", Plain, "How much of that memory was looked at, in thousandths: below 1000 the figures are scaled up from a sample.";
         n_starts: u64, "Starts", Count, "How often it was started.";
         n_left_behind: u64, "Left behind", Count, "Processes that it left behind and evenkeel ended.";
         slowdown: Option<f64>, "Slow-down", Plain, "Time taken in company divided by time taken alone; absent until the program was measured alone.";
@@ -138,6 +143,17 @@ record! {
         ran_on: Option<String>, "Ran on", CpuList, "All CPUs that it was bound to, or was seen on where it was bound to several or none.";
         hands_off: Option<String>, "Left alone", Plain, "Why evenkeel left it alone from some time on.";
         timeline: Vec<Stretch>, "Timeline", Plain, "Where it was, stretch by stretch; only changes, and coarser for jobs that change very often.";
+    }
+}
+
+record! {
+    /// What of a job's memory lay on one node. The four do not overlap.
+    NodeMemoryRow {
+        node: u32, "Node", Plain, "The node.";
+        small_bytes: u64, "Small pages", Bytes, "Its own memory in pages of the ordinary size.";
+        huge_bytes: u64, "Huge pages", Bytes, "Its own memory in mappings with huge pages.";
+        file_bytes: u64, "Files", Bytes, "Pages of files.";
+        shared_bytes: u64, "Shared", Bytes, "Memory shared with other processes.";
     }
 }
 

@@ -1,8 +1,8 @@
 //! Actions, ends and commands in words.
 
-use base::{CpuSet, NodeSet};
+use base::{Bytes, CpuSet, NodeId, NodeSet};
 use program::{Command, MemoryPolicy};
-use sched::{Action, End, ExitStatus, HandsOff, Measured, SignalTier};
+use sched::{Action, End, ExitStatus, HandsOff, Measured, MoveEnded, SignalTier, StoppedBy};
 
 use crate::places::cpu_words;
 use crate::units::{bytes, seconds};
@@ -50,6 +50,9 @@ pub fn action_words(action: &Action, place: impl Fn(&CpuSet) -> String) -> Strin
         Action::Place(cpus) => format!("place on {}", place(cpus)),
         Action::MemoryPolicy(policy) => memory_words(policy),
         Action::Release => "release".to_owned(),
+        Action::MovePages { from, to, limit } => {
+            format!("move {}", pages_words((*from, *to, *limit)))
+        }
     }
 }
 
@@ -59,6 +62,68 @@ pub fn memory_words(policy: &MemoryPolicy) -> String {
         MemoryPolicy::Bind(nodes) => format!("take memory from {} only", node_words(nodes)),
         MemoryPolicy::Preferred(nodes) => format!("take memory from {} first", node_words(nodes)),
         MemoryPolicy::Interleave(nodes) => format!("spread memory over {}", node_words(nodes)),
+        MemoryPolicy::WeightedInterleave(nodes) => {
+            format!("spread memory over {} by their weights", node_words(nodes))
+        }
+    }
+}
+
+/// Which memory goes where: `its memory from node 0 to node 2, at most 64.0 MiB`.
+pub fn pages_words((from, to, limit): (Option<NodeId>, NodeId, Bytes)) -> String {
+    let from = from.map_or(String::new(), |from| format!(" from node {}", from.0));
+    let most = match limit {
+        Action::NO_LIMIT => String::new(),
+        limit => format!(", at most {limit}"),
+    };
+    format!("its memory{from} to node {}{most}", to.0)
+}
+
+/// How a move of memory ended: `60.0 MiB of 64.0 MiB of its memory moved to node 2 in 0.2 s`, and
+/// what became of the rest.
+pub fn moved_words(moved: &MoveEnded) -> String {
+    let from = moved.from.map_or(String::new(), |from| format!(" from node {}", from.0));
+    let (to, took) = (moved.to.0, seconds(moved.took.0));
+    let mut text = format!(
+        "{} of {} of its memory moved{from} to node {to} in {took} s",
+        moved.moved, moved.requested
+    );
+    let rest = moved.refused.named().into_iter().filter(|(_, bytes)| *bytes != Bytes::ZERO);
+    let mut rest: Vec<String> =
+        rest.map(|(name, bytes)| format!("{bytes} {}", refused_words(name))).collect();
+    if moved.left != Bytes::ZERO {
+        rest.push(format!("{} not tried", moved.left));
+    }
+    if !rest.is_empty() {
+        text += &format!("; not moved: {}", rest.join(", "));
+    }
+    text += stopped_words(moved.stopped_by);
+    if !moved.detail.is_empty() {
+        text += &format!(": {}", moved.detail);
+    }
+    text
+}
+
+fn refused_words(name: &str) -> &str {
+    match name {
+        "busy" => "in use at that moment",
+        "no-memory" => "no memory left for it",
+        "not-there" => "not there any more",
+        "not-permitted" => "not permitted",
+        "elsewhere" => "found elsewhere afterwards",
+        "gone" => "its process gone",
+        _ => "refused by the kernel",
+    }
+}
+
+fn stopped_words(stopped_by: StoppedBy) -> &'static str {
+    match stopped_by {
+        StoppedBy::Done => "",
+        StoppedBy::Limit => "; more than the limit was not asked for",
+        StoppedBy::Budget => "; stopped, since it took too long",
+        StoppedBy::Full => "; stopped, since the node filled up",
+        StoppedBy::Ended => "; stopped, since it ended",
+        StoppedBy::Stopped => "; stopped with the run",
+        StoppedBy::Error => "; stopped by the kernel",
     }
 }
 

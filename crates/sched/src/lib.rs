@@ -10,6 +10,7 @@
 mod around;
 mod counters;
 mod measured;
+mod memory;
 mod outcome;
 mod per;
 mod plan;
@@ -22,6 +23,9 @@ pub use around::{
 };
 pub use counters::{Counted, CountedBy, Counters, Quantity};
 pub use measured::{Measured, SignalTier};
+pub use memory::{
+    JobMemory, MoveEnded, MoveUnderWay, NodeMemory, PagesRefused, ProcessMemory, StoppedBy,
+};
 pub use outcome::{Deed, Outcome, Refusal, Result as OutcomeResult, Why};
 pub use per::{PerJob, PerTask};
 pub use plan::{Action, Ask, Plan, Target};

@@ -1,9 +1,9 @@
 //! What became of an action.
 
-use base::CpuSet;
+use base::{Bytes, CpuSet, NodeId};
 use program::MemoryPolicy;
 
-use crate::{Ask, Target};
+use crate::{Action, Ask, Target};
 
 /// What a host did, or did not do, about one action or one due job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,44 @@ pub enum Deed {
     MemoryPolicy(MemoryPolicy),
     /// It got back what it had.
     Release,
+    /// A move of its pages was begun.
+    MovePages {
+        /// From where; `None`: from everywhere else.
+        from: Option<NodeId>,
+        /// Where to.
+        to: NodeId,
+        /// At most this much.
+        limit: Bytes,
+    },
+}
+
+impl Deed {
+    /// The action that asks for it; `None` for a start, which no policy asks for.
+    pub fn action(&self) -> Option<Action> {
+        Some(match self {
+            Deed::Start => return None,
+            Deed::Place(cpus) => Action::Place(cpus.clone()),
+            Deed::MemoryPolicy(policy) => Action::MemoryPolicy(policy.clone()),
+            Deed::Release => Action::Release,
+            Deed::MovePages { from, to, limit } => {
+                Action::MovePages { from: *from, to: *to, limit: *limit }
+            }
+        })
+    }
+}
+
+impl From<&Action> for Deed {
+    /// What an action does.
+    fn from(action: &Action) -> Self {
+        match action {
+            Action::Place(cpus) => Deed::Place(cpus.clone()),
+            Action::MemoryPolicy(policy) => Deed::MemoryPolicy(policy.clone()),
+            Action::Release => Deed::Release,
+            Action::MovePages { from, to, limit } => {
+                Deed::MovePages { from: *from, to: *to, limit: *limit }
+            }
+        }
+    }
 }
 
 /// How it went.
@@ -37,6 +75,9 @@ pub enum Result {
         /// How many tasks it concerned. For a start, the process number.
         n: u32,
     },
+    /// It goes on beside the loop, and a later sample tells how it ended
+    /// ([`crate::Sample::moved`]).
+    Begun,
     /// Not.
     Refused {
         /// What sort of refusal.
@@ -82,6 +123,16 @@ pub enum Why {
     CannotStart,
     /// The undo record could not be written, so nothing was changed.
     NoUndo,
+    /// There is too little free memory on the target for what is to be moved.
+    TargetFull,
+    /// As much as may be moved in this time was moved already, or is on its way.
+    OverBudget,
+    /// It was moved to and fro as often as may be.
+    Bouncing,
+    /// A move of its pages is under way.
+    Busy,
+    /// This kernel or this machine cannot do it.
+    CannotDo,
 }
 
 impl Why {
@@ -98,6 +149,11 @@ impl Why {
         Why::TooLate,
         Why::CannotStart,
         Why::NoUndo,
+        Why::TargetFull,
+        Why::OverBudget,
+        Why::Bouncing,
+        Why::Busy,
+        Why::CannotDo,
     ];
 
     /// The name in journals.
@@ -114,6 +170,11 @@ impl Why {
             Why::TooLate => "too-late",
             Why::CannotStart => "cannot-start",
             Why::NoUndo => "no-undo",
+            Why::TargetFull => "target-full",
+            Why::OverBudget => "over-budget",
+            Why::Bouncing => "bouncing",
+            Why::Busy => "busy",
+            Why::CannotDo => "cannot-do",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a policy asks for.
 
-use base::{CpuSet, JobId, TaskId};
+use base::{Bytes, CpuSet, JobId, NodeId, TaskId};
 use program::MemoryPolicy;
 
 use crate::Reason;
@@ -48,6 +48,22 @@ pub enum Action {
     MemoryPolicy(MemoryPolicy),
     /// It gets back what it had before we placed it.
     Release,
+    /// Its own memory (not what it shares, nor pages of files) goes to another node: that of all
+    /// processes of a job, or of a task's process. A move is begun and not waited for, and it cannot
+    /// be taken back. Unlike a placement it does not hold for processes born later.
+    MovePages {
+        /// Only what lies there; `None`: what lies anywhere else than on the target.
+        from: Option<NodeId>,
+        /// Where to.
+        to: NodeId,
+        /// At most this much; [`Action::NO_LIMIT`] for all of it.
+        limit: Bytes,
+    },
+}
+
+impl Action {
+    /// Moves all that there is to be moved.
+    pub const NO_LIMIT: Bytes = Bytes(u64::MAX);
 }
 
 impl Plan {

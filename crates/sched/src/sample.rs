@@ -5,7 +5,9 @@
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 
-use crate::{Counters, CpuTimes, GroupSample, LlcSample, Measured, Pressure};
+use crate::{
+    Counters, CpuTimes, GroupSample, LlcSample, Measured, MoveEnded, Pressure, ProcessMemory,
+};
 
 /// One instant at which something is decided, with all of its causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum Cause {
     CpusChanged,
     /// The run is being stopped (by a signal, a failed job or its time limit).
     Stopping,
+    /// Moves of memory ended.
+    MemoryMoved,
 }
 
 /// What changed since the last sample.
@@ -58,6 +62,11 @@ pub struct Sample {
     pub memory_rules: Option<MemoryRules>,
     /// What the host can no longer do, in words, said once each (no descriptors left, say).
     pub degraded: Vec<String>,
+    /// Where the memory of processes lies that were looked at since. They are looked at every few
+    /// seconds, in turn, and on machines with one node not at all unless asked for.
+    pub memory: Vec<ProcessMemory>,
+    /// Moves of memory that ended since, in the order in which they did.
+    pub moved: Vec<MoveEnded>,
 }
 
 /// How the system places memory without us.
@@ -153,6 +162,9 @@ pub struct NodeSample {
     pub node: NodeId,
     /// Free memory.
     pub memory_free: Option<Bytes>,
+    /// Memory that the kernel can take back at once and at little cost: pages of files that were
+    /// not used lately and are clean, and what it keeps for itself and can rebuild.
+    pub memory_reclaimable: Option<Bytes>,
     /// Operations of its memory controllers, reads and writes of lines, cumulative.
     pub controller_ops: Measured,
     /// Width of that counter, which wraps.

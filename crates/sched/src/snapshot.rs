@@ -4,7 +4,10 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
 use topology::{Domains, Machine};
 
-use crate::{Counted, CpuTimes, GroupSeen, LlcSeen, MemoryRules, Pressure, SignalTier, Turn};
+use crate::{
+    Counted, CpuTimes, GroupSeen, JobMemory, LlcSeen, MemoryRules, MoveEnded, MoveUnderWay,
+    Pressure, SignalTier, Turn,
+};
 
 /// The whole view of one turn.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +87,12 @@ pub struct JobSeen<'a> {
     pub wait: Option<Nanos>,
     /// How many tasks it has now.
     pub n_tasks: u32,
+    /// Where its memory lies; `None` when that was not looked at (yet).
+    pub memory: Option<&'a JobMemory>,
+    /// The move of its memory that is under way.
+    pub moving: Option<&'a MoveUnderWay>,
+    /// How the last move of its memory ended, and when that was told.
+    pub moved: Option<(Nanos, &'a MoveEnded)>,
 }
 
 /// Where a job is in its life.
@@ -121,6 +130,10 @@ pub struct NodeSeen {
     pub node: NodeId,
     /// Free memory.
     pub memory_free: Option<Bytes>,
+    /// Memory that the kernel can take back at once and at little cost.
+    pub memory_reclaimable: Option<Bytes>,
+    /// All of its memory.
+    pub memory_total: Option<Bytes>,
     /// Memory controller operations in the last interval.
     pub controller_ops: Option<u64>,
     /// Bytes read from its memory in the last interval.

@@ -165,6 +165,7 @@ fn nodes(number: u64, tier: Tier) -> Vec<NodeSample> {
     let node = |id| NodeSample {
         node: NodeId(id),
         memory_free: None,
+        memory_reclaimable: None,
         controller_ops: ops(id),
         counter_bits: 48,
         read_bytes: Measured::Absent,
@@ -177,7 +178,7 @@ fn outcomes(step: &Step) -> Vec<Outcome> {
     let asks = step.approved.asks().iter();
     asks.filter_map(|ask| match &ask.action {
         Action::Place(cpus) => Some(done(ask.target, Deed::Place(cpus.clone()))),
-        Action::MemoryPolicy(_) | Action::Release => None,
+        Action::MemoryPolicy(_) | Action::Release | Action::MovePages { .. } => None,
     })
     .collect()
 }

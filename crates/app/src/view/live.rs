@@ -79,7 +79,7 @@ impl Live {
         record.sample.jobs.iter().for_each(|event| self.counts.event(event));
         for outcome in record.outcomes.iter().filter(|outcome| outcome.deed == Deed::Start) {
             match outcome.result {
-                OutcomeResult::Done { .. } => self.counts.running += 1,
+                OutcomeResult::Done { .. } | OutcomeResult::Begun => self.counts.running += 1,
                 OutcomeResult::Refused { .. } => self.counts.failed += 1,
             }
         }

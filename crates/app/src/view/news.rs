@@ -5,7 +5,9 @@ use engine::TurnRecord;
 use journal::{Happened, Header, Lives, What};
 use report::PlaceNames;
 use report::units::seconds;
-use report::words::{action_words, end_words, hands_off_words, memory_words};
+use report::words::{
+    action_words, end_words, hands_off_words, memory_words, moved_words, pages_words,
+};
 use sched::{Ask, Deed, End, ExitStatus, Refusal, Target};
 use topology::{DomainChoice, Domains, Level, Machine};
 
@@ -119,6 +121,8 @@ impl Reporter {
                 let text = format!("{}: not done, {}", self.deed(deed), said(detail, why.name()));
                 return Some(bad(one(at, "no", whom, text)));
             }
+            What::PagesBegun(deed) => ("pages", format!("{} begun{because}", self.deed(deed))),
+            What::PagesMoved(moved) => ("pages", moved_words(moved)),
             What::Memory(_) | What::OnlyWished(_) => return None,
         };
         Some(one(at, kind, whom, text))
@@ -130,6 +134,9 @@ impl Reporter {
             Deed::Place(cpus) => format!("place on {}", self.places.place(cpus)),
             Deed::MemoryPolicy(policy) => memory_words(policy),
             Deed::Release => "release".to_owned(),
+            Deed::MovePages { from, to, limit } => {
+                format!("move {}", pages_words((*from, *to, *limit)))
+            }
         }
     }
 

@@ -38,6 +38,8 @@ impl Controllers {
         let seen = machine.nodes().iter().map(|node| NodeSeen {
             node: node.id,
             memory_free: node.memory_free,
+            memory_reclaimable: None,
+            memory_total: node.memory,
             controller_ops: None,
             read_bytes: None,
             written_bytes: None,
@@ -57,7 +59,9 @@ impl Controllers {
     pub fn take(&mut self, samples: &[NodeSample]) {
         for sample in samples {
             let Some(idx) = self.idx(sample.node) else { continue };
-            self.seen[idx].memory_free = sample.memory_free.or(self.seen[idx].memory_free);
+            let seen = &mut self.seen[idx];
+            seen.memory_free = sample.memory_free.or(seen.memory_free);
+            seen.memory_reclaimable = sample.memory_reclaimable.or(seen.memory_reclaimable);
             let counter = &mut self.counters[idx];
             counter.now = sample.controller_ops;
             counter.bits = sample.counter_bits;

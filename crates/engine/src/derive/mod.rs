@@ -16,9 +16,11 @@
 mod around;
 mod controllers;
 mod loads;
+mod memory;
 mod tasks;
 
 pub(crate) use around::Around;
 pub(crate) use controllers::{Controllers, Reading};
 pub(crate) use loads::{Meter, Places};
+pub(crate) use memory::Memories;
 pub(crate) use tasks::Tasks;

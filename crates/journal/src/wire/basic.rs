@@ -84,6 +84,7 @@ pub(crate) enum MemoryField {
     Bind(String),
     Preferred(String),
     Interleave(String),
+    WeightedInterleave(String),
 }
 
 impl From<&MemoryPolicy> for MemoryField {
@@ -92,6 +93,9 @@ impl From<&MemoryPolicy> for MemoryField {
             MemoryPolicy::Bind(nodes) => MemoryField::Bind(nodes.to_string()),
             MemoryPolicy::Preferred(nodes) => MemoryField::Preferred(nodes.to_string()),
             MemoryPolicy::Interleave(nodes) => MemoryField::Interleave(nodes.to_string()),
+            MemoryPolicy::WeightedInterleave(nodes) => {
+                MemoryField::WeightedInterleave(nodes.to_string())
+            }
         }
     }
 }
@@ -103,6 +107,7 @@ impl MemoryField {
             MemoryField::Bind(text) => MemoryPolicy::Bind(nodes(text)?),
             MemoryField::Preferred(text) => MemoryPolicy::Preferred(nodes(text)?),
             MemoryField::Interleave(text) => MemoryPolicy::Interleave(nodes(text)?),
+            MemoryField::WeightedInterleave(text) => MemoryPolicy::WeightedInterleave(nodes(text)?),
         })
     }
 }

@@ -7,6 +7,7 @@ mod around;
 mod basic;
 mod job;
 mod lines;
+mod memory;
 mod plan;
 mod sample;
 mod so_far;

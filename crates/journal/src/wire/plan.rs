@@ -9,6 +9,8 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::basic::{MemoryField, TargetField, set};
+use super::is_default;
+use super::memory::PagesField;
 use crate::LineError;
 
 /// `{"job":3,"place":"1","because":"least-load","figures":{…}}`.
@@ -29,6 +31,7 @@ pub(crate) enum ActionField {
     Place(String),
     Memory(MemoryField),
     Release {},
+    MovePages(PagesField),
 }
 
 /// A reason: its code and its figures in the order in which they were told.
@@ -62,7 +65,8 @@ pub(crate) struct RefusalLine {
     pub detail: String,
 }
 
-/// `{"job":3,"start":{},"done":4711}` or with `"why"` and `"detail"` instead of `"done"`.
+/// `{"job":3,"start":{},"done":4711}` or with `"why"` and `"detail"` or with `"begun":true` instead
+/// of `"done"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OutcomeLine {
     #[serde(flatten)]
@@ -71,6 +75,8 @@ pub(crate) struct OutcomeLine {
     pub deed: DeedField,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub done: Option<u32>,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub begun: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -84,6 +90,7 @@ pub(crate) enum DeedField {
     Place(String),
     Memory(MemoryField),
     Release {},
+    MovePages(PagesField),
 }
 
 impl From<&Reason> for ReasonLine {
@@ -170,6 +177,9 @@ impl From<&Ask> for AskLine {
             Action::Place(cpus) => ActionField::Place(cpus.to_string()),
             Action::MemoryPolicy(policy) => ActionField::Memory(policy.into()),
             Action::Release => ActionField::Release {},
+            Action::MovePages { from, to, limit } => {
+                ActionField::MovePages((*from, *to, *limit).into())
+            }
         };
         AskLine { target: ask.target.into(), action, reason: (&ask.reason).into() }
     }
@@ -181,6 +191,10 @@ impl AskLine {
             ActionField::Place(cpus) => Action::Place(set("place", &cpus)?),
             ActionField::Memory(policy) => Action::MemoryPolicy(policy.policy()?),
             ActionField::Release {} => Action::Release,
+            ActionField::MovePages(pages) => {
+                let (from, to, limit) = pages.into();
+                Action::MovePages { from, to, limit }
+            }
         };
         Ok(Ask { target: self.target.into(), action, reason: self.reason.reason()? })
     }
@@ -206,14 +220,18 @@ impl From<&Outcome> for OutcomeLine {
             Deed::Place(cpus) => DeedField::Place(cpus.to_string()),
             Deed::MemoryPolicy(policy) => DeedField::Memory(policy.into()),
             Deed::Release => DeedField::Release {},
-        };
-        let (done, why, detail) = match &outcome.result {
-            OutcomeResult::Done { n } => (Some(*n), None, None),
-            OutcomeResult::Refused { why, detail } => {
-                (None, Some(why.name().to_owned()), Some(detail.clone()))
+            Deed::MovePages { from, to, limit } => {
+                DeedField::MovePages((*from, *to, *limit).into())
             }
         };
-        OutcomeLine { target: outcome.target.into(), deed, done, why, detail }
+        let (done, begun, why, detail) = match &outcome.result {
+            OutcomeResult::Done { n } => (Some(*n), false, None, None),
+            OutcomeResult::Begun => (None, true, None, None),
+            OutcomeResult::Refused { why, detail } => {
+                (None, false, Some(why.name().to_owned()), Some(detail.clone()))
+            }
+        };
+        OutcomeLine { target: outcome.target.into(), deed, done, begun, why, detail }
     }
 }
 
@@ -224,13 +242,18 @@ impl OutcomeLine {
             DeedField::Place(cpus) => Deed::Place(set("place", &cpus)?),
             DeedField::Memory(policy) => Deed::MemoryPolicy(policy.policy()?),
             DeedField::Release {} => Deed::Release,
+            DeedField::MovePages(pages) => {
+                let (from, to, limit) = pages.into();
+                Deed::MovePages { from, to, limit }
+            }
         };
-        let result = match (self.done, self.why) {
-            (Some(n), None) => OutcomeResult::Done { n },
-            (None, Some(name)) => {
+        let result = match (self.done, self.begun, self.why) {
+            (Some(n), false, None) => OutcomeResult::Done { n },
+            (None, true, None) => OutcomeResult::Begun,
+            (None, false, Some(name)) => {
                 OutcomeResult::Refused { why: why(&name)?, detail: self.detail.unwrap_or_default() }
             }
-            _ => return Err(LineError::value("outcomes", "neither or both", "done or why")),
+            _ => return Err(LineError::value("outcomes", "none or several", "done, begun or why")),
         };
         Ok(Outcome { target: self.target.into(), deed, result })
     }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::around::{CountersField, CpuLine, GroupLine, LlcLine, PressureField};
 use super::basic::{MeasuredField, TaskField, measured_in, measured_out, set, task_in, task_out};
 use super::is_default;
+use super::memory::{MemoryLine, MovedLine};
 use crate::LineError;
 
 /// What changed.
@@ -37,6 +38,10 @@ pub(crate) struct SampleLine {
     pub memory_rules: Option<RulesField>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub degraded: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub memory: Vec<MemoryLine>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub moved: Vec<MovedLine>,
 }
 
 /// `{"due":3}`, `{"ended":3, …}` or `{"hands_off":3, …}`.
@@ -120,6 +125,8 @@ pub(crate) struct NodeLine {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub free_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reclaimable_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ops: Option<MeasuredField>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub bits: u8,
@@ -153,6 +160,8 @@ impl From<&Sample> for SampleLine {
             usable: sample.usable.as_ref().map(ToString::to_string),
             memory_rules: sample.memory_rules.map(rules),
             degraded: sample.degraded.clone(),
+            memory: sample.memory.iter().map(MemoryLine::from).collect(),
+            moved: sample.moved.iter().map(MovedLine::from).collect(),
         }
     }
 }
@@ -175,6 +184,8 @@ impl SampleLine {
             usable: self.usable.map(|text| set("usable", &text)).transpose()?,
             memory_rules: self.memory_rules.map(rules),
             degraded: self.degraded,
+            memory: self.memory.into_iter().map(Into::into).collect(),
+            moved: self.moved.into_iter().map(MovedLine::ended).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -307,6 +318,7 @@ impl From<&NodeSample> for NodeLine {
         NodeLine {
             node: node.node.0,
             free_bytes: node.memory_free.map(|bytes| bytes.0),
+            reclaimable_bytes: node.memory_reclaimable.map(|bytes| bytes.0),
             ops: measured_out(node.controller_ops),
             bits: node.counter_bits,
             read_bytes: measured_out(node.read_bytes),
@@ -320,6 +332,7 @@ impl From<NodeLine> for NodeSample {
         NodeSample {
             node: NodeId(line.node),
             memory_free: line.free_bytes.map(Bytes),
+            memory_reclaimable: line.reclaimable_bytes.map(Bytes),
             controller_ops: measured_in(line.ops),
             counter_bits: line.bits,
             read_bytes: measured_in(line.read_bytes),

@@ -1,14 +1,15 @@
 //! The second line of a part that continues another: what the run had come to.
 
-use base::Nanos;
+use base::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::basic::set;
 use super::is_default;
+use super::memory::{MovedLine, UnderWayField};
 use super::plan::{ReasonLine, why};
 use super::sample::{EndField, HandsOffField, SampleLine};
 use super::turn::FootingField;
-use crate::{Header, JobSoFar, LifeState, LineError, Lives, SoFar};
+use crate::{Header, JobSoFar, LifeState, LineError, Lives, PagesSoFar, SoFar};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SoFarLine {
@@ -44,6 +45,16 @@ pub(crate) struct JobSoFarField {
     pub hands_off: Option<HandsOffField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cannot_start: Option<(String, String)>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub moving: Option<UnderWayField>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub moved: Option<(u64, MovedLine)>,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub page_moves: u32,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub requested_bytes: u64,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub moved_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -95,6 +106,11 @@ impl From<&JobSoFar> for JobSoFarField {
             reason: job.reason.as_ref().map(ReasonLine::from),
             hands_off: job.hands_off.as_ref().map(HandsOffField::from),
             cannot_start: job.cannot_start.clone().map(|(why, text)| (why.name().to_owned(), text)),
+            moving: job.moving.as_ref().map(UnderWayField::from),
+            moved: job.moved.as_ref().map(|(at, moved)| (at.0, moved.into())),
+            page_moves: job.pages.n_moves,
+            requested_bytes: job.pages.requested.0,
+            moved_bytes: job.pages.moved.0,
         }
     }
 }
@@ -102,6 +118,7 @@ impl From<&JobSoFar> for JobSoFarField {
 impl JobSoFarField {
     fn job(self) -> Result<JobSoFar, LineError> {
         let cannot_start = self.cannot_start.map(|(name, text)| Ok((why(&name)?, text)));
+        let moved = self.moved.map(|(at, line)| Ok((Nanos(at), line.ended()?)));
         Ok(JobSoFar {
             state: self.state.into(),
             started: self.started_ns.map(Nanos),
@@ -112,6 +129,13 @@ impl JobSoFarField {
             reason: self.reason.map(ReasonLine::reason).transpose()?,
             hands_off: self.hands_off.map(HandsOffField::why).transpose()?,
             cannot_start: cannot_start.transpose()?,
+            moving: self.moving.map(Into::into),
+            moved: moved.transpose()?,
+            pages: PagesSoFar {
+                n_moves: self.page_moves,
+                requested: Bytes(self.requested_bytes),
+                moved: Bytes(self.moved_bytes),
+            },
         })
     }
 }

@@ -70,12 +70,13 @@ struct Through<'a, T, L>(&'a [T], fn(&T) -> L);
 struct Word<T>(T);
 
 /// The names of causes in the file.
-const CAUSES: [(Cause, &str); 5] = [
+const CAUSES: [(Cause, &str); 6] = [
     (Cause::Interval, "interval"),
     (Cause::JobsDue, "jobs-due"),
     (Cause::Ended, "ended"),
     (Cause::CpusChanged, "cpus-changed"),
     (Cause::Stopping, "stopping"),
+    (Cause::MemoryMoved, "memory-moved"),
 ];
 
 fn cause_out(cause: &Cause) -> &'static str {
@@ -139,6 +140,8 @@ fn is_empty(sample: &Sample) -> bool {
         && sample.usable.is_none()
         && sample.memory_rules.is_none()
         && sample.degraded.is_empty()
+        && sample.memory.is_empty()
+        && sample.moved.is_empty()
 }
 
 impl<T, L: Serialize> Serialize for Through<'_, T, L> {

@@ -114,13 +114,19 @@ pub fn header() -> Header {
 
 /// A turn with anything in it.
 pub fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
-    let causes =
-        [Cause::Interval, Cause::JobsDue, Cause::Ended, Cause::CpusChanged, Cause::Stopping];
+    let causes = [
+        Cause::Interval,
+        Cause::JobsDue,
+        Cause::Ended,
+        Cause::CpusChanged,
+        Cause::Stopping,
+        Cause::MemoryMoved,
+    ];
     RecordedTurn {
         turn: Turn {
             number,
             at: Nanos(number * 250_000_000 + rng.below(1000)),
-            causes: vec![causes[rng.below(5) as usize].clone()],
+            causes: vec![causes[rng.below(6) as usize].clone()],
         },
         sample: sample(rng),
         loads: some(rng, loads),
@@ -182,10 +188,11 @@ fn target(rng: &mut Rng) -> Target {
 }
 
 fn memory(rng: &mut Rng) -> MemoryPolicy {
-    match rng.below(3) {
+    match rng.below(4) {
         0 => MemoryPolicy::Bind(nodes(rng)),
         1 => MemoryPolicy::Preferred(nodes(rng)),
-        _ => MemoryPolicy::Interleave(nodes(rng)),
+        2 => MemoryPolicy::Interleave(nodes(rng)),
+        _ => MemoryPolicy::WeightedInterleave(nodes(rng)),
     }
 }
 
@@ -205,9 +212,13 @@ fn reason(rng: &mut Rng) -> Reason {
 }
 
 fn ask(rng: &mut Rng) -> Ask {
-    let action = match rng.below(3) {
+    let action = match rng.below(4) {
         0 => Action::Place(cpus(rng)),
         1 => Action::MemoryPolicy(memory(rng)),
+        2 => {
+            let (from, to, limit) = pages(rng);
+            Action::MovePages { from, to, limit }
+        }
         _ => Action::Release,
     };
     Ask { target: target(rng), action, reason: reason(rng) }
@@ -218,13 +229,18 @@ fn why(rng: &mut Rng) -> Why {
 }
 
 fn outcome(rng: &mut Rng) -> Outcome {
-    let deed = match rng.below(4) {
+    let deed = match rng.below(5) {
         0 => Deed::Start,
         1 => Deed::Place(cpus(rng)),
         2 => Deed::MemoryPolicy(memory(rng)),
+        3 => {
+            let (from, to, limit) = pages(rng);
+            Deed::MovePages { from, to, limit }
+        }
         _ => Deed::Release,
     };
-    let result = match rng.below(2) {
+    let result = match rng.below(3) {
+        1 => OutcomeResult::Begun,
         0 => OutcomeResult::Done { n: big(rng) as u32 },
         _ => OutcomeResult::Refused { why: why(rng), detail: text(rng) },
     };
@@ -296,6 +312,7 @@ fn sample(rng: &mut Rng) -> Sample {
         nodes: many(rng, |rng| NodeSample {
             node: NodeId(rng.below(8) as u32),
             memory_free: some(rng, |rng| Bytes(big(rng))),
+            memory_reclaimable: some(rng, |rng| Bytes(big(rng))),
             controller_ops: measured(rng),
             counter_bits: rng.below(65) as u8,
             read_bytes: measured(rng),
@@ -323,6 +340,59 @@ fn sample(rng: &mut Rng) -> Sample {
             interleaves: rng.below(2) == 0,
         }),
         degraded: many(rng, text),
+        memory: many(rng, process_memory),
+        moved: many(rng, move_ended),
+    }
+}
+
+fn pages(rng: &mut Rng) -> (Option<NodeId>, NodeId, Bytes) {
+    let node = |rng: &mut Rng| NodeId(rng.below(8) as u32);
+    let limit = if rng.below(2) == 0 { Action::NO_LIMIT } else { Bytes(big(rng)) };
+    (some(rng, node), node(rng), limit)
+}
+
+fn process_memory(rng: &mut Rng) -> ProcessMemory {
+    ProcessMemory {
+        job: job_id(rng),
+        process: task(rng),
+        nodes: many(rng, |rng| NodeMemory {
+            node: NodeId(rng.below(8) as u32),
+            small: Bytes(big(rng)),
+            huge: Bytes(big(rng)),
+            file: Bytes(big(rng)),
+            shared: Bytes(big(rng)),
+        }),
+        looked_permille: rng.below(1001) as u16,
+        at: Nanos(big(rng)),
+    }
+}
+
+fn move_ended(rng: &mut Rng) -> MoveEnded {
+    let (from, to, limit) = pages(rng);
+    let mut bytes = || Bytes(big(rng));
+    let refused = PagesRefused {
+        busy: bytes(),
+        no_memory: bytes(),
+        not_there: bytes(),
+        not_permitted: bytes(),
+        elsewhere: bytes(),
+        gone: bytes(),
+        other: bytes(),
+    };
+    MoveEnded {
+        requested: bytes(),
+        moved: bytes(),
+        left: bytes(),
+        refused,
+        target: target(rng),
+        job: job_id(rng),
+        from,
+        to,
+        limit,
+        took: Nanos(big(rng)),
+        in_kernel: Nanos(big(rng)),
+        stopped_by: StoppedBy::ALL[rng.below(StoppedBy::ALL.len() as u64) as usize],
+        detail: text(rng),
     }
 }
 

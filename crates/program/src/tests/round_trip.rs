@@ -49,10 +49,11 @@ fn command() -> impl Strategy<Value = Command> {
 }
 
 fn memory() -> impl Strategy<Value = MemoryPolicy> {
-    (nodes(), 0..3).prop_map(|(nodes, kind)| match kind {
+    (nodes(), 0..4).prop_map(|(nodes, kind)| match kind {
         0 => MemoryPolicy::Bind(nodes),
         1 => MemoryPolicy::Preferred(nodes),
-        _ => MemoryPolicy::Interleave(nodes),
+        2 => MemoryPolicy::Interleave(nodes),
+        _ => MemoryPolicy::WeightedInterleave(nodes),
     })
 }
 

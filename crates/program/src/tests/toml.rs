@@ -371,7 +371,7 @@ fn sets_and_memory_policies_are_checked() {
     job(
         "command = [\"a\"]\nmemory = \"strict:0\"",
         expect![[r#"
-        lab/mix.toml:3:10: "strict:0" is no memory policy; write bind:NODES, preferred:NODES or interleave:NODES
+        lab/mix.toml:3:10: "strict:0" is no memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES
     "#]],
     );
     job(

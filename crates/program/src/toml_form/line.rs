@@ -275,6 +275,7 @@ fn memory(key: &'static str, value: &DeValue<'_>) -> Result<MemoryPolicy, Fault>
         "bind" => Ok(MemoryPolicy::Bind(members(key, nodes)?)),
         "preferred" => Ok(MemoryPolicy::Preferred(members(key, nodes)?)),
         "interleave" => Ok(MemoryPolicy::Interleave(members(key, nodes)?)),
+        "weighted-interleave" => Ok(MemoryPolicy::WeightedInterleave(members(key, nodes)?)),
         _ => Err(refuse()),
     }
 }

@@ -113,12 +113,7 @@ impl Acts {
 
 impl Wanted {
     pub fn of(deed: &Deed) -> Self {
-        match deed {
-            Deed::Start => Wanted::Start,
-            Deed::Place(cpus) => Wanted::Do(Action::Place(cpus.clone())),
-            Deed::MemoryPolicy(policy) => Wanted::Do(Action::MemoryPolicy(policy.clone())),
-            Deed::Release => Wanted::Do(Action::Release),
-        }
+        deed.action().map_or(Wanted::Start, Wanted::Do)
     }
 }
 

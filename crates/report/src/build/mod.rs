@@ -157,7 +157,13 @@ impl ReportBuilder {
                 self.unbound.see(task.job, task.task, task.last_cpu);
             }
         }
+        for memory in &sample.memory {
+            if let Some(track) = self.tracks.get_mut(memory.job.index()) {
+                track.memory(memory);
+            }
+        }
         for &task in &sample.gone {
+            self.tracks.iter_mut().for_each(|track| track.process_gone(task));
             self.unbound.gone(task);
         }
         for text in &sample.degraded {
@@ -212,7 +218,7 @@ impl ReportBuilder {
                 self.wished(id, Some(cpus), wish);
             }
             What::OnlyWished(from) => self.wished(id, from.as_ref(), wish),
-            What::Memory(_) | What::Refused(..) => {}
+            What::Memory(_) | What::PagesBegun(_) | What::PagesMoved(_) | What::Refused(..) => {}
         }
     }
 
@@ -266,7 +272,7 @@ impl ReportBuilder {
         let (what, to) = match &ask.action {
             Action::Place(cpus) => (MoveWord::WouldMove, Some(cpus)),
             Action::Release => (MoveWord::WouldRelease, None),
-            Action::MemoryPolicy(_) => return,
+            Action::MemoryPolicy(_) | Action::MovePages { .. } => return,
         };
         let wished = self.act(id, what, (from, to), wish);
         self.acts.wished(wished);

@@ -1,7 +1,9 @@
 //! What a report keeps of one job beyond where it is in its life.
 
-use base::{Bytes, CpuSet, Nanos};
-use sched::{Action, Ask, End, HandsOff, Measured, Reason};
+use std::collections::BTreeMap;
+
+use base::{Bytes, CpuSet, Nanos, TaskId};
+use sched::{Action, Ask, End, HandsOff, JobMemory, Measured, ProcessMemory, Reason};
 
 use super::timeline::Timeline;
 
@@ -17,6 +19,9 @@ pub(crate) struct Track {
     /// started again since.
     pub hands_off: Option<HandsOff>,
     pub used: Option<Used>,
+    /// Where its memory lay when that was looked at last.
+    pub memory: Option<JobMemory>,
+    processes: BTreeMap<TaskId, ProcessMemory>,
 }
 
 /// Where a job was started, and by which wish.
@@ -61,11 +66,28 @@ impl Track {
             start: Start::default(),
             hands_off: None,
             used: None,
+            memory: None,
+            processes: BTreeMap::new(),
         }
+    }
+
+    /// Where the memory of one of its processes lies. What was seen last stays when all have ended.
+    pub fn memory(&mut self, seen: &ProcessMemory) {
+        match seen.nodes.is_empty() {
+            true => self.processes.remove(&seen.process),
+            false => self.processes.insert(seen.process, seen.clone()),
+        };
+        self.memory = JobMemory::of(self.processes.values()).or(self.memory.take());
+    }
+
+    /// A process ended.
+    pub fn process_gone(&mut self, process: TaskId) {
+        self.processes.remove(&process);
     }
 
     pub fn end(&mut self, at: Nanos, end: &End) {
         self.timeline.end(at);
+        self.processes.clear();
         self.used.get_or_insert_default().add(end);
     }
 }
@@ -75,7 +97,7 @@ impl Wish {
     pub fn cpus(&self) -> Option<&CpuSet> {
         match &self.action {
             Action::Place(cpus) => Some(cpus),
-            Action::MemoryPolicy(_) | Action::Release => None,
+            Action::MemoryPolicy(_) | Action::Release | Action::MovePages { .. } => None,
         }
     }
 }

@@ -58,6 +58,8 @@ words! {
         Kept "kept" "It was to be bound where it was bound already: nothing had to be changed.";
         Memory "memory" "It was told where its memory comes from.";
         Release "release" "The job got back what it had.";
+        Pages "pages" "A move of its memory to another node was begun.";
+        PagesMoved "pages-moved" "A move of its memory ended.";
         Wish "wish" "Only in a replay: what the policy would have done, and the recorded run did not do.";
         Refused "refused" "Something was wanted and not done.";
         HandsOff "hands-off" "The job is left alone from here on.";

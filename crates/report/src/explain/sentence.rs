@@ -3,7 +3,7 @@
 //! In a replay a sentence tells first what the policy would have done and why, and then what the
 //! recorded run did; neither is ever given as the other.
 
-use base::CpuSet;
+use base::{Bytes, CpuSet, NodeId};
 use journal::JobSoFar;
 use program::MemoryPolicy;
 use sched::Action;
@@ -11,7 +11,7 @@ use sched::Action;
 use super::teller::Event;
 use crate::places::PlaceNames;
 use crate::units::seconds;
-use crate::words::{action_words, end_words, memory_words, usage_words};
+use crate::words::{action_words, end_words, memory_words, pages_words, usage_words};
 
 /// What a sentence is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,10 +34,15 @@ pub(super) enum Sentence {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Done {
     Start(Option<CpuSet>),
-    Move { from: Option<CpuSet>, to: CpuSet },
+    Move {
+        from: Option<CpuSet>,
+        to: CpuSet,
+    },
     Keep(CpuSet),
     Memory(MemoryPolicy),
     Release,
+    /// A move of memory was begun: from where, where to, at most how much.
+    Pages(Option<NodeId>, NodeId, Bytes),
 }
 
 impl Event {
@@ -108,6 +113,9 @@ impl Done {
             Done::Release => {
                 "released: it may run where it could before evenkeel placed it".to_owned()
             }
+            Done::Pages(from, to, limit) => {
+                format!("a move of {} was begun", pages_words((*from, *to, *limit)))
+            }
         }
     }
 
@@ -124,6 +132,9 @@ impl Done {
             Done::Keep(cpus) => format!("kept it on {}", place(cpus)),
             Done::Memory(policy) => format!("set it to {}", memory_words(policy)),
             Done::Release => "released it".to_owned(),
+            Done::Pages(from, to, limit) => {
+                format!("began to move {}", pages_words((*from, *to, *limit)))
+            }
         }
     }
 
@@ -135,7 +146,7 @@ impl Done {
         match self {
             Done::Move { from, .. } => from.as_ref(),
             Done::Keep(cpus) => Some(cpus),
-            Done::Start(_) | Done::Memory(_) | Done::Release => None,
+            Done::Start(_) | Done::Memory(_) | Done::Release | Done::Pages(..) => None,
         }
     }
 
@@ -145,7 +156,7 @@ impl Done {
             Done::Start(cpus) => cpus.as_ref(),
             Done::Move { to, .. } => Some(to),
             Done::Keep(cpus) => Some(cpus),
-            Done::Memory(_) | Done::Release => None,
+            Done::Memory(_) | Done::Release | Done::Pages(..) => None,
         }
     }
 
@@ -154,6 +165,9 @@ impl Done {
         match (self, action) {
             (Done::Release, Action::Release) => true,
             (Done::Memory(done), Action::MemoryPolicy(wanted)) => done == wanted,
+            (Done::Pages(a, b, c), Action::MovePages { from, to, limit }) => {
+                (a, b, c) == (from, to, limit)
+            }
             (_, Action::Place(wanted)) => self.cpus() == Some(wanted),
             _ => false,
         }
@@ -165,6 +179,13 @@ impl Done {
         match (self, asked) {
             (Done::Memory(_), Some(Action::MemoryPolicy(asked))) => {
                 format!("; it was asked to {}, and narrowed to this", memory_words(asked))
+            }
+            (Done::Pages(_, _, limit), Some(Action::MovePages { limit: asked, .. })) => {
+                let asked = match *asked {
+                    Action::NO_LIMIT => "all of it".to_owned(),
+                    asked => asked.to_string(),
+                };
+                format!("; {asked} was asked for, and narrowed to {limit}")
             }
             (_, Some(Action::Place(asked))) if self.cpus().is_some() => {
                 let done = self.cpus().map_or(String::new(), |cpus| places.place(cpus));
@@ -184,6 +205,9 @@ fn would(action: &Action, from: Option<&CpuSet>, starts: bool, places: &PlaceNam
         (Action::Place(to), None) => format!("bound to {}", place(to)),
         (Action::MemoryPolicy(policy), _) => format!("set to {}", memory_words(policy)),
         (Action::Release, _) => "released".to_owned(),
+        (Action::MovePages { from, to, limit }, _) => {
+            format!("given a move of {}", pages_words((*from, *to, *limit)))
+        }
     };
     format!("would have been {what}")
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use base::{CpuSet, JobId, Nanos};
 use engine::TurnRecord;
 use journal::{Happened, Header, JobSoFar, Lives, What};
-use sched::{Action, Ask, Deed, Reason, Refusal, Target, Why};
+use sched::{Ask, Deed, Reason, Refusal, Target, Why};
 
 use super::sentence::{Done, Sentence, before_words};
 use super::{EventWord, Explanation, JobStory, Told};
 use crate::eras::{Era, EraNames, Eras};
-use crate::words::{command_line, end_words, hands_off_words, usage_words};
+use crate::words::{command_line, end_words, hands_off_words, moved_words, usage_words};
 
 pub(super) struct Teller {
     header: Header,
@@ -119,6 +119,14 @@ impl Teller {
                 self.done(id, EventWord::Memory, Done::Memory((*policy).clone()), wish);
             }
             What::Released { .. } => self.done(id, EventWord::Release, Done::Release, wish),
+            What::PagesBegun(deed) => {
+                if let Deed::MovePages { from, to, limit } = **deed {
+                    self.done(id, EventWord::Pages, Done::Pages(from, to, limit), wish);
+                }
+            }
+            What::PagesMoved(moved) => {
+                self.tell(id, EventWord::PagesMoved, Sentence::Said(moved_words(moved)), None);
+            }
             What::OnlyWished(from) => self.only_wished(id, from.clone(), wish),
         }
     }
@@ -145,12 +153,7 @@ impl Teller {
     }
 
     fn refused(&mut self, id: JobId, deed: &Deed, told: (Why, &str), wish: Option<&Ask>) {
-        let action = match deed {
-            Deed::Start => return,
-            Deed::Place(cpus) => Action::Place(cpus.clone()),
-            Deed::MemoryPolicy(policy) => Action::MemoryPolicy(policy.clone()),
-            Deed::Release => Action::Release,
-        };
+        let Some(action) = deed.action() else { return };
         let what = Sentence::Refused { action, by: "the kernel", detail: detail(told) };
         let reason = wish.filter(|_| !self.lives.is_replay()).map(|wish| &wish.reason);
         self.tell(id, EventWord::Refused, what, reason);

@@ -3,13 +3,13 @@
 use base::CpuSet;
 use journal::{JobSoFar, LifeState};
 use program::{Class, Job};
-use sched::{End, ExitStatus};
+use sched::{End, ExitStatus, NodeMemory};
 
 use super::super::ReportBuilder;
 use super::super::timeline::Piece;
 use super::super::track::{Track, Used, Wish};
 use super::acts::asked_cpus;
-use crate::model::{JobRow, StateWord, Stretch};
+use crate::model::{JobRow, NodeMemoryRow, StateWord, Stretch};
 use crate::words::{command_line, hands_off_words};
 
 pub(super) fn rows(builder: &ReportBuilder) -> Vec<JobRow> {
@@ -54,10 +54,25 @@ fn with_life(row: JobRow, life: &JobSoFar, track: &Track) -> JobRow {
         started_ns: track.started.map(|at| at.0),
         ended_ns: life.ended.as_ref().map(|(at, _)| at.0),
         n_moves: u64::from(life.n_moves),
+        n_page_moves: u64::from(life.pages.n_moves),
+        pages_requested_bytes: life.pages.requested.0,
+        pages_moved_bytes: life.pages.moved.0,
+        memory: track.memory.iter().flat_map(|memory| &memory.nodes).map(memory_row).collect(),
+        memory_looked_permille: track.memory.as_ref().map(|m| u32::from(m.looked_permille)),
         n_starts: u64::from(life.n_starts),
         ran_on: (!all.is_empty()).then(|| all.to_string()),
         hands_off: track.hands_off.as_ref().map(hands_off_words),
         ..row
+    }
+}
+
+fn memory_row(memory: &NodeMemory) -> NodeMemoryRow {
+    NodeMemoryRow {
+        node: memory.node.0,
+        small_bytes: memory.small.0,
+        huge_bytes: memory.huge.0,
+        file_bytes: memory.file.0,
+        shared_bytes: memory.shared.0,
     }
 }
 

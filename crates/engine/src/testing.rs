@@ -7,6 +7,9 @@
 //!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     totals: milliseconds, CPU, misses
 //!   500ms poll; node 0 ops=70 bits=8; gone a/1; ended a; usable 0-2; hands-off a
 //!   750ms poll; bound a 3                        somebody else bound it to this CPU
+//!   800ms memory a/1 0=64 1=8                    where the memory of a process lies: node=MiB
+//!   810ms wish a pages any 1 20                  a move of its pages: from, to, at most so many MiB
+//!   820ms moved a to=1 mib=20 left=0 by=limit    how it ended
 //!   deny a not-permitted                         in the turns below the host refuses to place a
 //! ```
 //!
@@ -20,16 +23,21 @@ use base::{JobId, Nanos, NodeId, TaskId};
 use program::{Class, Command, Job, MemoryPolicy};
 use sched::{
     Action, Ask, Cause, Code, Counters, Deed, End, ExitStatus, HandsOff, JobEvent, JobSeen,
-    Measured, NodeSample, Outcome, OutcomeResult, Plan, Policy, Quantity, Reason, Sample, Snapshot,
-    Target, TaskSample, Turn, Why,
+    Measured, MoveEnded, NodeMemory, NodeSample, Outcome, OutcomeResult, Plan, Policy,
+    ProcessMemory, Quantity, Reason, Sample, Snapshot, StoppedBy, Target, TaskSample, Turn, Why,
 };
 use topology::{DomainChoice, Machine};
 
-use crate::{Engine, Step};
+use crate::{Engine, MoveLimits, Step};
 
 /// Plays a run and tells of it.
 pub(crate) fn play(machine: &str, script: &str) -> String {
-    let mut world = World::new(machine, script);
+    play_with(machine, script, MoveLimits::default())
+}
+
+/// The same with other limits for moves of memory.
+pub(crate) fn play_with(machine: &str, script: &str, limits: MoveLimits) -> String {
+    let mut world = World::new(machine, script, limits);
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (first, rest) = line.split_once(' ').expect("two words in a line");
         match first {
@@ -87,7 +95,7 @@ struct World {
 }
 
 impl World {
-    fn new(machine: &str, script: &str) -> Self {
+    fn new(machine: &str, script: &str, limits: MoveLimits) -> Self {
         let line = |word: &'static str| {
             script.lines().filter_map(move |line| line.trim().strip_prefix(word))
         };
@@ -102,7 +110,7 @@ impl World {
         let policy = Scripted { script: Rc::clone(&script), domains, interval };
         let machine = Machine::synthetic(machine).expect("a machine");
         World {
-            engine: Engine::new(machine, jobs, Box::new(policy)),
+            engine: Engine::new(machine, jobs, Box::new(policy)).with_move_limits(limits),
             script,
             names,
             denied: Vec::new(),
@@ -168,6 +176,10 @@ impl World {
             ["usable", cpus] => sample.usable = Some(cpus.parse().expect("CPUs")),
             ["task", name, ref figures @ ..] => sample.tasks.push(self.task_sample(name, figures)),
             ["gone", name] => sample.gone.push(self.task(name)),
+            ["memory", name, ref nodes @ ..] => {
+                sample.memory.push(self.process_memory(name, turn.at, nodes));
+            }
+            ["moved", name, ref figures @ ..] => sample.moved.push(self.move_ended(name, figures)),
             ["node", number, ref figures @ ..] => sample.nodes.push(node_sample(number, figures)),
             ["wish", name, ref wish @ ..] => {
                 let reason = Reason::new(Code::NextInTurn);
@@ -206,6 +218,50 @@ impl World {
             wait: measured("wait", MILLI),
             last_cpu: figure("on").map(|(_, cpu)| base::CpuId(cpu.parse().expect("a CPU"))),
             counters: Counters::NONE.with(Quantity::LlcMisses, measured("misses", 1)),
+        }
+    }
+
+    /// `NODE=MIB`; nothing at all for a process that has no memory any more.
+    fn process_memory(&self, name: &str, at: Nanos, nodes: &[&str]) -> ProcessMemory {
+        let (job, _) = name.split_once('/').expect("a process is JOB/NUMBER");
+        let lies = nodes.iter().map(|text| {
+            let (node, mib) = text.split_once('=').expect("NODE=MIB");
+            let small = base::Bytes::from_mib(mib.parse().expect("MiB"));
+            NodeMemory { node: NodeId(node.parse().expect("a node")), small, ..Default::default() }
+        });
+        ProcessMemory {
+            job: self.job(job),
+            process: self.task(name),
+            nodes: lies.collect(),
+            looked_permille: 1000,
+            at,
+        }
+    }
+
+    /// `to=NODE mib=MOVED left=MIB by=WHY`.
+    fn move_ended(&self, name: &str, figures: &[&str]) -> MoveEnded {
+        let word = |key: &str| {
+            let found = figures.iter().filter_map(|f| f.split_once('=')).find(|(k, _)| *k == key);
+            found.map(|(_, value)| value)
+        };
+        let number = |key: &str| word(key).map_or(0, |text| text.parse().expect("a number"));
+        let (moved, left) =
+            (base::Bytes::from_mib(number("mib")), base::Bytes::from_mib(number("left")));
+        let by = word("by").unwrap_or("done");
+        MoveEnded {
+            target: self.target(name),
+            job: self.job(name),
+            from: None,
+            to: NodeId(number("to") as u32),
+            limit: Action::NO_LIMIT,
+            requested: moved + left,
+            moved,
+            refused: Default::default(),
+            left,
+            took: Nanos::ZERO,
+            in_kernel: Nanos::ZERO,
+            stopped_by: StoppedBy::ALL.into_iter().find(|s| s.name() == by).expect("a word"),
+            detail: String::new(),
         }
     }
 
@@ -305,6 +361,13 @@ fn action(words: &[&str]) -> Action {
         ["memory", nodes] => Action::MemoryPolicy(MemoryPolicy::Bind(nodes.parse().unwrap())),
         ["prefer", nodes] => Action::MemoryPolicy(MemoryPolicy::Preferred(nodes.parse().unwrap())),
         ["released"] => Action::Release,
+        ["pages", from, to, limit @ ..] => Action::MovePages {
+            from: from.parse().ok().map(NodeId),
+            to: NodeId(to.parse().expect("a node")),
+            limit: limit
+                .first()
+                .map_or(Action::NO_LIMIT, |mib| base::Bytes::from_mib(mib.parse().expect("MiB"))),
+        },
         _ => panic!("{words:?} is nothing to wish"),
     }
 }
@@ -361,6 +424,9 @@ fn saw(seen: &Snapshot<'_>, show: &str, names: &[String]) -> String {
             writeln!(lines, "{} ops {:?} free {free:?}", node.node, node.controller_ops).unwrap();
         }
     }
+    if show.contains("memory") {
+        seen.jobs.iter().for_each(|job| lines.push_str(&saw_memory(job)));
+    }
     if show.contains("places") {
         let loads = seen.domains.iter().zip(&seen.loads.loads);
         let loads = loads.map(|((idx, _), load)| format!("{} {load}", seen.domains.label(idx)));
@@ -371,6 +437,25 @@ fn saw(seen: &Snapshot<'_>, show: &str, names: &[String]) -> String {
         writeln!(lines, "interval {}", seen.interval).unwrap();
     }
     lines
+}
+
+fn saw_memory(job: &JobSeen<'_>) -> String {
+    let mut line = format!("{} lies", job.job.name);
+    for lies in job.memory.iter().flat_map(|memory| &memory.nodes) {
+        write!(line, " {}={}", lies.node, lies.total()).unwrap();
+    }
+    if let Some(home) = job.memory.and_then(|memory| memory.home()) {
+        write!(line, ", home {home}").unwrap();
+    }
+    if let Some(moving) = job.moving {
+        write!(line, ", moving to {} since {}", moving.to, moving.since).unwrap();
+    }
+    if let Some((at, moved)) = job.moved {
+        let (by, to) = (moved.stopped_by.name(), moved.to);
+        write!(line, ", {} of {} moved to {to} by {at} ({by})", moved.moved, moved.requested)
+            .unwrap();
+    }
+    line + "\n"
 }
 
 fn saw_job(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> String {

@@ -4,6 +4,7 @@ mod derive;
 mod guard;
 mod life;
 mod looping;
+mod moves;
 
 use expect_test::Expect;
 

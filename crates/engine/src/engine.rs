@@ -173,9 +173,11 @@ impl Engine {
         }
         self.controllers.take(&sample.nodes);
         self.around.take(sample);
+        let appeared = self.take_strangers(&sample.jobs);
         let jobs = &self.jobs;
         let interval = (self.meter.last_at(), self.meter.begin(self.now), self.now);
         self.tasks.take(&sample.tasks, interval, |job| jobs.live(job).is_some());
+        self.tasks.begin_here(&appeared);
         self.tasks.remove(&sample.gone, |job| place_of(jobs, &self.places.domains, job));
         self.take_memory(sample);
         for event in &sample.jobs {
@@ -199,6 +201,18 @@ impl Engine {
         }
     }
 
+    /// Jobs that ran already; tells which.
+    fn take_strangers(&mut self, events: &[JobEvent]) -> Vec<JobId> {
+        let mut appeared = Vec::new();
+        for event in events {
+            if let JobEvent::Appeared(job) = event {
+                self.jobs.appeared(job, self.now, &self.machine, &self.usable);
+                appeared.push(job.id);
+            }
+        }
+        appeared
+    }
+
     fn take_event(&mut self, event: &JobEvent) {
         match event {
             JobEvent::Due(job) => self.jobs.due(*job),
@@ -206,16 +220,21 @@ impl Engine {
             JobEvent::HandsOff(job, HandsOff::AffinityChanged(cpus)) => {
                 self.taken_away(*job, Some(cpus.clone()));
             }
+            JobEvent::Appeared(_) => {} // Before its tasks were taken in.
+            JobEvent::Left(job, _) => self.forget_job(*job),
             // One that starts again is told to be due again, in the same sample; not when the run
             // is being stopped.
-            JobEvent::Ended(job, _) => {
-                let (jobs, domains) = (&self.jobs, &self.places.domains);
-                self.tasks.remove_job(*job, |job| place_of(jobs, domains, job));
-                self.around.forget(*job);
-                self.memories.remove_job(*job);
-                self.jobs.ended(*job);
-            }
+            JobEvent::Ended(job, _) => self.forget_job(*job),
         }
+    }
+
+    /// It is over, for us: what its tasks did in this interval still counts.
+    fn forget_job(&mut self, job: JobId) {
+        let (jobs, domains) = (&self.jobs, &self.places.domains);
+        self.tasks.remove_job(job, |job| place_of(jobs, domains, job));
+        self.around.forget(job);
+        self.memories.remove_job(job);
+        self.jobs.ended(job);
     }
 
     /// Somebody else bound a job; `cpus` is `None` until it is told where to.

@@ -4,6 +4,7 @@
 //!   (waiting) ── Due ──► due ── started ──► running ── Ended ──► (gone)
 //!                         ▲                              │
 //!                         └────────── Ended, Due ────────┘
+//!   (unknown) ── Appeared ─────────────► running ── Left ──► (gone), its number free for another
 //! ```
 //!
 //! What a job was placed on is what the host said it did, never what was wished. One that somebody
@@ -145,6 +146,33 @@ impl Jobs {
         if entry.state == Some(JobState::Due) {
             entry.state = Some(JobState::Running);
             entry.started = Some(now);
+        }
+    }
+
+    /// It runs already. It takes the next number, or that of one that is gone; any other number is
+    /// none that a host may give, and is ignored.
+    pub fn appeared(&mut self, job: &Job, now: Nanos, machine: &Machine, usable: &CpuSet) {
+        let entry = Entry {
+            state: Some(JobState::Running),
+            started: Some(now),
+            allowed: allowed(job, machine, usable),
+            ..Entry::default()
+        };
+        let next = self.jobs.last().map_or(0, |last| last.id.0 + 1);
+        let idx = match self.idx(job.id) {
+            Some(idx) if self.entries[idx].state.is_none() => {
+                (self.jobs[idx], self.entries[idx]) = (job.clone(), entry);
+                idx
+            }
+            None if job.id.0 == next => {
+                self.jobs.push(job.clone());
+                self.entries.push(entry);
+                self.jobs.len() - 1
+            }
+            _ => return,
+        };
+        if let Err(at) = self.live.binary_search(&idx) {
+            self.live.insert(at, idx);
         }
     }
 

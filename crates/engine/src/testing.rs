@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   job a class=3 cpus=0-3 nodes=0 memory=0      what is declared of a job
+//!   stranger b class=3                           a job that nobody knows until it appears
 //!   show jobs tasks loads                        what to tell of each turn (wishes always)
 //!   0ms due a; wish a on 0-1                     a turn: what is sampled and what is wished
 //!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     totals: milliseconds, CPU, misses
 //!   500ms poll; node 0 ops=70 bits=8; gone a/1; ended a; usable 0-2; hands-off a
+//!   600ms appeared b; left b                     it ran already; it is watched no longer
 //!   750ms poll; bound a 3                        somebody else bound it to this CPU
 //!   800ms memory a/1 0=64 1=8                    where the memory of a process lies: node=MiB
 //!   810ms wish a pages any 1 20                  a move of its pages: from, to, at most so many MiB
@@ -23,7 +25,7 @@ use base::{JobId, Nanos, NodeId, TaskId};
 use program::{Class, Command, Job, MemoryPolicy};
 use sched::{
     Action, Ask, Cause, Code, Counters, Deed, End, ExitStatus, HandsOff, JobEvent, JobSeen,
-    Measured, MoveEnded, NodeMemory, NodeSample, Outcome, OutcomeResult, Plan, Policy,
+    Leaving, Measured, MoveEnded, NodeMemory, NodeSample, Outcome, OutcomeResult, Plan, Policy,
     ProcessMemory, Quantity, Reason, Sample, Snapshot, StoppedBy, Target, TaskSample, Turn, Why,
 };
 use topology::{DomainChoice, Machine};
@@ -41,7 +43,7 @@ pub(crate) fn play_with(machine: &str, script: &str, limits: MoveLimits) -> Stri
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (first, rest) = line.split_once(' ').expect("two words in a line");
         match first {
-            "job" | "show" | "domains" | "interval" => {}
+            "job" | "stranger" | "show" | "domains" | "interval" => {}
             "deny" => world.deny(rest),
             time => world.turn(time, rest),
         }
@@ -88,6 +90,7 @@ struct World {
     engine: Engine,
     script: Rc<RefCell<Script>>,
     names: Vec<String>,
+    strangers: Vec<Job>,
     denied: Vec<(Target, Why)>,
     show_loads: bool,
     n_turns: u64,
@@ -100,7 +103,11 @@ impl World {
             script.lines().filter_map(move |line| line.trim().strip_prefix(word))
         };
         let jobs: Vec<Job> = line("job ").enumerate().map(|(idx, text)| job(idx, text)).collect();
-        let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
+        let n_known = jobs.len();
+        let strangers = line("stranger ").enumerate();
+        let strangers: Vec<Job> = strangers.map(|(idx, text)| job(n_known + idx, text)).collect();
+        let all = jobs.iter().chain(&strangers);
+        let names: Vec<String> = all.map(|job| job.name.clone()).collect();
         let show = line("show ").next().unwrap_or("").to_owned();
         let show_loads = show.contains("loads");
         let domains = line("domains ").next().map_or(DomainChoice::Auto, |d| d.parse().unwrap());
@@ -113,6 +120,7 @@ impl World {
             engine: Engine::new(machine, jobs, Box::new(policy)).with_move_limits(limits),
             script,
             names,
+            strangers,
             denied: Vec::new(),
             show_loads,
             n_turns: 0,
@@ -166,6 +174,17 @@ impl World {
                 sample.jobs.extend(names.iter().map(|name| JobEvent::Due(self.job(name))));
             }
             ["ended", name] => sample.jobs.push(JobEvent::Ended(self.job(name), end())),
+            ["left", name] => sample.jobs.push(JobEvent::Left(self.job(name), Leaving::Ended)),
+            ["appeared", name] => {
+                let job = self.strangers.iter().find(|job| job.name == name);
+                let job = job.expect("a stranger").clone();
+                sample.jobs.push(JobEvent::Appeared(Box::new(job)));
+            }
+            ["appeared", name, "as", other] => {
+                let job = self.strangers.iter().find(|job| job.name == name);
+                let job = Job { id: self.job(other), ..job.expect("a stranger").clone() };
+                sample.jobs.push(JobEvent::Appeared(Box::new(job)));
+            }
             ["hands-off", name] => {
                 sample.jobs.push(JobEvent::HandsOff(self.job(name), HandsOff::NotPermitted));
             }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use base::CpuSet;
-use program::MemoryPolicy;
-use sched::{Action, Ask, Deed, End, HandsOff, MoveEnded, Plan, Refusal, Target, Why};
+use program::{Job, MemoryPolicy};
+use sched::{Action, Ask, Deed, End, HandsOff, Leaving, MoveEnded, Plan, Refusal, Target, Why};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,10 @@ pub enum What<'a> {
     Ended(&'a End),
     /// It is no longer ours to place.
     HandsOff(&'a HandsOff),
+    /// It ran already, and is watched from now on.
+    Appeared(&'a Job),
+    /// It is watched no longer.
+    Left(Leaving),
     /// It was started, bound to these CPUs.
     Started(Option<&'a CpuSet>),
     /// It could not be started.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use base::{Bytes, Nanos};
 use program::Job;
+use sched::{JobEvent, Sample};
 use topology::Machine;
 
 /// Everything about a run that is known before its first turn.
@@ -35,6 +36,21 @@ pub struct Header {
     /// The recorded run whose samples these are, if this is a replay: open loop, the plans in here
     /// were never carried out.
     pub replay_of: Option<String>,
+}
+
+impl Header {
+    /// Takes in jobs that appeared: whoever begins to read after them must know them too.
+    pub fn take_in(&mut self, sample: &Sample) {
+        for event in &sample.jobs {
+            let JobEvent::Appeared(job) = event else { continue };
+            let n_known = self.jobs.len();
+            match self.jobs.get_mut(job.id.index()) {
+                Some(known) => known.clone_from(job),
+                None if job.id.index() == n_known => self.jobs.push((**job).clone()),
+                None => {} // A number that no host gives.
+            }
+        }
+    }
 }
 
 /// The policy of a run.

@@ -87,6 +87,8 @@ pub enum LifeState {
     Ended,
     /// It could not be started.
     NotStarted,
+    /// Somebody else started it, and it is watched no longer.
+    Left,
 }
 
 impl Lives {
@@ -166,10 +168,19 @@ impl Lives {
             JobEvent::Due(_) => return None,
             JobEvent::Ended(id, end) => (*id, What::Ended(end)),
             JobEvent::HandsOff(id, why) => (*id, What::HandsOff(why)),
+            JobEvent::Appeared(job) => {
+                self.appear(job.id, at)?;
+                (job.id, What::Appeared(job))
+            }
+            JobEvent::Left(id, why) => (*id, What::Left(*why)),
         };
         let job = self.jobs.get_mut(id.index())?;
         match event {
-            JobEvent::Due(_) => {}
+            JobEvent::Due(_) | JobEvent::Appeared(_) => {}
+            JobEvent::Left(..) => {
+                self.n_running -= u64::from(job.state == LifeState::Running);
+                (job.state, job.placed) = (LifeState::Left, None);
+            }
             JobEvent::Ended(_, end) => {
                 self.n_running -= u64::from(job.state == LifeState::Running);
                 (job.state, job.placed) = (LifeState::Ended, None);
@@ -184,6 +195,27 @@ impl Lives {
             }
         }
         Some(Happened { target: Target::Job(id), what, wish: None })
+    }
+
+    /// A job that ran already takes the next number, or that of one that is gone.
+    fn appear(&mut self, id: JobId, at: Nanos) -> Option<()> {
+        let life = JobSoFar {
+            state: LifeState::Running,
+            started: Some(at),
+            n_starts: 1,
+            ..JobSoFar::default()
+        };
+        let n_known = self.jobs.len();
+        match self.jobs.get_mut(id.index()) {
+            Some(job) => {
+                self.n_running -= u64::from(job.state == LifeState::Running);
+                *job = life;
+            }
+            None if id.index() == n_known => self.jobs.push(life),
+            None => return None,
+        }
+        self.n_running += 1;
+        Some(())
     }
 
     /// The starts of a turn, and who was started.

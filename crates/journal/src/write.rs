@@ -146,6 +146,7 @@ impl Sink for JournalWriter {
             return Ok(());
         }
         self.so_far.observe(record);
+        self.header.take_in(record.sample);
         self.add_line(&TurnOut(record))?;
         if is_quiet(record) && self.n_waiting < QUIET_TURNS_MAX {
             return Ok(());

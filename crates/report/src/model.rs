@@ -168,6 +168,7 @@ words! {
         Failed "failed" "It ended by itself in any other way.";
         Stopped "stopped" "evenkeel ended it, as the workload asked or because the run was stopped.";
         NotStarted "not started" "It could not be started.";
+        Left "left" "Somebody else had started it, and it was watched no longer when the record ends.";
     }
 }
 

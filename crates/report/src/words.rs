@@ -2,7 +2,9 @@
 
 use base::{Bytes, CpuSet, NodeId, NodeSet};
 use program::{Command, MemoryPolicy};
-use sched::{Action, End, ExitStatus, HandsOff, Measured, MoveEnded, SignalTier, StoppedBy};
+use sched::{
+    Action, End, ExitStatus, HandsOff, Leaving, Measured, MoveEnded, SignalTier, StoppedBy,
+};
 
 use crate::places::cpu_words;
 use crate::units::{bytes, seconds};
@@ -41,6 +43,15 @@ pub fn hands_off_words(why: &HandsOff) -> String {
             format!("somebody else bound it to {}", cpu_words(cpus))
         }
         HandsOff::NotPermitted => "the kernel does not permit evenkeel to place it".to_owned(),
+    }
+}
+
+/// Why a job that appeared is watched no longer, in words.
+pub fn leaving_words(why: Leaving) -> &'static str {
+    match why {
+        Leaving::Ended => "ended",
+        Leaving::Sleeps => "slept so long that it is watched no longer; it has what it had",
+        Leaving::LeftAlone => "left alone from here on; what was ours is put back",
     }
 }
 

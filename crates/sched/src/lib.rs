@@ -31,7 +31,8 @@ pub use per::{PerJob, PerTask};
 pub use plan::{Action, Ask, Plan, Target};
 pub use reason::{Code, Figure, Reason};
 pub use sample::{
-    Cause, End, ExitStatus, HandsOff, JobEvent, MemoryRules, NodeSample, Sample, TaskSample, Turn,
+    Cause, End, ExitStatus, HandsOff, JobEvent, Leaving, MemoryRules, NodeSample, Sample,
+    TaskSample, Turn,
 };
 pub use snapshot::{DomainLoads, JobSeen, JobState, NodeSeen, Snapshot, TaskSeen};
 

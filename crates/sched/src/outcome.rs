@@ -133,6 +133,8 @@ pub enum Why {
     Busy,
     /// This kernel or this machine cannot do it.
     CannotDo,
+    /// Nobody told us to act: what would have been done is only said.
+    OnlyWatching,
 }
 
 impl Why {
@@ -149,11 +151,12 @@ impl Why {
         Why::TooLate,
         Why::CannotStart,
         Why::NoUndo,
-        Why::TargetFull,
-        Why::OverBudget,
         Why::Bouncing,
         Why::Busy,
         Why::CannotDo,
+        Why::OnlyWatching,
+        Why::OverBudget,
+        Why::TargetFull,
     ];
 
     /// The name in journals.
@@ -175,6 +178,7 @@ impl Why {
             Why::Bouncing => "bouncing",
             Why::Busy => "busy",
             Why::CannotDo => "cannot-do",
+            Why::OnlyWatching => "only-watching",
         }
     }
 }

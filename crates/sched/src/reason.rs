@@ -143,6 +143,18 @@ codes! {
     /// A note: striped memory.
     InterleavedByDefault "interleaved-by-default"
         "this process interleaves its memory over nodes, and its jobs would too: placement near memory gains nothing then";
+    /// The judge of moves: what they were for has come about.
+    JudgedBetter "judged-better"
+        "{measure} went from {before} to {after} after {n_moves} moves, more than chance would ({tolerance}): moving helps here";
+    /// The judge of moves: they did harm.
+    JudgedWorse "judged-worse"
+        "{measure} went from {before} to {after} after {n_moves} moves, more than chance would ({tolerance}): that is worse, so everything is put back and nothing is moved for {rest}";
+    /// The judge of moves: they were for nothing.
+    JudgedNoBetter "judged-no-better"
+        "{n_tries} times in a row nothing got better after moves ({measure} went from {before} to {after}, and chance alone makes {tolerance}), so everything is put back and nothing is moved for {rest}";
+    /// The judge of moves: the rest after a setback is over.
+    TriesAgain "tries-again"
+        "the rest after a setback is over: moves are tried again, and measured again";
     /// Giving up: counters unreadable.
     CountersUnreadable "counters-unreadable"
         "the memory controllers could not be read {n_failures} times in a row";

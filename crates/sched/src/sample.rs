@@ -4,6 +4,7 @@
 //! it was.
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
+use program::Job;
 
 use crate::{
     Counters, CpuTimes, GroupSample, LlcSample, Measured, MoveEnded, Pressure, ProcessMemory,
@@ -87,6 +88,37 @@ pub enum JobEvent {
     Ended(JobId, End),
     /// It is no longer ours to place.
     HandsOff(JobId, HandsOff),
+    /// Somebody else started it, and it is watched from now on: it runs already, on the CPUs that it
+    /// had. Its tasks stand in the same sample; what they did before does not count. Its number is the next one, or that of a job that left before this sample.
+    Appeared(Box<Job>),
+    /// It appeared before, and is watched no longer.
+    Left(JobId, Leaving),
+}
+
+/// Why a job that appeared is watched no longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leaving {
+    /// It ended. How, only its parent is told.
+    Ended,
+    /// It has slept for so long that it is no job any more; it got back what it had.
+    Sleeps,
+    /// It is left alone from now on, or no longer among those to look after; it got back what it had,
+    /// as far as that was ours.
+    LeftAlone,
+}
+
+impl Leaving {
+    /// All.
+    pub const ALL: &[Leaving] = &[Leaving::Ended, Leaving::Sleeps, Leaving::LeftAlone];
+
+    /// The name in journals.
+    pub fn name(self) -> &'static str {
+        match self {
+            Leaving::Ended => "ended",
+            Leaving::Sleeps => "sleeps",
+            Leaving::LeftAlone => "left-alone",
+        }
+    }
 }
 
 /// Why a job is left alone from now on.

@@ -174,7 +174,18 @@ impl Live {
 
 impl Counts {
     fn event(&mut self, event: &JobEvent) {
-        let JobEvent::Ended(_, end) = event else { return };
+        let end = match event {
+            JobEvent::Ended(_, end) => end,
+            JobEvent::Appeared(_) => {
+                (self.all, self.running) = (self.all + 1, self.running + 1);
+                return;
+            }
+            JobEvent::Left(..) => {
+                (self.running, self.done) = (self.running.saturating_sub(1), self.done + 1);
+                return;
+            }
+            JobEvent::Due(_) | JobEvent::HandsOff(..) => return,
+        };
         self.running = self.running.saturating_sub(1);
         match end {
             end if end.again => {} // It is due again: neither done nor waiting for long.

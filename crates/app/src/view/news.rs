@@ -6,9 +6,9 @@ use journal::{Happened, Header, Lives, What};
 use report::PlaceNames;
 use report::units::seconds;
 use report::words::{
-    action_words, end_words, hands_off_words, memory_words, moved_words, pages_words,
+    action_words, end_words, hands_off_words, leaving_words, memory_words, moved_words, pages_words,
 };
-use sched::{Ask, Deed, End, ExitStatus, Refusal, Target};
+use sched::{Ask, Deed, End, ExitStatus, JobEvent, Refusal, Target, Why};
 use topology::{DomainChoice, Domains, Level, Machine};
 
 /// One line of news.
@@ -16,7 +16,8 @@ use topology::{DomainChoice, Domains, Level, Machine};
 pub struct News {
     /// When.
     pub at: Nanos,
-    /// `start`, `move`, `keep` (nothing to do), `end`, `fail`, `no` (refused), `free`, `alone`, `note`.
+    /// `start`, `move`, `keep` (nothing to do), `end`, `fail`, `no` (refused), `free`, `alone`,
+    /// `note`, `watch` and `left` (begins and ends to be looked after), `would` (only said).
     pub kind: &'static str,
     /// Whether something went wrong.
     pub bad: bool,
@@ -68,6 +69,7 @@ impl Reporter {
     /// The news of a turn.
     pub fn news(&mut self, record: &TurnRecord<'_>) -> Vec<News> {
         self.learn_places(record);
+        self.learn_names(record);
         let at = record.turn.at;
         let mut news = Vec::new();
         let events = self.lives.events(record);
@@ -91,6 +93,16 @@ impl Reporter {
         }
     }
 
+    fn learn_names(&mut self, record: &TurnRecord<'_>) {
+        for event in &record.sample.jobs {
+            let JobEvent::Appeared(job) = event else { continue };
+            match self.names.get_mut(job.id.index()) {
+                Some(name) => name.clone_from(&job.name),
+                None => self.names.push(job.name.clone()),
+            }
+        }
+    }
+
     fn happened(&self, at: Nanos, happened: &Happened<'_>) -> Option<News> {
         let whom = self.whom(happened.target);
         let place = |cpus: &CpuSet| self.places.place(cpus);
@@ -102,6 +114,14 @@ impl Reporter {
             What::Ended(end) => ("end", end_words(end)),
             What::HandsOff(why) => {
                 ("alone", format!("left alone from here on: {}", hands_off_words(why)))
+            }
+            What::Appeared(job) => {
+                let class = job.class.map_or(String::new(), |c| format!(", class {}", c.number()));
+                ("watch", format!("is busy: it is looked after from here on{class}"))
+            }
+            What::Left(why) => ("left", leaving_words(*why).to_owned()),
+            What::Refused(deed, Why::OnlyWatching, _) => {
+                ("would", format!("{}{because}", self.deed(deed)))
             }
             What::Started(None) => ("start", "wherever the kernel puts it".to_owned()),
             What::Started(Some(cpus)) => ("start", format!("on {}{because}", place(cpus))),

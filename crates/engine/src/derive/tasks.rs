@@ -211,6 +211,15 @@ impl Tasks {
         }
     }
 
+    /// What the tasks of jobs that have just appeared did before is nobody's business.
+    pub fn begin_here(&mut self, appeared: &[JobId]) {
+        for job in appeared {
+            let from = self.rows.partition_point(|row| row.seen.job < *job);
+            let to = self.rows.partition_point(|row| row.seen.job <= *job);
+            self.rows[from..to].iter_mut().for_each(|row| row.base = row.now);
+        }
+    }
+
     /// Forgets tasks that ended, but not what they did in this interval. `place_of` tells a CPU of
     /// the place where tasks of a job are; `None` when they may be on several.
     pub fn remove(&mut self, gone: &[TaskId], place_of: impl Fn(JobId) -> Option<CpuId>) {

@@ -54,6 +54,53 @@ fn a_job_that_starts_again_begins_anew() {
 }
 
 #[test]
+fn a_job_that_appears_runs_already_and_can_be_placed_until_it_leaves() {
+    check(
+        "nodes=2",
+        "
+        job a
+        stranger b class=1
+        show jobs
+        0ms nothing
+        250ms poll; appeared b; task b/1 cpu=250 on=0
+        500ms poll; task b/1 cpu=500 on=0; wish b on 1
+        750ms poll; task b/1 cpu=750 on=1
+        800ms left b; wish b on 0
+        900ms nothing
+        ",
+        expect![[r#"
+            250ms b running in node 0 since 250 tasks 1 cpu 0 load 0 wait -
+            500ms b running in node 0 since 250 tasks 1 cpu 250 load 250 wait -
+            500ms do b on 1
+            750ms b running on 1 in node 1 since 250 tasks 1 cpu 250 load 250 wait -
+            800ms not b on 0: ended, job 1 does not run
+        "#]],
+    );
+}
+
+#[test]
+fn the_number_of_one_that_left_is_given_again_but_none_that_is_taken_or_too_large() {
+    check(
+        "nodes=2",
+        "
+        stranger b
+        stranger c class=2
+        stranger d
+        show jobs
+        0ms appeared d
+        10ms appeared b; left b; wish b on 1
+        20ms appeared c as b
+        30ms appeared d as b
+        ",
+        expect![[r#"
+            10ms not b on 1: ended, job 0 does not run
+            20ms c running since 20 tasks 0 cpu 0 load 0 wait -
+            30ms c running since 20 tasks 0 cpu 0 load 0 wait -
+        "#]],
+    );
+}
+
+#[test]
 fn a_job_that_could_not_be_started_is_over() {
     check(
         "nodes=2",

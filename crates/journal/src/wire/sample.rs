@@ -2,14 +2,15 @@
 
 use base::{Bytes, CpuId, JobId, Nanos, NodeId};
 use sched::{
-    Counters, End, ExitStatus, HandsOff, JobEvent, MemoryRules, NodeSample, Quantity, Sample,
-    TaskSample,
+    Counters, End, ExitStatus, HandsOff, JobEvent, Leaving, MemoryRules, NodeSample, Quantity,
+    Sample, TaskSample,
 };
 use serde::{Deserialize, Serialize};
 
 use super::around::{CountersField, CpuLine, GroupLine, LlcLine, PressureField};
 use super::basic::{MeasuredField, TaskField, measured_in, measured_out, set, task_in, task_out};
 use super::is_default;
+use super::job::JobLine;
 use super::memory::{MemoryLine, MovedLine};
 use crate::LineError;
 
@@ -44,12 +45,19 @@ pub(crate) struct SampleLine {
     pub moved: Vec<MovedLine>,
 }
 
-/// `{"due":3}`, `{"ended":3, …}` or `{"hands_off":3, …}`.
+/// `{"due":3}`, `{"ended":3, …}`, `{"hands_off":3, …}`, `{"appeared":{…}}` or `{"left":3, …}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum EventLine {
     Due {
         due: u32,
+    },
+    Appeared {
+        appeared: Box<JobLine>,
+    },
+    Left {
+        left: u32,
+        because: String,
     },
     Ended {
         ended: u32,
@@ -198,6 +206,12 @@ impl From<&JobEvent> for EventLine {
             JobEvent::HandsOff(job, why) => {
                 EventLine::HandsOff { hands_off: job.0, why: why.into() }
             }
+            JobEvent::Appeared(job) => {
+                EventLine::Appeared { appeared: Box::new(job.as_ref().into()) }
+            }
+            JobEvent::Left(job, why) => {
+                EventLine::Left { left: job.0, because: why.name().to_owned() }
+            }
         }
     }
 }
@@ -230,8 +244,15 @@ impl EventLine {
             EventLine::HandsOff { hands_off, why } => {
                 JobEvent::HandsOff(JobId(hands_off), why.why()?)
             }
+            EventLine::Appeared { appeared } => JobEvent::Appeared(Box::new(appeared.job()?)),
+            EventLine::Left { left, because } => JobEvent::Left(JobId(left), leaving(&because)?),
         })
     }
+}
+
+fn leaving(name: &str) -> Result<Leaving, LineError> {
+    let known = Leaving::ALL.iter().copied().find(|why| why.name() == name);
+    known.ok_or_else(|| LineError::value("because", format!("{name:?}"), "known way to leave"))
 }
 
 impl From<&End> for EndField {

@@ -65,6 +65,7 @@ pub(crate) enum StateField {
     Running,
     Ended,
     NotStarted,
+    Left,
 }
 
 impl From<&SoFar> for SoFarLine {
@@ -147,6 +148,7 @@ impl From<LifeState> for StateField {
             LifeState::Running => StateField::Running,
             LifeState::Ended => StateField::Ended,
             LifeState::NotStarted => StateField::NotStarted,
+            LifeState::Left => StateField::Left,
         }
     }
 }
@@ -158,6 +160,7 @@ impl From<StateField> for LifeState {
             StateField::Running => LifeState::Running,
             StateField::Ended => LifeState::Ended,
             StateField::NotStarted => LifeState::NotStarted,
+            StateField::Left => LifeState::Left,
         }
     }
 }

@@ -28,6 +28,8 @@ use unbound::Unbound;
 
 /// Stretches of all timelines together, 24 bytes each.
 const N_STRETCHES_MAX: usize = 64 * 1024;
+/// Stretches of a job that nobody knew of at the beginning. A thousand may be there at once.
+const N_STRETCHES_APPEARED: usize = 64;
 
 /// Builds a report while a run goes on, or from its journal.
 #[derive(Debug)]
@@ -131,6 +133,7 @@ impl ReportBuilder {
         self.counts.turns += 1;
         self.eras.see(record);
         self.footing = record.footing_now().or(self.footing);
+        self.header.take_in(record.sample);
         for happened in self.lives.events(record) {
             self.see(&happened);
         }
@@ -200,6 +203,11 @@ impl ReportBuilder {
                 self.tracks[id.index()].end(at, end);
             }
             What::HandsOff(why) => self.left_alone(id, why),
+            What::Appeared(_) => self.appeared(id),
+            What::Left(_) => {
+                self.unbound.forget(id);
+                self.tracks[id.index()].leave(at);
+            }
             What::Started(cpus) => self.started(id, *cpus, wish),
             What::NotStarted(why, detail) => {
                 self.refuse(happened.target, Wanted::Start, (RefusedBy::Kernel, *why, detail));
@@ -220,6 +228,18 @@ impl ReportBuilder {
             What::OnlyWished(from) => self.wished(id, from.as_ref(), wish),
             What::Memory(_) | What::PagesBegun(_) | What::PagesMoved(_) | What::Refused(..) => {}
         }
+    }
+
+    /// A job that ran already. One that had its number before it is told of no longer.
+    fn appeared(&mut self, id: JobId) {
+        let mut track = Track::new(N_STRETCHES_APPEARED);
+        track.started = Some(self.at);
+        track.timeline.be(&mut self.sets, self.at, None, false);
+        match self.tracks.get_mut(id.index()) {
+            Some(before) => *before = track,
+            None => self.tracks.push(track),
+        }
+        self.unbound.forget(id);
     }
 
     fn left_alone(&mut self, id: JobId, why: &HandsOff) {

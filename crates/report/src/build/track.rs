@@ -90,6 +90,11 @@ impl Track {
         self.processes.clear();
         self.used.get_or_insert_default().add(end);
     }
+
+    /// It is watched no longer. What it used nobody is told.
+    pub fn leave(&mut self, at: Nanos) {
+        self.timeline.end(at);
+    }
 }
 
 impl Wish {

@@ -40,7 +40,7 @@ record! {
     Told {
         at_ns: u64, "When", Nanos, "When; of several times the first.";
         last_at_ns: u64, "Last", Nanos, "When, the last time.";
-        n: u64, "Times", Count, "How often: 1 but for wishes of a replay, which a policy has again turn after turn.";
+        n: u64, "Times", Count, "How often: 1 but for what is only wished, which a policy has again turn after turn.";
         kind: EventWord, "Kind", Plain, "What kind of thing.";
         text: String, "Sentence", Plain, "The whole of it in words, the reason among it.";
         code: Option<String>, "Code", Plain, "The code of the reason, if there was one.";
@@ -60,7 +60,9 @@ words! {
         Release "release" "The job got back what it had.";
         Pages "pages" "A move of its memory to another node was begun.";
         PagesMoved "pages-moved" "A move of its memory ended.";
-        Wish "wish" "Only in a replay: what the policy would have done, and the recorded run did not do.";
+        Wish "wish" "What the policy would have done: the run only watches, or this is a replay and the recorded run did not do it.";
+        Appeared "appeared" "Somebody else started it, and it is watched from here on.";
+        Left "left" "It is watched no longer.";
         Refused "refused" "Something was wanted and not done.";
         HandsOff "hands-off" "The job is left alone from here on.";
         End "end" "The job ended.";

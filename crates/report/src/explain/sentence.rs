@@ -214,10 +214,11 @@ fn would(action: &Action, from: Option<&CpuSet>, starts: bool, places: &PlaceNam
 
 /// What is known of a job at the beginning of the first part that is left.
 pub(super) fn before_words(job: &JobSoFar) -> Option<String> {
-    use journal::LifeState::{Ended, NotStarted, Running, Waiting};
+    use journal::LifeState::{Ended, Left, NotStarted, Running, Waiting};
     let moves = format!("{} {}", job.n_moves, if job.n_moves == 1 { "move" } else { "moves" });
     match (job.state, &job.ended, job.started) {
         (Waiting, ..) => None,
+        (Left, ..) => Some("watched no longer".to_owned()),
         (NotStarted, ..) => {
             let detail = job.cannot_start.as_ref().map_or("", |(_, detail)| detail);
             Some(format!("could not be started: {detail}"))

@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use base::{CpuSet, JobId, Nanos};
 use engine::TurnRecord;
 use journal::{Happened, Header, JobSoFar, Lives, What};
-use sched::{Ask, Deed, Reason, Refusal, Target, Why};
+use program::Job;
+use sched::{Action, Ask, Deed, JobEvent, Reason, Refusal, Sample, Target, Why};
 
 use super::sentence::{Done, Sentence, before_words};
 use super::{EventWord, Explanation, JobStory, Told};
 use crate::eras::{Era, EraNames, Eras};
-use crate::words::{command_line, end_words, hands_off_words, moved_words, usage_words};
+use crate::words::{
+    command_line, end_words, hands_off_words, leaving_words, moved_words, usage_words,
+};
 
 pub(super) struct Teller {
     header: Header,
@@ -20,6 +23,8 @@ pub(super) struct Teller {
     at: Nanos,
     notes: Vec<Told>,
     events: BTreeMap<JobId, Vec<Event>>,
+    /// Jobs whose number another has by now.
+    earlier: Vec<(Job, Vec<Event>)>,
 }
 
 /// Something that happened. Its sentence is made at the end, when places have names.
@@ -44,6 +49,7 @@ impl Teller {
             at: Nanos::ZERO,
             notes: Vec::new(),
             events: BTreeMap::new(),
+            earlier: Vec::new(),
         }
     }
 
@@ -74,6 +80,7 @@ impl Teller {
     pub fn turn(&mut self, record: &TurnRecord<'_>) {
         self.at = record.turn.at;
         self.eras.see(record);
+        self.meet(record.sample);
         for happened in self.lives.events(record) {
             self.happened(&happened);
         }
@@ -88,6 +95,18 @@ impl Teller {
         }
     }
 
+    /// Jobs that appeared. One that had the number of such a job before has its story already.
+    fn meet(&mut self, sample: &Sample) {
+        for event in &sample.jobs {
+            let JobEvent::Appeared(job) = event else { continue };
+            if let Some(before) = self.header.jobs.get(job.id.index()) {
+                let events = self.events.remove(&job.id).unwrap_or_default();
+                self.earlier.push((before.clone(), events));
+            }
+        }
+        self.header.take_in(sample);
+    }
+
     fn happened(&mut self, happened: &Happened<'_>) {
         let Target::Job(id) = happened.target else { return };
         let wish = happened.wish;
@@ -95,6 +114,18 @@ impl Teller {
             What::HandsOff(why) => {
                 let text = format!("left alone from here on: {}", hands_off_words(why));
                 self.tell(id, EventWord::HandsOff, Sentence::Said(text), None);
+            }
+            What::Appeared(_) => {
+                let text = "ran already when evenkeel noticed it".to_owned();
+                self.tell(id, EventWord::Appeared, Sentence::Said(text), None);
+            }
+            What::Left(why) => {
+                let text = leaving_words(*why).to_owned();
+                self.tell(id, EventWord::Left, Sentence::Said(text), None);
+            }
+            What::Refused(_, Why::OnlyWatching, _) => {
+                let from = self.lives.job(id).and_then(|job| job.placed.clone());
+                self.only_wished(id, from, wish);
             }
             What::Ended(end) => {
                 let text = format!("{}: {}", end_words(end), usage_words(end));
@@ -183,12 +214,14 @@ impl Teller {
     pub fn finish(mut self, end: Option<String>) -> Explanation {
         let places = self.eras.names(&self.header.machine);
         let jobs = std::mem::take(&mut self.header.jobs);
-        let told = |job: &&program::Job| self.only.is_none_or(|only| only == job.id);
-        let mut stories = Vec::new();
-        for job in jobs.iter().filter(told) {
+        let mut all = std::mem::take(&mut self.earlier);
+        for job in jobs {
             let events = self.events.remove(&job.id).unwrap_or_default();
-            stories.push(story(job, events, &places));
+            all.push((job, events));
         }
+        all.retain(|(job, _)| self.only.is_none_or(|only| only == job.id));
+        let tell = |(job, events): (Job, _)| story(&job, events, &places);
+        let stories = all.into_iter().map(tell).collect();
         Explanation {
             format: crate::FORMAT,
             run: self.header.run_id,
@@ -201,7 +234,7 @@ impl Teller {
     }
 }
 
-fn story(job: &program::Job, events: Vec<Event>, places: &EraNames) -> JobStory {
+fn story(job: &Job, events: Vec<Event>, places: &EraNames) -> JobStory {
     JobStory {
         id: job.id.0,
         name: job.name.clone(),

@@ -115,6 +115,7 @@ fn state_cell(job: &JobRow) -> Cell {
         StateWord::Stopped => "stopped",
         StateWord::Running => "running",
         StateWord::Waiting => "waiting",
+        StateWord::Left => "done",
     };
     let html = format!("<span class=\"state {class}\">{}</span>", escape(&state(job)));
     Cell { key: Some(state(job)), html, class: "" }

@@ -81,6 +81,7 @@ fn state(life: &JobSoFar) -> StateWord {
         (LifeState::Waiting, _) => StateWord::Waiting,
         (LifeState::Running, _) => StateWord::Running,
         (LifeState::NotStarted, _) => StateWord::NotStarted,
+        (LifeState::Left, _) => StateWord::Left,
         (LifeState::Ended, Some((_, End { by_us: true, .. }))) => StateWord::Stopped,
         (LifeState::Ended, Some((_, End { status: ExitStatus::Exited(0), .. }))) => StateWord::Done,
         (LifeState::Ended, _) => StateWord::Failed,

@@ -4,6 +4,8 @@
 //!   read    topology   /sys and /proc as a machine          signals   which counters can be read
 //!           procfs     processes and threads                system    boot, namespace, limits
 //!           environ    environments, and who has none yet
+//!           glance     thousands of processes, each seldom and shortly
+//!           connector  births and ends as the kernel tells them
 //!   write   affinity   CPUs of a thread                     mempolicy memory of a child
 //!           start      programs, bound before they begin    reap      how they ended
 //!   undo    what we changed, written down before            fault     kills on purpose, for tests
@@ -15,13 +17,16 @@
 #![allow(unsafe_code)]
 
 pub mod affinity;
+pub mod connector;
 pub mod environ;
 pub mod fault;
+pub mod glance;
 pub mod mempolicy;
 pub mod procfs;
 pub mod reap;
 pub mod signals;
 pub mod start;
+pub mod state;
 pub mod system;
 pub mod topology;
 pub mod undo;

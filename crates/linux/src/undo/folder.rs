@@ -20,9 +20,9 @@ pub const STATE_VARIABLE: &str = "EVENKEEL_STATE_DIR";
 
 /// A folder that was opened and checked.
 #[derive(Debug)]
-pub(super) struct Folder {
-    pub(super) path: PathBuf,
-    pub(super) file: OwnedFd,
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    pub(crate) file: OwnedFd,
 }
 
 /// Where records of this user may lie, the best place first.
@@ -58,7 +58,7 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<Path
 
 impl Folder {
     /// The first of the places that can be used, made if it is not there.
-    pub(super) fn for_writing(places: &[PathBuf]) -> Result<Self, UndoError> {
+    pub(crate) fn for_writing(places: &[PathBuf]) -> Result<Self, UndoError> {
         let mut first_error = None;
         for path in places {
             let made = match rustix::fs::mkdir(path, Mode::RWXU) {
@@ -76,7 +76,7 @@ impl Folder {
     }
 
     /// Opens a folder that is there; a link is not followed, and nobody else may be able to write.
-    pub(super) fn open(path: &Path) -> Result<Self, UndoError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, UndoError> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|error| unusable(path, error.into()))?;

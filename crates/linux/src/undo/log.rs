@@ -47,6 +47,15 @@ impl Log {
 
     /// A new record of the run with this name, which no other has.
     pub fn create_for(run: String, places: &[PathBuf]) -> Result<Self, UndoError> {
+        Log::create_with(run, places, false)
+    }
+
+    /// The same for processes that we did not start.
+    pub fn create_watching(run: String, places: &[PathBuf]) -> Result<Self, UndoError> {
+        Log::create_with(run, places, true)
+    }
+
+    fn create_with(run: String, places: &[PathBuf], watches: bool) -> Result<Self, UndoError> {
         let root = Path::new("/");
         let folder = Folder::for_writing(places)?;
         let uid = rustix::process::geteuid().as_raw();
@@ -55,7 +64,7 @@ impl Log {
         let pid = std::process::id();
         let born_ticks = procfs::stat(root, pid).map_or(0, |stat| stat.born_ticks);
         let mut header = Header::new(boot, namespace, uid, run, pid);
-        header.born_ticks = born_ticks;
+        (header.born_ticks, header.watches) = (born_ticks, watches);
         let (name, file) = create_locked(&folder, &header.run)?;
         let mut log = Log {
             folder,

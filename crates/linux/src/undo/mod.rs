@@ -25,6 +25,7 @@ mod restore;
 use std::io;
 use std::path::PathBuf;
 
+pub(crate) use folder::Folder;
 pub use folder::{STATE_VARIABLE, check_variable, folders};
 pub use log::Log;
 pub use record::{Header, Line, Records, Seen};

@@ -30,12 +30,25 @@ pub struct Header {
     /// When that was born, in clock ticks since boot; 0: not told.
     #[serde(default)]
     pub born_ticks: u64,
+    /// The processes were not started by us: only those that are named are ours, and what they have
+    /// started since. Neither their group nor their environment says anything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub watches: bool,
 }
 
 impl Header {
     /// The header of a new record.
     pub fn new(boot: String, pid_namespace: String, uid: u32, run: String, pid: u32) -> Self {
-        Header { evenkeel_undo: VERSION, boot, pid_namespace, uid, run, pid, born_ticks: 0 }
+        Header {
+            evenkeel_undo: VERSION,
+            boot,
+            pid_namespace,
+            uid,
+            run,
+            pid,
+            born_ticks: 0,
+            watches: false,
+        }
     }
 
     /// Whether this is a version that we know.

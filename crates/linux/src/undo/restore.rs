@@ -339,22 +339,29 @@ fn family(root: &Path, header: &Header, records: &Records, online: &CpuSet) -> (
         let same = procfs::stat(root, id.tid).is_ok_and(|stat| stat.born_ticks == id.born_ticks);
         if same {
             job_of.insert(held.process, held.job.clone());
-            if all.get(&held.process).is_some_and(|stat| stat.group == held.process) {
+            let leads = all.get(&held.process).is_some_and(|stat| stat.group == held.process);
+            if leads && !header.watches {
                 groups.insert(held.process, held.job.clone());
             }
         }
     }
-    mark_by_environment(root, run, records, &all, &mut job_of);
+    if !header.watches {
+        mark_by_environment(root, run, records, &all, &mut job_of);
+    }
     for (&pid, stat) in &all {
         if let Some(job) = groups.get(&stat.group) {
             job_of.entry(pid).or_insert_with(|| job.clone());
         }
     }
+    // Who is older than the watch was started by its parent before that was ever ours.
+    let since = if header.watches { header.born_ticks } else { 0 };
+    all.retain(|pid, stat| since <= stat.born_ticks || job_of.contains_key(pid));
     follow_parents(root, run, &all, &mut job_of);
-    let has_undecided = all
-        .iter()
-        .filter(|(pid, _)| !job_of.contains_key(pid))
-        .any(|process| is_undecided(root, header, records, online, process));
+    let has_undecided = !header.watches
+        && all
+            .iter()
+            .filter(|(pid, _)| !job_of.contains_key(pid))
+            .any(|process| is_undecided(root, header, records, online, process));
     let named = |(pid, job)| Some((pid, (job, all.get(&pid)?.comm.clone())));
     (job_of.into_iter().filter_map(named).collect(), has_undecided)
 }

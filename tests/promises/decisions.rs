@@ -166,6 +166,7 @@ impl ToyJob {
             class: key("class").and_then(|text| Class::new(text.parse().expect("a class"))),
             sensitivity: None,
             profile: None,
+            found: None,
             dir: None,
             env: Default::default(),
             input: None,

@@ -24,6 +24,7 @@ fn job((id, (name, class)): (usize, &(&str, u8))) -> Job {
         class: Class::new(*class),
         sensitivity: None,
         profile: None,
+        found: None,
         dir: None,
         env: Default::default(),
         input: None,

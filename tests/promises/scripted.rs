@@ -358,6 +358,7 @@ pub fn part(id: u32, name: &str, class: Option<u8>, start_ms: u64, work_ms: u64)
         class: class.and_then(Class::new),
         sensitivity: None,
         profile: None,
+        found: None,
         dir: None,
         env: BTreeMap::new(),
         input: None,

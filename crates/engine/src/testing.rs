@@ -511,6 +511,7 @@ fn job(idx: usize, line: &str) -> Job {
         class: None,
         sensitivity: None,
         profile: None,
+        found: None,
         dir: None,
         env: Default::default(),
         input: None,

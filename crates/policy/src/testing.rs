@@ -159,6 +159,7 @@ impl World {
             class: None,
             sensitivity: None,
             profile: None,
+            found: None,
             dir: None,
             env: Default::default(),
             input: None,

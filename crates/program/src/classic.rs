@@ -164,6 +164,7 @@ fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, Fault)> {
         class,
         sensitivity: None,
         profile: None,
+        found: None,
         dir: None,
         env: BTreeMap::new(),
         input: None,

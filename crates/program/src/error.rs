@@ -309,6 +309,47 @@ pub enum Fault {
         /// As written.
         found: String,
     },
+    /// Phases whose parts do not make a whole.
+    #[error("the shares of all phases add up to {found}, and must add up to 1")]
+    Shares {
+        /// The sum.
+        found: String,
+    },
+    /// A list of a curve that is not as long as that of the sizes.
+    #[error("{key} has {found} numbers for {sizes} sizes in cache_bytes; write one for each")]
+    CurveLength {
+        /// The key.
+        key: &'static str,
+        /// How many it has.
+        found: usize,
+        /// How many it should have.
+        sizes: usize,
+    },
+    /// Sizes of a curve that do not rise.
+    #[error("cache_bytes must rise from one size to the next; sort them, each once")]
+    CurveSizes,
+    /// Something in a figure that means nothing there.
+    #[error("{found:?} means nothing in {key}; a figure has value, source and error")]
+    InFigure {
+        /// The figure.
+        key: &'static str,
+        /// The word in it.
+        found: String,
+    },
+    /// A source that is none.
+    #[error("{found:?} is no source of a figure; {}", hint(*.nearest, &["counters", "traced", "declared", "estimated"]))]
+    NoSource {
+        /// As written.
+        found: String,
+        /// The one that is spelt almost so.
+        nearest: Option<&'static str>,
+    },
+    /// A text that is no build id.
+    #[error("{found:?} is no build id; write its hexadecimal digits, as file(1) shows them")]
+    BuildId {
+        /// As written.
+        found: String,
+    },
 }
 
 fn class_hint(missing: &str) -> &'static str {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, NodeSet};
 
-use crate::Sensitivity;
+use crate::{Profile, Sensitivity};
 
 /// The jobs of one file, in start order; equal starts keep the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Job {
     pub sensitivity: Option<Sensitivity>,
     /// The name of the profile that describes its program.
     pub profile: Option<String>,
+    /// The profile that was found for it, by that name or by its program's.
+    pub found: Option<Arc<Profile>>,
     /// Where it runs: absolute, or relative to the workload's folder. Absent: the workload's folder.
     pub dir: Option<PathBuf>,
     /// Variables added to evenkeel's own environment.

@@ -7,6 +7,8 @@
 //!                               ├──► Workload ──► a host
 //!   workload.txt ─parse_classic─┘       ▲
 //!   program list + seed ──generate──────┘
+//!
+//!   NAME.profile.toml ──parse_profile──► Profile ──► a job's class, and its counters where none can be read
 //! ```
 
 mod assemble;
@@ -15,6 +17,7 @@ mod error;
 mod generate;
 mod job;
 mod list;
+pub mod profile;
 mod sensitivity;
 mod time;
 mod toml_form;
@@ -27,6 +30,7 @@ pub use error::{Fault, N_JOBS_MAX, N_THREADS_MAX, WorkloadError};
 pub use generate::{GenerateError, Wish, generate};
 pub use job::{Class, Command, Ending, Job, MemoryPolicy, Origin, Workload};
 pub use list::{Program, ProgramList};
+pub use profile::Profile;
 pub use sensitivity::{SLOWDOWN_MAX_PERMILLE, Sensitivity};
 pub use time::{TIME_MAX, parse_time};
 pub use toml_form::parse_toml;

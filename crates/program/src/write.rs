@@ -127,7 +127,7 @@ fn text_of<'p>(job: &str, path: &'p Path) -> Result<&'p str, WriteError> {
 }
 
 /// A text as a TOML string on one line.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {

@@ -196,6 +196,7 @@ fn job(id: u32) -> Job {
         class: Class::new((id % 7) as u8),
         sensitivity: None,
         profile: None,
+        found: None,
         dir: None,
         env: Default::default(),
         input: None,

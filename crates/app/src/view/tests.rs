@@ -23,6 +23,7 @@ fn job(id: u32, name: &str) -> Job {
         class: None,
         sensitivity: None,
         profile: None,
+        found: None,
         dir: None,
         env: Default::default(),
         input: None,

@@ -1,10 +1,11 @@
 //! A job in the header: what explain, the report and replay need of it. Its environment stays out.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::{JobId, Nanos};
-use program::{Class, Command, Ending, Job, Origin, Sensitivity};
+use program::{Class, Command, Ending, Job, Origin, Profile, Sensitivity};
 use serde::{Deserialize, Serialize};
 
 use super::basic::{MemoryField, set};
@@ -24,6 +25,9 @@ pub(crate) struct JobLine {
     pub sensitivity: Option<SensitivityField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profile: Option<String>,
+    /// The profile that was found, as the text of its file.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub found: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub dir: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -87,6 +91,7 @@ impl From<&Job> for JobLine {
             class: job.class.map(Class::number),
             sensitivity: job.sensitivity.as_ref().map(SensitivityField::from),
             profile: job.profile.clone(),
+            found: job.found.as_deref().map(Profile::to_toml),
             dir: job.dir.as_deref().map(text),
             input: job.input.as_deref().map(text),
             output: job.output.as_deref().map(text),
@@ -111,6 +116,7 @@ impl JobLine {
             class: self.class.map(class).transpose()?,
             sensitivity: self.sensitivity.map(SensitivityField::sensitivity).transpose()?,
             profile: self.profile,
+            found: self.found.as_deref().map(found).transpose()?,
             dir: self.dir.map(PathBuf::from),
             env: Default::default(),
             input: self.input.map(PathBuf::from),
@@ -146,6 +152,11 @@ impl SensitivityField {
 
 fn class(number: u8) -> Result<Class, LineError> {
     Class::new(number).ok_or_else(|| LineError::value("class", number, "class from 0 to 15"))
+}
+
+fn found(text: &str) -> Result<Arc<Profile>, LineError> {
+    let profile = program::profile::parse_profile(text, Path::new("found"));
+    profile.map(Arc::new).map_err(|error| LineError::value("found", error, "profile"))
 }
 
 impl From<&Command> for CommandField {

@@ -55,6 +55,7 @@ pub fn job(id: u32, name: &str) -> Job {
         class: None,
         sensitivity: None,
         profile: None,
+        found: None,
         dir: None,
         env: Default::default(),
         input: None,

@@ -85,12 +85,31 @@ impl<'a> Fields<'a> {
         known: &'static [&'static str],
         elsewhere: &[&str],
     ) -> Result<Option<Fields<'a>>, WorkloadError> {
+        self.table_of(key, "the defaults", known, elsewhere)
+    }
+
+    /// The table under a key, called so in messages, with the keys `known`.
+    pub(crate) fn inside(
+        &self,
+        key: &'static str,
+        whose: &'static str,
+        known: &'static [&'static str],
+    ) -> Result<Option<Fields<'a>>, WorkloadError> {
+        self.table_of(key, whose, known, &[])
+    }
+
+    fn table_of(
+        &self,
+        key: &'static str,
+        whose: &'static str,
+        known: &'static [&'static str],
+        elsewhere: &[&str],
+    ) -> Result<Option<Fields<'a>>, WorkloadError> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let DeValue::Table(table) = value.get_ref() else {
             return Err(self.fault_at(key, wrong(key, "a table", value.get_ref())));
         };
-        Fields::new(self.text, table, value.span().start, "the defaults", known, elsewhere)
-            .map(Some)
+        Fields::new(self.text, table, value.span().start, whose, known, elsewhere).map(Some)
     }
 
     /// The tables of a list of tables (`[[key]]`), in the order of the file.

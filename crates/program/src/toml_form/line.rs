@@ -107,6 +107,7 @@ pub(crate) fn read(
         class: own.class.or(defaults.class),
         sensitivity: own.sensitivity.or_else(|| defaults.sensitivity.clone()),
         profile: own.profile.or_else(|| defaults.profile.clone()),
+        found: None,
         dir: own.dir.or_else(|| defaults.dir.clone()),
         env,
         input: own.input.or_else(|| defaults.input.clone()),

@@ -1,0 +1,228 @@
+//! Profiles from TOML.
+//!
+//! ```toml
+//! version = 1
+//! name = "sort"
+//! build_id = "5c0ffee…"            # may be left out: then of any build
+//! class = { value = 7, source = "estimated" }
+//!
+//! [[phase]]
+//! share = 1.0                      # a bare number is declared
+//! cycles_per_instruction = { value = 0.9, source = "estimated", error = 0.2 }
+//! llc_accesses_per_1000 = 31.0
+//!
+//! [phase.curve]
+//! source = "traced"
+//! cache_bytes = [1048576, 33554432]
+//! misses_per_1000 = [12.5, 0.4]
+//! write_backs_per_1000 = [3.0, 0.1]     # these two may be left out
+//! error_per_1000 = [0.2, 0.05]
+//! ```
+
+use std::path::Path;
+
+use base::{Bytes, Nanos};
+use toml::de::DeValue;
+
+use super::{Curve, Figure, Phase, Point, Profile, Source};
+use crate::error::{Fault, Text, nearest};
+use crate::toml_form::fields::{self, Fields, shown, wrong};
+use crate::toml_form::version;
+use crate::{Class, WorkloadError};
+
+const KNOWN: &[&str] = &[
+    "version",
+    "name",
+    "build_id",
+    "made_by",
+    "command",
+    "class",
+    "class_cache_bytes",
+    "cpu_time_ns",
+    "covered",
+    "phase",
+];
+
+const PHASE_KNOWN: &[&str] = &[
+    "share",
+    "instructions",
+    "cycles_per_instruction",
+    "core_cycles_per_instruction",
+    "overlap",
+    "footprint_bytes",
+    "working_set_bytes",
+    "threads",
+    "llc_accesses_per_1000",
+    "private_cache_bytes",
+    "bandwidth_bytes_per_s",
+    "curve",
+];
+
+const CURVE_KNOWN: &[&str] =
+    &["source", "cache_bytes", "misses_per_1000", "write_backs_per_1000", "error_per_1000"];
+
+const SOURCES: &[&str] = &["counters", "traced", "declared", "estimated"];
+
+/// Reads a profile. `path` stands in messages; nothing is opened.
+pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> {
+    let text = Text::new(text, path);
+    let document = fields::document(&text)?;
+    let top = Fields::new(&text, document.get_ref(), 0, "the profile", KNOWN, PHASE_KNOWN)?;
+    top.get("version", version)?;
+    let phases = top.tables("phase", "a phase", PHASE_KNOWN)?;
+    let phases: Vec<Phase> = phases.iter().map(phase).collect::<Result<_, _>>()?;
+    if phases.is_empty() {
+        let example = "[[phase]] with the key curve or cycles_per_instruction";
+        return Err(top.fault(Fault::Missing { key: "phase", whose: "the profile", example }));
+    }
+    check_shares(&top, &phases)?;
+    Ok(Profile {
+        name: top.need("name", "name = \"sort\"", crate::toml_form::line::name)?,
+        build_id: top.get("build_id", build_id)?,
+        made_by: top.get("made_by", fields::string)?.unwrap_or_default(),
+        command: top.get("command", fields::strings)?.unwrap_or_default(),
+        class: top.get("class", class)?,
+        class_cache: top.get("class_cache_bytes", size)?,
+        cpu_time: top.get("cpu_time_ns", nanos)?,
+        covered: top.get("covered", share)?,
+        phases,
+    })
+}
+
+/// Rounding may cost the last digits, a forgotten phase costs more.
+const SHARES_OFF_MAX: f64 = 0.01;
+
+fn check_shares(top: &Fields<'_>, phases: &[Phase]) -> Result<(), WorkloadError> {
+    let sum: f64 = phases.iter().map(|phase| phase.share.value()).sum();
+    let off = (sum - 1.0).abs();
+    (off <= SHARES_OFF_MAX)
+        .then_some(())
+        .ok_or_else(|| top.fault_at("phase", Fault::Shares { found: format!("{sum:.3}") }))
+}
+
+fn phase(table: &Fields<'_>) -> Result<Phase, WorkloadError> {
+    let figure = |key| table.get(key, figure);
+    Ok(Phase {
+        share: table.get("share", share)?.unwrap_or_default(),
+        instructions: figure("instructions")?,
+        cycles_per_instruction: figure("cycles_per_instruction")?,
+        core_cycles_per_instruction: figure("core_cycles_per_instruction")?,
+        overlap: figure("overlap")?,
+        footprint_bytes: figure("footprint_bytes")?,
+        working_set_bytes: figure("working_set_bytes")?,
+        threads: figure("threads")?,
+        llc_accesses: figure("llc_accesses_per_1000")?,
+        private_cache: table.get("private_cache_bytes", size)?,
+        bandwidth: figure("bandwidth_bytes_per_s")?,
+        curve: match table.inside("curve", "the curve", CURVE_KNOWN)? {
+            Some(curve) => read_curve(&curve)?,
+            None => Curve::default(),
+        },
+    })
+}
+
+fn read_curve(table: &Fields<'_>) -> Result<Curve, WorkloadError> {
+    let sizes = table.need("cache_bytes", "cache_bytes = [1048576]", numbers)?;
+    let misses = table.need("misses_per_1000", "misses_per_1000 = [1.5]", numbers)?;
+    let write_backs = table.get("write_backs_per_1000", numbers)?;
+    let errors = table.get("error_per_1000", numbers)?;
+    let lists = [
+        ("misses_per_1000", Some(&misses)),
+        ("write_backs_per_1000", write_backs.as_ref()),
+        ("error_per_1000", errors.as_ref()),
+    ];
+    for (key, list) in lists.into_iter().filter_map(|(key, list)| Some((key, list?))) {
+        if list.len() != sizes.len() {
+            let fault = Fault::CurveLength { key, found: list.len(), sizes: sizes.len() };
+            return Err(table.fault_at(key, fault));
+        }
+    }
+    let point = |(idx, size): (usize, &f64)| Point {
+        cache: Bytes(*size as u64),
+        misses: misses[idx],
+        write_backs: write_backs.as_ref().map(|list| list[idx]),
+        error: errors.as_ref().map(|list| list[idx]),
+    };
+    let points = sizes.iter().enumerate().map(point).collect();
+    let source = table.get("source", source)?.unwrap_or_default();
+    Curve::new(source, points).ok_or_else(|| table.fault_at("cache_bytes", Fault::CurveSizes))
+}
+
+/// A figure: a table, or a bare number that somebody declared.
+fn figure(key: &'static str, value: &DeValue<'_>) -> Result<Figure, Fault> {
+    let DeValue::Table(table) = value else { return declared(key, value) };
+    let known = ["value", "source", "error"];
+    if let Some(other) = table.keys().find(|word| !known.contains(&word.get_ref().as_ref())) {
+        let found = other.get_ref().to_string();
+        return Err(Fault::InFigure { key, found });
+    }
+    let Some(number) = table.get("value") else {
+        return Err(wrong(key, EXPECTED, value));
+    };
+    let figure = declared(key, number.get_ref())?;
+    let error = table.get("error").map(|error| number_of(key, error.get_ref())).transpose()?;
+    let source = table.get("source").map(|word| source("source", word.get_ref())).transpose()?;
+    Ok(Figure { source: source.unwrap_or_default(), ..figure }.with_error(error))
+}
+
+const EXPECTED: &str = "a number, or { value = 1.5, source = \"traced\" }";
+
+fn declared(key: &'static str, value: &DeValue<'_>) -> Result<Figure, Fault> {
+    let refuse = || Fault::OutOfRange { key, found: shown(value), range: "a number from 0" };
+    Figure::new(number_of(key, value)?, Source::Declared).ok_or_else(refuse)
+}
+
+fn share(key: &'static str, value: &DeValue<'_>) -> Result<Figure, Fault> {
+    let share = figure(key, value)?;
+    let refuse = Fault::OutOfRange { key, found: share.value().to_string(), range: "0 to 1" };
+    if share.value() <= 1.0 { Ok(share) } else { Err(refuse) }
+}
+
+fn number_of(key: &'static str, value: &DeValue<'_>) -> Result<f64, Fault> {
+    let text = match value {
+        DeValue::Float(number) => number.as_str().to_owned(),
+        DeValue::Integer(number) => fields::decimal(number),
+        other => return Err(wrong(key, EXPECTED, other)),
+    };
+    let refuse = || Fault::OutOfRange { key, found: text.clone(), range: "a number from 0" };
+    let number: f64 = text.parse().map_err(|_| refuse())?;
+    if number.is_finite() && 0.0 <= number { Ok(number) } else { Err(refuse()) }
+}
+
+fn numbers(key: &'static str, value: &DeValue<'_>) -> Result<Vec<f64>, Fault> {
+    let DeValue::Array(array) = value else {
+        return Err(wrong(key, "a list of numbers such as [1, 2.5]", value));
+    };
+    array.iter().map(|entry| number_of(key, entry.get_ref())).collect()
+}
+
+fn source(key: &'static str, value: &DeValue<'_>) -> Result<Source, Fault> {
+    let word = fields::string(key, value)?;
+    let known = Source::ALL.into_iter().find(|source| source.word() == word);
+    let nearest = nearest(&word, SOURCES);
+    known.ok_or(Fault::NoSource { found: word, nearest })
+}
+
+/// As [`figure`], of a whole number from 0 to 15.
+fn class(key: &'static str, value: &DeValue<'_>) -> Result<(Class, Source), Fault> {
+    let figure = figure(key, value)?;
+    let number = figure.value();
+    let refuse = || Fault::Class { found: number.to_string() };
+    let whole = if number.fract() == 0.0 && number <= 255.0 { Some(number as u8) } else { None };
+    let class = whole.and_then(Class::new).ok_or_else(refuse)?;
+    Ok((class, figure.source))
+}
+
+fn size(key: &'static str, value: &DeValue<'_>) -> Result<Bytes, Fault> {
+    fields::size(key, value)
+}
+
+fn nanos(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, Fault> {
+    fields::whole(key, value, (0, u64::MAX), "nanoseconds from 0").map(Nanos)
+}
+
+fn build_id(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
+    let id = fields::string(key, value)?;
+    let fine = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if fine { Ok(id) } else { Err(Fault::BuildId { found: id }) }
+}

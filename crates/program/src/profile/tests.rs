@@ -1,0 +1,214 @@
+//! Profiles are read with the place of each mistake, written so that they are read back equal, and tell
+//! what a second of CPU time holds.
+
+use std::path::Path;
+
+use base::{Bytes, Nanos};
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use super::*;
+
+const PROFILE: &str = r#"
+version = 1
+name = "sort"
+build_id = "5c0ffe"
+made_by = "evenkeel 0.1.0"
+command = ["sort", "words"]
+class = { value = 7, source = "estimated" }
+class_cache_bytes = "32M"
+cpu_time_ns = 1500000000
+covered = 0.5
+
+[[phase]]
+share = { value = 0.25, source = "traced" }
+cycles_per_instruction = 2
+llc_accesses_per_1000 = { value = 30.0, source = "traced", error = 1.5 }
+
+[phase.curve]
+source = "traced"
+cache_bytes = [1048576, 4194304]
+misses_per_1000 = [20, 10]
+write_backs_per_1000 = [4, 2]
+
+[[phase]]
+share = 0.75
+cycles_per_instruction = 2
+llc_accesses_per_1000 = 10
+footprint_bytes = 4096
+curve = { cache_bytes = [1048576], misses_per_1000 = [8], write_backs_per_1000 = [0] }
+"#;
+
+fn read(text: &str) -> Profile {
+    parse_profile(text, Path::new("p.toml")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn check(text: &str, expected: Expect) {
+    let error = parse_profile(text, Path::new("p.toml")).expect_err("it is wrong");
+    expected.assert_eq(&error.to_string());
+}
+
+#[test]
+fn what_is_written_is_read_back_equal() {
+    let profile = read(PROFILE);
+    let text = profile.to_toml();
+    assert_eq!(read(&text), profile, "{text}");
+    assert_eq!(profile.class, Some((Class::new(7).unwrap(), Source::Estimated)));
+    assert_eq!(profile.cpu_time, Some(Nanos::from_millis(1500)));
+    assert_eq!(profile.phases[0].cycles_per_instruction.unwrap().source, Source::Declared);
+    assert_eq!(profile.phases[1].curve.source, Source::Declared);
+}
+
+#[test]
+fn every_mistake_is_one_line_with_its_place() {
+    check(
+        "name = 'x'",
+        expect![
+            "p.toml:1:1: the profile has no \"phase\"; add [[phase]] with the key curve or cycles_per_instruction"
+        ],
+    );
+    check("[[phase]]\n", expect!["p.toml:1:1: the profile has no \"name\"; add name = \"sort\""]);
+    check(
+        "name = 'x'\n[[phase]]\nshare = 2",
+        expect!["p.toml:3:9: share is 2, which is out of range; write 0 to 1"],
+    );
+    check(
+        "name = 'x'\n[[phase]]\nshare = 0.5",
+        expect!["p.toml:2:1: the shares of all phases add up to 0.500, and must add up to 1"],
+    );
+    check(
+        "name = 'x'\n[[phase]]\noverlap = -1",
+        expect!["p.toml:3:11: overlap is -1, which is out of range; write a number from 0"],
+    );
+    check(
+        "name = 'x'\n[[phase]]\noverlap = nan",
+        expect!["p.toml:3:11: overlap is nan, which is out of range; write a number from 0"],
+    );
+    check(
+        "name = 'x'\n[[phase]]\noverlap = {value = 1, sauce = 2}",
+        expect![[
+            r#"p.toml:3:11: "sauce" means nothing in overlap; a figure has value, source and error"#
+        ]],
+    );
+    check(
+        "name = 'x'\n[[phase]]\noverlap = {value = 1, source = 'trace'}",
+        expect![[r#"p.toml:3:11: "trace" is no source of a figure; did you mean "traced"?"#]],
+    );
+    check(
+        "name = 'x'\nclass = 16\n[[phase]]",
+        expect!["p.toml:2:9: class 16 is out of range; classes are whole numbers from 0 to 15"],
+    );
+    check(
+        "name = 'x'\nbuild_id = 'xyz'\n[[phase]]",
+        expect![[
+            r#"p.toml:2:12: "xyz" is no build id; write its hexadecimal digits, as file(1) shows them"#
+        ]],
+    );
+    check(
+        "name = 'x'\n[[phase]]\n[phase.curve]\ncache_bytes = [1, 2]\nmisses_per_1000 = [1]",
+        expect![
+            "p.toml:5:19: misses_per_1000 has 1 numbers for 2 sizes in cache_bytes; write one for each"
+        ],
+    );
+    check(
+        "name = 'x'\n[[phase]]\n[phase.curve]\ncache_bytes = [2, 1]\nmisses_per_1000 = [1, 1]",
+        expect![
+            "p.toml:4:15: cache_bytes must rise from one size to the next; sort them, each once"
+        ],
+    );
+    check(
+        "name = 'x'\n[[phase]]\ncurv = 1",
+        expect![[r#"p.toml:3:1: unknown key "curv" in a phase; did you mean "curve"?"#]],
+    );
+    check(
+        "version = 2",
+        expect!["p.toml:1:11: version 2 is not known here; this evenkeel reads version 1"],
+    );
+}
+
+#[test]
+fn a_second_of_cpu_time_holds_the_average_over_all_instructions() {
+    let rates = read(PROFILE).figures_per_cpu_second(Bytes::from_mib(1), 2e9);
+    assert_eq!(rates.instructions, Some(1e9));
+    assert_eq!(rates.llc_references, Some(15e6)); // (30 + 3 × 10) / 4 for 1000
+    assert_eq!(rates.llc_misses, Some(11e6)); // (20 + 3 × 8) / 4
+    assert_eq!(rates.write_backs, Some(1e6));
+    assert_eq!(rates.controller_ops(), Some(12e6));
+    assert_eq!(rates.bandwidth(), Some(768e6));
+}
+
+#[test]
+fn what_a_profile_does_not_tell_is_absent() {
+    let rates = read("name = 'x'\n[[phase]]\n").figures_per_cpu_second(Bytes::from_mib(1), 2e9);
+    assert_eq!(rates, Rates { cycles: 2e9, ..Rates::default() });
+    assert_eq!(rates.bandwidth(), None);
+}
+
+#[test]
+fn between_two_sizes_a_curve_goes_straight_over_the_logarithm() {
+    let curve = &read(PROFILE).phases[0].curve;
+    for (kib, misses) in [(1, 20.0), (1024, 20.0), (2048, 15.0), (4096, 10.0), (1 << 20, 10.0)] {
+        assert_eq!(curve.misses_at(Bytes::from_kib(kib)), Some(misses), "{kib} KiB");
+    }
+    assert_eq!(Curve::default().misses_at(Bytes(1)), None);
+}
+
+#[test]
+fn a_class_is_the_logarithm_of_the_rate() {
+    for (rate, class) in [(0.0, 0), (0.9, 0), (1.0, 1), (2.9, 1), (3.0, 2), (1e4, 13), (1e12, 15)] {
+        assert_eq!(Class::of_rate(rate).number(), class, "{rate}");
+    }
+    assert_eq!(Class::of_rate(f64::NAN).number(), 0);
+}
+
+#[test]
+fn another_build_is_another_program() {
+    let profile = read(PROFILE);
+    assert_eq!(fit(&profile, "sort", Some("5C0FFE")), Fit::Build);
+    assert_eq!(fit(&profile, "sort", None), Fit::Name);
+    assert_eq!(fit(&profile, "sort", Some("00")), Fit::Not);
+    assert_eq!(fit(&profile, "tar", Some("5c0ffe")), Fit::Not);
+    assert_eq!(file_name("sort", Some("0123456789abcdef")), "sort-0123456789ab.profile.toml");
+    assert_eq!(file_name("run.sh", None), "run.sh.profile.toml");
+}
+
+fn a_figure() -> impl Strategy<Value = Figure> {
+    (0.0..1e12f64, 0..4usize, proptest::option::of(0.0..1e6f64)).prop_map(|(value, nr, error)| {
+        Figure::new(value, Source::ALL[nr]).unwrap().with_error(error)
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_figures_survive_the_file(
+        name in "[a-z\"\\\\]{1,20}",
+        figures in proptest::collection::vec(proptest::option::of(a_figure()), 6),
+        misses in proptest::collection::vec(0.0..1e3f64, 0..20),
+    ) {
+        let point = |(idx, misses): (usize, &f64)| Point {
+            cache: Bytes(1 << (idx + 10)),
+            misses: *misses,
+            write_backs: Some(misses / 3.0),
+            error: None,
+        };
+        let points = misses.iter().enumerate().map(point).collect();
+        let phase = Phase {
+            share: Figure::new(1.0, Source::Traced).unwrap(),
+            instructions: figures[0],
+            cycles_per_instruction: figures[1],
+            overlap: figures[2],
+            footprint_bytes: figures[3],
+            working_set_bytes: figures[4],
+            bandwidth: figures[5],
+            curve: Curve::new(if misses.is_empty() { Source::Declared } else { Source::Traced }, points).unwrap(),
+            ..Phase::default()
+        };
+        let profile = Profile { name, phases: vec![phase], ..Profile::default() };
+        prop_assert_eq!(read(&profile.to_toml()), profile);
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "\\PC{0,80}") {
+        let _ = parse_profile(&text, Path::new("p.toml"));
+    }
+}

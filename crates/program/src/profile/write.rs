@@ -1,0 +1,101 @@
+//! A profile as text: what is written is read back equal.
+
+use std::fmt::Write;
+
+use super::{Curve, Figure, Phase, Profile};
+use crate::write::quoted;
+
+impl Profile {
+    /// The file.
+    pub fn to_toml(&self) -> String {
+        let mut text = format!("version = 1\nname = {}\n", quoted(&self.name));
+        let mut add = |key: &str, value: Option<String>| {
+            if let Some(value) = value {
+                text.push_str(&format!("{key} = {value}\n"));
+            }
+        };
+        add("build_id", self.build_id.as_deref().map(quoted));
+        add("made_by", (!self.made_by.is_empty()).then(|| quoted(&self.made_by)));
+        let words: Vec<String> = self.command.iter().map(|word| quoted(word)).collect();
+        add("command", (!words.is_empty()).then(|| format!("[{}]", words.join(", "))));
+        add(
+            "class",
+            self.class.map(|(class, source)| {
+                format!("{{ value = {}, source = \"{}\" }}", class.number(), source.word())
+            }),
+        );
+        add("class_cache_bytes", self.class_cache.map(|size| size.0.to_string()));
+        add("cpu_time_ns", self.cpu_time.map(|time| time.0.to_string()));
+        add("covered", self.covered.map(figure));
+        for phase in &self.phases {
+            add_phase(&mut text, phase);
+        }
+        text
+    }
+}
+
+fn add_phase(text: &mut String, phase: &Phase) {
+    text.push_str("\n[[phase]]\n");
+    let private = phase.private_cache.map(|size| size.0.to_string());
+    let lines = [
+        ("share", Some(figure(phase.share))),
+        ("instructions", phase.instructions.map(figure)),
+        ("cycles_per_instruction", phase.cycles_per_instruction.map(figure)),
+        ("core_cycles_per_instruction", phase.core_cycles_per_instruction.map(figure)),
+        ("overlap", phase.overlap.map(figure)),
+        ("footprint_bytes", phase.footprint_bytes.map(figure)),
+        ("working_set_bytes", phase.working_set_bytes.map(figure)),
+        ("threads", phase.threads.map(figure)),
+        ("llc_accesses_per_1000", phase.llc_accesses.map(figure)),
+        ("private_cache_bytes", private),
+        ("bandwidth_bytes_per_s", phase.bandwidth.map(figure)),
+    ];
+    for (key, value) in lines.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        text.push_str(&format!("{key} = {value}\n"));
+    }
+    if !phase.curve.points().is_empty() {
+        add_curve(text, &phase.curve);
+    }
+}
+
+fn add_curve(text: &mut String, curve: &Curve) {
+    text.push_str(&format!("\n[phase.curve]\nsource = \"{}\"\n", curve.source.word()));
+    let points = curve.points();
+    let sizes: Vec<String> = points.iter().map(|point| point.cache.0.to_string()).collect();
+    let misses: Vec<Option<f64>> = points.iter().map(|point| Some(point.misses)).collect();
+    let columns = [
+        ("misses_per_1000", misses),
+        ("write_backs_per_1000", points.iter().map(|point| point.write_backs).collect()),
+        ("error_per_1000", points.iter().map(|point| point.error).collect()),
+    ];
+    add_list(text, "cache_bytes", &sizes);
+    for (key, column) in columns {
+        // All or none: TOML has no word for what is absent.
+        let column: Option<Vec<f64>> = column.into_iter().collect::<Option<_>>();
+        if let Some(column) = column {
+            let numbers: Vec<String> = column.into_iter().map(number).collect();
+            add_list(text, key, &numbers);
+        }
+    }
+}
+
+/// A list over as many lines as it takes.
+fn add_list(text: &mut String, key: &str, words: &[String]) {
+    let rows: Vec<String> = words.chunks(6).map(|row| format!("  {},\n", row.join(", "))).collect();
+    let _ = write!(text, "{key} = [\n{}]\n", rows.concat());
+}
+
+fn figure(figure: Figure) -> String {
+    let error =
+        figure.error().map_or(String::new(), |error| format!(", error = {}", number(error)));
+    format!(
+        "{{ value = {}, source = \"{}\"{error} }}",
+        number(figure.value()),
+        figure.source.word()
+    )
+}
+
+/// The shortest text that is read back as the same number; TOML wants a digit on both sides of the dot.
+fn number(number: f64) -> String {
+    format!("{number:?}")
+}

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   10 app · 9 lab · 8 report edge · 7 journal · 6 host-scx · 5 host-sim host-live
-//!    4 engine policy linux · 3 model · 2 sched · 1 topology program · 0 base
+//!    4 engine policy linux · 3 model · 2 sched trace · 1 topology program · 0 base
 //! ```
 //!
 //! A room uses rooms on lower floors only. Some doors stay shut although the floors would allow
@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("topology", 1),
     ("program", 1),
     ("sched", 2),
+    ("trace", 2),
     ("model", 3),
     ("engine", 4),
     ("policy", 4),

@@ -11,7 +11,8 @@ use super::Fault;
 const UNSAFE_ROOMS: &[&str] = &["crates/linux/", "crates/host-scx/", "crates/host-sim/src/ffi"];
 
 /// Rooms that do no I/O and read no clock; each forbids it in a clippy.toml of its own.
-const PURE_ROOMS: &[&str] = &["base", "topology", "program", "sched", "model", "engine", "policy"];
+const PURE_ROOMS: &[&str] =
+    &["base", "topology", "program", "sched", "model", "engine", "policy", "trace"];
 
 /// A source file longer than this hides more than one subject. A ratchet: only growth past it is
 /// refused, and tables of alike things (fields, codes) may stand in a file of their own.

@@ -6,7 +6,7 @@ use base::{CpuSet, JobId, Nanos};
 use engine::TurnRecord;
 use journal::{Happened, Header, JobSoFar, Lives, What};
 use program::Job;
-use sched::{Action, Ask, Deed, JobEvent, Reason, Refusal, Sample, Target, Why};
+use sched::{Ask, Deed, JobEvent, Reason, Refusal, Sample, Target, Why};
 
 use super::sentence::{Done, Sentence, before_words};
 use super::{EventWord, Explanation, JobStory, Told};

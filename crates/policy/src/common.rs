@@ -20,6 +20,17 @@ pub(crate) fn interval(text: &str) -> Option<Nanos> {
     text.parse().ok().filter(|interval| (least..=most).contains(interval))
 }
 
+/// What [`short`] reads.
+pub(crate) const SHORT_TAKES: &str = "a time with its unit, up to 1min";
+
+/// A time that may be very short, or nothing.
+pub(crate) fn short(text: &str) -> Option<Nanos> {
+    if !text.ends_with(|last: char| last.is_ascii_alphabetic()) {
+        return None;
+    }
+    text.parse().ok().filter(|time| *time <= Nanos::from_secs(60))
+}
+
 /// What [`domains`] reads.
 pub(crate) const DOMAINS_TAKES: &str = "auto, node, llc or core";
 

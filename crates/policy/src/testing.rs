@@ -7,6 +7,9 @@
 //!   250ms poll unreadable; ended b
 //!   300ms usable 0-2; hands-off a; hands-off b on 3
 //!   250ms misses a=700/10ms; poll 900 10  cache misses of a job's task and its CPU time, until told anew
+//!   250ms memory a 0=64 1=8; poll 900 10  where the memory of a job lies, in MiB by node, until told anew
+//!   free 0=512 1=1024                     free memory of nodes, in MiB
+//!   250ms moved a to=1 mib=64 in=32ms; …  how a move of its memory ended
 //!   tier declared                         what loads stand on from here on (bandwidth at first)
 //!   rules numa-balancing interleaves      how the system places memory
 //!   deny a                                from here on the machine refuses to place a
@@ -15,14 +18,15 @@
 //! After each turn the world does what the plan says, and every job that was due runs. What comes
 //! out is the plan of each turn, a wish a line.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use base::{CpuSet, JobId, Nanos, TaskId};
+use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::{Class, Command, Job, MemoryPolicy, Sensitivity};
 use sched::{
-    Action, Ask, Cause, Code, Counted, Counters, DomainLoads, JobSeen, JobState, Measured,
-    MemoryRules, Plan, Policy, Pressure, Quantity, Reason, SignalTier, Snapshot, Target, TaskSeen,
-    Turn,
+    Action, Ask, Cause, Code, Counted, Counters, DomainLoads, JobMemory, JobSeen, JobState,
+    Measured, MemoryRules, MoveEnded, NodeMemory, NodeSeen, PagesRefused, Plan, Policy, Pressure,
+    Quantity, Reason, SignalTier, Snapshot, StoppedBy, Target, TaskSeen, Turn,
 };
 use topology::{Domains, Level, Machine};
 
@@ -33,6 +37,7 @@ pub(crate) struct World {
     usable: CpuSet,
     rules: MemoryRules,
     tier: SignalTier,
+    free: BTreeMap<NodeId, Bytes>,
     loads: Vec<u64>,
     /// What the loads are loads of.
     level: Option<Level>,
@@ -85,6 +90,8 @@ struct JobInWorld {
     load: u64,
     /// Cache misses of its task and its CPU time.
     misses: Option<(u64, Nanos)>,
+    memory: Option<JobMemory>,
+    moved: Option<(Nanos, MoveEnded)>,
 }
 
 /// What a policy plans in a world, with the codes of its reasons.
@@ -117,6 +124,7 @@ impl World {
             usable: machine.allowed().clone(),
             rules: MemoryRules::default(),
             tier: SignalTier::Bandwidth,
+            free: BTreeMap::new(),
             loads: Vec::new(),
             level: None,
             readable: true,
@@ -138,6 +146,10 @@ impl World {
             match first {
                 "job" => self.declare(rest),
                 "tier" => self.tier = tier(rest),
+                "free" => {
+                    let free = by_number(rest).into_iter();
+                    self.free = free.map(|(n, mib)| (NodeId(n), Bytes::from_mib(mib))).collect();
+                }
                 "deny" => rest.split(' ').for_each(|name| self.job(name).denied = true),
                 "rules" => {
                     self.rules.numa_balancing = rest.contains("numa-balancing");
@@ -191,6 +203,8 @@ impl World {
             denied: false,
             load: 0,
             misses: None,
+            memory: None,
+            moved: None,
         });
     }
 
@@ -204,8 +218,13 @@ impl World {
         let mut causes = Vec::new();
         for event in events.split(';').map(str::trim) {
             let (what, rest) = event.split_once(' ').unwrap_or((event, ""));
-            if what == "misses" {
-                self.misses(rest);
+            match what {
+                "misses" => self.misses(rest),
+                "memory" => self.memory(rest),
+                "moved" => self.moved(at, rest),
+                _ => {}
+            }
+            if ["misses", "memory", "moved"].contains(&what) {
                 continue;
             }
             causes.push(match what {
@@ -275,6 +294,58 @@ impl World {
         }
     }
 
+    fn memory(&mut self, words: &str) {
+        let (name, by_node) = words.split_once(' ').unwrap_or((words, ""));
+        let on_node = |(node, mib): (u32, u64)| NodeMemory {
+            node: NodeId(node),
+            small: Bytes::from_mib(mib),
+            ..NodeMemory::default()
+        };
+        let nodes: Vec<NodeMemory> = by_number(by_node).into_iter().map(on_node).collect();
+        let at = Nanos::ZERO;
+        let memory = JobMemory { nodes, looked_permille: 1000, n_processes: 1, at };
+        self.job(name).memory = Some(memory);
+    }
+
+    fn moved(&mut self, at: Nanos, words: &str) {
+        let (name, how) = words.split_once(' ').expect("name, then how");
+        let value =
+            |key: &str| how.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+        let bytes = Bytes::from_mib(value("mib").expect("mib=").parse().expect("a number"));
+        let in_kernel = value("in").expect("in=").parse().expect("a time");
+        let id = self.job(name).job.id;
+        let moved = MoveEnded {
+            target: id.into(),
+            job: id,
+            from: None,
+            to: NodeId(value("to").expect("to=").parse().expect("a number")),
+            limit: Action::NO_LIMIT,
+            requested: bytes,
+            moved: bytes,
+            refused: PagesRefused::default(),
+            left: Bytes::ZERO,
+            took: in_kernel,
+            in_kernel,
+            stopped_by: StoppedBy::Done,
+            detail: String::new(),
+        };
+        self.job(name).moved = Some((at, moved));
+    }
+
+    /// All nodes of which something is told.
+    fn nodes(&self) -> Vec<NodeSeen> {
+        let node = |(&node, &free)| NodeSeen {
+            node,
+            memory_free: Some(free),
+            memory_reclaimable: None,
+            memory_total: None,
+            controller_ops: None,
+            read_bytes: None,
+            written_bytes: None,
+        };
+        self.free.iter().map(node).collect()
+    }
+
     /// One task for each job of which misses are told.
     fn tasks(&self) -> Vec<TaskSeen> {
         let running = self.jobs.iter().filter(|job| job.state == Some(JobState::Running));
@@ -304,7 +375,7 @@ impl World {
         let jobs: Vec<JobSeen<'_>> = (self.jobs.iter().zip(&allowed))
             .filter_map(|(job, allowed)| job.seen(allowed, &domains, &self.usable))
             .collect();
-        let tasks = self.tasks();
+        let (tasks, nodes) = (self.tasks(), self.nodes());
         let seen = Snapshot {
             turn,
             machine: &self.machine,
@@ -316,7 +387,7 @@ impl World {
             rules: &self.rules,
             jobs: &jobs,
             tasks: &tasks,
-            nodes: &[],
+            nodes: &nodes,
             llcs: &[],
             groups: &[],
             cpus: &[],
@@ -418,9 +489,9 @@ impl JobInWorld {
             load: self.load,
             wait: None,
             n_tasks: 1,
-            memory: None,
+            memory: self.memory.as_ref(),
             moving: None,
-            moved: None,
+            moved: self.moved.as_ref().map(|(at, moved)| (*at, moved)),
         })
     }
 }
@@ -454,6 +525,15 @@ fn watched<'a>(seen: &'a Snapshot<'a>, n_polls: u64, ask: &'a Ask) -> Option<Wat
         n_movable_there: movable().count(),
         loads: &seen.loads.loads,
     })
+}
+
+/// `0=64 1=8`.
+fn by_number(text: &str) -> BTreeMap<u32, u64> {
+    let pair = |word: &str| {
+        let (number, value) = word.split_once('=')?;
+        Some((number.parse().ok()?, value.parse().ok()?))
+    };
+    text.split_whitespace().map(|word| pair(word).expect("number=number")).collect()
 }
 
 /// `4:50,9:300,remote:200`, in thousandths.

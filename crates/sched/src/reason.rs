@@ -85,13 +85,16 @@ codes! {
         "{domain} is the only domain that it may use ({load} of {total} {unit}[, {expected} of the {total} only expected of programs started since]), and {cpus} had the fewest programs in it";
     /// DFS move: the memory-hungriest job leaves the domain whose load is too far above the mean.
     LoadUneven "load-uneven"
-        "{from} carried {load_from} {unit} in the last interval and {to} {load_to}: more than {factor} times the mean ({mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}";
+        "{from} carried {load_from} {unit} in the last interval and {to} {load_to}: more than {factor} times the mean ({mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}[; it is expected to gain {gain} and to cost {cost}]";
     /// DFS move: the memory-hungriest job leaves a domain that carries a multiple of another.
     LoadDouble "load-double"
-        "{from} carried {load_from} {unit} in the last interval and {to} {load_to}: at least {factor} times as many (mean {mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}";
+        "{from} carried {load_from} {unit} in the last interval and {to} {load_to}: at least {factor} times as many (mean {mean}); of the jobs on {from} that may move this one had the highest class ({class}, by {basis}), and {cpus} had the fewest programs on {to}[; it is expected to gain {gain} and to cost {cost}]";
     /// DFS move: as before, but not the class told who goes.
     LoadRelieved "load-relieved"
-        "{from} carried {load_from} {unit} in the last interval, {how}; of the jobs on {from} that may move this one {chosen}, and {cpus} had the fewest programs on {to}";
+        "{from} carried {load_from} {unit} in the last interval, {how}; of the jobs on {from} that may move this one {chosen}, and {cpus} had the fewest programs on {to}[; it is expected to gain {gain} and to cost {cost}]";
+    /// DFS: memory goes after the job that was moved.
+    MemoryFollows "memory-follows"
+        "it was moved to {to}, where {there} % of its memory ({size}) lie; the rest of its own ({rest}) goes there too, where {free} are free";
     /// DFS: the CPUs that a job was placed on can no longer be used.
     DomainGone "domain-gone"
         "not all of the CPUs that it was on ({gone}) can be used any more, so it was placed as if it had just started: {domain} was best[ ({by})] with {load} of {total} {unit}[, {expected} of the {total} only expected of programs started since], and {cpus} had the fewest programs in it";

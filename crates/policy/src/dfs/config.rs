@@ -26,6 +26,24 @@ pub(super) struct Config {
     /// Classes follow what jobs show.
     pub online: bool,
     pub loads: Loads,
+    pub memory: Memory,
+    /// A move must gain more than so many thousandths of what it costs; `None`: nobody asks.
+    pub gain_permille: Option<u64>,
+    /// The share of its time that a program with all the load of an overloaded domain loses.
+    pub slope_permille: u64,
+    /// The time of moving a page, until moves have shown it.
+    pub page_move: Nanos,
+    /// The time of filling the caches again.
+    pub refill: Nanos,
+}
+
+/// What becomes of a job's memory when the job is moved (spec 1.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// It stays where it is.
+    Stay,
+    /// It is moved after the job.
+    Follow,
 }
 
 /// What decides where a program belongs (spec 1.10).
@@ -158,6 +176,11 @@ impl Config {
             placement: given.choice("placement", implied.placement, PLACEMENTS)?,
             online: given.choice("classes", implied.online, CLASSES)?,
             loads: given.choice("loads", implied.loads, LOADS)?,
+            memory: given.choice("memory", implied.memory, MEMORY)?,
+            gain_permille: given.get("gain", implied.gain_permille, gain)?,
+            slope_permille: given.get("slope", implied.slope_permille, share)?,
+            page_move: given.get("page_move", implied.page_move, common::short)?,
+            refill: given.get("refill", implied.refill, common::short)?,
         })
     }
 
@@ -179,6 +202,11 @@ impl Config {
             placement: Placement::Load,
             online: false,
             loads: Loads::Auto,
+            memory: Memory::Stay,
+            gain_permille: None,
+            slope_permille: 200,
+            page_move: Nanos(2_000),
+            refill: Nanos::from_millis(5),
         }
     }
 
@@ -209,6 +237,23 @@ const LOADS: &[(&str, Loads)] = &[
     ("per-core", Loads::PerCore),
     ("both", Loads::Both),
 ];
+
+const MEMORY: &[(&str, Memory)] = &[("stay", Memory::Stay), ("follow", Memory::Follow)];
+
+/// `off`, or a factor up to 1000 such as `1.5`.
+fn gain(text: &str) -> Option<Option<u64>> {
+    if text == "off" {
+        return Some(None);
+    }
+    let permille = decimal(text)? / 1000;
+    (permille <= MILLION).then_some(Some(permille))
+}
+
+/// A share from 0 to 1 such as `0.2`, in thousandths.
+fn share(text: &str) -> Option<u64> {
+    let permille = decimal(text)? / 1000;
+    (permille <= 1000).then_some(permille)
+}
 
 /// `auto`, `3/2` or `1.5`, from 1 to 1000: below 1 even equal loads would be too uneven.
 fn factor(text: &str) -> Option<Factor> {

@@ -19,12 +19,15 @@
 //! which overrides what the reading implies.
 //!
 //! Units: loads are memory operations per interval (see the tier), times nanoseconds.
-//! Not here: memory does not move with its program.
+//! Memory moves with its program only where that is asked for (`memory=follow`), as do all the other
+//! extensions that the text names and does not have (spec 1.10).
 
 mod classes;
 mod company;
 mod config;
 mod expected;
+mod follow;
+mod gain;
 mod notes;
 mod params;
 mod poll;
@@ -43,6 +46,8 @@ use classes::Classes;
 use company::Company;
 use config::{Config, Loads, Placement};
 use expected::Expected;
+use follow::After;
+use gain::PageTime;
 use notes::Notes;
 pub(crate) use params::INFO;
 use shown::Shown;
@@ -70,6 +75,11 @@ struct Dfs {
     classes: Classes,
     /// Who suffers from whom, counted anew in every turn; with `placement=sens` only.
     company: Company,
+    /// Jobs whose memory is to go after them.
+    following: PerJob<Option<After>>,
+    page_time: PageTime,
+    /// When the last move of each job's memory ended that `page_time` knows of.
+    told_at: PerJob<Option<Nanos>>,
 }
 
 pub(crate) fn build(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
@@ -91,6 +101,9 @@ impl Dfs {
             table: Table::default(),
             classes: Classes::new(&config),
             company: Company::default(),
+            following: PerJob::default(),
+            page_time: PageTime::default(),
+            told_at: PerJob::default(),
         }
     }
 }
@@ -108,9 +121,12 @@ impl Policy for Dfs {
         if seen.turn.causes.contains(&Cause::Ended) {
             self.moved_at.forget_ended(seen);
             self.classes.forget_ended(seen);
+            self.following.forget_ended(seen);
+            self.told_at.forget_ended(seen);
         }
         if seen.turn.causes.contains(&Cause::Interval) {
             self.classes.learn(seen);
+            self.learn_page_time(seen);
         }
         self.table.count(seen, &self.classes);
         if self.config.placement == Placement::Sens {
@@ -129,6 +145,9 @@ impl Policy for Dfs {
             } else if job.state == JobState::Due {
                 self.start(seen, job, plan);
             }
+        }
+        if seen.turn.causes.contains(&Cause::Interval) {
+            self.move_memory(seen, plan);
         }
     }
 

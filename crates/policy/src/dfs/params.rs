@@ -150,5 +150,50 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
                       auto is the best there is, and classes tell who goes",
             origin: Origin::OurChoice,
         },
+        ParamInfo {
+            name: "memory",
+            takes: "stay or follow",
+            default: "stay",
+            default_paper: None,
+            meaning: "extension: memory stays where it was touched, or is moved after a job that was \
+                      moved to another node, while less than 90 % of it is there and more than 1.2 \
+                      times as much is free there",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "gain",
+            takes: "off, or a factor up to 1000 such as 1.5",
+            default: "off",
+            default_paper: None,
+            meaning: "extension: a job is moved only if that is expected to gain more than so many \
+                      times what it costs: time left × share of the load × slope against pages × \
+                      page_move + refill",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "slope",
+            takes: "a share from 0 to 1 such as 0.2",
+            default: "0.2",
+            default_paper: None,
+            meaning: "the share of its time that a job with all the load of an overloaded place \
+                      loses (guessed; for gain)",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "page_move",
+            takes: common::SHORT_TAKES,
+            default: "2us",
+            default_paper: None,
+            meaning: "the time of moving a page, until 256 pages have shown it (guessed; for gain)",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
+            name: "refill",
+            takes: common::SHORT_TAKES,
+            default: "5ms",
+            default_paper: None,
+            meaning: "the time of filling the caches again after a move (guessed; for gain)",
+            origin: Origin::OurChoice,
+        },
     ],
 };

@@ -19,6 +19,7 @@ use sched::{Action, Code, JobSeen, JobState, Plan, Reason, Snapshot};
 use super::Dfs;
 use super::classes::misses_of;
 use super::config::{Factor, Loads, MILLION, MinLoad, OnlyJob, Placement, Trigger};
+use super::gain::Balance;
 use super::table::is_stretched;
 use crate::common::{cpus_label, permille_text};
 
@@ -128,7 +129,7 @@ impl Dfs {
             return None;
         }
         match self.config.placement {
-            Placement::Load => self.hungriest(seen, uneven, plan),
+            Placement::Load => self.hungriest(seen, uneven, loads, plan),
             Placement::Sens => self.most_relieving(seen, uneven, loads, plan),
         }
     }
@@ -156,13 +157,18 @@ impl Dfs {
         &self,
         seen: &'s Snapshot<'_>,
         uneven: Uneven,
+        loads: &[u64],
         plan: &Plan,
     ) -> Option<Move<'s>> {
         let target = &seen.domains.get(uneven.least).cpus;
         let by_misses = self.config.loads == Loads::Both;
         let misses = |job: &JobSeen<'_>| misses_of(seen, job).filter(|_| by_misses);
         let free = self.free_on(seen, uneven.most, plan);
-        let victim = free.filter(|job| job.allowed.intersects(target)).max_by_key(|job| {
+        let could = |job: &&JobSeen<'_>| {
+            let balance = || self.balance(seen, job, loads[uneven.most], uneven.least);
+            job.allowed.intersects(target) && self.is_worth(balance())
+        };
+        let victim = free.filter(could).max_by_key(|job| {
             (misses(job), self.classes.of(job), job.started, Reverse(job.job.id))
         })?;
         let why = misses(victim).map_or(Chosen::Class, Chosen::Misses);
@@ -185,10 +191,10 @@ impl Dfs {
             others.map(move |(idx, _)| (job, idx))
         });
         let with_relief = pairs.filter_map(|(job, idx)| {
-            let class = self.classes.class_of(job);
-            let staying = self.company.cost_of_staying(job, class, uneven.most);
-            let relief = staying.checked_sub(self.company.cost(job, class, idx))?;
-            (relief != 0).then_some((relief, job, idx))
+            let staying = self.slowdown(seen, job, uneven.most);
+            let relief = staying.checked_sub(self.slowdown(seen, job, idx))?;
+            let balance = || self.balance(seen, job, loads[uneven.most], idx);
+            (relief != 0 && self.is_worth(balance())).then_some((relief, job, idx))
         });
         let (relief, victim, to) = with_relief.max_by_key(|&(relief, job, idx)| {
             let order = (self.classes.of(job), job.started, Reverse(job.job.id));
@@ -210,6 +216,7 @@ impl Dfs {
         self.leave(victim);
         let cpus = self.take_cpus(seen, victim, wish.to);
         *self.moved_at.of(victim.job.id) = Some(self.n_polls);
+        self.follow(seen, victim, wish.to);
         let reason = reason.with("cpus", cpus_label(&cpus));
         plan.ask(victim.job.id, Action::Place(cpus), reason);
     }
@@ -258,7 +265,12 @@ impl Dfs {
                 .with("class", class)
                 .with("basis", self.basis(wish.victim)),
         };
-        reason.with("tier", seen.loads.tier.to_string())
+        let reason = reason.with("tier", seen.loads.tier.to_string());
+        if self.config.gain_permille.is_none() {
+            return reason;
+        }
+        let Balance { gain, cost } = self.balance(seen, wish.victim, loads[most], wish.to);
+        reason.with("gain", gain.to_string()).with("cost", cost.to_string())
     }
 
     /// What a job's class stands on.

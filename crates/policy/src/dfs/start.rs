@@ -18,6 +18,7 @@ use sched::{Action, Code, JobSeen, Plan, Reason, Snapshot};
 use topology::Level;
 
 use super::Dfs;
+use super::company::remoteness;
 use super::config::{Bind, Placement, Start};
 use super::table::InDomain;
 use crate::common::{cpus_label, permille_text};
@@ -45,6 +46,7 @@ impl Dfs {
     /// Starts a job that is due.
     pub(super) fn start(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, plan: &mut Plan) {
         *self.moved_at.of(job.job.id) = None;
+        *self.following.of(job.job.id) = None;
         self.classes.forget(job);
         let Some(choice) = self.choose(seen, job) else { return };
         let cpus = self.take_cpus(seen, job, choice.key.idx);
@@ -62,6 +64,7 @@ impl Dfs {
         let Some(choice) = self.choose(seen, job) else { return };
         self.leave(job);
         let cpus = self.take_cpus(seen, job, choice.key.idx);
+        self.follow(seen, job, choice.key.idx);
         let gone = job.placed.map(CpuSet::to_string).unwrap_or_default();
         let reason = self.tell(seen, &choice, Code::DomainGone, &cpus).with("gone", gone);
         self.expect(job, choice.key.idx);
@@ -99,10 +102,7 @@ impl Dfs {
         let load = self.load(seen, idx);
         let slowdown = match self.config.placement {
             Placement::Load => 0,
-            Placement::Sens if job.domain == Some(idx) => {
-                self.company.cost_of_staying(job, self.classes.class_of(job), idx)
-            }
-            Placement::Sens => self.company.cost(job, self.classes.class_of(job), idx),
+            Placement::Sens => self.slowdown(seen, job, idx),
         };
         match self.config.start {
             Start::Plain => Key { slowdown, load, n_jobs: 0, class_sum: 0, idx },
@@ -111,6 +111,17 @@ impl Dfs {
                 Key { slowdown, load, n_jobs, class_sum, idx }
             }
         }
+    }
+
+    /// What a job adds to the slow-downs of all where it is, or would add there.
+    pub(super) fn slowdown(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, idx: usize) -> u64 {
+        let class = self.classes.class_of(job);
+        let beside = match job.domain == Some(idx) {
+            true => self.company.cost_of_staying(job, class, idx),
+            false => self.company.cost(job, class, idx),
+        };
+        let far = remoteness(job) * self.remote_permille(seen, job, idx) / 1000;
+        beside.saturating_add(far)
     }
 
     /// The load of a domain, with what is known beyond what was measured.

@@ -188,3 +188,183 @@ fn with_both_signals_controllers_say_that_somebody_goes_and_misses_say_who() {
         "#]],
     );
 }
+
+/// Two jobs on node 0 and one on node 1; the first of them is to leave.
+const CROWDED: &str = "
+    job wild class=9
+    job mild class=2
+    0ms due wild
+    1ms poll 0 900
+    2ms due mild
+";
+
+#[test]
+fn memory_goes_after_the_job_that_was_moved() {
+    check_story(
+        TWO_NODES,
+        "dfs[memory=follow]",
+        &format!("{CROWDED} free 0=512 1=512\n 250ms memory wild 0=64 1=2; poll 900 100"),
+        expect![[r#"
+            0ms wild on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            2ms mild on 1 because node 0 had the least load (0 of 900 memory operations in the last interval), and cpu 1 the fewest programs there
+            250ms wild on 2 because node 0 carried 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); of the jobs on node 0 that may move this one had the highest class (9, by rate), and cpu 2 had the fewest programs on node 1
+            250ms wild pages from anywhere to node1 because it was moved to node 1, where 3.0 % of its memory (66.0 MiB) lie; the rest of its own (64.0 MiB) goes there too, where 512.0 MiB are free
+        "#]],
+    );
+    // Without the extension it stays.
+    check(
+        TWO_NODES,
+        "dfs",
+        &format!("{CROWDED} free 0=512 1=512\n 250ms memory wild 0=64; poll 900 100"),
+        expect![[r#"
+            0ms wild on 0 because lowest-number
+            2ms mild on 1 because least-load
+            250ms wild on 2 because load-uneven
+        "#]],
+    );
+}
+
+#[test]
+fn memory_stays_when_it_is_there_already_or_when_there_is_no_room() {
+    let plans = |told: &str| {
+        let script = format!("{CROWDED} free 0=512 1=512\n 250ms {told}; poll 900 100");
+        crate::testing::plans(TWO_NODES, "dfs[memory=follow]", &script)
+    };
+    let expected = expect![[r#"
+        0ms wild on 0 because lowest-number
+        2ms mild on 1 because least-load
+        250ms wild on 2 because load-uneven
+    "#]];
+    expected.assert_eq(&plans("memory wild 0=6 1=94"));
+    assert_eq!(plans("memory wild 0=6 1=94"), plans("memory wild 0=427"));
+    assert_ne!(plans("memory wild 0=6 1=94"), plans("memory wild 0=426"));
+}
+
+#[test]
+fn memory_that_is_not_known_yet_follows_when_it_is_and_what_is_left_is_asked_for_again() {
+    let script = format!(
+        "{CROWDED} free 0=512 1=512
+        250ms poll 900 100
+        500ms poll 500 500
+        750ms memory wild 0=64; poll 500 500
+        1000ms memory wild 0=32 1=32; poll 500 500
+        2750ms poll 500 500
+        3000ms poll 500 500
+        4000ms memory wild 0=2 1=62; poll 500 500
+        6000ms poll 500 500"
+    );
+    check(
+        TWO_NODES,
+        "dfs[memory=follow,cooldown=3]",
+        &script,
+        expect![[r#"
+        0ms wild on 0 because lowest-number
+        2ms mild on 1 because least-load
+        250ms wild on 2 because load-uneven
+        750ms wild pages from anywhere to node1 because memory-follows
+        3000ms wild pages from anywhere to node1 because memory-follows
+    "#]],
+    );
+}
+
+#[test]
+fn a_move_that_costs_more_than_it_gains_is_not_made() {
+    // 250 ms lived, all of the load, a fifth of it gained: 50 ms. 64 MiB are 16384 pages of 2 µs.
+    let told = "memory wild 0=64; poll 900 100 with wild=900";
+    let script = format!("{CROWDED} free 0=512 1=512\n 250ms {told}");
+    check_story(
+        TWO_NODES,
+        "dfs[memory=follow,gain=1]",
+        &script,
+        expect![[r#"
+            0ms wild on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it
+            2ms mild on 1 because node 0 had the least load (0 of 900 memory operations in the last interval), and cpu 1 the fewest programs there
+            250ms wild on 2 because node 0 carried 900 memory operations in the last interval and node 1 100: more than 4/3 times the mean (500); of the jobs on node 0 that may move this one had the highest class (9, by rate), and cpu 2 had the fewest programs on node 1; it is expected to gain 50.0 ms and to cost 37.8 ms
+            250ms wild pages from anywhere to node1 because it was moved to node 1, where 0.0 % of its memory (64.0 MiB) lie; the rest of its own (64.0 MiB) goes there too, where 512.0 MiB are free
+        "#]],
+    );
+    check(
+        TWO_NODES,
+        "dfs[memory=follow,gain=1.5]",
+        &script,
+        expect![[r#"
+        0ms wild on 0 because lowest-number
+        2ms mild on 1 because least-load
+    "#]],
+    );
+    // Where memory stays only the caches are to be filled again.
+    check(
+        TWO_NODES,
+        "dfs[gain=1.5]",
+        &script,
+        expect![[r#"
+        0ms wild on 0 because lowest-number
+        2ms mild on 1 because least-load
+        250ms wild on 2 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn what_a_page_costs_is_learnt_from_moves() {
+    // 16384 pages took 655 ms: 40 µs a page instead of 2.
+    let script = format!(
+        "{CROWDED} free 0=512 1=512
+        250ms memory wild 0=64; moved mild to=0 mib=64 in=655ms; poll 900 100 with wild=900"
+    );
+    check(
+        TWO_NODES,
+        "dfs[memory=follow,gain=1]",
+        &script,
+        expect![[r#"
+        0ms wild on 0 because lowest-number
+        2ms mild on 1 because least-load
+    "#]],
+    );
+}
+
+#[test]
+fn remote_memory_is_a_slow_down_of_its_own() {
+    // Company would part them, but all of the tender one's memory would be far.
+    let script = |remote: u32| {
+        format!(
+            "
+            job rough class=9 nodes=0
+            job tender class=0 sens=9:400,remote:{remote}
+            0ms due tender
+            1ms due rough
+            250ms memory tender 0=64; poll 900 100
+            "
+        )
+    };
+    check(
+        TWO_NODES,
+        "dfs[placement=sens]",
+        &script(500),
+        expect![[r#"
+        0ms tender on 0 because lowest-number
+        1ms rough on 1 because only-domain
+    "#]],
+    );
+    check(
+        TWO_NODES,
+        "dfs[placement=sens]",
+        &script(300),
+        expect![[r#"
+        0ms tender on 0 because lowest-number
+        1ms rough on 1 because only-domain
+        250ms tender on 2 because load-relieved
+    "#]],
+    );
+    // Where memory follows nothing is remote for long.
+    check(
+        TWO_NODES,
+        "dfs[placement=sens,memory=follow]",
+        &script(500),
+        expect![[r#"
+        0ms tender on 0 because lowest-number
+        1ms rough on 1 because only-domain
+        250ms tender on 2 because load-relieved
+    "#]],
+    );
+}

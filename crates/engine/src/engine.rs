@@ -6,11 +6,12 @@ use base::{CpuSet, JobId, Nanos, TaskId};
 use program::Job;
 use sched::{
     Ask, Cause, Deed, HandsOff, JobEvent, JobMemory, MemoryRules, MoveUnderWay, Outcome,
-    OutcomeResult, Plan, Policy, Reason, Refusal, Sample, Snapshot, Target, Turn, Why,
+    OutcomeResult, Plan, Policy, Reason, Refusal, Sample, Snapshot, Target, TierWish, Tiers, Turn,
+    Why,
 };
 use topology::{Domains, Machine};
 
-use crate::derive::{Around, Controllers, Memories, Meter, Places, Tasks};
+use crate::derive::{Around, Controllers, Memories, Meter, Places, Signals, Tasks};
 use crate::guard::{Checked, Guard, MemoryView};
 use crate::jobs::Jobs;
 use crate::{Approved, Footing, MoveLimits, SeenLoads};
@@ -33,6 +34,7 @@ pub struct Engine {
     memories: Memories,
     limits: MoveLimits,
     meter: Meter,
+    signals: Signals,
     said: Vec<Reason>,
     gave_up: bool,
     now: Nanos,
@@ -87,14 +89,15 @@ impl Engine {
         let places = Places::new(Domains::of(&machine, policy.domains(), &usable));
         let mut engine = Engine {
             rules: MemoryRules::default(),
-            jobs: Jobs::new(jobs),
+            jobs: Jobs::new(jobs, &machine),
             tasks: Tasks::default(),
             task_places: TaskPlaces::default(),
             controllers: Controllers::new(&machine),
             around: Around::default(),
             memories: Memories::default(),
             limits: MoveLimits::default(),
-            meter: Meter::new(policy.interval()),
+            meter: Meter::new(policy.interval(), TierWish::default().loads(policy.load_source())),
+            signals: Signals::default(),
             said: Vec::new(),
             gave_up: false,
             now: Nanos::ZERO,
@@ -112,6 +115,19 @@ impl Engine {
     pub fn with_move_limits(mut self, limits: MoveLimits) -> Engine {
         self.limits = limits;
         self
+    }
+
+    /// The same with figures that stand on what is wished, whatever else is there.
+    #[must_use]
+    pub fn with_signals(mut self, wish: TierWish) -> Engine {
+        self.meter.set_wish(wish.loads(self.policy.load_source()));
+        self.signals = Signals::new(wish);
+        self
+    }
+
+    /// What the figures of the last interval stand on.
+    pub fn tiers(&self) -> &Tiers {
+        self.signals.tiers()
     }
 
     /// The machine as it was read at the start.
@@ -256,9 +272,10 @@ impl Engine {
     }
 
     fn turn_over(&mut self) {
-        let Engine { meter, places, jobs, tasks, controllers, around, .. } = self;
-        meter.turn_over(self.now, places, jobs, tasks, controllers);
-        around.turn_over(self.now, meter.interval());
+        let Engine { meter, places, jobs, tasks, controllers, around, signals, .. } = self;
+        meter.turn_over(self.now, places, jobs, tasks, controllers, around);
+        signals.set_loads(meter.loads().tier);
+        signals.turn_over(&mut tasks.rows_mut(), jobs, &around.groups);
     }
 
     /// Asks the policy, unless it gave up before: then the run only comes to its end.
@@ -274,6 +291,7 @@ impl Engine {
             usable: &self.usable,
             domains: &self.places.domains,
             loads: self.meter.loads(),
+            tiers: self.signals.tiers(),
             interval: self.meter.interval(),
             n_intervals: self.meter.n_intervals(),
             rules: &self.rules,

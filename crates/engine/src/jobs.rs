@@ -12,9 +12,10 @@
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use program::Job;
-use sched::{Action, JobMemory, JobSeen, JobState};
+use sched::{Action, JobMemory, JobSeen, JobState, Quantity};
 use topology::{Domains, Machine};
 
+use crate::derive::Declared;
 use crate::moves::{JobMoves, UnderWay};
 
 /// All jobs of a run.
@@ -22,6 +23,8 @@ use crate::moves::{JobMoves, UnderWay};
 pub(crate) struct Jobs {
     jobs: Vec<Job>,
     entries: Vec<Entry>,
+    /// What each declares.
+    declared: Vec<Declared>,
     /// Indices of those that are due or running, rising.
     live: Vec<usize>,
 }
@@ -83,10 +86,11 @@ impl Entry {
 }
 
 impl Jobs {
-    pub fn new(mut jobs: Vec<Job>) -> Self {
+    pub fn new(mut jobs: Vec<Job>, machine: &Machine) -> Self {
         jobs.sort_by_key(|job| job.id);
         let entries = vec![Entry::default(); jobs.len()];
-        Jobs { jobs, entries, live: Vec::new() }
+        let declared = jobs.iter().map(|job| Declared::of(job, machine)).collect();
+        Jobs { jobs, entries, declared, live: Vec::new() }
     }
 
     /// Where a job stands in the tables; `None` for a number that the workload does not have.
@@ -96,10 +100,6 @@ impl Jobs {
             return Some(id.index());
         }
         self.jobs.binary_search_by_key(&id, |job| job.id).ok()
-    }
-
-    pub fn job(&self, idx: usize) -> &Job {
-        &self.jobs[idx]
     }
 
     pub fn entry(&self, idx: usize) -> &Entry {
@@ -125,9 +125,19 @@ impl Jobs {
         &self.live
     }
 
-    /// Whether any job of the workload, started or not, declares a class.
-    pub fn any_class(&self) -> bool {
-        self.jobs.iter().any(|job| job.class.is_some())
+    /// Whether any job, started or not, declares how much memory traffic it makes.
+    pub fn any_declares_traffic(&self) -> bool {
+        self.declared.iter().any(|declared| declared.ops_per_ms.is_some())
+    }
+
+    /// Whether any job, started or not, declares a quantity of its tasks.
+    pub fn any_declares(&self, quantity: Quantity) -> bool {
+        self.declared.iter().any(|declared| declared.knows(quantity))
+    }
+
+    /// What a job declares; `None` for a number that no job has.
+    pub fn declared(&self, id: JobId) -> Option<&Declared> {
+        self.idx(id).map(|idx| &self.declared[idx])
     }
 
     /// Its time has come, for the first time or again: nothing of an earlier run holds any more.
@@ -162,11 +172,13 @@ impl Jobs {
         let idx = match self.idx(job.id) {
             Some(idx) if self.entries[idx].state.is_none() => {
                 (self.jobs[idx], self.entries[idx]) = (job.clone(), entry);
+                self.declared[idx] = Declared::of(job, machine);
                 idx
             }
             None if job.id.0 == next => {
                 self.jobs.push(job.clone());
                 self.entries.push(entry);
+                self.declared.push(Declared::of(job, machine));
                 self.jobs.len() - 1
             }
             _ => return,

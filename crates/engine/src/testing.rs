@@ -3,9 +3,11 @@
 //! ```text
 //!   job a class=3 cpus=0-3 nodes=0 memory=0      what is declared of a job
 //!   stranger b class=3                           a job that nobody knows until it appears
+//!   signals loads=declared                       what figures shall stand on
 //!   show jobs tasks loads                        what to tell of each turn (wishes always)
 //!   0ms due a; wish a on 0-1                     a turn: what is sampled and what is wished
 //!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     totals: milliseconds, CPU, misses
+//!   500ms poll; llc 1 640; group a 0 640         bytes that resctrl counted: of a cache, of a job there
 //!   500ms poll; node 0 ops=70 bits=8; gone a/1; ended a; usable 0-2; hands-off a
 //!   600ms appeared b; left b                     it ran already; it is watched no longer
 //!   750ms poll; bound a 3                        somebody else bound it to this CPU
@@ -21,12 +23,13 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use base::{JobId, Nanos, NodeId, TaskId};
+use base::{JobId, LlcId, Nanos, NodeId, TaskId};
 use program::{Class, Command, Job, MemoryPolicy};
 use sched::{
-    Action, Ask, Cause, Code, Counters, Deed, End, ExitStatus, HandsOff, JobEvent, JobSeen,
-    Leaving, Measured, MoveEnded, NodeMemory, NodeSample, Outcome, OutcomeResult, Plan, Policy,
-    ProcessMemory, Quantity, Reason, Sample, Snapshot, StoppedBy, Target, TaskSample, Turn, Why,
+    Action, Ask, Cause, Code, Counters, Deed, End, ExitStatus, GroupSample, HandsOff, JobEvent,
+    JobSeen, Leaving, LlcSample, Measured, MoveEnded, NodeMemory, NodeSample, Outcome,
+    OutcomeResult, Plan, Policy, ProcessMemory, Quantity, Reason, Sample, Snapshot, StoppedBy,
+    Target, TaskSample, Traffic, Turn, Why,
 };
 use topology::{DomainChoice, Machine};
 
@@ -43,7 +46,7 @@ pub(crate) fn play_with(machine: &str, script: &str, limits: MoveLimits) -> Stri
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (first, rest) = line.split_once(' ').expect("two words in a line");
         match first {
-            "job" | "stranger" | "show" | "domains" | "interval" => {}
+            "job" | "stranger" | "show" | "signals" | "domains" | "interval" => {}
             "deny" => world.deny(rest),
             time => world.turn(time, rest),
         }
@@ -116,8 +119,12 @@ impl World {
         let interval = line("interval ").next().map(|time| time.parse().expect("a time"));
         let policy = Scripted { script: Rc::clone(&script), domains, interval };
         let machine = Machine::synthetic(machine).expect("a machine");
+        let signals = line("signals ").next().map(|wish| wish.parse().expect("a wish"));
+        let signals = signals.unwrap_or_default();
         World {
-            engine: Engine::new(machine, jobs, Box::new(policy)).with_move_limits(limits),
+            engine: Engine::new(machine, jobs, Box::new(policy))
+                .with_move_limits(limits)
+                .with_signals(signals),
             script,
             names,
             strangers,
@@ -194,6 +201,13 @@ impl World {
             }
             ["usable", cpus] => sample.usable = Some(cpus.parse().expect("CPUs")),
             ["task", name, ref figures @ ..] => sample.tasks.push(self.task_sample(name, figures)),
+            ["llc", number, bytes] => {
+                sample.llcs.push(LlcSample { llc: LlcId(n(number)), traffic: traffic(bytes) });
+            }
+            ["group", name, number, bytes] => {
+                let (job, llc) = (self.job(name), LlcId(n(number)));
+                sample.groups.push(GroupSample { job, llc, traffic: traffic(bytes) });
+            }
             ["gone", name] => sample.gone.push(self.task(name)),
             ["memory", name, ref nodes @ ..] => {
                 sample.memory.push(self.process_memory(name, turn.at, nodes));
@@ -533,4 +547,16 @@ fn job(idx: usize, line: &str) -> Job {
         }
     }
     job
+}
+
+fn n(text: &str) -> u32 {
+    text.parse().expect("a number")
+}
+
+fn traffic(bytes: &str) -> Traffic {
+    let total_bytes = match bytes {
+        "-" => Measured::Absent,
+        bytes => Measured::Exact(bytes.parse().expect("bytes")),
+    };
+    Traffic { total_bytes, ..Traffic::default() }
 }

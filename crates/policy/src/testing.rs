@@ -26,7 +26,7 @@ use program::{Class, Command, Job, MemoryPolicy, Sensitivity};
 use sched::{
     Action, Ask, Cause, Code, Counted, Counters, DomainLoads, JobMemory, JobSeen, JobState,
     Measured, MemoryRules, MoveEnded, NodeMemory, NodeSeen, PagesRefused, Plan, Policy, Pressure,
-    Quantity, Reason, SignalTier, Snapshot, StoppedBy, Target, TaskSeen, Turn,
+    Quantity, Reason, SignalTier, Snapshot, StoppedBy, Target, TaskSeen, Tiers, Turn,
 };
 use topology::{Domains, Level, Machine};
 
@@ -376,12 +376,18 @@ impl World {
             .filter_map(|(job, allowed)| job.seen(allowed, &domains, &self.usable))
             .collect();
         let (tasks, nodes) = (self.tasks(), self.nodes());
+        let mut tiers = Tiers::default();
+        tiers.loads = self.tier;
+        if !tasks.is_empty() {
+            tiers.set(Quantity::LlcMisses, SignalTier::Counters);
+        }
         let seen = Snapshot {
             turn,
             machine: &self.machine,
             usable: &self.usable,
             domains: &domains,
             loads: &loads,
+            tiers: &tiers,
             interval: self.interval,
             n_intervals: 1,
             rules: &self.rules,

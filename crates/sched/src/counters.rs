@@ -231,6 +231,27 @@ impl Counted {
         self.get(Quantity::LlcMisses).or_else(sum)
     }
 
+    /// The same with one of them told, or told anew.
+    #[must_use]
+    pub fn with(mut self, quantity: Quantity, grown: u64) -> Counted {
+        self.values[quantity as usize] = grown;
+        self.present |= quantity.bit();
+        self
+    }
+
+    /// The same without one of them.
+    #[must_use]
+    pub fn without(mut self, quantity: Quantity) -> Counted {
+        self.values[quantity as usize] = 0;
+        self.present &= !quantity.bit();
+        self
+    }
+
+    /// Those that there are, as a set in which each quantity has the bit of its place in the table.
+    pub fn present(&self) -> u16 {
+        self.present
+    }
+
     /// Those that there are, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (Quantity, u64)> + '_ {
         let one = |&quantity: &Quantity| Some((quantity, self.get(quantity)?));

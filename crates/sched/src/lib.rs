@@ -17,6 +17,7 @@ mod plan;
 mod reason;
 mod sample;
 mod snapshot;
+mod tiers;
 
 pub use around::{
     CpuTimes, GroupSample, GroupSeen, LlcSample, LlcSeen, Pressure, Stalled, Traffic, TrafficSeen,
@@ -35,6 +36,7 @@ pub use sample::{
     TaskSample, Turn,
 };
 pub use snapshot::{DomainLoads, JobSeen, JobState, NodeSeen, Snapshot, TaskSeen};
+pub use tiers::{LoadWish, TierWish, TierWishError, Tiers};
 
 /// Decides where things belong: a function from what was seen to a plan, with a memory of its own.
 ///

@@ -6,7 +6,7 @@ use topology::{Domains, Machine};
 
 use crate::{
     Counted, CpuTimes, GroupSeen, JobMemory, LlcSeen, MemoryRules, MoveEnded, MoveUnderWay,
-    Pressure, SignalTier, Turn,
+    Pressure, SignalTier, Tiers, Turn,
 };
 
 /// The whole view of one turn.
@@ -22,6 +22,8 @@ pub struct Snapshot<'a> {
     pub domains: &'a Domains,
     /// The load of each of those places in the last interval.
     pub loads: &'a DomainLoads,
+    /// What the figures of the last interval stand on.
+    pub tiers: &'a Tiers,
     /// How long that interval was; zero before the first has gone by.
     pub interval: Nanos,
     /// How many of the policy's intervals have gone by since the interval turn before: more than one

@@ -2,7 +2,7 @@
 //!
 //! | tier | the load of a place is | there when |
 //! |---|---|---|
-//! | `bandwidth` | what its memory controller counted | places are nodes, and all of them have a counter |
+//! | `bandwidth` | what its memory controller counted, or the lines that resctrl counted between its cache and memory | places are nodes or LLC domains, and all of them have a counter |
 //! | `counters` | cache misses of the tasks in it | every task that has run has a counter |
 //! | `declared` | class × CPU time of the tasks in it | a job of the workload has a class |
 //! | `none` | nothing | otherwise |
@@ -12,20 +12,26 @@
 //! else by what is declared of them, else by their CPU time: at most what is theirs, since
 //! strangers' traffic is in it.
 //!
-//! Misses are charged to the place where a job runs, not to the node of its pages: where pages lie is
-//! not measured. A job whose memory lies elsewhere loads the wrong controller here.
+//! Where places are nodes and it is known where a job's memory lies, what its tasks did is charged to
+//! the nodes of its pages, by how much of them lies on each (spec 0.3); otherwise to the place where
+//! they ran.
+//!
+//! A policy or the user can ask for one of these and no other ([`LoadWish`]).
 
 use base::{JobId, Nanos, NodeId};
-use sched::{DomainLoads, SignalTier};
+use sched::{DomainLoads, LoadWish, SignalTier};
 use topology::{Domains, Level};
 
 use super::tasks::{Growth, Misses};
-use super::{Controllers, Reading, Tasks};
+use super::{Around, Controllers, Reading, Tasks};
 use crate::SeenLoads;
 use crate::jobs::{JobRates, Jobs};
 
 /// Nanoseconds in a millisecond: declared loads are operations a millisecond times nanoseconds.
 const NANOS_PER_MILLI: u128 = 1_000_000;
+
+/// Bytes that one memory operation moves.
+const LINE_BYTES: u64 = 64;
 
 /// Turns what grew in an interval into loads.
 #[derive(Debug, Default)]
@@ -37,6 +43,9 @@ pub(crate) struct Meter {
     interval_at: Nanos,
     /// How long the policy wants intervals to be.
     nominal: Option<Nanos>,
+    wish: LoadWish,
+    /// The traffic of all LLC domains was counted, when places were those.
+    llcs_known: bool,
     n_intervals: u64,
     controllers_at: Nanos,
     /// Kept between turns for their memory alone.
@@ -93,8 +102,13 @@ impl Meter {
         self.interval
     }
 
-    pub fn new(nominal: Option<Nanos>) -> Self {
-        Meter { nominal, n_intervals: 1, ..Meter::default() }
+    pub fn new(nominal: Option<Nanos>, wish: LoadWish) -> Self {
+        Meter { nominal, wish, n_intervals: 1, ..Meter::default() }
+    }
+
+    /// What loads shall stand on from here on.
+    pub fn set_wish(&mut self, wish: LoadWish) {
+        self.wish = wish;
     }
 
     /// When the interval began that is not over yet at this instant. After a stretch without turns
@@ -154,10 +168,18 @@ impl Meter {
     pub fn expect(&mut self, places: &Places, controllers: &Controllers, jobs: &Jobs) {
         self.loads.readable = true;
         let was_counted = self.loads.tier == SignalTier::Counters;
-        self.loads.tier = match counted(&self.shares, was_counted) {
-            _ if controllers.known(places.nodes.iter().copied()) => SignalTier::Bandwidth,
+        let of_tasks = match counted(&self.shares, was_counted) {
             Counted::All | Counted::Lost => SignalTier::Counters,
             Counted::NotAll => without_counters(jobs),
+        };
+        let of_places = self.llcs_known || controllers.known(places.nodes.iter().copied());
+        self.loads.tier = match self.wish {
+            LoadWish::Best if of_places => SignalTier::Bandwidth,
+            LoadWish::Best | LoadWish::Tasks => of_tasks,
+            LoadWish::Only(SignalTier::Counters) if of_tasks != SignalTier::Counters => {
+                SignalTier::None
+            }
+            LoadWish::Only(tier) => tier,
         };
     }
 
@@ -169,6 +191,7 @@ impl Meter {
         jobs: &mut Jobs,
         tasks: &mut Tasks,
         controllers: &mut Controllers,
+        around: &mut Around,
     ) {
         self.interval = at.saturating_sub(self.begin(at));
         self.n_intervals = self.n_gone_by(at);
@@ -178,15 +201,38 @@ impl Meter {
         if reading != Reading::Lost {
             self.controllers_at = at;
         }
-        self.collect(&places.domains, jobs, tasks);
+        around.turn_over(at, self.interval);
+        let reading = match places.domains.level() {
+            Level::Llc => self.read_llcs(&places.domains, around),
+            Level::Node | Level::Core => reading,
+        };
+        self.collect(places, jobs, tasks);
         self.cpu_time.clear();
         self.cpu_time.extend(self.sums.iter().map(|sums| sums.cpu_time));
         self.set_loads(reading, jobs);
-        self.set_job_rates(jobs);
+        self.set_job_rates(jobs, places);
         tasks.turn_over();
     }
 
-    fn collect(&mut self, domains: &Domains, jobs: &Jobs, tasks: &Tasks) {
+    /// What was counted of each LLC domain.
+    fn read_llcs(&mut self, domains: &Domains, around: &Around) -> Reading {
+        let bytes = |number: u32| {
+            let llc = around.llcs.iter().find(|llc| llc.llc.0 == number)?;
+            llc.traffic.total_bytes
+        };
+        let ops = domains.iter().map(|(_, d)| bytes(d.number).map(|bytes| bytes / LINE_BYTES));
+        match ops.collect::<Option<Vec<u64>>>() {
+            Some(ops) if !ops.is_empty() => {
+                self.llcs_known = true;
+                Reading::Ops(ops)
+            }
+            _ if self.llcs_known => Reading::Lost,
+            _ => Reading::Never,
+        }
+    }
+
+    fn collect(&mut self, places: &Places, jobs: &Jobs, tasks: &Tasks) {
+        let domains = &places.domains;
         self.shares.clear();
         let mut last = None;
         for growth in tasks.growth() {
@@ -199,16 +245,49 @@ impl Meter {
         }
         self.sums.clear();
         self.sums.resize(domains.len(), Sums::default());
+        let sums = &mut self.sums;
         for share in &self.shares {
-            let Some(sums) = share.domain.map(|idx| &mut self.sums[idx]) else { continue };
-            sums.cpu_time += share.cpu_time;
-            sums.declared += u128::from(share.declared);
-            sums.misses = sums.misses.saturating_add(share.misses.grew());
+            if let Some(idx) = share.domain {
+                sums[idx].cpu_time += share.cpu_time;
+            }
+            share.each_place(places, jobs, |idx, part, whole| {
+                let declared = u128::from(share.declared) * u128::from(part) / u128::from(whole);
+                sums[idx].declared += declared;
+                let misses = part_of(share.misses.grew(), part, u128::from(whole));
+                sums[idx].misses = sums[idx].misses.saturating_add(misses);
+            });
         }
     }
 
     fn set_loads(&mut self, reading: Reading, jobs: &Jobs) {
         self.loads.readable = true;
+        match (self.wish, reading) {
+            (LoadWish::Tasks, _) => self.set_loads_of_tasks(jobs),
+            (LoadWish::Only(SignalTier::Bandwidth), Reading::Never) => {
+                self.loads.tier = SignalTier::Bandwidth;
+                self.loads.loads = vec![0; self.sums.len()];
+                self.loads.readable = false;
+            }
+            (LoadWish::Best | LoadWish::Only(SignalTier::Bandwidth), reading) => {
+                self.set_loads_of_places(reading, jobs);
+            }
+            (LoadWish::Only(tier), _) => self.set_loads_only(tier, jobs),
+        }
+    }
+
+    /// Of tasks, by one signal and no other; where it is not there loads stand on nothing.
+    fn set_loads_only(&mut self, wished: SignalTier, jobs: &Jobs) {
+        let is_there = match wished {
+            SignalTier::Counters => counted(&self.shares, true) == Counted::All,
+            SignalTier::Declared => jobs.any_declares_traffic(),
+            SignalTier::Bandwidth | SignalTier::None => false,
+        };
+        self.loads.tier = if is_there { wished } else { SignalTier::None };
+        let tier = self.loads.tier;
+        self.loads.loads = self.sums.iter().map(|sums| sums.load(tier)).collect();
+    }
+
+    fn set_loads_of_places(&mut self, reading: Reading, jobs: &Jobs) {
         match reading {
             Reading::Ops(ops) => {
                 self.loads.tier = SignalTier::Bandwidth;
@@ -234,7 +313,7 @@ impl Meter {
         self.loads.loads.extend(self.sums.iter().map(|sums| sums.load(tier)));
     }
 
-    fn set_job_rates(&self, jobs: &mut Jobs) {
+    fn set_job_rates(&self, jobs: &mut Jobs, places: &Places) {
         for at in 0..jobs.live_idxs().len() {
             let idx = jobs.live_idxs()[at];
             jobs.entry_mut(idx).rates = JobRates::default();
@@ -243,13 +322,19 @@ impl Meter {
         let mut declared = Fraction::default();
         for share in &self.shares {
             let Some(idx) = share.job_idx else { continue };
-            let load = self.load_of(share, counted, declared.of(idx));
+            let load = self.load_of(share, counted, declared.of(idx), (places, jobs));
             jobs.entry_mut(idx).rates.add(share.cpu_time, share.wait, load);
         }
     }
 
     /// What a task's share adds to the load of its job.
-    fn load_of(&self, share: &Share, counted: bool, rest: &mut u64) -> u64 {
+    fn load_of(
+        &self,
+        share: &Share,
+        counted: bool,
+        rest: &mut u64,
+        (places, jobs): (&Places, &Jobs),
+    ) -> u64 {
         match self.loads.tier {
             SignalTier::None => 0,
             SignalTier::Counters => share.misses.grew(),
@@ -259,15 +344,47 @@ impl Meter {
                 u64::try_from(exact / NANOS_PER_MILLI).unwrap_or(u64::MAX)
             }
             SignalTier::Bandwidth => {
-                let Some(idx) = share.domain else { return 0 };
-                let load = self.loads.loads.get(idx).copied().unwrap_or(0);
-                let sums = &self.sums[idx];
-                let (part, whole) = match (counted && sums.misses != 0, sums.declared) {
-                    (true, _) => (share.misses.grew(), u128::from(sums.misses)),
-                    (false, 0) => (share.cpu_time.0, u128::from(sums.cpu_time.0)),
-                    (false, declared) => (share.declared, declared),
-                };
-                part_of(load, part, whole)
+                let mut sum = 0u64;
+                share.each_place(places, jobs, |idx, part, whole| {
+                    sum = sum.saturating_add(self.part_in(share, idx, counted, (part, whole)));
+                });
+                sum
+            }
+        }
+    }
+
+    /// What of a place's load is a task's, of which so much belongs to that place.
+    fn part_in(&self, share: &Share, idx: usize, counted: bool, (n, of): (u64, u64)) -> u64 {
+        let load = self.loads.loads.get(idx).copied().unwrap_or(0);
+        let sums = &self.sums[idx];
+        let there = |figure: u64| part_of(figure, n, u128::from(of));
+        let (part, whole) = match (counted && sums.misses != 0, sums.declared) {
+            (true, _) => (there(share.misses.grew()), u128::from(sums.misses)),
+            (false, 0) if share.domain == Some(idx) => {
+                (share.cpu_time.0, u128::from(sums.cpu_time.0))
+            }
+            (false, 0) => return 0,
+            (false, declared) => (there(share.declared), declared),
+        };
+        part_of(load, part, whole)
+    }
+}
+
+impl Share {
+    /// The places that a task's traffic goes to, each with its part of the whole: those of its job's
+    /// pages where they are known, else the one where it ran.
+    fn each_place(&self, places: &Places, jobs: &Jobs, mut tell: impl FnMut(usize, u64, u64)) {
+        let memory = self.job_idx.and_then(|idx| jobs.entry(idx).memory.as_ref());
+        let whole = memory.map_or(0, |memory| memory.total().0);
+        let Some(memory) = memory.filter(|_| !places.nodes.is_empty() && whole != 0) else {
+            if let Some(idx) = self.domain {
+                tell(idx, 1, 1);
+            }
+            return;
+        };
+        for there in &memory.nodes {
+            if let Some(idx) = places.nodes.iter().position(|&node| node == there.node) {
+                tell(idx, there.total().0, whole);
             }
         }
     }
@@ -332,7 +449,7 @@ fn counted(shares: &[Share], before: bool) -> Counted {
 }
 
 fn without_counters(jobs: &Jobs) -> SignalTier {
-    if jobs.any_class() { SignalTier::Declared } else { SignalTier::None }
+    if jobs.any_declares_traffic() { SignalTier::Declared } else { SignalTier::None }
 }
 
 fn share(
@@ -350,8 +467,8 @@ fn share(
         Some(entry) => entry.home.or_else(ran_on),
         None => ran_on(),
     };
-    let class = jobs.idx(job).and_then(|idx| jobs.job(idx).class).unwrap_or_default();
-    let declared = class.controller_ops_per_ms().saturating_mul(cpu_time.0);
+    let ops_per_ms = jobs.declared(job).and_then(|declared| declared.ops_per_ms).unwrap_or(0);
+    let declared = ops_per_ms.saturating_mul(cpu_time.0);
     Share { job_idx, domain, cpu_time, wait, declared, misses, has_run }
 }
 

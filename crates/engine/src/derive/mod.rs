@@ -15,12 +15,16 @@
 
 mod around;
 mod controllers;
+mod declared;
 mod loads;
 mod memory;
+mod signals;
 mod tasks;
 
 pub(crate) use around::Around;
 pub(crate) use controllers::{Controllers, Reading};
+pub(crate) use declared::Declared;
 pub(crate) use loads::{Meter, Places};
 pub(crate) use memory::Memories;
+pub(crate) use signals::Signals;
 pub(crate) use tasks::Tasks;

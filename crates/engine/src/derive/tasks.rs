@@ -285,6 +285,14 @@ impl Tasks {
         self.seen_is_old = true;
     }
 
+    /// What policies see of each task, and whether it has run since its birth.
+    pub fn rows_mut(&mut self) -> Vec<(&mut TaskSeen, bool)> {
+        fn of(row: &mut Row) -> (&mut TaskSeen, bool) {
+            (&mut row.seen, row.base.cpu_time != Nanos::ZERO)
+        }
+        self.rows.iter_mut().map(of).collect()
+    }
+
     /// As a policy sees them, once [`Tasks::refresh`] has been called.
     pub fn seen(&self) -> &[TaskSeen] {
         &self.seen

@@ -25,16 +25,16 @@ fn a_rate_is_the_difference_of_two_interval_turns() {
             100ms a/1 cpu 0 wait None misses None
             100ms interval 0 s
             250ms a running since 0 tasks 1 cpu 200 load 1400 wait 9
-            250ms a/1 cpu 200 wait Some(9) misses None
+            250ms a/1 cpu 200 wait Some(9) misses Some(1400)
             250ms interval 250.0 ms
             300ms a running since 0 tasks 1 cpu 200 load 1400 wait 9
-            300ms a/1 cpu 200 wait Some(9) misses None
+            300ms a/1 cpu 200 wait Some(9) misses Some(1400)
             300ms interval 250.0 ms
             500ms a running since 0 tasks 1 cpu 30 load 210 wait 21
-            500ms a/1 cpu 30 wait Some(21) misses None
+            500ms a/1 cpu 30 wait Some(21) misses Some(210)
             500ms interval 250.0 ms
             750ms a running since 0 tasks 1 cpu 0 load 0 wait 0
-            750ms a/1 cpu 0 wait Some(0) misses None
+            750ms a/1 cpu 0 wait Some(0) misses Some(0)
             750ms interval 250.0 ms
         "#]],
     );
@@ -112,13 +112,13 @@ fn after_a_stretch_without_turns_only_the_last_interval_counts() {
         expect![[r#"
             0ms interval 0 s
             0ms do a on 0
-            250ms a/1 cpu 100 wait None misses None
+            250ms a/1 cpu 100 wait None misses Some(100)
             250ms interval 250.0 ms
             250ms declared [100, 0] cpu [100, 0]
-            1250ms a/1 cpu 100 wait None misses None
+            1250ms a/1 cpu 100 wait None misses Some(100)
             1250ms interval 250.0 ms
             1250ms declared [100, 0] cpu [100, 0]
-            1750ms a/1 cpu 100 wait None misses None
+            1750ms a/1 cpu 100 wait None misses Some(100)
             1750ms interval 250.0 ms
             1750ms declared [100, 0] cpu [100, 0]
         "#]],
@@ -139,9 +139,9 @@ fn a_newborn_counts_for_one_interval_when_the_first_turn_comes_late() {
         ",
         expect![[r#"
             0ms do a on 0
-            1000ms a/1 cpu 200 wait None misses None
+            1000ms a/1 cpu 200 wait None misses Some(200)
             1000ms declared [200, 0] cpu [200, 0]
-            1250ms a/1 cpu 100 wait None misses None
+            1250ms a/1 cpu 100 wait None misses Some(100)
             1250ms declared [100, 0] cpu [100, 0]
         "#]],
     );
@@ -217,14 +217,14 @@ fn what_is_absent_stays_absent() {
             0ms a due tasks 0 cpu 0 load 0 wait -
             0ms do a on 0
             250ms a running on 0 in node 0 since 0 tasks 2 cpu 20 load 20 wait -
-            250ms a/1 cpu 10 wait Some(1) misses None
-            250ms a/2 cpu 10 wait None misses None
+            250ms a/1 cpu 10 wait Some(1) misses Some(10)
+            250ms a/2 cpu 10 wait None misses Some(10)
             500ms a running on 0 in node 0 since 0 tasks 2 cpu 20 load 20 wait -
-            500ms a/1 cpu 10 wait Some(3) misses None
-            500ms a/2 cpu 10 wait None misses None
+            500ms a/1 cpu 10 wait Some(3) misses Some(10)
+            500ms a/2 cpu 10 wait None misses Some(10)
             750ms a running on 0 in node 0 since 0 tasks 2 cpu 20 load 20 wait 2
-            750ms a/1 cpu 10 wait Some(1) misses None
-            750ms a/2 cpu 10 wait Some(1) misses None
+            750ms a/1 cpu 10 wait Some(1) misses Some(10)
+            750ms a/2 cpu 10 wait Some(1) misses Some(10)
         "#]],
     );
 }
@@ -617,10 +617,10 @@ fn tasks_are_seen_by_job_and_then_by_id_in_whatever_order_they_come() {
             200ms b/1 cpu 0 wait None misses None
             200ms b/2 cpu 0 wait None misses None
             200ms b/3 cpu 0 wait None misses None
-            250ms a/1 cpu 14 wait None misses None
-            250ms b/1 cpu 13 wait None misses None
-            250ms b/2 cpu 16 wait None misses None
-            250ms b/3 cpu 15 wait None misses None
+            250ms a/1 cpu 14 wait None misses Some(14)
+            250ms b/1 cpu 13 wait None misses Some(13)
+            250ms b/2 cpu 16 wait None misses Some(16)
+            250ms b/3 cpu 15 wait None misses Some(15)
         "#]],
     );
 }

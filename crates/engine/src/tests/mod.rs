@@ -5,6 +5,7 @@ mod guard;
 mod life;
 mod looping;
 mod moves;
+mod signals;
 
 use expect_test::Expect;
 

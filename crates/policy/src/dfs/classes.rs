@@ -10,7 +10,7 @@
 //! keeps its class. A job whose misses are not counted keeps what was declared.
 
 use program::Class;
-use sched::{JobSeen, JobState, PerJob, Snapshot};
+use sched::{JobSeen, JobState, PerJob, Quantity, SignalTier, Snapshot};
 
 use super::config::Config;
 
@@ -109,8 +109,13 @@ fn class_of_rate(polls: &[(u64, u64)]) -> Option<u8> {
     u8::try_from(class).ok()
 }
 
-/// Cache misses of all tasks of a job in the last interval; `None` when none of them is counted.
+/// Cache misses of all tasks of a job in the last interval; `None` when none of them is counted: what
+/// was declared is no news.
 pub(super) fn misses_of(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<u64> {
+    let tier = seen.tiers.get(Quantity::LlcMisses);
+    if !matches!(tier, SignalTier::Counters | SignalTier::Bandwidth) {
+        return None;
+    }
     let counted = seen.tasks_of(job.job.id).iter();
     let counted = counted.filter_map(|task| task.counted.misses());
     counted.fold(None, |sum, misses| Some(sum.unwrap_or(0).saturating_add(misses)))

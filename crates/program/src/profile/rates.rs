@@ -54,6 +54,17 @@ impl Profile {
         }
     }
 
+    /// Cycles a second at which it was measured: all of its cycles in its CPU time. Absent when either
+    /// is not told.
+    pub fn frequency(&self) -> Option<f64> {
+        let cycles = |phase: &Phase| {
+            Some(phase.instructions?.value() * phase.cycles_per_instruction?.value())
+        };
+        let seconds = self.cpu_time?.as_secs_f64();
+        let all: f64 = self.phases.iter().map(cycles).sum::<Option<f64>>()?;
+        (0.0 < seconds && 0.0 < all).then(|| all / seconds).filter(|hertz| hertz.is_finite())
+    }
+
     /// An average over instructions; absent if any phase does not know.
     pub fn average(&self, figure: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
         let mut sum = 0.0;

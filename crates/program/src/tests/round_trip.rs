@@ -116,6 +116,11 @@ fn workload() -> impl Strategy<Value = Workload> {
             job.id = JobId(number);
             job.name = name;
         }
+        // No two jobs write to one file.
+        let mut taken = std::collections::BTreeSet::new();
+        for job in &mut jobs {
+            job.output.take_if(|path| !taken.insert(path.clone()));
+        }
         if jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
             jobs[0].ending = Ending::Exit;
         }

@@ -1,0 +1,77 @@
+//! What is declared of a job's program, as whole figures for each second of CPU time.
+//!
+//! A profile tells what the program's counters would show ([`program::Rates`]) in a last-level cache of
+//! this machine's size, at the speed at which it was measured. A class stands for memory operations
+//! alone, which are taken for cache misses.
+
+use base::{Bytes, Nanos};
+use program::profile::Rates;
+use program::{Job, Profile};
+use sched::Quantity;
+use topology::Machine;
+
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+/// What one job declares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Declared {
+    /// Memory controller operations for each millisecond of CPU time; `None` when nothing is said.
+    pub ops_per_ms: Option<u64>,
+    per_second: [Option<u64>; Quantity::N],
+}
+
+impl Declared {
+    pub fn of(job: &Job, machine: &Machine) -> Self {
+        let by_class = job.class.map(|class| Declared::by_ops(class.controller_ops_per_ms()));
+        let by_profile = job.found.as_deref().and_then(|profile| by_profile(profile, machine));
+        match (by_class, by_profile) {
+            // What the workload says of memory operations holds; the rest is the profile's.
+            (Some(class), Some(profile)) => Declared { ops_per_ms: class.ops_per_ms, ..profile },
+            (class, profile) => profile.or(class).unwrap_or_default(),
+        }
+    }
+
+    fn by_ops(per_ms: u64) -> Self {
+        let mut declared = Declared { ops_per_ms: Some(per_ms), ..Declared::default() };
+        declared.per_second[Quantity::LlcMisses as usize] = Some(per_ms.saturating_mul(1000));
+        declared
+    }
+
+    /// What its tasks did of a quantity in so much CPU time.
+    pub fn in_time(&self, quantity: Quantity, cpu_time: Nanos) -> Option<u64> {
+        let per_second = self.per_second[quantity as usize]?;
+        let exact = u128::from(per_second) * u128::from(cpu_time.0) / NANOS_PER_SECOND;
+        Some(u64::try_from(exact).unwrap_or(u64::MAX))
+    }
+
+    pub fn knows(&self, quantity: Quantity) -> bool {
+        self.per_second[quantity as usize].is_some()
+    }
+}
+
+/// `None` where the profile does not tell how fast its program goes.
+fn by_profile(profile: &Profile, machine: &Machine) -> Option<Declared> {
+    let cache = machine.llcs().iter().filter_map(|llc| llc.size).min().unwrap_or(Bytes::ZERO);
+    let rates = profile.figures_per_cpu_second(cache, profile.frequency()?);
+    let mut declared = Declared::default();
+    for (quantity, rate) in told(&rates) {
+        declared.per_second[quantity as usize] = rate.and_then(whole);
+    }
+    let per_second = rates.controller_ops().and_then(whole);
+    declared.ops_per_ms = per_second.map(|per_second| per_second / 1000);
+    Some(declared)
+}
+
+fn told(rates: &Rates) -> [(Quantity, Option<f64>); 4] {
+    [
+        (Quantity::Cycles, Some(rates.cycles)),
+        (Quantity::Instructions, rates.instructions),
+        (Quantity::LlcReferences, rates.llc_references),
+        (Quantity::LlcMisses, rates.llc_misses),
+    ]
+}
+
+/// Rates are finite and not negative; a fraction of an event a second is none.
+fn whole(rate: f64) -> Option<u64> {
+    (rate.is_finite() && 0.0 <= rate).then_some(rate as u64)
+}

@@ -1,0 +1,156 @@
+//! Which signal the figures of tasks stand on, quantity by quantity.
+//!
+//! | tier | a task's figure is | there when |
+//! |---|---|---|
+//! | `counters` | what was counted of it | every task that has run since its birth was counted |
+//! | `bandwidth` | (misses) its job's memory traffic, by its share of the job's CPU time | every job whose tasks ran has a monitoring group |
+//! | `declared` | its job's profile or class × its CPU time | a job declares it |
+//! | `none` | nothing | otherwise |
+//!
+//! One tier holds for all tasks of an interval: figures of two sorts must not be compared. A wish
+//! overrides the choice; what is wished for and not there stands on nothing.
+
+use std::collections::BTreeMap;
+
+use base::{JobId, Nanos};
+use sched::{Counted, CountedBy, GroupSeen, Quantity, SignalTier, TaskSeen, TierWish, Tiers};
+
+use crate::jobs::Jobs;
+
+/// Bytes that a miss moves.
+const LINE_BYTES: u64 = 64;
+
+/// The choice, and what it was.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    wish: TierWish,
+    tiers: Tiers,
+}
+
+/// A task's figures of an interval and whether it has run since its birth.
+pub(crate) type Row<'a> = (&'a mut TaskSeen, bool);
+
+impl Signals {
+    pub fn new(wish: TierWish) -> Self {
+        Signals { wish, tiers: Tiers::default() }
+    }
+
+    pub fn tiers(&self) -> &Tiers {
+        &self.tiers
+    }
+
+    /// What the loads of places stand on, which the meter finds out.
+    pub fn set_loads(&mut self, tier: SignalTier) {
+        self.tiers.loads = tier;
+    }
+
+    /// Chooses for the interval that ends, and fills in what is not counted.
+    pub fn turn_over(&mut self, rows: &mut [Row<'_>], jobs: &Jobs, groups: &[GroupSeen]) {
+        let counted = self.counted_of_all(rows);
+        let traffic = Traffic::of(rows, groups);
+        for &quantity in Quantity::ALL {
+            let is_counted = counted & (1 << quantity as u16) != 0;
+            let tier = self.choose(quantity, is_counted, &traffic, jobs);
+            self.tiers.set(quantity, tier);
+            // What was counted stands in the rows already.
+            let kept = tier == SignalTier::Counters;
+            if !kept {
+                rows.iter_mut().for_each(|(seen, _)| fill(seen, quantity, tier, &traffic, jobs));
+            }
+        }
+    }
+
+    /// What was counted of every task that has run; as long as none has run, what was.
+    fn counted_of_all(&self, rows: &[Row<'_>]) -> u16 {
+        let have_run = rows.iter().filter(|(_, has_run)| *has_run);
+        let common = have_run.map(|(seen, _)| presence(&seen.counted)).reduce(|a, b| a & b);
+        common.unwrap_or_else(|| {
+            let was = |quantity: &Quantity| self.tiers.get(*quantity) == SignalTier::Counters;
+            let all = Quantity::ALL.iter().copied();
+            all.filter(was).fold(0, |bits, quantity| bits | 1 << quantity as u16)
+        })
+    }
+
+    fn choose(
+        &self,
+        quantity: Quantity,
+        is_counted: bool,
+        traffic: &Traffic,
+        jobs: &Jobs,
+    ) -> SignalTier {
+        let by_traffic = quantity == Quantity::LlcMisses && traffic.is_known;
+        let is_there = |tier: &SignalTier| match tier {
+            SignalTier::Counters => is_counted,
+            SignalTier::Bandwidth => by_traffic,
+            SignalTier::Declared => {
+                quantity.source() == CountedBy::Processor && jobs.any_declares(quantity)
+            }
+            SignalTier::None => true,
+        };
+        match self.wish.get(quantity) {
+            Some(wished) if is_there(&wished) => wished,
+            Some(_) => SignalTier::None,
+            None => SignalTier::ALL.into_iter().find(is_there).unwrap_or_default(),
+        }
+    }
+}
+
+/// Misses count as counted where the sorts of misses are, that they are the sum of.
+fn presence(counted: &Counted) -> u16 {
+    match counted.misses() {
+        Some(_) => counted.present() | 1 << Quantity::LlcMisses as u16,
+        None => counted.present(),
+    }
+}
+
+fn fill(seen: &mut TaskSeen, quantity: Quantity, tier: SignalTier, traffic: &Traffic, jobs: &Jobs) {
+    let figure = match tier {
+        SignalTier::Counters => return,
+        SignalTier::Bandwidth => traffic.misses_of(seen),
+        SignalTier::Declared => {
+            jobs.declared(seen.job).and_then(|d| d.in_time(quantity, seen.cpu_time))
+        }
+        SignalTier::None => None,
+    };
+    seen.counted = match figure {
+        Some(figure) => seen.counted.with(quantity, figure),
+        None => seen.counted.without(quantity),
+    };
+}
+
+/// Memory traffic of jobs by their monitoring groups, and the CPU time that it is shared by.
+#[derive(Debug, Default)]
+struct Traffic {
+    is_known: bool,
+    of_jobs: BTreeMap<JobId, (u64, Nanos)>,
+}
+
+impl Traffic {
+    fn of(rows: &[Row<'_>], groups: &[GroupSeen]) -> Self {
+        let mut of_jobs: BTreeMap<JobId, (u64, Nanos)> = BTreeMap::new();
+        for group in groups {
+            if let Some(bytes) = group.traffic.total_bytes {
+                let (sum, _) = of_jobs.entry(group.job).or_default();
+                *sum = sum.saturating_add(bytes);
+            }
+        }
+        if of_jobs.is_empty() {
+            return Traffic::default();
+        }
+        let mut is_known = true;
+        for (seen, has_run) in rows {
+            match of_jobs.get_mut(&seen.job) {
+                Some((_, cpu_time)) => *cpu_time = cpu_time.saturating_add(seen.cpu_time),
+                None => is_known &= !has_run,
+            }
+        }
+        Traffic { is_known, of_jobs }
+    }
+
+    fn misses_of(&self, seen: &TaskSeen) -> Option<u64> {
+        let (bytes, cpu_time) = *self.of_jobs.get(&seen.job)?;
+        let lines = u128::from(bytes / LINE_BYTES) * u128::from(seen.cpu_time.0);
+        let share = lines.checked_div(u128::from(cpu_time.0)).unwrap_or(0);
+        Some(u64::try_from(share).unwrap_or(u64::MAX))
+    }
+}

@@ -6,7 +6,9 @@
 //!           environ    environments, and who has none yet
 //!           glance     thousands of processes, each seldom and shortly
 //!           connector  births and ends as the kernel tells them
+//!           numa_maps  kinds of memory by node              memory    looks at it in bounded time
 //!   write   affinity   CPUs of a thread                     mempolicy memory of a child
+//!           pages      memory from node to node
 //!           start      programs, bound before they begin    reap      how they ended
 //!   undo    what we changed, written down before            fault     kills on purpose, for tests
 //! ```
@@ -21,7 +23,10 @@ pub mod connector;
 pub mod environ;
 pub mod fault;
 pub mod glance;
+pub mod memory;
 pub mod mempolicy;
+pub mod numa_maps;
+pub mod pages;
 pub mod procfs;
 pub mod reap;
 pub mod signals;

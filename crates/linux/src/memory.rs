@@ -1,0 +1,355 @@
+//! Where a process's memory lies, looked at within a stretch of time, and how much a node has left.
+//!
+//! The kernel walks every page of a process for `numa_maps`, and again for `smaps`: some 20 ns a page,
+//! with a lock of the process's memory held. So a process that is large for the time that a look may
+//! take is sampled: some thousand of its pages, evenly over its mappings, are asked for instead.
+//!
+//! ```text
+//!   resident × cost a page ≤ time   ─►  all of it: numa_maps and smaps       looked at: 1000 ‰
+//!   more                            ─►  2048 pages of its own mappings       looked at: what they are
+//! ```
+//!
+//! A sample tells its own memory and what it shares, not what lies in files and not which pages are
+//! huge: those count as small.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Instant;
+
+use base::{Nanos, NodeId};
+
+use crate::numa_maps::{self, ByNode, Kinds};
+use crate::pages::call;
+use crate::{fault, procfs};
+
+/// What one look asks for of a process that is too large to be walked.
+const SAMPLES: u64 = 2048;
+/// No file of a process's mappings is read further: some 40,000 mappings.
+const TEXT_MAX: u64 = 4 << 20;
+
+/// What a node has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeFigures {
+    /// All memory, in bytes.
+    pub total: u64,
+    /// Free memory.
+    pub free: u64,
+    /// What the kernel can take back at once and at little cost: pages of files that are clean and were
+    /// not used lately, and half of what it keeps for itself and can rebuild (as `MemAvailable`
+    /// counts it).
+    pub reclaimable: u64,
+    /// Reserved huge pages that are free, of the default size.
+    pub n_huge_free: u64,
+}
+
+/// Reads a node's `meminfo`.
+pub fn parse_node_figures(text: &[u8]) -> Option<NodeFigures> {
+    let text = std::str::from_utf8(text).ok()?;
+    let number = |key: &str| {
+        let rest = text.lines().find_map(|line| line.split_once(key).map(|(_, rest)| rest));
+        rest.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<u64>().ok())
+    };
+    let kib = |key: &str| number(key).and_then(|kib| kib.checked_mul(1024));
+    let dirty = kib(" Dirty:").unwrap_or(0).saturating_add(kib(" Writeback:").unwrap_or(0));
+    let files = kib(" Inactive(file):").unwrap_or(0).saturating_sub(dirty);
+    let rebuilt = kib(" SReclaimable:").unwrap_or(0) / 2;
+    Some(NodeFigures {
+        total: kib(" MemTotal:")?,
+        free: kib(" MemFree:")?,
+        reclaimable: files.saturating_add(rebuilt),
+        n_huge_free: number(" HugePages_Free:").unwrap_or(0),
+    })
+}
+
+/// A node's figures from the descriptor that [`crate::system::open_node_meminfo`] gave.
+pub fn node_figures(meminfo: impl AsFd) -> Option<NodeFigures> {
+    let mut buffer = [0; 4096];
+    parse_node_figures(procfs::read_again(meminfo, &mut buffer).ok()?)
+}
+
+/// What a look found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// What lies where.
+    pub nodes: ByNode,
+    /// How much of it was looked at, in thousandths.
+    pub permille: u16,
+    /// How long the look took.
+    pub took: Nanos,
+}
+
+/// What a page costs to walk, learned from look to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Picoseconds a page, both files together.
+    page_ps: u64,
+}
+
+impl Default for Pace {
+    /// 40 ns: measured on no machine in particular, and replaced by the first look.
+    fn default() -> Self {
+        Pace { page_ps: 40_000 }
+    }
+}
+
+impl Pace {
+    fn of(self, n_pages: u64) -> Nanos {
+        Nanos(self.page_ps.saturating_mul(n_pages) / 1000)
+    }
+
+    /// Small processes cost what opening files costs, which tells nothing of pages.
+    fn learn(&mut self, n_pages: u64, took: Nanos) {
+        if 25_000 <= n_pages {
+            let seen = took.0.saturating_mul(1000) / n_pages;
+            self.page_ps = (self.page_ps / 2 + seen / 2).clamp(1_000, 10_000_000);
+        }
+    }
+}
+
+/// Looks where a process's memory lies, within about so much time.
+///
+/// # Errors
+/// Of the kind `NotFound` when it is gone or belongs to somebody else by now; other errors say why it
+/// cannot be read.
+pub fn look(
+    root: &Path,
+    (pid, born_ticks): (u32, u64),
+    time: Nanos,
+    pace: &mut Pace,
+) -> io::Result<Looked> {
+    let began = Instant::now();
+    if procfs::stat(root, pid)?.born_ticks != born_ticks {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let n_pages = resident(root, pid)? / page_sizes(root).0;
+    let mut looked = match pace.of(n_pages) <= time {
+        true => walk(root, pid)?,
+        false => sample(root, pid)?,
+    };
+    looked.took = Nanos::from(began.elapsed());
+    if looked.permille == 1000 {
+        pace.learn(n_pages, looked.took);
+    }
+    Ok(looked)
+}
+
+fn walk(root: &Path, pid: u32) -> io::Result<Looked> {
+    let numa = read_whole(&root.join(format!("proc/{pid}/numa_maps")))?;
+    // Without it shared memory is told less exactly, and huge pages not at all.
+    let smaps = read_whole(&root.join(format!("proc/{pid}/smaps"))).unwrap_or_default();
+    let kinds = numa_maps::parse_smaps(&smaps);
+    let mut nodes = ByNode::new();
+    for mapping in numa.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line) {
+        numa_maps::add(&mut nodes, &mapping, kinds.get(&mapping.start));
+    }
+    let is_cut = TEXT_MAX <= numa.len() as u64;
+    let permille = if is_cut { scale_up(&mut nodes, resident(root, pid)?) } else { 1000 };
+    Ok(Looked { nodes, permille, took: Nanos::ZERO })
+}
+
+/// What was seen, as large as the whole; tells the part that it was, in thousandths.
+fn scale_up(nodes: &mut ByNode, whole: u64) -> u16 {
+    let all = |nodes: &ByNode| {
+        nodes.values().fold(0u64, |sum, l| {
+            [l.small, l.huge, l.file, l.shared].into_iter().fold(sum, u64::saturating_add)
+        })
+    };
+    let seen = all(nodes);
+    if seen == 0 || whole <= seen {
+        return 1000;
+    }
+    let scale = |part: &mut u64| {
+        let scaled = u128::from(*part) * u128::from(whole) / u128::from(seen);
+        *part = u64::try_from(scaled).unwrap_or(u64::MAX);
+    };
+    for lies in nodes.values_mut() {
+        let parts = [&mut lies.small, &mut lies.huge, &mut lies.file, &mut lies.shared];
+        parts.into_iter().for_each(scale);
+    }
+    ((u128::from(seen) * 1000 / u128::from(whole)) as u16).min(999)
+}
+
+fn sample(root: &Path, pid: u32) -> io::Result<Looked> {
+    let text = read_whole(&root.join(format!("proc/{pid}/maps")))?;
+    let mappings: Vec<Kinds> = nobodys_mappings(&text).collect();
+    let (page, _) = page_sizes(root);
+    let length: u64 = mappings.iter().map(|kinds| kinds.range.1 - kinds.range.0).sum();
+    let stride = (length / SAMPLES / page).max(1) * page;
+    let mut pages = Vec::new();
+    let mut is_private = Vec::new();
+    let mut ahead = stride / 2 / page * page; // The first sample stands in the middle of its stretch.
+    for kinds in &mappings {
+        let (start, end) = kinds.range;
+        let mut addr = start.saturating_add(ahead);
+        while addr < end {
+            pages.push(addr);
+            is_private.push(kinds.is_private);
+            addr += stride;
+        }
+        ahead = addr - end;
+    }
+    let mut status = Vec::new();
+    call::query(pid, &pages, &mut status)?;
+    let mut nodes = ByNode::new();
+    let mut n_seen = 0u64;
+    for (&status, is_private) in status.iter().zip(is_private) {
+        let Ok(node) = u32::try_from(status) else { continue };
+        let lies = nodes.entry(NodeId(node)).or_default();
+        *if is_private { &mut lies.small } else { &mut lies.shared } += stride;
+        n_seen += 1;
+    }
+    let all = (n_seen * stride / page).max(1);
+    let permille = ((n_seen * 1000 / all) as u16).clamp(1, 999);
+    Ok(Looked { nodes, permille, took: Nanos::ZERO })
+}
+
+/// Mappings of nobody's file, from the lines of `maps`: the process's own, and what it shares.
+fn nobodys_mappings(text: &[u8]) -> impl Iterator<Item = Kinds> {
+    text.split(|&byte| byte == b'\n').filter_map(|line| {
+        let line = std::str::from_utf8(line).ok()?;
+        let kinds = numa_maps::parse_head(line)?;
+        let mut words = line.split_ascii_whitespace().skip(4);
+        let is_in_memory = |name: &str| {
+            !name.starts_with("[v") && (name.starts_with('[') || name.starts_with("/dev/shm/"))
+        };
+        let (inode, name) = (words.next()?, words.next());
+        let counts = inode == "0" && name.is_none_or(is_in_memory)
+            || !kinds.is_private && name.is_none_or(is_in_memory);
+        counts.then_some(kinds)
+    })
+}
+
+/// Mappings of a process's own memory, from the lines of `maps`.
+pub(crate) fn own_mappings(text: &[u8]) -> impl Iterator<Item = Kinds> {
+    nobodys_mappings(text).filter(|kinds| kinds.is_private)
+}
+
+/// Resident memory in bytes, files and shared pages among it.
+pub(crate) fn resident(root: &Path, pid: u32) -> io::Result<u64> {
+    let text = read_whole(&root.join(format!("proc/{pid}/statm")))?;
+    let text = std::str::from_utf8(&text).unwrap_or_default();
+    let pages = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
+    let bytes = pages.and_then(|pages| pages.checked_mul(page_sizes(root).0));
+    bytes.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)) // An empty file: its memory is gone.
+}
+
+/// The size of ordinary pages and of transparent huge ones, in bytes; without huge ones both are the
+/// ordinary.
+pub(crate) fn page_sizes(root: &Path) -> (u64, u64) {
+    let page = rustix::param::page_size() as u64;
+    let path = root.join("sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
+    let huge = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
+    let is_whole = |huge: &u64| page < *huge && huge.is_multiple_of(page);
+    (page, huge.filter(is_whole).unwrap_or(page))
+}
+
+/// A file of `/proc` up to [`TEXT_MAX`], cut at a line.
+pub(crate) fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    fault::refuse("open")?;
+    let file = File::open(path)?;
+    fault::refuse("read")?;
+    let mut text = Vec::new();
+    let read = file.take(TEXT_MAX).read_to_end(&mut text);
+    read.map_err(|error| match error.raw_os_error() {
+        Some(libc::ESRCH) => io::ErrorKind::NotFound.into(),
+        _ => error,
+    })?;
+    if TEXT_MAX <= text.len() as u64 {
+        let end = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        text.truncate(end);
+        text.resize(TEXT_MAX as usize, b'\n'); // So that its length tells that it was cut.
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MEMINFO: &str = "\
+Node 1 MemTotal:        1000000 kB
+Node 1 MemFree:          400000 kB
+Node 1 MemUsed:          600000 kB
+Node 1 Active(file):      30000 kB
+Node 1 Inactive(file):    20000 kB
+Node 1 Dirty:              1000 kB
+Node 1 Writeback:           200 kB
+Node 1 WritebackTmp:          7 kB
+Node 1 KReclaimable:       9000 kB
+Node 1 SReclaimable:       8000 kB
+Node 1 HugePages_Total:    10
+Node 1 HugePages_Free:      3
+";
+
+    #[test]
+    fn what_can_be_taken_back_is_clean_files_not_used_lately_and_half_of_the_kernels_own() {
+        let figures = parse_node_figures(MEMINFO.as_bytes()).expect("a node's meminfo");
+        let kib = |bytes: u64| bytes / 1024;
+        assert_eq!((kib(figures.total), kib(figures.free)), (1_000_000, 400_000));
+        assert_eq!(kib(figures.reclaimable), 20_000 - 1_200 + 4_000);
+        assert_eq!(figures.n_huge_free, 3);
+        assert_eq!(parse_node_figures(b"Node 1 MemTotal: 5 kB\n"), None);
+    }
+
+    fn own() -> (u32, u64) {
+        let pid = std::process::id();
+        (pid, procfs::stat(Path::new("/"), pid).expect("own line").born_ticks)
+    }
+
+    #[test]
+    fn the_memory_of_this_process_lies_somewhere_walked_or_sampled() {
+        let touched = vec![1u8; 32 << 20];
+        let mut pace = Pace::default();
+        let walked = match look(Path::new("/"), own(), Nanos::from_secs(10), &mut pace) {
+            Ok(walked) => walked,
+            Err(error) => {
+                println!("not run: this kernel tells no memory by node ({error})");
+                return;
+            }
+        };
+        assert_eq!(walked.permille, 1000);
+        let own_bytes = |looked: &Looked| -> u64 {
+            looked.nodes.values().map(|lies| lies.small + lies.huge).sum()
+        };
+        assert!(32 << 20 <= own_bytes(&walked), "{walked:?}");
+        let sampled = look(Path::new("/"), own(), Nanos::ZERO, &mut pace).expect("a sample");
+        assert!(sampled.permille < 1000);
+        assert!(16 << 20 <= own_bytes(&sampled), "{sampled:?}");
+        drop(touched);
+    }
+
+    #[test]
+    fn another_with_the_same_number_is_not_looked_at() {
+        let (pid, born_ticks) = own();
+        let other = look(Path::new("/"), (pid, born_ticks + 1), Nanos(1), &mut Pace::default());
+        assert_eq!(other.expect_err("somebody else").kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn own_mappings_are_nobodys_files() {
+        let maps = b"\
+55d8c000-55d90000 r--p 00000000 08:01 77 /usr/bin/cat
+55d91000-55d99000 rw-p 00000000 00:00 0 [heap]
+7f000000-7f100000 rw-p 00000000 00:00 0
+7f200000-7f300000 rw-s 00000000 00:01 9 /dev/shm/x
+7ffd0000-7ffd1000 r-xp 00000000 00:00 0 [vdso]
+";
+        let starts = |it: Vec<Kinds>| it.iter().map(|k| k.range.0).collect::<Vec<_>>();
+        assert_eq!(starts(own_mappings(maps).collect()), [0x55d9_1000, 0x7f00_0000]);
+        assert_eq!(
+            starts(nobodys_mappings(maps).collect()),
+            [0x55d9_1000, 0x7f00_0000, 0x7f20_0000]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse_node_figures(&text);
+            let _ = nobodys_mappings(&text).count();
+        }
+    }
+}

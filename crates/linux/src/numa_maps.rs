@@ -1,0 +1,328 @@
+//! Where the memory of a process lies, as the kernel tells it: text in, values out.
+//!
+//! Two files tell it together, a line or a block for each mapping, named by its first address:
+//!
+//! ```text
+//!   numa_maps   7f3c0000 default anon=512 mapmax=2 N0=256 N2=256 kernelpagesize_kB=4     on which nodes
+//!   smaps       7f3c0000-7f3e0000 rw-p 00000000 00:00 0                                  of which kind
+//!               Private_Dirty: 1024 kB … AnonHugePages: 2048 kB …
+//! ```
+//!
+//! The kernel counts nodes and kinds apart, so within one mapping the kinds are shared out over its
+//! nodes in proportion. Without `smaps` a mapping is of one kind: shared when one of its pages is
+//! mapped by several processes (`mapmax`), and transparent huge pages cannot be told.
+//!
+//! Amounts are bytes. Not here: swapped pages, which lie on no node.
+
+use std::collections::BTreeMap;
+
+use base::NodeId;
+
+/// What lies on one node. The four do not overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lies {
+    /// The process's own memory in pages of the ordinary size.
+    pub small: u64,
+    /// The same in huge pages, transparent or reserved.
+    pub huge: u64,
+    /// Pages in mappings of files, those among them that were written to and copied.
+    pub file: u64,
+    /// Shared with other processes.
+    pub shared: u64,
+}
+
+/// What lies where.
+pub type ByNode = BTreeMap<NodeId, Lies>;
+
+/// A line of `numa_maps`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its first address.
+    pub start: u64,
+    /// Pages by node, in the order of the kernel.
+    pub nodes: Vec<(NodeId, u64)>,
+    /// By how many processes the page is mapped that most of them map.
+    pub mapmax: u64,
+    /// The size of its pages in bytes.
+    pub page_size: u64,
+    /// What it is a mapping of.
+    pub of: Of,
+}
+
+/// What a mapping is a mapping of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Of {
+    /// Memory of its own.
+    #[default]
+    Nothing,
+    /// A file on a disk.
+    File,
+    /// Memory with a name (`shm`, `memfd`, System V): a file that lies in memory.
+    SharedMemory,
+}
+
+/// A block of `smaps`: bytes of each kind in one mapping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds {
+    /// Its first address, and the first after it.
+    pub range: (u64, u64),
+    /// Whether what is written to it stays the process's own.
+    pub is_private: bool,
+    /// Mapped by this process alone.
+    pub private: u64,
+    /// Mapped by others too.
+    pub shared: u64,
+    /// In transparent huge pages.
+    pub huge: u64,
+}
+
+/// Reads a line of `numa_maps`; `None` for one of another form. Words that are not known are passed
+/// over.
+pub fn parse_line(line: &[u8]) -> Option<Mapping> {
+    let line = std::str::from_utf8(line).ok()?;
+    let mut words = line.split_ascii_whitespace();
+    let start = u64::from_str_radix(words.next()?, 16).ok()?;
+    words.next()?; // The memory policy.
+    let mut mapping = Mapping { start, page_size: 4096, mapmax: 1, ..Mapping::default() };
+    for (key, value) in words.filter_map(|word| word.split_once('=')) {
+        match key {
+            "mapmax" => mapping.mapmax = value.parse().ok()?,
+            "kernelpagesize_kB" => {
+                mapping.page_size = value.parse::<u64>().ok()?.checked_mul(1024)?
+            }
+            "file" => mapping.of = of_path(value),
+            _ => {
+                let node = key.strip_prefix('N').and_then(|node| node.parse().ok());
+                if let Some(node) = node {
+                    mapping.nodes.push((NodeId(node), value.parse().ok()?));
+                }
+            }
+        }
+    }
+    Some(mapping)
+}
+
+fn of_path(path: &str) -> Of {
+    const IN_MEMORY: [&str; 5] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage"];
+    match IN_MEMORY.iter().any(|prefix| path.starts_with(prefix)) {
+        true => Of::SharedMemory,
+        false => Of::File,
+    }
+}
+
+/// Reads the blocks of `smaps`, by first address. What is not known is passed over.
+pub fn parse_smaps(text: &[u8]) -> BTreeMap<u64, Kinds> {
+    let mut all = BTreeMap::new();
+    let mut now: Option<Kinds> = None;
+    for line in text.split(|&byte| byte == b'\n') {
+        let Ok(line) = std::str::from_utf8(line) else { continue };
+        if let Some(begun) = parse_head(line) {
+            all.extend(now.replace(begun).map(|kinds| (kinds.range.0, kinds)));
+        } else if let Some(kinds) = &mut now {
+            add_figure(kinds, line);
+        }
+    }
+    all.extend(now.map(|kinds| (kinds.range.0, kinds)));
+    all
+}
+
+/// The head of a block, which is also a line of `maps`: range, rights, and whose it is.
+pub fn parse_head(line: &str) -> Option<Kinds> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let address = |text: &str| u64::from_str_radix(text, 16).ok();
+    let range = (address(start)?, address(end)?);
+    let is_private = words.next()?.as_bytes().get(3) == Some(&b'p');
+    (range.0 < range.1).then(|| Kinds { range, is_private, ..Kinds::default() })
+}
+
+fn add_figure(kinds: &mut Kinds, line: &str) {
+    let Some((key, rest)) = line.split_once(':') else { return };
+    let kib = rest.split_ascii_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+    let Some(bytes) = kib.and_then(|kib| kib.checked_mul(1024)) else { return };
+    let sum = match key {
+        "Private_Clean" | "Private_Dirty" | "Private_Hugetlb" => &mut kinds.private,
+        "Shared_Clean" | "Shared_Dirty" | "Shared_Hugetlb" => &mut kinds.shared,
+        "AnonHugePages" => &mut kinds.huge,
+        _ => return,
+    };
+    *sum = sum.saturating_add(bytes);
+}
+
+/// Adds a mapping to what lies where.
+pub fn add(by_node: &mut ByNode, mapping: &Mapping, kinds: Option<&Kinds>) {
+    let all = mapping.nodes.iter().fold(0u64, |sum, (_, pages)| sum.saturating_add(*pages));
+    if all == 0 {
+        return;
+    }
+    let parts = parts(mapping, kinds, all.saturating_mul(mapping.page_size));
+    for &(node, pages) in &mapping.nodes {
+        let lies = by_node.entry(node).or_default();
+        // Of `whole` bytes in all pages, as much on this node as it has of the pages.
+        let share = |whole: u64| {
+            u64::try_from(u128::from(whole) * u128::from(pages) / u128::from(all)).unwrap_or(whole)
+        };
+        let (huge, file, shared) = (share(parts.huge), share(parts.file), share(parts.shared));
+        let total = pages.saturating_mul(mapping.page_size);
+        let rest = total.saturating_sub(huge.saturating_add(file).saturating_add(shared));
+        for (sum, more) in [
+            (&mut lies.small, rest),
+            (&mut lies.huge, huge),
+            (&mut lies.file, file),
+            (&mut lies.shared, shared),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
+}
+
+/// A mapping's bytes by kind; together at most `total`.
+fn parts(mapping: &Mapping, kinds: Option<&Kinds>, total: u64) -> Lies {
+    match (mapping.of, kinds) {
+        (Of::SharedMemory, _) => Lies { shared: total, ..Lies::default() },
+        (Of::File, _) => Lies { file: total, ..Lies::default() },
+        (Of::Nothing, None) if 1 < mapping.mapmax => Lies { shared: total, ..Lies::default() },
+        (Of::Nothing, None) => own(total, if is_huge(mapping) { total } else { 0 }),
+        (Of::Nothing, Some(kinds)) => {
+            let shared = if kinds.is_private { kinds.shared.min(total) } else { total };
+            let huge = if is_huge(mapping) { total } else { kinds.huge };
+            Lies { shared, ..own(total - shared, huge) }
+        }
+    }
+}
+
+fn own(total: u64, huge: u64) -> Lies {
+    let huge = huge.min(total);
+    Lies { small: total - huge, huge, ..Lies::default() }
+}
+
+fn is_huge(mapping: &Mapping) -> bool {
+    (64 << 10) < mapping.page_size // Base pages are 64 KiB at most, on some Arm and Power kernels.
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    fn check(numa_maps: &str, smaps: Option<&str>, expected: Expect) {
+        let kinds = smaps.map(|text| parse_smaps(text.as_bytes()));
+        let mut by_node = ByNode::new();
+        for mapping in numa_maps.lines().filter_map(|line| parse_line(line.trim().as_bytes())) {
+            add(&mut by_node, &mapping, kinds.as_ref().and_then(|all| all.get(&mapping.start)));
+        }
+        let mut told = String::new();
+        for (node, lies) in by_node {
+            let kib = |bytes: u64| bytes / 1024;
+            told += &format!(
+                "{node}: small {} huge {} file {} shared {}\n",
+                kib(lies.small),
+                kib(lies.huge),
+                kib(lies.file),
+                kib(lies.shared)
+            );
+        }
+        expected.assert_eq(&told);
+    }
+
+    const OWN: &str = "
+        55d8c000 default file=/usr/bin/cat mapped=9 mapmax=2 N0=9 kernelpagesize_kB=4
+        55d90000 default file=/usr/bin/cat anon=2 dirty=2 N1=2 kernelpagesize_kB=4
+        7f000000 bind:0-1 anon=1024 dirty=1024 active=0 N0=256 N1=768 kernelpagesize_kB=4
+        7f800000 default file=/dev/shm/a\\040b mapped=16 mapmax=7 N3=16 kernelpagesize_kB=4
+        7fa00000 default file=/anon_hugepage\\040(deleted) huge anon=1 dirty=1 N2=1 kernelpagesize_kB=2048
+        7fc00000 default huge anon=2 dirty=2 N2=2 kernelpagesize_kB=2048
+        7fd00000 default stack anon=4 mapmax=3 N0=4 kernelpagesize_kB=4
+        7ffd0000 default";
+
+    #[test]
+    fn kinds_are_told_apart_by_the_mapping_where_only_nodes_are_known() {
+        check(
+            OWN,
+            None,
+            expect![[r#"
+                node0: small 1024 huge 0 file 36 shared 16
+                node1: small 3072 huge 0 file 8 shared 0
+                node2: small 0 huge 4096 file 0 shared 2048
+                node3: small 0 huge 0 file 0 shared 64
+            "#]],
+        );
+    }
+
+    #[test]
+    fn with_smaps_huge_and_shared_pages_are_shared_out_over_the_nodes_of_their_mapping() {
+        let smaps = "\
+7f000000-7f400000 rw-p 00000000 00:00 0
+Rss:                4096 kB
+Shared_Dirty:       1024 kB
+Private_Dirty:      3072 kB
+Anonymous:          4096 kB
+AnonHugePages:      2048 kB
+VmFlags: rd wr mr
+7fd00000-7fd21000 rw-p 00000000 00:00 0        [stack]
+Private_Dirty:        16 kB
+Anonymous:            16 kB
+";
+        check(
+            OWN,
+            Some(smaps),
+            expect![[r#"
+                node0: small 272 huge 512 file 36 shared 256
+                node1: small 768 huge 1536 file 8 shared 768
+                node2: small 0 huge 4096 file 0 shared 2048
+                node3: small 0 huge 0 file 0 shared 64
+            "#]],
+        );
+    }
+
+    #[test]
+    fn lines_of_another_form_are_none() {
+        for line in
+            ["", "zebra default N0=1", "7f00", "7f00 default mapmax=x", "7f00 default N0=-1"]
+        {
+            assert_eq!(parse_line(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (parse_line(&text), parse_smaps(&text));
+        }
+
+        /// Whatever the kernel says of kinds, nothing is counted twice or lost.
+        #[test]
+        fn the_kinds_of_a_mapping_sum_up_to_its_pages(
+            pages in proptest::collection::vec((0u32..5, 0u64..100_000), 1..5),
+            (mapmax, of) in (1u64..4, 0usize..3),
+            kinds in proptest::option::of((any::<bool>(), 0u64..1 << 30, 0u64..1 << 30, 0u64..1 << 30)),
+        ) {
+            let of = [Of::Nothing, Of::File, Of::SharedMemory][of];
+            let nodes = pages.iter().map(|&(node, n)| (NodeId(node), n)).collect();
+            let mapping = Mapping { start: 1, nodes, mapmax, page_size: 4096, of };
+            let kinds = kinds.map(|(is_private, private, shared, huge)| Kinds {
+                is_private, private, shared, huge, ..Kinds::default()
+            });
+            let mut by_node = ByNode::new();
+            add(&mut by_node, &mapping, kinds.as_ref());
+            let told: u64 =
+                by_node.values().map(|l| l.small + l.huge + l.file + l.shared).sum();
+            prop_assert_eq!(told, pages.iter().map(|(_, n)| n * 4096).sum::<u64>());
+        }
+
+        #[test]
+        fn a_written_line_is_read_again(
+            start in 0u64..1 << 47,
+            nodes in proptest::collection::vec((0u32..64, 0u64..1 << 40), 0..6),
+            (anon, mapmax) in (0u64..1 << 40, 1u64..100),
+        ) {
+            let mut line = format!("{start:x} default anon={anon} dirty={anon} mapmax={mapmax}");
+            nodes.iter().for_each(|(node, pages)| line += &format!(" N{node}={pages}"));
+            line += " kernelpagesize_kB=4";
+            let nodes = nodes.into_iter().map(|(node, pages)| (NodeId(node), pages)).collect();
+            let mapping = Mapping { start, nodes, mapmax, page_size: 4096, of: Of::Nothing };
+            prop_assert_eq!(parse_line(line.as_bytes()), Some(mapping));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! How many pages a call takes: as many as the last one says fit into a stretch of time.
+//!
+//! While pages move, whoever touches them waits, and so does whoever wants to map memory. So a call is
+//! to last about 20 ms, whatever a page costs on this machine today.
+//!
+//! ```text
+//!   256 pages ── 2 ms ──► 512 ── 5 ms ──► 1024 ── 21 ms ──► 975 ──► …       grows to the double at most,
+//!                                                                           shrinks to a quarter at most
+//! ```
+
+use base::Nanos;
+
+/// How long a call is to take.
+pub const CALL: Nanos = Nanos::from_millis(20);
+/// The first call: small, since nothing is known. 1 MiB of ordinary pages.
+const FIRST: usize = 256;
+/// One huge page at least, if it is one.
+const LEAST: usize = 16;
+/// 256 MiB of ordinary pages: a machine that moves these in less has no need of more.
+const MOST: usize = 1 << 16;
+
+/// The size of the next call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    n_pages: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch { n_pages: FIRST }
+    }
+}
+
+impl Batch {
+    /// So many pages of the ordinary size.
+    pub fn n_pages(self) -> usize {
+        self.n_pages
+    }
+
+    /// A call moved so many pages and took so long.
+    pub fn learn(&mut self, n_pages: usize, took: Nanos) {
+        if n_pages == 0 {
+            return;
+        }
+        let fits = n_pages as u128 * u128::from(CALL.0) / u128::from(took.0.max(1));
+        let fits = usize::try_from(fits).unwrap_or(MOST);
+        self.n_pages = fits.clamp(self.n_pages / 4, self.n_pages * 2).clamp(LEAST, MOST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_grows_and_shrinks_to_what_fits_its_time() {
+        let mut batch = Batch::default();
+        let sizes: Vec<usize> = [2u64, 5, 21, 400, 400, 1]
+            .into_iter()
+            .map(|millis| {
+                batch.learn(batch.n_pages(), Nanos::from_millis(millis));
+                batch.n_pages()
+            })
+            .collect();
+        assert_eq!(sizes, [512, 1024, 975, 243, 60, 120]);
+    }
+
+    #[test]
+    fn a_batch_stays_within_bounds_whatever_is_measured() {
+        let mut batch = Batch::default();
+        (0..40).for_each(|_| batch.learn(batch.n_pages(), Nanos(0)));
+        assert_eq!(batch.n_pages(), MOST);
+        (0..40).for_each(|_| batch.learn(1, Nanos(u64::MAX)));
+        assert_eq!(batch.n_pages(), LEAST);
+    }
+}

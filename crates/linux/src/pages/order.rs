@@ -1,0 +1,140 @@
+//! Which addresses come first.
+//!
+//! When a move may carry only a part, or is stopped, what is used most should have gone. Address samples
+//! of the processor say what that is; each is a stretch around a sampled address. Without samples the
+//! order is that of addresses.
+
+/// A stretch of a process's own memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Its first address, on a page.
+    pub start: u64,
+    /// The first address after it.
+    pub end: u64,
+    /// The size of the pages that it is made of, in bytes; more than the ordinary for reserved huge
+    /// pages.
+    pub page_size: u64,
+    /// Whether there may be transparent huge pages in it.
+    pub may_be_huge: bool,
+    /// About how many bytes of it a move would take along.
+    pub to_move: u64,
+}
+
+impl Range {
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.end <= self.start
+    }
+
+    /// A part of it, with its share of what is to be moved.
+    fn part(&self, start: u64, end: u64) -> Range {
+        let share = u128::from(self.to_move) * u128::from(end - start) / u128::from(self.len());
+        Range { start, end, to_move: u64::try_from(share).unwrap_or(self.to_move), ..*self }
+    }
+}
+
+/// The same addresses, the hot ones first, in the order in which they are told to be hot. What is hot
+/// is widened to whole pages, and to whole blocks of `block` bytes where huge pages may be: they are
+/// not torn apart.
+pub fn hot_first(ranges: &[Range], hot: &[(u64, u64)], block: u64) -> Vec<Range> {
+    let mut rest: Vec<Range> = ranges.iter().copied().filter(|range| !range.is_empty()).collect();
+    let mut first = Vec::new();
+    for &(from, to) in hot.iter().filter(|(from, to)| from < to) {
+        let mut left = Vec::with_capacity(rest.len());
+        for range in rest {
+            let grain =
+                if range.may_be_huge { block.max(range.page_size) } else { range.page_size };
+            let start = (from - from % grain).max(range.start);
+            let end = to.checked_next_multiple_of(grain).unwrap_or(u64::MAX).min(range.end);
+            if end <= start {
+                left.push(range);
+                continue;
+            }
+            let parts = [(range.start, start), (start, end), (end, range.end)];
+            let parts = parts.map(|(a, b)| (a < b).then(|| range.part(a, b)));
+            first.extend(parts[1]);
+            left.extend([parts[0], parts[2]].into_iter().flatten());
+        }
+        rest = left;
+    }
+    first.extend(rest);
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PAGE: u64 = 4096;
+    const BLOCK: u64 = 2 << 20;
+
+    fn range(start: u64, n_pages: u64, may_be_huge: bool) -> Range {
+        let (start, end) = (start * PAGE, (start + n_pages) * PAGE);
+        Range { start, end, page_size: PAGE, may_be_huge, to_move: end - start }
+    }
+
+    fn pages(ranges: &[Range]) -> Vec<(u64, u64)> {
+        ranges.iter().map(|range| (range.start / PAGE, range.end / PAGE)).collect()
+    }
+
+    #[test]
+    fn what_is_hot_comes_first_in_the_order_of_heat_and_each_address_once() {
+        let ranges = [range(0, 100, false), range(1000, 100, false)];
+        let hot = [(1010 * PAGE + 5, 1020 * PAGE), (50 * PAGE, 60 * PAGE), (55 * PAGE, 70 * PAGE)];
+        assert_eq!(
+            pages(&hot_first(&ranges, &hot, BLOCK)),
+            [(1010, 1020), (50, 60), (60, 70), (0, 50), (70, 100), (1000, 1010), (1020, 1100)]
+        );
+    }
+
+    #[test]
+    fn huge_pages_are_not_torn_apart() {
+        let ranges = [range(512, 2048, true)];
+        let hot = [(1100 * PAGE, 1101 * PAGE)];
+        assert_eq!(
+            pages(&hot_first(&ranges, &hot, BLOCK)),
+            [(1024, 1536), (512, 1024), (1536, 2560)]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_order_loses_an_address_or_has_it_twice(
+            ranges in proptest::collection::vec((0u64..50, 1u64..3000, any::<bool>()), 0..5),
+            hot in proptest::collection::vec((0u64..20_000_000, 0u64..20_000_000), 0..8),
+        ) {
+            let mut at = 0;
+            let ranges: Vec<Range> = ranges.into_iter().map(|(gap, n_pages, huge)| {
+                let range = range(at + gap, n_pages, huge);
+                at += gap + n_pages;
+                range
+            }).collect();
+            let mut ordered = pages(&hot_first(&ranges, &hot, BLOCK));
+            ordered.sort_unstable();
+            let mut joined: Vec<(u64, u64)> = Vec::new();
+            for (start, end) in ordered {
+                match joined.last_mut() {
+                    Some(last) if last.1 == start => last.1 = end,
+                    last => {
+                        prop_assert!(last.is_none_or(|last| last.1 < start));
+                        joined.push((start, end));
+                    }
+                }
+            }
+            let mut expected: Vec<(u64, u64)> = Vec::new();
+            for (start, end) in pages(&ranges) {
+                match expected.last_mut() {
+                    Some(last) if last.1 == start => last.1 = end,
+                    _ => expected.push((start, end)),
+                }
+            }
+            prop_assert_eq!(joined, expected);
+        }
+    }
+}

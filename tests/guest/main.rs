@@ -11,6 +11,7 @@ mod balancing;
 mod cpusets;
 mod hotplug;
 mod nodes;
+mod pages;
 mod placement;
 #[allow(dead_code, reason = "the other test program uses the rest of it")]
 #[path = "../promises/live/play.rs"]
@@ -35,7 +36,7 @@ fn main() {
     arguments.test_threads = Some(1);
     let all: [&[Promise]; 5] =
         [placement::ALL, policies::ALL, cpusets::ALL, hotplug::ALL, balancing::ALL];
-    let promises = all.into_iter().chain([undo::ALL]).flatten();
+    let promises = all.into_iter().chain([pages::ALL, undo::ALL]).flatten();
     let reason = why_not();
     if let Some(reason) = &reason {
         println!("not run: {reason}; make test-vm runs these in a guest");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, NodeId};
 use engine::{Approved, Host};
+use linux::memory::NodeFigures;
 use linux::reap::{Statuses, Used};
 use linux::system;
 use linux::system::DescriptorLimit;
@@ -20,6 +21,7 @@ use crate::family::{Family, Kept};
 use crate::keeper::Keeper;
 use crate::leftovers::Straggler;
 use crate::look::is_quiet;
+use crate::memory::Memory;
 use crate::orphans::Orphans;
 use crate::wakes::{Wake, Wakes};
 use crate::{LiveError, LiveOptions};
@@ -57,6 +59,7 @@ pub struct LiveHost {
     /// Changes in the undo record that still need a look at what was born meanwhile.
     pub(crate) unconfirmed: Vec<u64>,
     pub(crate) nodes: Vec<NodeFile>,
+    pub(crate) memory: Memory,
     pub(crate) woken: Vec<Wake>,
     pub(crate) n_turns: u64,
     pub(crate) seldom_at: Nanos,
@@ -127,7 +130,7 @@ pub(crate) enum Stopping {
 pub(crate) struct NodeFile {
     pub node: NodeId,
     pub meminfo: OwnedFd,
-    pub seen: Option<base::Bytes>,
+    pub seen: Option<NodeFigures>,
 }
 
 impl LiveHost {
@@ -154,7 +157,8 @@ impl LiveHost {
     }
 
     fn is_over(&self) -> bool {
-        self.stragglers.is_empty() && self.slots.iter().all(|s| matches!(s.state, State::Over))
+        let no_jobs = self.slots.iter().all(|s| matches!(s.state, State::Over));
+        no_jobs && self.stragglers.is_empty() && !self.is_moving()
     }
 
     /// Puts back everything that still lives and removes the undo record.
@@ -212,6 +216,8 @@ impl Host for LiveHost {
             sample.jobs.extend(said.jobs);
             sample.gone.extend(said.gone);
             sample.degraded.extend(said.degraded);
+            sample.memory.extend(said.memory);
+            sample.moved.extend(said.moved);
         }
         self.was_quiet = is_quiet(&sample);
         self.has_stirred |= !self.was_quiet;
@@ -237,6 +243,7 @@ impl Host for LiveHost {
 
 impl Drop for LiveHost {
     fn drop(&mut self) {
+        self.memory = Memory::default(); // Moves under way end here.
         self.put_back();
         if let Some(keeper) = self.keeper.take() {
             keeper.dismiss();

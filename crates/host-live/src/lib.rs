@@ -13,12 +13,13 @@
 //!     ├ orphans   processes whose parent is gone, and whose they are
 //!     ├ leftovers what outlives its job
 //!     ├ stopped   jobs that wait for the terminal
+//!     ├ memory    moved and looked at by a helper thread
 //!     └ signals   to exactly those who are meant
 //!   preflight what can be known to fail before anything is started
 //!   keeper    ends the jobs when evenkeel itself is killed, if the user wants that
 //! ```
 //!
-//! One thread does everything and never waits for anything but the next event.
+//! One thread does everything else and never waits for anything but the next event.
 
 mod agenda;
 mod begin;
@@ -30,6 +31,7 @@ mod keeper;
 mod leftovers;
 mod look;
 mod masks;
+mod memory;
 mod options;
 mod orphans;
 mod place;
@@ -43,5 +45,6 @@ mod wakes;
 
 pub use host::LiveHost;
 pub use keeper::{KEEPER_ARGUMENT, keep};
+pub use memory::{MemoryLooks, MemoryOptions};
 pub use options::{LiveError, LiveOptions};
 pub use preflight::{PreflightError, preflight};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use base::{JobId, Nanos};
-use linux::{affinity, mempolicy, system};
+use base::{Bytes, JobId, Nanos};
+use linux::{affinity, memory, mempolicy, system};
 use sched::{Cause, Measured, MemoryRules, NodeSample, Sample, Turn};
 
 use crate::family::{Look, When};
@@ -56,6 +56,7 @@ impl LiveHost {
             self.tell_keeper();
             self.confirm_changes();
             sample.nodes = self.look_at_nodes();
+            self.look_at_memory(turn.at);
         }
         self.say_descriptors_ran_out();
     }
@@ -73,13 +74,13 @@ impl LiveHost {
     pub(crate) fn look_at_nodes(&mut self) -> Vec<NodeSample> {
         let mut changed = Vec::new();
         for file in &mut self.nodes {
-            let memory_free = system::node_free(&file.meminfo);
-            if memory_free != file.seen {
-                file.seen = memory_free;
+            let seen = memory::node_figures(&file.meminfo);
+            if seen != file.seen {
+                file.seen = seen;
                 changed.push(NodeSample {
                     node: file.node,
-                    memory_free,
-                    memory_reclaimable: None,
+                    memory_free: seen.map(|figures| Bytes(figures.free)),
+                    memory_reclaimable: seen.map(|figures| Bytes(figures.reclaimable)),
                     controller_ops: Measured::Absent,
                     counter_bits: 64,
                     read_bytes: Measured::Absent,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use base::Nanos;
 
+use crate::memory::MemoryOptions;
+
 /// How a live run is to be done. What is left out of an expression with `..LiveOptions::default()`
 /// has the values that a user gets who says nothing.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub struct LiveOptions {
     pub is_sole_parent: bool,
     /// Where undo records go; `None`: where they belong ([`linux::undo::folders`]).
     pub undo_folders: Option<Vec<PathBuf>>,
+    /// How memory is moved and looked at.
+    pub memory: MemoryOptions,
 }
 
 impl Default for LiveOptions {
@@ -50,6 +54,7 @@ impl Default for LiveOptions {
             takes_priority: true,
             is_sole_parent: true,
             undo_folders: None,
+            memory: MemoryOptions::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::{CpuSet, JobId, TaskId};
 use engine::Approved;
 use linux::{affinity, fault, procfs};
-use sched::{Action, HandsOff, JobEvent, Outcome, OutcomeResult, Target, Why};
+use sched::{Action, Ask, HandsOff, JobEvent, Outcome, OutcomeResult, Target, Why};
 
 use crate::command::plain;
 use crate::host::{LiveHost, in_one_line};
@@ -45,15 +45,13 @@ impl LiveHost {
                 (_, Action::MemoryPolicy(_)) => {
                     Err((Why::TooLate, "it runs already: its pages lie where they lie".to_owned()))
                 }
-                (_, Action::MovePages { .. }) => {
-                    Err((Why::CannotDo, "this host cannot move pages yet".to_owned()))
+                (target, Action::MovePages { from, to, limit }) => {
+                    let begun = self.move_pages(target, (*from, *to, *limit));
+                    outcomes.push(outcome(ask, begun.map(|()| OutcomeResult::Begun)));
+                    continue;
                 }
             };
-            let result = match result {
-                Ok(n) => OutcomeResult::Done { n },
-                Err((why, detail)) => OutcomeResult::Refused { why, detail },
-            };
-            outcomes.push(Outcome { target: ask.target, deed: (&ask.action).into(), result });
+            outcomes.push(outcome(ask, result.map(|n| OutcomeResult::Done { n })));
         }
     }
 
@@ -184,6 +182,7 @@ impl LiveHost {
         if let Some(running) = self.running(job) {
             running.hands_off = true;
         }
+        self.stop_moves_of(job);
         let refused = match &why {
             HandsOff::AffinityChanged(mask) => {
                 (Why::HandsOff, format!("somebody else bound it to the CPUs {mask}"))
@@ -296,6 +295,12 @@ pub(crate) fn lives(id: TaskId) -> bool {
     stat.is_ok_and(|stat| stat.born_ticks == id.born_ticks && stat.state != 'Z')
 }
 
-fn not_running() -> Refused {
+fn outcome(ask: &Ask, result: Result<OutcomeResult, Refused>) -> Outcome {
+    let refuse = |(why, detail)| OutcomeResult::Refused { why, detail };
+    let result = result.unwrap_or_else(refuse);
+    Outcome { target: ask.target, deed: (&ask.action).into(), result }
+}
+
+pub(crate) fn not_running() -> Refused {
     (Why::Ended, "it has ended".to_owned())
 }

@@ -20,6 +20,7 @@ use crate::family::{Descriptors, Family};
 use crate::host::{LiveHost, NodeFile, REST_MAX, Slot, State, Stopping, in_one_line};
 use crate::keeper::Keeper;
 use crate::look::{ORPHANS_MAX, SELDOM};
+use crate::memory::Memory;
 use crate::orphans::Orphans;
 use crate::wakes::Wakes;
 use crate::{LiveError, LiveOptions};
@@ -97,6 +98,7 @@ impl LiveHost {
             n_ending_left: 0,
             unconfirmed: Vec::new(),
             nodes: open_nodes(machine),
+            memory: Memory::default(),
             woken: Vec::new(),
             n_turns: 0,
             seldom_at: SELDOM,

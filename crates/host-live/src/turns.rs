@@ -23,6 +23,7 @@ impl LiveHost {
                 Wake::Stop => self.told_to_stop(now),
                 Wake::StopAtOnce => self.told_to_stop_at_once(now),
                 Wake::Ended(pid) => self.process_ended(pid, now),
+                Wake::Helper => self.take_memory_news(now),
             }
         }
         self.woken = woken;
@@ -99,8 +100,10 @@ impl LiveHost {
     }
 
     pub(crate) fn new_turn(&mut self) -> Turn {
+        let now = self.wakes.now();
+        self.take_memory_news(now);
         let causes = std::mem::take(&mut self.causes).into_iter().collect();
-        let turn = Turn { number: self.n_turns, at: self.wakes.now(), causes };
+        let turn = Turn { number: self.n_turns, at: now, causes };
         self.n_turns += 1;
         turn
     }

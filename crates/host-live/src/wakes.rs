@@ -26,10 +26,13 @@ pub(crate) enum Wake {
     StopAtOnce,
     /// The process with this number has ended.
     Ended(u32),
+    /// The helper thread has something to tell.
+    Helper,
 }
 
 const TIMER: u64 = u64::MAX;
 const SIGNAL: u64 = u64::MAX - 1;
+const HELPER: u64 = u64::MAX - 2;
 
 /// Waits for everything at once.
 pub(crate) struct Wakes {
@@ -82,6 +85,12 @@ impl Wakes {
         Ok(add(&self.epoll, process, u64::from(pid), flags)?)
     }
 
+    /// Wakes us each time the helper thread writes to its counter, which nobody has to read.
+    pub(crate) fn watch_helper(&self, counter: impl AsFd) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(add(&self.epoll, counter, HELPER, flags)?)
+    }
+
     /// Takes a process out before its descriptor is closed: a child between fork and exec may still
     /// hold a copy, and would keep it in.
     pub(crate) fn unwatch(&self, process: impl AsFd) {
@@ -120,6 +129,7 @@ impl Wakes {
                 SIGNAL => {
                     woken.extend(self.signals.as_mut().and_then(Signals::drain));
                 }
+                HELPER => woken.push(Wake::Helper),
                 pid => woken.extend(u32::try_from(pid).ok().map(Wake::Ended)),
             }
         }

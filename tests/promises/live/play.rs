@@ -9,8 +9,8 @@ use engine::{Engine, Host};
 use host_live::{LiveHost, LiveOptions};
 use program::Workload;
 use sched::{
-    Action, Code, Deed, End, JobEvent, Outcome, OutcomeResult, Plan, Policy, Reason, Sample,
-    Snapshot, Target, Turn,
+    Action, Code, Deed, End, JobEvent, Outcome, OutcomeResult, Plan, Policy, Reason, Refusal,
+    Sample, Snapshot, Target, Turn,
 };
 use topology::Machine;
 
@@ -57,6 +57,8 @@ pub struct Play {
     /// Whether the policy says that it has nothing to do until something changes.
     pub rests: Rc<Cell<bool>>,
     pub story: Vec<Scene>,
+    /// What the guard did not let through.
+    pub refused: Vec<Refusal>,
     pub names: Vec<String>,
     pub world: World,
 }
@@ -122,7 +124,7 @@ impl Play {
         let engine = Engine::new(machine(), workload.jobs.clone(), policy);
         let names = workload.jobs.iter().map(|job| job.name.clone()).collect();
         let host = LiveHost::new(workload, &machine(), options).expect("a host");
-        Play { host, engine, wishes, rests, story: Vec::new(), names, world }
+        Play { host, engine, wishes, rests, story: Vec::new(), refused: Vec::new(), names, world }
     }
 
     pub fn job(&self, name: &str) -> JobId {
@@ -149,6 +151,7 @@ impl Play {
         let sample = self.host.sample(&turn).expect("the host lives");
         let step = self.engine.step(&turn, &sample);
         meanwhile();
+        self.refused.extend(step.refused.iter().cloned());
         let outcomes = self.host.apply(&step.approved);
         self.engine.settle(&outcomes);
         self.story.push(Scene { turn, sample, outcomes });

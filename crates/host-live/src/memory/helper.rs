@@ -1,0 +1,239 @@
+//! The helper thread: batches of moves in turn, at a pace, and looks in between.
+//!
+//! ```text
+//!   move a ─ batch ─┐ pause: bytes ÷ pace  ┌─ batch of move b ─┐ …
+//!   looks           └─ look ─ pause: 99 × what it took ─ look ─┘
+//! ```
+//!
+//! It waits for nothing but orders, and for those no longer than until its next work is due. When
+//! nobody can order anything any more it ends what is under way and returns.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use base::{Bytes, JobId, Nanos};
+use linux::memory::{self, Pace};
+use linux::pages::call;
+use sched::{MoveEnded, StoppedBy};
+
+use super::job_move::JobMove;
+use super::{MemoryOptions, News, Order, Whose};
+
+/// How long one look may take: a process that is larger is sampled.
+const LOOK_TIME: Nanos = Nanos::from_millis(10);
+
+/// Tells news and wakes the loop.
+pub(super) struct Teller {
+    news: Sender<News>,
+    wakes: Arc<OwnedFd>,
+}
+
+impl Teller {
+    pub fn new(news: Sender<News>, wakes: Arc<OwnedFd>) -> Self {
+        Teller { news, wakes }
+    }
+
+    fn tell(&self, news: News) {
+        let is_awaited = matches!(news, News::Moved(_));
+        let _ = self.news.send(news);
+        if !is_awaited {
+            return; // It is taken with the next turn, whatever that comes from.
+        }
+        // It can only fail when it has been told billions of times that nobody took notice of.
+        let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
+    }
+}
+
+impl Drop for Teller {
+    /// The loop must learn of an end, whatever it comes from.
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&self.wakes, &1u64.to_ne_bytes());
+    }
+}
+
+/// What the helper is at.
+struct Work {
+    teller: Teller,
+    options: MemoryOptions,
+    began: Instant,
+    moves: VecDeque<JobMove>,
+    looks: VecDeque<Whose>,
+    is_looking: bool,
+    pace: Pace,
+    /// The next batch of a move.
+    move_at: Nanos,
+    /// The next look.
+    look_at: Nanos,
+}
+
+/// Works until nobody can order anything any more.
+pub(super) fn run(orders: &Receiver<Order>, teller: Teller, options: MemoryOptions) {
+    // The kernel's call for whole processes would use the right to move what others map too. Where it
+    // cannot be given up it was not there.
+    let _ = call::drop_move_all();
+    let mut work = Work {
+        teller,
+        options,
+        began: Instant::now(),
+        moves: VecDeque::new(),
+        looks: VecDeque::new(),
+        is_looking: false,
+        pace: Pace::default(),
+        move_at: Nanos::ZERO,
+        look_at: Nanos::ZERO,
+    };
+    while let Some(order) = work.next_order(orders) {
+        if let Some(order) = order {
+            work.take(order);
+            continue; // All orders that are there come first: one of them may stop what is next.
+        }
+        work.go_on();
+    }
+    let at = work.now();
+    for mut one in std::mem::take(&mut work.moves) {
+        work.teller.tell(News::Moved(one.stop(StoppedBy::Stopped, at)));
+    }
+}
+
+impl Work {
+    fn now(&self) -> Nanos {
+        Nanos::from(self.began.elapsed())
+    }
+
+    /// An order, or none when it is time to go on; nothing at all when there will be no more.
+    fn next_order(&self, orders: &Receiver<Order>) -> Option<Option<Order>> {
+        let due = [
+            (!self.moves.is_empty()).then_some(self.move_at),
+            self.is_looking.then_some(self.look_at),
+        ];
+        let Some(due) = due.into_iter().flatten().min() else {
+            return orders.recv().ok().map(Some);
+        };
+        let wait = Duration::from(due.saturating_sub(self.now()));
+        match orders.recv_timeout(wait) {
+            Ok(order) => Some(Some(order)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    fn take(&mut self, order: Order) {
+        let at = self.now();
+        match order {
+            Order::Move(order) => {
+                self.moves.push_back(JobMove::new(order, at, self.options.reserve_permille));
+            }
+            Order::Stop(job) => self.stop(job, at),
+            Order::Look(whose) => {
+                self.looks = whose.into();
+                self.is_looking = true;
+            }
+        }
+    }
+
+    fn stop(&mut self, job: JobId, at: Nanos) {
+        let (stopped, others) =
+            std::mem::take(&mut self.moves).into_iter().partition(|one| one.order.job == job);
+        let stopped: VecDeque<JobMove> = stopped;
+        self.moves = others;
+        for mut one in stopped {
+            self.teller.tell(News::Moved(one.stop(StoppedBy::Ended, at)));
+        }
+    }
+
+    fn go_on(&mut self) {
+        let at = self.now();
+        if !self.moves.is_empty() && self.move_at <= at {
+            self.one_batch(at);
+        }
+        if self.is_looking && self.look_at <= at {
+            self.one_look(at);
+        }
+    }
+
+    /// A batch of the move whose turn it is.
+    fn one_batch(&mut self, at: Nanos) {
+        let Some(mut one) = self.moves.pop_front() else { return };
+        let (asked, ended) = one.step(at);
+        let is_too_long = self.options.move_time_max < at.saturating_sub(one.began());
+        let after = self.now();
+        let ended = match ended {
+            None if is_too_long => Some(one.stop(StoppedBy::Budget, after)),
+            Some(ended) => Some(MoveEnded { took: after.saturating_sub(one.began()), ..ended }),
+            None => None,
+        };
+        self.move_at = at.saturating_add(pause(asked, self.options.moves_per_second));
+        match ended {
+            None => self.moves.push_back(one),
+            Some(ended) => {
+                // Where its memory lies now comes before the news that it was moved.
+                let job = one.order.job;
+                let whose: Vec<Whose> = one.order.processes.iter().map(|&p| (job, p)).collect();
+                whose.into_iter().for_each(|whose| self.look(whose));
+                self.teller.tell(News::Moved(ended));
+            }
+        }
+    }
+
+    fn one_look(&mut self, at: Nanos) {
+        match self.looks.pop_front() {
+            Some(whose) => self.look(whose),
+            None => {
+                self.is_looking = false;
+                self.teller.tell(News::LookedAtAll);
+            }
+        }
+        let took = self.now().saturating_sub(at);
+        self.look_at = self.now().saturating_add(rest(took, self.options.looks_cpu_permille));
+    }
+
+    fn look(&mut self, (job, process): Whose) {
+        let which = (process.tid, process.born_ticks);
+        match memory::look(Path::new("/"), which, LOOK_TIME, &mut self.pace) {
+            Ok(looked) => {
+                self.teller.tell(News::Lies((job, process), looked.nodes, looked.permille));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+            Err(error) => {
+                self.teller.tell(News::Cannot(format!("process {}: {error}", process.tid)));
+            }
+        }
+    }
+}
+
+/// How long so many bytes stand for at a pace.
+fn pause(bytes: u64, per_second: Bytes) -> Nanos {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(per_second.0.max(1));
+    Nanos(u64::try_from(nanos).unwrap_or(u64::MAX).min(Nanos::from_secs(10).0))
+}
+
+/// How long to rest after work that took so long, so that it is so many thousandths of the time.
+fn rest(took: Nanos, permille: u16) -> Nanos {
+    let permille = u64::from(permille.clamp(1, 1000));
+    Nanos(took.0.saturating_mul(1000 - permille) / permille)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_what_the_bytes_stand_for_at_the_pace() {
+        let mib = |n: u64| Bytes::from_mib(n);
+        assert_eq!(pause(64 << 20, mib(1024)), Nanos(62_500_000));
+        assert_eq!(pause(0, mib(1024)), Nanos::ZERO);
+        assert_eq!(pause(u64::MAX, Bytes::ZERO), Nanos::from_secs(10));
+    }
+
+    #[test]
+    fn looks_take_their_share_of_a_cpu_and_no_more() {
+        assert_eq!(rest(Nanos::from_millis(1), 10), Nanos::from_millis(99));
+        assert_eq!(rest(Nanos::from_millis(1), 1000), Nanos::ZERO);
+    }
+}

@@ -1,0 +1,209 @@
+//! Memory that is moved while a program runs, counted by other code than evenkeel's own.
+
+use std::fs;
+use std::path::Path;
+
+use base::{Bytes, NodeId};
+use linux::pages::{Mover, Process, Stop, Tally, Wish};
+use sched::{Action, Deed, MoveEnded, OutcomeResult, StoppedBy};
+
+use crate::Promise;
+use crate::nodes::{self, Knob};
+use crate::play::Play;
+
+pub const ALL: &[Promise] = &[
+    ("pages::the_memory_of_a_running_job_arrives_on_the_node_that_was_asked_for", all_of_it),
+    ("pages::a_limit_moves_a_part_and_says_so", a_part),
+    ("pages::huge_pages_move_whole_and_stay_huge", huge),
+    ("pages::a_node_that_fills_up_ends_a_move_and_nothing_is_lost", full),
+    ("pages::a_target_without_room_is_refused_beforehand", refused_beforehand),
+    ("pages::a_job_that_ends_during_a_move_ends_the_move", ends_midway),
+    ("pages::weighted_interleaving_follows_the_weights_of_the_system", weighted),
+];
+
+const HOG: &str = "hog --size 64M --for 300s --no-self-check";
+const HOG_KIB: u64 = 64 * 1024;
+const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
+const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// A hog of 64 MiB whose memory lies on node 0.
+fn hog_on_0(load: &str, kib: u64) -> (Play, u32) {
+    let text = format!("[[job]]\nname = \"hog\"\nload = \"{load}\"\n");
+    let mut play = Play::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    play.wish("hog", Action::Place(nodes::cpus(0)));
+    let pid = play.begin("hog");
+    let memory = nodes::anonymous_from(pid, kib);
+    assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
+    (play, pid)
+}
+
+fn to_2(limit: Bytes) -> Action {
+    Action::MovePages { from: None, to: NodeId(2), limit }
+}
+
+fn ended(play: &mut Play) -> MoveEnded {
+    let told =
+        |play: &Play| play.story.iter().find_map(|scene| scene.sample.moved.first().cloned());
+    play.until("the end of the move", |play| told(play).is_some());
+    let ended = told(play).expect("it was told");
+    let sum = ended.moved.0 + ended.refused.total().0 + ended.left.0;
+    assert_eq!(ended.requested.0, sum, "{ended:?}");
+    println!("{ended:?}");
+    ended
+}
+
+fn stop(mut play: Play) {
+    play.host_stop();
+    play.finish();
+}
+
+fn all_of_it() {
+    let _still = Knob::set(BALANCING, "0");
+    let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
+    play.wish("hog", to_2(Action::NO_LIMIT));
+    let ended = ended(&mut play);
+    assert_eq!(ended.stopped_by, StoppedBy::Done, "{ended:?}");
+    assert!(HOG_KIB * 980 / 1000 <= ended.moved.0 / 1024, "{ended:?}");
+    let memory = nodes::anonymous_kib(pid);
+    assert!(980 <= nodes::permille_on(&memory, 2), "{memory:?}");
+    let begun = play.story.iter().flat_map(|scene| &scene.outcomes);
+    let begun = begun.filter(|outcome| matches!(outcome.deed, Deed::MovePages { .. }));
+    assert_eq!(
+        begun.map(|outcome| outcome.result.clone()).collect::<Vec<_>>(),
+        [OutcomeResult::Begun]
+    );
+    let seen = play.story.iter().rev().find_map(|scene| scene.sample.memory.first().cloned());
+    let seen = seen.expect("memory was looked at after the move");
+    let on_2 = seen.nodes.iter().find(|lies| lies.node == NodeId(2)).expect("node 2");
+    assert!(HOG_KIB * 980 / 1000 <= on_2.own().0 / 1024, "{seen:?}");
+    stop(play);
+}
+
+fn a_part() {
+    let _still = Knob::set(BALANCING, "0");
+    let _small = Knob::set(HUGE, "never");
+    let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
+    play.wish("hog", to_2(Bytes::from_mib(20)));
+    let ended = ended(&mut play);
+    assert_eq!((ended.stopped_by, ended.moved), (StoppedBy::Limit, Bytes::from_mib(20)));
+    let memory = nodes::anonymous_kib(pid);
+    assert_eq!(memory.get(&2), Some(&(20 * 1024)), "{memory:?}");
+    stop(play);
+}
+
+fn huge_kib(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("a rollup");
+    let line = text.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
+    line.and_then(|rest| rest.split_whitespace().next()).expect("a line").parse().expect("KiB")
+}
+
+fn huge() {
+    let _still = Knob::set(BALANCING, "0");
+    let _huge = Knob::set(HUGE, "always");
+    let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
+    let before = huge_kib(pid);
+    assert!(HOG_KIB / 2 <= before, "only {before} KiB in huge pages");
+    play.wish("hog", to_2(Action::NO_LIMIT));
+    let ended = ended(&mut play);
+    assert!(HOG_KIB * 980 / 1000 <= ended.moved.0 / 1024, "{ended:?}");
+    assert_eq!(huge_kib(pid), before, "huge pages are as many as before");
+    let seen = play.story.iter().rev().find_map(|scene| scene.sample.memory.first().cloned());
+    let seen = seen.expect("memory was looked at after the move");
+    let on_2 = seen.nodes.iter().find(|lies| lies.node == NodeId(2)).expect("node 2");
+    assert!(before * 980 / 1000 <= on_2.huge.0 / 1024, "{seen:?}");
+    stop(play);
+}
+
+fn born(pid: u32) -> u64 {
+    linux::procfs::stat(Path::new("/"), pid).expect("it lives").born_ticks
+}
+
+fn free_kib(node: u32) -> u64 {
+    let text = fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo"));
+    let text = text.expect("a node");
+    let line = text.lines().find(|line| line.contains("MemFree:")).expect("a line");
+    line.split_whitespace().nth(3).expect("a number").parse().expect("KiB")
+}
+
+/// A program that takes all of node 3 but so much.
+fn fill_3(but_mib: u64) -> (Play, u32) {
+    let mib = free_kib(3) / 1024 - but_mib;
+    let load = format!("hog --size {mib}M --for 300s --no-self-check");
+    let text = format!("[[job]]\nname = \"full\"\nload = \"{load}\"\nmemory = \"bind:3\"\n");
+    let mut play = Play::with(&text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    let pid = play.begin("full");
+    nodes::anonymous_from(pid, mib * 1024);
+    (play, pid)
+}
+
+fn moved_to_3(pid: u32, reserve_permille: u16) -> Tally {
+    let process = Process::open(pid, born(pid), reserve_permille).expect("it lives");
+    let wish = Wish { from: Some(NodeId(0)), to: NodeId(3), limit: u64::MAX };
+    let mut mover = Mover::new(process, wish, &[]).expect("its mappings");
+    let tally = (0..100_000).find_map(|_| mover.step()).expect("it ends");
+    println!("{tally:?}");
+    assert_eq!(tally.requested, tally.moved + tally.refused.total() + tally.left);
+    tally
+}
+
+fn full() {
+    let _still = Knob::set(BALANCING, "0");
+    let _small = Knob::set(HUGE, "never");
+    let (filler, _) = fill_3(64);
+    let (play, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
+    let tally = moved_to_3(pid, 10);
+    assert_eq!(tally.stop, Stop::Full, "{tally:?}");
+    assert!(tally.moved < 100 << 20 && 0 < tally.left, "{tally:?}");
+    let there = nodes::anonymous_kib(pid).get(&3).copied().unwrap_or(0);
+    assert_eq!(there, tally.moved / 1024);
+    stop(play);
+    stop(filler);
+}
+
+fn refused_beforehand() {
+    let _still = Knob::set(BALANCING, "0");
+    let (filler, _) = fill_3(40);
+    let (mut play, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
+    let looked = |play: &Play| play.story.iter().any(|scene| !scene.sample.memory.is_empty());
+    play.until("a look at memory", looked);
+    let limit = Action::NO_LIMIT;
+    play.wish("hog", Action::MovePages { from: None, to: NodeId(3), limit });
+    play.until("the wish", |play| {
+        play.refused.iter().any(|refusal| refusal.why == sched::Why::TargetFull)
+    });
+    let memory = nodes::anonymous_kib(pid);
+    assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
+    stop(play);
+    stop(filler);
+}
+
+fn ends_midway() {
+    let _still = Knob::set(BALANCING, "0");
+    let (mut play, pid) = hog_on_0("hog --size 400M --for 300s --no-self-check", 400 * 1024);
+    play.wish("hog", to_2(Action::NO_LIMIT));
+    play.until("the beginning", |play| {
+        play.story.iter().flat_map(|s| &s.outcomes).any(|o| o.result == OutcomeResult::Begun)
+    });
+    nodes::until("some of it there", || nodes::anonymous_kib(pid).contains_key(&2));
+    crate::play::signal(pid, rustix::process::Signal::KILL);
+    let ended = ended(&mut play);
+    assert_eq!(ended.stopped_by, StoppedBy::Ended, "{ended:?}");
+    play.finish();
+}
+
+fn weighted() {
+    let path = |node| format!("/sys/kernel/mm/mempolicy/weighted_interleave/node{node}");
+    if !Path::new(&path(1)).exists() {
+        println!("not run: this kernel has no weighted interleaving");
+        return;
+    }
+    fs::write(path(1), "3").expect("a weight");
+    fs::write(path(2), "1").expect("a weight");
+    let text = "[[job]]\nname = \"hog\"\nload = \"hog --size 64M --for 300s --no-self-check\"\nmemory = \"weighted-interleave:1-2\"\n";
+    let mut play = Play::with(text, |options| options.tool = Some(crate::tool::path().to_owned()));
+    let pid = play.begin("hog");
+    let memory = nodes::anonymous_from(pid, HOG_KIB);
+    let share = nodes::permille_on(&memory, 1);
+    assert!((720..=780).contains(&share), "{memory:?}");
+    stop(play);
+}

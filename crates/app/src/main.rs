@@ -7,6 +7,8 @@ mod input;
 mod load;
 mod machine;
 mod policies;
+mod profile;
+mod profiles;
 mod recorded;
 mod replay;
 mod report;
@@ -36,6 +38,8 @@ enum Command {
     Run(run::Args),
     /// List the policies with their parameters, defaults and sources
     Policies(policies::Args),
+    /// Measure a program alone and write its profile
+    Profile(profile::Args),
     /// Make a random workload from a list of programs and a seed
     Generate(generate::Args),
     /// Be one of the built-in synthetic programs
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Command::Machine(args) => machine::main(&args),
         Command::Run(args) => check_state().and_then(|()| run::main(&args)),
         Command::Policies(args) => policies::main(&args),
+        Command::Profile(args) => profile::main(&args),
         Command::Generate(args) => generate::main(&args),
         Command::Load(args) => load::main(&args),
         Command::Explain(args) => explain::main(&args),

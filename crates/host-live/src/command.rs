@@ -180,11 +180,7 @@ pub(crate) fn own_environment() -> Vec<CString> {
 }
 
 /// Finds a program as a shell would: a name without a slash in `PATH`, another path below the folder.
-pub(crate) fn find_program(
-    program: &Path,
-    folder: &Path,
-    search_path: &OsStr,
-) -> Result<PathBuf, String> {
+pub fn find_program(program: &Path, folder: &Path, search_path: &OsStr) -> Result<PathBuf, String> {
     if program.as_os_str().as_bytes().contains(&b'/') {
         let path = folder.join(program);
         return check_program(&path).map(|()| path);

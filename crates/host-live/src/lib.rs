@@ -43,8 +43,9 @@ mod tell;
 mod turns;
 mod wakes;
 
+pub use command::find_program;
 pub use host::LiveHost;
 pub use keeper::{KEEPER_ARGUMENT, keep};
 pub use memory::{MemoryLooks, MemoryOptions};
 pub use options::{LiveError, LiveOptions};
-pub use preflight::{PreflightError, preflight};
+pub use preflight::{PreflightError, check_runnable, preflight};

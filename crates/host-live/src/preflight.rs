@@ -9,6 +9,12 @@ use topology::Machine;
 
 use files::Files;
 
+/// Whether the kernel would run a file that was found, asked of its first bytes; else what is wrong and
+/// what to do.
+pub fn check_runnable(path: &std::path::Path) -> Result<(), String> {
+    runnable::check(path)
+}
+
 /// A job that cannot run here, with the line that asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: job {job}: {problem}")]

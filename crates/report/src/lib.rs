@@ -20,6 +20,7 @@ mod html;
 mod json;
 mod model;
 mod places;
+pub mod profile;
 mod text;
 pub mod units;
 pub mod words;

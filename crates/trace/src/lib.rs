@@ -5,6 +5,8 @@
 //!   lackey.rs                        meter.rs   sampler.rs       windows.rs  phases.rs   figures.rs
 //!                                       │        └ stack.rs, table.rs
 //!                                       └► view.rs: addresses and reuse, as a picture
+//!
+//!   readings of the processor's counters ──► phases ──► Profile          counted.rs
 //! ```
 //!
 //! The idea: in a cache that forgets what was used least recently, a reference misses exactly if more
@@ -20,6 +22,7 @@
 //! Left out: prefetchers, limited associativity, other replacement than LRU, and the addresses of the
 //! kernel.
 
+pub mod counted;
 mod figures;
 mod lackey;
 mod meter;

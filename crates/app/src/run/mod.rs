@@ -20,8 +20,8 @@ use report::Report;
 use topology::Machine;
 
 use crate::exit::{Done, OrWrong, Stop};
-use crate::input;
 use crate::report::write_files;
+use crate::{input, profiles};
 use folder::Folder;
 use live::Ran;
 
@@ -43,6 +43,9 @@ pub struct Args {
     /// Folder for the journal, the reports and the jobs' output [default: evenkeel-runs/NAME-1]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Folder to look for profiles in, before all others; may be given several times
+    #[arg(long, value_name = "DIR")]
+    profiles: Vec<PathBuf>,
     /// Stop everything as soon as one job fails
     #[arg(long)]
     fail_fast: bool,
@@ -102,11 +105,15 @@ struct Checked {
 impl Checked {
     fn new(args: &Args) -> Result<Self, Stop> {
         let bytes = input::bytes("workload", &args.workload).or_wrong()?;
-        let workload = program::parse_bytes(&bytes, &args.workload).or_wrong()?;
+        let mut workload = program::parse_bytes(&bytes, &args.workload).or_wrong()?;
+        let said = profiles::attach(&mut workload, &args.profiles).or_wrong()?;
         check_loads(&workload).or_wrong()?;
         let policy = policy::build(&args.policy, args.seed).or_wrong()?;
         let machine = linux::topology::read(Path::new("/"))?;
         host_live::preflight(&workload, &machine).or_wrong()?;
+        if !args.quiet {
+            said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
+        }
         Ok(Checked { workload, machine, policy })
     }
 }

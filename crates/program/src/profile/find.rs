@@ -49,6 +49,12 @@ pub fn fit(profile: &Profile, name: &str, build_id: Option<&str>) -> Fit {
     }
 }
 
+/// What the profile of a built-in program is called: the program is evenkeel itself, whose build says
+/// nothing about it.
+pub fn load_name(kind: &str) -> String {
+    format!("load-{kind}")
+}
+
 /// The name of the file for a profile: with the build id if there is one.
 pub fn file_name(name: &str, build_id: Option<&str>) -> String {
     match build_id.map(|id| id.get(..ID_DIGITS).unwrap_or(id)) {

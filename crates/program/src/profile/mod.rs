@@ -28,7 +28,7 @@ use base::{Bytes, Nanos};
 
 use crate::Class;
 
-pub use find::{Fit, ProfileFile, SUFFIX, file_name, fit};
+pub use find::{Fit, ProfileFile, SUFFIX, file_name, fit, load_name};
 pub use rates::Rates;
 pub use read::parse_profile;
 

@@ -10,9 +10,9 @@
 
 mod charts;
 mod data;
-mod escape;
+pub(crate) mod escape;
 mod facts;
-mod head;
+pub(crate) mod head;
 mod tables;
 
 use crate::model::Report;
@@ -22,7 +22,7 @@ use data::Data;
 use escape::{escape, escape_json};
 use head::{bar, hero};
 
-const CSS: &str = include_str!("page.css");
+pub(crate) const CSS: &str = include_str!("page.css");
 /// In the order in which they build on each other.
 const SCRIPTS: [&str; 5] = [
     include_str!("page.js"),

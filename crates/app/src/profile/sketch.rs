@@ -1,0 +1,148 @@
+//! Pictures made of letters: the miss curve and the addresses of a stretch.
+
+use std::collections::BTreeSet;
+
+use base::Bytes;
+use program::profile::{Curve, Figure, Phase};
+use trace::View;
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+/// Columns of a bar.
+const BAR: usize = 34;
+/// Columns and rows of the address picture.
+const COLUMNS: usize = 72;
+const ROWS: usize = 12;
+
+/// A line for every doubling of the cache, with a bar for its misses.
+pub(super) fn curve(curve: &Curve) -> String {
+    let top = curve.points().iter().map(|point| point.misses).fold(0.0, f64::max);
+    let mut text = "     cache   misses      ±   write-backs   of 1000 instructions\n".to_owned();
+    for point in curve.points().iter().filter(|point| point.cache.0.is_power_of_two()) {
+        let bar = if top <= 0.0 { 0 } else { (point.misses / top * BAR as f64).round() as usize };
+        let absent = |figure: Option<f64>| figure.map_or("-".to_owned(), |n| format!("{n:.2}"));
+        text += &format!(
+            "{:>10} {:>8.2} {:>6} {:>13}   {}\n",
+            point.cache.to_string(),
+            point.misses,
+            absent(point.error),
+            absent(point.write_backs),
+            "#".repeat(bar)
+        );
+    }
+    text
+}
+
+/// A line for each phase.
+pub(super) fn phases(phases: &[Phase]) -> String {
+    let size = |figure: Option<Figure>| {
+        figure.map_or("-".to_owned(), |figure| Bytes(figure.value() as u64).to_string())
+    };
+    let mut text =
+        "\n   phase  share    touches   works on  LLC accesses /1000  memory traffic\n".to_owned();
+    for (idx, phase) in phases.iter().enumerate() {
+        let accesses = phase.llc_accesses.map_or("-".to_owned(), |n| format!("{:.2}", n.value()));
+        let traffic = phase.bandwidth.map_or("-".to_owned(), |_| size(phase.bandwidth) + "/s");
+        text += &format!(
+            "{:>8} {:>4.0} % {:>10} {:>10} {:>19}  {:>14}\n",
+            idx + 1,
+            phase.share.value() * 100.0,
+            size(phase.footprint_bytes),
+            size(phase.working_set_bytes),
+            accesses,
+            traffic
+        );
+    }
+    text
+}
+
+/// Data references of the stretch: time to the right, touched lines upwards without the gaps between them.
+pub(super) fn addresses(view: &View) -> String {
+    let dots = view.dots();
+    let lines: BTreeSet<u64> = dots.iter().map(|dot| dot.line).collect();
+    let lines: Vec<u64> = lines.into_iter().collect();
+    let mut grid = vec![vec![' '; COLUMNS]; ROWS];
+    for (idx, dot) in dots.iter().enumerate() {
+        let rank = lines.partition_point(|line| *line < dot.line);
+        let row = ROWS - 1 - (rank * ROWS / lines.len().max(1)).min(ROWS - 1);
+        let cell = &mut grid[row][idx * COLUMNS / dots.len()];
+        *cell = if dot.writes || *cell == 'w' { 'w' } else { '.' };
+    }
+    let rows: String = grid
+        .into_iter()
+        .map(|row| format!("  |{}\n", row.into_iter().collect::<String>().trim_end()))
+        .collect();
+    format!(
+        "addresses of {} data references in a row, {} lines (. read, w written)\n{rows}  +{}\n",
+        dots.len(),
+        lines.len(),
+        "-".repeat(COLUMNS)
+    )
+}
+
+/// A text on lines of at most 80 columns, later ones indented.
+pub(super) fn wrapped(text: &str) -> String {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("begun with one");
+        match last.chars().count() + 1 + word.chars().count() {
+            _ if last.is_empty() => last.push_str(word),
+            width if width <= WIDTH => *last += &format!(" {word}"),
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use program::profile::{Point, Source};
+    use trace::{Kind, Meter, Plan, Reference, Sampling};
+
+    use super::*;
+
+    #[test]
+    fn a_curve_is_a_bar_for_every_doubling() {
+        let point = |kib, misses| Point {
+            cache: Bytes::from_kib(kib),
+            misses,
+            write_backs: Some(misses / 4.0),
+            error: None,
+        };
+        let points = vec![point(16, 20.0), point(24, 15.0), point(32, 10.0), point(64, 0.0)];
+        let found = Curve::new(Source::Traced, points).expect("it rises");
+        expect![[r#"
+                 cache   misses      ±   write-backs   of 1000 instructions
+              16.0 KiB    20.00      -          5.00   ##################################
+              32.0 KiB    10.00      -          2.50   #################
+              64.0 KiB     0.00      -          0.00   
+        "#]]
+        .assert_eq(&curve(&found));
+    }
+
+    #[test]
+    fn a_stream_is_a_slope() {
+        let plan = Plan { window: 200, n_windows: 1, ..Plan::default() };
+        let mut meter = Meter::new(plan, Sampling::FixedRate(0));
+        for nr in 0..200 {
+            let kind = if nr % 50 == 0 { Kind::Store } else { Kind::Load };
+            meter.take(Reference { kind, address: 64 * nr, size: 8 });
+        }
+        let drawn = addresses(meter.view());
+        assert!(drawn.lines().all(|line| line.chars().count() <= WIDTH), "{drawn}");
+        let rows: Vec<&str> = drawn.lines().skip(1).take(ROWS).collect();
+        let ends: Vec<usize> = rows.iter().map(|row| row.len()).collect();
+        assert!(ends.windows(2).all(|pair| pair[1] < pair[0]), "{drawn}");
+        assert!(drawn.contains('w') && drawn.contains('.'));
+    }
+
+    #[test]
+    fn long_notes_are_wrapped() {
+        let text = wrapped(&"word ".repeat(60));
+        assert!(
+            text.lines().all(|line| line.len() <= WIDTH) && text.lines().count() == 4,
+            "{text}"
+        );
+    }
+}

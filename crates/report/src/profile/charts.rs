@@ -1,0 +1,192 @@
+//! The pictures themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use program::Profile;
+use program::profile::Point;
+use trace::{View, Window};
+
+use super::svg::Drawing;
+use crate::units;
+
+/// Misses and write-backs over cache size, a colour for each phase.
+pub(super) fn curves(profile: &Profile) -> String {
+    let all = || profile.phases.iter().flat_map(|phase| phase.curve.points());
+    let log = |point: &Point| (point.cache.0.max(1) as f64).log2();
+    let low = all().map(log).fold(f64::INFINITY, f64::min);
+    let high = all().map(log).fold(low + 1.0, f64::max);
+    let top = all().map(|point| point.misses + point.error.unwrap_or(0.0)).fold(0.0, f64::max);
+    if !low.is_finite() {
+        return "<p class=\"empty\">There is no curve.</p>".to_owned();
+    }
+    let top = if top <= 0.0 { 1.0 } else { top };
+    let mut drawing = Drawing::new("misses per 1000 instructions over cache size");
+    levels(&mut drawing, top);
+    for exponent in (low.ceil() as u32..=high as u32).step_by(2) {
+        let label = base::Bytes(1 << exponent.min(63)).to_string().replace(".0 ", " ");
+        drawing.below((f64::from(exponent) - low) / (high - low), &label);
+    }
+    for (colour, phase) in profile.phases.iter().enumerate() {
+        let line = |figure: &dyn Fn(&Point) -> f64| -> Vec<(f64, f64)> {
+            let place = |point: &Point| ((log(point) - low) / (high - low), figure(point) / top);
+            phase.curve.points().iter().map(place).collect()
+        };
+        let error = |point: &Point| point.error.unwrap_or(0.0);
+        let upper = line(&|point| point.misses + error(point));
+        let lower = line(&|point| (point.misses - error(point)).max(0.0));
+        drawing.band(&upper, &lower, colour);
+        drawing.line(&line(&|point| point.misses), colour, false);
+        if phase.curve.points().iter().all(|point| point.write_backs.is_some()) {
+            drawing.line(&line(&|point| point.write_backs.unwrap_or(0.0)), colour, true);
+        }
+    }
+    drawing.end()
+}
+
+/// Four lines across, labelled in the figure's own unit.
+fn levels(drawing: &mut Drawing, top: f64) {
+    for nr in 0..=4 {
+        let part = f64::from(nr) / 4.0;
+        let value = top * part;
+        let digits = if top < 1.0 {
+            3
+        } else if top < 20.0 {
+            1
+        } else {
+            0
+        };
+        drawing.level(part, &format!("{value:.digits$}"));
+    }
+}
+
+/// Ranks of lines: their order without the gaps, as parts of 1.
+fn ranks(lines: BTreeSet<u64>) -> BTreeMap<u64, f64> {
+    let last = lines.len().saturating_sub(1).max(1) as f64;
+    lines.into_iter().enumerate().map(|(idx, line)| (line, idx as f64 / last)).collect()
+}
+
+/// Every data reference of the stretch.
+pub(super) fn stretch(view: &View) -> String {
+    let dots = view.dots();
+    if dots.is_empty() {
+        return "<p class=\"empty\">No data reference was seen.</p>".to_owned();
+    }
+    let ranks = ranks(dots.iter().map(|dot| dot.line).collect());
+    let place = |idx: usize| {
+        let height = ranks.get(&dots[idx].line).copied().unwrap_or(0.0);
+        (idx as f64 / dots.len() as f64, height)
+    };
+    let chosen = |writes: bool| -> Vec<(f64, f64)> {
+        (0..dots.len()).filter(|&idx| dots[idx].writes == writes).map(place).collect()
+    };
+    let mut drawing = Drawing::new("lines over time in a short stretch");
+    drawing.level(0.0, "0");
+    drawing.level(1.0, &format!("{} lines", ranks.len()));
+    drawing.below(0.06, "read");
+    drawing.below(0.14, "written");
+    drawing.below(0.9, &format!("{} references", units::count(dots.len() as u64)));
+    drawing.dots(&chosen(false), "read", 2.5);
+    drawing.dots(&chosen(true), "write", 2.5);
+    // The legend's own dots.
+    drawing.dots(&[(0.03, 0.0)], "read", 7.0);
+    drawing.dots(&[(0.1, 0.0)], "write", 7.0);
+    drawing.end()
+}
+
+/// Lines that each window used.
+pub(super) fn lines_by_window(windows: &[Window]) -> String {
+    let ranks = ranks(windows.iter().flat_map(|window| window.lines.iter().copied()).collect());
+    if ranks.is_empty() {
+        return "<p class=\"empty\">No line was used.</p>".to_owned();
+    }
+    let n = windows.len() as f64;
+    let places: Vec<(f64, f64)> = windows
+        .iter()
+        .enumerate()
+        .flat_map(|(idx, window)| window.lines.iter().map(move |line| (idx, line)))
+        .map(|(idx, line)| ((idx as f64 + 0.5) / n, ranks.get(line).copied().unwrap_or(0.0)))
+        .collect();
+    let mut drawing = Drawing::new("lines used by each window");
+    drawing.level(0.0, "low");
+    drawing.level(1.0, "high");
+    for idx in 0..windows.len() {
+        if windows.len() <= 25 || idx % (windows.len() / 20) == 0 {
+            drawing.below((idx as f64 + 0.5) / n, &(idx + 1).to_string());
+        }
+    }
+    drawing.dots(&places, "read", 4.0);
+    drawing.end()
+}
+
+/// Uses by the octave of their distance.
+pub(super) fn reuse(windows: &[Window]) -> String {
+    let Some(first) = windows.first() else {
+        return "<p class=\"empty\">Nothing was measured.</p>".to_owned();
+    };
+    let n = first.octaves.len();
+    let mut octaves = vec![0u64; n];
+    for window in windows {
+        octaves.iter_mut().zip(window.octaves).for_each(|(sum, uses)| *sum += uses);
+    }
+    let all: u64 = octaves.iter().sum();
+    // Bars behind the last distance that occurs are left out; first uses stand at the end.
+    let last = octaves[..n - 1].iter().rposition(|uses| *uses != 0).map_or(0, |idx| idx + 1);
+    let shown: Vec<u64> = octaves[..last].iter().copied().chain([octaves[n - 1]]).collect();
+    let share = |uses: u64| uses as f64 / (all as f64).max(1.0);
+    let top = shown.iter().map(|uses| share(*uses)).fold(0.0, f64::max).max(1e-9);
+    let mut drawing = Drawing::new("share of uses by reuse distance");
+    for nr in 0..=4 {
+        let part = f64::from(nr) / 4.0;
+        drawing.level(part, &format!("{:.0} %", top * part * 100.0));
+    }
+    let width = 1.0 / shown.len() as f64;
+    for (idx, uses) in shown.iter().enumerate() {
+        let label = match idx {
+            _ if idx + 1 == shown.len() => "first".to_owned(),
+            0 => "0".to_owned(),
+            idx => units::rate((1u64 << (idx - 1)) as f64),
+        };
+        let at = idx as f64 * width;
+        let said = format!("{label}: {}", units::percent(share(*uses)));
+        drawing.bar(at + 0.1 * width, at + 0.9 * width, share(*uses) / top, &said);
+        drawing.below(at + 0.5 * width, &label);
+    }
+    drawing.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use trace::{Kind, Meter, Plan, Reference, Sampling};
+
+    /// A page of a program that streams, whose name and command want to break out.
+    fn page(n_references: u64) -> String {
+        let plan = Plan { window: 500, n_windows: 4, ..Plan::default() };
+        let mut meter = Meter::new(plan, Sampling::FixedRate(0));
+        for nr in 0..n_references {
+            let kind = if nr % 3 == 0 { Kind::Store } else { Kind::Load };
+            meter.take(Reference { kind, address: 64 * nr, size: 8 });
+            meter.take(Reference { kind: Kind::Fetch, address: 4 * (nr % 8), size: 4 });
+        }
+        meter.finish();
+        let phases = trace::phase_figures(meter.windows(), 1.0, 0.5).into_iter().collect();
+        let profile = program::Profile {
+            name: "<b>&".to_owned(),
+            command: vec!["</svg><script>".to_owned()],
+            phases,
+            ..program::Profile::default()
+        };
+        super::super::page(&profile, meter.windows(), meter.view(), &["<i>".to_owned()])
+    }
+
+    #[test]
+    fn a_page_is_whole_and_nothing_breaks_out() {
+        for n_references in [0, 1, 3000] {
+            let page = page(n_references);
+            assert!(!page.contains("<script>") && !page.contains("<b>&<") && !page.contains("<i>"));
+            assert!(!page.contains("NaN") && !page.contains("inf"), "{n_references} references");
+            assert_eq!(page.matches("<svg class").count(), page.matches("</svg>").count() - 1);
+            assert!(page.ends_with("</html>\n"));
+        }
+        assert_eq!(page(3000).matches("<svg class=\"chart\"").count(), 4);
+    }
+}

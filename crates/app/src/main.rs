@@ -9,6 +9,7 @@ mod machine;
 mod policies;
 mod profile;
 mod profiles;
+mod record;
 mod recorded;
 mod replay;
 mod report;
@@ -46,7 +47,9 @@ enum Command {
     Load(load::Args),
     /// Tell from a journal why jobs ran where they did
     Explain(explain::Args),
-    /// Run a policy again over a journal: what would have been decided
+    /// Record what the kernel says of the machine and of processes, for replay
+    Record(record::Args),
+    /// Run a policy again over a journal or a stream: what would have been decided
     Replay(replay::Args),
     /// Make the report of a journal again
     Report(report::Args),
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::main(&args),
         Command::Load(args) => load::main(&args),
         Command::Explain(args) => explain::main(&args),
+        Command::Record(args) => record::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Report(args) => report::main(&args),
         Command::Restore(args) => check_state().and_then(|()| restore::main(&args)),

@@ -2,6 +2,10 @@
 //!
 //! ```text
 //!   read    topology   /sys and /proc as a machine          signals   which counters can be read
+//!           perf       counters of tasks and CPUs           uncore    memory controllers, per node
+//!           resctrl    traffic of caches and groups         pressure  waiting of the whole system
+//!           schedstat  times of CPUs                        senses    one look at all of these
+//!           source     the seam: kernel or recording        stream    recordings of what the kernel said
 //!           procfs     processes and threads                system    boot, namespace, limits
 //!           environ    environments, and who has none yet
 //!           glance     thousands of processes, each seldom and shortly
@@ -27,11 +31,19 @@ pub mod memory;
 pub mod mempolicy;
 pub mod numa_maps;
 pub mod pages;
+pub mod perf;
+pub mod pressure;
 pub mod procfs;
 pub mod reap;
+pub mod resctrl;
+pub mod schedstat;
+pub mod senses;
 pub mod signals;
+pub mod source;
 pub mod start;
 pub mod state;
+pub mod stream;
 pub mod system;
 pub mod topology;
+pub mod uncore;
 pub mod undo;

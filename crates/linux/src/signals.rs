@@ -12,14 +12,12 @@
 //! trying; a recording of another machine shows which files it had, and whoever asks there whether
 //! a counter opens gets no answer instead of a guess.
 
-mod perf;
-
 use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use perf::{Event, Scope};
+use crate::perf::{self, Attr, Flags, Need, Whom};
 
 /// What a signal stands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +95,33 @@ fn signal(tier: Tier, quantity: &'static str, (readable, why): Answer) -> Signal
 
 type Answer = (Readable, String);
 
+/// What is tried, as the kernel numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Event {
+    CacheMisses,
+    Instructions,
+    Faults,
+    CpuClock,
+}
+
+/// Opens a counter with the least rights that do, disabled, and closes it.
+fn try_open(event: Event, whom: Whom) -> io::Result<()> {
+    let (kind, number) = match event {
+        Event::CacheMisses => (0, 3),
+        Event::Instructions => (0, 1),
+        Event::Faults => (1, 2),
+        Event::CpuClock => (1, 0),
+    };
+    let user_only = matches!(whom, Whom::Task(_));
+    let flags = Flags { user_only, disabled: true, inherit: false };
+    perf::open(&Attr { kind, config: [number, 0, 0], flags }, whom, None).map(drop)
+}
+
+fn first_cpu() -> u32 {
+    let cpus = crate::affinity::get(0).unwrap_or_default();
+    cpus.first().map_or(0, |cpu| cpu.0)
+}
+
 /// The machine that is asked.
 struct Place<'a> {
     root: &'a Path,
@@ -109,9 +134,9 @@ impl Place<'_> {
         if !self.is_live {
             return (Readable::Unknown, only_there(paranoid));
         }
-        match perf::try_open(event, Scope::OwnTask) {
+        match try_open(event, Whom::Task(0)) {
             Ok(()) => (Readable::Yes, "perf_event_open".to_owned()),
-            Err(error) => (Readable::No, perf::reason(&error, paranoid, Scope::OwnTask)),
+            Err(error) => (Readable::No, perf::reason(&error, paranoid, Need::Task)),
         }
     }
 
@@ -128,9 +153,9 @@ impl Place<'_> {
         if !self.is_live {
             return (Readable::Unknown, format!("{units}; {}", only_there(self.paranoid())));
         }
-        match perf::try_open(Event::CpuClock, Scope::Cpu) {
+        match try_open(Event::CpuClock, Whom::Cpu(first_cpu())) {
             Ok(()) => (Readable::Yes, units),
-            Err(error) => (Readable::No, perf::reason(&error, self.paranoid(), Scope::Cpu)),
+            Err(error) => (Readable::No, perf::reason(&error, self.paranoid(), Need::Cpu)),
         }
     }
 

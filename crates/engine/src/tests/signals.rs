@@ -25,7 +25,10 @@ fn counted(signals: &str) -> String {
 
 #[test]
 fn counters_come_before_what_is_declared() {
-    check(TWO, &counted(""), expect![[r#"
+    check(
+        TWO,
+        &counted(""),
+        expect![[r#"
         0ms do a on 0
         0ms do b on 1
         250ms a/1 cpu 0 wait None misses Some(0)
@@ -34,12 +37,16 @@ fn counters_come_before_what_is_declared() {
         500ms a/1 cpu 10 wait None misses Some(500)
         500ms b/1 cpu 20 wait None misses Some(90)
         500ms counters [500, 90] cpu [10, 20]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn what_is_wished_overrides_the_choice_for_one_figure() {
-    check(TWO, &counted("signals loads=declared"), expect![[r#"
+    check(
+        TWO,
+        &counted("signals loads=declared"),
+        expect![[r#"
         0ms do a on 0
         0ms do b on 1
         250ms a/1 cpu 0 wait None misses Some(0)
@@ -48,8 +55,12 @@ fn what_is_wished_overrides_the_choice_for_one_figure() {
         500ms a/1 cpu 10 wait None misses Some(500)
         500ms b/1 cpu 20 wait None misses Some(90)
         500ms declared [70, 20] cpu [10, 20]
-    "#]]);
-    check(TWO, &counted("signals llc-misses=declared"), expect![[r#"
+    "#]],
+    );
+    check(
+        TWO,
+        &counted("signals llc-misses=declared"),
+        expect![[r#"
         0ms do a on 0
         0ms do b on 1
         250ms a/1 cpu 0 wait None misses Some(0)
@@ -58,8 +69,12 @@ fn what_is_wished_overrides_the_choice_for_one_figure() {
         500ms a/1 cpu 10 wait None misses Some(70)
         500ms b/1 cpu 20 wait None misses Some(20)
         500ms counters [500, 90] cpu [10, 20]
-    "#]]);
-    check(TWO, &counted("signals llc-misses=none,loads=none"), expect![[r#"
+    "#]],
+    );
+    check(
+        TWO,
+        &counted("signals llc-misses=none,loads=none"),
+        expect![[r#"
         0ms do a on 0
         0ms do b on 1
         250ms a/1 cpu 0 wait None misses None
@@ -68,7 +83,8 @@ fn what_is_wished_overrides_the_choice_for_one_figure() {
         500ms a/1 cpu 10 wait None misses None
         500ms b/1 cpu 20 wait None misses None
         500ms none [0, 0] cpu [10, 20]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -80,16 +96,24 @@ fn what_is_wished_and_not_there_stands_on_nothing_or_cannot_be_read() {
         0ms due a; wish a on 0
         250ms poll; task a/1 cpu=10 on=0
     ";
-    check(TWO, script, expect![[r#"
+    check(
+        TWO,
+        script,
+        expect![[r#"
         0ms do a on 0
         250ms a/1 cpu 10 wait None misses None
         250ms none [0, 0] cpu [10, 0]
-    "#]]);
-    check(TWO, &script.replace("loads=counters", "loads=bandwidth"), expect![[r#"
+    "#]],
+    );
+    check(
+        TWO,
+        &script.replace("loads=counters", "loads=bandwidth"),
+        expect![[r#"
         0ms do a on 0
         250ms a/1 cpu 10 wait None misses None
         250ms bandwidth [0, 0] cpu [10, 0] (not readable)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

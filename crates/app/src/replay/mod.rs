@@ -1,4 +1,8 @@
-//! `evenkeel replay`: a policy again over a journal. Open loop: what would have been decided.
+//! `evenkeel replay`: a policy again over a journal, or over a stream of what the kernel said. Open
+//! loop: what would have been decided. Which of the two a file is, its first line tells.
+
+mod shown;
+mod stream;
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -13,17 +17,17 @@ use journal::{
 use crate::exit::{Done, OrWrong, Stop};
 use crate::recorded;
 
-/// Run a policy again over a journal: what would have been decided
+/// Run a policy again over a journal or a stream: what would have been decided
 ///
 /// Open loop: what was recorded happens again whatever the policy says now, and nothing is started
 /// or moved. So this tells what a policy would have wanted at each moment, not how the run would
-/// have gone under it.
+/// have gone under it. Of a stream (evenkeel record) each turn is shown as the policy sees it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The journal of a run, or the folder of the run
+    /// The journal of a run, the folder of the run, or a stream of evenkeel record
     #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
-    /// The policy that decides anew [default: the one of the run]
+    /// The policy that decides anew [default: the one of the run; dfs over a stream]
     #[arg(long, short, value_name = "NAME[key=value,…]")]
     policy: Option<String>,
     /// Seed of everything random [default: the one of the run]
@@ -39,6 +43,9 @@ pub struct Args {
 
 /// Replays and tells how much was decided otherwise.
 pub fn main(args: &Args) -> Done {
+    if linux::stream::is_stream(&args.journal) {
+        return over_stream(args);
+    }
     let mut recording = recorded::open(&args.journal)?;
     let original = recording.header().clone();
     let spec = args.policy.as_ref().unwrap_or(&original.policy.spec);
@@ -53,6 +60,15 @@ pub fn main(args: &Args) -> Done {
     };
     tell(args, &original, spec, replayed)?;
     Ok(())
+}
+
+fn over_stream(args: &Args) -> Done {
+    if args.out.is_some() {
+        let text = "--out writes a journal, and a stream has none: leave it out";
+        return Err(Stop::Wrong(anyhow!(text)));
+    }
+    let policy = args.policy.as_deref().unwrap_or("dfs");
+    stream::main(&args.journal, policy, args.seed.unwrap_or(0), args.json)
 }
 
 fn into_journal(

@@ -1,0 +1,126 @@
+//! `evenkeel record`: what the kernel says of a machine and some processes, byte by byte.
+//!
+//! The stream that comes of it is read by `evenkeel replay` through the same readers and the same
+//! engine as a live run: it shows what evenkeel would see on that machine.
+
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use base::{JobId, Nanos};
+use linux::senses::Listener;
+use linux::source::{Live, Source};
+use linux::stream::{Header, JobLine, Tee, VERSION};
+use topology::Machine;
+
+use crate::exit::{Done, OrWrong, Stop};
+use crate::input;
+
+/// Record what the kernel says of the machine and of processes, for `evenkeel replay`
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A process to follow, with its threads; may be given several times
+    #[arg(long, value_name = "PID")]
+    pid: Vec<u32>,
+    /// How long
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = input::some_time, allow_hyphen_values = true)]
+    length: Nanos,
+    /// How far apart the looks are
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = input::some_time, allow_hyphen_values = true)]
+    interval: Nanos,
+    /// The stream; it must not be there yet
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// A program to start and follow
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// Records until the time is over or nobody is left.
+pub fn main(args: &Args) -> Done {
+    check(args)?;
+    let machine = linux::topology::read("/".as_ref())?;
+    let refused = || format!("cannot write {}", args.output.display());
+    let file = match File::create_new(&args.output) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let text = format!("{} is there already: name a new file", args.output.display());
+            return Err(Stop::Wrong(anyhow!(text)));
+        }
+        made => made.with_context(refused).or_wrong()?,
+    };
+    let mut child = start(args).inspect_err(|_| drop(std::fs::remove_file(&args.output)))?;
+    let mut to = BufWriter::new(file);
+    let recorded = record(args, &machine, child.as_ref(), &mut to).with_context(refused);
+    if let Some(child) = &mut child {
+        let _ = child.kill(); // It may have ended; whether or not, it is waited for.
+        let _ = child.wait();
+    }
+    let n_turns = recorded?;
+    println!("{n_turns} turns in {}: evenkeel replay shows them", args.output.display());
+    Ok(())
+}
+
+fn check(args: &Args) -> Result<(), Stop> {
+    if args.pid.is_empty() && args.command.is_empty() {
+        let text = "nobody to follow: give --pid P, or a program after --";
+        return Err(Stop::Wrong(anyhow!(text)));
+    }
+    for pid in &args.pid {
+        let there = linux::procfs::stat("/".as_ref(), *pid);
+        there.with_context(|| format!("--pid {pid}: there is no such process")).or_wrong()?;
+    }
+    Ok(())
+}
+
+fn start(args: &Args) -> Result<Option<Child>, Stop> {
+    let Some((program, rest)) = args.command.split_first() else { return Ok(None) };
+    let child = Command::new(program).args(rest).spawn();
+    Ok(Some(child.with_context(|| format!("cannot start {program}")).or_wrong()?))
+}
+
+fn record(
+    args: &Args,
+    machine: &Machine,
+    child: Option<&Child>,
+    to: &mut BufWriter<File>,
+) -> std::io::Result<u64> {
+    let pids = args.pid.iter().copied().chain(child.map(Child::id));
+    let processes: Vec<(u32, JobId)> = pids.zip((0..).map(JobId)).collect();
+    let header = Header {
+        evenkeel_stream: VERSION,
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: topology::file::to_toml(machine),
+        interval_ns: args.interval.0,
+        jobs: processes.iter().map(|(pid, job)| job_line(*pid, *job)).collect(),
+    };
+    let mut live = Live::new("/".as_ref());
+    let mut tee = Tee::new(&header, &mut live, to)?;
+    let began = Instant::now();
+    let mut listener = Listener::open(&mut tee, machine, processes);
+    let mut n_turns = 0;
+    loop {
+        let at = began.elapsed();
+        tee.turn(n_turns, u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))?;
+        let is_anybody_left = listener.look(&mut tee, n_turns == 0).is_some();
+        n_turns += 1;
+        let next = began + Duration::from_nanos(args.interval.0).saturating_mul(n_turns as u32);
+        if !is_anybody_left || Duration::from_nanos(args.length.0) <= at {
+            break;
+        }
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    listener.close(&mut tee as &mut dyn Source);
+    tee.finish()?;
+    Ok(n_turns)
+}
+
+/// A process by the name of its program.
+fn job_line(pid: u32, job: JobId) -> JobLine {
+    let stat = linux::procfs::stat("/".as_ref(), pid);
+    let name =
+        stat.map_or_else(|_| format!("job-{}", job.0), |stat| format!("{}-{pid}", stat.comm));
+    JobLine { pid, name }
+}

@@ -1,0 +1,154 @@
+//! Replaying a stream: the kernel's bytes through the readers and the engine, to what a policy sees.
+//!
+//! ```text
+//!   stream ─► linux::senses ─► Sample ─► engine ─► Snapshot ─► shown, and handed to the policy
+//! ```
+//!
+//! Nothing is carried out, so that what a policy wants is what it would have wanted at that moment.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::rc::Rc;
+
+use base::{JobId, Nanos};
+use engine::Engine;
+use linux::senses::Listener;
+use linux::stream;
+use program::{Command, Ending, Job, Origin};
+use sched::{
+    Cause, Deed, JobEvent, Outcome, OutcomeResult, Plan, Policy, Sample, Snapshot, Target, Turn,
+};
+
+use super::shown::{Shown, lines};
+use crate::exit::{Done, OrWrong};
+
+/// Shows every turn of a stream.
+pub fn main(path: &Path, policy: &str, seed: u64, json: bool) -> Done {
+    let decides = policy::build(policy, seed).or_wrong()?;
+    let recorded = stream::read(path).or_wrong()?;
+    let mut out = std::io::stdout().lock();
+    let mut played = Played::new(recorded, decides);
+    while let Some(shown) = played.next_turn().or_wrong()? {
+        match json {
+            true => writeln!(out, "{}", serde_json::to_string(&shown)?)?,
+            false => write!(out, "{}", lines(&shown))?,
+        }
+    }
+    Ok(())
+}
+
+/// A stream that is being played.
+struct Played {
+    recorded: stream::Recorded,
+    listener: Listener,
+    engine: Engine,
+    seen: Rc<RefCell<Option<Shown>>>,
+    is_first: bool,
+}
+
+/// A process that ran before anybody declared anything of it.
+fn job_of(id: JobId, name: &str) -> Job {
+    Job {
+        id,
+        name: name.to_owned(),
+        command: Command::Program { program: name.into(), args: Vec::new() },
+        start: Nanos::ZERO,
+        class: None,
+        sensitivity: None,
+        profile: None,
+        found: None,
+        dir: None,
+        env: BTreeMap::new(),
+        input: None,
+        output: None,
+        threads: 1,
+        ending: Ending::Exit,
+        cpus: None,
+        nodes: None,
+        memory: None,
+        origin: Origin::default(),
+    }
+}
+
+/// Hands on to a policy and keeps what it saw.
+struct Watcher {
+    decides: Box<dyn Policy>,
+    interval: Nanos,
+    seen: Rc<RefCell<Option<Shown>>>,
+}
+
+impl Policy for Watcher {
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        self.decides.decide(seen, plan);
+        *self.seen.borrow_mut() = Some(Shown::new(seen, plan));
+    }
+
+    fn name(&self) -> &str {
+        self.decides.name()
+    }
+
+    /// As it was recorded: growth is shown per recorded turn.
+    fn interval(&self) -> Option<Nanos> {
+        Some(self.interval)
+    }
+
+    fn domains(&self) -> topology::DomainChoice {
+        self.decides.domains()
+    }
+
+    fn load_source(&self) -> sched::LoadSource {
+        self.decides.load_source()
+    }
+}
+
+impl Played {
+    fn new(mut recorded: stream::Recorded, decides: Box<dyn Policy>) -> Self {
+        let seen = Rc::new(RefCell::new(None));
+        let interval = Nanos(recorded.header.interval_ns);
+        let watcher = Watcher { decides, interval, seen: Rc::clone(&seen) };
+        let jobs = recorded.header.jobs.iter().zip((0..).map(JobId));
+        let ids = jobs.clone().map(|(job, id)| (job.pid, id)).collect();
+        let jobs = jobs.map(|(job, id)| job_of(id, &job.name)).collect();
+        let machine = recorded.machine.clone();
+        let engine = Engine::new(machine.clone(), jobs, Box::new(watcher));
+        let listener = Listener::open(&mut recorded, &machine, ids);
+        Played { recorded, listener, engine, seen, is_first: true }
+    }
+
+    fn next_turn(&mut self) -> Result<Option<Shown>, stream::StreamError> {
+        let Some((number, at_ns)) = self.recorded.next_turn()? else { return Ok(None) };
+        let is_first = std::mem::take(&mut self.is_first);
+        let sample = self.listener.look(&mut self.recorded, is_first).unwrap_or_default();
+        let at = Nanos(at_ns);
+        if is_first {
+            self.start_all(&sample, at);
+        }
+        let degraded = sample.degraded.clone();
+        let turn = Turn { number, at, causes: vec![Cause::Interval] };
+        self.engine.step(&turn, &sample);
+        self.engine.settle(&[]);
+        let shown = self.seen.borrow_mut().take();
+        Ok(shown.map(|shown| Shown { degraded, ..shown }))
+    }
+
+    /// The processes were there before the recording began.
+    fn start_all(&mut self, first: &Sample, at: Nanos) {
+        let ids = (0..self.recorded.header.jobs.len() as u32).map(JobId);
+        let due = Sample {
+            jobs: ids.clone().map(JobEvent::Due).collect(),
+            usable: Some(self.recorded.machine.allowed().clone()),
+            memory_rules: first.memory_rules,
+            ..Sample::default()
+        };
+        let turn = Turn { number: 0, at, causes: vec![Cause::JobsDue] };
+        self.engine.step(&turn, &due);
+        let started = |id| Outcome {
+            target: Target::Job(id),
+            deed: Deed::Start,
+            result: OutcomeResult::Done { n: 1 },
+        };
+        self.engine.settle(&ids.map(started).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,417 @@
+//! Which events stand for which quantity on which processor: the files in `events/`.
+//!
+//! A file names the processors that it is for (vendor, family and models as CPUID tells them, or
+//! implementer and part as MIDR does), its PMUs (hybrid processors have one for each kind of core),
+//! and of each quantity either an event with its source or the reason why there is none. The first
+//! file that fits holds; the last, `generic`, fits every processor.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use sched::{CountedBy, Quantity};
+use serde::Deserialize;
+
+/// What identifies a kind of processor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// As CPUID tells it: `GenuineIntel`.
+    pub vendor: Option<String>,
+    /// The family of that vendor.
+    pub family: Option<u32>,
+    /// The model of that family.
+    pub model: Option<u32>,
+    /// Of an Arm processor: who designed it, and which part it is.
+    pub arm: Option<(u32, u32)>,
+}
+
+/// A family of processors and what is counted how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// The name of its file.
+    pub file: String,
+    /// What people call it.
+    pub name: String,
+    /// Where its events were taken from.
+    pub source: String,
+    /// Its PMUs.
+    pub pmus: Vec<Pmu>,
+    /// Why a quantity is not counted there.
+    pub absent: BTreeMap<Quantity, String>,
+    fits: Fits,
+}
+
+/// The counters of one kind of core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pmu {
+    /// Its name in `/sys/bus/event_source/devices`; a `*` at the end stands for anything.
+    pub name: String,
+    /// How many counters take any event.
+    pub n_counters: u32,
+    /// What is counted how.
+    pub events: BTreeMap<Quantity, Event>,
+}
+
+/// An event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// In the words of the PMU's `format` folder.
+    pub terms: String,
+    /// The vendor's name.
+    pub name: String,
+    /// Where it was taken from.
+    pub source: String,
+}
+
+/// What is wrong with an event file.
+#[derive(Debug, thiserror::Error)]
+pub enum FamilyError {
+    /// No TOML, or not what an event file holds.
+    #[error("events/{file}.toml: {what}")]
+    Parse {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A name that is no quantity of a processor.
+    #[error(
+        "events/{file}.toml: {name:?} is no quantity that a processor counts: see `evenkeel machine`"
+    )]
+    Quantity {
+        /// Which file.
+        file: String,
+        /// What stands there.
+        name: String,
+    },
+    /// Something that must be said is not.
+    #[error("events/{file}.toml: {name} has neither an event nor a reason why there is none")]
+    Silent {
+        /// Which file.
+        file: String,
+        /// Which quantity.
+        name: &'static str,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    family: String,
+    name: String,
+    source: String,
+    #[serde(default)]
+    #[allow(dead_code, reason = "for those who read the file")]
+    note: String,
+    r#match: Fits,
+    pmu: Vec<PmuTable>,
+    #[serde(default)]
+    absent: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fits {
+    vendor: Option<String>,
+    family: Option<u32>,
+    #[serde(default)]
+    models: Vec<u32>,
+    implementer: Option<u32>,
+    part: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PmuTable {
+    name: String,
+    counters: u32,
+    events: BTreeMap<String, EventTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EventTable {
+    event: String,
+    name: String,
+    source: String,
+}
+
+macro_rules! files {
+    ($($name:literal)*) => {
+        const FILES: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../events/", $name, ".toml"))),)*];
+    };
+}
+
+files! {
+    "intel-nehalem" "intel-westmere" "intel-sandy-bridge-server" "intel-ivy-bridge-client"
+    "intel-haswell-server" "intel-broadwell-server" "intel-skylake-server" "intel-skylake-client"
+    "intel-ice-lake-server" "intel-ice-lake-client" "intel-tiger-lake" "intel-sapphire-rapids"
+    "intel-alder-lake" "amd-zen1" "amd-zen2" "amd-zen3" "amd-zen4" "amd-zen5"
+    "arm-neoverse-n1" "arm-neoverse-v1" "arm-neoverse-n2" "arm-neoverse-v2" "generic"
+}
+
+/// All families, in the order in which they are tried.
+pub fn families() -> &'static [Family] {
+    static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
+        let read = |(file, text): &(&str, &str)| {
+            Family::read(file, text).expect("a test reads every file that is built in")
+        };
+        FILES.iter().map(read).collect()
+    });
+    &FAMILIES
+}
+
+/// The family of a processor; the last one where none fits.
+pub fn known(identity: &Identity) -> &'static Family {
+    let families = families();
+    let generic = families.last().expect("there are families");
+    families.iter().find(|family| family.fits.fit(identity)).unwrap_or(generic)
+}
+
+impl Family {
+    /// Reads an event file.
+    ///
+    /// # Errors
+    /// It is none, or it is silent about a quantity.
+    pub fn read(file: &str, text: &str) -> Result<Family, FamilyError> {
+        let wrong = |what: String| FamilyError::Parse { file: file.to_owned(), what };
+        let read: File = toml::from_str(text)
+            .map_err(|error| wrong(error.to_string().trim().replace('\n', " ")))?;
+        if read.family != file {
+            return Err(wrong(format!("it calls itself {:?}", read.family)));
+        }
+        let pmus =
+            read.pmu.into_iter().map(|table| table.pmu(file)).collect::<Result<Vec<_>, _>>()?;
+        let absent = read.absent.into_iter().map(|(name, why)| Ok((quantity(file, &name)?, why)));
+        let absent = absent.collect::<Result<BTreeMap<_, _>, FamilyError>>()?;
+        let family = Family {
+            file: file.to_owned(),
+            name: read.name,
+            source: read.source,
+            pmus,
+            absent,
+            fits: read.r#match,
+        };
+        match of_processor().find(|quantity| !family.speaks_of(*quantity)) {
+            None => Ok(family),
+            Some(silent) => Err(FamilyError::Silent { file: file.to_owned(), name: silent.name() }),
+        }
+    }
+
+    fn speaks_of(&self, quantity: Quantity) -> bool {
+        self.absent.contains_key(&quantity)
+            || self.pmus.iter().any(|pmu| pmu.events.contains_key(&quantity))
+    }
+
+    /// Why a quantity is not counted on this family, where that is so. What only one kind of core
+    /// counts is not counted: the rest of a task's time would be missing.
+    pub fn why_absent(&self, quantity: Quantity) -> Option<String> {
+        if quantity.source() == CountedBy::Kernel {
+            return None;
+        }
+        if let Some(why) = self.absent.get(&quantity) {
+            return Some(why.clone());
+        }
+        let lacking = self.pmus.iter().find(|pmu| !pmu.events.contains_key(&quantity))?;
+        Some(format!("the cores of {} have no such event", lacking.name))
+    }
+
+    /// Whether this is what stands in for families that are not known.
+    pub fn is_generic(&self) -> bool {
+        self.fits == Fits::default()
+    }
+}
+
+/// What a processor can count.
+fn of_processor() -> impl Iterator<Item = Quantity> {
+    let by_processor = |quantity: &Quantity| quantity.source() == CountedBy::Processor;
+    Quantity::ALL.iter().copied().filter(by_processor)
+}
+
+fn quantity(file: &str, name: &str) -> Result<Quantity, FamilyError> {
+    let found = of_processor().find(|quantity| quantity.name() == name);
+    found.ok_or_else(|| FamilyError::Quantity { file: file.to_owned(), name: name.to_owned() })
+}
+
+impl PmuTable {
+    fn pmu(self, file: &str) -> Result<Pmu, FamilyError> {
+        let event = |(name, table): (String, EventTable)| {
+            let EventTable { event, name: vendors, source } = table;
+            Ok((quantity(file, &name)?, Event { terms: event, name: vendors, source }))
+        };
+        let events = self.events.into_iter().map(event).collect::<Result<_, FamilyError>>()?;
+        Ok(Pmu { name: self.name, n_counters: self.counters, events })
+    }
+}
+
+impl Pmu {
+    /// Whether a device of this name is this PMU.
+    pub fn is_named(&self, device: &str) -> bool {
+        match self.name.strip_suffix('*') {
+            Some(start) => device.starts_with(start),
+            None => self.name == device,
+        }
+    }
+}
+
+impl Fits {
+    fn fit(&self, identity: &Identity) -> bool {
+        if let Some(implementer) = self.implementer {
+            return identity.arm == Some((implementer, self.part.unwrap_or(u32::MAX)));
+        }
+        self.vendor.is_some()
+            && self.vendor == identity.vendor
+            && self.family == identity.family
+            && identity.model.is_some_and(|model| self.models.contains(&model))
+    }
+}
+
+/// Who the processor is, from `/proc/cpuinfo` and, of an Arm processor, from its register MIDR
+/// (`regs/identification/midr_el1` of its CPU in sysfs).
+pub fn identity(cpuinfo: &str, midr: Option<&str>) -> Identity {
+    let mut identity = Identity::default();
+    let (mut implementer, mut part) = (None, None);
+    for line in cpuinfo.lines() {
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let (key, value) = (key.trim(), value.trim());
+        match key {
+            "vendor_id" => identity.vendor = identity.vendor.or(Some(value.to_owned())),
+            "cpu family" => identity.family = identity.family.or(value.parse().ok()),
+            "model" => identity.model = identity.model.or(value.parse().ok()),
+            "CPU implementer" => implementer = implementer.or(hex(value)),
+            "CPU part" => part = part.or(hex(value)),
+            _ => {}
+        }
+    }
+    let from_midr = midr.and_then(|text| hex(text.trim()).or(hex64(text.trim())));
+    let told = from_midr.map(|midr| (midr >> 24 & 0xff, midr >> 4 & 0xfff));
+    identity.arm = told.or(implementer.zip(part));
+    identity
+}
+
+fn hex(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// The register has 64 bits, of which the upper half is not used.
+fn hex64(text: &str) -> Option<u32> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok().map(|midr| midr as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    use crate::perf::{Format, encode};
+
+    fn format_of(pmu: &str) -> Format {
+        let mut format = Format::default();
+        let terms: &[(&str, &str)] = match pmu {
+            // As the kernel's drivers for these PMUs show them.
+            "armv8_*" => &[("event", "config:0-15")],
+            "*" => &[("generic", "config:0-7")],
+            _ => &[
+                ("event", "config:0-7,32-35"),
+                ("umask", "config:8-15"),
+                ("cmask", "config:24-31"),
+            ],
+        };
+        terms.iter().for_each(|(term, text)| format.add(term, text).expect("a format"));
+        format
+    }
+
+    #[test]
+    fn every_file_is_read_names_its_sources_and_fits_the_format_of_its_pmu() {
+        for (file, text) in FILES {
+            let family = Family::read(file, text).expect("an event file");
+            assert!(10 < family.source.len(), "{file} names its source");
+            for pmu in &family.pmus {
+                for (quantity, event) in &pmu.events {
+                    assert!(
+                        !event.source.is_empty() && !event.name.is_empty(),
+                        "{file} {quantity:?}"
+                    );
+                    let config = encode(&event.terms, &format_of(&pmu.name)).expect(file);
+                    assert!(config != [0; 3] || family.is_generic(), "{file} {quantity:?}");
+                }
+                let named = pmu.events.values().map(|event| &event.terms);
+                let all: std::collections::BTreeSet<_> = named.collect();
+                assert_eq!(all.len(), pmu.events.len(), "{file}: two quantities of one event");
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_built_in() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/events");
+        let mut there: Vec<String> = (std::fs::read_dir(folder).expect("events/"))
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        let mut built_in: Vec<String> =
+            FILES.iter().map(|(name, _)| format!("{name}.toml")).collect();
+        there.sort();
+        built_in.sort();
+        assert_eq!(there, built_in);
+    }
+
+    fn intel(model: u32) -> Identity {
+        let cpuinfo = format!("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: {model}\n");
+        identity(&cpuinfo, None)
+    }
+
+    #[test]
+    fn a_processor_finds_its_family_and_a_strange_one_the_generic_events() {
+        let file = |identity: &Identity| known(identity).file.as_str();
+        assert_eq!(file(&intel(0x2c)), "intel-westmere");
+        assert_eq!(file(&intel(0x6a)), "intel-ice-lake-server");
+        assert_eq!(file(&intel(0xff)), "generic");
+        let zen3 = "vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 33\n";
+        assert_eq!(file(&identity(zen3, None)), "amd-zen3");
+        assert_eq!(file(&identity("", Some("0x00000000413fd0c1\n"))), "arm-neoverse-n1");
+        let v2 = "CPU implementer\t: 0x41\nCPU part\t: 0xd4f\n";
+        assert_eq!(file(&identity(v2, None)), "arm-neoverse-v2");
+        assert_eq!(file(&identity("", None)), "generic");
+    }
+
+    #[test]
+    fn no_two_families_fit_one_processor() {
+        for family in families() {
+            for &model in &family.fits.models {
+                let identity = Identity {
+                    vendor: family.fits.vendor.clone(),
+                    family: family.fits.family,
+                    model: Some(model),
+                    arm: None,
+                };
+                let n_fit = families().iter().filter(|other| other.fits.fit(&identity)).count();
+                assert_eq!(n_fit, 1, "{} {model:#x}", family.file);
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_silent_or_wrong_is_refused_in_one_line() {
+        let error = |text: &str| Family::read("a", text).expect_err("refused").to_string();
+        let head = "family = \"a\"\nname = \"A\"\nsource = \"a manual\"\nmatch = {}\n";
+        let silent =
+            error(&format!("{head}[[pmu]]\nname = \"cpu\"\ncounters = 4\nevents = {{}}\n"));
+        assert_eq!(
+            silent,
+            "events/a.toml: cycles has neither an event nor a reason why there is none"
+        );
+        let strange = error(&format!("{head}pmu = []\n[absent]\ncycels = \"no\"\n"));
+        assert!(strange.contains("\"cycels\" is no quantity"), "{strange}");
+        for text in ["", "family = 3", &format!("{head}pmu = []\nwhat = 1\n")] {
+            assert!(!error(text).contains('\n'), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "[a-z\\[\\]{}=\" \n0-9x.]{0,200}") {
+            let _ = Family::read("a", &text);
+            let _ = known(&identity(&text, Some(&text)));
+        }
+    }
+}

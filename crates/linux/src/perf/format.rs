@@ -1,0 +1,199 @@
+//! The words of an event as bits of an attribute, by the `format` folder of its PMU.
+//!
+//! ```text
+//!   format/event   config:0-7,32-35          event=0x1c4,umask=0x3
+//!   format/umask   config:8-15        ──►    config = 0x1_0000_03c4
+//! ```
+//!
+//! A term's value fills the bit ranges in the order in which they stand, from its lowest bit on. A
+//! term without a value is 1. A value that does not fit, or a term that the PMU does not have, is
+//! refused rather than cut: it would count something else.
+
+use std::collections::BTreeMap;
+
+/// The terms that a PMU knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Format(BTreeMap<String, Place>);
+
+/// The bits of a term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    /// Which of `config`, `config1`, `config2`.
+    word: usize,
+    /// First and last bit of each range.
+    ranges: Vec<(u8, u8)>,
+}
+
+/// Why an event cannot be had from a PMU.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// A line of the `format` folder that is none.
+    #[error(
+        "the format {text:?} of the term {term} is none: this kernel is newer than this evenkeel"
+    )]
+    Line {
+        /// Which term.
+        term: String,
+        /// What stands there.
+        text: String,
+    },
+    /// The PMU has no such term.
+    #[error("the PMU knows no term {term}, which the event {event:?} needs")]
+    NoTerm {
+        /// Which term.
+        term: String,
+        /// Whose.
+        event: String,
+    },
+    /// The value needs more bits.
+    #[error("{value} does not fit the term {term} in {event:?}")]
+    TooLarge {
+        /// The value.
+        value: String,
+        /// Which term.
+        term: String,
+        /// Whose.
+        event: String,
+    },
+    /// No number.
+    #[error("{value:?} of the term {term} in {event:?} is no number")]
+    NoNumber {
+        /// What stands there.
+        value: String,
+        /// Which term.
+        term: String,
+        /// Whose.
+        event: String,
+    },
+}
+
+impl Format {
+    /// Adds a term from the text of its file, as `config1:0-15`.
+    ///
+    /// # Errors
+    /// It is no such text.
+    pub fn add(&mut self, term: &str, text: &str) -> Result<(), FormatError> {
+        let place = place(text.trim());
+        let wrong = || FormatError::Line { term: term.to_owned(), text: text.trim().to_owned() };
+        self.0.insert(term.to_owned(), place.ok_or_else(wrong)?);
+        Ok(())
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn place(text: &str) -> Option<Place> {
+    let (word, ranges) = text.split_once(':')?;
+    let word = ["config", "config1", "config2"].iter().position(|known| *known == word)?;
+    let range = |text: &str| {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (first, last) = (first.parse::<u8>().ok()?, last.parse::<u8>().ok()?);
+        (first <= last && last < 64).then_some((first, last))
+    };
+    let ranges: Option<Vec<(u8, u8)>> = ranges.split(',').map(range).collect();
+    Some(Place { word, ranges: ranges? })
+}
+
+/// The config words of an event.
+///
+/// # Errors
+/// The PMU cannot count this.
+pub fn encode(event: &str, format: &Format) -> Result<[u64; 3], FormatError> {
+    let mut config = [0u64; 3];
+    for pair in event.trim().split(',').filter(|pair| !pair.trim().is_empty()) {
+        let (term, value) = pair.trim().split_once('=').unwrap_or((pair.trim(), "1"));
+        let value = number(value).ok_or_else(|| FormatError::NoNumber {
+            value: value.to_owned(),
+            term: term.to_owned(),
+            event: event.trim().to_owned(),
+        })?;
+        put(&mut config, term, value, format, event.trim())?;
+    }
+    Ok(config)
+}
+
+fn put(
+    config: &mut [u64; 3],
+    term: &str,
+    mut value: u64,
+    format: &Format,
+    event: &str,
+) -> Result<(), FormatError> {
+    let (asked, event) = (value, event.to_owned());
+    // The PMU may also be given a whole word at once.
+    let whole = ["config", "config1", "config2"].iter().position(|known| *known == term);
+    if let Some(word) = whole {
+        config[word] |= value;
+        return Ok(());
+    }
+    let Some(place) = format.0.get(term) else {
+        return Err(FormatError::NoTerm { term: term.to_owned(), event });
+    };
+    for (first, last) in &place.ranges {
+        let n_bits = u32::from(last - first) + 1;
+        let mask = if n_bits == 64 { u64::MAX } else { (1 << n_bits) - 1 };
+        config[place.word] |= (value & mask) << first;
+        value = value.checked_shr(n_bits).unwrap_or(0);
+    }
+    if value != 0 {
+        let value = format!("{asked:#x}");
+        return Err(FormatError::TooLarge { value, term: term.to_owned(), event });
+    }
+    Ok(())
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.trim().strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.trim().parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn format(lines: &[(&str, &str)]) -> Format {
+        let mut format = Format::default();
+        lines.iter().for_each(|(term, text)| format.add(term, text).expect("a format"));
+        format
+    }
+
+    fn amd() -> Format {
+        format(&[("event", "config:0-7,32-35"), ("umask", "config:8-15"), ("inv", "config:23")])
+    }
+
+    #[test]
+    fn a_value_fills_its_ranges_from_the_lowest_bit_on() {
+        assert_eq!(encode("event=0x1c4,umask=0x3\n", &amd()), Ok([0x1_0000_03c4, 0, 0]));
+        assert_eq!(encode("event=0x76,inv", &amd()), Ok([0x80_0076, 0, 0]));
+        let second = format(&[("offcore_rsp", "config1:0-63")]);
+        assert_eq!(encode("offcore_rsp=0x10,config=5", &second), Ok([5, 16, 0]));
+    }
+
+    #[test]
+    fn what_a_pmu_cannot_count_is_refused_and_not_cut() {
+        let error = |event: &str| encode(event, &amd()).expect_err("refused").to_string();
+        expect_test::expect![[r#"
+            the PMU knows no term cmask, which the event "event=1,cmask=6" needs
+            0x103 does not fit the term umask in "umask=0x103"
+            "?" of the term event in "event=?" is no number"#]]
+        .assert_eq(&[error("event=1,cmask=6"), error("umask=0x103"), error("event=?")].join("\n"));
+        for wrong in ["", "config", "config3:0", "config:8-7", "config:0-64", "config:a"] {
+            assert!(Format::default().add("event", wrong).is_err(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(event in "[a-z0-9=,x?-]{0,30}", line in "(config[12]?:)?[0-9,-]{0,12}") {
+            let mut format = amd();
+            let _ = format.add("a", &line);
+            let _ = encode(&event, &format);
+        }
+    }
+}

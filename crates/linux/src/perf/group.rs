@@ -1,0 +1,463 @@
+//! Groups of counters: what belongs together, opened, and read with one call.
+//!
+//! ```text
+//!   Choice      what this machine counts of a task: of each PMU its groups     once
+//!   Spec        one group, of one task or CPU                                  value
+//!   Group       the open descriptors of one; a read gives bytes                live
+//!   TaskGroups  all groups of a task; a read gives `sched::Counters`           live or recorded
+//! ```
+//!
+//! **Hybrid processors.** A PMU counts only on its own kind of core, and the time a task spends on
+//! the other kind is enabled and not running. So the counts of both are added, and the sum is scaled
+//! by the time in which neither ran: a task that spends half its time on either is counted exactly.
+//!
+//! **Children.** The first thread of a job has groups that its descendants inherit, so that those who
+//! come and go unseen are counted too; every other thread that is found has groups of its own, which
+//! nobody inherits. What the first thread did is what the inherited groups counted less what all
+//! others' own ones did ([`less`]): nothing counts twice, and of a child that was found late what it
+//! did before counts for the first thread. (Reading an inherited group as a whole works since Linux
+//! 4.13; only samples of such groups had to wait for 6.12.)
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use sched::{Counters, Measured, Quantity};
+
+use super::attr::{self, Attr, Flags, Whom};
+use super::family::{Family, Identity, known};
+use super::format::{Format, encode};
+use super::values::{COUNTERS_MAX, read_group, scaled};
+use crate::fault;
+use crate::source::{Source, text};
+
+/// Where the kernel tells of its PMUs.
+pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
+/// Counters of a core that any event fits, where we share them with nobody: the fewest that a known
+/// processor has.
+const AT_ONCE_MAX: usize = 4;
+
+/// One group of one task or CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Who.
+    pub whom: Whom,
+    /// What, the leader first; a name for each, which is the quantity's where it has one.
+    pub events: Vec<(String, Attr)>,
+}
+
+/// What is counted of a task on this machine.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The family that was found.
+    pub family: &'static Family,
+    /// The groups of each PMU.
+    pub chosen: Vec<Chosen>,
+    /// What is not counted, and why.
+    pub absent: BTreeMap<Quantity, String>,
+    /// How.
+    pub flags: Flags,
+}
+
+/// The groups of one PMU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its name.
+    pub pmu: String,
+    /// What is counted together.
+    pub groups: Vec<Vec<(Quantity, Attr)>>,
+}
+
+/// The kernel's numbers of the software events (`linux/perf_event.h`).
+const SOFTWARE: [(Quantity, u64); 4] = [
+    (Quantity::TaskClock, 1),
+    (Quantity::PageFaults, 2),
+    (Quantity::ContextSwitches, 3),
+    (Quantity::CpuMigrations, 4),
+];
+
+/// The group of the kernel's own books. Who may count a task only in its own code is not told of what
+/// the kernel does with it: of the four, time and page faults are left.
+pub fn software(flags: Flags) -> Chosen {
+    let is_told = |quantity| {
+        !flags.user_only || matches!(quantity, Quantity::TaskClock | Quantity::PageFaults)
+    };
+    let event = |(quantity, number): (Quantity, u64)| {
+        (quantity, Attr { kind: 1, config: [number, 0, 0], flags })
+    };
+    let group = SOFTWARE.into_iter().filter(|(quantity, _)| is_told(*quantity)).map(event);
+    Chosen { pmu: "software".to_owned(), groups: vec![group.collect()] }
+}
+
+/// What this processor's counters count of a task, by its family and the PMUs that the kernel shows.
+pub fn choose(source: &mut dyn Source, identity: &Identity, flags: Flags) -> Choice {
+    let family = known(identity);
+    let absent = Quantity::ALL.iter().filter_map(|&q| Some((q, family.why_absent(q)?)));
+    let mut choice = Choice { family, chosen: Vec::new(), absent: absent.collect(), flags };
+    let devices = source.list(DEVICES).unwrap_or_default();
+    let mut n_missing = 0;
+    for pmu in &family.pmus {
+        let chosen = if family.is_generic() {
+            devices.iter().any(|device| is_core(device)).then(|| generic(pmu, flags))
+        } else {
+            let device = devices.iter().find(|device| pmu.is_named(device));
+            device.map(|device| of_device(source, device, pmu, &mut choice))
+        };
+        match chosen {
+            Some(chosen) => choice.chosen.push(chosen),
+            None => n_missing += 1,
+        }
+    }
+    if choice.chosen.is_empty() || n_missing != 0 && family.pmus.len() == 1 {
+        choice.say_absent("the kernel shows no counters of this processor (a virtual machine?)");
+    }
+    choice
+}
+
+/// Whether a device counts what cores do; a name for each architecture.
+fn is_core(device: &str) -> bool {
+    device == "cpu" || device.starts_with("cpu_") || device.starts_with("armv")
+}
+
+fn generic(pmu: &super::Pmu, flags: Flags) -> Chosen {
+    let number = |terms: &str| terms.strip_prefix("generic=").and_then(|text| text.parse().ok());
+    let events = pmu.events.iter().filter_map(|(&quantity, event)| {
+        Some((quantity, Attr { kind: 0, config: [number(&event.terms)?, 0, 0], flags }))
+    });
+    Chosen { pmu: pmu.name.clone(), groups: in_groups(events.collect()) }
+}
+
+fn of_device(
+    source: &mut dyn Source,
+    device: &str,
+    pmu: &super::Pmu,
+    choice: &mut Choice,
+) -> Chosen {
+    let folder = format!("{DEVICES}/{device}");
+    let kind = text(source, &format!("{folder}/type")).ok().and_then(|text| text.parse().ok());
+    let format = format_of(source, &folder);
+    let mut events = Vec::new();
+    for (&quantity, event) in &pmu.events {
+        if choice.absent.contains_key(&quantity) {
+            continue;
+        }
+        match (kind, encode(&event.terms, &format)) {
+            (Some(kind), Ok(config)) => {
+                events.push((quantity, Attr { kind, config, flags: choice.flags }));
+            }
+            (None, _) => drop(choice.absent.insert(quantity, format!("{device} has no type"))),
+            (_, Err(error)) => drop(choice.absent.insert(quantity, error.to_string())),
+        }
+    }
+    Chosen { pmu: device.to_owned(), groups: in_groups(events) }
+}
+
+/// The words of a PMU; what is in no form that we know is left out, and whoever needs it is told.
+pub(crate) fn format_of(source: &mut dyn Source, folder: &str) -> Format {
+    let mut format = Format::default();
+    let terms = source.list(&format!("{folder}/format")).unwrap_or_default();
+    for term in terms {
+        if let Ok(line) = text(source, &format!("{folder}/format/{term}")) {
+            let _ = format.add(&term, &line);
+        }
+    }
+    format
+}
+
+/// Cuts events into groups that a core can count at once. Cycles and instructions have counters of
+/// their own on most processors, and stand in the first.
+fn in_groups(events: Vec<(Quantity, Attr)>) -> Vec<Vec<(Quantity, Attr)>> {
+    let mut groups: Vec<Vec<(Quantity, Attr)>> = Vec::new();
+    let mut n_free = 0;
+    for (quantity, attr) in events {
+        let has_own = matches!(quantity, Quantity::Cycles | Quantity::Instructions);
+        if groups.is_empty() || n_free == 0 && !has_own {
+            groups.push(Vec::new());
+            n_free = AT_ONCE_MAX;
+        }
+        n_free -= usize::from(!has_own);
+        groups.last_mut().expect("one was pushed").push((quantity, attr));
+    }
+    groups
+}
+
+impl Choice {
+    /// Nothing of the processor is counted, for this reason.
+    pub fn say_absent(&mut self, why: &str) {
+        self.chosen.clear();
+        let by_processor = |q: &&Quantity| q.source() == sched::CountedBy::Processor;
+        for &quantity in Quantity::ALL.iter().filter(by_processor) {
+            self.absent.entry(quantity).or_insert_with(|| why.to_owned());
+        }
+    }
+}
+
+/// An open group of this machine.
+#[derive(Debug)]
+pub struct Group {
+    /// The leader first. Members are kept only so that they go on counting.
+    counters: Vec<OwnedFd>,
+    numbers: Vec<u64>,
+}
+
+impl Group {
+    /// Room for the largest.
+    pub const BYTES_MAX: usize = 24 + 16 * COUNTERS_MAX;
+
+    /// Opens a group as a whole or not at all.
+    ///
+    /// # Errors
+    /// What the kernel said to the first counter that it refused.
+    pub fn open(spec: &Spec) -> io::Result<Self> {
+        let mut group = Group { counters: Vec::new(), numbers: Vec::new() };
+        for (_, attr) in &spec.events {
+            let leader = group.counters.first().map(OwnedFd::as_fd);
+            let counter = attr::open(attr, spec.whom, leader)?;
+            group.numbers.push(attr::number(counter.as_fd())?);
+            group.counters.push(counter);
+        }
+        if group.counters.is_empty() { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(group) }
+    }
+
+    /// By which a read names each counter, in the order of the spec.
+    pub fn numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
+    /// How many descriptors it holds.
+    pub fn n_descriptors(&self) -> usize {
+        self.counters.len()
+    }
+
+    /// What all of them have counted, at one instant: one call.
+    pub fn read<'a>(&self, buffer: &'a mut [u8; Self::BYTES_MAX]) -> io::Result<&'a [u8]> {
+        fault::refuse("read")?;
+        let leader = self.counters.first().ok_or(io::ErrorKind::NotFound)?;
+        let n_read = rustix::io::read(leader, &mut buffer[..])?;
+        Ok(&buffer[..n_read])
+    }
+}
+
+/// What the groups of a task together say: one reading after another goes in, counters come out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum {
+    /// Of each quantity: counted, and how long its counter ran, over all PMUs.
+    parts: [Option<(u64, u64)>; Quantity::N],
+    enabled_ns: u64,
+    /// Whether a group could have counted and never did.
+    pub is_shut_out: bool,
+}
+
+impl Sum {
+    /// Takes the bytes of a group in; `events` are its quantities with their counters' numbers.
+    ///
+    /// # Errors
+    /// They are no such bytes.
+    pub fn add(
+        &mut self,
+        bytes: &[u8],
+        events: &[(Quantity, u64)],
+    ) -> Result<(), super::ValuesError> {
+        let reading = read_group(bytes)?;
+        self.enabled_ns = self.enabled_ns.max(reading.enabled_ns);
+        self.is_shut_out |= reading.is_shut_out();
+        for (quantity, number) in events {
+            let Some((value, _)) = reading.values().iter().find(|(_, of)| of == number) else {
+                continue;
+            };
+            let (counted, ran) = self.parts[*quantity as usize].unwrap_or_default();
+            self.parts[*quantity as usize] =
+                Some((counted.saturating_add(*value), ran.saturating_add(reading.running_ns)));
+        }
+        Ok(())
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> Counters {
+        let mut counters = Counters::NONE;
+        for &quantity in Quantity::ALL {
+            let Some((value, ran)) = self.parts[quantity as usize] else { continue };
+            // Two PMUs are not read at one instant: together they may seem to have run longer.
+            let running_ns = ran.min(self.enabled_ns);
+            counters.set(quantity, scaled(value, self.enabled_ns, running_ns));
+        }
+        counters
+    }
+}
+
+/// All groups of a task.
+#[derive(Debug, Default)]
+pub struct TaskGroups {
+    groups: Vec<(Group, Vec<(Quantity, u64)>)>,
+}
+
+impl TaskGroups {
+    /// Opens what was chosen. A group that the kernel does not take as a whole is cut in two; one
+    /// that it refuses is left out, and the first refusal comes back beside what did open.
+    pub fn open<'a>(
+        tid: u32,
+        chosen: impl IntoIterator<Item = &'a Chosen>,
+        inherit: bool,
+    ) -> (Self, Option<io::Error>) {
+        let mut all = TaskGroups::default();
+        let mut refused = None;
+        for group in chosen.into_iter().flat_map(|chosen| &chosen.groups) {
+            all.open_group(tid, group, inherit, &mut refused);
+        }
+        (all, refused)
+    }
+
+    fn open_group(
+        &mut self,
+        tid: u32,
+        group: &[(Quantity, Attr)],
+        inherit: bool,
+        refused: &mut Option<io::Error>,
+    ) {
+        let event = |(quantity, attr): &(Quantity, Attr)| {
+            let flags = Flags { inherit, ..attr.flags };
+            (quantity.name().to_owned(), Attr { flags, ..*attr })
+        };
+        let spec = Spec { whom: Whom::Task(tid), events: group.iter().map(event).collect() };
+        match Group::open(&spec) {
+            Ok(open) => {
+                let quantities = group.iter().map(|(quantity, _)| *quantity);
+                let events = quantities.zip(open.numbers().iter().copied()).collect();
+                self.groups.push((open, events));
+            }
+            // More than the core can count at once.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && 1 < group.len() => {
+                let (one, other) = group.split_at(group.len() / 2);
+                self.open_group(tid, one, inherit, refused);
+                self.open_group(tid, other, inherit, refused);
+            }
+            Err(error) => drop(refused.get_or_insert(error)),
+        }
+    }
+
+    /// Whether nothing opened.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// How many descriptors they hold.
+    pub fn n_descriptors(&self) -> usize {
+        self.groups.iter().map(|(group, _)| group.n_descriptors()).sum()
+    }
+
+    /// What they have counted: one call a group. What cannot be read is absent.
+    pub fn read(&self) -> Sum {
+        let mut buffer = [0; Group::BYTES_MAX];
+        let mut sum = Sum::default();
+        for (group, events) in &self.groups {
+            if let Ok(bytes) = group.read(&mut buffer) {
+                // A kernel gives nothing else; what would be is left out as if not read.
+                let _ = sum.add(bytes, events);
+            }
+        }
+        sum
+    }
+}
+
+/// What inherited groups counted, less what others counted by themselves; never less than `before`.
+pub fn less(whole: &Counters, others: &Counters, before: &Counters) -> Counters {
+    let mut rest = Counters::NONE;
+    for (quantity, counted) in whole.iter() {
+        let of_others = others.get(quantity).value().unwrap_or(0);
+        let at_least = before.get(quantity).value().unwrap_or(0);
+        let value = counted.value().unwrap_or(0).saturating_sub(of_others).max(at_least);
+        let measured = match counted.ran_permille() {
+            Some(ran_permille) => Measured::Scaled { value, ran_permille },
+            None => Measured::Exact(value),
+        };
+        rest.set(quantity, measured);
+    }
+    rest
+}
+
+/// Adds counters of another task.
+pub fn add(sum: &mut Counters, more: &Counters) {
+    for (quantity, counted) in more.iter() {
+        sum.set(quantity, sum.get(quantity).plus(counted));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    const CYCLES: &[(Quantity, u64)] = &[(Quantity::Cycles, 9)];
+
+    fn sum(groups: &[[u64; 5]]) -> Measured {
+        let mut sum = Sum::default();
+        groups.iter().for_each(|group| sum.add(&bytes(group), CYCLES).expect("a group"));
+        sum.counters().get(Quantity::Cycles)
+    }
+
+    #[test]
+    fn a_task_on_both_kinds_of_core_is_counted_exactly_and_not_scaled() {
+        // 40 of 100 ns on one kind, 60 on the other: nothing is missing.
+        assert_eq!(sum(&[[1, 100, 40, 500, 9], [1, 100, 60, 70, 9]]), Measured::Exact(570));
+        // Never on the second kind.
+        assert_eq!(sum(&[[1, 100, 100, 500, 9], [1, 100, 0, 0, 9]]), Measured::Exact(500));
+        // Half of the time nobody counted.
+        let half = Measured::Scaled { value: 1140, ran_permille: 500 };
+        assert_eq!(sum(&[[1, 100, 20, 500, 9], [1, 100, 30, 70, 9]]), half);
+        assert_eq!(sum(&[[1, 100, 0, 0, 9], [1, 100, 0, 0, 9]]), Measured::Absent);
+    }
+
+    #[test]
+    fn what_a_core_cannot_count_at_once_stands_in_several_groups() {
+        let events: Vec<_> = Quantity::ALL.iter().map(|&q| (q, Attr::default())).collect();
+        let sizes: Vec<usize> = in_groups(events[..10].to_vec()).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [6, 4]);
+        assert!(in_groups(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn nothing_counts_twice_and_nothing_goes_back() {
+        let of = |value| Counters::NONE.with(Quantity::Cycles, Measured::Exact(value));
+        assert_eq!(less(&of(100), &of(30), &of(0)), of(70));
+        assert_eq!(less(&of(100), &Counters::NONE, &of(0)), of(100));
+        // Others were read a moment later than the whole.
+        assert_eq!(less(&of(100), &of(110), &of(80)), of(80));
+    }
+
+    #[test]
+    fn this_thread_is_counted_by_the_kernel_where_that_is_permitted() {
+        let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], true);
+        if let Some(error) = refused {
+            println!("not run: {error}");
+            return;
+        }
+        assert_eq!(groups.n_descriptors(), 4);
+        let before = groups.read().counters();
+        let mut memory = vec![0u8; 4 << 20];
+        memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+        std::hint::black_box(&memory);
+        let after = groups.read().counters();
+        let grown = sched::Counted::between(&after, &before);
+        assert!(0 < grown.get(Quantity::TaskClock).expect("counted"));
+        assert!(0 < grown.get(Quantity::PageFaults).expect("counted"));
+    }
+
+    #[test]
+    fn a_refused_group_is_an_outcome_and_leaves_no_descriptor_open() {
+        let n_open = || std::fs::read_dir("/proc/self/fd").expect("ours").count();
+        let before = n_open();
+        for seed in 0..200 {
+            let wish = fault::Wish { seed, permille: 300 };
+            fault::with_errors(wish, || {
+                let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], false);
+                assert!(refused.is_some() || !groups.is_empty());
+                let _ = groups.read().counters();
+            });
+        }
+        // Other tests of this process open and close files meanwhile.
+        assert!(n_open() < before + 50, "{before} descriptors before, {} now", n_open());
+    }
+}

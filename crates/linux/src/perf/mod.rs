@@ -1,0 +1,29 @@
+//! Counters of tasks and of whole CPUs: `perf_event_open`.
+//!
+//! ```text
+//!   events/*.toml ──► family ──► what to count, in the vendor's words      data, no code
+//!   /sys/…/format ──► format ──► config words of the attribute             pure
+//!                     attr   ──► perf_event_open ──► group of counters     the only unsafe here
+//!                     values ◄── bytes of one read() of the group          pure
+//! ```
+//!
+//! A task has up to three groups, each read with one call: one of the kernel's own books (software
+//! events, on every machine), and one or two of the processor's counters. A group is counted as a
+//! whole or not at all; where there are more groups than registers the kernel lets them take turns,
+//! and what was counted is scaled up and says so ([`sched::Measured::Scaled`]). A group that never
+//! had a turn is absent.
+
+mod attr;
+mod family;
+mod format;
+mod group;
+mod values;
+mod why;
+
+pub use attr::{Attr, Flags, Whom, open};
+pub use family::{Event, Family, FamilyError, Identity, Pmu, families, identity, known};
+pub use format::{Format, FormatError, encode};
+pub use group::{Choice, Chosen, Group, Spec, Sum, TaskGroups, add, choose, less, software};
+pub(crate) use group::{DEVICES, format_of};
+pub use values::{Reading, ValuesError, read_group};
+pub use why::{Need, reason, refusal};

@@ -1,0 +1,80 @@
+//! Why a counter did not open, in words, with what would help.
+//!
+//! ```text
+//!   what                                        needs any one of
+//!   a task of one's own, in its own code        perf_event_paranoid ≤ 2, CAP_PERFMON
+//!   a task of one's own, in the kernel too      perf_event_paranoid ≤ 1, CAP_PERFMON
+//!   a whole CPU, memory controllers             perf_event_paranoid ≤ 0, CAP_PERFMON
+//!   another user's task                         CAP_PERFMON and the right to look into it
+//! ```
+//!
+//! Before Linux 5.8 CAP_SYS_ADMIN stands for CAP_PERFMON. Debian's kernels know a value 3 that
+//! shuts everybody else out.
+
+use std::io;
+
+/// What is to be counted decides what right it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A task, in its own code only: the least right there is.
+    Task,
+    /// Everything on a CPU, or outside the cores.
+    Cpu,
+}
+
+impl Need {
+    /// The largest `perf_event_paranoid` with which it works without a capability.
+    pub fn paranoid_max(self) -> i32 {
+        match self {
+            Need::Task => 2,
+            Need::Cpu => 0,
+        }
+    }
+}
+
+/// Why a counter did not open.
+pub fn reason(error: &io::Error, paranoid: Option<i32>, need: Need) -> String {
+    let enough = need.paranoid_max();
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) => {
+            "this processor, or the virtual machine, gives no such counter".to_owned()
+        }
+        Some(libc::EACCES | libc::EPERM) => match paranoid {
+            Some(value) if enough < value => format!(
+                "perf_event_paranoid is {value}: set it to {enough} or less, or give CAP_PERFMON"
+            ),
+            _ => "the kernel refuses (a container's filter?): give CAP_PERFMON".to_owned(),
+        },
+        Some(libc::ENOSYS) => "the kernel has no perf_event_open, or a filter hides it".to_owned(),
+        Some(libc::EMFILE | libc::ENFILE) => "no descriptors are left: raise ulimit -n".to_owned(),
+        Some(libc::EBUSY) => "somebody else holds the counters for himself alone".to_owned(),
+        _ => format!("perf_event_open fails: {error}"),
+    }
+}
+
+/// Whether a refusal is about everything of this sort, and not about one task or one moment: asking
+/// again for the next task would only cost.
+pub fn refusal(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EACCES | libc::EPERM | libc::ENOSYS | libc::ENOENT | libc::ENODEV)
+            | Some(libc::EOPNOTSUPP | libc::EINVAL)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_which_value_or_capability_would_help() {
+        let refused = io::Error::from_raw_os_error(libc::EACCES);
+        let own = reason(&refused, Some(3), Need::Task);
+        assert_eq!(own, "perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON");
+        let cpu = reason(&refused, Some(2), Need::Cpu);
+        assert_eq!(cpu, "perf_event_paranoid is 2: set it to 0 or less, or give CAP_PERFMON");
+        assert!(reason(&refused, Some(1), Need::Task).contains("filter"));
+        let absent = io::Error::from_raw_os_error(libc::ENOENT);
+        assert!(reason(&absent, Some(2), Need::Task).contains("no such counter"));
+    }
+}

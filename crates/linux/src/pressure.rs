@@ -1,0 +1,69 @@
+//! Pressure stall information: how long work stood still for want of CPU, memory or storage.
+//!
+//! ```text
+//!   some avg10=0.00 avg60=3.35 avg300=36.52 total=11747662796     µs since boot
+//!   full avg10=0.00 avg60=0.00 avg300=0.00 total=0
+//! ```
+//!
+//! Only the totals are taken: averages are over windows of the kernel's choice, and a difference of
+//! totals is one over ours. Kernels before 5.13 have no `full` line for CPUs, where it is always 0.
+
+use std::io;
+
+use base::Nanos;
+use sched::{Pressure, Stalled};
+
+use crate::source::Source;
+
+/// The three files.
+const FOLDER: &str = "proc/pressure";
+
+/// Reads the pressure on the whole system. What one file does not tell is absent.
+///
+/// # Errors
+/// None of the files can be read: what the kernel said to the first.
+pub fn read(source: &mut dyn Source) -> io::Result<Pressure> {
+    let mut of = |what: &str| source.file(&format!("{FOLDER}/{what}")).map(|text| parse(&text));
+    let (cpu, memory, io) = (of("cpu"), of("memory"), of("io"));
+    if memory.is_err() && io.is_err() {
+        cpu.as_ref().map_err(|error| io::Error::from(error.kind()))?;
+    }
+    Ok(Pressure {
+        cpu: cpu.unwrap_or_default(),
+        memory: memory.unwrap_or_default(),
+        io: io.unwrap_or_default(),
+    })
+}
+
+/// The totals of one file.
+pub fn parse(text: &[u8]) -> Stalled {
+    let text = String::from_utf8_lossy(text);
+    let total = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+        let total = line.split_whitespace().find_map(|pair| pair.strip_prefix("total="))?;
+        Some(Nanos(total.parse::<u64>().ok()?.saturating_mul(1000)))
+    };
+    Stalled { some: total("some"), full: total("full") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn totals_are_read_and_what_is_not_told_is_absent() {
+        let text = b"some avg10=0.10 avg60=0.00 avg300=0.00 total=12\nfull avg10=0 total=3\n";
+        let micros = |us: u64| Some(Nanos(us * 1000));
+        assert_eq!(parse(text), Stalled { some: micros(12), full: micros(3) });
+        assert_eq!(parse(b"some total=7"), Stalled { some: micros(7), full: None });
+        assert_eq!(parse(b"some total=x\n"), Stalled::default());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in prop::collection::vec(any::<u8>(), 0..80)) {
+            parse(&text);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! resctrl monitoring: the traffic of each LLC domain, and of groups of tasks in it.
+//!
+//! ```text
+//!   sys/fs/resctrl/mon_data/mon_L3_01/mbm_total_bytes              everybody
+//!   sys/fs/resctrl/mon_groups/evenkeel-RUN-JOB/tasks               whoever stands there, and children
+//!   sys/fs/resctrl/mon_groups/evenkeel-RUN-JOB/mon_data/mon_L3_01/…
+//! ```
+//!
+//! A number may also be `Unavailable` (the hardware has nothing to tell just now) or `Error`: both
+//! are absent, not zero. The kernel extends the counters to 64 bits. Groups are made and removed by
+//! name, and only those whose name says that they are this run's; there are as many as the
+//! processor has numbers for, and when they are used up the kernel says ENOSPC.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use base::{Bytes, LlcId};
+use sched::{Measured, Traffic};
+use topology::Machine;
+
+use crate::fault;
+use crate::source::{Source, text};
+
+/// Where it is mounted.
+const ROOT: &str = "sys/fs/resctrl";
+
+/// The LLC domains that are monitored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Monitored {
+    /// The folder of each domain, and which it is.
+    domains: BTreeMap<String, LlcId>,
+}
+
+/// What became of a wish for a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// It is there.
+    Yes(GroupFolder),
+    /// The processor has no number left for it.
+    Full,
+    /// Not, for this reason.
+    Refused(String),
+}
+
+/// A monitoring group that we made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupFolder {
+    name: String,
+}
+
+impl Monitored {
+    /// Finds the monitored domains; `None` where resctrl is not mounted or counts no traffic.
+    pub fn find(source: &mut dyn Source, machine: &Machine) -> Option<Self> {
+        let folders = source.list(&format!("{ROOT}/mon_data")).ok()?;
+        let by_number = cache_numbers(source, machine);
+        let domain = |folder: String| {
+            let number: u32 = folder.strip_prefix("mon_L3_")?.parse().ok()?;
+            Some((folder, *by_number.get(&number)?))
+        };
+        let domains: BTreeMap<String, LlcId> = folders.into_iter().filter_map(domain).collect();
+        (!domains.is_empty()).then_some(Monitored { domains })
+    }
+
+    /// What everybody did in each domain.
+    pub fn read(&self, source: &mut dyn Source) -> Vec<(LlcId, Traffic)> {
+        self.read_below(source, ROOT)
+    }
+
+    /// What a group did in each domain.
+    pub fn read_group(
+        &self,
+        source: &mut dyn Source,
+        group: &GroupFolder,
+    ) -> Vec<(LlcId, Traffic)> {
+        self.read_below(source, &format!("{ROOT}/mon_groups/{}", group.name))
+    }
+
+    fn read_below(&self, source: &mut dyn Source, folder: &str) -> Vec<(LlcId, Traffic)> {
+        let of_domain = |(name, llc): (&String, &LlcId)| {
+            let mut figure = |what: &str| {
+                let bytes = source.file(&format!("{folder}/mon_data/{name}/{what}"));
+                bytes.map_or(Measured::Absent, |bytes| parse(&bytes))
+            };
+            let traffic = Traffic {
+                total_bytes: figure("mbm_total_bytes"),
+                local_bytes: figure("mbm_local_bytes"),
+                occupancy: figure("llc_occupancy").value().map(Bytes),
+            };
+            (*llc, traffic)
+        };
+        self.domains.iter().map(of_domain).collect()
+    }
+}
+
+/// A figure as resctrl writes it.
+pub fn parse(bytes: &[u8]) -> Measured {
+    let text = std::str::from_utf8(bytes).unwrap_or_default().trim();
+    text.parse().map_or(Measured::Absent, Measured::Exact)
+}
+
+/// The kernel numbers caches in its own way; the domain of a number is that of the CPUs behind it.
+fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, LlcId> {
+    let mut numbers = BTreeMap::new();
+    for llc in machine.llcs().iter().filter(|llc| llc.level == 3) {
+        let Some(cpu) = llc.cpus.first() else { continue };
+        let folder = format!("sys/devices/system/cpu/cpu{}/cache", cpu.0);
+        for index in 0..8 {
+            let mut of = |what: &str| -> Option<u32> {
+                text(source, &format!("{folder}/index{index}/{what}")).ok()?.parse().ok()
+            };
+            if of("level") == Some(3) {
+                numbers.extend(of("id").map(|number| (number, llc.id)));
+                break;
+            }
+        }
+    }
+    numbers
+}
+
+impl GroupFolder {
+    /// The name of a job's group. What a folder may not be called is left out of it.
+    pub fn of(run: &str, job: &str) -> Self {
+        let plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+        let short = |text: &str, n: usize| text.chars().filter(plain).take(n).collect::<String>();
+        GroupFolder { name: format!("evenkeel-{}-{}", short(run, 36), short(job, 40)) }
+    }
+
+    /// The name of its folder.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A group of that name, if the name is one that we give.
+    pub fn named(name: &str) -> Option<Self> {
+        let ours = name.starts_with("evenkeel-") && !name.contains(['/', '\0']);
+        ours.then(|| GroupFolder { name: name.to_owned() })
+    }
+
+    /// Where it is.
+    pub fn path(&self, root: &Path) -> PathBuf {
+        root.join(ROOT).join("mon_groups").join(&self.name)
+    }
+
+    /// Makes it. The caller has written into the undo record that it will.
+    pub fn make(self, root: &Path) -> Made {
+        let done = fault::refuse("mkdir").and_then(|()| std::fs::create_dir(self.path(root)));
+        match done {
+            Ok(()) => Made::Yes(self),
+            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => Made::Full,
+            Err(error) => Made::Refused(error.to_string()),
+        }
+    }
+
+    /// Lets it count a process too, and whatever that starts from now on.
+    pub fn add(&self, root: &Path, pid: u32) -> io::Result<()> {
+        fault::refuse("write")?;
+        std::fs::write(self.path(root).join("tasks"), pid.to_string())
+    }
+
+    /// Who is in it.
+    pub fn tasks(&self, root: &Path) -> io::Result<Vec<u32>> {
+        fault::refuse("read")?;
+        let text = std::fs::read_to_string(self.path(root).join("tasks"))?;
+        Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
+    }
+
+    /// Removes it; whoever is in it goes on unmonitored. One that is gone is no error.
+    pub fn remove(&self, root: &Path) -> io::Result<()> {
+        fault::refuse("rmdir")?;
+        match std::fs::remove_dir(self.path(root)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Live;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a folder");
+        for (path, text) in files {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, text).expect("written");
+        }
+        root
+    }
+
+    #[test]
+    fn what_is_unavailable_is_absent_and_not_zero() {
+        assert_eq!(parse(b"12345\n"), Measured::Exact(12345));
+        for text in ["Unavailable\n", "Error\n", "", "Unassigned\n"] {
+            assert_eq!(parse(text.as_bytes()), Measured::Absent, "{text}");
+        }
+    }
+
+    #[test]
+    fn domains_are_found_by_the_number_that_the_kernel_gives_a_cache() {
+        let cpu0 = "sys/devices/system/cpu/cpu0/cache";
+        let root = tree(&[
+            (&format!("{cpu0}/index3/level"), "3"),
+            (&format!("{cpu0}/index3/id"), "7"),
+            ("sys/fs/resctrl/mon_data/mon_L3_07/mbm_total_bytes", "640\n"),
+            ("sys/fs/resctrl/mon_data/mon_L3_07/mbm_local_bytes", "Unavailable\n"),
+            ("sys/fs/resctrl/mon_data/mon_L3_07/llc_occupancy", "4096\n"),
+            ("sys/fs/resctrl/mon_data/mon_L3_09/mbm_total_bytes", "1\n"),
+        ]);
+        let machine = Machine::synthetic("nodes=1 llcs=1 cores=2").expect("a machine");
+        let mut source = Live::new(root.path());
+        let monitored = Monitored::find(&mut source, &machine).expect("mounted");
+        let traffic = Traffic {
+            total_bytes: Measured::Exact(640),
+            local_bytes: Measured::Absent,
+            occupancy: Some(Bytes(4096)),
+        };
+        assert_eq!(monitored.read(&mut source), [(LlcId(0), traffic)]);
+        let nothing = tree(&[]);
+        assert_eq!(Monitored::find(&mut Live::new(nothing.path()), &machine), None);
+    }
+
+    #[test]
+    fn only_groups_of_our_names_are_made_and_removed() {
+        let root = tree(&[("sys/fs/resctrl/mon_groups/theirs/tasks", "1\n")]);
+        let group = GroupFolder::of("3f-a/../b", "job 1/é");
+        assert_eq!(group.name(), "evenkeel-3f-ab-job1");
+        assert_eq!(group.clone().make(root.path()), Made::Yes(group.clone()));
+        assert!(matches!(group.clone().make(root.path()), Made::Refused(_)));
+        group.add(root.path(), 42).expect("written");
+        assert_eq!(group.tasks(root.path()).expect("read"), [42]);
+        std::fs::remove_file(group.path(root.path()).join("tasks")).expect("the kernel's own");
+        group.remove(root.path()).expect("removed");
+        group.remove(root.path()).expect("gone already");
+        assert_eq!(GroupFolder::named("theirs"), None);
+        assert_eq!(GroupFolder::named("evenkeel-x/../../y"), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! What the scheduler tells of each CPU: how long tasks ran there, and waited.
+//!
+//! ```text
+//!   version 17
+//!   timestamp 4295128377
+//!   cpu0 0 0 0 0 0 0 40817373 5211020 1234       …, ns run, ns waited, slices
+//!   domain0 MC 3 …
+//! ```
+//!
+//! The seventh and eighth number of a CPU's line are these two since version 10 of the file (Linux
+//! 2.6.14); later versions changed other parts. Kernels built without SCHEDSTATS have no such file.
+
+use std::io;
+
+use base::{CpuId, Nanos};
+use sched::CpuTimes;
+
+use crate::source::Source;
+
+/// Reads the times of all CPUs, by number.
+///
+/// # Errors
+/// There is no such file.
+pub fn read(source: &mut dyn Source) -> io::Result<Vec<CpuTimes>> {
+    Ok(parse(&source.file("proc/schedstat")?))
+}
+
+/// The times in a text; a line that is none is left out.
+pub fn parse(text: &[u8]) -> Vec<CpuTimes> {
+    let text = String::from_utf8_lossy(text);
+    let mut cpus: Vec<CpuTimes> = text.lines().filter_map(of_line).collect();
+    cpus.sort_unstable_by_key(|times| times.cpu);
+    cpus.dedup_by_key(|times| times.cpu);
+    cpus
+}
+
+fn of_line(line: &str) -> Option<CpuTimes> {
+    let mut words = line.strip_prefix("cpu")?.split_whitespace();
+    let cpu = CpuId(words.next()?.parse().ok().filter(|&nr: &u32| nr <= 65_535)?);
+    let mut times = words.skip(6).map(|word| word.parse::<u64>().ok());
+    let (ran, waited) = (times.next()??, times.next()??);
+    Some(CpuTimes { cpu, ran: Nanos(ran), waited: Nanos(waited) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_lines_of_cpus_are_read_and_the_others_left_out() {
+        let text = b"version 15\ntimestamp 4\ncpu1 0 0 0 0 0 0 70 8 9\ndomain0 3 1 2\n\
+                     cpu0 1 2 3 4 5 6 40 5 6\ncpu2 0 0\ncpux 0 0 0 0 0 0 1 1 1\n";
+        let told: Vec<_> =
+            parse(text).iter().map(|times| (times.cpu.0, times.ran.0, times.waited.0)).collect();
+        assert_eq!(told, [(0, 40, 5), (1, 70, 8)]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(cpu[0-9]{0,6}( [0-9x]{0,22}){0,10}\n){0,4}") {
+            parse(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The threads of some processes, with their counters, through a source.
+//!
+//! This is how a recording is taken and read. (A live run keeps descriptors of each thread open
+//! instead, since it looks at thousands of them; parsers and groups are the same.)
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{CpuId, JobId, Nanos, TaskId};
+use sched::{Counters, Measured, Quantity, Sample, TaskSample};
+
+use crate::perf::{Attr, Chosen, Flags, Spec, Sum, Whom, add, less};
+use crate::procfs;
+use crate::source::Source;
+
+/// Some processes, a job each, and what is known of their threads.
+#[derive(Debug)]
+pub struct Tasks {
+    processes: Vec<(u32, JobId)>,
+    chosen: Vec<Chosen>,
+    threads: BTreeMap<(u32, u32), Thread>,
+    /// What threads of a process that are gone had counted by themselves.
+    past: BTreeMap<u32, Counters>,
+    /// Why something did not open, said once each.
+    said: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    id: TaskId,
+    job: JobId,
+    groups: Vec<(u32, Vec<(Quantity, u64)>)>,
+    /// As read last; of the first thread of a process with all that it started.
+    whole: Counters,
+    shown: Counters,
+    /// Whether one of its groups waits for counters that somebody else has.
+    is_shut_out: bool,
+}
+
+impl Tasks {
+    /// Follows these processes; `chosen` is what is counted of each thread.
+    pub fn new(processes: Vec<(u32, JobId)>, chosen: Vec<Chosen>) -> Self {
+        let (threads, past, said) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Tasks { processes, chosen, threads, past, said }
+    }
+
+    /// Reads every thread into a sample. Tells whether any process is left.
+    pub fn look(&mut self, source: &mut dyn Source, sample: &mut Sample) -> bool {
+        let mut any_left = false;
+        for (pid, job) in self.processes.clone() {
+            let tids = self.listed(source, pid);
+            any_left |= !tids.is_empty();
+            self.forget_gone(source, pid, &tids, sample);
+            for &tid in &tids {
+                self.look_at(source, (pid, tid), job, sample);
+            }
+            self.settle_first(pid, sample);
+        }
+        let shut_out = self.threads.values().any(|thread| thread.is_shut_out);
+        if shut_out && self.said.insert("shut out".to_owned()) {
+            sample.degraded.push(SHUT_OUT.to_owned());
+        }
+        any_left
+    }
+
+    fn listed(&self, source: &mut dyn Source, pid: u32) -> BTreeSet<u32> {
+        let names = source.list(&format!("proc/{pid}/task")).unwrap_or_default();
+        names.iter().filter_map(|name| name.parse().ok()).collect()
+    }
+
+    fn forget_gone(
+        &mut self,
+        source: &mut dyn Source,
+        pid: u32,
+        tids: &BTreeSet<u32>,
+        sample: &mut Sample,
+    ) {
+        let known = self.threads.range((pid, 0)..=(pid, u32::MAX));
+        let gone: Vec<u32> =
+            known.map(|(&(_, tid), _)| tid).filter(|t| !tids.contains(t)).collect();
+        for tid in gone {
+            let Some(thread) = self.threads.remove(&(pid, tid)) else { continue };
+            thread.groups.iter().for_each(|(nr, _)| source.close(*nr));
+            if tid != pid {
+                add(self.past.entry(pid).or_default(), &thread.whole);
+            }
+            sample.gone.push(thread.id);
+        }
+    }
+
+    fn look_at(
+        &mut self,
+        source: &mut dyn Source,
+        (pid, tid): (u32, u32),
+        job: JobId,
+        sample: &mut Sample,
+    ) {
+        let folder = format!("proc/{pid}/task/{tid}");
+        let stat = source.file(&format!("{folder}/stat")).ok();
+        let stat = stat.and_then(|text| {
+            Some((procfs::parse_stat(&text)?.born_ticks, procfs::parse_last_cpu(&text)))
+        });
+        let times = source.file(&format!("{folder}/schedstat")).ok();
+        let times = times.and_then(|text| procfs::parse_schedstat(&text));
+        let (Some((born_ticks, last_cpu)), Some(times)) = (stat, times) else { return };
+        let id = TaskId { tid, born_ticks };
+        if self.threads.get(&(pid, tid)).is_none_or(|known| known.id != id) {
+            let groups = self.open(source, (pid, tid), sample);
+            let (whole, shown) = (Counters::NONE, Counters::NONE);
+            let thread = Thread { id, job, groups, whole, shown, is_shut_out: false };
+            self.threads.insert((pid, tid), thread);
+        }
+        let Some(thread) = self.threads.get_mut(&(pid, tid)) else { return };
+        thread.read(source);
+        sample.tasks.push(TaskSample {
+            task: id,
+            process: pid,
+            job: thread.job,
+            cpu_time: Nanos(times.run_ns),
+            looked_before: None,
+            wait: Measured::Exact(times.wait_ns),
+            last_cpu: last_cpu.map(CpuId),
+            counters: thread.whole,
+        });
+    }
+
+    /// Opens the groups of a thread; the first of a process counts for what it starts too.
+    fn open(
+        &mut self,
+        source: &mut dyn Source,
+        (pid, tid): (u32, u32),
+        sample: &mut Sample,
+    ) -> Vec<(u32, Vec<(Quantity, u64)>)> {
+        let mut opened = Vec::new();
+        for chosen in &self.chosen {
+            for group in &chosen.groups {
+                let event = |(quantity, attr): &(Quantity, Attr)| {
+                    let flags = Flags { inherit: tid == pid, ..attr.flags };
+                    (quantity.name().to_owned(), Attr { flags, ..*attr })
+                };
+                let spec =
+                    Spec { whom: Whom::Task(tid), events: group.iter().map(event).collect() };
+                match source.open(&spec) {
+                    Ok(group_of) => {
+                        let quantities = group.iter().map(|(quantity, _)| *quantity);
+                        opened.push((group_of.nr, quantities.zip(group_of.numbers).collect()));
+                    }
+                    Err(error) => {
+                        let text = format!("{} does not count tasks: {error}", chosen.pmu);
+                        if self.said.insert(text.clone()) {
+                            sample.degraded.push(text);
+                        }
+                    }
+                }
+            }
+        }
+        opened
+    }
+
+    /// What the first thread did itself is what was counted of all less what the others did.
+    fn settle_first(&mut self, pid: u32, sample: &mut Sample) {
+        let mut others = self.past.get(&pid).copied().unwrap_or_default();
+        for (&(_, tid), thread) in self.threads.range((pid, 0)..=(pid, u32::MAX)) {
+            if tid != pid {
+                add(&mut others, &thread.whole);
+            }
+        }
+        let Some(first) = self.threads.get_mut(&(pid, pid)) else { return };
+        first.shown = less(&first.whole, &others, &first.shown);
+        let shown = first.shown;
+        if let Some(task) = sample.tasks.iter_mut().find(|task| task.task == first.id) {
+            task.counters = shown;
+        }
+    }
+
+    /// Closes what is open.
+    pub fn close(&mut self, source: &mut dyn Source) {
+        for thread in std::mem::take(&mut self.threads).into_values() {
+            thread.groups.iter().for_each(|(nr, _)| source.close(*nr));
+        }
+    }
+}
+
+/// What is said when a group could have counted and never did.
+pub const SHUT_OUT: &str = "counters are held by somebody else (the NMI watchdog, a profiler): \
+    what needs them is absent; free one with sysctl kernel.nmi_watchdog=0";
+
+impl Thread {
+    fn read(&mut self, source: &mut dyn Source) {
+        let mut sum = Sum::default();
+        for (nr, events) in &self.groups {
+            if let Ok(bytes) = source.group(*nr) {
+                let _ = sum.add(&bytes, events); // What is no group counts as not read.
+            }
+        }
+        self.whole = sum.counters();
+        let has_all = self.groups.iter().flat_map(|(_, events)| events);
+        let absent = |quantity| self.whole.get(quantity) == Measured::Absent;
+        self.is_shut_out = sum.is_shut_out && has_all.into_iter().any(|(q, _)| absent(*q));
+    }
+}

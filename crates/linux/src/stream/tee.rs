@@ -1,0 +1,110 @@
+//! Writing down what passes between a reader and what it reads from.
+
+use std::io::{self, Write};
+
+use super::lines::{Header, Line, to_hex};
+use crate::perf::Spec;
+use crate::source::{Opened, Source};
+
+/// A source that writes a stream of everything that is read from it.
+pub struct Tee<'a> {
+    from: &'a mut dyn Source,
+    to: &'a mut dyn Write,
+    /// The first error of writing; nothing is written after it.
+    failed: Option<io::Error>,
+    next_refused: u32,
+}
+
+impl<'a> Tee<'a> {
+    /// Begins a stream.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn new(
+        header: &Header,
+        from: &'a mut dyn Source,
+        to: &'a mut dyn Write,
+    ) -> io::Result<Self> {
+        serde_json::to_writer(&mut *to, header)?;
+        to.write_all(b"\n")?;
+        // Groups that were refused have numbers of their own, far from those that opened.
+        Ok(Tee { from, to, failed: None, next_refused: 1 << 30 })
+    }
+
+    /// Begins a turn, after which the stream so far is complete.
+    ///
+    /// # Errors
+    /// Something could not be written.
+    pub fn turn(&mut self, turn: u64, at_ns: u64) -> io::Result<()> {
+        self.write(&Line::Turn { turn, at_ns });
+        self.finish()
+    }
+
+    /// Ends the stream.
+    ///
+    /// # Errors
+    /// Something could not be written.
+    pub fn finish(&mut self) -> io::Result<()> {
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => self.to.flush(),
+        }
+    }
+
+    fn write(&mut self, line: &Line) {
+        if self.failed.is_none() {
+            let written = serde_json::to_writer(&mut *self.to, line).map_err(io::Error::from);
+            self.failed = written.and_then(|()| self.to.write_all(b"\n")).err();
+        }
+    }
+}
+
+/// The kernel's number of an error; what has none counts as "no such thing".
+fn errno(error: &io::Error) -> Option<i32> {
+    Some(error.raw_os_error().unwrap_or(libc::ENOENT))
+}
+
+impl Source for Tee<'_> {
+    fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
+        let listed = self.from.list(folder);
+        self.write(&Line::List {
+            list: folder.to_owned(),
+            names: listed.as_ref().ok().cloned(),
+            errno: listed.as_ref().err().and_then(errno),
+        });
+        listed
+    }
+
+    fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {
+        let read = self.from.file(path);
+        let bytes = read.as_ref().ok();
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes.clone()).ok());
+        let hex = if text.is_some() { None } else { bytes.map(|bytes| to_hex(bytes)) };
+        let errno = read.as_ref().err().and_then(errno);
+        self.write(&Line::File { file: path.to_owned(), text, hex, errno });
+        read
+    }
+
+    fn open(&mut self, spec: &Spec) -> io::Result<Opened> {
+        let opened = self.from.open(spec);
+        match &opened {
+            Ok(Opened { nr, numbers }) => self.write(&Line::opened(spec, *nr, numbers, None)),
+            Err(error) => {
+                self.write(&Line::opened(spec, self.next_refused, &[], errno(error)));
+                self.next_refused += 1;
+            }
+        }
+        opened
+    }
+
+    fn group(&mut self, nr: u32) -> io::Result<Vec<u8>> {
+        let read = self.from.group(nr);
+        let hex = read.as_ref().ok().map(|bytes| to_hex(bytes));
+        self.write(&Line::Group { group: nr, hex, errno: read.as_ref().err().and_then(errno) });
+        read
+    }
+
+    fn close(&mut self, nr: u32) {
+        self.from.close(nr);
+    }
+}

@@ -1,0 +1,353 @@
+//! Memory controllers: what they read and wrote, per node.
+//!
+//! ```text
+//!   /sys/bus/event_source/devices/uncore_imc_2/
+//!     type 14   cpumask 0,36   format/event config:0-7 …   events/cas_count_read event=0x04,umask=0x03
+//!                  │                                       events/cas_count_read.scale 6.103515625e-5 (MiB)
+//!                  └─ one CPU of each package: a counter is opened there, and counts for its node
+//! ```
+//!
+//! A device stands for the controllers of that number in every package. Its counter belongs to the
+//! node of the CPU that it is opened on. **Several nodes in one package** (sub-NUMA clustering, NPS
+//! 2 or 4): all controllers of the package are read on one CPU, so all would count for that CPU's
+//! node, and nothing tells which of them serves which node. Then nothing is told of any node of
+//! that machine, rather than something wrong.
+//!
+//! The kernel extends the hardware's 48 bits to 64, so that what is read here wraps at 64.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use base::{CpuId, CpuSet, NodeId};
+use sched::Measured;
+use topology::Machine;
+
+use crate::perf::{Attr, DEVICES, Flags, Spec, Whom, encode, format_of, read_group};
+use crate::source::{Source, text};
+
+/// What one operation of a controller moves: a cache line.
+const LINE_BYTES: u64 = 64;
+
+/// The controllers of a machine, open.
+#[derive(Debug, Default)]
+pub struct Uncore {
+    units: Vec<Unit>,
+    nodes: BTreeMap<NodeId, NodeTraffic>,
+    /// What is counted, in words: `6 units, uncore_imc_0 to uncore_imc_5`.
+    pub what: String,
+}
+
+/// One controller of one package.
+#[derive(Debug)]
+struct Unit {
+    node: NodeId,
+    nr: u32,
+    /// Of each counter: its number, what it counts, and how many bytes one is.
+    counters: Vec<(u64, Sort)>,
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Reads,
+    Writes,
+    Both,
+}
+
+/// What the controllers of a node did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeTraffic {
+    /// Lines read and written, cumulative.
+    pub ops: Measured,
+    /// Bytes read.
+    pub read_bytes: Measured,
+    /// Bytes written.
+    pub written_bytes: Measured,
+}
+
+/// A way in which controllers count: devices by name, and their events for reads and writes.
+struct Way {
+    /// What devices are called; a number may follow.
+    device: &'static str,
+    /// Names of events in sysfs, or terms where the driver shows no events.
+    reads: &'static [&'static str],
+    writes: &'static [&'static str],
+    /// Where reads and writes are counted together: the events of each channel, each on its own.
+    channels: &'static [&'static str],
+}
+
+/// The first way that a machine has is taken: the others count the same lines again.
+///
+/// Sources: Documentation/ABI and the `events` folders of the Intel drivers; for AMD, whose driver
+/// shows no events, tools/perf/pmu-events/arch/x86: amdzen4/memory-controller.json (`umc_cas_cmd`), and
+/// before Zen 4 `dram_channel_data_controller_0` to `_7` of the data fabric (as built into perf 6.1).
+const WAYS: &[Way] = &[
+    Way {
+        device: "uncore_imc_",
+        reads: &["cas_count_read"],
+        writes: &["cas_count_write"],
+        channels: &[],
+    },
+    Way {
+        device: "uncore_imc_free_running_",
+        reads: &["data_read", "read"],
+        writes: &["data_write", "write"],
+        channels: &[],
+    },
+    Way { device: "uncore_imc", reads: &["data_reads"], writes: &["data_writes"], channels: &[] },
+    Way {
+        device: "amd_umc_",
+        reads: &["event=0x0a,rdwrmask=0x1"],
+        writes: &["event=0x0a,rdwrmask=0x2"],
+        channels: &[],
+    },
+    Way {
+        device: "amd_df",
+        reads: &[],
+        writes: &[],
+        channels: &[
+            "event=0x7,umask=0x38",
+            "event=0x47,umask=0x38",
+            "event=0x87,umask=0x38",
+            "event=0xc7,umask=0x38",
+            "event=0x107,umask=0x38",
+            "event=0x147,umask=0x38",
+            "event=0x187,umask=0x38",
+            "event=0x1c7,umask=0x38",
+        ],
+    },
+];
+
+/// Units that the kernel shows and whose events we do not know.
+const NOT_READ: &[&str] = &["arm_dmc620", "arm_cmn", "hisi_sccl", "ampere_mcu", "nvidia_scf"];
+
+/// Why there is nothing of controllers.
+#[derive(Debug, thiserror::Error)]
+pub enum UncoreError {
+    /// The kernel shows none that we know.
+    #[error("the kernel knows no counter of memory controllers")]
+    None,
+    /// It shows some that we do not know.
+    #[error(
+        "evenkeel knows no event of {0} yet: name resctrl, or send a recording of its sysfs folder"
+    )]
+    Unknown(String),
+    /// Controllers of several nodes are read in one place.
+    #[error(
+        "controllers of {package} are read on one CPU, though it has several nodes (sub-NUMA clustering): they are left out"
+    )]
+    SubNuma {
+        /// Which CPU.
+        package: CpuId,
+    },
+    /// The kernel refused.
+    #[error("cannot count {unit} on cpu {cpu}")]
+    Open {
+        /// Which unit.
+        unit: String,
+        /// On which CPU.
+        cpu: u32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Its events are written in words that we do not know.
+    #[error("{unit}: {what}")]
+    Event {
+        /// Which unit.
+        unit: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl Uncore {
+    /// Finds the controllers and begins to count.
+    ///
+    /// # Errors
+    /// There are none, or they cannot be counted: then nothing stays open.
+    pub fn open(source: &mut dyn Source, machine: &Machine) -> Result<Self, UncoreError> {
+        let devices = source.list(DEVICES).unwrap_or_default();
+        for way in WAYS {
+            let mut uncore = Uncore::default();
+            let named: Vec<&String> = devices.iter().filter(|name| way.is(name)).collect();
+            let mut names = Vec::new();
+            for device in &named {
+                match uncore.open_device(source, device, way, machine) {
+                    Ok(true) => names.push((*device).clone()),
+                    Ok(false) => {}
+                    Err(error) => {
+                        uncore.close(source);
+                        return Err(error);
+                    }
+                }
+            }
+            if !uncore.units.is_empty() {
+                uncore.what = in_words(names);
+                return uncore.checked(source, machine);
+            }
+        }
+        let strange = devices.into_iter().find(|name| NOT_READ.iter().any(|s| name.starts_with(s)));
+        Err(strange.map_or(UncoreError::None, UncoreError::Unknown))
+    }
+
+    /// Counts a device on each CPU of its mask; tells whether it has such events at all.
+    fn open_device(
+        &mut self,
+        source: &mut dyn Source,
+        device: &str,
+        way: &Way,
+        machine: &Machine,
+    ) -> Result<bool, UncoreError> {
+        let folder = format!("{DEVICES}/{device}");
+        let told =
+            |what: &str| UncoreError::Event { unit: device.to_owned(), what: what.to_owned() };
+        let number = text(source, &format!("{folder}/type")).ok().and_then(|t| t.parse().ok());
+        let kind = number.ok_or_else(|| told("it has no type"))?;
+        let format = format_of(source, &folder);
+        let mut events = Vec::new();
+        for terms in way.channels {
+            let config = encode(terms, &format).map_err(|error| told(&error.to_string()))?;
+            let attr = Attr { kind, config, flags: Flags::default() };
+            events.push((Sort::Both, ("channel".to_owned(), attr)));
+        }
+        let pairs: &[(Sort, &[&str])] = if way.channels.is_empty() {
+            &[(Sort::Reads, way.reads), (Sort::Writes, way.writes)]
+        } else {
+            &[]
+        };
+        for &(sort, names) in pairs {
+            let Some(terms) = terms(source, &folder, names) else { return Ok(false) };
+            let config = encode(&terms, &format).map_err(|error| told(&error.to_string()))?;
+            let attr = Attr { kind, config, flags: Flags::default() };
+            let name = if sort == Sort::Reads { "reads" } else { "writes" };
+            events.push((sort, (name.to_owned(), attr)));
+        }
+        let mask = text(source, &format!("{folder}/cpumask")).unwrap_or_default();
+        let cpus: CpuSet = mask.parse().map_err(|_| told("its cpumask is no list"))?;
+        for cpu in cpus.iter() {
+            let Some(node) = machine.cpu(cpu).and_then(|cpu| cpu.node) else { continue };
+            // Channels are more than the fabric can count at once: each is a group of its own, so that
+            // they take turns.
+            let size = if way.channels.is_empty() { events.len() } else { 1 };
+            for together in events.chunks(size.max(1)) {
+                let specs = together.iter().map(|(_, event)| event.clone()).collect();
+                let spec = Spec { whom: Whom::Cpu(cpu.0), events: specs };
+                let opened = source.open(&spec).map_err(|refused| UncoreError::Open {
+                    unit: device.to_owned(),
+                    cpu: cpu.0,
+                    source: refused,
+                })?;
+                let sorts = together.iter().map(|(sort, _)| *sort);
+                let counters = opened.numbers.iter().copied().zip(sorts).collect();
+                self.units.push(Unit { node, nr: opened.nr, counters });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where a package has nodes that no controller counts for, nothing is told of any.
+    fn checked(mut self, source: &mut dyn Source, machine: &Machine) -> Result<Self, UncoreError> {
+        let counted = |node: NodeId| self.units.iter().any(|unit| unit.node == node);
+        let lone = machine.nodes().iter().find(|node| !node.cpus.is_empty() && !counted(node.id));
+        match lone.and_then(|node| node.cpus.first()) {
+            None => Ok(self),
+            Some(package) => {
+                self.close(source);
+                Err(UncoreError::SubNuma { package })
+            }
+        }
+    }
+
+    /// Stops counting.
+    pub fn close(&mut self, source: &mut dyn Source) {
+        self.units.drain(..).for_each(|unit| source.close(unit.nr));
+    }
+
+    /// Reads all controllers; a node of which one cannot be read is absent.
+    pub fn read(&mut self, source: &mut dyn Source) -> &BTreeMap<NodeId, NodeTraffic> {
+        self.nodes.clear();
+        let mut lost = Vec::new();
+        for unit in &self.units {
+            match unit.read(source) {
+                Some(traffic) => {
+                    let sum = self.nodes.entry(unit.node).or_default();
+                    sum.ops = wrapping_plus(sum.ops, traffic.ops);
+                    sum.read_bytes = sum.read_bytes.plus(traffic.read_bytes);
+                    sum.written_bytes = sum.written_bytes.plus(traffic.written_bytes);
+                }
+                None => lost.push(unit.node),
+            }
+        }
+        for node in lost {
+            self.nodes.insert(node, NodeTraffic::default());
+        }
+        &self.nodes
+    }
+}
+
+impl Way {
+    fn is(&self, device: &str) -> bool {
+        let rest = device.strip_prefix(self.device);
+        rest.is_some_and(|rest| {
+            rest.bytes().all(|byte| byte.is_ascii_digit())
+                && (rest.is_empty() != self.device.ends_with('_'))
+        })
+    }
+}
+
+/// The terms of the first event that the device has. A name with `=` stands for itself.
+fn terms(source: &mut dyn Source, folder: &str, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|name| match name.contains('=') {
+        true => Some((*name).to_owned()),
+        false => text(source, &format!("{folder}/events/{name}")).ok(),
+    })
+}
+
+impl Unit {
+    fn read(&self, source: &mut dyn Source) -> Option<NodeTraffic> {
+        let reading = read_group(&source.group(self.nr).ok()?).ok()?;
+        let mut traffic = NodeTraffic::default();
+        for (number, sort) in &self.counters {
+            let lines = reading.measured(*number);
+            if lines == Measured::Absent {
+                return None;
+            }
+            traffic.ops = wrapping_plus(traffic.ops, lines);
+            let bytes = in_bytes(lines);
+            match sort {
+                Sort::Reads => traffic.read_bytes = bytes,
+                Sort::Writes => traffic.written_bytes = bytes,
+                Sort::Both => {}
+            }
+        }
+        Some(traffic)
+    }
+}
+
+fn in_bytes(lines: Measured) -> Measured {
+    let times = |value: u64| value.wrapping_mul(LINE_BYTES);
+    match lines {
+        Measured::Absent => Measured::Absent,
+        Measured::Exact(value) => Measured::Exact(times(value)),
+        Measured::Scaled { value, ran_permille } => {
+            Measured::Scaled { value: value.saturating_mul(LINE_BYTES), ran_permille }
+        }
+    }
+}
+
+/// A sum of counters that wrap wraps with them, so that its growth is the sum of theirs.
+fn wrapping_plus(one: Measured, other: Measured) -> Measured {
+    match (one, other) {
+        (Measured::Exact(one), Measured::Exact(other)) => Measured::Exact(one.wrapping_add(other)),
+        _ => one.plus(other),
+    }
+}
+
+fn in_words(mut names: Vec<String>) -> String {
+    names.sort_unstable_by_key(|name| (name.len(), name.clone())); // imc_2 before imc_10
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first, .., last] => format!("{} units, {first} to {last}", names.len()),
+    }
+}

@@ -21,8 +21,8 @@ use sched::{Action, Deed, Outcome, OutcomeResult, Target, Why};
 use crate::agenda::Item;
 use crate::command::{Binding, plain};
 use crate::ending::fails_run;
+use crate::hold::{Hold, Refused};
 use crate::host::{LiveHost, Running, State, in_one_line};
-use crate::place::Refused;
 
 /// A child on its way to become its program.
 struct Forked {
@@ -109,7 +109,7 @@ impl LiveHost {
         fault::point();
         self.name_child(nr, pid);
         let place = wish.cpus.take().zip(announced.map(|announced| announced.map(|_| ())));
-        let running = self.follow(pid, base, placed);
+        let running = self.follow((job, pid), base, placed);
         Ok(Forked { job, pid, running, place, memory: wish.memory })
     }
 
@@ -156,17 +156,20 @@ impl LiveHost {
         }
     }
 
-    fn follow(&mut self, pid: u32, base: Arc<CpuSet>, placed: Option<CpuSet>) -> Running {
+    fn follow(
+        &mut self,
+        (job, pid): (JobId, u32),
+        base: Arc<CpuSet>,
+        placed: Option<CpuSet>,
+    ) -> Running {
+        let name = self.slots[job.index()].job.name.clone();
         let placed = placed.map(Arc::new);
         let masks = [Some(Arc::clone(&base)), placed.clone()].into_iter().flatten().collect();
         Running {
             pid,
             started: self.wakes.now(),
             ends: self.watch_end(pid),
-            base,
-            placed,
-            masks,
-            hands_off: false,
+            hold: Hold { job, name, pid, base, placed, masks, hands_off: false },
             told: None,
             ended: None,
             of_orphans: Used::default(),

@@ -12,12 +12,13 @@ use linux::system;
 use linux::system::DescriptorLimit;
 use linux::undo::{Log, Restored};
 use program::Job;
-use sched::{Cause, Outcome, Sample, Turn};
+use sched::{Cause, JobEvent, Outcome, Sample, Turn};
 use topology::Machine;
 
 use crate::agenda::{Agenda, Ticks};
 use crate::command::Common;
 use crate::family::{Family, Kept};
+use crate::hold::Hold;
 use crate::keeper::Keeper;
 use crate::leftovers::Straggler;
 use crate::look::is_quiet;
@@ -101,13 +102,7 @@ pub(crate) struct Running {
     /// Wakes us at its end; absent when there was no descriptor left.
     pub ends: Option<Kept>,
     pub started: Nanos,
-    /// The mask that it would have without us.
-    pub base: Arc<CpuSet>,
-    /// Where we put it.
-    pub placed: Option<Arc<CpuSet>>,
-    /// All masks that its tasks can have from us.
-    pub masks: Vec<Arc<CpuSet>>,
-    pub hands_off: bool,
+    pub hold: Hold,
     /// When it was told to end.
     pub told: Option<Nanos>,
     /// When it ended, if that is not taken notice of yet.
@@ -219,6 +214,11 @@ impl Host for LiveHost {
             sample.memory.extend(said.memory);
             sample.moved.extend(said.moved);
         }
+        for event in &sample.jobs {
+            if let JobEvent::HandsOff(job, _) = event {
+                self.stop_moves_of(*job);
+            }
+        }
         self.was_quiet = is_quiet(&sample);
         self.has_stirred |= !self.was_quiet;
         self.rest_until = turn.at + REST_MAX;
@@ -259,7 +259,7 @@ impl Drop for LiveHost {
 impl Running {
     /// What a process of this job has by birth.
     pub(crate) fn mask_by_birth(&self) -> &Arc<CpuSet> {
-        self.placed.as_ref().unwrap_or(&self.base)
+        self.hold.mask_by_birth()
     }
 }
 

@@ -6,8 +6,8 @@ use rustix::process::Signal;
 
 use crate::agenda::Item;
 use crate::family::Kept;
+use crate::hold::lives;
 use crate::host::{ASK_EVERY, LiveHost, State, Stopping};
-use crate::place::lives;
 use crate::signals::{self, Sent};
 
 /// A process that outlived the first process of its job, and was told to end.

@@ -8,7 +8,8 @@
 //!     ├ command   a line of a workload as a program to start
 //!     ├ family    the processes and threads of each job, found and read
 //!     ├ begin     jobs that are due, bound before they begin
-//!     ├ place     CPUs of running jobs, with the undo record first
+//!     ├ place     what a plan says about running jobs
+//!     ├ hold      binding them, with the undo record first
 //!     ├ ending    what is ended how, and what it used
 //!     ├ orphans   processes whose parent is gone, and whose they are
 //!     ├ leftovers what outlives its job
@@ -26,6 +27,7 @@ mod begin;
 mod command;
 mod ending;
 mod family;
+mod hold;
 mod host;
 mod keeper;
 mod leftovers;

@@ -22,8 +22,8 @@ use linux::numa_maps::{ByNode, Lies};
 use rustix::event::{EventfdFlags, eventfd};
 use sched::{Cause, MoveEnded, NodeMemory, ProcessMemory, Target, Why};
 
+use crate::hold::{Refused, not_running};
 use crate::host::LiveHost;
-use crate::place::{Refused, not_running};
 
 /// How often memory is looked at, where the share of CPU time that looks may take allows that.
 const LOOK_EVERY: Nanos = Nanos::from_secs(2);
@@ -164,7 +164,7 @@ impl LiveHost {
         (from, to, limit): (Option<NodeId>, NodeId, Bytes),
     ) -> Result<(), Refused> {
         let (job, processes) = self.processes_of(target).ok_or_else(not_running)?;
-        if self.running(job).ok_or_else(not_running)?.hands_off {
+        if self.running(job).ok_or_else(not_running)?.hold.hands_off {
             return Err((Why::HandsOff, "it is not ours to move any more".to_owned()));
         }
         let order = MoveOrder { target, job, processes, from, to, limit };

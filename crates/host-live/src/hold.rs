@@ -1,0 +1,335 @@
+//! Binding processes that run, whoever started them.
+//!
+//! ```text
+//!   find every thread ─► is it still as we know it? ─► record ─► bind ─► look again ─► confirm
+//! ```
+//!
+//! A job is held by its first process: what it had, what we gave it, and which masks its threads can
+//! have from us. A thread whose mask is not what we know it to have was bound by somebody else and is
+//! left alone. If that is the first thread of a job, the whole job is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{CpuSet, JobId, TaskId};
+use linux::undo::Log;
+use linux::{affinity, fault, procfs};
+use sched::{HandsOff, JobEvent, Why};
+
+use crate::command::plain;
+use crate::family::Family;
+use crate::host::in_one_line;
+use crate::masks::is_same;
+
+/// How often a job is looked through again for threads that were born while it was being bound.
+const PASSES_MAX: u32 = 8;
+/// More masks than this are not remembered of one job; the oldest go first.
+const MASKS_MAX: usize = 16;
+
+/// Why something is not done, in a word and in words.
+pub(crate) type Refused = (Why, String);
+/// A thread as the undo record names it: number, birth, process.
+pub(crate) type Whose = (u32, u64, u32);
+
+/// A job that runs, as far as its CPUs are concerned.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub job: JobId,
+    /// What the undo record calls it.
+    pub name: String,
+    /// Its first process, whose first thread decides about the whole job.
+    pub pid: u32,
+    /// The mask that it would have without us.
+    pub base: Arc<CpuSet>,
+    /// Where we put it.
+    pub placed: Option<Arc<CpuSet>>,
+    /// All masks that its tasks can have from us.
+    pub masks: Vec<Arc<CpuSet>>,
+    pub hands_off: bool,
+}
+
+/// What is needed to bind.
+pub(crate) struct Hands<'a> {
+    pub family: &'a mut Family,
+    pub undo: &'a mut Result<Log, String>,
+    pub own_cpus: Arc<CpuSet>,
+    /// Changes in the undo record that still need a look at what was born meanwhile.
+    pub unconfirmed: &'a mut Vec<u64>,
+    /// What is to be told of jobs.
+    pub told: &'a mut Vec<JobEvent>,
+}
+
+impl Hold {
+    /// What a process of this job has by birth.
+    pub(crate) fn mask_by_birth(&self) -> &Arc<CpuSet> {
+        self.placed.as_ref().unwrap_or(&self.base)
+    }
+
+    /// Tasks of the job can have this mask from us from now on.
+    fn remember(&mut self, target: &Arc<CpuSet>) {
+        self.masks.retain(|mask| mask != target);
+        self.masks.push(Arc::clone(target));
+        if MASKS_MAX < self.masks.len() {
+            self.masks.remove(1); // The first is what the job had before us.
+        }
+    }
+}
+
+impl Hands<'_> {
+    /// Binds a job and everything that belongs to it; tells how many threads that took.
+    pub(crate) fn place(&mut self, hold: &mut Hold, cpus: &CpuSet) -> Result<u32, Refused> {
+        if hold.hands_off {
+            return Err((Why::HandsOff, "it is not ours to place any more".to_owned()));
+        }
+        let target = Arc::new(cpus.clone());
+        hold.placed = Some(Arc::clone(&target));
+        hold.remember(&target);
+        let mut n_bound = 0;
+        for _ in 0..PASSES_MAX {
+            self.family.refresh(hold.job, &target);
+            match self.bind_threads(hold, &target, true)? {
+                0 => break,
+                n => n_bound += n,
+            }
+        }
+        let anybody = self.family.threads_of(hold.job).any(|(_, thread)| lives(thread.id));
+        if anybody { Ok(n_bound) } else { Err(not_running()) }
+    }
+
+    /// Binds every thread of a job that is not there yet; tells how many that were. Where the first
+    /// thread decides, what is wrong with it is wrong with the whole job.
+    fn bind_threads(
+        &mut self,
+        hold: &mut Hold,
+        target: &Arc<CpuSet>,
+        first_decides: bool,
+    ) -> Result<u32, Refused> {
+        let first = first_decides.then_some(hold.pid);
+        let mut wanted: BTreeMap<CpuSet, Vec<Whose>> = BTreeMap::new();
+        let mut foreign = None;
+        for (process, thread) in self.family.threads_of(hold.job).filter(|(_, t)| !t.is_foreign) {
+            let Ok(mask) = affinity::get(thread.id.tid) else { continue };
+            if mask == **target {
+                thread.has(target);
+            } else if thread.may_have(&mask, &hold.masks, &self.own_cpus) {
+                let whose = (thread.id.tid, thread.id.born_ticks, process);
+                wanted.entry(mask).or_default().push(whose);
+            } else {
+                thread.is_foreign = true;
+                if Some(thread.id.tid) == first {
+                    foreign = Some(mask);
+                }
+            }
+        }
+        if let Some(mask) = foreign {
+            return Err(self.hands_off(hold, HandsOff::AffinityChanged(mask)));
+        }
+        let mut n_bound = 0;
+        for (now, tasks) in wanted {
+            self.record(&hold.name, [&hold.base, &now, target], tasks.clone())?;
+            n_bound += self.bind_each(hold, target, first, &tasks)?;
+        }
+        Ok(n_bound)
+    }
+
+    /// Writes down a change before it is made.
+    pub(crate) fn record(
+        &mut self,
+        name: &str,
+        masks: [&CpuSet; 3],
+        tasks: Vec<Whose>,
+    ) -> Result<(), Refused> {
+        let log = self.undo.as_mut().map_err(|error| (Why::NoUndo, error.clone()))?;
+        let written = log.set(name, masks, tasks);
+        let nr = written.map_err(|error| (Why::NoUndo, in_one_line(&error)))?;
+        self.unconfirmed.push(nr);
+        Ok(())
+    }
+
+    fn bind_each(
+        &mut self,
+        hold: &mut Hold,
+        target: &Arc<CpuSet>,
+        first: Option<u32>,
+        wanted: &[Whose],
+    ) -> Result<u32, Refused> {
+        let mut n_bound = 0;
+        let mut refused = None;
+        for &(tid, born_ticks, _) in wanted {
+            let id = TaskId { tid, born_ticks };
+            let Some((_, thread)) = self.family.thread(hold.job, id) else { continue };
+            if !lives(id) {
+                continue;
+            }
+            match affinity::set(tid, target) {
+                Ok(()) => {
+                    thread.has(target);
+                    n_bound += 1;
+                }
+                Err(error) => {
+                    let refusal = refusal(&error, target);
+                    thread.is_foreign |= refusal.0 == Why::NotPermitted;
+                    if Some(tid) == first || refused.is_none() {
+                        refused = Some((tid, refusal));
+                    }
+                }
+            }
+            fault::point();
+        }
+        match refused {
+            Some((tid, (Why::NotPermitted, _))) if Some(tid) == first => {
+                Err(self.hands_off(hold, HandsOff::NotPermitted))
+            }
+            Some((_, refusal)) if n_bound == 0 && refusal.0 != Why::Ended => Err(refusal),
+            _ => Ok(n_bound),
+        }
+    }
+
+    /// Leaves a job alone from now on.
+    fn hands_off(&mut self, hold: &mut Hold, why: HandsOff) -> Refused {
+        hold.hands_off = true;
+        let refused = match &why {
+            HandsOff::AffinityChanged(mask) => {
+                (Why::HandsOff, format!("somebody else bound it to the CPUs {mask}"))
+            }
+            HandsOff::NotPermitted => {
+                let text = "another user's process: binding it needs CAP_SYS_NICE".to_owned();
+                (Why::NotPermitted, text)
+            }
+        };
+        self.told.push(JobEvent::HandsOff(hold.job, why));
+        refused
+    }
+
+    /// Binds what was born since the last look and has a mask that its job had before.
+    pub(crate) fn check_newcomers(&mut self, hold: &mut Hold) {
+        if hold.hands_off {
+            return;
+        }
+        if let Some(target) = hold.placed.clone() {
+            // A refusal here concerns a thread that will be asked for again with the next plan.
+            let _ = self.bind_threads(hold, &target, false);
+        }
+    }
+
+    /// Notices that somebody else bound a thread that we had bound: from then on it is left alone, and
+    /// its job too if it is the first thread of that.
+    pub(crate) fn verify(&mut self, hold: &mut Hold, id: TaskId) {
+        if hold.placed.is_none() || hold.hands_off {
+            return;
+        }
+        let Some((_, thread)) = self.family.thread(hold.job, id) else { return };
+        let Ok(mask) = affinity::get(id.tid) else { return };
+        if thread.is_foreign {
+            return;
+        }
+        if is_same(&thread.mask, &mask, &self.own_cpus) {
+            thread.is_confirmed = true;
+        } else if thread.may_have(&mask, &hold.masks, &self.own_cpus) {
+            self.check_newcomers(hold);
+        } else {
+            thread.is_foreign = true;
+            if id.tid == hold.pid {
+                self.hands_off(hold, HandsOff::AffinityChanged(mask));
+            }
+        }
+    }
+
+    /// Gives a job back what it had before we placed it; tells how many threads that concerned. The
+    /// record forgets the job if nothing else of it can have a mask of ours.
+    pub(crate) fn release(&mut self, hold: &mut Hold, forget: bool) -> u32 {
+        if hold.placed.take().is_none() {
+            return 0;
+        }
+        let mut n_freed = 0;
+        for _ in 0..PASSES_MAX {
+            self.family.refresh(hold.job, &hold.base);
+            let n_now = self.release_threads(hold);
+            n_freed += n_now;
+            if n_now == 0 {
+                break;
+            }
+        }
+        if let Ok(log) = &mut self.undo
+            && forget
+        {
+            let _ = log.free(&hold.name);
+        }
+        n_freed
+    }
+
+    fn release_threads(&mut self, hold: &Hold) -> u32 {
+        let mut n_freed = 0;
+        for (_, thread) in self.family.threads_of(hold.job).filter(|(_, t)| !t.is_foreign) {
+            let Ok(mask) = affinity::get(thread.id.tid) else { continue };
+            let is_ours = mask != *hold.base && thread.may_have(&mask, &hold.masks, &self.own_cpus);
+            if is_ours && lives(thread.id) && affinity::set(thread.id.tid, &hold.base).is_ok() {
+                n_freed += 1;
+                fault::point();
+                thread.has(&hold.base);
+            }
+        }
+        n_freed
+    }
+
+    /// Binds one thread, or gives it back what its job has.
+    pub(crate) fn place_task(
+        &mut self,
+        hold: &mut Hold,
+        task: TaskId,
+        cpus: Option<&CpuSet>,
+    ) -> Result<u32, Refused> {
+        if hold.hands_off {
+            return Err((Why::HandsOff, "its job is not ours to place any more".to_owned()));
+        }
+        let target = cpus.map_or_else(|| Arc::clone(hold.mask_by_birth()), |c| Arc::new(c.clone()));
+        let (process, thread) = self.family.thread(hold.job, task).ok_or_else(not_running)?;
+        let mask = affinity::get(task.tid).map_err(|_| not_running())?;
+        if thread.is_foreign || !thread.may_have(&mask, &hold.masks, &self.own_cpus) {
+            thread.is_foreign = true;
+            return Err((Why::HandsOff, format!("somebody else bound it to the CPUs {mask}")));
+        }
+        if mask == *target {
+            return Ok(0);
+        }
+        let whose = (task.tid, task.born_ticks, process);
+        hold.remember(&target); // Whoever this thread starts has it by birth.
+        self.record(&hold.name, [&hold.base, &mask, &target], vec![whose])?;
+        self.bind_each(hold, &target, None, &[whose])
+    }
+}
+
+/// Changes have been made, and everything that was being born meanwhile has been looked at too: the
+/// masks before them are no longer ours.
+pub(crate) fn confirm(undo: &mut Result<Log, String>, unconfirmed: &mut Vec<u64>) {
+    for nr in unconfirmed.drain(..) {
+        if let Ok(log) = undo {
+            // If this cannot be written both masks count as ours for a while longer.
+            let _ = log.done(nr);
+        }
+        fault::point();
+    }
+}
+
+fn refusal(error: &std::io::Error, target: &CpuSet) -> Refused {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => not_running(),
+        Some(libc::EPERM) => {
+            (Why::NotPermitted, "another user's process: binding it needs CAP_SYS_NICE".to_owned())
+        }
+        Some(libc::EINVAL) => {
+            (Why::CpusUnusable, format!("none of the CPUs {target} can be used by it now"))
+        }
+        _ => (Why::NotPermitted, plain(error)),
+    }
+}
+
+/// Whether a thread is still the one that it was, and has not ended: numbers are used again.
+pub(crate) fn lives(id: TaskId) -> bool {
+    let stat = procfs::stat("/".as_ref(), id.tid);
+    stat.is_ok_and(|stat| stat.born_ticks == id.born_ticks && stat.state != 'Z')
+}
+
+pub(crate) fn not_running() -> Refused {
+    (Why::Ended, "it has ended".to_owned())
+}

@@ -7,6 +7,7 @@
 //! A policy sees a [`sched::Snapshot`] and writes a [`sched::Plan`]; it never learns which host
 //! it decides for. What it can be told is listed in its [`PolicyInfo`], with where it comes from.
 
+mod careful;
 mod common;
 mod dfs;
 mod linux;
@@ -97,6 +98,13 @@ pub fn build(spec: &str, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
     let known = INFOS.iter().zip(BUILDS).find(|(info, _)| info.name == name);
     let (info, build) = known.ok_or_else(|| unknown_policy(name))?;
     build(&Given::new(info, pairs)?, seed)
+}
+
+/// The same policy with a judge around it, for programs that somebody else started: it lets moves
+/// through a few at a time, measures whether they help, and puts everything back and rests when they
+/// do not. Without `acts` nothing will be moved, and wishes are only said now and then.
+pub fn careful(policy: Box<dyn Policy>, acts: bool) -> Box<dyn Policy> {
+    Box::new(careful::Careful::new(policy, acts))
 }
 
 /// The description of one policy, by its name.

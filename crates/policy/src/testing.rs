@@ -140,6 +140,12 @@ impl World {
         }
     }
 
+    /// The same with a judge around the policy.
+    pub fn carefully(mut self, acts: bool) -> Self {
+        self.policy = crate::careful(self.policy, acts);
+        self
+    }
+
     pub fn play(mut self, script: &str) -> String {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (first, rest) = line.split_once(' ').expect("two words in a line");

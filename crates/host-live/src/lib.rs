@@ -16,6 +16,7 @@
 //!     ├ stopped   jobs that wait for the terminal
 //!     ├ memory    moved and looked at by a helper thread
 //!     └ signals   to exactly those who are meant
+//!   watch     the other host: looks after programs that somebody else started
 //!   preflight what can be known to fail before anything is started
 //!   keeper    ends the jobs when evenkeel itself is killed, if the user wants that
 //! ```
@@ -44,6 +45,7 @@ mod stopped;
 mod tell;
 mod turns;
 mod wakes;
+mod watch;
 
 pub use command::find_program;
 pub use host::LiveHost;
@@ -51,3 +53,6 @@ pub use keeper::{KEEPER_ARGUMENT, keep};
 pub use memory::{MemoryLooks, MemoryOptions};
 pub use options::{LiveError, LiveOptions};
 pub use preflight::{PreflightError, check_runnable, preflight};
+pub use watch::{
+    Alone, Board, Choice, LeftAlone, Managed, Marks, WatchError, WatchHost, WatchOptions,
+};

@@ -26,6 +26,9 @@ impl Family {
             self.take_in(job, pid, &stat);
             fresh.push(pid);
             for tid in self.list_threads(job, pid, mask) {
+                if !self.follows_children {
+                    continue;
+                }
                 to_do.extend(procfs::children(root(), pid, tid).unwrap_or_default());
             }
         }
@@ -87,6 +90,9 @@ impl Family {
         mask: &Arc<CpuSet>,
         wanted: impl Fn(&Thread) -> bool,
     ) -> bool {
+        if !self.follows_children {
+            return false;
+        }
         let Some(process) = self.processes.get_mut(&(job, pid)) else { return false };
         let mut unknown = Vec::new();
         for thread in process.threads.iter_mut().filter(|thread| wanted(thread)) {

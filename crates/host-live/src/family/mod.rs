@@ -31,6 +31,8 @@ pub(crate) struct Family {
     processes: BTreeMap<(JobId, u32), Process>,
     job_of: BTreeMap<u32, JobId>,
     pub descriptors: Descriptors,
+    /// Whether what a process of a job starts belongs to the job too.
+    pub follows_children: bool,
     /// When somebody is to be looked at next.
     look_at: Option<Nanos>,
     /// What jobs have in their environment as the name of this run.
@@ -135,6 +137,7 @@ impl Family {
             processes: BTreeMap::new(),
             job_of: BTreeMap::new(),
             descriptors,
+            follows_children: true,
             look_at: None,
             run,
             names: BTreeMap::new(),

@@ -92,7 +92,9 @@ impl Family {
         }
         empty.into_iter().for_each(|pid| self.lose(pid));
         for (job, pid) in std::mem::take(&mut look.stirred) {
-            self.credit_unseen((job, pid), look);
+            if self.follows_children {
+                self.credit_unseen((job, pid), look);
+            }
             self.find_new((job, pid), &mask(job), look);
         }
     }

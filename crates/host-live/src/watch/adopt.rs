@@ -1,0 +1,282 @@
+//! A busy process becomes a job; one that ends, sleeps for long or must not be touched leaves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{CpuSet, JobId, Nanos};
+use linux::glance::{Glance, comm_text};
+use linux::{affinity, procfs};
+use program::{Class, Command, Ending, Job, Origin};
+use sched::{Cause, JobEvent, Leaving};
+
+use super::board::{Alone, Board, EXAMPLES, Managed};
+use super::census::{Found, Stand};
+use super::respect::LeftAlone;
+use super::{BOARD_EVERY, WatchHost, is_coming_or_going, name_matches};
+use crate::family::Kept;
+use crate::hold::{Hold, lives};
+
+/// So many jobs get numbers of their own before numbers of those that left are given again.
+const NUMBERS_FRESH: u32 = 1024;
+
+/// A process that is a job.
+pub(super) struct Watched {
+    pub hold: Hold,
+    pub born_ticks: u64,
+    pub since: Nanos,
+    /// When it was last seen to use the CPU.
+    pub busy_at: Nanos,
+    /// Wakes us at its end; absent when there was no descriptor left.
+    ends: Option<Kept>,
+}
+
+impl WatchHost {
+    /// Makes a busy process a job of the engine.
+    pub(super) fn adopt(&mut self, pid: u32, glance: &Glance, permille: u64, now: Nanos) {
+        let Ok(standing) = self.proc.standing(pid) else { return };
+        let job = self.next_number();
+        let name = format!("{}.{pid}", comm_text(&glance.comm));
+        let heir = self.heirs.get(&pid).copied().filter(|(_, born)| *born == glance.born_ticks);
+        let (base, placed) = self.had(heir.map(|(of, _)| of), standing.cpus);
+        self.family.adopt(job, pid, placed.as_ref().unwrap_or(&base));
+        if self.family.job_of(pid) != Some(job) {
+            self.free_jobs.push_back(job); // It has ended meanwhile.
+            return;
+        }
+        let masks = [Some(Arc::clone(&base)), placed.clone()].into_iter().flatten().collect();
+        let hold = Hold { job, name, pid, base, placed, masks, hands_off: false };
+        let ends = self.family.descriptors.keep_end(pid).ok().flatten();
+        let ends = ends.filter(|file| self.wakes.watch(file, pid).is_ok());
+        let event = self.job(&hold, &comm_text(&glance.comm), permille);
+        self.pending.jobs.push(JobEvent::Appeared(Box::new(event)));
+        let born_ticks = glance.born_ticks;
+        let watched = Watched { hold, born_ticks, since: now, busy_at: now, ends };
+        self.watched.insert(job, watched);
+        self.census.stand(pid, Stand::Job(job), now);
+        if heir.is_some() {
+            self.heirs.remove(&pid);
+            self.record_as_ours(job);
+        }
+    }
+
+    /// What a process would have without us, and what it has from us by birth.
+    fn had(&self, parent: Option<JobId>, cpus: CpuSet) -> (Arc<CpuSet>, Option<Arc<CpuSet>>) {
+        match parent.and_then(|parent| self.watched.get(&parent)) {
+            Some(of) => (Arc::clone(&of.hold.base), of.hold.placed.clone()),
+            None => (Arc::new(cpus), None),
+        }
+    }
+
+    /// An heir that became a job of its own is written down under its own name.
+    fn record_as_ours(&mut self, job: JobId) {
+        let Some((hold, mut hands)) = self.grasp(job) else { return };
+        let Some(mask) = hold.placed.clone() else { return };
+        let threads = hands.family.threads_of(job);
+        let tasks = threads.map(|(pid, t)| (t.id.tid, t.id.born_ticks, pid)).collect();
+        // If this cannot be written it is still in the record under its parent's name.
+        let _ = hands.record(&hold.name, [&hold.base, &mask, &mask], tasks);
+    }
+
+    fn job(&self, hold: &Hold, comm: &str, permille: u64) -> Job {
+        Job {
+            id: hold.job,
+            name: hold.name.clone(),
+            command: Command::Program { program: comm.into(), args: Vec::new() },
+            start: Nanos::ZERO,
+            class: self.class_of(comm),
+            threads: u32::try_from(permille.div_ceil(1000)).unwrap_or(u32::MAX).max(1),
+            ending: Ending::Exit,
+            origin: Origin { file: format!("/proc/{}", hold.pid).into(), line: 0 },
+            sensitivity: None,
+            profile: None,
+            found: None,
+            dir: None,
+            env: BTreeMap::new(),
+            input: None,
+            output: None,
+            cpus: None,
+            nodes: None,
+            memory: None,
+        }
+    }
+
+    fn class_of(&self, comm: &str) -> Option<Class> {
+        let fits = |(pattern, _): &&(String, Class)| name_matches(pattern, comm);
+        self.options.classes.iter().find(fits).map(|(_, class)| *class)
+    }
+
+    fn next_number(&mut self) -> JobId {
+        if self.next_job < NUMBERS_FRESH || self.free_jobs.is_empty() {
+            self.next_job += 1;
+            return JobId(self.next_job - 1);
+        }
+        self.free_jobs.pop_front().unwrap_or(JobId(self.next_job))
+    }
+
+    /// A look at a process that is a job: is it still to be looked after, and has it done anything?
+    pub(super) fn look_at_job(&mut self, job: JobId, glance: &Glance, found: Found, now: Nanos) {
+        let Some(watched) = self.watched.get_mut(&job) else { return };
+        if matches!(found, Found::Busy(_)) {
+            watched.busy_at = now;
+        }
+        let (pid, is_idle) = (watched.hold.pid, watched.busy_at + self.options.idle_after <= now);
+        let is_named = self.census.get(pid).is_some_and(|known| known.is_named);
+        let stand = self.examine(pid, glance, is_named);
+        if stand != Stand::Open {
+            self.leave(job, Leaving::LeftAlone);
+            self.census.stand(pid, stand, now);
+        } else if is_idle {
+            self.leave(job, Leaving::Sleeps);
+            self.census.stand(pid, Stand::Open, now);
+        } else {
+            self.census.stand(pid, Stand::Job(job), now);
+        }
+    }
+
+    /// A process is gone.
+    pub(super) fn has_ended(&mut self, pid: u32) {
+        self.heirs.remove(&pid);
+        let Some(known) = self.census.get(pid) else { return };
+        if let Stand::Job(job) = known.stand {
+            let id = base::TaskId { tid: pid, born_ticks: known.born_ticks };
+            if lives(id) {
+                return; // The number is another's, or its first thread alone has ended.
+            }
+            self.leave(job, Leaving::Ended);
+        }
+        self.census.forget(pid);
+    }
+
+    /// A process is in none of the chosen cgroups any more.
+    pub(super) fn has_left_the_choice(&mut self, pid: u32) {
+        let Some(known) = self.census.forget(pid) else { return };
+        if let Stand::Job(job) = known.stand {
+            let id = base::TaskId { tid: pid, born_ticks: known.born_ticks };
+            let why = if lives(id) { Leaving::LeftAlone } else { Leaving::Ended };
+            self.leave(job, why);
+        }
+    }
+
+    pub(super) fn leave_all(&mut self, why: Leaving) {
+        let jobs: Vec<JobId> = self.watched.keys().copied().collect();
+        jobs.into_iter().for_each(|job| self.leave(job, why));
+    }
+
+    /// A job is one no longer. What is ours of it is put back.
+    pub(super) fn leave(&mut self, job: JobId, why: Leaving) {
+        self.release(job);
+        let Some(watched) = self.watched.remove(&job) else { return };
+        if let Some(ends) = &watched.ends {
+            self.wakes.unwatch(ends);
+        }
+        let mut gone = self.family.forget(watched.hold.pid);
+        self.pending.gone.append(&mut gone);
+        self.pending.jobs.push(JobEvent::Left(job, why));
+        self.causes.insert(Cause::Ended);
+        self.freed.push(job);
+    }
+
+    /// Gives a job and its heirs back what they had.
+    pub(super) fn release(&mut self, job: JobId) {
+        self.release_heirs(job);
+        if let Some((hold, mut hands)) = self.grasp(job) {
+            hands.release(hold, true);
+        }
+    }
+
+    /// Gives those who have a mask of ours by birth what their parent had, if they still have ours.
+    pub(super) fn release_heirs(&mut self, job: JobId) {
+        let of_job = |(_, (of, _)): &(&u32, &(JobId, u64))| *of == job;
+        let heirs: Vec<(u32, u64)> =
+            self.heirs.iter().filter(of_job).map(|(&pid, &(_, born))| (pid, born)).collect();
+        let Some(watched) = self.watched.get(&job) else { return };
+        for (pid, born_ticks) in heirs {
+            self.heirs.remove(&pid);
+            if lives(base::TaskId { tid: pid, born_ticks }) {
+                release_process(pid, &watched.hold);
+            }
+        }
+    }
+
+    /// Notices that a new process has a mask of ours by birth, and writes that down.
+    pub(super) fn inherits(&mut self, pid: u32, glance: &Glance, parent: u32) {
+        let of_heir = self.heirs.get(&parent).map(|(job, _)| *job);
+        let of_job = self.family.job_of(parent);
+        let Some(job) = of_job.or(of_heir) else { return };
+        let Some((hold, mut hands)) = self.grasp(job) else { return };
+        let Some(mask) = hold.placed.clone() else { return };
+        if affinity::get(pid).is_ok_and(|has| has == *mask) {
+            let whose = (pid, glance.born_ticks, pid);
+            // If this cannot be written it is found as a child of its parent, as long as that lives.
+            let _ = hands.record(&hold.name, [&hold.base, &mask, &mask], vec![whose]);
+            self.heirs.insert(pid, (job, glance.born_ticks));
+        }
+    }
+
+    /// Brings up to date what is shown.
+    pub(super) fn show(&mut self, has_acted: bool) {
+        let now = self.turn_at;
+        let is_news = self.pending.jobs.iter().any(is_coming_or_going) || has_acted;
+        if now < self.board_at
+            && !is_news
+            && self.watched.len() == self.board.borrow().managed.len()
+        {
+            return;
+        }
+        self.board_at = now + BOARD_EVERY;
+        let mut board = Board {
+            way: self.notice.name().to_owned(),
+            n_known: self.census.len() as u64,
+            n_heirs: self.heirs.len() as u64,
+            managed: self.watched.values().map(Watched::shown).collect(),
+            ..Board::default()
+        };
+        self.count_stands(&mut board);
+        *self.board.borrow_mut() = board;
+    }
+
+    fn count_stands(&self, board: &mut Board) {
+        let mut alone: BTreeMap<LeftAlone, Alone> = BTreeMap::new();
+        for (pid, known) in self.census.all() {
+            match known.stand {
+                Stand::LeftAlone(why) => {
+                    let alone = alone.entry(why).or_default();
+                    alone.n += 1;
+                    if alone.examples.len() < EXAMPLES {
+                        alone.examples.push((pid, comm_text(&known.comm)));
+                    }
+                }
+                Stand::Open => board.n_asleep += 1,
+                Stand::NotChosen | Stand::Job(_) => {}
+            }
+        }
+        board.left_alone = alone;
+    }
+}
+
+impl Watched {
+    fn shown(&self) -> Managed {
+        let Hold { job, name, pid, base, placed, hands_off, .. } = &self.hold;
+        Managed {
+            job: *job,
+            name: name.clone(),
+            pid: *pid,
+            born_ticks: self.born_ticks,
+            since: self.since,
+            before: (**base).clone(),
+            placed: placed.as_deref().cloned(),
+            hands_off: *hands_off,
+        }
+    }
+}
+
+/// Gives each thread of an heir that still has a mask of ours what it would have had.
+fn release_process(pid: u32, hold: &Hold) {
+    for tid in procfs::threads("/".as_ref(), pid).unwrap_or_default() {
+        let Ok(mask) = affinity::get(tid) else { continue };
+        if mask != *hold.base && hold.masks.iter().skip(1).any(|ours| **ours == mask) {
+            // Refused or gone: it is another user's by now, or nobody's.
+            let _ = affinity::set(tid, &hold.base);
+        }
+    }
+}

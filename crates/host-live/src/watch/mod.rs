@@ -1,0 +1,492 @@
+//! Looking after programs that somebody else started.
+//!
+//! ```text
+//!   notice   who was born, who ended: events, cgroup lists, or numbers given since
+//!   choice   whom the user wants looked after        respect  who is left alone all the same
+//!   census   everybody known, each with its next look; sleepers ever more seldom
+//!      │ busy
+//!      ▼
+//!   adopt    a process becomes a job of the engine: its threads are read, and placed if we may act
+//!      │ ended, asleep for minutes, or no longer to be touched
+//!      ▼
+//!   leave    it gets back what it had
+//! ```
+//!
+//! A job is one process with its threads. What it starts meanwhile has its mask by birth: an heir is
+//! written down as ours, left where it is, and put back with it; when it is busy itself it becomes
+//! a job of its own.
+//!
+//! Nothing is started, signalled or ended here, and without [`WatchOptions::act`] nothing is changed.
+
+mod adopt;
+mod board;
+mod census;
+mod choice;
+mod notice;
+mod options;
+mod people;
+mod respect;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::{CpuSet, JobId, Nanos};
+use engine::{Approved, Host};
+use linux::glance::{self, ProcFolder};
+use linux::system::DescriptorLimit;
+use linux::undo::{self, Log, Restored};
+use linux::{affinity, mempolicy, system};
+use sched::{
+    Action, Cause, JobEvent, Leaving, MemoryRules, Outcome, OutcomeResult, Sample, Target, Turn,
+    Why,
+};
+
+pub use board::{Alone, Board, Managed};
+pub use choice::{Choice, Marks, matches as name_matches};
+pub use options::{WatchError, WatchOptions};
+pub use respect::LeftAlone;
+
+use crate::LiveError;
+use crate::agenda::Ticks;
+use crate::family::{Descriptors, Family, Look, When};
+use crate::hold::{Hands, Hold, Refused, confirm, not_running};
+use crate::host::in_one_line;
+use crate::wakes::{Wake, Wakes};
+use adopt::Watched;
+use census::Census;
+use notice::Notice;
+
+/// A sleeping thread of a busy process is looked at at least this often.
+const THREAD_REST_MAX: Nanos = Nanos::from_secs(10);
+/// A turn comes at least this often, so that readers see that we live.
+const HEARTBEAT: Nanos = Nanos::from_secs(10);
+/// What is shown is counted anew at most this often while jobs stay the same.
+const BOARD_EVERY: Nanos = Nanos::from_secs(5);
+/// Masks and births during changes are looked after this often.
+const SELDOM: Nanos = Nanos::from_secs(1);
+/// More descriptors than this are of no use to us.
+const DESCRIPTORS_ENOUGH: u64 = 4096;
+
+/// Looks after processes that run on this machine.
+///
+/// When it is dropped, everything that it changed and that still lives is put back.
+pub struct WatchHost {
+    options: WatchOptions,
+    run: String,
+    proc: ProcFolder,
+    notice: Notice,
+    census: Census,
+    watched: BTreeMap<JobId, Watched>,
+    /// Processes with a mask of ours by birth: whose, and their birth.
+    heirs: BTreeMap<u32, (JobId, u64)>,
+    next_job: u32,
+    free_jobs: VecDeque<JobId>,
+    /// Numbers of jobs that left: free once that has been told.
+    freed: Vec<JobId>,
+    family: Family,
+    undo: Result<Log, String>,
+    unconfirmed: Vec<u64>,
+    restored: Restored,
+    own_cpus: Arc<CpuSet>,
+    /// The CPUs that processes here have who have none of their own.
+    ordinary: CpuSet,
+    isolated: CpuSet,
+    wakes: Wakes,
+    woken: Vec<Wake>,
+    ticks: Ticks,
+    causes: BTreeSet<Cause>,
+    pending: Sample,
+    n_turns: u64,
+    turn_at: Nanos,
+    seldom_at: Nanos,
+    is_first: bool,
+    stop: Stop,
+    was_stopped: bool,
+    board: Rc<RefCell<Board>>,
+    board_at: Nanos,
+    limit: DescriptorLimit,
+}
+
+/// How far the end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    No,
+    Asked,
+    Told,
+}
+
+impl WatchHost {
+    /// Gets ready: checks whom to look after, opens the undo record if it may act, and finds out how
+    /// new processes can be noticed. Nothing is changed.
+    ///
+    /// # Errors
+    /// Nobody is chosen, a process that was named is not there, or what is needed cannot be had.
+    pub fn new(options: WatchOptions) -> Result<Self, WatchError> {
+        if options.choice.is_empty() {
+            return Err(WatchError::NobodyChosen);
+        }
+        let proc = ProcFolder::open("/".as_ref()).map_err(WatchError::Proc)?;
+        for (&pid, &born_ticks) in &options.choice.pids {
+            let same = proc.glance(pid).is_ok_and(|glance| glance.born_ticks == born_ticks);
+            if !same {
+                return Err(WatchError::NoProcess { pid });
+            }
+        }
+        let limit = system::raise_descriptors(DESCRIPTORS_ENOUGH);
+        let wakes = Wakes::new(options.takes_signals)?;
+        let own_cpus = affinity::get(0).map_err(LiveError::OwnCpus)?;
+        let run = system::random_id("/".as_ref()).map_err(WatchError::Proc)?;
+        let (undo, restored) = undo_for(&options, &run)?;
+        let tick_hz = rustix::param::clock_ticks_per_second().max(1);
+        let groups = match options.choice.only_cgroups() {
+            true => options.cgroup_folders.clone(),
+            false => Vec::new(),
+        };
+        let notice = Notice::new(groups, options.may_hear);
+        let descriptors = Descriptors::new(limit.now, 0);
+        let mut family = Family::new(descriptors, run.clone());
+        family.follows_children = false;
+        let mut host = WatchHost {
+            notice,
+            census: Census::new(options.interval, Nanos(1_000_000_000 / tick_hz)),
+            watched: BTreeMap::new(),
+            heirs: BTreeMap::new(),
+            next_job: 0,
+            free_jobs: VecDeque::new(),
+            freed: Vec::new(),
+            family,
+            undo,
+            unconfirmed: Vec::new(),
+            restored,
+            own_cpus: Arc::new(own_cpus),
+            ordinary: CpuSet::new(),
+            isolated: glance::isolated("/".as_ref()),
+            wakes,
+            woken: Vec::new(),
+            ticks: Ticks::new(options.interval),
+            causes: BTreeSet::new(),
+            pending: Sample::default(),
+            n_turns: 0,
+            turn_at: Nanos::ZERO,
+            seldom_at: Nanos::ZERO,
+            is_first: true,
+            stop: Stop::No,
+            was_stopped: false,
+            board: Rc::default(),
+            board_at: Nanos::ZERO,
+            limit,
+            proc,
+            run,
+            options,
+        };
+        host.ordinary = host.ordinary_cpus();
+        host.say_rights();
+        Ok(host)
+    }
+
+    /// What this run is called.
+    pub fn run_id(&self) -> &str {
+        &self.run
+    }
+
+    /// The time since the start.
+    pub fn now(&mut self) -> Nanos {
+        self.wakes.now()
+    }
+
+    /// Whether somebody asked it to end before its time.
+    pub fn was_stopped(&self) -> bool {
+        self.was_stopped
+    }
+
+    /// What the start found left over by killed runs, and did about it. Nothing unless it may act.
+    pub fn restored(&self) -> &Restored {
+        &self.restored
+    }
+
+    /// What there is to show; kept up to date turn by turn.
+    pub fn board(&self) -> Rc<RefCell<Board>> {
+        Rc::clone(&self.board)
+    }
+
+    /// What processes have who have no affinity of their own: what the first process has, or else we.
+    fn ordinary_cpus(&self) -> CpuSet {
+        affinity::get(1).unwrap_or_else(|_| (*self.own_cpus).clone())
+    }
+
+    /// The CPUs that may be targets: ours, without those that are kept for somebody.
+    fn targets(&self) -> CpuSet {
+        self.own_cpus.minus(&self.isolated)
+    }
+
+    fn say_rights(&mut self) {
+        if self.options.act && !rustix::process::geteuid().is_root() {
+            self.pending.degraded.push(
+                "not running as root: processes of other users are only looked at, since placing \
+                 them needs CAP_SYS_NICE"
+                    .to_owned(),
+            );
+        }
+    }
+
+    fn take_wakes(&mut self) {
+        let mut woken = std::mem::take(&mut self.woken);
+        for wake in woken.drain(..) {
+            match wake {
+                Wake::Stop | Wake::StopAtOnce => {
+                    self.was_stopped = true;
+                    self.ask_to_stop();
+                }
+                Wake::Ended(pid) => self.has_ended(pid),
+                Wake::Helper => {} // It has none yet.
+            }
+        }
+        self.woken = woken;
+    }
+
+    fn ask_to_stop(&mut self) {
+        if self.stop == Stop::No {
+            self.stop = Stop::Asked;
+        }
+    }
+
+    /// Everything that is due at this instant.
+    fn take_due(&mut self) {
+        let now = self.wakes.now();
+        if self.options.time_limit.is_some_and(|limit| limit <= now) {
+            self.ask_to_stop();
+        }
+        if self.stop == Stop::Asked {
+            self.stop = Stop::Told;
+            self.leave_all(Leaving::LeftAlone);
+            self.causes.insert(Cause::Stopping);
+            return;
+        }
+        if now < self.ticks.next() && !self.is_first {
+            return;
+        }
+        self.ticks.skip_to(now);
+        self.look_at_own_cpus();
+        self.look_around(now);
+        let is_news = !self.pending.jobs.is_empty() || !self.pending.degraded.is_empty();
+        let is_late = self.turn_at.saturating_add(HEARTBEAT) <= now;
+        if self.is_first || is_news || is_late || !self.watched.is_empty() {
+            self.causes.insert(Cause::Interval);
+        }
+    }
+
+    fn look_at_own_cpus(&mut self) {
+        let Ok(now) = affinity::get(0) else { return };
+        if now != *self.own_cpus {
+            self.own_cpus = Arc::new(now);
+            self.ordinary = self.ordinary_cpus();
+            self.pending.usable = Some(self.targets());
+            self.causes.insert(Cause::CpusChanged);
+        }
+    }
+
+    /// When something is to be done next. Without jobs only the census has to be kept.
+    fn next_deadline(&self) -> Nanos {
+        let tick = self.ticks.next();
+        let next = match self.watched.is_empty() {
+            false => tick,
+            true => tick.max(self.idle_deadline()),
+        };
+        self.options.time_limit.map_or(next, |limit| next.min(limit))
+    }
+
+    /// New processes are noticed once an interval; that is what a tick without jobs is for.
+    fn idle_deadline(&self) -> Nanos {
+        let heartbeat = self.turn_at.saturating_add(HEARTBEAT);
+        self.census
+            .next()
+            .map_or(self.ticks.next(), |next| next.min(self.ticks.next()))
+            .min(heartbeat)
+    }
+
+    fn new_turn(&mut self) -> Turn {
+        let causes = std::mem::take(&mut self.causes).into_iter().collect();
+        let turn = Turn { number: self.n_turns, at: self.wakes.now(), causes };
+        self.n_turns += 1;
+        self.turn_at = turn.at;
+        turn
+    }
+
+    /// A job, and the hands that place it.
+    fn grasp(&mut self, job: JobId) -> Option<(&mut Hold, Hands<'_>)> {
+        let hold = &mut self.watched.get_mut(&job)?.hold;
+        let hands = Hands {
+            family: &mut self.family,
+            undo: &mut self.undo,
+            own_cpus: Arc::clone(&self.own_cpus),
+            unconfirmed: &mut self.unconfirmed,
+            told: &mut self.pending.jobs,
+        };
+        Some((hold, hands))
+    }
+
+    /// Reads the threads of all jobs.
+    fn look(&mut self, turn: &Turn, sample: &mut Sample) {
+        let mut look = Look::default();
+        let (watched, own) = (&self.watched, &self.own_cpus);
+        let mask = |job: JobId| match watched.get(&job) {
+            Some(watched) => Arc::clone(watched.hold.mask_by_birth()),
+            None => Arc::clone(own),
+        };
+        let interval = self.options.interval;
+        let when = When { at: turn.at, interval, rest_max: THREAD_REST_MAX };
+        self.family.look(when, mask, &mut look);
+        sample.tasks.append(&mut look.tasks);
+        sample.gone.append(&mut look.gone);
+        for job in look.stirred_jobs {
+            if let Some((hold, mut hands)) = self.grasp(job) {
+                hands.check_newcomers(hold);
+            }
+        }
+        for (job, id) in look.to_verify {
+            if let Some((hold, mut hands)) = self.grasp(job) {
+                hands.verify(hold, id);
+            }
+        }
+        if self.seldom_at <= turn.at {
+            self.seldom_at = turn.at + SELDOM;
+            confirm(&mut self.undo, &mut self.unconfirmed);
+        }
+    }
+
+    fn first_words(&mut self, sample: &mut Sample) {
+        sample.usable = Some(self.targets());
+        let interleaves = mempolicy::own().is_ok_and(|(interleaves, _)| interleaves);
+        let numa_balancing = system::numa_balancing("/".as_ref());
+        sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves });
+        if !self.isolated.is_empty() {
+            let isolated = &self.isolated;
+            let text = format!("the CPUs {isolated} are isolated: nothing is placed on them");
+            sample.degraded.push(text);
+        }
+    }
+
+    fn change(&mut self, target: Target, action: &Action) -> Result<u32, Refused> {
+        if !self.options.act {
+            let text = "only watching: nothing is changed without --act".to_owned();
+            return Err((Why::OnlyWatching, text));
+        }
+        let job = match target {
+            Target::Job(job) => job,
+            Target::Task(task) => self.family.job_of_task(task).ok_or_else(not_running)?,
+        };
+        let (hold, mut hands) = self.grasp(job).ok_or_else(not_running)?;
+        match (target, action) {
+            (Target::Job(_), Action::Place(cpus)) => hands.place(hold, cpus),
+            (Target::Task(task), Action::Place(cpus)) => hands.place_task(hold, task, Some(cpus)),
+            (Target::Task(task), Action::Release) => hands.place_task(hold, task, None),
+            (Target::Job(job), Action::Release) => {
+                self.release_heirs(job);
+                let (hold, mut hands) = self.grasp(job).ok_or_else(not_running)?;
+                Ok(hands.release(hold, true))
+            }
+            (_, Action::MemoryPolicy(_)) => {
+                Err((Why::TooLate, "it runs already: its pages lie where they lie".to_owned()))
+            }
+            (_, Action::MovePages { .. }) => {
+                Err((Why::CannotDo, "a watch moves no memory yet".to_owned()))
+            }
+        }
+    }
+
+    /// Puts back everything that still lives and removes the undo record.
+    fn put_back(&mut self) {
+        let jobs: Vec<JobId> = self.watched.keys().copied().collect();
+        for job in jobs {
+            self.release(job);
+        }
+        if let Ok(log) = std::mem::replace(&mut self.undo, Err("watching is over".to_owned())) {
+            // If it cannot be removed, the next start finds it and sees that nothing is left to do.
+            let _ = log.remove();
+        }
+    }
+}
+
+/// The undo record, and what became of those that killed runs left; only if we may act.
+fn undo_for(
+    options: &WatchOptions,
+    run: &str,
+) -> Result<(Result<Log, String>, Restored), WatchError> {
+    if !options.act {
+        return Ok((Err("only watching".to_owned()), Restored::default()));
+    }
+    let places = options.undo_folders.clone().unwrap_or_else(undo::folders);
+    let restored = undo::restore(&places, false);
+    let log = Log::create_watching(run.to_owned(), &places);
+    let log = log.map_err(|error| WatchError::NoUndo(in_one_line(&error)))?;
+    Ok((Ok(log), restored))
+}
+
+impl Host for WatchHost {
+    type Error = LiveError;
+
+    fn wait(&mut self) -> Result<Option<Turn>, LiveError> {
+        loop {
+            if self.stop == Stop::Told && self.causes.is_empty() {
+                self.put_back();
+                return Ok(None);
+            }
+            self.take_due();
+            if !self.causes.is_empty() {
+                return Ok(Some(self.new_turn()));
+            }
+            let until = self.next_deadline();
+            self.wakes.wait(Some(until), &mut self.woken)?;
+            self.take_wakes();
+        }
+    }
+
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, LiveError> {
+        let mut sample = std::mem::take(&mut self.pending);
+        if std::mem::take(&mut self.is_first) {
+            self.first_words(&mut sample);
+        }
+        if turn.causes.contains(&Cause::Interval) {
+            self.look(turn, &mut sample);
+            // What the look itself had to say.
+            let said = std::mem::take(&mut self.pending);
+            sample.jobs.extend(said.jobs);
+            sample.degraded.extend(said.degraded);
+        }
+        // Numbers of jobs that left are free once the engine has been told.
+        self.free_jobs.extend(self.freed.drain(..));
+        Ok(sample)
+    }
+
+    fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(plan.asks().len());
+        for ask in plan.asks() {
+            let result = match self.change(ask.target, &ask.action) {
+                Ok(n) => OutcomeResult::Done { n },
+                Err((why, detail)) => OutcomeResult::Refused { why, detail },
+            };
+            outcomes.push(Outcome { target: ask.target, deed: (&ask.action).into(), result });
+        }
+        self.show(!outcomes.is_empty());
+        outcomes
+    }
+
+    fn stop(&mut self) {
+        self.was_stopped = true;
+        self.ask_to_stop();
+    }
+}
+
+impl Drop for WatchHost {
+    fn drop(&mut self) {
+        self.put_back();
+        system::lower_descriptors(self.limit);
+    }
+}
+
+/// Whether somebody began or ceased to be looked after.
+fn is_coming_or_going(event: &JobEvent) -> bool {
+    matches!(event, JobEvent::Appeared(_) | JobEvent::Left(..))
+}

@@ -15,7 +15,9 @@ mod replay;
 mod report;
 mod restore;
 mod run;
+mod status;
 mod view;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,10 @@ enum Command {
     Machine(machine::Args),
     /// Run a workload of real programs under a placement policy
     Run(run::Args),
+    /// Look after programs that already run; says what it would do until told to act
+    Watch(watch::Args),
+    /// Show who is looked after, what was changed and who is left alone
+    Status(status::Args),
     /// List the policies with their parameters, defaults and sources
     Policies(policies::Args),
     /// Measure a program alone and write its profile
@@ -71,6 +77,8 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Machine(args) => machine::main(&args),
         Command::Run(args) => check_state().and_then(|()| run::main(&args)),
+        Command::Watch(args) => check_state().and_then(|()| watch::main(&args)),
+        Command::Status(args) => check_state().and_then(|()| status::main(&args)),
         Command::Policies(args) => policies::main(&args),
         Command::Profile(args) => profile::main(&args),
         Command::Generate(args) => generate::main(&args),

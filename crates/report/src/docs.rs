@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::describe::{Described, Field, Shape};
 use crate::explain::Explanation;
 use crate::model::Report;
+use crate::status::Status;
 
 /// The page that documents every field of `report.json` and `explain --json`.
 pub fn fields_page() -> String {
@@ -27,6 +28,12 @@ pub fn fields_page() -> String {
          The sentences of `evenkeel explain`, with their instants and the codes of their reasons.\n",
     );
     add_records(&mut page, Explanation::shape());
+    page.push_str(
+        "\n## evenkeel status --json\n\n\
+         A list of these, one for each evenkeel that looks after programs. The state file itself is the\n\
+         field `state`.\n",
+    );
+    add_records(&mut page, Status::shape());
     page
 }
 

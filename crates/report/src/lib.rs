@@ -21,6 +21,7 @@ mod json;
 mod model;
 mod places;
 pub mod profile;
+pub mod status;
 mod text;
 pub mod units;
 pub mod words;

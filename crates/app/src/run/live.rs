@@ -153,7 +153,7 @@ fn unix_seconds() -> u64 {
 }
 
 /// CPU time and largest resident memory of evenkeel itself, its jobs not counted.
-fn own_use() -> (Option<Nanos>, Option<Bytes>) {
+pub(crate) fn own_use() -> (Option<Nanos>, Option<Bytes>) {
     use nix::sys::resource::{UsageWho, getrusage};
     use nix::sys::time::TimeValLike;
     let Ok(used) = getrusage(UsageWho::RUSAGE_SELF) else { return (None, None) };

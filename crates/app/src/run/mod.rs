@@ -24,6 +24,7 @@ use crate::report::write_files;
 use crate::{input, profiles};
 use folder::Folder;
 use live::Ran;
+pub(crate) use live::own_use;
 
 /// Run a workload of real programs under a placement policy
 #[derive(Debug, clap::Args)]

@@ -1,0 +1,131 @@
+//! Whom to look after, from the command line: users by name, units and cgroups by where they are.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use host_live::{Choice, Marks};
+use linux::procfs;
+
+use super::Args;
+
+/// What was chosen.
+pub(super) struct Chosen {
+    pub choice: Choice,
+    /// The folders of chosen cgroups.
+    pub folders: Vec<PathBuf>,
+    /// As it was said.
+    pub text: String,
+}
+
+/// Where cgroups may be mounted, the unified hierarchy first.
+const MOUNTS: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd"];
+/// Units lie at most so deep below their slices.
+const DEPTH_MAX: u32 = 8;
+
+/// Finds everything that is named. What is not there is a mistake.
+pub(super) fn choose(args: &Args) -> anyhow::Result<Chosen> {
+    let mut choice = Choice { all: args.all, ..Choice::default() };
+    for &pid in &args.pid {
+        let stat = procfs::stat("/".as_ref(), pid);
+        let stat = stat.ok().with_context(|| format!("there is no process {pid}"))?;
+        choice.pids.insert(pid, stat.born_ticks);
+    }
+    choice.wanted = marks(&args.user, &args.command)?;
+    choice.excluded = marks(&args.exclude_user, &args.exclude)?;
+    let mut folders = Vec::new();
+    for path in &args.cgroup {
+        folders.push(add_cgroup(path, &mut choice.wanted)?);
+    }
+    for unit in &args.unit {
+        let folder = unit_folder(unit)?;
+        folders.push(add_cgroup(&folder, &mut choice.wanted)?);
+    }
+    for path in &args.exclude_cgroup {
+        add_cgroup(path, &mut choice.excluded)?;
+    }
+    Ok(Chosen { choice, folders, text: told(args) })
+}
+
+fn marks(users: &[String], commands: &[String]) -> anyhow::Result<Marks> {
+    let users = users.iter().map(|user| uid(user)).collect::<anyhow::Result<_>>()?;
+    if commands.iter().any(String::is_empty) {
+        bail!("a pattern of names must not be empty");
+    }
+    Ok(Marks { users, commands: commands.to_vec(), cgroups: Vec::new() })
+}
+
+fn uid(user: &str) -> anyhow::Result<u32> {
+    if let Ok(number) = user.parse() {
+        return Ok(number);
+    }
+    let found = nix::unistd::User::from_name(user)
+        .with_context(|| format!("cannot look up the user {user:?}"))?;
+    let found = found.with_context(|| format!("there is no user {user:?}"))?;
+    Ok(found.uid.as_raw())
+}
+
+/// A cgroup as its path in the hierarchy or as its folder; its folder.
+fn add_cgroup(path: &Path, marks: &mut Marks) -> anyhow::Result<PathBuf> {
+    for mount in MOUNTS.iter().rev() {
+        let inside = path.strip_prefix(mount).or_else(|_| path.strip_prefix("/"));
+        let inside = inside.unwrap_or(path);
+        let folder = Path::new(mount).join(inside);
+        if folder.join("cgroup.procs").is_file() {
+            marks.cgroups.push(format!("/{}", inside.display()));
+            return Ok(folder);
+        }
+    }
+    bail!("there is no cgroup {}: name it as in /proc/PID/cgroup, or by its folder", path.display())
+}
+
+/// The folder of a systemd unit, wherever it lies among slices.
+fn unit_folder(unit: &str) -> anyhow::Result<PathBuf> {
+    if unit.contains('/') || unit.is_empty() {
+        bail!("{unit:?} is no name of a unit: give it as systemctl does, such as cron.service");
+    }
+    let names = match unit.contains('.') {
+        true => vec![unit.to_owned()],
+        false => vec![format!("{unit}.service")],
+    };
+    let found = MOUNTS.iter().find_map(|mount| find(Path::new(mount), &names, 0));
+    found.with_context(|| format!("no unit {unit:?} has processes here: see systemctl status"))
+}
+
+fn find(folder: &Path, names: &[String], depth: u32) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let mut below: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect();
+    below.sort();
+    let is_it = |path: &&PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| names.iter().any(|wanted| wanted == name))
+            && path.join("cgroup.procs").is_file()
+    };
+    if let Some(found) = below.iter().find(is_it) {
+        return Some(found.clone());
+    }
+    if DEPTH_MAX <= depth {
+        return None;
+    }
+    below.iter().find_map(|path| find(path, names, depth + 1))
+}
+
+/// The choice in the words of the command.
+fn told(args: &Args) -> String {
+    let mut words = Vec::new();
+    if args.all {
+        words.push("all".to_owned());
+    }
+    words.extend(args.pid.iter().map(|pid| format!("process {pid}")));
+    words.extend(args.user.iter().map(|user| format!("user {user}")));
+    words.extend(args.command.iter().map(|pattern| format!("name {pattern}")));
+    words.extend(args.cgroup.iter().map(|path| format!("cgroup {}", path.display())));
+    words.extend(args.unit.iter().map(|unit| format!("unit {unit}")));
+    words.extend(args.exclude.iter().map(|pattern| format!("not name {pattern}")));
+    words.extend(args.exclude_user.iter().map(|user| format!("not user {user}")));
+    words.extend(args.exclude_cgroup.iter().map(|path| format!("not cgroup {}", path.display())));
+    words.join(", ")
+}

@@ -50,6 +50,14 @@ pub fn some_time(text: &str) -> Result<Nanos, String> {
     }
 }
 
+/// A size that is not nothing.
+pub fn some_size(text: &str) -> Result<Bytes, String> {
+    match text.parse::<Bytes>().map_err(|error| error.to_string())? {
+        Bytes::ZERO => Err("it must be more than 0".to_owned()),
+        size => Ok(size),
+    }
+}
+
 /// The size of a part of a journal: its first line alone holds the machine and all jobs.
 pub fn part(text: &str) -> Result<Bytes, String> {
     let size = text.parse::<Bytes>().map_err(|error| error.to_string())?;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId};
 use engine::Approved;
+use linux::mempolicy;
 use linux::reap::Used;
 use linux::start::{Batch, Failure, Stage};
 use linux::{fault, procfs};
@@ -98,11 +99,14 @@ impl LiveHost {
     fn fork(&mut self, job: JobId, plan: &Approved, batch: &mut Batch) -> Result<Forked, String> {
         let base = self.base_cpus(job)?;
         let mut wish = Wish::of(plan, job);
+        wish.memory = wish.memory.map(|policy| self.known_policy(policy));
         // The record comes first: without one the job runs where it would without us.
         let announced = wish.cpus.as_ref().map(|cpus| self.announce(job, &base, cpus));
         let nr = announced.as_ref().and_then(|announced| announced.as_ref().ok()).copied();
         let placed = wish.cpus.clone().filter(|_| nr.is_some());
         let binding = self.binding(job, &base, placed.clone(), wish.memory.clone());
+        let binding =
+            Binding { memory: binding.memory.map(|policy| self.known_policy(policy)), ..binding };
         let pid = self.start(job, binding, batch).inspect_err(|_| {
             nr.into_iter().for_each(|nr| self.confirm(nr));
         })?;
@@ -111,6 +115,25 @@ impl LiveHost {
         let place = wish.cpus.take().zip(announced.map(|announced| announced.map(|_| ())));
         let running = self.follow((job, pid), base, placed);
         Ok(Forked { job, pid, running, place, memory: wish.memory })
+    }
+
+    /// A policy that this kernel has: without weights each node gets as much as the others.
+    fn known_policy(&mut self, policy: MemoryPolicy) -> MemoryPolicy {
+        match policy {
+            MemoryPolicy::WeightedInterleave(nodes) if !mempolicy::has_weighted("/".as_ref()) => {
+                self.say_no_weights();
+                MemoryPolicy::Interleave(nodes)
+            }
+            policy => policy,
+        }
+    }
+
+    fn say_no_weights(&mut self) {
+        if !std::mem::replace(&mut self.said_no_weights, true) {
+            self.degraded(
+                "this kernel cannot interleave memory by weights (Linux 6.9 can): nodes get equal shares",
+            );
+        }
     }
 
     fn finish(&mut self, batch: Batch) -> Vec<Failure> {

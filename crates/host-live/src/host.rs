@@ -74,6 +74,7 @@ pub struct LiveHost {
     pub(crate) is_first_sample: bool,
     pub(crate) said_ran_out: bool,
     pub(crate) said_blind: bool,
+    pub(crate) said_no_weights: bool,
     pub(crate) limit: DescriptorLimit,
     pub(crate) restored: Restored,
     /// Given back when this is dropped.

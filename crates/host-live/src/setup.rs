@@ -110,6 +110,7 @@ impl LiveHost {
             is_first_sample: true,
             said_ran_out: false,
             said_blind: false,
+            said_no_weights: false,
             limit,
             restored,
             _statuses: Statuses::keep(),

@@ -3,6 +3,7 @@
 //! No library that is kept up has these calls, so they stand here as bare system calls.
 
 use std::io;
+use std::path::Path;
 
 use base::NodeSet;
 use program::MemoryPolicy;
@@ -47,6 +48,11 @@ impl Prepared {
         };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
+}
+
+/// Whether this kernel interleaves by weights; the weights are the system's, and are left as they are.
+pub fn has_weighted(root: &Path) -> bool {
+    root.join("sys/kernel/mm/mempolicy/weighted_interleave").is_dir()
 }
 
 /// The nodes that the calling thread's own policy names and whether it interleaves over them.

@@ -53,7 +53,9 @@ pub fn main(args: &Args) -> Done {
     let policy = policy::build(spec, seed).or_wrong()?;
     let used = PolicyUsed { name: policy.name().to_owned(), spec: spec.clone() };
     let header = original.replayed(env!("CARGO_PKG_VERSION"), used, seed);
-    let mut engine = Engine::new(original.machine.clone(), original.jobs.clone(), policy);
+    let limits = crate::run::limits_of(&original.options);
+    let mut engine = Engine::new(original.machine.clone(), original.jobs.clone(), policy)
+        .with_move_limits(limits);
     let replayed = match &args.out {
         Some(path) => into_journal(&mut recording, &mut engine, &header, path)?,
         None => journal::replay(&mut recording, &mut engine, &mut []).map_err(stop)?,

@@ -64,7 +64,8 @@ impl Parts {
             journal,
             report: ReportBuilder::new(&header),
             view: View::new(mode, &header),
-            engine: Engine::new(header.machine, header.jobs, policy),
+            engine: Engine::new(header.machine, header.jobs, policy)
+                .with_move_limits(args.memory.limits()),
         })
     }
 
@@ -130,6 +131,7 @@ fn options(args: &Args, interval: Option<Nanos>, folder: &Folder) -> LiveOptions
         die_with_me: args.die_with_me,
         output_dir: folder.file("jobs"),
         time_limit: args.time_limit,
+        memory: args.memory.options(),
         ..LiveOptions::default()
     }
 }
@@ -145,6 +147,7 @@ fn options_told(args: &Args) -> BTreeMap<String, String> {
             told.insert(name.to_owned(), "yes".to_owned());
         }
     }
+    told.extend(args.memory.told());
     told
 }
 

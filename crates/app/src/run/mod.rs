@@ -9,6 +9,7 @@
 
 mod folder;
 mod live;
+mod memory;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ use crate::{input, profiles};
 use folder::Folder;
 use live::Ran;
 pub(crate) use live::own_use;
+
+pub use memory::limits_of;
 
 /// Run a workload of real programs under a placement policy
 #[derive(Debug, clap::Args)]
@@ -59,6 +62,8 @@ pub struct Args {
     /// End the jobs together with evenkeel, even if it is killed outright
     #[arg(long)]
     die_with_me: bool,
+    #[command(flatten)]
+    memory: memory::MemoryArgs,
     /// No progress, and no table at the end
     #[arg(long, short)]
     quiet: bool,

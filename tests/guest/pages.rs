@@ -34,6 +34,14 @@ fn hog_on_0(load: &str, kib: u64) -> (Play, u32) {
     let pid = play.begin("hog");
     let memory = nodes::anonymous_from(pid, kib);
     assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
+    // What was looked at before the program took its memory would say that there is nothing to move.
+    play.until("a look at all of it", |play| {
+        let seen = play.story.iter().rev().flat_map(|scene| &scene.sample.memory);
+        let own = |seen: &sched::ProcessMemory| -> u64 {
+            seen.nodes.iter().map(|lies| lies.own().0).sum()
+        };
+        seen.take(1).any(|seen| kib * 980 / 1000 <= own(seen) / 1024)
+    });
     (play, pid)
 }
 

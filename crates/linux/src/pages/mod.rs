@@ -15,6 +15,8 @@
 
 pub mod batch;
 pub mod call;
+#[cfg(all(test, debug_assertions))]
+mod faults;
 pub mod mover;
 pub mod order;
 pub mod process;

@@ -8,6 +8,7 @@ mod live;
 mod machines;
 mod reports;
 mod scripted;
+mod senses;
 mod tool;
 mod undo;
 mod workloads;

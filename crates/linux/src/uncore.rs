@@ -129,7 +129,7 @@ pub enum UncoreError {
     None,
     /// It shows some that we do not know.
     #[error(
-        "evenkeel knows no event of {0} yet: name resctrl, or send a recording of its sysfs folder"
+        "evenkeel knows no event of {0} yet; resctrl tells the traffic of caches where it is mounted"
     )]
     Unknown(String),
     /// Controllers of several nodes are read in one place.

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use linux::signals::{self, Readable, Signal};
+use linux::signals::{self, CountedAs, Readable, Signal};
 use serde::Serialize;
 use topology::file::{MachineFile, parse_toml, to_toml};
 use topology::{DomainChoice, Domains, Machine, draw};
@@ -38,10 +38,11 @@ pub struct Args {
 /// Shows a machine.
 pub fn main(args: &Args) -> Done {
     let (machine, signals) = machine(args)?;
+    let events = events(args);
     let text = match (args.json, args.toml) {
-        (true, _) => json(&machine, &signals)?,
+        (true, _) => json(&machine, &signals, events.as_ref())?,
         (_, true) => to_toml(&machine),
-        _ => draw::draw(&machine) + &draw_signals(&signals),
+        _ => draw::draw(&machine) + &draw_signals(&signals) + &draw_events(events.as_ref()),
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
@@ -78,6 +79,44 @@ fn from_file(path: &Path) -> anyhow::Result<Machine> {
     Machine::try_from(file).context(name)
 }
 
+type Events = (&'static linux::perf::Family, Vec<CountedAs>);
+
+/// A machine that is only described has no processor whose events could be known.
+fn events(args: &Args) -> Option<Events> {
+    let is_described = args.synthetic.is_some() || args.file.is_some();
+    let root = args.root.as_deref().unwrap_or(Path::new("/"));
+    (!is_described).then(|| signals::events(root))
+}
+
+#[derive(Serialize)]
+struct EventShown<'a> {
+    quantity: &'static str,
+    unit: &'static str,
+    /// The vendor's name; absent (null) where this family has no such event.
+    event: Option<&'a str>,
+    /// In the words of the PMU's format.
+    terms: Option<&'a str>,
+    /// Why there is none.
+    why: Option<&'a str>,
+}
+
+fn shown(events: &[CountedAs]) -> Vec<EventShown<'_>> {
+    events.iter().map(EventShown::new).collect()
+}
+
+impl<'a> EventShown<'a> {
+    fn new(counted: &'a CountedAs) -> Self {
+        let event = counted.event.as_ref();
+        EventShown {
+            quantity: counted.quantity.name(),
+            unit: counted.quantity.unit(),
+            event: event.ok().map(|(name, _)| name.as_str()),
+            terms: event.ok().map(|(_, terms)| terms.as_str()),
+            why: event.err().map(String::as_str),
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Placement {
     /// `node`, `llc` or `core`.
@@ -97,7 +136,7 @@ struct SignalShown {
 
 /// The machine file's fields, then what programs are placed on and the signals. One line for each
 /// entry of a list, so that people can read it and `diff` can compare it.
-fn json(machine: &Machine, signals: &[Signal]) -> Result<String, Stop> {
+fn json(machine: &Machine, signals: &[Signal], events: Option<&Events>) -> Result<String, Stop> {
     let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
     let placement = Placement { level: domains.level().to_string(), n_domains: domains.len() };
     let signals: Vec<SignalShown> = signals.iter().map(show_signal).collect();
@@ -114,6 +153,8 @@ fn json(machine: &Machine, signals: &[Signal]) -> Result<String, Stop> {
         rows("accesses", &file.accesses)?,
         field("placement", &placement)?,
         rows("signals", &signals)?,
+        field("processor_family", &events.map(|(family, _)| &family.name))?,
+        rows("events", &events.map_or_else(Vec::new, |(_, events)| shown(events)))?,
     ];
     Ok(format!("{{\n{}\n}}\n", fields.join(",\n")))
 }
@@ -163,4 +204,29 @@ fn draw_signals(signals: &[Signal]) -> String {
         text += "  ?   only the machine itself can tell about the others\n";
     }
     if text.is_empty() { text } else { format!("signals that can be read:\n{text}") }
+}
+
+/// What stands for which quantity on this processor.
+fn draw_events(events: Option<&Events>) -> String {
+    let Some((family, events)) = events else { return String::new() };
+    let mut text = format!("events of this processor ({}):\n", family.name);
+    let mut absent = Vec::new();
+    for counted in events {
+        let name = counted.quantity.name();
+        match &counted.event {
+            Ok((event, _)) => {
+                let start = format!("  {name:<20} ");
+                let room = draw::WIDTH.saturating_sub(start.chars().count());
+                text += &match event.chars().count() <= room {
+                    true => format!("{start}{event}\n"),
+                    false => format!("  {name}:\n{}", draw::wrap(event, 22)),
+                };
+            }
+            Err(_) => absent.push(name),
+        }
+    }
+    if !absent.is_empty() {
+        text += &draw::wrap(&format!("none for {} (--json says why)", absent.join(", ")), 2);
+    }
+    text
 }

@@ -24,6 +24,7 @@ use crate::leftovers::Straggler;
 use crate::look::is_quiet;
 use crate::memory::Memory;
 use crate::orphans::Orphans;
+use crate::senses::Senses;
 use crate::wakes::{Wake, Wakes};
 use crate::{LiveError, LiveOptions};
 
@@ -61,6 +62,7 @@ pub struct LiveHost {
     pub(crate) unconfirmed: Vec<u64>,
     pub(crate) nodes: Vec<NodeFile>,
     pub(crate) memory: Memory,
+    pub(crate) senses: Senses,
     pub(crate) woken: Vec<Wake>,
     pub(crate) n_turns: u64,
     pub(crate) seldom_at: Nanos,

@@ -6,7 +6,8 @@
 //!     ├ wakes     epoll over a timer, process descriptors and signals: the only place that waits
 //!     ├ agenda    what is to happen when
 //!     ├ command   a line of a workload as a program to start
-//!     ├ family    the processes and threads of each job, found and read
+//!     ├ family    the processes and threads of each job, found, read and counted
+//!     ├ senses    memory controllers, caches and pressure
 //!     ├ begin     jobs that are due, bound before they begin
 //!     ├ place     what a plan says about running jobs
 //!     ├ hold      binding them, with the undo record first
@@ -39,6 +40,7 @@ mod options;
 mod orphans;
 mod place;
 mod preflight;
+mod senses;
 mod setup;
 mod signals;
 mod stopped;
@@ -51,7 +53,7 @@ pub use command::find_program;
 pub use host::LiveHost;
 pub use keeper::{KEEPER_ARGUMENT, keep};
 pub use memory::{MemoryLooks, MemoryOptions};
-pub use options::{LiveError, LiveOptions};
+pub use options::{CountersWish, LiveError, LiveOptions};
 pub use preflight::{PreflightError, check_runnable, preflight};
 pub use watch::{
     Alone, Board, Choice, LeftAlone, Managed, Marks, WatchError, WatchHost, WatchOptions,

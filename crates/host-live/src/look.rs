@@ -57,8 +57,11 @@ impl LiveHost {
             self.confirm_changes();
             sample.nodes = self.look_at_nodes();
             self.look_at_memory(turn.at);
+            self.senses.look_seldom(sample);
         }
+        self.senses.look(sample);
         self.say_descriptors_ran_out();
+        self.say_uncounted();
     }
 
     fn say_descriptors_ran_out(&mut self) {
@@ -69,6 +72,15 @@ impl LiveHost {
                  opening their files each time, which costs more; raise the hard limit (ulimit -Hn)"
             ));
         }
+    }
+
+    /// Says once why tasks are not counted that should be.
+    fn say_uncounted(&mut self) {
+        let counting = &mut self.family.counting;
+        let refused = counting.refused.take();
+        let is_shut_out = std::mem::take(&mut counting.is_shut_out);
+        let said = self.senses.say(refused.as_ref(), is_shut_out);
+        said.into_iter().for_each(|text| self.degraded(&text));
     }
 
     pub(crate) fn look_at_nodes(&mut self) -> Vec<NodeSample> {
@@ -97,6 +109,8 @@ impl LiveHost {
         let numa_balancing = system::numa_balancing("/".as_ref());
         sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves });
         sample.nodes = self.look_at_nodes();
+        self.senses.look_seldom(sample);
+        self.senses.look(sample);
     }
 }
 

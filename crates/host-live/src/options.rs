@@ -34,6 +34,8 @@ pub struct LiveOptions {
     /// This process has no other children than its jobs, so unknown ones that ended are orphans of
     /// jobs and are waited for.
     pub is_sole_parent: bool,
+    /// What is counted of tasks.
+    pub counters: CountersWish,
     /// Where undo records go; `None`: where they belong ([`linux::undo::folders`]).
     pub undo_folders: Option<Vec<PathBuf>>,
     /// How memory is moved and looked at.
@@ -53,10 +55,24 @@ impl Default for LiveOptions {
             takes_signals: true,
             takes_priority: true,
             is_sole_parent: true,
+            counters: CountersWish::Auto,
             undo_folders: None,
             memory: MemoryOptions::default(),
         }
     }
+}
+
+/// What is to be counted of tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CountersWish {
+    /// What the processor counts, with the kernel's own books beside it; nothing where the processor
+    /// counts nothing. CPU time, waiting and moves are known anyway, and counting costs.
+    #[default]
+    Auto,
+    /// The kernel's own books even where the processor counts nothing.
+    All,
+    /// Nothing.
+    Off,
 }
 
 /// What goes wrong with a live run as a whole. What goes wrong with one job is an outcome of that job.

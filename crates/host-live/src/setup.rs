@@ -16,12 +16,13 @@ use topology::Machine;
 
 use crate::agenda::{Agenda, Item, Ticks};
 use crate::command::{Common, own_environment};
-use crate::family::{Descriptors, Family};
+use crate::family::{Counting, Descriptors, Family};
 use crate::host::{LiveHost, NodeFile, REST_MAX, Slot, State, Stopping, in_one_line};
 use crate::keeper::Keeper;
 use crate::look::{ORPHANS_MAX, SELDOM};
 use crate::memory::Memory;
 use crate::orphans::Orphans;
+use crate::senses::Senses;
 use crate::wakes::Wakes;
 use crate::{LiveError, LiveOptions};
 
@@ -77,8 +78,9 @@ impl LiveHost {
         let restored = undo::restore(&places, false);
         let undo = Log::create_for(common.run.clone(), &places);
         let descriptors = Descriptors::new(limit.now, n_jobs);
+        let (senses, chosen, said) = Senses::open(machine, options.counters);
         LiveHost {
-            family: Family::new(descriptors, common.run.clone()),
+            family: Family::new(descriptors, Counting::new(chosen), common.run.clone()),
             undo: undo.map_err(|error| in_one_line(&error)),
             slots: Vec::new(),
             common,
@@ -93,12 +95,13 @@ impl LiveHost {
             orphans: Orphans::default(),
             stopping: Stopping::No,
             causes: BTreeSet::new(),
-            pending: Sample::default(),
+            pending: Sample { degraded: said, ..Sample::default() },
             due: Vec::new(),
             n_ending_left: 0,
             unconfirmed: Vec::new(),
             nodes: open_nodes(machine),
             memory: Memory::default(),
+            senses,
             woken: Vec::new(),
             n_turns: 0,
             seldom_at: SELDOM,

@@ -67,6 +67,44 @@ impl fmt::Display for Tier {
     }
 }
 
+/// What the processor would count of a task, or why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedAs {
+    /// Of what.
+    pub quantity: sched::Quantity,
+    /// The vendor's name of the event, and its words in the PMU's format; or why there is none.
+    pub event: Result<(String, String), String>,
+}
+
+/// The family of the processor of the machine below a root folder, and its events: those that would be
+/// asked for, whether or not this kernel shows counters and lets us count.
+pub fn events(root: &Path) -> (&'static perf::Family, Vec<CountedAs>) {
+    let mut source = crate::source::Live::new(root);
+    let family = perf::known(&crate::senses::identity_of(&mut source));
+    let by_processor = |q: &&sched::Quantity| q.source() == sched::CountedBy::Processor;
+    let counted = |&quantity: &sched::Quantity| {
+        let event = match family.why_absent(quantity) {
+            Some(why) => Err(why),
+            None => Ok(named(family, quantity)),
+        };
+        CountedAs { quantity, event }
+    };
+    (family, sched::Quantity::ALL.iter().filter(by_processor).map(counted).collect())
+}
+
+/// An event's name and words; of a hybrid processor those of every kind of core.
+fn named(family: &perf::Family, quantity: sched::Quantity) -> (String, String) {
+    let mut names: Vec<&str> = Vec::new();
+    let mut terms: Vec<&str> = Vec::new();
+    for event in family.pmus.iter().filter_map(|pmu| pmu.events.get(&quantity)) {
+        if !names.contains(&event.name.as_str()) {
+            names.push(&event.name);
+            terms.push(&event.terms);
+        }
+    }
+    (names.join(" / "), terms.join(" / "))
+}
+
 /// All signals of the machine below a root folder, best tier first.
 pub fn read(root: &Path) -> Vec<Signal> {
     let place = Place { root, is_live: root == Path::new("/") };

@@ -4,6 +4,7 @@
 //! a CPU by the kernel's own accounting, and ratios of things run in turn (A B A B), as median and
 //! spread over several windows or rounds.
 
+mod counters;
 mod overhead;
 mod start;
 mod stats;
@@ -27,6 +28,8 @@ enum What {
     Start(start::Args),
     /// CPU time of a whole turn: from a sample to an approved plan, 10,000 tasks on 512 CPUs
     Turn,
+    /// Cost of a counter sample of a task: a group of four software events
+    Counters,
 }
 
 /// Measures one thing, or everything with its defaults.
@@ -35,8 +38,10 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Overhead(args)) => overhead::main(&args),
         Some(What::Start(args)) => start::main(&args),
         Some(What::Turn) => turn::run(),
+        Some(What::Counters) => counters::run(),
         None => {
             turn::run()?;
+            counters::run()?;
             start::main(&start::Args::default())?;
             overhead::main(&overhead::Args::default())
         }

@@ -132,6 +132,7 @@ fn options(args: &Args, interval: Option<Nanos>, folder: &Folder) -> LiveOptions
         output_dir: folder.file("jobs"),
         time_limit: args.time_limit,
         memory: args.memory.options(),
+        counters: args.counters.into(),
         ..LiveOptions::default()
     }
 }

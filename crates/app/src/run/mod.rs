@@ -64,6 +64,10 @@ pub struct Args {
     die_with_me: bool,
     #[command(flatten)]
     memory: memory::MemoryArgs,
+    /// What is counted of each task: auto (the processor's counters where there are some), all (the
+    /// kernel's own events everywhere), off
+    #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
+    counters: CountersArg,
     /// No progress, and no table at the end
     #[arg(long, short)]
     quiet: bool,
@@ -80,6 +84,27 @@ pub struct Args {
 enum HostKind {
     /// On this machine, now
     Live,
+}
+
+/// What is counted of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum CountersArg {
+    /// What the processor counts; nothing where it counts nothing
+    Auto,
+    /// The kernel's own events too, on every machine
+    All,
+    /// Nothing
+    Off,
+}
+
+impl From<CountersArg> for host_live::CountersWish {
+    fn from(arg: CountersArg) -> Self {
+        match arg {
+            CountersArg::Auto => host_live::CountersWish::Auto,
+            CountersArg::All => host_live::CountersWish::All,
+            CountersArg::Off => host_live::CountersWish::Off,
+        }
+    }
 }
 
 /// Runs a workload and reports.

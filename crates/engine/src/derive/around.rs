@@ -1,7 +1,7 @@
 //! Totals of caches, groups, pressure and CPUs, and what they grew by in the last interval.
 //!
 //! The first total of each is where counting begins: what happened before the run is nobody's. Where
-//! an interval lasted longer than the policy's, growth is that of the mean interval in it, as for the
+//! what lies between two of them is longer than an interval, growth is that of the mean interval in it, as for the
 //! counters of memory controllers.
 
 use std::collections::BTreeMap;
@@ -13,13 +13,16 @@ use sched::{
 
 use super::controllers::per_interval;
 
+type OfTraffic = Total<Traffic, TrafficSeen>;
+type OfCpu = Total<CpuTimes, (Nanos, Nanos)>;
+
 /// Everything that is measured around tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Around {
-    of_llcs: BTreeMap<LlcId, Total<Traffic>>,
-    of_groups: BTreeMap<(JobId, LlcId), Total<Traffic>>,
-    of_cpus: BTreeMap<CpuId, Total<CpuTimes>>,
-    pressure: Option<Total<Pressure>>,
+    of_llcs: BTreeMap<LlcId, OfTraffic>,
+    of_groups: BTreeMap<(JobId, LlcId), OfTraffic>,
+    of_cpus: BTreeMap<CpuId, OfCpu>,
+    pressure: Option<Total<Pressure, Pressure>>,
     at: Nanos,
     /// What there was in the last interval.
     pub llcs: Vec<LlcSeen>,
@@ -28,38 +31,65 @@ pub(crate) struct Around {
     pub pressed: Pressure,
 }
 
-/// A cumulative figure, and what it was at the last interval turn.
+/// A cumulative figure, what it was when it was taken in before, and its growth in a mean interval
+/// between the two. Figures that are not read in every interval keep their last growth.
 #[derive(Clone, Copy, Debug)]
-struct Total<T> {
+struct Total<T, G> {
     now: T,
     base: T,
+    base_at: Nanos,
+    is_new: bool,
+    grown: G,
 }
 
-impl<T: Copy> Total<T> {
-    fn begin(now: T) -> Self {
-        Total { now, base: now }
+impl<T: Copy, G: Copy + Default> Total<T, G> {
+    /// The first is where counting begins.
+    fn begin(now: T, at: Nanos) -> Self {
+        Total { now, base: now, base_at: at, is_new: true, grown: G::default() }
+    }
+
+    fn turn_over(
+        &mut self,
+        at: Nanos,
+        interval: Nanos,
+        grown: impl Fn(T, T, &dyn Fn(u64) -> u64) -> G,
+    ) {
+        if !std::mem::take(&mut self.is_new) {
+            return;
+        }
+        let elapsed = at.saturating_sub(self.base_at);
+        self.grown = grown(self.now, self.base, &|n| per_interval(n, interval, elapsed));
+        (self.base, self.base_at) = (self.now, at);
     }
 }
 
-/// Takes a total in; the first is where counting begins.
-fn put<K: Ord, T: Copy>(map: &mut BTreeMap<K, Total<T>>, key: K, now: T) {
-    map.entry(key).and_modify(|total| total.now = now).or_insert_with(|| Total::begin(now));
+/// Takes a total in.
+fn put<K: Ord, T: Copy, G: Copy + Default>(
+    map: &mut BTreeMap<K, Total<T, G>>,
+    key: K,
+    now: T,
+    at: Nanos,
+) {
+    let total = map.entry(key).or_insert_with(|| Total::begin(now, at));
+    (total.now, total.is_new) = (now, true);
 }
 
 impl Around {
     /// Takes new totals in.
     pub fn take(&mut self, sample: &Sample) {
+        let at = self.at;
         for llc in &sample.llcs {
-            put(&mut self.of_llcs, llc.llc, llc.traffic);
+            put(&mut self.of_llcs, llc.llc, llc.traffic, at);
         }
         for group in &sample.groups {
-            put(&mut self.of_groups, (group.job, group.llc), group.traffic);
+            put(&mut self.of_groups, (group.job, group.llc), group.traffic, at);
         }
         for &cpu in &sample.cpus {
-            put(&mut self.of_cpus, cpu.cpu, cpu);
+            put(&mut self.of_cpus, cpu.cpu, cpu, at);
         }
         if let Some(now) = sample.pressure {
-            self.pressure.get_or_insert_with(|| Total::begin(now)).now = now;
+            let total = self.pressure.get_or_insert_with(|| Total::begin(now, at));
+            (total.now, total.is_new) = (now, true);
         }
     }
 
@@ -71,48 +101,57 @@ impl Around {
 
     /// Ends an interval at this instant.
     pub fn turn_over(&mut self, at: Nanos, interval: Nanos) {
-        let elapsed = at.saturating_sub(self.at);
         self.at = at;
-        let mean = |grown: u64| per_interval(grown, interval, elapsed);
-        let traffic = |total: &Total<Traffic>| grown_traffic(total, mean);
-        let llc = |(&llc, total): (_, &Total<Traffic>)| LlcSeen { llc, traffic: traffic(total) };
-        self.llcs = self.of_llcs.iter().map(llc).collect();
-        let group = |(&(job, llc), total): (&(JobId, LlcId), &Total<Traffic>)| GroupSeen {
+        for total in self.of_llcs.values_mut().chain(self.of_groups.values_mut()) {
+            total.turn_over(at, interval, grown_traffic);
+        }
+        for total in self.of_cpus.values_mut() {
+            total.turn_over(at, interval, grown_times);
+        }
+        if let Some(total) = &mut self.pressure {
+            total.turn_over(at, interval, grown_pressure);
+            self.pressed = total.grown;
+        }
+        self.show();
+    }
+
+    fn show(&mut self) {
+        self.llcs.clear();
+        let llc = |(&llc, total): (_, &OfTraffic)| LlcSeen { llc, traffic: total.grown };
+        self.llcs.extend(self.of_llcs.iter().map(llc));
+        self.groups.clear();
+        let group = |(&(job, llc), total): (&(JobId, LlcId), &OfTraffic)| GroupSeen {
             job,
             llc,
-            traffic: traffic(total),
+            traffic: total.grown,
         };
-        self.groups = self.of_groups.iter().map(group).collect();
-        self.cpus = self.of_cpus.values().map(|total| grown_times(total, mean)).collect();
-        self.pressed = self.pressure.map(|total| grown_pressure(&total, mean)).unwrap_or_default();
-        self.of_llcs.values_mut().for_each(|total| total.base = total.now);
-        self.of_groups.values_mut().for_each(|total| total.base = total.now);
-        self.of_cpus.values_mut().for_each(|total| total.base = total.now);
-        self.pressure.iter_mut().for_each(|total| total.base = total.now);
+        self.groups.extend(self.of_groups.iter().map(group));
+        self.cpus.clear();
+        let times = |(&cpu, total): (_, &OfCpu)| {
+            let (ran, waited) = total.grown;
+            CpuTimes { cpu, ran, waited }
+        };
+        self.cpus.extend(self.of_cpus.iter().map(times));
     }
 }
 
 /// A counter that could not be read begins anew when it can be read again.
-fn grown_traffic(total: &Total<Traffic>, mean: impl Fn(u64) -> u64) -> TrafficSeen {
-    let grown = |now: Measured, base: Measured| now.since(base, 64).map(&mean);
+fn grown_traffic(now: Traffic, base: Traffic, mean: &dyn Fn(u64) -> u64) -> TrafficSeen {
+    let grown = |now: Measured, base: Measured| now.since(base, 64).map(mean);
     TrafficSeen {
-        total_bytes: grown(total.now.total_bytes, total.base.total_bytes),
-        local_bytes: grown(total.now.local_bytes, total.base.local_bytes),
-        occupancy: total.now.occupancy,
+        total_bytes: grown(now.total_bytes, base.total_bytes),
+        local_bytes: grown(now.local_bytes, base.local_bytes),
+        occupancy: now.occupancy,
     }
 }
 
-fn grown_times(total: &Total<CpuTimes>, mean: impl Fn(u64) -> u64) -> CpuTimes {
+fn grown_times(now: CpuTimes, base: CpuTimes, mean: &dyn Fn(u64) -> u64) -> (Nanos, Nanos) {
     let grown = |now: Nanos, base: Nanos| Nanos(mean(now.saturating_sub(base).0));
-    CpuTimes {
-        cpu: total.now.cpu,
-        ran: grown(total.now.ran, total.base.ran),
-        waited: grown(total.now.waited, total.base.waited),
-    }
+    (grown(now.ran, base.ran), grown(now.waited, base.waited))
 }
 
-fn grown_pressure(total: &Total<Pressure>, mean: impl Fn(u64) -> u64) -> Pressure {
-    let Pressure { cpu, memory, io } = total.now.since(total.base);
+fn grown_pressure(now: Pressure, base: Pressure, mean: &dyn Fn(u64) -> u64) -> Pressure {
+    let Pressure { cpu, memory, io } = now.since(base);
     let each = |stalled: Stalled| Stalled {
         some: stalled.some.map(|time| Nanos(mean(time.0))),
         full: stalled.full.map(|time| Nanos(mean(time.0))),

@@ -77,6 +77,35 @@ impl Descriptors {
             Err(error) => Err(error),
         }
     }
+
+    /// Sets descriptors aside for counters; `None` when too few would be left for files.
+    pub(super) fn hold(&self, n: usize) -> Option<Held> {
+        let n = n as u64;
+        let left = self.free.load(Ordering::Relaxed).checked_sub(n)?;
+        if left < self.n_all / 4 {
+            return None;
+        }
+        self.free.fetch_sub(n, Ordering::Relaxed);
+        Some(Held { n, free: Arc::clone(&self.free) })
+    }
+
+    /// Takes notice if an error says that there are no descriptors.
+    pub(super) fn note_shortage(&mut self, error: &io::Error) {
+        self.ran_out |= is_shortage(error);
+    }
+}
+
+/// Descriptors that are set aside.
+#[derive(Debug)]
+pub(super) struct Held {
+    n: u64,
+    free: Arc<AtomicU64>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.free.fetch_add(self.n, Ordering::Relaxed);
+    }
 }
 
 fn is_shortage(error: &io::Error) -> bool {

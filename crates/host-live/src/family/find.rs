@@ -63,6 +63,7 @@ impl Family {
             let id = TaskId { tid, born_ticks: stat.born_ticks };
             let mut thread = Thread::new(id, Arc::clone(mask));
             thread.keep_schedstat(pid, &mut self.descriptors);
+            thread.counted = self.counting.open(job, id, &mut self.descriptors);
             process.threads.push(thread);
         }
         process.look_at = Nanos::ZERO;

@@ -9,6 +9,7 @@
 //! descriptors, only what ran is looked at closely, and a thread that sleeps is looked at ever more
 //! seldom, though at least every two seconds.
 
+mod counters;
 mod descriptors;
 mod find;
 mod orphans;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
 use sched::Measured;
 
+pub(crate) use counters::Counting;
 pub(crate) use descriptors::{Descriptors, Kept};
 pub(crate) use orphans::Claim;
 pub(crate) use read::{Look, When};
@@ -33,6 +35,7 @@ pub(crate) struct Family {
     pub descriptors: Descriptors,
     /// Whether what a process of a job starts belongs to the job too.
     pub follows_children: bool,
+    pub counting: Counting,
     /// When somebody is to be looked at next.
     look_at: Option<Nanos>,
     /// What jobs have in their environment as the name of this run.
@@ -81,6 +84,8 @@ pub(crate) struct Thread {
     n_looks_quiet: u32,
     looked_at: Option<Nanos>,
     look_at: Nanos,
+    /// What the processor and the kernel count of it.
+    counted: Option<counters::Counted>,
 }
 
 /// What the threads of a job came to, as far as they were seen.
@@ -132,12 +137,13 @@ fn known(value: u64, of_ns: u64, used: Nanos) -> Measured {
 }
 
 impl Family {
-    pub(crate) fn new(descriptors: Descriptors, run: String) -> Self {
+    pub(crate) fn new(descriptors: Descriptors, counting: Counting, run: String) -> Self {
         Family {
             processes: BTreeMap::new(),
             job_of: BTreeMap::new(),
             descriptors,
             follows_children: true,
+            counting,
             look_at: None,
             run,
             names: BTreeMap::new(),
@@ -206,6 +212,7 @@ impl Thread {
             n_looks_quiet: 0,
             looked_at: None,
             look_at: Nanos::ZERO,
+            counted: None,
         }
     }
 

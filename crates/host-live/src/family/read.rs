@@ -41,6 +41,10 @@ pub(crate) struct Look {
     pub stirred_jobs: BTreeSet<JobId>,
     /// Threads whose masks are to be compared with what we know of them.
     pub to_verify: Vec<(JobId, TaskId)>,
+    /// What threads that ended had counted.
+    gone_counted: Vec<(JobId, TaskId, Counters)>,
+    /// Whether a group waits for counters that somebody else has.
+    is_shut_out: bool,
     /// Processes that ran or lost a thread.
     stirred: Vec<(JobId, u32)>,
 }
@@ -91,12 +95,19 @@ impl Family {
             self.look_at = Some(self.look_at.map_or(process.look_at, |at| at.min(process.look_at)));
         }
         empty.into_iter().for_each(|pid| self.lose(pid));
+        self.take_counted(look);
         for (job, pid) in std::mem::take(&mut look.stirred) {
             if self.follows_children {
                 self.credit_unseen((job, pid), look);
             }
             self.find_new((job, pid), &mask(job), look);
         }
+    }
+
+    fn take_counted(&mut self, look: &mut Look) {
+        self.counting.is_shut_out |= look.is_shut_out;
+        let gone = std::mem::take(&mut look.gone_counted);
+        self.settle_counters(&mut look.tasks, &gone);
     }
 
     /// When somebody is to be looked at next; `None` when there is nobody.
@@ -129,6 +140,8 @@ impl Family {
             process.threads.iter_mut().for_each(Thread::read_migrations);
             totals.add(process.totals());
         }
+        self.take_counted(look);
+        self.counting.forget(job);
         totals
     }
 }
@@ -149,12 +162,15 @@ impl Process {
             }
             let Some(figures) = thread.read(pid, descriptors) else {
                 look.gone.push(thread.id);
+                let counted = thread.counted.as_ref().map(|counted| *counted.whole());
+                look.gone_counted.extend(counted.map(|whole| (job, thread.id, whole)));
                 past.add(thread.totals());
                 return false;
             };
             let looked_before = when.looked_before(thread.looked_at);
             if thread.take(figures, when) {
                 thread.look_closer(pid, descriptors);
+                look.is_shut_out |= thread.count();
                 look.tasks.push(TaskSample { looked_before, ..thread.sample(job, pid, unseen) });
                 if thread.n_looks_ran % MASKS_EVERY == 1 {
                     look.to_verify.push((job, thread.id));
@@ -255,6 +271,11 @@ impl Thread {
         }
     }
 
+    /// Reads its counters; tells whether somebody else holds them.
+    fn count(&mut self) -> bool {
+        self.counted.as_mut().is_some_and(|counted| counted.read().1)
+    }
+
     fn read_migrations(&mut self) {
         if let Some(n) = procfs::migrations(std::path::Path::new("/"), self.id.tid) {
             self.migrations = Some((n, self.used()));
@@ -291,7 +312,7 @@ impl Thread {
             looked_before: None,
             wait: Measured::Exact(figures.wait_ns),
             last_cpu: self.last_cpu,
-            counters: Counters::NONE,
+            counters: self.counted.as_ref().map_or(Counters::NONE, |counted| *counted.whole()),
         }
     }
 }

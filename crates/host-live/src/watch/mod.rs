@@ -50,7 +50,7 @@ pub use respect::LeftAlone;
 
 use crate::LiveError;
 use crate::agenda::Ticks;
-use crate::family::{Descriptors, Family, Look, When};
+use crate::family::{Counting, Descriptors, Family, Look, When};
 use crate::hold::{Hands, Hold, Refused, confirm, not_running};
 use crate::host::in_one_line;
 use crate::wakes::{Wake, Wakes};
@@ -146,7 +146,7 @@ impl WatchHost {
         };
         let notice = Notice::new(groups, options.may_hear);
         let descriptors = Descriptors::new(limit.now, 0);
-        let mut family = Family::new(descriptors, run.clone());
+        let mut family = Family::new(descriptors, Counting::default(), run.clone());
         family.follows_children = false;
         let mut host = WatchHost {
             notice,

@@ -436,7 +436,8 @@ mod tests {
         }
         assert_eq!(groups.n_descriptors(), 4);
         let before = groups.read().counters();
-        let mut memory = vec![0u8; 4 << 20];
+        // So large that it is mapped anew and not taken from what was freed.
+        let mut memory = vec![0u8; 64 << 20];
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         std::hint::black_box(&memory);
         let after = groups.read().counters();

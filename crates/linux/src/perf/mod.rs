@@ -26,4 +26,4 @@ pub use format::{Format, FormatError, encode};
 pub use group::{Choice, Chosen, Group, Spec, Sum, TaskGroups, add, choose, less, software};
 pub(crate) use group::{DEVICES, format_of};
 pub use values::{Reading, ValuesError, read_group};
-pub use why::{Need, reason, refusal};
+pub use why::{GONE, Need, reason};

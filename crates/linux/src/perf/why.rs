@@ -52,15 +52,8 @@ pub fn reason(error: &io::Error, paranoid: Option<i32>, need: Need) -> String {
     }
 }
 
-/// Whether a refusal is about everything of this sort, and not about one task or one moment: asking
-/// again for the next task would only cost.
-pub fn refusal(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EACCES | libc::EPERM | libc::ENOSYS | libc::ENOENT | libc::ENODEV)
-            | Some(libc::EOPNOTSUPP | libc::EINVAL)
-    )
-}
+/// The error that says that the task is gone: an everyday outcome.
+pub const GONE: i32 = libc::ESRCH;
 
 #[cfg(test)]
 mod tests {

@@ -40,7 +40,8 @@ impl Listener {
             let numa_balancing = balancing.is_ok_and(|text| text != "0");
             sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves: false });
         }
-        self.around.look(source, &mut sample);
+        self.around.look_often(source, &mut sample);
+        self.around.look_seldom(source, &mut sample);
         self.around.free_memory(source, &mut sample);
         sample.nodes.sort_by_key(|node| node.node);
         let any_left = self.tasks.look(source, &mut sample);

@@ -63,14 +63,18 @@ impl Around {
         self.uncore.is_some()
     }
 
-    /// Reads everything but nodes' free memory into a sample; nodes that the sample has already get
-    /// the figures of their controllers.
-    pub fn look(&mut self, source: &mut dyn Source, sample: &mut Sample) {
+    /// Reads what loads come from, controllers and caches, into a sample; nodes that the sample has
+    /// already get the figures of their controllers.
+    pub fn look_often(&mut self, source: &mut dyn Source, sample: &mut Sample) {
         self.controllers(source, sample);
         if let Some(monitored) = &self.monitored {
             let sampled = |(llc, traffic)| LlcSample { llc, traffic };
             sample.llcs = monitored.read(source).into_iter().map(sampled).collect();
         }
+    }
+
+    /// Reads pressure and the times of CPUs into a sample.
+    pub fn look_seldom(&mut self, source: &mut dyn Source, sample: &mut Sample) {
         if self.has_pressure {
             sample.pressure = pressure::read(source).ok();
         }

@@ -7,17 +7,21 @@ use std::fs;
 use std::path::Path;
 
 /// What is read of a machine, its signals included.
-const PATTERNS: [&str; 34] = [
+const PATTERNS: [&str; 39] = [
     "proc/cpuinfo",
     "proc/filesystems",
     "proc/meminfo",
     "proc/self/status",
     "proc/sys/kernel/perf_event_paranoid",
+    "sys/bus/event_source/devices/*/cpumask",
+    "sys/bus/event_source/devices/*/events/*",
+    "sys/bus/event_source/devices/*/format/*",
     "sys/bus/event_source/devices/*/type",
     "sys/devices/cpu_atom/cpus",
     "sys/devices/cpu_core/cpus",
     "sys/devices/cpu_lowpower/cpus",
     "sys/devices/system/cpu/cpu#/acpi_cppc/highest_perf",
+    "sys/devices/system/cpu/cpu#/cache/index#/id",
     "sys/devices/system/cpu/cpu#/cache/index#/level",
     "sys/devices/system/cpu/cpu#/cache/index#/shared_cpu_list",
     "sys/devices/system/cpu/cpu#/cache/index#/shared_cpu_map",
@@ -27,6 +31,7 @@ const PATTERNS: [&str; 34] = [
     "sys/devices/system/cpu/cpu#/cpufreq/base_frequency",
     "sys/devices/system/cpu/cpu#/cpufreq/cpuinfo_max_freq",
     "sys/devices/system/cpu/cpu#/online",
+    "sys/devices/system/cpu/cpu#/regs/identification/midr_el1",
     "sys/devices/system/cpu/cpu#/topology/core_cpus*",
     "sys/devices/system/cpu/cpu#/topology/core_id",
     "sys/devices/system/cpu/cpu#/topology/thread_siblings*",

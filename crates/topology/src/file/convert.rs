@@ -68,6 +68,8 @@ impl From<&Machine> for MachineFile {
             accesses: parts.figures.accesses.iter().map(access_entry).collect(),
             placement: Besides,
             signals: Besides,
+            processor_family: Besides,
+            events: Besides,
         }
     }
 }

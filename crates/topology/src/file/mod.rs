@@ -69,6 +69,12 @@ pub struct MachineFile {
     /// The same: what can be read is asked of the machine itself.
     #[serde(default, skip_serializing)]
     pub signals: Besides,
+    /// The same: what counts there.
+    #[serde(default, skip_serializing)]
+    pub processor_family: Besides,
+    /// The same.
+    #[serde(default, skip_serializing)]
+    pub events: Besides,
 }
 
 /// Something that is no part of a machine and may stand beside it, whatever it is.

@@ -1,0 +1,143 @@
+//! Counters of the threads of jobs: opened when a thread is found, read when it has run.
+//!
+//! The first thread of a job that is found has groups that everything it starts inherits, so that
+//! children who come and go unseen are counted. All others have groups of their own. What the first
+//! one did is the whole less what the others did ([`linux::perf::less`]), so that nothing counts
+//! twice; what a child did before it was found counts for the first thread.
+//!
+//! Files of threads go before counters: those get a descriptor only as long as a quarter of all is
+//! left. A thread without is counted by nobody but, if it is a descendant, the first.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use base::{JobId, TaskId};
+use linux::perf::{Chosen, TaskGroups, add, less};
+use sched::{Counters, TaskSample};
+
+use super::descriptors::Held;
+use super::{Descriptors, Family};
+
+/// What is counted of threads, and the first thread of every job.
+#[derive(Debug, Default)]
+pub(crate) struct Counting {
+    chosen: Vec<Chosen>,
+    heads: BTreeMap<JobId, Head>,
+    /// The first refusal that nobody was told of yet.
+    pub refused: Option<io::Error>,
+    /// Whether somebody else holds counters that we wait for.
+    pub is_shut_out: bool,
+}
+
+/// The thread that counts for whatever its job starts.
+#[derive(Debug)]
+struct Head {
+    task: TaskId,
+    shown: Counters,
+    /// What the others that are gone came to.
+    past: Counters,
+}
+
+/// The groups of a thread, open.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    groups: TaskGroups,
+    /// As read last; of the first thread of a job with all that it started.
+    whole: Counters,
+    _held: Held,
+}
+
+impl Counting {
+    pub(crate) fn new(chosen: Vec<Chosen>) -> Self {
+        Counting { chosen, ..Counting::default() }
+    }
+
+    /// Opens the groups of a thread that was found.
+    pub(super) fn open(
+        &mut self,
+        job: JobId,
+        id: TaskId,
+        descriptors: &mut Descriptors,
+    ) -> Option<Counted> {
+        if self.chosen.is_empty() {
+            return None;
+        }
+        let n_wanted = self.chosen.iter().flat_map(|chosen| &chosen.groups).map(Vec::len).sum();
+        let held = descriptors.hold(n_wanted)?;
+        let is_head = !self.heads.contains_key(&job);
+        let (groups, refused) = TaskGroups::open(id.tid, &self.chosen, is_head);
+        if let Some(error) = refused {
+            descriptors.note_shortage(&error);
+            let is_gone = error.raw_os_error() == Some(linux::perf::GONE);
+            if !is_gone && self.refused.is_none() {
+                self.refused = Some(error);
+            }
+        }
+        if groups.is_empty() {
+            return None;
+        }
+        if is_head {
+            let head = Head { task: id, shown: Counters::NONE, past: Counters::NONE };
+            self.heads.insert(job, head);
+        }
+        Some(Counted { groups, whole: Counters::NONE, _held: held })
+    }
+
+    /// A thread is gone: what it came to is not the first one's.
+    fn lose(&mut self, job: JobId, id: TaskId, whole: &Counters) {
+        if let Some(head) = self.heads.get_mut(&job).filter(|head| head.task != id) {
+            add(&mut head.past, whole);
+        }
+    }
+
+    /// A job is over, or starts again.
+    pub(super) fn forget(&mut self, job: JobId) {
+        self.heads.remove(&job);
+    }
+}
+
+impl Counted {
+    /// Reads the groups: one call each.
+    pub(super) fn read(&mut self) -> (Counters, bool) {
+        let sum = self.groups.read();
+        let whole = sum.counters();
+        // A group that could not be read this time keeps what it had counted.
+        for (quantity, measured) in whole.iter() {
+            self.whole.set(quantity, measured);
+        }
+        (self.whole, sum.is_shut_out)
+    }
+
+    pub(super) fn whole(&self) -> &Counters {
+        &self.whole
+    }
+}
+
+impl Family {
+    /// Settles what the first threads of jobs did themselves, among samples that hold the whole.
+    pub(super) fn settle_counters(
+        &mut self,
+        tasks: &mut [TaskSample],
+        gone: &[(JobId, TaskId, Counters)],
+    ) {
+        for (job, id, whole) in gone {
+            self.counting.lose(*job, *id, whole);
+        }
+        for sample in tasks {
+            let Some(head) = self.counting.heads.get_mut(&sample.job) else { continue };
+            if head.task != sample.task {
+                continue;
+            }
+            let mut others = head.past;
+            let processes = self.processes.range((sample.job, 0)..=(sample.job, u32::MAX));
+            let threads = processes.flat_map(|(_, process)| &process.threads);
+            for thread in threads.filter(|thread| thread.id != head.task) {
+                if let Some(counted) = &thread.counted {
+                    add(&mut others, counted.whole());
+                }
+            }
+            head.shown = less(&sample.counters, &others, &head.shown);
+            sample.counters = head.shown;
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What is measured around the jobs of a live run: memory controllers, caches, pressure, CPUs.
+//!
+//! What the machine does not have is found out at the start and costs nothing from then on. Controllers
+//! and caches are read in every look, since loads come from them; pressure and the times of CPUs once a
+//! second, which is what they are good for. What is refused is said once.
+
+use std::io;
+
+use linux::perf::{self, Chosen};
+use linux::senses::{Around, SHUT_OUT, identity_of, rights};
+use linux::source::{Live, text};
+use sched::Sample;
+use topology::Machine;
+
+use crate::CountersWish;
+
+/// What is measured around jobs.
+#[derive(Debug)]
+pub(crate) struct Senses {
+    around: Around,
+    source: Live,
+    said_refused: bool,
+    said_shut_out: bool,
+}
+
+impl Senses {
+    /// Opens what there is; tells what is to be counted of each task, and what cannot be had.
+    pub(crate) fn open(machine: &Machine, wish: CountersWish) -> (Self, Vec<Chosen>, Vec<String>) {
+        let mut source = Live::new("/".as_ref());
+        let (around, mut said) = Around::open(&mut source, machine);
+        let chosen = match wish {
+            CountersWish::Off => Vec::new(),
+            CountersWish::Auto | CountersWish::All => chosen(&mut source, wish, &mut said),
+        };
+        let senses = Senses { around, source, said_refused: false, said_shut_out: false };
+        (senses, chosen, said)
+    }
+
+    /// Reads what loads come from into a sample.
+    pub(crate) fn look(&mut self, sample: &mut Sample) {
+        self.around.look_often(&mut self.source, sample);
+    }
+
+    /// Reads the rest.
+    pub(crate) fn look_seldom(&mut self, sample: &mut Sample) {
+        self.around.look_seldom(&mut self.source, sample);
+    }
+
+    /// What is to be said of tasks that are not counted, once each.
+    pub(crate) fn say(&mut self, refused: Option<&io::Error>, is_shut_out: bool) -> Vec<String> {
+        let mut said = Vec::new();
+        if let Some(error) = refused.filter(|_| !std::mem::replace(&mut self.said_refused, true)) {
+            let paranoid = text(&mut self.source, "proc/sys/kernel/perf_event_paranoid");
+            let paranoid = paranoid.ok().and_then(|text| text.parse().ok());
+            let why = perf::reason(error, paranoid, perf::Need::Task);
+            said.push(format!("some tasks are not counted: {why}"));
+        }
+        if is_shut_out && !std::mem::replace(&mut self.said_shut_out, true) {
+            said.push(SHUT_OUT.to_owned());
+        }
+        said
+    }
+}
+
+/// What is counted of each task.
+fn chosen(source: &mut Live, wish: CountersWish, said: &mut Vec<String>) -> Vec<Chosen> {
+    let flags = match rights(source) {
+        Ok(flags) => flags,
+        Err(why) => {
+            said.push(format!("tasks are not counted: {why}"));
+            return Vec::new();
+        }
+    };
+    let identity = identity_of(source);
+    let mut chosen = perf::choose(source, &identity, flags).chosen;
+    if !chosen.is_empty() || wish == CountersWish::All {
+        chosen.push(perf::software(flags));
+    }
+    chosen
+}

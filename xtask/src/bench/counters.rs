@@ -1,0 +1,52 @@
+//! `cargo xtask bench counters`: what a counter sample of a task costs.
+//!
+//! A sample is one `read()` of a group of four software events and its parsing. Beside it, in turn, the
+//! cheapest call that there is (`getppid`), so that the figure can be judged on another machine, and one
+//! read of the task's `schedstat`, which evenkeel does anyway.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use anyhow::Context;
+use linux::perf::{Flags, TaskGroups, software};
+
+use super::stats::Spread;
+
+const ROUNDS: usize = 11;
+const READS: u32 = 20_000;
+
+/// Measures and prints.
+pub fn run() -> anyhow::Result<()> {
+    let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], false);
+    if let Some(error) = refused {
+        println!("not run: software events of a task are refused ({error})");
+        return Ok(());
+    }
+    let schedstat = linux::procfs::open("/proc/thread-self/schedstat".as_ref())
+        .context("cannot open our own schedstat")?;
+    let (mut samples, mut calls, mut files) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        samples.push(ns_each(|| _ = black_box(groups.read().counters())));
+        calls.push(ns_each(|| _ = black_box(rustix::process::getppid())));
+        files.push(ns_each(|| {
+            let mut buffer = [0; 96];
+            let _ = black_box(linux::procfs::read_again(&schedstat, &mut buffer).map(<[u8]>::len));
+        }));
+    }
+    let ratio: Vec<f64> = samples.iter().zip(&calls).map(|(sample, call)| sample / call).collect();
+    println!("| what | ns: median (low to high) of {ROUNDS} rounds | target |");
+    println!("| --- | --- | --- |");
+    println!("| a counter sample: group of 4 software events | {:.0} | 500 |", Spread::of(samples));
+    println!("| one read of schedstat | {:.0} | |", Spread::of(files));
+    println!("| the cheapest call | {:.0} | |", Spread::of(calls));
+    println!("| a counter sample, in cheapest calls | {:.1} | |", Spread::of(ratio));
+    Ok(())
+}
+
+fn ns_each(mut run: impl FnMut()) -> f64 {
+    let begin = Instant::now();
+    for _ in 0..READS {
+        run();
+    }
+    begin.elapsed().as_secs_f64() * 1e9 / f64::from(READS)
+}

@@ -11,4 +11,5 @@ mod scripted;
 mod senses;
 mod tool;
 mod undo;
+mod watching;
 mod workloads;

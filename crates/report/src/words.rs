@@ -51,6 +51,7 @@ pub fn leaving_words(why: Leaving) -> &'static str {
     match why {
         Leaving::Ended => "ended",
         Leaving::Sleeps => "slept so long that it is watched no longer; it has what it had",
+        Leaving::WatchEnds => "watching ends; it has what it had",
         Leaving::LeftAlone => "left alone from here on; what was ours is put back",
     }
 }

@@ -105,11 +105,14 @@ pub enum Leaving {
     /// It is left alone from now on, or no longer among those to look after; it got back what it had,
     /// as far as that was ours.
     LeftAlone,
+    /// Watching is over; it got back what it had.
+    WatchEnds,
 }
 
 impl Leaving {
     /// All.
-    pub const ALL: &[Leaving] = &[Leaving::Ended, Leaving::Sleeps, Leaving::LeftAlone];
+    pub const ALL: &[Leaving] =
+        &[Leaving::Ended, Leaving::Sleeps, Leaving::LeftAlone, Leaving::WatchEnds];
 
     /// The name in journals.
     pub fn name(self) -> &'static str {
@@ -117,6 +120,7 @@ impl Leaving {
             Leaving::Ended => "ended",
             Leaving::Sleeps => "sleeps",
             Leaving::LeftAlone => "left-alone",
+            Leaving::WatchEnds => "watch-ends",
         }
     }
 }

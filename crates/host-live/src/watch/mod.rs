@@ -260,7 +260,7 @@ impl WatchHost {
         }
         if self.stop == Stop::Asked {
             self.stop = Stop::Told;
-            self.leave_all(Leaving::LeftAlone);
+            self.leave_all(Leaving::WatchEnds);
             self.causes.insert(Cause::Stopping);
             return;
         }

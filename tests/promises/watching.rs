@@ -1,0 +1,379 @@
+//! Programs that somebody else started are looked after, and nobody else is touched.
+//!
+//! The programs here are shells of the test that burn CPU time; the policy places every job that it
+//! sees on the last CPU, so that it can be seen who was touched. Two CPUs are enough.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use base::{CpuSet, Nanos, TaskId};
+use engine::{Engine, Host};
+use host_live::{Board, Choice, LeftAlone, WatchError, WatchHost, WatchOptions};
+use linux::{affinity, procfs};
+use sched::{
+    Action, Code, JobEvent, Leaving, Outcome, OutcomeResult, Plan, Policy, Reason, Snapshot, Why,
+};
+
+use crate::tool;
+
+/// Burns CPU time until it is killed.
+const BURN: &str = "while :; do :; done";
+/// Nothing here takes longer, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A program of the test, killed when it is dropped.
+struct Program(Child);
+
+impl Program {
+    fn new(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Program(command.spawn().expect("a program of every system"))
+    }
+
+    fn shell(script: &str) -> Self {
+        Program::new(Command::new("sh").args(["-c", script]))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Puts every job on the last CPU that may be used.
+struct LastCpu;
+
+impl Policy for LastCpu {
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        let last: CpuSet = seen.usable.last().into_iter().collect();
+        for job in seen.jobs.iter().filter(|job| job.movable && job.placed != Some(&last)) {
+            plan.ask(job.job.id, Action::Place(last.clone()), Reason::new(Code::NextInTurn));
+        }
+    }
+
+    fn name(&self) -> &str {
+        "last-cpu"
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        Some(INTERVAL)
+    }
+}
+
+const INTERVAL: Nanos = Nanos::from_millis(100);
+
+/// Watching, turn by turn.
+struct Watching {
+    host: WatchHost,
+    engine: Engine,
+    events: Vec<JobEvent>,
+    outcomes: Vec<Outcome>,
+    _state: tempfile::TempDir,
+}
+
+impl Watching {
+    fn new(programs: &[&Program], change: impl FnOnce(&mut WatchOptions)) -> Self {
+        let state = tempfile::tempdir().expect("a folder");
+        let mut options = WatchOptions {
+            choice: choice(programs),
+            act: true,
+            interval: INTERVAL,
+            takes_signals: false,
+            undo_folders: Some(vec![state.path().join("state")]),
+            may_hear: false,
+            ..WatchOptions::default()
+        };
+        change(&mut options);
+        let machine = linux::topology::read(Path::new("/")).expect("this machine");
+        let host = WatchHost::new(options).expect("everybody is there");
+        let engine = Engine::new(machine, Vec::new(), Box::new(LastCpu));
+        Watching { host, engine, events: Vec::new(), outcomes: Vec::new(), _state: state }
+    }
+
+    /// One turn; false when watching is over.
+    fn turn(&mut self) -> bool {
+        let Some(turn) = self.host.wait().expect("it can wait") else { return false };
+        let sample = self.host.sample(&turn).expect("it can look");
+        let step = self.engine.step(&turn, &sample);
+        let outcomes = self.host.apply(&step.approved);
+        self.engine.settle(&outcomes);
+        self.events.extend(sample.jobs);
+        self.outcomes.extend(outcomes);
+        true
+    }
+
+    fn until(&mut self, what: &str, mut done: impl FnMut(&Watching) -> bool) {
+        let begun = Instant::now();
+        while !done(self) {
+            assert!(begun.elapsed() < PATIENCE, "{what} does not come: {:?}", self.events);
+            assert!(self.turn(), "watching ended before {what}");
+        }
+    }
+
+    fn end(&mut self) {
+        self.host.stop();
+        while self.turn() {}
+    }
+
+    fn board(&self) -> Board {
+        self.host.board().borrow().clone()
+    }
+
+    fn left_alone(&self, why: LeftAlone, pid: u32) -> bool {
+        let board = self.board();
+        let alone = board.left_alone.get(&why);
+        alone.is_some_and(|alone| alone.examples.iter().any(|(its, _)| *its == pid))
+    }
+
+    fn left(&self, why: Leaving) -> bool {
+        self.events.iter().any(|event| matches!(event, JobEvent::Left(_, its) if *its == why))
+    }
+}
+
+fn choice(programs: &[&Program]) -> Choice {
+    let whose = |program: &&Program| {
+        let stat = procfs::stat("/".as_ref(), program.pid()).expect("alive");
+        (program.pid(), stat.born_ticks)
+    };
+    Choice { pids: programs.iter().map(whose).collect(), ..Choice::default() }
+}
+
+fn mask(pid: u32) -> CpuSet {
+    affinity::get(pid).expect("alive")
+}
+
+/// What processes here have, and the last CPU alone; `None` where there is nothing to choose.
+fn two_cpus() -> Option<(CpuSet, CpuSet)> {
+    let all = affinity::get(0).expect("own mask");
+    let is_ordinary = affinity::get(1).is_ok_and(|first| first == all);
+    if all.len() < 2 || !is_ordinary {
+        println!("not run: needs two CPUs, and the mask that processes here have");
+        return None;
+    }
+    let last = all.last().into_iter().collect();
+    Some((all, last))
+}
+
+#[test]
+fn a_busy_process_is_placed_and_has_what_it_had_when_watching_ends() {
+    let Some((all, last)) = two_cpus() else { return };
+    let (busy, asleep) = (Program::shell(BURN), Program::shell("sleep 600"));
+    let mut watching = Watching::new(&[&busy, &asleep], |_| ());
+    watching.until("the placement", |_| mask(busy.pid()) == last);
+    assert_eq!(mask(asleep.pid()), all, "who sleeps is no job");
+    let board = watching.board();
+    assert_eq!(board.managed.len(), 1);
+    assert_eq!((&board.managed[0].before, board.managed[0].pid), (&all, busy.pid()));
+    watching.end();
+    assert_eq!(mask(busy.pid()), all);
+    assert!(watching.left(Leaving::WatchEnds));
+}
+
+#[test]
+fn without_being_told_to_act_nothing_is_changed_and_nothing_believed() {
+    let Some((all, _)) = two_cpus() else { return };
+    let busy = Program::shell(BURN);
+    let mut watching = Watching::new(&[&busy], |options| options.act = false);
+    watching.until("three wishes", |watching| 3 <= watching.outcomes.len());
+    let is_only_said = |outcome: &Outcome| {
+        matches!(outcome.result, OutcomeResult::Refused { why: Why::OnlyWatching, .. })
+    };
+    assert!(watching.outcomes.iter().all(is_only_said));
+    assert_eq!(mask(busy.pid()), all);
+    assert!(watching.board().managed[0].placed.is_none());
+    watching.end();
+    assert_eq!(mask(busy.pid()), all);
+}
+
+#[test]
+fn whoever_has_reasons_of_their_own_is_left_alone() {
+    let Some((all, last)) = two_cpus() else { return };
+    let first: CpuSet = all.first().into_iter().collect();
+    let bound = Program::shell(BURN);
+    affinity::set(bound.pid(), &first).expect("ours");
+    let run = Program::new(Command::new("sh").args(["-c", BURN]).env("EVENKEEL_RUN", "another"));
+    let plain = Program::shell(BURN);
+    let folder = tempfile::tempdir().expect("a folder");
+    let named = folder.path().join("untouchable");
+    std::os::unix::fs::symlink("/bin/sh", &named).expect("ours");
+    let named = Program::new(Command::new(&named).args(["-c", BURN]));
+    let rt = Program::new(Command::new("chrt").args(["-r", "1", "sleep", "600"]));
+    let mut watching = Watching::new(&[&bound, &run, &plain, &named, &rt], |options| {
+        options.choice.excluded.commands.push("untouch*".to_owned());
+    });
+    watching.until("the plain one", |watching| {
+        mask(plain.pid()) == last
+            && watching.left_alone(LeftAlone::OwnAffinity, bound.pid())
+            && watching.left_alone(LeftAlone::OtherEvenkeel, run.pid())
+            && watching.left_alone(LeftAlone::ExcludedName, named.pid())
+    });
+    match procfs::stat("/".as_ref(), rt.pid()).is_ok_and(|stat| stat.comm == "sleep") {
+        true => assert!(watching.left_alone(LeftAlone::RealTime, rt.pid())),
+        false => println!("not run in part: real-time classes are not permitted here"),
+    }
+    watching.end();
+    assert_eq!(mask(bound.pid()), first);
+    for program in [&run, &plain, &named, &rt] {
+        assert_eq!(mask(program.pid()), all);
+    }
+}
+
+#[test]
+fn what_a_placed_process_starts_or_becomes_is_put_back_with_it() {
+    let Some((all, last)) = two_cpus() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (go, told) = (folder.path().join("go"), folder.path().join("told"));
+    let (go_at, told_at) = (go.display(), told.display());
+    let script = format!(
+        "while [ ! -e {go_at} ]; do :; done; setsid sleep 600 & echo $! > {told_at}.new; \
+         mv {told_at}.new {told_at}; exec sh -c '{BURN}'"
+    );
+    for may_hear in [false, true] {
+        let _ = (std::fs::remove_file(&go), std::fs::remove_file(&told));
+        let program = Program::shell(&script);
+        let mut watching = Watching::new(&[&program], |options| options.may_hear = may_hear);
+        watching.until("the placement", |_| mask(program.pid()) == last);
+        std::fs::write(&go, "").expect("ours");
+        watching.until("the heir", |watching| told.exists() && watching.board().n_heirs == 1);
+        let text = std::fs::read_to_string(&told).expect("told");
+        let heir: u32 = text.trim().parse().expect("a number");
+        assert_eq!((mask(heir), mask(program.pid())), (last.clone(), last.clone()));
+        watching.end();
+        let masks = (mask(heir), mask(program.pid()));
+        let born_ticks = procfs::stat("/".as_ref(), heir).expect("alive").born_ticks;
+        kill(TaskId { tid: heir, born_ticks });
+        assert_eq!(masks, (all.clone(), all.clone()), "events: {may_hear}");
+    }
+}
+
+#[test]
+fn a_mask_that_somebody_sets_meanwhile_stays() {
+    let Some((all, last)) = two_cpus() else { return };
+    let first: CpuSet = all.first().into_iter().collect();
+    let busy = Program::shell(BURN);
+    let mut watching = Watching::new(&[&busy], |_| ());
+    watching.until("the placement", |_| mask(busy.pid()) == last);
+    affinity::set(busy.pid(), &first).expect("ours");
+    watching.until("that it is noticed", |watching| {
+        watching.events.iter().any(|event| matches!(event, JobEvent::HandsOff(..)))
+    });
+    watching.end();
+    assert_eq!(mask(busy.pid()), first);
+}
+
+#[test]
+fn who_sleeps_for_long_gets_back_what_it_had() {
+    let Some((all, last)) = two_cpus() else { return };
+    let busy = Program::shell(BURN);
+    let mut watching = Watching::new(&[&busy], |options| options.idle_after = INTERVAL);
+    watching.until("the placement", |_| mask(busy.pid()) == last);
+    let stopped = rustix::process::Pid::from_raw(busy.pid().cast_signed()).expect("a number");
+    rustix::process::kill_process(stopped, rustix::process::Signal::STOP).expect("ours");
+    watching.until("its leaving", |watching| watching.left(Leaving::Sleeps));
+    assert_eq!(mask(busy.pid()), all);
+    watching.end();
+}
+
+#[test]
+fn an_end_is_noticed_at_once_and_a_number_of_somebody_else_is_refused() {
+    let Some((_, last)) = two_cpus() else { return };
+    let busy = Program::shell(BURN);
+    let mut choice = choice(&[&busy]);
+    let mut watching = Watching::new(&[&busy], |_| ());
+    watching.until("the placement", |_| mask(busy.pid()) == last);
+    let pid = busy.pid();
+    drop(busy);
+    watching.until("the end", |watching| watching.left(Leaving::Ended));
+    watching.end();
+    choice.pids.insert(std::process::id(), 1);
+    choice.pids.remove(&pid);
+    let refused = WatchHost::new(WatchOptions { choice, ..WatchOptions::default() });
+    assert!(matches!(refused.err(), Some(WatchError::NoProcess { .. })), "its birth is another");
+}
+
+#[test]
+fn what_a_killed_watch_left_is_put_back_by_restore() {
+    let Some((all, _)) = two_cpus() else { return };
+    let state = tempfile::tempdir().expect("a folder");
+    let busy = Program::shell(BURN);
+    let pid = busy.pid().to_string();
+    let evenkeel = |args: &[&str]| {
+        let mut command = tool::command(args);
+        command.env("EVENKEEL_STATE_DIR", state.path().join("state"));
+        command
+    };
+    // One busy program with a class loads one place and not the other, and this reading moves it
+    // whenever that is so.
+    let policy = "dfs[interval=100ms,domains=core,only_job=move,cooldown=0]";
+    let args = ["watch", "--act", "--pid", &pid, "--class", "*=8", "--policy", policy, "--quiet"];
+    let watch = Program::new(&mut evenkeel(&args));
+    let begun = Instant::now();
+    while mask(busy.pid()).len() != 1 {
+        assert!(begun.elapsed() < PATIENCE, "it is not placed");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let status = evenkeel(&["status", "--json"]).output().expect("it starts");
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+    assert_eq!(status[0]["owner"], "alive");
+    drop(watch); // Killed outright.
+    assert_eq!(mask(busy.pid()).len(), 1, "nobody has put it back yet");
+    let gone = evenkeel(&["status"]).output().expect("it starts");
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(tool::text(&gone.stdout).contains("run evenkeel restore"));
+    let restored = evenkeel(&["restore"]).output().expect("it starts");
+    assert!(restored.status.success(), "{}", tool::text(&restored.stdout));
+    assert_eq!(mask(busy.pid()), all);
+}
+
+#[test]
+fn a_choice_of_nobody_or_of_what_is_not_there_is_one_clear_line() {
+    let check = |args: &[&str], expected: &str| {
+        let output = tool::run(&[&["watch"], args].concat());
+        let said = tool::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{args:?}: {said}");
+    };
+    check(&[], "nobody is chosen");
+    check(&["--pid", "4194305"], "there is no process 4194305");
+    check(&["--user", "nobody-at-all"], "there is no user");
+    check(&["--cgroup", "/no/such/group"], "there is no cgroup /no/such/group");
+    check(&["--unit", "no-such-unit"], "no unit");
+    check(&["--command", ""], "must not be empty");
+    check(&["--all", "--class", "x"], "PATTERN=CLASS");
+    check(&["--all", "--act", "--dry"], "cannot be used with");
+}
+
+#[test]
+fn a_journal_of_watching_can_be_explained_reported_and_replayed() {
+    let busy = Program::shell(BURN);
+    let folder = tempfile::tempdir().expect("a folder");
+    let journal = folder.path().join("w.jsonl").display().to_string();
+    let pid = busy.pid().to_string();
+    let name = format!("sh.{pid}");
+    let args = ["watch", "--pid", &pid, "--for", "3s", "--journal", &journal, "--quiet"];
+    let watched = tool::run(&args);
+    assert!(watched.status.success(), "{}", tool::text(&watched.stderr));
+    let told = tool::text(&tool::run(&["explain", &journal]).stdout);
+    assert!(told.contains(&name) && told.contains("ran already when"), "{told}");
+    let replayed = tool::run(&["replay", &journal, "--policy", "dfs[interval=1s]"]);
+    assert!(replayed.status.success(), "{}", tool::text(&replayed.stderr));
+    let out = folder.path().join("report").display().to_string();
+    let reported = tool::run(&["report", &journal, "--out", &out]);
+    assert!(reported.status.success(), "{}", tool::text(&reported.stderr));
+    assert!(tool::text(&reported.stdout).contains(&name));
+}
+
+/// Ends a process of the test that is nobody's child any more.
+fn kill(id: TaskId) {
+    let same = procfs::stat("/".as_ref(), id.tid).is_ok_and(|s| s.born_ticks == id.born_ticks);
+    if let Some(pid) = rustix::process::Pid::from_raw(id.tid.cast_signed()).filter(|_| same) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}

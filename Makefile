@@ -33,7 +33,7 @@ build:
 	$(CARGO) build --release
 
 bench:
-	scripts/setup build
+	scripts/setup build test
 	$(CARGO) run --release --quiet --package xtask -- bench
 
 setup:

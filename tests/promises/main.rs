@@ -6,6 +6,7 @@ mod journals;
 mod journals_told;
 mod live;
 mod machines;
+mod profiles;
 mod reports;
 mod scripted;
 mod senses;

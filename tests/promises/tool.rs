@@ -33,6 +33,8 @@ pub fn path() -> &'static Path {
 pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(path());
     command.args(args).stdin(std::process::Stdio::null());
+    // Profiles that somebody has at home change what is decided.
+    command.env("XDG_DATA_HOME", "/nonexistent");
     command
 }
 

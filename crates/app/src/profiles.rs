@@ -121,12 +121,14 @@ impl Shelf {
 
     /// The profile of a program, by its name and build id.
     fn of_program(&mut self, name: &str, path: &Path) -> anyhow::Result<Option<ProfileFile>> {
-        let beside = path.parent().map(Path::to_owned);
-        let places = self.folders.iter().cloned().chain(beside).chain(own_folder());
         let id = build_id(path);
-        for place in places {
+        let listed = |place: PathBuf| candidates(&place, name);
+        // A program's folder may hold thousands of others: the two names are tried instead.
+        let beside = path.parent().map(|place| exact(place, name, id.as_deref()));
+        let places = self.folders.iter().cloned().map(listed).chain(beside);
+        for paths in places.chain(own_folder().map(listed)) {
             let mut others = Vec::new();
-            if let Some(file) = best(&place, name, id.as_deref(), &mut others)? {
+            if let Some(file) = best(paths, name, id.as_deref(), &mut others)? {
                 if profile::fit(&file.profile, name, id.as_deref()) == Fit::Name {
                     let why = if id.is_some() { "the profile" } else { "the program" };
                     let path = file.path.display();
@@ -144,15 +146,15 @@ impl Shelf {
     }
 }
 
-/// The best-fitting profile of a program in one folder; those of other builds are told.
+/// The best-fitting of some profiles; those of other builds are told.
 fn best(
-    place: &Path,
+    paths: Vec<PathBuf>,
     name: &str,
     id: Option<&str>,
     others: &mut Vec<PathBuf>,
 ) -> anyhow::Result<Option<ProfileFile>> {
     let mut best: Option<(Fit, ProfileFile)> = None;
-    for path in candidates(place, name) {
+    for path in paths {
         let profile = read(&path)?;
         match profile::fit(&profile, name, id) {
             Fit::Not if profile.name == name => others.push(path),
@@ -178,6 +180,14 @@ fn candidates(place: &Path, name: &str) -> Vec<PathBuf> {
         entries.filter(|entry| is_one(&entry.file_name())).map(|entry| entry.path()).collect();
     paths.sort();
     paths
+}
+
+/// The files of a folder with the names that a program's profile is written under.
+fn exact(place: &Path, name: &str, id: Option<&str>) -> Vec<PathBuf> {
+    let names =
+        [id.map(|id| profile::file_name(name, Some(id))), Some(profile::file_name(name, None))];
+    let paths = names.into_iter().flatten().map(|name| place.join(name));
+    paths.filter(|path| path.is_file()).collect()
 }
 
 /// The file that a job runs and the name of its profile; no name for a line that a shell reads.
@@ -275,7 +285,8 @@ mod tests {
         ]);
         let found = |id| {
             let mut others = Vec::new();
-            let file = best(folder.path(), "p", id, &mut others).expect("they are sound");
+            let file =
+                best(candidates(folder.path(), "p"), "p", id, &mut others).expect("they are sound");
             (file.map(|file| file.profile.build_id), others.len())
         };
         assert_eq!(found(Some("bb")), (Some(Some("bb".to_owned())), 1));

@@ -6,6 +6,7 @@
 
 mod counters;
 mod overhead;
+mod profile;
 mod start;
 mod stats;
 mod tool;
@@ -24,6 +25,8 @@ pub struct Args {
 enum What {
     /// CPU and memory that evenkeel uses while 0, 16, 100 and 1000 jobs sleep or are busy
     Overhead(overhead::Args),
+    /// How right the cache model of profiles is: against exact distances, and against cachegrind
+    Profile(profile::Args),
     /// Start-up to the first job, and jobs started per second, beside a shell loop
     Start(start::Args),
     /// CPU time of a whole turn: from a sample to an approved plan, 10,000 tasks on 512 CPUs
@@ -36,6 +39,7 @@ enum What {
 pub fn main(args: Args) -> anyhow::Result<()> {
     match args.what {
         Some(What::Overhead(args)) => overhead::main(&args),
+        Some(What::Profile(args)) => profile::main(&args),
         Some(What::Start(args)) => start::main(&args),
         Some(What::Turn) => turn::run(),
         Some(What::Counters) => counters::run(),
@@ -43,6 +47,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
             turn::run()?;
             counters::run()?;
             start::main(&start::Args::default())?;
+            profile::main(&profile::Args::default())?;
             overhead::main(&overhead::Args::default())
         }
     }

@@ -15,6 +15,7 @@ mod replay;
 mod report;
 mod restore;
 mod run;
+mod signals;
 mod status;
 mod view;
 mod watch;

@@ -24,7 +24,7 @@ pub use moves::MoveLimits;
 pub use run::{Finish, FootingNews, RunError, run};
 
 use base::{JobId, Nanos};
-use sched::{Action, Ask, DomainLoads, Outcome, Plan, Refusal, Sample, SignalTier, Turn};
+use sched::{Action, Ask, DomainLoads, Outcome, Plan, Refusal, Sample, SignalTier, Tiers, Turn};
 use topology::Level;
 
 /// A machine that can be watched and changed.
@@ -63,6 +63,8 @@ pub struct TurnRecord<'a> {
     pub loads: Option<&'a SeenLoads>,
     /// What loads will stand on: in the first turn, and where that is new in a turn without any.
     pub footing: Option<Footing>,
+    /// What the figures of tasks and loads stand on, in turns where that is new.
+    pub signals: Option<Tiers>,
     /// What the policy wanted, with reasons; the refused wishes too. Its notes are those not said
     /// before in this run.
     pub plan: &'a Plan,

@@ -12,7 +12,7 @@
 use std::io;
 
 use base::Nanos;
-use sched::{Reason, Turn};
+use sched::{Reason, Tiers, Turn};
 
 use crate::{Engine, Footing, Host, Sink, Step, TurnRecord};
 
@@ -65,6 +65,7 @@ pub fn run<H: Host>(
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FootingNews {
     told: Option<Footing>,
+    signals: Tiers,
 }
 
 impl FootingNews {
@@ -73,6 +74,12 @@ impl FootingNews {
         let now = engine.footing();
         let is_new = self.told.replace(now) != Some(now);
         (is_new && step.loads.is_none()).then_some(now)
+    }
+
+    /// What is new of the signals that figures stand on. That they stand on nothing is not, at first.
+    pub fn signals(&mut self, engine: &Engine) -> Option<Tiers> {
+        let now = *engine.tiers();
+        (std::mem::replace(&mut self.signals, now) != now).then_some(now)
     }
 }
 
@@ -101,6 +108,7 @@ fn one_turn<H: Host>(
         sample: &sample,
         loads: step.loads.as_ref(),
         footing: news.after(engine, &step),
+        signals: news.signals(engine),
         plan: &step.plan,
         refused: &step.refused,
         outcomes: &outcomes,

@@ -1,7 +1,7 @@
 //! One turn out of a journal, as the sinks of a run saw it.
 
 use engine::{Footing, SeenLoads, TurnRecord};
-use sched::{Outcome, Plan, Refusal, Sample, Turn};
+use sched::{Outcome, Plan, Refusal, Sample, Tiers, Turn};
 
 /// Everything that was seen, wanted, refused and done in one turn, read back.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,6 +14,8 @@ pub struct RecordedTurn {
     pub loads: Option<SeenLoads>,
     /// What loads will stand on, where that is new in a turn without any.
     pub footing: Option<Footing>,
+    /// What figures stand on, where that is new.
+    pub signals: Option<Tiers>,
     /// What the policy wanted.
     pub plan: Plan,
     /// What the guard did not let through.
@@ -30,6 +32,7 @@ impl RecordedTurn {
             sample: &self.sample,
             loads: self.loads.as_ref(),
             footing: self.footing,
+            signals: self.signals,
             plan: &self.plan,
             refused: &self.refused,
             outcomes: &self.outcomes,
@@ -44,6 +47,7 @@ impl From<&TurnRecord<'_>> for RecordedTurn {
             sample: record.sample.clone(),
             loads: record.loads.cloned(),
             footing: record.footing,
+            signals: record.signals,
             plan: record.plan.clone(),
             refused: record.refused.to_vec(),
             outcomes: record.outcomes.to_vec(),

@@ -84,6 +84,7 @@ pub fn replay(
         let record = TurnRecord {
             loads: step.loads.as_ref(),
             footing: news.after(engine, &step),
+            signals: news.signals(engine),
             plan: &step.plan,
             refused: &step.refused,
             ..recorded.record()

@@ -9,7 +9,7 @@ use base::{CpuId, CpuSet, JobId, LlcId, Nanos, NodeId, TaskId};
 use engine::{Footing, TurnRecord};
 use sched::{
     CpuTimes, GroupSample, LlcSample, MemoryRules, NodeSample, Pressure, ProcessMemory, Reason,
-    Sample, Target, TaskSample,
+    Sample, Target, TaskSample, Tiers,
 };
 
 use crate::{Header, Lives, What};
@@ -27,6 +27,8 @@ pub struct SoFar {
     pub notes: Vec<Reason>,
     /// What loads stood on.
     pub footing: Option<Footing>,
+    /// What figures stood on.
+    pub signals: Option<Tiers>,
     /// What the host could no longer do, in words.
     pub degraded: Vec<String>,
     tasks: BTreeMap<TaskId, TaskSample>,
@@ -58,6 +60,7 @@ impl SoFar {
         }
         self.observe_sample(record.sample);
         self.footing = record.footing_now().or(self.footing);
+        self.signals = record.signals.or(self.signals);
         self.notes.extend(record.plan.notes.iter().cloned());
         self.lives.deeds(record);
     }

@@ -35,6 +35,7 @@ record! {
         n_turns: u64, "Turns", Count, "How many times something was looked at and decided.";
         signal_tier: Option<String>, "Signal tier", Plain, "What the loads stand on, for most of the time: counters, bandwidth, declared or none.";
         signal_meaning: Option<String>, "Which means", Plain, "The signal tier in a sentence, and when it was another.";
+        task_signals: Option<String>, "Figures of tasks", Plain, "What each figure of tasks stood on, each with its tier; several tiers where it changed. Figures that are left out stood on nothing.";
         domain_level: Option<String>, "Placed on", Plain, "What a placement domain was, for most of the time: node, llc or core.";
         own_cpu_ns: Option<u64>, "evenkeel's CPU time", Nanos, "CPU time that evenkeel itself used, user and system.";
         own_cpu_share: Option<f64>, "evenkeel's CPU share", Share, "CPU time that evenkeel itself used, divided by the wall time: a share of one CPU.";

@@ -16,6 +16,7 @@ use journal::{
 
 use crate::exit::{Done, OrWrong, Stop};
 use crate::recorded;
+use crate::signals::SignalArgs;
 
 /// Run a policy again over a journal or a stream: what would have been decided
 ///
@@ -39,6 +40,8 @@ pub struct Args {
     /// Print what came of it as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    signals: SignalArgs,
 }
 
 /// Replays and tells how much was decided otherwise.
@@ -54,8 +57,10 @@ pub fn main(args: &Args) -> Done {
     let used = PolicyUsed { name: policy.name().to_owned(), spec: spec.clone() };
     let header = original.replayed(env!("CARGO_PKG_VERSION"), used, seed);
     let limits = crate::run::limits_of(&original.options);
+    let signals = args.signals.or_recorded(&original.options).or_wrong()?;
     let mut engine = Engine::new(original.machine.clone(), original.jobs.clone(), policy)
-        .with_move_limits(limits);
+        .with_move_limits(limits)
+        .with_signals(signals);
     let replayed = match &args.out {
         Some(path) => into_journal(&mut recording, &mut engine, &header, path)?,
         None => journal::replay(&mut recording, &mut engine, &mut []).map_err(stop)?,
@@ -70,7 +75,8 @@ fn over_stream(args: &Args) -> Done {
         return Err(Stop::Wrong(anyhow!(text)));
     }
     let policy = args.policy.as_deref().unwrap_or("dfs");
-    stream::main(&args.journal, policy, args.seed.unwrap_or(0), args.json)
+    let signals = args.signals.wish().or_wrong()?;
+    stream::main(&args.journal, (policy, args.seed.unwrap_or(0), signals), args.json)
 }
 
 fn into_journal(

@@ -18,18 +18,20 @@ use linux::senses::Listener;
 use linux::stream;
 use program::{Command, Ending, Job, Origin};
 use sched::{
-    Cause, Deed, JobEvent, Outcome, OutcomeResult, Plan, Policy, Sample, Snapshot, Target, Turn,
+    Cause, Deed, JobEvent, Outcome, OutcomeResult, Plan, Policy, Sample, Snapshot, Target,
+    TierWish, Turn,
 };
 
 use super::shown::{Shown, lines};
 use crate::exit::{Done, OrWrong};
 
 /// Shows every turn of a stream.
-pub fn main(path: &Path, policy: &str, seed: u64, json: bool) -> Done {
+pub fn main(path: &Path, how: (&str, u64, TierWish), json: bool) -> Done {
+    let (policy, seed, signals) = how;
     let decides = policy::build(policy, seed).or_wrong()?;
     let recorded = stream::read(path).or_wrong()?;
     let mut out = std::io::stdout().lock();
-    let mut played = Played::new(recorded, decides);
+    let mut played = Played::new(recorded, decides, signals);
     while let Some(shown) = played.next_turn().or_wrong()? {
         match json {
             true => writeln!(out, "{}", serde_json::to_string(&shown)?)?,
@@ -104,7 +106,7 @@ impl Policy for Watcher {
 }
 
 impl Played {
-    fn new(mut recorded: stream::Recorded, decides: Box<dyn Policy>) -> Self {
+    fn new(mut recorded: stream::Recorded, decides: Box<dyn Policy>, signals: TierWish) -> Self {
         let seen = Rc::new(RefCell::new(None));
         let interval = Nanos(recorded.header.interval_ns);
         let watcher = Watcher { decides, interval, seen: Rc::clone(&seen) };
@@ -112,7 +114,7 @@ impl Played {
         let ids = jobs.clone().map(|(job, id)| (job.pid, id)).collect();
         let jobs = jobs.map(|(job, id)| job_of(id, &job.name)).collect();
         let machine = recorded.machine.clone();
-        let engine = Engine::new(machine.clone(), jobs, Box::new(watcher));
+        let engine = Engine::new(machine.clone(), jobs, Box::new(watcher)).with_signals(signals);
         let listener = Listener::open(&mut recorded, &machine, ids);
         Played { recorded, listener, engine, seen, is_first: true }
     }

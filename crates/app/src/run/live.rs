@@ -45,7 +45,7 @@ struct Parts {
 
 impl Parts {
     fn new(args: &Args, checked: Checked, folder: &Folder) -> Result<Self, Stop> {
-        let Checked { workload, machine, policy } = checked;
+        let Checked { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, policy.name());
         let options = options(args, policy.interval(), folder);
         let host = LiveHost::new(workload, &header.machine, options)?;
@@ -65,7 +65,8 @@ impl Parts {
             report: ReportBuilder::new(&header),
             view: View::new(mode, &header),
             engine: Engine::new(header.machine, header.jobs, policy)
-                .with_move_limits(args.memory.limits()),
+                .with_move_limits(args.memory.limits())
+                .with_signals(signals),
         })
     }
 
@@ -149,6 +150,7 @@ fn options_told(args: &Args) -> BTreeMap<String, String> {
         }
     }
     told.extend(args.memory.told());
+    args.signals.tell(&mut told);
     told
 }
 

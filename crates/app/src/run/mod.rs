@@ -22,6 +22,7 @@ use topology::Machine;
 
 use crate::exit::{Done, OrWrong, Stop};
 use crate::report::write_files;
+use crate::signals::SignalArgs;
 use crate::{input, profiles};
 use folder::Folder;
 use live::Ran;
@@ -64,6 +65,8 @@ pub struct Args {
     die_with_me: bool,
     #[command(flatten)]
     memory: memory::MemoryArgs,
+    #[command(flatten)]
+    signals: SignalArgs,
     /// What is counted of each task: auto (the processor's counters where there are some), all (the
     /// kernel's own events everywhere), off
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
@@ -131,6 +134,7 @@ struct Checked {
     workload: Workload,
     machine: Machine,
     policy: Box<dyn sched::Policy>,
+    signals: sched::TierWish,
 }
 
 impl Checked {
@@ -145,7 +149,8 @@ impl Checked {
         if !args.quiet {
             said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
         }
-        Ok(Checked { workload, machine, policy })
+        let signals = args.signals.wish().or_wrong()?;
+        Ok(Checked { workload, machine, policy, signals })
     }
 }
 

@@ -117,6 +117,7 @@ impl Told {
             sample: &self.sample,
             loads: self.loads.as_ref(),
             footing: None,
+            signals: None,
             plan: &self.plan,
             refused: &[],
             outcomes: &self.outcomes,

@@ -22,6 +22,7 @@ use program::Class;
 
 use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
+use crate::signals::SignalArgs;
 use crate::status::unix_seconds;
 use crate::view::{Mode, View};
 use state::StateSink;
@@ -59,6 +60,8 @@ pub struct Args {
     /// Memory class of programs by name, 0 to 15; the first that fits holds
     #[arg(long, value_name = "PATTERN=CLASS", value_parser = class_rule)]
     class: Vec<(String, Class)>,
+    #[command(flatten)]
+    signals: SignalArgs,
     /// Change something; otherwise it is only said what would be done
     #[arg(long, conflicts_with = "dry")]
     act: bool,
@@ -132,7 +135,8 @@ fn watch(args: &Args, mut host: WatchHost, policy: Box<dyn sched::Policy>, heade
     // There is nothing to redraw: lines can be kept.
     let mode = if args.quiet { Mode::Quiet } else { Mode::Lines };
     let mut view = View::new(mode, &header);
-    let mut engine = Engine::new(header.machine, header.jobs, policy);
+    let signals = args.signals.wish().or_wrong()?;
+    let mut engine = Engine::new(header.machine, header.jobs, policy).with_signals(signals);
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut view, &mut state];
     sinks.extend(journal.as_mut().map(|journal| journal as &mut dyn Sink));
     let result = engine::run(&mut host, &mut engine, &mut sinks).map_err(anyhow::Error::from);
@@ -161,6 +165,7 @@ fn begin(path: &Path, header: &Header) -> Result<JournalWriter, Stop> {
 
 fn options_told(args: &Args) -> BTreeMap<String, String> {
     let mut told = BTreeMap::new();
+    args.signals.tell(&mut told);
     told.insert("act".to_owned(), if args.act { "yes" } else { "no" }.to_owned());
     if let Some(limit) = args.time_limit {
         told.insert("for".to_owned(), limit.to_string());

@@ -8,7 +8,7 @@ use super::is_default;
 use super::memory::{MovedLine, UnderWayField};
 use super::plan::{ReasonLine, why};
 use super::sample::{EndField, HandsOffField, SampleLine};
-use super::turn::FootingField;
+use super::turn::{FootingField, SignalsField};
 use crate::{Header, JobSoFar, LifeState, LineError, Lives, PagesSoFar, SoFar};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub(crate) struct SoFarLine {
     pub notes: Vec<ReasonLine>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub footing: Option<FootingField>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub signals: Option<SignalsField>,
     pub sample: SampleLine,
 }
 
@@ -76,6 +78,7 @@ impl From<&SoFar> for SoFarLine {
             jobs: so_far.lives.jobs().iter().map(JobSoFarField::from).collect(),
             notes: so_far.notes.iter().map(ReasonLine::from).collect(),
             footing: so_far.footing.map(FootingField::from),
+            signals: so_far.signals.as_ref().map(SignalsField::from),
             sample: (&so_far.sample()).into(),
         }
     }
@@ -89,6 +92,7 @@ impl SoFarLine {
         (so_far.number, so_far.at) = (self.so_far, Nanos(self.at_ns));
         (so_far.lives, so_far.notes) = (Lives::resume(jobs, header), notes);
         so_far.footing = self.footing.map(FootingField::footing).transpose()?;
+        so_far.signals = self.signals.map(SignalsField::tiers).transpose()?;
         so_far.observe_sample(&self.sample.sample()?);
         Ok(so_far)
     }

@@ -4,9 +4,11 @@
 //! record, without a copy of it in between; only what there is of samples, wishes and outcomes goes
 //! through the types that it is read with. A test reads back what was written, whatever is in it.
 
+use std::collections::BTreeMap;
+
 use base::Nanos;
 use engine::{Footing, SeenLoads, TurnRecord};
-use sched::{Cause, DomainLoads, Plan, Sample, Turn};
+use sched::{Cause, DomainLoads, Plan, Quantity, Sample, Tiers, Turn};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -25,6 +27,8 @@ pub(crate) struct TurnLine {
     pub sample: SampleLine,
     #[serde(default)]
     pub footing: Option<FootingField>,
+    #[serde(default)]
+    pub signals: Option<SignalsField>,
     #[serde(default)]
     pub loads: Option<LoadsLine>,
     #[serde(default)]
@@ -48,6 +52,12 @@ pub(crate) struct FootingField {
     pub level: String,
     pub tier: String,
 }
+
+/// What figures stand on: `{"loads":"declared","llc-misses":"counters"}`. Those that are left out stand
+/// on nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct SignalsField(BTreeMap<String, String>);
 
 /// The load of each domain: `numbers`, `loads` and `cpu_ns` belong together place by place.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -101,6 +111,9 @@ impl Serialize for TurnOut<'_> {
         }
         if let Some(footing) = record.footing {
             line.serialize_entry("footing", &FootingField::from(footing))?;
+        }
+        if let Some(tiers) = &record.signals {
+            line.serialize_entry("signals", &SignalsField::from(tiers))?;
         }
         if let Some(loads) = record.loads {
             line.serialize_entry("loads", &LoadsOut(loads))?;
@@ -198,6 +211,30 @@ impl FootingField {
     }
 }
 
+impl From<&Tiers> for SignalsField {
+    fn from(tiers: &Tiers) -> Self {
+        let of_tasks = tiers.known().map(|(quantity, tier)| (quantity.name(), tier));
+        let all = of_tasks.chain([("loads", tiers.loads)]);
+        SignalsField(all.map(|(name, tier)| (name.to_owned(), tier.to_string())).collect())
+    }
+}
+
+impl SignalsField {
+    /// A quantity that a later version knows is left out.
+    pub(crate) fn tiers(self) -> Result<Tiers, LineError> {
+        let mut tiers = Tiers::default();
+        for (name, word) in &self.0 {
+            let tier = tier(word)?;
+            match Quantity::of_name(name) {
+                Some(quantity) => tiers.set(quantity, tier),
+                None if name == "loads" => tiers.loads = tier,
+                None => {}
+            }
+        }
+        Ok(tiers)
+    }
+}
+
 impl LoadsLine {
     fn seen(self) -> Result<SeenLoads, LineError> {
         let Footing { level, tier } =
@@ -215,6 +252,7 @@ impl TurnLine {
             turn: Turn { number: self.n, at: Nanos(self.at_ns), causes },
             sample: self.sample.sample()?,
             footing: self.footing.map(FootingField::footing).transpose()?,
+            signals: self.signals.map(SignalsField::tiers).transpose()?,
             loads: self.loads.map(LoadsLine::seen).transpose()?,
             plan: Plan {
                 asks: all(self.asks, AskLine::ask)?,

@@ -132,6 +132,7 @@ pub fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
         sample: sample(rng),
         loads: some(rng, loads),
         footing: some(rng, footing),
+        signals: some(rng, signals),
         plan: Plan {
             asks: many(rng, ask),
             notes: many(rng, reason),
@@ -141,6 +142,16 @@ pub fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
         refused: many(rng, |rng| Refusal { ask: ask(rng), why: why(rng), detail: text(rng) }),
         outcomes: many(rng, outcome),
     }
+}
+
+fn signals(rng: &mut Rng) -> Tiers {
+    let mut tiers = Tiers::default();
+    let tier = |rng: &mut Rng| SignalTier::ALL[rng.below(4) as usize];
+    tiers.loads = tier(rng);
+    for &quantity in Quantity::ALL {
+        tiers.set(quantity, tier(rng));
+    }
+    tiers
 }
 
 fn some<T>(rng: &mut Rng, make: impl Fn(&mut Rng) -> T) -> Option<T> {

@@ -7,6 +7,7 @@
 mod acts;
 mod finish;
 mod loads;
+mod signals;
 mod timeline;
 mod track;
 mod unbound;
@@ -22,6 +23,7 @@ use crate::eras::Eras;
 use crate::model::{MoveWord, NoteWord, RefusedBy, Report};
 use acts::{Acts, Move, Refused, Wanted};
 use loads::Curves;
+use signals::Signals;
 use timeline::Sets;
 use track::{Start, Track, Wish};
 use unbound::Unbound;
@@ -43,6 +45,7 @@ pub struct ReportBuilder {
     unbound: Unbound,
     eras: Eras,
     footing: Option<Footing>,
+    signals: Signals,
     counts: Counts,
     at: Nanos,
     n_parts_missing: u32,
@@ -71,6 +74,7 @@ impl ReportBuilder {
             unbound: Unbound::default(),
             eras: Eras::new(&header.machine),
             footing: None,
+            signals: Signals::default(),
             counts: Counts::default(),
             at: Nanos::ZERO,
             n_parts_missing: 0,
@@ -82,6 +86,7 @@ impl ReportBuilder {
         self.n_parts_missing = n_parts_missing;
         self.at = so_far.at;
         self.footing = so_far.footing;
+        self.signals.see(so_far.signals.as_ref());
         self.counts.turns = so_far.number + 1;
         self.curves.begin_at(so_far.at);
         let sample = so_far.sample();
@@ -133,6 +138,7 @@ impl ReportBuilder {
         self.counts.turns += 1;
         self.eras.see(record);
         self.footing = record.footing_now().or(self.footing);
+        self.signals.see(record.signals.as_ref());
         self.header.take_in(record.sample);
         for happened in self.lives.events(record) {
             self.see(&happened);

@@ -64,6 +64,9 @@ fn head(report: &Report, width: usize) -> String {
         let tier = run.signal_tier.as_deref().unwrap_or(ABSENT);
         lines.push(("signal", format!("{tier}: {meaning}")));
     }
+    if let Some(figures) = &run.task_signals {
+        lines.push(("figures", figures.clone()));
+    }
     lines.push((
         "jobs used",
         format!("{} user, {} system", duration(totals.user_ns), duration(totals.system_ns)),

@@ -74,6 +74,7 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
         n_turns: builder.counts.turns,
         signal_tier: footing.map(|footing| footing.tier.to_string()),
         signal_meaning: footing.map(|footing| loads::meaning(builder, footing)),
+        task_signals: builder.signals.told(),
         domain_level: footing.map(|footing| footing.level.to_string()),
         own_cpu_ns: own_cpu.map(|time| time.0),
         own_cpu_share: own_cpu

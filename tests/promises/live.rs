@@ -91,6 +91,32 @@ fn the_memory_of_a_job_comes_from_where_the_plan_or_its_line_says() {
     assert!(play.world.read("line.out").contains(&format!("interleave:{node0}")));
 }
 
+/// On any machine with a node; with one there is nothing to move, and that is told too.
+#[test]
+fn a_move_of_memory_is_begun_and_a_later_turn_tells_how_it_ended() {
+    let machine = play::machine();
+    let Some(node) = machine.nodes_with_memory().first() else {
+        println!("not run: this kernel tells of no memory nodes");
+        return;
+    };
+    let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
+    play.begin("a");
+    let limit = base::Bytes::from_mib(1);
+    play.wish("a", Action::MovePages { from: None, to: node, limit });
+    play.until("the end of the move", |play| {
+        play.story.iter().any(|scene| !scene.sample.moved.is_empty())
+    });
+    let begun = play.story.iter().flat_map(|scene| &scene.outcomes);
+    let begun = begun.filter(|outcome| outcome.result == OutcomeResult::Begun).count();
+    let ends: Vec<_> = play.story.iter().flat_map(|scene| &scene.sample.moved).collect();
+    assert_eq!((begun, ends.len()), (1, 1));
+    let ended = ends[0];
+    let sum = ended.moved.0 + ended.refused.total().0 + ended.left.0;
+    assert_eq!((ended.job, ended.to, ended.requested.0), (play.job("a"), node, sum));
+    play.host_stop();
+    play.finish();
+}
+
 #[test]
 fn a_job_that_runs_is_moved_with_all_of_its_threads_and_given_back_what_it_had() {
     let Some((all, first, last)) = two_cpus() else { return };

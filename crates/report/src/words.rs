@@ -213,4 +213,36 @@ mod tests {
         let command = Command::Program { program: "cc".into(), args };
         assert_eq!(command_line(&command), r"cc -o 'a b' 'it'\''s' ''");
     }
+
+    #[test]
+    fn how_a_move_of_memory_ended_is_a_sentence() {
+        let mib = Bytes::from_mib;
+        let mut moved = MoveEnded {
+            target: sched::Target::Job(base::JobId(0)),
+            job: base::JobId(0),
+            from: Some(NodeId(0)),
+            to: NodeId(2),
+            limit: Action::NO_LIMIT,
+            requested: mib(64),
+            moved: mib(64),
+            refused: sched::PagesRefused::default(),
+            left: Bytes::ZERO,
+            took: base::Nanos::from_millis(250),
+            in_kernel: base::Nanos::from_millis(200),
+            stopped_by: StoppedBy::Done,
+            detail: String::new(),
+        };
+        assert_eq!(
+            moved_words(&moved),
+            "64.0 MiB of 64.0 MiB of its memory moved from node 0 to node 2 in 0.250 s"
+        );
+        moved.from = None;
+        (moved.moved, moved.left, moved.refused.busy) = (mib(40), mib(20), mib(4));
+        (moved.stopped_by, moved.detail) = (StoppedBy::Error, "no: do this".to_owned());
+        assert_eq!(
+            moved_words(&moved),
+            "40.0 MiB of 64.0 MiB of its memory moved to node 2 in 0.250 s; not moved: \
+             4.0 MiB in use at that moment, 20.0 MiB not tried; stopped by the kernel: no: do this"
+        );
+    }
 }

@@ -11,8 +11,10 @@
 use base::Nanos;
 use program::Class;
 use program::profile::{Figure, Phase, Profile, Source};
+use trace::counted::Reading;
 use trace::{Window, phase_figures, split};
 
+use super::child::{Run, Why};
 use super::here::Here;
 use super::target::Target;
 
@@ -62,6 +64,34 @@ pub(super) fn from_windows(
     Some(profile)
 }
 
+/// The profile of what was counted; `None` without an instruction.
+pub(super) fn from_readings(
+    target: &Target,
+    readings: &[Reading],
+    run: &Run,
+    here: &Here,
+) -> Option<Profile> {
+    let cpu_time = readings.last()?.cpu_time;
+    let mut profile = Profile {
+        name: target.name.clone(),
+        build_id: target.build_id.clone(),
+        made_by: format!("evenkeel {}, counters", env!("CARGO_PKG_VERSION")),
+        command: target.command(),
+        cpu_time: (run.why == Why::Ended).then_some(cpu_time),
+        phases: trace::counted::phases(readings, Some(here.llc)),
+        ..Profile::default()
+    };
+    if profile.phases.is_empty() {
+        return None;
+    }
+    let learnt =
+        Learnt { cpu_time: Some(cpu_time), wall: Some(Nanos::from(run.wall)), ..Learnt::default() };
+    let threads = threads(&learnt).and_then(|busy| Figure::new(busy, Source::Counters));
+    profile.phases.iter_mut().for_each(|phase| phase.threads = threads);
+    add_class(&mut profile, here);
+    Some(profile)
+}
+
 fn add_times(phase: &mut Phase, learnt: &Learnt, here: &Here) {
     let estimated = |value: f64| Figure::new(value, Source::Estimated);
     phase.instructions =
@@ -98,7 +128,8 @@ pub(super) fn add_class(profile: &mut Profile, here: &Here) {
         phase.bandwidth = phase.bandwidth.or(found);
     }
     let rates = profile.figures_per_cpu_second(here.llc, frequency);
-    profile.class =
-        rates.controller_ops().map(|rate| (Class::of_rate(rate / 1000.0), Source::Estimated));
+    let is_counted = profile.phases.iter().all(|phase| phase.curve.source == Source::Counters);
+    let source = if is_counted { Source::Counters } else { Source::Estimated };
+    profile.class = rates.controller_ops().map(|rate| (Class::of_rate(rate / 1000.0), source));
     profile.class_cache = Some(here.llc);
 }

@@ -33,6 +33,8 @@ const WORTH_READING: usize = PIPE_BYTES / 4;
 const NAP: Duration = Duration::from_millis(4);
 /// Between asking a program to end and ending it.
 const GRACE: Duration = Duration::from_secs(2);
+/// Between two looks at a program that is watched.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// So much of the error output is kept.
 const ERRORS_KEPT: usize = 4096;
 
@@ -133,6 +135,35 @@ impl LogPipe {
 /// Takes pieces of a log; says whether that was enough.
 pub(super) type Taker<'t> = &'t mut dyn FnMut(&[u8]) -> bool;
 
+/// Somebody who looks at the program while it runs.
+pub(super) trait Watch {
+    /// It has stopped itself before it becomes the program.
+    fn begin(&mut self, pid: u32) -> anyhow::Result<()>;
+    /// Some time has passed, or it has ended and was not waited for yet.
+    fn look(&mut self);
+}
+
+/// As [`run`], of a program that stops itself first, with somebody who looks at it.
+pub(super) fn run_watched(
+    what: &What<'_>,
+    until: Instant,
+    stop: &mut Stop,
+    watch: &mut dyn Watch,
+) -> anyhow::Result<Run> {
+    let _statuses = Statuses::keep();
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    let begin = Instant::now();
+    let mut child = Child::start(what)?;
+    child.wait_until_stopped(until)?;
+    watch.begin(child.pid)?;
+    signal_group(child.pid, rustix::process::Signal::CONT);
+    let why = child.watched(until, stop, watch);
+    watch.look();
+    let wall = begin.elapsed();
+    let reaped = child.end(matches!(why, Ok(Why::Ended)))?;
+    Ok(Run { why: why?, reaped, wall, last_words: child.last_words() })
+}
+
 /// Runs a program until it ends, its time is up, its log was enough, or we are stopped.
 pub(super) fn run(
     what: &What<'_>,
@@ -219,6 +250,34 @@ impl Child {
                 () if log.is_none() || n_read == 0 => self.wait(stop, log.as_deref(), until)?,
                 () if n_read < WORTH_READING => std::thread::sleep(NAP),
                 () => {}
+            }
+        }
+    }
+
+    /// Waits until it has stopped itself.
+    fn wait_until_stopped(&mut self, until: Instant) -> anyhow::Result<()> {
+        while linux::reap::next_stopped().is_none_or(|(pid, _)| pid != self.pid) {
+            let is_late = until <= Instant::now();
+            if is_late || is_readable(&self.descriptor)? {
+                anyhow::bail!("the program did not get to its begin");
+            }
+            std::thread::sleep(NAP);
+        }
+        Ok(())
+    }
+
+    /// As [`Child::follow`], in steps with a look after each.
+    fn watched(
+        &mut self,
+        until: Instant,
+        stop: &mut Stop,
+        watch: &mut dyn Watch,
+    ) -> anyhow::Result<Why> {
+        loop {
+            let step = until.min(Instant::now() + LOOK_EVERY);
+            match self.follow(step, stop, None)? {
+                Why::TimeUp if step < until => watch.look(),
+                why => return Ok(why),
             }
         }
     }

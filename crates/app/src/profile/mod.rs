@@ -10,6 +10,7 @@
 
 mod assemble;
 mod child;
+mod counted;
 mod here;
 mod show;
 mod sketch;
@@ -22,10 +23,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use base::{Bytes, Nanos};
+use linux::perf::Chosen;
 use linux::reap::How;
-use linux::signals::{self, Readable, Tier};
 use program::Profile;
-use trace::{Plan, Sampling};
+use trace::{Meter, Plan, Sampling};
 
 use crate::exit::{Done, OrWrong, Stop as Ended};
 use crate::{input, profiles};
@@ -113,12 +114,12 @@ pub fn main(args: &Args) -> Done {
         Target::find(&args.command, args.input.as_deref(), args.name.as_deref()).or_wrong()?;
     check_name(&target.name).or_wrong()?;
     let output = output(args, &target).or_wrong()?;
-    let why_no_counters = no_counters();
-    if args.engine == Engine::Counters {
-        return Err(refuse_counters(why_no_counters)).or_wrong();
-    }
-    let valgrind = Valgrind::find().or_wrong()?;
     let here = Here::read(Path::new("/"), args.llc, args.private_cache, args.frequency);
+    let why_no_counters = match counters(args)? {
+        Ok(chosen) => return count(args, &target, chosen, &here, &output),
+        Err(why) => why,
+    };
+    let valgrind = Valgrind::find().or_wrong()?;
     let mut stop = Stop::watch()?;
     let mut account = Account::default();
     account.assumed.clone_from(&here.assumed);
@@ -141,7 +142,7 @@ pub fn main(args: &Args) -> Done {
     let profile = assemble::from_windows(&target, traced.meter.windows(), &learnt, &here)
         .ok_or_else(|| anyhow!("the trace ended before there was anything to measure"))?;
     account.judge(&profile, &target);
-    publish(args, &profile, &traced, &account, &output)
+    publish(args, &profile, Some(&traced), &account, &output)
 }
 
 fn wish(args: &Args, learnt: &Learnt, until: Instant) -> Wish {
@@ -193,17 +194,31 @@ fn learn(
     Ok(())
 }
 
-/// Why the processor's counters cannot be used.
-fn no_counters() -> String {
-    let all = signals::read(Path::new("/"));
-    let counters = all.into_iter().filter(|signal| signal.tier == Tier::Counters);
-    let refused = counters.into_iter().find(|signal| signal.readable != Readable::Yes);
-    refused
-        .map_or("this evenkeel profiles with the cache model alone".to_owned(), |signal| signal.why)
+/// What the processor can count, or why the cache model is to measure. An error if only counters will do.
+fn counters(args: &Args) -> Result<Result<Vec<Chosen>, String>, Ended> {
+    match (args.engine, counted::choose()) {
+        (Engine::CacheModel, _) => Ok(Err("the cache model was asked for".to_owned())),
+        (Engine::Counters, Err(why)) => {
+            let text = "counters cannot be opened here";
+            Err(anyhow!("{text}: {why}; use --engine cache-model")).or_wrong()
+        }
+        (_, found) => Ok(found),
+    }
 }
 
-fn refuse_counters(why: String) -> anyhow::Error {
-    anyhow!("counters cannot be opened here: {why}; use --engine cache-model")
+/// The counters engine.
+fn count(args: &Args, target: &Target, chosen: Vec<Chosen>, here: &Here, output: &Path) -> Done {
+    let mut stop = Stop::watch()?;
+    let until = Instant::now() + Duration::from(args.limit);
+    say(args, &format!("counting {} until it ends or time is up", target.name));
+    let (readings, run) = counted::run(target, chosen, until, &mut stop)?;
+    drop(stop);
+    let mut account = Account { assumed: here.assumed.clone(), ..Account::default() };
+    account.counted(&run);
+    let profile = assemble::from_readings(target, &readings, &run, here)
+        .ok_or_else(|| anyhow!("no instruction was counted; use --engine cache-model"))?;
+    account.judge(&profile, target);
+    publish(args, &profile, None, &account, output)
 }
 
 fn say(args: &Args, text: &str) {
@@ -242,7 +257,7 @@ fn output(args: &Args, target: &Target) -> anyhow::Result<PathBuf> {
 fn publish(
     args: &Args,
     profile: &Profile,
-    traced: &Traced,
+    traced: Option<&Traced>,
     account: &Account,
     output: &Path,
 ) -> Done {
@@ -252,7 +267,9 @@ fn publish(
     write(output, profile.to_toml())?;
     let page = (!args.no_html).then(|| output.with_extension("html"));
     if let Some(page) = &page {
-        let (windows, view) = (traced.meter.windows(), traced.meter.view());
+        let none = Meter::new(Plan::default(), Sampling::default());
+        let meter = traced.map_or(&none, |traced| &traced.meter);
+        let (windows, view) = (meter.windows(), meter.view());
         write(page, report::profile::page(profile, windows, view, &account.notes))?;
     }
     let shown = Shown { profile, traced, account, output, page: page.as_deref() };

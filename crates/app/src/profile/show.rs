@@ -7,10 +7,10 @@ use linux::reap::How;
 use program::Profile;
 use program::profile::{Figure, Phase};
 use serde_json::{Value, json};
-use trace::CurveFound;
+use trace::{CurveFound, View, Window};
 
 use super::assemble::Learnt;
-use super::child::Why;
+use super::child::{Run, Why};
 use super::sketch;
 use super::target::Target;
 use super::tools::Traced;
@@ -32,6 +32,16 @@ const FEW_REFERENCES: u64 = 1_000_000;
 impl Account {
     pub(super) fn note(&mut self, text: String) {
         self.notes.push(text);
+    }
+
+    /// What a counted run has to say.
+    pub(super) fn counted(&mut self, run: &Run) {
+        match run.why {
+            Why::Ended => self.ended = Some(run.reaped.how),
+            Why::TimeUp => self.note("time was up: the program was ended".to_owned()),
+            Why::Stopped => self.note("stopped: the program was ended".to_owned()),
+            Why::Enough => {}
+        }
     }
 
     /// What the trace itself has to say.
@@ -100,7 +110,8 @@ pub(super) fn how(how: How) -> String {
 /// Everything that is told.
 pub(super) struct Shown<'a> {
     pub profile: &'a Profile,
-    pub traced: &'a Traced,
+    /// Absent where the processor counted.
+    pub traced: Option<&'a Traced>,
     pub account: &'a Account,
     pub output: &'a Path,
     pub page: Option<&'a Path>,
@@ -117,8 +128,8 @@ impl Shown<'_> {
             text += &format!("\n{}", sketch::curve(&found.curve));
         }
         text += &sketch::phases(&self.profile.phases);
-        if !self.traced.meter.view().dots().is_empty() {
-            text += &format!("\n{}", sketch::addresses(self.traced.meter.view()));
+        if let Some(view) = self.view().filter(|view| !view.dots().is_empty()) {
+            text += &format!("\n{}", sketch::addresses(view));
         }
         for note in &self.account.notes {
             text += &format!("\n{}", sketch::wrapped(&format!("note: {note}")));
@@ -133,12 +144,19 @@ impl Shown<'_> {
     /// The curve of all windows together.
     fn whole_curve(&self) -> Option<CurveFound> {
         let covered = self.profile.covered.map_or(0.0, Figure::value);
-        trace::curve(self.traced.meter.windows(), covered)
+        trace::curve(self.windows(), covered)
+    }
+
+    fn windows(&self) -> &[Window] {
+        self.traced.map_or(&[], |traced| traced.meter.windows())
+    }
+
+    fn view(&self) -> Option<&View> {
+        self.traced.map(|traced| traced.meter.view())
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         let profile = self.profile;
-        let meter = &self.traced.meter;
         let first = profile.phases.first();
         let mut facts = vec![("program", profile.name.clone())];
         if let Some(ended) = self.account.ended {
@@ -149,6 +167,44 @@ impl Shown<'_> {
             let busy = busy.map_or(String::new(), |n| format!("; {n:.1} CPUs busy on average"));
             facts.push(("alone", format!("{cpu} of CPU time{busy}")));
         }
+        facts.extend(self.traced_facts());
+        if let Some(share) = self.whole_curve().and_then(|found| found.error_share) {
+            facts.push((
+                "error",
+                format!("{:.1} % at most, of the misses in the smallest cache", share * 100.0),
+            ));
+        }
+        if let Some(cpi) = first.and_then(|phase| phase.cycles_per_instruction) {
+            let source = cpi.source.word();
+            facts.push(("cycles", format!("{:.2} per instruction ({source})", cpi.value())));
+        }
+        if let Some(((class, source), cache)) = profile.class.zip(profile.class_cache) {
+            let number = class.number();
+            facts.push((
+                "class",
+                format!("{number} with {cache} of last-level cache ({})", source.word()),
+            ));
+        }
+        if let Some(lines) = self.view().and_then(View::lines_per_work) {
+            facts.push((
+                "unit of work",
+                format!("{lines} data lines, a round of its innermost loop"),
+            ));
+        }
+        if let Some(again) = used_again(self.windows()) {
+            facts.push((
+                "used again",
+                format!("{:.0} % of a window's lines, after 64 others or more", again * 100.0),
+            ));
+        }
+        facts
+    }
+
+    /// How much was traced.
+    fn traced_facts(&self) -> Vec<(&'static str, String)> {
+        let (Some(traced), profile) = (self.traced, self.profile) else { return Vec::new() };
+        let meter = &traced.meter;
+        let mut facts = Vec::new();
         let windows = meter.windows();
         let references: u64 = windows.iter().map(|window| window.n_references).sum();
         let instructions: u64 = windows.iter().map(|window| window.n_instructions).sum();
@@ -173,42 +229,13 @@ impl Shown<'_> {
                 rate => format!("1 of {:.0} looked at", 1.0 / rate),
             },
         ));
-        if let Some(share) = self.whole_curve().and_then(|found| found.error_share) {
-            facts.push((
-                "error",
-                format!("{:.1} % at most, of the misses in the smallest cache", share * 100.0),
-            ));
-        }
-        if let Some(cpi) = first.and_then(|phase| phase.cycles_per_instruction) {
-            let source = cpi.source.word();
-            facts.push(("cycles", format!("{:.2} per instruction ({source})", cpi.value())));
-        }
-        if let Some(((class, source), cache)) = profile.class.zip(profile.class_cache) {
-            let number = class.number();
-            facts.push((
-                "class",
-                format!("{number} with {cache} of last-level cache ({})", source.word()),
-            ));
-        }
-        if let Some(lines) = meter.view().lines_per_work() {
-            facts.push((
-                "unit of work",
-                format!("{lines} data lines, a round of its innermost loop"),
-            ));
-        }
-        if let Some(again) = used_again(self.traced) {
-            facts.push((
-                "used again",
-                format!("{:.0} % of a window's lines, after 64 others or more", again * 100.0),
-            ));
-        }
         facts
     }
 
     /// For programs. Field names end in their units.
     pub(super) fn json(&self) -> anyhow::Result<String> {
         let profile = self.profile;
-        let windows = self.traced.meter.windows();
+        let windows = self.windows();
         let references: u64 = windows.iter().map(|window| window.n_references).sum();
         let instructions: u64 = windows.iter().map(|window| window.n_instructions).sum();
         let value = json!({
@@ -224,10 +251,10 @@ impl Shown<'_> {
             "n_windows": windows.len(),
             "n_references": references,
             "n_instructions": instructions,
-            "lines_share": self.traced.meter.rate(),
-            "n_programs": self.traced.parser.n_programs(),
-            "lines_per_work": self.traced.meter.view().lines_per_work(),
-            "used_again_share": used_again(self.traced),
+            "lines_share": self.traced.map(|traced| traced.meter.rate()),
+            "n_programs": self.traced.map(|traced| traced.parser.n_programs()),
+            "lines_per_work": self.view().and_then(View::lines_per_work),
+            "used_again_share": used_again(windows),
             "error_share": self.whole_curve().and_then(|found| found.error_share),
             "phases": profile.phases.iter().map(phase_json).collect::<Vec<_>>(),
             "notes": self.account.notes,
@@ -239,8 +266,7 @@ impl Shown<'_> {
 }
 
 /// The share of the lines of a window that were used again in it after many others.
-fn used_again(traced: &Traced) -> Option<f64> {
-    let windows = traced.meter.windows();
+fn used_again(windows: &[Window]) -> Option<f64> {
     let lines: f64 = windows.iter().map(|window| window.n_lines).sum();
     let again: f64 = windows.iter().map(|window| window.n_again).sum();
     (0.0 < lines).then_some(again / lines)

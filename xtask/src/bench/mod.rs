@@ -11,6 +11,7 @@ mod start;
 mod stats;
 mod tool;
 mod turn;
+mod watch;
 
 use clap::{Args as ClapArgs, Subcommand};
 
@@ -33,6 +34,8 @@ enum What {
     Turn,
     /// Cost of a counter sample of a task: a group of four software events
     Counters,
+    /// CPU time, system calls and memory of watch beside thousands of sleeping processes
+    Watch(watch::Args),
 }
 
 /// Measures one thing, or everything with its defaults.
@@ -41,6 +44,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Overhead(args)) => overhead::main(&args),
         Some(What::Profile(args)) => profile::main(&args),
         Some(What::Start(args)) => start::main(&args),
+        Some(What::Watch(args)) => watch::main(&args),
         Some(What::Turn) => turn::run(),
         Some(What::Counters) => counters::run(),
         None => {

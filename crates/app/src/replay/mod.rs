@@ -53,7 +53,7 @@ pub fn main(args: &Args) -> Done {
     let original = recording.header().clone();
     let spec = args.policy.as_ref().unwrap_or(&original.policy.spec);
     let seed = args.seed.unwrap_or(original.seed);
-    let policy = policy::build(spec, seed).or_wrong()?;
+    let policy = with_judge(policy::build(spec, seed).or_wrong()?, &original.options);
     let used = PolicyUsed { name: policy.name().to_owned(), spec: spec.clone() };
     let header = original.replayed(env!("CARGO_PKG_VERSION"), used, seed);
     let limits = crate::run::limits_of(&original.options);
@@ -77,6 +77,18 @@ fn over_stream(args: &Args) -> Done {
     let policy = args.policy.as_deref().unwrap_or("dfs");
     let signals = args.signals.wish().or_wrong()?;
     stream::main(&args.journal, (policy, args.seed.unwrap_or(0), signals), args.json)
+}
+
+/// Programs that were only looked after were decided about with a judge around the policy; the
+/// option `act` says so, and whether it could do anything.
+fn with_judge(
+    policy: Box<dyn sched::Policy>,
+    options: &std::collections::BTreeMap<String, String>,
+) -> Box<dyn sched::Policy> {
+    match options.get("act") {
+        Some(act) => policy::careful(policy, act == "yes"),
+        None => policy,
+    }
 }
 
 fn into_journal(

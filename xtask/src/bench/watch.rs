@@ -1,0 +1,177 @@
+//! What looking after everybody costs: CPU time and system calls per interval, and memory, of
+//! `evenkeel watch --all` beside so many sleeping and busy processes.
+//!
+//! The processes are forked and not exec'd, so that thousands of them are there at once in a slow guest
+//! too. CPU time is the kernel's own, over windows in the steady state. System calls are counted in a run of its own, since counting
+//! them costs time.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::stats::Spread;
+use super::tool;
+
+/// How many, and for how long.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Numbers of sleeping processes
+    #[arg(long, value_delimiter = ',', default_values_t = [100, 1000, 5000])]
+    sleepers: Vec<u32>,
+    /// Numbers of busy processes
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 2, 8])]
+    busy: Vec<u32>,
+    /// Seconds between two looks
+    #[arg(long, default_value_t = 5)]
+    interval: u64,
+    /// Windows of two intervals measured for each row
+    #[arg(long, default_value_t = 6)]
+    windows: u32,
+    /// Seconds before anything is measured: by then who sleeps is looked at as seldom as can be
+    #[arg(long, default_value_t = 70)]
+    settle: u64,
+    /// The built program, where this one was built elsewhere
+    #[arg(long)]
+    tool: Option<PathBuf>,
+}
+
+/// Measures every row and prints it.
+pub fn main(args: &Args) -> anyhow::Result<()> {
+    let tool = match &args.tool {
+        Some(path) => path.clone(),
+        None => {
+            tool::build()?;
+            tool::path()?
+        }
+    };
+    println!(
+        "evenkeel watch --all, one look every {} s: median (lowest to highest) of",
+        args.interval
+    );
+    println!("{} windows of two looks", args.windows);
+    println!(
+        "{:>9} {:>5} {:>26} {:>12} {:>10}",
+        "sleeping", "busy", "ms CPU a look", "calls a look", "peak MiB"
+    );
+    for &n_busy in &args.busy {
+        for &n_sleepers in &args.sleepers {
+            let crowd = Crowd::start(n_sleepers, n_busy)?;
+            let (cpu, peak_kib) = cost(&tool, args)?;
+            let calls = calls(&tool, args)?.map_or("-".to_owned(), |calls| format!("{calls:.0}"));
+            let peak = format!("{:.1}", peak_kib as f64 / 1024.0);
+            let cpu = format!("{cpu:.2}");
+            println!("{n_sleepers:>9} {n_busy:>5} {cpu:>26} {calls:>12} {peak:>10}");
+            drop(crowd);
+        }
+    }
+    Ok(())
+}
+
+/// CPU time per look, in milliseconds, and the largest resident memory.
+fn cost(tool: &Path, args: &Args) -> anyhow::Result<(Spread, u64)> {
+    let watch = watch(tool, args, None)?;
+    let pid = watch.id();
+    std::thread::sleep(Duration::from_secs(args.settle));
+    let mut costs = Vec::new();
+    for _ in 0..args.windows.max(1) {
+        let before = tool::cpu_ns(pid)?;
+        std::thread::sleep(Duration::from_secs(2 * args.interval));
+        let used = tool::cpu_ns(pid)?.saturating_sub(before);
+        costs.push(used as f64 / 2e6);
+    }
+    let peak_kib = tool::peak_resident_kib(pid)?;
+    end(watch)?;
+    Ok((Spread::of(costs), peak_kib))
+}
+
+/// System calls per look: what a longer run makes more than a shorter one. `None` without `strace`.
+fn calls(tool: &Path, args: &Args) -> anyhow::Result<Option<f64>> {
+    if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
+        return Ok(None);
+    }
+    const LOOKS: u64 = 4;
+    let (short, long) = (args.settle.max(1), args.settle + LOOKS * args.interval);
+    let before = traced(tool, args, short)?;
+    let after = traced(tool, args, long)?;
+    Ok(Some(after.saturating_sub(before) as f64 / LOOKS as f64))
+}
+
+/// How many system calls a run of so many seconds makes.
+fn traced(tool: &Path, args: &Args, seconds: u64) -> anyhow::Result<u64> {
+    let output = Command::new("strace")
+        .args(["-f", "-c", "-U", "calls"])
+        .arg(tool)
+        .args(arguments(args, Some(seconds)))
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run strace")?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let numbers = text.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok());
+    numbers.last().context("strace tells no sum of calls")
+}
+
+fn watch(tool: &Path, args: &Args, seconds: Option<u64>) -> anyhow::Result<Child> {
+    let mut command = Command::new(tool);
+    command.args(arguments(args, seconds)).stdin(Stdio::null()).stdout(Stdio::null());
+    command.spawn().context("cannot start evenkeel")
+}
+
+fn arguments(args: &Args, seconds: Option<u64>) -> Vec<String> {
+    let policy = format!("dfs[interval={}s]", args.interval);
+    let mut words = vec!["watch", "--all", "--quiet", "--policy", &policy]
+        .into_iter()
+        .map(str::to_owned)
+        .collect::<Vec<_>>();
+    words.extend(seconds.into_iter().flat_map(|n| ["--for".to_owned(), format!("{n}s")]));
+    words
+}
+
+fn end(mut watch: Child) -> anyhow::Result<()> {
+    kill_process(Pid::from_child(&watch), Signal::TERM)?;
+    watch.wait()?;
+    Ok(())
+}
+
+/// Processes that sleep or are busy, children of one shell in a group of their own.
+struct Crowd {
+    shell: Child,
+}
+
+impl Crowd {
+    fn start(n_sleepers: u32, n_busy: u32) -> anyhow::Result<Self> {
+        // A subshell that waits for input that never comes is a fork without an exec.
+        let script = format!(
+            "exec 3<&0; i=0; while [ $i -lt {n_sleepers} ]; do (read x <&3) & i=$((i+1)); done; \
+             i=0; while [ $i -lt {n_busy} ]; do (while :; do :; done) & i=$((i+1)); done; \
+             echo there; wait"
+        );
+        let mut shell = Command::new("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .context("cannot start a shell")?;
+        let mut told = String::new();
+        let output = shell.stdout.as_mut().context("the shell has an output")?;
+        BufReader::new(output).read_line(&mut told)?;
+        let crowd = Crowd { shell };
+        match told.trim() {
+            "there" => Ok(crowd),
+            _ => bail!("the shell could not fork so many: raise the limit (ulimit -u)"),
+        }
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        let group = Pid::from_child(&self.shell);
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+        let _ = self.shell.wait();
+    }
+}

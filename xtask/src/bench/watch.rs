@@ -111,8 +111,8 @@ fn traced(tool: &Path, args: &Args, seconds: u64) -> anyhow::Result<u64> {
         .output()
         .context("cannot run strace")?;
     let text = String::from_utf8_lossy(&output.stderr);
-    let numbers = text.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok());
-    numbers.last().context("strace tells no sum of calls")
+    let mut numbers = text.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok());
+    numbers.next_back().context("strace tells no sum of calls")
 }
 
 fn watch(tool: &Path, args: &Args, seconds: Option<u64>) -> anyhow::Result<Child> {

@@ -5,6 +5,7 @@
 //! | `counters` | what was counted of it | every task that has run since its birth was counted |
 //! | `bandwidth` | (misses) its job's memory traffic, by its share of the job's CPU time | every job whose tasks ran has a monitoring group |
 //! | `declared` | its job's profile or class × its CPU time | a job declares it |
+//! | `counters` again | what was counted of it, absent of the others | some task was counted, and none of the above is there |
 //! | `none` | nothing | otherwise |
 //!
 //! One tier holds for all tasks of an interval: figures of two sorts must not be compared. A wish
@@ -47,9 +48,11 @@ impl Signals {
     /// Chooses for the interval that ends, and fills in what is not counted.
     pub fn turn_over(&mut self, rows: &mut [Row<'_>], jobs: &Jobs, groups: &[GroupSeen]) {
         let counted = self.counted_of_all(rows);
+        let some = rows.iter().fold(0, |bits, (seen, _)| bits | presence(&seen.counted));
         let traffic = Traffic::of(rows, groups);
         for &quantity in Quantity::ALL {
-            let is_counted = counted & (1 << quantity as u16) != 0;
+            let bit = 1 << quantity as u16;
+            let is_counted = (counted & bit != 0, some & bit != 0);
             let tier = self.choose(quantity, is_counted, &traffic, jobs);
             self.tiers.set(quantity, tier);
             // What was counted stands in the rows already.
@@ -74,7 +77,7 @@ impl Signals {
     fn choose(
         &self,
         quantity: Quantity,
-        is_counted: bool,
+        (is_counted, is_counted_of_some): (bool, bool),
         traffic: &Traffic,
         jobs: &Jobs,
     ) -> SignalTier {
@@ -90,6 +93,11 @@ impl Signals {
         match self.wish.get(quantity) {
             Some(wished) if is_there(&wished) => wished,
             Some(_) => SignalTier::None,
+            // Absent of some is more than absent of all.
+            None if is_counted_of_some => {
+                let whole = SignalTier::ALL.into_iter().find(is_there);
+                whole.filter(|tier| *tier != SignalTier::None).unwrap_or(SignalTier::Counters)
+            }
             None => SignalTier::ALL.into_iter().find(is_there).unwrap_or_default(),
         }
     }

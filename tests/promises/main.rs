@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod decisions;
+mod faults;
 mod journals;
 mod journals_told;
 mod live;

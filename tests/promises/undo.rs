@@ -203,7 +203,7 @@ fn the_next_start_puts_back_what_the_last_one_left() {
     let mut play = Play::with("[[job]]\ncommand = [\"true\"]\n", |options| {
         options.undo_folders = Some(state);
     });
-    assert_eq!(play.host.restored().files.len(), 1);
+    assert_eq!(play.host().restored().files.len(), 1);
     for &pid in &survivors {
         assert_eq!(mask(pid).as_ref(), Some(&all));
     }

@@ -130,6 +130,15 @@ fn entry_json(entry: &Entry) -> Value {
     value
 }
 
+/// Says that something could not be put back, if that is so.
+pub(crate) fn tell_kept(is_kept: bool) {
+    if is_kept {
+        eprintln!(
+            "evenkeel: not everything that was changed could be put back; run evenkeel restore"
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

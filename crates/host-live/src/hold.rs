@@ -8,16 +8,16 @@
 //! have from us. A thread whose mask is not what we know it to have was bound by somebody else and is
 //! left alone. If that is the first thread of a job, the whole job is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, TaskId};
-use linux::undo::Log;
+use linux::undo::{Held, Log, Seen};
 use linux::{affinity, fault, procfs};
 use sched::{HandsOff, JobEvent, Why};
 
 use crate::command::plain;
-use crate::family::Family;
+use crate::family::{Family, Thread};
 use crate::host::in_one_line;
 use crate::masks::is_same;
 
@@ -107,7 +107,8 @@ impl Hands<'_> {
         let first = first_decides.then_some(hold.pid);
         let mut wanted: BTreeMap<CpuSet, Vec<Whose>> = BTreeMap::new();
         let mut foreign = None;
-        for (process, thread) in self.family.threads_of(hold.job).filter(|(_, t)| !t.is_foreign) {
+        let ours = |thread: &Thread| !thread.is_foreign && !thread.is_refused;
+        for (process, thread) in self.family.threads_of(hold.job).filter(|(_, t)| ours(t)) {
             let Ok(mask) = affinity::get(thread.id.tid) else { continue };
             if mask == **target {
                 thread.has(target);
@@ -168,7 +169,7 @@ impl Hands<'_> {
                 }
                 Err(error) => {
                     let refusal = refusal(&error, target);
-                    thread.is_foreign |= refusal.0 == Why::NotPermitted;
+                    thread.is_refused |= refusal.0 == Why::NotPermitted;
                     if Some(tid) == first || refused.is_none() {
                         refused = Some((tid, refusal));
                     }
@@ -241,35 +242,74 @@ impl Hands<'_> {
         if hold.placed.take().is_none() {
             return 0;
         }
-        let mut n_freed = 0;
+        let (mut n_freed, mut any_left) = (0, false);
         for _ in 0..PASSES_MAX {
             self.family.refresh(hold.job, &hold.base);
-            let n_now = self.release_threads(hold);
+            let n_now;
+            (n_now, any_left) = self.release_threads(hold);
             n_freed += n_now;
-            if n_now == 0 {
+            if n_now == 0 && !any_left {
                 break;
             }
         }
-        if let Ok(log) = &mut self.undo
-            && forget
-        {
-            let _ = log.free(&hold.name);
+        any_left |= self.release_lost(hold);
+        if let Ok(log) = &mut self.undo {
+            match any_left {
+                true => log.keep(),
+                false if forget => drop(log.free(&hold.name)),
+                false => {}
+            }
         }
         n_freed
     }
 
-    fn release_threads(&mut self, hold: &Hold) -> u32 {
-        let mut n_freed = 0;
-        for (_, thread) in self.family.threads_of(hold.job).filter(|(_, t)| !t.is_foreign) {
-            let Ok(mask) = affinity::get(thread.id.tid) else { continue };
-            let is_ours = mask != *hold.base && thread.may_have(&mask, &hold.masks, &self.own_cpus);
-            if is_ours && lives(thread.id) && affinity::set(thread.id.tid, &hold.base).is_ok() {
-                n_freed += 1;
-                fault::point();
-                thread.has(&hold.base);
+    /// Threads that the record names and that we lost sight of, because they could not be read. Whoever
+    /// was born to them meanwhile is found by `restore`: so the record is kept when there are any.
+    fn release_lost(&mut self, hold: &Hold) -> bool {
+        let Ok(log) = &self.undo else { return false };
+        let known: BTreeSet<TaskId> =
+            self.family.threads_of(hold.job).map(|(_, thread)| thread.id).collect();
+        let of_job = |(_, held): &(TaskId, &Held)| held.job == hold.name;
+        let recorded = log.records().tasks().filter(of_job).map(|(id, _)| id);
+        let lost: Vec<TaskId> = recorded.filter(|id| !known.contains(id) && lives(*id)).collect();
+        let mut any_of_ours = false;
+        for id in lost {
+            let mask = affinity::get(id.tid);
+            let seen = mask.map(|mask| log.records().judge(id, &hold.name, &mask, &self.own_cpus));
+            any_of_ours |= !matches!(seen, Ok(Seen::AsBefore | Seen::Foreign));
+            if let Ok(Seen::Ours(before)) = seen {
+                // If it fails the record that is kept tells of it.
+                let _ = affinity::set(id.tid, &before);
             }
         }
-        n_freed
+        any_of_ours
+    }
+
+    /// Tells how many threads were given back what they had, and whether any could not be, although it
+    /// lives and may have a mask of ours.
+    fn release_threads(&mut self, hold: &Hold) -> (u32, bool) {
+        let (mut n_freed, mut any_left) = (0, false);
+        for (_, thread) in self.family.threads_of(hold.job).filter(|(_, t)| !t.is_foreign) {
+            let tid = thread.id.tid;
+            let freed = affinity::get(tid).and_then(|mask| {
+                let is_ours =
+                    mask != *hold.base && thread.may_have(&mask, &hold.masks, &self.own_cpus);
+                match is_ours && lives(thread.id) {
+                    true => affinity::set(tid, &hold.base).map(|()| true),
+                    false => Ok(false),
+                }
+            });
+            match freed {
+                Ok(true) => {
+                    n_freed += 1;
+                    fault::point();
+                    thread.has(&hold.base);
+                }
+                Ok(false) => {}
+                Err(_) => any_left |= lives(thread.id),
+            }
+        }
+        (n_freed, any_left)
     }
 
     /// Binds one thread, or gives it back what its job has.

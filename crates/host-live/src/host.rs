@@ -79,6 +79,7 @@ pub struct LiveHost {
     pub(crate) said_no_weights: bool,
     pub(crate) limit: DescriptorLimit,
     pub(crate) restored: Restored,
+    pub(crate) is_record_kept: bool,
     /// Given back when this is dropped.
     pub(crate) _statuses: Statuses,
 }
@@ -154,6 +155,12 @@ impl LiveHost {
         self.slots.iter().filter(runs).map(|slot| slot.job.id).collect()
     }
 
+    /// Whether something could not be put back when the run was over: its record stays, and
+    /// `evenkeel restore` tries again.
+    pub fn is_record_kept(&self) -> bool {
+        self.is_record_kept
+    }
+
     fn is_over(&self) -> bool {
         let no_jobs = self.slots.iter().all(|s| matches!(s.state, State::Over));
         no_jobs && self.stragglers.is_empty() && !self.is_moving()
@@ -167,6 +174,7 @@ impl LiveHost {
         self.release_leftovers();
         let none_left = Err("the run is over".to_owned());
         if let Ok(log) = std::mem::replace(&mut self.undo, none_left) {
+            self.is_record_kept = log.is_kept();
             // If it cannot be removed, the next start finds it and sees that nothing is left to do.
             let _ = log.remove();
         }

@@ -10,9 +10,10 @@
 //! As long as their job runs orphans are part of it; when it is over they are leftovers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 
-use base::{CpuSet, JobId, Nanos};
+use base::{CpuSet, JobId, Nanos, TaskId};
 use linux::procfs::Stat;
 use linux::undo::Seen;
 use linux::{affinity, procfs, reap};
@@ -20,6 +21,7 @@ use sched::Cause;
 
 use crate::agenda::Item;
 use crate::family::Claim;
+use crate::hold::lives;
 use crate::host::{LiveHost, State};
 
 /// An exec takes microseconds of CPU time. So often, and so far apart, is asked again; who is still in
@@ -182,35 +184,44 @@ impl LiveHost {
         let of_job = |job: Option<JobId>| job.map(|job| self.slots[job.index()].job.name.as_str());
         let leftovers = self.stragglers.iter().map(|(&pid, s)| (pid, s.born_ticks, of_job(s.job)));
         let strays = self.orphans.strays.iter().map(|(&pid, &born)| (pid, born, None));
+        let mut any_left = false;
         for (pid, born_ticks, job) in leftovers.chain(strays) {
-            let stat = procfs::stat("/".as_ref(), pid);
-            if stat.is_ok_and(|stat| stat.born_ticks == born_ticks && stat.state != 'Z') {
-                self.release_process(pid, job);
-            }
+            let id = TaskId { tid: pid, born_ticks };
+            any_left |= lives(id) && !self.release_process(pid, job) && lives(id);
+        }
+        if let Ok(log) = &mut self.undo
+            && any_left
+        {
+            log.keep();
         }
     }
 
-    fn release_process(&self, pid: u32, job: Option<&str>) {
-        for tid in procfs::threads("/".as_ref(), pid).unwrap_or_default() {
-            if let Some(before) = self.before_us(tid, job) {
-                // Another user's is left as it is: that has been said.
-                let _ = affinity::set(tid, &before);
-            }
-        }
+    /// Whether every thread of a leftover that had a mask of ours got back what it had.
+    fn release_process(&self, pid: u32, job: Option<&str>) -> bool {
+        let tids = procfs::threads("/".as_ref(), pid).unwrap_or_default();
+        let freed = tids.into_iter().map(|tid| match self.before_us(tid, job) {
+            // Another user's is left as it is: that has been said.
+            Ok(Some(before)) => affinity::set(tid, &before).is_ok(),
+            Ok(None) => true,
+            Err(_) => false,
+        });
+        // Each is tried, whatever became of the one before.
+        freed.fold(true, |all, freed| all & freed)
     }
 
     /// What a thread of a leftover had before us, if it has a mask of ours now.
-    fn before_us(&self, tid: u32, job: Option<&str>) -> Option<CpuSet> {
-        let records = self.undo.as_ref().ok()?.records();
-        let mask = affinity::get(tid).ok()?;
-        let born_ticks = procfs::stat("/".as_ref(), tid).ok()?.born_ticks;
-        let id = base::TaskId { tid, born_ticks };
-        match job {
+    fn before_us(&self, tid: u32, job: Option<&str>) -> io::Result<Option<CpuSet>> {
+        let Ok(log) = &self.undo else { return Ok(None) };
+        let records = log.records();
+        let mask = affinity::get(tid)?;
+        let born_ticks = procfs::stat("/".as_ref(), tid)?.born_ticks;
+        let id = TaskId { tid, born_ticks };
+        Ok(match job {
             Some(job) => match records.judge(id, job, &mask, &self.own_cpus) {
                 Seen::Ours(before) => Some(before),
                 Seen::AsBefore | Seen::Foreign => None,
             },
             None => records.has_mask(&mask, &self.own_cpus).then(|| (*self.own_cpus).clone()),
-        }
+        })
     }
 }

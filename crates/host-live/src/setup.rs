@@ -116,6 +116,7 @@ impl LiveHost {
             said_no_weights: false,
             limit,
             restored,
+            is_record_kept: false,
             _statuses: Statuses::keep(),
             options,
         }

@@ -51,7 +51,8 @@ pub struct Scene {
 
 /// A run that goes on turn by turn.
 pub struct Play {
-    pub host: LiveHost,
+    /// Until it is let go of.
+    host: Option<LiveHost>,
     engine: Engine,
     wishes: Wishes,
     /// Whether the policy says that it has nothing to do until something changes.
@@ -124,7 +125,16 @@ impl Play {
         let engine = Engine::new(machine(), workload.jobs.clone(), policy);
         let names = workload.jobs.iter().map(|job| job.name.clone()).collect();
         let host = LiveHost::new(workload, &machine(), options).expect("a host");
-        Play { host, engine, wishes, rests, story: Vec::new(), refused: Vec::new(), names, world }
+        Play {
+            host: Some(host),
+            engine,
+            wishes,
+            rests,
+            story: Vec::new(),
+            refused: Vec::new(),
+            names,
+            world,
+        }
     }
 
     pub fn job(&self, name: &str) -> JobId {
@@ -147,12 +157,12 @@ impl Play {
 
     /// One turn with something that happens between the decision and the deed.
     pub fn step_with(&mut self, meanwhile: impl FnOnce()) -> bool {
-        let Some(turn) = self.host.wait().expect("the host lives") else { return false };
-        let sample = self.host.sample(&turn).expect("the host lives");
+        let Some(turn) = self.host().wait().expect("the host lives") else { return false };
+        let sample = self.host().sample(&turn).expect("the host lives");
         let step = self.engine.step(&turn, &sample);
         meanwhile();
         self.refused.extend(step.refused.iter().cloned());
-        let outcomes = self.host.apply(&step.approved);
+        let outcomes = self.host().apply(&step.approved);
         self.engine.settle(&outcomes);
         self.story.push(Scene { turn, sample, outcomes });
         true
@@ -176,8 +186,18 @@ impl Play {
         tasks.find(|task| task.job == job).is_some_and(|task| task.last_cpu == cpu)
     }
 
+    pub fn host(&mut self) -> &mut LiveHost {
+        self.host.as_mut().expect("it was not let go of")
+    }
+
+    /// Lets go of the host in the middle of everything: it puts back what it changed, and the jobs live
+    /// on. The world stays as long as this does.
+    pub fn abandon(&mut self) {
+        self.host = None;
+    }
+
     pub fn host_stop(&mut self) {
-        Host::stop(&mut self.host);
+        Host::stop(self.host());
     }
 
     /// Goes on to the end.
@@ -234,7 +254,7 @@ impl Play {
     }
 
     /// The story in short, for failures.
-    fn tell(&self) -> String {
+    pub fn tell(&self) -> String {
         let mut text = String::new();
         for told in &self.story {
             let quiet = told.sample.jobs.is_empty() && told.outcomes.is_empty();
@@ -250,13 +270,13 @@ impl Play {
 /// A test that fails leaves no programs behind.
 impl Drop for Play {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if !std::thread::panicking() || self.host.is_none() {
             return;
         }
-        Host::stop(&mut self.host);
+        Host::stop(self.host());
         for _ in 0..TURNS_MAX {
-            match self.host.wait() {
-                Ok(Some(turn)) => drop(self.host.sample(&turn)),
+            match self.host().wait() {
+                Ok(Some(turn)) => drop(self.host().sample(&turn)),
                 _ => return,
             }
         }

@@ -83,6 +83,7 @@ impl Parts {
     /// lose it.
     fn conclude(mut self, error: Option<anyhow::Error>) -> Ran {
         let end = self.end(error.as_ref());
+        crate::restore::tell_kept(self.host.is_record_kept());
         let report = self.report.finish(Some(&end));
         let finished = self.journal.finish(&end).context("cannot finish the journal");
         let ended = match error.or(finished.err()) {

@@ -22,6 +22,7 @@ use program::Class;
 
 use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
+use crate::restore::tell_kept;
 use crate::signals::SignalArgs;
 use crate::status::unix_seconds;
 use crate::view::{Mode, View};
@@ -148,6 +149,7 @@ fn watch(args: &Args, mut host: WatchHost, policy: Box<dyn sched::Policy>, heade
     let error = result.as_ref().err().map(|error| format!("{error:#}"));
     let (own_cpu, own_max_resident) = crate::run::own_use();
     let end = RunEnd { how, error, wall: host.now(), own_cpu, own_max_resident };
+    tell_kept(host.is_record_kept());
     drop(host); // Everything is put back before anybody is told that it is over.
     if let Some(journal) = &mut journal {
         journal.finish(&end).context("cannot finish the journal")?;

@@ -71,6 +71,8 @@ pub(crate) struct Thread {
     pub mask: Arc<CpuSet>,
     /// Somebody else set its mask, so it is left alone.
     pub is_foreign: bool,
+    /// The kernel did not let us bind it: it is not asked again, except to give it back what it had.
+    pub is_refused: bool,
     /// Its mask has been seen to be that one. A newborn may still have one that its job had before.
     pub is_confirmed: bool,
     schedstat: Option<Kept>,
@@ -201,6 +203,7 @@ impl Thread {
             id,
             mask,
             is_foreign: false,
+            is_refused: false,
             is_confirmed: false,
             schedstat: None,
             children: None,

@@ -8,6 +8,7 @@ use linux::procfs::{self, Schedstat};
 use sched::{Counters, Measured, TaskSample};
 
 use super::{Descriptors, Family, Process, Thread, Totals};
+use crate::hold::lives;
 
 /// A thread that has not run for so many looks is looked at more seldom.
 const QUIET_LOOKS: u32 = 3;
@@ -161,6 +162,9 @@ impl Process {
                 return true;
             }
             let Some(figures) = thread.read(pid, descriptors) else {
+                if lives(thread.id) {
+                    return true; // It could not be read this time.
+                }
                 look.gone.push(thread.id);
                 let counted = thread.counted.as_ref().map(|counted| *counted.whole());
                 look.gone_counted.extend(counted.map(|whole| (job, thread.id, whole)));

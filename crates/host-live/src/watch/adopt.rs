@@ -178,24 +178,33 @@ impl WatchHost {
 
     /// Gives a job and its heirs back what they had.
     pub(super) fn release(&mut self, job: JobId) {
-        self.release_heirs(job);
+        let any_left = self.release_heirs(job);
         if let Some((hold, mut hands)) = self.grasp(job) {
-            hands.release(hold, true);
+            hands.release(hold, !any_left);
         }
     }
 
     /// Gives those who have a mask of ours by birth what their parent had, if they still have ours.
-    pub(super) fn release_heirs(&mut self, job: JobId) {
+    /// Tells whether any of them could not be given it: then the record is kept.
+    pub(super) fn release_heirs(&mut self, job: JobId) -> bool {
         let of_job = |(_, (of, _)): &(&u32, &(JobId, u64))| *of == job;
         let heirs: Vec<(u32, u64)> =
             self.heirs.iter().filter(of_job).map(|(&pid, &(_, born))| (pid, born)).collect();
-        let Some(watched) = self.watched.get(&job) else { return };
+        let Some(watched) = self.watched.get(&job) else { return false };
+        let mut any_left = false;
         for (pid, born_ticks) in heirs {
             self.heirs.remove(&pid);
-            if lives(base::TaskId { tid: pid, born_ticks }) {
-                release_process(pid, &watched.hold);
+            let lives = || lives(base::TaskId { tid: pid, born_ticks });
+            if lives() {
+                any_left |= !release_process(pid, &watched.hold) && lives();
             }
         }
+        if let Ok(log) = &mut self.undo
+            && any_left
+        {
+            log.keep();
+        }
+        any_left
     }
 
     /// Notices that a new process has a mask of ours by birth, and writes that down.
@@ -271,12 +280,13 @@ impl Watched {
 }
 
 /// Gives each thread of an heir that still has a mask of ours what it would have had.
-fn release_process(pid: u32, hold: &Hold) {
-    for tid in procfs::threads("/".as_ref(), pid).unwrap_or_default() {
-        let Ok(mask) = affinity::get(tid) else { continue };
-        if mask != *hold.base && hold.masks.iter().skip(1).any(|ours| **ours == mask) {
-            // Refused or gone: it is another user's by now, or nobody's.
-            let _ = affinity::set(tid, &hold.base);
-        }
-    }
+fn release_process(pid: u32, hold: &Hold) -> bool {
+    let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
+    let freed = tids.into_iter().map(|tid| {
+        let mask = affinity::get(tid)?;
+        let is_ours = mask != *hold.base && hold.masks.iter().skip(1).any(|ours| **ours == mask);
+        if is_ours { affinity::set(tid, &hold.base) } else { Ok(()) }
+    });
+    // Each is tried, whatever became of the one before.
+    freed.fold(true, |all, freed: std::io::Result<()>| all & freed.is_ok())
 }

@@ -87,6 +87,7 @@ pub struct WatchHost {
     freed: Vec<JobId>,
     family: Family,
     undo: Result<Log, String>,
+    is_record_kept: bool,
     unconfirmed: Vec<u64>,
     restored: Restored,
     own_cpus: Arc<CpuSet>,
@@ -158,6 +159,7 @@ impl WatchHost {
             freed: Vec::new(),
             family,
             undo,
+            is_record_kept: false,
             unconfirmed: Vec::new(),
             restored,
             own_cpus: Arc::new(own_cpus),
@@ -194,6 +196,12 @@ impl WatchHost {
     /// The time since the start.
     pub fn now(&mut self) -> Nanos {
         self.wakes.now()
+    }
+
+    /// Whether something could not be put back when watching was over: its record stays, and
+    /// `evenkeel restore` tries again.
+    pub fn is_record_kept(&self) -> bool {
+        self.is_record_kept
     }
 
     /// Whether somebody asked it to end before its time.
@@ -383,9 +391,9 @@ impl WatchHost {
             (Target::Task(task), Action::Place(cpus)) => hands.place_task(hold, task, Some(cpus)),
             (Target::Task(task), Action::Release) => hands.place_task(hold, task, None),
             (Target::Job(job), Action::Release) => {
-                self.release_heirs(job);
+                let any_left = self.release_heirs(job);
                 let (hold, mut hands) = self.grasp(job).ok_or_else(not_running)?;
-                Ok(hands.release(hold, true))
+                Ok(hands.release(hold, !any_left))
             }
             (_, Action::MemoryPolicy(_)) => {
                 Err((Why::TooLate, "it runs already: its pages lie where they lie".to_owned()))
@@ -403,6 +411,7 @@ impl WatchHost {
             self.release(job);
         }
         if let Ok(log) = std::mem::replace(&mut self.undo, Err("watching is over".to_owned())) {
+            self.is_record_kept = log.is_kept();
             // If it cannot be removed, the next start finds it and sees that nothing is left to do.
             let _ = log.remove();
         }

@@ -31,6 +31,7 @@ pub struct Log {
     n_bytes: u64,
     n_bytes_rewritten: u64,
     last_nr: u64,
+    is_kept: bool,
 }
 
 impl Log {
@@ -75,6 +76,7 @@ impl Log {
             n_bytes: 0,
             n_bytes_rewritten: 0,
             last_nr: 0,
+            is_kept: false,
         };
         let first = json(&log.header);
         log.append(&first)?;
@@ -135,8 +137,22 @@ impl Log {
         &self.records
     }
 
-    /// Removes the file: everything has been put back.
+    /// Something could not be put back now: the file stays when the run is over, so that the next
+    /// start, or `evenkeel restore`, tries again.
+    pub fn keep(&mut self) {
+        self.is_kept = true;
+    }
+
+    /// Whether the file stays.
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Removes the file: everything has been put back. One that is to be kept is only let go.
     pub fn remove(self) -> Result<(), UndoError> {
+        if self.is_kept {
+            return Ok(());
+        }
         fault::point();
         rustix::fs::unlinkat(&self.folder.file, &self.name, AtFlags::empty())
             .map_err(|error| self.cannot_write(error.into()))?;

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 pub(crate) use folder::Folder;
 pub use folder::{STATE_VARIABLE, check_variable, folders};
 pub use log::Log;
-pub use record::{Header, Line, Records, Seen};
+pub use record::{Header, Held, Line, Records, Seen};
 pub use restore::{Deed, Entry, FileReport, Restored, Verdict, restore};
 
 /// The variable that names the run in the environment of every job.

@@ -76,6 +76,9 @@ pub struct Looked {
     pub nodes: ByNode,
     /// How much of it was looked at, in thousandths.
     pub permille: u16,
+    /// Whether the process, or one of its mappings, has a memory policy of its own
+    /// ([`numa_maps::has_policy`]). Of a sampled process only its first mappings were asked.
+    pub has_own_policy: bool,
     /// How long the look took.
     pub took: Nanos,
 }
@@ -144,9 +147,10 @@ fn walk(root: &Path, pid: u32) -> io::Result<Looked> {
     for mapping in numa.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line) {
         numa_maps::add(&mut nodes, &mapping, kinds.get(&mapping.start));
     }
+    let has_own_policy = numa_maps::has_policy(&numa);
     let is_cut = TEXT_MAX <= numa.len() as u64;
     let permille = if is_cut { scale_up(&mut nodes, resident(root, pid)?) } else { 1000 };
-    Ok(Looked { nodes, permille, took: Nanos::ZERO })
+    Ok(Looked { nodes, permille, has_own_policy, took: Nanos::ZERO })
 }
 
 /// What was seen, as large as the whole; tells the part that it was, in thousandths.
@@ -202,7 +206,34 @@ fn sample(root: &Path, pid: u32) -> io::Result<Looked> {
     }
     let all = (n_seen * stride / page).max(1);
     let permille = ((n_seen * 1000 / all) as u16).clamp(1, 999);
-    Ok(Looked { nodes, permille, took: Nanos::ZERO })
+    let has_own_policy = has_policy_at_first_sight(root, pid)?;
+    Ok(Looked { nodes, permille, has_own_policy, took: Nanos::ZERO })
+}
+
+/// Whether a process has a memory policy of its own, told by its first mappings alone: they are the
+/// program's, and small. The kernel walks no more mappings than it is asked for bytes.
+fn has_policy_at_first_sight(root: &Path, pid: u32) -> io::Result<bool> {
+    fault::refuse("open")?;
+    let mut file = File::open(root.join(format!("proc/{pid}/numa_maps")))?;
+    fault::refuse("read")?;
+    let mut buffer = [0; 256];
+    let n_bytes = file.read(&mut buffer)?;
+    let text = &buffer[..n_bytes];
+    // A line that was cut may show a part of a word. One that is cut and alone shows both first words.
+    let whole = text.iter().rposition(|&byte| byte == b'\n').unwrap_or(n_bytes);
+    Ok(numa_maps::has_policy(&text[..whole]))
+}
+
+/// Whether a process, or one of its mappings, has a memory policy of its own. Of one that is too large
+/// to be walked only the first mappings are asked.
+pub(crate) fn has_own_policy(root: &Path, pid: u32, walk: bool) -> io::Result<bool> {
+    match walk {
+        true => {
+            let text = read_whole(&root.join(format!("proc/{pid}/numa_maps")))?;
+            Ok(numa_maps::has_policy(&text))
+        }
+        false => has_policy_at_first_sight(root, pid),
+    }
 }
 
 /// Mappings of nobody's file, from the lines of `maps`: the process's own, and what it shares.

@@ -47,6 +47,8 @@ pub struct Mapping {
     pub page_size: u64,
     /// What it is a mapping of.
     pub of: Of,
+    /// Whether somebody said where its memory is to come from ([`has_policy`]).
+    pub has_policy: bool,
 }
 
 /// What a mapping is a mapping of.
@@ -82,8 +84,9 @@ pub fn parse_line(line: &[u8]) -> Option<Mapping> {
     let line = std::str::from_utf8(line).ok()?;
     let mut words = line.split_ascii_whitespace();
     let start = u64::from_str_radix(words.next()?, 16).ok()?;
-    words.next()?; // The memory policy.
-    let mut mapping = Mapping { start, page_size: 4096, mapmax: 1, ..Mapping::default() };
+    let has_policy = is_policy(words.next()?);
+    let mut mapping =
+        Mapping { start, page_size: 4096, mapmax: 1, has_policy, ..Mapping::default() };
     for (key, value) in words.filter_map(|word| word.split_once('=')) {
         match key {
             "mapmax" => mapping.mapmax = value.parse().ok()?,
@@ -100,6 +103,22 @@ pub fn parse_line(line: &[u8]) -> Option<Mapping> {
         }
     }
     Some(mapping)
+}
+
+/// Whether any of these lines tells of a memory policy, the process's or a mapping's own, that binds,
+/// prefers or interleaves. A mapping without one shows that of the process's first thread.
+pub fn has_policy(text: &[u8]) -> bool {
+    let policy = |line: &[u8]| {
+        let word = line.split(|&byte| byte == b' ').nth(1)?;
+        std::str::from_utf8(word).ok().map(is_policy)
+    };
+    text.split(|&byte| byte == b'\n').any(|line| policy(line) == Some(true))
+}
+
+/// `bind:0-1`, `prefer=static:2`, `interleave:0,2`, `prefer (many):1-2`, `weighted interleave:0-3`. Memory
+/// where the thread runs (`local`) is what everybody has who says nothing.
+fn is_policy(word: &str) -> bool {
+    !matches!(word, "" | "default" | "local")
 }
 
 fn of_path(path: &str) -> Of {
@@ -285,10 +304,34 @@ Anonymous:            16 kB
         }
     }
 
+    #[test]
+    fn a_policy_that_somebody_chose_is_told_from_what_everybody_has() {
+        let check = |policy: &str, expected: bool| {
+            let line = format!("7f00 {policy} anon=1 N0=1 kernelpagesize_kB=4");
+            let told = parse_line(line.as_bytes()).expect("a line").has_policy;
+            assert_eq!(told, expected, "{policy}");
+            assert_eq!(has_policy(format!("1 default\n{line}\n").as_bytes()), expected, "{policy}");
+        };
+        for policy in ["default", "local"] {
+            check(policy, false);
+        }
+        for policy in [
+            "bind:0-1",
+            "bind=static:1",
+            "prefer:1",
+            "prefer (many):0,2",
+            "interleave:0-3",
+            "weighted interleave:1-2",
+        ] {
+            check(policy, true);
+        }
+        assert!(!has_policy(b"") && !has_policy(b"7f00") && !has_policy(b"7f00 "));
+    }
+
     proptest! {
         #[test]
         fn no_text_makes_a_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = (parse_line(&text), parse_smaps(&text));
+            let _ = (parse_line(&text), parse_smaps(&text), has_policy(&text));
         }
 
         /// Whatever the kernel says of kinds, nothing is counted twice or lost.
@@ -300,7 +343,8 @@ Anonymous:            16 kB
         ) {
             let of = [Of::Nothing, Of::File, Of::SharedMemory][of];
             let nodes = pages.iter().map(|&(node, n)| (NodeId(node), n)).collect();
-            let mapping = Mapping { start: 1, nodes, mapmax, page_size: 4096, of };
+            let mapping =
+                Mapping { start: 1, nodes, mapmax, page_size: 4096, of, has_policy: false };
             let kinds = kinds.map(|(is_private, private, shared, huge)| Kinds {
                 is_private, private, shared, huge, ..Kinds::default()
             });
@@ -321,7 +365,8 @@ Anonymous:            16 kB
             nodes.iter().for_each(|(node, pages)| line += &format!(" N{node}={pages}"));
             line += " kernelpagesize_kB=4";
             let nodes = nodes.into_iter().map(|(node, pages)| (NodeId(node), pages)).collect();
-            let mapping = Mapping { start, nodes, mapmax, page_size: 4096, of: Of::Nothing };
+            let (of, has_policy) = (Of::Nothing, false);
+            let mapping = Mapping { start, nodes, mapmax, page_size: 4096, of, has_policy };
             prop_assert_eq!(parse_line(line.as_bytes()), Some(mapping));
         }
     }

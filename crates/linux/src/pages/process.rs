@@ -59,6 +59,17 @@ impl Process {
         Ok(Process { pid, maps, sizes, meminfo: None, reserve_permille, began })
     }
 
+    /// Whether it, or one of its mappings, has a memory policy of its own. Of a process that is too
+    /// large to be walked only the first mappings are asked, which show the policy of its first thread.
+    ///
+    /// # Errors
+    /// As of [`Process::open`].
+    pub fn has_own_policy(&self) -> io::Result<bool> {
+        let root = Path::new("/");
+        let walk = memory::resident(root, self.pid)? <= WALK_MAX;
+        memory::has_own_policy(root, self.pid, walk)
+    }
+
     /// The stretches of a process that is not too large to be walked.
     fn walked(&self, wish: &Wish) -> io::Result<Vec<Range>> {
         let root = Path::new("/");

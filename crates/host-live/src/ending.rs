@@ -12,7 +12,7 @@ use linux::procfs;
 use linux::reap::{self, How, Reaped, Used};
 use program::Ending;
 use rustix::process::Signal;
-use sched::{Cause, End, ExitStatus, JobEvent};
+use sched::{Cause, End, ExitStatus, JobEvent, StoppedBy};
 
 use crate::agenda::Item;
 use crate::family::{Look, Totals};
@@ -177,7 +177,7 @@ impl LiveHost {
     /// Ends what is left of a job, tells its end, and starts it again if that is wanted.
     fn end_of(&mut self, job: JobId, n_out_of_reach: u32, again: bool) {
         let Some((pid, end)) = self.close(job, n_out_of_reach, again) else { return };
-        self.stop_moves_of(job);
+        self.memory.stop_moves_of(job, StoppedBy::Ended);
         self.forget_processes(job);
         self.first_process_of.remove(&pid);
         if let Some(keeper) = self.keeper.as_mut().filter(|_| end.n_left_behind == 0) {

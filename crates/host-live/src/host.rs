@@ -1,18 +1,16 @@
 //! One turn after another on the machine that we run on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use base::{CpuSet, JobId, Nanos, NodeId};
+use base::{CpuSet, JobId, Nanos};
 use engine::{Approved, Host};
-use linux::memory::NodeFigures;
 use linux::reap::{Statuses, Used};
 use linux::system;
 use linux::system::DescriptorLimit;
 use linux::undo::{Log, Restored};
 use program::Job;
-use sched::{Cause, JobEvent, Outcome, Sample, Turn};
+use sched::{Cause, JobEvent, Outcome, Sample, StoppedBy, Turn};
 use topology::Machine;
 
 use crate::agenda::{Agenda, Ticks};
@@ -23,6 +21,7 @@ use crate::keeper::Keeper;
 use crate::leftovers::Straggler;
 use crate::look::is_quiet;
 use crate::memory::Memory;
+use crate::nodes::Nodes;
 use crate::orphans::Orphans;
 use crate::senses::Senses;
 use crate::wakes::{Wake, Wakes};
@@ -60,7 +59,7 @@ pub struct LiveHost {
     pub(crate) n_ending_left: usize,
     /// Changes in the undo record that still need a look at what was born meanwhile.
     pub(crate) unconfirmed: Vec<u64>,
-    pub(crate) nodes: Vec<NodeFile>,
+    pub(crate) nodes: Nodes,
     pub(crate) memory: Memory,
     pub(crate) senses: Senses,
     pub(crate) woken: Vec<Wake>,
@@ -125,13 +124,6 @@ pub(crate) enum Stopping {
     Killed,
 }
 
-/// A file that tells a node's free memory.
-pub(crate) struct NodeFile {
-    pub node: NodeId,
-    pub meminfo: OwnedFd,
-    pub seen: Option<NodeFigures>,
-}
-
 impl LiveHost {
     /// Says once what can no longer be done.
     pub(crate) fn degraded(&mut self, text: &str) {
@@ -163,7 +155,7 @@ impl LiveHost {
 
     fn is_over(&self) -> bool {
         let no_jobs = self.slots.iter().all(|s| matches!(s.state, State::Over));
-        no_jobs && self.stragglers.is_empty() && !self.is_moving()
+        no_jobs && self.stragglers.is_empty() && !self.memory.is_moving()
     }
 
     /// Puts back everything that still lives and removes the undo record.
@@ -227,7 +219,7 @@ impl Host for LiveHost {
         }
         for event in &sample.jobs {
             if let JobEvent::HandsOff(job, _) = event {
-                self.stop_moves_of(*job);
+                self.memory.stop_moves_of(*job, StoppedBy::Stopped);
             }
         }
         self.was_quiet = is_quiet(&sample);
@@ -254,7 +246,7 @@ impl Host for LiveHost {
 
 impl Drop for LiveHost {
     fn drop(&mut self) {
-        self.memory = Memory::default(); // Moves under way end here.
+        self.memory.end();
         self.put_back();
         if let Some(keeper) = self.keeper.take() {
             keeper.dismiss();

@@ -16,6 +16,7 @@
 //!     ├ leftovers what outlives its job
 //!     ├ stopped   jobs that wait for the terminal
 //!     ├ memory    moved and looked at by a helper thread
+//!     ├ nodes     how much of it each node has left
 //!     └ signals   to exactly those who are meant
 //!   watch     the other host: looks after programs that somebody else started
 //!   preflight what can be known to fail before anything is started
@@ -36,6 +37,7 @@ mod leftovers;
 mod look;
 mod masks;
 mod memory;
+mod nodes;
 mod options;
 mod orphans;
 mod place;

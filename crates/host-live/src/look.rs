@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use base::{Bytes, JobId, Nanos};
-use linux::{affinity, memory, mempolicy, system};
+use base::{JobId, Nanos};
+use linux::{affinity, mempolicy, system};
 use sched::{Cause, Measured, MemoryRules, NodeSample, Sample, Turn};
 
 use crate::family::{Look, When};
@@ -55,7 +55,7 @@ impl LiveHost {
             }
             self.tell_keeper();
             self.confirm_changes();
-            sample.nodes = self.look_at_nodes();
+            sample.nodes = self.nodes.look();
             self.look_at_memory(turn.at);
             self.senses.look_seldom(sample);
         }
@@ -83,24 +83,20 @@ impl LiveHost {
         said.into_iter().for_each(|text| self.degraded(&text));
     }
 
-    pub(crate) fn look_at_nodes(&mut self) -> Vec<NodeSample> {
-        let mut changed = Vec::new();
-        for file in &mut self.nodes {
-            let seen = memory::node_figures(&file.meminfo);
-            if seen != file.seen {
-                file.seen = seen;
-                changed.push(NodeSample {
-                    node: file.node,
-                    memory_free: seen.map(|figures| Bytes(figures.free)),
-                    memory_reclaimable: seen.map(|figures| Bytes(figures.reclaimable)),
-                    controller_ops: Measured::Absent,
-                    counter_bits: 64,
-                    read_bytes: Measured::Absent,
-                    written_bytes: Measured::Absent,
-                });
-            }
+    /// Has memory looked at now and then.
+    fn look_at_memory(&mut self, at: Nanos) {
+        if self.memory.wants_to_look(at) {
+            let jobs = self.running_jobs().into_iter();
+            let said = self.memory.look((&self.wakes, &self.family), jobs, at);
+            self.pending.degraded.extend(said);
         }
-        changed
+    }
+
+    /// What the helper has told since.
+    pub(crate) fn take_memory_news(&mut self, now: Nanos) {
+        if self.memory.take_news(&self.family, &mut self.pending, now) {
+            self.causes.insert(Cause::MemoryMoved);
+        }
     }
 
     pub(crate) fn first_words(&mut self, sample: &mut Sample) {
@@ -108,7 +104,7 @@ impl LiveHost {
         let interleaves = mempolicy::own().is_ok_and(|(interleaves, _)| interleaves);
         let numa_balancing = system::numa_balancing("/".as_ref());
         sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves });
-        sample.nodes = self.look_at_nodes();
+        sample.nodes = self.nodes.look();
         self.senses.look_seldom(sample);
         self.senses.look(sample);
     }

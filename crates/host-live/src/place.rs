@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::{CpuSet, JobId, TaskId};
+use base::{Bytes, CpuSet, JobId, NodeId, TaskId};
 use engine::Approved;
 use sched::{Action, Ask, Outcome, OutcomeResult, Target, Why};
 
@@ -49,6 +49,20 @@ impl LiveHost {
         let job = self.family.job_of_task(task).ok_or_else(not_running)?;
         let (hold, mut hands) = self.grasp(job).ok_or_else(not_running)?;
         hands.place_task(hold, task, cpus)
+    }
+
+    /// Begins a move of memory.
+    fn move_pages(
+        &mut self,
+        target: Target,
+        wish: (Option<NodeId>, NodeId, Bytes),
+    ) -> Result<(), Refused> {
+        let slots = &self.slots;
+        let is_ours = |job: JobId| match &slots.get(job.index())?.state {
+            State::Running(running) => Some(!running.hold.hands_off),
+            _ => None,
+        };
+        self.memory.begin_move((&self.wakes, &mut self.family), is_ours, target, wish)
     }
 
     /// A job that runs, and the hands that place it.

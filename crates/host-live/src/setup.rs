@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use base::{CpuSet, NodeId};
+use base::CpuSet;
 use linux::reap::Statuses;
 use linux::system::DescriptorLimit;
 use linux::undo::{self, Log, Restored};
@@ -17,10 +17,11 @@ use topology::Machine;
 use crate::agenda::{Agenda, Item, Ticks};
 use crate::command::{Common, own_environment};
 use crate::family::{Counting, Descriptors, Family};
-use crate::host::{LiveHost, NodeFile, REST_MAX, Slot, State, Stopping, in_one_line};
+use crate::host::{LiveHost, REST_MAX, Slot, State, Stopping, in_one_line};
 use crate::keeper::Keeper;
 use crate::look::{ORPHANS_MAX, SELDOM};
-use crate::memory::Memory;
+use crate::memory::{Manner, Memory};
+use crate::nodes::Nodes;
 use crate::orphans::Orphans;
 use crate::senses::Senses;
 use crate::wakes::Wakes;
@@ -78,6 +79,7 @@ impl LiveHost {
         let restored = undo::restore(&places, false);
         let undo = Log::create_for(common.run.clone(), &places);
         let descriptors = Descriptors::new(limit.now, n_jobs);
+        let manner = Manner { options: options.memory, nice: common.nice, of_strangers: false };
         let (senses, chosen, said) = Senses::open(machine, options.counters);
         LiveHost {
             family: Family::new(descriptors, Counting::new(chosen), common.run.clone()),
@@ -99,8 +101,8 @@ impl LiveHost {
             due: Vec::new(),
             n_ending_left: 0,
             unconfirmed: Vec::new(),
-            nodes: open_nodes(machine),
-            memory: Memory::default(),
+            nodes: Nodes::open(machine),
+            memory: Memory::new(machine, manner),
             senses,
             woken: Vec::new(),
             n_turns: 0,
@@ -174,14 +176,6 @@ fn run_name() -> String {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         format!("{}-{}", std::process::id(), since.map_or(0, |since| since.as_nanos()))
     })
-}
-
-fn open_nodes(machine: &Machine) -> Vec<NodeFile> {
-    let open = |node: NodeId| {
-        let meminfo = system::open_node_meminfo("/".as_ref(), node).ok()?;
-        Some(NodeFile { node, meminfo, seen: None })
-    };
-    machine.nodes().iter().filter_map(|node| open(node.id)).collect()
 }
 
 /// A path that does not depend on the folder that we are in.

@@ -17,12 +17,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use base::{Bytes, JobId, Nanos};
-use linux::memory::{self, Pace};
+use linux::memory::{self, Looked, Pace};
 use linux::pages::call;
 use sched::{MoveEnded, StoppedBy};
 
-use super::job_move::JobMove;
-use super::{MemoryOptions, News, Order, Whose};
+use super::job_move::{JobMove, refusal};
+use super::{Manner, News, Order, Seen, Whose};
 
 /// How long one look may take: a process that is larger is sampled.
 const LOOK_TIME: Nanos = Nanos::from_millis(10);
@@ -59,7 +59,7 @@ impl Drop for Teller {
 /// What the helper is at.
 struct Work {
     teller: Teller,
-    options: MemoryOptions,
+    manner: Manner,
     began: Instant,
     moves: VecDeque<JobMove>,
     looks: VecDeque<Whose>,
@@ -72,13 +72,13 @@ struct Work {
 }
 
 /// Works until nobody can order anything any more.
-pub(super) fn run(orders: &Receiver<Order>, teller: Teller, options: MemoryOptions) {
+pub(super) fn run(orders: &Receiver<Order>, teller: Teller, manner: Manner) {
     // The kernel's call for whole processes would use the right to move what others map too. Where it
     // cannot be given up it was not there.
     let _ = call::drop_move_all();
     let mut work = Work {
         teller,
-        options,
+        manner,
         began: Instant::now(),
         moves: VecDeque::new(),
         looks: VecDeque::new(),
@@ -126,9 +126,9 @@ impl Work {
         let at = self.now();
         match order {
             Order::Move(order) => {
-                self.moves.push_back(JobMove::new(order, at, self.options.reserve_permille));
+                self.moves.push_back(JobMove::new(order, at, self.manner));
             }
-            Order::Stop(job) => self.stop(job, at),
+            Order::Stop(job, why) => self.stop(job, why, at),
             Order::Look(whose) => {
                 self.looks = whose.into();
                 self.is_looking = true;
@@ -136,13 +136,13 @@ impl Work {
         }
     }
 
-    fn stop(&mut self, job: JobId, at: Nanos) {
+    fn stop(&mut self, job: JobId, why: StoppedBy, at: Nanos) {
         let (stopped, others) =
             std::mem::take(&mut self.moves).into_iter().partition(|one| one.order.job == job);
         let stopped: VecDeque<JobMove> = stopped;
         self.moves = others;
         for mut one in stopped {
-            self.teller.tell(News::Moved(one.stop(StoppedBy::Ended, at)));
+            self.teller.tell(News::Moved(one.stop(why, at)));
         }
     }
 
@@ -160,14 +160,14 @@ impl Work {
     fn one_batch(&mut self, at: Nanos) {
         let Some(mut one) = self.moves.pop_front() else { return };
         let (asked, ended) = one.step(at);
-        let is_too_long = self.options.move_time_max < at.saturating_sub(one.began());
+        let is_too_long = self.manner.options.move_time_max < at.saturating_sub(one.began());
         let after = self.now();
         let ended = match ended {
             None if is_too_long => Some(one.stop(StoppedBy::Budget, after)),
             Some(ended) => Some(MoveEnded { took: after.saturating_sub(one.began()), ..ended }),
             None => None,
         };
-        self.move_at = at.saturating_add(pause(asked, self.options.moves_per_second));
+        self.move_at = at.saturating_add(pause(asked, self.manner.options.moves_per_second));
         match ended {
             None => self.moves.push_back(one),
             Some(ended) => {
@@ -189,19 +189,23 @@ impl Work {
             }
         }
         let took = self.now().saturating_sub(at);
-        self.look_at = self.now().saturating_add(rest(took, self.options.looks_cpu_permille));
+        self.look_at =
+            self.now().saturating_add(rest(took, self.manner.options.looks_cpu_permille));
     }
 
     fn look(&mut self, (job, process): Whose) {
         let which = (process.tid, process.born_ticks);
         match memory::look(Path::new("/"), which, LOOK_TIME, &mut self.pace) {
             Ok(looked) => {
-                self.teller.tell(News::Lies((job, process), looked.nodes, looked.permille));
+                let Looked { nodes, permille, has_own_policy, .. } = looked;
+                let seen = Seen { nodes, permille, has_own_policy };
+                self.teller.tell(News::Lies((job, process), seen));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
             Err(error) => {
-                self.teller.tell(News::Cannot(format!("process {}: {error}", process.tid)));
+                let text = refusal(process, &error, "looking at its memory");
+                self.teller.tell(News::Cannot(text));
             }
         }
     }

@@ -6,7 +6,7 @@ use base::{Bytes, Nanos, TaskId};
 use linux::pages::{Mover, Process, Stop, Tally, Wish};
 use sched::{MoveEnded, PagesRefused, StoppedBy};
 
-use super::MoveOrder;
+use super::{Manner, MoveOrder, OWN_POLICY};
 
 /// A job's move that is under way.
 pub(super) struct JobMove {
@@ -15,7 +15,7 @@ pub(super) struct JobMove {
     waiting: Vec<TaskId>,
     now: Option<Mover<Process>>,
     began: Nanos,
-    reserve_permille: u16,
+    manner: Manner,
     sums: Sums,
 }
 
@@ -32,10 +32,10 @@ struct Sums {
 }
 
 impl JobMove {
-    pub fn new(order: MoveOrder, began: Nanos, reserve_permille: u16) -> Self {
+    pub fn new(order: MoveOrder, began: Nanos, manner: Manner) -> Self {
         let mut waiting = order.processes.clone();
         waiting.reverse();
-        JobMove { order, waiting, now: None, began, reserve_permille, sums: Sums::default() }
+        JobMove { order, waiting, now: None, began, manner, sums: Sums::default() }
     }
 
     /// When it began.
@@ -73,23 +73,29 @@ impl JobMove {
             return Some(self.ended(StoppedBy::Limit, at));
         }
         match self.begin(process) {
-            Ok(mover) => self.now = Some(mover),
+            Ok(Some(mover)) => self.now = Some(mover),
+            Ok(None) => self.failed(&format!("process {}: {OWN_POLICY}", process.tid)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-            Err(error) => self.failed(&format!("process {}: {error}", process.tid)),
+            Err(error) => self.failed(&refusal(process, &error, "moving its memory")),
         }
         None
     }
 
-    fn begin(&self, process: TaskId) -> io::Result<Mover<Process>> {
-        let memory = Process::open(process.tid, process.born_ticks, self.reserve_permille)?;
+    /// Takes hold of a process; `None` when its memory is to stay where it is.
+    fn begin(&self, process: TaskId) -> io::Result<Option<Mover<Process>>> {
+        let reserve_permille = self.manner.options.reserve_permille;
+        let memory = Process::open(process.tid, process.born_ticks, reserve_permille)?;
+        if self.manner.of_strangers && memory.has_own_policy()? {
+            return Ok(None);
+        }
         let limit = match self.order.limit.0 {
             u64::MAX => u64::MAX,
             limit => limit - (self.sums.moved + self.sums.refused.total().0),
         };
         let wish = Wish { from: self.order.from, to: self.order.to, limit };
         // No address samples are taken here yet: pages go in the order of their addresses.
-        Mover::new(memory, wish, &[])
+        Mover::new(memory, wish, &[]).map(Some)
     }
 
     fn failed(&mut self, detail: &str) {
@@ -148,6 +154,17 @@ impl JobMove {
             detail: sums.error.clone().unwrap_or_default(),
         }
     }
+}
+
+/// What refused something, and what to do where something can be done.
+pub(super) fn refusal(process: TaskId, error: &io::Error, what: &str) -> String {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("; {what} needs its user, or CAP_SYS_PTRACE as root has it")
+        }
+        _ => String::new(),
+    };
+    format!("process {}: {error}{hint}", process.tid)
 }
 
 fn word(stop: &Stop) -> StoppedBy {

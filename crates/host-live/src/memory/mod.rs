@@ -7,11 +7,13 @@
 //! ```
 //!
 //! Only values go between the two. The helper is started with the first order; on a machine with one
-//! node there is none. It never starts, binds or ends anything.
+//! node there is none. It never starts, binds or ends anything. Both hosts have the same: one for jobs
+//! that it started, the other for programs of others, whose own memory policies it respects.
 
 mod helper;
 mod job_move;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -20,10 +22,12 @@ use base::{Bytes, JobId, Nanos, NodeId, TaskId};
 use linux::fault;
 use linux::numa_maps::{ByNode, Lies};
 use rustix::event::{EventfdFlags, eventfd};
-use sched::{Cause, MoveEnded, NodeMemory, ProcessMemory, Target, Why};
+use sched::{MoveEnded, NodeMemory, ProcessMemory, Sample, StoppedBy, Target, Why};
+use topology::Machine;
 
+use crate::family::Family;
 use crate::hold::{Refused, not_running};
-use crate::host::LiveHost;
+use crate::wakes::Wakes;
 
 /// How often memory is looked at, where the share of CPU time that looks may take allows that.
 const LOOK_EVERY: Nanos = Nanos::from_secs(2);
@@ -75,8 +79,8 @@ pub(crate) type Whose = (JobId, TaskId);
 #[derive(Debug)]
 pub(crate) enum Order {
     Move(MoveOrder),
-    /// The moves of a job end here.
-    Stop(JobId),
+    /// The moves of a job end here, for this reason.
+    Stop(JobId, StoppedBy),
     /// Where the memory of these lies.
     Look(Vec<Whose>),
 }
@@ -92,11 +96,30 @@ pub(crate) struct MoveOrder {
     pub limit: Bytes,
 }
 
+/// What a look at a process found.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub nodes: ByNode,
+    pub permille: u16,
+    /// It said itself where its memory is to come from.
+    pub has_own_policy: bool,
+}
+
+/// How the helper works.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub options: MemoryOptions,
+    /// The nice value that it takes: what moves memory goes behind the loop, not before.
+    pub nice: Option<i32>,
+    /// The processes are not ours: memory that has a policy of its own stays where it is.
+    pub of_strangers: bool,
+}
+
 /// What the helper has to tell.
 #[derive(Debug)]
 pub(crate) enum News {
     Moved(MoveEnded),
-    Lies(Whose, ByNode, u16),
+    Lies(Whose, Seen),
     /// All processes of an order were looked at.
     LookedAtAll,
     /// Something cannot be read here.
@@ -104,7 +127,7 @@ pub(crate) enum News {
 }
 
 /// The loop's end of it.
-pub(crate) struct Helper {
+struct Helper {
     orders: Option<Sender<Order>>,
     news: Receiver<News>,
     thread: Option<JoinHandle<()>>,
@@ -112,29 +135,33 @@ pub(crate) struct Helper {
     is_looking: bool,
 }
 
-/// What the host keeps of it.
-#[derive(Default)]
+/// What a host has of it.
 pub(crate) struct Memory {
+    manner: Manner,
+    /// Whether memory is looked at on this machine.
+    looks: bool,
     helper: Option<Helper>,
     look_at: Nanos,
     said_cannot: bool,
+    /// Processes with memory policies of their own, where those count.
+    alone: BTreeSet<TaskId>,
 }
 
 impl Helper {
-    fn start(host: &LiveHost) -> std::io::Result<Helper> {
+    fn start(wakes: &Wakes, manner: Manner) -> std::io::Result<Helper> {
         fault::refuse("eventfd2")?;
-        let wakes = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        host.wakes.watch_helper(&*wakes)?;
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        wakes.watch_helper(&*bell)?;
         let (orders, to_helper) = channel();
         let (from_helper, news) = channel();
-        let (wish, options, nice) = (fault::wish(), host.options.memory, host.common.nice);
+        let wish = fault::wish();
         fault::refuse("clone3")?;
         let thread = std::thread::Builder::new().name("memory".to_owned()).spawn(move || {
             fault::take_over(wish);
-            if let Some(nice) = nice {
-                let _ = linux::system::set_own_nice(nice); // What moves memory goes behind, not before.
+            if let Some(nice) = manner.nice {
+                let _ = linux::system::set_own_nice(nice);
             }
-            helper::run(&to_helper, helper::Teller::new(from_helper, wakes), options);
+            helper::run(&to_helper, helper::Teller::new(from_helper, bell), manner);
         })?;
         let orders = Some(orders);
         Ok(Helper { orders, news, thread: Some(thread), n_moving: 0, is_looking: false })
@@ -156,128 +183,170 @@ impl Drop for Helper {
     }
 }
 
-impl LiveHost {
-    /// Begins a move of memory.
-    pub(crate) fn move_pages(
+impl Memory {
+    /// Has no helper before it needs one.
+    pub(crate) fn new(machine: &Machine, manner: Manner) -> Self {
+        let looks = match manner.options.looks {
+            MemoryLooks::Auto => 1 < machine.nodes_with_memory().len(),
+            MemoryLooks::On => true,
+            MemoryLooks::Off => false,
+        };
+        let (helper, alone) = (None, BTreeSet::new());
+        Memory { manner, looks, helper, look_at: Nanos::ZERO, said_cannot: false, alone }
+    }
+
+    /// Begins a move of memory. `is_ours` tells of a job that runs whether we may still touch it.
+    pub(crate) fn begin_move(
         &mut self,
+        (wakes, family): (&Wakes, &mut Family),
+        is_ours: impl FnOnce(JobId) -> Option<bool>,
         target: Target,
         (from, to, limit): (Option<NodeId>, NodeId, Bytes),
     ) -> Result<(), Refused> {
-        let (job, processes) = self.processes_of(target).ok_or_else(not_running)?;
-        if self.running(job).ok_or_else(not_running)?.hold.hands_off {
+        let (job, processes) = meant(family, target).ok_or_else(not_running)?;
+        if !is_ours(job).ok_or_else(not_running)? {
             return Err((Why::HandsOff, "it is not ours to move any more".to_owned()));
         }
+        if processes.iter().any(|process| self.alone.contains(process)) {
+            return Err((Why::HandsOff, OWN_POLICY.to_owned()));
+        }
         let order = MoveOrder { target, job, processes, from, to, limit };
-        let helper = self.helper()?;
+        let helper = self.helper(wakes)?;
         helper.order(Order::Move(order))?;
         helper.n_moving += 1;
         Ok(())
     }
 
-    fn processes_of(&mut self, target: Target) -> Option<(JobId, Vec<TaskId>)> {
-        let whole = |(pid, born_ticks)| TaskId { tid: pid, born_ticks };
-        match target {
-            Target::Job(job) => {
-                let all = self.family.processes_of(job).map(|(pid, its)| (pid, its.born_ticks));
-                Some((job, all.map(whole).collect()))
-            }
-            Target::Task(task) => {
-                let job = self.family.job_of_task(task)?;
-                let (pid, _) = self.family.thread(job, task)?;
-                let mut all = self.family.processes_of(job);
-                let its = all.find(|(known, _)| *known == pid)?.1.born_ticks;
-                Some((job, vec![whole((pid, its))]))
-            }
-        }
-    }
-
-    fn helper(&mut self) -> Result<&mut Helper, Refused> {
-        if self.memory.helper.is_none() {
-            let started = Helper::start(self);
+    fn helper(&mut self, wakes: &Wakes) -> Result<&mut Helper, Refused> {
+        if self.helper.is_none() {
             let refuse = |error| (Why::CannotDo, format!("no helper thread: {error}"));
-            self.memory.helper = Some(started.map_err(refuse)?);
+            self.helper = Some(Helper::start(wakes, self.manner).map_err(refuse)?);
         }
-        let helper = self.memory.helper.as_mut();
-        Ok(helper.expect("it was started above, or was there before"))
+        Ok(self.helper.as_mut().expect("it was started above, or was there before"))
     }
 
-    /// A job ended, or is to be left alone: its memory stays where it is.
-    pub(crate) fn stop_moves_of(&mut self, job: JobId) {
-        if let Some(helper) = self.memory.helper.as_ref().filter(|helper| helper.n_moving != 0) {
-            let _ = helper.order(Order::Stop(job));
+    /// The moves of a job end here: its memory stays where it is.
+    pub(crate) fn stop_moves_of(&mut self, job: JobId, why: StoppedBy) {
+        if let Some(helper) = self.helper.as_ref().filter(|helper| helper.n_moving != 0) {
+            let _ = helper.order(Order::Stop(job, why));
         }
     }
 
     /// Whether moves are under way whose end has not been told.
     pub(crate) fn is_moving(&self) -> bool {
-        self.memory.helper.as_ref().is_some_and(|helper| helper.n_moving != 0)
+        self.helper.as_ref().is_some_and(|helper| helper.n_moving != 0)
     }
 
-    /// Has memory looked at now and then.
-    pub(crate) fn look_at_memory(&mut self, at: Nanos) {
-        let wanted = match self.options.memory.looks {
-            MemoryLooks::Auto => 1 < self.machine.nodes_with_memory().len(),
-            MemoryLooks::On => true,
-            MemoryLooks::Off => false,
-        };
-        let is_looking = self.memory.helper.as_ref().is_some_and(|helper| helper.is_looking);
-        if !wanted || is_looking || at < self.memory.look_at {
-            return;
-        }
-        self.memory.look_at = at + LOOK_EVERY;
+    /// Moves under way end here, and nothing more is told.
+    pub(crate) fn end(&mut self) {
+        self.helper = None;
+    }
+
+    /// Whether a process said itself where its memory is to come from, as far as that is known and
+    /// counts.
+    pub(crate) fn leaves_alone(&self, process: TaskId) -> bool {
+        self.alone.contains(&process)
+    }
+
+    /// Whether it is time to look at memory.
+    pub(crate) fn wants_to_look(&self, at: Nanos) -> bool {
+        let is_looking = self.helper.as_ref().is_some_and(|helper| helper.is_looking);
+        self.looks && !is_looking && self.look_at <= at
+    }
+
+    /// Has the memory of all processes of these jobs looked at. What is said is to be told.
+    pub(crate) fn look(
+        &mut self,
+        (wakes, family): (&Wakes, &Family),
+        jobs: impl Iterator<Item = JobId>,
+        at: Nanos,
+    ) -> Option<String> {
+        self.look_at = at + LOOK_EVERY;
+        let task = |(pid, born_ticks)| TaskId { tid: pid, born_ticks };
         let mut whose = Vec::new();
-        for job in self.running_jobs() {
-            let its = self.family.processes_of(job);
-            let task = |(pid, born_ticks)| (job, TaskId { tid: pid, born_ticks });
-            whose.extend(its.map(|(pid, its)| task((pid, its.born_ticks))));
+        for job in jobs {
+            let its = family.processes_of(job);
+            whose.extend(its.map(|(pid, its)| (job, task((pid, its.born_ticks)))));
         }
-        let order = self.helper().and_then(|helper| {
+        self.alone.retain(|known| whose.iter().any(|(_, process)| process == known));
+        let order = self.helper(wakes).and_then(|helper| {
             helper.is_looking = true;
             helper.order(Order::Look(whose))
         });
-        if let Err((_, detail)) = order {
-            self.cannot_look(&detail);
-        }
+        order.err().and_then(|(_, detail)| self.cannot_look(&detail))
     }
 
-    /// What the helper has told since.
-    pub(crate) fn take_memory_news(&mut self, now: Nanos) {
+    /// What the helper has told since; tells whether a move ended.
+    pub(crate) fn take_news(&mut self, family: &Family, pending: &mut Sample, now: Nanos) -> bool {
+        let mut any_ended = false;
         loop {
-            let Some(helper) = &mut self.memory.helper else { return };
+            let Some(helper) = &mut self.helper else { return any_ended };
             match helper.news.try_recv() {
                 Ok(News::Moved(moved)) => {
                     helper.n_moving = helper.n_moving.saturating_sub(1);
-                    self.pending.moved.push(moved);
-                    self.causes.insert(Cause::MemoryMoved);
+                    pending.moved.push(moved);
+                    any_ended = true;
                 }
-                Ok(News::Lies((job, process), lies, permille)) => {
-                    self.lies((job, process), &lies, permille, now);
-                }
+                Ok(News::Lies(whose, seen)) => self.lies(family, whose, &seen, pending, now),
                 Ok(News::LookedAtAll) => helper.is_looking = false,
-                Ok(News::Cannot(detail)) => self.cannot_look(&detail),
-                Err(TryRecvError::Empty) => return,
+                Ok(News::Cannot(detail)) => pending.degraded.extend(self.cannot_look(&detail)),
+                Err(TryRecvError::Empty) => return any_ended,
                 Err(TryRecvError::Disconnected) => {
                     helper.n_moving = 0; // Nobody will tell how they ended.
-                    return;
+                    return any_ended;
                 }
             }
         }
     }
 
     /// Of processes that are still there: what comes too late is nobody's.
-    fn lies(&mut self, (job, process): Whose, lies: &ByNode, looked_permille: u16, at: Nanos) {
-        let mut its = self.family.processes_of(job);
-        if its.any(|(pid, its)| (pid, its.born_ticks) == (process.tid, process.born_ticks)) {
-            let nodes = lies.iter().map(|(node, lies)| node_memory(*node, lies)).collect();
-            let seen = ProcessMemory { job, process, nodes, looked_permille, at };
-            self.pending.memory.retain(|known| known.process != process);
-            self.pending.memory.push(seen);
+    fn lies(
+        &mut self,
+        family: &Family,
+        (job, process): Whose,
+        seen: &Seen,
+        pending: &mut Sample,
+        at: Nanos,
+    ) {
+        let mut its = family.processes_of(job);
+        if !its.any(|(pid, its)| (pid, its.born_ticks) == (process.tid, process.born_ticks)) {
+            return;
         }
+        match self.manner.of_strangers && seen.has_own_policy {
+            true => self.alone.insert(process),
+            false => self.alone.remove(&process),
+        };
+        let nodes = seen.nodes.iter().map(|(node, lies)| node_memory(*node, lies)).collect();
+        let looked_permille = seen.permille;
+        pending.memory.retain(|known| known.process != process);
+        pending.memory.push(ProcessMemory { job, process, nodes, looked_permille, at });
     }
 
-    fn cannot_look(&mut self, detail: &str) {
-        if !std::mem::replace(&mut self.memory.said_cannot, true) {
-            self.degraded(&format!("where memory lies by node cannot be read: {detail}"));
+    /// What is to be said of it, once.
+    fn cannot_look(&mut self, detail: &str) -> Option<String> {
+        let is_new = !std::mem::replace(&mut self.said_cannot, true);
+        is_new.then(|| format!("where memory lies by node cannot be read: {detail}"))
+    }
+}
+
+/// Why a process's memory is left alone that has a policy.
+pub(crate) const OWN_POLICY: &str =
+    "it has a memory policy of its own, so its memory stays where it is";
+
+/// The processes that an action is about.
+fn meant(family: &mut Family, target: Target) -> Option<(JobId, Vec<TaskId>)> {
+    let whole = |(pid, born_ticks)| TaskId { tid: pid, born_ticks };
+    match target {
+        Target::Job(job) => {
+            let all = family.processes_of(job).map(|(pid, its)| (pid, its.born_ticks));
+            Some((job, all.map(whole).collect()))
+        }
+        Target::Task(task) => {
+            let job = family.job_of_task(task)?;
+            let (pid, _) = family.thread(job, task)?;
+            let mut all = family.processes_of(job);
+            let its = all.find(|(known, _)| *known == pid)?.1.born_ticks;
+            Some((job, vec![whole((pid, its))]))
         }
     }
 }

@@ -3,16 +3,18 @@
 //! The programs here are shells of the test that burn CPU time; the policy places every job that it
 //! sees on the last CPU, so that it can be seen who was touched. Two CPUs are enough.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use base::{CpuSet, Nanos, TaskId};
+use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
 use engine::{Engine, Host};
-use host_live::{Board, Choice, LeftAlone, WatchError, WatchHost, WatchOptions};
+use host_live::{Board, Choice, LeftAlone, MemoryLooks, WatchError, WatchHost, WatchOptions};
 use linux::{affinity, procfs};
 use sched::{
-    Action, Code, JobEvent, Leaving, Outcome, OutcomeResult, Plan, Policy, Reason, Snapshot, Why,
+    Action, Code, JobEvent, Leaving, MoveEnded, Outcome, OutcomeResult, Plan, Policy,
+    ProcessMemory, Reason, Refusal, Snapshot, Why,
 };
 
 use crate::tool;
@@ -67,6 +69,30 @@ impl Policy for LastCpu {
     }
 }
 
+/// Wishes the memory of every job to be on the first node, once.
+#[derive(Default)]
+struct ToNode0(BTreeSet<JobId>);
+
+impl Policy for ToNode0 {
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        for job in seen.jobs.iter().filter(|job| job.movable) {
+            if self.0.insert(job.job.id) {
+                let (from, to, limit) = (None, NodeId(0), Action::NO_LIMIT);
+                let action = Action::MovePages { from, to, limit };
+                plan.ask(job.job.id, action, Reason::new(Code::NextInTurn));
+            }
+        }
+    }
+
+    fn name(&self) -> &str {
+        "to-node-0"
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        Some(INTERVAL)
+    }
+}
+
 const INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// Watching, turn by turn.
@@ -75,11 +101,24 @@ struct Watching {
     engine: Engine,
     events: Vec<JobEvent>,
     outcomes: Vec<Outcome>,
+    /// What the guard did not let through.
+    refused: Vec<Refusal>,
+    moved: Vec<MoveEnded>,
+    memory: Vec<ProcessMemory>,
+    degraded: Vec<String>,
     _state: tempfile::TempDir,
 }
 
 impl Watching {
     fn new(programs: &[&Program], change: impl FnOnce(&mut WatchOptions)) -> Self {
+        Self::with(Box::new(LastCpu), programs, change)
+    }
+
+    fn with(
+        policy: Box<dyn Policy>,
+        programs: &[&Program],
+        change: impl FnOnce(&mut WatchOptions),
+    ) -> Self {
         let state = tempfile::tempdir().expect("a folder");
         let mut options = WatchOptions {
             choice: choice(programs),
@@ -92,9 +131,12 @@ impl Watching {
         };
         change(&mut options);
         let machine = linux::topology::read(Path::new("/")).expect("this machine");
-        let host = WatchHost::new(options).expect("everybody is there");
-        let engine = Engine::new(machine, Vec::new(), Box::new(LastCpu));
-        Watching { host, engine, events: Vec::new(), outcomes: Vec::new(), _state: state }
+        let host = WatchHost::new(&machine, options).expect("everybody is there");
+        let engine = Engine::new(machine, Vec::new(), policy);
+        let (events, outcomes, refused) = (Vec::new(), Vec::new(), Vec::new());
+        let (moved, memory, degraded) = (Vec::new(), Vec::new(), Vec::new());
+        let _state = state;
+        Watching { host, engine, events, outcomes, refused, moved, memory, degraded, _state }
     }
 
     /// One turn; false when watching is over.
@@ -104,7 +146,11 @@ impl Watching {
         let step = self.engine.step(&turn, &sample);
         let outcomes = self.host.apply(&step.approved);
         self.engine.settle(&outcomes);
+        self.refused.extend(step.refused);
         self.events.extend(sample.jobs);
+        self.moved.extend(sample.moved);
+        self.memory.extend(sample.memory);
+        self.degraded.extend(sample.degraded);
         self.outcomes.extend(outcomes);
         true
     }
@@ -190,6 +236,60 @@ fn without_being_told_to_act_nothing_is_changed_and_nothing_believed() {
     assert!(watching.board().managed[0].placed.is_none());
     watching.end();
     assert_eq!(mask(busy.pid()), all);
+}
+
+#[test]
+fn a_move_of_memory_has_an_end_that_is_told_and_is_only_said_without_act() {
+    for act in [true, false] {
+        let busy = Program::shell(BURN);
+        let policy = Box::new(ToNode0::default());
+        let mut watching = Watching::with(policy, &[&busy], |options| options.act = act);
+        let has_begun = |watching: &Watching| !watching.outcomes.is_empty();
+        watching.until("the wish", |watching| has_begun(watching) || !watching.refused.is_empty());
+        if let Some(refusal) = watching.refused.first() {
+            println!("not run: node 0 may not be used here ({})", refusal.detail);
+            return;
+        }
+        let result = watching.outcomes[0].result.clone();
+        if !act {
+            let only_said =
+                OutcomeResult::Refused { why: Why::OnlyWatching, detail: String::new() };
+            assert_eq!(std::mem::discriminant(&result), std::mem::discriminant(&only_said));
+            watching.end();
+            assert_eq!(watching.moved, []);
+            continue;
+        }
+        assert_eq!(result, OutcomeResult::Begun);
+        // Its end is told even when watching ends at once.
+        watching.end();
+        let [moved] = &watching.moved[..] else { panic!("{:?}", watching.moved) };
+        let sum = moved.moved.0 + moved.refused.total().0 + moved.left.0;
+        assert_eq!((moved.to, moved.requested.0), (NodeId(0), sum));
+        println!("{moved:?}");
+    }
+}
+
+#[test]
+fn where_memory_lies_is_looked_at_without_act_too_and_by_whom_it_cannot_is_said_once() {
+    let busy = Program::shell(BURN);
+    let mut watching = Watching::new(&[&busy], |options| {
+        options.act = false;
+        options.memory.looks = MemoryLooks::On;
+    });
+    let cannot = |watching: &Watching| {
+        let about = |text: &&String| text.contains("where memory lies by node cannot be read");
+        watching.degraded.iter().filter(about).count()
+    };
+    watching.until("a look", |watching| !watching.memory.is_empty() || cannot(watching) != 0);
+    match watching.memory.first() {
+        Some(seen) => {
+            assert_eq!(seen.process.tid, busy.pid());
+            assert!(seen.nodes.iter().any(|lies| lies.own() != Bytes::ZERO), "{seen:?}");
+        }
+        None => println!("not run: {:?}", watching.degraded),
+    }
+    watching.end();
+    assert!(cannot(&watching) <= 1);
 }
 
 #[test]
@@ -294,7 +394,8 @@ fn an_end_is_noticed_at_once_and_a_number_of_somebody_else_is_refused() {
     watching.end();
     choice.pids.insert(std::process::id(), 1);
     choice.pids.remove(&pid);
-    let refused = WatchHost::new(WatchOptions { choice, ..WatchOptions::default() });
+    let machine = linux::topology::read(Path::new("/")).expect("this machine");
+    let refused = WatchHost::new(&machine, WatchOptions { choice, ..WatchOptions::default() });
     assert!(matches!(refused.err(), Some(WatchError::NoProcess { .. })), "its birth is another");
 }
 

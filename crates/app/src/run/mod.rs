@@ -28,7 +28,7 @@ use folder::Folder;
 use live::Ran;
 pub(crate) use live::own_use;
 
-pub use memory::limits_of;
+pub use memory::{MemoryArgs, limits_of};
 
 /// Run a workload of real programs under a placement policy
 #[derive(Debug, clap::Args)]
@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long)]
     die_with_me: bool,
     #[command(flatten)]
-    memory: memory::MemoryArgs,
+    memory: MemoryArgs,
     #[command(flatten)]
     signals: SignalArgs,
     /// What is counted of each task: auto (the processor's counters where there are some), all (the

@@ -23,6 +23,7 @@ use program::Class;
 use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
 use crate::restore::tell_kept;
+use crate::run::MemoryArgs;
 use crate::signals::SignalArgs;
 use crate::status::unix_seconds;
 use crate::view::{Mode, View};
@@ -63,6 +64,8 @@ pub struct Args {
     class: Vec<(String, Class)>,
     #[command(flatten)]
     signals: SignalArgs,
+    #[command(flatten)]
+    memory: MemoryArgs,
     /// Change something; otherwise it is only said what would be done
     #[arg(long, conflicts_with = "dry")]
     act: bool,
@@ -104,9 +107,10 @@ pub fn main(args: &Args) -> Done {
         interval,
         time_limit: args.time_limit,
         idle_after: args.idle_after,
+        memory: args.memory.options(),
         ..WatchOptions::default()
     };
-    let host = WatchHost::new(options).or_wrong()?;
+    let host = WatchHost::new(&machine, options).or_wrong()?;
     let text = crate::restore::to_text(host.restored(), false);
     if !host.restored().files.is_empty() && !args.quiet {
         eprint!("{text}");
@@ -137,7 +141,9 @@ fn watch(args: &Args, mut host: WatchHost, policy: Box<dyn sched::Policy>, heade
     let mode = if args.quiet { Mode::Quiet } else { Mode::Lines };
     let mut view = View::new(mode, &header);
     let signals = args.signals.wish().or_wrong()?;
-    let mut engine = Engine::new(header.machine, header.jobs, policy).with_signals(signals);
+    let mut engine = Engine::new(header.machine, header.jobs, policy)
+        .with_move_limits(args.memory.limits())
+        .with_signals(signals);
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut view, &mut state];
     sinks.extend(journal.as_mut().map(|journal| journal as &mut dyn Sink));
     let result = engine::run(&mut host, &mut engine, &mut sinks).map_err(anyhow::Error::from);
@@ -168,6 +174,7 @@ fn begin(path: &Path, header: &Header) -> Result<JournalWriter, Stop> {
 fn options_told(args: &Args) -> BTreeMap<String, String> {
     let mut told = BTreeMap::new();
     args.signals.tell(&mut told);
+    told.extend(args.memory.told());
     told.insert("act".to_owned(), if args.act { "yes" } else { "no" }.to_owned());
     if let Some(limit) = args.time_limit {
         told.insert("for".to_owned(), limit.to_string());

@@ -7,9 +7,9 @@ use base::{CpuSet, JobId, Nanos};
 use linux::glance::{Glance, comm_text};
 use linux::{affinity, procfs};
 use program::{Class, Command, Ending, Job, Origin};
-use sched::{Cause, JobEvent, Leaving};
+use sched::{Cause, JobEvent, Leaving, StoppedBy};
 
-use super::board::{Alone, Board, EXAMPLES, Managed};
+use super::board::{Alone, Board, Managed};
 use super::census::{Found, Stand};
 use super::respect::LeftAlone;
 use super::{BOARD_EVERY, WatchHost, is_coming_or_going, name_matches};
@@ -164,6 +164,11 @@ impl WatchHost {
 
     /// A job is one no longer. What is ours of it is put back.
     pub(super) fn leave(&mut self, job: JobId, why: Leaving) {
+        let stopped_by = match why {
+            Leaving::Ended => StoppedBy::Ended,
+            _ => StoppedBy::Stopped,
+        };
+        self.memory.stop_moves_of(job, stopped_by);
         self.release(job);
         let Some(watched) = self.watched.remove(&job) else { return };
         if let Some(ends) = &watched.ends {
@@ -249,14 +254,18 @@ impl WatchHost {
         for (pid, known) in self.census.all() {
             match known.stand {
                 Stand::LeftAlone(why) => {
-                    let alone = alone.entry(why).or_default();
-                    alone.n += 1;
-                    if alone.examples.len() < EXAMPLES {
-                        alone.examples.push((pid, comm_text(&known.comm)));
-                    }
+                    alone.entry(why).or_default().add(pid, || comm_text(&known.comm));
                 }
                 Stand::Open => board.n_asleep += 1,
                 Stand::NotChosen | Stand::Job(_) => {}
+            }
+        }
+        for Watched { hold, born_ticks, .. } in self.watched.values() {
+            let process = base::TaskId { tid: hold.pid, born_ticks: *born_ticks };
+            if self.memory.leaves_alone(process) {
+                let comm = hold.name.rsplit_once('.').map_or("", |(comm, _)| comm);
+                let alone = alone.entry(LeftAlone::OwnMemoryPolicy).or_default();
+                alone.add(hold.pid, || comm.to_owned());
             }
         }
         board.left_alone = alone;

@@ -7,7 +7,7 @@ use base::{CpuSet, JobId, Nanos};
 use super::respect::LeftAlone;
 
 /// So many examples are named for each reason to leave somebody alone.
-pub(super) const EXAMPLES: usize = 4;
+const EXAMPLES: usize = 4;
 
 /// What there is to show.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,4 +54,14 @@ pub struct Alone {
     pub n: u64,
     /// Some of them: number and name.
     pub examples: Vec<(u32, String)>,
+}
+
+impl Alone {
+    /// One more.
+    pub(super) fn add(&mut self, pid: u32, name: impl FnOnce() -> String) {
+        self.n += 1;
+        if self.examples.len() < EXAMPLES {
+            self.examples.push((pid, name()));
+        }
+    }
 }

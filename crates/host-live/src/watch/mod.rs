@@ -16,6 +16,9 @@
 //! written down as ours, left where it is, and put back with it; when it is busy itself it becomes
 //! a job of its own.
 //!
+//! Memory is looked at and moved by the same helper thread that jobs of ours have ([`crate::memory`]).
+//! Who said itself where its memory is to come from keeps it there.
+//!
 //! Nothing is started, signalled or ended here, and without [`WatchOptions::act`] nothing is changed.
 
 mod adopt;
@@ -32,16 +35,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{CpuSet, JobId, Nanos};
+use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use engine::{Approved, Host};
 use linux::glance::{self, ProcFolder};
 use linux::system::DescriptorLimit;
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, mempolicy, system};
 use sched::{
-    Action, Cause, JobEvent, Leaving, MemoryRules, Outcome, OutcomeResult, Sample, Target, Turn,
-    Why,
+    Action, Cause, JobEvent, Leaving, MemoryRules, Outcome, OutcomeResult, Sample, StoppedBy,
+    Target, Turn, Why,
 };
+use topology::Machine;
 
 pub use board::{Alone, Board, Managed};
 pub use choice::{Choice, Marks, matches as name_matches};
@@ -53,6 +57,8 @@ use crate::agenda::Ticks;
 use crate::family::{Counting, Descriptors, Family, Look, When};
 use crate::hold::{Hands, Hold, Refused, confirm, not_running};
 use crate::host::in_one_line;
+use crate::memory::{Manner, Memory};
+use crate::nodes::Nodes;
 use crate::wakes::{Wake, Wakes};
 use adopt::Watched;
 use census::Census;
@@ -64,7 +70,7 @@ const THREAD_REST_MAX: Nanos = Nanos::from_secs(10);
 const HEARTBEAT: Nanos = Nanos::from_secs(10);
 /// What is shown is counted anew at most this often while jobs stay the same.
 const BOARD_EVERY: Nanos = Nanos::from_secs(5);
-/// Masks and births during changes are looked after this often.
+/// Masks and births during changes, and memory, are looked after this often.
 const SELDOM: Nanos = Nanos::from_secs(1);
 /// More descriptors than this are of no use to us.
 const DESCRIPTORS_ENOUGH: u64 = 4096;
@@ -94,6 +100,8 @@ pub struct WatchHost {
     /// The CPUs that processes here have who have none of their own.
     ordinary: CpuSet,
     isolated: CpuSet,
+    nodes: Nodes,
+    memory: Memory,
     wakes: Wakes,
     woken: Vec<Wake>,
     ticks: Ticks,
@@ -124,7 +132,7 @@ impl WatchHost {
     ///
     /// # Errors
     /// Nobody is chosen, a process that was named is not there, or what is needed cannot be had.
-    pub fn new(options: WatchOptions) -> Result<Self, WatchError> {
+    pub fn new(machine: &Machine, options: WatchOptions) -> Result<Self, WatchError> {
         if options.choice.is_empty() {
             return Err(WatchError::NobodyChosen);
         }
@@ -149,7 +157,10 @@ impl WatchHost {
         let descriptors = Descriptors::new(limit.now, 0);
         let mut family = Family::new(descriptors, Counting::default(), run.clone());
         family.follows_children = false;
+        let manner = Manner { options: options.memory, nice: None, of_strangers: true };
         let mut host = WatchHost {
+            nodes: Nodes::open(machine),
+            memory: Memory::new(machine, manner),
             notice,
             census: Census::new(options.interval, Nanos(1_000_000_000 / tick_hz)),
             watched: BTreeMap::new(),
@@ -248,10 +259,18 @@ impl WatchHost {
                     self.ask_to_stop();
                 }
                 Wake::Ended(pid) => self.has_ended(pid),
-                Wake::Helper => {} // It has none yet.
+                Wake::Helper => self.take_memory_news(),
             }
         }
         self.woken = woken;
+    }
+
+    /// What the helper has told since.
+    fn take_memory_news(&mut self) {
+        let now = self.wakes.now();
+        if self.memory.take_news(&self.family, &mut self.pending, now) {
+            self.causes.insert(Cause::MemoryMoved);
+        }
     }
 
     fn ask_to_stop(&mut self) {
@@ -272,7 +291,7 @@ impl WatchHost {
             self.causes.insert(Cause::Stopping);
             return;
         }
-        if now < self.ticks.next() && !self.is_first {
+        if self.stop == Stop::Told || now < self.ticks.next() && !self.is_first {
             return;
         }
         self.ticks.skip_to(now);
@@ -315,6 +334,7 @@ impl WatchHost {
     }
 
     fn new_turn(&mut self) -> Turn {
+        self.take_memory_news();
         let causes = std::mem::take(&mut self.causes).into_iter().collect();
         let turn = Turn { number: self.n_turns, at: self.wakes.now(), causes };
         self.n_turns += 1;
@@ -361,6 +381,17 @@ impl WatchHost {
         if self.seldom_at <= turn.at {
             self.seldom_at = turn.at + SELDOM;
             confirm(&mut self.undo, &mut self.unconfirmed);
+            sample.nodes = self.nodes.look();
+            self.look_at_memory(turn.at);
+        }
+    }
+
+    /// Has memory looked at now and then.
+    fn look_at_memory(&mut self, at: Nanos) {
+        if self.memory.wants_to_look(at) && !self.watched.is_empty() {
+            let jobs = self.watched.keys().copied();
+            let said = self.memory.look((&self.wakes, &self.family), jobs, at);
+            self.pending.degraded.extend(said);
         }
     }
 
@@ -369,6 +400,7 @@ impl WatchHost {
         let interleaves = mempolicy::own().is_ok_and(|(interleaves, _)| interleaves);
         let numa_balancing = system::numa_balancing("/".as_ref());
         sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves });
+        sample.nodes = self.nodes.look();
         if !self.isolated.is_empty() {
             let isolated = &self.isolated;
             let text = format!("the CPUs {isolated} are isolated: nothing is placed on them");
@@ -376,11 +408,31 @@ impl WatchHost {
         }
     }
 
-    fn change(&mut self, target: Target, action: &Action) -> Result<u32, Refused> {
+    fn change(&mut self, target: Target, action: &Action) -> Result<OutcomeResult, Refused> {
         if !self.options.act {
             let text = "only watching: nothing is changed without --act".to_owned();
             return Err((Why::OnlyWatching, text));
         }
+        if let Action::MovePages { from, to, limit } = action {
+            self.move_pages(target, (*from, *to, *limit))?;
+            return Ok(OutcomeResult::Begun);
+        }
+        self.bind(target, action).map(|n| OutcomeResult::Done { n })
+    }
+
+    /// Begins a move of memory.
+    fn move_pages(
+        &mut self,
+        target: Target,
+        wish: (Option<NodeId>, NodeId, Bytes),
+    ) -> Result<(), Refused> {
+        let watched = &self.watched;
+        let is_ours = |job: JobId| watched.get(&job).map(|watched| !watched.hold.hands_off);
+        self.memory.begin_move((&self.wakes, &mut self.family), is_ours, target, wish)
+    }
+
+    /// Places, or gives back; tells how many threads that concerned.
+    fn bind(&mut self, target: Target, action: &Action) -> Result<u32, Refused> {
         let job = match target {
             Target::Job(job) => job,
             Target::Task(task) => self.family.job_of_task(task).ok_or_else(not_running)?,
@@ -395,11 +447,8 @@ impl WatchHost {
                 let (hold, mut hands) = self.grasp(job).ok_or_else(not_running)?;
                 Ok(hands.release(hold, !any_left))
             }
-            (_, Action::MemoryPolicy(_)) => {
+            (_, Action::MemoryPolicy(_) | Action::MovePages { .. }) => {
                 Err((Why::TooLate, "it runs already: its pages lie where they lie".to_owned()))
-            }
-            (_, Action::MovePages { .. }) => {
-                Err((Why::CannotDo, "a watch moves no memory yet".to_owned()))
             }
         }
     }
@@ -438,7 +487,7 @@ impl Host for WatchHost {
 
     fn wait(&mut self) -> Result<Option<Turn>, LiveError> {
         loop {
-            if self.stop == Stop::Told && self.causes.is_empty() {
+            if self.stop == Stop::Told && self.causes.is_empty() && !self.memory.is_moving() {
                 self.put_back();
                 return Ok(None);
             }
@@ -446,8 +495,11 @@ impl Host for WatchHost {
             if !self.causes.is_empty() {
                 return Ok(Some(self.new_turn()));
             }
-            let until = self.next_deadline();
-            self.wakes.wait(Some(until), &mut self.woken)?;
+            let until = match self.stop {
+                Stop::Told => None, // The helper tells how its moves ended, which is all that is left.
+                _ => Some(self.next_deadline()),
+            };
+            self.wakes.wait(until, &mut self.woken)?;
             self.take_wakes();
         }
     }
@@ -463,6 +515,13 @@ impl Host for WatchHost {
             let said = std::mem::take(&mut self.pending);
             sample.jobs.extend(said.jobs);
             sample.degraded.extend(said.degraded);
+            sample.memory.extend(said.memory);
+            sample.moved.extend(said.moved);
+        }
+        for event in &sample.jobs {
+            if let JobEvent::HandsOff(job, _) = event {
+                self.memory.stop_moves_of(*job, StoppedBy::Stopped);
+            }
         }
         // Numbers of jobs that left are free once the engine has been told.
         self.free_jobs.extend(self.freed.drain(..));
@@ -473,7 +532,7 @@ impl Host for WatchHost {
         let mut outcomes = Vec::with_capacity(plan.asks().len());
         for ask in plan.asks() {
             let result = match self.change(ask.target, &ask.action) {
-                Ok(n) => OutcomeResult::Done { n },
+                Ok(result) => result,
                 Err((why, detail)) => OutcomeResult::Refused { why, detail },
             };
             outcomes.push(Outcome { target: ask.target, deed: (&ask.action).into(), result });
@@ -490,6 +549,7 @@ impl Host for WatchHost {
 
 impl Drop for WatchHost {
     fn drop(&mut self) {
+        self.memory.end();
         self.put_back();
         system::lower_descriptors(self.limit);
     }

@@ -8,6 +8,7 @@ use program::Class;
 
 use super::choice::Choice;
 use crate::LiveError;
+use crate::memory::MemoryOptions;
 
 /// How watching is to be done.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct WatchOptions {
     pub takes_signals: bool,
     /// Where undo records go; `None`: where they belong ([`linux::undo::folders`]).
     pub undo_folders: Option<Vec<PathBuf>>,
+    /// How memory is moved and looked at.
+    pub memory: MemoryOptions,
     /// Listen to the kernel's own events of processes where it tells them.
     pub may_hear: bool,
 }
@@ -46,6 +49,7 @@ impl Default for WatchOptions {
             idle_after: Nanos::from_secs(300),
             takes_signals: true,
             undo_folders: None,
+            memory: MemoryOptions::default(),
             may_hear: true,
         }
     }

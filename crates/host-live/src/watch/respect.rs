@@ -23,6 +23,9 @@ pub enum LeftAlone {
     RealTime,
     /// An affinity or a cpuset that is not what processes here have.
     OwnAffinity,
+    /// It said itself where its memory is to come from: that memory is left alone, while its threads
+    /// are placed like those of others.
+    OwnMemoryPolicy,
     /// The kernel does not let us change it.
     NotPermitted,
 }
@@ -39,6 +42,7 @@ impl LeftAlone {
         LeftAlone::ExcludedCgroup,
         LeftAlone::RealTime,
         LeftAlone::OwnAffinity,
+        LeftAlone::OwnMemoryPolicy,
         LeftAlone::NotPermitted,
     ];
 
@@ -54,6 +58,7 @@ impl LeftAlone {
             LeftAlone::ExcludedCgroup => "excluded-cgroup",
             LeftAlone::RealTime => "real-time",
             LeftAlone::OwnAffinity => "own-affinity",
+            LeftAlone::OwnMemoryPolicy => "own-memory-policy",
             LeftAlone::NotPermitted => "not-permitted",
         }
     }
@@ -71,6 +76,9 @@ impl fmt::Display for LeftAlone {
             LeftAlone::ExcludedCgroup => "its cgroup is excluded",
             LeftAlone::RealTime => "it has a real-time or deadline class",
             LeftAlone::OwnAffinity => "it has an affinity or cpuset of its own",
+            LeftAlone::OwnMemoryPolicy => {
+                "it has a memory policy of its own, so its memory stays where it is"
+            }
             LeftAlone::NotPermitted => "the kernel does not permit it (needs CAP_SYS_NICE)",
         })
     }

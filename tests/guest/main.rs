@@ -21,6 +21,7 @@ mod policies;
 #[path = "../promises/tool.rs"]
 mod tool;
 mod undo;
+mod watching;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -36,7 +37,7 @@ fn main() {
     arguments.test_threads = Some(1);
     let all: [&[Promise]; 5] =
         [placement::ALL, policies::ALL, cpusets::ALL, hotplug::ALL, balancing::ALL];
-    let promises = all.into_iter().chain([pages::ALL, undo::ALL]).flatten();
+    let promises = all.into_iter().chain([pages::ALL, undo::ALL, watching::ALL]).flatten();
     let reason = why_not();
     if let Some(reason) = &reason {
         println!("not run: {reason}; make test-vm runs these in a guest");

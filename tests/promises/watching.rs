@@ -77,7 +77,7 @@ impl Policy for ToNode0 {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         for job in seen.jobs.iter().filter(|job| job.movable) {
             if self.0.insert(job.job.id) {
-                let (from, to, limit) = (None, NodeId(0), Action::NO_LIMIT);
+                let (from, to, limit) = (None, NodeId(0), Bytes::from_mib(16));
                 let action = Action::MovePages { from, to, limit };
                 plan.ask(job.job.id, action, Reason::new(Code::NextInTurn));
             }

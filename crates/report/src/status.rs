@@ -6,7 +6,7 @@
 
 use crate::describe::{record, words};
 use crate::text::{Align, Table, fold};
-use crate::units::{count, duration};
+use crate::units::{bytes, count, duration};
 
 /// The version of the state file. It grows when a field changes its meaning or goes.
 pub const STATE_FORMAT: u32 = 1;
@@ -45,6 +45,7 @@ record! {
         n_asleep: u64, "Asleep", Count, "Processes that are chosen and not busy.";
         n_heirs: u64, "Heirs", Count, "Processes that were started by placed ones and have their CPUs by birth.";
         n_moves: u64, "Moves", Count, "How often a process was placed so far.";
+        pages_moved_bytes: u64, "Memory moved", Bytes, "Memory that was moved to another node so far; that is not put back.";
         verdict: VerdictWord, "Helps", Plain, "Whether moving helps, as far as that was measured.";
         verdict_text: Option<String>, "Because", Plain, "The last verdict in words.";
         managed: Vec<ManagedRow>, "Looked after", Plain, "The busy processes, by job number.";
@@ -137,7 +138,7 @@ impl Status {
                 count(state.n_heirs),
             ),
         );
-        line("moves", count(state.n_moves));
+        line("moves", moves_words(state));
         state.add_managed(&mut text, width);
         state.add_alone(&mut text, width);
         text
@@ -196,6 +197,14 @@ fn age_words(age_s: u64) -> String {
 fn helps_words(state: &WatchState) -> String {
     let word = state.verdict.word();
     state.verdict_text.as_ref().map_or(word.to_owned(), |text| format!("{word}: {text}"))
+}
+
+fn moves_words(state: &WatchState) -> String {
+    let moves = count(state.n_moves);
+    match state.pages_moved_bytes {
+        0 => moves,
+        moved => format!("{moves}, and {} of memory to other nodes", bytes(moved)),
+    }
 }
 
 fn way_words(way: &str) -> &str {

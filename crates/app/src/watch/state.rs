@@ -59,6 +59,7 @@ impl StateSink {
             n_asleep: 0,
             n_heirs: 0,
             n_moves: 0,
+            pages_moved_bytes: 0,
             verdict,
             verdict_text: None,
             managed: Vec::new(),
@@ -89,6 +90,9 @@ impl StateSink {
             is_done && matches!(outcome.deed, Deed::Place(_))
         });
         self.state.n_moves += placed.count() as u64;
+        let moved = record.sample.moved.iter().map(|moved| moved.moved.0);
+        self.state.pages_moved_bytes =
+            moved.fold(self.state.pages_moved_bytes, u64::saturating_add);
         record.plan.notes.iter().for_each(|note| self.judge(note));
     }
 
@@ -149,6 +153,7 @@ impl engine::Sink for StateSink {
     fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.learn(record);
         let is_news = !record.sample.jobs.is_empty()
+            || !record.sample.moved.is_empty()
             || !record.outcomes.is_empty()
             || !record.plan.notes.is_empty();
         let is_old = self.written_at.is_none_or(|at| at + WRITE_EVERY <= record.turn.at);

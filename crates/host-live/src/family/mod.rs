@@ -223,10 +223,9 @@ impl Thread {
     /// descriptor stays with its thread; without one the time of birth tells.
     pub(crate) fn is_alive(&self) -> bool {
         let mut buffer = [0; 8];
-        match &self.schedstat {
-            Some(file) => file.read(&mut buffer).is_ok(),
-            None => linux::procfs::stat(std::path::Path::new("/"), self.id.tid)
-                .is_ok_and(|stat| stat.born_ticks == self.id.born_ticks),
-        }
+        let is_read = self.schedstat.as_ref().is_some_and(|file| file.read(&mut buffer).is_ok());
+        is_read
+            || linux::procfs::stat(std::path::Path::new("/"), self.id.tid)
+                .is_ok_and(|stat| stat.born_ticks == self.id.born_ticks)
     }
 }

@@ -1,7 +1,7 @@
 //! What several policies need: how crowded each CPU is, and values that several can be told.
 
 use base::{CpuId, CpuSet, Nanos};
-use sched::{Code, JobSeen, JobState, Reason, Snapshot};
+use sched::{Code, JobSeen, JobState, Quantity, Reason, Snapshot, Wake};
 use topology::DomainChoice;
 
 /// Four turns a second, as the published scheduler polls.
@@ -29,6 +29,20 @@ pub(crate) fn short(text: &str) -> Option<Nanos> {
         return None;
     }
     text.parse().ok().filter(|time| *time <= Nanos::from_secs(60))
+}
+
+/// What [`wake`] reads.
+pub(crate) const WAKE_TAKES: &str =
+    "poll, or overflow:WHAT:COUNT such as overflow:llc-misses:1000000 (COUNT up to 10^15)";
+
+/// What brings about a poll. A count of nothing would be an overflow all the time.
+pub(crate) fn wake(text: &str) -> Option<Wake> {
+    if text == "poll" {
+        return Some(Wake::Poll);
+    }
+    let (quantity, every) = text.strip_prefix("overflow:")?.split_once(':')?;
+    let every = whole(every, 1, 1_000_000_000_000_000)?;
+    Some(Wake::Overflow { quantity: Quantity::of_name(quantity)?, every })
 }
 
 /// What [`domains`] reads.

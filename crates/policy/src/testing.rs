@@ -236,6 +236,7 @@ impl World {
             causes.push(match what {
                 "due" => self.due(rest),
                 "poll" => self.poll(at, rest),
+                "overflow" => Cause::Overflow,
                 "ended" => self.ended(rest),
                 "usable" => {
                     self.usable = rest.parse().expect("CPUs");

@@ -18,6 +18,7 @@ mod reason;
 mod sample;
 mod snapshot;
 mod tiers;
+mod wake;
 
 pub use around::{
     CpuTimes, GroupSample, GroupSeen, LlcSample, LlcSeen, Pressure, Stalled, Traffic, TrafficSeen,
@@ -37,6 +38,7 @@ pub use sample::{
 };
 pub use snapshot::{DomainLoads, JobSeen, JobState, NodeSeen, Snapshot, TaskSeen};
 pub use tiers::{LoadWish, TierWish, TierWishError, Tiers};
+pub use wake::Wake;
 
 /// Decides where things belong: a function from what was seen to a plan, with a memory of its own.
 ///
@@ -51,6 +53,11 @@ pub trait Policy {
 
     /// How often it wants a turn when nothing else happens; `None`: only when something happens.
     fn interval(&self) -> Option<base::Nanos>;
+
+    /// What brings those turns about: the interval alone, or a counter that overflowed in it.
+    fn wake(&self) -> Wake {
+        Wake::Poll
+    }
 
     /// The level of placement domain whose loads it wants to see.
     fn domains(&self) -> topology::DomainChoice {

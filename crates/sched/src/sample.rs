@@ -36,6 +36,9 @@ pub enum Cause {
     Stopping,
     /// Moves of memory ended.
     MemoryMoved,
+    /// A counter overflowed since the last interval turn, which is why there is this one: always
+    /// beside [`Cause::Interval`], and only where a policy waits for that ([`crate::Wake`]).
+    Overflow,
 }
 
 /// What changed since the last sample.

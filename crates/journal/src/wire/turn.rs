@@ -80,13 +80,14 @@ struct Through<'a, T, L>(&'a [T], fn(&T) -> L);
 struct Word<T>(T);
 
 /// The names of causes in the file.
-const CAUSES: [(Cause, &str); 6] = [
+const CAUSES: [(Cause, &str); 7] = [
     (Cause::Interval, "interval"),
     (Cause::JobsDue, "jobs-due"),
     (Cause::Ended, "ended"),
     (Cause::CpusChanged, "cpus-changed"),
     (Cause::Stopping, "stopping"),
     (Cause::MemoryMoved, "memory-moved"),
+    (Cause::Overflow, "overflow"),
 ];
 
 fn cause_out(cause: &Cause) -> &'static str {

@@ -122,6 +122,7 @@ pub fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
         Cause::CpusChanged,
         Cause::Stopping,
         Cause::MemoryMoved,
+        Cause::Overflow,
     ];
     RecordedTurn {
         turn: Turn {

@@ -1,6 +1,7 @@
 //! What DFS can be told, and what the two readings of the published text imply.
 
 use base::Nanos;
+use sched::Wake;
 use topology::DomainChoice;
 
 use crate::PolicyError;
@@ -12,6 +13,8 @@ use crate::spec::Given;
 pub(super) struct Config {
     pub domains: DomainChoice,
     pub interval: Nanos,
+    /// What brings a poll about (spec 1.10).
+    pub wake: Wake,
     pub trigger: Trigger,
     pub factor: Factor,
     pub migrations_per_poll: u64,
@@ -163,6 +166,7 @@ impl Config {
         Ok(Config {
             domains: given.get("domains", implied.domains, common::domains)?,
             interval: given.get("interval", implied.interval, common::interval)?,
+            wake: given.get("wake", implied.wake, common::wake)?,
             trigger,
             factor: given.get("factor", implied.factor, factor)?,
             migrations_per_poll: given.get("migrations_per_poll", 1, |t| whole(t, 1, 1000))?,
@@ -189,6 +193,7 @@ impl Config {
         Config {
             domains: DomainChoice::Auto,
             interval: INTERVAL,
+            wake: Wake::Poll,
             trigger: Trigger::MeanFactor,
             factor: Factor::Auto,
             migrations_per_poll: 1,

@@ -36,7 +36,7 @@ mod start;
 mod table;
 
 use base::{JobId, Nanos};
-use sched::{Cause, JobState, LoadSource, PerJob, Plan, Policy, Snapshot};
+use sched::{Cause, JobState, LoadSource, PerJob, Plan, Policy, Snapshot, Wake};
 use topology::{DomainChoice, Level};
 
 use crate::PolicyError;
@@ -157,6 +157,10 @@ impl Policy for Dfs {
 
     fn interval(&self) -> Option<Nanos> {
         Some(self.config.interval)
+    }
+
+    fn wake(&self) -> Wake {
+        self.config.wake
     }
 
     fn domains(&self) -> DomainChoice {

@@ -35,6 +35,16 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
             origin: Origin::Published,
         },
         ParamInfo {
+            name: "wake",
+            takes: common::WAKE_TAKES,
+            default: "poll",
+            default_paper: None,
+            meaning: "extension: a poll in every interval, or only in those in which something was \
+                      counted so often on one CPU (or, with fewer rights, of one thread), and every \
+                      two seconds",
+            origin: Origin::OurChoice,
+        },
+        ParamInfo {
             name: "trigger",
             takes: "mean_factor or ratio",
             default: "mean_factor",

@@ -689,3 +689,14 @@ fn on_another_signal_the_largest_load_is_another() {
         "#]],
     );
 }
+
+#[test]
+fn a_poll_that_an_overflow_brought_about_decides_as_any_other() {
+    let polls = "250ms poll 900 100\n 500ms poll 900 100\n 2500ms poll 100 900";
+    let overflows =
+        "250ms poll 900 100; overflow\n 500ms poll 900 100; overflow\n 2500ms poll 100 900";
+    let polled = plans(TWO_NODES, "dfs", &three_and_one(polls));
+    let woken = "dfs[wake=overflow:llc-misses:1000000]";
+    assert_eq!(plans(TWO_NODES, woken, &three_and_one(overflows)), polled);
+    assert!(polled.contains("load-uneven"), "{polled}");
+}

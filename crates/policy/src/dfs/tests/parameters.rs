@@ -1,5 +1,7 @@
 //! What the readings imply, and that every key overrides them.
 
+use sched::{Quantity, Wake};
+
 use crate::dfs::config::Config;
 use crate::dfs::{Dfs, INFO};
 use crate::spec::Given;
@@ -49,4 +51,18 @@ fn the_limit_of_the_mean_is_rational() {
     assert_eq!(factor("auto", 8), 16.0 / 9.0);
     assert_eq!(factor("1.25", 8), 1.25);
     assert_eq!(factor("7/4", 8), 1.75);
+}
+
+#[test]
+fn what_wakes_it_is_the_interval_or_a_counter_and_nothing_that_cannot_be_counted() {
+    let wake = |text: &str| crate::build(&format!("dfs[wake={text}]"), 0).map(|dfs| dfs.wake());
+    let misses = Wake::Overflow { quantity: Quantity::LlcMisses, every: 1_000_000 };
+    assert_eq!(wake("overflow:llc-misses:1000000").expect("a wake"), misses);
+    assert_eq!(wake("poll").expect("a wake"), Wake::Poll);
+    assert_eq!(crate::build("dfs", 0).expect("a policy").wake(), Wake::Poll);
+    let bad = ["overflow", "overflow:llc-misses", "overflow:misses:9", "overflow:llc-misses:0", ""];
+    for text in bad.into_iter().chain(["overflow:llc-misses:-1", "overflow:cycles:1:2", "Poll"]) {
+        let refused = wake(text).err().expect(text).to_string();
+        assert!(refused.contains("write poll, or overflow:WHAT:COUNT"), "{refused}");
+    }
 }

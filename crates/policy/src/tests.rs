@@ -32,7 +32,9 @@ fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
 fn an_unknown_parameter_is_refused_with_the_nearest_known_one() {
     check(
         "dfs[cooldwn=4]",
-        expect![[r#"policy dfs has no parameter "cooldwn" (did you mean cooldown?): it has reading, domains, interval, wake, trigger, factor, migrations_per_poll, cooldown, min_load, only_job, start, class_basis, failures, bind, placement, classes, loads, memory, gain, slope, page_move, refill"#]],
+        expect![[
+            r#"policy dfs has no parameter "cooldwn" (did you mean cooldown?): it has reading, domains, interval, wake, trigger, factor, migrations_per_poll, cooldown, min_load, only_job, start, class_basis, failures, bind, placement, classes, loads, memory, gain, slope, page_move, refill"#
+        ]],
     );
     check("linux[zzz=4]", expect![[r#"policy linux has no parameter "zzz": it has interval"#]]);
 }

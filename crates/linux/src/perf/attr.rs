@@ -1,7 +1,8 @@
 //! The attribute of a counter, and the call that opens it.
 //!
 //! The attribute is the kernel's `perf_event_attr` up to its second version (72 bytes), which every
-//! kernel since Linux 2.6.33 takes: all that follows is about samples, and we only count.
+//! kernel since Linux 2.6.33 takes: all that follows is about what a sample holds, and of samples we
+//! only want to know that there was one ([`super::Overflows`]).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -31,7 +32,7 @@ pub struct Flags {
 }
 
 /// Who is to be counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Whom {
     /// This thread, wherever it runs; 0 is the calling one.
     Task(u32),
@@ -60,6 +61,10 @@ const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const EXCLUDE_IDLE: u64 = 1 << 7;
+
+/// The kind and number of the kernel's own clock of a task.
+const TASK_CLOCK: (u32, u64) = (1, 1);
 
 /// What one read of a group gives: its times, and of each counter the value and the number.
 pub const READ_FORMAT: u64 = 0b1111;
@@ -73,19 +78,39 @@ impl Flags {
     }
 }
 
+impl Raw {
+    fn of(attr: &Attr) -> Self {
+        Raw {
+            kind: attr.kind,
+            size: size_of::<Raw>() as u32,
+            config: attr.config[0],
+            flags: attr.flags.bits(),
+            config1: attr.config[1],
+            config2: attr.config[2],
+            ..Raw::default()
+        }
+    }
+}
+
 /// Opens a counter, in the group of another if one is given. It is closed at exec.
 pub fn open(attr: &Attr, whom: Whom, group: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+    call(&Raw { read_format: READ_FORMAT, ..Raw::of(attr) }, whom, group)
+}
+
+/// Opens a counter that notes in its ring each time that it has counted so many, and makes itself
+/// readable then. It does not count until it is told to.
+///
+/// The clock of a whole CPU goes on while nobody runs there, so its samples are taken only while
+/// somebody does. Of all others that need not be asked, and some processors would refuse it.
+pub(super) fn open_sampling(attr: &Attr, whom: Whom, every: u64) -> io::Result<OwnedFd> {
+    let is_clock = (attr.kind, attr.config[0]) == TASK_CLOCK && matches!(whom, Whom::Cpu(_));
+    let raw = Raw::of(attr);
+    let flags = raw.flags | DISABLED | if is_clock { EXCLUDE_IDLE } else { 0 };
+    call(&Raw { flags, sample_period: every, wakeup_events: 1, ..raw }, whom, None)
+}
+
+fn call(raw: &Raw, whom: Whom, group: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     fault::refuse("perf_event_open")?;
-    let raw = Raw {
-        kind: attr.kind,
-        size: size_of::<Raw>() as u32,
-        config: attr.config[0],
-        read_format: READ_FORMAT,
-        flags: attr.flags.bits(),
-        config1: attr.config[1],
-        config2: attr.config[2],
-        ..Raw::default()
-    };
     let (pid, cpu) = match whom {
         Whom::Task(tid) => (tid.cast_signed(), -1),
         Whom::Cpu(cpu) => (-1, cpu.cast_signed()),
@@ -94,7 +119,7 @@ pub fn open(attr: &Attr, whom: Whom, group: Option<BorrowedFd<'_>>) -> io::Resul
     let close_on_exec: libc::c_ulong = 8;
     // SAFETY: the kernel reads `size` bytes from `raw`, which is that long and outlives the call.
     let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const raw, pid, cpu, group, close_on_exec)
+        libc::syscall(libc::SYS_perf_event_open, &raw const *raw, pid, cpu, group, close_on_exec)
     };
     if fd < 0 {
         return Err(io::Error::last_os_error());

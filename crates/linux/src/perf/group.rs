@@ -76,6 +76,12 @@ const SOFTWARE: [(Quantity, u64); 4] = [
     (Quantity::CpuMigrations, 4),
 ];
 
+/// The event of one of the kernel's own books; `None` for what the processor counts.
+pub fn software_event(quantity: Quantity, flags: Flags) -> Option<Attr> {
+    let (_, number) = SOFTWARE.into_iter().find(|(known, _)| *known == quantity)?;
+    Some(Attr { kind: 1, config: [number, 0, 0], flags })
+}
+
 /// The group of the kernel's own books. Who may count a task only in its own code is not told of what
 /// the kernel does with it: of the four, time and page faults are left.
 pub fn software(flags: Flags) -> Chosen {

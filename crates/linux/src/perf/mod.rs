@@ -3,9 +3,12 @@
 //! ```text
 //!   events/*.toml ──► family ──► what to count, in the vendor's words      data, no code
 //!   /sys/…/format ──► format ──► config words of the attribute             pure
-//!                     attr   ──► perf_event_open ──► group of counters     the only unsafe here
+//!                     attr   ──► perf_event_open ──► group of counters     unsafe
+//!                     overflow ◄── a ring of a counter that wakes us             unsafe
 //!                     values ◄── bytes of one read() of the group          pure
 //! ```
+//!
+//! A counter may also tell by itself that so much has happened ([`Overflows`]), instead of being read.
 //!
 //! A task has up to three groups, each read with one call: one of the kernel's own books (software
 //! events, on every machine), and one or two of the processor's counters. A group is counted as a
@@ -17,13 +20,17 @@ mod attr;
 mod family;
 mod format;
 mod group;
+mod overflow;
 mod values;
 mod why;
 
 pub use attr::{Attr, Flags, Whom, open};
 pub use family::{Event, Family, FamilyError, Identity, Pmu, families, identity, known};
 pub use format::{Format, FormatError, encode};
-pub use group::{Choice, Chosen, Group, Spec, Sum, TaskGroups, add, choose, less, software};
+pub use group::{
+    Choice, Chosen, Group, Spec, Sum, TaskGroups, add, choose, less, software, software_event,
+};
 pub(crate) use group::{DEVICES, format_of};
+pub use overflow::Overflows;
 pub use values::{Reading, ValuesError, read_group};
 pub use why::{GONE, Need, reason};

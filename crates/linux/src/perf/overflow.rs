@@ -1,0 +1,335 @@
+//! Counters that wake whoever waits: each tells when it has counted so many events, once, and then
+//! rests until it is told to go on.
+//!
+//! ```text
+//!   armed ──► so many events ──► overflow: one record in its ring, and it stops by itself
+//!     ▲                              │ readable: the set wakes its poller
+//!     └── rearm: the ring is emptied ┘
+//! ```
+//!
+//! That a counter stops by itself (`PERF_EVENT_IOC_REFRESH` with 1) bounds what overflows cost: one
+//! interrupt for each counter between two calls of [`Overflows::rearm`], however many events there are.
+//!
+//! A counter without a ring never gets readable, so each has the smallest: a page that tells how far
+//! the kernel has written, and one for records. Records are not read: that there is one says it all.
+//! All counters stand in one epoll set, which can be waited for as one descriptor. What is readable
+//! there is known only once to the kernel: whoever wants to be sure looks at the rings
+//! ([`Overflows::any`]), which costs no call.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::event::{Timespec, epoll};
+
+use super::attr::{self, Attr, Whom};
+use crate::fault;
+
+/// Counters of CPUs or tasks, each with its ring, and one descriptor to wait for all.
+#[derive(Debug)]
+pub struct Overflows {
+    every: u64,
+    set: OwnedFd,
+    counters: BTreeMap<Whom, Counter>,
+}
+
+/// A counter and its ring. The ring goes first when both are dropped.
+#[derive(Debug)]
+struct Counter {
+    ring: Ring,
+    file: OwnedFd,
+}
+
+/// Two pages that the kernel writes to: how far it is, and records.
+#[derive(Debug)]
+struct Ring {
+    pages: NonNull<u8>,
+    page_bytes: usize,
+}
+
+/// Where the kernel's page says how far it has written (`struct perf_event_mmap_page`).
+const DATA_HEAD: usize = 1024;
+/// Where we say how far we have read.
+const DATA_TAIL: usize = 1032;
+
+impl Overflows {
+    /// A set without counters; each that is added wakes after so many events.
+    ///
+    /// # Errors
+    /// What the kernel said: no descriptor is left, mostly.
+    pub fn new(every: u64) -> io::Result<Self> {
+        fault::refuse("epoll_create1")?;
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Overflows { every, set, counters: BTreeMap::new() })
+    }
+
+    /// Counts an event of somebody from now on; who is counted already stays so.
+    ///
+    /// # Errors
+    /// What the kernel said; then nobody is added.
+    pub fn add(&mut self, attr: &Attr, whom: Whom) -> io::Result<()> {
+        if self.counters.contains_key(&whom) {
+            return Ok(());
+        }
+        let file = attr::open_sampling(attr, whom, self.every)?;
+        let counter = Counter { ring: Ring::map(file.as_fd())?, file };
+        fault::refuse("epoll_ctl")?;
+        // Edge-triggered: of a task that has ended its counter stays "hung up" for good.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&self.set, &counter.file, epoll::EventData::new_u64(0), flags)?;
+        counter.go_on()?;
+        self.counters.insert(whom, counter);
+        Ok(())
+    }
+
+    /// Counts those no longer that are not wanted.
+    pub fn retain(&mut self, mut is_wanted: impl FnMut(Whom) -> bool) {
+        self.counters.retain(|whom, _| is_wanted(*whom));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.counters.len()
+    }
+
+    /// Whether nobody is counted.
+    pub fn is_empty(&self) -> bool {
+        self.counters.is_empty()
+    }
+
+    /// Whether any overflowed since it was armed. No call.
+    pub fn any(&self) -> bool {
+        self.counters.values().any(|counter| counter.ring.has_records())
+    }
+
+    /// Lets those that overflowed count on.
+    ///
+    /// # Errors
+    /// What the kernel said to the first that it refused; the others go on.
+    pub fn rearm(&mut self) -> io::Result<()> {
+        self.forget_readable();
+        let mut result = Ok(());
+        for counter in self.counters.values().filter(|counter| counter.ring.has_records()) {
+            counter.ring.empty();
+            result = result.and(counter.go_on());
+        }
+        result
+    }
+
+    /// What the set still calls readable is known by now: an ended task would be called so for ever.
+    fn forget_readable(&self) {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        loop {
+            events.clear();
+            let room = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.set, room, Some(&at_once)) {
+                Ok(_) if events.len() == events.capacity() => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+impl AsFd for Overflows {
+    /// Readable when a counter overflowed.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
+    }
+}
+
+impl Counter {
+    /// Counts until the next overflow.
+    fn go_on(&self) -> io::Result<()> {
+        fault::refuse("ioctl")?;
+        /// `_IO('$', 2)`: so many overflows more, then it stops.
+        const PERF_EVENT_IOC_REFRESH: u64 = 0x2402;
+        let once: libc::c_ulong = 1;
+        // SAFETY: the argument is a number and no address, the descriptor is ours and open.
+        let done = unsafe {
+            libc::ioctl(self.file.as_raw_fd(), PERF_EVENT_IOC_REFRESH as libc::Ioctl, once)
+        };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl Ring {
+    fn map(counter: BorrowedFd<'_>) -> io::Result<Self> {
+        fault::refuse("mmap")?;
+        let page_bytes = rustix::param::page_size();
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at a place that the kernel chooses touches no memory of ours.
+        let pages = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                2 * page_bytes,
+                access,
+                libc::MAP_SHARED,
+                counter.as_raw_fd(),
+                0,
+            )
+        };
+        if pages == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let pages = NonNull::new(pages.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Ring { pages, page_bytes })
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: both offsets lie within the first page, which is mapped for reading and writing as
+        // long as `self` lives, and are multiples of 8; the kernel reads and writes these words as
+        // whole ones.
+        unsafe { AtomicU64::from_ptr(self.pages.as_ptr().add(offset).cast()) }
+    }
+
+    fn has_records(&self) -> bool {
+        let written = self.word(DATA_HEAD).load(Ordering::Acquire);
+        written != self.word(DATA_TAIL).load(Ordering::Relaxed)
+    }
+
+    fn empty(&self) {
+        let written = self.word(DATA_HEAD).load(Ordering::Acquire);
+        self.word(DATA_TAIL).store(written, Ordering::Release);
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping that `map` made, whole, and no reference into it outlives `self`.
+        unsafe { libc::munmap(self.pages.as_ptr().cast(), 2 * self.page_bytes) };
+    }
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is reached only through `self`.
+unsafe impl Send for Ring {}
+
+#[cfg(test)]
+mod tests {
+    use sched::Quantity;
+
+    use super::*;
+    use crate::perf::{Flags, software_event};
+
+    fn page_faults() -> Attr {
+        let own_code = Flags { user_only: true, ..Flags::default() };
+        software_event(Quantity::PageFaults, own_code).expect("the kernel's own")
+    }
+
+    /// Counters of this thread; `None` where that is refused.
+    fn of_this_thread(every: u64) -> Option<Overflows> {
+        let mut overflows = Overflows::new(every).expect("a set");
+        match overflows.add(&page_faults(), Whom::Task(0)) {
+            Ok(()) => Some(overflows),
+            Err(error) => {
+                println!("not run: {error}");
+                None
+            }
+        }
+    }
+
+    /// Touches so many pages for the first time.
+    fn touch(n_pages: usize) {
+        let bytes = n_pages * rustix::param::page_size();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping, used and unmapped only here.
+        unsafe {
+            let pages = libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                -1,
+                0,
+            );
+            assert_ne!(pages, libc::MAP_FAILED);
+            // One fault a page, also where whole huge pages would be given.
+            libc::madvise(pages, bytes, libc::MADV_NOHUGEPAGE);
+            for idx in 0..n_pages {
+                pages.cast::<u8>().add(idx * rustix::param::page_size()).write_volatile(1);
+            }
+            libc::munmap(pages, bytes);
+        }
+    }
+
+    fn is_readable(overflows: &Overflows) -> bool {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(4);
+        let outer = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
+        let none = epoll::EventData::new_u64(0);
+        epoll::add(&outer, overflows, none, epoll::EventFlags::IN).expect("added");
+        let room = rustix::buffer::spare_capacity(&mut events);
+        epoll::wait(&outer, room, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("waited");
+        !events.is_empty()
+    }
+
+    #[test]
+    fn a_counter_overflows_once_and_counts_on_when_it_is_told_to() {
+        let Some(mut overflows) = of_this_thread(1000) else { return };
+        assert!(!overflows.any(), "nothing yet");
+        touch(5000);
+        assert!(overflows.any());
+        let head = |overflows: &Overflows| {
+            let counter = overflows.counters.values().next().expect("the one");
+            counter.ring.word(DATA_HEAD).load(Ordering::Acquire)
+        };
+        let one_record = head(&overflows);
+        touch(5000);
+        assert_eq!(head(&overflows), one_record, "it rests after the first overflow");
+        overflows.rearm().expect("armed");
+        assert!(!overflows.any(), "emptied");
+        touch(5000);
+        assert!(overflows.any() && head(&overflows) == 2 * one_record, "and counts on");
+    }
+
+    #[test]
+    fn who_waits_for_the_set_is_woken_and_a_thread_that_ended_wakes_nobody_for_ever() {
+        let mut overflows = Overflows::new(1000).expect("a set");
+        let (tell, told) = std::sync::mpsc::channel();
+        let (go, may_go) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid()).expect("somebody listens");
+            may_go.recv().expect("told to go on");
+            touch(5000);
+        });
+        let tid = told.recv().expect("it runs").as_raw_nonzero().get().unsigned_abs();
+        if let Err(error) = overflows.add(&page_faults(), Whom::Task(tid)) {
+            println!("not run: {error}");
+            go.send(()).expect("it waits");
+            other.join().expect("it ends");
+            return;
+        }
+        assert!(!is_readable(&overflows));
+        go.send(()).expect("it waits");
+        other.join().expect("it ends");
+        assert!(is_readable(&overflows) && overflows.any());
+        // Its counter may hang up only a moment after the thread was joined.
+        let quiet = (0..1000).any(|_| {
+            overflows.rearm().expect("armed, or gone");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            !is_readable(&overflows)
+        });
+        assert!(quiet && !overflows.any());
+        overflows.retain(|_| false);
+        assert!(overflows.is_empty());
+    }
+
+    #[test]
+    fn refused_calls_are_errors_and_leave_nothing_open() {
+        let n_open = || std::fs::read_dir("/proc/self/fd").expect("ours").count();
+        let before = n_open();
+        for seed in 0..200 {
+            fault::with_errors(fault::Wish { seed, permille: 200 }, || {
+                let Ok(mut overflows) = Overflows::new(1000) else { return };
+                match overflows.add(&page_faults(), Whom::Task(0)) {
+                    Ok(()) => assert_eq!(overflows.len(), 1),
+                    Err(_) => assert!(overflows.is_empty()),
+                }
+                let _ = overflows.rearm();
+            });
+        }
+        // Other tests of this process open and close files meanwhile.
+        assert!(n_open() < before + 50, "{before} descriptors before, {} now", n_open());
+    }
+}

@@ -81,6 +81,11 @@ impl Ticks {
         Nanos(self.next.0.saturating_add(n_more.saturating_mul(self.interval.0)))
     }
 
+    /// The last tick that is not after an instant; the next one, where that is later.
+    pub(crate) fn last_by(&self, at: Nanos) -> Nanos {
+        self.from(at.saturating_sub(Nanos(self.interval.0 - 1)))
+    }
+
     /// Ticks up to now are none: nothing ran.
     pub(crate) fn skip_to(&mut self, now: Nanos) {
         self.next =
@@ -115,5 +120,10 @@ mod tests {
         assert_eq!(ticks.next(), Nanos(1500));
         let from = |at| ticks.from(Nanos(at)).0;
         assert_eq!([from(0), from(1500), from(1501), from(2000)], [1500, 1500, 1750, 2000]);
+        let last_by = |at| ticks.last_by(Nanos(at)).0;
+        assert_eq!(
+            [last_by(0), last_by(1999), last_by(2000), last_by(2001)],
+            [1500, 1750, 2000, 2000]
+        );
     }
 }

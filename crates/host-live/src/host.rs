@@ -23,6 +23,7 @@ use crate::look::is_quiet;
 use crate::memory::Memory;
 use crate::nodes::Nodes;
 use crate::orphans::Orphans;
+use crate::overflow::Overflow;
 use crate::senses::Senses;
 use crate::wakes::{Wake, Wakes};
 use crate::{LiveError, LiveOptions};
@@ -45,6 +46,8 @@ pub struct LiveHost {
     pub(crate) wakes: Wakes,
     pub(crate) agenda: Agenda,
     pub(crate) ticks: Option<Ticks>,
+    /// What interval turns are held for; absent where they are polled.
+    pub(crate) overflow: Option<Overflow>,
     pub(crate) family: Family,
     pub(crate) undo: Result<Log, String>,
     pub(crate) keeper: Option<Keeper>,
@@ -232,6 +235,9 @@ impl Host for LiveHost {
         let mut outcomes = Vec::with_capacity(plan.asks().len());
         let started = self.start_due(plan, &mut outcomes);
         self.change_running(plan, &started, &mut outcomes);
+        if !started.is_empty() {
+            self.follow_overflow();
+        }
         self.rests = self.was_quiet && plan.rests() && self.unconfirmed.is_empty();
         outcomes
     }

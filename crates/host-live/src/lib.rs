@@ -7,6 +7,7 @@
 //!     ├ agenda    what is to happen when
 //!     ├ command   a line of a workload as a program to start
 //!     ├ family    the processes and threads of each job, found, read and counted
+//!     ├ overflow  counters that bring interval turns about, where the policy waits for them
 //!     ├ senses    memory controllers, caches and pressure
 //!     ├ begin     jobs that are due, bound before they begin
 //!     ├ place     what a plan says about running jobs
@@ -40,6 +41,7 @@ mod memory;
 mod nodes;
 mod options;
 mod orphans;
+mod overflow;
 mod place;
 mod preflight;
 mod senses;

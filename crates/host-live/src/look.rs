@@ -62,6 +62,7 @@ impl LiveHost {
         self.senses.look(sample);
         self.say_descriptors_ran_out();
         self.say_uncounted();
+        self.arm_overflow(turn.at);
     }
 
     fn say_descriptors_ran_out(&mut self) {

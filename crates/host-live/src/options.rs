@@ -13,6 +13,8 @@ use crate::memory::MemoryOptions;
 pub struct LiveOptions {
     /// How often there is a turn when nothing else happens; `None`: only when something happens.
     pub interval: Option<Nanos>,
+    /// What brings those turns about. What cannot be counted is polled instead, and said.
+    pub wake: sched::Wake,
     /// How long a job has to end after it was told to, before it is killed.
     pub grace: Nanos,
     /// A job that fails stops the run.
@@ -46,6 +48,7 @@ impl Default for LiveOptions {
     fn default() -> Self {
         LiveOptions {
             interval: Some(Nanos::from_millis(250)),
+            wake: sched::Wake::Poll,
             grace: Nanos::from_secs(5),
             fail_fast: false,
             die_with_me: false,

@@ -23,6 +23,7 @@ use crate::look::{ORPHANS_MAX, SELDOM};
 use crate::memory::{Manner, Memory};
 use crate::nodes::Nodes;
 use crate::orphans::Orphans;
+use crate::overflow::Overflow;
 use crate::senses::Senses;
 use crate::wakes::Wakes;
 use crate::{LiveError, LiveOptions};
@@ -80,7 +81,11 @@ impl LiveHost {
         let undo = Log::create_for(common.run.clone(), &places);
         let descriptors = Descriptors::new(limit.now, n_jobs);
         let manner = Manner { options: options.memory, nice: common.nice, of_strangers: false };
-        let (senses, chosen, said) = Senses::open(machine, options.counters);
+        let (senses, chosen, mut said) = Senses::open(machine, options.counters);
+        let overflow = Overflow::open(options.wake, &own_cpus, &wakes).unwrap_or_else(|why| {
+            said.push(why);
+            None
+        });
         LiveHost {
             family: Family::new(descriptors, Counting::new(chosen), common.run.clone()),
             undo: undo.map_err(|error| in_one_line(&error)),
@@ -90,6 +95,7 @@ impl LiveHost {
             wakes,
             agenda: Agenda::default(),
             ticks: options.interval.map(Ticks::new),
+            overflow,
             keeper,
             own_cpus: Arc::new(own_cpus),
             first_process_of: BTreeMap::new(),

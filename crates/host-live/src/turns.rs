@@ -7,6 +7,7 @@ use base::JobId;
 
 use crate::agenda::Item;
 use crate::host::{LiveHost, State};
+use crate::overflow::Overflow;
 use crate::wakes::Wake;
 
 /// So many jobs are started in one turn at the most; the others that are due have the next turn, at
@@ -24,6 +25,7 @@ impl LiveHost {
                 Wake::StopAtOnce => self.told_to_stop_at_once(now),
                 Wake::Ended(pid) => self.process_ended(pid, now),
                 Wake::Helper => self.take_memory_news(now),
+                Wake::Overflow => self.woken_by_overflow(),
             }
         }
         self.woken = woken;
@@ -37,6 +39,7 @@ impl LiveHost {
         {
             self.item(item, now);
         }
+        self.note_overflow(now);
         let any_runs = !self.first_process_of.is_empty();
         let next_tick = self.next_tick();
         if let Some(ticks) = &mut self.ticks {
@@ -45,6 +48,9 @@ impl LiveHost {
             } else if next_tick.is_some_and(|tick| tick <= now) {
                 ticks.skip_to(now);
                 self.causes.insert(Cause::Interval);
+                if self.overflow.as_ref().is_some_and(Overflow::is_due) {
+                    self.causes.insert(Cause::Overflow);
+                }
                 self.look_at_own_cpus();
             }
         }
@@ -53,9 +59,13 @@ impl LiveHost {
     /// When the next interval turn is; `None` when nothing runs.
     ///
     /// When nothing ran in the last one, and the policy has nothing to do as long as nothing does,
-    /// turns are left out until somebody is to be looked at again, and not for longer than that.
+    /// turns are left out until somebody is to be looked at again, and not for longer than that. Where
+    /// the policy waits for counters, all are left out until one overflows.
     fn next_tick(&self) -> Option<Nanos> {
         let ticks = self.ticks.as_ref().filter(|_| !self.first_process_of.is_empty())?;
+        if let Some(overflow) = &self.overflow {
+            return Some(overflow.next_tick(ticks));
+        }
         if !self.rests {
             return Some(ticks.next());
         }

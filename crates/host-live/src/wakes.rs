@@ -1,4 +1,5 @@
-//! What wakes us: one timer, the ends of processes, and signals, all as descriptors of one epoll.
+//! What wakes us: one timer, the ends of processes, signals, and counters that overflow where they are
+//! waited for, all as descriptors of one epoll.
 //!
 //! Nothing here spins and nothing runs in a signal handler. The timer is armed for an instant, not
 //! for a length of time, so that turns do not drift.
@@ -28,11 +29,14 @@ pub(crate) enum Wake {
     Ended(u32),
     /// The helper thread has something to tell.
     Helper,
+    /// A counter may have overflowed. It is not told again until [`Wakes::watch_overflows`].
+    Overflow,
 }
 
 const TIMER: u64 = u64::MAX;
 const SIGNAL: u64 = u64::MAX - 1;
 const HELPER: u64 = u64::MAX - 2;
+const OVERFLOW: u64 = u64::MAX - 3;
 
 /// Waits for everything at once.
 pub(crate) struct Wakes {
@@ -91,6 +95,17 @@ impl Wakes {
         Ok(add(&self.epoll, counter, HELPER, flags)?)
     }
 
+    /// Wakes us once when a counter of this set overflows, however many do.
+    pub(crate) fn watch_overflows(&self, set: impl AsFd) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        match add(&self.epoll, &set, OVERFLOW, flags) {
+            Err(rustix::io::Errno::EXIST) => {
+                Ok(epoll::modify(&self.epoll, set, epoll::EventData::new_u64(OVERFLOW), flags)?)
+            }
+            result => Ok(result?),
+        }
+    }
+
     /// Takes a process out before its descriptor is closed: a child between fork and exec may still
     /// hold a copy, and would keep it in.
     pub(crate) fn unwatch(&self, process: impl AsFd) {
@@ -130,6 +145,7 @@ impl Wakes {
                     woken.extend(self.signals.as_mut().and_then(Signals::drain));
                 }
                 HELPER => woken.push(Wake::Helper),
+                OVERFLOW => woken.push(Wake::Overflow),
                 pid => woken.extend(u32::try_from(pid).ok().map(Wake::Ended)),
             }
         }

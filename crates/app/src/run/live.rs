@@ -10,6 +10,7 @@ use host_live::{LiveHost, LiveOptions};
 use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
 use program::Workload;
 use report::{Report, ReportBuilder};
+use sched::Policy;
 use topology::Machine;
 
 use super::{Args, Checked, Folder};
@@ -47,7 +48,7 @@ impl Parts {
     fn new(args: &Args, checked: Checked, folder: &Folder) -> Result<Self, Stop> {
         let Checked { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, policy.name());
-        let options = options(args, policy.interval(), folder);
+        let options = options(args, &*policy, folder);
         let host = LiveHost::new(workload, &header.machine, options)?;
         let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
@@ -125,9 +126,10 @@ fn header(args: &Args, workload: &Workload, machine: Machine, policy: &str) -> H
     }
 }
 
-fn options(args: &Args, interval: Option<Nanos>, folder: &Folder) -> LiveOptions {
+fn options(args: &Args, policy: &dyn Policy, folder: &Folder) -> LiveOptions {
     LiveOptions {
-        interval,
+        interval: policy.interval(),
+        wake: policy.wake(),
         grace: args.grace,
         fail_fast: args.fail_fast,
         die_with_me: args.die_with_me,

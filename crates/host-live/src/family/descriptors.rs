@@ -79,7 +79,7 @@ impl Descriptors {
     }
 
     /// Sets descriptors aside for counters; `None` when too few would be left for files.
-    pub(super) fn hold(&self, n: usize) -> Option<Held> {
+    pub(crate) fn hold(&self, n: usize) -> Option<Held> {
         let n = n as u64;
         let left = self.free.load(Ordering::Relaxed).checked_sub(n)?;
         if left < self.n_all / 4 {
@@ -97,7 +97,7 @@ impl Descriptors {
 
 /// Descriptors that are set aside.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(crate) struct Held {
     n: u64,
     free: Arc<AtomicU64>,
 }

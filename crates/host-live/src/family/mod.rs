@@ -23,7 +23,7 @@ use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
 use sched::Measured;
 
 pub(crate) use counters::Counting;
-pub(crate) use descriptors::{Descriptors, Kept};
+pub(crate) use descriptors::{Descriptors, Held, Kept};
 pub(crate) use orphans::Claim;
 pub(crate) use read::{Look, When};
 
@@ -172,6 +172,11 @@ impl Family {
     pub(crate) fn threads_of(&mut self, job: JobId) -> impl Iterator<Item = (u32, &mut Thread)> {
         let processes = self.processes.range_mut((job, 0)..=(job, u32::MAX));
         processes.flat_map(|(&(_, pid), process)| process.threads.iter_mut().map(move |t| (pid, t)))
+    }
+
+    /// All threads of all jobs.
+    pub(crate) fn thread_ids(&self) -> impl Iterator<Item = TaskId> {
+        self.processes.values().flat_map(|process| process.threads.iter().map(|thread| thread.id))
     }
 
     /// One thread and its process.

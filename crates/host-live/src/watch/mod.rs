@@ -260,6 +260,7 @@ impl WatchHost {
                 }
                 Wake::Ended(pid) => self.has_ended(pid),
                 Wake::Helper => self.take_memory_news(),
+                Wake::Overflow => {} // A watch polls: nothing of it waits for counters.
             }
         }
         self.woken = woken;

@@ -32,7 +32,7 @@ use crate::fault;
 pub struct Overflows {
     every: u64,
     set: OwnedFd,
-    counters: BTreeMap<Whom, Counter>,
+    counters: BTreeMap<Whom, Vec<Counter>>,
 }
 
 /// A counter and its ring. The ring goes first when both are dropped.
@@ -65,14 +65,35 @@ impl Overflows {
         Ok(Overflows { every, set, counters: BTreeMap::new() })
     }
 
-    /// Counts an event of somebody from now on; who is counted already stays so.
+    /// Counts an event of somebody from now on; who is counted already stays so. The event has an
+    /// attribute for each kind of core: of a task all are needed, of a CPU the one that it knows.
     ///
     /// # Errors
     /// What the kernel said; then nobody is added.
-    pub fn add(&mut self, attr: &Attr, whom: Whom) -> io::Result<()> {
+    pub fn add(&mut self, attrs: &[Attr], whom: Whom) -> io::Result<()> {
         if self.counters.contains_key(&whom) {
             return Ok(());
         }
+        let open = |attr: &Attr| self.open(attr, whom);
+        let counters = match whom {
+            Whom::Task(_) => attrs.iter().map(open).collect::<io::Result<Vec<_>>>()?,
+            Whom::Cpu(_) => {
+                let mut refused = io::ErrorKind::NotFound.into();
+                let opened = attrs.iter().find_map(|attr| match open(attr) {
+                    Ok(counter) => Some(counter),
+                    Err(error) => {
+                        refused = error;
+                        None
+                    }
+                });
+                vec![opened.ok_or(refused)?]
+            }
+        };
+        self.counters.insert(whom, counters);
+        Ok(())
+    }
+
+    fn open(&self, attr: &Attr, whom: Whom) -> io::Result<Counter> {
         let file = attr::open_sampling(attr, whom, self.every)?;
         let counter = Counter { ring: Ring::map(file.as_fd())?, file };
         fault::refuse("epoll_ctl")?;
@@ -80,8 +101,7 @@ impl Overflows {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&self.set, &counter.file, epoll::EventData::new_u64(0), flags)?;
         counter.go_on()?;
-        self.counters.insert(whom, counter);
-        Ok(())
+        Ok(counter)
     }
 
     /// Counts those no longer that are not wanted.
@@ -89,7 +109,7 @@ impl Overflows {
         self.counters.retain(|whom, _| is_wanted(*whom));
     }
 
-    /// How many there are.
+    /// How many are counted.
     pub fn len(&self) -> usize {
         self.counters.len()
     }
@@ -101,7 +121,7 @@ impl Overflows {
 
     /// Whether any overflowed since it was armed. No call.
     pub fn any(&self) -> bool {
-        self.counters.values().any(|counter| counter.ring.has_records())
+        self.counters.values().flatten().any(|counter| counter.ring.has_records())
     }
 
     /// Lets those that overflowed count on.
@@ -111,7 +131,8 @@ impl Overflows {
     pub fn rearm(&mut self) -> io::Result<()> {
         self.forget_readable();
         let mut result = Ok(());
-        for counter in self.counters.values().filter(|counter| counter.ring.has_records()) {
+        let all = self.counters.values().flatten();
+        for counter in all.filter(|counter| counter.ring.has_records()) {
             counter.ring.empty();
             result = result.and(counter.go_on());
         }
@@ -221,7 +242,7 @@ mod tests {
     /// Counters of this thread; `None` where that is refused.
     fn of_this_thread(every: u64) -> Option<Overflows> {
         let mut overflows = Overflows::new(every).expect("a set");
-        match overflows.add(&page_faults(), Whom::Task(0)) {
+        match overflows.add(&[page_faults()], Whom::Task(0)) {
             Ok(()) => Some(overflows),
             Err(error) => {
                 println!("not run: {error}");
@@ -271,7 +292,7 @@ mod tests {
         touch(5000);
         assert!(overflows.any());
         let head = |overflows: &Overflows| {
-            let counter = overflows.counters.values().next().expect("the one");
+            let counter = overflows.counters.values().flatten().next().expect("the one");
             counter.ring.word(DATA_HEAD).load(Ordering::Acquire)
         };
         let one_record = head(&overflows);
@@ -294,7 +315,7 @@ mod tests {
             touch(5000);
         });
         let tid = told.recv().expect("it runs").as_raw_nonzero().get().unsigned_abs();
-        if let Err(error) = overflows.add(&page_faults(), Whom::Task(tid)) {
+        if let Err(error) = overflows.add(&[page_faults()], Whom::Task(tid)) {
             println!("not run: {error}");
             go.send(()).expect("it waits");
             other.join().expect("it ends");
@@ -322,7 +343,7 @@ mod tests {
         for seed in 0..200 {
             fault::with_errors(fault::Wish { seed, permille: 200 }, || {
                 let Ok(mut overflows) = Overflows::new(1000) else { return };
-                match overflows.add(&page_faults(), Whom::Task(0)) {
+                match overflows.add(&[page_faults()], Whom::Task(0)) {
                     Ok(()) => assert_eq!(overflows.len(), 1),
                     Err(_) => assert!(overflows.is_empty()),
                 }

@@ -10,6 +10,7 @@ mod leftovers;
 mod others;
 pub mod play;
 mod strangers;
+mod wakes;
 
 use base::Nanos;
 use program::MemoryPolicy;

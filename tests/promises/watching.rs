@@ -449,6 +449,8 @@ fn a_choice_of_nobody_or_of_what_is_not_there_is_one_clear_line() {
     check(&["--command", ""], "must not be empty");
     check(&["--all", "--class", "x"], "PATTERN=CLASS");
     check(&["--all", "--act", "--dry"], "cannot be used with");
+    let waits = "dfs[wake=overflow:page-faults:9]";
+    check(&["--all", "--policy", waits], "leave wake= out");
 }
 
 #[test]

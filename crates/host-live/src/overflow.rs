@@ -261,3 +261,6 @@ fn paranoid(source: &mut Live) -> Option<i32> {
 fn is_offline(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENODEV)
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,12 +13,13 @@ mod state;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use base::Nanos;
 use engine::{Engine, Sink};
 use host_live::{WatchHost, WatchOptions};
 use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
 use program::Class;
+use sched::Wake;
 
 use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
@@ -96,6 +97,13 @@ pub struct Args {
 /// Looks after programs until somebody or the time ends it.
 pub fn main(args: &Args) -> Done {
     let policy = policy::build(&args.policy, args.seed).or_wrong()?;
+    if policy.wake() != Wake::Poll {
+        return Err(anyhow!(
+            "watch has a turn in every interval: leave wake= out of {:?}",
+            args.policy
+        ))
+        .or_wrong();
+    }
     let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
     let chosen = choose::choose(args).or_wrong()?;
     let machine = linux::topology::read(Path::new("/"))?;

@@ -11,7 +11,7 @@
 //! new ones are only from the next turn on. What is refused later, when there are others to be
 //! counted than before, ends the waiting: from then on every tick has its turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use base::{CpuId, CpuSet, Nanos, TaskId};
@@ -72,13 +72,15 @@ impl Overflow {
         let mut source = Live::new("/".as_ref());
         let attrs = attrs(&mut source, quantity, Flags::default()).map_err(|why| (why, false))?;
         let counted = Counted::Cpus(attrs, CpuSet::default());
-        let mut overflow = Overflow::new(&mut source, quantity, every, counted);
-        let follow = overflow.as_mut().map_err(|why| (why.clone(), false))?.follow_cpus(cpus);
-        if let Err(error) = follow {
-            let is_a_right = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
-            return Err((perf::reason(&error, paranoid(&mut source), Need::Cpu), is_a_right));
+        let mut overflow =
+            Overflow::new(&mut source, quantity, every, counted).map_err(|why| (why, false))?;
+        match overflow.follow_cpus(cpus) {
+            Ok(()) => Ok(overflow),
+            Err(error) => {
+                let is_a_right = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+                Err((overflow.why(&error, Need::Cpu), is_a_right))
+            }
         }
-        overflow.map_err(|why| (why, false))
     }
 
     /// Gets ready to count threads, and tries it with this one.
@@ -89,7 +91,7 @@ impl Overflow {
         let counted = Counted::Threads(attrs.clone(), BTreeMap::new());
         let mut overflow = Overflow::new(&mut source, quantity, every, counted)?;
         let tried = overflow.counters.add(&attrs, Whom::Task(0));
-        tried.map_err(|error| perf::reason(&error, overflow.paranoid, Need::Task))?;
+        tried.map_err(|error| overflow.why(&error, Need::Task))?;
         overflow.counters.retain(|_| false);
         Ok(overflow)
     }
@@ -132,7 +134,15 @@ impl Overflow {
             Need::Cpu => self.follow_cpus(cpus),
             Need::Task => self.follow_threads(family),
         };
-        followed.map_err(|error| perf::reason(&error, self.paranoid, need))
+        followed.map_err(|error| self.why(&error, need))
+    }
+
+    /// What a refusal means. One that is no number of the kernel's says so itself.
+    fn why(&self, error: &io::Error, need: Need) -> String {
+        match error.raw_os_error() {
+            Some(_) => perf::reason(error, self.paranoid, need),
+            None => error.to_string(),
+        }
     }
 
     fn follow_cpus(&mut self, cpus: &CpuSet) -> io::Result<()> {
@@ -155,7 +165,7 @@ impl Overflow {
 
     fn follow_threads(&mut self, family: &Family) -> io::Result<()> {
         let Counted::Threads(attrs, known) = &mut self.counted else { return Ok(()) };
-        let there: std::collections::BTreeSet<TaskId> = family.thread_ids().collect();
+        let there: BTreeSet<TaskId> = family.thread_ids().collect();
         let mut gone: Vec<u32> = Vec::new();
         known.retain(|id, _| {
             let stays = there.contains(id);

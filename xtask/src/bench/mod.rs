@@ -11,6 +11,7 @@ mod start;
 mod stats;
 mod tool;
 mod turn;
+mod wake;
 mod watch;
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -36,6 +37,8 @@ enum What {
     Counters,
     /// CPU time, system calls and memory of watch beside thousands of sleeping processes
     Watch(watch::Args),
+    /// CPU of evenkeel while it waits for counters to overflow, beside polling
+    Wake(wake::Args),
 }
 
 /// Measures one thing, or everything with its defaults.
@@ -47,12 +50,14 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Watch(args)) => watch::main(&args),
         Some(What::Turn) => turn::run(),
         Some(What::Counters) => counters::run(),
+        Some(What::Wake(args)) => wake::run(&args),
         None => {
             turn::run()?;
             counters::run()?;
             start::main(&start::Args::default())?;
             profile::main(&profile::Args::default())?;
-            overhead::main(&overhead::Args::default())
+            overhead::main(&overhead::Args::default())?;
+            wake::run(&wake::Args::default())
         }
     }
 }

@@ -193,7 +193,7 @@ impl Ring {
             )
         };
         if pages == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            return Err(refused(io::Error::last_os_error()));
         }
         let pages = NonNull::new(pages.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Ring { pages, page_bytes })
@@ -214,6 +214,17 @@ impl Ring {
     fn empty(&self) {
         let written = self.word(DATA_HEAD).load(Ordering::Acquire);
         self.word(DATA_TAIL).store(written, Ordering::Release);
+    }
+}
+
+/// A ring that is not permitted has nothing to do with the right to count.
+fn refused(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::EPERM) => io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "no more memory may be locked for it: raise ulimit -l or kernel.perf_event_mlock_kb",
+        ),
+        _ => error,
     }
 }
 

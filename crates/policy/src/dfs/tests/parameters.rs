@@ -62,7 +62,7 @@ fn what_wakes_it_is_the_interval_or_a_counter_and_nothing_that_cannot_be_counted
     assert_eq!(crate::build("dfs", 0).expect("a policy").wake(), Wake::Poll);
     let bad = ["overflow", "overflow:llc-misses", "overflow:misses:9", "overflow:llc-misses:0", ""];
     for text in bad.into_iter().chain(["overflow:llc-misses:-1", "overflow:cycles:1:2", "Poll"]) {
-        let refused = wake(text).err().expect(text).to_string();
+        let refused = wake(text).expect_err(text).to_string();
         assert!(refused.contains("write poll, or overflow:WHAT:COUNT"), "{refused}");
     }
 }

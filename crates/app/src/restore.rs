@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use linux::undo::{self, Deed, Entry, FileReport, Restored, Verdict};
+use linux::undo::{self, Deed, Entry, FileReport, GroupDeed, GroupEntry, Restored, Verdict};
 use serde_json::{Value, json};
 
 use crate::exit::{Done, Stop};
@@ -42,6 +42,10 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
             text.push_str(&sentence(entry, dry_run));
             text.push('\n');
         }
+        for group in &file.groups {
+            text.push_str(&group_sentence(group, dry_run));
+            text.push('\n');
+        }
         if let Some(note) = note(file) {
             text.push_str(&format!("{}: {note}\n", file.path.display()));
         }
@@ -74,10 +78,35 @@ fn sentence(entry: &Entry, dry_run: bool) -> String {
     }
 }
 
+fn group_sentence(group: &GroupEntry, dry_run: bool) -> String {
+    let what = match &group.deed {
+        GroupDeed::Removed if dry_run => "would be removed".to_owned(),
+        GroupDeed::Removed => "removed".to_owned(),
+        GroupDeed::Gone => "is gone already".to_owned(),
+        GroupDeed::NotOurs => "left, the name is none of ours".to_owned(),
+        GroupDeed::Refused(why) => format!("left, cannot be removed: {why}"),
+    };
+    format!("monitoring group {}: {what}", group.name)
+}
+
+fn group_json(group: &GroupEntry) -> Value {
+    let (deed, why) = match &group.deed {
+        GroupDeed::Removed => ("removed", None),
+        GroupDeed::Gone => ("gone", None),
+        GroupDeed::NotOurs => ("left-foreign", None),
+        GroupDeed::Refused(why) => ("refused", Some(why)),
+    };
+    let mut value = json!({ "group": group.name, "deed": deed });
+    why.into_iter().for_each(|why| value["why"] = why.as_str().into());
+    value
+}
+
 /// What there is to say about a file as a whole.
 fn note(file: &FileReport) -> Option<&'static str> {
     match file.verdict {
-        Verdict::Settled if file.entries.is_empty() => Some("nothing of it lives any more"),
+        Verdict::Settled if file.entries.is_empty() && file.groups.is_empty() => {
+            Some("nothing of it lives any more")
+        }
         Verdict::Settled => None,
         Verdict::Kept => Some("kept, so that it can be tried again"),
         Verdict::InUse => Some("left, its run goes on"),
@@ -104,8 +133,15 @@ fn file_json(file: &FileReport) -> Value {
         Verdict::Unknown => "unknown",
     };
     let entries: Vec<Value> = file.entries.iter().map(entry_json).collect();
-    let path = file.path.to_string_lossy();
-    json!({ "path": path, "verdict": verdict, "n_damaged": file.n_damaged, "entries": entries })
+    let groups: Vec<Value> = file.groups.iter().map(group_json).collect();
+    let (path, n_damaged) = (file.path.to_string_lossy(), file.n_damaged);
+    json!({
+        "path": path,
+        "verdict": verdict,
+        "n_damaged": n_damaged,
+        "entries": entries,
+        "groups": groups,
+    })
 }
 
 fn entry_json(entry: &Entry) -> Value {
@@ -163,9 +199,13 @@ mod tests {
             path: "/run/evenkeel/a.undo".into(),
             verdict,
             entries,
+            groups: vec![],
             n_damaged: 0,
         };
-        let files = vec![file(Verdict::Kept, entries), file(Verdict::InUse, vec![])];
+        let group = |deed| GroupEntry { name: "evenkeel-3f-0-sort".into(), deed };
+        let mut left = file(Verdict::Kept, vec![]);
+        left.groups = vec![group(GroupDeed::Removed), group(GroupDeed::Refused("busy".into()))];
+        let files = vec![file(Verdict::Kept, entries), file(Verdict::InUse, vec![]), left];
         Restored { files, problems: vec![] }
     }
 
@@ -178,6 +218,9 @@ mod tests {
             sort: process 41 (sort), 1 thread: left, cannot give it CPUs 0-3: not permitted
             /run/evenkeel/a.undo: kept, so that it can be tried again
             /run/evenkeel/a.undo: left, its run goes on
+            monitoring group evenkeel-3f-0-sort: removed
+            monitoring group evenkeel-3f-0-sort: left, cannot be removed: busy
+            /run/evenkeel/a.undo: kept, so that it can be tried again
         "#]]
         .assert_eq(&to_text(&restored(), false));
         expect![[r#"
@@ -193,5 +236,6 @@ mod tests {
         let first = &value["files"][0]["entries"][0];
         assert_eq!((&first["deed"], &first["from_cpus"]), (&json!("put-back"), &json!("1")));
         assert_eq!(value["files"][1]["verdict"], "in-use");
+        assert_eq!(value["files"][2]["groups"][1]["why"], "busy");
     }
 }

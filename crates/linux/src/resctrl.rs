@@ -131,10 +131,12 @@ impl GroupFolder {
         &self.name
     }
 
-    /// A group of that name, if the name is one that we give.
-    pub fn named(name: &str) -> Option<Self> {
-        let ours = name.starts_with("evenkeel-") && !name.contains(['/', '\0']);
-        ours.then(|| GroupFolder { name: name.to_owned() })
+    /// The group of that name, if the name is one that this run gives its groups.
+    pub fn of_run(run: &str, name: &str) -> Option<Self> {
+        let ours = GroupFolder::of(run, "").name;
+        let rest = name.strip_prefix(&ours)?;
+        let is_plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        (is_plain && ours != "evenkeel--").then(|| GroupFolder { name: name.to_owned() })
     }
 
     /// Where it is.
@@ -166,9 +168,16 @@ impl GroupFolder {
     }
 
     /// Removes it; whoever is in it goes on unmonitored. One that is gone is no error.
+    ///
+    /// The kernel takes its files away with the folder. In a tree that stands for the kernel's
+    /// (another root than `/`) nobody does, so they are removed too.
     pub fn remove(&self, root: &Path) -> io::Result<()> {
         fault::refuse("rmdir")?;
-        match std::fs::remove_dir(self.path(root)) {
+        let path = self.path(root);
+        let is_kernels = root == Path::new("/");
+        let done =
+            if is_kernels { std::fs::remove_dir(path) } else { std::fs::remove_dir_all(path) };
+        match done {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         }
@@ -231,10 +240,13 @@ mod tests {
         assert!(matches!(group.clone().make(root.path()), Made::Refused(_)));
         group.add(root.path(), 42).expect("written");
         assert_eq!(group.tasks(root.path()).expect("read"), [42]);
-        std::fs::remove_file(group.path(root.path()).join("tasks")).expect("the kernel's own");
         group.remove(root.path()).expect("removed");
         group.remove(root.path()).expect("gone already");
-        assert_eq!(GroupFolder::named("theirs"), None);
-        assert_eq!(GroupFolder::named("evenkeel-x/../../y"), None);
+        assert_eq!(GroupFolder::of_run("3f-a/../b", group.name()), Some(group));
+        for name in ["theirs", "evenkeel-3f-ab-x/../../y", "evenkeel-other-job1", "evenkeel-"] {
+            assert_eq!(GroupFolder::of_run("3f-a/../b", name), None, "{name}");
+        }
+        assert_eq!(GroupFolder::of_run("", "evenkeel--a"), None, "a run without a name");
+        assert!(root.path().join("sys/fs/resctrl/mon_groups/theirs/tasks").exists());
     }
 }

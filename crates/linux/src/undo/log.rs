@@ -132,6 +132,16 @@ impl Log {
         }
     }
 
+    /// Before a monitoring group of resctrl is made.
+    pub fn announce_mon_group(&mut self, name: &str) -> Result<(), UndoError> {
+        self.write(Line::MonGroup { name: name.to_owned() })
+    }
+
+    /// A monitoring group is removed, or was not made.
+    pub fn mon_group_gone(&mut self, name: &str) -> Result<(), UndoError> {
+        self.write(Line::MonGone { name: name.to_owned() })
+    }
+
     /// What there is to put back now.
     pub fn records(&self) -> &Records {
         &self.records

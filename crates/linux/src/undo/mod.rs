@@ -29,7 +29,9 @@ pub(crate) use folder::Folder;
 pub use folder::{STATE_VARIABLE, check_variable, folders};
 pub use log::Log;
 pub use record::{Header, Held, Line, Records, Seen};
-pub use restore::{Deed, Entry, FileReport, Restored, Verdict, restore};
+pub use restore::{
+    Deed, Entry, FileReport, GroupDeed, GroupEntry, Restored, Verdict, restore, restore_below,
+};
 
 /// The variable that names the run in the environment of every job.
 pub const RUN_VARIABLE: &str = "EVENKEEL_RUN";

@@ -3,7 +3,7 @@
 //! The owner applies each line to its own [`Records`] as it writes it; `restore` applies the lines of
 //! a file to an empty one. Both therefore agree on what is to be put back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{CpuSet, TaskId};
 use serde::{Deserialize, Serialize};
@@ -112,6 +112,16 @@ pub enum Line {
         /// The job.
         job: String,
     },
+    /// A monitoring group of resctrl is about to be made under this name.
+    MonGroup {
+        /// Its folder's name.
+        name: String,
+    },
+    /// It is removed, or was not made.
+    MonGone {
+        /// Its folder's name.
+        name: String,
+    },
 }
 
 /// What one thread has from us.
@@ -144,6 +154,7 @@ struct Announced {
 pub struct Records {
     tasks: BTreeMap<TaskId, Held>,
     announced: Vec<Announced>,
+    mon_groups: BTreeSet<String>,
 }
 
 /// How a mask that is found relates to what we did.
@@ -182,6 +193,8 @@ impl Records {
                 self.announced.retain(|announced| announced.job != *job);
                 self.tasks.retain(|_, held| held.job != *job);
             }
+            Line::MonGroup { name } => drop(self.mon_groups.insert(name.clone())),
+            Line::MonGone { name } => drop(self.mon_groups.remove(name)),
         }
     }
 
@@ -211,12 +224,17 @@ impl Records {
 
     /// Whether there is nothing to put back.
     pub fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.announced.is_empty()
+        self.tasks.is_empty() && self.announced.is_empty() && self.mon_groups.is_empty()
     }
 
     /// The threads that were named.
     pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &Held)> {
         self.tasks.iter().map(|(&id, held)| (id, held))
+    }
+
+    /// The monitoring groups of resctrl that are there, or were about to be.
+    pub fn mon_groups(&self) -> impl Iterator<Item = &str> {
+        self.mon_groups.iter().map(String::as_str)
     }
 
     /// Whether anything is known of this job.
@@ -284,7 +302,8 @@ impl Records {
             new: held.new.clone(),
             tasks: vec![(id.tid, id.born_ticks, held.process)],
         });
-        announced.chain(tasks).collect()
+        let groups = self.mon_groups.iter().map(|name| Line::MonGroup { name: name.clone() });
+        announced.chain(tasks).chain(groups).collect()
     }
 }
 
@@ -380,6 +399,21 @@ mod tests {
     fn cpus_that_went_offline_do_not_hide_a_mask() {
         let wide = r#"{"bind":{"nr":1,"job":"a","old":"0-3","new":"7-9"}}"#;
         check(wide, 9, "7", &ours());
+    }
+
+    #[test]
+    fn a_monitoring_group_is_ours_from_its_announcement_to_its_removal() {
+        let mut records = Records::default();
+        let line = |text: &str| serde_json::from_str::<Line>(text).expect(text);
+        records.apply(&line(r#"{"mon-group":{"name":"evenkeel-r-0-a"}}"#));
+        records.apply(&line(r#"{"mon-group":{"name":"evenkeel-r-1-b"}}"#));
+        records.apply(&line(r#"{"mon-gone":{"name":"evenkeel-r-0-a"}}"#));
+        let mut again = Records::default();
+        records.lines().iter().for_each(|line| again.apply(line));
+        for records in [&records, &again] {
+            assert_eq!(records.mon_groups().collect::<Vec<_>>(), ["evenkeel-r-1-b"]);
+            assert!(!records.is_empty());
+        }
     }
 
     #[test]

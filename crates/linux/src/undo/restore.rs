@@ -5,6 +5,8 @@
 //! from one, is looked at: what still has exactly our mask gets back what it had, and everything else
 //! is left with the reason why.
 
+mod groups;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use base::{CpuSet, TaskId};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
+
+pub use groups::{GroupDeed, GroupEntry};
 
 use super::folder::Folder;
 use super::log::{FRESH_SUFFIX, SUFFIX};
@@ -45,6 +49,8 @@ pub struct FileReport {
     pub verdict: Verdict,
     /// Process by process.
     pub entries: Vec<Entry>,
+    /// Its monitoring groups of resctrl, by name.
+    pub groups: Vec<GroupEntry>,
     /// Lines that could not be read; a torn last line is not one of them.
     pub n_damaged: usize,
 }
@@ -101,12 +107,25 @@ pub enum Deed {
     Refused(String),
 }
 
+/// How to restore.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    groups_root: &'a Path,
+    dry_run: bool,
+}
+
 /// Looks at every record in these folders; with `dry_run` nothing is changed.
 pub fn restore(places: &[PathBuf], dry_run: bool) -> Restored {
+    restore_below(Path::new("/"), places, dry_run)
+}
+
+/// The same with groups of resctrl below another root, for tests.
+pub fn restore_below(groups_root: &Path, places: &[PathBuf], dry_run: bool) -> Restored {
+    let how = How { groups_root, dry_run };
     let mut restored = Restored::default();
     for place in places {
         match Folder::open(place) {
-            Ok(folder) => restore_folder(&folder, dry_run, &mut restored),
+            Ok(folder) => restore_folder(&folder, how, &mut restored),
             Err(super::UndoError::Folder { source, .. })
                 if source.kind() == io::ErrorKind::NotFound => {}
             Err(error) => restored.problems.push(error.to_string()),
@@ -115,7 +134,7 @@ pub fn restore(places: &[PathBuf], dry_run: bool) -> Restored {
     restored
 }
 
-fn restore_folder(folder: &Folder, dry_run: bool, restored: &mut Restored) {
+fn restore_folder(folder: &Folder, how: How<'_>, restored: &mut Restored) {
     let mut names: Vec<String> = Vec::new();
     match std::fs::read_dir(&folder.path) {
         Ok(entries) => {
@@ -127,9 +146,9 @@ fn restore_folder(folder: &Folder, dry_run: bool, restored: &mut Restored) {
     names.sort();
     for name in names {
         if name.ends_with(FRESH_SUFFIX) {
-            remove_half_made(folder, &name, dry_run);
+            remove_half_made(folder, &name, how.dry_run);
         } else if name.ends_with(SUFFIX) {
-            match restore_file(folder, &name, dry_run) {
+            match restore_file(folder, &name, how) {
                 Ok(report) => restored.files.extend(report),
                 Err(error) => restored.problems.push(format!("{name}: {error}")),
             }
@@ -147,10 +166,12 @@ fn remove_half_made(folder: &Folder, name: &str, dry_run: bool) {
 }
 
 /// `None` when the file vanished meanwhile: its owner came to a good end.
-fn restore_file(folder: &Folder, name: &str, dry_run: bool) -> io::Result<Option<FileReport>> {
+fn restore_file(folder: &Folder, name: &str, how: How<'_>) -> io::Result<Option<FileReport>> {
     let path = folder.path.join(name);
-    let report =
-        |verdict| Some(FileReport { path: path.clone(), verdict, entries: vec![], n_damaged: 0 });
+    let report = |verdict| {
+        let (entries, groups) = (vec![], vec![]);
+        Some(FileReport { path: path.clone(), verdict, entries, groups, n_damaged: 0 })
+    };
     let file = match open(folder, name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
@@ -168,18 +189,20 @@ fn restore_file(folder: &Folder, name: &str, dry_run: bool) -> io::Result<Option
         None => Verdict::Unknown,
         Some(header) => belongs(header)?,
     };
-    let mut entries = Vec::new();
+    let (mut entries, mut left) = (Vec::new(), Vec::new());
     let mut verdict = verdict;
     if let (Verdict::Settled, Some(header)) = (&verdict, &header) {
-        entries = put_back(Path::new("/"), header, &records, dry_run);
-        if entries.iter().any(|entry| matches!(entry.deed, Deed::Refused(_))) {
+        entries = put_back(Path::new("/"), header, &records, how.dry_run);
+        left = groups::remove(how.groups_root, header, &records, how.dry_run);
+        let refused = entries.iter().any(|entry| matches!(entry.deed, Deed::Refused(_)));
+        if refused || left.iter().any(|entry| matches!(entry.deed, GroupDeed::Refused(_))) {
             verdict = Verdict::Kept;
         }
     }
-    if matches!(verdict, Verdict::Settled | Verdict::OtherBoot) && !dry_run {
+    if matches!(verdict, Verdict::Settled | Verdict::OtherBoot) && !how.dry_run {
         rustix::fs::unlinkat(&folder.file, name, AtFlags::empty())?;
     }
-    Ok(Some(FileReport { path, verdict, entries, n_damaged }))
+    Ok(Some(FileReport { path, verdict, entries, groups: left, n_damaged }))
 }
 
 fn open(folder: &Folder, name: &str) -> io::Result<OwnedFd> {

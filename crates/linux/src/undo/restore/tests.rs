@@ -305,3 +305,46 @@ fn a_locked_record_of_another_namespace_is_not_waited_for() {
         .expect("ours");
     assert_eq!(world.restore_once().expect("a record").verdict, Verdict::OtherNamespace);
 }
+
+#[test]
+fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
+    let world = World::new();
+    let root = tempfile::tempdir().expect("a folder");
+    let at = root.path().join("sys/fs/resctrl/mon_groups");
+    let mut log = world.log();
+    let run = log.run().to_owned();
+    let named = ["0-a", "1-gone"].map(|job| crate::resctrl::GroupFolder::of(&run, job));
+    for name in [named[0].name(), named[1].name(), "theirs", "evenkeel-another-0-a"] {
+        log.announce_mon_group(name).expect("a line");
+    }
+    let unnamed = format!("evenkeel-{run}-7-z");
+    for name in [named[0].name(), "theirs", "evenkeel-another-0-a", &unnamed] {
+        std::fs::create_dir_all(at.join(name)).expect("ours");
+        std::fs::write(at.join(name).join("tasks"), "1\n").expect("ours");
+    }
+    drop(log); // As if killed.
+    let deeds = |dry_run| -> Vec<String> {
+        let restored = restore_below(root.path(), &world.places(), dry_run);
+        let groups = restored.files.into_iter().flat_map(|file| file.groups);
+        let short = |name: &str| name.replace(&run, "RUN");
+        groups.map(|group| format!("{} {:?}", short(&group.name), group.deed)).collect()
+    };
+    let mut expected = vec![
+        "evenkeel-RUN-0-a Removed",
+        "evenkeel-RUN-1-gone Gone",
+        "evenkeel-another-0-a NotOurs",
+        "theirs NotOurs",
+    ];
+    expected.sort_unstable();
+    for dry_run in [true, false] {
+        assert!(at.join(named[0].name()).exists(), "a dry run changes nothing");
+        let mut told = deeds(dry_run);
+        told.sort();
+        assert_eq!(told, expected);
+    }
+    assert!(!at.join(named[0].name()).exists());
+    for name in ["theirs", "evenkeel-another-0-a", &unnamed] {
+        assert!(at.join(name).join("tasks").exists(), "{name} is not ours to remove");
+    }
+    assert_eq!(world.n_files(), 0, "settled");
+}

@@ -6,6 +6,7 @@
 mod command;
 mod ends;
 mod figures;
+mod groups;
 mod leftovers;
 mod others;
 pub mod play;

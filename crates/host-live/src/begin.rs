@@ -107,9 +107,12 @@ impl LiveHost {
         let binding = self.binding(job, &base, placed.clone(), wish.memory.clone());
         let binding =
             Binding { memory: binding.memory.map(|policy| self.known_policy(policy)), ..binding };
+        self.groups.begin(job, &self.slots[job.index()].job.name, &mut self.undo);
         let pid = self.start(job, binding, batch).inspect_err(|_| {
             nr.into_iter().for_each(|nr| self.confirm(nr));
+            self.groups.end(job, &mut self.undo);
         })?;
+        self.groups.add(job, pid, &mut self.undo);
         fault::point();
         self.name_child(nr, pid);
         let place = wish.cpus.take().zip(announced.map(|announced| announced.map(|_| ())));
@@ -253,6 +256,7 @@ impl LiveHost {
     /// Forgets a child that did not become its program; tells why.
     fn give_up(&mut self, child: &Forked, failure: &Failure) -> String {
         let detail = self.failure(failure, child);
+        self.groups.end(child.job, &mut self.undo);
         if let Some(ends) = &child.running.ends {
             self.wakes.unwatch(ends);
         }

@@ -178,6 +178,7 @@ impl LiveHost {
     fn end_of(&mut self, job: JobId, n_out_of_reach: u32, again: bool) {
         let Some((pid, end)) = self.close(job, n_out_of_reach, again) else { return };
         self.memory.stop_moves_of(job, StoppedBy::Ended);
+        self.groups.end(job, &mut self.undo);
         self.forget_processes(job);
         self.first_process_of.remove(&pid);
         if let Some(keeper) = self.keeper.as_mut().filter(|_| end.n_left_behind == 0) {

@@ -16,6 +16,7 @@ use topology::Machine;
 use crate::agenda::{Agenda, Ticks};
 use crate::command::Common;
 use crate::family::{Family, Kept};
+use crate::groups::MonGroups;
 use crate::hold::Hold;
 use crate::keeper::Keeper;
 use crate::leftovers::Straggler;
@@ -65,6 +66,7 @@ pub struct LiveHost {
     pub(crate) nodes: Nodes,
     pub(crate) memory: Memory,
     pub(crate) senses: Senses,
+    pub(crate) groups: MonGroups,
     pub(crate) woken: Vec<Wake>,
     pub(crate) n_turns: u64,
     pub(crate) seldom_at: Nanos,
@@ -167,8 +169,13 @@ impl LiveHost {
             self.release_job(job);
         }
         self.release_leftovers();
+        let no_groups = self.groups.end_all(&mut self.undo);
         let none_left = Err("the run is over".to_owned());
-        if let Ok(log) = std::mem::replace(&mut self.undo, none_left) {
+        if let Ok(mut log) = std::mem::replace(&mut self.undo, none_left) {
+            // With a group that could not be removed the record stays, for restore to try again.
+            if !no_groups {
+                log.keep();
+            }
             self.is_record_kept = log.is_kept();
             // If it cannot be removed, the next start finds it and sees that nothing is left to do.
             let _ = log.remove();

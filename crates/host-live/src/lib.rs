@@ -31,6 +31,7 @@ mod begin;
 mod command;
 mod ending;
 mod family;
+mod groups;
 mod hold;
 mod host;
 mod keeper;

@@ -60,6 +60,7 @@ impl LiveHost {
             self.senses.look_seldom(sample);
         }
         self.senses.look(sample);
+        self.groups.look(sample);
         self.say_descriptors_ran_out();
         self.say_uncounted();
         self.arm_overflow(turn.at);
@@ -81,7 +82,8 @@ impl LiveHost {
         let refused = counting.refused.take();
         let is_shut_out = std::mem::take(&mut counting.is_shut_out);
         let said = self.senses.say(refused.as_ref(), is_shut_out);
-        said.into_iter().for_each(|text| self.degraded(&text));
+        let of_groups = self.groups.take_said();
+        said.into_iter().chain(of_groups).for_each(|text| self.degraded(&text));
     }
 
     /// Has memory looked at now and then.

@@ -40,6 +40,8 @@ pub struct LiveOptions {
     pub counters: CountersWish,
     /// Where undo records go; `None`: where they belong ([`linux::undo::folders`]).
     pub undo_folders: Option<Vec<PathBuf>>,
+    /// Where the file systems of resctrl hang: `/` but for tests.
+    pub resctrl_root: PathBuf,
     /// How memory is moved and looked at.
     pub memory: MemoryOptions,
 }
@@ -60,6 +62,7 @@ impl Default for LiveOptions {
             is_sole_parent: true,
             counters: CountersWish::Auto,
             undo_folders: None,
+            resctrl_root: PathBuf::from("/"),
             memory: MemoryOptions::default(),
         }
     }

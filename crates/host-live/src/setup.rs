@@ -17,6 +17,7 @@ use topology::Machine;
 use crate::agenda::{Agenda, Item, Ticks};
 use crate::command::{Common, own_environment};
 use crate::family::{Counting, Descriptors, Family};
+use crate::groups::MonGroups;
 use crate::host::{LiveHost, REST_MAX, Slot, State, Stopping, in_one_line};
 use crate::keeper::Keeper;
 use crate::look::{ORPHANS_MAX, SELDOM};
@@ -26,7 +27,7 @@ use crate::orphans::Orphans;
 use crate::overflow::Overflow;
 use crate::senses::Senses;
 use crate::wakes::Wakes;
-use crate::{LiveError, LiveOptions};
+use crate::{CountersWish, LiveError, LiveOptions};
 
 /// More descriptors than this are of no use to us, and cost the kernel memory.
 const DESCRIPTORS_ENOUGH: u64 = 65_536;
@@ -77,7 +78,7 @@ impl LiveHost {
     fn idle(parts: Parts, machine: &Machine, options: LiveOptions, n_jobs: u64) -> Self {
         let Parts { common, wakes, keeper, own_cpus, limit } = parts;
         let places = options.undo_folders.clone().unwrap_or_else(undo::folders);
-        let restored = undo::restore(&places, false);
+        let restored = undo::restore_below(&options.resctrl_root, &places, false);
         let undo = Log::create_for(common.run.clone(), &places);
         let descriptors = Descriptors::new(limit.now, n_jobs);
         let manner = Manner { options: options.memory, nice: common.nice, of_strangers: false };
@@ -86,6 +87,10 @@ impl LiveHost {
             said.push(why);
             None
         });
+        let is_counted = options.counters != CountersWish::Off;
+        let root = options.resctrl_root.clone();
+        let mut groups = MonGroups::open(root, machine, &common.run, is_counted);
+        said.append(&mut groups.take_said());
         LiveHost {
             family: Family::new(descriptors, Counting::new(chosen), common.run.clone()),
             undo: undo.map_err(|error| in_one_line(&error)),
@@ -110,6 +115,7 @@ impl LiveHost {
             nodes: Nodes::open(machine),
             memory: Memory::new(machine, manner),
             senses,
+            groups,
             woken: Vec::new(),
             n_turns: 0,
             seldom_at: SELDOM,

@@ -71,11 +71,12 @@ impl Default for LiveOptions {
 /// What is to be counted of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CountersWish {
-    /// What the processor counts, with the kernel's own books beside it; nothing where the processor
-    /// counts nothing. CPU time, waiting and moves are known anyway, and counting costs.
+    /// What the processor counts of each task, with the kernel's own books beside it. Where the
+    /// processor counts nothing, the kernel's own books of each job of a run as a whole (one group):
+    /// CPU time, waiting and moves of tasks are known anyway, and counting costs.
     #[default]
     Auto,
-    /// The kernel's own books even where the processor counts nothing.
+    /// The kernel's own books of each task even where the processor counts nothing.
     All,
     /// Nothing.
     Off,

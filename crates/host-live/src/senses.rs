@@ -30,7 +30,7 @@ impl Senses {
         let (around, mut said) = Around::open(&mut source, machine);
         let chosen = match wish {
             CountersWish::Off => Vec::new(),
-            CountersWish::Auto | CountersWish::All => chosen(&mut source, wish, &mut said),
+            CountersWish::Auto | CountersWish::All => chosen(&mut source, &mut said),
         };
         let senses = Senses { around, source, said_refused: false, said_shut_out: false };
         (senses, chosen, said)
@@ -63,7 +63,7 @@ impl Senses {
 }
 
 /// What is counted of each task.
-fn chosen(source: &mut Live, wish: CountersWish, said: &mut Vec<String>) -> Vec<Chosen> {
+fn chosen(source: &mut Live, said: &mut Vec<String>) -> Vec<Chosen> {
     let flags = match rights(source) {
         Ok(flags) => flags,
         Err(why) => {
@@ -73,8 +73,6 @@ fn chosen(source: &mut Live, wish: CountersWish, said: &mut Vec<String>) -> Vec<
     };
     let identity = identity_of(source);
     let mut chosen = perf::choose(source, &identity, flags).chosen;
-    if !chosen.is_empty() || wish == CountersWish::All {
-        chosen.push(perf::software(flags));
-    }
+    chosen.push(perf::software(flags));
     chosen
 }

@@ -92,7 +92,11 @@ impl LiveHost {
         let mut groups = MonGroups::open(root, machine, &common.run, is_counted);
         said.append(&mut groups.take_said());
         LiveHost {
-            family: Family::new(descriptors, Counting::new(chosen), common.run.clone()),
+            family: Family::new(
+                descriptors,
+                Counting::of_run(chosen, options.counters),
+                common.run.clone(),
+            ),
             undo: undo.map_err(|error| in_one_line(&error)),
             slots: Vec::new(),
             common,

@@ -67,8 +67,8 @@ pub struct Args {
     memory: MemoryArgs,
     #[command(flatten)]
     signals: SignalArgs,
-    /// What is counted of each task: auto (the processor's counters where there are some), all (the
-    /// kernel's own events everywhere), off
+    /// What is counted: auto (the processor's counters of each task where there are some, and the
+    /// kernel's own events), all (the kernel's own events of each task everywhere), off
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
     /// No progress, and no table at the end
@@ -91,10 +91,11 @@ enum HostKind {
 
 /// What is counted of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum CountersArg {
-    /// What the processor counts; nothing where it counts nothing
+pub enum CountersArg {
+    /// What the processor counts, with the kernel's own events; where it counts nothing those of
+    /// whole jobs
     Auto,
-    /// The kernel's own events too, on every machine
+    /// The kernel's own events of every task, on every machine
     All,
     /// Nothing
     Off,

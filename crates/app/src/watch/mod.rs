@@ -24,7 +24,7 @@ use sched::Wake;
 use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
 use crate::restore::tell_kept;
-use crate::run::MemoryArgs;
+use crate::run::{CountersArg, MemoryArgs};
 use crate::signals::SignalArgs;
 use crate::status::unix_seconds;
 use crate::view::{Mode, View};
@@ -67,6 +67,10 @@ pub struct Args {
     signals: SignalArgs,
     #[command(flatten)]
     memory: MemoryArgs,
+    /// What is counted of tasks that are looked after: auto or all (what the processor counts where
+    /// it counts anything, and the kernel's own events), off
+    #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
+    counters: CountersArg,
     /// Change something; otherwise it is only said what would be done
     #[arg(long, conflicts_with = "dry")]
     act: bool,
@@ -114,6 +118,8 @@ pub fn main(args: &Args) -> Done {
         act: args.act,
         interval,
         time_limit: args.time_limit,
+        counters: args.counters.into(),
+        machine: Some(machine.clone()),
         idle_after: args.idle_after,
         memory: args.memory.options(),
         ..WatchOptions::default()

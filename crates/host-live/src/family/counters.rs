@@ -16,12 +16,17 @@ use linux::perf::{Chosen, TaskGroups, add, less};
 use sched::{Counters, TaskSample};
 
 use super::descriptors::Held;
-use super::{Descriptors, Family};
+use super::{Descriptors, Family, Look};
+use crate::CountersWish;
 
 /// What is counted of threads, and the first thread of every job.
 #[derive(Debug, Default)]
 pub(crate) struct Counting {
     chosen: Vec<Chosen>,
+    /// Whether the first thread of a job counts for whatever that starts.
+    pub inherits: bool,
+    /// Nobody but the first threads of jobs is counted.
+    only_heads: bool,
     heads: BTreeMap<JobId, Head>,
     /// The first refusal that nobody was told of yet.
     pub refused: Option<io::Error>,
@@ -49,7 +54,15 @@ pub(crate) struct Counted {
 
 impl Counting {
     pub(crate) fn new(chosen: Vec<Chosen>) -> Self {
-        Counting { chosen, ..Counting::default() }
+        Counting { chosen, inherits: true, ..Counting::default() }
+    }
+
+    /// The same as a run wishes it. The kernel's own events decide nothing: where there are no
+    /// others, one group a job is enough to tell of them, of its first thread and all that it starts.
+    pub(crate) fn of_run(chosen: Vec<Chosen>, wish: CountersWish) -> Self {
+        let only_kernel = chosen.iter().all(Chosen::is_kernels);
+        let only_heads = only_kernel && wish == CountersWish::Auto;
+        Counting { only_heads, ..Counting::new(chosen) }
     }
 
     /// Opens the groups of a thread that was found.
@@ -59,12 +72,13 @@ impl Counting {
         id: TaskId,
         descriptors: &mut Descriptors,
     ) -> Option<Counted> {
-        if self.chosen.is_empty() {
+        let has_head = self.heads.contains_key(&job);
+        if self.chosen.is_empty() || self.only_heads && has_head {
             return None;
         }
         let n_wanted = self.chosen.iter().flat_map(|chosen| &chosen.groups).map(Vec::len).sum();
         let held = descriptors.hold(n_wanted)?;
-        let is_head = !self.heads.contains_key(&job);
+        let is_head = self.inherits && !has_head;
         let (groups, refused) = TaskGroups::open(id.tid, &self.chosen, is_head);
         if let Some(error) = refused {
             descriptors.note_shortage(&error);
@@ -114,6 +128,24 @@ impl Counted {
 }
 
 impl Family {
+    /// Reads the first thread of a job a last time: it may have slept while others worked for it.
+    pub(super) fn count_head(&mut self, job: JobId, look: &mut Look) {
+        let Some(head) = self.counting.heads.get(&job).map(|head| head.task) else { return };
+        if look.tasks.iter().any(|sample| sample.task == head) {
+            return; // Just now.
+        }
+        for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
+            let unseen = process.unseen.credited();
+            let Some(thread) = process.threads.iter_mut().find(|t| t.id == head) else { continue };
+            let Some(counted) = &mut thread.counted else { return };
+            let before = counted.whole;
+            if counted.read().0 != before {
+                look.tasks.push(thread.sample(job, pid, unseen));
+            }
+            return;
+        }
+    }
+
     /// Settles what the first threads of jobs did themselves, among samples that hold the whole.
     pub(super) fn settle_counters(
         &mut self,

@@ -141,6 +141,7 @@ impl Family {
             process.threads.iter_mut().for_each(Thread::read_migrations);
             totals.add(process.totals());
         }
+        self.count_head(job, look);
         self.take_counted(look);
         self.counting.forget(job);
         totals

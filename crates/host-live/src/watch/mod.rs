@@ -59,6 +59,7 @@ use crate::hold::{Hands, Hold, Refused, confirm, not_running};
 use crate::host::in_one_line;
 use crate::memory::{Manner, Memory};
 use crate::nodes::Nodes;
+use crate::senses::Senses;
 use crate::wakes::{Wake, Wakes};
 use adopt::Watched;
 use census::Census;
@@ -107,6 +108,7 @@ pub struct WatchHost {
     ticks: Ticks,
     causes: BTreeSet<Cause>,
     pending: Sample,
+    senses: Option<Senses>,
     n_turns: u64,
     turn_at: Nanos,
     seldom_at: Nanos,
@@ -155,7 +157,16 @@ impl WatchHost {
         };
         let notice = Notice::new(groups, options.may_hear);
         let descriptors = Descriptors::new(limit.now, 0);
-        let mut family = Family::new(descriptors, Counting::default(), run.clone());
+        let (senses, chosen, said) = match &options.machine {
+            Some(machine) => {
+                let (senses, chosen, said) = Senses::open(machine, options.counters);
+                (Some(senses), chosen, said)
+            }
+            None => (None, Vec::new(), Vec::new()),
+        };
+        let mut counting = Counting::new(chosen);
+        counting.inherits = false; // What a process starts is no part of its job.
+        let mut family = Family::new(descriptors, counting, run.clone());
         family.follows_children = false;
         let manner = Manner { options: options.memory, nice: None, of_strangers: true };
         let mut host = WatchHost {
@@ -180,7 +191,8 @@ impl WatchHost {
             woken: Vec::new(),
             ticks: Ticks::new(options.interval),
             causes: BTreeSet::new(),
-            pending: Sample::default(),
+            pending: Sample { degraded: said, ..Sample::default() },
+            senses,
             n_turns: 0,
             turn_at: Nanos::ZERO,
             seldom_at: Nanos::ZERO,
@@ -384,7 +396,11 @@ impl WatchHost {
             confirm(&mut self.undo, &mut self.unconfirmed);
             sample.nodes = self.nodes.look();
             self.look_at_memory(turn.at);
+            if let Some(senses) = &mut self.senses {
+                senses.look_seldom(sample);
+            }
         }
+        self.look_at_loads(sample);
     }
 
     /// Has memory looked at now and then.
@@ -394,6 +410,16 @@ impl WatchHost {
             let said = self.memory.look((&self.wakes, &self.family), jobs, at);
             self.pending.degraded.extend(said);
         }
+    }
+
+    /// What loads come from, and once why a task is not counted.
+    fn look_at_loads(&mut self, sample: &mut Sample) {
+        let Some(senses) = &mut self.senses else { return };
+        senses.look(sample);
+        let counting = &mut self.family.counting;
+        let refused = counting.refused.take();
+        let is_shut_out = std::mem::take(&mut counting.is_shut_out);
+        sample.degraded.extend(senses.say(refused.as_ref(), is_shut_out));
     }
 
     fn first_words(&mut self, sample: &mut Sample) {
@@ -406,6 +432,10 @@ impl WatchHost {
             let isolated = &self.isolated;
             let text = format!("the CPUs {isolated} are isolated: nothing is placed on them");
             sample.degraded.push(text);
+        }
+        if let Some(senses) = &mut self.senses {
+            senses.look_seldom(sample);
+            senses.look(sample);
         }
     }
 

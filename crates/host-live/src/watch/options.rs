@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use base::Nanos;
 use program::Class;
+use topology::Machine;
 
 use super::choice::Choice;
-use crate::LiveError;
 use crate::memory::MemoryOptions;
+use crate::{CountersWish, LiveError};
 
 /// How watching is to be done.
 #[derive(Clone, Debug)]
@@ -33,6 +34,11 @@ pub struct WatchOptions {
     pub undo_folders: Option<Vec<PathBuf>>,
     /// How memory is moved and looked at.
     pub memory: MemoryOptions,
+    /// What is counted of the tasks of jobs.
+    pub counters: CountersWish,
+    /// The machine whose controllers, caches, pressure and CPUs are measured; `None`: nothing around
+    /// the tasks is, and nothing is counted of them.
+    pub machine: Option<Machine>,
     /// Listen to the kernel's own events of processes where it tells them.
     pub may_hear: bool,
 }
@@ -50,6 +56,8 @@ impl Default for WatchOptions {
             takes_signals: true,
             undo_folders: None,
             memory: MemoryOptions::default(),
+            counters: CountersWish::Auto,
+            machine: None,
             may_hear: true,
         }
     }

@@ -68,6 +68,16 @@ pub struct Chosen {
     pub groups: Vec<Vec<(Quantity, Attr)>>,
 }
 
+impl Chosen {
+    /// Whether these are the kernel's own books, and no counters of a processor.
+    pub fn is_kernels(&self) -> bool {
+        self.pmu == KERNELS
+    }
+}
+
+/// The name of the kernel's own books.
+const KERNELS: &str = "software";
+
 /// The kernel's numbers of the software events (`linux/perf_event.h`).
 const SOFTWARE: [(Quantity, u64); 4] = [
     (Quantity::TaskClock, 1),
@@ -92,7 +102,7 @@ pub fn software(flags: Flags) -> Chosen {
         (quantity, Attr { kind: 1, config: [number, 0, 0], flags })
     };
     let group = SOFTWARE.into_iter().filter(|(quantity, _)| is_told(*quantity)).map(event);
-    Chosen { pmu: "software".to_owned(), groups: vec![group.collect()] }
+    Chosen { pmu: KERNELS.to_owned(), groups: vec![group.collect()] }
 }
 
 /// What this processor's counters count of a task, by its family and the PMUs that the kernel shows.

@@ -5,6 +5,9 @@
 //! spread over several windows or rounds.
 
 mod counters;
+mod crowd;
+mod guest;
+mod numad;
 mod overhead;
 mod profile;
 mod start;
@@ -35,6 +38,8 @@ enum What {
     Turn,
     /// Cost of a counter sample of a task: a group of four software events
     Counters,
+    /// CPU time, system calls and memory of watch beside those of numad, in a guest with two nodes
+    Numad(numad::Args),
     /// CPU time, system calls and memory of watch beside thousands of sleeping processes
     Watch(watch::Args),
     /// CPU of evenkeel while it waits for counters to overflow, beside polling
@@ -47,6 +52,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Overhead(args)) => overhead::main(&args),
         Some(What::Profile(args)) => profile::main(&args),
         Some(What::Start(args)) => start::main(&args),
+        Some(What::Numad(args)) => numad::main(&args),
         Some(What::Watch(args)) => watch::main(&args),
         Some(What::Turn) => turn::run(),
         Some(What::Counters) => counters::run(),

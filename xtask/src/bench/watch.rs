@@ -1,19 +1,17 @@
 //! What looking after everybody costs: CPU time and system calls per interval, and memory, of
 //! `evenkeel watch --all` beside so many sleeping and busy processes.
 //!
-//! The processes are forked and not exec'd, so that thousands of them are there at once in a slow guest
-//! too. CPU time is the kernel's own, over windows in the steady state. System calls are counted in a run of its own, since counting
-//! them costs time.
+//! CPU time is the kernel's own, over windows in the steady state. System calls are counted in a run of
+//! their own, since counting them costs time.
 
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::crowd::{Busy, Crowd};
 use super::stats::Spread;
 use super::tool;
 
@@ -60,7 +58,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     );
     for &n_busy in &args.busy {
         for &n_sleepers in &args.sleepers {
-            let crowd = Crowd::start(n_sleepers, n_busy)?;
+            let crowd = Crowd::start(n_sleepers, n_busy, &Busy::Loops)?;
             let (cpu, peak_kib) = cost(&tool, args)?;
             let calls = calls(&tool, args)?.map_or("-".to_owned(), |calls| format!("{calls:.0}"));
             let peak = format!("{:.1}", peak_kib as f64 / 1024.0);
@@ -135,43 +133,4 @@ fn end(mut watch: Child) -> anyhow::Result<()> {
     kill_process(Pid::from_child(&watch), Signal::TERM)?;
     watch.wait()?;
     Ok(())
-}
-
-/// Processes that sleep or are busy, children of one shell in a group of their own.
-struct Crowd {
-    shell: Child,
-}
-
-impl Crowd {
-    fn start(n_sleepers: u32, n_busy: u32) -> anyhow::Result<Self> {
-        // A subshell that waits for input that never comes is a fork without an exec.
-        let script = format!(
-            "exec 3<&0; i=0; while [ $i -lt {n_sleepers} ]; do (read x <&3) & i=$((i+1)); done; \
-             i=0; while [ $i -lt {n_busy} ]; do (while :; do :; done) & i=$((i+1)); done; \
-             echo there; wait"
-        );
-        let mut shell = Command::new("sh")
-            .args(["-c", &script])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .context("cannot start a shell")?;
-        let mut told = String::new();
-        let output = shell.stdout.as_mut().context("the shell has an output")?;
-        BufReader::new(output).read_line(&mut told)?;
-        let crowd = Crowd { shell };
-        match told.trim() {
-            "there" => Ok(crowd),
-            _ => bail!("the shell could not fork so many: raise the limit (ulimit -u)"),
-        }
-    }
-}
-
-impl Drop for Crowd {
-    fn drop(&mut self) {
-        let group = Pid::from_child(&self.shell);
-        let _ = rustix::process::kill_process_group(group, Signal::KILL);
-        let _ = self.shell.wait();
-    }
 }

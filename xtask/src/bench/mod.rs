@@ -7,6 +7,7 @@
 mod counters;
 mod crowd;
 mod guest;
+mod harm;
 mod numad;
 mod overhead;
 mod profile;
@@ -36,6 +37,8 @@ enum What {
     Start(start::Args),
     /// CPU time of a whole turn: from a sample to an approved plan, 10,000 tasks on 512 CPUs
     Turn,
+    /// Whether watch does harm on a balanced machine: work and run times with and without
+    Harm(harm::Args),
     /// Cost of a counter sample of a task: a group of four software events
     Counters,
     /// CPU time, system calls and memory of watch beside those of numad, in a guest with two nodes
@@ -52,6 +55,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Overhead(args)) => overhead::main(&args),
         Some(What::Profile(args)) => profile::main(&args),
         Some(What::Start(args)) => start::main(&args),
+        Some(What::Harm(args)) => harm::main(&args),
         Some(What::Numad(args)) => numad::main(&args),
         Some(What::Watch(args)) => watch::main(&args),
         Some(What::Turn) => turn::run(),

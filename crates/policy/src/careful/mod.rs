@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use base::{JobId, Nanos};
 use sched::{
-    Action, Ask, Cause, Code, JobState, Plan, Policy, Quantity, Reason, SignalTier, Snapshot,
-    Target,
+    Action, Ask, Cause, Code, JobState, LoadSource, Plan, Policy, Quantity, Reason, SignalTier,
+    Snapshot, Target,
 };
 use topology::DomainChoice;
 
@@ -252,6 +252,10 @@ impl Policy for Careful {
 
     fn domains(&self) -> DomainChoice {
         self.within.domains()
+    }
+
+    fn load_source(&self) -> LoadSource {
+        self.within.load_source()
     }
 }
 

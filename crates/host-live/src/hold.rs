@@ -59,7 +59,15 @@ pub(crate) struct Hands<'a> {
     pub told: &'a mut Vec<JobEvent>,
 }
 
+/// How long a process takes at the most to be born, once its mask was copied: a few microseconds.
+pub(crate) const BIRTH: std::time::Duration = std::time::Duration::from_millis(1);
+
 impl Hold {
+    /// Whether its tasks ever had a mask from us.
+    pub(crate) fn was_ever_placed(&self) -> bool {
+        1 < self.masks.len()
+    }
+
     /// What a process of this job has by birth.
     pub(crate) fn mask_by_birth(&self) -> &Arc<CpuSet> {
         self.placed.as_ref().unwrap_or(&self.base)
@@ -261,6 +269,20 @@ impl Hands<'_> {
             }
         }
         n_freed
+    }
+
+    /// Once more, after everything was given back: a child that was being born while its parent was
+    /// given back what it had has the mask before, and can be seen only now.
+    pub(crate) fn release_late(&mut self, hold: &Hold) {
+        if hold.was_ever_placed() {
+            self.family.refresh(hold.job, &hold.base);
+            let (_, any_left) = self.release_threads(hold);
+            if let Ok(log) = &mut self.undo
+                && any_left
+            {
+                log.keep();
+            }
+        }
     }
 
     /// Threads that the record names and that we lost sight of, because they could not be read. Whoever

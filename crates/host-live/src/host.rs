@@ -17,7 +17,7 @@ use crate::agenda::{Agenda, Ticks};
 use crate::command::Common;
 use crate::family::{Family, Kept};
 use crate::groups::MonGroups;
-use crate::hold::Hold;
+use crate::hold::{BIRTH, Hold};
 use crate::keeper::Keeper;
 use crate::leftovers::Straggler;
 use crate::look::is_quiet;
@@ -163,12 +163,31 @@ impl LiveHost {
         no_jobs && self.stragglers.is_empty() && !self.memory.is_moving()
     }
 
+    /// Whoever was being born meanwhile.
+    fn release_late(&mut self) {
+        let jobs = self.running_jobs();
+        let placed = |job: &JobId| match &self.slots[job.index()].state {
+            State::Running(running) => running.hold.was_ever_placed(),
+            _ => false,
+        };
+        if !jobs.iter().any(placed) {
+            return;
+        }
+        std::thread::sleep(BIRTH); // The only time that we wait here: everything is over.
+        for job in jobs {
+            if let Some((hold, mut hands)) = self.grasp(job) {
+                hands.release_late(hold);
+            }
+        }
+    }
+
     /// Puts back everything that still lives and removes the undo record.
     pub(crate) fn put_back(&mut self) {
         for job in self.running_jobs() {
             self.release_job(job);
         }
         self.release_leftovers();
+        self.release_late();
         let no_groups = self.groups.end_all(&mut self.undo);
         let none_left = Err("the run is over".to_owned());
         if let Ok(mut log) = std::mem::replace(&mut self.undo, none_left) {

@@ -55,7 +55,7 @@ pub use respect::LeftAlone;
 use crate::LiveError;
 use crate::agenda::Ticks;
 use crate::family::{Counting, Descriptors, Family, Look, When};
-use crate::hold::{Hands, Hold, Refused, confirm, not_running};
+use crate::hold::{BIRTH, Hands, Hold, Refused, confirm, not_running};
 use crate::host::in_one_line;
 use crate::memory::{Manner, Memory};
 use crate::nodes::Nodes;
@@ -487,8 +487,16 @@ impl WatchHost {
     /// Puts back everything that still lives and removes the undo record.
     fn put_back(&mut self) {
         let jobs: Vec<JobId> = self.watched.keys().copied().collect();
-        for job in jobs {
+        for &job in &jobs {
             self.release(job);
+        }
+        if self.watched.values().any(|watched| watched.hold.was_ever_placed()) {
+            std::thread::sleep(BIRTH); // The only time that we wait here: everything is over.
+        }
+        for job in jobs {
+            if let Some((hold, mut hands)) = self.grasp(job) {
+                hands.release_late(hold);
+            }
         }
         if let Ok(log) = std::mem::replace(&mut self.undo, Err("watching is over".to_owned())) {
             self.is_record_kept = log.is_kept();

@@ -123,7 +123,7 @@ impl Hands<'_> {
             } else if thread.may_have(&mask, &hold.masks, &self.own_cpus) {
                 let whose = (thread.id.tid, thread.id.born_ticks, process);
                 wanted.entry(mask).or_default().push(whose);
-            } else {
+            } else if !are_cpus_changing(&self.own_cpus) {
                 thread.is_foreign = true;
                 if Some(thread.id.tid) == first {
                     foreign = Some(mask);
@@ -236,7 +236,7 @@ impl Hands<'_> {
             thread.is_confirmed = true;
         } else if thread.may_have(&mask, &hold.masks, &self.own_cpus) {
             self.check_newcomers(hold);
-        } else {
+        } else if !are_cpus_changing(&self.own_cpus) {
             thread.is_foreign = true;
             if id.tid == hold.pid {
                 self.hands_off(hold, HandsOff::AffinityChanged(mask));
@@ -371,6 +371,12 @@ pub(crate) fn confirm(undo: &mut Result<Log, String>, unconfirmed: &mut Vec<u64>
         }
         fault::point();
     }
+}
+
+/// Whether the CPUs that may be used are others than we know of: when one goes offline the kernel gives
+/// other CPUs to whoever was bound to it, and that is nobody's wish. The next turn knows.
+fn are_cpus_changing(own_cpus: &CpuSet) -> bool {
+    affinity::get(0).is_ok_and(|now| now != *own_cpus)
 }
 
 fn refusal(error: &std::io::Error, target: &CpuSet) -> Refused {

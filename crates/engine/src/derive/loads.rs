@@ -13,7 +13,7 @@
 //! strangers' traffic is in it.
 //!
 //! Where places are nodes and it is known where a job's memory lies, what its tasks did is charged to
-//! the nodes of its pages, by how much of them lies on each (spec 0.3); otherwise to the place where
+//! the nodes of its own memory, by how much of it lies on each (spec 0.3); otherwise to the place where
 //! they ran.
 //!
 //! A policy or the user can ask for one of these and no other ([`LoadWish`]).
@@ -375,7 +375,8 @@ impl Share {
     /// pages where they are known, else the one where it ran.
     fn each_place(&self, places: &Places, jobs: &Jobs, mut tell: impl FnMut(usize, u64, u64)) {
         let memory = self.job_idx.and_then(|idx| jobs.entry(idx).memory.as_ref());
-        let whole = memory.map_or(0, |memory| memory.total().0);
+        // Pages of files and shared ones are left out: programs live in them, and work on their own.
+        let whole = memory.map_or(0, |memory| memory.own().0);
         let Some(memory) = memory.filter(|_| !places.nodes.is_empty() && whole != 0) else {
             if let Some(idx) = self.domain {
                 tell(idx, 1, 1);
@@ -384,7 +385,7 @@ impl Share {
         };
         for there in &memory.nodes {
             if let Some(idx) = places.nodes.iter().position(|&node| node == there.node) {
-                tell(idx, there.total().0, whole);
+                tell(idx, there.own().0, whole);
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use expect_test::expect;
 
+use super::moves::three_and_one;
 use super::{check, check_story};
+use crate::testing::plans;
 
 const TWO_NODES: &str = "nodes=2 cores=2";
 const THREE_NODES: &str = "nodes=3 cores=2";
@@ -367,4 +369,15 @@ fn remote_memory_is_a_slow_down_of_its_own() {
         250ms tender on 2 because load-relieved
     "#]],
     );
+}
+
+#[test]
+fn a_poll_that_an_overflow_brought_about_decides_as_any_other() {
+    let polls = "250ms poll 900 100\n 500ms poll 900 100\n 2500ms poll 100 900";
+    let overflows =
+        "250ms poll 900 100; overflow\n 500ms poll 900 100; overflow\n 2500ms poll 100 900";
+    let polled = plans(TWO_NODES, "dfs", &three_and_one(polls));
+    let woken = "dfs[wake=overflow:llc-misses:1000000]";
+    assert_eq!(plans(TWO_NODES, woken, &three_and_one(overflows)), polled);
+    assert!(polled.contains("load-uneven"), "{polled}");
 }

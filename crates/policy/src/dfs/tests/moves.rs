@@ -9,7 +9,7 @@ const TWO_NODES: &str = "nodes=2 cores=2";
 
 /// Three jobs on node 0 (class 2, 7 and 5; the first may not leave it) and one that may not leave
 /// node 1.
-fn three_and_one(then: &str) -> String {
+pub(super) fn three_and_one(then: &str) -> String {
     let world = "
         job mild class=2 nodes=0
         job wild class=7
@@ -688,15 +688,4 @@ fn on_another_signal_the_largest_load_is_another() {
             500ms wild on 3 because load-uneven
         "#]],
     );
-}
-
-#[test]
-fn a_poll_that_an_overflow_brought_about_decides_as_any_other() {
-    let polls = "250ms poll 900 100\n 500ms poll 900 100\n 2500ms poll 100 900";
-    let overflows =
-        "250ms poll 900 100; overflow\n 500ms poll 900 100; overflow\n 2500ms poll 100 900";
-    let polled = plans(TWO_NODES, "dfs", &three_and_one(polls));
-    let woken = "dfs[wake=overflow:llc-misses:1000000]";
-    assert_eq!(plans(TWO_NODES, woken, &three_and_one(overflows)), polled);
-    assert!(polled.contains("load-uneven"), "{polled}");
 }

@@ -116,10 +116,11 @@ fn workload() -> impl Strategy<Value = Workload> {
             job.id = JobId(number);
             job.name = name;
         }
-        // No two jobs write to one file.
+        // No two jobs write to one file, and none to its own input.
         let mut taken = std::collections::BTreeSet::new();
         for job in &mut jobs {
-            job.output.take_if(|path| !taken.insert(path.clone()));
+            let input = job.input.clone();
+            job.output.take_if(|path| input.as_ref() == Some(path) || !taken.insert(path.clone()));
         }
         if jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
             jobs[0].ending = Ending::Exit;

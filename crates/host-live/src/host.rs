@@ -239,12 +239,7 @@ impl Host for LiveHost {
         if turn.causes.contains(&Cause::Interval) {
             self.look(turn, &mut sample);
             // What the look itself had to say.
-            let said = std::mem::take(&mut self.pending);
-            sample.jobs.extend(said.jobs);
-            sample.gone.extend(said.gone);
-            sample.degraded.extend(said.degraded);
-            sample.memory.extend(said.memory);
-            sample.moved.extend(said.moved);
+            sample.add_said(std::mem::take(&mut self.pending));
         }
         for event in &sample.jobs {
             if let JobEvent::HandsOff(job, _) = event {

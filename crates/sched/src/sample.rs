@@ -73,6 +73,18 @@ pub struct Sample {
     pub moved: Vec<MoveEnded>,
 }
 
+impl Sample {
+    /// Adds what was said while figures were taken: events of jobs, ends of tasks and of moves of memory,
+    /// and what can no longer be done.
+    pub fn add_said(&mut self, said: Sample) {
+        self.jobs.extend(said.jobs);
+        self.gone.extend(said.gone);
+        self.degraded.extend(said.degraded);
+        self.memory.extend(said.memory);
+        self.moved.extend(said.moved);
+    }
+}
+
 /// How the system places memory without us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryRules {

@@ -551,11 +551,7 @@ impl Host for WatchHost {
         if turn.causes.contains(&Cause::Interval) {
             self.look(turn, &mut sample);
             // What the look itself had to say.
-            let said = std::mem::take(&mut self.pending);
-            sample.jobs.extend(said.jobs);
-            sample.degraded.extend(said.degraded);
-            sample.memory.extend(said.memory);
-            sample.moved.extend(said.moved);
+            sample.add_said(std::mem::take(&mut self.pending));
         }
         for event in &sample.jobs {
             if let JobEvent::HandsOff(job, _) = event {

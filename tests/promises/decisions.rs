@@ -70,7 +70,7 @@ impl Host for ToyMachine {
             if job.is_running && Nanos::from_millis(job.work_ms) <= job.did {
                 (job.is_running, job.has_ended) = (false, true);
                 sample.gone.push(job.task());
-                sample.jobs.push(JobEvent::Ended(job.job.id, end()));
+                sample.jobs.push(JobEvent::Ended(job.job.id, Box::new(end())));
             }
             if job.from_ms == self.now_ms {
                 sample.jobs.push(JobEvent::Due(job.job.id));
@@ -218,6 +218,8 @@ fn end() -> End {
         max_resident: base::Bytes::ZERO,
         wait: Measured::Absent,
         n_migrations: Measured::Absent,
+        counters: sched::Counters::NONE,
+        traffic: Measured::Absent,
         n_left_behind: 0,
     }
 }

@@ -157,6 +157,10 @@ impl Scripted {
             max_resident: Bytes::from_mib(8 + 13 * u64::from(id.0 % 7)),
             wait: Measured::Exact(one.waited.0),
             n_migrations: Measured::Exact(one.n_migrations),
+            counters: Counters::NONE
+                .with(Quantity::PageFaults, Measured::Exact(one.used.0 / 50_000))
+                .with(Quantity::ContextSwitches, Measured::Exact(one.used.0 / 4_000_000)),
+            traffic: Measured::Absent,
             n_left_behind: 0,
         }
     }
@@ -289,7 +293,7 @@ impl Host for Scripted {
     fn sample(&mut self, turn: &Turn) -> Result<Sample, Self::Error> {
         let first = turn.number == 0;
         let mut jobs: Vec<JobEvent> =
-            self.ended.drain(..).map(|(id, end)| JobEvent::Ended(id, end)).collect();
+            self.ended.drain(..).map(|(id, end)| JobEvent::Ended(id, Box::new(end))).collect();
         jobs.extend(
             self.meddled
                 .drain(..)

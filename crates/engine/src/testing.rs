@@ -180,7 +180,7 @@ impl World {
             ["due", ref names @ ..] => {
                 sample.jobs.extend(names.iter().map(|name| JobEvent::Due(self.job(name))));
             }
-            ["ended", name] => sample.jobs.push(JobEvent::Ended(self.job(name), end())),
+            ["ended", name] => sample.jobs.push(JobEvent::Ended(self.job(name), Box::new(end()))),
             ["left", name] => sample.jobs.push(JobEvent::Left(self.job(name), Leaving::Ended)),
             ["appeared", name] => {
                 let job = self.strangers.iter().find(|job| job.name == name);
@@ -434,6 +434,8 @@ fn end() -> End {
         max_resident: base::Bytes::ZERO,
         wait: Measured::Absent,
         n_migrations: Measured::Absent,
+        counters: sched::Counters::NONE,
+        traffic: Measured::Absent,
         n_left_behind: 0,
     }
 }

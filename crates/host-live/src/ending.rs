@@ -12,7 +12,7 @@ use linux::procfs;
 use linux::reap::{self, How, Reaped, Used};
 use program::Ending;
 use rustix::process::Signal;
-use sched::{Cause, End, ExitStatus, JobEvent, StoppedBy};
+use sched::{Cause, Counters, End, ExitStatus, JobEvent, Measured, Quantity, StoppedBy};
 
 use crate::agenda::Item;
 use crate::family::{Look, Totals};
@@ -186,7 +186,7 @@ impl LiveHost {
         }
         self.free_if_alone(job);
         let failed = !end.by_us && end.status != ExitStatus::Exited(0);
-        self.pending.jobs.push(JobEvent::Ended(job, end));
+        self.pending.jobs.push(JobEvent::Ended(job, Box::new(end)));
         self.causes.insert(Cause::Ended);
         if again {
             self.slots[job.index()].state = State::Due;
@@ -204,7 +204,8 @@ impl LiveHost {
         let now = self.wakes.now();
         let pid = self.running(job)?.pid;
         let mut look = Look::default();
-        let totals = self.family.last_look(job, now, &mut look);
+        let (totals, counters) = self.family.last_look(job, now, &mut look);
+        let traffic = self.groups.traffic_of(job);
         let n_left_behind = n_out_of_reach + self.tell_leftovers(job, pid, now);
         let reaped = reap::try_reap(pid).ok().flatten();
         let state = std::mem::replace(&mut self.slots[job.index()].state, State::Over);
@@ -212,7 +213,8 @@ impl LiveHost {
         if let Some(ends) = &running.ends {
             self.wakes.unwatch(ends);
         }
-        let end = end(&running, reaped, totals, n_left_behind, again, now);
+        let figures = Figures { totals, counters, traffic, n_left_behind };
+        let end = end(&running, reaped, figures, again, now);
         self.family.credit_rest((job, pid), &totals, end.user + end.system, &mut look);
         self.pending.tasks.append(&mut look.tasks);
         self.pending.gone.append(&mut look.gone);
@@ -255,11 +257,18 @@ pub(crate) fn fails_run(host: &mut LiveHost) {
     }
 }
 
+/// What was seen of a job, all its tasks together.
+struct Figures {
+    totals: Totals,
+    counters: Counters,
+    traffic: Measured,
+    n_left_behind: u32,
+}
+
 fn end(
     running: &Running,
     reaped: Option<Reaped>,
-    totals: Totals,
-    n_left_behind: u32,
+    figures: Figures,
     again: bool,
     now: Nanos,
 ) -> End {
@@ -272,7 +281,15 @@ fn end(
     let ended = running.ended.unwrap_or(now);
     let mut used = running.of_orphans;
     reaped.iter().for_each(|reaped| used.add(reaped));
-    let Used { user, system, max_resident } = used;
+    let Used { user, system, max_resident, n_faults, n_switches } = used;
+    let Figures { totals, counters, traffic, n_left_behind } = figures;
+    let counters = match used == Used::default() {
+        // Nobody was waited for.
+        true => counters,
+        false => counters
+            .with(Quantity::PageFaults, Measured::Exact(n_faults))
+            .with(Quantity::ContextSwitches, Measured::Exact(n_switches)),
+    };
     End {
         status,
         by_us: running.told.is_some(),
@@ -282,7 +299,13 @@ fn end(
         system,
         max_resident,
         wait: totals.wait(user + system),
-        n_migrations: totals.n_migrations(user + system),
+        // Of a job whose tasks came and went unseen the counters know what /proc does not.
+        n_migrations: match totals.n_migrations(user + system) {
+            Measured::Absent => counters.get(Quantity::CpuMigrations),
+            known => known,
+        },
+        counters,
+        traffic,
         n_left_behind,
     }
 }

@@ -18,8 +18,16 @@ use linux::resctrl::{GroupFolder, Made, Monitored};
 use linux::source::Live;
 use linux::undo::Log;
 use rustix::fs::{Access, access};
-use sched::{GroupSample, Sample};
+use sched::{GroupSample, Measured, Sample};
 use topology::Machine;
+
+/// The group of a job.
+#[derive(Debug)]
+struct Group {
+    folder: GroupFolder,
+    /// What its counters stood at when it was made.
+    base: u64,
+}
 
 /// The groups of all jobs that run.
 #[derive(Debug)]
@@ -29,7 +37,7 @@ pub(crate) struct MonGroups {
     source: Live,
     /// The domains that are monitored; absent where there can be no groups.
     monitored: Option<Monitored>,
-    of: BTreeMap<JobId, GroupFolder>,
+    of: BTreeMap<JobId, Group>,
     /// Those that could not be removed yet.
     left: Vec<GroupFolder>,
     is_full: bool,
@@ -83,8 +91,9 @@ impl MonGroups {
         }
         let folder = group.name().to_owned();
         match (self.make)(group, &self.root) {
-            Made::Yes(group) => {
-                self.of.insert(job, group);
+            Made::Yes(folder) => {
+                let base = self.traffic(&folder).value().unwrap_or(0);
+                self.of.insert(job, Group { folder, base });
                 return;
             }
             Made::Full => {
@@ -106,7 +115,7 @@ impl MonGroups {
     /// Lets the group of a job count its first process, and what that starts from now on.
     pub(crate) fn add(&mut self, job: JobId, pid: u32, undo: &mut Result<Log, String>) {
         let Some(group) = self.of.get(&job) else { return };
-        let Err(error) = group.add(&self.root, pid) else { return };
+        let Err(error) = group.folder.add(&self.root, pid) else { return };
         if error.raw_os_error() != Some(libc::ESRCH) {
             self.say(format!(
                 "the traffic of some jobs is not counted: not taken into their groups: {error}"
@@ -119,7 +128,7 @@ impl MonGroups {
     /// Removes the group of a job.
     pub(crate) fn end(&mut self, job: JobId, undo: &mut Result<Log, String>) {
         if let Some(group) = self.of.remove(&job) {
-            self.left.push(group);
+            self.left.push(group.folder);
             self.remove_left(undo);
         }
     }
@@ -127,13 +136,14 @@ impl MonGroups {
     /// Removes all groups. Tells whether none is left.
     pub(crate) fn end_all(&mut self, undo: &mut Result<Log, String>) -> bool {
         let all = std::mem::take(&mut self.of);
-        self.left.extend(all.into_values());
+        self.left.extend(all.into_values().map(|group| group.folder));
         self.remove_left(undo);
         self.left.is_empty()
     }
 
     fn remove_left(&mut self, undo: &mut Result<Log, String>) {
         for group in std::mem::take(&mut self.left) {
+            self.source.forget(&group.folder());
             match group.remove(&self.root) {
                 Ok(()) => {
                     self.is_full = false;
@@ -154,10 +164,27 @@ impl MonGroups {
         let Some(monitored) = &self.monitored else { return };
         let ran: BTreeSet<JobId> = sample.tasks.iter().map(|task| task.job).collect();
         for (&job, group) in self.of.iter().filter(|(job, _)| ran.contains(job)) {
-            let traffic = monitored.read_group(&mut self.source, group);
+            let traffic = monitored.read_group(&mut self.source, &group.folder);
             let sampled = |(llc, traffic)| GroupSample { job, llc, traffic };
             sample.groups.extend(traffic.into_iter().map(sampled));
         }
+    }
+
+    /// What the tasks of a job moved since it began, all domains together; read once more before its
+    /// group is removed.
+    pub(crate) fn traffic_of(&mut self, job: JobId) -> Measured {
+        let Some(Group { folder, base }) = self.of.get(&job) else { return Measured::Absent };
+        let (folder, base) = (folder.clone(), *base);
+        match self.traffic(&folder).value() {
+            Some(total) => Measured::Exact(total.saturating_sub(base)),
+            None => Measured::Absent,
+        }
+    }
+
+    fn traffic(&mut self, folder: &GroupFolder) -> Measured {
+        let Some(monitored) = &self.monitored else { return Measured::Absent };
+        let domains = monitored.read_group(&mut self.source, folder).into_iter();
+        domains.fold(Measured::Absent, |all, (_, traffic)| all.plus(traffic.total_bytes))
     }
 
     /// What is to be said and was not yet.
@@ -218,6 +245,14 @@ mod tests {
             names
         }
 
+        /// Files of groups that we hold open.
+        fn n_open(&self) -> usize {
+            let entries = std::fs::read_dir("/proc/self/fd").expect("there").flatten();
+            let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+            let groups = self.folder.path().join(GROUPS);
+            targets.filter(|target| target.starts_with(&groups)).count()
+        }
+
         fn recorded(&self) -> Vec<&str> {
             self.undo.as_ref().expect("a record").records().mon_groups().collect()
         }
@@ -236,6 +271,22 @@ mod tests {
         assert!(world.groups.end_all(&mut world.undo));
         assert_eq!(world.there(), ["theirs"]);
         assert!(world.recorded().is_empty());
+    }
+
+    #[test]
+    fn what_a_job_moved_is_told_of_all_its_time_and_no_file_stays_open() {
+        let mut world = world();
+        for total in [700, 900] {
+            world.begin(0);
+            let folder =
+                world.folder.path().join(GROUPS).join("evenkeel-run-0-sort/mon_data/mon_L3_00");
+            std::fs::create_dir_all(&folder).expect("made");
+            std::fs::write(folder.join("mbm_total_bytes"), format!("{total}\n")).expect("written");
+            assert_eq!(world.groups.traffic_of(JobId(0)), Measured::Exact(total));
+            assert_ne!(world.n_open(), 0);
+            world.groups.end(JobId(0), &mut world.undo);
+            assert_eq!((world.groups.traffic_of(JobId(0)), world.n_open()), (Measured::Absent, 0));
+        }
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl Lives {
                 self.n_running -= u64::from(job.state == LifeState::Running);
                 (job.state, job.placed) = (LifeState::Ended, None);
                 job.moving = None;
-                job.ended = Some((at, end.clone()));
+                job.ended = Some((at, End::clone(end)));
             }
             JobEvent::HandsOff(_, why) => {
                 job.hands_off = Some(why.clone());

@@ -15,6 +15,10 @@ pub struct Reaped {
     pub system: Nanos,
     /// The largest resident memory of one of its processes.
     pub max_resident: Bytes,
+    /// Accesses to pages that were not mapped yet, those that waited for a disk among them.
+    pub n_faults: u64,
+    /// How often it left a CPU, to wait or because another's turn came.
+    pub n_switches: u64,
 }
 
 /// As long as this lives, the kernel keeps how children ended until somebody waits for them. Whoever
@@ -54,6 +58,10 @@ pub struct Used {
     pub system: Nanos,
     /// The largest resident memory of one process.
     pub max_resident: Bytes,
+    /// Page faults, all together.
+    pub n_faults: u64,
+    /// Context switches, all together.
+    pub n_switches: u64,
 }
 
 impl Used {
@@ -62,6 +70,8 @@ impl Used {
         self.user += child.user;
         self.system += child.system;
         self.max_resident = self.max_resident.max(child.max_resident);
+        self.n_faults += child.n_faults;
+        self.n_switches += child.n_switches;
     }
 }
 
@@ -127,8 +137,15 @@ fn reaped(status: i32, usage: &libc::rusage) -> Reaped {
     } else {
         How::Exited(libc::WEXITSTATUS(status))
     };
-    let max_resident = Bytes::from_kib(u64::try_from(usage.ru_maxrss).unwrap_or(0));
-    Reaped { how, user: nanos(usage.ru_utime), system: nanos(usage.ru_stime), max_resident }
+    let count = |told: libc::c_long| u64::try_from(told).unwrap_or(0);
+    Reaped {
+        how,
+        user: nanos(usage.ru_utime),
+        system: nanos(usage.ru_stime),
+        max_resident: Bytes::from_kib(count(usage.ru_maxrss)),
+        n_faults: count(usage.ru_minflt) + count(usage.ru_majflt),
+        n_switches: count(usage.ru_nvcsw) + count(usage.ru_nivcsw),
+    }
 }
 
 fn nanos(time: libc::timeval) -> Nanos {

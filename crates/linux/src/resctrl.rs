@@ -73,7 +73,7 @@ impl Monitored {
         source: &mut dyn Source,
         group: &GroupFolder,
     ) -> Vec<(LlcId, Traffic)> {
-        self.read_below(source, &format!("{ROOT}/mon_groups/{}", group.name))
+        self.read_below(source, &group.folder())
     }
 
     fn read_below(&self, source: &mut dyn Source, folder: &str) -> Vec<(LlcId, Traffic)> {
@@ -158,6 +158,11 @@ impl GroupFolder {
     pub fn add(&self, root: &Path, pid: u32) -> io::Result<()> {
         fault::refuse("write")?;
         std::fs::write(self.path(root).join("tasks"), pid.to_string())
+    }
+
+    /// Its folder below the root.
+    pub fn folder(&self) -> String {
+        format!("{ROOT}/mon_groups/{}", self.name)
     }
 
     /// Who is in it.

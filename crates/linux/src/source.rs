@@ -75,6 +75,12 @@ impl Live {
         }
     }
 
+    /// Closes the files that were kept open below a folder, which is about to go. Read again under
+    /// the same name they would be those of a folder that is no longer there.
+    pub fn forget(&mut self, folder: &str) {
+        self.kept.retain(|path, _| !Path::new(path).starts_with(folder));
+    }
+
     fn is_this_machine(&self) -> bool {
         self.root == Path::new("/")
     }

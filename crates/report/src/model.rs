@@ -127,6 +127,10 @@ record! {
         max_resident_bytes: Option<u64>, "Memory", Bytes, "The largest resident memory of one of its processes.";
         n_migrations: Option<u64>, "Migrations", Count, "How often the kernel or evenkeel put one of its tasks on another CPU, of the tasks that were seen.";
         n_migrations_is_estimate: bool, "Migrations, estimated", Plain, "Whether that is an estimate: some of its tasks came and went unseen.";
+        counted: Vec<CountedRow>, "Counted", Plain, "What was counted of it. Page faults and context switches are known of every job that ended by itself or was ended; the rest where counters ran.";
+        instructions_per_cycle: Option<f64>, "Instructions per cycle", Plain, "Instructions divided by cycles, where both were counted.";
+        misses_per_kilo_instruction: Option<f64>, "Misses per 1000 instructions", Plain, "Misses of the last-level cache for each thousand instructions, where both were counted.";
+        traffic_bytes: Option<u64>, "Traffic", Bytes, "What its tasks moved between last-level caches and memory, where a monitoring group counted it.";
         n_moves: u64, "Moves", Count, "How often evenkeel placed it anew while it ran.";
         n_page_moves: u64, "Memory moves", Count, "How often a move of its memory to another node ended.";
         pages_requested_bytes: u64, "Memory to move", Bytes, "What was found to be moved in these moves.";
@@ -144,6 +148,16 @@ record! {
         ran_on: Option<String>, "Ran on", CpuList, "All CPUs that it was bound to, or was seen on where it was bound to several or none.";
         hands_off: Option<String>, "Left alone", Plain, "Why evenkeel left it alone from some time on.";
         timeline: Vec<Stretch>, "Timeline", Plain, "Where it was, stretch by stretch; only changes, and coarser for jobs that change very often.";
+    }
+}
+
+record! {
+    /// Something that was counted of a job, all its tasks together.
+    CountedRow {
+        what: String, "What", Plain, "The quantity, by its name in journals.";
+        n: u64, "Count", Count, "How much was counted; of the whole time, if the counter ran only in a part of it.";
+        unit: String, "Unit", Plain, "What was counted.";
+        ran_permille: Option<u32>, "Ran", Plain, "In which part of the time the counter ran, in thousandths, where that is not all of it: the count is then an estimate.";
     }
 }
 

@@ -163,6 +163,15 @@ impl Counters {
         self
     }
 
+    /// Both together, each as [`Measured::plus`] adds it.
+    #[must_use]
+    pub fn plus(mut self, more: &Counters) -> Counters {
+        for (quantity, measured) in more.iter() {
+            self.set(quantity, self.get(quantity).plus(measured));
+        }
+        self
+    }
+
     /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.present == 0

@@ -190,7 +190,8 @@ impl Reason {
 }
 
 impl fmt::Display for Reason {
-    /// The sentence with its figures. A figure that is missing shows as `?`.
+    /// The sentence with its figures, and the signal tier that they stand on. A figure that is missing
+    /// shows as `?`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.code.sentence();
         while let Some((before, after)) = rest.split_once('[') {
@@ -201,7 +202,11 @@ impl fmt::Display for Reason {
             }
             rest = after;
         }
-        self.fill(rest, f)
+        self.fill(rest, f)?;
+        match self.figure("tier") {
+            Some(tier) => write!(f, " (tier {tier})"),
+            None => Ok(()),
+        }
     }
 }
 

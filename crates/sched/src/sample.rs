@@ -100,7 +100,7 @@ pub enum JobEvent {
     /// Its time has come; the host starts it with this turn's plan.
     Due(JobId),
     /// Its program ended.
-    Ended(JobId, End),
+    Ended(JobId, Box<End>),
     /// It is no longer ours to place.
     HandsOff(JobId, HandsOff),
     /// Somebody else started it, and it is watched from now on: it runs already, on the CPUs that it
@@ -170,6 +170,11 @@ pub struct End {
     pub wait: Measured,
     /// How often the kernel or we moved its tasks to another CPU.
     pub n_migrations: Measured,
+    /// What was counted of all its tasks together. Page faults and context switches are those of the
+    /// first process and of the children that were waited for, as the kernel tells them at the end.
+    pub counters: Counters,
+    /// Bytes between its last-level caches and memory, where its group counted them.
+    pub traffic: Measured,
     /// Processes that it left behind, ended by us.
     pub n_left_behind: u32,
 }

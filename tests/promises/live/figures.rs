@@ -1,7 +1,8 @@
 //! What jobs used, as it is told while they run and when they end.
 
 use base::Nanos;
-use sched::Measured;
+use host_live::CountersWish;
+use sched::{Measured, Quantity};
 
 use super::play::Play;
 
@@ -34,13 +35,32 @@ fn a_waiting_time_that_was_mostly_not_seen_is_not_told() {
         "[[job]]\nname = \"a\"\nshell = \"for i in 1 2 3 4 5 6; do \
          sh -c 'i=0; while [ $i -lt 15000 ]; do i=$((i+1)); done'; done; :\"\n\
          [[job]]\nname = \"b\"\nshell = \"i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done\"\n",
-        |options| options.interval = Some(Nanos::from_secs(600)),
+        |options| {
+            options.interval = Some(Nanos::from_secs(600));
+            options.counters = CountersWish::Off;
+        },
     );
     play.finish();
     assert_eq!(play.ends("a")[0].wait, Measured::Absent);
     assert_eq!(play.ends("a")[0].n_migrations, Measured::Absent);
     assert!(matches!(play.ends("b")[0].wait, Measured::Exact(_)));
     assert!(matches!(play.ends("b")[0].n_migrations, Measured::Exact(_)));
+}
+
+#[test]
+fn what_children_did_unseen_is_counted_at_the_end() {
+    let mut play = Play::with(
+        "[[job]]\nname = \"a\"\nshell = \"for i in 1 2 3 4 5 6 7 8 9; do sh -c :; done; :\"\n\
+         [[job]]\nname = \"b\"\nshell = \":\"\n",
+        |options| options.interval = Some(Nanos::from_secs(600)),
+    );
+    play.finish();
+    let of = |job: &str, quantity| {
+        play.ends(job)[0].counters.get(quantity).value().expect("it was waited for")
+    };
+    // Each shell maps some dozens of pages anew, and its parent waits for it.
+    assert!(of("b", Quantity::PageFaults) + 9 * 20 < of("a", Quantity::PageFaults));
+    assert!(of("b", Quantity::ContextSwitches) + 9 <= of("a", Quantity::ContextSwitches));
 }
 
 #[test]

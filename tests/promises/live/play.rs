@@ -247,7 +247,7 @@ impl Play {
         let job = self.job(name);
         self.events()
             .filter_map(|event| match event {
-                JobEvent::Ended(ended, end) if *ended == job => Some(end),
+                JobEvent::Ended(ended, end) if *ended == job => Some(end.as_ref()),
                 _ => None,
             })
             .collect()

@@ -91,9 +91,11 @@ impl Told {
             max_resident: Bytes::ZERO,
             wait: Measured::Absent,
             n_migrations: Measured::Absent,
+            counters: sched::Counters::NONE,
+            traffic: Measured::Absent,
             n_left_behind: 0,
         };
-        self.sample.jobs.push(JobEvent::Ended(JobId(id), end));
+        self.sample.jobs.push(JobEvent::Ended(JobId(id), Box::new(end)));
         self
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use base::{JobId, TaskId};
-use linux::perf::{Chosen, TaskGroups, add, less};
+use linux::perf::{Chosen, TaskGroups, less};
 use sched::{Counters, TaskSample};
 
 use super::descriptors::Held;
@@ -100,7 +100,7 @@ impl Counting {
     /// A thread is gone: what it came to is not the first one's.
     fn lose(&mut self, job: JobId, id: TaskId, whole: &Counters) {
         if let Some(head) = self.heads.get_mut(&job).filter(|head| head.task != id) {
-            add(&mut head.past, whole);
+            head.past = head.past.plus(whole);
         }
     }
 
@@ -146,6 +146,15 @@ impl Family {
         }
     }
 
+    /// All that a job was counted for, at its end: its first thread counts for what it started too.
+    pub(super) fn counted_of(&self, job: JobId) -> Counters {
+        let Some(head) = self.counting.heads.get(&job) else { return Counters::NONE };
+        let threads = self.processes_of(job).flat_map(|(_, process)| &process.threads);
+        let mut heads = threads.filter(|thread| thread.id == head.task);
+        let whole = heads.find_map(|thread| Some(*thread.counted.as_ref()?.whole()));
+        whole.unwrap_or_else(|| head.past.plus(&head.shown))
+    }
+
     /// Settles what the first threads of jobs did themselves, among samples that hold the whole.
     pub(super) fn settle_counters(
         &mut self,
@@ -165,7 +174,7 @@ impl Family {
             let threads = processes.flat_map(|(_, process)| &process.threads);
             for thread in threads.filter(|thread| thread.id != head.task) {
                 if let Some(counted) = &thread.counted {
-                    add(&mut others, counted.whole());
+                    others = others.plus(counted.whole());
                 }
             }
             head.shown = less(&sample.counters, &others, &head.shown);

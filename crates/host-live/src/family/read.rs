@@ -131,7 +131,12 @@ impl Family {
     }
 
     /// Reads all threads of a job once more, before they end, and tells what the job came to.
-    pub(crate) fn last_look(&mut self, job: JobId, at: Nanos, look: &mut Look) -> Totals {
+    pub(crate) fn last_look(
+        &mut self,
+        job: JobId,
+        at: Nanos,
+        look: &mut Look,
+    ) -> (Totals, Counters) {
         let when = When { at, interval: Nanos(1), rest_max: Nanos::ZERO };
         let mut totals = self.past.remove(&job).unwrap_or_default();
         for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
@@ -143,8 +148,9 @@ impl Family {
         }
         self.count_head(job, look);
         self.take_counted(look);
+        let counters = self.counted_of(job);
         self.counting.forget(job);
-        totals
+        (totals, counters)
     }
 }
 

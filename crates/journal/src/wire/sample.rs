@@ -62,7 +62,7 @@ pub(crate) enum EventLine {
     Ended {
         ended: u32,
         #[serde(flatten)]
-        end: EndField,
+        end: Box<EndField>,
     },
     HandsOff {
         hands_off: u32,
@@ -94,6 +94,10 @@ pub(crate) struct EndField {
     pub wait_ns: Option<MeasuredField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub migrations: Option<MeasuredField>,
+    #[serde(skip_serializing_if = "CountersField::is_empty", default)]
+    pub counters: CountersField,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub traffic_bytes: Option<MeasuredField>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub left_behind: u32,
 }
@@ -202,7 +206,9 @@ impl From<&JobEvent> for EventLine {
     fn from(event: &JobEvent) -> Self {
         match event {
             JobEvent::Due(job) => EventLine::Due { due: job.0 },
-            JobEvent::Ended(job, end) => EventLine::Ended { ended: job.0, end: end.into() },
+            JobEvent::Ended(job, end) => {
+                EventLine::Ended { ended: job.0, end: Box::new((&**end).into()) }
+            }
             JobEvent::HandsOff(job, why) => {
                 EventLine::HandsOff { hands_off: job.0, why: why.into() }
             }
@@ -240,7 +246,9 @@ impl EventLine {
     fn event(self) -> Result<JobEvent, LineError> {
         Ok(match self {
             EventLine::Due { due } => JobEvent::Due(JobId(due)),
-            EventLine::Ended { ended, end } => JobEvent::Ended(JobId(ended), end.into()),
+            EventLine::Ended { ended, end } => {
+                JobEvent::Ended(JobId(ended), Box::new((*end).into()))
+            }
             EventLine::HandsOff { hands_off, why } => {
                 JobEvent::HandsOff(JobId(hands_off), why.why()?)
             }
@@ -270,6 +278,8 @@ impl From<&End> for EndField {
             max_resident_bytes: end.max_resident.0,
             wait_ns: measured_out(end.wait),
             migrations: measured_out(end.n_migrations),
+            counters: CountersField(end.counters),
+            traffic_bytes: measured_out(end.traffic),
             left_behind: end.n_left_behind,
         }
     }
@@ -290,6 +300,8 @@ impl From<EndField> for End {
             max_resident: Bytes(field.max_resident_bytes),
             wait: measured_in(field.wait_ns),
             n_migrations: measured_in(field.migrations),
+            counters: field.counters.0,
+            traffic: measured_in(field.traffic_bytes),
             n_left_behind: field.left_behind,
         }
     }

@@ -268,7 +268,7 @@ fn event(rng: &mut Rng) -> JobEvent {
         5 => JobEvent::Left(id, Leaving::ALL[rng.below(4) as usize]),
         1 => JobEvent::HandsOff(id, HandsOff::AffinityChanged(cpus(rng))),
         2 => JobEvent::HandsOff(id, HandsOff::NotPermitted),
-        _ => JobEvent::Ended(id, end(rng)),
+        _ => JobEvent::Ended(id, Box::new(end(rng))),
     }
 }
 
@@ -286,6 +286,8 @@ fn end(rng: &mut Rng) -> End {
         max_resident: Bytes(big(rng)),
         wait: measured(rng),
         n_migrations: measured(rng),
+        counters: counters(rng),
+        traffic: measured(rng),
         n_left_behind: rng.below(3) as u32,
     }
 }

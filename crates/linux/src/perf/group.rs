@@ -391,13 +391,6 @@ pub fn less(whole: &Counters, others: &Counters, before: &Counters) -> Counters 
     rest
 }
 
-/// Adds counters of another task.
-pub fn add(sum: &mut Counters, more: &Counters) {
-    for (quantity, counted) in more.iter() {
-        sum.set(quantity, sum.get(quantity).plus(counted));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

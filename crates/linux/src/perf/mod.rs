@@ -28,7 +28,7 @@ pub use attr::{Attr, Flags, Whom, open};
 pub use family::{Event, Family, FamilyError, Identity, Pmu, families, identity, known};
 pub use format::{Format, FormatError, encode};
 pub use group::{
-    Choice, Chosen, Group, Spec, Sum, TaskGroups, add, choose, less, software, software_event,
+    Choice, Chosen, Group, Spec, Sum, TaskGroups, choose, less, software, software_event,
 };
 pub(crate) use group::{DEVICES, format_of};
 pub use overflow::Overflows;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{CpuId, JobId, Nanos, TaskId};
 use sched::{Counters, Measured, Quantity, Sample, TaskSample};
 
-use crate::perf::{Attr, Chosen, Flags, Spec, Sum, Whom, add, less};
+use crate::perf::{Attr, Chosen, Flags, Spec, Sum, Whom, less};
 use crate::procfs;
 use crate::source::Source;
 
@@ -81,7 +81,8 @@ impl Tasks {
             let Some(thread) = self.threads.remove(&(pid, tid)) else { continue };
             thread.groups.iter().for_each(|(nr, _)| source.close(*nr));
             if tid != pid {
-                add(self.past.entry(pid).or_default(), &thread.whole);
+                let past = self.past.entry(pid).or_default();
+                *past = past.plus(&thread.whole);
             }
             sample.gone.push(thread.id);
         }
@@ -161,7 +162,7 @@ impl Tasks {
         let mut others = self.past.get(&pid).copied().unwrap_or_default();
         for (&(_, tid), thread) in self.threads.range((pid, 0)..=(pid, u32::MAX)) {
             if tid != pid {
-                add(&mut others, &thread.whole);
+                others = others.plus(&thread.whole);
             }
         }
         let Some(first) = self.threads.get_mut(&(pid, pid)) else { return };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{Bytes, CpuSet, Nanos, TaskId};
-use sched::{Action, Ask, End, HandsOff, JobMemory, Measured, ProcessMemory, Reason};
+use sched::{Action, Ask, Counters, End, HandsOff, JobMemory, Measured, ProcessMemory, Reason};
 
 use super::timeline::Timeline;
 
@@ -46,6 +46,8 @@ pub(crate) struct Used {
     pub system: Nanos,
     pub wait: Sum,
     pub n_migrations: Sum,
+    pub counters: Counters,
+    pub traffic: Sum,
     pub max_resident: Bytes,
     pub n_left_behind: u64,
 }
@@ -120,6 +122,8 @@ impl Used {
         self.system = self.system.saturating_add(end.system);
         self.wait.add(end.wait);
         self.n_migrations.add(end.n_migrations);
+        self.counters = self.counters.plus(&end.counters);
+        self.traffic.add(end.traffic);
         self.max_resident = self.max_resident.max(end.max_resident);
         self.n_left_behind += u64::from(end.n_left_behind);
     }

@@ -3,12 +3,14 @@
 //! Reads without colour and fits eighty columns. A terminal is no place for a thousand rows: there the
 //! jobs that went wrong come first, then as many others as a screen takes.
 
+mod counted;
 mod memory;
 mod moves;
 mod table;
 
 use crate::model::{JobRow, NoteRow, NoteWord, Report, Run, StateWord};
 use crate::units::{ABSENT, bytes, count, duration, percent, seconds, wall_clock};
+use counted::counted;
 use memory::memory;
 use moves::moves;
 pub(crate) use moves::{narrowed, times, why};
@@ -30,6 +32,7 @@ impl Report {
             head(self, width),
             jobs(self, width),
             moves(self, width),
+            counted(self, width),
             memory(self, width),
             left_alone(&self.jobs, width),
             refusals(self, width),

@@ -3,13 +3,13 @@
 use base::CpuSet;
 use journal::{JobSoFar, LifeState};
 use program::{Class, Job};
-use sched::{End, ExitStatus, NodeMemory};
+use sched::{Counters, End, ExitStatus, Measured, NodeMemory, Quantity};
 
 use super::super::ReportBuilder;
 use super::super::timeline::Piece;
 use super::super::track::{Track, Used, Wish};
 use super::acts::asked_cpus;
-use crate::model::{JobRow, NodeMemoryRow, StateWord, Stretch};
+use crate::model::{CountedRow, JobRow, NodeMemoryRow, StateWord, Stretch};
 use crate::words::{command_line, hands_off_words};
 
 pub(super) fn rows(builder: &ReportBuilder) -> Vec<JobRow> {
@@ -120,9 +120,32 @@ fn with_used(row: JobRow, used: Used, is_known: bool) -> JobRow {
         max_resident_bytes: is_known.then_some(used.max_resident.0),
         n_migrations: used.n_migrations.value,
         n_migrations_is_estimate: used.n_migrations.is_estimate,
+        counted: used.counters.iter().filter_map(counted_row).collect(),
+        instructions_per_cycle: ratio(&used.counters, Quantity::Instructions, Quantity::Cycles),
+        misses_per_kilo_instruction: misses_per_kilo(&used.counters),
+        traffic_bytes: used.traffic.value,
         n_left_behind: used.n_left_behind,
         ..row
     }
+}
+
+fn counted_row((quantity, measured): (Quantity, Measured)) -> Option<CountedRow> {
+    Some(CountedRow {
+        what: quantity.name().to_owned(),
+        n: measured.value()?,
+        unit: quantity.unit().to_owned(),
+        ran_permille: measured.ran_permille().map(u32::from),
+    })
+}
+
+fn ratio(counters: &Counters, of: Quantity, to: Quantity) -> Option<f64> {
+    let (of, to) = (counters.get(of).value()?, counters.get(to).value()?);
+    (to != 0).then(|| of as f64 / to as f64)
+}
+
+fn misses_per_kilo(counters: &Counters) -> Option<f64> {
+    let instructions = counters.get(Quantity::Instructions).value().filter(|n| *n != 0)?;
+    Some(counters.misses().value()? as f64 * 1000.0 / instructions as f64)
 }
 
 fn timeline(builder: &ReportBuilder, track: &Track) -> Vec<Stretch> {

@@ -9,6 +9,7 @@
 //!   250ms misses a=700/10ms; poll 900 10  cache misses of a job's task and its CPU time, until told anew
 //!   250ms memory a 0=64 1=8; poll 900 10  where the memory of a job lies, in MiB by node, until told anew
 //!   free 0=512 1=1024                     free memory of nodes, in MiB
+//!   250ms moving a to=1; poll 900 10        a move of its memory is under way, until it is told how it ended
 //!   250ms moved a to=1 mib=64 in=32ms; …  how a move of its memory ended
 //!   tier declared                         what loads stand on from here on (bandwidth at first)
 //!   rules numa-balancing interleaves      how the system places memory
@@ -25,8 +26,9 @@ use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::{Class, Command, Job, MemoryPolicy, Sensitivity};
 use sched::{
     Action, Ask, Cause, Code, Counted, Counters, DomainLoads, JobMemory, JobSeen, JobState,
-    Measured, MemoryRules, MoveEnded, NodeMemory, NodeSeen, PagesRefused, Plan, Policy, Pressure,
-    Quantity, Reason, SignalTier, Snapshot, StoppedBy, Target, TaskSeen, Tiers, Turn,
+    Measured, MemoryRules, MoveEnded, MoveUnderWay, NodeMemory, NodeSeen, PagesRefused, Plan,
+    Policy, Pressure, Quantity, Reason, SignalTier, Snapshot, StoppedBy, Target, TaskSeen, Tiers,
+    Turn,
 };
 use topology::{Domains, Level, Machine};
 
@@ -92,6 +94,7 @@ struct JobInWorld {
     misses: Option<(u64, Nanos)>,
     memory: Option<JobMemory>,
     moved: Option<(Nanos, MoveEnded)>,
+    moving: Option<MoveUnderWay>,
 }
 
 /// What a policy plans in a world, with the codes of its reasons.
@@ -211,6 +214,7 @@ impl World {
             misses: None,
             memory: None,
             moved: None,
+            moving: None,
         });
     }
 
@@ -228,9 +232,10 @@ impl World {
                 "misses" => self.misses(rest),
                 "memory" => self.memory(rest),
                 "moved" => self.moved(at, rest),
+                "moving" => self.moving(at, rest),
                 _ => {}
             }
-            if ["misses", "memory", "moved"].contains(&what) {
+            if ["misses", "memory", "moved", "moving"].contains(&what) {
                 continue;
             }
             causes.push(match what {
@@ -336,7 +341,16 @@ impl World {
             stopped_by: StoppedBy::Done,
             detail: String::new(),
         };
-        self.job(name).moved = Some((at, moved));
+        let job = self.job(name);
+        (job.moved, job.moving) = (Some((at, moved)), None);
+    }
+
+    fn moving(&mut self, since: Nanos, words: &str) {
+        let (name, to) = words.split_once(" to=").expect("name, then to=");
+        let to = NodeId(to.parse().expect("a number"));
+        let target = self.job(name).job.id.into();
+        let limit = Action::NO_LIMIT;
+        self.job(name).moving = Some(MoveUnderWay { target, from: None, to, limit, since });
     }
 
     /// All nodes of which something is told.
@@ -503,7 +517,7 @@ impl JobInWorld {
             wait: None,
             n_tasks: 1,
             memory: self.memory.as_ref(),
-            moving: None,
+            moving: self.moving.as_ref(),
             moved: self.moved.as_ref().map(|(at, moved)| (*at, moved)),
         })
     }

@@ -11,12 +11,14 @@ mod harm;
 mod numad;
 mod overhead;
 mod profile;
+mod settle;
 mod start;
 mod stats;
 mod tool;
 mod turn;
 mod wake;
 mod watch;
+mod watcher;
 
 use clap::{Args as ClapArgs, Subcommand};
 
@@ -43,6 +45,9 @@ enum What {
     Counters,
     /// CPU time, system calls and memory of watch beside those of numad, in a guest with two nodes
     Numad(numad::Args),
+    /// How long until memory and tasks are together again, and pages moved: watch beside the kernel's
+    /// balancing and numad, in a guest with two nodes
+    Settle(settle::Args),
     /// CPU time, system calls and memory of watch beside thousands of sleeping processes
     Watch(watch::Args),
     /// CPU of evenkeel while it waits for counters to overflow, beside polling
@@ -57,6 +62,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Start(args)) => start::main(&args),
         Some(What::Harm(args)) => harm::main(&args),
         Some(What::Numad(args)) => numad::main(&args),
+        Some(What::Settle(args)) => settle::main(&args),
         Some(What::Watch(args)) => watch::main(&args),
         Some(What::Turn) => turn::run(),
         Some(What::Counters) => counters::run(),

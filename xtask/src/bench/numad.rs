@@ -12,18 +12,17 @@
 //! 30 s, at one scan in 5 s). numad comes last, since it leaves processes bound. All times are the
 //! guest's, which is emulated: the ratios tell something, the milliseconds do not.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use anyhow::Context;
 
 use super::crowd::{Busy, Crowd};
 use super::guest::{self, Guest};
 use super::stats::Spread;
 use super::tool;
+use super::watcher::{self, Watcher};
 
 /// How many, and for how long.
 #[derive(Clone, Debug, clap::Args)]
@@ -153,7 +152,7 @@ fn measure(args: &Args) -> anyhow::Result<()> {
     for who in ALL {
         growth(&points, who);
     }
-    println!("pages or processes that numad moved: {}", numad_moves());
+    println!("pages or processes that numad moved: {}", watcher::numad_moves());
     Ok(())
 }
 
@@ -235,7 +234,7 @@ fn growth(points: &[Point], who: Who) {
 
 /// What a scan costs this one, once it has settled.
 fn cost(who: Who, tool: &Path, args: &Args) -> anyhow::Result<Cost> {
-    let mut run = Run::start(who, tool, args)?;
+    let mut run = Watcher::start(who.command(tool, args))?;
     std::thread::sleep(Duration::from_secs(settle_s(who, args)));
     let window = Duration::from_secs(args.scans * args.interval);
     let before = tool::cpu_ns(run.pid)?;
@@ -273,10 +272,7 @@ impl Who {
     fn command(self, tool: &Path, args: &Args) -> Command {
         let interval = args.interval;
         if self == Who::Numad {
-            let mut command = Command::new("numad");
-            // Its knob of huge pages stays as it is.
-            command.args(["-i", &format!("{interval}:{interval}"), "-H", "0"]);
-            return command;
+            return watcher::numad(interval);
         }
         let mut command = Command::new(tool);
         // With a class the busy ones weigh something, and the policy has something to decide.
@@ -287,69 +283,4 @@ impl Who {
         }
         command
     }
-}
-
-const NUMAD_PID: &str = "/var/run/numad.pid";
-
-/// One that runs.
-struct Run {
-    child: Child,
-    pid: u32,
-}
-
-impl Run {
-    fn start(who: Who, tool: &Path, args: &Args) -> anyhow::Result<Self> {
-        let _ = fs::remove_file(NUMAD_PID);
-        let mut command = who.command(tool, args);
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .with_context(|| format!("cannot start {}", who.name()))?;
-        let pid = match who {
-            Who::Numad => {
-                // What was started ends at once; the daemon is its child.
-                child.wait()?;
-                numad_pid()?
-            }
-            Who::Watch | Who::Act => child.id(),
-        };
-        Ok(Run { child, pid })
-    }
-
-    fn end(&mut self) -> anyhow::Result<()> {
-        let pid = Pid::from_raw(self.pid as i32).context("a process has a number")?;
-        kill_process(pid, Signal::TERM)?;
-        self.child.wait()?;
-        wait_for("the end of what was measured", || has_ended(self.pid).then_some(()))
-    }
-}
-
-fn numad_pid() -> anyhow::Result<u32> {
-    wait_for("numad", || fs::read_to_string(NUMAD_PID).ok()?.trim().parse().ok())
-}
-
-/// It is gone, or dead and not yet waited for.
-fn has_ended(pid: u32) -> bool {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    text.rsplit(')').next().is_none_or(|rest| !rest.trim().starts_with(['R', 'S', 'D']))
-}
-
-fn wait_for<T>(what: &str, mut there: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = there() {
-            return Ok(found);
-        }
-        if deadline < Instant::now() {
-            bail!("{what} did not come within a minute");
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-/// How often numad's log says that it moved somebody.
-fn numad_moves() -> usize {
-    let log = fs::read_to_string("/var/log/numad.log").unwrap_or_default();
-    log.lines().filter(|line| line.contains("moved to node")).count()
 }

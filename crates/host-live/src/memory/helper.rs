@@ -24,6 +24,9 @@ use sched::{MoveEnded, StoppedBy};
 use super::job_move::{JobMove, refusal};
 use super::{Manner, News, Order, Seen, Whose};
 
+/// The longest rest after a look. Where pages cost more than was thought, one look takes long and the
+/// next are shorter for it: nobody needs to wait for what the first should not have taken.
+const REST_MAX: Nanos = Nanos::from_secs(2);
 /// How long one look may take: a process that is larger is sampled.
 const LOOK_TIME: Nanos = Nanos::from_millis(10);
 
@@ -220,7 +223,7 @@ fn pause(bytes: u64, per_second: Bytes) -> Nanos {
 /// How long to rest after work that took so long, so that it is so many thousandths of the time.
 fn rest(took: Nanos, permille: u16) -> Nanos {
     let permille = u64::from(permille.clamp(1, 1000));
-    Nanos(took.0.saturating_mul(1000 - permille) / permille)
+    Nanos(took.0.saturating_mul(1000 - permille) / permille).min(REST_MAX)
 }
 
 #[cfg(test)]
@@ -239,5 +242,6 @@ mod tests {
     fn looks_take_their_share_of_a_cpu_and_no_more() {
         assert_eq!(rest(Nanos::from_millis(1), 10), Nanos::from_millis(99));
         assert_eq!(rest(Nanos::from_millis(1), 1000), Nanos::ZERO);
+        assert_eq!(rest(Nanos::from_secs(1), 10), Nanos::from_secs(2));
     }
 }

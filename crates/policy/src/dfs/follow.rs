@@ -11,7 +11,8 @@
 //! second and how often memory may go to and fro is the guard's to say, whoever asks.
 //!
 //! Only where places are nodes. A job of which it is not known yet where its memory lies is asked about
-//! again at the next poll: it is looked at every few seconds only.
+//! again at the next poll: it is looked at every few seconds only. As long as memory is on its way no
+//! further job is moved for the sake of loads, which are still charged to where that memory was.
 
 use base::{Bytes, NodeId};
 use sched::{Action, Code, JobMemory, JobSeen, JobState, Plan, Reason, Snapshot};
@@ -58,6 +59,19 @@ impl Dfs {
                 *self.following.of(job.job.id) = Some(After { asked_at, ..after });
             }
         }
+    }
+
+    /// Whether memory that goes after a job is on its way, or was not asked for yet. Until it is there
+    /// the loads are those of where it was, and another move would mend what is mended already.
+    pub(super) fn memory_is_coming(&self, seen: &Snapshot<'_>) -> bool {
+        let running = seen.jobs.iter().filter(|job| job.state == JobState::Running);
+        running.into_iter().any(|job| {
+            let Some(after) = self.following.get(job.job.id).copied().flatten() else {
+                return false;
+            };
+            let is_wanted = || after.asked_at.is_none() && wish(seen, job, after.to).is_some();
+            job.moving.is_some() || is_wanted()
+        })
     }
 
     fn is_due(&self, job: &JobSeen<'_>, after: After) -> bool {

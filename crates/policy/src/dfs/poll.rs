@@ -62,6 +62,9 @@ impl Dfs {
         self.n_failures = 0;
         self.expected.reset(seen.domains.len());
         self.shown.learn(seen, &self.classes);
+        if self.memory_is_coming(seen) {
+            return;
+        }
         let mut loads = seen.loads.loads.clone();
         for _ in 0..self.config.migrations_per_poll {
             let Some(uneven) = self.uneven(&loads) else { return };

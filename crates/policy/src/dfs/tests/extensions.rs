@@ -270,6 +270,38 @@ fn memory_that_is_not_known_yet_follows_when_it_is_and_what_is_left_is_asked_for
 }
 
 #[test]
+fn while_memory_is_on_its_way_loads_move_nobody() {
+    let crowded = "
+        job wild class=9 nodes=0-1
+        job mild class=2 nodes=0-1
+        job meek class=1 nodes=0-1
+        0ms due wild
+        1ms poll 0 900
+        2ms due mild
+        3ms due meek
+        free 0=512 1=512";
+    let moves = |told: &str| {
+        let script = format!(
+            "{crowded}
+            250ms memory wild 0=64; memory mild 0=64; poll 900 100
+            500ms moving wild to=1; poll 900 100
+            750ms poll 900 100
+            1000ms {told}poll 900 100"
+        );
+        plans(TWO_NODES, "dfs[memory=follow]", &script)
+    };
+    let before = "0ms wild on 0 because lowest-number
+2ms mild on 1 because least-load
+3ms meek on 0 because least-load
+250ms wild on 2 because load-uneven
+250ms wild pages from anywhere to node1 because memory-follows
+";
+    assert_eq!(moves(""), before);
+    let after = moves("memory wild 1=64; moved wild to=1 mib=64 in=32ms; ");
+    assert!(after.starts_with(before) && after.contains("1000ms mild on 3"), "{after}");
+}
+
+#[test]
 fn a_move_that_costs_more_than_it_gains_is_not_made() {
     // 250 ms lived, all of the load, a fifth of it gained: 50 ms. 64 MiB are 16384 pages of 2 µs.
     let told = "memory wild 0=64; poll 900 100 with wild=900";

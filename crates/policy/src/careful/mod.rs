@@ -9,7 +9,8 @@
 //! ```
 //!
 //! It is for programs that nobody asked us to run: their owner is owed that it helps. What can tell is
-//! in [`judge`]. When jobs come or go in the middle nothing can be compared, and a trial ends without
+//! in [`judge`]. While memory is on its way nothing is measured: that is the price of a move and not what
+//! it is good for. When jobs come or go in the middle nothing can be compared, and a trial ends without
 //! a verdict. Where nothing may be changed, wishes are only said, each job's once a minute.
 //!
 //! Times are intervals of the policy within.
@@ -94,6 +95,14 @@ impl Careful {
             self.jobs = jobs;
             self.begin_anew();
             return None; // This interval was part theirs.
+        }
+        if seen.jobs.iter().any(|job| job.moving.is_some()) {
+            // Moving memory is a price too, and goes on for longer than an interval.
+            self.figures.clear();
+            if let Phase::After { n_intervals, .. } = &mut self.phase {
+                *n_intervals = 0;
+            }
+            return None;
         }
         self.figures.push_back(figures(seen));
         if N_MEASURED < self.figures.len() {

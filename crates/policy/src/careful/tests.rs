@@ -58,6 +58,28 @@ fn what_does_harm_is_put_back_and_nothing_is_moved_for_a_minute() {
 }
 
 #[test]
+fn while_memory_is_on_its_way_nothing_is_judged() {
+    check(
+        true,
+        &[
+            (12, "900 10"),
+            (1, "900 10; moving a to=1"),
+            (40, "1000 10"),
+            (1, "460 450; moved a to=1 mib=64 in=32ms"),
+            (10, "460 450"),
+        ],
+        expect![[r#"
+            0ms a on 0 because lowest-number
+            0ms b on 2 because fewest-jobs
+            0ms c on 3 because smallest-classes
+            0ms d on 1 because fewest-jobs
+            2250ms a on 2 because load-uneven
+            15750ms note: judged-better
+        "#]],
+    );
+}
+
+#[test]
 fn what_is_for_nothing_three_times_is_put_back() {
     let (one, other) = ("900 10", "10 900");
     check(

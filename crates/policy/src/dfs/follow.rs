@@ -51,7 +51,7 @@ impl Dfs {
         }
         for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
             let Some(after) = self.following.get(job.job.id).copied().flatten() else { continue };
-            if self.is_due(job, after)
+            if self.is_due(seen, job, after)
                 && let Some(wish) = wish(seen, job, after.to)
             {
                 plan.ask(job.job.id, wish.action(), wish.reason());
@@ -69,14 +69,26 @@ impl Dfs {
             let Some(after) = self.following.get(job.job.id).copied().flatten() else {
                 return false;
             };
-            let is_wanted = || after.asked_at.is_none() && wish(seen, job, after.to).is_some();
+            let is_wanted = || {
+                after.asked_at.is_none()
+                    && self.is_there(seen, job, after)
+                    && wish(seen, job, after.to).is_some()
+            };
             job.moving.is_some() || is_wanted()
         })
     }
 
-    fn is_due(&self, job: &JobSeen<'_>, after: After) -> bool {
+    /// Whether a job is where its memory is to follow it. It may have been given back since, or was
+    /// never let go.
+    fn is_there(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, after: After) -> bool {
+        let goes_now = self.moved_at.get(job.job.id).copied().flatten() == Some(self.n_polls);
+        let is_to = |idx: usize| seen.domains.get(idx).number == after.to.0;
+        goes_now || job.placed.is_some() && job.domain.is_some_and(is_to)
+    }
+
+    fn is_due(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, after: After) -> bool {
         let rests = after.asked_at.is_some_and(|poll| self.n_polls - poll < self.config.cooldown);
-        job.movable && job.moving.is_none() && !rests
+        job.movable && job.moving.is_none() && !rests && self.is_there(seen, job, after)
     }
 }
 

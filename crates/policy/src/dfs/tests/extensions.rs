@@ -270,6 +270,27 @@ fn memory_that_is_not_known_yet_follows_when_it_is_and_what_is_left_is_asked_for
 }
 
 #[test]
+fn memory_follows_nobody_who_is_elsewhere_again() {
+    let asked = |told: &str| {
+        let script = format!(
+            "{CROWDED} free 0=512 1=512
+            250ms poll 900 100
+            500ms {told}; memory wild 0=64; poll 500 500"
+        );
+        plans(TWO_NODES, "dfs[memory=follow]", &script).contains("500ms wild pages")
+    };
+    assert!(asked("memory mild 0=1"));
+    assert!(!asked("hands-off wild on 0"));
+    // What keeps it here was refused: it never went.
+    let denied = format!(
+        "{CROWDED} free 0=512 1=512 \n deny wild
+        250ms poll 900 100
+        500ms memory wild 0=64; poll 500 500"
+    );
+    assert!(!plans(TWO_NODES, "dfs[memory=follow]", &denied).contains("pages"));
+}
+
+#[test]
 fn while_memory_is_on_its_way_loads_move_nobody() {
     let crowded = "
         job wild class=9 nodes=0-1

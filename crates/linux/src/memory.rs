@@ -258,7 +258,10 @@ pub(crate) fn own_mappings(text: &[u8]) -> impl Iterator<Item = Kinds> {
 }
 
 /// Resident memory in bytes, files and shared pages among it.
-pub(crate) fn resident(root: &Path, pid: u32) -> io::Result<u64> {
+///
+/// # Errors
+/// It is gone, or cannot be read.
+pub fn resident(root: &Path, pid: u32) -> io::Result<u64> {
     let text = read_whole(&root.join(format!("proc/{pid}/statm")))?;
     let text = std::str::from_utf8(&text).unwrap_or_default();
     let pages = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());

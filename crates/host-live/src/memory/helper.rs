@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use base::{Bytes, JobId, Nanos};
 use linux::memory::{self, Looked, Pace};
 use linux::pages::call;
+use linux::perf::Heat;
 use sched::{MoveEnded, StoppedBy};
 
 use super::job_move::{JobMove, refusal};
@@ -68,6 +69,8 @@ struct Work {
     looks: VecDeque<Whose>,
     is_looking: bool,
     pace: Pace,
+    /// Who tells what is worked on most.
+    heat: Heat,
     /// The next batch of a move.
     move_at: Nanos,
     /// The next look.
@@ -87,6 +90,7 @@ pub(super) fn run(orders: &Receiver<Order>, teller: Teller, manner: Manner) {
         looks: VecDeque::new(),
         is_looking: false,
         pace: Pace::default(),
+        heat: Heat::find(Path::new("/")),
         move_at: Nanos::ZERO,
         look_at: Nanos::ZERO,
     };
@@ -162,7 +166,7 @@ impl Work {
     /// A batch of the move whose turn it is.
     fn one_batch(&mut self, at: Nanos) {
         let Some(mut one) = self.moves.pop_front() else { return };
-        let (asked, ended) = one.step(at);
+        let (asked, ended) = one.step(at, &self.heat);
         let is_too_long = self.manner.options.move_time_max < at.saturating_sub(one.began());
         let after = self.now();
         let ended = match ended {

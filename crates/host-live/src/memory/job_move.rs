@@ -1,12 +1,19 @@
 //! The move of a job's memory: one process after another, as one move.
 
 use std::io;
+use std::time::Duration;
 
 use base::{Bytes, Nanos, TaskId};
+use linux::memory;
 use linux::pages::{Mover, Process, Stop, Tally, Wish};
+use linux::perf::Heat;
 use sched::{MoveEnded, PagesRefused, StoppedBy};
 
 use super::{Manner, MoveOrder, OWN_POLICY};
+
+/// A process is sampled for so long before its memory moves, if it has at least so much.
+const HEAT_TIME: Duration = Duration::from_millis(100);
+const HEAT_MIN: u64 = 64 << 20;
 
 /// A job's move that is under way.
 pub(super) struct JobMove {
@@ -44,8 +51,8 @@ impl JobMove {
     }
 
     /// Goes on by a batch: how many bytes the kernel was asked for, and how it ended, if it did.
-    pub fn step(&mut self, at: Nanos) -> (u64, Option<MoveEnded>) {
-        let Some(mover) = &mut self.now else { return (0, self.begin_next(at)) };
+    pub fn step(&mut self, at: Nanos, heat: &Heat) -> (u64, Option<MoveEnded>) {
+        let Some(mover) = &mut self.now else { return (0, self.begin_next(at, heat)) };
         let before = mover.asked();
         let tally = mover.step();
         let asked = mover.asked() - before;
@@ -57,7 +64,7 @@ impl JobMove {
     }
 
     /// The next process; how the move ended when there is none.
-    fn begin_next(&mut self, at: Nanos) -> Option<MoveEnded> {
+    fn begin_next(&mut self, at: Nanos, heat: &Heat) -> Option<MoveEnded> {
         let Some(process) = self.waiting.pop() else {
             let sums = &self.sums;
             let stopped_by = match (&sums.error, sums.any_done) {
@@ -72,7 +79,7 @@ impl JobMove {
             self.waiting.push(process);
             return Some(self.ended(StoppedBy::Limit, at));
         }
-        match self.begin(process) {
+        match self.begin(process, heat) {
             Ok(Some(mover)) => self.now = Some(mover),
             Ok(None) => self.failed(&format!("process {}: {OWN_POLICY}", process.tid)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -83,7 +90,7 @@ impl JobMove {
     }
 
     /// Takes hold of a process; `None` when its memory is to stay where it is.
-    fn begin(&self, process: TaskId) -> io::Result<Option<Mover<Process>>> {
+    fn begin(&self, process: TaskId, heat: &Heat) -> io::Result<Option<Mover<Process>>> {
         let reserve_permille = self.manner.options.reserve_permille;
         let memory = Process::open(process.tid, process.born_ticks, reserve_permille)?;
         if self.manner.of_strangers && memory.has_own_policy()? {
@@ -94,8 +101,7 @@ impl JobMove {
             limit => limit - (self.sums.moved + self.sums.refused.total().0),
         };
         let wish = Wish { from: self.order.from, to: self.order.to, limit };
-        // No address samples are taken here yet: pages go in the order of their addresses.
-        Mover::new(memory, wish, &[]).map(Some)
+        Mover::new(memory, wish, &hot_of(heat, process.tid)).map(Some)
     }
 
     fn failed(&mut self, detail: &str) {
@@ -154,6 +160,17 @@ impl JobMove {
             detail: sums.error.clone().unwrap_or_default(),
         }
     }
+}
+
+/// What a process works on most, which goes first; nothing where addresses are not told, and of a process
+/// that goes in a few batches anyway.
+fn hot_of(heat: &Heat, pid: u32) -> Vec<(u64, u64)> {
+    let is_worth = || memory::resident("/".as_ref(), pid).is_ok_and(|size| HEAT_MIN <= size);
+    if heat.is_unknown() || !is_worth() {
+        return Vec::new();
+    }
+    // The order of addresses will do where the kernel does not let us.
+    heat.of(pid, HEAT_TIME).unwrap_or_default()
 }
 
 /// What refused something, and what to do where something can be done.

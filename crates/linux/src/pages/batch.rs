@@ -1,7 +1,9 @@
 //! How many pages a call takes: as many as the last one says fit into a stretch of time.
 //!
 //! While pages move, whoever touches them waits, and so does whoever wants to map memory. So a call is
-//! to last about 20 ms, whatever a page costs on this machine today.
+//! to work for about 20 ms, whatever a page costs on this machine today. What it waits for a CPU is not
+//! counted: on a busy machine that is the most of it, does not depend on how many pages there are, and
+//! would make calls so small that they never came to an end.
 //!
 //! ```text
 //!   256 pages ── 2 ms ──► 512 ── 5 ms ──► 1024 ── 21 ms ──► 975 ──► …       grows to the double at most,

@@ -55,6 +55,9 @@ pub trait Memory {
     fn page_sizes(&self) -> (u64, u64);
     /// Time that goes by evenly.
     fn now(&mut self) -> Nanos;
+    /// CPU time of whoever moves: what a call takes without its waiting for a CPU, its own or those
+    /// that the kernel asks to hand in their pages before each call.
+    fn worked(&mut self) -> Nanos;
 }
 
 /// What was asked for in vain, in bytes, by the kernel's answer.
@@ -325,7 +328,7 @@ impl<M: Memory> Mover<M> {
 
     /// Asks for a batch and counts what came of it.
     fn carry(&mut self, units: Vec<Unit>) -> io::Result<()> {
-        let began = self.memory.now();
+        let began = self.memory.worked();
         let asked = match self.is_whole().then(|| self.ask_whole(&units)).flatten() {
             Some(answers) => Ok(answers),
             None => self.ask(&units),
@@ -338,7 +341,7 @@ impl<M: Memory> Mover<M> {
             }
         };
         let n_bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
-        let took = self.memory.now().saturating_sub(began);
+        let took = self.memory.worked().saturating_sub(began);
         let (page, _) = self.memory.page_sizes();
         self.batch.learn((n_bytes / page) as usize, took);
         let torn = self.count(&units, &answers);

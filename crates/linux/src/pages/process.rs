@@ -18,6 +18,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use base::{Nanos, NodeId};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::call;
 use super::mover::{Memory, Wish};
@@ -171,5 +172,11 @@ impl Memory for Process {
 
     fn now(&mut self) -> Nanos {
         Nanos::from(self.began.elapsed())
+    }
+
+    fn worked(&mut self) -> Nanos {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        let secs = u64::try_from(time.tv_sec).unwrap_or(0);
+        Nanos(secs * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
     }
 }

@@ -1,8 +1,9 @@
 //! The attribute of a counter, and the call that opens it.
 //!
 //! The attribute is the kernel's `perf_event_attr` up to its second version (72 bytes), which every
-//! kernel since Linux 2.6.33 takes: all that follows is about what a sample holds, and of samples we
-//! only want to know that there was one ([`super::Overflows`]).
+//! kernel since Linux 2.6.33 takes: all that follows is about what else a sample holds, and of samples we
+//! only want to know that there was one ([`super::Overflows`]) or which address it was about
+//! ([`super::Heat`]).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -63,6 +64,11 @@ const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const EXCLUDE_IDLE: u64 = 1 << 7;
 
+/// Where the two bits stand that say how near a sample is to its instruction.
+const PRECISE_SHIFT: u32 = 15;
+/// A sample holds the address of the data and nothing else.
+const SAMPLE_ADDRESS: u64 = 1 << 3;
+
 /// The kind and number of the kernel's own clock of a task.
 const TASK_CLOCK: (u32, u64) = (1, 1);
 
@@ -107,6 +113,20 @@ pub(super) fn open_sampling(attr: &Attr, whom: Whom, every: u64) -> io::Result<O
     let raw = Raw::of(attr);
     let flags = raw.flags | DISABLED | if is_clock { EXCLUDE_IDLE } else { 0 };
     call(&Raw { flags, sample_period: every, wakeup_events: 1, ..raw }, whom, None)
+}
+
+/// Opens a counter that notes in its ring the data address of each so many-th event. Addresses are
+/// those of the very instruction where `precise` is 2, and as far as it happens to be known at 0.
+pub(super) fn open_addresses(
+    attr: &Attr,
+    whom: Whom,
+    every: u64,
+    precise: u8,
+    group: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
+    let raw = Raw::of(attr);
+    let flags = raw.flags | u64::from(precise & 3) << PRECISE_SHIFT;
+    call(&Raw { flags, sample_period: every, sample_type: SAMPLE_ADDRESS, ..raw }, whom, group)
 }
 
 fn call(raw: &Raw, whom: Whom, group: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {

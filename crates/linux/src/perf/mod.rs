@@ -8,7 +8,8 @@
 //!                     values ◄── bytes of one read() of the group          pure
 //! ```
 //!
-//! A counter may also tell by itself that so much has happened ([`Overflows`]), instead of being read.
+//! A counter may also tell by itself that so much has happened ([`Overflows`]), instead of being read, or
+//! which addresses a process works on ([`Heat`]).
 //!
 //! A task has up to three groups, each read with one call: one of the kernel's own books (software
 //! events, on every machine), and one or two of the processor's counters. A group is counted as a
@@ -20,7 +21,9 @@ mod attr;
 mod family;
 mod format;
 mod group;
+mod heat;
 mod overflow;
+mod ring;
 mod values;
 mod why;
 
@@ -31,6 +34,7 @@ pub use group::{
     Choice, Chosen, Group, Spec, Sum, TaskGroups, choose, less, software, software_event,
 };
 pub(crate) use group::{DEVICES, format_of};
+pub use heat::Heat;
 pub use overflow::Overflows;
 pub use values::{Reading, ValuesError, read_group};
 pub use why::{GONE, Need, reason};

@@ -19,12 +19,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::{Timespec, epoll};
 
 use super::attr::{self, Attr, Whom};
+use super::ring::Ring;
 use crate::fault;
 
 /// Counters of CPUs or tasks, each with its ring, and one descriptor to wait for all.
@@ -41,18 +40,6 @@ struct Counter {
     ring: Ring,
     file: OwnedFd,
 }
-
-/// Two pages that the kernel writes to: how far it is, and records.
-#[derive(Debug)]
-struct Ring {
-    pages: NonNull<u8>,
-    page_bytes: usize,
-}
-
-/// Where the kernel's page says how far it has written (`struct perf_event_mmap_page`).
-const DATA_HEAD: usize = 1024;
-/// Where we say how far we have read.
-const DATA_TAIL: usize = 1032;
 
 impl Overflows {
     /// A set without counters; each that is added wakes after so many events.
@@ -95,7 +82,7 @@ impl Overflows {
 
     fn open(&self, attr: &Attr, whom: Whom) -> io::Result<Counter> {
         let file = attr::open_sampling(attr, whom, self.every)?;
-        let counter = Counter { ring: Ring::map(file.as_fd())?, file };
+        let counter = Counter { ring: Ring::map(file.as_fd(), 1)?, file };
         fault::refuse("epoll_ctl")?;
         // Edge-triggered: of a task that has ended its counter stays "hung up" for good.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -176,68 +163,6 @@ impl Counter {
     }
 }
 
-impl Ring {
-    fn map(counter: BorrowedFd<'_>) -> io::Result<Self> {
-        fault::refuse("mmap")?;
-        let page_bytes = rustix::param::page_size();
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at a place that the kernel chooses touches no memory of ours.
-        let pages = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                2 * page_bytes,
-                access,
-                libc::MAP_SHARED,
-                counter.as_raw_fd(),
-                0,
-            )
-        };
-        if pages == libc::MAP_FAILED {
-            return Err(refused(io::Error::last_os_error()));
-        }
-        let pages = NonNull::new(pages.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Ring { pages, page_bytes })
-    }
-
-    fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: both offsets lie within the first page, which is mapped for reading and writing as
-        // long as `self` lives, and are multiples of 8; the kernel reads and writes these words as
-        // whole ones.
-        unsafe { AtomicU64::from_ptr(self.pages.as_ptr().add(offset).cast()) }
-    }
-
-    fn has_records(&self) -> bool {
-        let written = self.word(DATA_HEAD).load(Ordering::Acquire);
-        written != self.word(DATA_TAIL).load(Ordering::Relaxed)
-    }
-
-    fn empty(&self) {
-        let written = self.word(DATA_HEAD).load(Ordering::Acquire);
-        self.word(DATA_TAIL).store(written, Ordering::Release);
-    }
-}
-
-/// A ring that is not permitted has nothing to do with the right to count.
-fn refused(error: io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(libc::EPERM) => io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "no more memory may be locked for it: raise ulimit -l or kernel.perf_event_mlock_kb",
-        ),
-        _ => error,
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: this is the mapping that `map` made, whole, and no reference into it outlives `self`.
-        unsafe { libc::munmap(self.pages.as_ptr().cast(), 2 * self.page_bytes) };
-    }
-}
-
-// SAFETY: the mapping belongs to the process, not to a thread, and is reached only through `self`.
-unsafe impl Send for Ring {}
-
 #[cfg(test)]
 mod tests {
     use sched::Quantity;
@@ -304,7 +229,7 @@ mod tests {
         assert!(overflows.any());
         let head = |overflows: &Overflows| {
             let counter = overflows.counters.values().flatten().next().expect("the one");
-            counter.ring.word(DATA_HEAD).load(Ordering::Acquire)
+            counter.ring.written()
         };
         let one_record = head(&overflows);
         touch(5000);

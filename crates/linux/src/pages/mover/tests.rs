@@ -29,6 +29,8 @@ struct Fake {
     /// Of a thousand calls so many fail as a whole.
     chance: Option<(Rng, u64)>,
     at: u64,
+    /// What each asking waits for a CPU.
+    waits: u64,
 }
 
 impl Fake {
@@ -137,6 +139,10 @@ impl Memory for Fake {
     }
 
     fn now(&mut self) -> Nanos {
+        Nanos(self.at + u64::from(self.n_asks) * self.waits)
+    }
+
+    fn worked(&mut self) -> Nanos {
         Nanos(self.at)
     }
 }
@@ -309,4 +315,16 @@ fn whatever_the_kernel_refuses_nothing_is_counted_twice_or_lost() {
         let after = mover.memory.lies.values().filter(|&&node| node == 2).count() as u64 * PAGE;
         assert!(tally.moved <= after - before, "seed {seed}: {tally:?}");
     }
+}
+
+#[test]
+fn waiting_for_a_cpu_makes_no_call_smaller() {
+    let n_calls = |waits: u64| {
+        let fake = Fake { waits, ..Fake::default() }.range(1, 60_000, 0, false);
+        let mut mover = Mover::new(fake, wish(u64::MAX), &[]).expect("ranges");
+        let tally = std::iter::from_fn(|| Some(mover.step())).flatten().next().expect("it ends");
+        assert_eq!(tally.moved, 60_000 * PAGE);
+        tally.n_calls
+    };
+    assert_eq!(n_calls(0), n_calls(400_000_000));
 }

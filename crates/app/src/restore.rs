@@ -4,7 +4,9 @@
 
 use std::io::{self, Write};
 
-use linux::undo::{self, Deed, Entry, FileReport, GroupDeed, GroupEntry, Restored, Verdict};
+use linux::undo::{
+    self, Deed, Entry, FileReport, GroupDeed, GroupEntry, GroupKind, Restored, Verdict,
+};
 use serde_json::{Value, json};
 
 use crate::exit::{Done, Stop};
@@ -86,7 +88,10 @@ fn group_sentence(group: &GroupEntry, dry_run: bool) -> String {
         GroupDeed::NotOurs => "left, the name is none of ours".to_owned(),
         GroupDeed::Refused(why) => format!("left, cannot be removed: {why}"),
     };
-    format!("monitoring group {}: {what}", group.name)
+    match group.kind {
+        GroupKind::Counts => format!("monitoring group {}: {what}", group.name),
+        GroupKind::Binds => format!("groups in {}: {what}", group.name),
+    }
 }
 
 fn group_json(group: &GroupEntry) -> Value {
@@ -96,7 +101,11 @@ fn group_json(group: &GroupEntry) -> Value {
         GroupDeed::NotOurs => ("left-foreign", None),
         GroupDeed::Refused(why) => ("refused", Some(why)),
     };
-    let mut value = json!({ "group": group.name, "deed": deed });
+    let kind = match group.kind {
+        GroupKind::Counts => "counts",
+        GroupKind::Binds => "binds",
+    };
+    let mut value = json!({ "group": group.name, "kind": kind, "deed": deed });
     why.into_iter().for_each(|why| value["why"] = why.as_str().into());
     value
 }
@@ -202,9 +211,13 @@ mod tests {
             groups: vec![],
             n_damaged: 0,
         };
-        let group = |deed| GroupEntry { name: "evenkeel-3f-0-sort".into(), deed };
+        let group =
+            |deed| GroupEntry { kind: GroupKind::Counts, name: "evenkeel-3f-0-sort".into(), deed };
+        let folder = "/sys/fs/cgroup/evenkeel-3f";
+        let binds = |deed| GroupEntry { kind: GroupKind::Binds, name: folder.into(), deed };
         let mut left = file(Verdict::Kept, vec![]);
         left.groups = vec![group(GroupDeed::Removed), group(GroupDeed::Refused("busy".into()))];
+        left.groups.push(binds(GroupDeed::Removed));
         let files = vec![file(Verdict::Kept, entries), file(Verdict::InUse, vec![]), left];
         Restored { files, problems: vec![] }
     }

@@ -81,7 +81,7 @@ impl LiveHost {
                 Err(detail) => refused.push((job, detail)),
             }
         }
-        let failures = batch.map_or_else(|_| Vec::new(), |batch| self.finish(batch));
+        let failures = batch.map_or_else(|_| Vec::new(), |batch| self.finish(batch, &forked));
         for child in forked {
             match failures.iter().find(|failure| failure.pid == child.pid) {
                 Some(failure) => refused.push((child.job, self.give_up(&child, failure))),
@@ -105,12 +105,15 @@ impl LiveHost {
         let nr = announced.as_ref().and_then(|announced| announced.as_ref().ok()).copied();
         let placed = wish.cpus.clone().filter(|_| nr.is_some());
         let binding = self.binding(job, &base, placed.clone(), wish.memory.clone());
-        let binding =
-            Binding { memory: binding.memory.map(|policy| self.known_policy(policy)), ..binding };
-        self.groups.begin(job, &self.slots[job.index()].job.name, &mut self.undo);
+        let memory = binding.memory.map(|policy| self.known_policy(policy));
+        let name = &self.slots[job.index()].job.name;
+        self.groups.begin(job, name, &mut self.undo);
+        let group = self.job_groups.begin(job, name, memory.as_ref(), &mut self.undo);
+        let binding = Binding { memory, group, ..binding };
         let pid = self.start(job, binding, batch).inspect_err(|_| {
             nr.into_iter().for_each(|nr| self.confirm(nr));
             self.groups.end(job, &mut self.undo);
+            self.job_groups.end(job);
         })?;
         self.groups.add(job, pid, &mut self.undo);
         fault::point();
@@ -139,13 +142,18 @@ impl LiveHost {
         }
     }
 
-    fn finish(&mut self, batch: Batch) -> Vec<Failure> {
-        let (failures, told) = batch.finish();
-        if let Err(error) = told {
+    fn finish(&mut self, batch: Batch, forked: &[Forked]) -> Vec<Failure> {
+        let finished = batch.finish();
+        for (pid, error) in &finished.stayed_out {
+            if let Some(child) = forked.iter().find(|child| child.pid == *pid) {
+                self.job_groups.stayed_out(child.job, error);
+            }
+        }
+        if let Err(error) = finished.told {
             let said = plain(&error);
             self.degraded(&format!("whether all jobs became their program cannot be told: {said}"));
         }
-        failures
+        finished.failures
     }
 
     /// What a child binds itself to.
@@ -161,6 +169,7 @@ impl LiveHost {
         Binding {
             cpus: placed.or_else(|| (*base != *self.own_cpus).then(|| base.clone())),
             memory: wish.memory.clone().or(memory).or(of_nodes),
+            group: None,
         }
     }
 
@@ -257,6 +266,7 @@ impl LiveHost {
     fn give_up(&mut self, child: &Forked, failure: &Failure) -> String {
         let detail = self.failure(failure, child);
         self.groups.end(child.job, &mut self.undo);
+        self.job_groups.end(child.job);
         if let Some(ends) = &child.running.ends {
             self.wakes.unwatch(ends);
         }

@@ -40,10 +40,12 @@ pub(crate) struct Common {
 }
 
 /// Where and with which memory a job begins.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Binding {
     pub cpus: Option<CpuSet>,
     pub memory: Option<MemoryPolicy>,
+    /// The door of a group that binds its memory instead.
+    pub group: Option<OwnedFd>,
 }
 
 impl Common {
@@ -64,6 +66,7 @@ impl Common {
             files: self.files(job, appends)?,
             cpus: binding.cpus,
             memory: binding.memory.as_ref().map(Prepared::new),
+            group: binding.group,
             descriptors: self.descriptors,
             nice: self.nice,
             dies_with_us: self.dies_with_us,

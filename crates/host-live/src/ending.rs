@@ -179,6 +179,7 @@ impl LiveHost {
         let Some((pid, end)) = self.close(job, n_out_of_reach, again) else { return };
         self.memory.stop_moves_of(job, StoppedBy::Ended);
         self.groups.end(job, &mut self.undo);
+        self.job_groups.end(job);
         self.forget_processes(job);
         self.first_process_of.remove(&pid);
         if let Some(keeper) = self.keeper.as_mut().filter(|_| end.n_left_behind == 0) {

@@ -14,6 +14,7 @@ use sched::{Cause, JobEvent, Outcome, Sample, StoppedBy, Turn};
 use topology::Machine;
 
 use crate::agenda::{Agenda, Ticks};
+use crate::cgroups::JobGroups;
 use crate::command::Common;
 use crate::family::{Family, Kept};
 use crate::groups::MonGroups;
@@ -67,6 +68,7 @@ pub struct LiveHost {
     pub(crate) memory: Memory,
     pub(crate) senses: Senses,
     pub(crate) groups: MonGroups,
+    pub(crate) job_groups: JobGroups,
     pub(crate) woken: Vec<Wake>,
     pub(crate) n_turns: u64,
     pub(crate) seldom_at: Nanos,
@@ -188,7 +190,8 @@ impl LiveHost {
         }
         self.release_leftovers();
         self.release_late();
-        let no_groups = self.groups.end_all(&mut self.undo);
+        let mut no_groups = self.groups.end_all(&mut self.undo);
+        no_groups &= self.job_groups.end_all(&mut self.undo);
         let none_left = Err("the run is over".to_owned());
         if let Ok(mut log) = std::mem::replace(&mut self.undo, none_left) {
             // With a group that could not be removed the record stays, for restore to try again.

@@ -9,6 +9,7 @@
 //!     ├ family    the processes and threads of each job, found, read and counted
 //!     ├ overflow  counters that bring interval turns about, where the policy waits for them
 //!     ├ senses    memory controllers, caches and pressure
+//!     ├ cgroups   groups of jobs whose memory is bound
 //!     ├ begin     jobs that are due, bound before they begin
 //!     ├ place     what a plan says about running jobs
 //!     ├ hold      binding them, with the undo record first
@@ -28,6 +29,7 @@
 
 mod agenda;
 mod begin;
+mod cgroups;
 mod command;
 mod ending;
 mod family;
@@ -54,6 +56,7 @@ mod turns;
 mod wakes;
 mod watch;
 
+pub use cgroups::check_groups;
 pub use command::find_program;
 pub use host::LiveHost;
 pub use keeper::{KEEPER_ARGUMENT, keep};

@@ -82,7 +82,7 @@ impl LiveHost {
         let refused = counting.refused.take();
         let is_shut_out = std::mem::take(&mut counting.is_shut_out);
         let said = self.senses.say(refused.as_ref(), is_shut_out);
-        let of_groups = self.groups.take_said();
+        let of_groups = self.groups.take_said().into_iter().chain(self.job_groups.take_said());
         said.into_iter().chain(of_groups).for_each(|text| self.degraded(&text));
     }
 

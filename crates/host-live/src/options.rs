@@ -40,7 +40,9 @@ pub struct LiveOptions {
     pub counters: CountersWish,
     /// Where undo records go; `None`: where they belong ([`linux::undo::folders`]).
     pub undo_folders: Option<Vec<PathBuf>>,
-    /// Where the file systems of resctrl hang: `/` but for tests.
+    /// Which groups jobs have whose memory is bound.
+    pub groups: linux::cgroup::Wish,
+    /// Where the file systems of resctrl and of groups hang: `/` but for tests.
     pub resctrl_root: PathBuf,
     /// How memory is moved and looked at.
     pub memory: MemoryOptions,
@@ -62,6 +64,7 @@ impl Default for LiveOptions {
             is_sole_parent: true,
             counters: CountersWish::Auto,
             undo_folders: None,
+            groups: linux::cgroup::Wish::Auto,
             resctrl_root: PathBuf::from("/"),
             memory: MemoryOptions::default(),
         }

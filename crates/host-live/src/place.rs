@@ -62,7 +62,9 @@ impl LiveHost {
             State::Running(running) => Some(!running.hold.hands_off),
             _ => None,
         };
-        self.memory.begin_move((&self.wakes, &mut self.family), is_ours, target, wish)
+        let groups = &self.job_groups;
+        let who = (&self.wakes, &mut self.family);
+        self.memory.begin_move(who, is_ours, target, wish, |job| groups.of(job))
     }
 
     /// A job that runs, and the hands that place it.

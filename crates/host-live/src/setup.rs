@@ -15,6 +15,7 @@ use sched::Sample;
 use topology::Machine;
 
 use crate::agenda::{Agenda, Item, Ticks};
+use crate::cgroups::JobGroups;
 use crate::command::{Common, own_environment};
 use crate::family::{Counting, Descriptors, Family};
 use crate::groups::MonGroups;
@@ -89,6 +90,7 @@ impl LiveHost {
         });
         let is_counted = options.counters != CountersWish::Off;
         let root = options.resctrl_root.clone();
+        let job_groups = JobGroups::open(root.clone(), machine, &common.run, options.groups);
         let mut groups = MonGroups::open(root, machine, &common.run, is_counted);
         said.append(&mut groups.take_said());
         LiveHost {
@@ -120,6 +122,7 @@ impl LiveHost {
             memory: Memory::new(machine, manner),
             senses,
             groups,
+            job_groups,
             woken: Vec::new(),
             n_turns: 0,
             seldom_at: SELDOM,

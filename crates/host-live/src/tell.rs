@@ -11,6 +11,11 @@ impl LiveHost {
         &self.common.run
     }
 
+    /// Which groups jobs have whose memory is bound, and why these.
+    pub fn groups(&self) -> String {
+        self.job_groups.told()
+    }
+
     /// The time since the start of the run.
     pub fn now(&mut self) -> Nanos {
         self.wakes.now()

@@ -13,6 +13,7 @@
 //!           numa_maps  kinds of memory by node              memory    looks at it in bounded time
 //!   write   affinity   CPUs of a thread                     mempolicy memory of a child
 //!           pages      memory from node to node
+//!           cgroup     groups for jobs whose memory is bound
 //!           start      programs, bound before they begin    reap      how they ended
 //!   undo    what we changed, written down before            fault     kills on purpose, for tests
 //! ```
@@ -23,6 +24,7 @@
 #![allow(unsafe_code)]
 
 pub mod affinity;
+pub mod cgroup;
 pub mod connector;
 pub mod environ;
 pub mod fault;

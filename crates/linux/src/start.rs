@@ -40,6 +40,9 @@ pub struct Start {
     pub cpus: Option<CpuSet>,
     /// Where its memory comes from; absent: as for evenkeel.
     pub memory: Option<mempolicy::Prepared>,
+    /// The door of a group ([`crate::cgroup::Group::door`]) that binds its memory instead. A child that
+    /// is not let in goes on with the policy above, which [`Finished::stayed_out`] tells.
+    pub group: Option<OwnedFd>,
     /// How many descriptors it may open.
     pub descriptors: Rlimit,
     /// The nice value that it begins with; absent: that of the thread that starts it.
@@ -82,6 +85,17 @@ pub struct Failure {
     pub error: io::Error,
 }
 
+/// What became of all children of a batch.
+#[derive(Debug)]
+pub struct Finished {
+    /// Those that did not become their program.
+    pub failures: Vec<Failure>,
+    /// Those that did without the group that was meant for them, and what the kernel said.
+    pub stayed_out: Vec<(u32, io::Error)>,
+    /// An error says that not all can be told.
+    pub told: io::Result<()>,
+}
+
 /// Programs started at one instant.
 #[derive(Debug)]
 pub struct Batch {
@@ -102,7 +116,10 @@ const STAGES: [Stage; 9] = [
     Stage::Exec,
 ];
 
-/// A failing child writes its process number, the stage and the error number, 32 bits each: less than
+/// Not a failure: the child goes on. Stands in a report where a stage would.
+const STAYED_OUT: u32 = u32::MAX;
+
+/// A child with something to tell writes its process number, the stage and the error number, 32 bits each: less than
 /// what a pipe takes in one piece, so reports never mix.
 const REPORT_BYTES: usize = 12;
 
@@ -140,38 +157,40 @@ impl Batch {
         }
     }
 
-    /// Waits until every child has become its program or failed, and tells those that failed. An
-    /// error says that not all can be told, and comes beside those that could.
-    pub fn finish(self) -> (Vec<Failure>, io::Result<()>) {
+    /// Waits until every child has become its program or failed, and tells those that failed.
+    pub fn finish(self) -> Finished {
         drop(self.writer);
-        let mut failures = Vec::new();
+        let mut finished = Finished { failures: vec![], stayed_out: vec![], told: Ok(()) };
         if self.n_forked == 0 {
-            return (failures, Ok(()));
+            return finished;
         }
         let mut report = [0u8; REPORT_BYTES];
         loop {
             match read_whole(&self.reader, &mut report) {
-                Ok(true) => failures.push(Failure::read(&report)),
-                Ok(false) => return (failures, Ok(())),
-                Err(error) => return (failures, Err(error)),
+                Ok(true) => finished.take(&report),
+                Ok(false) => return finished,
+                Err(error) => return Finished { told: Err(error), ..finished },
             }
         }
     }
 }
 
-impl Failure {
-    /// What a child has written on its way out; it is waited for.
-    fn read(report: &[u8; REPORT_BYTES]) -> Self {
+impl Finished {
+    /// What a child has written; one on its way out is waited for.
+    fn take(&mut self, report: &[u8; REPORT_BYTES]) {
         let word = |idx: usize| {
             let bytes = [0, 1, 2, 3].map(|byte| report[idx * 4 + byte]);
             u32::from_ne_bytes(bytes)
         };
         let pid = word(0);
-        let stage = STAGES.get(word(1) as usize).copied().unwrap_or(Stage::Exec);
         let error = io::Error::from_raw_os_error(word(2).cast_signed());
+        if word(1) == STAYED_OUT {
+            return self.stayed_out.push((pid, error));
+        }
+        let stage = STAGES.get(word(1) as usize).copied().unwrap_or(Stage::Exec);
         // Who cannot be waited for is gone already: somebody else did it, or nobody keeps statuses.
         let _ = crate::reap::reap(pid);
-        Failure { pid, stage, error }
+        self.failures.push(Failure { pid, stage, error });
     }
 }
 
@@ -207,24 +226,52 @@ unsafe fn become_program(
     // SAFETY: the caller is a freshly forked child; everything below is a system call on values
     // that live until the exec.
     unsafe {
-        let Err(stage) = prepare(start, parent).and_then(|()| {
+        let Err(stage) = prepare(start, report, parent).and_then(|()| {
             libc::execve(start.program.as_ptr(), args.as_ptr(), env.as_ptr());
             Err::<(), Stage>(Stage::Exec)
         }) else {
             libc::_exit(127)
         };
-        let words = [std::process::id(), stage as u32, (*libc::__errno_location()).cast_unsigned()];
-        // If this cannot be written our parent is gone, and nobody needs to know.
-        libc::write(report, words.as_ptr().cast(), REPORT_BYTES);
+        tell(report, stage as u32);
         libc::_exit(127)
     }
+}
+
+/// Writes a report with what `errno` says.
+///
+/// # Safety
+/// As for [`become_program`].
+unsafe fn tell(report: RawFd, what: u32) {
+    // SAFETY: system calls on values that live here.
+    unsafe {
+        let words = [std::process::id(), what, (*libc::__errno_location()).cast_unsigned()];
+        // If this cannot be written our parent is gone, and nobody needs to know.
+        libc::write(report, words.as_ptr().cast(), REPORT_BYTES);
+    }
+}
+
+/// Goes into the group that is meant for the child, if there is one; tells whether its memory is bound
+/// now. On failure that is reported, and the child goes on.
+///
+/// # Safety
+/// As for [`become_program`].
+unsafe fn enter_group(start: &Start, report: RawFd) -> bool {
+    let Some(door) = &start.group else { return false };
+    // SAFETY: a call on a byte that lives; then as for the caller.
+    unsafe {
+        if 0 < libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1) {
+            return true;
+        }
+        tell(report, STAYED_OUT);
+    }
+    false
 }
 
 /// Sets up the child. On failure `errno` says why.
 ///
 /// # Safety
 /// As for [`become_program`].
-unsafe fn prepare(start: &Start, parent: libc::pid_t) -> Result<(), Stage> {
+unsafe fn prepare(start: &Start, report: RawFd, parent: libc::pid_t) -> Result<(), Stage> {
     let check = |done: libc::c_int, stage: Stage| if done < 0 { Err(stage) } else { Ok(()) };
     // SAFETY: system calls on values that live until the exec.
     unsafe {
@@ -241,10 +288,13 @@ unsafe fn prepare(start: &Start, parent: libc::pid_t) -> Result<(), Stage> {
         };
         check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const rlimit), Stage::Limit)?;
     }
+    // Before the CPUs: old kernels give whoever changes its cpuset all CPUs of the new one.
+    // SAFETY: as for the caller.
+    let is_bound = unsafe { enter_group(start, report) };
     if let Some(cpus) = &start.cpus {
         affinity::set(0, cpus).map_err(|_| Stage::Cpus)?;
     }
-    if let Some(memory) = &start.memory {
+    if let Some(memory) = start.memory.as_ref().filter(|_| !is_bound) {
         memory.apply().map_err(|_| Stage::Memory)?;
     }
     if start.dies_with_us {
@@ -313,6 +363,7 @@ mod tests {
             files: [null(), out.try_clone().expect("a descriptor").into(), null()],
             cpus: None,
             memory: None,
+            group: None,
             descriptors: limit,
             nice: None,
             dies_with_us: false,
@@ -320,9 +371,9 @@ mod tests {
     }
 
     fn finish(batch: Batch) -> Vec<Failure> {
-        let (failures, told) = batch.finish();
-        told.expect("a pipe");
-        failures
+        let finished = batch.finish();
+        finished.told.expect("a pipe");
+        finished.failures
     }
 
     fn said(out: &mut File) -> String {
@@ -381,5 +432,22 @@ mod tests {
         assert_eq!(fails(&|s| s.dir = nowhere()), (Stage::Dir, Some(libc::ENOENT)));
         let no_cpu = Some(CpuSet::new());
         assert_eq!(fails(&|s| s.cpus.clone_from(&no_cpu)), (Stage::Cpus, Some(libc::EINVAL)));
+    }
+
+    #[test]
+    fn who_is_not_let_into_its_group_starts_all_the_same_and_tells() {
+        let mut out = tempfile::tempfile().expect("a file");
+        let mut start = shell("echo here", &out);
+        // A door that cannot be written.
+        start.group = Some(File::open("/dev/null").expect("the null device").into());
+        let mut batch = Batch::new().expect("a pipe");
+        let pid = batch.fork(&start).expect("a child");
+        let finished = batch.finish();
+        assert!(finished.failures.is_empty(), "{finished:?}");
+        let stayed_out =
+            finished.stayed_out.iter().map(|(pid, error)| (*pid, error.raw_os_error()));
+        assert_eq!(stayed_out.collect::<Vec<_>>(), [(pid, Some(libc::EBADF))]);
+        assert_eq!(reap(pid).expect("our child").expect("it ended").how, How::Exited(0));
+        assert_eq!(said(&mut out), "here\n");
     }
 }

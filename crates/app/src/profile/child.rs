@@ -206,11 +206,11 @@ impl Child {
         let mut batch = Batch::new().context("cannot make a pipe")?;
         let pid = batch.fork(&start).context("cannot make a process")?;
         drop(start);
-        let (failures, told) = batch.finish();
-        if let Some(failure) = failures.first() {
+        let finished = batch.finish();
+        if let Some(failure) = finished.failures.first() {
             anyhow::bail!("cannot start {}: {}", what.program.display(), failure.error);
         }
-        told.context("cannot tell whether the program was started")?;
+        finished.told.context("cannot tell whether the program was started")?;
         let raw = Pid::from_raw(pid.cast_signed()).context("a process has no number")?;
         let descriptor = rustix::process::pidfd_open(raw, PidfdFlags::empty());
         let descriptor =
@@ -399,6 +399,7 @@ fn start(what: &What<'_>, errors: OwnedFd) -> anyhow::Result<Start> {
         files: [input.into(), output.into(), errors],
         cpus: None,
         memory: None,
+        group: None,
         descriptors: rustix::process::getrlimit(Resource::Nofile),
         nice: None,
         dies_with_us: true,

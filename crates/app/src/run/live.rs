@@ -52,6 +52,7 @@ impl Parts {
         let host = LiveHost::new(workload, &header.machine, options)?;
         let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
+        header.options.insert("groups".to_owned(), host.groups());
         let limits = Limits { part: args.journal_part, ..Limits::default() };
         let path = folder.file("journal.jsonl");
         let journal = JournalWriter::create(&path, &header, limits)
@@ -137,6 +138,7 @@ fn options(args: &Args, policy: &dyn Policy, folder: &Folder) -> LiveOptions {
         time_limit: args.time_limit,
         memory: args.memory.options(),
         counters: args.counters.into(),
+        groups: args.groups.into(),
         ..LiveOptions::default()
     }
 }

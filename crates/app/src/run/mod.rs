@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base::{Bytes, Nanos};
+use linux::cgroup::{Version, Wish};
 use program::Workload;
 use report::Report;
 use topology::Machine;
@@ -71,6 +72,10 @@ pub struct Args {
     /// kernel's own events), all (the kernel's own events of each task everywhere), off
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
+    /// Groups (cgroups) for jobs whose memory is bound to nodes, so that all that they start stays there
+    /// too (auto: v2, else v1, else none, where several nodes have memory)
+    #[arg(long, value_enum, default_value_t = GroupsArg::Auto)]
+    groups: GroupsArg,
     /// No progress, and no table at the end
     #[arg(long, short)]
     quiet: bool,
@@ -111,6 +116,26 @@ impl From<CountersArg> for host_live::CountersWish {
     }
 }
 
+/// Which groups jobs have whose memory is bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum GroupsArg {
+    Auto,
+    V2,
+    V1,
+    None,
+}
+
+impl From<GroupsArg> for Wish {
+    fn from(arg: GroupsArg) -> Self {
+        match arg {
+            GroupsArg::Auto => Wish::Auto,
+            GroupsArg::V2 => Wish::Only(Version::V2),
+            GroupsArg::V1 => Wish::Only(Version::V1),
+            GroupsArg::None => Wish::None,
+        }
+    }
+}
+
 /// Runs a workload and reports.
 pub fn main(args: &Args) -> Done {
     let HostKind::Live = args.host;
@@ -147,6 +172,9 @@ impl Checked {
         let policy = policy::build(&args.policy, args.seed).or_wrong()?;
         let machine = linux::topology::read(Path::new("/"))?;
         host_live::preflight(&workload, &machine).or_wrong()?;
+        host_live::check_groups(args.groups.into())
+            .map_err(|why| anyhow::anyhow!("--groups {why}"))
+            .or_wrong()?;
         if !args.quiet {
             said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
         }

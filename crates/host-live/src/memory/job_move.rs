@@ -1,13 +1,19 @@
 //! The move of a job's memory: one process after another, as one move.
+//!
+//! Where a group binds the job's memory, the kernel lets no page go outside of its nodes. So the group
+//! is opened to the target first, and when all has arrived the nodes that were left are closed; the
+//! kernel itself then moves what was overlooked. A move that ended early leaves it open, since half of
+//! the memory still lies there, and says so.
 
 use std::io;
 use std::time::Duration;
 
-use base::{Bytes, Nanos, TaskId};
+use base::{Bytes, Nanos, NodeId, NodeSet, TaskId};
+use linux::cgroup::Group;
 use linux::memory;
 use linux::pages::{Mover, Process, Stop, Tally, Wish};
 use linux::perf::Heat;
-use sched::{MoveEnded, PagesRefused, StoppedBy};
+use sched::{MoveEnded, PagesRefused, StoppedBy, Target};
 
 use super::{Manner, MoveOrder, OWN_POLICY};
 
@@ -24,6 +30,8 @@ pub(super) struct JobMove {
     began: Nanos,
     manner: Manner,
     sums: Sums,
+    /// The nodes of its group were widened.
+    is_open: bool,
 }
 
 /// What its processes came to.
@@ -42,7 +50,7 @@ impl JobMove {
     pub fn new(order: MoveOrder, began: Nanos, manner: Manner) -> Self {
         let mut waiting = order.processes.clone();
         waiting.reverse();
-        JobMove { order, waiting, now: None, began, manner, sums: Sums::default() }
+        JobMove { order, waiting, now: None, began, manner, sums: Sums::default(), is_open: false }
     }
 
     /// When it began.
@@ -65,6 +73,13 @@ impl JobMove {
 
     /// The next process; how the move ended when there is none.
     fn begin_next(&mut self, at: Nanos, heat: &Heat) -> Option<MoveEnded> {
+        if let Err(error) = self.open_group() {
+            self.failed(&format!(
+                "its group cannot have memory of node {}: {error}",
+                self.order.to
+            ));
+            return Some(self.ended(StoppedBy::Error, at));
+        }
         let Some(process) = self.waiting.pop() else {
             let sums = &self.sums;
             let stopped_by = match (&sums.error, sums.any_done) {
@@ -142,7 +157,46 @@ impl JobMove {
         self.ended(by, at)
     }
 
+    /// Lets the group have memory of the target as well.
+    fn open_group(&mut self) -> io::Result<()> {
+        let Some(group) = self.order.group.as_ref().filter(|_| !self.is_open) else {
+            return Ok(());
+        };
+        let nodes = group.nodes()?;
+        let wider = nodes.or(&[self.order.to].into_iter().collect());
+        if nodes != wider {
+            group.set_nodes(&wider, false).inspect_err(|_| {
+                // Whatever the kernel made of it: as it was.
+                let _ = group.set_nodes(&nodes, false);
+            })?;
+        }
+        self.is_open = true;
+        Ok(())
+    }
+
+    /// Closes the nodes that were left if all has arrived; else says what stays open.
+    fn close_group(&mut self, stopped_by: StoppedBy) {
+        let group = self.order.group.clone().filter(|_| self.is_open);
+        let Some(group) = group.filter(|_| stopped_by != StoppedBy::Ended) else { return };
+        self.is_open = false;
+        // One process of a job may have gone where the others are not.
+        let is_whole = stopped_by == StoppedBy::Done && matches!(self.order.target, Target::Job(_));
+        let closed = if is_whole { close(&group, self.order.from, self.order.to) } else { Ok(()) };
+        let open = group.nodes().ok().filter(|nodes| 1 < nodes.len() && !is_whole);
+        match (closed, open) {
+            (Err(error), _) => {
+                self.failed(&format!(
+                    "its group cannot be narrowed to node {}: {error}",
+                    self.order.to
+                ));
+            }
+            (Ok(()), Some(nodes)) => self.failed(&format!("its group stays open to nodes {nodes}")),
+            (Ok(()), None) => {}
+        }
+    }
+
     fn ended(&mut self, stopped_by: StoppedBy, at: Nanos) -> MoveEnded {
+        self.close_group(stopped_by);
         let (order, sums) = (&self.order, &self.sums);
         MoveEnded {
             target: order.target,
@@ -171,6 +225,15 @@ fn hot_of(heat: &Heat, pid: u32) -> Vec<(u64, u64)> {
     }
     // The order of addresses will do where the kernel does not let us.
     heat.of(pid, HEAT_TIME).unwrap_or_default()
+}
+
+/// Takes from a group what was left: one node, or all others than the target. The kernel moves what
+/// still lies there before it returns.
+fn close(group: &Group, from: Option<NodeId>, to: NodeId) -> io::Result<()> {
+    let nodes = group.nodes()?;
+    let stays = |node: &NodeId| *node == to || from.is_some_and(|from| from != *node);
+    let narrow: NodeSet = nodes.iter().filter(stays).collect();
+    if narrow == nodes { Ok(()) } else { group.set_nodes(&narrow, true) }
 }
 
 /// What refused something, and what to do where something can be done.

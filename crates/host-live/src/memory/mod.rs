@@ -19,6 +19,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
 use base::{Bytes, JobId, Nanos, NodeId, TaskId};
+use linux::cgroup::Group;
 use linux::fault;
 use linux::numa_maps::{ByNode, Lies};
 use rustix::event::{EventfdFlags, eventfd};
@@ -94,6 +95,8 @@ pub(crate) struct MoveOrder {
     pub from: Option<NodeId>,
     pub to: NodeId,
     pub limit: Bytes,
+    /// What binds the job's memory, if a group does.
+    pub group: Option<Arc<Group>>,
 }
 
 /// What a look at a process found.
@@ -202,6 +205,7 @@ impl Memory {
         is_ours: impl FnOnce(JobId) -> Option<bool>,
         target: Target,
         (from, to, limit): (Option<NodeId>, NodeId, Bytes),
+        group_of: impl FnOnce(JobId) -> Option<Arc<Group>>,
     ) -> Result<(), Refused> {
         let (job, processes) = meant(family, target).ok_or_else(not_running)?;
         if !is_ours(job).ok_or_else(not_running)? {
@@ -210,7 +214,8 @@ impl Memory {
         if processes.iter().any(|process| self.alone.contains(process)) {
             return Err((Why::HandsOff, OWN_POLICY.to_owned()));
         }
-        let order = MoveOrder { target, job, processes, from, to, limit };
+        let group = group_of(job);
+        let order = MoveOrder { target, job, processes, from, to, limit, group };
         let helper = self.helper(wakes)?;
         helper.order(Order::Move(order))?;
         helper.n_moving += 1;

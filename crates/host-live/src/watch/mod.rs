@@ -459,7 +459,7 @@ impl WatchHost {
     ) -> Result<(), Refused> {
         let watched = &self.watched;
         let is_ours = |job: JobId| watched.get(&job).map(|watched| !watched.hold.hands_off);
-        self.memory.begin_move((&self.wakes, &mut self.family), is_ours, target, wish)
+        self.memory.begin_move((&self.wakes, &mut self.family), is_ours, target, wish, |_| None)
     }
 
     /// Places, or gives back; tells how many threads that concerned.

@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
 use super::UndoError;
 use super::folder::{Folder, folders};
 use super::record::{Header, Line, Records, Whose};
+use crate::cgroup::Home;
 use crate::{fault, procfs, system};
 
 /// A file is rewritten when it has grown beyond this and beyond twice what it needs to hold.
@@ -140,6 +141,17 @@ impl Log {
     /// A monitoring group is removed, or was not made.
     pub fn mon_group_gone(&mut self, name: &str) -> Result<(), UndoError> {
         self.write(Line::MonGone { name: name.to_owned() })
+    }
+
+    /// Before the folder for groups is made, and with it the first group.
+    pub fn announce_groups(&mut self, home: &Home) -> Result<(), UndoError> {
+        let Home { version, ref folder, enables, .. } = *home;
+        self.write(Line::Groups { version, home: folder.clone(), enables })
+    }
+
+    /// That folder is removed, or was not made.
+    pub fn groups_gone(&mut self) -> Result<(), UndoError> {
+        self.write(Line::GroupsGone)
     }
 
     /// What there is to put back now.

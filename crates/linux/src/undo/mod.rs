@@ -30,7 +30,8 @@ pub use folder::{STATE_VARIABLE, check_variable, folders};
 pub use log::Log;
 pub use record::{Header, Held, Line, Records, Seen};
 pub use restore::{
-    Deed, Entry, FileReport, GroupDeed, GroupEntry, Restored, Verdict, restore, restore_below,
+    Deed, Entry, FileReport, GroupDeed, GroupEntry, GroupKind, Restored, Verdict, restore,
+    restore_below,
 };
 
 /// The variable that names the run in the environment of every job.

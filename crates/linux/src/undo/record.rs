@@ -4,9 +4,12 @@
 //! a file to an empty one. Both therefore agree on what is to be put back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use base::{CpuSet, TaskId};
 use serde::{Deserialize, Serialize};
+
+use crate::cgroup::{Home, Version};
 
 /// The version of the format; a record of another version is left to the evenkeel that wrote it.
 const VERSION: u32 = 1;
@@ -122,6 +125,17 @@ pub enum Line {
         /// Its folder's name.
         name: String,
     },
+    /// The folder for the groups of this run is about to be made.
+    Groups {
+        /// The kind of hierarchy.
+        version: Version,
+        /// The group that it will be in.
+        home: PathBuf,
+        /// That has to hand the controller down, and does not do so yet.
+        enables: bool,
+    },
+    /// It is removed with all that was in it, or was not made.
+    GroupsGone,
 }
 
 /// What one thread has from us.
@@ -155,6 +169,7 @@ pub struct Records {
     tasks: BTreeMap<TaskId, Held>,
     announced: Vec<Announced>,
     mon_groups: BTreeSet<String>,
+    groups: Option<(Version, PathBuf, bool)>,
 }
 
 /// How a mask that is found relates to what we did.
@@ -195,6 +210,10 @@ impl Records {
             }
             Line::MonGroup { name } => drop(self.mon_groups.insert(name.clone())),
             Line::MonGone { name } => drop(self.mon_groups.remove(name)),
+            Line::Groups { version, home, enables } => {
+                self.groups = Some((*version, home.clone(), *enables));
+            }
+            Line::GroupsGone => self.groups = None,
         }
     }
 
@@ -224,7 +243,8 @@ impl Records {
 
     /// Whether there is nothing to put back.
     pub fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.announced.is_empty() && self.mon_groups.is_empty()
+        let no_masks = self.tasks.is_empty() && self.announced.is_empty();
+        no_masks && self.mon_groups.is_empty() && self.groups.is_none()
     }
 
     /// The threads that were named.
@@ -235,6 +255,13 @@ impl Records {
     /// The monitoring groups of resctrl that are there, or were about to be.
     pub fn mon_groups(&self) -> impl Iterator<Item = &str> {
         self.mon_groups.iter().map(String::as_str)
+    }
+
+    /// The home of the groups that are there, or were about to be.
+    pub fn groups_home(&self) -> Option<Home> {
+        let (version, folder, enables) = self.groups.clone()?;
+        // Who lives where follows from the folders that are there.
+        Some(Home { version, folder, enables, moves_in: false })
     }
 
     /// Whether anything is known of this job.
@@ -302,8 +329,10 @@ impl Records {
             new: held.new.clone(),
             tasks: vec![(id.tid, id.born_ticks, held.process)],
         });
-        let groups = self.mon_groups.iter().map(|name| Line::MonGroup { name: name.clone() });
-        announced.chain(tasks).chain(groups).collect()
+        let mon_groups = self.mon_groups.iter().map(|name| Line::MonGroup { name: name.clone() });
+        let groups = self.groups.clone();
+        let groups = groups.map(|(version, home, enables)| Line::Groups { version, home, enables });
+        announced.chain(tasks).chain(mon_groups).chain(groups).collect()
     }
 }
 

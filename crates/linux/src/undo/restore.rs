@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use base::{CpuSet, TaskId};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
 
-pub use groups::{GroupDeed, GroupEntry};
+pub use groups::{GroupDeed, GroupEntry, GroupKind};
 
 use super::folder::Folder;
 use super::log::{FRESH_SUFFIX, SUFFIX};
@@ -49,7 +49,7 @@ pub struct FileReport {
     pub verdict: Verdict,
     /// Process by process.
     pub entries: Vec<Entry>,
-    /// Its monitoring groups of resctrl, by name.
+    /// Its monitoring groups of resctrl, by name, and then the folder of its groups.
     pub groups: Vec<GroupEntry>,
     /// Lines that could not be read; a torn last line is not one of them.
     pub n_damaged: usize,
@@ -194,6 +194,7 @@ fn restore_file(folder: &Folder, name: &str, how: How<'_>) -> io::Result<Option<
     if let (Verdict::Settled, Some(header)) = (&verdict, &header) {
         entries = put_back(Path::new("/"), header, &records, how.dry_run);
         left = groups::remove(how.groups_root, header, &records, how.dry_run);
+        left.extend(groups::take_back(how.groups_root, header, &records, how.dry_run));
         let refused = entries.iter().any(|entry| matches!(entry.deed, Deed::Refused(_)));
         if refused || left.iter().any(|entry| matches!(entry.deed, GroupDeed::Refused(_))) {
             verdict = Verdict::Kept;

@@ -1,23 +1,36 @@
-//! Monitoring groups of resctrl that a killed run left.
+//! Groups that a killed run left: those of resctrl that count, and the folder of those that bind memory.
 //!
 //! Removed is what stands in the record under a name that this very run gives its groups. Nothing is
-//! looked for: a group that is not named, or is named but not so, is somebody else's.
+//! looked for: a group that is not named, or is named but not so, is somebody else's. Whoever lives in a
+//! group that binds memory goes back to where the run had been started first.
 
 use std::path::Path;
 
 use super::super::record::{Header, Records};
+use crate::cgroup::{RunGroups, run_folder};
 use crate::resctrl::GroupFolder;
 
-/// What became of a monitoring group.
+/// What a group is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupKind {
+    /// It counts traffic (resctrl).
+    Counts,
+    /// It binds memory (cgroup); one entry for all of a run.
+    Binds,
+}
+
+/// What became of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupEntry {
+    /// What it is for.
+    pub kind: GroupKind,
     /// Its folder's name.
     pub name: String,
     /// What was done.
     pub deed: GroupDeed,
 }
 
-/// What was done about a monitoring group.
+/// What was done about a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupDeed {
     /// It is removed (in a dry run: would be).
@@ -47,7 +60,33 @@ pub(super) fn remove(
                 Err(error) => GroupDeed::Refused(error.to_string()),
             },
         };
-        GroupEntry { name: name.to_owned(), deed }
+        GroupEntry { kind: GroupKind::Counts, name: name.to_owned(), deed }
     };
     records.mon_groups().map(of).collect()
+}
+
+/// Takes back the folder of the groups that a record names.
+pub(super) fn take_back(
+    root: &Path,
+    header: &Header,
+    records: &Records,
+    dry_run: bool,
+) -> Option<GroupEntry> {
+    let home = records.groups_home()?;
+    let name = run_folder(&header.run).unwrap_or_default();
+    let name = home.folder.join(name).display().to_string();
+    let entry = |deed| Some(GroupEntry { kind: GroupKind::Binds, name, deed });
+    let Some(groups) = RunGroups::new(root, home, &header.run) else {
+        return entry(GroupDeed::NotOurs);
+    };
+    let was_there = groups.is_there();
+    if dry_run {
+        return entry(if was_there { GroupDeed::Removed } else { GroupDeed::Gone });
+    }
+    // Without the folder the controller may still be handed down.
+    entry(match groups.take_back() {
+        Ok(()) if was_there => GroupDeed::Removed,
+        Ok(()) => GroupDeed::Gone,
+        Err(why) => GroupDeed::Refused(why),
+    })
 }

@@ -1,0 +1,101 @@
+//! Which group we are in, and where its folder is.
+//!
+//! ```text
+//!   /proc/self/cgroup       0::/a/b                  our group, from the top of what we may see
+//!   /proc/self/mountinfo    … /a /sys/fs/cgroup … - cgroup2 …     shows what is below /a
+//!                           ──► /sys/fs/cgroup/b
+//! ```
+
+use std::path::{Component, Path, PathBuf};
+
+use super::Version;
+use super::files;
+
+/// Our own group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// The kind of its hierarchy.
+    pub version: Version,
+    /// Its folder, from `/` on.
+    pub folder: PathBuf,
+    /// Nothing above it can be seen.
+    pub is_top: bool,
+}
+
+/// Finds our own group in the hierarchy of a kind, or tells why there is none.
+pub fn own(root: &Path, version: Version) -> Result<Own, String> {
+    let text = |path: &str| {
+        files::read(&root.join(path)).map_err(|error| format!("/{path} cannot be read: {error}"))
+    };
+    find(version, &text("proc/self/cgroup")?, &text("proc/self/mountinfo")?)
+}
+
+/// The same from the texts of the two files.
+pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<Own, String> {
+    let group = cgroup.lines().find_map(|line| group_of(version, line));
+    let group = group.ok_or_else(|| absent(version))?;
+    let mut mounts = mountinfo.lines().filter_map(|line| mount_of(version, line)).peekable();
+    if mounts.peek().is_none() {
+        return Err(absent(version));
+    }
+    let shown = |(shows, at): (PathBuf, PathBuf)| {
+        let below = group.strip_prefix(&shows).ok()?;
+        let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+        let is_top = below.as_os_str().is_empty();
+        let folder = if is_top { at } else { at.join(below) };
+        is_plain.then_some(Own { version, folder, is_top })
+    };
+    mounts.find_map(shown).ok_or_else(|| {
+        format!("our group {} lies outside of what is mounted here", group.display())
+    })
+}
+
+fn absent(version: Version) -> String {
+    match version {
+        Version::V2 => "no unified hierarchy is mounted".to_owned(),
+        Version::V1 => "no hierarchy with the controller cpuset is mounted".to_owned(),
+    }
+}
+
+/// `7:cpu,cpuset:/path`, in v2 `0::/path`.
+fn group_of(version: Version, line: &str) -> Option<PathBuf> {
+    let mut parts = line.splitn(3, ':');
+    let (nr, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_it = match version {
+        Version::V2 => nr == "0" && controllers.is_empty(),
+        Version::V1 => controllers.split(',').any(|name| name == "cpuset"),
+    };
+    (is_it && path.starts_with('/')).then(|| path.into())
+}
+
+/// What a mount shows and where, if it is of this kind:
+/// `31 23 0:28 SHOWS AT options… - cgroup source superoptions`.
+fn mount_of(version: Version, line: &str) -> Option<(PathBuf, PathBuf)> {
+    let (place, kind) = line.split_once(" - ")?;
+    let mut place = place.split(' ').skip(3);
+    let (shows, at) = (place.next()?, place.next()?);
+    let mut kind = kind.split(' ');
+    let (name, options) = (kind.next()?, kind.nth(1)?);
+    let is_it = match version {
+        Version::V2 => name == "cgroup2",
+        Version::V1 => name == "cgroup" && options.split(',').any(|option| option == "cpuset"),
+    };
+    is_it.then(|| (plain(shows).into(), plain(at).into()))
+}
+
+/// The kernel writes white space in paths as `\` and three octal digits.
+fn plain(text: &str) -> String {
+    let mut pieces = text.split('\\');
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let code = piece.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) => {
+                plain.push(char::from(code));
+                plain.push_str(&piece[3..]);
+            }
+            None => plain.push_str(&format!("\\{piece}")),
+        }
+    }
+    plain
+}

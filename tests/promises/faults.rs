@@ -21,6 +21,7 @@ use linux::undo;
 use rustix::process::Signal;
 use sched::{Action, Deed, OutcomeResult};
 
+use crate::live::cgroups::{folder, possible};
 use crate::live::play::{Play, World, lives, mask, signal, two_cpus};
 
 /// Where the seeds of a part are told: `FIRST-LAST`.
@@ -32,6 +33,7 @@ const WORKLOAD: &str = r#"
     [[job]]
     name = "plain"
     command = ["sleep", "600"]
+    memory = "bind:0"
     [[job]]
     name = "family"
     shell = "sleep 600 & sleep 600 & wait"
@@ -93,7 +95,10 @@ fn play_one(seed: u64) -> Told {
     let state = world.state();
     let mut play = Play::within(world, WORKLOAD, |options| {
         options.interval = Some(base::Nanos::from_millis(2));
+        options.groups = possible().unwrap_or_default();
     });
+    let folder = folder(play.host().run_id());
+    let no_groups = || folder.as_ref().is_none_or(|folder| !folder.exists());
     fault::take_over(Wish { seed, permille });
     let meddler = rng.below(u64::from(N_TURNS)) as u32;
     let mut bound_by_others = None;
@@ -115,7 +120,10 @@ fn play_one(seed: u64) -> Told {
         while play.step() {}
         fault::take_over(Wish::default());
         assert!(pids.iter().all(|&pid| !lives(pid)), "a run that ended in order leaves nobody");
-        return Told { n_refused, was_kept: 0 < n_files(&state) };
+        let was_kept = 0 < n_files(&state);
+        undo::restore(&state, false);
+        assert!(no_groups(), "groups are left; kept {was_kept}\n{}", play.tell());
+        return Told { n_refused, was_kept };
     }
     let _survivors = Survivors(pids.clone());
     play.abandon();
@@ -136,6 +144,7 @@ fn play_one(seed: u64) -> Told {
         );
     }
     assert_eq!(n_files(&state), 0, "nothing is left to restore");
+    assert!(no_groups(), "groups are left; kept {was_kept}, {restored:?}\n{}", play.tell());
     Told { n_refused, was_kept }
 }
 

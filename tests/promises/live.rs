@@ -3,6 +3,7 @@
 //! No test here judges by the clock: each goes on turn by turn until what it waits for holds, and
 //! gives up after very many turns.
 
+pub mod cgroups;
 mod command;
 mod ends;
 mod figures;

@@ -14,6 +14,7 @@ use linux::undo::{self, Deed, Verdict};
 use rustix::process::Signal;
 use sched::Action;
 
+use crate::live::cgroups::possible;
 use crate::live::play::{Play, World, lives, mask, signal, two_cpus};
 
 /// Where the run that is to be killed finds its folder; its absence says that nobody wants it.
@@ -24,7 +25,7 @@ const MEDDLED: &str = "meddled";
 const MOMENTS_MAX: u32 = 500;
 
 /// The workload of the run that is killed. `MARK` tells its processes from all others. The first job
-/// has a child and a grandchild in another session. The last one is bound by somebody else, and every
+/// has a child and a grandchild in another session. The second has a group where there can be some. The last one is bound by somebody else, and every
 /// restore has to leave it there.
 const WORKLOAD: &str = r#"
     [[job]]
@@ -33,6 +34,7 @@ const WORKLOAD: &str = r#"
     [[job]]
     name = "single"
     command = ["sleep", "600"]
+    memory = "bind:0"
     [[job]]
     name = "other"
     command = ["sleep", "600"]
@@ -49,6 +51,7 @@ fn run_to_be_killed() {
     let folder = tempfile::Builder::new().disable_cleanup(true).tempdir_in(path).expect("a folder");
     let mut play = Play::within(World { folder }, WORKLOAD, |options| {
         options.undo_folders = None; // As the environment says.
+        options.groups = possible().unwrap_or_default();
     });
     play.wish("family", Action::Place(first.clone()));
     play.wish("single", Action::Place(last.clone()));
@@ -161,6 +164,10 @@ fn check_restored(world: &Path, moment: u32, all: &CpuSet, first: &CpuSet) {
     assert!(restored.files.iter().all(|file| file.verdict == Verdict::Settled), "{restored:?}");
     assert!(restored.files.iter().all(|file| file.n_damaged == 0), "{restored:?}");
     assert_eq!(files(world), 0, "moment {moment}");
+    let groups = restored.files.iter().flat_map(|file| &file.groups);
+    for group in groups {
+        assert!(!Path::new(&group.name).exists(), "moment {moment}: {restored:?}");
+    }
     // Also those that were only being started at the kill, or have been started since.
     for pid in processes_of(world) {
         let expected = if is_other(pid) && world.join(MEDDLED).exists() { first } else { all };

@@ -120,3 +120,6 @@ pub fn choose(root: &Path, wish: Wish) -> Choice {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

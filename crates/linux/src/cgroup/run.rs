@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use base::{CpuSet, NodeSet};
 
@@ -21,6 +22,8 @@ use crate::{affinity, fault, procfs};
 
 /// Where we are ourselves, if not in the home.
 const OWN: &str = "own";
+/// How long we wait for who is just ending, a hundred times.
+const ENDING: Duration = Duration::from_millis(5);
 /// Those who are moved may start others meanwhile.
 const ROUNDS_MAX: u32 = 100;
 
@@ -212,10 +215,23 @@ impl RunGroups {
         for path in groups {
             self.send_home(&path)?;
             fault::point();
-            files::rmdir(&self.root, &path).map_err(|error| cannot("remove", &path, &error))?;
+            self.remove(&path).map_err(|error| cannot("remove", &path, &error))?;
             fault::point();
         }
         Ok(())
+    }
+
+    /// Removes an empty group. Whoever is just ending is in no list, and in the group for a moment more.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        for _ in 0..ROUNDS_MAX {
+            match files::rmdir(&self.root, path) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(ENDING);
+                }
+                done => return done,
+            }
+        }
+        files::rmdir(&self.root, path)
     }
 
     fn send_home(&self, from: &Path) -> Result<(), String> {
@@ -259,7 +275,11 @@ fn move_to(root: &Path, group: &Path, pid: u32) -> io::Result<()> {
 /// Has a group hand the controller down, or no longer.
 fn hand_down(group: &Path, wanted: bool) -> io::Result<()> {
     let path = group.join("cgroup.subtree_control");
-    let does = files::read(&path)?.split_whitespace().any(|name| name == "cpuset");
+    let now = match files::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !wanted => return Ok(()),
+        now => now?,
+    };
+    let does = now.split_whitespace().any(|name| name == "cpuset");
     match (does, wanted) {
         (false, true) => files::write(&path, "+cpuset"),
         (true, false) => files::write(&path, "-cpuset"),

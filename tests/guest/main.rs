@@ -9,6 +9,7 @@
 
 mod balancing;
 mod cpusets;
+mod groups;
 mod hotplug;
 mod nodes;
 mod pages;
@@ -32,11 +33,17 @@ const NODES_NEEDED: usize = 4;
 type Promise = (&'static str, fn());
 
 fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    if let [_, word, node] = &words[..]
+        && word == groups::BINDS_ITSELF
+    {
+        return groups::bind_yourself(node);
+    }
     let mut arguments = Arguments::from_args();
     // They share one machine, whose CPUs and nodes they take away and give back.
     arguments.test_threads = Some(1);
-    let all: [&[Promise]; 5] =
-        [placement::ALL, policies::ALL, cpusets::ALL, hotplug::ALL, balancing::ALL];
+    let all: [&[Promise]; 6] =
+        [placement::ALL, policies::ALL, cpusets::ALL, groups::ALL, hotplug::ALL, balancing::ALL];
     let promises = all.into_iter().chain([pages::ALL, undo::ALL, watching::ALL]).flatten();
     let reason = why_not();
     if let Some(reason) = &reason {

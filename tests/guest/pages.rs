@@ -34,7 +34,13 @@ fn hog_on_0(load: &str, kib: u64) -> (Play, u32) {
     let pid = play.begin("hog");
     let memory = nodes::anonymous_from(pid, kib);
     assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
-    // What was looked at before the program took its memory would say that there is nothing to move.
+    look_at(&mut play, kib);
+    (play, pid)
+}
+
+/// Until all of a job's memory was looked at: what was seen before the program took it would say that
+/// there is nothing to move.
+pub fn look_at(play: &mut Play, kib: u64) {
     play.until("a look at all of it", |play| {
         let seen = play.story.iter().rev().flat_map(|scene| &scene.sample.memory);
         let own = |seen: &sched::ProcessMemory| -> u64 {
@@ -42,7 +48,6 @@ fn hog_on_0(load: &str, kib: u64) -> (Play, u32) {
         };
         seen.take(1).any(|seen| kib * 980 / 1000 <= own(seen) / 1024)
     });
-    (play, pid)
 }
 
 fn to_2(limit: Bytes) -> Action {

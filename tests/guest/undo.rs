@@ -32,14 +32,24 @@ impl Tool {
 
     /// Within a cgroup, if one is given.
     pub fn run_in(group: Option<&Path>, world: &World, text: &str, args: &[&str]) -> Self {
+        let enter = |group: &Path| format!("echo $$ > {}/cgroup.procs && ", group.display());
+        Self::begin_with(&(group.map_or(String::new(), enter) + "exec"), world, text, args)
+    }
+
+    /// Within a cgroup, as another user.
+    pub fn run_as(user: u32, group: &Path, world: &World, text: &str, args: &[&str]) -> Self {
+        let enter = format!("echo $$ > {}/cgroup.procs && {}", group.display(), becoming(user));
+        Self::begin_with(&enter, world, text, args)
+    }
+
+    /// After these words of a shell.
+    fn begin_with(enter: &str, world: &World, text: &str, args: &[&str]) -> Self {
         let file = world.path("workload.toml");
         std::fs::write(&file, text).expect("ours");
         let (out, state) = (world.path("out"), world.path("state"));
         let mut command = Command::new("/bin/sh");
-        let enter =
-            group.map_or(String::new(), |g| format!("echo $$ > {}/cgroup.procs && ", g.display()));
         command
-            .args(["-c", &format!("{enter}exec \"$0\" \"$@\"")])
+            .args(["-c", &format!("{enter} \"$0\" \"$@\"")])
             .arg(crate::tool::path())
             .arg("run")
             .arg(&file)
@@ -88,7 +98,18 @@ impl Tool {
         self.said = self.rest();
     }
 
-    fn kill(&mut self) {
+    /// Waits for its end: the command was wrong.
+    pub fn wait(&mut self) {
+        let status = self.child.wait().expect("ours");
+        self.said = self.rest();
+        assert_eq!(status.code(), Some(2), "{}", self.said);
+    }
+
+    pub fn journal(&self) -> String {
+        std::fs::read_to_string(self.out.join("journal.jsonl")).unwrap_or_default()
+    }
+
+    pub fn kill(&mut self) {
         signal(self.child.id(), Signal::KILL);
         self.child.wait().expect("ours");
     }
@@ -107,13 +128,29 @@ impl Tool {
         crate::tool::text(&output.expect("it runs").stdout)
     }
 
-    fn restore(&self) -> String {
-        let mut command = crate::tool::command(&["restore"]);
+    pub fn restore(&self) -> String {
+        self.restore_with(crate::tool::command(&["restore"]))
+    }
+
+    /// As another user.
+    pub fn restore_as(&self, user: u32) -> String {
+        let mut command = Command::new("/bin/sh");
+        let script = format!("{} \"$0\" restore", becoming(user));
+        command.args(["-c", &script]).arg(crate::tool::path());
+        self.restore_with(command)
+    }
+
+    fn restore_with(&self, mut command: Command) -> String {
         let output = command.env(linux::undo::STATE_VARIABLE, &self.state).output();
         let output = output.expect("it runs");
         assert_eq!(output.status.code(), Some(0), "{}", crate::tool::text(&output.stderr));
         crate::tool::text(&output.stdout)
     }
+}
+
+/// Words of a shell before a command of another user.
+fn becoming(user: u32) -> String {
+    format!("exec setpriv --reuid {user} --regid {user} --clear-groups --")
 }
 
 impl Drop for Tool {

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use linux::cgroup::{self, Choice, Wish};
 use linux::signals::{self, CountedAs, Readable, Signal};
 use serde::Serialize;
 use topology::file::{MachineFile, parse_toml, to_toml};
@@ -40,9 +41,14 @@ pub fn main(args: &Args) -> Done {
     let (machine, signals) = machine(args)?;
     let events = events(args);
     let text = match (args.json, args.toml) {
-        (true, _) => json(&machine, &signals, events.as_ref())?,
+        (true, _) => json(&machine, &signals, events.as_ref(), groups(args))?,
         (_, true) => to_toml(&machine),
-        _ => draw::draw(&machine) + &draw_signals(&signals) + &draw_events(events.as_ref()),
+        _ => {
+            draw::draw(&machine)
+                + &draw_signals(&signals)
+                + &draw_events(events.as_ref())
+                + &draw_groups(groups(args))
+        }
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
@@ -86,6 +92,39 @@ fn events(args: &Args) -> Option<Events> {
     let is_described = args.synthetic.is_some() || args.file.is_some();
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
     (!is_described).then(|| signals::events(root))
+}
+
+/// Whether jobs can have groups here, which only the machine itself can tell.
+fn groups(args: &Args) -> Option<Choice> {
+    let is_here = args.root.is_none() && args.synthetic.is_none() && args.file.is_none();
+    is_here.then(|| cgroup::choose(Path::new("/"), Wish::Auto))
+}
+
+fn draw_groups(groups: Option<Choice>) -> String {
+    groups.map_or_else(String::new, |choice| {
+        format!("groups for jobs whose memory is bound:\n{}", draw::wrap(&choice.to_string(), 2))
+    })
+}
+
+#[derive(Serialize)]
+struct GroupsShown {
+    /// `v2`, `v1` or `none`.
+    back: String,
+    /// The group that they would be made in; null where there are none.
+    home: Option<String>,
+    /// Why not another; empty when there is nothing to say.
+    why: String,
+}
+
+impl From<Choice> for GroupsShown {
+    fn from(choice: Choice) -> Self {
+        let home = choice.home.as_ref();
+        GroupsShown {
+            back: home.map_or("none".to_owned(), |home| home.version.to_string()),
+            home: home.map(|home| home.folder.display().to_string()),
+            why: choice.why,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -136,7 +175,12 @@ struct SignalShown {
 
 /// The machine file's fields, then what programs are placed on and the signals. One line for each
 /// entry of a list, so that people can read it and `diff` can compare it.
-fn json(machine: &Machine, signals: &[Signal], events: Option<&Events>) -> Result<String, Stop> {
+fn json(
+    machine: &Machine,
+    signals: &[Signal],
+    events: Option<&Events>,
+    groups: Option<Choice>,
+) -> Result<String, Stop> {
     let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
     let placement = Placement { level: domains.level().to_string(), n_domains: domains.len() };
     let signals: Vec<SignalShown> = signals.iter().map(show_signal).collect();
@@ -155,6 +199,7 @@ fn json(machine: &Machine, signals: &[Signal], events: Option<&Events>) -> Resul
         rows("signals", &signals)?,
         field("processor_family", &events.map(|(family, _)| &family.name))?,
         rows("events", &events.map_or_else(Vec::new, |(_, events)| shown(events)))?,
+        field("groups", &groups.map(GroupsShown::from))?,
     ];
     Ok(format!("{{\n{}\n}}\n", fields.join(",\n")))
 }

@@ -233,6 +233,7 @@ mod tests {
             /run/evenkeel/a.undo: left, its run goes on
             monitoring group evenkeel-3f-0-sort: removed
             monitoring group evenkeel-3f-0-sort: left, cannot be removed: busy
+            groups in /sys/fs/cgroup/evenkeel-3f: removed
             /run/evenkeel/a.undo: kept, so that it can be tried again
         "#]]
         .assert_eq(&to_text(&restored(), false));

@@ -83,6 +83,12 @@ impl JobGroups {
         self.choice.to_string()
     }
 
+    /// Whether a job with this memory would have a group here.
+    pub(crate) fn would_hold(&self, memory: Option<&MemoryPolicy>) -> bool {
+        let is_bound = matches!(memory, Some(MemoryPolicy::Bind(_)));
+        is_bound && self.is_of_use && self.run.is_some()
+    }
+
     /// Makes a group for a job that is about to start, if its memory is bound: the door that its first
     /// process goes through.
     pub(crate) fn begin(

@@ -53,6 +53,9 @@ impl Parts {
         let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
         header.options.insert("groups".to_owned(), host.groups());
+        if host.needs_groups() && !args.quiet {
+            eprintln!("evenkeel: groups keep the memory of bound jobs: {}", host.groups());
+        }
         let limits = Limits { part: args.journal_part, ..Limits::default() };
         let path = folder.file("journal.jsonl");
         let journal = JournalWriter::create(&path, &header, limits)

@@ -43,7 +43,8 @@ pub struct Seen {
     pub controllers: String,
     /// Those that it hands down (v2).
     pub hands_down: String,
-    /// Processes in it that do not come from us, with the names of their programs.
+    /// Processes in it that do not come from us, with the names of their programs; asked where
+    /// they would have to move.
     pub strangers: Vec<(u32, String)>,
 }
 
@@ -52,6 +53,9 @@ impl Seen {
     pub fn look(root: &Path, own: Own) -> Self {
         let folder = files::below(root, &own.folder);
         let text = |name: &str| files::read(&folder.join(name)).unwrap_or_default();
+        let is_root = !folder.join("cgroup.type").exists();
+        // Where nobody has to move nobody is asked: thousands may live there.
+        let needs_room = own.version == Version::V2 && !is_root;
         let meta = rustix::fs::stat(&folder).ok();
         Seen {
             uid: rustix::process::geteuid().as_raw(),
@@ -59,11 +63,11 @@ impl Seen {
             unwritable: unwritable(&folder, own.version),
             is_delegated: is_delegated(&folder),
             has_systemd: root.join("run/systemd/system").is_dir(),
-            is_root: !folder.join("cgroup.type").exists(),
+            is_root,
             kind: text("cgroup.type"),
             controllers: text("cgroup.controllers"),
             hands_down: text("cgroup.subtree_control"),
-            strangers: strangers(root, &folder),
+            strangers: if needs_room { strangers(root, &folder) } else { Vec::new() },
             own,
         }
     }

@@ -70,6 +70,7 @@ impl From<&Machine> for MachineFile {
             signals: Besides,
             processor_family: Besides,
             events: Besides,
+            groups: Besides,
         }
     }
 }

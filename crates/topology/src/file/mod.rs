@@ -75,6 +75,9 @@ pub struct MachineFile {
     /// The same.
     #[serde(default, skip_serializing)]
     pub events: Besides,
+    /// The same: which groups jobs can have there.
+    #[serde(default, skip_serializing)]
+    pub groups: Besides,
 }
 
 /// Something that is no part of a machine and may stand beside it, whatever it is.

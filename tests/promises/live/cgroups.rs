@@ -183,3 +183,23 @@ fn restore_of_a_run_without_a_folder_finds_it_gone() {
     };
     assert_eq!(restored.files[0].groups[0].deed, undo::GroupDeed::Gone, "{restored:?}");
 }
+
+#[test]
+fn groups_that_cannot_be_had_and_are_insisted_on_are_one_line_and_nothing_is_started() {
+    let kinds = [("v2", Version::V2), ("v1", Version::V1)];
+    let absent =
+        |(_, version): &(&str, Version)| choose("/".as_ref(), Wish::Only(*version)).home.is_none();
+    let Some((word, _)) = kinds.into_iter().find(absent) else {
+        println!("not run: both kinds of groups can be had here");
+        return;
+    };
+    let world = World::new();
+    let (file, out) = (world.path("w.toml"), world.path("out"));
+    std::fs::write(&file, "[[job]]\ncommand = [\"true\"]\n").expect("ours");
+    let mut command = crate::tool::command(&["run", "--groups", word]);
+    let output = command.arg(&file).arg("--out").arg(&out).output().expect("it runs");
+    let said = crate::tool::text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.starts_with(&format!("evenkeel: --groups {word}: ")), "{said}");
+    assert!(!out.exists(), "nothing is made");
+}

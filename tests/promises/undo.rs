@@ -14,7 +14,7 @@ use linux::undo::{self, Deed, Verdict};
 use rustix::process::Signal;
 use sched::Action;
 
-use crate::live::cgroups::possible;
+use crate::live::cgroups::{folder, possible};
 use crate::live::play::{Play, World, lives, mask, signal, two_cpus};
 
 /// Where the run that is to be killed finds its folder; its absence says that nobody wants it.
@@ -122,6 +122,13 @@ fn files(world: &Path) -> usize {
     std::fs::read_dir(world.join("state")).map_or(0, Iterator::count)
 }
 
+/// The names of the runs that left a record: `RUN-0.undo`.
+fn runs(world: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(world.join("state")) else { return Vec::new() };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter_map(|name| Some(name.rsplit_once('-')?.0.to_owned())).collect()
+}
+
 #[test]
 fn every_moment_of_a_run_can_be_the_last() {
     let Some((all, first, _)) = two_cpus() else { return };
@@ -159,14 +166,14 @@ impl Drop for Survivors<'_> {
 /// After a kill: what lives has what it had before us, and what somebody set meanwhile stays.
 fn check_restored(world: &Path, moment: u32, all: &CpuSet, first: &CpuSet) {
     let _survivors = Survivors(world);
+    let runs = runs(world);
     let restored = undo::restore(&places(world), false);
     assert_eq!(restored.problems, Vec::<String>::new(), "moment {moment}");
     assert!(restored.files.iter().all(|file| file.verdict == Verdict::Settled), "{restored:?}");
     assert!(restored.files.iter().all(|file| file.n_damaged == 0), "{restored:?}");
     assert_eq!(files(world), 0, "moment {moment}");
-    let groups = restored.files.iter().flat_map(|file| &file.groups);
-    for group in groups {
-        assert!(!Path::new(&group.name).exists(), "moment {moment}: {restored:?}");
+    for folder in runs.iter().filter_map(|run| folder(run)) {
+        assert!(!folder.exists(), "moment {moment}: {} is left, {restored:?}", folder.display());
     }
     // Also those that were only being started at the kill, or have been started since.
     for pid in processes_of(world) {

@@ -3,6 +3,7 @@
 mod bad_input;
 mod decisions;
 mod faults;
+mod helps;
 mod journals;
 mod journals_told;
 mod live;

@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use expect_test::expect_file;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -275,11 +274,4 @@ fn an_interrupt_ends_the_traced_program_and_tells_what_was_covered() {
     let too_early = output.status.code() == Some(1) && said.is_empty();
     assert!(stopped || too_early, "{said}");
     assert_eq!(running("86124.5"), 0, "somebody was left behind");
-}
-
-#[test]
-fn the_help_is_as_in_the_golden_file() {
-    let output = tool::run(&["profile", "--help"]);
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("promises/expected/profile-help.txt");
-    expect_file![golden].assert_eq(&tool::text(&output.stdout));
 }

@@ -1,0 +1,75 @@
+//! What every command says of itself, and that it can be read.
+
+use std::path::Path;
+
+use expect_test::expect_file;
+
+use crate::tool;
+
+/// Every command that there is, and the programs of `load`.
+const COMMANDS: &[&[&str]] = &[
+    &[],
+    &["machine"],
+    &["run"],
+    &["watch"],
+    &["status"],
+    &["policies"],
+    &["profile"],
+    &["generate"],
+    &["load"],
+    &["load", "hog"],
+    &["load", "compute"],
+    &["load", "rows"],
+    &["load", "columns"],
+    &["load", "sleep"],
+    &["load", "fork"],
+    &["load", "phases"],
+    &["explain"],
+    &["record"],
+    &["replay"],
+    &["report"],
+    &["restore"],
+];
+
+fn help(command: &[&str]) -> String {
+    let output = tool::run(&[command, &["--help"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{command:?}");
+    tool::text(&output.stdout)
+}
+
+#[test]
+fn the_help_of_every_command_is_as_in_its_golden_file() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("promises/expected/help");
+    for command in COMMANDS {
+        let name = if command.is_empty() { "evenkeel".to_owned() } else { command.join("-") };
+        let golden = folder.join(format!("{name}.txt"));
+        expect_file![golden].assert_eq(&help(command));
+    }
+}
+
+#[test]
+fn no_command_is_without_a_golden_file() {
+    let known = |parent: &[&str], name: &str| {
+        let whole: Vec<&str> = parent.iter().copied().chain([name]).collect();
+        COMMANDS.contains(&whole.as_slice()) || name == "help"
+    };
+    for parent in [&[][..], &["load"]] {
+        let text = help(parent);
+        let list = text.split("Commands:\n").nth(1).expect("it has commands");
+        let names = list.lines().take_while(|line| !line.is_empty());
+        // A line that goes on is indented further.
+        let names = names.filter(|line| !line.starts_with("   "));
+        for name in names.filter_map(|line| line.split_whitespace().next()) {
+            assert!(known(parent, name), "{parent:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn no_line_of_help_is_wider_than_a_hundred_columns() {
+    for command in COMMANDS {
+        let text = help(command);
+        let wide = text.lines().find(|line| 100 < line.chars().count());
+        assert_eq!(wide, None, "{command:?}");
+    }
+}

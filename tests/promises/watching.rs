@@ -19,6 +19,8 @@ use sched::{
 
 use crate::tool;
 
+mod chosen;
+
 /// Burns CPU time until it is killed.
 const BURN: &str = "while :; do :; done";
 /// Nothing here takes longer, however busy the machine is.

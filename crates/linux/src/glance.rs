@@ -120,13 +120,18 @@ impl ProcFolder {
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
     }
 
-    /// The cgroup of a process in the unified hierarchy, or in systemd's own where there is no unified
-    /// one in use: `/system.slice/cron.service`.
-    pub fn cgroup(&self, pid: u32) -> io::Result<String> {
+    /// The cgroups of a process. First the one that tells who belongs together, in the unified
+    /// hierarchy, or in systemd's own where there is no unified one in use:
+    /// `/system.slice/cron.service`. Then those of controllers with hierarchies of their own:
+    /// `cpuset:/jobs`.
+    pub fn cgroups(&self, pid: u32) -> io::Result<Vec<String>> {
         let mut buffer = [0; 4096];
         let text = self.read(pid, "cgroup", &mut buffer)?;
-        parse_cgroup(&String::from_utf8_lossy(text))
-            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+        let groups = parse_cgroups(&String::from_utf8_lossy(text));
+        match groups.is_empty() {
+            true => Err(io::ErrorKind::InvalidData.into()),
+            false => Ok(groups),
+        }
     }
 
     fn read<'a>(&self, pid: u32, file: &str, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
@@ -160,32 +165,56 @@ pub struct Standing {
     pub process: u32,
     /// The real user.
     pub uid: u32,
+    /// The user whose rights it has.
+    pub uid_effective: u32,
+    /// What it may do beyond that, a bit each (capabilities that are in effect).
+    pub capabilities: u64,
     /// The CPUs that it may use, those that are offline too.
     pub cpus: CpuSet,
 }
 
+impl Standing {
+    /// Whether who stands like this may bind a process that stands like that: it has the same user, or
+    /// the right `CAP_SYS_NICE`. As far as can be told beforehand: namespaces may say otherwise.
+    pub fn may_bind(&self, other: &Standing) -> bool {
+        const CAP_SYS_NICE: u32 = 23;
+        let its = [other.uid, other.uid_effective];
+        self.capabilities & 1 << CAP_SYS_NICE != 0 || its.contains(&self.uid_effective)
+    }
+}
+
 /// Reads `/proc/PID/status`.
 pub fn parse_standing(text: &str) -> Option<Standing> {
-    let field = |name: &str| {
+    let fields = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        line.split_ascii_whitespace().next()
+        Some(line.split_ascii_whitespace())
     };
+    let field = |name: &str| fields(name)?.next();
     Some(Standing {
         process: field("Tgid")?.parse().ok()?,
         uid: field("Uid")?.parse().ok()?,
+        uid_effective: fields("Uid")?.nth(1)?.parse().ok()?,
+        capabilities: u64::from_str_radix(field("CapEff")?, 16).ok()?,
         cpus: field("Cpus_allowed_list")?.parse().ok()?,
     })
 }
 
 /// Reads `/proc/PID/cgroup`. Where controllers still are in hierarchies of their own, that of systemd
-/// tells who belongs together; without systemd the unified one does.
-pub fn parse_cgroup(text: &str) -> Option<String> {
-    let of = |prefix: &str| text.lines().find_map(|line| line.strip_prefix(prefix));
-    let systemd =
-        || text.lines().find_map(|line| line.split_once(':')?.1.strip_prefix("name=systemd:"));
-    let unified = of("0::");
-    let path = unified.filter(|path| *path != "/").or_else(systemd).or(unified)?;
-    Some(path.to_owned())
+/// tells who belongs together; without systemd the unified one does. Controllers that share a
+/// hierarchy are told one by one.
+pub fn parse_cgroups(text: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        path.starts_with('/').then_some((controllers, path))
+    });
+    let of = |name: &str| lines.clone().find_map(|(its, path)| (its == name).then_some(path));
+    let unified = of("");
+    let main = unified.filter(|path| *path != "/").or_else(|| of("name=systemd")).or(unified);
+    let of_controllers = lines.clone().flat_map(|(controllers, path)| {
+        let names = controllers.split(',').filter(|name| !name.is_empty());
+        names.map(move |name| format!("{name}:{path}"))
+    });
+    main.map(str::to_owned).into_iter().chain(of_controllers).collect()
 }
 
 /// The number that was given last to a process or thread, from `/proc/loadavg`: as long as it is the
@@ -247,12 +276,28 @@ mod tests {
     }
 
     #[test]
-    fn the_hierarchy_that_tells_who_belongs_together_is_taken() {
-        let of = |text: &str| parse_cgroup(text);
-        assert_eq!(of("0::/a.slice/b\n").as_deref(), Some("/a.slice/b"));
-        assert_eq!(of("9:name=systemd:/s\n0::/\n").as_deref(), Some("/s"));
-        assert_eq!(of("3:cpu:/c\n0::/\n").as_deref(), Some("/"));
-        assert_eq!(of("3:cpu:/c\n"), None);
+    fn the_hierarchy_that_tells_who_belongs_together_is_first_and_controllers_follow() {
+        let of = |text: &str| parse_cgroups(text).join(" ");
+        assert_eq!(of("0::/a.slice/b\n"), "/a.slice/b");
+        assert_eq!(of("9:name=systemd:/s\n0::/\n"), "/s name=systemd:/s");
+        assert_eq!(of("3:cpu,cpuacct:/c\n0::/\n"), "/ cpu:/c cpuacct:/c");
+        assert_eq!(of("3:cpu:/c:d\n"), "cpu:/c:d");
+        assert_eq!(of("3:cpu\n::\n"), "");
+    }
+
+    #[test]
+    fn binding_others_needs_their_user_or_a_right() {
+        let standing = |uids: &str, caps: &str| {
+            let text = format!("Tgid:\t7\nUid:\t{uids}\nCapEff:\t{caps}\nCpus_allowed_list:\t0\n");
+            parse_standing(&text).expect("a standing")
+        };
+        let nobody = standing("65534 65534 65534 65534", "0");
+        let nice = standing("65534 65534 65534 65534", "0000000000800000");
+        let root = standing("0 0 0 0", "000001ffffffffff");
+        let given_up = standing("65534 0 0 0", "0");
+        let may = |one: &Standing, other: &Standing| one.may_bind(other);
+        assert!(may(&root, &nobody) && may(&nice, &root) && may(&nobody, &nobody));
+        assert!(!may(&nobody, &root) && may(&nobody, &given_up) && may(&given_up, &root));
     }
 
     #[test]
@@ -265,7 +310,7 @@ mod tests {
         #[test]
         fn nothing_that_is_read_makes_the_parsers_fail(bytes: Vec<u8>, text: String) {
             let _ = (parse(&bytes), parse_last_number(&bytes));
-            let _ = (parse_standing(&text), parse_cgroup(&text));
+            let _ = (parse_standing(&text), parse_cgroups(&text));
         }
     }
 }

@@ -17,8 +17,8 @@ pub(super) struct Chosen {
     pub text: String,
 }
 
-/// Where cgroups may be mounted, the unified hierarchy first.
-const MOUNTS: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd"];
+/// Where cgroups are mounted.
+const TOP: &str = "/sys/fs/cgroup";
 /// Units lie at most so deep below their slices.
 const DEPTH_MAX: u32 = 8;
 
@@ -64,14 +64,52 @@ fn uid(user: &str) -> anyhow::Result<u32> {
     Ok(found.uid.as_raw())
 }
 
+/// A hierarchy of cgroups: where it is mounted, and what names of its groups begin with
+/// ([`linux::glance::parse_cgroups`]).
+struct Hierarchy {
+    mount: PathBuf,
+    prefix: String,
+}
+
+/// The hierarchies that tell who belongs together: the unified one, and systemd's own where
+/// controllers have hierarchies of theirs.
+fn hierarchies() -> Vec<Hierarchy> {
+    let is_unified = Path::new(TOP).join("cgroup.controllers").is_file();
+    let mounts =
+        if is_unified { vec![TOP.into()] } else { vec![below("unified"), below("systemd")] };
+    mounts.into_iter().map(|mount| Hierarchy { mount, prefix: String::new() }).collect()
+}
+
+/// The hierarchy of a controller that a folder lies in: `/sys/fs/cgroup/cpu,cpuacct`.
+fn of_controller(folder: &Path) -> Option<Hierarchy> {
+    let name = folder.strip_prefix(TOP).ok()?.iter().next()?.to_str()?;
+    let prefix = format!("{}:", name.split(',').next()?);
+    Some(Hierarchy { mount: below(name), prefix })
+}
+
+fn below(name: &str) -> PathBuf {
+    Path::new(TOP).join(name)
+}
+
 /// A cgroup as its path in the hierarchy or as its folder; its folder.
 fn add_cgroup(path: &Path, marks: &mut Marks) -> anyhow::Result<PathBuf> {
-    for mount in MOUNTS.iter().rev() {
-        let inside = path.strip_prefix(mount).or_else(|_| path.strip_prefix("/"));
-        let inside = inside.unwrap_or(path);
-        let folder = Path::new(mount).join(inside);
+    let known = hierarchies();
+    let by_folder =
+        known.iter().rev().find_map(|its| Some((its, path.strip_prefix(&its.mount).ok()?)));
+    let controller = of_controller(path);
+    let by_controller =
+        || controller.as_ref().and_then(|its| Some((its, path.strip_prefix(&its.mount).ok()?)));
+    let places: Vec<(&Hierarchy, &Path)> = match by_folder.or_else(by_controller) {
+        Some(place) => vec![place],
+        None => {
+            let inside = path.strip_prefix("/").unwrap_or(path);
+            known.iter().rev().map(|its| (its, inside)).collect()
+        }
+    };
+    for (Hierarchy { mount, prefix }, inside) in places {
+        let folder = mount.join(inside);
         if folder.join("cgroup.procs").is_file() {
-            marks.cgroups.push(format!("/{}", inside.display()));
+            marks.cgroups.push(format!("{prefix}/{}", inside.display()));
             return Ok(folder);
         }
     }
@@ -83,15 +121,15 @@ fn unit_folder(unit: &str) -> anyhow::Result<PathBuf> {
     if unit.contains('/') || unit.is_empty() {
         bail!("{unit:?} is no name of a unit: give it as systemctl does, such as cron.service");
     }
-    let names = match unit.contains('.') {
-        true => vec![unit.to_owned()],
-        false => vec![format!("{unit}.service")],
+    let name = match unit.contains('.') {
+        true => unit.to_owned(),
+        false => format!("{unit}.service"),
     };
-    let found = MOUNTS.iter().find_map(|mount| find(Path::new(mount), &names, 0));
+    let found = hierarchies().iter().find_map(|its| find(&its.mount, &name, 0));
     found.with_context(|| format!("no unit {unit:?} has processes here: see systemctl status"))
 }
 
-fn find(folder: &Path, names: &[String], depth: u32) -> Option<PathBuf> {
+fn find(folder: &Path, name: &str, depth: u32) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?;
     let mut below: Vec<PathBuf> = entries
         .flatten()
@@ -100,9 +138,7 @@ fn find(folder: &Path, names: &[String], depth: u32) -> Option<PathBuf> {
         .collect();
     below.sort();
     let is_it = |path: &&PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| names.iter().any(|wanted| wanted == name))
-            && path.join("cgroup.procs").is_file()
+        path.file_name().is_some_and(|its| its == name) && path.join("cgroup.procs").is_file()
     };
     if let Some(found) = below.iter().find(is_it) {
         return Some(found.clone());
@@ -110,7 +146,7 @@ fn find(folder: &Path, names: &[String], depth: u32) -> Option<PathBuf> {
     if DEPTH_MAX <= depth {
         return None;
     }
-    below.iter().find_map(|path| find(path, names, depth + 1))
+    below.iter().find_map(|path| find(path, name, depth + 1))
 }
 
 /// The choice in the words of the command.

@@ -26,7 +26,8 @@ pub struct Marks {
     pub users: BTreeSet<u32>,
     /// Patterns of names.
     pub commands: Vec<String>,
-    /// Paths in the hierarchy of cgroups: `/system.slice/cron.service`.
+    /// Paths in the hierarchy of cgroups, `/system.slice/cron.service`, or in that of a controller,
+    /// `cpuset:/jobs`.
     pub cgroups: Vec<String>,
 }
 
@@ -37,8 +38,8 @@ pub struct Candidate<'a> {
     pub comm: &'a str,
     /// Its real user.
     pub uid: Option<u32>,
-    /// Its cgroup.
-    pub cgroup: Option<&'a str>,
+    /// Its cgroups, as marks name them.
+    pub cgroups: &'a [String],
     /// It was named by number, or comes from one that was.
     pub is_named: bool,
 }
@@ -111,7 +112,8 @@ impl Marks {
     }
 
     fn has_cgroup(&self, candidate: &Candidate<'_>) -> bool {
-        candidate.cgroup.is_some_and(|path| self.cgroups.iter().any(|group| is_below(path, group)))
+        let is_in = |group: &String| candidate.cgroups.iter().any(|path| is_below(path, group));
+        self.cgroups.iter().any(is_in)
     }
 }
 
@@ -178,8 +180,9 @@ mod tests {
     }
 
     fn check(text: &str, comm: &str, uid: u32, cgroup: &str, expected: Chosen) {
+        let groups: Vec<String> = cgroup.split(' ').map(str::to_owned).collect();
         let candidate =
-            Candidate { comm, uid: Some(uid), cgroup: Some(cgroup), is_named: comm == "named" };
+            Candidate { comm, uid: Some(uid), cgroups: &groups, is_named: comm == "named" };
         assert_eq!(choice(text).of(&candidate), expected, "{text}: {comm} {uid} {cgroup}");
     }
 
@@ -191,6 +194,8 @@ mod tests {
         check(text, "x", 1, "/a.slice/b", Chosen::Yes);
         check(text, "x", 1, "/a.slice2", Chosen::No);
         check("name nobody", "named", 1, "/", Chosen::Yes);
+        check("cgroup cpu:/a", "x", 1, "/ cpu:/a/b", Chosen::Yes);
+        check("cgroup cpu:/a", "x", 1, "/a cpu:/b", Chosen::No);
     }
 
     #[test]

@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use engine::{Approved, Host};
-use linux::glance::{self, ProcFolder};
+use linux::glance::{self, ProcFolder, Standing};
 use linux::system::DescriptorLimit;
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, mempolicy, system};
@@ -97,6 +97,8 @@ pub struct WatchHost {
     is_record_kept: bool,
     unconfirmed: Vec<u64>,
     restored: Restored,
+    /// Whose rights we have, and which.
+    own: Standing,
     own_cpus: Arc<CpuSet>,
     /// The CPUs that processes here have who have none of their own.
     ordinary: CpuSet,
@@ -148,6 +150,7 @@ impl WatchHost {
         let limit = system::raise_descriptors(DESCRIPTORS_ENOUGH);
         let wakes = Wakes::new(options.takes_signals)?;
         let own_cpus = affinity::get(0).map_err(LiveError::OwnCpus)?;
+        let own = proc.standing(std::process::id()).map_err(WatchError::Proc)?;
         let run = system::random_id("/".as_ref()).map_err(WatchError::Proc)?;
         let (undo, restored) = undo_for(&options, &run)?;
         let tick_hz = rustix::param::clock_ticks_per_second().max(1);
@@ -184,6 +187,7 @@ impl WatchHost {
             is_record_kept: false,
             unconfirmed: Vec::new(),
             restored,
+            own,
             own_cpus: Arc::new(own_cpus),
             ordinary: CpuSet::new(),
             isolated: glance::isolated("/".as_ref()),
@@ -253,10 +257,11 @@ impl WatchHost {
     }
 
     fn say_rights(&mut self) {
-        if self.options.act && !rustix::process::geteuid().is_root() {
+        let nobodys = Standing { uid: u32::MAX, uid_effective: u32::MAX, ..self.own.clone() };
+        if self.options.act && !self.own.may_bind(&nobodys) {
             self.pending.degraded.push(
-                "not running as root: processes of other users are only looked at, since placing \
-                 them needs CAP_SYS_NICE"
+                "processes of other users are left alone, since placing them needs CAP_SYS_NICE: \
+                 run it as root"
                     .to_owned(),
             );
         }

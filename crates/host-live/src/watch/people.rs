@@ -157,11 +157,11 @@ impl WatchHost {
         let choice = &self.options.choice;
         let comm = comm_text(&glance.comm);
         let standing = choice.asks_users().then(|| self.proc.standing(pid).ok()).flatten();
-        let cgroup = choice.asks_cgroups().then(|| self.proc.cgroup(pid).ok()).flatten();
+        let cgroups = choice.asks_cgroups().then(|| self.proc.cgroups(pid).ok()).flatten();
         let candidate = Candidate {
             comm: &comm,
             uid: standing.map(|standing| standing.uid),
-            cgroup: cgroup.as_deref(),
+            cgroups: cgroups.as_deref().unwrap_or_default(),
             is_named,
         };
         let chosen = choice.of(&candidate);
@@ -188,6 +188,9 @@ impl WatchHost {
     /// What only matters once a process is busy, and costs more to find out: whether each of its
     /// threads may run where any may, and whose it is. `heir` is the mask that it has from us.
     pub(super) fn examine_closely(&self, pid: u32) -> Option<LeftAlone> {
+        if self.options.act && self.proc.standing(pid).is_ok_and(|its| !self.own.may_bind(&its)) {
+            return Some(LeftAlone::NotPermitted);
+        }
         let of_us = self.heirs.get(&pid).and_then(|(job, _)| self.watched.get(job));
         let of_us = of_us.and_then(|watched| watched.hold.placed.as_deref());
         for tid in procfs::threads("/".as_ref(), pid).unwrap_or_default() {

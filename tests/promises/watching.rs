@@ -20,6 +20,7 @@ use sched::{
 use crate::tool;
 
 mod chosen;
+mod moments;
 
 /// Burns CPU time until it is killed.
 const BURN: &str = "while :; do :; done";

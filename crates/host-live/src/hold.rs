@@ -244,11 +244,12 @@ impl Hands<'_> {
         }
     }
 
-    /// Gives a job back what it had before we placed it; tells how many threads that concerned. The
-    /// record forgets the job if nothing else of it can have a mask of ours.
-    pub(crate) fn release(&mut self, hold: &mut Hold, forget: bool) -> u32 {
+    /// Gives a job back what it had before we placed it; tells how many threads that concerned, and
+    /// whether any could not be given it: then the record is kept. The record forgets the job if
+    /// nothing else of it can have a mask of ours.
+    pub(crate) fn release(&mut self, hold: &mut Hold, forget: bool) -> (u32, bool) {
         if hold.placed.take().is_none() {
-            return 0;
+            return (0, false);
         }
         let (mut n_freed, mut any_left) = (0, false);
         for _ in 0..PASSES_MAX {
@@ -268,7 +269,7 @@ impl Hands<'_> {
                 false => {}
             }
         }
-        n_freed
+        (n_freed, any_left)
     }
 
     /// Once more, after everything was given back: a child that was being born while its parent was
@@ -311,11 +312,15 @@ impl Hands<'_> {
     /// lives and may have a mask of ours.
     fn release_threads(&mut self, hold: &Hold) -> (u32, bool) {
         let (mut n_freed, mut any_left) = (0, false);
-        for (_, thread) in self.family.threads_of(hold.job).filter(|(_, t)| !t.is_foreign) {
+        for (_, thread) in self.family.threads_of(hold.job) {
             let tid = thread.id.tid;
             let freed = affinity::get(tid).and_then(|mask| {
-                let is_ours =
-                    mask != *hold.base && thread.may_have(&mask, &hold.masks, &self.own_cpus);
+                let is_ours = match thread.is_foreign {
+                    true => is_below_a_cpuset(hold, thread, &mask),
+                    false => {
+                        mask != *hold.base && thread.may_have(&mask, &hold.masks, &self.own_cpus)
+                    }
+                };
                 match is_ours && lives(thread.id) {
                     true => affinity::set(tid, &hold.base).map(|()| true),
                     false => Ok(false),
@@ -323,7 +328,8 @@ impl Hands<'_> {
             });
             match freed {
                 Ok(true) => {
-                    n_freed += 1;
+                    // One below a cpuset keeps that mask, and is done all the same.
+                    n_freed += u32::from(!thread.is_foreign);
                     fault::point();
                     thread.has(&hold.base);
                 }
@@ -371,6 +377,15 @@ pub(crate) fn confirm(undo: &mut Result<Log, String>, unconfirmed: &mut Vec<u64>
         }
         fault::point();
     }
+}
+
+/// Whether a thread that we had bound has a mask that its cpuset explains: it was moved there, and what
+/// we asked for stands below, to come up again when it is moved back ([`linux::cpuset`]).
+fn is_below_a_cpuset(hold: &Hold, thread: &Thread, mask: &CpuSet) -> bool {
+    let was_bound = hold.masks.iter().skip(1).any(|ours| *ours == thread.mask);
+    was_bound
+        && thread.mask != hold.base
+        && linux::cpuset::hides("/".as_ref(), thread.id.tid, mask, &hold.base)
 }
 
 /// Whether the CPUs that may be used are others than we know of: when one goes offline the kernel gives

@@ -101,7 +101,7 @@ impl LiveHost {
         // What an earlier run left behind may still have a mask of ours: then the record stays.
         let any_left = self.has_stragglers(job);
         let Some((hold, mut hands)) = self.grasp(job) else { return 0 };
-        hands.release(hold, !any_left)
+        hands.release(hold, !any_left).0
     }
 }
 

@@ -10,6 +10,7 @@
 //!           environ    environments, and who has none yet
 //!           glance     thousands of processes, each seldom and shortly
 //!           connector  births and ends as the kernel tells them
+//!           cpuset     what a cpuset gives a thread
 //!           numa_maps  kinds of memory by node              memory    looks at it in bounded time
 //!   write   affinity   CPUs of a thread                     mempolicy memory of a child
 //!           pages      memory from node to node
@@ -26,6 +27,7 @@
 pub mod affinity;
 pub mod cgroup;
 pub mod connector;
+pub mod cpuset;
 pub mod environ;
 pub mod fault;
 pub mod glance;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos};
 use linux::glance::{Glance, comm_text};
-use linux::{affinity, procfs};
 use program::{Class, Command, Ending, Job, Origin};
 use sched::{Cause, JobEvent, Leaving, StoppedBy};
 
 use super::board::{Alone, Board, Managed};
 use super::census::{Found, Stand};
+use super::heirs::Heir;
 use super::respect::LeftAlone;
 use super::{BOARD_EVERY, WatchHost, is_coming_or_going, name_matches};
 use crate::family::Kept;
@@ -26,6 +26,8 @@ pub(super) struct Watched {
     pub since: Nanos,
     /// When it was last seen to use the CPU.
     pub busy_at: Nanos,
+    /// When it was placed first, in clock ticks since boot: who is older has nothing from it.
+    pub placed_ticks: Option<u64>,
     /// Wakes us at its end; absent when there was no descriptor left.
     ends: Option<Kept>,
 }
@@ -36,8 +38,9 @@ impl WatchHost {
         let Ok(standing) = self.proc.standing(pid) else { return };
         let job = self.next_number();
         let name = format!("{}.{pid}", comm_text(&glance.comm));
-        let heir = self.heirs.get(&pid).copied().filter(|(_, born)| *born == glance.born_ticks);
-        let (base, placed) = self.had(heir.map(|(of, _)| of), standing.cpus);
+        let heir =
+            self.heirs.get(&pid).filter(|heir| heir.born_ticks == glance.born_ticks).cloned();
+        let (base, placed) = self.had(heir.as_ref(), standing.cpus);
         self.family.adopt(job, pid, placed.as_ref().unwrap_or(&base));
         if self.family.job_of(pid) != Some(job) {
             self.free_jobs.push_back(job); // It has ended meanwhile.
@@ -50,7 +53,8 @@ impl WatchHost {
         let event = self.job(&hold, &comm_text(&glance.comm), permille);
         self.pending.jobs.push(JobEvent::Appeared(Box::new(event)));
         let born_ticks = glance.born_ticks;
-        let watched = Watched { hold, born_ticks, since: now, busy_at: now, ends };
+        let placed_ticks = heir.as_ref().map(|_| born_ticks);
+        let watched = Watched { hold, born_ticks, since: now, busy_at: now, placed_ticks, ends };
         self.watched.insert(job, watched);
         self.census.stand(pid, Stand::Job(job), now);
         if heir.is_some() {
@@ -60,9 +64,10 @@ impl WatchHost {
     }
 
     /// What a process would have without us, and what it has from us by birth.
-    fn had(&self, parent: Option<JobId>, cpus: CpuSet) -> (Arc<CpuSet>, Option<Arc<CpuSet>>) {
-        match parent.and_then(|parent| self.watched.get(&parent)) {
-            Some(of) => (Arc::clone(&of.hold.base), of.hold.placed.clone()),
+    fn had(&self, heir: Option<&Heir>, cpus: CpuSet) -> (Arc<CpuSet>, Option<Arc<CpuSet>>) {
+        let of = heir.and_then(|heir| Some((heir, self.watched.get(&heir.of)?)));
+        match of {
+            Some((heir, of)) => (Arc::clone(&of.hold.base), Some(Arc::clone(&heir.mask))),
             None => (Arc::new(cpus), None),
         }
     }
@@ -181,52 +186,6 @@ impl WatchHost {
         self.freed.push(job);
     }
 
-    /// Gives a job and its heirs back what they had.
-    pub(super) fn release(&mut self, job: JobId) {
-        let any_left = self.release_heirs(job);
-        if let Some((hold, mut hands)) = self.grasp(job) {
-            hands.release(hold, !any_left);
-        }
-    }
-
-    /// Gives those who have a mask of ours by birth what their parent had, if they still have ours.
-    /// Tells whether any of them could not be given it: then the record is kept.
-    pub(super) fn release_heirs(&mut self, job: JobId) -> bool {
-        let of_job = |(_, (of, _)): &(&u32, &(JobId, u64))| *of == job;
-        let heirs: Vec<(u32, u64)> =
-            self.heirs.iter().filter(of_job).map(|(&pid, &(_, born))| (pid, born)).collect();
-        let Some(watched) = self.watched.get(&job) else { return false };
-        let mut any_left = false;
-        for (pid, born_ticks) in heirs {
-            self.heirs.remove(&pid);
-            let lives = || lives(base::TaskId { tid: pid, born_ticks });
-            if lives() {
-                any_left |= !release_process(pid, &watched.hold) && lives();
-            }
-        }
-        if let Ok(log) = &mut self.undo
-            && any_left
-        {
-            log.keep();
-        }
-        any_left
-    }
-
-    /// Notices that a new process has a mask of ours by birth, and writes that down.
-    pub(super) fn inherits(&mut self, pid: u32, glance: &Glance, parent: u32) {
-        let of_heir = self.heirs.get(&parent).map(|(job, _)| *job);
-        let of_job = self.family.job_of(parent);
-        let Some(job) = of_job.or(of_heir) else { return };
-        let Some((hold, mut hands)) = self.grasp(job) else { return };
-        let Some(mask) = hold.placed.clone() else { return };
-        if affinity::get(pid).is_ok_and(|has| has == *mask) {
-            let whose = (pid, glance.born_ticks, pid);
-            // If this cannot be written it is found as a child of its parent, as long as that lives.
-            let _ = hands.record(&hold.name, [&hold.base, &mask, &mask], vec![whose]);
-            self.heirs.insert(pid, (job, glance.born_ticks));
-        }
-    }
-
     /// Brings up to date what is shown.
     pub(super) fn show(&mut self, has_acted: bool) {
         let now = self.turn_at;
@@ -286,16 +245,4 @@ impl Watched {
             hands_off: *hands_off,
         }
     }
-}
-
-/// Gives each thread of an heir that still has a mask of ours what it would have had.
-fn release_process(pid: u32, hold: &Hold) -> bool {
-    let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
-    let freed = tids.into_iter().map(|tid| {
-        let mask = affinity::get(tid)?;
-        let is_ours = mask != *hold.base && hold.masks.iter().skip(1).any(|ours| **ours == mask);
-        if is_ours { affinity::set(tid, &hold.base) } else { Ok(()) }
-    });
-    // Each is tried, whatever became of the one before.
-    freed.fold(true, |all, freed: std::io::Result<()>| all & freed.is_ok())
 }

@@ -67,6 +67,8 @@ pub(crate) enum Found {
 pub(crate) struct Census {
     known: BTreeMap<u32, Known>,
     due: BTreeSet<(Nanos, u32)>,
+    /// Jobs are looked at as seldom as this.
+    job_rest: Nanos,
     interval: Nanos,
     tick: Nanos,
 }
@@ -75,7 +77,19 @@ impl Census {
     /// Knows nobody yet. Processes are looked at once an interval at the most; CPU time comes in
     /// clock ticks of this length.
     pub(crate) fn new(interval: Nanos, tick: Nanos) -> Self {
-        Census { known: BTreeMap::new(), due: BTreeSet::new(), interval, tick }
+        let (known, due) = (BTreeMap::new(), BTreeSet::new());
+        Census { known, due, job_rest: REST_MAX, interval, tick }
+    }
+
+    /// A job that sleeps for so long has to be noticed.
+    pub(crate) fn with_job_rest(mut self, rest: Nanos) -> Self {
+        self.job_rest = rest.clamp(self.interval.min(REST_MAX), REST_MAX);
+        self
+    }
+
+    /// How long somebody with this stand is left without a look at the most.
+    fn rest_max(&self, stand: Stand) -> Nanos {
+        if matches!(stand, Stand::Job(_)) { self.job_rest } else { REST_MAX }
     }
 
     pub(crate) fn get(&self, pid: u32) -> Option<&Known> {
@@ -138,7 +152,7 @@ impl Census {
 
     /// What came of a look at somebody who was due.
     pub(crate) fn look(&mut self, pid: u32, glance: &Glance, now: Nanos) -> Found {
-        let (tick, interval) = (self.tick, self.interval);
+        let (tick, interval, job_rest) = (self.tick, self.interval, self.job_rest);
         let Some(known) = self.known.get_mut(&pid) else { return Found::Other };
         if known.born_ticks != glance.born_ticks || known.comm != glance.comm {
             return Found::Other;
@@ -155,6 +169,7 @@ impl Census {
         };
         let rest = match known.stand {
             Stand::Open => Nanos(interval.0.saturating_mul(1 << known.n_rests)).min(REST_MAX),
+            Stand::Job(_) => job_rest,
             _ => REST_MAX,
         };
         self.due.remove(&(known.look_at, pid));
@@ -165,10 +180,11 @@ impl Census {
 
     /// What has come of somebody.
     pub(crate) fn stand(&mut self, pid: u32, stand: Stand, now: Nanos) {
+        let rest = if stand == Stand::Open { self.interval } else { self.rest_max(stand) };
         let Some(known) = self.known.get_mut(&pid) else { return };
         self.due.remove(&(known.look_at, pid));
         known.stand = stand;
-        known.look_at = now + if stand == Stand::Open { self.interval } else { REST_MAX };
+        known.look_at = now + rest;
         self.due.insert((known.look_at, pid));
     }
 }

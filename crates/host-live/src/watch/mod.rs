@@ -25,6 +25,7 @@ mod adopt;
 mod board;
 mod census;
 mod choice;
+mod heirs;
 mod notice;
 mod options;
 mod people;
@@ -63,6 +64,7 @@ use crate::senses::Senses;
 use crate::wakes::{Wake, Wakes};
 use adopt::Watched;
 use census::Census;
+use heirs::{Given, Heir};
 use notice::Notice;
 
 /// A sleeping thread of a busy process is looked at at least this often.
@@ -86,8 +88,10 @@ pub struct WatchHost {
     notice: Notice,
     census: Census,
     watched: BTreeMap<JobId, Watched>,
-    /// Processes with a mask of ours by birth: whose, and their birth.
-    heirs: BTreeMap<u32, (JobId, u64)>,
+    /// Processes with a mask of ours by birth.
+    heirs: BTreeMap<u32, Heir>,
+    /// Whose children are to be looked at once more, since it was given back what it had.
+    late: Vec<Given>,
     next_job: u32,
     free_jobs: VecDeque<JobId>,
     /// Numbers of jobs that left: free once that has been told.
@@ -120,6 +124,8 @@ pub struct WatchHost {
     board: Rc<RefCell<Board>>,
     board_at: Nanos,
     limit: DescriptorLimit,
+    /// Clock ticks in a second.
+    tick_hz: u64,
 }
 
 /// How far the end is.
@@ -176,9 +182,11 @@ impl WatchHost {
             nodes: Nodes::open(machine),
             memory: Memory::new(machine, manner),
             notice,
-            census: Census::new(options.interval, Nanos(1_000_000_000 / tick_hz)),
+            census: Census::new(options.interval, Nanos(1_000_000_000 / tick_hz))
+                .with_job_rest(options.idle_after),
             watched: BTreeMap::new(),
             heirs: BTreeMap::new(),
+            late: Vec::new(),
             next_job: 0,
             free_jobs: VecDeque::new(),
             freed: Vec::new(),
@@ -206,6 +214,7 @@ impl WatchHost {
             board: Rc::default(),
             board_at: Nanos::ZERO,
             limit,
+            tick_hz,
             proc,
             run,
             options,
@@ -275,7 +284,12 @@ impl WatchHost {
                     self.was_stopped = true;
                     self.ask_to_stop();
                 }
-                Wake::Ended(pid) => self.has_ended(pid),
+                Wake::Ended(pid) => {
+                    // Births that were told before its end are its children's.
+                    let now = self.wakes.now();
+                    self.take_births(now);
+                    self.has_ended(pid);
+                }
                 Wake::Helper => self.take_memory_news(),
                 Wake::Overflow => {} // A watch polls: nothing of it waits for counters.
             }
@@ -473,20 +487,30 @@ impl WatchHost {
             Target::Job(job) => job,
             Target::Task(task) => self.family.job_of_task(task).ok_or_else(not_running)?,
         };
+        if (matches!(target, Target::Job(_)), action) == (true, &Action::Release) {
+            return Ok(self.release(job));
+        }
+        let now_ticks = self.boot_ticks();
+        if let (Action::Place(_), Some(watched)) = (action, self.watched.get_mut(&job)) {
+            // From now on what it starts may have a mask of ours.
+            watched.placed_ticks.get_or_insert(now_ticks);
+        }
         let (hold, mut hands) = self.grasp(job).ok_or_else(not_running)?;
         match (target, action) {
             (Target::Job(_), Action::Place(cpus)) => hands.place(hold, cpus),
             (Target::Task(task), Action::Place(cpus)) => hands.place_task(hold, task, Some(cpus)),
             (Target::Task(task), Action::Release) => hands.place_task(hold, task, None),
-            (Target::Job(job), Action::Release) => {
-                let any_left = self.release_heirs(job);
-                let (hold, mut hands) = self.grasp(job).ok_or_else(not_running)?;
-                Ok(hands.release(hold, !any_left))
-            }
-            (_, Action::MemoryPolicy(_) | Action::MovePages { .. }) => {
+            (_, Action::Release | Action::MemoryPolicy(_) | Action::MovePages { .. }) => {
                 Err((Why::TooLate, "it runs already: its pages lie where they lie".to_owned()))
             }
         }
+    }
+
+    /// Now, as births of processes are told: in clock ticks since boot.
+    fn boot_ticks(&self) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let (secs, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+        secs * self.tick_hz + nanos * self.tick_hz / 1_000_000_000
     }
 
     /// Puts back everything that still lives and removes the undo record.
@@ -495,9 +519,11 @@ impl WatchHost {
         for &job in &jobs {
             self.release(job);
         }
-        if self.watched.values().any(|watched| watched.hold.was_ever_placed()) {
+        let was_placed = |watched: &Watched| watched.hold.was_ever_placed();
+        if !self.late.is_empty() || self.watched.values().any(was_placed) {
             std::thread::sleep(BIRTH); // The only time that we wait here: everything is over.
         }
+        self.release_late();
         for job in jobs {
             if let Some((hold, mut hands)) = self.grasp(job) {
                 hands.release_late(hold);

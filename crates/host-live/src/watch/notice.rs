@@ -48,12 +48,10 @@ pub(crate) struct Notice {
 /// What was noticed.
 #[derive(Debug, Default)]
 pub(crate) struct News {
-    /// Born, with the parent where that was told.
-    pub born: Vec<(u32, Option<u32>)>,
-    /// Became another program.
-    pub became: Vec<u32>,
-    /// Ended.
-    pub ended: Vec<u32>,
+    /// What the kernel told, oldest first.
+    pub heard: Vec<Heard>,
+    /// Numbers that were given: to processes or threads, and some of them are gone again.
+    pub numbers: Vec<u32>,
     /// Everything is to be looked through.
     pub all: bool,
     /// Exactly these are the processes of the chosen cgroups now.
@@ -122,10 +120,8 @@ impl Way {
 
 fn hear(connector: &Connector, news: &mut News) -> io::Result<()> {
     connector.drain(|heard| match heard {
-        Heard::Born { parent, child } => news.born.push((child, Some(parent))),
-        Heard::Became(pid) => news.became.push(pid),
-        Heard::Ended(pid) => news.ended.push(pid),
         Heard::Lost => news.all = true,
+        heard => news.heard.push(heard),
     })
 }
 
@@ -134,7 +130,7 @@ fn ask_numbers(loadavg: Option<&OwnedFd>, last: &mut Option<u32>, news: &mut New
     let text = loadavg.and_then(|file| procfs::read_again(file, &mut buffer).ok());
     let now = text.and_then(parse_last_number);
     match given_since(std::mem::replace(last, now), now) {
-        Some(numbers) => news.born.extend(numbers.map(|number| (number, None))),
+        Some(numbers) => news.numbers.extend(numbers),
         None => news.all = true,
     }
 }

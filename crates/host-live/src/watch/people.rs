@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use base::Nanos;
+use linux::connector::Heard;
 use linux::environ::{Environ, environ};
 use linux::glance::{Glance, comm_text};
 use linux::undo::RUN_VARIABLE;
@@ -17,11 +18,17 @@ use super::respect::LeftAlone;
 impl WatchHost {
     /// Keeps the census: who was born or ended, and who is due to be looked at.
     pub(super) fn look_around(&mut self, now: Nanos) {
-        let news = self.notice.news(now);
-        self.take_news(news, now);
+        self.release_late();
+        self.take_births(now);
         while let Some(pid) = self.census.take_due(now) {
             self.look_at(pid, now);
         }
+    }
+
+    /// Whoever was born or ended until now.
+    pub(super) fn take_births(&mut self, now: Nanos) {
+        let news = self.notice.news(now);
+        self.take_news(news, now);
     }
 
     fn take_news(&mut self, news: News, now: Nanos) {
@@ -30,16 +37,21 @@ impl WatchHost {
                 "births of processes are heard of no longer ({why}): numbers given since are asked"
             ));
         }
-        for pid in news.ended {
-            self.has_ended(pid);
-        }
-        for (pid, parent) in news.born {
-            self.is_born(pid, parent, now);
-        }
-        for pid in news.became {
-            if let Ok(glance) = self.proc.glance(pid) {
-                self.meet(pid, &glance, None, now);
+        // In the order of events: a child that is told of before its parent's end is an heir by then.
+        for heard in news.heard {
+            match heard {
+                Heard::Born { parent, child } => self.is_born(child, Some(parent), now),
+                Heard::Became(pid) => {
+                    if let Ok(glance) = self.proc.glance(pid) {
+                        self.meet(pid, &glance, None, now);
+                    }
+                }
+                Heard::Ended(pid) => self.has_ended(pid),
+                Heard::Lost => {}
             }
+        }
+        for pid in news.numbers {
+            self.is_born(pid, None, now);
         }
         if let Some(members) = news.members {
             self.are_members(&members, now);
@@ -191,8 +203,7 @@ impl WatchHost {
         if self.options.act && self.proc.standing(pid).is_ok_and(|its| !self.own.may_bind(&its)) {
             return Some(LeftAlone::NotPermitted);
         }
-        let of_us = self.heirs.get(&pid).and_then(|(job, _)| self.watched.get(job));
-        let of_us = of_us.and_then(|watched| watched.hold.placed.as_deref());
+        let of_us = self.heirs.get(&pid).map(|heir| &*heir.mask);
         for tid in procfs::threads("/".as_ref(), pid).unwrap_or_default() {
             let Ok(mask) = affinity::get(tid) else { continue };
             if mask != self.ordinary && of_us != Some(&mask) {

@@ -247,6 +247,11 @@ impl Records {
         no_masks && self.mon_groups.is_empty() && self.groups.is_none()
     }
 
+    /// What is known of a thread that was named.
+    pub fn of_task(&self, id: TaskId) -> Option<&Held> {
+        self.tasks.get(&id)
+    }
+
     /// The threads that were named.
     pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &Held)> {
         self.tasks.iter().map(|(&id, held)| (id, held))

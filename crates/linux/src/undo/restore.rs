@@ -332,6 +332,13 @@ fn settle(
     let id = TaskId { tid, born_ticks: procfs::stat(root, tid).ok()?.born_ticks };
     let mask = affinity::get(tid).ok()?;
     let deed = match records.judge(id, job, &mask, online) {
+        Seen::Foreign if is_below_a_cpuset(root, id, records, &mask) => {
+            // What it shows stays as it is, whatever becomes of what stands below.
+            if let (Some(held), false) = (records.of_task(id), dry_run) {
+                let _ = affinity::set(tid, &held.old);
+            }
+            Deed::Foreign(mask)
+        }
         Seen::Foreign => Deed::Foreign(mask),
         Seen::AsBefore => Deed::AsBefore(mask),
         Seen::Ours(to) => {
@@ -344,6 +351,13 @@ fn settle(
         }
     };
     Some(deed)
+}
+
+/// Whether a thread that we had bound was moved to a cpuset that gives it exactly this mask: then what we
+/// asked for stands below, and comes up again when it is moved back.
+fn is_below_a_cpuset(root: &Path, id: TaskId, records: &Records, mask: &CpuSet) -> bool {
+    let held = records.of_task(id);
+    held.is_some_and(|held| crate::cpuset::hides(root, id.tid, mask, &held.old))
 }
 
 /// Processes with their jobs and the names of their programs.

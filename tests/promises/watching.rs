@@ -21,6 +21,7 @@ use crate::tool;
 
 mod chosen;
 mod moments;
+mod refused;
 
 /// Burns CPU time until it is killed.
 const BURN: &str = "while :; do :; done";

@@ -20,8 +20,8 @@ use super::respect::LeftAlone;
 /// The longest that anybody is left without a look.
 pub(crate) const REST_MAX: Nanos = Nanos::from_secs(30);
 /// A process is busy that uses more than so many thousandths of a CPU between two looks …
-const BUSY_PERMILLE: u64 = 10;
-/// … and more than this: the kernel counts ticks, and one may be chance.
+pub(crate) const BUSY_PERMILLE: u64 = 10;
+/// … and, if it has to use any, more than this: the kernel counts ticks, and one may be chance.
 const BUSY_TICKS: u64 = 2;
 
 /// What has come of a process so far.
@@ -69,6 +69,7 @@ pub(crate) struct Census {
     due: BTreeSet<(Nanos, u32)>,
     /// Jobs are looked at as seldom as this.
     job_rest: Nanos,
+    busy_permille: u64,
     interval: Nanos,
     tick: Nanos,
 }
@@ -78,7 +79,14 @@ impl Census {
     /// clock ticks of this length.
     pub(crate) fn new(interval: Nanos, tick: Nanos) -> Self {
         let (known, due) = (BTreeMap::new(), BTreeSet::new());
-        Census { known, due, job_rest: REST_MAX, interval, tick }
+        let (job_rest, busy_permille) = (REST_MAX, BUSY_PERMILLE);
+        Census { known, due, job_rest, busy_permille, interval, tick }
+    }
+
+    /// Who uses so many thousandths of a CPU is busy; with 0 everybody is.
+    pub(crate) fn with_busy(mut self, permille: u64) -> Self {
+        self.busy_permille = permille;
+        self
     }
 
     /// A job that sleeps for so long has to be noticed.
@@ -153,6 +161,7 @@ impl Census {
     /// What came of a look at somebody who was due.
     pub(crate) fn look(&mut self, pid: u32, glance: &Glance, now: Nanos) -> Found {
         let (tick, interval, job_rest) = (self.tick, self.interval, self.job_rest);
+        let busy_ticks = if self.busy_permille == 0 { 0 } else { BUSY_TICKS };
         let Some(known) = self.known.get_mut(&pid) else { return Found::Other };
         if known.born_ticks != glance.born_ticks || known.comm != glance.comm {
             return Found::Other;
@@ -161,7 +170,7 @@ impl Census {
         let elapsed = now.saturating_sub(known.looked_at).0.max(1);
         let permille = used.saturating_mul(tick.0).saturating_mul(1000) / elapsed;
         (known.cpu_ticks, known.looked_at) = (glance.cpu_ticks, now);
-        let is_busy = BUSY_PERMILLE <= permille && BUSY_TICKS <= used;
+        let is_busy = self.busy_permille <= permille && busy_ticks <= used;
         known.n_rests = match (is_busy, used) {
             (true, _) => 0,
             (false, 0) => known.n_rests.saturating_add(1).min(32),
@@ -176,6 +185,17 @@ impl Census {
         known.look_at = now + rest.max(interval);
         self.due.insert((known.look_at, pid));
         if is_busy { Found::Busy(permille) } else { Found::Quiet }
+    }
+
+    /// Somebody could not be looked at, or not well enough: after a rest that grows.
+    pub(crate) fn could_not_look(&mut self, pid: u32, now: Nanos) {
+        let interval = self.interval;
+        let Some(known) = self.known.get_mut(&pid) else { return };
+        self.due.remove(&(known.look_at, pid));
+        known.n_rests = known.n_rests.saturating_add(1).min(32);
+        let rest = Nanos(interval.0.saturating_mul(1 << known.n_rests)).min(REST_MAX);
+        known.look_at = now + rest.max(interval);
+        self.due.insert((known.look_at, pid));
     }
 
     /// What has come of somebody.

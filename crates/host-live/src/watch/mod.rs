@@ -183,7 +183,8 @@ impl WatchHost {
             memory: Memory::new(machine, manner),
             notice,
             census: Census::new(options.interval, Nanos(1_000_000_000 / tick_hz))
-                .with_job_rest(options.idle_after),
+                .with_job_rest(options.idle_after)
+                .with_busy(options.busy_permille),
             watched: BTreeMap::new(),
             heirs: BTreeMap::new(),
             late: Vec::new(),

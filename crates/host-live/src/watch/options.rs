@@ -7,6 +7,7 @@ use base::Nanos;
 use program::Class;
 use topology::Machine;
 
+use super::census::BUSY_PERMILLE;
 use super::choice::Choice;
 use crate::memory::MemoryOptions;
 use crate::{CountersWish, LiveError};
@@ -28,6 +29,8 @@ pub struct WatchOptions {
     pub time_limit: Option<Nanos>,
     /// A process that has used less than a hundredth of a CPU for so long gets back what it had.
     pub idle_after: Nanos,
+    /// Who uses so many thousandths of a CPU is busy and becomes a job; with 0 everybody does.
+    pub busy_permille: u64,
     /// Take over the signals that end programs, and end in an orderly way instead.
     pub takes_signals: bool,
     /// Where undo records go; `None`: where they belong ([`linux::undo::folders`]).
@@ -53,6 +56,7 @@ impl Default for WatchOptions {
             interval: Nanos::from_secs(1),
             time_limit: None,
             idle_after: Nanos::from_secs(300),
+            busy_permille: BUSY_PERMILLE,
             takes_signals: true,
             undo_folders: None,
             memory: MemoryOptions::default(),

@@ -1,6 +1,7 @@
 //! Meeting processes: who is new, who became another, who is to be left alone.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use base::Nanos;
 use linux::connector::Heard;
@@ -14,6 +15,9 @@ use super::census::{Found, Stand};
 use super::choice::{Candidate, Chosen};
 use super::notice::News;
 use super::respect::LeftAlone;
+
+/// What the kernel says of a thread that has ended (`ESRCH`).
+const NO_SUCH_THREAD: i32 = 3;
 
 impl WatchHost {
     /// Keeps the census: who was born or ended, and who is due to be looked at.
@@ -168,8 +172,15 @@ impl WatchHost {
     pub(super) fn examine(&self, pid: u32, glance: &Glance, is_named: bool) -> Stand {
         let choice = &self.options.choice;
         let comm = comm_text(&glance.comm);
-        let standing = choice.asks_users().then(|| self.proc.standing(pid).ok()).flatten();
-        let cgroups = choice.asks_cgroups().then(|| self.proc.cgroups(pid).ok()).flatten();
+        let standing = choice.asks_users().then(|| self.proc.standing(pid));
+        let cgroups = choice.asks_cgroups().then(|| self.proc.cgroups(pid));
+        // Who may be excluded and cannot be asked is not chosen for now.
+        let is_unknown = !choice.excluded.users.is_empty() && matches!(standing, Some(Err(_)))
+            || !choice.excluded.cgroups.is_empty() && matches!(cgroups, Some(Err(_)));
+        if is_unknown {
+            return Stand::NotChosen;
+        }
+        let (standing, cgroups) = (standing.and_then(Result::ok), cgroups.and_then(Result::ok));
         let candidate = Candidate {
             comm: &comm,
             uid: standing.map(|standing| standing.uid),
@@ -198,24 +209,34 @@ impl WatchHost {
     }
 
     /// What only matters once a process is busy, and costs more to find out: whether each of its
-    /// threads may run where any may, and whose it is. `heir` is the mask that it has from us.
-    pub(super) fn examine_closely(&self, pid: u32) -> Option<LeftAlone> {
-        if self.options.act && self.proc.standing(pid).is_ok_and(|its| !self.own.may_bind(&its)) {
-            return Some(LeftAlone::NotPermitted);
+    /// threads may run where any may, and whose it is.
+    ///
+    /// # Errors
+    /// It cannot be told now, so that it must not be touched now either.
+    pub(super) fn examine_closely(&self, pid: u32) -> io::Result<Option<LeftAlone>> {
+        let standing = self.proc.standing(pid)?;
+        if self.options.act && !self.own.may_bind(&standing) {
+            return Ok(Some(LeftAlone::NotPermitted));
         }
         let of_us = self.heirs.get(&pid).map(|heir| &*heir.mask);
-        for tid in procfs::threads("/".as_ref(), pid).unwrap_or_default() {
-            let Ok(mask) = affinity::get(tid) else { continue };
+        for tid in procfs::threads("/".as_ref(), pid)? {
+            let Some(mask) = unless_gone(affinity::get(tid))? else { continue };
             if mask != self.ordinary && of_us != Some(&mask) {
-                return Some(LeftAlone::OwnAffinity);
+                return Ok(Some(LeftAlone::OwnAffinity));
             }
-            let class = self.proc.glance_thread(pid, tid).map_or(0, |glance| glance.class);
-            if Glance::is_real_time(class) {
-                return Some(LeftAlone::RealTime);
+            let glance = unless_gone(self.proc.glance_thread(pid, tid))?;
+            if glance.is_some_and(|glance| Glance::is_real_time(glance.class)) {
+                return Ok(Some(LeftAlone::RealTime));
             }
         }
-        let environ = environ("/".as_ref(), pid).unwrap_or(Environ::InExec);
-        environ.variable(RUN_VARIABLE).is_some().then_some(LeftAlone::OtherEvenkeel)
+        let is_anothers = match environ("/".as_ref(), pid) {
+            Ok(Environ::InExec) => return Err(io::ErrorKind::WouldBlock.into()),
+            Ok(environ) => environ.variable(RUN_VARIABLE).is_some(),
+            // Whose may not be read: it has no more of a reason than others.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => false,
+            Err(error) => return Err(error),
+        };
+        Ok(is_anothers.then_some(LeftAlone::OtherEvenkeel))
     }
 
     /// Looks at somebody whose turn it is.
@@ -226,11 +247,7 @@ impl WatchHost {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return self.has_ended(pid);
             }
-            // Refused this time: asked again after the longest rest.
-            Err(_) => {
-                let stand = self.census.get(pid).map(|known| known.stand);
-                return stand.into_iter().for_each(|stand| self.census.stand(pid, stand, now));
-            }
+            Err(_) => return self.census.could_not_look(pid, now),
         };
         let found = self.census.look(pid, &glance, now);
         let Some(stand) = self.census.get(pid).map(|known| known.stand) else { return };
@@ -251,15 +268,26 @@ impl WatchHost {
         let by_sight = self.examine(pid, glance, is_named);
         if by_sight != stand && by_sight != Stand::Open {
             self.census.stand(pid, by_sight, now);
-        } else if by_sight == Stand::Open && self.examine_closely(pid).is_none() {
+        } else if by_sight == Stand::Open && self.examine_closely(pid).is_ok_and(|r| r.is_none()) {
             self.census.stand(pid, Stand::Open, now);
         }
     }
 
     fn is_busy(&mut self, pid: u32, glance: &Glance, permille: u64, now: Nanos) {
         match self.examine_closely(pid) {
-            Some(reason) => self.census.stand(pid, Stand::LeftAlone(reason), now),
-            None => self.adopt(pid, glance, permille, now),
+            Ok(Some(reason)) => self.census.stand(pid, Stand::LeftAlone(reason), now),
+            Ok(None) => self.adopt(pid, glance, permille, now),
+            Err(_) => self.census.could_not_look(pid, now),
         }
+    }
+}
+
+/// `None` of a thread that has ended meanwhile.
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(NO_SUCH_THREAD) => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -22,6 +22,7 @@ use crate::tool;
 mod chosen;
 mod moments;
 mod refused;
+mod status;
 
 /// Burns CPU time until it is killed.
 const BURN: &str = "while :; do :; done";

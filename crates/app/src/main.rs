@@ -16,6 +16,7 @@ mod report;
 mod restore;
 mod run;
 mod signals;
+mod state;
 mod status;
 mod view;
 mod watch;

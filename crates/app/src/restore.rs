@@ -33,6 +33,9 @@ pub fn main(args: &Args) -> Done {
         out.write_all(to_text(&restored, args.dry_run).as_bytes())?;
     }
     let failed = restored.files.iter().any(|file| file.verdict == Verdict::Kept);
+    if !failed && !args.dry_run {
+        crate::status::sweep(|_| true); // What killed ones told of themselves is over.
+    }
     if failed || !restored.problems.is_empty() { Err(Stop::Said) } else { Ok(()) }
 }
 

@@ -29,7 +29,7 @@ pub fn main(args: &Args) -> Done {
     } else {
         let pages: Vec<String> = all.iter().map(|status| status.to_text(80)).collect();
         match pages.is_empty() {
-            true => writeln!(out, "no evenkeel of this user looks after programs")?,
+            true => writeln!(out, "no evenkeel of this user runs or looks after programs")?,
             false => write!(out, "{}", pages.join("\n"))?,
         }
     }
@@ -46,31 +46,59 @@ fn read() -> (Vec<Status>, Vec<String>) {
     let (mut all, mut problems) = (Vec::new(), Vec::new());
     let now = unix_seconds();
     for (path, text) in state::read_all(&undo::folders()) {
-        let shown = path.display();
-        match text.map(|text| serde_json::from_str::<WatchState>(&text)) {
-            Err(error) => problems.push(format!("cannot read {shown}: {error}")),
-            Ok(Err(error)) => {
-                problems.push(format!("{shown} is no state of this evenkeel ({error}): remove it"));
-            }
-            Ok(Ok(state)) if state.evenkeel_state != STATE_FORMAT => {
-                let found = state.evenkeel_state;
-                problems.push(format!("{shown} has format {found}, written by another version"));
-            }
+        let parsed = text.map_err(|error| format!("cannot read {}: {error}", path.display()));
+        match parsed.and_then(|text| parse(&path, &text)) {
+            Err(problem) => problems.push(problem),
             // The machine was started anew since: nothing of it is true any more.
-            Ok(Ok(state)) if system::boot_id("/".as_ref()).is_ok_and(|boot| boot != state.boot) => {
-                let _ = state::remove(&path);
-            }
-            Ok(Ok(state)) => all.push(status(&path, state, now)),
+            Ok(state) if is_of_another_boot(&state) => drop(state::remove(&path)),
+            Ok(state) => all.push(status(&path, state, now)),
         }
     }
     (all, problems)
 }
 
-fn status(path: &Path, state: WatchState, now: u64) -> Status {
+/// What a state file tells; a problem says what to do about it.
+fn parse(path: &Path, text: &str) -> Result<WatchState, String> {
+    /// What every version has.
+    #[derive(serde::Deserialize)]
+    struct Version {
+        evenkeel_state: u32,
+        tool: Option<String>,
+    }
+    let shown = path.display();
+    let foreign = |error| format!("{shown} is no state of an evenkeel ({error}): remove it");
+    let version: Version = serde_json::from_str(text).map_err(foreign)?;
+    if version.evenkeel_state != STATE_FORMAT {
+        let tool = version.tool.unwrap_or_else(|| "of another version".to_owned());
+        let found = version.evenkeel_state;
+        return Err(format!("{shown} has format {found}: ask the evenkeel that wrote it ({tool})"));
+    }
+    serde_json::from_str(text).map_err(foreign)
+}
+
+fn is_of_another_boot(state: &WatchState) -> bool {
+    system::boot_id("/".as_ref()).is_ok_and(|boot| boot != state.boot)
+}
+
+fn lives(state: &WatchState) -> bool {
     let stat = procfs::stat("/".as_ref(), state.pid);
-    let lives = stat.is_ok_and(|stat| stat.born_ticks == state.born_ticks && stat.state != 'Z');
+    stat.is_ok_and(|stat| stat.born_ticks == state.born_ticks && stat.state != 'Z')
+}
+
+/// Removes what killed ones told, where that is settled.
+pub fn sweep(is_settled: impl Fn(&WatchState) -> bool) {
+    for (path, text) in state::read_all(&undo::folders()) {
+        let state = text.ok().and_then(|text| parse(&path, &text).ok());
+        if state.is_some_and(|state| !lives(&state) && is_settled(&state)) {
+            // Who cannot remove it shows it as gone once more.
+            let _ = state::remove(&path);
+        }
+    }
+}
+
+fn status(path: &Path, state: WatchState, now: u64) -> Status {
     Status {
-        owner: if lives { OwnerWord::Alive } else { OwnerWord::Gone },
+        owner: if lives(&state) { OwnerWord::Alive } else { OwnerWord::Gone },
         path: path.display().to_string(),
         age_s: now.saturating_sub(state.written_unix_s),
         state,

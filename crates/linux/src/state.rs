@@ -14,6 +14,8 @@ use crate::undo::{Folder, UndoError};
 
 /// What names state files in the folder.
 const SUFFIX: &str = ".state.json";
+/// What is added while a file is being made.
+const FRESH_SUFFIX: &str = ".new";
 /// No state of ours is larger.
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -32,19 +34,38 @@ impl StateFile {
 
     /// Replaces what it tells.
     pub fn write(&self, text: &str) -> io::Result<()> {
+        let written = self.replace(text);
+        if written.is_err() {
+            self.remove(&self.fresh()); // A full disk shall not keep half of it.
+        }
+        written
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
         fault::refuse("openat")?;
-        let fresh = format!("{}.new", self.name);
+        let fresh = self.fresh();
         let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC;
         let flags = flags | OFlags::NOFOLLOW;
         let at = &self.folder.file;
         let file = rustix::fs::openat(at, &fresh, flags, Mode::RUSR | Mode::WUSR)?;
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
+            fault::refuse("write")?;
             let n_written = rustix::io::write(&file, rest)?;
             rest = &rest[n_written..];
         }
+        fault::refuse("renameat")?;
         rustix::fs::renameat(at, &fresh, at, &self.name)?;
         Ok(())
+    }
+
+    fn fresh(&self) -> String {
+        format!("{}{FRESH_SUFFIX}", self.name)
+    }
+
+    /// What stays says itself that its owner is gone.
+    fn remove(&self, name: &str) {
+        let _ = rustix::fs::unlinkat(&self.folder.file, name, AtFlags::empty());
     }
 
     /// Where it lies.
@@ -55,8 +76,7 @@ impl StateFile {
 
 impl Drop for StateFile {
     fn drop(&mut self) {
-        // What stays says itself that its owner is gone.
-        let _ = rustix::fs::unlinkat(&self.folder.file, &self.name, AtFlags::empty());
+        self.remove(&self.name);
     }
 }
 
@@ -79,8 +99,11 @@ pub fn read_all(places: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
     found
 }
 
-/// Removes a state file whose owner is gone.
+/// Removes a state file whose owner is gone, and what that was about to put in its place.
 pub fn remove(path: &Path) -> io::Result<()> {
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(FRESH_SUFFIX);
+    let _ = std::fs::remove_file(fresh); // There is one if it was killed at that very moment.
     std::fs::remove_file(path)
 }
 
@@ -107,5 +130,20 @@ mod tests {
         assert_eq!(found[0].1.as_deref().expect("ours"), "two");
         drop(file);
         assert!(read_all(&places).is_empty());
+    }
+
+    #[test]
+    fn whatever_the_kernel_refuses_no_half_made_file_is_left() {
+        let world = tempfile::tempdir().expect("a folder");
+        let places = vec![world.path().join("state")];
+        let file = StateFile::create("r", &places).expect("a place");
+        for seed in 0..100 {
+            let wish = fault::Wish { seed, permille: 300 };
+            let _ = fault::with_errors(wish, || file.write("text"));
+            let names = std::fs::read_dir(&places[0]).expect("ours").flatten();
+            assert!(!names.into_iter().any(|e| e.path().to_string_lossy().ends_with(".new")));
+        }
+        file.write("text").expect("room");
+        assert_eq!(read_all(&places).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What a running `evenkeel watch` tells of itself, turn by turn: the state file, and `evenkeel status`.
+//! What a running `evenkeel watch` or `evenkeel run` tells of itself, turn by turn: the state file, and `evenkeel status`.
 //!
 //! Whoever looks after programs writes this down every few seconds, and another evenkeel reads it: who
 //! is looked after and where it was put, who is left alone and why, what that stands on, and whether it
@@ -9,7 +9,7 @@ use crate::text::{Align, Table, fold};
 use crate::units::{bytes, count, duration};
 
 /// The version of the state file. It grows when a field changes its meaning or goes.
-pub const STATE_FORMAT: u32 = 1;
+pub const STATE_FORMAT: u32 = 2;
 
 record! {
     /// What `evenkeel status --json` prints for each evenkeel that looks after programs.
@@ -28,20 +28,21 @@ record! {
     WatchState {
         evenkeel_state: u32, "Format", Plain, "The version of this format.";
         tool: String, "evenkeel", Plain, "The version of evenkeel that wrote it.";
+        kind: KindWord, "Command", Plain, "What it does: watch (programs that run already) or run (a workload).";
         run: String, "Run", Plain, "What the run is called.";
         pid: u32, "Process", Plain, "The process that wrote it.";
         born_ticks: u64, "Born", Plain, "The birth of that process, in clock ticks since boot.";
         boot: String, "Boot", Plain, "The start of the machine that these numbers belong to.";
-        started_unix_s: u64, "Started", UnixSeconds, "When watching began.";
+        started_unix_s: u64, "Started", UnixSeconds, "When it began.";
         written_unix_s: u64, "Written", UnixSeconds, "When this was written.";
-        at_ns: u64, "At", Nanos, "The same since watching began.";
+        at_ns: u64, "At", Nanos, "The same since it began.";
         acts: bool, "Acts", Plain, "Whether it changes anything, or only says what it would do.";
-        choice: String, "Looks after", Plain, "Whom it looks after, as it was told.";
+        choice: String, "Looks after", Plain, "Whom it looks after, as it was told; of a run its workload.";
         policy: String, "Policy", Plain, "Who decides, with its parameters.";
         tier: String, "Signal tier", Plain, "What loads stand on: counters, bandwidth, declared or none.";
         level: String, "Places", Plain, "What programs are placed on: node, llc or core.";
-        way: String, "Notices by", Plain, "How new processes are noticed: events (the kernel tells), groups (the lists of cgroups) or numbers (given since the last turn).";
-        n_known: u64, "Known", Count, "Processes that are known, chosen or not.";
+        way: String, "Notices by", Plain, "How new processes are noticed: events (the kernel tells), groups (the lists of cgroups) or numbers (given since the last turn). Empty of a run, which starts them.";
+        n_known: u64, "Known", Count, "Processes that are known, chosen or not; of a run its jobs.";
         n_asleep: u64, "Asleep", Count, "Processes that are chosen and not busy.";
         n_heirs: u64, "Heirs", Count, "Processes that were started by placed ones and have their CPUs by birth.";
         n_moves: u64, "Moves", Count, "How often a process was placed so far.";
@@ -81,6 +82,15 @@ record! {
 }
 
 words! {
+    /// What the evenkeel does that wrote a state.
+    #[derive(serde::Deserialize)]
+    KindWord {
+        Watch "watch" "It looks after programs that run already.";
+        Run "run" "It runs a workload.";
+    }
+}
+
+words! {
     /// Whether the evenkeel that wrote a state still lives.
     #[derive(serde::Deserialize)]
     OwnerWord {
@@ -111,7 +121,7 @@ impl Status {
         };
         let who = format!("process {}, {}", state.pid, age_words(self.age_s));
         line(
-            "evenkeel watch",
+            &format!("evenkeel {}", state.kind.word()),
             match self.owner {
                 OwnerWord::Alive => who,
                 OwnerWord::Gone => {
@@ -119,25 +129,10 @@ impl Status {
                 }
             },
         );
-        line("looks after", state.choice.clone());
-        line(
-            "acts",
-            if state.acts { "yes" } else { "no: it only says what it would do (--act)" }.into(),
-        );
-        line("policy", format!("{} on {} domains", state.policy, state.level));
-        line("signal tier", state.tier.clone());
-        line("helps", helps_words(state));
-        line("notices by", way_words(&state.way).to_owned());
-        line(
-            "known",
-            format!(
-                "{} processes: {} looked after, {} chosen and asleep, {} heirs",
-                count(state.n_known),
-                state.managed.len(),
-                count(state.n_asleep),
-                count(state.n_heirs),
-            ),
-        );
+        match state.kind {
+            KindWord::Watch => state.watch_words(&mut line),
+            KindWord::Run => state.run_words(&mut line),
+        }
         line("moves", moves_words(state));
         state.add_managed(&mut text, width);
         state.add_alone(&mut text, width);
@@ -146,6 +141,38 @@ impl Status {
 }
 
 impl WatchState {
+    fn policy_words(&self) -> String {
+        match self.level.is_empty() {
+            true => self.policy.clone(),
+            false => format!("{} on {} domains", self.policy, self.level),
+        }
+    }
+
+    fn watch_words(&self, line: &mut impl FnMut(&str, String)) {
+        line("looks after", self.choice.clone());
+        let acts = if self.acts { "yes" } else { "no: it only says what it would do (--act)" };
+        line("acts", acts.to_owned());
+        line("policy", self.policy_words());
+        line("signal tier", self.tier.clone());
+        line("helps", helps_words(self));
+        line("notices by", way_words(&self.way).to_owned());
+        let known = format!(
+            "{} processes: {} looked after, {} chosen and asleep, {} heirs",
+            count(self.n_known),
+            self.managed.len(),
+            count(self.n_asleep),
+            count(self.n_heirs),
+        );
+        line("known", known);
+    }
+
+    fn run_words(&self, line: &mut impl FnMut(&str, String)) {
+        line("workload", self.choice.clone());
+        line("policy", self.policy_words());
+        line("signal tier", self.tier.clone());
+        line("jobs", format!("{}, {} running", count(self.n_known), self.managed.len()));
+    }
+
     fn add_managed(&self, text: &mut String, width: usize) {
         if self.managed.is_empty() {
             return;

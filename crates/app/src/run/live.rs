@@ -1,4 +1,4 @@
-//! A run from its first turn to its last: host, engine, and the three that listen.
+//! A run from its first turn to its last: host, engine, and the four that listen.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,6 +15,7 @@ use topology::Machine;
 
 use super::{Args, Checked, Folder};
 use crate::exit::{Done, OrWrong, Stop};
+use crate::state::RunState;
 use crate::view::{Mode, View};
 
 /// What a run left: its report in any case, and how the command is to end.
@@ -40,6 +41,7 @@ struct Parts {
     journal: JournalWriter,
     report: ReportBuilder,
     view: View,
+    state: RunState,
     /// What getting ready took: the clock of the run begins with the host.
     cpu_before: Option<Nanos>,
 }
@@ -69,6 +71,7 @@ impl Parts {
             journal,
             report: ReportBuilder::new(&header),
             view: View::new(mode, &header),
+            state: RunState::new(&header, &path),
             engine: Engine::new(header.machine, header.jobs, policy)
                 .with_move_limits(args.memory.limits())
                 .with_signals(signals),
@@ -78,7 +81,7 @@ impl Parts {
     /// Goes through all turns; returns what ended the run before its time.
     fn go(&mut self) -> Option<anyhow::Error> {
         let sinks: &mut [&mut dyn Sink] =
-            &mut [&mut self.journal, &mut self.report, &mut self.view];
+            &mut [&mut self.journal, &mut self.report, &mut self.view, &mut self.state];
         let result = engine::run(&mut self.host, &mut self.engine, sinks);
         self.view.finish();
         result.err().map(anyhow::Error::from)

@@ -1,0 +1,202 @@
+//! The state file that a running evenkeel keeps up to date, for `evenkeel status`.
+//!
+//! It is written at once when something happened (of a run once a second at the most), and every few
+//! seconds otherwise, in a turn that comes anyway. It is no part of the work: where it cannot be
+//! written, watching says so once, and everything goes on.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use base::{JobId, Nanos};
+use engine::TurnRecord;
+use journal::Header;
+use linux::state::StateFile;
+use linux::{procfs, system, undo};
+use report::status::{KindWord, ManagedRow, STATE_FORMAT, VerdictWord, WatchState};
+use sched::{Action, Deed, JobEvent, OutcomeResult, Target};
+
+use crate::status::{self, unix_seconds};
+
+/// Nothing happened: it is written anew so often all the same, so that readers see that we live.
+const WRITE_EVERY: Nanos = Nanos::from_secs(5);
+/// A run writes so often at the most: its work is measured.
+const RUN_EVERY: Nanos = Nanos::from_secs(1);
+
+/// A state, and the file that tells it.
+pub struct StateWriter {
+    pub state: WatchState,
+    file: Option<StateFile>,
+    /// Something happened that nobody was told of.
+    is_news: bool,
+    every: Nanos,
+    written_at: Option<Nanos>,
+}
+
+impl StateWriter {
+    /// Begins to tell; what killed ones told that is settled goes.
+    pub fn new(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) -> Self {
+        // Whoever acts has just put back what they left.
+        status::sweep(|state| acts || !state.acts);
+        let file = StateFile::create(&header.run_id, &undo::folders());
+        if let (Err(error), KindWord::Watch) = (&file, kind) {
+            eprintln!("evenkeel: status will not tell of this: {error}");
+        }
+        let every = if kind == KindWord::Run { RUN_EVERY } else { Nanos::ZERO };
+        let state = state(header, kind, acts, journal);
+        StateWriter { state, file: file.ok(), is_news: false, every, written_at: None }
+    }
+
+    /// Takes in what every turn tells: the footing, and what was moved.
+    pub fn learn(&mut self, record: &TurnRecord<'_>) {
+        self.state.at_ns = record.turn.at.0;
+        if let Some(footing) = record.footing_now() {
+            self.state.tier = footing.tier.to_string();
+            self.state.level = footing.level.to_string();
+        }
+        let placed = record.outcomes.iter().filter(|outcome| {
+            let is_done = matches!(outcome.result, OutcomeResult::Done { n } if n != 0);
+            is_done && matches!(outcome.deed, Deed::Place(_))
+        });
+        self.state.n_moves += placed.count() as u64;
+        let moved = record.sample.moved.iter().map(|moved| moved.moved.0);
+        self.state.pages_moved_bytes =
+            moved.fold(self.state.pages_moved_bytes, u64::saturating_add);
+        self.is_news |= !record.sample.jobs.is_empty()
+            || !record.sample.moved.is_empty()
+            || !record.outcomes.is_empty()
+            || !record.plan.notes.is_empty();
+    }
+
+    /// Whether it is to be written in this turn.
+    pub fn is_due(&self, at: Nanos) -> bool {
+        let every = if self.is_news { self.every } else { WRITE_EVERY };
+        self.file.is_some() && self.written_at.is_none_or(|written| written + every <= at)
+    }
+
+    /// Replaces what the file tells.
+    pub fn write(&mut self, at: Nanos) {
+        let Some(file) = &self.file else { return };
+        (self.written_at, self.is_news) = (Some(at), false);
+        self.state.written_unix_s = unix_seconds();
+        let written = serde_json::to_string(&self.state)
+            .map_err(io::Error::from)
+            .and_then(|text| file.write(&text));
+        if let Err(error) = written {
+            if self.state.kind == KindWord::Watch {
+                eprintln!("evenkeel: status will not tell of this any more: {error}");
+            }
+            self.file = None;
+        }
+    }
+}
+
+fn state(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) -> WatchState {
+    let pid = std::process::id();
+    WatchState {
+        evenkeel_state: STATE_FORMAT,
+        tool: header.tool.clone(),
+        kind,
+        run: header.run_id.clone(),
+        pid,
+        born_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.born_ticks),
+        boot: system::boot_id("/".as_ref()).unwrap_or_default(),
+        started_unix_s: header.started_unix_s,
+        written_unix_s: header.started_unix_s,
+        at_ns: 0,
+        acts,
+        choice: header.workload.clone(),
+        policy: header.policy.spec.clone(),
+        tier: "none".to_owned(),
+        level: String::new(),
+        way: String::new(),
+        n_known: 0,
+        n_asleep: 0,
+        n_heirs: 0,
+        n_moves: 0,
+        pages_moved_bytes: 0,
+        verdict: if acts { VerdictWord::NotJudged } else { VerdictWord::Watches },
+        verdict_text: None,
+        managed: Vec::new(),
+        left_alone: Vec::new(),
+        journal: journal.map(|path| path.display().to_string()),
+    }
+}
+
+/// What a run tells of itself; takes part in it as a sink.
+pub struct RunState {
+    writer: StateWriter,
+    names: Vec<String>,
+    running: BTreeMap<JobId, ManagedRow>,
+}
+
+impl RunState {
+    pub fn new(header: &Header, journal: &Path) -> Self {
+        let mut writer = StateWriter::new(header, KindWord::Run, true, Some(journal));
+        writer.state.n_known = header.jobs.len() as u64;
+        let names = header.jobs.iter().map(|job| job.name.clone()).collect();
+        RunState { writer, names, running: BTreeMap::new() }
+    }
+
+    fn learn(&mut self, record: &TurnRecord<'_>) {
+        self.writer.learn(record);
+        for event in &record.sample.jobs {
+            match event {
+                JobEvent::Ended(job, _) => drop(self.running.remove(job)),
+                JobEvent::HandsOff(job, _) => self.change(*job, |row| row.hands_off = true),
+                _ => {}
+            }
+        }
+        for outcome in record.outcomes {
+            let (Target::Job(job), OutcomeResult::Done { n }) = (outcome.target, &outcome.result)
+            else {
+                continue;
+            };
+            match &outcome.deed {
+                Deed::Start => self.has_started(job, *n, record.turn.at),
+                Deed::Place(cpus) => {
+                    self.change(job, |row| row.cpus_placed = Some(cpus.to_string()));
+                }
+                Deed::Release => self.change(job, |row| row.cpus_placed = None),
+                _ => {}
+            }
+        }
+        for ask in &record.plan.asks {
+            if let (Target::Job(job), Action::Place(_)) = (ask.target, &ask.action) {
+                self.change(job, |row| row.reason = Some(ask.reason.to_string()));
+            }
+        }
+    }
+
+    fn change(&mut self, job: JobId, change: impl FnOnce(&mut ManagedRow)) {
+        if let Some(row) = self.running.get_mut(&job) {
+            change(row);
+        }
+    }
+
+    fn has_started(&mut self, job: JobId, pid: u32, at: Nanos) {
+        let name = self.names.get(job.index()).cloned().unwrap_or_default();
+        let row = ManagedRow {
+            name,
+            pid,
+            born_ticks: procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.born_ticks),
+            since_ns: at.0,
+            cpus_before: linux::affinity::get(0).map_or(String::new(), |cpus| cpus.to_string()),
+            cpus_placed: None,
+            reason: None,
+            hands_off: false,
+        };
+        self.running.insert(job, row);
+    }
+}
+
+impl engine::Sink for RunState {
+    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+        self.learn(record);
+        if self.writer.is_due(record.turn.at) {
+            self.writer.state.managed = self.running.values().cloned().collect();
+            self.writer.write(record.turn.at);
+        }
+        Ok(())
+    }
+}

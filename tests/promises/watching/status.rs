@@ -1,0 +1,152 @@
+//! `evenkeel status` tells of everybody who works, of those who were killed until that is settled, and in
+//! one line what it cannot read.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use super::{BURN, PATIENCE, Program, tool};
+
+fn evenkeel(state: &Path, args: &[&str]) -> Command {
+    let mut command = tool::command(args);
+    command.env("EVENKEEL_STATE_DIR", state);
+    command
+}
+
+fn told(state: &Path, args: &[&str]) -> Output {
+    evenkeel(state, args).output().expect("it starts")
+}
+
+/// What `status --json` prints, as soon as so many are told of and this holds of all of them.
+fn until(state: &Path, n: usize, holds: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let begun = Instant::now();
+    loop {
+        let output = told(state, &["status", "--json"]);
+        let all: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let found = all.as_array().expect("a list");
+        if found.len() == n && found.iter().all(&holds) {
+            return all;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{all}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn workload(folder: &Path, text: &str) -> String {
+    let path = folder.join("w.toml");
+    std::fs::write(&path, text).expect("ours");
+    path.display().to_string()
+}
+
+#[test]
+fn two_watches_and_a_run_at_once_are_told_of_each_by_itself() {
+    let world = tempfile::tempdir().expect("a folder");
+    let (state, out) = (world.path().join("state"), world.path().join("out"));
+    let busy = Program::shell(BURN);
+    let pid = busy.pid().to_string();
+    let watch = ["watch", "--pid", &pid, "--quiet", "--policy", "dfs[interval=100ms]"];
+    let watches = [(); 2].map(|()| Program::new(&mut evenkeel(&state, &watch)));
+    let text = "[[job]]\nname = \"one\"\ncommand = [\"sleep\", \"600\"]\nclass = 3\n";
+    let (path, out) = (workload(world.path(), text), out.display().to_string());
+    let run = ["run", &path, "--quiet", "--out", &out, "--policy", "dfs[interval=100ms]"];
+    let run = Program::new(&mut evenkeel(&state, &run));
+    let is_full = |status: &serde_json::Value| {
+        let managed = status["state"]["managed"].as_array();
+        status["owner"] == "alive" && managed.is_some_and(|all| all.len() == 1)
+    };
+    let all = until(&state, 3, is_full);
+    let of = |kind: &str| {
+        let all = all.as_array().expect("a list");
+        all.iter().filter(|one| one["state"]["kind"] == kind).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!((of("watch").len(), of("run").len()), (2, 1));
+    let its = of("run")[0]["state"].clone();
+    assert_eq!((its["n_known"].as_u64(), its["pid"].as_u64()), (Some(1), Some(run.pid().into())));
+    assert_eq!(its["managed"][0]["name"], "one");
+    let text = tool::text(&told(&state, &["status"]).stdout);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(
+        text.contains("evenkeel run") && text.contains("jobs            1, 1 running"),
+        "{text}"
+    );
+    for program in watches.iter().chain([&run]) {
+        let pid = rustix::process::Pid::from_raw(program.pid().cast_signed()).expect("a number");
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("ours");
+    }
+    until(&state, 0, |_| true);
+}
+
+#[test]
+fn who_was_killed_is_gone_until_that_is_settled() {
+    let world = tempfile::tempdir().expect("a folder");
+    let state = world.path().join("state");
+    let busy = Program::shell(BURN);
+    let pid = busy.pid().to_string();
+    let kill_one = |args: &[&str]| {
+        let all = [&["watch", "--pid", &pid, "--quiet"], args].concat();
+        let watch = Program::new(&mut evenkeel(&state, &all));
+        until(&state, 1, |status| status["owner"] == "alive");
+        drop(watch);
+        until(&state, 1, |status| status["owner"] == "gone");
+    };
+    kill_one(&["--act"]);
+    let gone = told(&state, &["status"]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(tool::text(&gone.stdout).contains("run evenkeel restore"));
+    assert_eq!(told(&state, &["restore", "--dry-run"]).status.code(), Some(0));
+    until(&state, 1, |status| status["owner"] == "gone");
+    assert_eq!(told(&state, &["restore"]).status.code(), Some(0));
+    let nobody = told(&state, &["status"]);
+    assert_eq!(nobody.status.code(), Some(0));
+    assert!(tool::text(&nobody.stdout).contains("no evenkeel of this user"));
+    // One that changed nothing has left nothing; the next one sweeps what it told.
+    kill_one(&[]);
+    assert_eq!(told(&state, &["status"]).status.code(), Some(0));
+    let watch = Program::new(&mut evenkeel(&state, &["watch", "--pid", &pid, "--quiet"]));
+    until(&state, 1, |status| status["owner"] == "alive");
+    drop(watch);
+}
+
+#[test]
+fn a_state_that_cannot_be_read_is_one_line_that_says_what_to_do() {
+    let check = |name: &str, text: &str, expected: &str| {
+        let world = tempfile::tempdir().expect("a folder");
+        let state = world.path().join("state");
+        // Made by evenkeel itself, with the mode that it asks for.
+        assert_eq!(told(&state, &["watch", "--all", "--for", "1ms", "-q"]).status.code(), Some(0));
+        std::fs::write(state.join(name), text).expect("ours");
+        let output = told(&state, &["status"]);
+        let said = tool::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}: {said}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{text}: {said}");
+    };
+    check("a.state.json", "", "remove it");
+    check("a.state.json", "{\"evenkeel_state\": 2, \"tool\"", "remove it");
+    check("a.state.json", "{\"evenkeel_state\": 2}", "remove it");
+    check("a.state.json", "[1, 2]", "remove it");
+    let old = "{\"evenkeel_state\": 1, \"tool\": \"0.1.7\"}";
+    check("a.state.json", old, "has format 1: ask the evenkeel that wrote it (0.1.7)");
+    check("a.state.json", "{\"evenkeel_state\": 99}", "has format 99");
+}
+
+#[test]
+fn a_state_of_another_boot_or_in_a_folder_of_others_tells_nothing() {
+    let world = tempfile::tempdir().expect("a folder");
+    let state = world.path().join("state");
+    let busy = Program::shell(BURN);
+    let pid = busy.pid().to_string();
+    let watch = Program::new(&mut evenkeel(&state, &["watch", "--pid", &pid, "--quiet"]));
+    let all = until(&state, 1, |status| status["owner"] == "alive");
+    drop(watch);
+    let mut one = all[0]["state"].clone();
+    one["boot"] = "another".into();
+    let path = all[0]["path"].as_str().expect("a path");
+    std::fs::write(path, one.to_string()).expect("ours");
+    assert_eq!(told(&state, &["status"]).status.code(), Some(0));
+    assert!(!Path::new(path).exists(), "it is removed");
+    std::fs::write(path, all[0]["state"].to_string()).expect("ours");
+    until(&state, 1, |status| status["owner"] == "gone");
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).expect("ours");
+    until(&state, 0, |_| true);
+}

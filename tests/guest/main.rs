@@ -22,6 +22,7 @@ mod policies;
 #[path = "../promises/tool.rs"]
 mod tool;
 mod undo;
+mod watched;
 mod watching;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -44,7 +45,8 @@ fn main() {
     arguments.test_threads = Some(1);
     let all: [&[Promise]; 6] =
         [placement::ALL, policies::ALL, cpusets::ALL, groups::ALL, hotplug::ALL, balancing::ALL];
-    let promises = all.into_iter().chain([pages::ALL, undo::ALL, watching::ALL]).flatten();
+    let promises =
+        all.into_iter().chain([pages::ALL, undo::ALL, watching::ALL, watched::ALL]).flatten();
     let reason = why_not();
     if let Some(reason) = &reason {
         println!("not run: {reason}; make test-vm runs these in a guest");

@@ -1,0 +1,243 @@
+//! Programs that somebody else started, while CPUs and cgroups change below them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use base::{CpuId, CpuSet, Nanos};
+use engine::{Engine, Host};
+use host_live::{Choice, LeftAlone, WatchHost, WatchOptions};
+use rustix::process::Signal;
+use sched::{Action, Code, Plan, Policy, Reason, Snapshot};
+
+use crate::Promise;
+use crate::nodes::{self, Knob};
+use crate::play::{World, mask, signal};
+
+pub const ALL: &[Promise] = &[
+    ("watched::who_was_on_a_cpu_that_went_offline_is_placed_again_and_has_all_at_the_end", offline),
+    ("watched::who_is_moved_to_another_cpuset_is_not_fought_for_and_has_all_when_back", moved),
+    ("watched::a_unit_is_found_in_the_one_hierarchy_and_put_back", unit),
+    ("watched::isolated_cpus_are_no_targets_and_who_is_bound_to_them_is_left_alone", isolated),
+];
+
+const CPU7: &str = "/sys/devices/system/cpu/cpu7/online";
+const INTERVAL: Nanos = Nanos::from_millis(250);
+
+/// A shell that burns CPU time.
+struct Burner(Child);
+
+impl Burner {
+    fn new() -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]).stdout(Stdio::null());
+        Burner(command.spawn().expect("it starts"))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    fn mask(&self) -> CpuSet {
+        mask(self.pid()).expect("it lives")
+    }
+}
+
+impl Drop for Burner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Puts every job on the last CPU that may be used.
+struct LastCpu;
+
+impl Policy for LastCpu {
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        let last: CpuSet = seen.usable.last().into_iter().collect();
+        for job in seen.jobs.iter().filter(|job| job.movable && job.placed != Some(&last)) {
+            plan.ask(job.job.id, Action::Place(last.clone()), Reason::new(Code::NextInTurn));
+        }
+    }
+
+    fn name(&self) -> &str {
+        "last-cpu"
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        Some(INTERVAL)
+    }
+}
+
+/// Watching as a library, turn by turn.
+struct Watching {
+    host: WatchHost,
+    engine: Engine,
+    _world: World,
+}
+
+impl Watching {
+    fn new(burners: &[&Burner]) -> Self {
+        let world = World::new();
+        let whose = |burner: &&Burner| {
+            let stat = linux::procfs::stat("/".as_ref(), burner.pid()).expect("it lives");
+            (burner.pid(), stat.born_ticks)
+        };
+        let pids = burners.iter().map(whose).collect();
+        let options = WatchOptions {
+            choice: Choice { pids, ..Choice::default() },
+            act: true,
+            interval: INTERVAL,
+            takes_signals: false,
+            undo_folders: Some(world.state()),
+            ..WatchOptions::default()
+        };
+        let machine = linux::topology::read(Path::new("/")).expect("this machine");
+        let host = WatchHost::new(&machine, options).expect("everybody is there");
+        let engine = Engine::new(machine, Vec::new(), Box::new(LastCpu));
+        Watching { host, engine, _world: world }
+    }
+
+    fn turn(&mut self) -> bool {
+        let Some(turn) = self.host.wait().expect("it can wait") else { return false };
+        let sample = self.host.sample(&turn).expect("it can look");
+        let step = self.engine.step(&turn, &sample);
+        let outcomes = self.host.apply(&step.approved);
+        self.engine.settle(&outcomes);
+        true
+    }
+
+    fn until(&mut self, what: &str, holds: impl Fn(&Watching) -> bool) {
+        for _ in 0..400 {
+            if holds(self) {
+                return;
+            }
+            assert!(self.turn(), "watching ended before: {what}");
+        }
+        panic!("it never came to: {what}: {:?}", self.host.board().borrow());
+    }
+
+    fn end(mut self) {
+        self.host.stop();
+        while self.turn() {}
+    }
+}
+
+fn set(text: &str) -> CpuSet {
+    text.parse().expect("a list")
+}
+
+fn all_cpus() -> CpuSet {
+    linux::affinity::get(0).expect("own mask")
+}
+
+/// The last CPU that nothing keeps for somebody.
+fn last() -> CpuSet {
+    all_cpus().last().into_iter().collect()
+}
+
+fn offline() {
+    if last() != set("7") {
+        println!("not run: CPU 7 is isolated");
+        return;
+    }
+    let (burner, all) = (Burner::new(), all_cpus());
+    let mut watching = Watching::new(&[&burner]);
+    watching.until("the placement", |_| burner.mask() == set("7"));
+    let knob = Knob::set(CPU7, "0");
+    watching.until("another placement", |_| burner.mask() == set("6"));
+    drop(knob);
+    watching.until("the first one again", |_| burner.mask() == set("7"));
+    // It ends with a CPU less than at the start, and that comes back later.
+    let knob = Knob::set(CPU7, "0");
+    watching.until("another placement", |_| burner.mask() == set("6"));
+    watching.end();
+    drop(knob);
+    nodes::until("all CPUs", || burner.mask() == all);
+}
+
+/// A group of the unified hierarchy; removed at the end.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(path: &str) -> Self {
+        let root = Path::new("/sys/fs/cgroup");
+        fs::write(root.join("cgroup.subtree_control"), "+cpuset").expect("cgroup v2 in the guest");
+        let folder = root.join(path);
+        fs::create_dir_all(&folder).expect("a group of our own");
+        Group(folder)
+    }
+
+    fn take(&self, pid: u32) {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("it lives");
+    }
+}
+
+fn let_go(pid: u32) {
+    fs::write("/sys/fs/cgroup/cgroup.procs", pid.to_string()).expect("it lives");
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for pid in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
+            let _ = fs::write("/sys/fs/cgroup/cgroup.procs", pid);
+        }
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+fn moved() {
+    let (burner, all) = (Burner::new(), all_cpus());
+    let group = Group::new("evenkeel-moved");
+    fs::write(group.0.join("cpuset.cpus"), "0-1").expect("ours");
+    let mut watching = Watching::new(&[&burner]);
+    watching.until("the placement", |_| burner.mask() == last());
+    group.take(burner.pid());
+    watching.until("that it is noticed", |watching| {
+        watching.host.board().borrow().managed.iter().any(|managed| managed.hands_off)
+    });
+    assert_eq!(burner.mask(), set("0-1"));
+    watching.end();
+    assert_eq!(burner.mask(), set("0-1"));
+    let_go(burner.pid());
+    assert_eq!(burner.mask(), all, "nothing of ours is hidden in what it may use");
+}
+
+fn unit() {
+    let (inside, outside, all) = (Burner::new(), Burner::new(), all_cpus());
+    let group = Group::new("system.slice/evenkeel-test.service");
+    group.take(inside.pid());
+    let world = World::new();
+    let policy = "dfs[interval=250ms,domains=core,only_job=move,cooldown=0]";
+    let args = ["watch", "--unit", "evenkeel-test", "--act", "--class", "*=8", "--quiet"];
+    let mut command = crate::tool::command(&args);
+    command.args(["--policy", policy]).env(linux::undo::STATE_VARIABLE, world.path("state"));
+    let mut watch = command.spawn().expect("it starts");
+    nodes::until("its placement", || inside.mask().len() == 1);
+    assert_eq!(outside.mask(), all);
+    signal(watch.id(), Signal::TERM);
+    assert!(watch.wait().expect("ours").success());
+    assert_eq!((inside.mask(), outside.mask()), (all.clone(), all));
+}
+
+fn isolated() {
+    let isolated = linux::glance::isolated("/".as_ref());
+    if isolated.is_empty() {
+        println!("not run: no CPU is isolated: scripts/numa-vm --append isolcpus=7 makes one");
+        return;
+    }
+    let (burner, bound) = (Burner::new(), Burner::new());
+    let before = burner.mask();
+    linux::affinity::set(bound.pid(), &isolated).expect("we are root");
+    let mut watching = Watching::new(&[&burner, &bound]);
+    watching.until("the placement of one, and that the other is left alone", |watching| {
+        let board = watching.host.board().borrow().clone();
+        let alone = board.left_alone.get(&LeftAlone::OwnAffinity);
+        burner.mask().len() == 1
+            && alone.is_some_and(|alone| alone.examples.iter().any(|(pid, _)| *pid == bound.pid()))
+    });
+    assert!(!burner.mask().iter().any(|cpu: CpuId| isolated.contains(cpu)), "{}", burner.mask());
+    watching.end();
+    assert_eq!((burner.mask(), bound.mask()), (before, isolated));
+}

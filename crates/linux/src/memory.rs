@@ -76,7 +76,7 @@ pub struct Looked {
     pub nodes: ByNode,
     /// How much of it was looked at, in thousandths.
     pub permille: u16,
-    /// Whether the process, or one of its mappings, has a memory policy of its own
+    /// Whether the process, one of its threads or one of its mappings has a memory policy of its own
     /// ([`numa_maps::has_policy`]). Of a sampled process only its first mappings were asked.
     pub has_own_policy: bool,
     /// How long the look took.
@@ -147,7 +147,7 @@ fn walk(root: &Path, pid: u32) -> io::Result<Looked> {
     for mapping in numa.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line) {
         numa_maps::add(&mut nodes, &mapping, kinds.get(&mapping.start));
     }
-    let has_own_policy = numa_maps::has_policy(&numa);
+    let has_own_policy = numa_maps::has_policy(&numa) || has_thread_with_policy(root, pid);
     let is_cut = TEXT_MAX <= numa.len() as u64;
     let permille = if is_cut { scale_up(&mut nodes, resident(root, pid)?) } else { 1000 };
     Ok(Looked { nodes, permille, has_own_policy, took: Nanos::ZERO })
@@ -206,15 +206,18 @@ fn sample(root: &Path, pid: u32) -> io::Result<Looked> {
     }
     let all = (n_seen * stride / page).max(1);
     let permille = ((n_seen * 1000 / all) as u16).clamp(1, 999);
-    let has_own_policy = has_policy_at_first_sight(root, pid)?;
+    let has_own_policy = has_own_policy(root, pid, false)?;
     Ok(Looked { nodes, permille, has_own_policy, took: Nanos::ZERO })
 }
 
-/// Whether a process has a memory policy of its own, told by its first mappings alone: they are the
+/// Threads of a process that are asked for a memory policy of their own; of more of them the first.
+const THREADS_MAX: usize = 64;
+
+/// Whether a thread has a memory policy of its own, told by its first mappings alone: they are the
 /// program's, and small. The kernel walks no more mappings than it is asked for bytes.
-fn has_policy_at_first_sight(root: &Path, pid: u32) -> io::Result<bool> {
+fn has_policy_at_first_sight(file: &Path) -> io::Result<bool> {
     fault::refuse("open")?;
-    let mut file = File::open(root.join(format!("proc/{pid}/numa_maps")))?;
+    let mut file = File::open(file)?;
     fault::refuse("read")?;
     let mut buffer = [0; 256];
     let n_bytes = file.read(&mut buffer)?;
@@ -224,16 +227,27 @@ fn has_policy_at_first_sight(root: &Path, pid: u32) -> io::Result<bool> {
     Ok(numa_maps::has_policy(&text[..whole]))
 }
 
-/// Whether a process, or one of its mappings, has a memory policy of its own. Of one that is too large
-/// to be walked only the first mappings are asked.
+/// Whether a thread other than the first has one: each has its own `numa_maps`, which shows it where a
+/// mapping has none.
+fn has_thread_with_policy(root: &Path, pid: u32) -> bool {
+    let others =
+        procfs::threads(root, pid).unwrap_or_default().into_iter().filter(|&tid| tid != pid);
+    // Of one that ends meanwhile nothing lies anywhere.
+    others.take(THREADS_MAX).any(|tid| {
+        let file = root.join(format!("proc/{pid}/task/{tid}/numa_maps"));
+        has_policy_at_first_sight(&file).unwrap_or(false)
+    })
+}
+
+/// Whether a process, one of its threads or one of its mappings has a memory policy of its own. Of one that
+/// is too large to be walked only the first mappings are asked.
 pub(crate) fn has_own_policy(root: &Path, pid: u32, walk: bool) -> io::Result<bool> {
-    match walk {
-        true => {
-            let text = read_whole(&root.join(format!("proc/{pid}/numa_maps")))?;
-            Ok(numa_maps::has_policy(&text))
-        }
-        false => has_policy_at_first_sight(root, pid),
-    }
+    let file = root.join(format!("proc/{pid}/numa_maps"));
+    let of_first = match walk {
+        true => numa_maps::has_policy(&read_whole(&file)?),
+        false => has_policy_at_first_sight(&file)?,
+    };
+    Ok(of_first || has_thread_with_policy(root, pid))
 }
 
 /// Mappings of nobody's file, from the lines of `maps`: the process's own, and what it shares.
@@ -353,6 +367,30 @@ Node 1 HugePages_Free:      3
         assert!(sampled.permille < 1000);
         assert!(16 << 20 <= own_bytes(&sampled), "{sampled:?}");
         drop(touched);
+    }
+
+    #[test]
+    fn a_policy_of_any_thread_or_mapping_counts() {
+        let check = |threads: &[&str], expected: bool| {
+            let world = tempfile::tempdir().expect("a folder");
+            let process = world.path().join("proc/7");
+            for (idx, text) in threads.iter().enumerate() {
+                let thread = process.join(format!("task/{}", 7 + idx));
+                std::fs::create_dir_all(&thread).expect("ours");
+                std::fs::write(thread.join("numa_maps"), text).expect("ours");
+            }
+            std::fs::write(process.join("numa_maps"), threads[0]).expect("ours");
+            for walk in [true, false] {
+                let found = has_own_policy(world.path(), 7, walk).expect("it is there");
+                assert_eq!(found, expected, "{threads:?}");
+            }
+        };
+        let (plain, bound) =
+            ("00400000 default file=/a\n7f00 default\n", "00400000 bind:0 file=/a\n");
+        check(&[plain], false);
+        check(&[bound], true);
+        check(&[plain, plain, bound], true);
+        check(&[plain, plain], false);
     }
 
     #[test]

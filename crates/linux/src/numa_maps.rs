@@ -106,7 +106,7 @@ pub fn parse_line(line: &[u8]) -> Option<Mapping> {
 }
 
 /// Whether any of these lines tells of a memory policy, the process's or a mapping's own, that binds,
-/// prefers or interleaves. A mapping without one shows that of the process's first thread.
+/// prefers or interleaves. A mapping without one shows that of the thread whose file it is.
 pub fn has_policy(text: &[u8]) -> bool {
     let policy = |line: &[u8]| {
         let word = line.split(|&byte| byte == b' ').nth(1)?;

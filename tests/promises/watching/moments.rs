@@ -6,8 +6,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::CpuSet;
+use base::{CpuSet, NodeId};
 use linux::{affinity, procfs};
+use program::MemoryPolicy;
 use rustix::process::{Pid, Signal};
 use sched::{HandsOff, JobEvent};
 
@@ -89,8 +90,38 @@ fn play_a_part() {
             burn(PATIENCE);
             bound.join().expect("it ends");
         }
+        // One thread of several says itself where its memory is to come from.
+        Ok("policy-thread") => {
+            let policy = MemoryPolicy::Bind([NodeId(0)].into_iter().collect());
+            let prepared = linux::mempolicy::Prepared::new(&policy);
+            let told = std::thread::spawn(move || {
+                prepared.apply().expect("node 0");
+                std::thread::sleep(PATIENCE);
+            });
+            burn(PATIENCE);
+            told.join().expect("it ends");
+        }
         _ => {}
     }
+}
+
+#[test]
+fn the_memory_of_a_process_is_left_alone_of_which_any_thread_has_a_policy() {
+    let here = linux::topology::read("/".as_ref()).expect("this machine");
+    let has_node_0 = here.nodes().iter().any(|node| node.id == NodeId(0));
+    if !has_node_0 || !std::path::Path::new("/proc/self/numa_maps").exists() {
+        println!("not run: memory policies cannot be seen here");
+        return;
+    }
+    let program = part("policy-thread");
+    let mut watching = Watching::new(&[&program], |options| {
+        options.act = false;
+        options.memory.looks = host_live::MemoryLooks::On;
+    });
+    watching.until("that it is told", |watching| {
+        watching.left_alone(LeftAlone::OwnMemoryPolicy, program.pid())
+    });
+    watching.end();
 }
 
 #[test]

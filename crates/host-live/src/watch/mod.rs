@@ -12,9 +12,9 @@
 //!   leave    it gets back what it had
 //! ```
 //!
-//! A job is one process with its threads. What it starts meanwhile has its mask by birth: an heir is
-//! written down as ours, left where it is, and put back with it; when it is busy itself it becomes
-//! a job of its own.
+//! A job is one process with its threads. What it starts meanwhile has its mask by birth ([`heirs`]): an
+//! heir is written down as ours, left where it is, and put back with it; when it is busy itself it
+//! becomes a job of its own.
 //!
 //! Memory is looked at and moved by the same helper thread that jobs of ours have ([`crate::memory`]).
 //! Who said itself where its memory is to come from keeps it there.

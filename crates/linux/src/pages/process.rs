@@ -60,8 +60,8 @@ impl Process {
         Ok(Process { pid, maps, sizes, meminfo: None, reserve_permille, began })
     }
 
-    /// Whether it, or one of its mappings, has a memory policy of its own. Of a process that is too
-    /// large to be walked only the first mappings are asked, which show the policy of its first thread.
+    /// Whether it, one of its threads or one of its mappings has a memory policy of its own. Of a process
+    /// that is too large to be walked only the first mappings are asked, which show those of threads.
     ///
     /// # Errors
     /// As of [`Process::open`].

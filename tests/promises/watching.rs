@@ -20,6 +20,7 @@ use sched::{
 use crate::tool;
 
 mod chosen;
+mod killed;
 mod moments;
 mod refused;
 mod status;

@@ -186,15 +186,20 @@ fn what_somebody_binds_of_a_placed_process_stays_and_the_rest_is_put_back() {
 #[test]
 fn children_that_are_born_up_to_the_last_moment_are_put_back() {
     let Some((all, last)) = two_cpus() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let go = folder.path().join("go");
     let script = format!(
-        "i=0; while [ $i -lt 400 ]; do sleep 600 & i=$((i+1)); j=0; \
-         while [ $j -lt 3000 ]; do j=$((j+1)); done; done; {BURN}"
+        "while [ ! -e {} ]; do :; done; i=0; while [ $i -lt 400 ]; do sleep 600 & i=$((i+1)); j=0; \
+         while [ $j -lt 3000 ]; do j=$((j+1)); done; done; {BURN}",
+        go.display()
     );
     for may_hear in [false, true] {
+        let _ = std::fs::remove_file(&go);
         let crowd = Crowd::shell(&script);
         let mut watching = Watching::new(&[&crowd.0], |options| options.may_hear = may_hear);
         watching.until("the placement", |_| mask(crowd.0.pid()) == last);
-        watching.until("an heir", |watching| watching.board().n_heirs != 0);
+        std::fs::write(&go, "").expect("ours");
+        watching.until("children", |_| 10 < crowd.members().len());
         std::thread::sleep(Duration::from_millis(50)); // For children that nobody has seen.
         watching.end();
         drop(watching);

@@ -32,7 +32,9 @@ const COMMANDS: &[&[&str]] = &[
 ];
 
 fn help(command: &[&str]) -> String {
-    let output = tool::run(&[command, &["--help"]].concat());
+    let mut tool = tool::command(&[command, &["--help"]].concat());
+    // Where it stands it would be the width.
+    let output = tool.env_remove("COLUMNS").output().expect("it runs");
     assert_eq!(output.status.code(), Some(0), "{command:?}");
     tool::text(&output.stdout)
 }

@@ -240,7 +240,7 @@ fn a_child_whose_parent_dies_at_once_is_put_back_where_the_kernel_tells_of_birth
 #[test]
 fn a_job_released_in_the_middle_leaves_no_child_behind() {
     let Some((all, last)) = two_cpus() else { return };
-    let script = "i=0; while [ $i -lt 300 ]; do sleep 600 & i=$((i+1)); j=0; \
+    let script = "i=0; while [ $i -lt 60 ]; do sleep 600 & i=$((i+1)); j=0; \
                   while [ $j -lt 3000 ]; do j=$((j+1)); done; done; exec sleep 600";
     let crowd = Crowd::shell(script);
     let mut watching = Watching::new(&[&crowd.0], |options| {

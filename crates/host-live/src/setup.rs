@@ -35,6 +35,8 @@ const DESCRIPTORS_ENOUGH: u64 = 65_536;
 /// A thousand busy jobs would leave a thousandth of a CPU to the one who is to place them. Where the
 /// kernel lets us, we go before them; they have the nice value that we came with.
 const OWN_NICE: i32 = -10;
+/// Nothing goes before this one.
+const NICE_MIN: i32 = -20;
 
 /// What a run stands on and may not be had.
 struct Parts {
@@ -213,6 +215,22 @@ fn this_program() -> PathBuf {
 /// Goes before the jobs, if asked to and permitted: the nice value that they get back.
 fn go_before(options: &LiveOptions) -> Option<i32> {
     let inherited = system::own_nice();
-    let wanted = options.takes_priority && OWN_NICE < inherited;
-    (wanted && system::set_own_nice(OWN_NICE).is_ok()).then_some(inherited)
+    let before = nice_before(inherited);
+    let wanted = options.takes_priority && before < inherited;
+    (wanted && system::set_own_nice(before).is_ok()).then_some(inherited)
+}
+
+/// What goes before jobs of this nice value, as far as there is anything before it.
+fn nice_before(inherited: i32) -> i32 {
+    OWN_NICE.min(inherited + OWN_NICE).max(NICE_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn we_go_before_jobs_that_came_before_others_already() {
+        assert_eq!([19, 0, -5, -15, -20].map(nice_before), [-10, -10, -15, -20, -20]);
+    }
 }

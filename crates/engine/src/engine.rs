@@ -367,6 +367,9 @@ impl Engine {
     /// A job that could not be started is over; one that we may not touch is left alone for good.
     /// Everything else may be asked again: a CPU that has just gone offline comes with the next sample.
     fn refused(&mut self, target: Target, deed: &Deed, why: Why) {
+        if matches!(deed, Deed::MovePages { .. } | Deed::MemoryPolicy(_)) {
+            return; // Memory that is to stay says nothing of who may place its threads.
+        }
         match (target, deed, why) {
             (Target::Job(job), Deed::Start, _) => self.jobs.ended(job),
             (Target::Job(job), _, Why::NotPermitted) => self.jobs.hands_off(job),

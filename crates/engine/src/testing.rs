@@ -14,7 +14,8 @@
 //!   800ms memory a/1 0=64 1=8                    where the memory of a process lies: node=MiB
 //!   810ms wish a pages any 1 20                  a move of its pages: from, to, at most so many MiB
 //!   820ms moved a to=1 mib=20 left=0 by=limit    how it ended
-//!   deny a not-permitted                         in the turns below the host refuses to place a
+//!   deny a not-permitted                         in the turns below the host refuses what concerns a
+//!   allow a                                      from here on no longer
 //! ```
 //!
 //! After each turn the host does what was approved, and starts every job that was due.
@@ -48,6 +49,7 @@ pub(crate) fn play_with(machine: &str, script: &str, limits: MoveLimits) -> Stri
         match first {
             "job" | "stranger" | "show" | "signals" | "domains" | "interval" => {}
             "deny" => world.deny(rest),
+            "allow" => world.allow(rest),
             time => world.turn(time, rest),
         }
     }
@@ -139,6 +141,11 @@ impl World {
         let (whom, why) = rest.split_once(' ').expect("deny JOB WHY");
         let why = Why::ALL.iter().find(|known| known.name() == why).expect("a sort of refusal");
         self.denied.push((self.target(whom), *why));
+    }
+
+    fn allow(&mut self, whom: &str) {
+        let target = self.target(whom);
+        self.denied.retain(|(denied, _)| *denied != target);
     }
 
     fn job(&self, name: &str) -> JobId {

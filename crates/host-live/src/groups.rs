@@ -84,14 +84,21 @@ impl MonGroups {
         if self.monitored.is_none() || self.is_full {
             return;
         }
-        let Ok(log) = undo else { return }; // What could not be undone is not done.
         let group = GroupFolder::of(&self.run, &format!("{}-{name}", job.0));
+        if self.left.contains(&group) {
+            self.remove_left(undo);
+            if self.left.contains(&group) {
+                return; // It stays on record until it is gone.
+            }
+        }
+        let Ok(log) = undo else { return }; // What could not be undone is not done.
         if log.announce_mon_group(group.name()).is_err() {
             return;
         }
         let folder = group.name().to_owned();
         match (self.make)(group, &self.root) {
             Made::Yes(folder) => {
+                // Where that cannot be read yet nothing has been counted either.
                 let base = self.traffic(&folder).value().unwrap_or(0);
                 self.of.insert(job, Group { folder, base });
                 return;
@@ -183,8 +190,13 @@ impl MonGroups {
 
     fn traffic(&mut self, folder: &GroupFolder) -> Measured {
         let Some(monitored) = &self.monitored else { return Measured::Absent };
-        let domains = monitored.read_group(&mut self.source, folder).into_iter();
-        domains.fold(Measured::Absent, |all, (_, traffic)| all.plus(traffic.total_bytes))
+        let domains = monitored.read_group(&mut self.source, folder);
+        let known = domains.iter().map(|(_, traffic)| traffic.total_bytes.value());
+        match known.collect::<Option<Vec<u64>>>() {
+            Some(totals) if !totals.is_empty() => Measured::Exact(totals.iter().sum()),
+            // A sum without one of its parts would be no sum.
+            _ => Measured::Absent,
+        }
     }
 
     /// What is to be said and was not yet.
@@ -287,6 +299,22 @@ mod tests {
             world.groups.end(JobId(0), &mut world.undo);
             assert_eq!((world.groups.traffic_of(JobId(0)), world.n_open()), (Measured::Absent, 0));
         }
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_removed_yet_stays_on_record_when_its_job_starts_again() {
+        let mut world = world();
+        world.begin(0);
+        let wish = fault::Wish { seed: 1, permille: 1000 };
+        fault::with_errors(wish, || {
+            world.groups.end(JobId(0), &mut world.undo);
+            world.begin(0);
+        });
+        assert_eq!((world.recorded(), world.there().len()), (vec!["evenkeel-run-0-sort"], 2));
+        world.begin(0);
+        assert_eq!((world.recorded(), world.there().len()), (vec!["evenkeel-run-0-sort"], 2));
+        assert!(world.groups.end_all(&mut world.undo));
+        assert!(world.recorded().is_empty());
     }
 
     #[test]

@@ -12,8 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, TaskId};
+use linux::glance::Glance;
 use linux::undo::{Held, Log, Seen};
-use linux::{affinity, fault, procfs};
+use linux::{affinity, fault, procfs, system};
 use sched::{HandsOff, JobEvent, Why};
 
 use crate::command::plain;
@@ -46,6 +47,8 @@ pub(crate) struct Hold {
     /// All masks that its tasks can have from us.
     pub masks: Vec<Arc<CpuSet>>,
     pub hands_off: bool,
+    /// Some of its tasks were put elsewhere than the others.
+    pub parts_placed: bool,
 }
 
 /// What is needed to bind.
@@ -57,6 +60,8 @@ pub(crate) struct Hands<'a> {
     pub unconfirmed: &'a mut Vec<u64>,
     /// What is to be told of jobs.
     pub told: &'a mut Vec<JobEvent>,
+    /// Threads with times to keep (FIFO, RR, DEADLINE) are left alone: nobody asked us to run them.
+    pub of_strangers: bool,
 }
 
 /// How long a process takes at the most to be born, once its mask was copied: a few microseconds.
@@ -116,8 +121,12 @@ impl Hands<'_> {
         let mut wanted: BTreeMap<CpuSet, Vec<Whose>> = BTreeMap::new();
         let mut foreign = None;
         let ours = |thread: &Thread| !thread.is_foreign && !thread.is_refused;
+        let of_strangers = self.of_strangers;
         for (process, thread) in self.family.threads_of(hold.job).filter(|(_, t)| ours(t)) {
             let Ok(mask) = affinity::get(thread.id.tid) else { continue };
+            if of_strangers && has_times_to_keep(thread.id.tid) {
+                continue;
+            }
             if mask == **target {
                 thread.has(target);
             } else if thread.may_have(&mask, &hold.masks, &self.own_cpus) {
@@ -248,7 +257,9 @@ impl Hands<'_> {
     /// whether any could not be given it: then the record is kept. The record forgets the job if
     /// nothing else of it can have a mask of ours.
     pub(crate) fn release(&mut self, hold: &mut Hold, forget: bool) -> (u32, bool) {
-        if hold.placed.take().is_none() {
+        let (was_placed, were_parts) =
+            (hold.placed.take().is_some(), std::mem::take(&mut hold.parts_placed));
+        if !was_placed && !were_parts {
             return (0, false);
         }
         let (mut n_freed, mut any_left) = (0, false);
@@ -361,10 +372,19 @@ impl Hands<'_> {
             return Ok(0);
         }
         let whose = (task.tid, task.born_ticks, process);
+        if self.of_strangers && has_times_to_keep(task.tid) {
+            return Err((Why::HandsOff, "it is a real-time thread".to_owned()));
+        }
+        hold.parts_placed = true;
         hold.remember(&target); // Whoever this thread starts has it by birth.
         self.record(&hold.name, [&hold.base, &mask, &target], vec![whose])?;
         self.bind_each(hold, &target, None, &[whose])
     }
+}
+
+/// Whether a thread is of a class whose times placing would break. One that cannot be asked may be.
+fn has_times_to_keep(tid: u32) -> bool {
+    system::scheduling_class(tid).map_or(true, Glance::is_real_time)
 }
 
 /// Changes have been made, and everything that was being born meanwhile has been looked at too: the

@@ -78,6 +78,7 @@ impl LiveHost {
             own_cpus: Arc::clone(&self.own_cpus),
             unconfirmed: &mut self.unconfirmed,
             told: &mut self.pending.jobs,
+            of_strangers: false,
         };
         Some((&mut running.hold, hands))
     }

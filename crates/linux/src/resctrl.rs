@@ -149,7 +149,10 @@ impl GroupFolder {
         let done = fault::refuse("mkdir").and_then(|()| std::fs::create_dir(self.path(root)));
         match done {
             Ok(()) => Made::Yes(self),
-            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => Made::Full,
+            // Busy are numbers that were given back and still count lines in a cache.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EBUSY)) => {
+                Made::Full
+            }
             Err(error) => Made::Refused(error.to_string()),
         }
     }

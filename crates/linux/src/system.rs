@@ -7,7 +7,7 @@ use std::path::Path;
 use base::{Bytes, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::procfs;
+use crate::{fault, procfs};
 
 /// A name for the time since the machine was started, different after each start.
 pub fn boot_id(root: &Path) -> io::Result<String> {
@@ -79,6 +79,19 @@ pub fn set_own_nice(nice: i32) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// The scheduling policy of a thread, by the kernel's number.
+///
+/// # Errors
+/// The thread is gone.
+pub fn scheduling_class(tid: u32) -> io::Result<u32> {
+    fault::refuse("sched_getscheduler")?;
+    // SAFETY: a call on numbers.
+    let class = unsafe { libc::sched_getscheduler(tid.cast_signed()) };
+    // What a child would not inherit is told in the same number.
+    let plain = class & !libc::SCHED_RESET_ON_FORK;
+    u32::try_from(plain).ok().filter(|_| 0 <= class).ok_or_else(io::Error::last_os_error)
 }
 
 /// Whether whoever started this process wants it to ignore a signal, as `nohup` does.

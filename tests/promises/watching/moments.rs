@@ -147,6 +147,50 @@ fn threads_that_come_and_go_are_placed_and_put_back_with_the_others() {
     }
 }
 
+/// Makes the second thread of a program a real-time one in the very turn in which its job is placed.
+struct LateRealTime {
+    within: super::LastCpu,
+    pid: u32,
+    tid: std::rc::Rc<std::cell::Cell<Option<u32>>>,
+}
+
+impl sched::Policy for LateRealTime {
+    fn decide(&mut self, seen: &sched::Snapshot<'_>, plan: &mut sched::Plan) {
+        if !seen.jobs.is_empty() && self.tid.get().is_none() {
+            let tids = procfs::threads("/".as_ref(), self.pid).expect("it lives");
+            let tid = *tids.get(1).expect("it has several");
+            let made = Command::new("chrt").args(["-r", "-p", "1", &tid.to_string()]).status();
+            self.tid.set(made.is_ok_and(|status| status.success()).then_some(tid).or(Some(0)));
+        }
+        self.within.decide(seen, plan);
+    }
+
+    fn name(&self) -> &str {
+        "late-real-time"
+    }
+
+    fn interval(&self) -> Option<base::Nanos> {
+        self.within.interval()
+    }
+}
+
+#[test]
+fn a_thread_that_becomes_real_time_before_it_is_bound_is_left_alone() {
+    let Some((all, last)) = two_cpus() else { return };
+    let program = part("threads");
+    let tid = std::rc::Rc::default();
+    let policy =
+        LateRealTime { within: super::LastCpu, pid: program.pid(), tid: std::rc::Rc::clone(&tid) };
+    let mut watching = Watching::with(Box::new(policy), &[&program], |_| {});
+    watching.until("the placement", |_| mask(program.pid()) == last);
+    let Some(tid) = tid.get().filter(|tid| *tid != 0) else {
+        return println!("not run: chrt may not make a thread a real-time one here");
+    };
+    assert_eq!(affinity::get(tid).expect("it lives"), all);
+    watching.end();
+    assert_eq!(mask(program.pid()), all);
+}
+
 #[test]
 fn of_a_process_whose_thread_was_bound_by_itself_no_thread_is_touched() {
     let Some((all, _)) = two_cpus() else { return };

@@ -223,3 +223,30 @@ fn a_job_has_a_budget_for_a_minute_and_all_together_may_wait_so_long() {
         70s do a pages from anywhere to node1, at most 20.0 MiB
     "#]].assert_eq(&told);
 }
+
+#[test]
+fn a_job_whose_memory_has_to_stay_is_placed_and_given_back_like_any() {
+    for why in ["hands-off", "not-permitted"] {
+        let told = crate::testing::play(
+            "nodes=2 cores=2",
+            &format!(
+                "
+                job a
+                0ms due a; wish a on 0
+                10ms nothing; task a/1 cpu=1; memory a/1 0=64
+                deny a {why}
+                20ms nothing; wish a pages any 1
+                allow a
+                30ms nothing; wish a on 2
+                40ms nothing; wish a released
+                "
+            ),
+        );
+        let last: Vec<&str> = told.lines().skip(1).collect();
+        assert_eq!(
+            last,
+            ["20ms do a pages from anywhere to node1", "30ms do a on 2", "40ms do a released"],
+            "{why}"
+        );
+    }
+}

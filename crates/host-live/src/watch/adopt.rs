@@ -47,7 +47,8 @@ impl WatchHost {
             return;
         }
         let masks = [Some(Arc::clone(&base)), placed.clone()].into_iter().flatten().collect();
-        let hold = Hold { job, name, pid, base, placed, masks, hands_off: false };
+        let hold =
+            Hold { job, name, pid, base, placed, masks, hands_off: false, parts_placed: false };
         let ends = self.family.descriptors.keep_end(pid).ok().flatten();
         let ends = ends.filter(|file| self.wakes.watch(file, pid).is_ok());
         let event = self.job(&hold, &comm_text(&glance.comm), permille);

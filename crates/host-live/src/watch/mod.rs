@@ -384,6 +384,7 @@ impl WatchHost {
             own_cpus: Arc::clone(&self.own_cpus),
             unconfirmed: &mut self.unconfirmed,
             told: &mut self.pending.jobs,
+            of_strangers: true,
         };
         Some((hold, hands))
     }

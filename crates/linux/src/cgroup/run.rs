@@ -245,6 +245,14 @@ impl RunGroups {
                 return Ok(());
             }
             for pid in inside {
+                if pid == 0 {
+                    // Written back it would be ourselves.
+                    return Err(format!(
+                        "{} holds a process of another pid namespace, which has no number here: move \
+                         it from outside",
+                        from.display()
+                    ));
+                }
                 move_to(&self.root, &home, pid).map_err(|error| {
                     format!("process {pid} cannot go back to {}: {error}", home.display())
                 })?;

@@ -293,6 +293,18 @@ fn a_run_makes_its_folder_and_groups_and_takes_back_all_of_it() {
 }
 
 #[test]
+fn who_has_no_number_here_is_not_sent_home_in_our_own_person() {
+    let tree = tree(Version::V1);
+    let groups = groups(tree.path(), Version::V1);
+    groups.prepare().expect("made");
+    let group = groups.make(0, "sort", &"1".parse().expect("a list")).expect("made");
+    std::fs::write(group.path().join("cgroup.procs"), "0\n").expect("ours");
+    let why = groups.take_back().expect_err("nobody can be named");
+    assert!(why.contains("another pid namespace"), "{why}");
+    assert_eq!(text(tree.path(), "cgroup.procs"), "");
+}
+
+#[test]
 fn the_controller_is_taken_back_unless_somebody_else_uses_it_by_now() {
     let check = |file: &str, value: &str, expected: &str| {
         let tree = tree(Version::V2);

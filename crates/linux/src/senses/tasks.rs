@@ -194,8 +194,7 @@ impl Thread {
             }
         }
         self.whole = sum.counters();
-        let has_all = self.groups.iter().flat_map(|(_, events)| events);
-        let absent = |quantity| self.whole.get(quantity) == Measured::Absent;
-        self.is_shut_out = sum.is_shut_out && has_all.into_iter().any(|(q, _)| absent(*q));
+        let events = self.groups.iter().flat_map(|(_, events)| events);
+        self.is_shut_out = sum.is_shut_out && sum.lacks_any(events);
     }
 }

@@ -55,7 +55,8 @@ pub(crate) struct Careful {
     phase: Phase,
     n_tries: u64,
     n_setbacks: u32,
-    said_at: BTreeMap<JobId, Nanos>,
+    /// When a wish was last said, of the place of each job and of its memory.
+    said_at: BTreeMap<(JobId, bool), Nanos>,
 }
 
 /// Where a trial is.
@@ -213,9 +214,9 @@ impl Careful {
         }
     }
 
-    /// Wishes that are only said, each job's now and then.
+    /// Wishes that are only said, those for a job's place and for its memory now and then each.
     fn say_only(&mut self, seen: &Snapshot<'_>, asks: Vec<Ask>, plan: &mut Plan) {
-        self.said_at.retain(|job, _| seen.job(*job).is_some());
+        self.said_at.retain(|(job, _), _| seen.job(*job).is_some());
         for ask in asks {
             let job = match ask.target {
                 Target::Job(job) => Some(job),
@@ -224,9 +225,10 @@ impl Careful {
                 }
             };
             let Some(job) = job else { continue };
-            let last = self.said_at.get(&job);
+            let is_of_memory = matches!(ask.action, Action::MovePages { .. });
+            let last = self.said_at.get(&(job, is_of_memory));
             if last.is_none_or(|&at| at + SAY_EVERY <= seen.turn.at) {
-                self.said_at.insert(job, seen.turn.at);
+                self.said_at.insert((job, is_of_memory), seen.turn.at);
                 plan.asks.push(ask);
             }
         }

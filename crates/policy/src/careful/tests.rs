@@ -118,3 +118,17 @@ fn where_nothing_may_be_changed_each_wish_is_said_once_a_minute() {
     "#]],
     );
 }
+
+#[test]
+fn where_nothing_may_be_changed_it_is_said_too_where_memory_would_go() {
+    let script = "job a class=5\njob b class=4\n0ms due a\n1ms poll 0 900\n2ms due b\n\
+                  free 0=512 1=512\n61000ms memory a 0=64; poll 900 100\n61250ms poll 900 100\n";
+    let world = World::new("nodes=2 llcs=1 cores=2", "dfs[memory=follow]", Tell::Codes);
+    expect![[r#"
+        0ms a on 0 because lowest-number
+        2ms b on 1 because least-load
+        61000ms a on 2 because load-uneven
+        61000ms a pages from anywhere to node1 because memory-follows
+    "#]]
+    .assert_eq(&world.carefully(false).play(script));
+}

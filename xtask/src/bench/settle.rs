@@ -9,7 +9,8 @@
 //!
 //! As many programs as CPUs, so that the kernel has no reason to move any for the CPUs' sake, and nobody
 //! is bound. Pages are counted by the kernel (`pgmigrate_success` of /proc/vmstat), whoever moved them.
-//! After settling everything stays as it is for a while longer; what is moved then was in vain. Times are
+//! After settling everything stays as it is for a while longer; what is moved then was in vain, and the most
+//! of all rounds is told. Times are
 //! the guest's, which is emulated: compare them, nothing more.
 
 use std::collections::BTreeMap;
@@ -185,7 +186,7 @@ fn row(who: Who, outcomes: &[Outcome]) {
         "{:<12} {n_settled:>7} {after:>20} {:>22} {:>9.0} {:>8.0} {:>7.0}%",
         who.name(),
         format!("{:.0}", spread(|outcome| outcome.moved_mib)),
-        spread(|outcome| outcome.after_mib).median,
+        spread(|outcome| outcome.after_mib).high,
         spread(|outcome| f64::from(outcome.n_crossed)).median,
         100.0 * spread(|outcome| outcome.together).median,
     );

@@ -88,8 +88,20 @@ pub(super) fn from_readings(
         Learnt { cpu_time: Some(cpu_time), wall: Some(Nanos::from(run.wall)), ..Learnt::default() };
     let threads = threads(&learnt).and_then(|busy| Figure::new(busy, Source::Counters));
     profile.phases.iter_mut().for_each(|phase| phase.threads = threads);
-    add_class(&mut profile, here);
+    add_counted_class(&mut profile, cpu_time, here);
     Some(profile)
+}
+
+/// The class of what was counted: misses for each millisecond of CPU time, both as they were counted.
+fn add_counted_class(profile: &mut Profile, cpu_time: Nanos, here: &Here) {
+    let millis = cpu_time.as_secs_f64() * 1000.0;
+    let misses = profile.phases.iter().map(|phase| {
+        let instructions = phase.instructions?.value();
+        Some(instructions / 1000.0 * phase.curve.misses_at(here.llc)?)
+    });
+    let Some(misses) = misses.sum::<Option<f64>>().filter(|_| 0.0 < millis) else { return };
+    profile.class = Some((Class::of_rate(misses / millis), Source::Counters));
+    profile.class_cache = Some(here.llc);
 }
 
 fn add_times(phase: &mut Phase, learnt: &Learnt, here: &Here) {
@@ -117,8 +129,8 @@ fn threads(learnt: &Learnt) -> Option<f64> {
     (0.0 < wall).then_some(learnt.cpu_time?.as_secs_f64() / wall)
 }
 
-/// Adds bandwidth of the phases and the class of the whole, at this machine's last-level cache. A profile
-/// from counters has them by counting; whatever is there stays.
+/// Adds bandwidth of the phases and the class of the whole, at this machine's last-level cache; whatever
+/// is there stays.
 pub(super) fn add_class(profile: &mut Profile, here: &Here) {
     let Some(frequency) = here.frequency else { return };
     for phase in &mut profile.phases {
@@ -128,8 +140,32 @@ pub(super) fn add_class(profile: &mut Profile, here: &Here) {
         phase.bandwidth = phase.bandwidth.or(found);
     }
     let rates = profile.figures_per_cpu_second(here.llc, frequency);
-    let is_counted = profile.phases.iter().all(|phase| phase.curve.source == Source::Counters);
-    let source = if is_counted { Source::Counters } else { Source::Estimated };
-    profile.class = rates.controller_ops().map(|rate| (Class::of_rate(rate / 1000.0), source));
+    let class = |rate: f64| (Class::of_rate(rate / 1000.0), Source::Estimated);
+    profile.class = rates.controller_ops().map(class);
     profile.class_cache = Some(here.llc);
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Bytes;
+    use program::profile::{Curve, Point};
+
+    use super::*;
+
+    #[test]
+    fn the_class_of_a_counted_program_needs_no_frequency() {
+        let llc = Bytes::from_mib(8);
+        let point = Point { cache: llc, misses: 10.0, ..Point::default() };
+        let phase = Phase {
+            instructions: Figure::new(1e9, Source::Counters),
+            curve: Curve::new(Source::Counters, vec![point]).expect("one point"),
+            ..Phase::default()
+        };
+        let mut profile = Profile { phases: vec![phase], ..Profile::default() };
+        let here = Here { llc, private: llc, frequency: None, assumed: Vec::new() };
+        // Ten million misses in a second: ten thousand a millisecond.
+        add_counted_class(&mut profile, Nanos::from_secs(1), &here);
+        assert_eq!(profile.class, Some((Class::of_rate(1e4), Source::Counters)));
+        assert_eq!(profile.class_cache, Some(llc));
+    }
 }

@@ -32,7 +32,9 @@ pub fn main(args: &Args) -> Done {
     } else {
         out.write_all(to_text(&restored, args.dry_run).as_bytes())?;
     }
-    let failed = restored.files.iter().any(|file| file.verdict == Verdict::Kept);
+    // What cannot be read may hold changes as well as what cannot be put back.
+    let stays = |file: &FileReport| matches!(file.verdict, Verdict::Kept | Verdict::Unknown);
+    let failed = restored.files.iter().any(stays);
     if !failed && !args.dry_run {
         crate::status::sweep(|_| true); // What killed ones told of themselves is over.
     }
@@ -55,8 +57,16 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
             text.push_str(&format!("{}: {note}\n", file.path.display()));
         }
         if file.n_damaged != 0 {
-            let n_damaged = file.n_damaged;
-            text.push_str(&format!("{}: {n_damaged} damaged lines skipped\n", file.path.display()));
+            let (path, n_damaged, first) =
+                (file.path.display(), file.n_damaged, file.first_damaged);
+            let others = match n_damaged {
+                1 => String::new(),
+                n => format!(" and {} further lines", n - 1),
+            };
+            text.push_str(&format!(
+                "{path}:{first}: damaged{others}: what stood there may still be changed; remove the \
+                 file when you have seen that nothing is\n"
+            ));
         }
     }
     for problem in &restored.problems {
@@ -116,6 +126,7 @@ fn group_json(group: &GroupEntry) -> Value {
 /// What there is to say about a file as a whole.
 fn note(file: &FileReport) -> Option<&'static str> {
     match file.verdict {
+        Verdict::Kept if file.n_damaged != 0 => Some("kept, since not all of it can be read"),
         Verdict::Settled if file.entries.is_empty() && file.groups.is_empty() => {
             Some("nothing of it lives any more")
         }
@@ -151,6 +162,7 @@ fn file_json(file: &FileReport) -> Value {
         "path": path,
         "verdict": verdict,
         "n_damaged": n_damaged,
+        "first_damaged_line": (n_damaged != 0).then_some(file.first_damaged),
         "entries": entries,
         "groups": groups,
     })
@@ -213,6 +225,7 @@ mod tests {
             entries,
             groups: vec![],
             n_damaged: 0,
+            first_damaged: 0,
         };
         let group =
             |deed| GroupEntry { kind: GroupKind::Counts, name: "evenkeel-3f-0-sort".into(), deed };

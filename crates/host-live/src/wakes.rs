@@ -167,13 +167,26 @@ impl Wakes {
     }
 }
 
+/// Signals that end a run in order.
+const ENDING: [Signal; 8] = [
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGXCPU,
+    Signal::SIGXFSZ,
+];
+
 impl Signals {
-    /// Interrupt, quit, termination and hang-up, except those that whoever started us wants ignored:
+    /// Interrupt, quit, termination and hang-up, and what else would end us on the spot and leave behind
+    /// what was changed (USR1, USR2, and the limits of CPU time and file size), except those that whoever started us wants ignored:
     /// a blocked signal would reach us even so, and `nohup` would be broken.
     fn take() -> Result<Self, LiveError> {
         let refuse = |error: nix::Error| events_error("signals", error.into());
         let mut wanted = SigSet::empty();
-        for signal in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP] {
+        for signal in ENDING {
             if !linux::system::is_ignored(signal as i32) {
                 wanted.add(signal);
             }

@@ -124,6 +124,11 @@ pub fn main(args: &Args) -> Done {
         memory: args.memory.options(),
         ..WatchOptions::default()
     };
+    args.signals.wish().or_wrong()?;
+    if let Some(path) = args.journal.as_deref().map(journal_path).filter(|path| path.exists()) {
+        let there = anyhow::anyhow!("{} is there already: name another file", path.display());
+        return Err(Stop::Wrong(there));
+    }
     let host = WatchHost::new(&machine, options).or_wrong()?;
     let text = crate::restore::to_text(host.restored(), false);
     if !host.restored().files.is_empty() && !args.quiet {
@@ -179,10 +184,14 @@ fn watch(args: &Args, mut host: WatchHost, policy: Box<dyn sched::Policy>, heade
 }
 
 fn begin(path: &Path, header: &Header) -> Result<JournalWriter, Stop> {
-    let path = if path.is_dir() { path.join("journal.jsonl") } else { path.to_owned() };
+    let path = journal_path(path);
     JournalWriter::create(&path, header, Limits::default())
         .with_context(|| format!("cannot write {}", path.display()))
         .or_wrong()
+}
+
+fn journal_path(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join("journal.jsonl") } else { path.to_owned() }
 }
 
 fn options_told(args: &Args) -> BTreeMap<String, String> {

@@ -123,15 +123,17 @@ fn is_below(path: &str, group: &str) -> bool {
     path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a name fits a pattern. What the kernel cut off cannot be asked for: a longer pattern
-/// without a star is cut like the name.
+/// Whether a name fits a pattern. What the kernel cut off cannot be asked for: a pattern that is longer
+/// than a name before its first star is cut like the name.
 pub fn matches(pattern: &str, name: &str) -> bool {
-    let cut = match pattern.contains('*') {
-        true => pattern,
-        false => pattern.get(..15.min(pattern.len())).unwrap_or(pattern),
-    };
-    glob(cut.as_bytes(), name.as_bytes())
+    let pattern = pattern.as_bytes();
+    let n_fixed = pattern.iter().position(|&byte| byte == b'*').unwrap_or(pattern.len());
+    let cut = if COMM_BYTES < n_fixed { &pattern[..COMM_BYTES] } else { pattern };
+    glob(cut, name.as_bytes())
 }
+
+/// The kernel keeps so much of a name.
+const COMM_BYTES: usize = 15;
 
 /// One star is remembered, and the name is tried from one byte further on when the rest fails.
 fn glob(pattern: &[u8], name: &[u8]) -> bool {

@@ -53,6 +53,8 @@ pub struct FileReport {
     pub groups: Vec<GroupEntry>,
     /// Lines that could not be read; a torn last line is not one of them.
     pub n_damaged: usize,
+    /// The first of them, counted from 1; 0 when there is none.
+    pub first_damaged: usize,
 }
 
 /// What was done about a record as a whole.
@@ -170,7 +172,14 @@ fn restore_file(folder: &Folder, name: &str, how: How<'_>) -> io::Result<Option<
     let path = folder.path.join(name);
     let report = |verdict| {
         let (entries, groups) = (vec![], vec![]);
-        Some(FileReport { path: path.clone(), verdict, entries, groups, n_damaged: 0 })
+        Some(FileReport {
+            path: path.clone(),
+            verdict,
+            entries,
+            groups,
+            n_damaged: 0,
+            first_damaged: 0,
+        })
     };
     let file = match open(folder, name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -182,7 +191,8 @@ fn restore_file(folder: &Folder, name: &str, how: How<'_>) -> io::Result<Option<
     if rustix::fs::fstat(&file)?.st_nlink == 0 {
         return Ok(None);
     }
-    let (header, records, n_damaged) = parse(&read_all(&file)?);
+    let (header, records, damaged) = parse(&read_all(&file)?);
+    let n_damaged = damaged.len();
     let verdict = match &header {
         // Whoever was killed before the first line was whole had changed nothing.
         None if n_damaged == 0 => Verdict::Settled,
@@ -196,14 +206,19 @@ fn restore_file(folder: &Folder, name: &str, how: How<'_>) -> io::Result<Option<
         left = groups::remove(how.groups_root, header, &records, how.dry_run);
         left.extend(groups::take_back(how.groups_root, header, &records, how.dry_run));
         let refused = entries.iter().any(|entry| matches!(entry.deed, Deed::Refused(_)));
-        if refused || left.iter().any(|entry| matches!(entry.deed, GroupDeed::Refused(_))) {
+        // What a damaged line told may still be changed, and nobody can say so but that line.
+        if 0 < n_damaged
+            || refused
+            || left.iter().any(|entry| matches!(entry.deed, GroupDeed::Refused(_)))
+        {
             verdict = Verdict::Kept;
         }
     }
     if matches!(verdict, Verdict::Settled | Verdict::OtherBoot) && !how.dry_run {
         rustix::fs::unlinkat(&folder.file, name, AtFlags::empty())?;
     }
-    Ok(Some(FileReport { path, verdict, entries, groups: left, n_damaged }))
+    let first_damaged = damaged.first().copied().unwrap_or(0);
+    Ok(Some(FileReport { path, verdict, entries, groups: left, n_damaged, first_damaged }))
 }
 
 fn open(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
@@ -249,23 +264,23 @@ fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The header, what follows from the lines, and how many could not be read. The last line counts only
+/// The header, what follows from the lines, and those that could not be read, counted from 1. The last line counts only
 /// when it is whole: its writer may have been killed in it, and then the change was not made.
-fn parse(bytes: &[u8]) -> (Option<Header>, Records, usize) {
+fn parse(bytes: &[u8]) -> (Option<Header>, Records, Vec<usize>) {
     let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
     lines.pop();
     let mut records = Records::default();
-    let mut n_damaged = 0;
-    let Some((first, rest)) = lines.split_first() else { return (None, records, 0) };
+    let mut damaged = Vec::new();
+    let Some((first, rest)) = lines.split_first() else { return (None, records, damaged) };
     let header = serde_json::from_slice::<Header>(first).ok().filter(Header::is_known);
-    n_damaged += usize::from(header.is_none());
-    for line in rest {
+    damaged.extend(header.is_none().then_some(1));
+    for (idx, line) in rest.iter().enumerate() {
         match serde_json::from_slice::<Line>(line) {
             Ok(line) => records.apply(&line),
-            Err(_) => n_damaged += 1,
+            Err(_) => damaged.push(idx + 2),
         }
     }
-    (header, records, n_damaged)
+    (header, records, damaged)
 }
 
 fn belongs(header: &Header) -> io::Result<Verdict> {

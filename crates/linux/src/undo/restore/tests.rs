@@ -246,7 +246,7 @@ fn records_of_another_boot_user_or_namespace_are_told_apart() {
 }
 
 #[test]
-fn a_torn_last_line_is_normal_and_a_damaged_one_is_counted() {
+fn a_torn_last_line_is_normal_and_a_damaged_one_keeps_the_record() {
     let root = Path::new("/");
     let uid = rustix::process::geteuid().as_raw();
     let good = header(
@@ -257,7 +257,7 @@ fn a_torn_last_line_is_normal_and_a_damaged_one_is_counted() {
     check_file("", &Verdict::Settled, 0);
     check_file("{\"evenk", &Verdict::Settled, 0);
     check_file(&format!("{good}{{\"bind\":{{\"nr\":1"), &Verdict::Settled, 0);
-    check_file(&format!("{good}nonsense\n{{\"done\":{{\"nr\":1}}}}\n"), &Verdict::Settled, 1);
+    check_file(&format!("{good}nonsense\n{{\"done\":{{\"nr\":1}}}}\n"), &Verdict::Kept, 1);
     check_file("nonsense\n", &Verdict::Unknown, 1);
 }
 

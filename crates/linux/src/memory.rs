@@ -2,15 +2,12 @@
 //!
 //! The kernel walks every page of a process for `numa_maps`, and again for `smaps`: some 20 ns a page,
 //! with a lock of the process's memory held. So a process that is large for the time that a look may
-//! take is sampled: some thousand of its pages, evenly over its mappings, are asked for instead.
+//! take is sampled: some thousand of its pages are asked for instead.
 //!
 //! ```text
 //!   resident × cost a page ≤ time   ─►  all of it: numa_maps and smaps       looked at: 1000 ‰
 //!   more                            ─►  2048 pages of its own mappings       looked at: what they are
 //! ```
-//!
-//! A sample tells its own memory and what it shares, not what lies in files and not which pages are
-//! huge: those count as small.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,16 +15,18 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Instant;
 
-use base::{Nanos, NodeId};
+use base::Nanos;
 
 use crate::numa_maps::{self, ByNode, Kinds};
-use crate::pages::call;
 use crate::{fault, procfs};
 
-/// What one look asks for of a process that is too large to be walked.
-const SAMPLES: u64 = 2048;
-/// No file of a process's mappings is read further: some 40,000 mappings.
-const TEXT_MAX: u64 = 4 << 20;
+mod sample;
+
+/// `smaps` is read no further: some 5,800 mappings, a block of 715 bytes each.
+const SMAPS_MAX: u64 = 4 << 20;
+/// Files with a line for each mapping are read no further: 100,000 to 300,000 mappings. The kernel allows
+/// a process 65,530 if nobody raised that (`vm.max_map_count`).
+const LINES_MAX: u64 = 16 << 20;
 
 /// What a node has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,7 +128,7 @@ pub fn look(
     let n_pages = resident(root, pid)? / page_sizes(root).0;
     let mut looked = match pace.of(n_pages) <= time {
         true => walk(root, pid)?,
-        false => sample(root, pid)?,
+        false => sample::look(root, pid)?,
     };
     looked.took = Nanos::from(began.elapsed());
     if looked.permille == 1000 {
@@ -139,18 +138,39 @@ pub fn look(
 }
 
 fn walk(root: &Path, pid: u32) -> io::Result<Looked> {
-    let numa = read_whole(&root.join(format!("proc/{pid}/numa_maps")))?;
+    let numa = read_lines(&root.join(format!("proc/{pid}/numa_maps")))?;
     // Without it shared memory is told less exactly, and huge pages not at all.
-    let smaps = read_whole(&root.join(format!("proc/{pid}/smaps"))).unwrap_or_default();
-    let kinds = numa_maps::parse_smaps(&smaps);
-    let mut nodes = ByNode::new();
-    for mapping in numa.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line) {
-        numa_maps::add(&mut nodes, &mapping, kinds.get(&mapping.start));
-    }
-    let has_own_policy = numa_maps::has_policy(&numa) || has_thread_with_policy(root, pid);
-    let is_cut = TEXT_MAX <= numa.len() as u64;
-    let permille = if is_cut { scale_up(&mut nodes, resident(root, pid)?) } else { 1000 };
+    let smaps = read_smaps(root, pid).unwrap_or_default();
+    let (nodes, permille) = add_up(&numa, &smaps, || resident(root, pid))?;
+    let has_own_policy = numa_maps::has_policy(&numa.bytes) || has_thread_with_policy(root, pid);
     Ok(Looked { nodes, permille, has_own_policy, took: Nanos::ZERO })
+}
+
+/// What lies where, and how much of it was looked at as closely as can be, in thousandths.
+fn add_up(
+    numa: &Text,
+    smaps: &Text,
+    resident: impl FnOnce() -> io::Result<u64>,
+) -> io::Result<(ByNode, u16)> {
+    let kinds = numa_maps::parse_smaps(&smaps.bytes);
+    let mut nodes = ByNode::new();
+    let (mut all, mut unkind) = (0u64, 0u64);
+    for mapping in numa.bytes.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line) {
+        let kinds = kinds.get(&mapping.start);
+        numa_maps::add(&mut nodes, &mapping, kinds);
+        let pages = mapping.nodes.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+        let bytes = pages.saturating_mul(mapping.page_size);
+        all = all.saturating_add(bytes);
+        // A file says itself that it is one.
+        let is_unkind = kinds.is_none() && mapping.of == numa_maps::Of::Nothing;
+        unkind = unkind.saturating_add(if is_unkind { bytes } else { 0 });
+    }
+    let mut permille = if numa.is_cut { scale_up(&mut nodes, resident()?) } else { 1000 };
+    if smaps.is_cut && unkind != 0 {
+        let told = u128::from(all - unkind) * 1000 / u128::from(all);
+        permille = permille.min((told as u16).clamp(1, 999));
+    }
+    Ok((nodes, permille))
 }
 
 /// What was seen, as large as the whole; tells the part that it was, in thousandths.
@@ -173,41 +193,6 @@ fn scale_up(nodes: &mut ByNode, whole: u64) -> u16 {
         parts.into_iter().for_each(scale);
     }
     ((u128::from(seen) * 1000 / u128::from(whole)) as u16).min(999)
-}
-
-fn sample(root: &Path, pid: u32) -> io::Result<Looked> {
-    let text = read_whole(&root.join(format!("proc/{pid}/maps")))?;
-    let mappings: Vec<Kinds> = nobodys_mappings(&text).collect();
-    let (page, _) = page_sizes(root);
-    let length: u64 = mappings.iter().map(|kinds| kinds.range.1 - kinds.range.0).sum();
-    let stride = (length / SAMPLES / page).max(1) * page;
-    let mut pages = Vec::new();
-    let mut is_private = Vec::new();
-    let mut ahead = stride / 2 / page * page; // The first sample stands in the middle of its stretch.
-    for kinds in &mappings {
-        let (start, end) = kinds.range;
-        let mut addr = start.saturating_add(ahead);
-        while addr < end {
-            pages.push(addr);
-            is_private.push(kinds.is_private);
-            addr += stride;
-        }
-        ahead = addr - end;
-    }
-    let mut status = Vec::new();
-    call::query(pid, &pages, &mut status)?;
-    let mut nodes = ByNode::new();
-    let mut n_seen = 0u64;
-    for (&status, is_private) in status.iter().zip(is_private) {
-        let Ok(node) = u32::try_from(status) else { continue };
-        let lies = nodes.entry(NodeId(node)).or_default();
-        *if is_private { &mut lies.small } else { &mut lies.shared } += stride;
-        n_seen += 1;
-    }
-    let all = (n_seen * stride / page).max(1);
-    let permille = ((n_seen * 1000 / all) as u16).clamp(1, 999);
-    let has_own_policy = has_own_policy(root, pid, false)?;
-    Ok(Looked { nodes, permille, has_own_policy, took: Nanos::ZERO })
 }
 
 /// Threads of a process that are asked for a memory policy of their own; of more of them the first.
@@ -244,17 +229,23 @@ fn has_thread_with_policy(root: &Path, pid: u32) -> bool {
 pub(crate) fn has_own_policy(root: &Path, pid: u32, walk: bool) -> io::Result<bool> {
     let file = root.join(format!("proc/{pid}/numa_maps"));
     let of_first = match walk {
-        true => numa_maps::has_policy(&read_whole(&file)?),
+        true => numa_maps::has_policy(&read_lines(&file)?.bytes),
         false => has_policy_at_first_sight(&file)?,
     };
     Ok(of_first || has_thread_with_policy(root, pid))
 }
 
-/// Mappings of nobody's file, from the lines of `maps`: the process's own, and what it shares.
+/// Whether nobody may read, write or run what a line of `maps` tells of: addresses kept free for later.
+fn is_reserve(line: &str) -> bool {
+    line.split_ascii_whitespace().nth(1).is_some_and(|rights| rights.starts_with("---"))
+}
+
+/// Mappings of nobody's file, from the lines of `maps`: the process's own, and what it shares; without
+/// those that only keep addresses free.
 fn nobodys_mappings(text: &[u8]) -> impl Iterator<Item = Kinds> {
     text.split(|&byte| byte == b'\n').filter_map(|line| {
         let line = std::str::from_utf8(line).ok()?;
-        let kinds = numa_maps::parse_head(line)?;
+        let kinds = numa_maps::parse_head(line).filter(|_| !is_reserve(line))?;
         let mut words = line.split_ascii_whitespace().skip(4);
         let is_in_memory = |name: &str| {
             !name.starts_with("[v") && (name.starts_with('[') || name.starts_with("/dev/shm/"))
@@ -271,16 +262,43 @@ pub(crate) fn own_mappings(text: &[u8]) -> impl Iterator<Item = Kinds> {
     nobodys_mappings(text).filter(|kinds| kinds.is_private)
 }
 
+/// Resident memory in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resident {
+    /// All of it.
+    pub(crate) all: u64,
+    /// Pages of files, and of memory that is mapped like one.
+    pub(crate) mapped: u64,
+}
+
+impl Resident {
+    /// What is its own, pages of files among it that were written to and copied.
+    pub(crate) fn own(self) -> u64 {
+        self.all.saturating_sub(self.mapped)
+    }
+}
+
 /// Resident memory in bytes, files and shared pages among it.
 ///
 /// # Errors
 /// It is gone, or cannot be read.
 pub fn resident(root: &Path, pid: u32) -> io::Result<u64> {
-    let text = read_whole(&root.join(format!("proc/{pid}/statm")))?;
+    resident_parts(root, pid).map(|resident| resident.all)
+}
+
+pub(crate) fn resident_parts(root: &Path, pid: u32) -> io::Result<Resident> {
+    let text = read_upto(&root.join(format!("proc/{pid}/statm")), 4096)?.bytes;
     let text = std::str::from_utf8(&text).unwrap_or_default();
-    let pages = text.split_ascii_whitespace().nth(1).and_then(|word| word.parse::<u64>().ok());
-    let bytes = pages.and_then(|pages| pages.checked_mul(page_sizes(root).0));
-    bytes.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)) // An empty file: its memory is gone.
+    let (page, _) = page_sizes(root);
+    let mut bytes = text
+        .split_ascii_whitespace()
+        .skip(1)
+        .map(|word| word.parse::<u64>().ok().and_then(|pages| pages.checked_mul(page)));
+    let all = bytes.next().flatten();
+    let mapped = bytes.next().flatten().unwrap_or(0);
+    // An empty file: its memory is gone.
+    let all = all.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    Ok(Resident { all, mapped })
 }
 
 /// The size of ordinary pages and of transparent huge ones, in bytes; without huge ones both are the
@@ -293,23 +311,58 @@ pub(crate) fn page_sizes(root: &Path) -> (u64, u64) {
     (page, huge.filter(is_whole).unwrap_or(page))
 }
 
-/// A file of `/proc` up to [`TEXT_MAX`], cut at a line.
-pub(crate) fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+/// What was read of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether there was more. Then it ends with a line.
+    pub(crate) is_cut: bool,
+}
+
+/// A file of `/proc` with a line for each mapping.
+pub(crate) fn read_lines(path: &Path) -> io::Result<Text> {
+    read_upto(path, LINES_MAX)
+}
+
+/// A process's `smaps`; cut it ends with a whole block.
+pub(crate) fn read_smaps(root: &Path, pid: u32) -> io::Result<Text> {
+    let mut text = read_upto(&root.join(format!("proc/{pid}/smaps")), SMAPS_MAX)?;
+    if text.is_cut {
+        // The last block may have lost lines.
+        let is_head = |line: &[u8]| {
+            std::str::from_utf8(line).is_ok_and(|line| numa_maps::parse_head(line).is_some())
+        };
+        let mut end = text.bytes.len();
+        while 0 < end {
+            let before = text.bytes[..end - 1].iter().rposition(|&byte| byte == b'\n');
+            let start = before.map_or(0, |at| at + 1);
+            let was_head = is_head(&text.bytes[start..end]);
+            end = start;
+            if was_head {
+                break;
+            }
+        }
+        text.bytes.truncate(end);
+    }
+    Ok(text)
+}
+
+fn read_upto(path: &Path, max: u64) -> io::Result<Text> {
     fault::refuse("open")?;
     let file = File::open(path)?;
     fault::refuse("read")?;
-    let mut text = Vec::new();
-    let read = file.take(TEXT_MAX).read_to_end(&mut text);
+    let mut bytes = Vec::new();
+    let read = file.take(max).read_to_end(&mut bytes);
     read.map_err(|error| match error.raw_os_error() {
         Some(libc::ESRCH) => io::ErrorKind::NotFound.into(),
         _ => error,
     })?;
-    if TEXT_MAX <= text.len() as u64 {
-        let end = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        text.truncate(end);
-        text.resize(TEXT_MAX as usize, b'\n'); // So that its length tells that it was cut.
+    let is_cut = max <= bytes.len() as u64;
+    if is_cut {
+        let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        bytes.truncate(end);
     }
-    Ok(text)
+    Ok(Text { bytes, is_cut })
 }
 
 #[cfg(test)]
@@ -394,6 +447,22 @@ Node 1 HugePages_Free:      3
     }
 
     #[test]
+    fn what_stands_behind_the_cut_of_a_file_makes_less_than_all_of_it() {
+        let text = |text: &str, is_cut| Text { bytes: text.as_bytes().to_vec(), is_cut };
+        let numa =
+            "1000 default anon=30 N0=30\n9000 default anon=10 N1=10\nf000 default file=/a N1=5\n";
+        let smaps = "1000-2000 rw-p 0 0 0\nPrivate_Dirty: 120 kB\n";
+        let check = |numa: Text, smaps: Text, expected: u16| {
+            let (_, permille) = add_up(&numa, &smaps, || Ok(90 * 4096)).expect("sizes are known");
+            assert_eq!(permille, expected);
+        };
+        check(text(numa, false), text(smaps, false), 1000);
+        check(text(numa, false), text(smaps, true), 777);
+        check(text(numa, true), text(smaps, false), 500);
+        check(text(numa, true), text("", true), 111);
+    }
+
+    #[test]
     fn another_with_the_same_number_is_not_looked_at() {
         let (pid, born_ticks) = own();
         let other = look(Path::new("/"), (pid, born_ticks + 1), Nanos(1), &mut Pace::default());
@@ -406,6 +475,7 @@ Node 1 HugePages_Free:      3
 55d8c000-55d90000 r--p 00000000 08:01 77 /usr/bin/cat
 55d91000-55d99000 rw-p 00000000 00:00 0 [heap]
 7f000000-7f100000 rw-p 00000000 00:00 0
+7f100000-7f200000 ---p 00000000 00:00 0
 7f200000-7f300000 rw-s 00000000 00:01 9 /dev/shm/x
 7ffd0000-7ffd1000 r-xp 00000000 00:00 0 [vdso]
 ";

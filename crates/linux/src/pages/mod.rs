@@ -4,6 +4,7 @@
 //!   order    hot first ─► ranges of addresses
 //!   mover    a batch: which pages lie where? ─► room on the target? ─► ask ─► where do they lie now?
 //!   batch    how many fit into 20 ms          call    the system calls
+//!   present  which stretches have pages at all
 //!   process  a real process, known by number, birth and its memory's own descriptor
 //! ```
 //!
@@ -19,6 +20,7 @@ pub mod call;
 mod faults;
 pub mod mover;
 pub mod order;
+pub mod present;
 pub mod process;
 
 pub use mover::{Memory, Mover, Refused, Stop, Tally, Wish};

@@ -41,6 +41,9 @@ pub struct Wish {
 pub trait Memory {
     /// Its own memory, with about how much of each stretch the wish would take along.
     fn ranges(&mut self, wish: &Wish) -> io::Result<Vec<Range>>;
+    /// Bytes that the wish would take along and that are in none of the ranges, since the kernel's list
+    /// of them was too long: an estimate.
+    fn unseen(&self) -> u64;
     /// Whether it is still the same process running the same program.
     fn is_there(&mut self) -> io::Result<bool>;
     /// For each page its node, or a negative error number.
@@ -107,7 +110,7 @@ pub struct Tally {
     pub moved: u64,
     /// What the kernel was asked for in vain.
     pub refused: Refused,
-    /// What it was not asked for. An estimate, made before.
+    /// What it was not asked for, or never looked at. An estimate, made before.
     pub left: u64,
     /// Time inside the calls.
     pub in_kernel: Nanos,
@@ -207,7 +210,12 @@ impl<M: Memory> Mover<M> {
 
     /// Ends it here.
     pub fn end(&mut self, stop: Stop) -> Tally {
-        let left = if matches!(stop, Stop::Done | Stop::Limit) { 0 } else { self.ahead() };
+        let left = match stop {
+            Stop::Limit => 0,
+            Stop::Done => self.memory.unseen(),
+            _ => self.ahead().saturating_add(self.memory.unseen()),
+        };
+        let left = left.min(self.wish.limit.saturating_sub(self.asked()));
         Tally {
             requested: self.asked() + left,
             moved: self.moved,

@@ -8,10 +8,15 @@
 //!
 //! ```text
 //!   up to 4 GiB    numa_maps: what lies where, mapping by mapping
-//!   more           maps, and 256 pages of each stretch asked for: walking all pages of a large process
-//!                  would hold its memory's lock for as long as that takes
+//!   more           maps, the stretches of it that have pages, and some pages of each asked for: walking
+//!                  all pages of a large process would hold its memory's lock for as long as that takes
 //! ```
+//!
+//! These files are read up to a bound ([`memory`]). Mappings that only `numa_maps` was cut before are
+//! looked through as those of a large process; what stands behind a cut of `maps` is never looked at,
+//! and is told as unseen.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -23,13 +28,17 @@ use rustix::time::{ClockId, clock_gettime};
 use super::call;
 use super::mover::{Memory, Wish};
 use super::order::Range;
-use crate::numa_maps::{self, Kinds, Of};
+use super::present::{self, Stretch};
+use crate::memory::Text;
+use crate::numa_maps::{self, Kinds, Mapping, Of};
 use crate::{memory, procfs, system};
 
 /// Larger ones are sampled: walking a million pages takes some 20 ms (guessed from 20 ns a page).
 const WALK_MAX: u64 = 4 << 30;
-/// Pages asked for in each stretch of a large process.
+/// Pages asked for in each stretch of a large process, at most.
 const SAMPLES: u64 = 256;
+/// Pages asked for in all of it, about.
+const SAMPLES_OF_ALL: u64 = 1 << 16;
 
 /// A process, as long as it runs the program that it ran when it was opened.
 #[derive(Debug)]
@@ -38,6 +47,7 @@ pub struct Process {
     maps: OwnedFd,
     sizes: (u64, u64),
     meminfo: Option<(NodeId, OwnedFd)>,
+    unseen: u64,
     /// What of a node moves leave free, in thousandths of all of it.
     reserve_permille: u16,
     began: Instant,
@@ -57,7 +67,7 @@ impl Process {
         }
         let sizes = memory::page_sizes(root);
         let began = Instant::now();
-        Ok(Process { pid, maps, sizes, meminfo: None, reserve_permille, began })
+        Ok(Process { pid, maps, sizes, meminfo: None, unseen: 0, reserve_permille, began })
     }
 
     /// Whether it, one of its threads or one of its mappings has a memory policy of its own. Of a process
@@ -72,58 +82,150 @@ impl Process {
     }
 
     /// The stretches of a process that is not too large to be walked.
-    fn walked(&self, wish: &Wish) -> io::Result<Vec<Range>> {
-        let root = Path::new("/");
-        let smaps = memory::read_whole(&root.join(format!("proc/{}/smaps", self.pid)))?;
-        let kinds = numa_maps::parse_smaps(&smaps);
-        let text = memory::read_whole(&root.join(format!("proc/{}/numa_maps", self.pid)))?;
-        let mappings = text.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);
-        let range = |mapping: numa_maps::Mapping| {
-            let kinds = kinds.get(&mapping.start).filter(|kinds| kinds.is_private)?;
-            let goes = |node: NodeId| wish.from.map_or(node != wish.to, |from| node == from);
-            let pages = mapping.nodes.iter().filter(|(node, _)| goes(*node)).map(|(_, n)| n);
-            let to_move = pages.fold(0u64, |sum, n| sum.saturating_add(*n));
-            let is_own = mapping.of == Of::Nothing || self.sizes.0 < mapping.page_size;
-            (is_own && to_move != 0).then(|| Range {
-                start: kinds.range.0,
-                end: kinds.range.1,
-                page_size: mapping.page_size.max(self.sizes.0),
-                may_be_huge: kinds.huge != 0,
-                to_move: to_move.saturating_mul(mapping.page_size),
-            })
-        };
-        Ok(mappings.filter_map(range).collect())
+    fn walked(&mut self, wish: &Wish) -> io::Result<Vec<Range>> {
+        let file = |name: &str| Path::new("/proc").join(self.pid.to_string()).join(name);
+        let smaps = memory::read_smaps(Path::new("/"), self.pid)?;
+        let maps = memory::read_lines(&file("maps"))?;
+        let numa = memory::read_lines(&file("numa_maps"))?;
+        let walked = Walked::of(&maps, &smaps, &numa, wish, self.sizes);
+        let (mut ranges, behind) = (walked.ranges, walked.behind);
+        let sampled = self.sample_all(&behind, wish)?;
+        self.unseen = walked.unseen;
+        self.note_cut(&maps, walked.seen.saturating_add(sampled.seen))?;
+        ranges.extend(sampled.ranges);
+        Ok(ranges)
     }
 
     /// The stretches of a large one, by samples.
     fn sampled(&mut self, wish: &Wish) -> io::Result<Vec<Range>> {
         let path = format!("/proc/{}/maps", self.pid);
-        let text = memory::read_whole(Path::new(&path))?;
-        let mut ranges = Vec::new();
-        for kinds in memory::own_mappings(&text) {
-            if let Some(range) = self.sample(&kinds, wish)? {
-                ranges.push(range);
-            }
-        }
-        Ok(ranges)
+        let maps = memory::read_lines(Path::new(&path))?;
+        let mappings: Vec<(u64, u64)> =
+            memory::own_mappings(&maps.bytes).map(|kinds| kinds.range).collect();
+        let sampled = self.sample_all(&mappings, wish)?;
+        self.unseen = 0;
+        self.note_cut(&maps, sampled.seen)?;
+        Ok(sampled.ranges)
     }
 
-    fn sample(&mut self, kinds: &Kinds, wish: &Wish) -> io::Result<Option<Range>> {
+    /// Of what stands behind the cut no more is known than that it is resident.
+    fn note_cut(&mut self, maps: &memory::Text, seen: u64) -> io::Result<()> {
+        if maps.is_cut {
+            let own = memory::resident_parts(Path::new("/"), self.pid)?.own();
+            self.unseen = self.unseen.max(own.saturating_sub(seen));
+        }
+        Ok(())
+    }
+
+    fn sample_all(&mut self, mappings: &[Stretch], wish: &Wish) -> io::Result<Sampled> {
+        let mut all = Sampled::default();
+        if mappings.is_empty() {
+            return Ok(all);
+        }
+        let root = Path::new("/");
+        let stretches =
+            present::occupied(root, self.pid, mappings, memory::resident(root, self.pid)?);
+        let length = stretches.iter().map(|(_, (start, end))| end - start);
+        let length = length.fold(0u64, u64::saturating_add);
+        for (_, stretch) in stretches {
+            let (range, seen) = self.sample(stretch, length, wish)?;
+            all.ranges.push(range);
+            all.seen = all.seen.saturating_add(seen);
+        }
+        Ok(all)
+    }
+
+    /// A stretch out of so much, and what of it is resident.
+    fn sample(&self, (start, end): Stretch, of: u64, wish: &Wish) -> io::Result<(Range, u64)> {
         let (page, huge) = self.sizes;
-        let (start, end) = kinds.range;
-        let stride = ((end - start) / SAMPLES / page).max(1) * page;
+        let share = u128::from(SAMPLES_OF_ALL) * u128::from(end - start) / u128::from(of.max(1));
+        let n_samples = u64::try_from(share).unwrap_or(SAMPLES).clamp(1, SAMPLES);
+        let stride = ((end - start) / n_samples / page).max(1) * page;
         let pages: Vec<u64> = (start..end).step_by(stride as usize).collect();
         let mut status = Vec::new();
         call::query(self.pid, &pages, &mut status)?;
-        let goes = |status: &&i32| {
-            let node = u32::try_from(**status).ok().map(NodeId);
-            node.is_some_and(|node| wish.from.map_or(node != wish.to, |from| node == from))
-        };
-        let to_move = status.iter().filter(goes).count() as u64 * stride;
+        let lies = |status: &i32| u32::try_from(*status).ok().map(NodeId);
+        let n_seen = status.iter().filter_map(lies).count() as u64;
+        let n_to_move = status.iter().filter_map(lies).filter(|node| goes(*node, wish)).count();
         let may_be_huge = huge <= end - start;
         // Where no sample was to be moved something may be all the same: it is looked through.
-        let range = Range { start, end, page_size: page, may_be_huge, to_move };
-        Ok(Some(range))
+        let to_move = (n_to_move as u64 * stride).min(end - start);
+        Ok((Range { start, end, page_size: page, may_be_huge, to_move }, n_seen * stride))
+    }
+}
+
+fn goes(node: NodeId, wish: &Wish) -> bool {
+    wish.from.map_or(node != wish.to, |from| node == from)
+}
+
+/// What samples told.
+#[derive(Debug, Default)]
+struct Sampled {
+    ranges: Vec<Range>,
+    /// Bytes of it that are resident, wherever.
+    seen: u64,
+}
+
+/// What the files of a process tell of its own memory.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Walked {
+    ranges: Vec<Range>,
+    /// Bytes of it that are resident, wherever.
+    seen: u64,
+    /// Bytes to be moved whose addresses are not known.
+    unseen: u64,
+    /// Mappings that `numa_maps` was cut before.
+    behind: Vec<Stretch>,
+}
+
+impl Walked {
+    fn of(maps: &Text, smaps: &Text, numa: &Text, wish: &Wish, sizes: (u64, u64)) -> Self {
+        let lines = maps.bytes.split(|&byte| byte == b'\n');
+        let heads = lines.filter_map(|line| numa_maps::parse_head(std::str::from_utf8(line).ok()?));
+        let heads: BTreeMap<u64, Kinds> = heads.map(|kinds| (kinds.range.0, kinds)).collect();
+        let kinds = numa_maps::parse_smaps(&smaps.bytes);
+        let mut walked = Walked::default();
+        let mut last = 0;
+        for mapping in numa.bytes.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line) {
+            last = mapping.start;
+            walked.add(&mapping, heads.get(&mapping.start), kinds.get(&mapping.start), wish, sizes);
+        }
+        if numa.is_cut {
+            let ranges = memory::own_mappings(&maps.bytes).map(|kinds| kinds.range);
+            walked.behind = ranges.filter(|(start, _)| last < *start).collect();
+        }
+        walked
+    }
+
+    /// `head` tells where it ends, `kinds` whether huge pages are in it; without it they may be.
+    fn add(
+        &mut self,
+        mapping: &Mapping,
+        head: Option<&Kinds>,
+        kinds: Option<&Kinds>,
+        wish: &Wish,
+        (page, huge): (u64, u64),
+    ) {
+        let is_own = mapping.of == Of::Nothing || page < mapping.page_size;
+        if !is_own || head.is_some_and(|head| !head.is_private) {
+            return;
+        }
+        let bytes = |pages: u64| pages.saturating_mul(mapping.page_size);
+        let all = mapping.nodes.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
+        self.seen = self.seen.saturating_add(bytes(all));
+        let to_move = mapping.nodes.iter().filter(|(node, _)| goes(*node, wish));
+        let to_move = bytes(to_move.fold(0u64, |sum, (_, n)| sum.saturating_add(*n)));
+        let Some(head) = head else {
+            // It came or grew together with another between two looks, or stands behind a cut.
+            self.unseen = self.unseen.saturating_add(to_move);
+            return;
+        };
+        let (start, end) = head.range;
+        let may_be_huge = kinds.map_or(huge <= end - start, |kinds| kinds.huge != 0);
+        let page_size = mapping.page_size.max(page);
+        if to_move != 0 {
+            self.ranges.push(Range { start, end, page_size, may_be_huge, to_move });
+        }
     }
 }
 
@@ -133,6 +235,10 @@ impl Memory for Process {
             bytes if bytes <= WALK_MAX => self.walked(wish),
             _ => self.sampled(wish),
         }
+    }
+
+    fn unseen(&self) -> u64 {
+        self.unseen
     }
 
     fn is_there(&mut self) -> io::Result<bool> {
@@ -178,5 +284,86 @@ impl Memory for Process {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         let secs = u64::try_from(time.tv_sec).unwrap_or(0);
         Nanos(secs * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    const MAPS: &str = "\
+1000-9000 rw-p 00000000 00:00 0
+10000-90000 rw-p 00000000 00:00 0
+a0000-b0000 rw-s 00000000 00:01 7 /dev/shm/x
+200000-600000 rw-p 00000000 00:00 0
+700000-800000 ---p 00000000 00:00 0
+800000-900000 rw-p 00000000 00:00 0
+";
+    const SMAPS: &str = "\
+1000-9000 rw-p 00000000 00:00 0
+AnonHugePages: 0 kB
+";
+    const NUMA: &str = "\
+1000 default anon=8 N0=6 N1=2 kernelpagesize_kB=4
+10000 default anon=3 N0=3 kernelpagesize_kB=4
+a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
+200000 default anon=5 N0=5 kernelpagesize_kB=4
+";
+
+    fn check(maps: (&str, bool), smaps: (&str, bool), numa: (&str, bool), expected: Expect) {
+        let text = |(text, is_cut): (&str, bool)| Text { bytes: text.as_bytes().to_vec(), is_cut };
+        let wish = Wish { from: None, to: NodeId(1), limit: u64::MAX };
+        let sizes = (4096, 2 << 20);
+        let walked = Walked::of(&text(maps), &text(smaps), &text(numa), &wish, sizes);
+        let mut told = String::new();
+        for range in &walked.ranges {
+            let (from, to) = (range.start, range.end);
+            told += &format!("{from:x}-{to:x} to move {}", range.to_move / 4096);
+            told += if range.may_be_huge { ", maybe huge\n" } else { "\n" };
+        }
+        told += &format!("seen {} unseen {}", walked.seen / 4096, walked.unseen / 4096);
+        walked.behind.iter().for_each(|(from, to)| told += &format!(" behind {from:x}-{to:x}"));
+        expected.assert_eq(&told);
+    }
+
+    #[test]
+    fn what_stands_behind_the_cut_of_smaps_moves_all_the_same() {
+        check(
+            (MAPS, false),
+            (SMAPS, true),
+            (NUMA, false),
+            expect![[r#"
+            1000-9000 to move 6
+            10000-90000 to move 3
+            200000-600000 to move 5, maybe huge
+            seen 16 unseen 0"#]],
+        );
+    }
+
+    #[test]
+    fn what_stands_behind_the_cut_of_numa_maps_is_looked_through() {
+        let cut = NUMA.lines().next().expect("a line");
+        check(
+            (MAPS, false),
+            (SMAPS, true),
+            (cut, true),
+            expect![[r#"
+            1000-9000 to move 6
+            seen 8 unseen 0 behind 10000-90000 behind 200000-600000 behind 800000-900000"#]],
+        );
+    }
+
+    #[test]
+    fn what_stands_behind_the_cut_of_maps_counts_as_unseen() {
+        let cut = MAPS.lines().next().expect("a line");
+        check(
+            (cut, true),
+            (SMAPS, true),
+            (NUMA, false),
+            expect![[r#"
+            1000-9000 to move 6
+            seen 16 unseen 8"#]],
+        );
     }
 }

@@ -21,6 +21,7 @@ struct Fake {
     /// What a page answers instead of moving.
     stuck: BTreeMap<u64, i32>,
     room: Option<u64>,
+    unseen: u64,
     /// Asks after which it is gone.
     lives: Option<u32>,
     n_asks: u32,
@@ -89,6 +90,10 @@ impl Memory for Fake {
     fn ranges(&mut self, _wish: &Wish) -> io::Result<Vec<Range>> {
         self.refused()?;
         Ok(self.ranges.clone())
+    }
+
+    fn unseen(&self) -> u64 {
+        self.unseen
     }
 
     fn is_there(&mut self) -> io::Result<bool> {
@@ -264,6 +269,13 @@ fn pages_that_do_not_move_are_counted_by_the_kernels_answer() {
 fn a_process_that_ends_midway_leaves_the_rest() {
     let fake = Fake { lives: Some(2), ..Fake::default().range(1, 3000, 0, false) };
     check(fake, wish(u64::MAX), expect!["requested 12000 moved 3072 refused left 8928: Ended"]);
+}
+
+#[test]
+fn what_was_never_looked_at_is_left_though_the_rest_is_done() {
+    let fake = || Fake { unseen: 40 << 10, ..Fake::default().range(1, 3000, 0, false) };
+    check(fake(), wish(u64::MAX), expect!["requested 12040 moved 12000 refused left 40: Done"]);
+    check(fake(), wish(4 << 20), expect!["requested 4096 moved 4096 refused left 0: Limit"]);
 }
 
 #[test]

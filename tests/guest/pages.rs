@@ -13,6 +13,7 @@ use crate::play::Play;
 
 pub const ALL: &[Promise] = &[
     ("pages::the_memory_of_a_running_job_arrives_on_the_node_that_was_asked_for", all_of_it),
+    ("pages::a_small_process_goes_whole_in_one_call", whole),
     ("pages::a_limit_moves_a_part_and_says_so", a_part),
     ("pages::huge_pages_move_whole_and_stay_huge", huge),
     ("pages::a_node_that_fills_up_ends_a_move_and_nothing_is_lost", full),
@@ -157,6 +158,26 @@ fn moved_to_3(pid: u32, reserve_permille: u16) -> Tally {
     println!("{tally:?}");
     assert_eq!(tally.requested, tally.moved + tally.refused.total() + tally.left);
     tally
+}
+
+/// 8 MiB are eight batches for a beginner, so a single call is the kernel's own for whole processes.
+fn whole() {
+    let _still = Knob::set(BALANCING, "0");
+    let _small = Knob::set(HUGE, "never");
+    let (play, pid) = hog_on_0("hog --size 8M --for 300s --no-self-check", 8 * 1024);
+    let resident = linux::memory::resident(Path::new("/"), pid).expect("it lives");
+    assert!(resident <= 16 << 20, "{resident} bytes are too much for one call");
+    // The right to take along what others map is given up by a thread alone.
+    let moved = std::thread::spawn(move || {
+        linux::pages::call::drop_move_all().expect("a right less");
+        moved_to_3(pid, 0)
+    });
+    let tally = moved.join().expect("it was moved");
+    assert_eq!((tally.n_calls, &tally.stop), (1, &Stop::Done), "{tally:?}");
+    assert_eq!(tally.refused.total(), 0, "{tally:?}");
+    let memory = nodes::anonymous_kib(pid);
+    assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
+    stop(play);
 }
 
 fn full() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base::{Bytes, Nanos, NodeId, NodeSet, TaskId};
 use linux::cgroup::Group;
 use linux::memory;
-use linux::pages::{Mover, Process, Stop, Tally, Wish};
+use linux::pages::{Batch, Mover, Process, Stop, Tally, Wish};
 use linux::perf::Heat;
 use sched::{MoveEnded, PagesRefused, StoppedBy, Target};
 
@@ -30,6 +30,8 @@ pub(super) struct JobMove {
     began: Nanos,
     manner: Manner,
     sums: Sums,
+    /// What its first processes told of the time that pages take.
+    learned: Batch,
     /// The nodes of its group were widened.
     is_open: bool,
 }
@@ -50,7 +52,8 @@ impl JobMove {
     pub fn new(order: MoveOrder, began: Nanos, manner: Manner) -> Self {
         let mut waiting = order.processes.clone();
         waiting.reverse();
-        JobMove { order, waiting, now: None, began, manner, sums: Sums::default(), is_open: false }
+        let (sums, learned) = (Sums::default(), Batch::default());
+        JobMove { order, waiting, now: None, began, manner, sums, learned, is_open: false }
     }
 
     /// When it began.
@@ -65,6 +68,7 @@ impl JobMove {
         let tally = mover.step();
         let asked = mover.asked() - before;
         let Some(tally) = tally else { return (asked, None) };
+        self.learned = mover.batch();
         self.now = None;
         let stop = self.take(tally);
         let ends = !matches!(stop, Stop::Done | Stop::Ended | Stop::Error(_));
@@ -116,7 +120,8 @@ impl JobMove {
             limit => limit - (self.sums.moved + self.sums.refused.total().0),
         };
         let wish = Wish { from: self.order.from, to: self.order.to, limit };
-        Mover::new(memory, wish, &hot_of(heat, process.tid)).map(Some)
+        let mover = Mover::new(memory, wish, &hot_of(heat, process.tid))?;
+        Ok(Some(mover.with_batch(self.learned)))
     }
 
     fn failed(&mut self, detail: &str) {

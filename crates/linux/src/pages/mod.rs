@@ -23,6 +23,7 @@ pub mod order;
 pub mod present;
 pub mod process;
 
+pub use batch::Batch;
 pub use mover::{Memory, Mover, Refused, Stop, Tally, Wish};
 pub use order::{Range, hot_first};
 pub use process::Process;

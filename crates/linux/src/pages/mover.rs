@@ -10,7 +10,13 @@
 //! A block that may be one huge page is asked for by its first address. When only that page went, the
 //! block was made of ordinary pages, and the rest of it is asked for too. When the first address was
 //! refused the whole block counts as refused: half a huge page is never asked for.
+//!
+//! A process without a limit that is small enough ([`Batch::n_whole`]) goes whole: one call of the
+//! kernel's own for that (`migrate_pages`) for each node that it leaves. It takes pages of files along
+//! that nobody else maps, so these count for "small enough". What does not arrive so is asked for as
+//! ever, which tells why.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use base::{Nanos, NodeId};
@@ -52,6 +58,8 @@ pub trait Memory {
     fn ask(&mut self, pages: &[u64], to: NodeId, status: &mut Vec<i32>) -> io::Result<()>;
     /// Moves everything from one node to another in one call, files that nobody else maps too.
     fn whole(&mut self, from: NodeId, to: NodeId) -> io::Result<()>;
+    /// All that is resident, pages of files among it; `None` when that is not known.
+    fn resident(&mut self) -> Option<u64>;
     /// What may be filled of a node; `None` where that is not known.
     fn room(&mut self, node: NodeId) -> Option<u64>;
     /// The size of ordinary and of transparent huge pages in bytes.
@@ -142,6 +150,10 @@ pub struct Mover<M> {
     /// Found and not asked for yet.
     found: Vec<Unit>,
     batch: Batch,
+    /// Whether it may go in one call of the kernel's own; not known before the first step.
+    may_go_whole: Option<bool>,
+    /// Where what was found lies.
+    sources: BTreeSet<NodeId>,
     n_failed: u32,
     moved: u64,
     refused: Refused,
@@ -168,6 +180,8 @@ impl<M: Memory> Mover<M> {
             cursor,
             found: Vec::new(),
             batch: Batch::default(),
+            may_go_whole: None,
+            sources: BTreeSet::new(),
             n_failed: 0,
             moved: 0,
             refused: Refused::default(),
@@ -176,6 +190,17 @@ impl<M: Memory> Mover<M> {
             longest_call: Nanos::ZERO,
             status: Vec::new(),
         })
+    }
+
+    /// The same, with what the move of another process learned of the time that pages take.
+    #[must_use]
+    pub fn with_batch(self, learned: Batch) -> Self {
+        Mover { batch: learned.for_next(), ..self }
+    }
+
+    /// What it has learned of that.
+    pub fn batch(&self) -> Batch {
+        self.batch
     }
 
     /// About how much is still to be moved, in bytes.
@@ -232,10 +257,16 @@ impl<M: Memory> Mover<M> {
         if !self.memory.is_there()? {
             return Ok(Some(Stop::Ended));
         }
+        let is_whole = self.may_go_whole();
         self.find()?;
+        let is_over = self.ranges.len() <= self.range_idx;
         if self.found.is_empty() {
-            let is_over = self.ranges.len() <= self.range_idx;
             return Ok(is_over.then_some(Stop::Done));
+        }
+        if is_whole && !is_over {
+            // It goes whole when all of it was looked at; in batches if that is more than was said.
+            self.may_go_whole = Some(self.n_found() < self.whole_max());
+            return Ok(None);
         }
         let units = self.take_batch();
         if units.is_empty() {
@@ -244,7 +275,9 @@ impl<M: Memory> Mover<M> {
         let bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
         if self.memory.room(self.wish.to).is_some_and(|room| room < bytes) {
             self.put_back(&units);
-            return Ok(Some(Stop::Full));
+            // Of what is too much in one call a part may have room.
+            let was_whole = self.may_go_whole.replace(false) == Some(true);
+            return Ok((!was_whole).then_some(Stop::Full));
         }
         let no_memory_before = self.refused.no_memory;
         self.carry(units)?;
@@ -252,12 +285,38 @@ impl<M: Memory> Mover<M> {
         Ok(is_full.then_some(Stop::Full))
     }
 
+    fn n_found(&self) -> u64 {
+        self.found.iter().map(|unit| unit.bytes).sum()
+    }
+
+    /// A process that has no more may go in one call.
+    fn whole_max(&self) -> u64 {
+        self.batch.n_whole() as u64 * self.memory.page_sizes().0
+    }
+
+    /// Decided before the first call, and no more after it.
+    fn may_go_whole(&mut self) -> bool {
+        if let Some(known) = self.may_go_whole {
+            return known;
+        }
+        let resident = self.memory.resident();
+        let is_small = resident.is_some_and(|resident| resident <= self.whole_max());
+        *self.may_go_whole.insert(is_small && self.wish.limit == u64::MAX)
+    }
+
+    /// Bytes of a batch.
+    fn enough(&self) -> u64 {
+        match self.may_go_whole {
+            Some(true) => self.whole_max(),
+            _ => self.batch.n_pages() as u64 * self.memory.page_sizes().0,
+        }
+    }
+
     /// Looks for pages until there are enough for a batch.
     fn find(&mut self) -> io::Result<()> {
-        let (page, _) = self.memory.page_sizes();
-        let enough = self.batch.n_pages() as u64 * page;
+        let enough = self.enough();
         for _ in 0..WINDOWS_PER_STEP {
-            let found: u64 = self.found.iter().map(|unit| unit.bytes).sum();
+            let found = self.n_found();
             let Some(range) = self.ranges.get(self.range_idx).copied() else { break };
             if enough <= found {
                 break;
@@ -295,6 +354,8 @@ impl<M: Memory> Mover<M> {
             })
         };
         let n_of_block = (huge / range.page_size) as usize;
+        let moving = self.status.iter().copied().filter(|status| to_move(*status));
+        self.sources.extend(moving.map(|status| NodeId(status.unsigned_abs())));
         let mut at = 0;
         while at < pages.len() {
             let block = self.status.get(at..at + n_of_block);
@@ -316,8 +377,7 @@ impl<M: Memory> Mover<M> {
     /// As many as a batch takes and the limit allows. A huge page that is too much for the limit ends
     /// the move: it goes whole or stays.
     fn take_batch(&mut self) -> Vec<Unit> {
-        let (page, _) = self.memory.page_sizes();
-        let enough = self.batch.n_pages() as u64 * page;
+        let enough = self.enough();
         let allowed = self.wish.limit.saturating_sub(self.asked());
         let (mut sum, mut n_units) = (0u64, 0);
         for unit in &self.found {
@@ -337,10 +397,8 @@ impl<M: Memory> Mover<M> {
     /// Asks for a batch and counts what came of it.
     fn carry(&mut self, units: Vec<Unit>) -> io::Result<()> {
         let began = self.memory.worked();
-        let asked = match self.is_whole().then(|| self.ask_whole(&units)).flatten() {
-            Some(answers) => Ok(answers),
-            None => self.ask(&units),
-        };
+        let goes_whole = self.may_go_whole.replace(false) == Some(true);
+        let asked = if goes_whole { self.ask_whole(&units) } else { self.ask(&units) };
         let answers = match asked {
             Ok(answers) => answers,
             Err(error) => {
@@ -361,19 +419,30 @@ impl<M: Memory> Mover<M> {
         Ok(())
     }
 
-    /// Whether this batch is the whole of a process without a limit: then one call of the kernel's own
-    /// for whole processes does it.
-    fn is_whole(&self) -> bool {
-        let is_last = self.found.is_empty() && self.ranges.len() <= self.range_idx;
-        is_last && self.asked() == 0 && self.wish.limit == u64::MAX
-    }
-
-    /// Answers that nobody wrote: where the pages lie then is what counts.
-    fn ask_whole(&mut self, units: &[Unit]) -> Option<Vec<i32>> {
-        let began = self.memory.now();
-        self.memory.whole(self.wish.from?, self.wish.to).ok()?;
-        self.called(began);
-        Some(vec![UNWRITTEN; units.len()])
+    /// Everything in one call for each node that it lies on; then what has not arrived, page by page.
+    fn ask_whole(&mut self, units: &[Unit]) -> io::Result<Vec<i32>> {
+        for from in std::mem::take(&mut self.sources) {
+            let began = self.memory.now();
+            if self.memory.whole(from, self.wish.to).is_err() {
+                break;
+            }
+            self.called(began);
+        }
+        let there = self.wish.to.0 as i32;
+        let lies = self.look(&units.iter().map(|unit| unit.addr).collect::<Vec<_>>());
+        let has_come = |idx: usize| lies.get(idx) == Some(&there);
+        let open: Vec<usize> = (0..units.len()).filter(|&idx| !has_come(idx)).collect();
+        let rest: Vec<Unit> = open.iter().map(|&idx| units[idx]).collect();
+        let mut answers = vec![there; units.len()];
+        match self.ask(&rest) {
+            Ok(of_rest) => open.iter().zip(of_rest).for_each(|(&idx, one)| answers[idx] = one),
+            // Something has moved: count what did.
+            Err(_) if rest.len() < units.len() => {
+                open.iter().for_each(|&idx| answers[idx] = UNWRITTEN);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(answers)
     }
 
     /// A call that asked for something is over.

@@ -261,6 +261,10 @@ impl Memory for Process {
         call::whole(self.pid, from, to)
     }
 
+    fn resident(&mut self) -> Option<u64> {
+        memory::resident(Path::new("/"), self.pid).ok()
+    }
+
     fn room(&mut self, node: NodeId) -> Option<u64> {
         if self.meminfo.as_ref().is_none_or(|(known, _)| *known != node) {
             let file = system::open_node_meminfo("/".as_ref(), node).ok()?;

@@ -22,6 +22,8 @@ struct Fake {
     stuck: BTreeMap<u64, i32>,
     room: Option<u64>,
     unseen: u64,
+    /// Resident pages of files, in bytes.
+    files: u64,
     /// Asks after which it is gone.
     lives: Option<u32>,
     n_asks: u32,
@@ -47,6 +49,11 @@ impl Fake {
         let may_be_huge = is_huge;
         self.ranges.push(Range { start, end, page_size: PAGE, may_be_huge, to_move: end - start });
         self
+    }
+
+    /// Too much is resident for it to go in one call.
+    fn with_files(self) -> Self {
+        Fake { files: 64 << 20, ..self }
     }
 
     fn refused(&mut self) -> io::Result<()> {
@@ -135,6 +142,10 @@ impl Memory for Fake {
         Ok(())
     }
 
+    fn resident(&mut self) -> Option<u64> {
+        Some(self.lies.len() as u64 * PAGE + self.files)
+    }
+
     fn room(&mut self, _node: NodeId) -> Option<u64> {
         self.room
     }
@@ -202,6 +213,42 @@ fn a_small_process_that_moves_whole_moves_in_one_call() {
 }
 
 #[test]
+fn a_process_goes_whole_if_it_is_small_enough_whatever_nodes_it_is_on() {
+    let fake = || Fake::default().range(1, 3000, 0, false).range(100, 900, 1, true);
+    let expected = || expect!["requested 15600 moved 15600 refused left 0: Done"];
+    let from_all = Wish { from: None, ..wish(u64::MAX) };
+    let whole = check(fake(), from_all, expected());
+    assert_eq!((whole.n_whole, whole.asked.len()), (2, 0));
+    let with_files = check(fake().with_files(), from_all, expected());
+    assert_eq!(with_files.n_whole, 0, "too much is resident");
+    let limited = check(fake(), Wish { limit: 1 << 30, ..from_all }, expected());
+    assert_eq!(limited.n_whole, 0, "a limit may not be passed");
+}
+
+#[test]
+fn what_does_not_come_along_with_the_whole_process_says_why() {
+    let mut fake = Fake::default().range(1, 1000, 0, false);
+    fake.stuck.insert((1 << 20) + 5 * PAGE, -libc::EACCES);
+    let fake = check(
+        fake,
+        wish(u64::MAX),
+        expect!["requested 4000 moved 3996 refused not_permitted: 4096 left 0: Done"],
+    );
+    assert_eq!((fake.n_whole, fake.asked.len()), (1, 1));
+}
+
+#[test]
+fn how_much_goes_whole_is_learned_from_process_to_process() {
+    let mut slow = Batch::default();
+    slow.learn(256, base::Nanos::from_millis(20));
+    let fake = Fake::default().range(1, 1000, 0, false);
+    let mut mover = Mover::new(fake, wish(u64::MAX), &[]).expect("ranges").with_batch(slow);
+    let tally = (0..100).find_map(|_| mover.step()).expect("it ends");
+    assert_eq!((tally.moved, mover.memory.n_whole), (1000 * PAGE, 0));
+    assert!(1000 < mover.batch().n_whole(), "pages of this process take a microsecond");
+}
+
+#[test]
 fn a_huge_page_is_asked_for_once_and_moves_whole() {
     let fake = check(
         Fake::default().range(1, 2048, 0, true),
@@ -253,7 +300,7 @@ fn a_target_that_fills_up_ends_a_move() {
 
 #[test]
 fn pages_that_do_not_move_are_counted_by_the_kernels_answer() {
-    let mut fake = Fake::default().range(1, 1000, 0, false);
+    let mut fake = Fake::default().range(1, 1000, 0, false).with_files();
     fake.stuck.insert((1 << 20) + 5 * PAGE, -libc::EACCES);
     fake.stuck.insert((1 << 20) + 300 * PAGE, -libc::EBUSY);
     fake.stuck.insert((1 << 20) + 301 * PAGE, -libc::EIO);
@@ -267,7 +314,7 @@ fn pages_that_do_not_move_are_counted_by_the_kernels_answer() {
 
 #[test]
 fn a_process_that_ends_midway_leaves_the_rest() {
-    let fake = Fake { lives: Some(2), ..Fake::default().range(1, 3000, 0, false) };
+    let fake = Fake { lives: Some(2), ..Fake::default().range(1, 3000, 0, false).with_files() };
     check(fake, wish(u64::MAX), expect!["requested 12000 moved 3072 refused left 8928: Ended"]);
 }
 
@@ -281,7 +328,8 @@ fn what_was_never_looked_at_is_left_though_the_rest_is_done() {
 #[test]
 fn somebody_else_may_end_it() {
     let mut mover =
-        Mover::new(Fake::default().range(1, 3000, 0, false), wish(u64::MAX), &[]).expect("ranges");
+        Mover::new(Fake::default().range(1, 3000, 0, false).with_files(), wish(u64::MAX), &[])
+            .expect("ranges");
     assert_eq!(mover.step(), None);
     let tally = mover.end(Stop::Stopped);
     assert_eq!(tally.requested, 3000 * PAGE);
@@ -309,6 +357,7 @@ fn whatever_the_kernel_refuses_nothing_is_counted_twice_or_lost() {
             let answers = [-libc::EBUSY, -libc::EACCES, -libc::ENOMEM, -libc::EFAULT, 2, 3];
             fake.stuck.insert(addr, answers[rng.below(6) as usize]);
         }
+        fake.files = rng.below(2) * (64 << 20);
         fake.room = (rng.below(2) == 0).then(|| rng.below(16 << 20));
         fake.lives = (rng.below(3) == 0).then(|| rng.below(9) as u32);
         fake.chance = Some((Rng::new(seed ^ 77), rng.below(300)));

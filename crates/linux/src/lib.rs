@@ -25,6 +25,8 @@
 #![allow(unsafe_code)]
 
 pub mod affinity;
+#[cfg(test)]
+mod alone;
 pub mod cgroup;
 pub mod connector;
 pub mod cpuset;

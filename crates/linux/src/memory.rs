@@ -20,7 +20,7 @@ use base::Nanos;
 use crate::numa_maps::{self, ByNode, Kinds};
 use crate::{fault, procfs};
 
-mod sample;
+pub(crate) mod sample;
 
 /// `smaps` is read no further: some 5,800 mappings, a block of 715 bytes each.
 const SMAPS_MAX: u64 = 4 << 20;

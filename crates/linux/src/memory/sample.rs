@@ -117,7 +117,7 @@ fn share_out(asked: &[Asked], status: &[i32], resident: Resident) -> ByNode {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const PAGE: u64 = 4096;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     /// Maps so much, and uses the MiB in the middle.
-    fn mapping(bytes: u64, rights: i32, used_mib: u64) -> u64 {
+    pub(crate) fn mapping(bytes: u64, rights: i32, used_mib: u64) -> u64 {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new mapping, written to only within.
         unsafe {
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    fn unmap(start: u64, bytes: u64) {
+    pub(crate) fn unmap(start: u64, bytes: u64) {
         // SAFETY: our own mapping, of which nothing is used any more.
         unsafe { libc::munmap(start as *mut libc::c_void, bytes as usize) };
     }

@@ -370,4 +370,28 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
             seen 16 unseen 8"#]],
         );
     }
+
+    #[test]
+    fn a_large_process_is_not_looked_through_where_it_has_no_pages() {
+        use crate::memory::sample::tests::{mapping, unmap};
+        let (pid, tib) = (std::process::id(), 1u64 << 40);
+        let born = procfs::stat(Path::new("/"), pid).expect("own line").born_ticks;
+        let mut process = Process::open(pid, born, 0).expect("this one");
+        let start = mapping(8 * tib, libc::PROT_READ | libc::PROT_WRITE, 32);
+        // No node has this number, so all of it is to be moved.
+        let wish = Wish { from: None, to: NodeId(1000), limit: u64::MAX };
+        let sampled = process.sample_all(&[(start, start + 8 * tib)], &wish);
+        let tables = present::Tables::open(Path::new("/"), pid);
+        let is_told = tables.and_then(|tables| tables.next((start, start + 8 * tib)));
+        unmap(start, 8 * tib);
+        match (sampled, is_told) {
+            (Ok(sampled), Ok(_)) => {
+                let sum = |of: fn(&Range) -> u64| sampled.ranges.iter().map(of).sum::<u64>() >> 20;
+                let (length, to_move) = (sum(Range::len), sum(|range| range.to_move));
+                assert!((32..=40).contains(&length), "{length} MiB are looked through");
+                assert!((24..=40).contains(&to_move), "{to_move} MiB are expected");
+            }
+            (sampled, is_told) => println!("not run: {sampled:?}, {is_told:?}"),
+        }
+    }
 }

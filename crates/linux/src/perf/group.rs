@@ -408,6 +408,7 @@ pub fn less(whole: &Counters, others: &Counters, before: &Counters) -> Counters 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alone::{alone, n_open};
 
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
@@ -479,17 +480,20 @@ mod tests {
 
     #[test]
     fn a_refused_group_is_an_outcome_and_leaves_no_descriptor_open() {
-        let n_open = || std::fs::read_dir("/proc/self/fd").expect("ours").count();
-        let before = n_open();
-        for seed in 0..200 {
-            let wish = fault::Wish { seed, permille: 300 };
-            fault::with_errors(wish, || {
-                let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], false);
-                assert!(refused.is_some() || !groups.is_empty());
-                let _ = groups.read().counters();
-            });
-        }
-        // Other tests of this process open and close files meanwhile.
-        assert!(n_open() < before + 50, "{before} descriptors before, {} now", n_open());
+        let test = "a_refused_group_is_an_outcome_and_leaves_no_descriptor_open";
+        alone(module_path!(), test, || {
+            open_and_read(0);
+            let before = n_open();
+            (1..200).for_each(open_and_read);
+            assert_eq!(n_open(), before, "descriptors after and before");
+        });
+    }
+
+    fn open_and_read(seed: u64) {
+        fault::with_errors(fault::Wish { seed, permille: 300 }, || {
+            let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], false);
+            assert!(refused.is_some() || !groups.is_empty());
+            let _ = groups.read().counters();
+        });
     }
 }

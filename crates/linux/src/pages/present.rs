@@ -14,8 +14,8 @@
 //! thinly) the cells grow and all begins again; what is still open after the third time counts as
 //! occupied, and so does everything where the kernel does not know the question.
 //!
-//! Addresses in bytes. A question takes about a microsecond (`cargo test -p linux --release present --
-//! --nocapture` prints it), more where page tables are there and empty.
+//! Addresses in bytes. A question behind 4 TiB of nothing takes some microseconds (`cargo test -p linux --lib
+//! terabytes -- --nocapture` prints it), more where page tables are there and empty.
 
 use std::fs::File;
 use std::io;

@@ -158,7 +158,7 @@ impl Engine {
         if is_interval {
             self.turn_over();
         } else if self.meter.interval() == Nanos::ZERO {
-            self.meter.expect(&self.places, &self.controllers, &self.jobs);
+            self.meter.expect(&self.places, &self.controllers, &self.around, &self.jobs);
         }
         self.tasks.refresh(&mut self.jobs, &self.places.domains);
         let plan = self.decide(turn);
@@ -267,7 +267,7 @@ impl Engine {
         let level_before = self.places.domains.level();
         self.places = Places::new(domains);
         if level_before != self.places.domains.level() {
-            self.meter.expect(&self.places, &self.controllers, &self.jobs);
+            self.meter.expect(&self.places, &self.controllers, &self.around, &self.jobs);
         }
     }
 

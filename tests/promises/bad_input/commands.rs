@@ -26,6 +26,22 @@ fn values_beyond_reason_are_refused_with_the_name_of_the_option() {
     assert!(said.contains("366 days"), "{said}");
 }
 
+/// No machine counts the traffic of a single core.
+#[test]
+fn loads_that_cannot_be_read_are_refused_before_anything_starts() {
+    let policy = "dfs[loads=controller,domains=core]";
+    let trial = Trial::new();
+    trial.write("w.toml", MARK);
+    for args in [
+        &["run", "w.toml", "--policy", policy][..],
+        &["run", "w.toml", "--policy", "dfs[domains=core]", "--signal", "loads=bandwidth"],
+        &["watch", "--command", "nobody-at-all", "--policy", policy],
+    ] {
+        let said = trial.refused(args);
+        assert!(said.contains("cannot be read here: neither controllers"), "{args:?}: {said}");
+    }
+}
+
 #[test]
 fn a_workload_without_an_end_is_refused() {
     let said = Trial::new().refused(&["run", "/dev/zero"]);

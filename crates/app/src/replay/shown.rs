@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use report::words::action_words;
-use sched::{Ask, Counted, Plan, Snapshot, Stalled, Target, TrafficSeen};
+use sched::{Ask, Counted, Plan, SignalTier, Snapshot, Stalled, Target, TrafficSeen};
 use serde::Serialize;
 
 /// One turn.
@@ -22,6 +22,7 @@ pub struct Shown {
     /// What loads stand on.
     pub tier: String,
     /// The load of each place, by number.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub loads: BTreeMap<u32, u64>,
     /// Every task.
     pub tasks: Vec<TaskShown>,
@@ -125,13 +126,16 @@ impl Shown {
     /// What is seen, and what was wanted of it.
     pub fn new(seen: &Snapshot<'_>, plan: &Plan) -> Self {
         let numbers = seen.domains.iter().map(|(_, domain)| domain.number);
+        // What could not be read is no load of nothing.
+        let is_known = seen.loads.readable && seen.loads.tier != SignalTier::None;
+        let loads = is_known.then(|| numbers.zip(seen.loads.loads.iter().copied()).collect());
         let asks = plan.asks.iter().map(|ask| want(seen, ask));
         Shown {
             turn: seen.turn.number,
             at_ns: seen.turn.at.0,
             interval_ns: seen.interval.0,
             tier: seen.loads.tier.to_string(),
-            loads: numbers.zip(seen.loads.loads.iter().copied()).collect(),
+            loads: loads.unwrap_or_default(),
             tasks: seen.tasks.iter().map(|task| task_shown(seen, task)).collect(),
             nodes: seen.nodes.iter().map(node_shown).collect(),
             llcs: seen.llcs.iter().map(|llc| llc_shown(llc.llc.0, &llc.traffic)).collect(),

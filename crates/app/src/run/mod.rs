@@ -175,10 +175,11 @@ impl Checked {
         host_live::check_groups(args.groups.into())
             .map_err(|why| anyhow::anyhow!("--groups {why}"))
             .or_wrong()?;
+        let signals = args.signals.wish().or_wrong()?;
+        crate::signals::check_readable(&signals, &*policy, &machine).or_wrong()?;
         if !args.quiet {
             said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
         }
-        let signals = args.signals.wish().or_wrong()?;
         Ok(Checked { workload, machine, policy, signals })
     }
 }

@@ -25,7 +25,7 @@ use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
 use crate::restore::tell_kept;
 use crate::run::{CountersArg, MemoryArgs};
-use crate::signals::SignalArgs;
+use crate::signals::{SignalArgs, check_readable};
 use crate::status::unix_seconds;
 use crate::view::{Mode, View};
 use state::StateSink;
@@ -111,6 +111,8 @@ pub fn main(args: &Args) -> Done {
     let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
     let chosen = choose::choose(args).or_wrong()?;
     let machine = linux::topology::read(Path::new("/"))?;
+    let signals = args.signals.wish().or_wrong()?;
+    check_readable(&signals, &*policy, &machine).or_wrong()?;
     let options = WatchOptions {
         choice: chosen.choice,
         cgroup_folders: chosen.folders,
@@ -150,19 +152,18 @@ pub fn main(args: &Args) -> Done {
         options: options_told(args),
         replay_of: None,
     };
-    watch(args, host, policy, header)
+    let engine = Engine::new(header.machine.clone(), header.jobs.clone(), policy)
+        .with_move_limits(args.memory.limits())
+        .with_signals(signals);
+    watch(args, host, engine, header)
 }
 
-fn watch(args: &Args, mut host: WatchHost, policy: Box<dyn sched::Policy>, header: Header) -> Done {
+fn watch(args: &Args, mut host: WatchHost, mut engine: Engine, header: Header) -> Done {
     let mut journal = args.journal.as_deref().map(|path| begin(path, &header)).transpose()?;
     let mut state = StateSink::new(&header, args, host.board());
     // There is nothing to redraw: lines can be kept.
     let mode = if args.quiet { Mode::Quiet } else { Mode::Lines };
     let mut view = View::new(mode, &header);
-    let signals = args.signals.wish().or_wrong()?;
-    let mut engine = Engine::new(header.machine, header.jobs, policy)
-        .with_move_limits(args.memory.limits())
-        .with_signals(signals);
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut view, &mut state];
     sinks.extend(journal.as_mut().map(|journal| journal as &mut dyn Sink));
     let result = engine::run(&mut host, &mut engine, &mut sinks).map_err(anyhow::Error::from);

@@ -93,6 +93,12 @@ impl Around {
         }
     }
 
+    /// Whether the traffic of a cache was told when it was looked at last.
+    pub fn is_counted(&self, llc: LlcId) -> bool {
+        let total = self.of_llcs.get(&llc);
+        total.is_some_and(|total| total.now.total_bytes != Measured::Absent)
+    }
+
     /// A job is over, and its group with it.
     pub fn forget(&mut self, job: JobId) {
         self.of_groups.retain(|(of, _), _| *of != job);

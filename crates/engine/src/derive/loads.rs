@@ -18,7 +18,7 @@
 //!
 //! A policy or the user can ask for one of these and no other ([`LoadWish`]).
 
-use base::{JobId, Nanos, NodeId};
+use base::{JobId, LlcId, Nanos, NodeId};
 use sched::{DomainLoads, LoadWish, SignalTier};
 use topology::{Domains, Level};
 
@@ -165,20 +165,32 @@ impl Meter {
 
     /// What loads will stand on, as far as that can be told before an interval with these places is
     /// over: tasks that were counted before will be counted again.
-    pub fn expect(&mut self, places: &Places, controllers: &Controllers, jobs: &Jobs) {
+    pub fn expect(
+        &mut self,
+        places: &Places,
+        controllers: &Controllers,
+        around: &Around,
+        jobs: &Jobs,
+    ) {
         self.loads.readable = true;
         let was_counted = self.loads.tier == SignalTier::Counters;
         let of_tasks = match counted(&self.shares, was_counted) {
             Counted::All | Counted::Lost => SignalTier::Counters,
             Counted::NotAll => without_counters(jobs),
         };
-        let of_places = self.llcs_known || controllers.known(places.nodes.iter().copied());
+        let of_llcs = || match places.domains.level() {
+            Level::Llc => places.domains.iter().all(|(_, d)| around.is_counted(LlcId(d.number))),
+            Level::Node | Level::Core => false,
+        };
+        let of_nodes = || controllers.known(places.nodes.iter().copied());
+        let of_places = self.llcs_known || of_llcs() || of_nodes();
         self.loads.tier = match self.wish {
             LoadWish::Best if of_places => SignalTier::Bandwidth,
             LoadWish::Best | LoadWish::Tasks => of_tasks,
             LoadWish::Only(SignalTier::Counters) if of_tasks != SignalTier::Counters => {
                 SignalTier::None
             }
+            LoadWish::Only(SignalTier::Bandwidth) if !of_places => SignalTier::None,
             LoadWish::Only(tier) => tier,
         };
     }
@@ -264,7 +276,7 @@ impl Meter {
         match (self.wish, reading) {
             (LoadWish::Tasks, _) => self.set_loads_of_tasks(jobs),
             (LoadWish::Only(SignalTier::Bandwidth), Reading::Never) => {
-                self.loads.tier = SignalTier::Bandwidth;
+                self.loads.tier = SignalTier::None;
                 self.loads.loads = vec![0; self.sums.len()];
                 self.loads.readable = false;
             }

@@ -111,7 +111,7 @@ fn what_is_wished_and_not_there_stands_on_nothing_or_cannot_be_read() {
         expect![[r#"
         0ms do a on 0
         250ms a/1 cpu 10 wait None misses None
-        250ms bandwidth [0, 0] cpu [10, 0] (not readable)
+        250ms none [0, 0] cpu [10, 0] (not readable)
     "#]],
     );
 }

@@ -9,6 +9,7 @@ mod journals_told;
 mod live;
 mod machines;
 mod profiles;
+mod recording;
 mod reports;
 mod scripted;
 mod senses;

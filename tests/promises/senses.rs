@@ -91,6 +91,29 @@ fn two_intel_sockets_with_shared_counters_wrapping_controllers_and_an_unavailabl
 }
 
 #[test]
+fn the_first_look_is_where_counting_begins() {
+    for name in ["recorded-software", "intel-skylake-2s", "amd-zen4"] {
+        let first = &shown(name)[0];
+        for task in first["tasks"].as_array().expect("a list") {
+            assert_eq!(task["cpu_ns"], 0, "{name}: {task}");
+            let counted = task["counted"].as_object().into_iter().flatten();
+            counted.for_each(|(what, grown)| assert_eq!(grown, 0, "{name}: {what}"));
+        }
+    }
+}
+
+#[test]
+fn loads_that_a_recording_cannot_tell_are_none_and_not_zeros() {
+    let path = streams().join("recorded-software.stream");
+    let path = path.to_str().expect("UTF-8");
+    let out = succeeds(&["replay", "--json", "--signal", "loads=bandwidth", path]);
+    for line in out.lines() {
+        let turn: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!((&turn["tier"], turn.get("loads")), (&"none".into(), None));
+    }
+}
+
+#[test]
 fn counters_that_somebody_else_holds_are_absent_and_said_once() {
     let said: Vec<String> =
         shown("intel-skylake-2s").iter().map(|turn| turn["degraded"].to_string()).collect();

@@ -3,10 +3,11 @@
 //! The stream that comes of it is read by `evenkeel replay` through the same readers and the same
 //! engine as a live run: it shows what evenkeel would see on that machine.
 
+mod started;
+
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind};
 use std::path::PathBuf;
-use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
@@ -18,6 +19,8 @@ use topology::Machine;
 
 use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
+use crate::profile::Asked;
+use started::Started;
 
 /// Record what the kernel says of the machine and of processes, for `evenkeel replay`
 #[derive(Debug, clap::Args)]
@@ -25,9 +28,9 @@ pub struct Args {
     /// A process to follow, with its threads; may be given several times
     #[arg(long, value_name = "PID")]
     pid: Vec<u32>,
-    /// How long
-    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = input::some_time, allow_hyphen_values = true)]
-    length: Nanos,
+    /// How long [default: until the program ends; of --pid alone 10s]
+    #[arg(long = "for", value_name = "TIME", value_parser = input::some_time, allow_hyphen_values = true)]
+    length: Option<Nanos>,
     /// How far apart the looks are
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = input::some_time, allow_hyphen_values = true)]
     interval: Nanos,
@@ -51,13 +54,13 @@ pub fn main(args: &Args) -> Done {
         }
         made => made.with_context(refused).or_wrong()?,
     };
+    // Read before anything is started: whoever is told to end has to end that first.
+    let mut asked = Asked::watch()?;
     let mut child = start(args).inspect_err(|_| drop(std::fs::remove_file(&args.output)))?;
     let mut to = BufWriter::new(file);
-    let recorded = record(args, &machine, child.as_ref(), &mut to).with_context(refused);
-    if let Some(child) = &mut child {
-        let _ = child.kill(); // It may have ended; whether or not, it is waited for.
-        let _ = child.wait();
-    }
+    let recorded = record(args, &machine, (child.as_mut(), &mut asked), &mut to);
+    let recorded = recorded.with_context(refused);
+    drop(child); // With all that it started.
     let n_turns = recorded?;
     println!("{n_turns} turns in {}: evenkeel replay shows them", args.output.display());
     Ok(())
@@ -75,19 +78,25 @@ fn check(args: &Args) -> Result<(), Stop> {
     Ok(())
 }
 
-fn start(args: &Args) -> Result<Option<Child>, Stop> {
-    let Some((program, rest)) = args.command.split_first() else { return Ok(None) };
-    let child = Command::new(program).args(rest).spawn();
-    Ok(Some(child.with_context(|| format!("cannot start {program}")).or_wrong()?))
+fn start(args: &Args) -> Result<Option<Started>, Stop> {
+    if args.command.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Started::start(&args.command).or_wrong()?))
 }
+
+/// Of processes that nobody ends, where it is not said how long.
+const OF_OTHERS: Duration = Duration::from_secs(10);
+/// Between two looks at whether the program has ended.
+const NAP: Duration = Duration::from_millis(50);
 
 fn record(
     args: &Args,
     machine: &Machine,
-    child: Option<&Child>,
+    (mut child, asked): (Option<&mut Started>, &mut Asked),
     to: &mut BufWriter<File>,
 ) -> std::io::Result<u64> {
-    let pids = args.pid.iter().copied().chain(child.map(Child::id));
+    let pids = args.pid.iter().copied().chain(child.as_ref().map(|child| child.pid));
     let processes: Vec<(u32, JobId)> = pids.zip((0..).map(JobId)).collect();
     let header = Header {
         evenkeel_stream: VERSION,
@@ -100,6 +109,11 @@ fn record(
     let mut tee = Tee::new(&header, &mut live, to)?;
     let began = Instant::now();
     let mut listener = Listener::open(&mut tee, machine, processes);
+    let length = match (args.length, &child) {
+        (Some(length), _) => Some(Duration::from_nanos(length.0)),
+        (None, Some(_)) => None,
+        (None, None) => Some(OF_OTHERS),
+    };
     let mut n_turns = 0;
     loop {
         let at = began.elapsed();
@@ -107,14 +121,35 @@ fn record(
         let is_anybody_left = listener.look(&mut tee, n_turns == 0).is_some();
         n_turns += 1;
         let next = began + Duration::from_nanos(args.interval.0).saturating_mul(n_turns as u32);
-        if !is_anybody_left || Duration::from_nanos(args.length.0) <= at {
+        let is_over = length.is_some_and(|length| length <= at);
+        if !is_anybody_left || is_over || !wait(next, child.as_deref_mut(), length, asked) {
             break;
         }
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     listener.close(&mut tee as &mut dyn Source);
     tee.finish()?;
     Ok(n_turns)
+}
+
+/// Waits for the next look; false when there is none, since somebody wants us to end or the program that
+/// tells how long has ended.
+fn wait(
+    next: Instant,
+    mut child: Option<&mut Started>,
+    length: Option<Duration>,
+    asked: &mut Asked,
+) -> bool {
+    loop {
+        let has_ended = child.as_mut().is_some_and(|child| child.has_ended());
+        if asked.asked() || has_ended && length.is_none() {
+            return false;
+        }
+        let left = next.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(NAP));
+    }
 }
 
 /// A process by the name of its program.

@@ -29,6 +29,7 @@ pub fn main(args: &Args) -> Done {
     } else {
         let pages: Vec<String> = all.iter().map(|status| status.to_text(80)).collect();
         match pages.is_empty() {
+            true if !problems.is_empty() => {} // Nobody can tell.
             true => writeln!(out, "no evenkeel of this user runs or looks after programs")?,
             false => write!(out, "{}", pages.join("\n"))?,
         }
@@ -43,7 +44,9 @@ pub fn main(args: &Args) -> Done {
 
 /// All states of this boot, and what could not be read.
 fn read() -> (Vec<Status>, Vec<String>) {
-    let (mut all, mut problems) = (Vec::new(), Vec::new());
+    let unusable = state::unusable(&undo::folders()).into_iter();
+    let mut problems: Vec<String> = unusable.map(|why| format!("cannot look: {why}")).collect();
+    let mut all = Vec::new();
     let now = unix_seconds();
     for (path, text) in state::read_all(&undo::folders()) {
         let parsed = text.map_err(|error| format!("cannot read {}: {error}", path.display()));

@@ -80,11 +80,22 @@ impl Drop for StateFile {
     }
 }
 
+/// Why these places cannot be looked through: a folder that is there and that others could write to, or that
+/// is none. What is not there tells nothing, and is no problem.
+pub fn unusable(places: &[PathBuf]) -> Vec<String> {
+    let problem = |place: &PathBuf| match Folder::open(place) {
+        Ok(_) => None,
+        Err(UndoError::Folder { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(error.to_string()),
+    };
+    places.iter().filter_map(problem).collect()
+}
+
 /// All state files in these places: where each lies, and its text.
 pub fn read_all(places: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
     let mut found = Vec::new();
     for place in places {
-        // A folder that others may write to tells nothing that could be believed.
+        // A folder that others may enter tells nothing that could be believed ([`unusable`]).
         let Ok(folder) = Folder::open(place) else { continue };
         let Ok(entries) = std::fs::read_dir(&folder.path) else { continue };
         let is_state = |path: &PathBuf| path.to_string_lossy().ends_with(SUFFIX);

@@ -122,6 +122,9 @@ codes! {
     /// A note: memory follows CPUs only where places are nodes.
     MemoryNotBound "memory-not-bound"
         "jobs are placed on {level} domains, and memory is bound only where places are nodes: it is left to first touch";
+    /// A note: memory goes after its program only where places are nodes.
+    MemoryCannotFollow "memory-cannot-follow"
+        "memory=follow does nothing here: jobs are placed on {level} domains, and memory follows only where places are nodes";
     /// A note: what loads stand on when no counter can be read.
     LoadsDeclared "loads-declared"
         "no memory counter can be read here: a domain's load is the sum over its tasks of the class as declared times the CPU time used";

@@ -123,3 +123,16 @@ fn a_job_that_nothing_resembles_is_no_hint() {
     let said = trial.refused(&["explain", "run", "--job", "marc"]);
     assert!(said.contains("did you mean \"mark\"?"), "{said}");
 }
+
+#[test]
+fn watching_nobody_ever_is_refused() {
+    let said = Trial::new().refused(&["watch", "--user", "4294967295"]);
+    assert!(said.contains("there is no user \"4294967295\""), "{said}");
+    let stat = linux::procfs::stat("/".as_ref(), 2);
+    if !stat.is_ok_and(|stat| stat.is_kernel_thread) {
+        println!("not run: the kernel's own threads are not to be seen here");
+        return;
+    }
+    let said = Trial::new().refused(&["watch", "--pid", "2"]);
+    assert!(said.contains("nobody would ever be looked after: process 2 is part of"), "{said}");
+}

@@ -150,3 +150,22 @@ fn a_state_of_another_boot_or_in_a_folder_of_others_tells_nothing() {
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).expect("ours");
     until(&state, 0, |_| true);
 }
+
+#[test]
+fn a_folder_that_cannot_be_believed_is_told_and_fails() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = tempfile::tempdir().expect("a folder");
+    let (wide, file) = (world.path().join("wide"), world.path().join("file"));
+    std::fs::create_dir(&wide).expect("ours");
+    std::fs::set_permissions(&wide, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    std::fs::write(&file, "").expect("ours");
+    for state in [&wide, &file] {
+        let output = told(state, &["status"]);
+        let said = tool::text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+        assert!(said.contains(&state.display().to_string()), "{said}");
+        assert_eq!(tool::text(&output.stdout), "", "nobody can tell who works");
+    }
+    let absent = told(&world.path().join("absent"), &["status"]);
+    assert_eq!(absent.status.code(), Some(0), "who never wrote anything has no folder");
+}

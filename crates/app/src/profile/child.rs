@@ -40,7 +40,7 @@ const ERRORS_KEPT: usize = 4096;
 
 /// Whether somebody wants us to stop: interrupt, termination and hang-up are read instead of ending us.
 #[derive(Debug)]
-pub(super) struct Stop {
+pub(crate) struct Stop {
     file: SignalFd,
     mask_before: SigSet,
     asked: bool,
@@ -48,7 +48,7 @@ pub(super) struct Stop {
 
 impl Stop {
     /// From now on.
-    pub(super) fn watch() -> anyhow::Result<Self> {
+    pub(crate) fn watch() -> anyhow::Result<Self> {
         let wanted: SigSet =
             [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
         let mask_before = SigSet::thread_get_mask().context("cannot read the signal mask")?;
@@ -59,7 +59,7 @@ impl Stop {
     }
 
     /// Whether one has come.
-    pub(super) fn asked(&mut self) -> bool {
+    pub(crate) fn asked(&mut self) -> bool {
         self.asked = self.asked || matches!(self.file.read_signal(), Ok(Some(_)));
         self.asked
     }

@@ -31,6 +31,7 @@ use trace::{Meter, Plan, Sampling};
 use crate::exit::{Done, OrWrong, Stop as Ended};
 use crate::{input, profiles};
 use assemble::Learnt;
+pub(crate) use child::Stop as Asked;
 use child::{Stop, Why};
 use here::Here;
 use show::{Account, Shown};

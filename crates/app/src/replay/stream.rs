@@ -6,7 +6,7 @@
 //!
 //! Nothing is carried out, so that what a policy wants is what it would have wanted at that moment.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -47,6 +47,8 @@ struct Played {
     listener: Listener,
     engine: Engine,
     seen: Rc<RefCell<Option<Shown>>>,
+    /// The policy is not asked: the first look is where counting begins.
+    is_base: Rc<Cell<bool>>,
     is_first: bool,
 }
 
@@ -79,10 +81,14 @@ struct Watcher {
     decides: Box<dyn Policy>,
     interval: Nanos,
     seen: Rc<RefCell<Option<Shown>>>,
+    is_base: Rc<Cell<bool>>,
 }
 
 impl Policy for Watcher {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        if self.is_base.get() {
+            return;
+        }
         self.decides.decide(seen, plan);
         *self.seen.borrow_mut() = Some(Shown::new(seen, plan));
     }
@@ -109,14 +115,16 @@ impl Played {
     fn new(mut recorded: stream::Recorded, decides: Box<dyn Policy>, signals: TierWish) -> Self {
         let seen = Rc::new(RefCell::new(None));
         let interval = Nanos(recorded.header.interval_ns);
-        let watcher = Watcher { decides, interval, seen: Rc::clone(&seen) };
+        let is_base = Rc::new(Cell::new(false));
+        let (to, base) = (Rc::clone(&seen), Rc::clone(&is_base));
+        let watcher = Watcher { decides, interval, seen: to, is_base: base };
         let jobs = recorded.header.jobs.iter().zip((0..).map(JobId));
         let ids = jobs.clone().map(|(job, id)| (job.pid, id)).collect();
         let jobs = jobs.map(|(job, id)| job_of(id, &job.name)).collect();
         let machine = recorded.machine.clone();
         let engine = Engine::new(machine.clone(), jobs, Box::new(watcher)).with_signals(signals);
         let listener = Listener::open(&mut recorded, &machine, ids);
-        Played { recorded, listener, engine, seen, is_first: true }
+        Played { recorded, listener, engine, seen, is_base, is_first: true }
     }
 
     fn next_turn(&mut self) -> Result<Option<Shown>, stream::StreamError> {
@@ -126,6 +134,7 @@ impl Played {
         let at = Nanos(at_ns);
         if is_first {
             self.start_all(&sample, at);
+            self.begin_at(&sample, at);
         }
         let degraded = sample.degraded.clone();
         let turn = Turn { number, at, causes: vec![Cause::Interval] };
@@ -133,6 +142,14 @@ impl Played {
         self.engine.settle(&[]);
         let shown = self.seen.borrow_mut().take();
         Ok(shown.map(|shown| Shown { degraded, ..shown }))
+    }
+
+    /// What processes did before the first look belongs to no interval of the recording.
+    fn begin_at(&mut self, first: &Sample, at: Nanos) {
+        self.is_base.set(true);
+        self.engine.step(&Turn { number: 0, at, causes: vec![Cause::Interval] }, first);
+        self.engine.settle(&[]);
+        self.is_base.set(false);
     }
 
     /// The processes were there before the recording began.

@@ -32,6 +32,9 @@ pub(super) fn choose(args: &Args) -> anyhow::Result<Chosen> {
     }
     choice.wanted = marks(&args.user, &args.command)?;
     choice.excluded = marks(&args.exclude_user, &args.exclude)?;
+    if let Some(why) = nobody_ever(args, &choice) {
+        bail!("nobody would ever be looked after: {why}; choose others too");
+    }
     let mut folders = Vec::new();
     for path in &args.cgroup {
         folders.push(add_cgroup(path, &mut choice.wanted)?);
@@ -46,6 +49,28 @@ pub(super) fn choose(args: &Args) -> anyhow::Result<Chosen> {
     Ok(Chosen { choice, folders, text: told(args) })
 }
 
+/// Why nobody is ever looked after, where only processes are named that never are, without children that
+/// could be.
+fn nobody_ever(args: &Args, choice: &Choice) -> Option<String> {
+    let others = args.all || choice.wanted != Marks::default();
+    let others = others || !args.cgroup.is_empty() || !args.unit.is_empty();
+    if others || choice.pids.is_empty() {
+        return None;
+    }
+    let whys: Option<Vec<String>> = choice.pids.keys().map(|&pid| never(pid)).collect();
+    whys.map(|whys| whys.join(", "))
+}
+
+fn never(pid: u32) -> Option<String> {
+    let root = Path::new("/");
+    if procfs::stat(root, pid).is_ok_and(|stat| stat.is_kernel_thread) {
+        return Some(format!("process {pid} is part of the kernel"));
+    }
+    let is_childless = || procfs::children(root, pid, pid).is_ok_and(|all| all.is_empty());
+    (pid == 1 && is_childless())
+        .then(|| "process 1 is left alone, and it has no children".to_owned())
+}
+
 fn marks(users: &[String], commands: &[String]) -> anyhow::Result<Marks> {
     let users = users.iter().map(|user| uid(user)).collect::<anyhow::Result<_>>()?;
     if commands.iter().any(String::is_empty) {
@@ -55,8 +80,9 @@ fn marks(users: &[String], commands: &[String]) -> anyhow::Result<Marks> {
 }
 
 fn uid(user: &str) -> anyhow::Result<u32> {
-    if let Ok(number) = user.parse() {
-        return Ok(number);
+    if let Ok(number) = user.parse::<u32>() {
+        let is_none = number == u32::MAX; // The kernel's word for nobody.
+        return if is_none { bail!("there is no user {user:?}") } else { Ok(number) };
     }
     let found = nix::unistd::User::from_name(user)
         .with_context(|| format!("cannot look up the user {user:?}"))?;

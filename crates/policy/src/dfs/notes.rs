@@ -4,7 +4,7 @@
 use sched::{Cause, Code, JobSeen, JobState, Plan, Reason, SignalTier, Snapshot};
 use topology::Level;
 
-use super::config::{ClassBasis, Config, Start};
+use super::config::{ClassBasis, Config, Memory, Start};
 use crate::common;
 
 /// What was said already.
@@ -37,6 +37,7 @@ impl Notes {
         if self.ground != Some(ground) {
             let is_first = self.ground.replace(ground).is_none();
             say_ground(ground, is_first, seen, plan);
+            say_follow(config, ground, plan);
         }
         // Between two polls the signal may be only what is expected.
         if seen.turn.causes.contains(&Cause::Interval) && self.said_tier != Some(seen.loads.tier) {
@@ -81,6 +82,14 @@ fn say_ground(ground: Ground, is_first: bool, seen: &Snapshot<'_>, plan: &mut Pl
     }
     if seen.rules.interleaves {
         plan.say(Reason::new(Code::InterleavedByDefault));
+    }
+}
+
+/// A key that does nothing here.
+fn say_follow(config: &Config, ground: Ground, plan: &mut Plan) {
+    if ground.can_place && config.memory == Memory::Follow && ground.level != Level::Node {
+        let level = ground.level.to_string();
+        plan.say(Reason::new(Code::MemoryCannotFollow).with("level", level));
     }
 }
 

@@ -73,10 +73,10 @@ fn head(report: &Report, width: usize) -> String {
     if let Some(figures) = &run.task_signals {
         lines.push(("figures", figures.clone()));
     }
-    lines.push((
-        "jobs used",
-        format!("{} user, {} system", duration(totals.user_ns), duration(totals.system_ns)),
-    ));
+    if report.is_use_known() {
+        let (user, system) = (duration(totals.user_ns), duration(totals.system_ns));
+        lines.push(("jobs used", format!("{user} user, {system} system")));
+    }
     if let (Some(own), Some(share)) = (run.own_cpu_ns, run.own_cpu_share) {
         let memory =
             run.own_max_resident_bytes.map_or(String::new(), |size| format!(", {}", bytes(size)));
@@ -132,6 +132,7 @@ fn tally(report: &Report) -> String {
         (totals.n_failed, "failed"),
         (totals.n_stopped, "stopped"),
         (totals.n_unfinished, "unfinished"),
+        (totals.n_watched(), "watched"),
     ];
     let kinds = kinds.into_iter().filter(|(n, _)| *n != 0).map(|(n, word)| format!("{n} {word}"));
     let kinds: Vec<String> = kinds.collect();

@@ -63,6 +63,20 @@ fn with_a_single_cpu_nothing_is_placed() {
 }
 
 #[test]
+fn memory_that_is_to_follow_and_cannot_is_said_once() {
+    let script = "
+        job a class=3
+        0ms due a
+        10ms poll
+    ";
+    let said = |machine, policy| crate::testing::plans(machine, policy, script);
+    let n_said = |text: String| text.matches("memory-cannot-follow").count();
+    assert_eq!(n_said(said("nodes=1 cores=2", "dfs[memory=follow]")), 1);
+    assert_eq!(n_said(said("nodes=1 cores=2", "dfs")), 0);
+    assert_eq!(n_said(said("nodes=2", "dfs[memory=follow]")), 0);
+}
+
+#[test]
 fn with_a_single_cpu_left_nothing_is_placed_any_more() {
     check(
         "nodes=2",

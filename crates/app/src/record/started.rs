@@ -1,0 +1,169 @@
+//! The program that a recording starts, and all that comes of it.
+//!
+//! ```text
+//!   record ── program ── child ── …        orphans come to us: we are their subreaper
+//!      └───── orphan ── …                  so everybody below us is what we started, and nobody else
+//! ```
+//!
+//! At the end everybody below us is asked to end (TERM), has a grace, and is ended then (KILL). It does not
+//! matter who left the program's process group. What was handed to somebody else, as a service that a
+//! manager starts, was not started by us and stays.
+
+use std::ffi::CString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use linux::procfs;
+use linux::reap::{Statuses, try_reap};
+use linux::start::{Batch, Start};
+use rustix::process::{Pid, PidfdFlags, Resource, Signal};
+
+/// Between asking everybody to end and ending them.
+const GRACE: Duration = Duration::from_secs(2);
+/// Between two looks at who is left.
+const NAP: Duration = Duration::from_millis(20);
+/// After so many rounds of KILL whoever is left cannot be ended.
+const N_ROUNDS: u32 = 200;
+
+/// A program that was started; it and what it started end when this is dropped.
+#[derive(Debug)]
+pub(super) struct Started {
+    /// Its number.
+    pub pid: u32,
+    has_ended: bool,
+    _statuses: Statuses,
+}
+
+impl Started {
+    /// Starts it as the shell would, in a process group of its own, so that an interrupt from the
+    /// keyboard comes to us alone. A terminal cannot be read from there.
+    pub(super) fn start(command: &[String]) -> anyhow::Result<Self> {
+        let (name, _) = command.split_first().context("there is no program")?;
+        let dir = std::env::current_dir().context("cannot tell the present folder")?;
+        let search = std::env::var_os("PATH").unwrap_or_default();
+        let path = host_live::find_program(Path::new(name), &dir, &search);
+        let path = path.map_err(|error| anyhow!(error))?;
+        let start = Start {
+            program: text(path.into_os_string().into_vec())?,
+            args: command.iter().map(|word| text(word.clone().into())).collect::<Result<_, _>>()?,
+            env: environment()?,
+            dir: text(dir.into_os_string().into_vec())?,
+            files: files()?,
+            cpus: None,
+            memory: None,
+            group: None,
+            descriptors: rustix::process::getrlimit(Resource::Nofile),
+            nice: None,
+            dies_with_us: true,
+        };
+        let statuses = Statuses::keep();
+        // Where this is refused, children that outlive their parents are not ours to end.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        let mut batch = Batch::new().context("cannot make a pipe")?;
+        let pid = batch.fork(&start).context("cannot make a process")?;
+        let finished = batch.finish();
+        if let Some(failure) = finished.failures.first() {
+            return Err(anyhow!("cannot start {name}: {}", failure.error));
+        }
+        finished.told.context("cannot tell whether the program was started")?;
+        Ok(Started { pid, has_ended: false, _statuses: statuses })
+    }
+
+    /// Whether the program itself has ended; its children may be left.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.has_ended = self.has_ended || !matches!(try_reap(self.pid), Ok(None));
+        self.has_ended
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let until = Instant::now() + GRACE;
+        below_us().into_iter().for_each(|whom| whom.signal(Signal::TERM));
+        while !is_alone() && Instant::now() < until {
+            std::thread::sleep(NAP);
+        }
+        for _ in 0..N_ROUNDS {
+            if is_alone() {
+                return;
+            }
+            below_us().into_iter().for_each(|whom| whom.signal(Signal::KILL));
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+/// A process, by number and birth.
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    pid: u32,
+    born_ticks: u64,
+}
+
+impl Process {
+    /// The number may have been given to another one since it was looked up: then nothing is sent.
+    fn signal(self, signal: Signal) {
+        let Some(raw) = Pid::from_raw(self.pid.cast_signed()) else { return };
+        let Ok(file) = rustix::process::pidfd_open(raw, PidfdFlags::empty()) else { return };
+        let stat = procfs::stat("/".as_ref(), self.pid);
+        if stat.is_ok_and(|stat| stat.born_ticks == self.born_ticks) {
+            let _ = rustix::process::pidfd_send_signal(&file, signal);
+        }
+    }
+}
+
+/// Waits for those of our children that have ended; tells whether nobody is left.
+fn is_alone() -> bool {
+    for pid in children(std::process::id()) {
+        let _ = try_reap(pid);
+    }
+    children(std::process::id()).is_empty()
+}
+
+/// Everybody whom we started and whom they started, parents first.
+fn below_us() -> Vec<Process> {
+    let mut found: Vec<Process> = Vec::new();
+    let mut parents = vec![std::process::id()];
+    while let Some(parent) = parents.pop() {
+        for pid in children(parent) {
+            let Ok(stat) = procfs::stat("/".as_ref(), pid) else { continue };
+            if found.iter().all(|known| known.pid != pid) {
+                found.push(Process { pid, born_ticks: stat.born_ticks });
+                parents.push(pid);
+            }
+        }
+    }
+    found
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let root = Path::new("/");
+    let threads = procfs::threads(root, pid).unwrap_or_default();
+    let of_thread = |tid: u32| procfs::children(root, pid, tid).unwrap_or_default();
+    threads.into_iter().flat_map(of_thread).collect()
+}
+
+fn files() -> anyhow::Result<[std::os::fd::OwnedFd; 3]> {
+    use std::os::fd::AsFd;
+    let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    let input = match rustix::termios::isatty(&input) {
+        true => std::fs::File::open("/dev/null").context("cannot open /dev/null")?.into(),
+        false => input.as_fd().try_clone_to_owned().context("cannot hand on standard input")?,
+    };
+    let output = output.as_fd().try_clone_to_owned().context("cannot hand on standard output")?;
+    let errors = errors.as_fd().try_clone_to_owned().context("cannot hand on error output")?;
+    Ok([input, output, errors])
+}
+
+fn environment() -> anyhow::Result<Vec<CString>> {
+    let variable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        text([name.as_bytes(), b"=", value.as_bytes()].concat())
+    };
+    std::env::vars_os().map(variable).collect()
+}
+
+fn text(bytes: Vec<u8>) -> anyhow::Result<CString> {
+    CString::new(bytes).context("a zero byte stands in the command")
+}

@@ -1,0 +1,77 @@
+//! A recording ends what it started, and all that came of it, whichever way it ends; nobody else.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::tool;
+
+/// A machine that is busy takes its time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A child, one that left the group and its parent, and one that goes on after the shell.
+const FAMILY: &str = "sleep 3311 & echo $! >> pids; setsid sleep 3312 & echo $! >> pids; \
+    (sleep 3313 & echo $! >> pids); echo $$ >> pids; sleep 3314";
+
+fn record(folder: &Path, args: &[&str]) -> std::process::Child {
+    let mut command = tool::command(&["record", "--output", "s.stream"]);
+    command.args(args).current_dir(folder).stdout(std::process::Stdio::null());
+    command.spawn().expect("it starts")
+}
+
+/// The processes that the family told of, once all four have.
+fn pids(folder: &Path) -> Vec<u32> {
+    let begun = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(folder.join("pids")).unwrap_or_default();
+        let pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        if pids.len() == 4 {
+            return pids;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{text}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn lives(pid: u32) -> bool {
+    linux::procfs::stat("/".as_ref(), pid).is_ok_and(|stat| stat.state != 'Z')
+}
+
+fn assert_all_ended(pids: &[u32]) {
+    let left: Vec<&u32> = pids.iter().filter(|pid| lives(**pid)).collect();
+    assert!(left.is_empty(), "{left:?} of {pids:?} are left");
+}
+
+#[test]
+fn a_family_is_ended_with_the_time_of_its_recording() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let args = ["--for", "1s", "--", "sh", "-c", FAMILY];
+    let mut child = record(folder.path(), &args);
+    let pids = pids(folder.path());
+    assert!(child.wait().expect("ours").success());
+    assert_all_ended(&pids);
+}
+
+#[test]
+fn a_family_is_ended_with_a_recording_that_is_told_to_end() {
+    use rustix::process::Signal;
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut child = record(folder.path(), &["--", "sh", "-c", FAMILY]);
+        let pids = pids(folder.path());
+        let raw = rustix::process::Pid::from_raw(child.id().cast_signed()).expect("a number");
+        rustix::process::kill_process(raw, signal).expect("ours");
+        assert!(child.wait().expect("ours").success());
+        assert_all_ended(&pids);
+        let stream = linux::stream::read(&folder.path().join("s.stream"));
+        stream.expect("what was recorded until then can be read");
+    }
+}
+
+#[test]
+fn without_a_time_a_recording_ends_with_its_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let begun = Instant::now();
+    let mut child = record(folder.path(), &["--interval", "300s", "--", "sleep", "0.2"]);
+    assert!(child.wait().expect("ours").success());
+    assert!(begun.elapsed() < PATIENCE, "it waited for the next look");
+}

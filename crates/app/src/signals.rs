@@ -34,7 +34,8 @@ pub(crate) fn check_readable(
     let mut sample = Sample::default();
     around.look_often(&mut source, &mut sample);
     around.close(&mut source);
-    if !domains.is_empty() && domains.iter().all(|(_, d)| is_counted(&sample, domains.level(), d.number))
+    if !domains.is_empty()
+        && domains.iter().all(|(_, d)| is_counted(&sample, domains.level(), d.number))
     {
         return Ok(());
     }

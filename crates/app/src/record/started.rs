@@ -44,7 +44,7 @@ impl Started {
         let dir = std::env::current_dir().context("cannot tell the present folder")?;
         let search = std::env::var_os("PATH").unwrap_or_default();
         let path = host_live::find_program(Path::new(name), &dir, &search);
-        let path = path.map_err(|error| anyhow!(error))?;
+        let path = path.map_err(|error| anyhow!("cannot start {name}: {error}"))?;
         let start = Start {
             program: text(path.into_os_string().into_vec())?,
             args: command.iter().map(|word| text(word.clone().into())).collect::<Result<_, _>>()?,

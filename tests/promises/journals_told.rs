@@ -270,7 +270,6 @@ fn a_replay_tells_what_would_have_been_done_apart_from_what_was() {
         moves     3 would have been made, 0 refused; the recorded run made 2
         signal    declared: no memory counter can be read here: loads are estimated from
                   each job's declared class times the CPU time that it used
-        jobs used 0 s user, 0 s system
 
         job  state    start s  wall s  cpu s  waited s  memory  moves  ran on
         a    running    0.000       -      -         -       -      1  0-7

@@ -47,8 +47,6 @@ pub struct Pmu {
     pub name: String,
     /// How many counters take any event.
     pub n_counters: u32,
-    /// What has a counter of its own beside those.
-    pub fixed: Vec<Quantity>,
     /// What is counted how.
     pub events: BTreeMap<Quantity, Event>,
 }
@@ -126,8 +124,6 @@ struct Fits {
 struct PmuTable {
     name: String,
     counters: u32,
-    #[serde(default)]
-    fixed: Vec<String>,
     events: BTreeMap<String, EventTable>,
 }
 
@@ -244,9 +240,7 @@ impl PmuTable {
             Ok((quantity(file, &name)?, Event { terms: event, name: vendors, source }))
         };
         let events = self.events.into_iter().map(event).collect::<Result<_, FamilyError>>()?;
-        let fixed = self.fixed.iter().map(|name| quantity(file, name));
-        let fixed = fixed.collect::<Result<_, FamilyError>>()?;
-        Ok(Pmu { name: self.name, n_counters: self.counters, fixed, events })
+        Ok(Pmu { name: self.name, n_counters: self.counters, events })
     }
 }
 

@@ -33,7 +33,8 @@ use crate::source::{Source, text};
 
 /// Where the kernel tells of its PMUs.
 pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
-/// No group needs more counters that any event fits: others want some too.
+/// Counters of a core that any event fits, where we share them with nobody: the fewest that a known
+/// processor has.
 const AT_ONCE_MAX: usize = 4;
 
 /// One group of one task or CPU.
@@ -139,7 +140,7 @@ fn generic(pmu: &super::Pmu, flags: Flags) -> Chosen {
     let events = pmu.events.iter().filter_map(|(&quantity, event)| {
         Some((quantity, Attr { kind: 0, config: [number(&event.terms)?, 0, 0], flags }))
     });
-    Chosen { pmu: pmu.name.clone(), groups: in_groups(events.collect(), pmu) }
+    Chosen { pmu: pmu.name.clone(), groups: in_groups(events.collect()) }
 }
 
 fn of_device(
@@ -164,7 +165,7 @@ fn of_device(
             (_, Err(error)) => drop(choice.absent.insert(quantity, error.to_string())),
         }
     }
-    Chosen { pmu: device.to_owned(), groups: in_groups(events, pmu) }
+    Chosen { pmu: device.to_owned(), groups: in_groups(events) }
 }
 
 /// The words of a PMU; what is in no form that we know is left out, and whoever needs it is told.
@@ -179,28 +180,21 @@ pub(crate) fn format_of(source: &mut dyn Source, folder: &str) -> Format {
     format
 }
 
-/// Cuts events into groups that a core can count at once.
-fn in_groups(events: Vec<(Quantity, Attr)>, pmu: &super::Pmu) -> Vec<Vec<(Quantity, Attr)>> {
-    let room = at_once(pmu.n_counters);
+/// Cuts events into groups that a core can count at once. Cycles and instructions have counters of
+/// their own on most processors, and stand in the first.
+fn in_groups(events: Vec<(Quantity, Attr)>) -> Vec<Vec<(Quantity, Attr)>> {
     let mut groups: Vec<Vec<(Quantity, Attr)>> = Vec::new();
     let mut n_free = 0;
     for (quantity, attr) in events {
-        let has_own = pmu.fixed.contains(&quantity);
+        let has_own = matches!(quantity, Quantity::Cycles | Quantity::Instructions);
         if groups.is_empty() || n_free == 0 && !has_own {
             groups.push(Vec::new());
-            n_free = room;
+            n_free = AT_ONCE_MAX;
         }
         n_free -= usize::from(!has_own);
         groups.last_mut().expect("one was pushed").push((quantity, attr));
     }
     groups
-}
-
-/// One counter is left to others: the kernel's watchdog against hard lock-ups holds one on most machines,
-/// and a group that needs all would never be counted.
-fn at_once(n_counters: u32) -> usize {
-    let n_free = usize::try_from(n_counters).unwrap_or(AT_ONCE_MAX).saturating_sub(1);
-    n_free.clamp(1, AT_ONCE_MAX)
 }
 
 impl Choice {
@@ -437,17 +431,9 @@ mod tests {
     #[test]
     fn what_a_core_cannot_count_at_once_stands_in_several_groups() {
         let events: Vec<_> = Quantity::ALL.iter().map(|&q| (q, Attr::default())).collect();
-        let sizes = |n_counters, fixed: &[Quantity]| -> Vec<usize> {
-            let (name, fixed, events_of) = ("cpu".to_owned(), fixed.to_vec(), BTreeMap::new());
-            let pmu = super::super::Pmu { name, n_counters, fixed, events: events_of };
-            in_groups(events[..10].to_vec(), &pmu).iter().map(Vec::len).collect()
-        };
-        let both = [Quantity::Cycles, Quantity::Instructions];
-        assert_eq!(sizes(8, &both), [6, 4]);
-        // With the watchdog's counter gone each of these can still be counted.
-        assert_eq!(sizes(4, &both), [5, 3, 2]);
-        assert_eq!(sizes(6, &[]), [4, 4, 2]);
-        assert_eq!(sizes(1, &[]), [1; 10]);
+        let sizes: Vec<usize> = in_groups(events[..10].to_vec()).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [6, 4]);
+        assert!(in_groups(Vec::new()).is_empty());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!   250ms poll unreadable; ended b
 //!   300ms usable 0-2; hands-off a; hands-off b on 3
 //!   250ms misses a=700/10ms; poll 900 10  cache misses of a job's task and its CPU time, until told anew
+//!   250ms waits a=60ms/190ms; poll 900 10 time that a job waited and ran, until told anew
 //!   250ms memory a 0=64 1=8; poll 900 10  where the memory of a job lies, in MiB by node, until told anew
 //!   free 0=512 1=1024                     free memory of nodes, in MiB
 //!   250ms moving a to=1; poll 900 10        a move of its memory is under way, until it is told how it ended
@@ -92,6 +93,8 @@ struct JobInWorld {
     load: u64,
     /// Cache misses of its task and its CPU time.
     misses: Option<(u64, Nanos)>,
+    /// Time that it waited and ran.
+    waits: Option<(Nanos, Nanos)>,
     memory: Option<JobMemory>,
     moved: Option<(Nanos, MoveEnded)>,
     moving: Option<MoveUnderWay>,
@@ -212,6 +215,7 @@ impl World {
             denied: false,
             load: 0,
             misses: None,
+            waits: None,
             memory: None,
             moved: None,
             moving: None,
@@ -230,12 +234,13 @@ impl World {
             let (what, rest) = event.split_once(' ').unwrap_or((event, ""));
             match what {
                 "misses" => self.misses(rest),
+                "waits" => self.waits(rest),
                 "memory" => self.memory(rest),
                 "moved" => self.moved(at, rest),
                 "moving" => self.moving(at, rest),
                 _ => {}
             }
-            if ["misses", "memory", "moved", "moving"].contains(&what) {
+            if ["misses", "waits", "memory", "moved", "moving"].contains(&what) {
                 continue;
             }
             causes.push(match what {
@@ -303,6 +308,14 @@ impl World {
             let (misses, time) = value.split_once('/').expect("misses/time");
             let time = time.parse().expect("a time");
             self.job(name).misses = Some((misses.parse().expect("a number"), time));
+        }
+    }
+
+    fn waits(&mut self, words: &str) {
+        for (name, value) in words.split(' ').filter_map(|word| word.split_once('=')) {
+            let (waited, ran) = value.split_once('/').expect("waited/ran");
+            let time = |text: &str| text.parse().expect("a time");
+            self.job(name).waits = Some((time(waited), time(ran)));
         }
     }
 
@@ -494,6 +507,11 @@ impl World {
 }
 
 impl JobInWorld {
+    fn ran(&self) -> Nanos {
+        let of_waits = self.waits.map(|(_, ran)| ran);
+        of_waits.or(self.misses.map(|(_, time)| time)).unwrap_or_default()
+    }
+
     fn seen<'a>(
         &'a self,
         allowed: &'a CpuSet,
@@ -512,9 +530,9 @@ impl JobInWorld {
             domain,
             movable: self.movable,
             started: self.started,
-            cpu_time: self.misses.map_or(Nanos::ZERO, |(_, time)| time),
+            cpu_time: self.ran(),
             load: self.load,
-            wait: None,
+            wait: self.waits.map(|(waited, _)| waited),
             n_tasks: 1,
             memory: self.memory.as_ref(),
             moving: self.moving.as_ref(),

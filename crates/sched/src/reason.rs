@@ -151,13 +151,16 @@ codes! {
         "this process interleaves its memory over nodes, and its jobs would too: placement near memory gains nothing then";
     /// The judge of moves: what they were for has come about.
     JudgedBetter "judged-better"
-        "{measure} went from {before} to {after} after {n_moves} moves, more than chance would ({tolerance}): moving helps here";
+        "{measure} went from {before} to {after} after {n_moves} moves, more than chance would ({tolerance})[, for the jobs that stayed ({others})]: moving helps here";
     /// The judge of moves: they did harm.
     JudgedWorse "judged-worse"
-        "{measure} went from {before} to {after} after {n_moves} moves, more than chance would ({tolerance}): that is worse, so everything is put back and nothing is moved for {rest}";
+        "{measure} went from {before} to {after} after {n_moves} moves, more than chance would ({tolerance})[, for the jobs that stayed ({others})]: that is worse, so everything is put back and nothing is moved for {rest}";
     /// The judge of moves: they were for nothing.
     JudgedNoBetter "judged-no-better"
-        "{n_tries} times in a row nothing got better after moves ({measure} went from {before} to {after}, and chance alone makes {tolerance}), so everything is put back and nothing is moved for {rest}";
+        "{n_tries} times in a row nothing got better after moves[ ({measure} went from {before} to {after}, and chance alone makes {tolerance})], so everything is put back and nothing is moved for {rest}";
+    /// The judge of moves: who was moved is gone, or nothing is measured.
+    NotJudged "not-judged"
+        "whether {n_moves} moves helped cannot be told, since all that were moved have ended or nothing was measured of those that stayed: that counts as nothing better, {n_tries} of {n_max} times until everything is put back";
     /// The judge of moves: the rest after a setback is over.
     TriesAgain "tries-again"
         "the rest after a setback is over: moves are tried again, and measured again";

@@ -9,24 +9,27 @@
 //! ```
 //!
 //! It is for programs that nobody asked us to run: their owner is owed that it helps. What can tell is
-//! in [`judge`]. While memory is on its way nothing is measured: that is the price of a move and not what
-//! it is good for. When jobs come or go in the middle nothing can be compared, and a trial ends without
-//! a verdict. Where nothing may be changed, wishes are only said, each job's once a minute.
+//! in [`judge`], and of whom in [`figures`]. While memory is on its way nothing is measured: that is the
+//! price of a move and not what it is good for. Memory that goes after a job that was moved is part of
+//! the same trial. A trial of which nothing can be told, because all that were moved have ended or
+//! nothing is measured here, counts as one that changed nothing. Where nothing may be changed, wishes
+//! are only said, each job's once a minute.
 //!
 //! Times are intervals of the policy within.
 
+mod figures;
 mod judge;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{JobId, Nanos};
 use sched::{
-    Action, Ask, Cause, Code, JobState, LoadSource, Plan, Policy, Quantity, Reason, SignalTier,
-    Snapshot, Target,
+    Action, Ask, Cause, Code, JobState, LoadSource, Plan, Policy, Reason, Snapshot, Target,
 };
 use topology::DomainChoice;
 
-use judge::{Compared, Measure, Verdict};
+use figures::{Company, Interval};
+use judge::{Compared, Verdict};
 
 /// So many intervals are measured before moves and after. Guessed: enough for a median.
 const N_MEASURED: usize = 8;
@@ -48,15 +51,20 @@ const SAY_EVERY: Nanos = Nanos::from_secs(60);
 pub(crate) struct Careful {
     within: Box<dyn Policy>,
     acts: bool,
-    /// Figures of the last intervals, the newest last.
-    figures: VecDeque<Figures>,
-    /// The jobs that they are figures of.
-    jobs: Vec<JobId>,
+    /// What the last intervals came to, the newest last.
+    intervals: VecDeque<Interval>,
     phase: Phase,
     n_tries: u64,
     n_setbacks: u32,
-    /// When a wish was last said, of the place of each job and of its memory.
-    said_at: BTreeMap<(JobId, bool), Nanos>,
+    /// When a wish was last said.
+    said_at: BTreeMap<(JobId, Kind), Nanos>,
+}
+
+/// What a wish is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Place,
+    Memory,
 }
 
 /// Where a trial is.
@@ -65,23 +73,56 @@ enum Phase {
     /// Measured before moves, as far as there are figures.
     Ready,
     /// Moves are let through.
-    Moving { before: Vec<Figures>, n_moves: u64, n_intervals: u64 },
+    Moving(Trial),
     /// Moves have been made; measured after them.
-    After { before: Vec<Figures>, n_moves: u64, n_intervals: u64 },
+    After(Trial),
     /// Nothing is moved until then.
     Resting { until: Nanos },
 }
 
-/// What one interval came to, measure by measure.
-type Figures = [Option<f64>; Measure::ALL.len()];
+/// A few moves that are judged together.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Trial {
+    before: Vec<Interval>,
+    n_moves: u64,
+    /// Intervals of this phase so far.
+    n_intervals: u64,
+    /// Who was moved, and whose memory was told to go.
+    moved: BTreeSet<(JobId, Kind)>,
+}
+
+/// How a trial ended.
+enum End {
+    Judged(Compared, Company),
+    /// Nothing can be told.
+    Untold,
+}
+
+impl Trial {
+    /// Whether anybody who was moved is still there.
+    fn is_of(&self, seen: &Snapshot<'_>) -> bool {
+        self.moved.is_empty() || self.moved.iter().any(|(job, _)| seen.job(*job).is_some())
+    }
+
+    fn note(&mut self, wish: (JobId, Kind)) {
+        self.n_moves += 1;
+        self.moved.insert(wish);
+    }
+
+    /// Whether a wish is for the memory of a job that this trial moved, and the first such.
+    fn is_followed_by(&self, (job, kind): (JobId, Kind)) -> bool {
+        kind == Kind::Memory
+            && self.moved.contains(&(job, Kind::Place))
+            && !self.moved.contains(&(job, Kind::Memory))
+    }
+}
 
 impl Careful {
     pub(crate) fn new(within: Box<dyn Policy>, acts: bool) -> Self {
         Careful {
             within,
             acts,
-            figures: VecDeque::new(),
-            jobs: Vec::new(),
+            intervals: VecDeque::new(),
             phase: Phase::Ready,
             n_tries: 0,
             n_setbacks: 0,
@@ -89,79 +130,85 @@ impl Careful {
         }
     }
 
-    /// Takes an interval in; tells a verdict when a trial is over.
-    fn measure(&mut self, seen: &Snapshot<'_>) -> Option<(Compared, u64)> {
-        let jobs: Vec<JobId> = seen.jobs.iter().map(|job| job.job.id).collect();
-        if jobs != self.jobs {
-            self.jobs = jobs;
-            self.begin_anew();
-            return None; // This interval was part theirs.
+    /// Takes an interval in; tells how a trial ended when it did, with its moves.
+    fn measure(&mut self, seen: &Snapshot<'_>) -> Option<(End, u64)> {
+        if let Phase::Moving(trial) | Phase::After(trial) = &self.phase
+            && !trial.is_of(seen)
+        {
+            let n_moves = trial.n_moves;
+            self.phase = Phase::Ready;
+            self.intervals.clear();
+            return Some((End::Untold, n_moves));
         }
         if seen.jobs.iter().any(|job| job.moving.is_some()) {
-            // Moving memory is a price too, and goes on for longer than an interval.
-            self.figures.clear();
-            if let Phase::After { n_intervals, .. } = &mut self.phase {
-                *n_intervals = 0;
-            }
+            self.settle_again(); // Moving memory is a price too, and goes on for longer than an interval.
             return None;
         }
-        self.figures.push_back(figures(seen));
-        if N_MEASURED < self.figures.len() {
-            self.figures.pop_front();
+        self.intervals.push_back(Interval::of(seen));
+        if N_MEASURED < self.intervals.len() {
+            self.intervals.pop_front();
         }
         self.go_on()
     }
 
-    /// Others run than before: nothing can be compared with what was measured.
-    fn begin_anew(&mut self) {
-        self.figures.clear();
-        if !matches!(self.phase, Phase::Resting { .. }) {
-            self.phase = Phase::Ready;
+    /// What was measured since the moves is not what it will be.
+    fn settle_again(&mut self) {
+        self.intervals.clear();
+        if let Phase::After(trial) = &mut self.phase {
+            trial.n_intervals = 0;
         }
     }
 
-    fn go_on(&mut self) -> Option<(Compared, u64)> {
+    fn go_on(&mut self) -> Option<(End, u64)> {
         match &mut self.phase {
             Phase::Ready | Phase::Resting { .. } => None,
-            Phase::Moving { before, n_moves, n_intervals } => {
-                *n_intervals += 1;
-                if N_MOVING <= *n_intervals || MOVES_MAX <= *n_moves {
-                    let (before, n_moves) = (std::mem::take(before), *n_moves);
-                    self.phase = Phase::After { before, n_moves, n_intervals: 0 };
+            Phase::Moving(trial) => {
+                trial.n_intervals += 1;
+                if N_MOVING <= trial.n_intervals || MOVES_MAX <= trial.n_moves {
+                    let trial = std::mem::take(trial);
+                    self.phase = Phase::After(Trial { n_intervals: 0, ..trial });
                 }
                 None
             }
-            Phase::After { before, n_moves, n_intervals } => {
-                *n_intervals += 1;
-                if *n_intervals == N_SETTLING {
-                    self.figures.clear();
+            Phase::After(trial) => {
+                trial.n_intervals += 1;
+                if trial.n_intervals == N_SETTLING {
+                    self.intervals.clear();
                 }
-                if self.figures.len() < N_MEASURED {
+                if self.intervals.len() < N_MEASURED {
                     return None;
                 }
-                let compared = compare(before, self.figures.make_contiguous());
-                let n_moves = *n_moves;
+                let after = self.intervals.make_contiguous();
+                let end = match figures::compare(&trial.before, after) {
+                    Some((compared, company)) => End::Judged(compared, company),
+                    None => End::Untold,
+                };
+                let n_moves = trial.n_moves;
                 self.phase = Phase::Ready; // What was after is before the next.
-                compared.map(|compared| (compared, n_moves))
+                Some((end, n_moves))
             }
         }
     }
 
-    fn judge(&mut self, seen: &Snapshot<'_>, plan: &mut Plan, compared: Compared, n_moves: u64) {
-        match compared.verdict {
+    fn judge(&mut self, seen: &Snapshot<'_>, plan: &mut Plan, end: &End, n_moves: u64) {
+        let verdict = match end {
+            End::Judged(compared, _) => compared.verdict,
+            End::Untold => Verdict::Inconclusive,
+        };
+        match verdict {
             Verdict::Better => {
                 (self.n_tries, self.n_setbacks) = (0, 0);
-                plan.say(told(Code::JudgedBetter, &compared, n_moves));
+                plan.say(told(Code::JudgedBetter, end, n_moves));
             }
-            Verdict::Worse => {
-                let reason = told(Code::JudgedWorse, &compared, n_moves);
-                self.put_back(seen, plan, reason);
-            }
+            Verdict::Worse => self.put_back(seen, plan, told(Code::JudgedWorse, end, n_moves)),
             Verdict::Inconclusive => {
                 self.n_tries += 1;
                 if TRIES_MAX <= self.n_tries {
-                    let reason = told(Code::JudgedNoBetter, &compared, n_moves);
+                    let reason = told(Code::JudgedNoBetter, end, n_moves);
                     self.put_back(seen, plan, reason.with("n_tries", self.n_tries));
+                } else if matches!(end, End::Untold) {
+                    let reason = told(Code::NotJudged, end, n_moves);
+                    plan.say(reason.with("n_tries", self.n_tries).with("n_max", TRIES_MAX));
                 }
             }
         }
@@ -184,7 +231,7 @@ impl Careful {
             && until <= seen.turn.at
         {
             self.phase = Phase::Ready;
-            self.figures.clear();
+            self.intervals.clear();
             plan.say(Reason::new(Code::TriesAgain).with("at", seen.turn.at.to_string()));
         }
     }
@@ -197,20 +244,31 @@ impl Careful {
         if asks.is_empty() {
             return;
         }
-        if self.phase == Phase::Ready && self.figures.len() == N_MEASURED {
-            let before = self.figures.iter().copied().collect();
-            self.phase = Phase::Moving { before, n_moves: 0, n_intervals: 0 };
+        if self.phase == Phase::Ready && self.intervals.len() == N_MEASURED {
+            let before = self.intervals.iter().cloned().collect();
+            self.phase = Phase::Moving(Trial { before, ..Trial::default() });
         }
         for ask in asks {
-            match &mut self.phase {
-                // What is given back harms nobody.
-                _ if ask.action == Action::Release => plan.asks.push(ask),
-                Phase::Moving { n_moves, .. } if *n_moves < MOVES_MAX => {
-                    *n_moves += 1;
-                    plan.asks.push(ask);
-                }
-                _ => {}
+            // What is given back harms nobody.
+            if ask.action == Action::Release || self.is_let_through(seen, &ask) {
+                plan.asks.push(ask);
             }
+        }
+    }
+
+    fn is_let_through(&mut self, seen: &Snapshot<'_>, ask: &Ask) -> bool {
+        let Some(wish) = wish_of(seen, ask) else { return false };
+        match &mut self.phase {
+            Phase::Moving(trial) if trial.n_moves < MOVES_MAX || trial.is_followed_by(wish) => {
+                trial.note(wish);
+                true
+            }
+            Phase::After(trial) if trial.is_followed_by(wish) => {
+                trial.note(wish);
+                self.settle_again();
+                true
+            }
+            _ => false,
         }
     }
 
@@ -218,17 +276,10 @@ impl Careful {
     fn say_only(&mut self, seen: &Snapshot<'_>, asks: Vec<Ask>, plan: &mut Plan) {
         self.said_at.retain(|(job, _), _| seen.job(*job).is_some());
         for ask in asks {
-            let job = match ask.target {
-                Target::Job(job) => Some(job),
-                Target::Task(task) => {
-                    seen.tasks.iter().find(|seen| seen.task == task).map(|seen| seen.job)
-                }
-            };
-            let Some(job) = job else { continue };
-            let is_of_memory = matches!(ask.action, Action::MovePages { .. });
-            let last = self.said_at.get(&(job, is_of_memory));
+            let Some(wish) = wish_of(seen, &ask) else { continue };
+            let last = self.said_at.get(&wish);
             if last.is_none_or(|&at| at + SAY_EVERY <= seen.turn.at) {
-                self.said_at.insert((job, is_of_memory), seen.turn.at);
+                self.said_at.insert(wish, seen.turn.at);
                 plan.asks.push(ask);
             }
         }
@@ -246,8 +297,8 @@ impl Policy for Careful {
         }
         if seen.turn.causes.contains(&Cause::Interval) {
             self.wake(seen, plan);
-            if let Some((compared, n_moves)) = self.measure(seen) {
-                self.judge(seen, plan, compared, n_moves);
+            if let Some((end, n_moves)) = self.measure(seen) {
+                self.judge(seen, plan, &end, n_moves);
             }
         }
         self.let_through(seen, wishes.asks, plan);
@@ -275,67 +326,33 @@ fn is_start(seen: &Snapshot<'_>, ask: &Ask) -> bool {
     seen.job(job).is_some_and(|job| job.state == JobState::Due)
 }
 
-/// What an interval came to.
-fn figures(seen: &Snapshot<'_>) -> Figures {
-    Measure::ALL.map(|measure| match measure {
-        Measure::Instructions => instructions(seen),
-        Measure::Waiting => waiting(seen),
-        Measure::Imbalance => imbalance(seen),
-    })
-}
-
-/// Millions of instructions per CPU second, of those tasks that are counted.
-fn instructions(seen: &Snapshot<'_>) -> Option<f64> {
-    let (mut count, mut cpu) = (0u64, Nanos::ZERO);
-    for task in seen.tasks {
-        if let Some(more) = task.counted.get(Quantity::Instructions) {
-            count = count.saturating_add(more);
-            cpu = cpu.saturating_add(task.cpu_time);
-        }
-    }
-    (cpu != Nanos::ZERO).then(|| count as f64 / cpu.as_secs_f64() / 1e6)
-}
-
-fn waiting(seen: &Snapshot<'_>) -> Option<f64> {
-    let running = seen.jobs.iter().filter(|job| job.state == JobState::Running);
-    let (mut wait, mut cpu) = (0u64, 0u64);
-    for job in running {
-        if let Some(waited) = job.wait {
-            wait = wait.saturating_add(waited.0);
-            cpu = cpu.saturating_add(job.cpu_time.0);
-        }
-    }
-    let all = wait.saturating_add(cpu);
-    (all != 0).then(|| wait as f64 / all as f64)
-}
-
-fn imbalance(seen: &Snapshot<'_>) -> Option<f64> {
-    let loads = &seen.loads.loads;
-    let is_counted = matches!(seen.loads.tier, SignalTier::Bandwidth | SignalTier::Counters);
-    let most = loads.iter().max().filter(|_| is_counted && seen.loads.readable)?;
-    let mean = loads.iter().map(|&load| load as f64).sum::<f64>() / loads.len() as f64;
-    (0.0 < mean).then(|| *most as f64 / mean - 1.0)
-}
-
-fn compare(before: &[Figures], after: &[Figures]) -> Option<Compared> {
-    let of = |all: &[Figures], idx: usize| -> Vec<f64> {
-        all.iter().filter_map(|figures| figures[idx]).collect()
+/// Whose wish it is, and what for; `None` when nobody knows the task any more.
+fn wish_of(seen: &Snapshot<'_>, ask: &Ask) -> Option<(JobId, Kind)> {
+    let job = match ask.target {
+        Target::Job(job) => job,
+        Target::Task(task) => seen.tasks.iter().find(|seen| seen.task == task)?.job,
     };
-    let compared: Vec<Compared> = Measure::ALL
-        .iter()
-        .enumerate()
-        .filter_map(|(idx, &measure)| judge::compare(measure, &of(before, idx), &of(after, idx)))
-        .collect();
-    judge::together(&compared)
+    let kind = match ask.action {
+        Action::MovePages { .. } => Kind::Memory,
+        _ => Kind::Place,
+    };
+    Some((job, kind))
 }
 
-fn told(code: Code, compared: &Compared, n_moves: u64) -> Reason {
-    Reason::new(code)
+fn told(code: Code, end: &End, n_moves: u64) -> Reason {
+    let reason = Reason::new(code).with("n_moves", n_moves);
+    let End::Judged(compared, company) = end else { return reason };
+    let reason = reason
         .with("measure", compared.measure.to_string())
         .with("before", compared.before)
         .with("after", compared.after)
-        .with("tolerance", compared.tolerance)
-        .with("n_moves", n_moves)
+        .with("tolerance", compared.tolerance);
+    match company {
+        Company { n_left: 0, n_came: 0, .. } => reason,
+        Company { n_left, n_came, .. } => {
+            reason.with("others", format!("{n_left} ended meanwhile, {n_came} came"))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -132,3 +132,95 @@ fn where_nothing_may_be_changed_it_is_said_too_where_memory_would_go() {
     "#]]
     .assert_eq(&world.carefully(false).play(script));
 }
+
+/// Polls a quarter of a second apart from `from` on, each with what `of` tells of it.
+fn polls(from: u64, n: u64, of: impl Fn(u64) -> String) -> String {
+    (0..n).map(|idx| format!("{}ms {}\n", from + 250 * idx, of(idx))).collect()
+}
+
+#[test]
+fn jobs_that_come_and_go_leave_the_others_to_be_compared() {
+    let mut script = "job a class=5\njob b class=4\njob c class=3\njob d class=2\njob e class=0\n\
+                      0ms due a b c d\n"
+        .to_owned();
+    let churn = |idx: u64| match idx % 4 {
+        0 => "due e; ",
+        2 => "ended e; ",
+        _ => "",
+    };
+    let waits = |ms: u64| format!("waits a={ms}ms/100ms b={ms}ms/100ms e=90ms/10ms; ");
+    script += &polls(250, 12, |idx| format!("{}{}poll 900 10", churn(idx), waits(100)));
+    script += &polls(3250, 12, |idx| format!("{}{}poll 460 450", churn(idx), waits(5)));
+    let world = World::new("nodes=2 llcs=1 cores=2", "dfs[cooldown=4]", Tell::Sentences);
+    expect![[r#"
+        0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
+        0ms b on 2 because of the domains with the least load (0 of 0 memory operations) node 1 had the fewest programs (0), and cpu 2 the fewest in it (tier bandwidth)
+        0ms c on 3 because of the domains with the least load (0 of 0 memory operations) and the fewest programs (1) node 1 had the smallest sum of classes (4), and cpu 3 the fewest programs in it (tier bandwidth)
+        0ms d on 1 because of the domains with the least load (0 of 0 memory operations) node 0 had the fewest programs (1), and cpu 1 the fewest in it (tier bandwidth)
+        250ms e on 3 because node 1 had the least load (10 of 910 memory operations in the last interval), and cpu 3 the fewest programs there (tier bandwidth)
+        1250ms e on 3 because node 1 had the least load (10 of 910 memory operations in the last interval), and cpu 3 the fewest programs there (tier bandwidth)
+        2250ms e on 3 because node 1 had the least load (10 of 910 memory operations in the last interval), and cpu 3 the fewest programs there (tier bandwidth)
+        2250ms a on 2 because node 0 carried 900 memory operations in the last interval and node 1 10: more than 4/3 times the mean (455); of the jobs on node 0 that may move this one had the highest class (5, by rate), and cpu 2 had the fewest programs on node 1 (tier bandwidth)
+        3250ms e on 3 because node 1 had the least load (450 of 910 memory operations in the last interval), and cpu 3 the fewest programs there (tier bandwidth)
+        4250ms e on 3 because node 1 had the least load (450 of 910 memory operations in the last interval), and cpu 3 the fewest programs there (tier bandwidth)
+        5250ms e on 3 because node 1 had the least load (450 of 910 memory operations in the last interval), and cpu 3 the fewest programs there (tier bandwidth)
+        5500ms note: the share of time spent waiting for a CPU went from 0.500 to 0.048 after 1 moves, more than chance would (0.020), for the jobs that stayed (3 ended meanwhile, 3 came): moving helps here
+    "#]].assert_eq(&world.carefully(true).play(&script));
+}
+
+#[test]
+fn moves_of_jobs_that_have_all_ended_are_not_judged_and_count_as_for_nothing() {
+    let mut script = "job a class=5\njob b class=4\njob c class=3\njob d class=2\n".to_owned();
+    for round in 0..4 {
+        let at = round * 6000;
+        let due = if round == 0 { "a b c d" } else { "a" };
+        script += &format!("{at}ms due {due}\n");
+        script += &polls(at + 250, 12, |_| "poll 900 10".to_owned());
+        script += &format!("{}ms ended a\n", at + 3100);
+        script += &polls(at + 3250, 10, |_| "poll 10 10".to_owned());
+    }
+    let world = World::new("nodes=2 llcs=1 cores=2", "dfs[cooldown=4]", Tell::Sentences);
+    expect![[r#"
+        0ms a on 0 because 2 domains were best and equal in load, programs and classes, each with 0 of 0 memory operations, and of them node 0 has the lowest number; cpu 0 had the fewest programs in it (tier bandwidth)
+        0ms b on 2 because of the domains with the least load (0 of 0 memory operations) node 1 had the fewest programs (0), and cpu 2 the fewest in it (tier bandwidth)
+        0ms c on 3 because of the domains with the least load (0 of 0 memory operations) and the fewest programs (1) node 1 had the smallest sum of classes (4), and cpu 3 the fewest programs in it (tier bandwidth)
+        0ms d on 1 because of the domains with the least load (0 of 0 memory operations) node 0 had the fewest programs (1), and cpu 1 the fewest in it (tier bandwidth)
+        2250ms a on 2 because node 0 carried 900 memory operations in the last interval and node 1 10: more than 4/3 times the mean (455); of the jobs on node 0 that may move this one had the highest class (5, by rate), and cpu 2 had the fewest programs on node 1 (tier bandwidth)
+        3250ms note: whether 1 moves helped cannot be told, since all that were moved have ended or nothing was measured of those that stayed: that counts as nothing better, 1 of 3 times until everything is put back
+        6000ms a on 0 because of the domains with the least load (10 of 20 memory operations) node 0 had the fewest programs (1), and cpu 0 the fewest in it (tier bandwidth)
+        6250ms a on 2 because node 0 carried 900 memory operations in the last interval and node 1 10: more than 4/3 times the mean (455); of the jobs on node 0 that may move this one had the highest class (5, by rate), and cpu 2 had the fewest programs on node 1 (tier bandwidth)
+        9250ms note: whether 1 moves helped cannot be told, since all that were moved have ended or nothing was measured of those that stayed: that counts as nothing better, 2 of 3 times until everything is put back
+        12000ms a on 0 because of the domains with the least load (10 of 20 memory operations) node 0 had the fewest programs (1), and cpu 0 the fewest in it (tier bandwidth)
+        12250ms a on 2 because node 0 carried 900 memory operations in the last interval and node 1 10: more than 4/3 times the mean (455); of the jobs on node 0 that may move this one had the highest class (5, by rate), and cpu 2 had the fewest programs on node 1 (tier bandwidth)
+        15250ms note: 3 times in a row nothing got better after moves, so everything is put back and nothing is moved for 60.000 s
+        15250ms b released because 3 times in a row nothing got better after moves, so everything is put back and nothing is moved for 60.000 s
+        15250ms c released because 3 times in a row nothing got better after moves, so everything is put back and nothing is moved for 60.000 s
+        15250ms d released because 3 times in a row nothing got better after moves, so everything is put back and nothing is moved for 60.000 s
+        18000ms a on 0 because of the domains with the least load (10 of 20 memory operations) node 0 had the fewest programs (1), and cpu 0 the fewest in it (tier bandwidth)
+    "#]].assert_eq(&world.carefully(true).play(&script));
+}
+
+#[test]
+fn memory_that_goes_after_a_job_is_part_of_the_same_trial() {
+    // Where its memory lies is known only when moves are not let through any more.
+    let mut script = "job a class=5\njob b class=4\njob c class=3\njob d class=2\n\
+                      free 0=512 1=512\n0ms due a b c d\n"
+        .to_owned();
+    script += &polls(250, 16, |_| "poll 900 300".to_owned());
+    script += &polls(4250, 1, |_| "memory a 0=64; poll 900 300".to_owned());
+    script += &polls(4500, 4, |_| "moving a to=1; poll 900 300".to_owned());
+    script += "5500ms moved a to=1 mib=64 in=32ms; memory a 1=64; poll 600 600\n";
+    script += &polls(5750, 12, |_| "poll 600 600".to_owned());
+    let policy = "dfs[cooldown=4,memory=follow]";
+    let world = World::new("nodes=2 llcs=1 cores=2", policy, Tell::Codes);
+    expect![[r#"
+        0ms a on 0 because lowest-number
+        0ms b on 2 because fewest-jobs
+        0ms c on 3 because smallest-classes
+        0ms d on 1 because fewest-jobs
+        2250ms a on 2 because load-uneven
+        4250ms a pages from anywhere to node1 because memory-follows
+        7500ms note: judged-better
+    "#]]
+    .assert_eq(&world.carefully(true).play(&script));
+}

@@ -64,18 +64,19 @@ impl Dfs {
     /// Whether memory that goes after a job is on its way, or was not asked for yet. Until it is there
     /// the loads are those of where it was, and another move would mend what is mended already.
     pub(super) fn memory_is_coming(&self, seen: &Snapshot<'_>) -> bool {
-        let running = seen.jobs.iter().filter(|job| job.state == JobState::Running);
-        running.into_iter().any(|job| {
-            let Some(after) = self.following.get(job.job.id).copied().flatten() else {
-                return false;
-            };
-            let is_wanted = || {
-                after.asked_at.is_none()
-                    && self.is_there(seen, job, after)
-                    && wish(seen, job, after.to).is_some()
-            };
-            job.moving.is_some() || is_wanted()
+        let mut running = seen.jobs.iter().filter(|job| job.state == JobState::Running);
+        running.any(|job| {
+            let followed = self.following.get(job.job.id).copied().flatten();
+            followed
+                .is_some_and(|after| job.moving.is_some() || self.is_yet_to_ask(seen, job, after))
         })
+    }
+
+    /// Whether a job's memory is wanted where the job was moved to, and was not asked for yet.
+    fn is_yet_to_ask(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, after: After) -> bool {
+        after.asked_at.is_none()
+            && self.is_there(seen, job, after)
+            && wish(seen, job, after.to).is_some()
     }
 
     /// Whether a job is where its memory is to follow it. It may have been given back since, or was

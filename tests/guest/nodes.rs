@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use base::CpuSet;
 
-/// A page table's figures come at once, a busy guest's processes do not.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A page table's figures come at once, a busy guest's processes do not, and where a watch finds by
+/// chance that a move did harm it rests for a minute before it tries again.
+const PATIENCE: Duration = Duration::from_secs(200);
 
 /// The nodes that have CPUs.
 pub fn all() -> Vec<u32> {
@@ -61,10 +62,15 @@ pub fn permille_on(memory: &BTreeMap<u32, u64>, node: u32) -> u64 {
 }
 
 /// Asks again and again until something holds.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_or(what, holds, String::new);
+}
+
+/// As [`until`]; what is known of why it did not come to it is told then.
+pub fn until_or(what: &str, mut holds: impl FnMut() -> bool, known: impl Fn() -> String) {
     let begin = Instant::now();
     while !holds() {
-        assert!(begin.elapsed() < PATIENCE, "it never came to: {what}");
+        assert!(begin.elapsed() < PATIENCE, "it never came to: {what}\n{}", known());
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -240,7 +240,7 @@ impl Drop for Watch {
 /// Watches until the memory is gone from node 0.
 fn followed(hog: &Hog) -> Watch {
     let watch = Watch::new(hog, &["--act"]);
-    nodes::until("its memory follows it", || hog.permille_on_0() <= 20);
+    nodes::until_or("its memory follows it", || hog.permille_on_0() <= 20, || watch.explain());
     nodes::until("it is placed", || mask(hog.pid()) != Some(all_cpus()));
     watch
 }

@@ -25,8 +25,8 @@ pub(crate) struct Counting {
     chosen: Vec<Chosen>,
     /// Whether the first thread of a job counts for whatever that starts.
     pub inherits: bool,
-    /// Nobody but the first threads of jobs is counted.
-    only_heads: bool,
+    /// Nobody but the first threads of jobs is counted, and that is read when they end.
+    only_totals: bool,
     heads: BTreeMap<JobId, Head>,
     /// The first refusal that nobody was told of yet.
     pub refused: Option<io::Error>,
@@ -49,6 +49,8 @@ pub(crate) struct Counted {
     groups: TaskGroups,
     /// As read last; of the first thread of a job with all that it started.
     whole: Counters,
+    /// It is read at the end and never before.
+    is_total: bool,
     _held: Held,
 }
 
@@ -58,11 +60,12 @@ impl Counting {
     }
 
     /// The same as a run wishes it. The kernel's own events decide nothing: where there are no
-    /// others, one group a job is enough to tell of them, of its first thread and all that it starts.
+    /// others, one group a job is enough to tell of them, of its first thread and all that it starts,
+    /// and enough is to read it at the end: a look at 100 busy jobs costs a third more with it.
     pub(crate) fn of_run(chosen: Vec<Chosen>, wish: CountersWish) -> Self {
         let only_kernel = chosen.iter().all(Chosen::is_kernels);
-        let only_heads = only_kernel && wish == CountersWish::Auto;
-        Counting { only_heads, ..Counting::new(chosen) }
+        let only_totals = only_kernel && wish == CountersWish::Auto;
+        Counting { only_totals, ..Counting::new(chosen) }
     }
 
     /// Opens the groups of a thread that was found.
@@ -73,7 +76,7 @@ impl Counting {
         descriptors: &mut Descriptors,
     ) -> Option<Counted> {
         let has_head = self.heads.contains_key(&job);
-        if self.chosen.is_empty() || self.only_heads && has_head {
+        if self.chosen.is_empty() || self.only_totals && has_head {
             return None;
         }
         let n_wanted = self.chosen.iter().flat_map(|chosen| &chosen.groups).map(Vec::len).sum();
@@ -94,12 +97,16 @@ impl Counting {
             let head = Head { task: id, shown: Counters::NONE, past: Counters::NONE };
             self.heads.insert(job, head);
         }
-        Some(Counted { groups, whole: Counters::NONE, _held: held })
+        let is_total = self.only_totals;
+        Some(Counted { groups, whole: Counters::NONE, is_total, _held: held })
     }
 
     /// A thread is gone: what it came to is not the first one's.
     fn lose(&mut self, job: JobId, id: TaskId, whole: &Counters) {
-        if let Some(head) = self.heads.get_mut(&job).filter(|head| head.task != id) {
+        let only_totals = self.only_totals;
+        // What the first one did is in what it showed, unless it never showed anything.
+        let counts = |head: &&mut Head| only_totals || head.task != id;
+        if let Some(head) = self.heads.get_mut(&job).filter(counts) {
             head.past = head.past.plus(whole);
         }
     }
@@ -111,8 +118,26 @@ impl Counting {
 }
 
 impl Counted {
+    /// Reads the groups where that is done in every look; tells whether somebody else holds counters.
+    pub(super) fn look(&mut self) -> bool {
+        !self.is_total && self.read().1
+    }
+
+    /// What is told of them in a look.
+    pub(super) fn shown(&self) -> Counters {
+        if self.is_total { Counters::NONE } else { self.whole }
+    }
+
+    /// What they have come to, once the thread is gone: they can be read for as long as they are open.
+    pub(super) fn at_end(&mut self) -> Counters {
+        if self.is_total {
+            self.read();
+        }
+        self.whole
+    }
+
     /// Reads the groups: one call each.
-    pub(super) fn read(&mut self) -> (Counters, bool) {
+    fn read(&mut self) -> (Counters, bool) {
         let sum = self.groups.read();
         let whole = sum.counters();
         // A group that could not be read this time keeps what it had counted.
@@ -131,7 +156,8 @@ impl Family {
     /// Reads the first thread of a job a last time: it may have slept while others worked for it.
     pub(super) fn count_head(&mut self, job: JobId, look: &mut Look) {
         let Some(head) = self.counting.heads.get(&job).map(|head| head.task) else { return };
-        if look.tasks.iter().any(|sample| sample.task == head) {
+        let only_totals = self.counting.only_totals;
+        if !only_totals && look.tasks.iter().any(|sample| sample.task == head) {
             return; // Just now.
         }
         for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
@@ -139,7 +165,7 @@ impl Family {
             let Some(thread) = process.threads.iter_mut().find(|t| t.id == head) else { continue };
             let Some(counted) = &mut thread.counted else { return };
             let before = counted.whole;
-            if counted.read().0 != before {
+            if counted.read().0 != before && !only_totals {
                 look.tasks.push(thread.sample(job, pid, unseen));
             }
             return;
@@ -163,6 +189,9 @@ impl Family {
     ) {
         for (job, id, whole) in gone {
             self.counting.lose(*job, *id, whole);
+        }
+        if self.counting.only_totals {
+            return; // No sample holds anything.
         }
         for sample in tasks {
             let Some(head) = self.counting.heads.get_mut(&sample.job) else { continue };

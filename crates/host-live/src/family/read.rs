@@ -7,6 +7,7 @@ use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
 use linux::procfs::{self, Schedstat};
 use sched::{Counters, Measured, TaskSample};
 
+use super::counters::Counted;
 use super::{Descriptors, Family, Process, Thread, Totals};
 use crate::hold::lives;
 
@@ -18,7 +19,7 @@ const MIGRATIONS_EVERY: u32 = 8;
 /// Whether a thread still has the mask that we gave it is asked every so many looks that it ran in.
 const MASKS_EVERY: u32 = 4;
 /// A process that has had no child and no second thread in so many looks that it ran in is asked for
-/// new ones only in every second look from then on.
+/// new ones only in every second look from then on, and after four times as many in every fourth.
 const ALONE_LOOKS: u32 = 4;
 
 /// When a look at the threads is.
@@ -173,7 +174,7 @@ impl Process {
                     return true; // It could not be read this time.
                 }
                 look.gone.push(thread.id);
-                let counted = thread.counted.as_ref().map(|counted| *counted.whole());
+                let counted = thread.counted.as_mut().map(Counted::at_end);
                 look.gone_counted.extend(counted.map(|whole| (job, thread.id, whole)));
                 past.add(thread.totals());
                 return false;
@@ -200,7 +201,12 @@ impl Process {
     fn is_asked_for_new(&self) -> bool {
         let is_alone = self.threads.len() == 1 && !self.unseen.has_had_children();
         let n_looks = self.threads.first().map_or(0, |thread| thread.n_looks_ran);
-        !is_alone || n_looks <= ALONE_LOOKS || n_looks.is_multiple_of(2)
+        let every = match n_looks / ALONE_LOOKS {
+            0 => 1,
+            1..4 => 2,
+            _ => 4,
+        };
+        !is_alone || n_looks.is_multiple_of(every)
     }
 
     /// Whether the process has more or fewer threads than are known.
@@ -284,7 +290,7 @@ impl Thread {
 
     /// Reads its counters; tells whether somebody else holds them.
     fn count(&mut self) -> bool {
-        self.counted.as_mut().is_some_and(|counted| counted.read().1)
+        self.counted.as_mut().is_some_and(Counted::look)
     }
 
     fn read_migrations(&mut self) {
@@ -323,7 +329,7 @@ impl Thread {
             looked_before: None,
             wait: Measured::Exact(figures.wait_ns),
             last_cpu: self.last_cpu,
-            counters: self.counted.as_ref().map_or(Counters::NONE, |counted| *counted.whole()),
+            counters: self.counted.as_ref().map_or(Counters::NONE, Counted::shown),
         }
     }
 }

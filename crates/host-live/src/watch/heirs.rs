@@ -4,19 +4,20 @@
 //!   placed ──fork──► child with the same mask      an heir: written down, left where it is
 //!      │               └──fork──► its child too
 //!      ▼
-//!   given back ─► heirs and descendants that still have a mask of ours ─► once more a little later
+//!   given back ─► heirs and descendants that still have a mask of ours ─► again for a second
 //! ```
 //!
 //! Whoever was born since the last look is no heir yet, but a descendant: those are looked for when their
-//! parent is given back what it had. Once more at the next look, since a child that was just being born
-//! has its parent's old mask and could not be seen.
+//! parent is given back what it had. So they are in every look of the next second, since a child that was
+//! just being born has its parent's old mask and could not be seen; on a busy machine a birth can be
+//! interrupted for longer than an interval.
 //!
 //! A process that is older than the first placement of its ancestor has nothing from us, and one that
 //! has another mask than ours has it from somebody else.
 
 use std::sync::Arc;
 
-use base::{CpuSet, JobId, TaskId};
+use base::{CpuSet, JobId, Nanos, TaskId};
 use linux::glance::Glance;
 use linux::{affinity, procfs};
 
@@ -48,6 +49,9 @@ impl Given {
     }
 }
 
+/// How long descendants are looked for after their ancestor was given back what it had.
+const LATE_FOR: Nanos = Nanos::from_secs(1);
+
 /// How deep descendants are followed: a chain of this length that nobody has seen is none.
 const DESCENDANTS_MAX: usize = 1 << 16;
 
@@ -76,6 +80,7 @@ impl WatchHost {
         let heirs: Vec<(u32, Heir)> =
             self.heirs.iter().filter(is_its).map(|(&pid, heir)| (pid, heir.clone())).collect();
         let mut any_left = self.release_descendants(&given);
+        let until = self.wakes.now() + LATE_FOR;
         for (pid, Heir { born_ticks, mask, .. }) in heirs {
             self.heirs.remove(&pid);
             let process = TaskId { tid: pid, born_ticks };
@@ -84,10 +89,10 @@ impl WatchHost {
             if lives(process) {
                 any_left |= !release_process(pid, &given) && lives(process);
                 any_left |= self.release_descendants(&given);
-                self.late.push(given);
+                self.late.push((until, given));
             }
         }
-        self.late.push(given);
+        self.late.push((until, given));
         if let Ok(log) = &mut self.undo
             && any_left
         {
@@ -105,14 +110,20 @@ impl WatchHost {
         Some(Given { process, base, masks, since_ticks: watched.placed_ticks? })
     }
 
-    /// Those whose parent was given back what it had since the last look: a child that was being born
-    /// then can be seen now.
-    pub(super) fn release_late(&mut self) {
-        for given in std::mem::take(&mut self.late) {
+    /// Those whose parent was given back what it had a short while ago: a child that was being born then
+    /// can be seen now.
+    pub(super) fn release_late(&mut self, now: Nanos) {
+        for (until, given) in std::mem::take(&mut self.late) {
+            if self.family.job_of(given.process.tid).is_some() {
+                continue; // It is a job again, and what it starts now has its CPUs from us anew.
+            }
             if self.release_descendants(&given)
                 && let Ok(log) = &mut self.undo
             {
                 log.keep();
+            }
+            if now < until {
+                self.late.push((until, given));
             }
         }
     }

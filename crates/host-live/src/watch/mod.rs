@@ -90,8 +90,8 @@ pub struct WatchHost {
     watched: BTreeMap<JobId, Watched>,
     /// Processes with a mask of ours by birth.
     heirs: BTreeMap<u32, Heir>,
-    /// Whose children are to be looked at once more, since it was given back what it had.
-    late: Vec<Given>,
+    /// Whose children are to be looked at for how long, since it was given back what it had.
+    late: Vec<(Nanos, Given)>,
     next_job: u32,
     free_jobs: VecDeque<JobId>,
     /// Numbers of jobs that left: free once that has been told.
@@ -525,7 +525,8 @@ impl WatchHost {
         if !self.late.is_empty() || self.watched.values().any(was_placed) {
             std::thread::sleep(BIRTH); // The only time that we wait here: everything is over.
         }
-        self.release_late();
+        let now = self.wakes.now();
+        self.release_late(now);
         for job in jobs {
             if let Some((hold, mut hands)) = self.grasp(job) {
                 hands.release_late(hold);

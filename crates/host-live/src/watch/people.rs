@@ -22,7 +22,7 @@ const NO_SUCH_THREAD: i32 = 3;
 impl WatchHost {
     /// Keeps the census: who was born or ended, and who is due to be looked at.
     pub(super) fn look_around(&mut self, now: Nanos) {
-        self.release_late();
+        self.release_late(now);
         self.take_births(now);
         while let Some(pid) = self.census.take_due(now) {
             self.look_at(pid, now);

@@ -68,13 +68,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 
 fn boot(args: &Args) -> anyhow::Result<()> {
     guest::need("numad", "numad")?;
-    let tool = match &args.tool {
-        Some(path) => path.clone(),
-        None => {
-            tool::build()?;
-            tool::path()?
-        }
-    };
+    let tool = tool::given_or_built(args.tool.as_deref())?;
     let n_runs = 3 * points(args).len() as u64 * u64::from(args.rounds.max(1));
     // As much again for a host with other work.
     let seconds = n_runs * 2 * (2 * args.scans * args.interval + settle_s(Who::Watch, args)) + 300;

@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use base::CpuSet;
+use linux::numa_maps::{self, Of};
 
 use super::guest::{self, Guest};
 use super::stats::Spread;
@@ -68,13 +69,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         return measure(args);
     }
     guest::need("numad", "numad")?;
-    let tool = match &args.tool {
-        Some(path) => path.clone(),
-        None => {
-            tool::build()?;
-            tool::path()?
-        }
-    };
+    let tool = tool::given_or_built(args.tool.as_deref())?;
     let each = args.patience + 2 * args.stay + 60;
     let limit = Duration::from_secs(300 + 2 * each * 4 * u64::from(args.rounds.max(1)));
     Guest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit }.run(&words(args, &tool))
@@ -328,9 +323,10 @@ impl Programs {
 
     fn look(&self, nodes: &Nodes) -> anyhow::Result<Vec<Look>> {
         let one = |child: &Child| {
-            let runs_on = last_cpu(child.id()).and_then(|cpu| nodes.of(cpu));
+            let stat = linux::procfs::stat("/".as_ref(), child.id())
+                .context("a program ended while it was measured")?;
+            let runs_on = nodes.of(stat.last_cpu).context("a CPU of no node")?;
             let memory = by_node(child.id());
-            let Some(runs_on) = runs_on else { bail!("a program ended while it was measured") };
             let there_kib = memory.get(&runs_on).copied().unwrap_or(0);
             Ok(Look { runs_on, there_kib, all_kib: memory.values().sum() })
         };
@@ -354,26 +350,14 @@ fn bind(pid: u32, cpus: &CpuSet) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The CPU that a process's first thread ran on last: the 39th field.
-fn last_cpu(pid: u32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let rest = text.rsplit(')').next()?;
-    rest.split_whitespace().nth(36)?.parse().ok()
-}
-
-/// Anonymous memory in KiB by node, from `N0=… kernelpagesize_kB=…` of /proc/PID/numa_maps.
+/// Anonymous memory in KiB by node.
 fn by_node(pid: u32) -> BTreeMap<u32, u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
+    let text = fs::read(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
+    let mappings = text.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);
     let mut nodes = BTreeMap::new();
-    for line in text.lines().filter(|line| line.contains(" anon=")) {
-        let words = || line.split_whitespace().filter_map(|word| word.split_once('='));
-        let size = words().find(|(key, _)| *key == "kernelpagesize_kB");
-        let size = size.and_then(|(_, kib)| kib.parse::<u64>().ok()).unwrap_or(4);
-        for (key, n) in words() {
-            let node = key.strip_prefix('N').and_then(|node| node.parse().ok());
-            if let (Some(node), Ok(n)) = (node, n.parse::<u64>()) {
-                *nodes.entry(node).or_insert(0) += n * size;
-            }
+    for mapping in mappings.filter(|mapping| mapping.of == Of::Nothing) {
+        for (node, n_pages) in mapping.nodes {
+            *nodes.entry(node.0).or_insert(0) += n_pages * mapping.page_size / 1024;
         }
     }
     nodes

@@ -32,6 +32,16 @@ pub fn path() -> anyhow::Result<PathBuf> {
     Ok(tool)
 }
 
+/// The program that was named, or else the one built now. Named is what was built elsewhere.
+pub fn given_or_built(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(given) = given {
+        // A guest and a link are told the whole path.
+        return fs::canonicalize(given).with_context(|| format!("cannot find {}", given.display()));
+    }
+    build()?;
+    path()
+}
+
 /// A run of evenkeel in the background, in a folder that goes with it.
 pub struct Run {
     child: Child,
@@ -117,8 +127,7 @@ pub fn sweep() -> anyhow::Result<()> {
 }
 
 fn n_children(pid: u32) -> usize {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    text.split_whitespace().count()
+    linux::procfs::children("/".as_ref(), pid, pid).map_or(0, |children| children.len())
 }
 
 /// CPU nanoseconds that all threads of a process have used, by the scheduler's own account.

@@ -40,13 +40,7 @@ pub struct Args {
 
 /// Measures every row and prints it.
 pub fn main(args: &Args) -> anyhow::Result<()> {
-    let tool = match &args.tool {
-        Some(path) => path.clone(),
-        None => {
-            tool::build()?;
-            tool::path()?
-        }
-    };
+    let tool = tool::given_or_built(args.tool.as_deref())?;
     println!(
         "evenkeel watch --all, one look every {} s: median (lowest to highest) of",
         args.interval

@@ -56,8 +56,7 @@ impl Watcher {
 
 /// It is gone, or dead and not yet waited for.
 fn has_ended(pid: u32) -> bool {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    text.rsplit(')').next().is_none_or(|rest| !rest.trim().starts_with(['R', 'S', 'D']))
+    linux::procfs::stat("/".as_ref(), pid).map_or(true, |stat| !"RSD".contains(stat.state))
 }
 
 /// Asks again and again, for a minute.

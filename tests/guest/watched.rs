@@ -19,6 +19,10 @@ pub const ALL: &[Promise] = &[
     ("watched::who_is_moved_to_another_cpuset_is_not_fought_for_and_has_all_when_back", moved),
     ("watched::a_unit_is_found_in_the_one_hierarchy_and_put_back", unit),
     ("watched::isolated_cpus_are_no_targets_and_who_is_bound_to_them_is_left_alone", isolated),
+    (
+        "watched::cpus_of_an_isolated_partition_are_no_targets_and_who_is_in_it_is_left_alone",
+        partition,
+    ),
 ];
 
 const CPU7: &str = "/sys/devices/system/cpu/cpu7/online";
@@ -221,23 +225,90 @@ fn unit() {
     assert_eq!((inside.mask(), outside.mask()), (all.clone(), all));
 }
 
-fn isolated() {
-    let isolated = linux::glance::isolated("/".as_ref());
-    if isolated.is_empty() {
-        println!("not run: no CPU is isolated: scripts/numa-vm --append isolcpus=7 makes one");
-        return;
+/// The kernel's list of CPUs isolated at boot. Where no CPU is, a file of ours lies over it that says so of
+/// CPU 7, as long as this value lives: what evenkeel makes of the list is tried here, not the kernel.
+struct IsolatedAtBoot {
+    _folder: tempfile::TempDir,
+    is_covered: bool,
+}
+
+const ISOLATED: &str = "/sys/devices/system/cpu/isolated";
+
+impl IsolatedAtBoot {
+    fn some() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let is_covered = fs::read_to_string(ISOLATED).expect(ISOLATED).trim().is_empty();
+        if is_covered {
+            let file = folder.path().join("isolated");
+            fs::write(&file, "7\n").expect("ours");
+            mount(&["--bind", &file.to_string_lossy(), ISOLATED]);
+        }
+        IsolatedAtBoot { _folder: folder, is_covered }
     }
+}
+
+impl Drop for IsolatedAtBoot {
+    fn drop(&mut self) {
+        if self.is_covered {
+            let _ = Command::new("umount").arg(ISOLATED).status();
+        }
+    }
+}
+
+fn mount(words: &[&str]) {
+    let done = Command::new("mount").args(words).status().expect("mount can be run");
+    assert!(done.success(), "mount {words:?}: {done}");
+}
+
+/// Waits until one is placed by the policy and the other is left alone, for this reason.
+fn until_one_is_placed(watching: &mut Watching, burner: &Burner, alone: &Burner) {
+    watching.until("the placement of one, and that the other is left alone", |watching| {
+        let board = watching.host.board().borrow().clone();
+        let left = board.left_alone.get(&LeftAlone::OwnAffinity);
+        burner.mask().len() == 1
+            && left.is_some_and(|left| left.examples.iter().any(|(pid, _)| *pid == alone.pid()))
+    });
+}
+
+fn isolated() {
+    let _list = IsolatedAtBoot::some();
+    let isolated = linux::glance::isolated("/".as_ref());
+    let own = all_cpus();
+    // As after `taskset`, or in a cpuset made anew: both give isolated CPUs back. The first process is
+    // who tells what is ordinary.
+    let bind_us = |cpus: &CpuSet| {
+        for pid in [0, 1] {
+            linux::affinity::set(pid, cpus).expect("we are root");
+        }
+    };
+    bind_us(&own.or(&isolated));
     let (burner, bound) = (Burner::new(), Burner::new());
     let before = burner.mask();
     linux::affinity::set(bound.pid(), &isolated).expect("we are root");
     let mut watching = Watching::new(&[&burner, &bound]);
-    watching.until("the placement of one, and that the other is left alone", |watching| {
-        let board = watching.host.board().borrow().clone();
-        let alone = board.left_alone.get(&LeftAlone::OwnAffinity);
-        burner.mask().len() == 1
-            && alone.is_some_and(|alone| alone.examples.iter().any(|(pid, _)| *pid == bound.pid()))
-    });
+    until_one_is_placed(&mut watching, &burner, &bound);
     assert!(!burner.mask().iter().any(|cpu: CpuId| isolated.contains(cpu)), "{}", burner.mask());
     watching.end();
     assert_eq!((burner.mask(), bound.mask()), (before, isolated));
+    bind_us(&own);
+}
+
+fn partition() {
+    let all = all_cpus();
+    let (burner, inside) = (Burner::new(), Burner::new());
+    let group = Group::new("evenkeel-isolated");
+    let kept = last();
+    fs::write(group.0.join("cpuset.cpus"), kept.to_string()).expect("ours");
+    fs::write(group.0.join("cpuset.cpus.partition"), "isolated").expect("a kernel since 6.1");
+    group.take(inside.pid());
+    assert_eq!(linux::glance::isolated("/".as_ref()), kept);
+    let mut watching = Watching::new(&[&burner, &inside]);
+    until_one_is_placed(&mut watching, &burner, &inside);
+    assert_eq!((burner.mask(), inside.mask()), (last(), kept.clone()));
+    assert_ne!(last(), kept, "the kernel has taken it from everybody else");
+    watching.end();
+    assert_eq!((burner.mask(), inside.mask()), (all.minus(&kept), kept));
+    drop(group);
+    // What was put back is the list that it had then.
+    assert_eq!(all_cpus(), all);
 }

@@ -19,9 +19,10 @@ pub(super) fn curves(profile: &Profile) -> String {
     if !low.is_finite() {
         return "<p class=\"empty\">There is no curve.</p>".to_owned();
     }
-    let top = if top <= 0.0 { 1.0 } else { top };
+    let scale = Scale::to(top);
+    let top = scale.top();
     let mut drawing = Drawing::new("misses per 1000 instructions over cache size");
-    levels(&mut drawing, top);
+    scale.draw(&mut drawing, "");
     for exponent in (low.ceil() as u32..=high as u32).step_by(2) {
         let label = base::Bytes(1 << exponent.min(63)).to_string().replace(".0 ", " ");
         drawing.below((f64::from(exponent) - low) / (high - low), &label);
@@ -40,23 +41,63 @@ pub(super) fn curves(profile: &Profile) -> String {
             drawing.line(&line(&|point| point.write_backs.unwrap_or(0.0)), colour, true);
         }
     }
-    drawing.end()
+    format!("{}{}", legend(profile.phases.len()), drawing.end())
 }
 
-/// Four lines across, labelled in the figure's own unit.
-fn levels(drawing: &mut Drawing, top: f64) {
-    for nr in 0..=4 {
-        let part = f64::from(nr) / 4.0;
-        let value = top * part;
-        let digits = if top < 1.0 {
-            3
-        } else if top < 20.0 {
-            1
-        } else {
-            0
-        };
-        drawing.level(part, &format!("{value:.digits$}"));
+/// Which colour is which phase; one phase needs no legend.
+fn legend(n_phases: usize) -> String {
+    let phase = |idx: usize| {
+        let nr = idx + 1;
+        format!(
+            "<li style=\"--c:var(--c{})\"><span class=\"swatch\"></span>phase {nr}</li>",
+            idx % 8
+        )
+    };
+    match n_phases {
+        0 | 1 => String::new(),
+        n => format!("<ul class=\"legend\">{}</ul>", (0..n).map(phase).collect::<String>()),
     }
+}
+
+/// Levels at round figures, from the ground to the first that nothing goes above.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    /// 1, 2 or 5 times a power of ten, or 2.5.
+    step: f64,
+    /// Three to five, with few exceptions.
+    n_steps: u32,
+}
+
+impl Scale {
+    fn to(highest: f64) -> Self {
+        if !(highest.is_finite() && 0.0 < highest) {
+            return Scale { step: 0.25, n_steps: 4 };
+        }
+        let least = highest / 5.0;
+        let power = 10f64.powi(least.log10().floor() as i32);
+        let rounds = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * power);
+        let step = rounds.into_iter().find(|round| least <= *round).unwrap_or(10.0 * power);
+        Scale { step, n_steps: (highest / step).ceil().max(1.0) as u32 }
+    }
+
+    fn top(self) -> f64 {
+        self.step * f64::from(self.n_steps)
+    }
+
+    fn draw(self, drawing: &mut Drawing, unit: &str) {
+        // The digits of a step: 2.5 has one more than its power of ten.
+        let has_digits = |&digits: &i32| is_whole(self.step * 10f64.powi(digits));
+        let digits = (0..12).find(has_digits).unwrap_or(12) as usize;
+        for nr in 0..=self.n_steps {
+            let value = self.step * f64::from(nr);
+            let part = f64::from(nr) / f64::from(self.n_steps);
+            drawing.level(part, &format!("{value:.digits$}{unit}"));
+        }
+    }
+}
+
+fn is_whole(number: f64) -> bool {
+    (number - number.round()).abs() < 1e-6
 }
 
 /// Ranks of lines: their order without the gaps, as parts of 1.
@@ -133,18 +174,16 @@ pub(super) fn reuse(windows: &[Window]) -> String {
     let last = octaves[..n - 1].iter().rposition(|uses| *uses != 0).map_or(0, |idx| idx + 1);
     let shown: Vec<u64> = octaves[..last].iter().copied().chain([octaves[n - 1]]).collect();
     let share = |uses: u64| uses as f64 / (all as f64).max(1.0);
-    let top = shown.iter().map(|uses| share(*uses)).fold(0.0, f64::max).max(1e-9);
+    let scale = Scale::to(shown.iter().map(|uses| 100.0 * share(*uses)).fold(0.0, f64::max));
+    let top = scale.top() / 100.0;
     let mut drawing = Drawing::new("share of uses by reuse distance");
-    for nr in 0..=4 {
-        let part = f64::from(nr) / 4.0;
-        drawing.level(part, &format!("{:.0} %", top * part * 100.0));
-    }
+    scale.draw(&mut drawing, " %");
     let width = 1.0 / shown.len() as f64;
     for (idx, uses) in shown.iter().enumerate() {
         let label = match idx {
             _ if idx + 1 == shown.len() => "first".to_owned(),
             0 => "0".to_owned(),
-            idx => units::rate((1u64 << (idx - 1)) as f64),
+            idx => at_least(1u64 << (idx - 1)),
         };
         let at = idx as f64 * width;
         let said = format!("{label}: {}", units::percent(share(*uses)));
@@ -154,8 +193,18 @@ pub(super) fn reuse(windows: &[Window]) -> String {
     drawing.end()
 }
 
+/// A power of two, in few signs: 512, 1 Ki, 64 Ki, 2 Mi.
+fn at_least(power: u64) -> String {
+    match power {
+        0..1024 => power.to_string(),
+        1024..1_048_576 => format!("{} Ki", power >> 10),
+        _ => format!("{} Mi", power >> 20),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use trace::{Kind, Meter, Plan, Reference, Sampling};
 
     /// A page of a program that streams, whose name and command want to break out.
@@ -188,5 +237,33 @@ mod tests {
             assert!(page.ends_with("</html>\n"));
         }
         assert_eq!(page(3000).matches("<svg class=\"chart\"").count(), 4);
+    }
+
+    #[test]
+    fn every_line_has_its_colour_where_the_style_looks_for_it() {
+        let page = page(3000);
+        assert!(page.contains(".line { fill: none; stroke: var(--c);"), "the style of lines");
+        let lines: Vec<&str> = page.split("<path class=\"line\"").skip(1).collect();
+        assert!(!lines.is_empty());
+        assert!(lines.iter().all(|line| line.starts_with(" style=\"--c:var(--c")), "{lines:?}");
+    }
+
+    #[test]
+    fn levels_are_round_numbers() {
+        let check = |highest: f64, step: f64, n_steps: u32| {
+            let scale = Scale::to(highest);
+            assert!((scale.step - step).abs() < 1e-9 && scale.n_steps == n_steps, "{scale:?}");
+        };
+        check(28.3, 10.0, 3);
+        check(25.0, 5.0, 5);
+        check(9.9, 2.0, 5);
+        check(12.0, 2.5, 5);
+        check(0.07, 0.02, 4);
+        check(0.0, 0.25, 4);
+        check(f64::NAN, 0.25, 4);
+        let mut drawing = Drawing::new("levels");
+        Scale::to(12.0).draw(&mut drawing, " %");
+        assert!(drawing.end().contains(">7.5 %<"));
+        assert_eq!([1, 512, 1024, 2 << 20].map(at_least), ["1", "512", "1 Ki", "2 Mi"]);
     }
 }

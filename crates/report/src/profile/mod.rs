@@ -46,12 +46,15 @@ const OWN_CSS: &str =
     "svg.chart { display: block; width: 100%; height: auto; padding: 0 20px 18px; }
 svg.chart text { font: 12px system-ui, sans-serif; fill: var(--muted); }
 svg.chart .grid { stroke: var(--line); stroke-width: 1; }
-svg.chart .line { fill: none; stroke-width: 2; }
 svg.chart .band { opacity: .18; }
 svg.chart .read { fill: var(--c0); }
 svg.chart .write { fill: var(--c5); }
 svg.chart .bar0 { fill: var(--c2); }
-td.n, th.n { text-align: right; }
+@media (max-width: 620px) {
+  .wide { overflow-x: auto; }
+  svg.chart { width: 720px; padding: 0 14px 14px; }
+  svg.chart text { font-size: 15px; }
+}
 ";
 
 const CURVE_LEAD: &str = "Misses (line) and write-backs (dashed) per 1000 instructions in a cache of that size, \
@@ -142,7 +145,7 @@ fn table(profile: &Profile) -> String {
             bytes(phase.working_set_bytes),
             phase.bandwidth.map_or("–".to_owned(), |_| format!("{}/s", bytes(phase.bandwidth))),
         ];
-        let cells = cells.map(|cell| format!("<td class=\"n\">{cell}</td>"));
+        let cells = cells.map(|cell| format!("<td class=\"num\">{cell}</td>"));
         format!("<tr>{}</tr>", cells.concat())
     };
     let rows: String = profile.phases.iter().enumerate().map(row).collect();
@@ -155,9 +158,9 @@ fn table(profile: &Profile) -> String {
         "Works on",
         "Bandwidth",
     ];
-    let heads = heads.map(|head| format!("<th class=\"n\">{head}</th>"));
+    let heads = heads.map(|head| format!("<th class=\"num\">{head}</th>"));
     format!(
-        "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>{}</tr></thead><tbody>{rows}</tbody></table></div>",
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"data\"><thead><tr>{}</tr></thead><tbody>{rows}</tbody></table></div>",
         heads.concat()
     )
 }

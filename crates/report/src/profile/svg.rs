@@ -7,7 +7,7 @@ pub(super) const WIDTH: f64 = 1000.0;
 /// See [`WIDTH`].
 pub(super) const HEIGHT: f64 = 320.0;
 /// Room left, right, above and below for labels.
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 84.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BELOW: f64 = 34.0;
@@ -20,7 +20,7 @@ pub(super) struct Drawing {
 impl Drawing {
     pub fn new(label: &str) -> Self {
         let text = format!(
-            "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">"
+            "<div class=\"wide\" tabindex=\"0\"><svg class=\"chart\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">"
         );
         Drawing { text }
     }
@@ -53,13 +53,14 @@ impl Drawing {
         );
     }
 
-    /// A line through places, in one of the page's colours.
+    /// A line through places, in one of the page's colours. The page's style takes the colour of a line
+    /// from `--c`, and a style goes before an attribute `stroke`.
     pub fn line(&mut self, places: &[(f64, f64)], colour: usize, dashed: bool) {
         let dash = if dashed { " stroke-dasharray=\"5 5\"" } else { "" };
         let path = path(places);
         let _ = write!(
             self.text,
-            "<path class=\"line\" stroke=\"var(--c{})\"{dash} d=\"{path}\"/>",
+            "<path class=\"line\" style=\"--c:var(--c{})\"{dash} d=\"{path}\"/>",
             colour % 8
         );
     }
@@ -97,7 +98,7 @@ impl Drawing {
     }
 
     pub fn end(mut self) -> String {
-        self.text.push_str("</svg>");
+        self.text.push_str("</svg></div>");
         self.text
     }
 }

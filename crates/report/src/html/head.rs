@@ -36,8 +36,9 @@ pub(super) fn hero(report: &Report) -> String {
     ]
     .concat();
     format!(
-        "<div class=\"hero\"><p class=\"eyebrow\">Run {}</p>\n<h1>{}</h1>\n\
+        "<div class=\"hero\"><p class=\"eyebrow\">{} {}</p>\n<h1>{}</h1>\n\
          <ul class=\"sub\">{chips}</ul>\n{}\n{}</div>",
+        if run.host == "watch" { "Looked after by run" } else { "Run" },
         escape(&run.id),
         escape(&run.workload),
         tiles(report),

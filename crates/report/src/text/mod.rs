@@ -55,10 +55,18 @@ fn replayed(report: &Report, width: usize) -> String {
     fold(&text, width, "", 0)
 }
 
+/// What ran, or who was looked after.
+fn whose(host: &str, id: &str, workload: &str) -> String {
+    match host {
+        "watch" => format!("{id}, looking after {workload}"),
+        _ => format!("{id} of workload {workload}"),
+    }
+}
+
 fn head(report: &Report, width: usize) -> String {
     let (run, totals) = (&report.run, &report.totals);
     let mut lines = vec![
-        ("run", format!("{} of workload {}", run.id, run.workload)),
+        ("run", whose(&run.host, &run.id, &run.workload)),
         ("started", wall_clock(run.started_unix_s)),
         ("policy", policy(run)),
         ("machine", machine(report)),
@@ -274,4 +282,15 @@ fn notes(notes: &[NoteRow], width: usize) -> String {
         fold(&text, width, "- ", 2)
     });
     std::iter::once("notes\n".to_owned()).chain(told).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_has_no_workload() {
+        assert_eq!(whose("watch", "1", "name sort*"), "1, looking after name sort*");
+        assert_eq!(whose("live", "1", "mix"), "1 of workload mix");
+    }
 }

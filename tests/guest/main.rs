@@ -21,6 +21,9 @@ mod policies;
 #[allow(dead_code, reason = "the other test program uses the rest of it")]
 #[path = "../promises/tool.rs"]
 mod tool;
+#[allow(dead_code, reason = "the other test program uses the rest of it")]
+#[path = "../promises/watching/turns.rs"]
+mod turns;
 mod undo;
 mod watched;
 mod watching;

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use base::{CpuId, CpuSet, Nanos};
-use engine::{Engine, Host};
-use host_live::{Choice, LeftAlone, WatchHost, WatchOptions};
+use host_live::LeftAlone;
 use rustix::process::Signal;
-use sched::{Action, Code, Plan, Policy, Reason, Snapshot};
 
 use crate::Promise;
 use crate::nodes::{self, Knob};
 use crate::play::{World, mask, signal};
+use crate::turns::{LastCpu, Watching};
 
 pub const ALL: &[Promise] = &[
     ("watched::who_was_on_a_cpu_that_went_offline_is_placed_again_and_has_all_at_the_end", offline),
@@ -54,78 +53,10 @@ impl Drop for Burner {
     }
 }
 
-/// Puts every job on the last CPU that may be used.
-struct LastCpu;
-
-impl Policy for LastCpu {
-    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let last: CpuSet = seen.usable.last().into_iter().collect();
-        for job in seen.jobs.iter().filter(|job| job.movable && job.placed != Some(&last)) {
-            plan.ask(job.job.id, Action::Place(last.clone()), Reason::new(Code::NextInTurn));
-        }
-    }
-
-    fn name(&self) -> &str {
-        "last-cpu"
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        Some(INTERVAL)
-    }
-}
-
-/// Watching as a library, turn by turn.
-struct Watching {
-    host: WatchHost,
-    engine: Engine,
-    _world: World,
-}
-
-impl Watching {
-    fn new(burners: &[&Burner]) -> Self {
-        let world = World::new();
-        let whose = |burner: &&Burner| {
-            let stat = linux::procfs::stat("/".as_ref(), burner.pid()).expect("it lives");
-            (burner.pid(), stat.born_ticks)
-        };
-        let pids = burners.iter().map(whose).collect();
-        let options = WatchOptions {
-            choice: Choice { pids, ..Choice::default() },
-            act: true,
-            interval: INTERVAL,
-            takes_signals: false,
-            undo_folders: Some(world.state()),
-            ..WatchOptions::default()
-        };
-        let machine = linux::topology::read(Path::new("/")).expect("this machine");
-        let host = WatchHost::new(&machine, options).expect("everybody is there");
-        let engine = Engine::new(machine, Vec::new(), Box::new(LastCpu));
-        Watching { host, engine, _world: world }
-    }
-
-    fn turn(&mut self) -> bool {
-        let Some(turn) = self.host.wait().expect("it can wait") else { return false };
-        let sample = self.host.sample(&turn).expect("it can look");
-        let step = self.engine.step(&turn, &sample);
-        let outcomes = self.host.apply(&step.approved);
-        self.engine.settle(&outcomes);
-        true
-    }
-
-    fn until(&mut self, what: &str, holds: impl Fn(&Watching) -> bool) {
-        for _ in 0..400 {
-            if holds(self) {
-                return;
-            }
-            assert!(self.turn(), "watching ended before: {what}");
-        }
-        panic!("it never came to: {what}: {:?}", self.host.board().borrow());
-    }
-
-    fn end(mut self) {
-        self.host.stop();
-        while self.turn() {}
-    }
+/// Watches them, and puts them on the last CPU.
+fn watch(burners: &[&Burner]) -> Watching {
+    let pids: Vec<u32> = burners.iter().map(|burner| burner.pid()).collect();
+    Watching::with(Box::new(LastCpu(INTERVAL)), &pids, |options| options.may_hear = true)
 }
 
 fn set(text: &str) -> CpuSet {
@@ -147,7 +78,7 @@ fn offline() {
         return;
     }
     let (burner, all) = (Burner::new(), all_cpus());
-    let mut watching = Watching::new(&[&burner]);
+    let mut watching = watch(&[&burner]);
     watching.until("the placement", |_| burner.mask() == set("7"));
     let knob = Knob::set(CPU7, "0");
     watching.until("another placement", |_| burner.mask() == set("6"));
@@ -195,7 +126,7 @@ fn moved() {
     let (burner, all) = (Burner::new(), all_cpus());
     let group = Group::new("evenkeel-moved");
     fs::write(group.0.join("cpuset.cpus"), "0-1").expect("ours");
-    let mut watching = Watching::new(&[&burner]);
+    let mut watching = watch(&[&burner]);
     watching.until("the placement", |_| burner.mask() == last());
     group.take(burner.pid());
     watching.until("that it is noticed", |watching| {
@@ -285,7 +216,7 @@ fn isolated() {
     let (burner, bound) = (Burner::new(), Burner::new());
     let before = burner.mask();
     linux::affinity::set(bound.pid(), &isolated).expect("we are root");
-    let mut watching = Watching::new(&[&burner, &bound]);
+    let mut watching = watch(&[&burner, &bound]);
     until_one_is_placed(&mut watching, &burner, &bound);
     assert!(!burner.mask().iter().any(|cpu: CpuId| isolated.contains(cpu)), "{}", burner.mask());
     watching.end();
@@ -302,7 +233,7 @@ fn partition() {
     fs::write(group.0.join("cpuset.cpus.partition"), "isolated").expect("a kernel since 6.1");
     group.take(inside.pid());
     assert_eq!(linux::glance::isolated("/".as_ref()), kept);
-    let mut watching = Watching::new(&[&burner, &inside]);
+    let mut watching = watch(&[&burner, &inside]);
     until_one_is_placed(&mut watching, &burner, &inside);
     assert_eq!((burner.mask(), inside.mask()), (last(), kept.clone()));
     assert_ne!(last(), kept, "the kernel has taken it from everybody else");

@@ -1,19 +1,18 @@
 //! Programs that somebody else started, with their memory on another node than where they are put.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use base::{CpuSet, JobId, Nanos, NodeId};
-use engine::{Engine, Host};
-use host_live::{Choice, LeftAlone, WatchHost, WatchOptions};
+use host_live::LeftAlone;
 use program::MemoryPolicy;
 use rustix::process::Signal;
-use sched::{Action, Code, MoveEnded, Outcome, OutcomeResult, Plan, Policy, Reason, Snapshot, Why};
+use sched::{Action, Code, Outcome, OutcomeResult, Plan, Policy, Reason, Snapshot, Why};
 
 use crate::Promise;
 use crate::nodes::{self, Knob};
 use crate::play::{World, lives, mask, signal};
+use crate::turns::Watching;
 
 pub const ALL: &[Promise] = &[
     ("watching::memory_goes_where_a_policy_wants_it_and_the_mask_is_given_back", scripted),
@@ -56,11 +55,6 @@ impl Hog {
     fn permille_on_0(&self) -> u64 {
         nodes::permille_on(&nodes::anonymous_kib(self.pid()), 0)
     }
-
-    fn choice(&self) -> Choice {
-        let stat = linux::procfs::stat("/".as_ref(), self.pid()).expect("it lives");
-        Choice { pids: [(self.pid(), stat.born_ticks)].into(), ..Choice::default() }
-    }
 }
 
 impl Drop for Hog {
@@ -99,63 +93,15 @@ impl Policy for ToNode2 {
     }
 }
 
-/// Watching as a library, turn by turn.
-struct Watching {
-    host: WatchHost,
-    engine: Engine,
-    moved: Vec<MoveEnded>,
-    outcomes: Vec<Outcome>,
-    _world: World,
-}
-
-impl Watching {
-    fn new(hog: &Hog) -> Self {
-        let world = World::new();
-        let options = WatchOptions {
-            choice: hog.choice(),
-            act: true,
-            interval: INTERVAL,
-            takes_signals: false,
-            undo_folders: Some(world.state()),
-            ..WatchOptions::default()
-        };
-        let machine = linux::topology::read(Path::new("/")).expect("this machine");
-        let host = WatchHost::new(&machine, options).expect("it is there");
-        let engine = Engine::new(machine, Vec::new(), Box::new(ToNode2::default()));
-        Watching { host, engine, moved: Vec::new(), outcomes: Vec::new(), _world: world }
-    }
-
-    fn turn(&mut self) -> bool {
-        let Some(turn) = self.host.wait().expect("it can wait") else { return false };
-        let sample = self.host.sample(&turn).expect("it can look");
-        let step = self.engine.step(&turn, &sample);
-        let outcomes = self.host.apply(&step.approved);
-        self.engine.settle(&outcomes);
-        self.moved.extend(sample.moved);
-        self.outcomes.extend(outcomes);
-        true
-    }
-
-    fn until(&mut self, what: &str, holds: impl Fn(&Watching) -> bool) {
-        for _ in 0..400 {
-            if holds(self) {
-                return;
-            }
-            assert!(self.turn(), "watching ended before: {what}");
-        }
-        panic!("it never came to: {what}: {:?}", self.outcomes);
-    }
-
-    fn end(mut self) {
-        self.host.stop();
-        while self.turn() {}
-    }
+fn to_node_2(hog: &Hog) -> Watching {
+    let policy = Box::new(ToNode2::default());
+    Watching::with(policy, &[hog.pid()], |options| options.may_hear = true)
 }
 
 fn scripted() {
     let _still = Knob::set(BALANCING, "0");
     let (hog, all) = (Hog::new(), all_cpus());
-    let mut watching = Watching::new(&hog);
+    let mut watching = to_node_2(&hog);
     watching.until("the end of the move", |watching| !watching.moved.is_empty());
     let moved = watching.moved[0].clone();
     assert!(HOG_KIB * 980 / 1000 <= moved.moved.0 / 1024, "{moved:?}");
@@ -176,7 +122,7 @@ fn own_policy() {
         Hog::new()
     });
     let hog = hog.join().expect("it starts");
-    let mut watching = Watching::new(&hog);
+    let mut watching = to_node_2(&hog);
     let is_move = |outcome: &&Outcome| matches!(outcome.deed, sched::Deed::MovePages { .. });
     watching.until("the wish", |watching| watching.outcomes.iter().any(|o| is_move(&o)));
     let outcome = watching.outcomes.iter().find(is_move).expect("it was there");

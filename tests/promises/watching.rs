@@ -9,21 +9,21 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
-use engine::{Engine, Host};
-use host_live::{Board, Choice, LeftAlone, MemoryLooks, WatchError, WatchHost, WatchOptions};
+use host_live::{LeftAlone, MemoryLooks, WatchError, WatchHost, WatchOptions};
 use linux::{affinity, procfs};
 use sched::{
-    Action, Code, JobEvent, Leaving, MoveEnded, Outcome, OutcomeResult, Plan, Policy,
-    ProcessMemory, Reason, Refusal, Snapshot, Why,
+    Action, Code, JobEvent, Leaving, Outcome, OutcomeResult, Plan, Policy, Reason, Snapshot, Why,
 };
 
 use crate::tool;
+use turns::{LastCpu, Watching};
 
 mod chosen;
 mod killed;
 mod moments;
 mod refused;
 mod status;
+mod turns;
 
 /// Burns CPU time until it is killed.
 const BURN: &str = "while :; do :; done";
@@ -55,26 +55,6 @@ impl Drop for Program {
     }
 }
 
-/// Puts every job on the last CPU that may be used.
-struct LastCpu;
-
-impl Policy for LastCpu {
-    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let last: CpuSet = seen.usable.last().into_iter().collect();
-        for job in seen.jobs.iter().filter(|job| job.movable && job.placed != Some(&last)) {
-            plan.ask(job.job.id, Action::Place(last.clone()), Reason::new(Code::NextInTurn));
-        }
-    }
-
-    fn name(&self) -> &str {
-        "last-cpu"
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        Some(INTERVAL)
-    }
-}
-
 /// Wishes the memory of every job to be on the first node, once.
 #[derive(Default)]
 struct ToNode0(BTreeSet<JobId>);
@@ -101,100 +81,13 @@ impl Policy for ToNode0 {
 
 const INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// Watching, turn by turn.
-struct Watching {
-    host: WatchHost,
-    engine: Engine,
-    events: Vec<JobEvent>,
-    outcomes: Vec<Outcome>,
-    /// What the guard did not let through.
-    refused: Vec<Refusal>,
-    moved: Vec<MoveEnded>,
-    memory: Vec<ProcessMemory>,
-    degraded: Vec<String>,
-    _state: tempfile::TempDir,
+/// Watches programs of a test, which are put on the last CPU.
+fn watch(programs: &[&Program], change: impl FnOnce(&mut WatchOptions)) -> Watching {
+    Watching::with(Box::new(LastCpu(INTERVAL)), &pids(programs), change)
 }
 
-impl Watching {
-    fn new(programs: &[&Program], change: impl FnOnce(&mut WatchOptions)) -> Self {
-        Self::with(Box::new(LastCpu), programs, change)
-    }
-
-    fn with(
-        policy: Box<dyn Policy>,
-        programs: &[&Program],
-        change: impl FnOnce(&mut WatchOptions),
-    ) -> Self {
-        let state = tempfile::tempdir().expect("a folder");
-        let mut options = WatchOptions {
-            choice: choice(programs),
-            act: true,
-            interval: INTERVAL,
-            takes_signals: false,
-            undo_folders: Some(vec![state.path().join("state")]),
-            may_hear: false,
-            ..WatchOptions::default()
-        };
-        change(&mut options);
-        let machine = linux::topology::read(Path::new("/")).expect("this machine");
-        let host = WatchHost::new(&machine, options).expect("everybody is there");
-        let engine = Engine::new(machine, Vec::new(), policy);
-        let (events, outcomes, refused) = (Vec::new(), Vec::new(), Vec::new());
-        let (moved, memory, degraded) = (Vec::new(), Vec::new(), Vec::new());
-        let _state = state;
-        Watching { host, engine, events, outcomes, refused, moved, memory, degraded, _state }
-    }
-
-    /// One turn; false when watching is over.
-    fn turn(&mut self) -> bool {
-        let Some(turn) = self.host.wait().expect("it can wait") else { return false };
-        let sample = self.host.sample(&turn).expect("it can look");
-        let step = self.engine.step(&turn, &sample);
-        let outcomes = self.host.apply(&step.approved);
-        self.engine.settle(&outcomes);
-        self.refused.extend(step.refused);
-        self.events.extend(sample.jobs);
-        self.moved.extend(sample.moved);
-        self.memory.extend(sample.memory);
-        self.degraded.extend(sample.degraded);
-        self.outcomes.extend(outcomes);
-        true
-    }
-
-    fn until(&mut self, what: &str, mut done: impl FnMut(&Watching) -> bool) {
-        let begun = Instant::now();
-        while !done(self) {
-            assert!(begun.elapsed() < PATIENCE, "{what} does not come: {:?}", self.events);
-            assert!(self.turn(), "watching ended before {what}");
-        }
-    }
-
-    fn end(&mut self) {
-        self.host.stop();
-        while self.turn() {}
-    }
-
-    fn board(&self) -> Board {
-        self.host.board().borrow().clone()
-    }
-
-    fn left_alone(&self, why: LeftAlone, pid: u32) -> bool {
-        let board = self.board();
-        let alone = board.left_alone.get(&why);
-        alone.is_some_and(|alone| alone.examples.iter().any(|(its, _)| *its == pid))
-    }
-
-    fn left(&self, why: Leaving) -> bool {
-        self.events.iter().any(|event| matches!(event, JobEvent::Left(_, its) if *its == why))
-    }
-}
-
-fn choice(programs: &[&Program]) -> Choice {
-    let whose = |program: &&Program| {
-        let stat = procfs::stat("/".as_ref(), program.pid()).expect("alive");
-        (program.pid(), stat.born_ticks)
-    };
-    Choice { pids: programs.iter().map(whose).collect(), ..Choice::default() }
+fn pids(programs: &[&Program]) -> Vec<u32> {
+    programs.iter().map(|program| program.pid()).collect()
 }
 
 fn mask(pid: u32) -> CpuSet {
@@ -217,7 +110,7 @@ fn two_cpus() -> Option<(CpuSet, CpuSet)> {
 fn a_busy_process_is_placed_and_has_what_it_had_when_watching_ends() {
     let Some((all, last)) = two_cpus() else { return };
     let (busy, asleep) = (Program::shell(BURN), Program::shell("sleep 600"));
-    let mut watching = Watching::new(&[&busy, &asleep], |_| ());
+    let mut watching = watch(&[&busy, &asleep], |_| ());
     watching.until("the placement", |_| mask(busy.pid()) == last);
     assert_eq!(mask(asleep.pid()), all, "who sleeps is no job");
     let board = watching.board();
@@ -232,7 +125,7 @@ fn a_busy_process_is_placed_and_has_what_it_had_when_watching_ends() {
 fn without_being_told_to_act_nothing_is_changed_and_nothing_believed() {
     let Some((all, _)) = two_cpus() else { return };
     let busy = Program::shell(BURN);
-    let mut watching = Watching::new(&[&busy], |options| options.act = false);
+    let mut watching = watch(&[&busy], |options| options.act = false);
     watching.until("three wishes", |watching| 3 <= watching.outcomes.len());
     let is_only_said = |outcome: &Outcome| {
         matches!(outcome.result, OutcomeResult::Refused { why: Why::OnlyWatching, .. })
@@ -249,7 +142,7 @@ fn a_move_of_memory_has_an_end_that_is_told_and_is_only_said_without_act() {
     for act in [true, false] {
         let busy = Program::shell(BURN);
         let policy = Box::new(ToNode0::default());
-        let mut watching = Watching::with(policy, &[&busy], |options| options.act = act);
+        let mut watching = Watching::with(policy, &[busy.pid()], |options| options.act = act);
         let has_begun = |watching: &Watching| !watching.outcomes.is_empty();
         watching.until("the wish", |watching| has_begun(watching) || !watching.refused.is_empty());
         if let Some(refusal) = watching.refused.first() {
@@ -278,7 +171,7 @@ fn a_move_of_memory_has_an_end_that_is_told_and_is_only_said_without_act() {
 #[test]
 fn where_memory_lies_is_looked_at_without_act_too_and_by_whom_it_cannot_is_said_once() {
     let busy = Program::shell(BURN);
-    let mut watching = Watching::new(&[&busy], |options| {
+    let mut watching = watch(&[&busy], |options| {
         options.act = false;
         options.memory.looks = MemoryLooks::On;
     });
@@ -311,7 +204,7 @@ fn whoever_has_reasons_of_their_own_is_left_alone() {
     std::os::unix::fs::symlink("/bin/sh", &named).expect("ours");
     let named = Program::new(Command::new(&named).args(["-c", BURN]));
     let rt = Program::new(Command::new("chrt").args(["-r", "1", "sleep", "600"]));
-    let mut watching = Watching::new(&[&bound, &run, &plain, &named, &rt], |options| {
+    let mut watching = watch(&[&bound, &run, &plain, &named, &rt], |options| {
         options.choice.excluded.commands.push("untouch*".to_owned());
     });
     watching.until("the plain one", |watching| {
@@ -344,7 +237,7 @@ fn what_a_placed_process_starts_or_becomes_is_put_back_with_it() {
     for may_hear in [false, true] {
         let _ = (std::fs::remove_file(&go), std::fs::remove_file(&told));
         let program = Program::shell(&script);
-        let mut watching = Watching::new(&[&program], |options| options.may_hear = may_hear);
+        let mut watching = watch(&[&program], |options| options.may_hear = may_hear);
         watching.until("the placement", |_| mask(program.pid()) == last);
         std::fs::write(&go, "").expect("ours");
         watching.until("the heir", |watching| told.exists() && watching.board().n_heirs == 1);
@@ -364,7 +257,7 @@ fn a_mask_that_somebody_sets_meanwhile_stays() {
     let Some((all, last)) = two_cpus() else { return };
     let first: CpuSet = all.first().into_iter().collect();
     let busy = Program::shell(BURN);
-    let mut watching = Watching::new(&[&busy], |_| ());
+    let mut watching = watch(&[&busy], |_| ());
     watching.until("the placement", |_| mask(busy.pid()) == last);
     affinity::set(busy.pid(), &first).expect("ours");
     watching.until("that it is noticed", |watching| {
@@ -378,7 +271,7 @@ fn a_mask_that_somebody_sets_meanwhile_stays() {
 fn who_sleeps_for_long_gets_back_what_it_had() {
     let Some((all, last)) = two_cpus() else { return };
     let busy = Program::shell(BURN);
-    let mut watching = Watching::new(&[&busy], |options| options.idle_after = INTERVAL);
+    let mut watching = watch(&[&busy], |options| options.idle_after = INTERVAL);
     watching.until("the placement", |_| mask(busy.pid()) == last);
     let stopped = rustix::process::Pid::from_raw(busy.pid().cast_signed()).expect("a number");
     rustix::process::kill_process(stopped, rustix::process::Signal::STOP).expect("ours");
@@ -391,8 +284,8 @@ fn who_sleeps_for_long_gets_back_what_it_had() {
 fn an_end_is_noticed_at_once_and_a_number_of_somebody_else_is_refused() {
     let Some((_, last)) = two_cpus() else { return };
     let busy = Program::shell(BURN);
-    let mut choice = choice(&[&busy]);
-    let mut watching = Watching::new(&[&busy], |_| ());
+    let mut choice = turns::choice(&[busy.pid()]);
+    let mut watching = watch(&[&busy], |_| ());
     watching.until("the placement", |_| mask(busy.pid()) == last);
     let pid = busy.pid();
     drop(busy);

@@ -12,7 +12,9 @@ use program::MemoryPolicy;
 use rustix::process::{Pid, Signal};
 use sched::{HandsOff, JobEvent};
 
-use super::{BURN, INTERVAL, LeftAlone, PATIENCE, Program, Watching, mask, two_cpus};
+use super::{
+    BURN, INTERVAL, LastCpu, LeftAlone, PATIENCE, Program, Watching, mask, two_cpus, watch,
+};
 
 /// Tells the program below what to do.
 const PART: &str = "EVENKEEL_TEST_PART";
@@ -114,7 +116,7 @@ fn the_memory_of_a_process_is_left_alone_of_which_any_thread_has_a_policy() {
         return;
     }
     let program = part("policy-thread");
-    let mut watching = Watching::new(&[&program], |options| {
+    let mut watching = watch(&[&program], |options| {
         options.act = false;
         options.memory.looks = host_live::MemoryLooks::On;
     });
@@ -128,7 +130,7 @@ fn the_memory_of_a_process_is_left_alone_of_which_any_thread_has_a_policy() {
 fn threads_that_come_and_go_are_placed_and_put_back_with_the_others() {
     let Some((all, last)) = two_cpus() else { return };
     let program = part("threads");
-    let mut watching = Watching::new(&[&program], |_| ());
+    let mut watching = watch(&[&program], |_| ());
     let placed = || {
         let masks = masks_of_threads(program.pid());
         4 <= masks.len() && masks.iter().all(|mask| *mask == last)
@@ -149,7 +151,7 @@ fn threads_that_come_and_go_are_placed_and_put_back_with_the_others() {
 
 /// Makes the second thread of a program a real-time one in the very turn in which its job is placed.
 struct LateRealTime {
-    within: super::LastCpu,
+    within: LastCpu,
     pid: u32,
     tid: std::rc::Rc<std::cell::Cell<Option<u32>>>,
 }
@@ -179,9 +181,12 @@ fn a_thread_that_becomes_real_time_before_it_is_bound_is_left_alone() {
     let Some((all, last)) = two_cpus() else { return };
     let program = part("threads");
     let tid = std::rc::Rc::default();
-    let policy =
-        LateRealTime { within: super::LastCpu, pid: program.pid(), tid: std::rc::Rc::clone(&tid) };
-    let mut watching = Watching::with(Box::new(policy), &[&program], |_| {});
+    let policy = LateRealTime {
+        within: LastCpu(INTERVAL),
+        pid: program.pid(),
+        tid: std::rc::Rc::clone(&tid),
+    };
+    let mut watching = Watching::with(Box::new(policy), &[program.pid()], |_| {});
     watching.until("the placement", |_| mask(program.pid()) == last);
     let Some(tid) = tid.get().filter(|tid| *tid != 0) else {
         return println!("not run: chrt may not make a thread a real-time one here");
@@ -195,7 +200,7 @@ fn a_thread_that_becomes_real_time_before_it_is_bound_is_left_alone() {
 fn of_a_process_whose_thread_was_bound_by_itself_no_thread_is_touched() {
     let Some((all, _)) = two_cpus() else { return };
     let program = part("bound-thread");
-    let mut watching = Watching::new(&[&program], |_| ());
+    let mut watching = watch(&[&program], |_| ());
     watching.until("that it is told", |watching| {
         watching.left_alone(LeftAlone::OwnAffinity, program.pid())
     });
@@ -211,7 +216,7 @@ fn what_somebody_binds_of_a_placed_process_stays_and_the_rest_is_put_back() {
     let first: CpuSet = all.first().into_iter().collect();
     let program = part("threads");
     let pid = program.pid();
-    let mut watching = Watching::new(&[&program], |_| ());
+    let mut watching = watch(&[&program], |_| ());
     watching.until("the placement", |_| masks_of_threads(pid).iter().all(|mask| *mask == last));
     // A thread that stays: the oldest but the first two, which are the program and its test.
     let tids = procfs::threads("/".as_ref(), pid).expect("it lives");
@@ -240,7 +245,7 @@ fn children_that_are_born_up_to_the_last_moment_are_put_back() {
     for may_hear in [false, true] {
         let _ = std::fs::remove_file(&go);
         let crowd = Crowd::shell(&script);
-        let mut watching = Watching::new(&[&crowd.0], |options| options.may_hear = may_hear);
+        let mut watching = watch(&[&crowd.0], |options| options.may_hear = may_hear);
         watching.until("the placement", |_| mask(crowd.0.pid()) == last);
         std::fs::write(&go, "").expect("ours");
         watching.until("children", |_| 10 < crowd.members().len());
@@ -267,7 +272,7 @@ fn a_child_whose_parent_dies_at_once_is_put_back_where_the_kernel_tells_of_birth
     let go = folder.path().join("go");
     let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & exit 0", go.display());
     let crowd = Crowd::shell(&script);
-    let mut watching = Watching::new(&[&crowd.0], |options| options.may_hear = true);
+    let mut watching = watch(&[&crowd.0], |options| options.may_hear = true);
     watching.until("the placement", |_| mask(crowd.0.pid()) == last);
     if watching.board().way != "events" {
         println!("not run: the kernel does not tell of births here");
@@ -287,7 +292,7 @@ fn a_job_released_in_the_middle_leaves_no_child_behind() {
     let script = "i=0; while [ $i -lt 60 ]; do sleep 600 & i=$((i+1)); j=0; \
                   while [ $j -lt 3000 ]; do j=$((j+1)); done; done; exec sleep 600";
     let crowd = Crowd::shell(script);
-    let mut watching = Watching::new(&[&crowd.0], |options| {
+    let mut watching = watch(&[&crowd.0], |options| {
         options.idle_after = INTERVAL;
         options.may_hear = false;
     });
@@ -353,7 +358,7 @@ fn who_is_moved_to_another_cpuset_is_not_fought_for_and_has_all_again_when_it_co
     let first: CpuSet = all.first().into_iter().collect();
     let Some(cpuset) = Cpuset::new(&first) else { return };
     let busy = Program::shell(BURN);
-    let mut watching = Watching::new(&[&busy], |_| ());
+    let mut watching = watch(&[&busy], |_| ());
     watching.until("the placement", |_| mask(busy.pid()) == last);
     cpuset.take(busy.pid());
     watching.until("that it is noticed", |watching| {
@@ -368,7 +373,7 @@ fn who_is_moved_to_another_cpuset_is_not_fought_for_and_has_all_again_when_it_co
     cpuset.let_go(busy.pid());
     assert_eq!(mask(busy.pid()), all, "nothing of ours is hidden in what it may use");
     // Put back inside a cpuset: it has all that the cpuset gives, and all when that grows.
-    let mut watching = Watching::new(&[&busy], |_| ());
+    let mut watching = watch(&[&busy], |_| ());
     watching.until("the placement", |_| mask(busy.pid()) == last);
     cpuset.write("cpuset.cpus", &last.to_string());
     cpuset.take(busy.pid());

@@ -21,7 +21,8 @@ use linux::fault::{self, Wish};
 use linux::undo;
 use sched::{Action, Code, OutcomeResult, Plan, Policy, Reason, Snapshot};
 
-use super::{Nanos, Program, affinity, choice, two_cpus};
+use super::turns::choice;
+use super::{Nanos, Program, affinity, pids, two_cpus};
 
 /// Where the seeds of a part are told: `FIRST-LAST`.
 const SEEDS: &str = "EVENKEEL_TEST_WATCH_SEEDS";
@@ -250,7 +251,7 @@ fn is_one_line(error: &dyn std::error::Error) {
 
 /// By number, or by another way that finds these and nobody else.
 fn choice_by_chance(rng: &mut Rng, programs: &[&Program]) -> Choice {
-    let mut chosen = choice(programs);
+    let mut chosen = choice(&pids(programs));
     if rng.below(3) == 0 {
         chosen.excluded.users.insert(12_345); // So that users are asked for.
         chosen.excluded.cgroups.push("/no/such/group".to_owned());

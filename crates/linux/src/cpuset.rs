@@ -9,32 +9,31 @@
 //! cpuset and back is bound as before. So a mask that is all that a cpuset gives need not be anybody's
 //! wish, and below it may still stand what was asked for earlier.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use base::CpuSet;
 
+use crate::cgroup::{Version, of_thread};
 use crate::fault;
-use crate::glance::parse_cgroups;
 
 /// Deeper hierarchies than this are given up on.
 const DEPTH_MAX: usize = 64;
 
 /// The CPUs that the cpuset of a thread gives it; `None` where that cannot be told.
 pub fn given_to(root: &Path, tid: u32) -> Option<CpuSet> {
-    fault::refuse("open").ok()?;
-    let text = std::fs::read_to_string(root.join(format!("proc/{tid}/cgroup"))).ok()?;
-    let groups = parse_cgroups(&text);
-    let of_its_own = groups.iter().find_map(|group| group.strip_prefix("cpuset:"));
-    let (mount, path, file) = match of_its_own {
-        Some(path) => ("sys/fs/cgroup/cpuset", path, "cpuset.effective_cpus"),
-        None => ("sys/fs/cgroup", groups.first()?.as_str(), "cpuset.cpus.effective"),
-    };
-    let top = root.join(mount);
-    let folder: PathBuf = top.join(path.trim_start_matches('/'));
+    // A controller is in one hierarchy at a time: where it has one of its own, that tells.
+    let kinds = [(Version::V1, "cpuset.effective_cpus"), (Version::V2, "cpuset.cpus.effective")];
+    let find = |(version, file)| Some((of_thread(root, tid, version).ok()?, file));
+    let (place, file) = kinds.into_iter().find_map(find)?;
     // Where the controller is not switched on, what is above holds.
-    let above = folder.ancestors().take_while(|folder| folder.starts_with(&top)).take(DEPTH_MAX);
-    let text = above.filter_map(|folder| std::fs::read_to_string(folder.join(file)).ok()).next()?;
-    text.trim().parse().ok()
+    let is_seen = |folder: &&Path| folder.starts_with(&place.mount);
+    let above = place.folder.ancestors().take_while(is_seen).take(DEPTH_MAX);
+    fault::refuse("open").ok()?;
+    let read = |folder: &Path| {
+        let below_root = folder.strip_prefix("/").unwrap_or(folder);
+        std::fs::read_to_string(root.join(below_root).join(file)).ok()
+    };
+    above.filter_map(read).next()?.trim().parse().ok()
 }
 
 /// Whether what a thread was asked to have before may be asked for again without anybody seeing it: its
@@ -59,22 +58,40 @@ mod tests {
         assert_eq!(given_to(world.path(), 7), expected, "{files:?}");
     }
 
+    /// The line of a mount in `/proc/self/mountinfo`.
+    const V2: &str = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+
     #[test]
     fn the_nearest_group_with_the_controller_tells() {
-        let of = ("proc/7/cgroup", "0::/a/b\n");
+        let (of, at) = (("proc/7/cgroup", "0::/a/b\n"), ("proc/self/mountinfo", V2));
         let top = ("sys/fs/cgroup/cpuset.cpus.effective", "0-7\n");
-        check(&[of, top], Some("0-7"));
-        check(&[of, top, ("sys/fs/cgroup/a/cpuset.cpus.effective", "2-3\n")], Some("2-3"));
-        check(&[of], None);
-        check(&[top], None);
+        check(&[of, at, top], Some("0-7"));
+        check(&[of, at, top, ("sys/fs/cgroup/a/cpuset.cpus.effective", "2-3\n")], Some("2-3"));
+        check(&[of, at], None);
+        check(&[at, top], None);
+        check(&[of, top], None);
     }
 
     #[test]
     fn a_cpuset_hierarchy_of_its_own_is_asked_where_there_is_one() {
         let of = ("proc/7/cgroup", "3:cpuset:/x\n0::/y\n");
-        let unified = ("sys/fs/cgroup/y/cpuset.cpus.effective", "0-7\n");
+        let v1 = "31 23 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n";
+        let mounts = format!("{}{v1}", V2.replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified"));
+        let at = ("proc/self/mountinfo", &*mounts);
+        let unified = ("sys/fs/cgroup/unified/y/cpuset.cpus.effective", "0-7\n");
         let own = ("sys/fs/cgroup/cpuset/x/cpuset.effective_cpus", "1\n");
-        check(&[of, unified, own], Some("1"));
-        check(&[of, unified], None);
+        check(&[of, at, unified, own], Some("1"));
+        check(&[of, at, unified], None);
+    }
+
+    #[test]
+    fn hierarchies_are_asked_where_they_are_mounted_and_for_the_part_that_is_seen() {
+        let of = ("proc/7/cgroup", "4:cpu,cpuset:/jobs/x\n");
+        let v1 = "31 23 0:27 /jobs /dev/sets rw - cgroup cgroup rw,cpu,cpuset\n";
+        let at = ("proc/self/mountinfo", v1);
+        check(&[of, at, ("dev/sets/x/cpuset.effective_cpus", "1\n")], Some("1"));
+        check(&[of, at, ("dev/sets/cpuset.effective_cpus", "0-3\n")], Some("0-3"));
+        let outside = ("proc/7/cgroup", "4:cpu,cpuset:/others\n");
+        check(&[outside, at, ("dev/sets/cpuset.effective_cpus", "0-3\n")], None);
     }
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access, getxattr};
 
-use super::find::Own;
+use super::find::Place;
 use super::{Home, Version, files};
 use crate::procfs;
 
@@ -24,7 +24,7 @@ use crate::procfs;
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each asked once")]
 pub struct Seen {
     /// Which it is.
-    pub own: Own,
+    pub own: Place,
     /// Who we are.
     pub uid: u32,
     /// Whose folder it is; absent where that cannot be told.
@@ -50,7 +50,7 @@ pub struct Seen {
 
 impl Seen {
     /// Looks at our group below a root.
-    pub fn look(root: &Path, own: Own) -> Self {
+    pub fn look(root: &Path, own: Place) -> Self {
         let folder = files::below(root, &own.folder);
         let text = |name: &str| files::read(&folder.join(name)).unwrap_or_default();
         let is_root = !folder.join("cgroup.type").exists();

@@ -1,37 +1,50 @@
-//! Which group we are in, and where its folder is.
+//! Which group somebody is in, and where its folder is.
 //!
 //! ```text
-//!   /proc/self/cgroup       0::/a/b                  our group, from the top of what we may see
+//!   /proc/PID/cgroup        0::/a/b                  its group, from the top of what we may see
 //!   /proc/self/mountinfo    … /a /sys/fs/cgroup … - cgroup2 …     shows what is below /a
 //!                           ──► /sys/fs/cgroup/b
 //! ```
+//!
+//! Others are found in what we see: both files are told as from our own place.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::Version;
 use super::files;
 
-/// Our own group.
+/// A group, ours or somebody else's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Own {
+pub struct Place {
     /// The kind of its hierarchy.
     pub version: Version,
     /// Its folder, from `/` on.
     pub folder: PathBuf,
+    /// Where its hierarchy is mounted: the topmost folder that can be seen.
+    pub mount: PathBuf,
     /// Nothing above it can be seen.
     pub is_top: bool,
 }
 
 /// Finds our own group in the hierarchy of a kind, or tells why there is none.
-pub fn own(root: &Path, version: Version) -> Result<Own, String> {
+pub fn own(root: &Path, version: Version) -> Result<Place, String> {
+    of(root, "self", version)
+}
+
+/// Finds the group of a thread in the hierarchy of a kind, or tells why there is none.
+pub fn of_thread(root: &Path, tid: u32, version: Version) -> Result<Place, String> {
+    of(root, &tid.to_string(), version)
+}
+
+fn of(root: &Path, whose: &str, version: Version) -> Result<Place, String> {
     let text = |path: &str| {
         files::read(&root.join(path)).map_err(|error| format!("/{path} cannot be read: {error}"))
     };
-    find(version, &text("proc/self/cgroup")?, &text("proc/self/mountinfo")?)
+    find(version, &text(&format!("proc/{whose}/cgroup"))?, &text("proc/self/mountinfo")?)
 }
 
 /// The same from the texts of the two files.
-pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<Own, String> {
+pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<Place, String> {
     let group = cgroup.lines().find_map(|line| group_of(version, line));
     let group = group.ok_or_else(|| absent(version))?;
     let mut mounts = mountinfo.lines().filter_map(|line| mount_of(version, line)).peekable();
@@ -42,11 +55,11 @@ pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<Ow
         let below = group.strip_prefix(&shows).ok()?;
         let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
         let is_top = below.as_os_str().is_empty();
-        let folder = if is_top { at } else { at.join(below) };
-        is_plain.then_some(Own { version, folder, is_top })
+        let folder = if is_top { at.clone() } else { at.join(below) };
+        is_plain.then_some(Place { version, folder, mount: at, is_top })
     };
     mounts.find_map(shown).ok_or_else(|| {
-        format!("our group {} lies outside of what is mounted here", group.display())
+        format!("the group {} lies outside of what is mounted here", group.display())
     })
 }
 

@@ -28,7 +28,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use decide::{Seen, decide};
-pub use find::{Own, own};
+pub use find::{Place, of_thread, own};
 pub use group::Group;
 pub use run::{RunGroups, job_folder, run_folder};
 

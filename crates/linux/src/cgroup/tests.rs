@@ -17,7 +17,7 @@ const HYBRID: &str = "
 
 fn told(version: Version, cgroup: &str, mountinfo: &str) -> String {
     match find(version, cgroup, mountinfo) {
-        Ok(Own { folder, is_top, .. }) => {
+        Ok(Place { folder, is_top, .. }) => {
             format!("{}{}\n", folder.display(), if is_top { " (top)" } else { "" })
         }
         Err(why) => format!("none: {why}\n"),
@@ -64,7 +64,7 @@ fn a_container_sees_its_own_part_and_a_path_may_have_blanks() {
         "0::/../other\n",
         V2,
         &expect![[r#"
-            none: our group /../other lies outside of what is mounted here
+            none: the group /../other lies outside of what is mounted here
             none: no hierarchy with the controller cpuset is mounted
         "#]],
     );
@@ -80,7 +80,12 @@ fn a_container_sees_its_own_part_and_a_path_may_have_blanks() {
 
 fn seen(version: Version, folder: &str) -> Seen {
     Seen {
-        own: Own { version, folder: folder.into(), is_top: folder == "/sys/fs/cgroup" },
+        own: Place {
+            version,
+            folder: folder.into(),
+            mount: "/sys/fs/cgroup".into(),
+            is_top: folder == "/sys/fs/cgroup",
+        },
         uid: 0,
         owner: Some(0),
         unwritable: None,

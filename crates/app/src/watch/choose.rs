@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use host_live::{Choice, Marks};
+use linux::glance::ProcFolder;
 use linux::procfs;
 
 use super::Args;
@@ -26,9 +27,7 @@ const DEPTH_MAX: u32 = 8;
 pub(super) fn choose(args: &Args) -> anyhow::Result<Chosen> {
     let mut choice = Choice { all: args.all, ..Choice::default() };
     for &pid in &args.pid {
-        let stat = procfs::stat("/".as_ref(), pid);
-        let stat = stat.ok().with_context(|| format!("there is no process {pid}"))?;
-        choice.pids.insert(pid, stat.born_ticks);
+        choice.pids.insert(pid, birth(pid)?);
     }
     choice.wanted = marks(&args.user, &args.command)?;
     choice.excluded = marks(&args.exclude_user, &args.exclude)?;
@@ -47,6 +46,18 @@ pub(super) fn choose(args: &Args) -> anyhow::Result<Chosen> {
         add_cgroup(path, &mut choice.excluded)?;
     }
     Ok(Chosen { choice, folders, text: told(args) })
+}
+
+/// When a process was born. The kernel shows threads below their numbers too, unlisted.
+fn birth(pid: u32) -> anyhow::Result<u64> {
+    let absent = || format!("there is no process {pid}");
+    let proc = ProcFolder::open("/".as_ref()).context("cannot read /proc")?;
+    let born_ticks = proc.glance(pid).ok().with_context(absent)?.born_ticks;
+    let process = proc.standing(pid).ok().with_context(absent)?.process;
+    if process != pid {
+        bail!("{pid} is a thread of process {process}: name that one, --pid {process}");
+    }
+    Ok(born_ticks)
 }
 
 /// Why nobody is ever looked after, where only processes are named that never are, without children that

@@ -137,6 +137,9 @@ codes! {
     /// A note: loads stand on nothing, and only the number tells places apart.
     LoadsUnknownLowest "loads-unknown-lowest"
         "no memory counter can be read here and no job has a class: every load counts as 0, so every job starts on the place with the lowest number that it may use and none is moved";
+    /// A note of who watches: loads stand on nothing, so nobody is moved.
+    NothingIsMoved "nothing-is-moved"
+        "nothing will be moved: no memory counter can be read here, and none of the programs looked after has a class; give them classes: --class 'PATTERN=CLASS', from 0 to 15";
     /// A note: classes of another kind stand in for rates.
     TotalsAsRates "totals-as-rates"
         "the classes were made from operations in a whole run, and are read as operations per millisecond where loads are declared: loads are rough";

@@ -9,6 +9,7 @@
 
 mod choose;
 mod state;
+mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use engine::{Engine, Sink};
 use host_live::{WatchHost, WatchOptions};
 use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
 use program::Class;
-use sched::Wake;
+use sched::{Policy, Wake};
 
 use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
@@ -29,6 +30,7 @@ use crate::signals::{SignalArgs, check_readable};
 use crate::status::unix_seconds;
 use crate::view::{Mode, View};
 use state::StateSink;
+use words::InWords;
 
 /// Look after programs that already run; says what it would do until told to act
 #[derive(Debug, clap::Args)]
@@ -136,7 +138,7 @@ pub fn main(args: &Args) -> Done {
     if !host.restored().files.is_empty() && !args.quiet {
         eprint!("{text}");
     }
-    let policy = policy::careful(policy, args.act);
+    let policy: Box<dyn Policy> = Box::new(InWords::new(policy::careful(policy, args.act)));
     let name = policy.name().to_owned();
     let header = Header {
         tool: env!("CARGO_PKG_VERSION").to_owned(),

@@ -17,6 +17,8 @@ pub const ALL: &[Promise] = &[
     ("watched::who_was_on_a_cpu_that_went_offline_is_placed_again_and_has_all_at_the_end", offline),
     ("watched::who_is_moved_to_another_cpuset_is_not_fought_for_and_has_all_when_back", moved),
     ("watched::a_unit_is_found_in_the_one_hierarchy_and_put_back", unit),
+    ("watched::bound_to_some_cpus_it_places_there_whatever_becomes_of_the_others", bound),
+    ("watched::cpus_that_are_isolated_meanwhile_are_no_targets_any_more", isolated_meanwhile),
     ("watched::isolated_cpus_are_no_targets_and_who_is_bound_to_them_is_left_alone", isolated),
     (
         "watched::cpus_of_an_isolated_partition_are_no_targets_and_who_is_in_it_is_left_alone",
@@ -24,6 +26,7 @@ pub const ALL: &[Promise] = &[
     ),
 ];
 
+const CPU6: &str = "/sys/devices/system/cpu/cpu6/online";
 const CPU7: &str = "/sys/devices/system/cpu/cpu7/online";
 const INTERVAL: Nanos = Nanos::from_millis(250);
 
@@ -93,10 +96,10 @@ fn offline() {
 }
 
 /// A group of the unified hierarchy; removed at the end.
-struct Group(PathBuf);
+pub struct Group(pub PathBuf);
 
 impl Group {
-    fn new(path: &str) -> Self {
+    pub fn new(path: &str) -> Self {
         let root = Path::new("/sys/fs/cgroup");
         fs::write(root.join("cgroup.subtree_control"), "+cpuset").expect("cgroup v2 in the guest");
         let folder = root.join(path);
@@ -104,7 +107,7 @@ impl Group {
         Group(folder)
     }
 
-    fn take(&self, pid: u32) {
+    pub fn take(&self, pid: u32) {
         fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("it lives");
     }
 }
@@ -203,7 +206,7 @@ fn until_one_is_placed(watching: &mut Watching, burner: &Burner, alone: &Burner)
 
 fn isolated() {
     let _list = IsolatedAtBoot::some();
-    let isolated = linux::glance::isolated("/".as_ref());
+    let isolated = linux::glance::isolated("/".as_ref()).expect("lists");
     let own = all_cpus();
     // As after `taskset`, or in a cpuset made anew: both give isolated CPUs back. The first process is
     // who tells what is ordinary.
@@ -232,7 +235,7 @@ fn partition() {
     fs::write(group.0.join("cpuset.cpus"), kept.to_string()).expect("ours");
     fs::write(group.0.join("cpuset.cpus.partition"), "isolated").expect("a kernel since 6.1");
     group.take(inside.pid());
-    assert_eq!(linux::glance::isolated("/".as_ref()), kept);
+    assert_eq!(linux::glance::isolated("/".as_ref()).expect("lists"), kept);
     let mut watching = watch(&[&burner, &inside]);
     until_one_is_placed(&mut watching, &burner, &inside);
     assert_eq!((burner.mask(), inside.mask()), (last(), kept.clone()));
@@ -242,4 +245,53 @@ fn partition() {
     drop(group);
     // What was put back is the list that it had then.
     assert_eq!(all_cpus(), all);
+}
+
+fn bound() {
+    let (burner, late, all) = (Burner::new(), Burner::new(), all_cpus());
+    signal(late.pid(), Signal::STOP);
+    linux::affinity::set(0, &set("0-3")).expect("we are root");
+    let mut watching = watch(&[&burner, &late]);
+    watching.until("the placement", |_| burner.mask() == set("3"));
+    let said = |watching: &Watching, text: &str| {
+        watching.degraded.iter().filter(|said| said.contains(text)).count()
+    };
+    assert_eq!(said(&watching, "programs are placed on 0-3 of the CPUs"), 1);
+    // Others have other CPUs than before, we do not: they are ordinary all the same.
+    let knob = Knob::set(CPU6, "0");
+    signal(late.pid(), Signal::CONT);
+    watching.until("the other placement", |_| late.mask() == set("3"));
+    drop(knob);
+    // What somebody else wants is told apart by CPUs that we may not use.
+    linux::affinity::set(burner.pid(), &set("3-4")).expect("we are root");
+    for _ in 0..5 {
+        assert!(watching.turn());
+    }
+    watching.end();
+    linux::affinity::set(0, &all).expect("we are root");
+    assert_eq!(burner.mask(), set("3-4"), "it is not ours");
+    assert_eq!(late.mask(), all);
+}
+
+fn isolated_meanwhile() {
+    let group = Group::new("evenkeel-apart");
+    fs::write(group.0.join("cpuset.cpus"), "5").expect("ours");
+    if fs::write(group.0.join("cpuset.cpus.partition"), "isolated").is_err() {
+        println!("not run: this kernel isolates no partitions");
+        return;
+    }
+    fs::write(group.0.join("cpuset.cpus.partition"), "member").expect("ours");
+    let (burner, all) = (Burner::new(), all_cpus());
+    // Whoever is placed by this is on the last CPU: it is the one to be isolated.
+    let below: CpuSet = all.iter().filter(|cpu| cpu.0 <= 5).collect();
+    linux::affinity::set(0, &below).expect("we are root");
+    let mut watching = watch(&[&burner]);
+    watching.until("the placement", |_| burner.mask() == set("5"));
+    fs::write(group.0.join("cpuset.cpus.partition"), "isolated").expect("it could before");
+    watching.until("another placement", |_| burner.mask() == set("4"));
+    fs::write(group.0.join("cpuset.cpus.partition"), "member").expect("ours");
+    watching.until("that all can be used again", |_| burner.mask() == set("5"));
+    watching.end();
+    linux::affinity::set(0, &all).expect("we are root");
+    assert_eq!(burner.mask(), all);
 }

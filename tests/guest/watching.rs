@@ -1,7 +1,10 @@
 //! Programs that somebody else started, with their memory on another node than where they are put.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::fs;
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 
 use base::{CpuSet, JobId, Nanos, NodeId};
 use host_live::LeftAlone;
@@ -13,10 +16,15 @@ use crate::Promise;
 use crate::nodes::{self, Knob};
 use crate::play::{World, lives, mask, signal};
 use crate::turns::Watching;
+use crate::watched::Group;
 
 pub const ALL: &[Promise] = &[
     ("watching::memory_goes_where_a_policy_wants_it_and_the_mask_is_given_back", scripted),
     ("watching::a_process_with_a_memory_policy_of_its_own_keeps_its_memory", own_policy),
+    (
+        "watching::who_has_nodes_of_its_own_is_left_alone_and_its_memory_is_not_moved_elsewhere",
+        own_nodes,
+    ),
     ("watching::memory_follows_and_a_signal_ends_it_with_the_mask_given_back", ended),
     ("watching::memory_follows_and_after_a_kill_restore_gives_the_mask_back", killed),
     ("watching::without_act_nothing_is_changed", only_watched),
@@ -138,6 +146,57 @@ fn own_policy() {
     watching.end();
     assert!(980 <= hog.permille_on_0());
     assert_eq!(mask(hog.pid()), Some(all));
+}
+
+/// Wishes memory on node 2 in every turn, once it may.
+struct Insists(Rc<Cell<bool>>);
+
+impl Policy for Insists {
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        for job in seen.jobs.iter().filter(|_| self.0.get()) {
+            let (from, to, limit) = (None, NodeId(2), Action::NO_LIMIT);
+            let action = Action::MovePages { from, to, limit };
+            plan.ask(job.job.id, action, Reason::new(Code::NextInTurn));
+        }
+    }
+
+    fn name(&self) -> &str {
+        "insists"
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        Some(INTERVAL)
+    }
+}
+
+fn own_nodes() {
+    let _still = Knob::set(BALANCING, "0");
+    let (hog, inside) = (Hog::new(), Hog::new());
+    let group = Group::new("evenkeel-nodes");
+    fs::write(group.0.join("cpuset.mems"), "0-1").expect("ours");
+    group.take(inside.pid());
+    let wishes = Rc::new(Cell::new(false));
+    let pids = [hog.pid(), inside.pid()];
+    let mut watching = Watching::with(Box::new(Insists(Rc::clone(&wishes))), &pids, |_| ());
+    watching.until("that one is looked after and the other left alone", |watching| {
+        let is_it = watching.board().managed.iter().any(|managed| managed.pid == hog.pid());
+        is_it && watching.left_alone(LeftAlone::OwnAffinity, inside.pid())
+    });
+    // One that comes to a cpuset while it is looked after: it is refused before anything is tried.
+    group.take(hog.pid());
+    wishes.set(true);
+    watching.until("the wish", |watching| !watching.outcomes.is_empty());
+    let outcome = &watching.outcomes[0];
+    assert!(
+        matches!(&outcome.result, OutcomeResult::Refused { why: Why::OutsideJob, detail }
+            if detail.contains("on the nodes 0-1")),
+        "{outcome:?}"
+    );
+    watching.until("that it is left alone too", |watching| {
+        watching.left_alone(LeftAlone::OwnAffinity, hog.pid())
+    });
+    watching.end();
+    assert!(980 <= hog.permille_on_0() && 980 <= inside.permille_on_0());
 }
 
 /// The program, watching a hog.

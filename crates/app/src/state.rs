@@ -110,6 +110,8 @@ fn state(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) ->
         tier: "none".to_owned(),
         level: String::new(),
         way: String::new(),
+        cpus_targets: None,
+        cpus_whole: None,
         n_known: 0,
         n_asleep: 0,
         n_heirs: 0,

@@ -56,6 +56,8 @@ pub(crate) struct Hands<'a> {
     pub family: &'a mut Family,
     pub undo: &'a mut Result<Log, String>,
     pub own_cpus: Arc<CpuSet>,
+    /// The CPUs among which masks are compared: ours, and those of strangers all that are online.
+    pub compared: Arc<CpuSet>,
     /// Changes in the undo record that still need a look at what was born meanwhile.
     pub unconfirmed: &'a mut Vec<u64>,
     /// What is to be told of jobs.
@@ -129,7 +131,7 @@ impl Hands<'_> {
             }
             if mask == **target {
                 thread.has(target);
-            } else if thread.may_have(&mask, &hold.masks, &self.own_cpus) {
+            } else if thread.may_have(&mask, &hold.masks, &self.compared) {
                 let whose = (thread.id.tid, thread.id.born_ticks, process);
                 wanted.entry(mask).or_default().push(whose);
             } else if !are_cpus_changing(&self.own_cpus) {
@@ -241,9 +243,9 @@ impl Hands<'_> {
         if thread.is_foreign {
             return;
         }
-        if is_same(&thread.mask, &mask, &self.own_cpus) {
+        if is_same(&thread.mask, &mask, &self.compared) {
             thread.is_confirmed = true;
-        } else if thread.may_have(&mask, &hold.masks, &self.own_cpus) {
+        } else if thread.may_have(&mask, &hold.masks, &self.compared) {
             self.check_newcomers(hold);
         } else if !are_cpus_changing(&self.own_cpus) {
             thread.is_foreign = true;
@@ -309,7 +311,7 @@ impl Hands<'_> {
         let mut any_of_ours = false;
         for id in lost {
             let mask = affinity::get(id.tid);
-            let seen = mask.map(|mask| log.records().judge(id, &hold.name, &mask, &self.own_cpus));
+            let seen = mask.map(|mask| log.records().judge(id, &hold.name, &mask, &self.compared));
             any_of_ours |= !matches!(seen, Ok(Seen::AsBefore | Seen::Foreign));
             if let Ok(Seen::Ours(before)) = seen {
                 // If it fails the record that is kept tells of it.
@@ -329,7 +331,7 @@ impl Hands<'_> {
                 let is_ours = match thread.is_foreign {
                     true => is_below_a_cpuset(hold, thread, &mask),
                     false => {
-                        mask != *hold.base && thread.may_have(&mask, &hold.masks, &self.own_cpus)
+                        mask != *hold.base && thread.may_have(&mask, &hold.masks, &self.compared)
                     }
                 };
                 match is_ours && lives(thread.id) {
@@ -364,7 +366,7 @@ impl Hands<'_> {
         let target = cpus.map_or_else(|| Arc::clone(hold.mask_by_birth()), |c| Arc::new(c.clone()));
         let (process, thread) = self.family.thread(hold.job, task).ok_or_else(not_running)?;
         let mask = affinity::get(task.tid).map_err(|_| not_running())?;
-        if thread.is_foreign || !thread.may_have(&mask, &hold.masks, &self.own_cpus) {
+        if thread.is_foreign || !thread.may_have(&mask, &hold.masks, &self.compared) {
             thread.is_foreign = true;
             return Err((Why::HandsOff, format!("somebody else bound it to the CPUs {mask}")));
         }

@@ -76,6 +76,7 @@ impl LiveHost {
             family: &mut self.family,
             undo: &mut self.undo,
             own_cpus: Arc::clone(&self.own_cpus),
+            compared: Arc::clone(&self.own_cpus),
             unconfirmed: &mut self.unconfirmed,
             told: &mut self.pending.jobs,
             of_strangers: false,

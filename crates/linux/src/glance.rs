@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use base::CpuSet;
+use base::{CpuSet, NodeSet};
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 
 use crate::fault;
@@ -171,6 +171,8 @@ pub struct Standing {
     pub capabilities: u64,
     /// The CPUs that it may use, those that are offline too.
     pub cpus: CpuSet,
+    /// The nodes that its memory may come from, as its cpuset says; `None` where there are no cpusets.
+    pub nodes: Option<NodeSet>,
 }
 
 impl Standing {
@@ -196,6 +198,7 @@ pub fn parse_standing(text: &str) -> Option<Standing> {
         uid_effective: fields("Uid")?.nth(1)?.parse().ok()?,
         capabilities: u64::from_str_radix(field("CapEff")?, 16).ok()?,
         cpus: field("Cpus_allowed_list")?.parse().ok()?,
+        nodes: field("Mems_allowed_list").and_then(|list| list.parse().ok()),
     })
 }
 
@@ -224,16 +227,27 @@ pub fn parse_last_number(text: &[u8]) -> Option<u32> {
 }
 
 /// CPUs that the administrator keeps for somebody: isolated at boot, free of the tick, or in a cpuset
-/// partition of their own. What cannot be read isolates nothing.
-pub fn isolated(root: &Path) -> CpuSet {
+/// partition of their own. A list that is not there isolates nothing.
+///
+/// # Errors
+/// A list that is there cannot be read: which CPUs are kept is not known.
+pub fn isolated(root: &Path) -> io::Result<CpuSet> {
     let files = [
         "sys/devices/system/cpu/isolated",
         "sys/devices/system/cpu/nohz_full",
         "sys/fs/cgroup/cpuset.cpus.isolated",
     ];
-    let read = |file: &str| std::fs::read_to_string(root.join(file)).ok();
-    let sets = files.iter().filter_map(|file| read(file)?.trim().parse::<CpuSet>().ok());
-    sets.fold(CpuSet::new(), |all, set| all.or(&set))
+    let mut all = CpuSet::new();
+    for file in files {
+        fault::refuse("open")?;
+        match std::fs::read_to_string(root.join(file)) {
+            // What holds no list is none: `(null)` where no CPU is free of the tick.
+            Ok(text) => all = all.or(&text.trim().parse().unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
 }
 
 fn gone(error: rustix::io::Errno) -> io::Error {
@@ -298,6 +312,37 @@ mod tests {
         let may = |one: &Standing, other: &Standing| one.may_bind(other);
         assert!(may(&root, &nobody) && may(&nice, &root) && may(&nobody, &nobody));
         assert!(!may(&nobody, &root) && may(&nobody, &given_up) && may(&given_up, &root));
+    }
+
+    #[test]
+    fn the_nodes_of_a_cpuset_are_told_where_there_are_cpusets() {
+        let nodes = |line: &str| {
+            let text =
+                format!("Tgid:\t7\nUid:\t0 0 0 0\nCapEff:\t0\nCpus_allowed_list:\t0\n{line}");
+            parse_standing(&text).expect("a standing").nodes.map(|nodes| nodes.to_string())
+        };
+        assert_eq!(
+            nodes("Mems_allowed:\t3\nMems_allowed_list:\t0-1,4\n").as_deref(),
+            Some("0-1,4")
+        );
+        assert_eq!(nodes(""), None);
+    }
+
+    #[test]
+    fn isolated_is_what_any_list_names_and_a_list_that_cannot_be_read_is_an_error() {
+        let world = tempfile::tempdir().expect("a folder");
+        let told = || isolated(world.path()).map(|cpus| cpus.to_string()).ok();
+        assert_eq!(told().as_deref(), Some(""));
+        let cpu = world.path().join("sys/devices/system/cpu");
+        std::fs::create_dir_all(&cpu).expect("ours");
+        std::fs::write(cpu.join("isolated"), "2-3\n").expect("ours");
+        std::fs::write(cpu.join("nohz_full"), "  (null)\n").expect("ours");
+        assert_eq!(told().as_deref(), Some("2-3"));
+        std::fs::write(cpu.join("nohz_full"), "3-4\n").expect("ours");
+        assert_eq!(told().as_deref(), Some("2-4"));
+        std::fs::remove_file(cpu.join("isolated")).expect("ours");
+        std::fs::create_dir(cpu.join("isolated")).expect("ours");
+        assert_eq!(told(), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use base::{Bytes, NodeId};
+use base::{Bytes, CpuSet, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{fault, procfs};
@@ -22,6 +22,13 @@ pub fn pid_namespace(root: &Path) -> io::Result<String> {
 /// A random name that no other run has.
 pub fn random_id(root: &Path) -> io::Result<String> {
     Ok(fs::read_to_string(root.join("proc/sys/kernel/random/uuid"))?.trim().to_owned())
+}
+
+/// The CPUs that are switched on, as far as this machine or container tells.
+pub fn online_cpus(root: &Path) -> io::Result<CpuSet> {
+    fault::refuse("open")?;
+    let text = fs::read_to_string(root.join("sys/devices/system/cpu/online"))?;
+    text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// Whether the kernel moves pages and tasks between nodes by itself; false where it cannot.

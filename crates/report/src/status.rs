@@ -42,6 +42,8 @@ record! {
         tier: String, "Signal tier", Plain, "What loads stand on: counters, bandwidth, declared or none.";
         level: String, "Places", Plain, "What programs are placed on: node, llc or core.";
         way: String, "Notices by", Plain, "How new processes are noticed: events (the kernel tells), groups (the lists of cgroups) or numbers (given since the last turn). Empty of a run, which starts them.";
+        cpus_targets: Option<String>, "Places on", CpuList, "The CPUs that programs are placed on: those that this evenkeel may use itself and that are not isolated; absent of a run.";
+        cpus_whole: Option<String>, "Of", CpuList, "Those that they could be placed on if this evenkeel might use all itself: online and not isolated; absent of a run.";
         n_known: u64, "Known", Count, "Processes that are known, chosen or not; of a run its jobs.";
         n_asleep: u64, "Asleep", Count, "Processes that are chosen and not busy.";
         n_heirs: u64, "Heirs", Count, "Processes that were started by placed ones and have their CPUs by birth.";
@@ -154,6 +156,7 @@ impl WatchState {
         line("acts", acts.to_owned());
         line("policy", self.policy_words());
         line("signal tier", self.tier.clone());
+        self.cpus_words().into_iter().for_each(|words| line("places on", words));
         line("helps", helps_words(self));
         line("notices by", way_words(&self.way).to_owned());
         let known = format!(
@@ -164,6 +167,20 @@ impl WatchState {
             count(self.n_heirs),
         );
         line("known", known);
+    }
+
+    /// The CPUs that are targets; nothing of states that do not tell.
+    fn cpus_words(&self) -> Option<String> {
+        let targets = match self.cpus_targets.as_deref()? {
+            "" => "no CPU",
+            targets => targets,
+        };
+        match self.cpus_whole.as_deref() {
+            Some(whole) if whole != targets => Some(format!(
+                "{targets} of the CPUs {whole}: this evenkeel may use no others itself"
+            )),
+            _ => Some(format!("CPUs {targets}")),
+        }
     }
 
     fn run_words(&self, line: &mut impl FnMut(&str, String)) {

@@ -59,6 +59,8 @@ impl StateSink {
         self.writer.state.way.clone_from(&board.way);
         (self.writer.state.n_known, self.writer.state.n_asleep) = (board.n_known, board.n_asleep);
         self.writer.state.n_heirs = board.n_heirs;
+        self.writer.state.cpus_targets = Some(board.targets.to_string());
+        self.writer.state.cpus_whole = Some(board.whole.to_string());
         let row = |managed: &Managed| managed_row(managed, self.reasons.get(&managed.job));
         self.writer.state.managed = board.managed.iter().map(row).collect();
         let alone = |(why, alone): (&LeftAlone, &host_live::Alone)| AloneRow {

@@ -21,6 +21,7 @@ use std::thread::JoinHandle;
 use base::{Bytes, JobId, Nanos, NodeId, TaskId};
 use linux::cgroup::Group;
 use linux::fault;
+use linux::glance::ProcFolder;
 use linux::numa_maps::{ByNode, Lies};
 use rustix::event::{EventfdFlags, eventfd};
 use sched::{MoveEnded, NodeMemory, ProcessMemory, Sample, StoppedBy, Target, Why};
@@ -215,6 +216,9 @@ impl Memory {
             return Err((Why::HandsOff, OWN_POLICY.to_owned()));
         }
         let group = group_of(job);
+        if group.is_none() {
+            check_cpusets(&processes, to)?; // A group of ours is opened to the target first.
+        }
         let order = MoveOrder { target, job, processes, from, to, limit, group };
         let helper = self.helper(wakes)?;
         helper.order(Order::Move(order))?;
@@ -337,6 +341,22 @@ impl Memory {
 /// Why a process's memory is left alone that has a policy.
 pub(crate) const OWN_POLICY: &str =
     "it has a memory policy of its own, so its memory stays where it is";
+
+/// A cpuset that leaves a process no memory on the target: the kernel would refuse page after page. Of
+/// who cannot be asked the kernel decides.
+fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), Refused> {
+    let Ok(proc) = ProcFolder::open("/".as_ref()) else { return Ok(()) };
+    for process in processes {
+        let nodes = proc.standing(process.tid).ok().and_then(|standing| standing.nodes);
+        if let Some(nodes) = nodes.filter(|nodes| !nodes.contains(to)) {
+            let whose = process.tid;
+            let detail =
+                format!("a cpuset keeps the memory of process {whose} on the nodes {nodes}");
+            return Err((Why::OutsideJob, detail));
+        }
+    }
+    Ok(())
+}
 
 /// The processes that an action is about.
 fn meant(family: &mut Family, target: Target) -> Option<(JobId, Vec<TaskId>)> {

@@ -36,11 +36,14 @@ impl WatchHost {
     /// Makes a busy process a job of the engine.
     pub(super) fn adopt(&mut self, pid: u32, glance: &Glance, permille: u64, now: Nanos) {
         let Ok(standing) = self.proc.standing(pid) else { return };
-        let job = self.next_number();
-        let name = format!("{}.{pid}", comm_text(&glance.comm));
         let heir =
             self.heirs.get(&pid).filter(|heir| heir.born_ticks == glance.born_ticks).cloned();
-        let (base, placed) = self.had(heir.as_ref(), standing.cpus);
+        let Some((base, placed)) = self.had(heir.as_ref(), standing.cpus) else {
+            // Somebody has bound it since it was examined: it is examined again, after a rest.
+            return self.census.could_not_look(pid, now);
+        };
+        let job = self.next_number();
+        let name = format!("{}.{pid}", comm_text(&glance.comm));
         self.family.adopt(job, pid, placed.as_ref().unwrap_or(&base));
         if self.family.job_of(pid) != Some(job) {
             self.free_jobs.push_back(job); // It has ended meanwhile.
@@ -64,12 +67,15 @@ impl WatchHost {
         }
     }
 
-    /// What a process would have without us, and what it has from us by birth.
-    fn had(&self, heir: Option<&Heir>, cpus: CpuSet) -> (Arc<CpuSet>, Option<Arc<CpuSet>>) {
+    /// What a process would have without us, and what it has from us by birth; `None` if what it has
+    /// now is neither what processes have here nor ours.
+    fn had(&self, heir: Option<&Heir>, cpus: CpuSet) -> Option<(Arc<CpuSet>, Option<Arc<CpuSet>>)> {
         let of = heir.and_then(|heir| Some((heir, self.watched.get(&heir.of)?)));
         match of {
-            Some((heir, of)) => (Arc::clone(&of.hold.base), Some(Arc::clone(&heir.mask))),
-            None => (Arc::new(cpus), None),
+            Some((heir, of)) if self.here.are_same(&cpus, &heir.mask) => {
+                Some((Arc::clone(&of.hold.base), Some(Arc::clone(&heir.mask))))
+            }
+            _ => self.here.is_ordinary(&cpus).then(|| (Arc::new(cpus), None)),
         }
     }
 
@@ -127,7 +133,12 @@ impl WatchHost {
         }
         let (pid, is_idle) = (watched.hold.pid, watched.busy_at + self.options.idle_after <= now);
         let is_named = self.census.get(pid).is_some_and(|known| known.is_named);
-        let stand = self.examine(pid, glance, is_named);
+        let stand = match self.examine(pid, glance, is_named) {
+            Stand::Open if self.has_come_to_a_cpuset(pid) => {
+                Stand::LeftAlone(LeftAlone::OwnAffinity)
+            }
+            stand => stand,
+        };
         if stand != Stand::Open {
             self.leave(job, Leaving::LeftAlone);
             self.census.stand(pid, stand, now);
@@ -137,6 +148,13 @@ impl WatchHost {
         } else {
             self.census.stand(pid, Stand::Job(job), now);
         }
+    }
+
+    /// Whether somebody has given a job a cpuset that says where its memory is to come from. One that
+    /// gives it other CPUs shows in its mask, which is looked at more often.
+    fn has_come_to_a_cpuset(&self, pid: u32) -> bool {
+        let standing = self.proc.standing(pid);
+        standing.is_ok_and(|standing| self.here.keeps_memory(standing.nodes.as_ref()))
     }
 
     /// A process is gone.
@@ -202,6 +220,8 @@ impl WatchHost {
             way: self.notice.name().to_owned(),
             n_known: self.census.len() as u64,
             n_heirs: self.heirs.len() as u64,
+            targets: self.here.targets(),
+            whole: self.here.whole(),
             managed: self.watched.values().map(Watched::shown).collect(),
             ..Board::default()
         };

@@ -24,6 +24,10 @@ pub struct Board {
     pub left_alone: BTreeMap<LeftAlone, Alone>,
     /// Started by processes that we had bound, with their mask, and not busy.
     pub n_heirs: u64,
+    /// The CPUs that programs are placed on.
+    pub targets: CpuSet,
+    /// Those that they would be placed on if we might use all that are online and not isolated.
+    pub whole: CpuSet,
 }
 
 /// A process that is looked after.

@@ -26,6 +26,7 @@ mod board;
 mod census;
 mod choice;
 mod heirs;
+mod here;
 mod notice;
 mod options;
 mod people;
@@ -36,9 +37,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
+use base::{Bytes, JobId, Nanos, NodeId};
 use engine::{Approved, Host};
-use linux::glance::{self, ProcFolder, Standing};
+use linux::glance::{ProcFolder, Standing};
 use linux::system::DescriptorLimit;
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, mempolicy, system};
@@ -65,6 +66,7 @@ use crate::wakes::{Wake, Wakes};
 use adopt::Watched;
 use census::Census;
 use heirs::{Given, Heir};
+use here::Here;
 use notice::Notice;
 
 /// A sleeping thread of a busy process is looked at at least this often.
@@ -103,10 +105,7 @@ pub struct WatchHost {
     restored: Restored,
     /// Whose rights we have, and which.
     own: Standing,
-    own_cpus: Arc<CpuSet>,
-    /// The CPUs that processes here have who have none of their own.
-    ordinary: CpuSet,
-    isolated: CpuSet,
+    here: Here,
     nodes: Nodes,
     memory: Memory,
     wakes: Wakes,
@@ -156,6 +155,7 @@ impl WatchHost {
         let limit = system::raise_descriptors(DESCRIPTORS_ENOUGH);
         let wakes = Wakes::new(options.takes_signals)?;
         let own_cpus = affinity::get(0).map_err(LiveError::OwnCpus)?;
+        let here = Here::new("/".as_ref(), &proc, own_cpus, machine.nodes_with_memory().clone());
         let own = proc.standing(std::process::id()).map_err(WatchError::Proc)?;
         let run = system::random_id("/".as_ref()).map_err(WatchError::Proc)?;
         let (undo, restored) = undo_for(&options, &run)?;
@@ -197,9 +197,7 @@ impl WatchHost {
             unconfirmed: Vec::new(),
             restored,
             own,
-            own_cpus: Arc::new(own_cpus),
-            ordinary: CpuSet::new(),
-            isolated: glance::isolated("/".as_ref()),
+            here,
             wakes,
             woken: Vec::new(),
             ticks: Ticks::new(options.interval),
@@ -220,7 +218,6 @@ impl WatchHost {
             run,
             options,
         };
-        host.ordinary = host.ordinary_cpus();
         host.say_rights();
         Ok(host)
     }
@@ -254,16 +251,6 @@ impl WatchHost {
     /// What there is to show; kept up to date turn by turn.
     pub fn board(&self) -> Rc<RefCell<Board>> {
         Rc::clone(&self.board)
-    }
-
-    /// What processes have who have no affinity of their own: what the first process has, or else we.
-    fn ordinary_cpus(&self) -> CpuSet {
-        affinity::get(1).unwrap_or_else(|_| (*self.own_cpus).clone())
-    }
-
-    /// The CPUs that may be targets: ours, without those that are kept for somebody.
-    fn targets(&self) -> CpuSet {
-        self.own_cpus.minus(&self.isolated)
     }
 
     fn say_rights(&mut self) {
@@ -328,7 +315,7 @@ impl WatchHost {
             return;
         }
         self.ticks.skip_to(now);
-        self.look_at_own_cpus();
+        self.look_here(now);
         self.look_around(now);
         let is_news = !self.pending.jobs.is_empty() || !self.pending.degraded.is_empty();
         let is_late = self.turn_at.saturating_add(HEARTBEAT) <= now;
@@ -337,12 +324,10 @@ impl WatchHost {
         }
     }
 
-    fn look_at_own_cpus(&mut self) {
-        let Ok(now) = affinity::get(0) else { return };
-        if now != *self.own_cpus {
-            self.own_cpus = Arc::new(now);
-            self.ordinary = self.ordinary_cpus();
-            self.pending.usable = Some(self.targets());
+    fn look_here(&mut self, now: Nanos) {
+        if let Some(said) = self.here.look("/".as_ref(), &self.proc, now) {
+            self.pending.degraded.extend(said);
+            self.pending.usable = Some(self.here.targets());
             self.causes.insert(Cause::CpusChanged);
         }
     }
@@ -381,7 +366,8 @@ impl WatchHost {
         let hands = Hands {
             family: &mut self.family,
             undo: &mut self.undo,
-            own_cpus: Arc::clone(&self.own_cpus),
+            own_cpus: Arc::clone(&self.here.own),
+            compared: Arc::clone(&self.here.online),
             unconfirmed: &mut self.unconfirmed,
             told: &mut self.pending.jobs,
             of_strangers: true,
@@ -392,7 +378,7 @@ impl WatchHost {
     /// Reads the threads of all jobs.
     fn look(&mut self, turn: &Turn, sample: &mut Sample) {
         let mut look = Look::default();
-        let (watched, own) = (&self.watched, &self.own_cpus);
+        let (watched, own) = (&self.watched, &self.here.own);
         let mask = |job: JobId| match watched.get(&job) {
             Some(watched) => Arc::clone(watched.hold.mask_by_birth()),
             None => Arc::clone(own),
@@ -444,16 +430,12 @@ impl WatchHost {
     }
 
     fn first_words(&mut self, sample: &mut Sample) {
-        sample.usable = Some(self.targets());
+        sample.usable = Some(self.here.targets());
         let interleaves = mempolicy::own().is_ok_and(|(interleaves, _)| interleaves);
         let numa_balancing = system::numa_balancing("/".as_ref());
         sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves });
         sample.nodes = self.nodes.look();
-        if !self.isolated.is_empty() {
-            let isolated = &self.isolated;
-            let text = format!("the CPUs {isolated} are isolated: nothing is placed on them");
-            sample.degraded.push(text);
-        }
+        sample.degraded.extend(self.here.first_news());
         if let Some(senses) = &mut self.senses {
             senses.look_seldom(sample);
             senses.look(sample);

@@ -218,10 +218,13 @@ impl WatchHost {
         if self.options.act && !self.own.may_bind(&standing) {
             return Ok(Some(LeftAlone::NotPermitted));
         }
+        if self.here.keeps_memory(standing.nodes.as_ref()) {
+            return Ok(Some(LeftAlone::OwnAffinity));
+        }
         let of_us = self.heirs.get(&pid).map(|heir| &*heir.mask);
         for tid in procfs::threads("/".as_ref(), pid)? {
             let Some(mask) = unless_gone(affinity::get(tid))? else { continue };
-            if mask != self.ordinary && of_us != Some(&mask) {
+            if mask != self.here.ordinary && of_us != Some(&mask) {
                 return Ok(Some(LeftAlone::OwnAffinity));
             }
             let glance = unless_gone(self.proc.glance_thread(pid, tid))?;

@@ -353,6 +353,26 @@ fn a_choice_of_nobody_or_of_what_is_not_there_is_one_clear_line() {
 }
 
 #[test]
+fn the_number_of_a_thread_is_refused_and_its_process_is_told() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ends) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        tell.send(tid).expect("somebody waits");
+        let _ = ends.recv();
+    });
+    let (tid, process) = (told.recv().expect("a number"), std::process::id());
+    let output = tool::run(&["watch", "--pid", &tid.to_string(), "--for", "1ms"]);
+    drop(end);
+    thread.join().expect("it ends");
+    let said = tool::text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    let expected =
+        format!("{tid} is a thread of process {process}: name that one, --pid {process}");
+    assert!(said.contains(&expected), "{said}");
+}
+
+#[test]
 fn a_journal_of_watching_can_be_explained_reported_and_replayed() {
     let busy = Program::shell(BURN);
     let folder = tempfile::tempdir().expect("a folder");

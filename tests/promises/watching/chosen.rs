@@ -172,6 +172,86 @@ fn by_number_it_is_that_process_and_what_it_starts() {
 }
 
 #[test]
+fn when_all_that_were_named_have_ended_and_what_they_started_watching_ends_by_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = folder.path().join("told");
+    let script =
+        format!("sleep 600 & echo $! > {t}.new; mv {t}.new {t}; {BURN}", t = told.display());
+    let parent = Program::shell(&script);
+    let mut watch = Watch::new(&["--pid", &parent.pid().to_string()]);
+    watch.looks_after(&[&parent], &[]);
+    let child = std::fs::read_to_string(&told).expect("told").trim().parse().expect("a number");
+    let born_ticks = linux::procfs::stat("/".as_ref(), child).expect("it lives").born_ticks;
+    drop(parent);
+    watch.until("its end", |status| status["managed"].as_array().is_some_and(Vec::is_empty));
+    assert!(watch.program.0.try_wait().expect("ours").is_none(), "what it started lives");
+    super::kill(base::TaskId { tid: child, born_ticks });
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = watch.program.0.try_wait().expect("ours") {
+            break status;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it goes on for nobody: {}", watch.said());
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(status.code(), Some(0), "{}", watch.said());
+    let said = watch.said();
+    assert_eq!(said.matches("have ended, and whatever they started").count(), 1, "{said}");
+    // Others may come where others were chosen too.
+    let gone = Program::shell(BURN);
+    let name = format!("evk{}none", std::process::id());
+    let mut watch = Watch::new(&["--pid", &gone.pid().to_string(), "--command", &name]);
+    watch.looks_after(&[&gone], &[]);
+    drop(gone);
+    watch.until("its end", |status| status["managed"].as_array().is_some_and(Vec::is_empty));
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(watch.end().1, Some(0), "it was there to be ended");
+}
+
+#[test]
+fn who_was_started_on_some_cpus_places_on_these_and_says_so() {
+    let Some((all, _)) = two_cpus() else { return };
+    let first: base::CpuSet = all.first().into_iter().collect();
+    let busy = Program::shell(BURN);
+    let args = ["--pid", &busy.pid().to_string(), "--act", "--class", "*=8"];
+    affinity::set(0, &first).expect("ours"); // Of this thread alone, and what it starts.
+    let mut watch = Watch::new(&args);
+    affinity::set(0, &all).expect("ours");
+    watch.looks_after(&[&busy], &[]);
+    let status = watch.status();
+    let told = (status["cpus_targets"].as_str(), status["cpus_whole"].as_str());
+    assert_eq!(told, (Some(&*first.to_string()), Some(&*all.to_string())));
+    let shown = String::from_utf8_lossy(&watch.tell(&["status"]).stdout).into_owned();
+    assert!(shown.contains(&format!("places on       {first} of the CPUs {all}")), "{shown}");
+    let (said, code) = watch.end();
+    assert_eq!((code, mask(busy.pid())), (Some(0), all.clone()), "{said}");
+    let line = format!("programs are placed on {first} of the CPUs {all}");
+    assert_eq!(said.matches(&line).count(), 1, "{said}");
+}
+
+#[test]
+fn whether_anything_can_be_moved_is_said_once_and_what_to_do() {
+    let said = |args: &[&str]| {
+        let busy = Program::shell(BURN);
+        let pid = busy.pid().to_string();
+        let all = [&["--pid", &pid, "--signal", "loads=declared", "--for", "3s"], args].concat();
+        let mut watch = Watch::new(&all);
+        watch.looks_after(&[&busy], &[]);
+        assert!(watch.program.0.wait().expect("ours").success());
+        let said = watch.said();
+        assert!(!said.contains("no job has a class"), "{said}");
+        said
+    };
+    for act in [&["--act"][..], &[]] {
+        let said = said(act);
+        assert_eq!(said.matches("nothing will be moved").count(), 1, "{said}");
+        assert!(said.contains("--class 'PATTERN=CLASS'"), "{said}");
+    }
+    let said = said(&["--act", "--class", "*=8"]);
+    assert!(!said.contains("nothing will be moved"), "{said}");
+}
+
+#[test]
 fn by_name_it_is_every_program_that_fits_but_those_excluded() {
     let name = format!("evk{}", std::process::id());
     let (chosen, _folder) = named(&format!("{name}a"));

@@ -67,6 +67,8 @@ pub(crate) enum Found {
 pub(crate) struct Census {
     known: BTreeMap<u32, Known>,
     due: BTreeSet<(Nanos, u32)>,
+    /// Those that were chosen by number, or come from one that was.
+    n_named: usize,
     /// Jobs are looked at as seldom as this.
     job_rest: Nanos,
     busy_permille: u64,
@@ -80,7 +82,7 @@ impl Census {
     pub(crate) fn new(interval: Nanos, tick: Nanos) -> Self {
         let (known, due) = (BTreeMap::new(), BTreeSet::new());
         let (job_rest, busy_permille) = (REST_MAX, BUSY_PERMILLE);
-        Census { known, due, job_rest, busy_permille, interval, tick }
+        Census { known, due, n_named: 0, job_rest, busy_permille, interval, tick }
     }
 
     /// Who uses so many thousandths of a CPU is busy; with 0 everybody is.
@@ -112,6 +114,11 @@ impl Census {
         self.known.len()
     }
 
+    /// How many were chosen by number, or come from one that was.
+    pub(crate) fn n_named(&self) -> usize {
+        self.n_named
+    }
+
     /// Somebody new, or somebody who became another.
     pub(crate) fn meet(
         &mut self,
@@ -138,11 +145,13 @@ impl Census {
         };
         self.known.insert(pid, known);
         self.due.insert((look_at, pid));
+        self.n_named += usize::from(is_named);
     }
 
     pub(crate) fn forget(&mut self, pid: u32) -> Option<Known> {
         let known = self.known.remove(&pid)?;
         self.due.remove(&(known.look_at, pid));
+        self.n_named -= usize::from(known.is_named);
         Some(known)
     }
 
@@ -258,6 +267,20 @@ mod tests {
         assert_eq!(found(102, 1), Found::Busy(20));
         assert_eq!(found(105, 10), Found::Quiet);
         assert_eq!(found(200, 1), Found::Busy(1000));
+    }
+
+    #[test]
+    fn who_was_named_is_counted_as_long_as_it_is_known() {
+        let mut census = census();
+        assert_eq!(census.n_named(), 0);
+        for is_named in [true, true, false, true] {
+            census.meet(7, &glance(1, 100), (Stand::Open, is_named), Nanos::ZERO);
+            assert_eq!(census.n_named(), usize::from(is_named));
+        }
+        census.meet(8, &glance(2, 100), (Stand::NotChosen, true), Nanos::ZERO);
+        census.forget(7);
+        census.forget(7);
+        assert_eq!(census.n_named(), 1);
     }
 
     #[test]

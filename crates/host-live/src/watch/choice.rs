@@ -82,6 +82,12 @@ impl Choice {
         !others && !cgroups.is_empty()
     }
 
+    /// Whether only processes by number are chosen: when these have ended, and whatever they started,
+    /// nobody else can come.
+    pub fn only_pids(&self) -> bool {
+        !self.all && !self.pids.is_empty() && self.wanted == Marks::default()
+    }
+
     /// Whether a process is chosen.
     pub fn of(&self, candidate: &Candidate<'_>) -> Chosen {
         if !(self.all || candidate.is_named || self.wanted.any(candidate)) {

@@ -127,6 +127,10 @@ pub struct WatchHost {
     tick_hz: u64,
 }
 
+/// What is said when nobody is left to look after.
+const ALL_GONE: &str =
+    "the processes that were named have ended, and whatever they started: watching ends";
+
 /// How far the end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
@@ -305,6 +309,10 @@ impl WatchHost {
         if self.options.time_limit.is_some_and(|limit| limit <= now) {
             self.ask_to_stop();
         }
+        if self.stop == Stop::No && self.are_all_gone() {
+            self.pending.degraded.push(ALL_GONE.to_owned());
+            self.ask_to_stop();
+        }
         if self.stop == Stop::Asked {
             self.stop = Stop::Told;
             self.leave_all(Leaving::WatchEnds);
@@ -322,6 +330,20 @@ impl WatchHost {
         if self.is_first || is_news || is_late || !self.watched.is_empty() {
             self.causes.insert(Cause::Interval);
         }
+    }
+
+    /// Whether nobody is left of those that were chosen by number, and nobody else can come.
+    fn are_all_gone(&self) -> bool {
+        let choice = &self.options.choice;
+        let is_gone = |(&pid, &born_ticks): (&u32, &u64)| match self.proc.glance(pid) {
+            Ok(glance) => glance.born_ticks != born_ticks || glance.has_ended(),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
+        // Before the first turn nobody has been met yet.
+        !self.is_first
+            && choice.only_pids()
+            && self.census.n_named() == 0
+            && choice.pids.iter().all(is_gone)
     }
 
     fn look_here(&mut self, now: Nanos) {

@@ -132,6 +132,13 @@ fn a_thread_that_comes_and_goes_counts_once() {
 }
 
 #[test]
+fn a_recording_whose_groups_were_cut_otherwise_is_read_as_it_was_recorded() {
+    check("amd-zen4-wide");
+    let said = shown("amd-zen4-wide")[0]["degraded"].to_string();
+    assert!(!said.contains("does not count"), "{said}");
+}
+
+#[test]
 fn a_processor_that_counts_reads_only_says_what_it_has() {
     check("arm-neoverse-n1");
     let said = shown("arm-neoverse-n1")[0]["degraded"].to_string();

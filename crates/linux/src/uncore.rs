@@ -22,7 +22,7 @@ use base::{CpuId, CpuSet, NodeId};
 use sched::Measured;
 use topology::Machine;
 
-use crate::perf::{Attr, DEVICES, Flags, Spec, Whom, encode, format_of, read_group};
+use crate::perf::{Attr, DEVICES, Flags, Growing, Spec, Whom, encode, format_of, read_group};
 use crate::source::{Source, text};
 
 /// What one operation of a controller moves: a cache line.
@@ -42,8 +42,8 @@ pub struct Uncore {
 struct Unit {
     node: NodeId,
     nr: u32,
-    /// Of each counter: its number, what it counts, and how many bytes one is.
-    counters: Vec<(u64, Sort)>,
+    /// Of each counter: its number, what it counts, and what it came to.
+    counters: Vec<(u64, Sort, Growing)>,
 }
 
 /// What a counter counts.
@@ -238,7 +238,8 @@ impl Uncore {
                     source: refused,
                 })?;
                 let sorts = together.iter().map(|(sort, _)| *sort);
-                let counters = opened.numbers.iter().copied().zip(sorts).collect();
+                let counters = opened.numbers.iter().copied().zip(sorts);
+                let counters = counters.map(|(nr, sort)| (nr, sort, Growing::default())).collect();
                 self.units.push(Unit { node, nr: opened.nr, counters });
             }
         }
@@ -267,7 +268,7 @@ impl Uncore {
     pub fn read(&mut self, source: &mut dyn Source) -> &BTreeMap<NodeId, NodeTraffic> {
         self.nodes.clear();
         let mut lost = Vec::new();
-        for unit in &self.units {
+        for unit in &mut self.units {
             match unit.read(source) {
                 Some(traffic) => {
                     let sum = self.nodes.entry(unit.node).or_default();
@@ -304,11 +305,17 @@ fn terms(source: &mut dyn Source, folder: &str, names: &[&str]) -> Option<String
 }
 
 impl Unit {
-    fn read(&self, source: &mut dyn Source) -> Option<NodeTraffic> {
+    /// What its counters came to; `None` when one could not be read, or did not run since the look
+    /// before: the channels of a data fabric take turns.
+    fn read(&mut self, source: &mut dyn Source) -> Option<NodeTraffic> {
         let reading = read_group(&source.group(self.nr).ok()?).ok()?;
+        for (number, _, growing) in &mut self.counters {
+            let (value, _) = reading.values().iter().find(|(_, of)| of == number)?;
+            growing.take(reading.counter(*value));
+        }
         let mut traffic = NodeTraffic::default();
-        for (number, sort) in &self.counters {
-            let lines = reading.measured(*number);
+        for (_, sort, growing) in &self.counters {
+            let lines = growing.now();
             if lines == Measured::Absent {
                 return None;
             }

@@ -172,6 +172,28 @@ impl Counters {
         self
     }
 
+    /// Those that are there in others too.
+    #[must_use]
+    pub fn where_in(mut self, others: &Counters) -> Counters {
+        for &quantity in Quantity::ALL {
+            if others.present & quantity.bit() == 0 {
+                self.set(quantity, Measured::Absent);
+            }
+        }
+        self
+    }
+
+    /// The same, with what is absent as it was before.
+    #[must_use]
+    pub fn or(mut self, before: &Counters) -> Counters {
+        for (quantity, measured) in before.iter() {
+            if self.present & quantity.bit() == 0 {
+                self.set(quantity, measured);
+            }
+        }
+        self
+    }
+
     /// Whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.present == 0
@@ -201,12 +223,15 @@ impl Counters {
 pub struct Counted {
     values: [u64; Quantity::N],
     present: u16,
+    /// What was counted before, and not in this interval.
+    missed: u16,
 }
 
 impl Counted {
     /// Growth between two readings, of what stands in both.
     pub fn between(now: &Counters, before: &Counters) -> Counted {
-        let mut counted = Counted { present: now.present & before.present, ..Counted::default() };
+        let (present, missed) = (now.present & before.present, before.present & !now.present);
+        let mut counted = Counted { present, missed, ..Counted::default() };
         if counted.present != 0 {
             for (idx, grown) in counted.values.iter_mut().enumerate() {
                 *grown = now.values[idx].saturating_sub(before.values[idx]);
@@ -219,6 +244,7 @@ impl Counted {
     pub fn since_birth(now: &Counters, before: &Counters) -> Counted {
         Counted {
             present: now.present,
+            missed: 0,
             ..Counted::between(
                 &Counters { present: !0, ..*now },
                 &Counters { present: !0, ..*before },
@@ -231,13 +257,26 @@ impl Counted {
         (self.present & quantity.bit() != 0).then(|| self.values[quantity as usize])
     }
 
-    /// Growth of the misses of the last-level cache, found as [`Counters::misses`] finds them.
+    /// Growth of the misses of the last-level cache, found as [`Counters::misses`] finds them. Where
+    /// some of what they are found from was counted before and not in this interval they are absent:
+    /// the rest would be less than there were.
     pub fn misses(&self) -> Option<u64> {
         let parts =
             [Quantity::LlcLoadMisses, Quantity::LlcStoreMisses, Quantity::LlcPrefetchMisses];
         let sum =
             || parts.into_iter().filter_map(|quantity| self.get(quantity)).reduce(|a, b| a + b);
-        self.get(Quantity::LlcMisses).or_else(sum)
+        let is_partial = || self.has_missed_misses();
+        self.get(Quantity::LlcMisses).or_else(|| if is_partial() { None } else { sum() })
+    }
+
+    /// Whether misses were counted before the interval, and in it not, or not all of them.
+    pub fn has_missed_misses(&self) -> bool {
+        let whole = Quantity::LlcMisses.bit();
+        let parts = Quantity::LlcLoadMisses.bit()
+            | Quantity::LlcStoreMisses.bit()
+            | Quantity::LlcPrefetchMisses.bit();
+        let has_whole = (self.present | self.missed) & whole != 0;
+        self.missed & if has_whole { whole } else { parts } != 0
     }
 
     /// The same with one of them told, or told anew.
@@ -245,6 +284,7 @@ impl Counted {
     pub fn with(mut self, quantity: Quantity, grown: u64) -> Counted {
         self.values[quantity as usize] = grown;
         self.present |= quantity.bit();
+        self.missed &= !quantity.bit();
         self
     }
 
@@ -302,6 +342,31 @@ mod tests {
         let grown =
             Counted::between(&parts, &parts.with(Quantity::LlcLoadMisses, Measured::Exact(4)));
         assert_eq!((grown.misses(), grown.get(Quantity::LlcPrefetchMisses)), (Some(3), Some(0)));
+    }
+
+    #[test]
+    fn misses_of_which_some_were_not_counted_in_an_interval_are_not_told() {
+        let whole = Counters::NONE
+            .with(Quantity::LlcMisses, Measured::Exact(40))
+            .with(Quantity::LlcLoadMisses, Measured::Exact(7));
+        let without = |quantity| Counted::between(&whole.with(quantity, Measured::Absent), &whole);
+        assert_eq!(without(Quantity::LlcMisses).misses(), None, "loads are not all misses");
+        assert_eq!(without(Quantity::LlcLoadMisses).misses(), Some(0));
+        let told = without(Quantity::LlcMisses).with(Quantity::LlcMisses, 3);
+        assert_eq!(told.misses(), Some(3), "somebody else tells them");
+        let parts = whole.with(Quantity::LlcMisses, Measured::Absent);
+        let parts = parts.with(Quantity::LlcPrefetchMisses, Measured::Exact(2));
+        let fewer = parts.with(Quantity::LlcPrefetchMisses, Measured::Absent);
+        assert_eq!(Counted::between(&fewer, &parts).misses(), None);
+    }
+
+    #[test]
+    fn what_is_absent_is_as_it_was_before() {
+        let before = Counters::NONE.with(Quantity::Cycles, Measured::Exact(7));
+        let now = Counters::NONE.with(Quantity::Instructions, Measured::Exact(5));
+        let both = now.with(Quantity::Cycles, Measured::Exact(7));
+        assert_eq!((now.or(&before), both.or(&before)), (both, both));
+        assert_eq!(both.where_in(&now), now);
     }
 
     #[test]

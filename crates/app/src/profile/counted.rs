@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::bail;
 use base::Nanos;
-use linux::perf::{self, Chosen, Need, TaskGroups};
+use linux::perf::{self, Chosen, Meter, Need, TaskGroups};
 use linux::senses;
 use linux::source::Live;
 use sched::{Counters, Quantity};
@@ -55,7 +55,7 @@ pub(super) fn run(
     let args = words.into_iter().chain([path]).chain(target.args.iter().cloned()).collect();
     let input = target.input.as_deref();
     let what = What { program: "/bin/sh".into(), args, input, inherits: None };
-    let mut counting = Counting { chosen, groups: TaskGroups::default(), readings: Vec::new() };
+    let mut counting = Counting { chosen, ..Counting::default() };
     let run = child::run_watched(&what, until, stop, &mut counting)?;
     if run.why == Why::Stopped && counting.readings.len() < 2 {
         bail!("stopped before anything was counted");
@@ -64,9 +64,11 @@ pub(super) fn run(
 }
 
 /// Counters of a program while it runs.
+#[derive(Default)]
 struct Counting {
     chosen: Vec<Chosen>,
     groups: TaskGroups,
+    meter: Meter,
     readings: Vec<Reading>,
 }
 
@@ -86,7 +88,12 @@ impl Watch for Counting {
     }
 
     fn look(&mut self) {
-        self.readings.push(reading(&self.groups.read().counters()));
+        let sum = self.groups.read();
+        // Groups take turns: an interval lasts until each has had one.
+        if !self.meter.would_miss(&sum) {
+            self.meter.take(&sum);
+            self.readings.push(reading(&self.meter.now()));
+        }
     }
 }
 

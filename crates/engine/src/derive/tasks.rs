@@ -24,7 +24,10 @@ pub(crate) struct Tasks {
 struct Row {
     seen: TaskSeen,
     now: Totals,
+    /// When the interval began; of counters that could not be read then, as they were last read.
     base: Totals,
+    /// Whether its misses were not counted in the interval before either.
+    misses_were_lost: bool,
 }
 
 /// Totals since birth.
@@ -85,7 +88,7 @@ impl Row {
         let TaskSample { task, process, job, last_cpu, .. } = *sample;
         let (cpu_time, wait, counted) = (Nanos::ZERO, None, Counted::default());
         let seen = TaskSeen { task, process, job, cpu_time, wait, last_cpu, counted };
-        Row { seen, now: Totals::of(sample), base: BIRTH }
+        Row { seen, now: Totals::of(sample), base: BIRTH, misses_were_lost: false }
     }
 
     fn cpu_time(&self) -> Nanos {
@@ -104,19 +107,12 @@ impl Row {
     }
 
     fn misses(&self) -> Misses {
-        let base = self.base_misses();
-        match (grown(self.now.counters.misses(), base), base) {
-            (Some(grown), _) => Misses::Grew(grown),
-            (None, Measured::Absent) => Misses::NeverRead,
-            // A newborn's zero was assumed, not read.
-            (None, _) if self.base.is_birth => Misses::NeverRead,
-            (None, _) => Misses::Lost,
+        let counted = self.counted();
+        match counted.misses() {
+            Some(grown) => Misses::Grew(grown),
+            None if counted.has_missed_misses() && !self.misses_were_lost => Misses::Lost,
+            None => Misses::NeverRead,
         }
-    }
-
-    fn base_misses(&self) -> Measured {
-        let misses = self.base.counters.misses();
-        if self.base.is_birth { misses.or_zero() } else { misses }
     }
 
     /// What was counted since the interval began. At its birth a task had nothing of anything.
@@ -158,7 +154,11 @@ impl Row {
         self.seen.cpu_time = self.cpu_time();
         self.seen.wait = grown(self.now.wait, self.base.wait).map(Nanos);
         self.seen.counted = self.counted();
-        self.base = self.now;
+        self.misses_were_lost = self.seen.counted.has_missed_misses();
+        // A counter that did not run in this interval may run in the next: what it grows by then is
+        // what it has grown by since it was last read, as whoever reads it leaves out what it missed.
+        let counters = self.now.counters.or(&self.base.counters);
+        self.base = Totals { counters, ..self.now };
     }
 }
 

@@ -437,6 +437,36 @@ fn where_all_tasks_that_ran_are_counted_loads_are_misses() {
 }
 
 #[test]
+fn an_interval_in_which_a_counter_had_no_turn_does_not_hide_the_next() {
+    check(
+        "nodes=2 llcs=1 cores=2",
+        "
+        job a
+        show loads tasks
+        0ms due a; wish a on 0
+        250ms poll; task a/1 cpu=10 misses=300
+        500ms poll; task a/1 cpu=20 misses=400
+        750ms poll; task a/1 cpu=30
+        1000ms poll; task a/1 cpu=40 misses=450
+        1250ms poll; task a/1 cpu=50 misses=500
+        ",
+        expect![[r#"
+            0ms do a on 0
+            250ms a/1 cpu 10 wait None misses Some(300)
+            250ms counters [300, 0] cpu [10, 0]
+            500ms a/1 cpu 10 wait None misses Some(100)
+            500ms counters [100, 0] cpu [10, 0]
+            750ms a/1 cpu 10 wait None misses None
+            750ms counters [100, 0] cpu [10, 0] (not readable)
+            1000ms a/1 cpu 10 wait None misses Some(50)
+            1000ms counters [50, 0] cpu [10, 0]
+            1250ms a/1 cpu 10 wait None misses Some(50)
+            1250ms counters [50, 0] cpu [10, 0]
+        "#]],
+    );
+}
+
+#[test]
 fn many_short_tasks_do_not_round_away_to_nothing() {
     // Class 1 is one operation a millisecond, so each of a's tasks alone would be none.
     check(

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use base::{JobId, TaskId};
-use linux::perf::{Chosen, TaskGroups, less};
+use linux::perf::{Chosen, Meter, TaskGroups, less};
 use sched::{Counters, TaskSample};
 
 use super::descriptors::Held;
@@ -47,8 +47,8 @@ struct Head {
 #[derive(Debug)]
 pub(crate) struct Counted {
     groups: TaskGroups,
-    /// As read last; of the first thread of a job with all that it started.
-    whole: Counters,
+    /// What they came to; of the first thread of a job with all that it started.
+    meter: Meter,
     /// It is read at the end and never before.
     is_total: bool,
     _held: Held,
@@ -98,7 +98,7 @@ impl Counting {
             self.heads.insert(job, head);
         }
         let is_total = self.only_totals;
-        Some(Counted { groups, whole: Counters::NONE, is_total, _held: held })
+        Some(Counted { groups, meter: Meter::default(), is_total, _held: held })
     }
 
     /// A thread is gone: what it came to is not the first one's.
@@ -118,14 +118,15 @@ impl Counting {
 }
 
 impl Counted {
-    /// Reads the groups where that is done in every look; tells whether somebody else holds counters.
+    /// Reads the groups where that is done in every look; tells whether somebody else holds what one of
+    /// them needs.
     pub(super) fn look(&mut self) -> bool {
-        !self.is_total && self.read().1
+        !self.is_total && self.read()
     }
 
     /// What is told of them in a look.
     pub(super) fn shown(&self) -> Counters {
-        if self.is_total { Counters::NONE } else { self.whole }
+        if self.is_total { Counters::NONE } else { self.now() }
     }
 
     /// What they have come to, once the thread is gone: they can be read for as long as they are open.
@@ -133,22 +134,25 @@ impl Counted {
         if self.is_total {
             self.read();
         }
-        self.whole
+        self.totals()
     }
 
-    /// Reads the groups: one call each.
-    fn read(&mut self) -> (Counters, bool) {
+    /// Reads the groups: one call each. A group that could not be read this time keeps what it had
+    /// counted.
+    fn read(&mut self) -> bool {
         let sum = self.groups.read();
-        let whole = sum.counters();
-        // A group that could not be read this time keeps what it had counted.
-        for (quantity, measured) in whole.iter() {
-            self.whole.set(quantity, measured);
-        }
-        (self.whole, sum.is_shut_out)
+        self.meter.take(&sum);
+        sum.is_shut_out
     }
 
-    pub(super) fn whole(&self) -> &Counters {
-        &self.whole
+    /// What they came to, without those that did not run since the look before and could have.
+    fn now(&self) -> Counters {
+        self.meter.now()
+    }
+
+    /// What they came to.
+    pub(super) fn totals(&self) -> Counters {
+        self.meter.totals()
     }
 }
 
@@ -164,8 +168,9 @@ impl Family {
             let unseen = process.unseen.credited();
             let Some(thread) = process.threads.iter_mut().find(|t| t.id == head) else { continue };
             let Some(counted) = &mut thread.counted else { return };
-            let before = counted.whole;
-            if counted.read().0 != before && !only_totals {
+            let before = counted.totals();
+            counted.read();
+            if counted.totals() != before && !only_totals {
                 look.tasks.push(thread.sample(job, pid, unseen));
             }
             return;
@@ -177,7 +182,7 @@ impl Family {
         let Some(head) = self.counting.heads.get(&job) else { return Counters::NONE };
         let threads = self.processes_of(job).flat_map(|(_, process)| &process.threads);
         let mut heads = threads.filter(|thread| thread.id == head.task);
-        let whole = heads.find_map(|thread| Some(*thread.counted.as_ref()?.whole()));
+        let whole = heads.find_map(|thread| Some(thread.counted.as_ref()?.meter.since_opened()));
         whole.unwrap_or_else(|| head.past.plus(&head.shown))
     }
 
@@ -198,16 +203,17 @@ impl Family {
             if head.task != sample.task {
                 continue;
             }
-            let mut others = head.past;
+            let (mut others, mut whole) = (head.past, Counters::NONE);
             let processes = self.processes.range((sample.job, 0)..=(sample.job, u32::MAX));
-            let threads = processes.flat_map(|(_, process)| &process.threads);
-            for thread in threads.filter(|thread| thread.id != head.task) {
-                if let Some(counted) = &thread.counted {
-                    others = others.plus(counted.whole());
+            for thread in processes.flat_map(|(_, process)| &process.threads) {
+                let Some(counted) = &thread.counted else { continue };
+                match thread.id == head.task {
+                    true => whole = counted.totals(),
+                    false => others = others.plus(&counted.totals()),
                 }
             }
-            head.shown = less(&sample.counters, &others, &head.shown);
-            sample.counters = head.shown;
+            head.shown = less(&whole, &others, &head.shown);
+            sample.counters = head.shown.where_in(&sample.counters);
         }
     }
 }

@@ -47,6 +47,8 @@ pub struct Pmu {
     pub name: String,
     /// How many counters take any event.
     pub n_counters: u32,
+    /// What has a counter of its own beside those.
+    pub fixed: Vec<Quantity>,
     /// What is counted how.
     pub events: BTreeMap<Quantity, Event>,
 }
@@ -124,6 +126,8 @@ struct Fits {
 struct PmuTable {
     name: String,
     counters: u32,
+    fixed: Vec<String>,
+    fixed_source: String,
     events: BTreeMap<String, EventTable>,
 }
 
@@ -240,7 +244,14 @@ impl PmuTable {
             Ok((quantity(file, &name)?, Event { terms: event, name: vendors, source }))
         };
         let events = self.events.into_iter().map(event).collect::<Result<_, FamilyError>>()?;
-        Ok(Pmu { name: self.name, n_counters: self.counters, events })
+        let fixed = self.fixed.iter().map(|name| quantity(file, name));
+        let fixed = fixed.collect::<Result<_, FamilyError>>()?;
+        if self.fixed_source.trim().is_empty() {
+            let (file, what) =
+                (file.to_owned(), "fixed_source is empty: say where fixed was taken from");
+            return Err(FamilyError::Parse { file, what: what.to_owned() });
+        }
+        Ok(Pmu { name: self.name, n_counters: self.counters, fixed, events })
     }
 }
 
@@ -394,14 +405,16 @@ mod tests {
     fn a_file_that_is_silent_or_wrong_is_refused_in_one_line() {
         let error = |text: &str| Family::read("a", text).expect_err("refused").to_string();
         let head = "family = \"a\"\nname = \"A\"\nsource = \"a manual\"\nmatch = {}\n";
-        let silent =
-            error(&format!("{head}[[pmu]]\nname = \"cpu\"\ncounters = 4\nevents = {{}}\n"));
+        let pmu = "[[pmu]]\nname = \"cpu\"\ncounters = 4\nfixed = []\nfixed_source = \"b\"\nevents = {}\n";
+        let silent = error(&format!("{head}{pmu}"));
         assert_eq!(
             silent,
             "events/a.toml: cycles has neither an event nor a reason why there is none"
         );
         let strange = error(&format!("{head}pmu = []\n[absent]\ncycels = \"no\"\n"));
         assert!(strange.contains("\"cycels\" is no quantity"), "{strange}");
+        let sourceless = error(&format!("{head}{}", pmu.replace("\"b\"", "\"\"")));
+        assert!(sourceless.contains("fixed_source is empty"), "{sourceless}");
         for text in ["", "family = 3", &format!("{head}pmu = []\nwhat = 1\n")] {
             assert!(!error(text).contains('\n'), "{text}");
         }

@@ -25,17 +25,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use sched::{Counters, Measured, Quantity};
 
 use super::attr::{self, Attr, Flags, Whom};
+use super::cut::in_groups;
 use super::family::{Family, Identity, known};
 use super::format::{Format, encode};
-use super::values::{COUNTERS_MAX, read_group, scaled};
+use super::values::{COUNTERS_MAX, Counter, Growing, Reading, read_group};
 use crate::fault;
 use crate::source::{Source, text};
 
 /// Where the kernel tells of its PMUs.
 pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
-/// Counters of a core that any event fits, where we share them with nobody: the fewest that a known
-/// processor has.
-const AT_ONCE_MAX: usize = 4;
 
 /// One group of one task or CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +138,7 @@ fn generic(pmu: &super::Pmu, flags: Flags) -> Chosen {
     let events = pmu.events.iter().filter_map(|(&quantity, event)| {
         Some((quantity, Attr { kind: 0, config: [number(&event.terms)?, 0, 0], flags }))
     });
-    Chosen { pmu: pmu.name.clone(), groups: in_groups(events.collect()) }
+    Chosen { pmu: pmu.name.clone(), groups: in_groups(events.collect(), pmu) }
 }
 
 fn of_device(
@@ -165,7 +163,7 @@ fn of_device(
             (_, Err(error)) => drop(choice.absent.insert(quantity, error.to_string())),
         }
     }
-    Chosen { pmu: device.to_owned(), groups: in_groups(events) }
+    Chosen { pmu: device.to_owned(), groups: in_groups(events, pmu) }
 }
 
 /// The words of a PMU; what is in no form that we know is left out, and whoever needs it is told.
@@ -178,23 +176,6 @@ pub(crate) fn format_of(source: &mut dyn Source, folder: &str) -> Format {
         }
     }
     format
-}
-
-/// Cuts events into groups that a core can count at once. Cycles and instructions have counters of
-/// their own on most processors, and stand in the first.
-fn in_groups(events: Vec<(Quantity, Attr)>) -> Vec<Vec<(Quantity, Attr)>> {
-    let mut groups: Vec<Vec<(Quantity, Attr)>> = Vec::new();
-    let mut n_free = 0;
-    for (quantity, attr) in events {
-        let has_own = matches!(quantity, Quantity::Cycles | Quantity::Instructions);
-        if groups.is_empty() || n_free == 0 && !has_own {
-            groups.push(Vec::new());
-            n_free = AT_ONCE_MAX;
-        }
-        n_free -= usize::from(!has_own);
-        groups.last_mut().expect("one was pushed").push((quantity, attr));
-    }
-    groups
 }
 
 impl Choice {
@@ -257,9 +238,8 @@ impl Group {
 /// What the groups of a task together say: one reading after another goes in, counters come out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
-    /// Of each quantity: counted, and how long its counter ran, over all PMUs.
-    parts: [Option<(u64, u64)>; Quantity::N],
-    enabled_ns: u64,
+    /// Each quantity over all PMUs.
+    parts: [Option<Counter>; Quantity::N],
     /// Whether a group could have counted and never did.
     pub is_shut_out: bool,
 }
@@ -275,33 +255,86 @@ impl Sum {
         events: &[(Quantity, u64)],
     ) -> Result<(), super::ValuesError> {
         let reading = read_group(bytes)?;
-        self.enabled_ns = self.enabled_ns.max(reading.enabled_ns);
         self.is_shut_out |= reading.is_shut_out();
-        for (quantity, number) in events {
-            let Some((value, _)) = reading.values().iter().find(|(_, of)| of == number) else {
-                continue;
-            };
-            let (counted, ran) = self.parts[*quantity as usize].unwrap_or_default();
-            self.parts[*quantity as usize] =
-                Some((counted.saturating_add(*value), ran.saturating_add(reading.running_ns)));
+        for (at, (quantity, number)) in events.iter().enumerate() {
+            // Counters are told in the order in which they were opened.
+            let usual = reading.values().get(at).filter(|(_, of)| of == number);
+            let found = usual.or_else(|| reading.values().iter().find(|(_, of)| of == number));
+            let Some((value, _)) = found else { continue };
+            let part = &mut self.parts[*quantity as usize];
+            *part = Some(part.map_or(reading.counter(*value), |part| both(part, &reading, *value)));
         }
         Ok(())
     }
 
     /// Whether any of these was never counted.
     pub fn lacks_any<'a>(&self, events: impl IntoIterator<Item = &'a (Quantity, u64)>) -> bool {
-        let counters = self.counters();
-        events.into_iter().any(|(quantity, _)| counters.get(*quantity) == Measured::Absent)
+        let is_lacking = |(quantity, _): &&(Quantity, u64)| {
+            let part = self.parts[*quantity as usize];
+            part.is_none_or(|part| part.since_opened() == Measured::Absent)
+        };
+        events.into_iter().any(|event| is_lacking(&event))
     }
 
-    /// The counters.
+    /// The counters since they were opened, scaled by the share of all that time in which they ran.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::NONE;
         for &quantity in Quantity::ALL {
-            let Some((value, ran)) = self.parts[quantity as usize] else { continue };
-            // Two PMUs are not read at one instant: together they may seem to have run longer.
-            let running_ns = ran.min(self.enabled_ns);
-            counters.set(quantity, scaled(value, self.enabled_ns, running_ns));
+            let part = self.parts[quantity as usize];
+            counters.set(quantity, part.map_or(Measured::Absent, |part| part.since_opened()));
+        }
+        counters
+    }
+}
+
+/// A counter on two PMUs. They are not read at one instant: the time up to the first of both readings
+/// is what both stand for, and together they have not run longer.
+fn both(one: Counter, other: &Reading, value: u64) -> Counter {
+    let enabled_ns = one.enabled_ns.min(other.enabled_ns);
+    let running_ns = one.running_ns.saturating_add(other.running_ns).min(enabled_ns);
+    Counter { value: one.value.saturating_add(value), enabled_ns, running_ns }
+}
+
+/// What the counters of a task came to, from reading to reading: each growth is scaled by the times
+/// of its own interval ([`Growing`]).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meter([Growing; Quantity::N]);
+
+impl Meter {
+    /// Takes the next reading in. What could not be read this time stays as it was.
+    pub fn take(&mut self, sum: &Sum) {
+        for (growing, part) in self.0.iter_mut().zip(&sum.parts) {
+            part.iter().for_each(|part| growing.take(*part));
+        }
+    }
+
+    /// Whether one of them would not have run in the interval that this reading ends, having done so
+    /// before: whoever need not tell of this interval waits for the next.
+    pub fn would_miss(&self, sum: &Sum) -> bool {
+        let mut both = self.0.iter().zip(&sum.parts);
+        both.any(|(growing, part)| part.is_some_and(|part| growing.would_miss(part)))
+    }
+
+    /// What they came to; of intervals in which one did not run nothing is in it.
+    pub fn totals(&self) -> Counters {
+        self.each(Growing::total)
+    }
+
+    /// The same without those that did not run since the reading before and could have: what they
+    /// grew by is not known.
+    pub fn now(&self) -> Counters {
+        self.each(Growing::now)
+    }
+
+    /// What they came to by the share of all the time in which each ran, so that nothing is missing.
+    pub fn since_opened(&self) -> Counters {
+        self.each(Growing::since_opened)
+    }
+
+    fn each(&self, of: impl Fn(&Growing) -> Measured) -> Counters {
+        let mut counters = Counters::NONE;
+        for (&quantity, growing) in Quantity::ALL.iter().zip(&self.0) {
+            counters.set(quantity, of(growing));
         }
         counters
     }
@@ -411,9 +444,7 @@ mod tests {
     const CYCLES: &[(Quantity, u64)] = &[(Quantity::Cycles, 9)];
 
     fn sum(groups: &[[u64; 5]]) -> Measured {
-        let mut sum = Sum::default();
-        groups.iter().for_each(|group| sum.add(&bytes(group), CYCLES).expect("a group"));
-        sum.counters().get(Quantity::Cycles)
+        reading(groups).counters().get(Quantity::Cycles)
     }
 
     #[test]
@@ -428,12 +459,39 @@ mod tests {
         assert_eq!(sum(&[[1, 100, 0, 0, 9], [1, 100, 0, 0, 9]]), Measured::Absent);
     }
 
+    fn reading(groups: &[[u64; 5]]) -> Sum {
+        let mut sum = Sum::default();
+        groups.iter().for_each(|group| sum.add(&bytes(group), CYCLES).expect("a group"));
+        sum
+    }
+
     #[test]
-    fn what_a_core_cannot_count_at_once_stands_in_several_groups() {
-        let events: Vec<_> = Quantity::ALL.iter().map(|&q| (q, Attr::default())).collect();
-        let sizes: Vec<usize> = in_groups(events[..10].to_vec()).iter().map(Vec::len).collect();
-        assert_eq!(sizes, [6, 4]);
-        assert!(in_groups(Vec::new()).is_empty());
+    fn a_task_that_wanders_between_kinds_of_cores_misses_no_interval() {
+        let mut meter = Meter::default();
+        let mut cycles = |groups: &[[u64; 5]]| {
+            meter.take(&reading(groups));
+            meter.now().get(Quantity::Cycles)
+        };
+        assert_eq!(cycles(&[[1, 100, 100, 500, 9], [1, 101, 0, 0, 9]]), Measured::Exact(500));
+        assert_eq!(cycles(&[[1, 200, 100, 500, 9], [1, 201, 101, 70, 9]]), Measured::Exact(570));
+        // In the third, half of the time on the second kind was not counted.
+        let half = Measured::Scaled { value: 590, ran_permille: 833 };
+        assert_eq!(cycles(&[[1, 300, 100, 500, 9], [1, 301, 151, 80, 9]]), half);
+    }
+
+    #[test]
+    fn whoever_can_wait_takes_intervals_in_which_each_group_had_its_turn() {
+        let mut meter = Meter::default();
+        meter.take(&reading(&[[1, 100, 0, 0, 9]]));
+        assert!(!meter.would_miss(&reading(&[[1, 200, 0, 0, 9]])), "it never had one");
+        meter.take(&reading(&[[1, 200, 100, 10, 9]]));
+        assert!(meter.would_miss(&reading(&[[1, 300, 100, 10, 9]])));
+        assert!(!meter.would_miss(&reading(&[[1, 300, 150, 10, 9]])));
+        assert!(!meter.would_miss(&reading(&[[1, 200, 100, 10, 9]])), "the task slept");
+        meter.take(&reading(&[[1, 300, 100, 10, 9]]));
+        let of = |counters: Counters| counters.get(Quantity::Cycles).value();
+        assert_eq!((of(meter.now()), of(meter.totals())), (None, Some(10)));
+        assert_eq!(of(meter.since_opened()), Some(30));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! ```text
 //!   events/*.toml ──► family ──► what to count, in the vendor's words      data, no code
 //!   /sys/…/format ──► format ──► config words of the attribute             pure
+//!                     cut    ──► what is counted together                    pure
 //!                     attr   ──► perf_event_open ──► group of counters     unsafe
 //!                     overflow ◄── a ring of a counter that wakes us             unsafe
 //!                     values ◄── bytes of one read() of the group          pure
@@ -11,13 +12,14 @@
 //! A counter may also tell by itself that so much has happened ([`Overflows`]), instead of being read, or
 //! which addresses a process works on ([`Heat`]).
 //!
-//! A task has up to three groups, each read with one call: one of the kernel's own books (software
-//! events, on every machine), and one or two of the processor's counters. A group is counted as a
+//! A task has a few groups, each read with one call: one of the kernel's own books (software
+//! events, on every machine), and one or several of the processor's counters. A group is counted as a
 //! whole or not at all; where there are more groups than registers the kernel lets them take turns,
-//! and what was counted is scaled up and says so ([`sched::Measured::Scaled`]). A group that never
-//! had a turn is absent.
+//! and what was counted in an interval is scaled up by the times of that interval and says so
+//! ([`sched::Measured::Scaled`], [`Meter`]). A group that had no turn in an interval is absent in it.
 
 mod attr;
+mod cut;
 mod family;
 mod format;
 mod group;
@@ -31,10 +33,10 @@ pub use attr::{Attr, Flags, Whom, open};
 pub use family::{Event, Family, FamilyError, Identity, Pmu, families, identity, known};
 pub use format::{Format, FormatError, encode};
 pub use group::{
-    Choice, Chosen, Group, Spec, Sum, TaskGroups, choose, less, software, software_event,
+    Choice, Chosen, Group, Meter, Spec, Sum, TaskGroups, choose, less, software, software_event,
 };
 pub(crate) use group::{DEVICES, format_of};
 pub use heat::Heat;
 pub use overflow::Overflows;
-pub use values::{Reading, ValuesError, read_group};
+pub use values::{Counter, Growing, Reading, ValuesError, read_group};
 pub use why::{GONE, Need, reason};

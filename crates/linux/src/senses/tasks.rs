@@ -4,11 +4,12 @@
 //! instead, since it looks at thousands of them; parsers and groups are the same.)
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use base::{CpuId, JobId, Nanos, TaskId};
 use sched::{Counters, Measured, Quantity, Sample, TaskSample};
 
-use crate::perf::{Attr, Chosen, Flags, Spec, Sum, Whom, less};
+use crate::perf::{Attr, Chosen, Flags, Meter, Spec, Sum, Whom, less};
 use crate::procfs;
 use crate::source::Source;
 
@@ -24,13 +25,16 @@ pub struct Tasks {
     said: BTreeSet<String>,
 }
 
+/// Groups that are open, with the numbers of their counters.
+type Opened = Vec<(u32, Vec<(Quantity, u64)>)>;
+
 #[derive(Debug)]
 struct Thread {
     id: TaskId,
     job: JobId,
-    groups: Vec<(u32, Vec<(Quantity, u64)>)>,
-    /// As read last; of the first thread of a process with all that it started.
-    whole: Counters,
+    groups: Opened,
+    /// What was counted; of the first thread of a process with all that it started.
+    meter: Meter,
     shown: Counters,
     /// Whether one of its groups waits for counters that somebody else has.
     is_shut_out: bool,
@@ -82,7 +86,7 @@ impl Tasks {
             thread.groups.iter().for_each(|(nr, _)| source.close(*nr));
             if tid != pid {
                 let past = self.past.entry(pid).or_default();
-                *past = past.plus(&thread.whole);
+                *past = past.plus(&thread.meter.totals());
             }
             sample.gone.push(thread.id);
         }
@@ -106,8 +110,8 @@ impl Tasks {
         let id = TaskId { tid, born_ticks };
         if self.threads.get(&(pid, tid)).is_none_or(|known| known.id != id) {
             let groups = self.open(source, (pid, tid), sample);
-            let (whole, shown) = (Counters::NONE, Counters::NONE);
-            let thread = Thread { id, job, groups, whole, shown, is_shut_out: false };
+            let (meter, shown) = (Meter::default(), Counters::NONE);
+            let thread = Thread { id, job, groups, meter, shown, is_shut_out: false };
             self.threads.insert((pid, tid), thread);
         }
         let Some(thread) = self.threads.get_mut(&(pid, tid)) else { return };
@@ -120,7 +124,7 @@ impl Tasks {
             looked_before: None,
             wait: Measured::Exact(times.wait_ns),
             last_cpu: last_cpu.map(CpuId),
-            counters: thread.whole,
+            counters: thread.meter.now(),
         });
     }
 
@@ -130,27 +134,16 @@ impl Tasks {
         source: &mut dyn Source,
         (pid, tid): (u32, u32),
         sample: &mut Sample,
-    ) -> Vec<(u32, Vec<(Quantity, u64)>)> {
+    ) -> Opened {
         let mut opened = Vec::new();
         for chosen in &self.chosen {
             for group in &chosen.groups {
-                let event = |(quantity, attr): &(Quantity, Attr)| {
-                    let flags = Flags { inherit: tid == pid, ..attr.flags };
-                    (quantity.name().to_owned(), Attr { flags, ..*attr })
+                let Err(error) = open_group(source, tid, group, tid == pid, &mut opened) else {
+                    continue;
                 };
-                let spec =
-                    Spec { whom: Whom::Task(tid), events: group.iter().map(event).collect() };
-                match source.open(&spec) {
-                    Ok(group_of) => {
-                        let quantities = group.iter().map(|(quantity, _)| *quantity);
-                        opened.push((group_of.nr, quantities.zip(group_of.numbers).collect()));
-                    }
-                    Err(error) => {
-                        let text = format!("{} does not count tasks: {error}", chosen.pmu);
-                        if self.said.insert(text.clone()) {
-                            sample.degraded.push(text);
-                        }
-                    }
+                let text = format!("{} does not count tasks: {error}", chosen.pmu);
+                if self.said.insert(text.clone()) {
+                    sample.degraded.push(text);
                 }
             }
         }
@@ -162,12 +155,12 @@ impl Tasks {
         let mut others = self.past.get(&pid).copied().unwrap_or_default();
         for (&(_, tid), thread) in self.threads.range((pid, 0)..=(pid, u32::MAX)) {
             if tid != pid {
-                others = others.plus(&thread.whole);
+                others = others.plus(&thread.meter.totals());
             }
         }
         let Some(first) = self.threads.get_mut(&(pid, pid)) else { return };
-        first.shown = less(&first.whole, &others, &first.shown);
-        let shown = first.shown;
+        first.shown = less(&first.meter.totals(), &others, &first.shown);
+        let shown = first.shown.where_in(&first.meter.now());
         if let Some(task) = sample.tasks.iter_mut().find(|task| task.task == first.id) {
             task.counters = shown;
         }
@@ -178,6 +171,34 @@ impl Tasks {
         for thread in std::mem::take(&mut self.threads).into_values() {
             thread.groups.iter().for_each(|(nr, _)| source.close(*nr));
         }
+    }
+}
+
+/// Opens a group; one that is not to be had as a whole is cut in two, as [`crate::perf::TaskGroups`] does.
+fn open_group(
+    source: &mut dyn Source,
+    tid: u32,
+    group: &[(Quantity, Attr)],
+    inherit: bool,
+    opened: &mut Opened,
+) -> io::Result<()> {
+    let event = |(quantity, attr): &(Quantity, Attr)| {
+        let flags = Flags { inherit, ..attr.flags };
+        (quantity.name().to_owned(), Attr { flags, ..*attr })
+    };
+    let spec = Spec { whom: Whom::Task(tid), events: group.iter().map(event).collect() };
+    match source.open(&spec) {
+        Ok(group_of) => {
+            let quantities = group.iter().map(|(quantity, _)| *quantity);
+            opened.push((group_of.nr, quantities.zip(group_of.numbers).collect()));
+            Ok(())
+        }
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) && 1 < group.len() => {
+            let (one, other) = group.split_at(group.len() / 2);
+            let first = open_group(source, tid, one, inherit, opened);
+            first.and(open_group(source, tid, other, inherit, opened))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -193,7 +214,7 @@ impl Thread {
                 let _ = sum.add(&bytes, events); // What is no group counts as not read.
             }
         }
-        self.whole = sum.counters();
+        self.meter.take(&sum);
         let events = self.groups.iter().flat_map(|(_, events)| events);
         self.is_shut_out = sum.is_shut_out && sum.lacks_any(events);
     }

@@ -191,6 +191,21 @@ fn answer<T>(read: Option<T>, errno: Option<i32>) -> Result<Answer<T>, String> {
     }
 }
 
+/// What a group counts, without how.
+fn counts(spec: &Spec) -> Vec<(u32, [u64; 3])> {
+    spec.events.iter().map(|(_, attr)| (attr.kind, attr.config)).collect()
+}
+
+/// Events as part of a larger group that was opened.
+fn among(known: &Spec, answer: &Answer<Opened>, wanted: &[(u32, [u64; 3])]) -> Option<Opened> {
+    let (counted, opened) = (counts(known), answer.as_ref().ok()?);
+    let number = |event| {
+        let at = counted.iter().position(|counted| counted == event)?;
+        opened.numbers.get(at).copied()
+    };
+    Some(Opened { nr: opened.nr, numbers: wanted.iter().map(number).collect::<Option<_>>()? })
+}
+
 fn found<T: Clone>(now: Option<&Answer<T>>, setup: Option<&Answer<T>>) -> io::Result<T> {
     let answer = now.or(setup).cloned().unwrap_or(Err(libc::ENOENT));
     answer.map_err(io::Error::from_raw_os_error)
@@ -207,15 +222,28 @@ impl Source for Recorded {
 
     /// Found by whom and what it counts; how is not asked, since that is what the recorder could
     /// have. Of several the one opened last, as numbers of tasks are used again.
+    ///
+    /// Of a task, events that were counted among others are found in the group that holds them
+    /// all. Where they stand in several the answer is a kernel's to a group that is too large: whoever
+    /// asks cuts it, and so reads groups as they were cut when they were recorded.
     fn open(&mut self, spec: &Spec) -> io::Result<Opened> {
-        let counts = |spec: &Spec| -> Vec<(u32, [u64; 3])> {
-            spec.events.iter().map(|(_, attr)| (attr.kind, attr.config)).collect()
-        };
-        let same = |(known, _): &&(Spec, Answer<Opened>)| {
-            known.whom == spec.whom && counts(known) == counts(spec)
-        };
-        let known = self.opened.iter().rev().find(same).map(|(_, answer)| answer);
-        found(known, None)
+        let wanted = counts(spec);
+        let known: Vec<_> =
+            self.opened.iter().rev().filter(|(known, _)| known.whom == spec.whom).collect();
+        if let Some((_, answer)) = known.iter().find(|(known, _)| counts(known) == wanted) {
+            return found(Some(answer), None);
+        }
+        if !matches!(spec.whom, Whom::Task(_)) {
+            return Err(io::Error::from_raw_os_error(libc::ENOENT));
+        }
+        if let Some(opened) = known.iter().find_map(|(known, answer)| among(known, answer, &wanted))
+        {
+            return Ok(opened);
+        }
+        let is_known =
+            known.iter().any(|(known, _)| counts(known).iter().any(|e| wanted.contains(e)));
+        let errno = if is_known && 1 < wanted.len() { libc::EINVAL } else { libc::ENOENT };
+        Err(io::Error::from_raw_os_error(errno))
     }
 
     fn group(&mut self, nr: u32) -> io::Result<Vec<u8>> {

@@ -1,0 +1,204 @@
+//! Which events are counted together.
+//!
+//! ```text
+//!   cycles  instructions │ references  misses │ misses by sort │ first cache │ stalls  full queue
+//!   └── belongs together ┘                                     one parcel after another
+//!
+//!   general counters     ▓ ▓ ▓ ░        a group fills all but one of them
+//!   fixed counters       ▓ ▓            and whatever has a counter of its own comes on top
+//! ```
+//!
+//! The kernel counts a group as a whole or not at all, so one that needs every counter of a core is
+//! never counted while somebody else holds a single one. On most machines somebody does: the kernel's
+//! watchdog against hard lock-ups keeps a counter of cycles on every CPU (`kernel.nmi_watchdog`;
+//! kernel/watchdog_perf.c). One general counter is therefore left free, always: the watchdog may be
+//! switched on at any time, and where it takes the fixed counter of cycles, ours takes a general one.
+//!
+//! Figures that are set against each other are counted at the same times only if they stand in one
+//! group: cycles with instructions, misses with references. Such parcels are taken apart only
+//! where a core has fewer counters than a parcel has events.
+
+use sched::Quantity;
+
+use super::{Attr, Pmu};
+
+/// What is counted together.
+pub(super) type Events = Vec<(Quantity, Attr)>;
+
+/// Cuts the events of a PMU into groups that can be counted while somebody else holds a counter.
+pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
+    let room = usize::try_from(pmu.n_counters).unwrap_or(usize::MAX).saturating_sub(1).max(1);
+    let has_own = |quantity| pmu.fixed.contains(&quantity);
+    let mut groups: Vec<Events> = Vec::new();
+    for parcel in parcels(events) {
+        for part in parts(parcel, room, has_own) {
+            let n_needed = |events: &Events| events.iter().filter(|(q, _)| !has_own(*q)).count();
+            let n_wanted = n_needed(&part);
+            match groups.iter_mut().find(|group| n_needed(group) + n_wanted <= room) {
+                Some(group) => group.extend(part),
+                None => groups.push(part),
+            }
+        }
+    }
+    groups
+}
+
+/// Events that belong together, in the order of the quantities.
+fn parcels(events: Events) -> Vec<Events> {
+    let tells_misses = events.iter().any(|(quantity, _)| *quantity == Quantity::LlcMisses);
+    let kind = |quantity| match quantity {
+        Quantity::Cycles | Quantity::Instructions => 0,
+        Quantity::LlcReferences | Quantity::LlcMisses => 1,
+        // They are the misses where no event tells them as a whole.
+        Quantity::LlcLoadMisses | Quantity::LlcStoreMisses | Quantity::LlcPrefetchMisses => {
+            if tells_misses {
+                2
+            } else {
+                1
+            }
+        }
+        Quantity::L1dMisses => 3,
+        Quantity::MemoryStalls | Quantity::QueueFull => 4,
+        _ => 5,
+    };
+    let mut parcels: [Events; 6] = Default::default();
+    events.into_iter().for_each(|event| parcels[kind(event.0)].push(event));
+    parcels.into_iter().filter(|parcel| !parcel.is_empty()).collect()
+}
+
+/// A parcel in parts that need no more general counters than there is room for.
+fn parts(parcel: Events, room: usize, has_own: impl Fn(Quantity) -> bool) -> Vec<Events> {
+    let mut parts: Vec<Events> = Vec::new();
+    let mut n_free = 0;
+    for event in parcel {
+        let n_needed = usize::from(!has_own(event.0));
+        if parts.is_empty() || n_free < n_needed {
+            parts.push(Vec::new());
+            n_free = room;
+        }
+        n_free -= n_needed;
+        parts.last_mut().expect("one was pushed").push(event);
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+    use sched::CountedBy;
+
+    use super::*;
+    use crate::perf::families;
+
+    fn cut(n_counters: u32, fixed: &[Quantity], quantities: &[Quantity]) -> Vec<Vec<Quantity>> {
+        let (name, fixed, events) = ("cpu".to_owned(), fixed.to_vec(), BTreeMap::new());
+        let pmu = Pmu { name, n_counters, fixed, events };
+        let events = quantities.iter().map(|&quantity| (quantity, Attr::default())).collect();
+        let names = |group: Events| group.into_iter().map(|(quantity, _)| quantity).collect();
+        in_groups(events, &pmu).into_iter().map(names).collect()
+    }
+
+    /// The groups of the PMUs of a family, a line each.
+    fn check(file: &str, expected: Expect) {
+        let family = families().iter().find(|family| family.file == file).expect("a family");
+        let told = family.pmus.iter().flat_map(|pmu| {
+            let quantities: Vec<Quantity> = pmu.events.keys().copied().collect();
+            cut(pmu.n_counters, &pmu.fixed, &quantities).into_iter().map(|group| {
+                let names: Vec<&str> = group.into_iter().map(Quantity::name).collect();
+                format!("{}: {}\n", pmu.name, names.join(" "))
+            })
+        });
+        expected.assert_eq(&told.collect::<String>());
+    }
+
+    #[test]
+    fn what_is_set_against_each_other_is_counted_together() {
+        check(
+            "amd-zen4",
+            expect![[r#"
+                cpu: cycles instructions llc-references llc-misses l1d-misses
+                cpu: llc-load-misses llc-prefetch-misses
+            "#]],
+        );
+        check(
+            "intel-skylake-server",
+            expect![[r#"
+                cpu: cycles instructions llc-references llc-misses llc-load-misses
+                cpu: l1d-misses memory-stalls queue-full
+            "#]],
+        );
+        check(
+            "intel-ice-lake-server",
+            expect![[r#"
+                cpu: cycles instructions llc-references llc-misses llc-load-misses l1d-misses memory-stalls
+            "#]],
+        );
+        check(
+            "arm-neoverse-v2",
+            expect![[r#"
+                armv8_*: cycles instructions llc-references llc-load-misses l1d-misses memory-stalls
+            "#]],
+        );
+        check(
+            "generic",
+            expect![[r#"
+                *: cycles instructions
+                *: llc-references llc-misses
+            "#]],
+        );
+    }
+
+    #[test]
+    fn every_group_of_every_family_leaves_a_counter_to_the_watchdog() {
+        for family in families() {
+            for pmu in &family.pmus {
+                let quantities: Vec<Quantity> = pmu.events.keys().copied().collect();
+                for group in cut(pmu.n_counters, &pmu.fixed, &quantities) {
+                    let general = group.iter().filter(|quantity| !pmu.fixed.contains(quantity));
+                    let n_general = general.count();
+                    assert!(n_general < pmu.n_counters as usize, "{}: {group:?}", family.file);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_to_count_is_no_group_and_one_counter_is_enough_for_groups_of_one() {
+        assert_eq!(cut(4, &[], &[]), [[]; 0]);
+        let both = [Quantity::Cycles, Quantity::Instructions];
+        assert_eq!(cut(1, &[], &both), [[Quantity::Cycles], [Quantity::Instructions]]);
+        assert_eq!(cut(0, &both, &both), [both.to_vec()]);
+    }
+
+    proptest! {
+        #[test]
+        fn each_event_stands_in_one_group_that_fits(
+            n_counters in 0u32..12,
+            fixed in prop::sample::subsequence(Quantity::ALL, 0..4),
+            quantities in prop::sample::subsequence(Quantity::ALL, 0..=Quantity::N),
+        ) {
+            let groups = cut(n_counters, &fixed, &quantities);
+            let mut all = groups.concat();
+            all.sort_unstable();
+            prop_assert_eq!(all, quantities);
+            let room = (n_counters as usize).saturating_sub(1).max(1);
+            for group in groups {
+                let n_general = group.iter().filter(|quantity| !fixed.contains(quantity)).count();
+                prop_assert!(n_general <= room && !group.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_a_counter_of_its_own_is_counted_by_the_processor() {
+        for pmu in families().iter().flat_map(|family| &family.pmus) {
+            for quantity in &pmu.fixed {
+                assert_eq!(quantity.source(), CountedBy::Processor);
+                assert!(pmu.events.contains_key(quantity), "{}: {quantity:?}", pmu.name);
+            }
+        }
+    }
+}

@@ -308,10 +308,10 @@ impl Unit {
     /// What its counters came to; `None` when one could not be read, or did not run since the look
     /// before: the channels of a data fabric take turns.
     fn read(&mut self, source: &mut dyn Source) -> Option<NodeTraffic> {
-        let reading = read_group(&source.group(self.nr).ok()?).ok()?;
-        for (number, _, growing) in &mut self.counters {
-            let (value, _) = reading.values().iter().find(|(_, of)| of == number)?;
-            growing.take(reading.counter(*value));
+        let bytes = source.group(self.nr).ok()?;
+        let reading = read_group(&bytes).ok()?;
+        for (place, (number, _, growing)) in self.counters.iter_mut().enumerate() {
+            growing.take(reading.counter(*number, place)?);
         }
         let mut traffic = NodeTraffic::default();
         for (_, sort, growing) in &self.counters {

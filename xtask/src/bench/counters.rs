@@ -1,14 +1,15 @@
 //! `cargo xtask bench counters`: what a counter sample of a task costs.
 //!
-//! A sample is one `read()` of a group of four software events and its parsing. Beside it, in turn, the
-//! cheapest call that there is (`getppid`), so that the figure can be judged on another machine, and one
-//! read of the task's `schedstat`, which evenkeel does anyway.
+//! A sample is one `read()` of a group of four software events, its parsing, and taking it in. Beside it, in
+//! turn, that `read()` alone, which is what any program would pay for it; the cheapest call that there is
+//! (`getppid`), so that the figure can be judged on another machine; and one read of the task's
+//! `schedstat`, which evenkeel does anyway.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context;
-use linux::perf::{Flags, TaskGroups, software};
+use linux::perf::{Flags, Group, Meter, Spec, TaskGroups, Whom, software};
 
 use super::stats::Spread;
 
@@ -24,9 +25,18 @@ pub fn run() -> anyhow::Result<()> {
     }
     let schedstat = linux::procfs::open("/proc/thread-self/schedstat".as_ref())
         .context("cannot open our own schedstat")?;
-    let (mut samples, mut calls, mut files) = (Vec::new(), Vec::new(), Vec::new());
+    let bare = bare()?;
+    let (mut samples, mut reads, mut calls) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut files, mut meter) = (Vec::new(), Meter::default());
     for _ in 0..ROUNDS {
-        samples.push(ns_each(|| _ = black_box(groups.read().counters())));
+        samples.push(ns_each(|| {
+            meter.take(&groups.read());
+            black_box(meter.now());
+        }));
+        reads.push(ns_each(|| {
+            let mut buffer = [0; Group::BYTES_MAX];
+            let _ = black_box(bare.read(&mut buffer).map(<[u8]>::len));
+        }));
         calls.push(ns_each(|| _ = black_box(rustix::process::getppid())));
         files.push(ns_each(|| {
             let mut buffer = [0; 96];
@@ -37,10 +47,18 @@ pub fn run() -> anyhow::Result<()> {
     println!("| what | ns: median (low to high) of {ROUNDS} rounds | target |");
     println!("| --- | --- | --- |");
     println!("| a counter sample: group of 4 software events | {:.0} | 500 |", Spread::of(samples));
+    println!("| its `read()` alone | {:.0} | |", Spread::of(reads));
     println!("| one read of schedstat | {:.0} | |", Spread::of(files));
     println!("| the cheapest call | {:.0} | |", Spread::of(calls));
     println!("| a counter sample, in cheapest calls | {:.1} | |", Spread::of(ratio));
     Ok(())
+}
+
+/// The same group, to be read and nothing else.
+fn bare() -> anyhow::Result<Group> {
+    let events = software(Flags::default()).groups.concat().into_iter();
+    let named = events.map(|(quantity, attr)| (quantity.name().to_owned(), attr)).collect();
+    Group::open(&Spec { whom: Whom::Task(0), events: named }).context("cannot open the group")
 }
 
 fn ns_each(mut run: impl FnMut()) -> f64 {

@@ -3,7 +3,9 @@
 //! Where a group binds the job's memory, the kernel lets no page go outside of its nodes. So the group
 //! is opened to the target first, and when all has arrived the nodes that were left are closed; the
 //! kernel itself then moves what was overlooked. A move that ended early leaves it open, since half of
-//! the memory still lies there, and says so.
+//! the memory still lies there, and says so. It is opened only once a process has been taken hold of:
+//! a job whose processes have all ended meanwhile may have started again, and then the group of that
+//! name is that of its next run.
 
 use std::io;
 use std::time::Duration;
@@ -32,8 +34,8 @@ pub(super) struct JobMove {
     sums: Sums,
     /// What its first processes told of the time that pages take.
     learned: Batch,
-    /// The nodes of its group were widened.
-    is_open: bool,
+    /// The nodes of its group before they were widened, and since.
+    opened: Option<(NodeSet, NodeSet)>,
 }
 
 /// What its processes came to.
@@ -53,7 +55,7 @@ impl JobMove {
         let mut waiting = order.processes.clone();
         waiting.reverse();
         let (sums, learned) = (Sums::default(), Batch::default());
-        JobMove { order, waiting, now: None, began, manner, sums, learned, is_open: false }
+        JobMove { order, waiting, now: None, began, manner, sums, learned, opened: None }
     }
 
     /// When it began.
@@ -77,13 +79,6 @@ impl JobMove {
 
     /// The next process; how the move ended when there is none.
     fn begin_next(&mut self, at: Nanos, heat: &Heat) -> Option<MoveEnded> {
-        if let Err(error) = self.open_group() {
-            self.failed(&format!(
-                "its group cannot have memory of node {}: {error}",
-                self.order.to
-            ));
-            return Some(self.ended(StoppedBy::Error, at));
-        }
         let Some(process) = self.waiting.pop() else {
             let sums = &self.sums;
             let stopped_by = match (&sums.error, sums.any_done) {
@@ -99,7 +94,14 @@ impl JobMove {
             return Some(self.ended(StoppedBy::Limit, at));
         }
         match self.begin(process, heat) {
-            Ok(Some(mover)) => self.now = Some(mover),
+            Ok(Some(mover)) => {
+                if let Err(error) = self.open_group() {
+                    let to = self.order.to;
+                    self.failed(&format!("its group cannot have memory of node {to}: {error}"));
+                    return Some(self.ended(StoppedBy::Error, at));
+                }
+                self.now = Some(mover);
+            }
             Ok(None) => self.failed(&format!("process {}: {OWN_POLICY}", process.tid)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
@@ -164,7 +166,7 @@ impl JobMove {
 
     /// Lets the group have memory of the target as well.
     fn open_group(&mut self) -> io::Result<()> {
-        let Some(group) = self.order.group.as_ref().filter(|_| !self.is_open) else {
+        let Some(group) = self.order.group.as_ref().filter(|_| self.opened.is_none()) else {
             return Ok(());
         };
         let nodes = group.nodes()?;
@@ -175,15 +177,21 @@ impl JobMove {
                 let _ = group.set_nodes(&nodes, false);
             })?;
         }
-        self.is_open = true;
+        self.opened = Some((nodes, wider));
         Ok(())
     }
 
-    /// Closes the nodes that were left if all has arrived; else says what stays open.
+    /// Closes the nodes that were left if all has arrived; else says what stays open. Where nobody was
+    /// left and nothing has come, the group is as it was, unless somebody else has set it since.
     fn close_group(&mut self, stopped_by: StoppedBy) {
-        let group = self.order.group.clone().filter(|_| self.is_open);
-        let Some(group) = group.filter(|_| stopped_by != StoppedBy::Ended) else { return };
-        self.is_open = false;
+        let Some((before, wider)) = self.opened.take() else { return };
+        let Some(group) = self.order.group.clone() else { return };
+        if stopped_by == StoppedBy::Ended {
+            if self.sums.moved == 0 && group.nodes().is_ok_and(|nodes| nodes == wider) {
+                let _ = group.set_nodes(&before, false); // It may go at this moment.
+            }
+            return;
+        }
         // One process of a job may have gone where the others are not.
         let is_whole = stopped_by == StoppedBy::Done && matches!(self.order.target, Target::Job(_));
         let closed = if is_whole { close(&group, self.order.from, self.order.to) } else { Ok(()) };
@@ -260,5 +268,73 @@ fn word(stop: &Stop) -> StoppedBy {
         Stop::Ended => StoppedBy::Ended,
         Stop::Stopped => StoppedBy::Stopped,
         Stop::Error(_) => StoppedBy::Error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use base::JobId;
+    use linux::cgroup::{Home, RunGroups, Version};
+
+    use super::*;
+    use crate::memory::MemoryOptions;
+
+    fn group(root: &Path, nodes: &str) -> Arc<Group> {
+        for (file, text) in [("cpuset.cpus", "0-3\n"), ("cpuset.mems", "0-1\n")] {
+            std::fs::write(root.join(file), text).expect("written");
+        }
+        let folder = "/".into();
+        let home = Home { version: Version::V1, folder, enables: false, moves_in: false };
+        let run = RunGroups::new(root, home, "3f").expect("a name");
+        run.prepare().expect("a folder");
+        Arc::new(run.make(0, "job", &nodes.parse().expect("nodes")).expect("a group"))
+    }
+
+    fn a_move(group: Option<Arc<Group>>, process: TaskId) -> JobMove {
+        let (target, to, limit) = (Target::Job(JobId(0)), NodeId(1), Bytes(u64::MAX));
+        let processes = vec![process];
+        let order = MoveOrder { target, job: JobId(0), processes, from: None, to, limit, group };
+        let options = MemoryOptions::default();
+        let manner = Manner { options, nice: None, of_strangers: false };
+        JobMove::new(order, Nanos::ZERO, manner)
+    }
+
+    fn to_its_end(mut this: JobMove) -> MoveEnded {
+        let mut steps = 0..100_000;
+        let ended = steps.find_map(|_| this.step(Nanos::ZERO, &Heat::default()).1);
+        ended.expect("every move ends")
+    }
+
+    #[test]
+    fn the_group_of_a_job_whose_processes_are_gone_is_not_opened() {
+        let root = tempfile::tempdir().expect("a folder");
+        let group = group(root.path(), "0");
+        // Born when nobody was: this process with its number is another.
+        let gone = TaskId { tid: std::process::id(), born_ticks: 1 };
+        let ended = to_its_end(a_move(Some(Arc::clone(&group)), gone));
+        assert_eq!(ended.stopped_by, StoppedBy::Ended);
+        assert_eq!(group.nodes().expect("told").to_string(), "0");
+    }
+
+    #[test]
+    fn a_group_that_was_opened_for_nothing_is_as_it_was() {
+        let root = tempfile::tempdir().expect("a folder");
+        let group = group(root.path(), "0");
+        let gone = TaskId { tid: std::process::id(), born_ticks: 1 };
+        let nodes = |group: &Group| group.nodes().expect("told").to_string();
+        let mut this = a_move(Some(Arc::clone(&group)), gone);
+        this.open_group().expect("opened");
+        assert_eq!(nodes(&group), "0-1");
+        this.stop(StoppedBy::Ended, Nanos::ZERO);
+        assert_eq!(nodes(&group), "0");
+        // Its next run has the group of that name, with nodes of its own.
+        let mut this = a_move(Some(Arc::clone(&group)), gone);
+        this.open_group().expect("opened");
+        group.set_nodes(&"1".parse().expect("nodes"), false).expect("set");
+        this.stop(StoppedBy::Ended, Nanos::ZERO);
+        assert_eq!(nodes(&group), "1");
     }
 }

@@ -160,6 +160,17 @@ pub(super) fn number(counter: BorrowedFd<'_>) -> io::Result<u64> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
 }
 
+/// Stops a counter (`PERF_EVENT_IOC_DISABLE`). What its processor keeps back of samples comes into the
+/// ring then.
+pub(super) fn disable(counter: BorrowedFd<'_>) -> io::Result<()> {
+    fault::refuse("ioctl")?;
+    /// `_IO('$', 1)`; its argument says that others of the group go on.
+    const PERF_EVENT_IOC_DISABLE: libc::Ioctl = 0x2401;
+    // SAFETY: the call takes a number and touches no memory of ours.
+    let done = unsafe { libc::ioctl(counter.as_raw_fd(), PERF_EVENT_IOC_DISABLE, 0) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

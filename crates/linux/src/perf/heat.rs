@@ -71,7 +71,7 @@ impl Heat {
             return Ok(Vec::new());
         }
         std::thread::sleep(time);
-        let records = samplers.iter().map(|sampler| sampler.ring.take());
+        let records = samplers.iter().map(Sampler::finish);
         Ok(hottest(records.flat_map(|records| addresses(&records).collect::<Vec<_>>())))
     }
 
@@ -99,7 +99,7 @@ impl Heat {
 #[derive(Debug)]
 struct Sampler {
     ring: Ring,
-    _event: OwnedFd,
+    event: OwnedFd,
     _leader: Option<OwnedFd>,
 }
 
@@ -110,7 +110,17 @@ impl Sampler {
         let leader = leader.transpose()?;
         let group = leader.as_ref().map(AsFd::as_fd);
         let file = attr::open_addresses(&event.attr, whom, event.every, event.precise, group)?;
-        Ok(Sampler { ring: Ring::map(file.as_fd(), RING_PAGES)?, _event: file, _leader: leader })
+        Ok(Sampler { ring: Ring::map(file.as_fd(), RING_PAGES)?, event: file, _leader: leader })
+    }
+
+    /// Stops it and takes what it noted. Intel's processors write samples into a buffer of their own, and
+    /// where nothing else is asked of them than addresses the kernel fetches them only when that is
+    /// full, when another task comes, or when the event stops (arch/x86/events/intel/ds.c,
+    /// `intel_pmu_pebs_disable`): of a thread that runs alone they would be missing.
+    fn finish(&self) -> Vec<u8> {
+        // What cannot be stopped has noted what it has.
+        let _ = attr::disable(self.event.as_fd());
+        self.ring.take()
     }
 }
 
@@ -249,9 +259,14 @@ mod tests {
         }
         let (from, to) = (memory.as_ptr().addr() as u64, memory.as_ptr().addr() as u64 + (8 << 20));
         std::hint::black_box(&memory);
-        let met = hottest(addresses(&sampler.ring.take()));
+        let met = hottest(addresses(&sampler.finish()));
         let inside = met.iter().filter(|(start, end)| from < *end && *start < to).count();
         assert!(3 <= inside, "{met:x?} not in {from:x}..{to:x}");
+        // It was stopped before its ring was taken, so that a processor keeps no sample back.
+        let mut more = vec![0u8; 8 << 20];
+        more.chunks_mut(4096).for_each(|page| page[0] = 1);
+        std::hint::black_box(&more);
+        assert!(!sampler.ring.has_records(), "it goes on");
     }
 
     proptest! {

@@ -30,16 +30,20 @@ use sched::Measured;
 /// No group of ours is larger.
 pub const COUNTERS_MAX: usize = 16;
 
-/// What a group has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+/// What a group has counted: a view of the bytes that were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading<'a> {
     /// How long it could have counted, in nanoseconds.
     pub enabled_ns: u64,
     /// How long it did.
     pub running_ns: u64,
-    values: [(u64, u64); COUNTERS_MAX],
-    n_values: usize,
+    pairs: &'a [[u8; PAIR_BYTES]],
 }
+
+/// A value and the number of its counter.
+const PAIR_BYTES: usize = 16;
+/// What stands before them.
+const HEAD_BYTES: usize = 24;
 
 /// What is wrong with the bytes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,41 +73,41 @@ pub enum ValuesError {
 ///
 /// # Errors
 /// They are no such bytes, which a kernel never gives.
-pub fn read_group(bytes: &[u8]) -> Result<Reading, ValuesError> {
+pub fn read_group(bytes: &[u8]) -> Result<Reading<'_>, ValuesError> {
     let short = |wanted: usize| ValuesError::Length { found: bytes.len(), wanted };
-    let word = |idx: usize| -> Option<u64> {
-        let of_word = bytes.get(idx * 8..idx * 8 + 8)?;
-        Some(u64::from_ne_bytes(of_word.try_into().expect("eight bytes")))
-    };
-    let n_said = word(0).ok_or_else(|| short(24))?;
+    let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(|| short(HEAD_BYTES))?;
+    let n_said = word(head, 0);
     let n_values = usize::try_from(n_said).ok().filter(|&n| n <= COUNTERS_MAX);
     let n_values = n_values.ok_or(ValuesError::TooMany(n_said))?;
-    let wanted = 24 + 16 * n_values;
-    if bytes.len() != wanted {
-        return Err(short(wanted));
+    let (pairs, beyond) = rest.as_chunks::<PAIR_BYTES>();
+    if pairs.len() != n_values || !beyond.is_empty() {
+        return Err(short(HEAD_BYTES + PAIR_BYTES * n_values));
     }
-    let at = |idx: usize| word(idx).expect("the length was checked");
-    let mut reading =
-        Reading { enabled_ns: at(1), running_ns: at(2), n_values, ..Reading::default() };
-    if reading.enabled_ns < reading.running_ns {
-        let Reading { enabled_ns, running_ns, .. } = reading;
+    let (enabled_ns, running_ns) = (word(head, 1), word(head, 2));
+    if enabled_ns < running_ns {
         return Err(ValuesError::Times { enabled_ns, running_ns });
     }
-    for (idx, value) in reading.values[..n_values].iter_mut().enumerate() {
-        *value = (at(3 + 2 * idx), at(4 + 2 * idx));
-    }
-    Ok(reading)
+    Ok(Reading { enabled_ns, running_ns, pairs })
 }
 
-impl Reading {
+/// A word of bytes that are long enough.
+fn word(bytes: &[u8], idx: usize) -> u64 {
+    let of_word = bytes[idx * 8..idx * 8 + 8].try_into().expect("eight bytes");
+    u64::from_ne_bytes(of_word)
+}
+
+impl Reading<'_> {
     /// Values with the numbers of their counters.
-    pub fn values(&self) -> &[(u64, u64)] {
-        &self.values[..self.n_values]
+    pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.pairs.iter().map(|pair| (word(pair, 0), word(pair, 1)))
     }
 
-    /// A value of it with the times of the group.
-    pub fn counter(&self, value: u64) -> Counter {
-        Counter { value, enabled_ns: self.enabled_ns, running_ns: self.running_ns }
+    /// One counter by number; it is looked for first in the place where it usually stands.
+    pub fn counter(&self, number: u64, place: usize) -> Option<Counter> {
+        let usual = self.pairs.get(place).filter(|pair| word(&pair[..], 1) == number);
+        let pair = usual.or_else(|| self.pairs.iter().find(|pair| word(&pair[..], 1) == number))?;
+        let value = word(pair, 0);
+        Some(Counter { value, enabled_ns: self.enabled_ns, running_ns: self.running_ns })
     }
 
     /// Whether the group could have counted for a while and never did: somebody else has the
@@ -227,8 +231,10 @@ mod tests {
     }
 
     fn measured(words: &[u64]) -> Vec<Measured> {
-        let reading = read_group(&bytes(words)).expect("a group");
-        reading.values().iter().map(|(value, _)| reading.counter(*value).since_opened()).collect()
+        let bytes = bytes(words);
+        let reading = read_group(&bytes).expect("a group");
+        let measured = |(_, number)| reading.counter(number, 0).expect("one of it").since_opened();
+        reading.values().map(measured).collect()
     }
 
     #[test]
@@ -321,8 +327,9 @@ mod tests {
         fn no_values_panic(words in prop::collection::vec(any::<u64>(), 5)) {
             let [_, enabled, running, value, number] = words[..] else { unreachable!() };
             let (running, enabled) = (running.min(enabled), running.max(enabled));
-            let reading = read_group(&bytes(&[1, enabled, running, value, number])).expect("a group");
-            let measured = reading.counter(value).since_opened();
+            let bytes = bytes(&[1, enabled, running, value, number]);
+            let reading = read_group(&bytes).expect("a group");
+            let measured = reading.counter(number, 0).expect("it is there").since_opened();
             prop_assert_eq!(measured == Measured::Absent, running == 0 && enabled != 0);
             prop_assert!(measured.value().is_none_or(|scaled| value <= scaled));
         }

@@ -3,6 +3,7 @@
 //! ```text
 //!   edges       a room uses rooms on lower floors only, and some doors stay shut
 //!   unsafe      only in the rooms that speak with the kernel, each block argued
+//!   calls       each call of the room `linux` can be made to fail by a test
 //!   purity      pure rooms carry the clippy.toml that forbids clocks, files and hashes
 //!   licence     every crate states it
 //!   text        no conflict marks, no trailing blanks, no file that grew beyond reading
@@ -10,6 +11,7 @@
 //!
 //! Everything is read from manifests and files; nothing is compiled.
 
+mod calls;
 mod edges;
 mod files;
 

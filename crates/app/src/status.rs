@@ -84,8 +84,11 @@ fn is_of_another_boot(state: &WatchState) -> bool {
 }
 
 fn lives(state: &WatchState) -> bool {
-    let stat = procfs::stat("/".as_ref(), state.pid);
-    stat.is_ok_and(|stat| stat.born_ticks == state.born_ticks && stat.state != 'Z')
+    match procfs::stat("/".as_ref(), state.pid) {
+        Ok(stat) => stat.born_ticks == state.born_ticks && stat.state != 'Z',
+        // Who cannot be looked at may live: what he tells is left alone.
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    }
 }
 
 /// Removes what killed ones told, where that is settled.

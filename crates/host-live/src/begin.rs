@@ -181,9 +181,10 @@ impl LiveHost {
 
     /// Says who the child is to those who outlive us.
     fn name_child(&mut self, nr: Option<u64>, pid: u32) {
-        let born_ticks = procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.born_ticks);
-        if let (Some(nr), Ok(log)) = (nr, &mut self.undo) {
-            // If this cannot be written the child is still found by its environment.
+        let stat = procfs::stat("/".as_ref(), pid);
+        let born_ticks = stat.as_ref().map_or(0, |stat| stat.born_ticks);
+        if let (Some(nr), Ok(log), Ok(_)) = (nr, &mut self.undo, stat) {
+            // If this cannot be written, or its birth not told, the child is found by its environment.
             let _ = log.name_child(nr, (pid, born_ticks, pid));
         }
         if let Some(keeper) = &mut self.keeper {

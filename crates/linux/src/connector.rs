@@ -81,14 +81,12 @@ impl Connector {
 
     /// Tells everything that happened since the last call, oldest first.
     pub fn drain(&self, mut each: impl FnMut(Heard)) -> io::Result<()> {
-        fault::refuse("recv")?;
         let mut buffer = [0; 16 << 10];
         loop {
             match self.receive(&mut buffer) {
                 Ok(Some(bytes)) => parse(bytes).for_each(&mut each),
                 Ok(None) => return Ok(()),
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => each(Heard::Lost),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
@@ -108,18 +106,19 @@ impl Connector {
     }
 
     fn greet(&self) -> io::Result<()> {
-        fault::refuse("send")?;
-        rustix::io::write(&self.socket, &greeting())?;
+        fault::retry("send", || Ok(rustix::io::write(&self.socket, &greeting())?))?;
         Ok(())
     }
 
     /// One datagram; `None` when there is none now.
     fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
-        match rustix::io::read(&self.socket, &mut *buffer) {
-            Ok(n_bytes) => Ok(Some(&buffer[..n_bytes])),
+        let receive = || match rustix::io::read(&self.socket, &mut *buffer) {
+            Ok(n_bytes) => Ok(Some(n_bytes)),
             Err(rustix::io::Errno::AGAIN) => Ok(None),
             Err(error) => Err(error.into()),
-        }
+        };
+        let n_bytes = fault::retry("recv", receive)?;
+        Ok(n_bytes.map(|n_bytes| &buffer[..n_bytes]))
     }
 }
 

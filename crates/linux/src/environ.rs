@@ -36,7 +36,7 @@ pub fn environ(root: &Path, pid: u32) -> io::Result<Environ> {
     if !first.is_empty() {
         return Ok(Environ::Has(first));
     }
-    let text = std::fs::read(root.join(format!("proc/{pid}/stat")))?;
+    let text = procfs::stat_line(root, pid)?;
     if is_in_exec(&text) {
         return Ok(Environ::InExec);
     }

@@ -4,8 +4,9 @@
 //! that it passes; N runs from 1 until a run ends by itself, and then every moment has been tried.
 //! Other words (`no-descriptors`) make something fail that seldom does.
 //!
-//! Calls fail on purpose too: every call that reads or changes the system for us begins with
-//! [`refuse`], and `EVENKEEL_FAULT=errors:SEED:PERMILLE` lets so many of a thousand of them fail with an
+//! Calls fail on purpose too: every function here that asks the system for something begins with
+//! [`refuse`], or makes its call through [`retry`] (`cargo xtask tidy` looks that none forgets it), and
+//! `EVENKEEL_FAULT=errors:SEED:PERMILLE` lets so many of a thousand of them fail with an
 //! error that the kernel could have given. The same seed and the same calls give the same errors. A
 //! test in the same process asks with [`with_errors`] for its own thread, and a helper thread takes
 //! the wish over from whoever started it ([`wish`], [`take_over`]). Release builds know none of this.
@@ -51,7 +52,7 @@ pub struct Wish {
     pub permille: u16,
 }
 
-/// What the kernel may answer to any call of ours.
+/// What the kernel may answer to any call of ours; the last one only where a task may have ended.
 pub const ERRORS: [i32; 6] =
     [libc::EPERM, libc::ENOMEM, libc::EBUSY, libc::EINTR, libc::ENOSYS, libc::ESRCH];
 
@@ -65,6 +66,16 @@ pub fn refuse(call: &'static str) -> io::Result<()> {
 #[cfg(not(debug_assertions))]
 pub fn refuse(_call: &'static str) -> io::Result<()> {
     Ok(())
+}
+
+/// Makes a call, and makes it again as long as a signal interrupts it: nothing was done then.
+pub fn retry<T>(name: &'static str, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match refuse(name).and_then(|()| call()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
 }
 
 /// What is asked of this thread's calls, for a helper thread that it starts.
@@ -105,6 +116,9 @@ mod chance {
 
     use super::{ERRORS, VARIABLE, Wish};
 
+    /// Calls that never say of somebody who lives that he is gone: nobody could tell that from the truth.
+    const OF_FILES: [&str; 6] = ["read", "readlink", "getdents64", "stat", "lstat", "fstat"];
+
     thread_local! {
         static WISH: Cell<Option<Wish>> = const { Cell::new(None) };
         static N_CALLS: Cell<u64> = const { Cell::new(0) };
@@ -137,8 +151,9 @@ mod chance {
         if u64::from(permille) <= chance.below(1000) {
             return Ok(());
         }
-        let idx = chance.below(ERRORS.len() as u64) as usize;
-        Err(io::Error::from_raw_os_error(ERRORS[idx]))
+        let errors = if OF_FILES.contains(&call) { &ERRORS[..ERRORS.len() - 1] } else { &ERRORS };
+        let idx = chance.below(errors.len() as u64) as usize;
+        Err(io::Error::from_raw_os_error(errors[idx]))
     }
 
     pub(super) fn parse(text: &str) -> Option<Wish> {
@@ -168,6 +183,26 @@ mod tests {
         for error in ERRORS {
             assert!(errors(7, 500).contains(&Some(error)), "never {error}");
         }
+    }
+
+    #[test]
+    fn an_interrupted_call_is_made_again_and_another_error_is_told() {
+        let mut n_made = 0;
+        let told = with_errors(Wish { seed: 3, permille: 500 }, || {
+            let call = |_| {
+                let done = retry("a call", || {
+                    n_made += 1;
+                    Ok(())
+                });
+                done.err().and_then(|error| error.raw_os_error())
+            };
+            (0..1000).map(call).collect::<Vec<_>>()
+        });
+        assert!(!told.contains(&Some(libc::EINTR)) && told.contains(&Some(libc::EPERM)));
+        assert_eq!(told.iter().filter(|error| error.is_none()).count(), n_made);
+        let mut left = vec![Ok(5), Err(libc::EINTR), Err(libc::EINTR)];
+        let call = || left.pop().expect("asked three times").map_err(io::Error::from_raw_os_error);
+        assert_eq!(retry("a call", call).expect("the third"), 5);
     }
 
     #[test]

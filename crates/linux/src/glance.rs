@@ -92,9 +92,9 @@ pub struct ProcFolder {
 impl ProcFolder {
     /// Opens it below a root.
     pub fn open(root: &Path) -> io::Result<Self> {
-        fault::refuse("openat")?;
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(root.join("proc"), flags, Mode::empty())?;
+        let open = || Ok(rustix::fs::open(root.join("proc"), flags, Mode::empty())?);
+        let folder = fault::retry("openat", open)?;
         Ok(ProcFolder { folder })
     }
 
@@ -135,11 +135,12 @@ impl ProcFolder {
     }
 
     fn read<'a>(&self, pid: u32, file: &str, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
-        fault::refuse("openat")?;
         let path = format!("{pid}/{file}");
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.folder, path, flags, Mode::empty()).map_err(gone)?;
-        let n_bytes = rustix::io::read(&file, &mut *buffer).map_err(gone)?;
+        let open = || Ok(rustix::fs::openat(&self.folder, &path, flags, Mode::empty())?);
+        let file = fault::retry("openat", open).map_err(gone)?;
+        let read = || Ok(rustix::io::read(&file, &mut *buffer)?);
+        let n_bytes = fault::retry("read", read).map_err(gone)?;
         Ok(&buffer[..n_bytes])
     }
 
@@ -239,8 +240,7 @@ pub fn isolated(root: &Path) -> io::Result<CpuSet> {
     ];
     let mut all = CpuSet::new();
     for file in files {
-        fault::refuse("open")?;
-        match std::fs::read_to_string(root.join(file)) {
+        match fault::retry("read", || std::fs::read_to_string(root.join(file))) {
             // What holds no list is none: `(null)` where no CPU is free of the tick.
             Ok(text) => all = all.or(&text.trim().parse().unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -250,10 +250,10 @@ pub fn isolated(root: &Path) -> io::Result<CpuSet> {
     Ok(all)
 }
 
-fn gone(error: rustix::io::Errno) -> io::Error {
-    match error {
-        rustix::io::Errno::SRCH => io::Error::new(io::ErrorKind::NotFound, "the process is gone"),
-        error => error.into(),
+fn gone(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => io::Error::new(io::ErrorKind::NotFound, "the process is gone"),
+        _ => error,
     }
 }
 

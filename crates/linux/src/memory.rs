@@ -201,11 +201,9 @@ const THREADS_MAX: usize = 64;
 /// Whether a thread has a memory policy of its own, told by its first mappings alone: they are the
 /// program's, and small. The kernel walks no more mappings than it is asked for bytes.
 fn has_policy_at_first_sight(file: &Path) -> io::Result<bool> {
-    fault::refuse("open")?;
-    let mut file = File::open(file)?;
-    fault::refuse("read")?;
+    let mut file = fault::retry("open", || File::open(file))?;
     let mut buffer = [0; 256];
-    let n_bytes = file.read(&mut buffer)?;
+    let n_bytes = fault::retry("read", || file.read(&mut buffer))?;
     let text = &buffer[..n_bytes];
     // A line that was cut may show a part of a word. One that is cut and alone shows both first words.
     let whole = text.iter().rposition(|&byte| byte == b'\n').unwrap_or(n_bytes);
@@ -306,7 +304,9 @@ pub(crate) fn resident_parts(root: &Path, pid: u32) -> io::Result<Resident> {
 pub(crate) fn page_sizes(root: &Path) -> (u64, u64) {
     let page = rustix::param::page_size() as u64;
     let path = root.join("sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
-    let huge = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
+    let huge = fault::retry("read", || std::fs::read_to_string(&path))
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
     let is_whole = |huge: &u64| page < *huge && huge.is_multiple_of(page);
     (page, huge.filter(is_whole).unwrap_or(page))
 }
@@ -348,9 +348,8 @@ pub(crate) fn read_smaps(root: &Path, pid: u32) -> io::Result<Text> {
 }
 
 fn read_upto(path: &Path, max: u64) -> io::Result<Text> {
-    fault::refuse("open")?;
-    let file = File::open(path)?;
-    fault::refuse("read")?;
+    let file = fault::retry("open", || File::open(path))?;
+    fault::retry("read", || Ok(()))?; // Reading to the end goes on by itself when interrupted.
     let mut bytes = Vec::new();
     let read = file.take(max).read_to_end(&mut bytes);
     read.map_err(|error| match error.raw_os_error() {

@@ -8,6 +8,8 @@ use std::path::Path;
 use base::NodeSet;
 use program::MemoryPolicy;
 
+use crate::fault;
+
 const MPOL_PREFERRED: i32 = 1;
 const MPOL_BIND: i32 = 2;
 const MPOL_INTERLEAVE: i32 = 3;
@@ -40,6 +42,7 @@ impl Prepared {
 
     /// Makes it the policy of the calling thread and of all that it starts. Allocates nothing.
     pub fn apply(&self) -> io::Result<()> {
+        fault::refuse("set_mempolicy")?;
         // The kernel reads one bit less than it is told: a quirk as old as the call.
         let n_bits = self.nodes.len() * 64 + 1;
         // SAFETY: the kernel reads as many words as n_bits - 1 bits fill, which is what there is.
@@ -52,11 +55,13 @@ impl Prepared {
 
 /// Whether this kernel interleaves by weights; the weights are the system's, and are left as they are.
 pub fn has_weighted(root: &Path) -> bool {
-    root.join("sys/kernel/mm/mempolicy/weighted_interleave").is_dir()
+    let path = root.join("sys/kernel/mm/mempolicy/weighted_interleave");
+    fault::retry("stat", || std::fs::metadata(&path)).is_ok_and(|meta| meta.is_dir())
 }
 
 /// The nodes that the calling thread's own policy names and whether it interleaves over them.
 pub fn own() -> io::Result<(bool, NodeSet)> {
+    fault::refuse("get_mempolicy")?;
     let mut mode: i32 = 0;
     let mut nodes = [0u64; WORDS];
     // SAFETY: the kernel writes one int and at most the number of bits given, into memory of ours.

@@ -151,15 +151,19 @@ impl Iterator for Numbers<'_> {
 
 /// What is known of a thread or process now. An error of the kind `NotFound` says that it is gone.
 pub fn stat(root: &Path, tid: u32) -> io::Result<Stat> {
-    let path = root.join(format!("proc/{tid}/stat"));
-    parse_stat(&fs::read(path).map_err(gone)?).ok_or_else(malformed)
+    parse_stat(&stat_line(root, tid)?).ok_or_else(malformed)
+}
+
+/// The same as the kernel writes it.
+pub(crate) fn stat_line(root: &Path, tid: u32) -> io::Result<Vec<u8>> {
+    read(&root.join(format!("proc/{tid}/stat")))
 }
 
 /// What is known of one thread of a process. An error of the kind `NotFound` says that it is gone, or
 /// belongs to another process now.
 pub fn thread_stat(root: &Path, pid: u32, tid: u32) -> io::Result<Stat> {
     let path = root.join(format!("proc/{pid}/task/{tid}/stat"));
-    parse_stat(&fs::read(path).map_err(gone)?).ok_or_else(malformed)
+    parse_stat(&read(&path)?).ok_or_else(malformed)
 }
 
 /// The thread numbers of a process, rising.
@@ -174,7 +178,7 @@ pub fn processes(root: &Path) -> io::Result<Vec<u32>> {
 
 fn numbered(folder: &Path) -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
-    for entry in fs::read_dir(folder).map_err(gone)? {
+    for entry in fault::retry("getdents64", || fs::read_dir(folder)).map_err(gone)? {
         let name = entry.map_err(gone)?.file_name();
         numbers.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
     }
@@ -185,36 +189,62 @@ fn numbered(folder: &Path) -> io::Result<Vec<u32>> {
 /// The children of one thread. The kernel lists them per thread that started them.
 pub fn children(root: &Path, pid: u32, tid: u32) -> io::Result<Vec<u32>> {
     let path = root.join(format!("proc/{pid}/task/{tid}/children"));
-    Ok(parse_children(&fs::read(path).map_err(gone)?).collect())
+    Ok(parse_children(&read(&path)?).collect())
+}
+
+/// The children of a process, whichever of its threads started them. A thread that ends meanwhile has
+/// none; an error of the kind `NotFound` says that the process itself is gone.
+pub fn all_children(root: &Path, pid: u32) -> io::Result<Vec<u32>> {
+    let mut all = Vec::new();
+    for tid in threads(root, pid)? {
+        match children(root, pid, tid) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            some => all.extend(some?),
+        }
+    }
+    Ok(all)
+}
+
+/// The user to whom a process belongs, as far as others may look into it: the system's first user where
+/// nobody may.
+pub fn owner(root: &Path, pid: u32) -> io::Result<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let path = root.join(format!("proc/{pid}"));
+    Ok(fault::retry("stat", || fs::metadata(&path)).map_err(gone)?.uid())
 }
 
 /// How often a thread changed its CPU; `None` where the kernel does not tell.
 pub fn migrations(root: &Path, tid: u32) -> Option<u64> {
-    parse_migrations(&fs::read_to_string(root.join(format!("proc/{tid}/sched"))).ok()?)
+    let text = read(&root.join(format!("proc/{tid}/sched"))).ok()?;
+    parse_migrations(&String::from_utf8_lossy(&text))
 }
 
 /// The environment with which a process was started, as the kernel keeps it.
 pub fn environ(root: &Path, pid: u32) -> io::Result<Vec<u8>> {
-    fs::read(root.join(format!("proc/{pid}/environ"))).map_err(gone)
+    read(&root.join(format!("proc/{pid}/environ")))
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    fault::retry("read", || fs::read(path)).map_err(gone)
 }
 
 /// Opens a file to be read again and again.
 pub fn open(path: &Path) -> io::Result<OwnedFd> {
-    fault::refuse("open")?;
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| gone(e.into()))
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    fault::retry("open", || Ok(rustix::fs::open(path, flags, Mode::empty())?)).map_err(gone)
 }
 
 /// Reads a kept descriptor from its start into a buffer; a text longer than the buffer is cut.
 pub fn read_again(file: impl AsFd, buffer: &mut [u8]) -> io::Result<&[u8]> {
-    fault::refuse("pread")?;
-    let n_bytes = rustix::io::pread(file, &mut *buffer, 0).map_err(|e| gone(e.into()))?;
+    let read = || Ok(rustix::io::pread(file.as_fd(), &mut *buffer, 0)?);
+    let n_bytes = fault::retry("pread", read).map_err(gone)?;
     Ok(&buffer[..n_bytes])
 }
 
 /// How many threads the process has whose `task` folder was opened: the folder has a link for each,
 /// and two for itself. Much cheaper than listing it.
 pub fn count_threads(task_folder: impl AsFd) -> io::Result<u32> {
+    fault::refuse("fstat")?;
     let links = rustix::fs::fstat(task_folder).map_err(|e| gone(e.into()))?.st_nlink;
     u32::try_from(links).ok().and_then(|links| links.checked_sub(2)).ok_or_else(malformed)
 }
@@ -273,6 +303,7 @@ mod tests {
         assert!(threads.contains(&pid));
         let folder = open(&root.join(format!("proc/{pid}/task"))).expect("own folder");
         assert!(1 <= count_threads(folder).expect("a count"));
+        assert_eq!(owner(root, pid).expect("ours"), rustix::process::geteuid().as_raw());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
         let born = stat(root, child.id()).expect("the child's line").born_ticks;
         assert!(own.born_ticks <= born);
@@ -280,6 +311,26 @@ mod tests {
         child.wait().expect("our child");
         let error = stat(root, child.id()).expect_err("it is gone");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_child_is_found_whichever_thread_started_it() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let starter = std::thread::spawn(move || {
+            let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+            let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            tell.send((own, child.id())).expect("somebody listens");
+            child.wait().expect("our child");
+        });
+        let (tid, child) = told.recv().expect("a child");
+        let (root, pid) = (Path::new("/"), std::process::id());
+        assert!(all_children(root, pid).expect("ours").contains(&child));
+        assert!(children(root, pid, tid).expect("its own").contains(&child));
+        let child = rustix::process::Pid::from_raw(child.cast_signed()).expect("a number");
+        rustix::process::kill_process(child, rustix::process::Signal::KILL).expect("our child");
+        starter.join().expect("the thread");
+        let gone = all_children(root, u32::MAX).expect_err("nobody has this number");
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::io;
 
 use base::{Bytes, Nanos};
 
+use crate::fault;
+
 /// A child that ended and has been waited for. Figures include children that it waited for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reaped {
@@ -33,6 +35,7 @@ impl Statuses {
     pub fn keep() -> Self {
         let was_ignored = crate::system::is_ignored(libc::SIGCHLD);
         if was_ignored {
+            // Not refused: it fails for numbers of no signals alone.
             // SAFETY: no handler is set, only the usual action.
             unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         }
@@ -43,6 +46,7 @@ impl Statuses {
 impl Drop for Statuses {
     fn drop(&mut self) {
         if self.was_ignored {
+            // Not refused: it fails for numbers of no signals alone.
             // SAFETY: no handler is set, only what was there before.
             unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
         }
@@ -98,6 +102,7 @@ pub fn reap(pid: u32) -> io::Result<Option<Reaped>> {
 /// A child that was stopped since this was last asked, and the signal that did it. One call tells
 /// whether there is any, however many children there are; who has ended is left to [`try_reap`].
 pub fn next_stopped() -> Option<(u32, i32)> {
+    fault::refuse("waitid").ok()?; // The next turn asks again.
     // SAFETY: all bits zero is a valid siginfo: it is made of integers.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WSTOPPED | libc::WNOHANG;
@@ -116,19 +121,14 @@ fn wait4(pid: u32, flags: i32) -> io::Result<Option<Reaped>> {
     let mut status = 0;
     // SAFETY: all bits zero is a valid rusage: it is made of integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
+    fault::retry("wait4", || {
         // SAFETY: both pointers are to memory of ours that outlives the call.
-        let waited = unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) };
-        match waited {
-            0 => return Ok(None),
-            1.. => return Ok(Some(reaped(status, &usage))),
-            _ => {}
+        match unsafe { libc::wait4(pid, &raw mut status, flags, &raw mut usage) } {
+            ..0 => Err(io::Error::last_os_error()),
+            0 => Ok(None),
+            1.. => Ok(Some(reaped(status, &usage))),
         }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+    })
 }
 
 fn reaped(status: i32, usage: &libc::rusage) -> Reaped {

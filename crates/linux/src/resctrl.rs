@@ -144,6 +144,11 @@ impl GroupFolder {
         root.join(ROOT).join("mon_groups").join(&self.name)
     }
 
+    /// Whether there is such a group.
+    pub fn is_there(&self, root: &Path) -> io::Result<bool> {
+        fault::retry("stat", || self.path(root).try_exists())
+    }
+
     /// Makes it. The caller has written into the undo record that it will.
     pub fn make(self, root: &Path) -> Made {
         let done = fault::refuse("mkdir").and_then(|()| std::fs::create_dir(self.path(root)));
@@ -159,8 +164,7 @@ impl GroupFolder {
 
     /// Lets it count a process too, and whatever that starts from now on.
     pub fn add(&self, root: &Path, pid: u32) -> io::Result<()> {
-        fault::refuse("write")?;
-        std::fs::write(self.path(root).join("tasks"), pid.to_string())
+        fault::retry("write", || std::fs::write(self.path(root).join("tasks"), pid.to_string()))
     }
 
     /// Its folder below the root.
@@ -170,8 +174,8 @@ impl GroupFolder {
 
     /// Who is in it.
     pub fn tasks(&self, root: &Path) -> io::Result<Vec<u32>> {
-        fault::refuse("read")?;
-        let text = std::fs::read_to_string(self.path(root).join("tasks"))?;
+        let path = self.path(root).join("tasks");
+        let text = fault::retry("read", || std::fs::read_to_string(&path))?;
         Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
     }
 

@@ -17,6 +17,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::fault;
 use crate::perf::{self, Attr, Flags, Need, Whom};
 
 /// What a signal stands on.
@@ -210,7 +211,8 @@ impl Place<'_> {
             "nvidia_scf",
         ];
         let folder = self.root.join("sys/bus/event_source/devices");
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let entries = fault::retry("getdents64", || fs::read_dir(&folder));
+        let entries = entries.into_iter().flatten().flatten();
         let mut units: Vec<String> = entries
             .filter_map(|entry| entry.file_name().into_string().ok())
             .filter(|unit| NAMES.iter().any(|name| unit.starts_with(name)))
@@ -232,7 +234,7 @@ impl Place<'_> {
                 (Readable::Yes, "resctrl".to_owned())
             }
             Ok(_) => (Readable::No, "resctrl here counts no memory traffic".to_owned()),
-            Err(_) if self.root.join("sys/fs/resctrl/schemata").exists() => (
+            Err(_) if self.has("sys/fs/resctrl/schemata") => (
                 Readable::No,
                 "resctrl is mounted, but this processor has no monitoring".to_owned(),
             ),
@@ -271,11 +273,11 @@ impl Place<'_> {
     }
 
     fn has(&self, path: &str) -> bool {
-        self.root.join(path).exists()
+        fault::retry("stat", || self.root.join(path).try_exists()).unwrap_or(false)
     }
 
     fn text(&self, path: &str) -> io::Result<String> {
-        fs::read_to_string(self.root.join(path))
+        fault::retry("read", || fs::read_to_string(self.root.join(path)))
     }
 }
 

@@ -21,7 +21,7 @@ use std::ptr;
 use base::CpuSet;
 use rustix::process::Rlimit;
 
-use crate::{affinity, mempolicy};
+use crate::{affinity, fault, mempolicy};
 
 /// A program with everything that it is to find when it begins.
 #[derive(Debug)]
@@ -126,6 +126,7 @@ const REPORT_BYTES: usize = 12;
 impl Batch {
     /// Nothing started yet.
     pub fn new() -> io::Result<Self> {
+        fault::refuse("pipe2")?;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         Ok(Batch { reader, writer, n_forked: 0 })
     }
@@ -137,6 +138,7 @@ impl Batch {
         let env = pointers(&start.env);
         let report = self.writer.as_raw_fd();
         let parent = rustix::process::getpid();
+        fault::refuse("fork")?;
         // SAFETY: the child makes system calls only, on values that were prepared above, and ends in
         // exec or _exit; it takes no lock and allocates nothing.
         let forked = unsafe { libc::fork() };
@@ -198,11 +200,9 @@ impl Finished {
 fn read_whole(pipe: &OwnedFd, buffer: &mut [u8]) -> io::Result<bool> {
     let mut n_read = 0;
     while n_read < buffer.len() {
-        match rustix::io::read(pipe, &mut buffer[n_read..]) {
-            Ok(0) => return Ok(false),
-            Ok(n_bytes) => n_read += n_bytes,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        match fault::retry("read", || Ok(rustix::io::read(pipe, &mut buffer[n_read..])?))? {
+            0 => return Ok(false),
+            n_bytes => n_read += n_bytes,
         }
     }
     Ok(true)
@@ -226,28 +226,43 @@ unsafe fn become_program(
     // SAFETY: the caller is a freshly forked child; everything below is a system call on values
     // that live until the exec.
     unsafe {
-        let Err(stage) = prepare(start, report, parent).and_then(|()| {
-            libc::execve(start.program.as_ptr(), args.as_ptr(), env.as_ptr());
-            Err::<(), Stage>(Stage::Exec)
-        }) else {
-            libc::_exit(127)
-        };
-        tell(report, stage as u32);
+        let exec = || libc::execve(start.program.as_ptr(), args.as_ptr(), env.as_ptr());
+        if let Err((stage, error)) =
+            prepare(start, report, parent).and_then(|()| check("execve", Stage::Exec, exec))
+        {
+            tell(report, stage as u32, error);
+        }
         libc::_exit(127)
     }
 }
 
-/// Writes a report with what `errno` says.
+/// What a child was doing when it failed, and the kernel's number for why.
+type Failed = (Stage, i32);
+
+/// Makes a call of a child; one that a signal interrupted is made again. Allocates nothing.
+fn check(
+    name: &'static str,
+    stage: Stage,
+    mut call: impl FnMut() -> libc::c_int,
+) -> Result<(), Failed> {
+    let call = || if call() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
+    fault::retry(name, call).map_err(|error| (stage, number(&error)))
+}
+
+fn number(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// Writes a report.
 ///
 /// # Safety
 /// As for [`become_program`].
-unsafe fn tell(report: RawFd, what: u32) {
-    // SAFETY: system calls on values that live here.
-    unsafe {
-        let words = [std::process::id(), what, (*libc::__errno_location()).cast_unsigned()];
-        // If this cannot be written our parent is gone, and nobody needs to know.
-        libc::write(report, words.as_ptr().cast(), REPORT_BYTES);
-    }
+unsafe fn tell(report: RawFd, what: u32, error: i32) {
+    let words = [std::process::id(), what, error.cast_unsigned()];
+    // Not refused: the report tells of what was. If it cannot be written our parent is gone, and nobody
+    // needs to know; of a child that did not tell, its end does.
+    // SAFETY: a system call on values that live here.
+    unsafe { libc::write(report, words.as_ptr().cast(), REPORT_BYTES) };
 }
 
 /// Goes into the group that is meant for the child, if there is one; tells whether its memory is bound
@@ -257,50 +272,52 @@ unsafe fn tell(report: RawFd, what: u32) {
 /// As for [`become_program`].
 unsafe fn enter_group(start: &Start, report: RawFd) -> bool {
     let Some(door) = &start.group else { return false };
-    // SAFETY: a call on a byte that lives; then as for the caller.
-    unsafe {
-        if 0 < libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1) {
-            return true;
-        }
-        tell(report, STAYED_OUT);
-    }
+    let enter = || {
+        // SAFETY: a call on a byte that lives.
+        let n_written = unsafe { libc::write(door.as_raw_fd(), c"0".as_ptr().cast(), 1) };
+        if n_written < 1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    let Err(error) = fault::retry("write", enter) else { return true };
+    // SAFETY: as for the caller.
+    unsafe { tell(report, STAYED_OUT, number(&error)) };
     false
 }
 
-/// Sets up the child. On failure `errno` says why.
+/// Sets up the child.
 ///
 /// # Safety
 /// As for [`become_program`].
-unsafe fn prepare(start: &Start, report: RawFd, parent: libc::pid_t) -> Result<(), Stage> {
-    let check = |done: libc::c_int, stage: Stage| if done < 0 { Err(stage) } else { Ok(()) };
+unsafe fn prepare(start: &Start, report: RawFd, parent: libc::pid_t) -> Result<(), Failed> {
     // SAFETY: system calls on values that live until the exec.
     unsafe {
-        check(libc::setpgid(0, 0), Stage::Group)?;
+        check("setpgid", Stage::Group, || libc::setpgid(0, 0))?;
         reset_signals();
         for (file, number) in start.files.iter().zip(0..) {
-            check(libc::dup2(file.as_raw_fd(), number), Stage::Files)?;
+            check("dup2", Stage::Files, || libc::dup2(file.as_raw_fd(), number))?;
         }
-        check(libc::chdir(start.dir.as_ptr()), Stage::Dir)?;
+        check("chdir", Stage::Dir, || libc::chdir(start.dir.as_ptr()))?;
         let limit = |value: Option<u64>| value.unwrap_or(libc::RLIM_INFINITY);
         let rlimit = libc::rlimit {
             rlim_cur: limit(start.descriptors.current),
             rlim_max: limit(start.descriptors.maximum),
         };
-        check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const rlimit), Stage::Limit)?;
+        let set = || libc::setrlimit(libc::RLIMIT_NOFILE, &raw const rlimit);
+        check("setrlimit", Stage::Limit, set)?;
     }
     // Before the CPUs: old kernels give whoever changes its cpuset all CPUs of the new one.
     // SAFETY: as for the caller.
     let is_bound = unsafe { enter_group(start, report) };
     if let Some(cpus) = &start.cpus {
-        affinity::set(0, cpus).map_err(|_| Stage::Cpus)?;
+        affinity::set(0, cpus).map_err(|error| (Stage::Cpus, number(&error)))?;
     }
     if let Some(memory) = start.memory.as_ref().filter(|_| !is_bound) {
-        memory.apply().map_err(|_| Stage::Memory)?;
+        memory.apply().map_err(|error| (Stage::Memory, number(&error)))?;
     }
     if start.dies_with_us {
         // SAFETY: calls on numbers.
         unsafe {
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), Stage::Tie)?;
+            let tie = || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            check("prctl", Stage::Tie, tie)?;
             if libc::getppid() != parent {
                 libc::_exit(127); // Our parent ended before the tie held.
             }
@@ -309,7 +326,8 @@ unsafe fn prepare(start: &Start, report: RawFd, parent: libc::pid_t) -> Result<(
     if let Some(nice) = start.nice {
         // Last, so that what comes before is done soon, however busy the machine is.
         // SAFETY: a call on numbers.
-        unsafe { check(libc::setpriority(libc::PRIO_PROCESS, 0, nice), Stage::Nice)? };
+        let set = || unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+        check("setpriority", Stage::Nice, set)?;
     }
     Ok(())
 }
@@ -331,6 +349,7 @@ const USUAL: [libc::c_int; 8] = [
 /// In a freshly forked child.
 unsafe fn reset_signals() {
     let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+    // Not refused: these fail for numbers of no signals alone.
     // SAFETY: sigemptyset fills the set before it is used; the other calls take numbers.
     unsafe {
         for signal in USUAL {

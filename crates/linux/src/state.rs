@@ -42,21 +42,19 @@ impl StateFile {
     }
 
     fn replace(&self, text: &str) -> io::Result<()> {
-        fault::refuse("openat")?;
         let fresh = self.fresh();
         let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC;
         let flags = flags | OFlags::NOFOLLOW;
         let at = &self.folder.file;
-        let file = rustix::fs::openat(at, &fresh, flags, Mode::RUSR | Mode::WUSR)?;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let open = || Ok(rustix::fs::openat(at, &fresh, flags, mode)?);
+        let file = fault::retry("openat", open)?;
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
-            fault::refuse("write")?;
-            let n_written = rustix::io::write(&file, rest)?;
+            let n_written = fault::retry("write", || Ok(rustix::io::write(&file, rest)?))?;
             rest = &rest[n_written..];
         }
-        fault::refuse("renameat")?;
-        rustix::fs::renameat(at, &fresh, at, &self.name)?;
-        Ok(())
+        fault::retry("renameat", || Ok(rustix::fs::renameat(at, &fresh, at, &self.name)?))
     }
 
     fn fresh(&self) -> String {
@@ -65,7 +63,8 @@ impl StateFile {
 
     /// What stays says itself that its owner is gone.
     fn remove(&self, name: &str) {
-        let _ = rustix::fs::unlinkat(&self.folder.file, name, AtFlags::empty());
+        let unlink = || Ok(rustix::fs::unlinkat(&self.folder.file, name, AtFlags::empty())?);
+        let _ = fault::retry("unlinkat", unlink);
     }
 
     /// Where it lies.
@@ -76,6 +75,7 @@ impl StateFile {
 
 impl Drop for StateFile {
     fn drop(&mut self) {
+        self.remove(&self.fresh()); // There is one if its removal was refused.
         self.remove(&self.name);
     }
 }
@@ -91,16 +91,24 @@ pub fn unusable(places: &[PathBuf]) -> Vec<String> {
     places.iter().filter_map(problem).collect()
 }
 
-/// All state files in these places: where each lies, and its text.
+/// All state files in these places: where each lies, and its text. A place that cannot be listed stands
+/// for those in it.
 pub fn read_all(places: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
     let mut found = Vec::new();
     for place in places {
         // A folder that others may enter tells nothing that could be believed ([`unusable`]).
         let Ok(folder) = Folder::open(place) else { continue };
-        let Ok(entries) = std::fs::read_dir(&folder.path) else { continue };
+        let list = || std::fs::read_dir(&folder.path)?.collect::<io::Result<Vec<_>>>();
+        let entries = match fault::retry("getdents64", list) {
+            Ok(entries) => entries,
+            Err(error) => {
+                found.push((folder.path, Err(error)));
+                continue;
+            }
+        };
         let is_state = |path: &PathBuf| path.to_string_lossy().ends_with(SUFFIX);
         let mut paths: Vec<PathBuf> =
-            entries.flatten().map(|entry| entry.path()).filter(is_state).collect();
+            entries.into_iter().map(|entry| entry.path()).filter(is_state).collect();
         paths.sort();
         found.extend(paths.into_iter().map(|path| {
             let text = read(&path);
@@ -114,14 +122,17 @@ pub fn read_all(places: &[PathBuf]) -> Vec<(PathBuf, io::Result<String>)> {
 pub fn remove(path: &Path) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(FRESH_SUFFIX);
-    let _ = std::fs::remove_file(fresh); // There is one if it was killed at that very moment.
-    std::fs::remove_file(path)
+    // There is one if it was killed at that very moment.
+    let _ = fault::retry("unlink", || std::fs::remove_file(&fresh));
+    fault::retry("unlink", || std::fs::remove_file(path))
 }
 
 fn read(path: &Path) -> io::Result<String> {
     use std::io::Read;
     let mut text = String::new();
-    std::fs::File::open(path)?.take(BYTES_MAX).read_to_string(&mut text)?;
+    let file = fault::retry("open", || std::fs::File::open(path))?;
+    fault::retry("read", || Ok(()))?; // Reading to the end goes on by itself when interrupted.
+    file.take(BYTES_MAX).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -144,17 +155,23 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_kernel_refuses_no_half_made_file_is_left() {
+    fn whatever_the_kernel_refuses_no_half_made_file_is_told_or_stays() {
         let world = tempfile::tempdir().expect("a folder");
         let places = vec![world.path().join("state")];
         let file = StateFile::create("r", &places).expect("a place");
         for seed in 0..100 {
             let wish = fault::Wish { seed, permille: 300 };
             let _ = fault::with_errors(wish, || file.write("text"));
-            let names = std::fs::read_dir(&places[0]).expect("ours").flatten();
-            assert!(!names.into_iter().any(|e| e.path().to_string_lossy().ends_with(".new")));
+            for (_, told) in read_all(&places) {
+                assert_eq!(told.expect("ours"), "text");
+            }
         }
+        let n_files = || std::fs::read_dir(&places[0]).expect("ours").count();
         file.write("text").expect("room");
-        assert_eq!(read_all(&places).len(), 1);
+        assert_eq!((n_files(), read_all(&places).len()), (1, 1));
+        file.write("text").expect("room");
+        std::fs::write(places[0].join(file.fresh()), "half").expect("ours"); // It was not removed.
+        drop(file);
+        assert_eq!(n_files(), 0);
     }
 }

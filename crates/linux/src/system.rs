@@ -11,17 +11,18 @@ use crate::{fault, procfs};
 
 /// A name for the time since the machine was started, different after each start.
 pub fn boot_id(root: &Path) -> io::Result<String> {
-    Ok(fs::read_to_string(root.join("proc/sys/kernel/random/boot_id"))?.trim().to_owned())
+    text(root, "proc/sys/kernel/random/boot_id")
 }
 
 /// Which numbering of processes this process sees, as the kernel names it: `pid:[4026531836]`.
 pub fn pid_namespace(root: &Path) -> io::Result<String> {
-    Ok(fs::read_link(root.join("proc/self/ns/pid"))?.to_string_lossy().into_owned())
+    let link = fault::retry("readlink", || fs::read_link(root.join("proc/self/ns/pid")))?;
+    Ok(link.to_string_lossy().into_owned())
 }
 
 /// A random name that no other run has.
 pub fn random_id(root: &Path) -> io::Result<String> {
-    Ok(fs::read_to_string(root.join("proc/sys/kernel/random/uuid"))?.trim().to_owned())
+    text(root, "proc/sys/kernel/random/uuid")
 }
 
 /// The CPUs that are switched on, as far as this machine or container tells.
@@ -33,8 +34,20 @@ pub fn online_cpus(root: &Path) -> io::Result<CpuSet> {
 
 /// Whether the kernel moves pages and tasks between nodes by itself; false where it cannot.
 pub fn numa_balancing(root: &Path) -> bool {
-    let text = fs::read_to_string(root.join("proc/sys/kernel/numa_balancing"));
-    text.is_ok_and(|text| text.trim() != "0")
+    text(root, "proc/sys/kernel/numa_balancing").is_ok_and(|text| text != "0")
+}
+
+/// The CPUs that are online; empty where the kernel cannot switch any off.
+pub fn online(root: &Path) -> io::Result<CpuSet> {
+    match text(root, "sys/devices/system/cpu/online") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(CpuSet::new()),
+        text => text?.parse().map_err(|_| io::ErrorKind::InvalidData.into()),
+    }
+}
+
+fn text(root: &Path, path: &str) -> io::Result<String> {
+    let text = fault::retry("read", || fs::read_to_string(root.join(path)))?;
+    Ok(text.trim().to_owned())
 }
 
 /// Opens what tells a node's free memory, to be read again and again.
@@ -60,27 +73,31 @@ pub struct DescriptorLimit {
 /// Raises the soft limit of open descriptors to the hard one, at most to `enough`.
 pub fn raise_descriptors(enough: u64) -> DescriptorLimit {
     let inherited = getrlimit(Resource::Nofile);
+    let set =
+        |limit| fault::refuse("setrlimit").is_ok() && setrlimit(Resource::Nofile, limit).is_ok();
     let have = inherited.current.unwrap_or(u64::MAX);
     let want = inherited.maximum.unwrap_or(u64::MAX).min(enough).max(have);
     let raised = Rlimit { current: Some(want), maximum: inherited.maximum };
-    let now = if have < want && setrlimit(Resource::Nofile, raised).is_ok() { want } else { have };
+    let now = if have < want && set(raised) { want } else { have };
     DescriptorLimit { inherited, now }
 }
 
 /// Gives this process back the soft limit that it came with.
 pub fn lower_descriptors(limit: DescriptorLimit) {
-    // Lowering to what it was cannot be refused; if it were, nothing would be lost.
+    // Not refused: lowering to what it was cannot be refused; if it were, nothing would be lost.
     let _ = setrlimit(Resource::Nofile, limit.inherited);
 }
 
 /// The nice value of the calling thread.
 pub fn own_nice() -> i32 {
+    // Not refused: it has no way to fail for oneself.
     // SAFETY: a call on numbers. -1 is a value like any other, and for oneself it cannot fail.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
 /// Sets the nice value of the calling thread. Lowering it needs `CAP_SYS_NICE`.
 pub fn set_own_nice(nice: i32) -> io::Result<()> {
+    fault::refuse("setpriority")?;
     // SAFETY: a call on numbers.
     match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } {
         0 => Ok(()),
@@ -103,6 +120,7 @@ pub fn scheduling_class(tid: u32) -> io::Result<u32> {
 
 /// Whether whoever started this process wants it to ignore a signal, as `nohup` does.
 pub fn is_ignored(signal: i32) -> bool {
+    // Not refused: it fails for numbers of no signals alone.
     // SAFETY: all bits zero is a valid sigaction, and the kernel only writes into it.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: no new action is given, so nothing changes; the pointer is to memory of ours.

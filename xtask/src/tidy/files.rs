@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::Fault;
+use super::{Fault, calls};
 
 /// Rooms that may hold `unsafe`: they speak with the kernel.
 const UNSAFE_ROOMS: &[&str] = &["crates/linux/", "crates/host-scx/", "crates/host-sim/src/ffi"];
@@ -72,6 +72,7 @@ fn check_text(file: &str, text: &str) -> Vec<Fault> {
     }
     if file.ends_with(".rs") {
         faults.extend(check_rust(file, text));
+        faults.extend(calls::check(file, text));
     }
     faults
 }

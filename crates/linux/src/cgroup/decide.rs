@@ -17,7 +17,7 @@ use rustix::fs::{Access, access, getxattr};
 
 use super::find::Place;
 use super::{Home, Version, files};
-use crate::procfs;
+use crate::{fault, procfs};
 
 /// What was seen of our group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,16 +53,17 @@ impl Seen {
     pub fn look(root: &Path, own: Place) -> Self {
         let folder = files::below(root, &own.folder);
         let text = |name: &str| files::read(&folder.join(name)).unwrap_or_default();
-        let is_root = !folder.join("cgroup.type").exists();
+        let is_root = !files::is_there(&folder.join("cgroup.type")).unwrap_or(true);
         // Where nobody has to move nobody is asked: thousands may live there.
         let needs_room = own.version == Version::V2 && !is_root;
-        let meta = rustix::fs::stat(&folder).ok();
+        let meta = fault::retry("stat", || Ok(rustix::fs::stat(&folder)?)).ok();
         Seen {
             uid: rustix::process::geteuid().as_raw(),
             owner: meta.map(|meta| meta.st_uid),
             unwritable: unwritable(&folder, own.version),
             is_delegated: is_delegated(&folder),
-            has_systemd: root.join("run/systemd/system").is_dir(),
+            // What cannot be told may be so.
+            has_systemd: files::is_there(&root.join("run/systemd/system")).unwrap_or(true),
             is_root,
             kind: text("cgroup.type"),
             controllers: text("cgroup.controllers"),
@@ -148,7 +149,8 @@ fn is_unit(folder: &Path) -> bool {
 fn is_delegated(folder: &Path) -> bool {
     let is_set = |name: &str| {
         let mut value = [0u8; 8];
-        getxattr(folder, name, &mut value).is_ok_and(|n_bytes| &value[..n_bytes] == b"1")
+        let got = fault::retry("getxattr", || Ok(getxattr(folder, name, &mut value)?));
+        got.is_ok_and(|n_bytes| &value[..n_bytes] == b"1")
     };
     is_set("user.delegate") || is_set("trusted.delegate")
 }
@@ -160,8 +162,8 @@ fn unwritable(folder: &Path, version: Version) -> Option<String> {
     };
     files.iter().find_map(|name| {
         let path: PathBuf = if name.is_empty() { folder.into() } else { folder.join(name) };
-        let error = access(&path, Access::WRITE_OK).err()?;
-        let error = std::io::Error::from(error);
+        let may_write = || Ok(access(&path, Access::WRITE_OK)?);
+        let error = fault::retry("access", may_write).err()?;
         Some(format!("{} cannot be written: {error}", path.display()))
     })
 }

@@ -10,13 +10,17 @@ use crate::fault;
 
 /// A file's text without white space at its ends.
 pub(super) fn read(path: &Path) -> io::Result<String> {
-    fault::refuse("read")?;
-    Ok(fs::read_to_string(path)?.trim().to_owned())
+    let text = fault::retry("read", || fs::read_to_string(path))?;
+    Ok(text.trim().to_owned())
 }
 
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
-    fault::refuse("write")?;
-    fs::write(path, text)
+    fault::retry("write", || fs::write(path, text))
+}
+
+/// Whether a group is there.
+pub(super) fn is_there(path: &Path) -> io::Result<bool> {
+    fault::retry("stat", || path.try_exists())
 }
 
 /// Makes a folder, and tells whether it was not there before.
@@ -43,7 +47,7 @@ pub(super) fn rmdir(root: &Path, path: &Path) -> io::Result<()> {
 /// The groups in a group, by name.
 pub(super) fn groups_in(path: &Path) -> io::Result<Vec<String>> {
     fault::refuse("getdents64")?;
-    let entries = fs::read_dir(path)?.flatten();
+    let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?.into_iter();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut names: Vec<String> =
         folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();

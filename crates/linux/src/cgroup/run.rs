@@ -66,8 +66,8 @@ impl RunGroups {
     }
 
     /// Whether the folder is there.
-    pub fn is_there(&self) -> bool {
-        self.folder.is_dir()
+    pub fn is_there(&self) -> io::Result<bool> {
+        files::is_there(&self.folder)
     }
 
     fn at_home(&self, file: &str) -> PathBuf {
@@ -171,13 +171,14 @@ impl RunGroups {
     }
 
     fn stop_handing_down(&self) -> Result<(), String> {
-        if self.is_there() {
+        if self.is_there().map_err(|error| cannot("look for", &self.folder, &error))? {
             let done = hand_down(&self.folder, false);
             done.map_err(|error| cannot("take the controller cpuset from", &self.folder, &error))?;
         }
         fault::point();
         let home = self.at_home("");
-        if self.home.enables && home.is_dir() && !self.is_needed_by_others() {
+        let has_home = || files::is_there(&home).map_err(|error| cannot("look for", &home, &error));
+        if self.home.enables && has_home()? && !self.is_needed_by_others() {
             let done = hand_down(&home, false);
             done.map_err(|error| cannot("take the controller cpuset from", &home, &error))?;
         }
@@ -206,7 +207,7 @@ impl RunGroups {
 
     /// Moves everybody home and removes our folders.
     fn empty(&self) -> Result<(), String> {
-        if !self.is_there() {
+        if !self.is_there().map_err(|error| cannot("look for", &self.folder, &error))? {
             return Ok(());
         }
         let names = files::groups_in(&self.folder);

@@ -73,8 +73,8 @@ impl Tables {
     /// # Errors
     /// Whatever opening says: it is gone, or somebody else's.
     pub fn open(root: &Path, pid: u32) -> io::Result<Self> {
-        fault::refuse("open")?;
-        Ok(Tables { pagemap: File::open(root.join(format!("proc/{pid}/pagemap")))? })
+        let path = root.join(format!("proc/{pid}/pagemap"));
+        Ok(Tables { pagemap: fault::retry("open", || File::open(&path))? })
     }
 
     /// The first page that is there, of the stretch.

@@ -133,7 +133,9 @@ impl Overflows {
         loop {
             events.clear();
             let room = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.set, room, Some(&at_once)) {
+            let waited = fault::refuse("epoll_wait")
+                .and_then(|()| Ok(epoll::wait(&self.set, room, Some(&at_once))?));
+            match waited {
                 Ok(_) if events.len() == events.capacity() => {}
                 _ => return,
             }

@@ -108,6 +108,7 @@ fn refused(error: io::Error) -> io::Error {
 impl Drop for Ring {
     fn drop(&mut self) {
         let size = (1 + self.n_data_pages) * self.page_bytes;
+        // Not refused: it has no way to fail for a mapping that is there.
         // SAFETY: this is the mapping that `map` made, whole, and no reference into it outlives `self`.
         unsafe { libc::munmap(self.pages.as_ptr().cast(), size) };
     }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use topology::Machine;
 
 use super::lines::{EventLine, Header, Line, VERSION, from_hex};
+use crate::fault;
 use crate::perf::{Spec, Whom};
 use crate::source::{Opened, Source};
 
@@ -256,7 +257,7 @@ impl Source for Recorded {
 impl Lines {
     fn open(path: &Path) -> Result<Self, StreamError> {
         let refused = |source| StreamError::Read { path: path.to_owned(), source };
-        let file = std::fs::File::open(path).map_err(refused)?;
+        let file = fault::retry("open", || std::fs::File::open(path)).map_err(refused)?;
         if file.metadata().map_err(refused)?.is_dir() {
             return Err(refused(io::ErrorKind::IsADirectory.into()));
         }

@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::fault;
+
 /// What is read of a machine, its signals included.
 const PATTERNS: [&str; 39] = [
     "proc/cpuinfo",
@@ -85,12 +87,14 @@ fn expand(root: &Path, folder: &str, parts: &[&str], found: &mut Vec<String>) {
         |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
     if !part.contains(['#', '*']) {
         let path = join(part);
-        if root.join(&path).exists() {
+        let whole = root.join(&path);
+        if fault::retry("stat", || whole.try_exists()).unwrap_or(false) {
             expand(root, &path, rest, found);
         }
         return;
     }
-    let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
+    let entries = fault::retry("getdents64", || fs::read_dir(root.join(folder)));
+    let entries = entries.into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     for name in names.filter(|name| fits(part, name)) {
         expand(root, &join(&name), rest, found);

@@ -34,6 +34,7 @@ use ::topology::{Cpu, Machine, MachineError, MachineParts};
 
 use self::cpuinfo::CpuInfo;
 use self::tree::Tree;
+use crate::fault;
 
 /// Why no machine could be read.
 #[derive(Debug, thiserror::Error)]
@@ -67,9 +68,9 @@ pub enum TopologyError {
 
 /// Reads the machine below a root folder; `/` is this one.
 pub fn read(root: &Path) -> Result<Machine, TopologyError> {
-    match std::fs::metadata(root) {
+    match fault::retry("stat", || std::fs::metadata(root)) {
         Ok(meta) if meta.is_dir() => {}
-        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
             return Err(TopologyError::Unreadable { root: root.to_owned(), source });
         }
         _ => return Err(TopologyError::NoFolder(root.to_owned())),

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use base::{Bytes, IdSet, SetId};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
+use crate::fault;
+
 /// `/proc/cpuinfo` of a thousand CPUs is a megabyte and a half; no file that we read is longer.
 const FILE_BYTES_MAX: usize = 8 << 20;
 /// Nearly every file of sysfs fits: it is read with one call, and a machine has thousands of them.
@@ -34,9 +36,9 @@ impl Tree {
     /// are no descriptors left, and every file would seem to be missing.
     pub(super) fn new(root: &Path) -> std::io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = openat(CWD, root, flags, Mode::empty())?;
+        let folder = fault::retry("openat", || Ok(openat(CWD, root, flags, Mode::empty())?))?;
         let reading = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        drop(openat(&folder, ".", reading, Mode::empty())?);
+        drop(fault::retry("openat", || Ok(openat(&folder, ".", reading, Mode::empty())?))?);
         Ok(Tree { root: root.to_owned(), folder })
     }
 
@@ -47,7 +49,7 @@ impl Tree {
 
     /// Whether there is such a file or folder.
     pub(super) fn has(&self, path: &str) -> bool {
-        self.root.join(path).exists()
+        fault::retry("stat", || self.root.join(path).try_exists()).unwrap_or(false)
     }
 
     /// The text of a file without white space and NULs at its ends (some recordings end in a NUL).
@@ -62,7 +64,8 @@ impl Tree {
         let mut bytes = vec![0; FILE_BYTES_USUAL];
         let mut filled = 0;
         loop {
-            let n_read = rustix::io::read(&file, &mut bytes[filled..]).ok()?;
+            let read = || Ok(rustix::io::read(&file, &mut bytes[filled..])?);
+            let n_read = fault::retry("read", read).ok()?;
             filled += n_read;
             // A file of sysfs gives all it has, as far as there is room; one of proc may give part.
             let is_all = filled < bytes.len() && !path.starts_with("proc/");
@@ -79,7 +82,7 @@ impl Tree {
 
     fn open(&self, path: &str) -> Option<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        openat(&self.folder, path, flags, Mode::empty()).ok()
+        fault::retry("openat", || Ok(openat(&self.folder, path, flags, Mode::empty())?)).ok()
     }
 
     /// The number at the start of a file; what follows it (`1024K`) is left out.
@@ -123,7 +126,8 @@ impl Tree {
 
     /// The numbers N of the entries `<prefix>N` in a folder, in rising order.
     pub(super) fn numbered(&self, folder: &str, prefix: &str) -> BTreeSet<u32> {
-        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+        let entries = fault::retry("getdents64", || fs::read_dir(self.root.join(folder)));
+        let entries = entries.into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let numbers = names.filter_map(|name| whole_number(name.strip_prefix(prefix)?));
         numbers.filter(|&number| number <= NUMBER_MAX).collect()

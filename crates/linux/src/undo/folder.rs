@@ -14,6 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::UndoError;
+use crate::fault;
 
 /// The variable that puts the folder somewhere else.
 pub const STATE_VARIABLE: &str = "EVENKEEL_STATE_DIR";
@@ -61,10 +62,13 @@ impl Folder {
     pub(crate) fn for_writing(places: &[PathBuf]) -> Result<Self, UndoError> {
         let mut first_error = None;
         for path in places {
-            let made = match rustix::fs::mkdir(path, Mode::RWXU) {
-                Ok(()) | Err(Errno::EXIST) => Folder::open(path),
-                Err(error) => Err(unusable(path, error.into())),
+            let mkdir = || match rustix::fs::mkdir(path, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => Ok(()),
+                Err(error) => Err(error.into()),
             };
+            let made = fault::retry("mkdir", mkdir)
+                .map_err(|error| unusable(path, error))
+                .and_then(|()| Folder::open(path));
             match made {
                 Ok(folder) => return Ok(folder),
                 Err(error) => first_error = first_error.or(Some(error)),
@@ -78,9 +82,10 @@ impl Folder {
     /// Opens a folder that is there; a link is not followed, and nobody else may be able to write.
     pub(crate) fn open(path: &Path) -> Result<Self, UndoError> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::open(path, flags, Mode::empty())
-            .map_err(|error| unusable(path, error.into()))?;
-        let stat = rustix::fs::fstat(&file).map_err(|error| unusable(path, error.into()))?;
+        let open = || Ok(rustix::fs::open(path, flags, Mode::empty())?);
+        let file = fault::retry("open", open).map_err(|error| unusable(path, error))?;
+        let stat = fault::retry("fstat", || Ok(rustix::fs::fstat(&file)?))
+            .map_err(|error| unusable(path, error))?;
         let problem = if stat.st_uid != rustix::process::geteuid().as_raw() {
             Some("it belongs to somebody else")
         } else if stat.st_mode & 0o077 != 0 {

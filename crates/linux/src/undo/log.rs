@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use base::CpuSet;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
 
 use super::UndoError;
 use super::folder::{Folder, folders};
@@ -33,6 +34,8 @@ pub struct Log {
     n_bytes_rewritten: u64,
     last_nr: u64,
     is_kept: bool,
+    /// The file ends in the middle of a line.
+    is_torn: bool,
 }
 
 impl Log {
@@ -64,7 +67,7 @@ impl Log {
         let boot = system::boot_id(root).map_err(UndoError::System)?;
         let namespace = system::pid_namespace(root).map_err(UndoError::System)?;
         let pid = std::process::id();
-        let born_ticks = procfs::stat(root, pid).map_or(0, |stat| stat.born_ticks);
+        let born_ticks = procfs::stat(root, pid).map_err(UndoError::System)?.born_ticks;
         let mut header = Header::new(boot, namespace, uid, run, pid);
         (header.born_ticks, header.watches) = (born_ticks, watches);
         let (name, file) = create_locked(&folder, &header.run)?;
@@ -78,9 +81,14 @@ impl Log {
             n_bytes_rewritten: 0,
             last_nr: 0,
             is_kept: false,
+            is_torn: false,
         };
         let first = json(&log.header);
-        log.append(&first)?;
+        if let Err(error) = log.append(&first) {
+            // It says nothing. If it cannot be removed either, whoever restores does it.
+            let _ = unlink(&log.folder, &log.name);
+            return Err(error);
+        }
         Ok(log)
     }
 
@@ -176,8 +184,7 @@ impl Log {
             return Ok(());
         }
         fault::point();
-        rustix::fs::unlinkat(&self.folder.file, &self.name, AtFlags::empty())
-            .map_err(|error| self.cannot_write(error.into()))?;
+        unlink(&self.folder, &self.name).map_err(|error| self.cannot_write(error))?;
         fault::point();
         Ok(())
     }
@@ -194,8 +201,7 @@ impl Log {
             // The line stands either way; if there is no room for another file, this one grows on
             // until it has doubled again.
             if self.rewrite().is_err() {
-                let _ =
-                    rustix::fs::unlinkat(&self.folder.file, self.fresh_name(), AtFlags::empty());
+                let _ = unlink(&self.folder, &self.fresh_name());
                 self.n_bytes_rewritten = self.n_bytes;
             }
         }
@@ -209,15 +215,26 @@ impl Log {
     /// One line in one call, so that a kill leaves either the whole line or a torn last one.
     fn append(&mut self, line: &str) -> Result<(), UndoError> {
         fault::point();
-        let n_written = rustix::io::write(&self.file, line.as_bytes())
-            .map_err(|error| self.cannot_write(error.into()))?;
+        if self.is_torn {
+            self.cut().map_err(|error| self.cannot_write(error))?;
+        }
+        let n_written =
+            fault::retry("write", || Ok(rustix::io::write(&self.file, line.as_bytes())?))
+                .map_err(|error| self.cannot_write(error))?;
         if n_written != line.len() {
-            // The next line must not begin in the middle of this one.
-            let _ = rustix::fs::ftruncate(&self.file, self.n_bytes);
+            self.is_torn = true;
+            let _ = self.cut(); // Else before the next line.
             return Err(self.cannot_write(io::ErrorKind::StorageFull.into()));
         }
         self.n_bytes += n_written as u64;
         fault::point();
+        Ok(())
+    }
+
+    /// Takes a line off that is not whole: the next must not begin in the middle of it.
+    fn cut(&mut self) -> io::Result<()> {
+        fault::retry("ftruncate", || Ok(rustix::fs::ftruncate(&self.file, self.n_bytes)?))?;
+        self.is_torn = false;
         Ok(())
     }
 
@@ -228,15 +245,17 @@ impl Log {
         let text = json(&self.header) + &lines.concat();
         let (at, fresh_name) = (&self.folder.file, self.fresh_name());
         // What an earlier try left would be in the way.
-        let _ = rustix::fs::unlinkat(at, &fresh_name, AtFlags::empty());
+        let _ = unlink(&self.folder, &fresh_name);
         let fresh = create(&self.folder, &fresh_name)?;
-        lock(&fresh)?;
-        let n_written = rustix::io::write(&fresh, text.as_bytes())?;
+        if !lock(&fresh)? {
+            return Err(io::ErrorKind::ResourceBusy.into()); // Whoever restores takes it for a leftover.
+        }
+        let n_written = fault::retry("write", || Ok(rustix::io::write(&fresh, text.as_bytes())?))?;
         if n_written != text.len() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         fault::point();
-        rustix::fs::renameat(at, &fresh_name, at, &self.name)?;
+        fault::retry("renameat", || Ok(rustix::fs::renameat(at, &fresh_name, at, &self.name)?))?;
         fault::point();
         self.file = fresh;
         self.n_bytes = n_written as u64;
@@ -256,10 +275,14 @@ fn create_locked(folder: &Folder, run: &str) -> Result<(String, OwnedFd), UndoEr
         let name = format!("{run}-{attempt}{SUFFIX}");
         let refuse = |source| UndoError::Write { path: folder.path.join(&name), source };
         let file = create(folder, &name).map_err(refuse)?;
-        let locked = lock(&file).is_ok();
-        let linked = rustix::fs::fstat(&file).map_err(|e| refuse(e.into()))?.st_nlink != 0;
-        if locked && linked {
-            return Ok((name, file));
+        let is_ours = lock(&file).and_then(|is_locked| Ok(is_locked && is_linked(&file)?));
+        match is_ours {
+            Ok(true) => return Ok((name, file)),
+            Ok(false) => {}
+            Err(error) => {
+                let _ = unlink(folder, &name); // It is empty: if it stays it says nothing.
+                return Err(refuse(error));
+            }
         }
     }
     let source = io::Error::from(io::ErrorKind::ResourceBusy);
@@ -270,11 +293,27 @@ fn create(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
     // Children must not hold the lock: the descriptor closes on exec.
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::APPEND;
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(rustix::fs::openat(&folder.file, name, flags, Mode::RUSR | Mode::WUSR)?)
+    let mode = Mode::RUSR | Mode::WUSR;
+    fault::retry("openat", || Ok(rustix::fs::openat(&folder.file, name, flags, mode)?))
 }
 
-fn lock(file: &OwnedFd) -> io::Result<()> {
-    Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
+/// Removes a file of the folder.
+pub(super) fn unlink(folder: &Folder, name: &str) -> io::Result<()> {
+    fault::retry("unlinkat", || Ok(rustix::fs::unlinkat(&folder.file, name, AtFlags::empty())?))
+}
+
+/// Takes the lock of a file; false when another has it.
+pub(super) fn lock(file: &OwnedFd) -> io::Result<bool> {
+    fault::retry("flock", || match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    })
+}
+
+/// Whether a file that is open still has a name.
+pub(super) fn is_linked(file: &OwnedFd) -> io::Result<bool> {
+    Ok(fault::retry("fstat", || Ok(rustix::fs::fstat(file)?))?.st_nlink != 0)
 }
 
 fn json(value: &impl serde::Serialize) -> String {

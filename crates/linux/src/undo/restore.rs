@@ -3,8 +3,10 @@
 //! A file is touched when nobody holds its lock and it was written in this boot, in this numbering of
 //! processes and by this user. Then every thread that a record names, and every process that comes
 //! from one, is looked at: what still has exactly our mask gets back what it had, and everything else
-//! is left with the reason why.
+//! is left with the reason why. The record goes when all of it is settled; as long as anything was refused,
+//! or could not be looked at, it stays for another try.
 
+mod family;
 mod groups;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,17 +15,16 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use base::{CpuSet, TaskId};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock};
+use rustix::fs::{Mode, OFlags};
 
 pub use groups::{GroupDeed, GroupEntry, GroupKind};
 
 use super::folder::Folder;
-use super::log::{FRESH_SUFFIX, SUFFIX};
+use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock, unlink};
 use super::record::{Header, Line, Records, Seen};
-use super::{JOB_VARIABLE, RUN_VARIABLE};
-use crate::environ::{Environ, environ};
 use crate::procfs::{self, Stat};
-use crate::{affinity, system};
+use crate::{affinity, fault, system};
+use family::{Doubts, Search, lives};
 
 /// A child between fork and exec shares the lock of its dead parent. It needs a moment, or a CPU.
 const LOCK_STEPS: u32 = 200;
@@ -36,7 +37,7 @@ const WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
 pub struct Restored {
     /// One for each file, by name.
     pub files: Vec<FileReport>,
-    /// Folders that could not be looked at, and why.
+    /// Folders, files and processes that could not be looked at, and why.
     pub problems: Vec<String>,
 }
 
@@ -137,38 +138,50 @@ pub fn restore_below(groups_root: &Path, places: &[PathBuf], dry_run: bool) -> R
 }
 
 fn restore_folder(folder: &Folder, how: How<'_>, restored: &mut Restored) {
-    let mut names: Vec<String> = Vec::new();
-    match std::fs::read_dir(&folder.path) {
-        Ok(entries) => {
-            names
-                .extend(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()));
-        }
-        Err(error) => restored.problems.push(format!("{}: {error}", folder.path.display())),
-    }
-    names.sort();
+    let names = names_in(folder).unwrap_or_else(|error| {
+        restored.problems.push(format!("{}: {error}", folder.path.display()));
+        Vec::new()
+    });
     for name in names {
         if name.ends_with(FRESH_SUFFIX) {
             remove_half_made(folder, &name, how.dry_run);
         } else if name.ends_with(SUFFIX) {
-            match restore_file(folder, &name, how) {
+            let mut problems = Vec::new();
+            match restore_file(folder, &name, how, &mut problems) {
                 Ok(report) => restored.files.extend(report),
-                Err(error) => restored.problems.push(format!("{name}: {error}")),
+                Err(error) => problems.push(error.to_string()),
             }
+            restored.problems.extend(problems.iter().map(|problem| format!("{name}: {problem}")));
         }
     }
+}
+
+/// The names in a folder, sorted.
+fn names_in(folder: &Folder) -> io::Result<Vec<String>> {
+    let list = || std::fs::read_dir(&folder.path)?.collect::<io::Result<Vec<_>>>();
+    let entries = fault::retry("getdents64", list)?;
+    let names = entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    Ok(names)
 }
 
 /// Removes what a killed evenkeel was about to put in the place of its record, which still stands.
 fn remove_half_made(folder: &Folder, name: &str, dry_run: bool) {
     let Ok(file) = open(folder, name) else { return };
-    if lock(&file).is_ok() && !dry_run {
-        let _ = rustix::fs::unlinkat(&folder.file, name, AtFlags::empty());
+    if lock(&file).unwrap_or(false) && !dry_run {
+        let _ = unlink(folder, name); // The next who restores tries again.
     }
     drop(file); // Only now: whoever makes a new one meanwhile must not find it unlocked.
 }
 
 /// `None` when the file vanished meanwhile: its owner came to a good end.
-fn restore_file(folder: &Folder, name: &str, how: How<'_>) -> io::Result<Option<FileReport>> {
+fn restore_file(
+    folder: &Folder,
+    name: &str,
+    how: How<'_>,
+    problems: &mut Vec<String>,
+) -> io::Result<Option<FileReport>> {
     let path = folder.path.join(name);
     let report = |verdict| {
         let (entries, groups) = (vec![], vec![]);
@@ -188,7 +201,7 @@ fn restore_file(folder: &Folder, name: &str, how: How<'_>) -> io::Result<Option<
     if let Some(verdict) = lock_patiently(&file)? {
         return Ok(report(verdict));
     }
-    if rustix::fs::fstat(&file)?.st_nlink == 0 {
+    if !is_linked(&file)? {
         return Ok(None);
     }
     let (header, records, damaged) = parse(&read_all(&file)?);
@@ -202,20 +215,27 @@ fn restore_file(folder: &Folder, name: &str, how: How<'_>) -> io::Result<Option<
     let (mut entries, mut left) = (Vec::new(), Vec::new());
     let mut verdict = verdict;
     if let (Verdict::Settled, Some(header)) = (&verdict, &header) {
-        entries = put_back(Path::new("/"), header, &records, how.dry_run);
+        let mut doubts = Doubts::new();
+        entries = put_back(Path::new("/"), header, &records, how.dry_run, &mut doubts);
         left = groups::remove(how.groups_root, header, &records, how.dry_run);
         left.extend(groups::take_back(how.groups_root, header, &records, how.dry_run));
         let refused = entries.iter().any(|entry| matches!(entry.deed, Deed::Refused(_)));
         // What a damaged line told may still be changed, and nobody can say so but that line.
         if 0 < n_damaged
             || refused
+            || !doubts.is_empty()
             || left.iter().any(|entry| matches!(entry.deed, GroupDeed::Refused(_)))
         {
             verdict = Verdict::Kept;
         }
+        problems.extend(doubts);
     }
-    if matches!(verdict, Verdict::Settled | Verdict::OtherBoot) && !how.dry_run {
-        rustix::fs::unlinkat(&folder.file, name, AtFlags::empty())?;
+    if matches!(verdict, Verdict::Settled | Verdict::OtherBoot)
+        && !how.dry_run
+        && let Err(error) = unlink(folder, name)
+    {
+        problems.push(format!("it cannot be removed: {error}"));
+        verdict = Verdict::Kept;
     }
     let first_damaged = damaged.first().copied().unwrap_or(0);
     Ok(Some(FileReport { path, verdict, entries, groups: left, n_damaged, first_damaged }))
@@ -223,18 +243,15 @@ fn restore_file(folder: &Folder, name: &str, how: How<'_>) -> io::Result<Option<
 
 fn open(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(rustix::fs::openat(&folder.file, name, flags, Mode::empty())?)
-}
-
-fn lock(file: &OwnedFd) -> io::Result<()> {
-    Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?)
+    let open = || Ok(rustix::fs::openat(&folder.file, name, flags, Mode::empty())?);
+    fault::retry("openat", open)
 }
 
 /// `None` when it is locked; else why it is left alone. Waits a little when the owner named in the file
 /// is dead: then only a child on its way to exec can hold the lock.
 fn lock_patiently(file: &OwnedFd) -> io::Result<Option<Verdict>> {
     for _ in 0..LOCK_STEPS {
-        if lock(file).is_ok() {
+        if lock(file)? {
             return Ok(None);
         }
         let (Some(header), ..) = parse(&read_all(file)?) else { break };
@@ -249,15 +266,19 @@ fn lock_patiently(file: &OwnedFd) -> io::Result<Option<Verdict>> {
 
 fn owner_lives(header: &Header) -> bool {
     let is_owner = |stat: &Stat| header.born_ticks == 0 || stat.born_ticks == header.born_ticks;
-    let stat = procfs::stat(Path::new("/"), header.pid).ok();
-    stat.is_some_and(|stat| stat.state != 'Z' && is_owner(&stat))
+    match procfs::stat(Path::new("/"), header.pid) {
+        Ok(stat) => stat.state != 'Z' && is_owner(&stat),
+        // Who cannot be looked at may well live: nothing is lost by leaving his record alone.
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut piece = vec![0; 1 << 16];
     loop {
-        match rustix::io::pread(file, &mut piece, bytes.len() as u64)? {
+        let offset = bytes.len() as u64;
+        match fault::retry("pread", || Ok(rustix::io::pread(file, &mut piece, offset)?))? {
             0 => return Ok(bytes),
             n_bytes => bytes.extend_from_slice(&piece[..n_bytes]),
         }
@@ -299,16 +320,30 @@ fn belongs(header: &Header) -> io::Result<Verdict> {
 /// Puts back what is still as the records left it. Programs go on meanwhile: who was not bound back
 /// yet may start others, so everything is listed again until nothing is new and nobody is in the
 /// middle of becoming something that may be ours.
-fn put_back(root: &Path, header: &Header, records: &Records, dry_run: bool) -> Vec<Entry> {
-    let online = online(root);
+fn put_back(
+    root: &Path,
+    header: &Header,
+    records: &Records,
+    dry_run: bool,
+    doubts: &mut Doubts,
+) -> Vec<Entry> {
+    let online = match system::online(root) {
+        Ok(online) => online,
+        // Without it a mask of ours could be taken for somebody else's.
+        Err(error) => {
+            doubts.insert(format!("cannot tell which CPUs are online: {error}"));
+            return Vec::new();
+        }
+    };
+    let search = Search { root, header, records, online: &online };
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut counted: BTreeMap<(String, u32, String, Deed), u32> = BTreeMap::new();
     let mut n_waits = 0;
     loop {
         let n_seen = seen.len();
-        let (family, has_undecided) = family(root, header, records, &online);
+        let (family, has_undecided) = search.family(doubts);
         for (process, (job, comm)) in family {
-            for tid in procfs::threads(root, process).unwrap_or_default() {
+            for tid in threads(root, process, doubts) {
                 if !seen.insert(tid) {
                     continue;
                 }
@@ -330,9 +365,13 @@ fn put_back(root: &Path, header: &Header, records: &Records, dry_run: bool) -> V
     counted.into_iter().map(entry).collect()
 }
 
-fn online(root: &Path) -> CpuSet {
-    let text = std::fs::read_to_string(root.join("sys/devices/system/cpu/online"));
-    text.ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+fn threads(root: &Path, process: u32, doubts: &mut Doubts) -> Vec<u32> {
+    procfs::threads(root, process).unwrap_or_else(|error| {
+        if error.kind() != io::ErrorKind::NotFound {
+            doubts.insert(format!("threads of process {process} cannot be listed: {error}"));
+        }
+        Vec::new()
+    })
 }
 
 /// What is to be done about one thread, and does it; `None` when it is gone.
@@ -344,28 +383,38 @@ fn settle(
     online: &CpuSet,
     dry_run: bool,
 ) -> Option<Deed> {
-    let id = TaskId { tid, born_ticks: procfs::stat(root, tid).ok()?.born_ticks };
-    let mask = affinity::get(tid).ok()?;
-    let deed = match records.judge(id, job, &mask, online) {
-        Seen::Foreign if is_below_a_cpuset(root, id, records, &mask) => {
-            // What it shows stays as it is, whatever becomes of what stands below.
-            if let (Some(held), false) = (records.of_task(id), dry_run) {
-                let _ = affinity::set(tid, &held.old);
-            }
-            Deed::Foreign(mask)
-        }
-        Seen::Foreign => Deed::Foreign(mask),
-        Seen::AsBefore => Deed::AsBefore(mask),
-        Seen::Ours(to) => {
-            let set = if dry_run { Ok(()) } else { affinity::set(tid, &to) };
-            match set {
-                Ok(()) => Deed::PutBack { from: mask, to },
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return None,
-                Err(error) => Deed::Refused(format!("cannot give it CPUs {to}: {error}")),
-            }
-        }
+    let is_gone = |error: &io::Error| match error.raw_os_error() {
+        Some(libc::ESRCH) => !lives(root, tid),
+        _ => error.kind() == io::ErrorKind::NotFound,
     };
-    Some(deed)
+    let unless_gone = |what: &str, error: io::Error| match is_gone(&error) {
+        true => None,
+        false => Some(Deed::Refused(format!("{what}: {error}"))),
+    };
+    let id = match procfs::stat(root, tid) {
+        Ok(stat) => TaskId { tid, born_ticks: stat.born_ticks },
+        Err(error) => return unless_gone("cannot look at it", error),
+    };
+    let mask = match affinity::get(tid) {
+        Ok(mask) => mask,
+        Err(error) => return unless_gone("cannot tell its CPUs", error),
+    };
+    let give = |cpus: &CpuSet| if dry_run { Ok(()) } else { affinity::set(tid, cpus) };
+    match records.judge(id, job, &mask, online) {
+        Seen::Foreign => {
+            // What it shows stays as it is, whatever becomes of what stands below.
+            let held = records.of_task(id).filter(|_| is_below_a_cpuset(root, id, records, &mask));
+            match held.map_or(Ok(()), |held| give(&held.old)) {
+                Ok(()) => Some(Deed::Foreign(mask)),
+                Err(error) => unless_gone("cannot be given what it had below its cpuset", error),
+            }
+        }
+        Seen::AsBefore => Some(Deed::AsBefore(mask)),
+        Seen::Ours(to) => match give(&to) {
+            Ok(()) => Some(Deed::PutBack { from: mask, to }),
+            Err(error) => unless_gone(&format!("cannot give it CPUs {to}"), error),
+        },
+    }
 }
 
 /// Whether a thread that we had bound was moved to a cpuset that gives it exactly this mask: then what we
@@ -373,109 +422,6 @@ fn settle(
 fn is_below_a_cpuset(root: &Path, id: TaskId, records: &Records, mask: &CpuSet) -> bool {
     let held = records.of_task(id);
     held.is_some_and(|held| crate::cpuset::hides(root, id.tid, mask, &held.old))
-}
-
-/// Processes with their jobs and the names of their programs.
-type Members = BTreeMap<u32, (String, String)>;
-
-/// All processes that come from this run's jobs, and whether there are others of which that cannot be
-/// told yet.
-fn family(root: &Path, header: &Header, records: &Records, online: &CpuSet) -> (Members, bool) {
-    let run = &header.run;
-    let mut all: BTreeMap<u32, Stat> = BTreeMap::new();
-    for pid in procfs::processes(root).unwrap_or_default() {
-        all.extend(procfs::stat(root, pid).ok().filter(|stat| stat.state != 'Z').map(|s| (pid, s)));
-    }
-    let mut job_of: BTreeMap<u32, String> = BTreeMap::new();
-    let mut groups: BTreeMap<u32, String> = BTreeMap::new();
-    for (id, held) in records.tasks() {
-        let same = procfs::stat(root, id.tid).is_ok_and(|stat| stat.born_ticks == id.born_ticks);
-        if same {
-            job_of.insert(held.process, held.job.clone());
-            let leads = all.get(&held.process).is_some_and(|stat| stat.group == held.process);
-            if leads && !header.watches {
-                groups.insert(held.process, held.job.clone());
-            }
-        }
-    }
-    if !header.watches {
-        mark_by_environment(root, run, records, &all, &mut job_of);
-    }
-    for (&pid, stat) in &all {
-        if let Some(job) = groups.get(&stat.group) {
-            job_of.entry(pid).or_insert_with(|| job.clone());
-        }
-    }
-    // Who is older than the watch was started by its parent before that was ever ours.
-    let since = if header.watches { header.born_ticks } else { 0 };
-    all.retain(|pid, stat| since <= stat.born_ticks || job_of.contains_key(pid));
-    follow_parents(root, run, &all, &mut job_of);
-    let has_undecided = !header.watches
-        && all
-            .iter()
-            .filter(|(pid, _)| !job_of.contains_key(pid))
-            .any(|process| is_undecided(root, header, records, online, process));
-    let named = |(pid, job)| Some((pid, (job, all.get(&pid)?.comm.clone())));
-    (job_of.into_iter().filter_map(named).collect(), has_undecided)
-}
-
-/// Whether a process may be ours and cannot be asked, since it is in the middle of an exec. What is
-/// older than the run cannot come from it.
-fn is_undecided(
-    root: &Path,
-    header: &Header,
-    records: &Records,
-    online: &CpuSet,
-    (&pid, stat): (&u32, &Stat),
-) -> bool {
-    header.born_ticks <= stat.born_ticks
-        && affinity::get(pid).is_ok_and(|mask| records.has_mask(&mask, online))
-        && environ(root, pid).is_ok_and(|environ| environ == Environ::InExec)
-}
-
-/// Processes that have our run in their environment, whoever their parent is by now.
-fn mark_by_environment(
-    root: &Path,
-    run: &str,
-    records: &Records,
-    all: &BTreeMap<u32, Stat>,
-    job_of: &mut BTreeMap<u32, String>,
-) {
-    for (&pid, stat) in all {
-        if stat.is_kernel_thread || job_of.contains_key(&pid) {
-            continue;
-        }
-        let environ = procfs::environ(root, pid).unwrap_or_default();
-        let variable = |name| procfs::parse_environ(&environ, name);
-        if variable(RUN_VARIABLE) == Some(run)
-            && let Some(job) = variable(JOB_VARIABLE).filter(|job| records.knows_job(job))
-        {
-            job_of.insert(pid, job.to_owned());
-        }
-    }
-}
-
-/// Children of ours are ours, unless another run says in their environment that they are its own.
-fn follow_parents(
-    root: &Path,
-    run: &str,
-    all: &BTreeMap<u32, Stat>,
-    job_of: &mut BTreeMap<u32, String>,
-) {
-    loop {
-        let mut found = Vec::new();
-        for (&pid, stat) in all.iter().filter(|(pid, _)| !job_of.contains_key(pid)) {
-            if let Some(job) = job_of.get(&stat.parent) {
-                let environ = procfs::environ(root, pid).unwrap_or_default();
-                let other = procfs::parse_environ(&environ, RUN_VARIABLE).is_some_and(|r| r != run);
-                found.extend((!other).then(|| (pid, job.clone())));
-            }
-        }
-        if found.is_empty() {
-            return;
-        }
-        job_of.extend(found);
-    }
 }
 
 #[cfg(test)]

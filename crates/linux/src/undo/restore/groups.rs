@@ -53,11 +53,13 @@ pub(super) fn remove(
     let of = |name: &str| {
         let deed = match GroupFolder::of_run(&header.run, name) {
             None => GroupDeed::NotOurs,
-            Some(group) if !group.path(root).is_dir() => GroupDeed::Gone,
-            Some(_) if dry_run => GroupDeed::Removed,
-            Some(group) => match group.remove(root) {
-                Ok(()) => GroupDeed::Removed,
-                Err(error) => GroupDeed::Refused(error.to_string()),
+            Some(group) => match group.is_there(root) {
+                Ok(false) => GroupDeed::Gone,
+                Ok(true) if dry_run => GroupDeed::Removed,
+                is_there => match is_there.and_then(|_| group.remove(root)) {
+                    Ok(()) => GroupDeed::Removed,
+                    Err(error) => GroupDeed::Refused(error.to_string()),
+                },
             },
         };
         GroupEntry { kind: GroupKind::Counts, name: name.to_owned(), deed }
@@ -75,11 +77,14 @@ pub(super) fn take_back(
     let home = records.groups_home()?;
     let name = run_folder(&header.run).unwrap_or_default();
     let name = home.folder.join(name).display().to_string();
-    let entry = |deed| Some(GroupEntry { kind: GroupKind::Binds, name, deed });
+    let entry = |deed| Some(GroupEntry { kind: GroupKind::Binds, name: name.clone(), deed });
     let Some(groups) = RunGroups::new(root, home, &header.run) else {
         return entry(GroupDeed::NotOurs);
     };
-    let was_there = groups.is_there();
+    let was_there = match groups.is_there() {
+        Ok(was_there) => was_there,
+        Err(error) => return entry(GroupDeed::Refused(error.to_string())),
+    };
     if dry_run {
         return entry(if was_there { GroupDeed::Removed } else { GroupDeed::Gone });
     }

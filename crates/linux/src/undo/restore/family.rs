@@ -1,0 +1,206 @@
+//! Who comes from a run's jobs.
+//!
+//! ```text
+//!   named in the record ─┐
+//!   our run in its environment ─┤► jobs ─► their process groups ─► their children, and theirs
+//! ```
+//!
+//! Looking may be refused. Who cannot be looked at may be ours and still changed, so each such look is a
+//! doubt, and with doubts a record is not settled. Processes of other users that may not be looked into
+//! are no doubt: we could not have changed them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use base::CpuSet;
+
+use crate::affinity;
+use crate::environ::{Environ, environ};
+use crate::procfs::{self, Stat};
+use crate::undo::record::{Header, Records};
+use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
+
+/// Processes with their jobs and the names of their programs.
+pub(super) type Members = BTreeMap<u32, (String, String)>;
+
+/// What could not be looked at and why, a line each.
+pub(super) type Doubts = BTreeSet<String>;
+
+/// What a search goes by.
+#[derive(Clone, Copy)]
+pub(super) struct Search<'a> {
+    pub(super) root: &'a Path,
+    pub(super) header: &'a Header,
+    pub(super) records: &'a Records,
+    pub(super) online: &'a CpuSet,
+}
+
+impl Search<'_> {
+    /// All processes that come from this run's jobs, and whether there are others of which that cannot be
+    /// told yet.
+    pub(super) fn family(&self, doubts: &mut Doubts) -> (Members, bool) {
+        let mut all = self.everybody(doubts);
+        let (mut job_of, groups) = self.named(&all, doubts);
+        if !self.header.watches {
+            self.mark_by_environment(&all, &mut job_of, doubts);
+        }
+        for (&pid, stat) in &all {
+            if let Some(job) = groups.get(&stat.group) {
+                job_of.entry(pid).or_insert_with(|| job.clone());
+            }
+        }
+        // Who is older than the watch was started by its parent before that was ever ours.
+        let since = if self.header.watches { self.header.born_ticks } else { 0 };
+        all.retain(|pid, stat| since <= stat.born_ticks || job_of.contains_key(pid));
+        self.follow_parents(&all, &mut job_of, doubts);
+        let has_undecided = !self.header.watches
+            && all
+                .iter()
+                .filter(|(pid, _)| !job_of.contains_key(pid))
+                .any(|process| self.is_undecided(process, doubts));
+        let named = |(pid, job)| Some((pid, (job, all.get(&pid)?.comm.clone())));
+        (job_of.into_iter().filter_map(named).collect(), has_undecided)
+    }
+
+    /// Every process that has not ended.
+    fn everybody(&self, doubts: &mut Doubts) -> BTreeMap<u32, Stat> {
+        let pids = procfs::processes(self.root).unwrap_or_else(|error| {
+            doubts.insert(format!("processes cannot be listed: {error}"));
+            Vec::new()
+        });
+        let mut all = BTreeMap::new();
+        for pid in pids {
+            let stat = self.asked(pid, procfs::stat(self.root, pid), doubts);
+            all.extend(stat.filter(|stat| stat.state != 'Z').map(|stat| (pid, stat)));
+        }
+        all
+    }
+
+    /// The jobs of those processes, and of process groups, that the record names.
+    fn named(
+        &self,
+        all: &BTreeMap<u32, Stat>,
+        doubts: &mut Doubts,
+    ) -> (BTreeMap<u32, String>, BTreeMap<u32, String>) {
+        let (mut job_of, mut groups) = (BTreeMap::new(), BTreeMap::new());
+        for (id, held) in self.records.tasks() {
+            let stat = self.asked(id.tid, procfs::stat(self.root, id.tid), doubts);
+            if stat.is_none_or(|stat| stat.born_ticks != id.born_ticks) {
+                continue;
+            }
+            job_of.insert(held.process, held.job.clone());
+            let leads = all.get(&held.process).is_some_and(|stat| stat.group == held.process);
+            if leads && !self.header.watches {
+                groups.insert(held.process, held.job.clone());
+            }
+        }
+        (job_of, groups)
+    }
+
+    /// Processes that have our run in their environment, whoever their parent is by now.
+    fn mark_by_environment(
+        &self,
+        all: &BTreeMap<u32, Stat>,
+        job_of: &mut BTreeMap<u32, String>,
+        doubts: &mut Doubts,
+    ) {
+        for (&pid, stat) in all {
+            if stat.is_kernel_thread || job_of.contains_key(&pid) {
+                continue;
+            }
+            let environ = match procfs::environ(self.root, pid) {
+                Ok(environ) => environ,
+                Err(error) => {
+                    if self.may_be_ours((&pid, stat), doubts) {
+                        self.asked::<()>(pid, Err(error), doubts);
+                    }
+                    continue;
+                }
+            };
+            let variable = |name| procfs::parse_environ(&environ, name);
+            if variable(RUN_VARIABLE) == Some(&self.header.run)
+                && let Some(job) = variable(JOB_VARIABLE).filter(|job| self.records.knows_job(job))
+            {
+                job_of.insert(pid, job.to_owned());
+            }
+        }
+    }
+
+    /// Children of ours are ours, unless another run says in their environment that they are its own.
+    fn follow_parents(
+        &self,
+        all: &BTreeMap<u32, Stat>,
+        job_of: &mut BTreeMap<u32, String>,
+        doubts: &mut Doubts,
+    ) {
+        let mut asked = BTreeSet::new();
+        loop {
+            let mut found = Vec::new();
+            for (&pid, stat) in all.iter().filter(|(pid, _)| !job_of.contains_key(pid)) {
+                if let Some(job) = job_of.get(&stat.parent)
+                    && asked.insert(pid)
+                    && self.is_no_others(pid, doubts)
+                {
+                    found.push((pid, job.clone()));
+                }
+            }
+            if found.is_empty() {
+                return;
+            }
+            job_of.extend(found);
+        }
+    }
+
+    /// Whether no other run says that a child of ours is its own. One in doubt is left for another try.
+    fn is_no_others(&self, pid: u32, doubts: &mut Doubts) -> bool {
+        let n_doubts = doubts.len();
+        let environ = self.asked(pid, procfs::environ(self.root, pid), doubts).unwrap_or_default();
+        let run = procfs::parse_environ(&environ, RUN_VARIABLE);
+        doubts.len() == n_doubts && run.is_none_or(|run| run == self.header.run)
+    }
+
+    /// Whether a process may be ours and cannot be asked, since it is in the middle of an exec.
+    pub(super) fn is_undecided(&self, process: (&u32, &Stat), doubts: &mut Doubts) -> bool {
+        let pid = *process.0;
+        self.may_be_ours(process, doubts)
+            && self.asked(pid, environ(self.root, pid), doubts) == Some(Environ::InExec)
+    }
+
+    /// Whether a process of which nothing else is known may be ours and still changed. What is older than
+    /// the run cannot come from it, and what has another mask has been bound by others.
+    fn may_be_ours(&self, (&pid, stat): (&u32, &Stat), doubts: &mut Doubts) -> bool {
+        if stat.born_ticks < self.header.born_ticks {
+            return false;
+        }
+        let mask = self.asked(pid, affinity::get(pid), doubts);
+        mask.is_some_and(|mask| self.records.has_mask(&mask, self.online))
+    }
+
+    /// What a look at a process told; `None` when it is gone, is another user's, or is in doubt now.
+    fn asked<T>(&self, pid: u32, told: io::Result<T>, doubts: &mut Doubts) -> Option<T> {
+        let error = match told {
+            Ok(told) => return Some(told),
+            Err(error) => error,
+        };
+        let is_gone = match error.raw_os_error() {
+            Some(libc::ESRCH) => !lives(self.root, pid),
+            _ => error.kind() == io::ErrorKind::NotFound,
+        };
+        let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+        if !(is_gone || is_denied && self.is_anothers(pid)) {
+            doubts.insert(format!("process {pid} cannot be looked at: {error}"));
+        }
+        None
+    }
+
+    fn is_anothers(&self, pid: u32) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        procfs::owner(self.root, pid).is_ok_and(|owner| owner != own)
+    }
+}
+
+/// Whether there is a process or thread of this number, as far as can be told.
+pub(super) fn lives(root: &Path, tid: u32) -> bool {
+    !procfs::stat(root, tid).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}

@@ -1,6 +1,7 @@
 //! The series of loads, and what of them stands for the run as a whole.
 
 use engine::Footing;
+use sched::SignalTier;
 use topology::Level;
 
 use super::super::ReportBuilder;
@@ -60,15 +61,24 @@ fn main(builder: &ReportBuilder) -> Option<&Series> {
     builder.curves.list.iter().rev().max_by_key(length)
 }
 
-/// The tier in a sentence, and when it was another or stood for other places.
+/// The tier in a sentence, and when it was another or stood for other places. Before anybody ran nobody
+/// misses a load.
 pub(super) fn meaning(builder: &ReportBuilder, footing: Footing) -> String {
-    let others: Vec<&Series> =
-        builder.curves.list.iter().filter(|series| series.footing != footing).collect();
+    let first = builder.tracks.iter().filter_map(|track| track.started).min();
+    let is_before_all = |series: &Series| {
+        let is_none = series.footing.tier == SignalTier::None;
+        is_none && first.is_none_or(|first| series.span().1 <= first)
+    };
+    let is_other = |series: &&Series| series.footing != footing && !is_before_all(series);
+    let others: Vec<&Series> = builder.curves.list.iter().filter(is_other).collect();
     let mut told = tier_words(footing.tier).to_owned();
     for series in others.iter().take(N_OTHERS_TOLD) {
         let (Footing { level, tier }, (from, to)) = (series.footing, series.span());
-        let (from, to) = (seconds(from.0), seconds(to.0));
-        told += &format!("; from {from} s to {to} s they were {} per {level}", load_unit(tier));
+        let what = match tier {
+            SignalTier::None => "nothing told of them".to_owned(),
+            tier => format!("they were {} per {level}", load_unit(tier)),
+        };
+        told += &format!("; from {} s to {} s {what}", seconds(from.0), seconds(to.0));
     }
     match others.len().saturating_sub(N_OTHERS_TOLD) {
         0 => told,

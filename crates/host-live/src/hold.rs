@@ -56,7 +56,7 @@ pub(crate) struct Hands<'a> {
     pub family: &'a mut Family,
     pub undo: &'a mut Result<Log, String>,
     pub own_cpus: Arc<CpuSet>,
-    /// The CPUs among which masks are compared: ours, and those of strangers all that are online.
+    /// The CPUs among which masks are compared: ours, and where jobs are strangers theirs too.
     pub compared: Arc<CpuSet>,
     /// Changes in the undo record that still need a look at what was born meanwhile.
     pub unconfirmed: &'a mut Vec<u64>,

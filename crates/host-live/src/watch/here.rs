@@ -30,8 +30,11 @@ pub(super) struct Here {
     pub ordinary: CpuSet,
     /// The first process has told them once.
     can_ask_first: bool,
-    /// All that are online: masks are compared among these.
-    pub online: Arc<CpuSet>,
+    /// Both: masks of strangers are compared among these. Whoever was bound to a CPU that nobody may use
+    /// any more has others from the kernel, which is nobody's wish.
+    pub compared: Arc<CpuSet>,
+    /// All that are online.
+    online: CpuSet,
     /// Those that are kept for somebody.
     pub isolated: CpuSet,
     /// Where the memory of processes may come from who have no cpuset of their own; `None` where
@@ -49,7 +52,8 @@ impl Here {
             own: Arc::new(own.clone()),
             ordinary: own.clone(),
             can_ask_first: false,
-            online: Arc::new(own),
+            compared: Arc::new(own.clone()),
+            online: own,
             isolated: CpuSet::new(),
             nodes: None,
             with_memory,
@@ -85,6 +89,10 @@ impl Here {
             Err(_) if !self.can_ask_first => self.ordinary = (*self.own).clone(),
             Err(_) => {}
         }
+        let compared = self.own.or(&self.ordinary);
+        if compared != *self.compared {
+            self.compared = Arc::new(compared);
+        }
     }
 
     fn look_at_lists(&mut self, root: &Path, proc: &ProcFolder) {
@@ -93,7 +101,7 @@ impl Here {
         }
         if let Ok(online) = system::online_cpus(root) {
             // A container may be shown other CPUs than those that it has.
-            self.online = Arc::new(online.or(&self.own).or(&self.ordinary));
+            self.online = online.or(&self.compared);
         }
         let standing = proc.standing(1).or_else(|_| proc.standing(std::process::id()));
         if let Ok(standing) = standing {
@@ -176,7 +184,8 @@ mod tests {
             own: Arc::new(set(own)),
             ordinary: set(ordinary),
             can_ask_first: true,
-            online: Arc::new(set(online)),
+            compared: Arc::new(set(own).or(&set(ordinary))),
+            online: set(online),
             isolated: set(isolated),
             nodes: Some("0-1".parse().expect("a list")),
             with_memory: "0-1".parse().expect("a list"),

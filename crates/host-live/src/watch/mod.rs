@@ -389,7 +389,7 @@ impl WatchHost {
             family: &mut self.family,
             undo: &mut self.undo,
             own_cpus: Arc::clone(&self.here.own),
-            compared: Arc::clone(&self.here.online),
+            compared: Arc::clone(&self.here.compared),
             unconfirmed: &mut self.unconfirmed,
             told: &mut self.pending.jobs,
             of_strangers: true,

@@ -392,6 +392,50 @@ fn a_journal_of_watching_can_be_explained_reported_and_replayed() {
     assert!(tool::text(&reported.stdout).contains(&name));
 }
 
+#[test]
+fn the_report_of_a_watch_tells_whom_it_looked_after_and_what_it_did_with_them() {
+    let Some((all, _)) = two_cpus() else { return };
+    let busy = Program::shell(BURN);
+    let world = tempfile::tempdir().expect("a folder");
+    let journal = world.path().join("w.jsonl").display().to_string();
+    let pid = busy.pid().to_string();
+    // One program with a class that is alone loads one place and no other, and this reading moves it.
+    let policy = "dfs[interval=100ms,domains=core,only_job=move,cooldown=0]";
+    let wish = ["--pid", &pid, "--class", "*=8", "--policy", policy, "--signal", "loads=declared"];
+    let ends = ["--act", "--for", "6s", "--journal", &journal, "--quiet"];
+    let mut command = tool::command(&[&["watch"], &wish[..], &ends].concat());
+    let watched = command.env("EVENKEEL_STATE_DIR", world.path().join("state")).output();
+    assert!(watched.expect("it starts").status.success());
+    assert_eq!(mask(busy.pid()), all);
+    let out = world.path().join("report").display().to_string();
+    let reported = tool::run(&["report", &journal, "--out", &out]);
+    let told = tool::text(&reported.stdout);
+    let name = format!("sh.{pid}");
+    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in [
+        &*format!("looking after process {pid}"),
+        "jobs 1: 1 watched; at most 1 at once",
+        &format!("{name} left"),
+        &format!("{name} core 1 -> core 0 because core 1 carried"),
+        "signal declared:",
+    ] {
+        assert!(words.contains(expected), "{expected}: {told}");
+    }
+    for odd in ["workload", "no job has a class", "nothing that could be told", "jobs used"] {
+        assert!(!told.contains(odd), "{odd}: {told}");
+    }
+    assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    let json = tool::text(&tool::run(&["report", &journal, "--json"]).stdout);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let job = &json["jobs"][0];
+    assert_eq!((&json["run"]["host"], &job["state"]), (&"watch".into(), &"left".into()));
+    assert!(job["n_moves"].as_u64().is_some_and(|n| 0 < n), "{job}");
+    assert_eq!(
+        (&job["exit_status"], &job["wall_ns"]),
+        (&serde_json::Value::Null, &serde_json::Value::Null)
+    );
+}
+
 /// Ends a process of the test that is nobody's child any more.
 fn kill(id: TaskId) {
     let same = procfs::stat("/".as_ref(), id.tid).is_ok_and(|s| s.born_ticks == id.born_ticks);

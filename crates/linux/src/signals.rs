@@ -143,17 +143,38 @@ enum Event {
     CpuClock,
 }
 
-/// Opens a counter with the least rights that do, disabled, and closes it.
-fn try_open(event: Event, whom: Whom) -> io::Result<()> {
+/// Opens a counter, disabled, and closes it; of a task with what the kernel does for it, or only in its
+/// own code, which takes the least right.
+fn try_open(event: Event, whom: Whom, user_only: bool) -> io::Result<()> {
     let (kind, number) = match event {
         Event::CacheMisses => (0, 3),
         Event::Instructions => (0, 1),
         Event::Faults => (1, 2),
         Event::CpuClock => (1, 0),
     };
-    let user_only = matches!(whom, Whom::Task(_));
     let flags = Flags { user_only, disabled: true, inherit: false };
     perf::open(&Attr { kind, config: [number, 0, 0], flags }, whom, None).map(drop)
+}
+
+/// What is told of counting a task. `open` tries it, as a whole or only in the task's own code, as
+/// counters are opened.
+fn task_answer(
+    event: Event,
+    paranoid: Option<i32>,
+    open: impl Fn(bool) -> io::Result<()>,
+) -> Answer {
+    if open(false).is_ok() {
+        return (Readable::Yes, "perf_event_open".to_owned());
+    }
+    match open(true) {
+        Ok(()) => {
+            // Moves between CPUs happen in the kernel.
+            let less = if event == Event::Faults { "page faults alone, " } else { "" };
+            let why = format!("perf_event_open, {less}{}", perf::own_code_only(paranoid));
+            (Readable::Yes, why)
+        }
+        Err(error) => (Readable::No, perf::reason(&error, paranoid, Need::Task)),
+    }
 }
 
 fn first_cpu() -> u32 {
@@ -173,10 +194,7 @@ impl Place<'_> {
         if !self.is_live {
             return (Readable::Unknown, only_there(paranoid));
         }
-        match try_open(event, Whom::Task(0)) {
-            Ok(()) => (Readable::Yes, "perf_event_open".to_owned()),
-            Err(error) => (Readable::No, perf::reason(&error, paranoid, Need::Task)),
-        }
+        task_answer(event, paranoid, |user_only| try_open(event, Whom::Task(0), user_only))
     }
 
     /// Counters outside the cores belong to no task: counting them needs the right to count a
@@ -192,7 +210,7 @@ impl Place<'_> {
         if !self.is_live {
             return (Readable::Unknown, format!("{units}; {}", only_there(self.paranoid())));
         }
-        match try_open(Event::CpuClock, Whom::Cpu(first_cpu())) {
+        match try_open(Event::CpuClock, Whom::Cpu(first_cpu()), false) {
             Ok(()) => (Readable::Yes, units),
             Err(error) => (Readable::No, perf::reason(&error, self.paranoid(), Need::Cpu)),
         }
@@ -325,6 +343,32 @@ mod tests {
                 kernel    Unknown: pressure on CPUs and memory: only the machine itself can tell
                 declared  Yes: class or profile × CPU time of a job: the workload file says it
             "#]],
+        );
+    }
+
+    #[test]
+    fn who_may_count_only_a_tasks_own_code_is_told_so_and_what_would_help() {
+        let refused = || Err(io::Error::from_raw_os_error(libc::EACCES));
+        let answer = |event, paranoid, whole: bool, own: bool| {
+            let (readable, why) = task_answer(event, Some(paranoid), |user_only| {
+                if if user_only { own } else { whole } { Ok(()) } else { refused() }
+            });
+            format!("{readable:?}: {why}")
+        };
+        assert_eq!(answer(Event::Instructions, 1, true, true), "Yes: perf_event_open");
+        assert_eq!(
+            answer(Event::Instructions, 2, false, true),
+            "Yes: perf_event_open, in its own code only; to count what the kernel does for it: \
+             perf_event_paranoid is 2, set it to 1 or less, or give CAP_PERFMON"
+        );
+        let faults = answer(Event::Faults, 2, false, true);
+        assert!(
+            faults.starts_with("Yes: perf_event_open, page faults alone, in its own code only")
+        );
+        // As Debian's kernels have it.
+        assert_eq!(
+            answer(Event::Faults, 3, false, false),
+            "No: perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON"
         );
     }
 

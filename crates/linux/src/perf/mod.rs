@@ -39,4 +39,4 @@ pub(crate) use group::{DEVICES, format_of};
 pub use heat::Heat;
 pub use overflow::Overflows;
 pub use values::{Counter, Growing, Reading, ValuesError, read_group};
-pub use why::{GONE, Need, reason};
+pub use why::{GONE, Need, own_code_only, reason};

@@ -5,11 +5,13 @@
 //!   a task of one's own, in its own code        perf_event_paranoid ≤ 2, CAP_PERFMON
 //!   a task of one's own, in the kernel too      perf_event_paranoid ≤ 1, CAP_PERFMON
 //!   a whole CPU, memory controllers             perf_event_paranoid ≤ 0, CAP_PERFMON
-//!   another user's task                         CAP_PERFMON and the right to look into it
+//!   another user's task                         CAP_PERFMON; before Linux 5.9 CAP_SYS_PTRACE besides
 //! ```
 //!
-//! Before Linux 5.8 CAP_SYS_ADMIN stands for CAP_PERFMON. Debian's kernels know a value 3 that
-//! shuts everybody else out.
+//! Before Linux 5.8 CAP_SYS_ADMIN stands for CAP_PERFMON. Kernels as their makers publish them know no
+//! value above 2; Debian's (and Android's) let nobody without a capability count anything from 3 on,
+//! Ubuntu's from 4 on. Sources: Documentation/admin-guide/perf-security.rst and sysctl/kernel.rst; Debian's
+//! patch "Allow further restriction of perf_event_open".
 
 use std::io;
 
@@ -30,6 +32,17 @@ impl Need {
             Need::Cpu => 0,
         }
     }
+}
+
+/// What is left out where tasks may be counted only in their own code, and what would help.
+pub fn own_code_only(paranoid: Option<i32>) -> String {
+    let help = match paranoid {
+        Some(value) if 1 < value => {
+            format!("perf_event_paranoid is {value}, set it to 1 or less, or give CAP_PERFMON")
+        }
+        _ => "give CAP_PERFMON".to_owned(),
+    };
+    format!("in its own code only; to count what the kernel does for it: {help}")
 }
 
 /// Why a counter did not open.
@@ -67,6 +80,12 @@ mod tests {
         let cpu = reason(&refused, Some(2), Need::Cpu);
         assert_eq!(cpu, "perf_event_paranoid is 2: set it to 0 or less, or give CAP_PERFMON");
         assert!(reason(&refused, Some(1), Need::Task).contains("filter"));
+        assert_eq!(
+            own_code_only(Some(2)),
+            "in its own code only; to count what the kernel does for it: perf_event_paranoid is 2, set \
+             it to 1 or less, or give CAP_PERFMON"
+        );
+        assert!(own_code_only(Some(1)).ends_with("it: give CAP_PERFMON"));
         let absent = io::Error::from_raw_os_error(libc::ENOENT);
         assert!(reason(&absent, Some(2), Need::Task).contains("no such counter"));
     }

@@ -7,7 +7,11 @@
 //! ```
 //!
 //! They tell one point of the miss curve, that of this machine's last-level cache, and the true cycles
-//! per instruction. A counter that did not run is absent in the profile too.
+//! per instruction, with and without those in which the core waited for memory. A counter that did not run
+//! is absent in the profile too.
+//!
+//! Not here: how many misses are under way at a time. That takes the latency of a miss on this machine,
+//! which no counter of a task tells.
 
 use base::{Bytes, Nanos};
 use program::profile::{Curve, Figure, Phase, Point, Source};
@@ -25,6 +29,8 @@ pub struct Reading {
     pub llc_references: Option<f64>,
     /// Misses of the last-level cache.
     pub llc_misses: Option<f64>,
+    /// Cycles in which the core waited for memory.
+    pub memory_stalls: Option<f64>,
 }
 
 /// Bytes of a cache line.
@@ -56,6 +62,7 @@ impl Reading {
             instructions: less(self.instructions, before.instructions),
             llc_references: less(self.llc_references, before.llc_references),
             llc_misses: less(self.llc_misses, before.llc_misses),
+            memory_stalls: less(self.memory_stalls, before.memory_stalls),
         }
     }
 
@@ -67,6 +74,7 @@ impl Reading {
             instructions: sum(self.instructions, more.instructions),
             llc_references: sum(self.llc_references, more.llc_references),
             llc_misses: sum(self.llc_misses, more.llc_misses),
+            memory_stalls: sum(self.memory_stalls, more.memory_stalls),
         }
     }
 
@@ -104,6 +112,9 @@ fn phase(stretch: &Reading, whole: f64, llc: Option<Bytes>) -> Option<Phase> {
     let instructions = stretch.instructions?;
     let misses = stretch.per_1000(stretch.llc_misses);
     let cpu_s = stretch.cpu_time.as_secs_f64();
+    // Both may be scaled estimates: a difference below none is none.
+    let core =
+        stretch.cycles.zip(stretch.memory_stalls).map(|(all, waited)| (all - waited).max(0.0));
     let points = misses
         .zip(llc)
         .map(|(misses, cache)| vec![Point { cache, misses, write_backs: None, error: None }]);
@@ -111,6 +122,7 @@ fn phase(stretch: &Reading, whole: f64, llc: Option<Bytes>) -> Option<Phase> {
         share: counted((instructions / whole).min(1.0))?,
         instructions: counted(instructions),
         cycles_per_instruction: stretch.cycles.and_then(|cycles| counted(cycles / instructions)),
+        core_cycles_per_instruction: core.and_then(|cycles| counted(cycles / instructions)),
         llc_accesses: stretch.per_1000(stretch.llc_references).and_then(counted),
         bandwidth: stretch.llc_misses.and_then(|n| counted(n * LINE_BYTES / cpu_s)),
         curve: Curve::new(Source::Counters, points.unwrap_or_default())?,
@@ -127,7 +139,6 @@ mod tests {
         let mut readings = vec![Reading {
             cycles: Some(0.0),
             instructions: Some(0.0),
-            llc_references: None,
             llc_misses: Some(0.0),
             ..Reading::default()
         }];
@@ -136,8 +147,8 @@ mod tests {
                 cpu_time: Nanos::from_millis(1),
                 cycles: Some(2e6),
                 instructions: Some(1e6),
-                llc_references: None,
                 llc_misses: Some(mpki * 1000.0),
+                ..Reading::default()
             };
             readings.push(readings[readings.len() - 1].and(&step));
         }
@@ -155,6 +166,21 @@ mod tests {
         assert_eq!(first.bandwidth.unwrap().value(), 30_000.0 * 64.0 / 0.003);
         assert_eq!(first.llc_accesses, None);
         assert_eq!(first.share.source, Source::Counters);
+    }
+
+    #[test]
+    fn cycles_that_waited_for_memory_are_none_of_the_cores_own() {
+        let mut readings = readings(&[10.0, 10.0]);
+        assert_eq!(phases(&readings, None)[0].core_cycles_per_instruction, None);
+        for (nr, reading) in readings.iter_mut().enumerate() {
+            reading.memory_stalls = Some(nr as f64 * 0.5e6);
+        }
+        let core = phases(&readings, None)[0].core_cycles_per_instruction.expect("counted");
+        assert_eq!((core.value(), core.source), (1.5, Source::Counters));
+        // Counters that took turns: more waiting than cycles.
+        readings[2].memory_stalls = Some(9e6);
+        let core = phases(&readings, None)[0].core_cycles_per_instruction.expect("counted");
+        assert_eq!(core.value(), 0.0);
     }
 
     #[test]

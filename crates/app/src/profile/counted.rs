@@ -106,6 +106,7 @@ fn reading(counters: &Counters) -> Reading {
         instructions: count(Quantity::Instructions),
         llc_references: count(Quantity::LlcReferences),
         llc_misses: count(Quantity::LlcMisses),
+        memory_stalls: count(Quantity::MemoryStalls),
     }
 }
 

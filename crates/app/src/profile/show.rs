@@ -291,6 +291,7 @@ fn phase_json(phase: &Phase) -> Value {
         "share": phase.share.value(),
         "instructions": figure_json(phase.instructions),
         "cycles_per_instruction": figure_json(phase.cycles_per_instruction),
+        "core_cycles_per_instruction": figure_json(phase.core_cycles_per_instruction),
         "footprint_bytes": figure_json(phase.footprint_bytes),
         "working_set_bytes": figure_json(phase.working_set_bytes),
         "threads": figure_json(phase.threads),

@@ -94,8 +94,8 @@ pub fn decide(seen: &Seen) -> Result<Home, String> {
         };
         return Err(format!("{}: {what}", folder.display()));
     }
-    if !seen.is_root && seen.kind != "domain" {
-        return Err(format!("{} is a group of threads ({})", folder.display(), seen.kind));
+    if !seen.is_root {
+        is_of_processes(seen)?;
     }
     (home.enables, home.moves_in) = (!has(&seen.hands_down), !seen.is_root);
     match seen.strangers.first().filter(|_| home.moves_in) {
@@ -107,6 +107,28 @@ pub fn decide(seen: &Seen) -> Result<Home, String> {
         )),
         None => Ok(home),
     }
+}
+
+/// Refuses a group below which none for processes can be made. The kernel would let us make folders in it,
+/// and then refuse whoever goes there (EOPNOTSUPP). The root of all may have groups of both sorts.
+fn is_of_processes(seen: &Seen) -> Result<(), String> {
+    let why = match &*seen.kind {
+        "domain" => return Ok(()),
+        // So is whoever hands down what can be shared out among threads while processes live in it.
+        "domain threaded" if !seen.hands_down.is_empty() => {
+            format!("hands {} down to threads while processes live in it", seen.hands_down)
+        }
+        "domain threaded" => "has groups of threads in it".to_owned(),
+        "threaded" => "is a group of threads".to_owned(),
+        "domain invalid" => "stands below a group of threads".to_owned(),
+        "" => "does not tell whether it is a group of processes or of threads".to_owned(),
+        other => format!("is a group of a kind that is not known here ({other})"),
+    };
+    Err(format!(
+        "{} {why}, and no groups for processes can be made there: start evenkeel in a group of its own, {}",
+        seen.own.folder.display(),
+        remedy(seen.uid)
+    ))
 }
 
 fn is_ours(seen: &Seen) -> Result<(), String> {

@@ -85,6 +85,11 @@ impl RunGroups {
         if !made {
             return Err(format!("{} is there already", self.folder.display()));
         }
+        self.prepare_made()
+    }
+
+    /// The same with the folder made.
+    pub(super) fn prepare_made(&self) -> Result<(), String> {
         match self.home.version {
             Version::V2 => self.prepare_v2(),
             Version::V1 => {
@@ -96,6 +101,7 @@ impl RunGroups {
     }
 
     fn prepare_v2(&self) -> Result<(), String> {
+        self.check_kind()?;
         if self.home.moves_in {
             let own = self.folder.join(OWN);
             files::mkdir(&own).map_err(|error| cannot("make", &own, &error))?;
@@ -112,6 +118,20 @@ impl RunGroups {
         fault::point();
         hand_down(&self.folder, true)
             .map_err(|error| cannot("hand the controller cpuset down in", &self.folder, &error))
+    }
+
+    /// Refuses a folder that only threads could go into: the home was given over to them since it was
+    /// looked at. Nobody has moved yet.
+    fn check_kind(&self) -> Result<(), String> {
+        match files::read(&self.folder.join("cgroup.type")) {
+            Ok(kind) if kind == "domain" => Ok(()),
+            Ok(kind) => Err(format!(
+                "no group for processes can be made in {}, which shares out among threads ({kind})",
+                self.home.folder.display()
+            )),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // Old, or no kernel's.
+            Err(error) => Err(cannot("tell the kind of", &self.folder, &error)),
+        }
     }
 
     /// Moves all that live in the home, if they come from us.

@@ -217,17 +217,61 @@ fn a_group_that_was_given_to_a_user_is_his_and_one_of_somebody_else_is_nobodys()
         &expect!["none: /x/cgroup.procs cannot be written: denied"],
     );
     check_decide(
-        group(),
-        |s| {
-            user(s);
-            s.kind = "domain threaded".to_owned();
-        },
-        &expect!["none: /sys/fs/cgroup/slurm/job7 is a group of threads (domain threaded)"],
-    );
-    check_decide(
         seen(Version::V2, "/sys/fs/cgroup/evenkeel-3f/0-sort"),
         user,
         &expect!["none: /sys/fs/cgroup/evenkeel-3f/0-sort is a group of another evenkeel"],
+    );
+}
+
+#[test]
+fn where_only_threads_could_go_no_groups_are_tried() {
+    let check = |kind: &str, hands_down: &str, expected: &Expect| {
+        let change = |s: &mut Seen| {
+            (s.is_delegated, s.kind, s.hands_down) = (true, kind.into(), hands_down.into());
+        };
+        check_decide(seen(Version::V2, OURS), change, expected);
+    };
+    check("domain", "cpu", &expect!["/sys/fs/cgroup/slurm/job7, hands down, moves in"]);
+    check(
+        "domain threaded",
+        "cpu pids",
+        &expect![
+            "none: /sys/fs/cgroup/slurm/job7 hands cpu pids down to threads while processes live in it, and no groups for processes can be made there: start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+        ],
+    );
+    check(
+        "domain threaded",
+        "",
+        &expect![
+            "none: /sys/fs/cgroup/slurm/job7 has groups of threads in it, and no groups for processes can be made there: start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+        ],
+    );
+    check(
+        "threaded",
+        "",
+        &expect![
+            "none: /sys/fs/cgroup/slurm/job7 is a group of threads, and no groups for processes can be made there: start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+        ],
+    );
+    check(
+        "domain invalid",
+        "",
+        &expect![
+            "none: /sys/fs/cgroup/slurm/job7 stands below a group of threads, and no groups for processes can be made there: start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+        ],
+    );
+    check(
+        "",
+        "",
+        &expect![
+            "none: /sys/fs/cgroup/slurm/job7 does not tell whether it is a group of processes or of threads, and no groups for processes can be made there: start evenkeel in a group of its own, systemd-run --scope -p Delegate=yes evenkeel run …"
+        ],
+    );
+    // The root of all hands to threads and to processes alike, and tells no kind.
+    check_decide(
+        seen(Version::V2, TOP),
+        |s| s.hands_down = "cpuset".into(),
+        &expect!["/sys/fs/cgroup"],
     );
 }
 
@@ -295,6 +339,22 @@ fn a_run_makes_its_folder_and_groups_and_takes_back_all_of_it() {
         groups.take_back().expect("gone already");
         assert_eq!(there(root), ["theirs"]);
     }
+}
+
+#[test]
+fn a_home_that_is_given_over_to_threads_meanwhile_is_left_as_it_was() {
+    let tree = tree(Version::V2);
+    let home = Home { moves_in: true, ..groups(tree.path(), Version::V2).home().clone() };
+    let groups = RunGroups::new(tree.path(), home, "3f").expect("a name");
+    let folder = tree.path().join("sys/fs/cgroup/evenkeel-3f");
+    // The kernel makes this file with the folder.
+    std::fs::create_dir(&folder).expect("ours");
+    std::fs::write(folder.join("cgroup.type"), "domain invalid\n").expect("ours");
+    let why = groups.prepare_made().expect_err("nobody could go there");
+    assert!(why.contains("among threads (domain invalid)"), "{why}");
+    groups.take_back().expect("taken back");
+    assert_eq!(there(tree.path()), ["theirs"]);
+    assert_eq!(text(tree.path(), "cgroup.subtree_control"), "");
 }
 
 #[test]

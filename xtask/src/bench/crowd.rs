@@ -6,9 +6,13 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use linux::procfs;
 use rustix::process::{Pid, Signal};
+
+use super::tool;
 
 /// What the busy ones do.
 #[derive(Clone, Debug)]
@@ -25,7 +29,8 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Starts them, and waits until all are there.
+    /// Starts them, and waits until all are there, the large ones with all of their memory: what is
+    /// measured is not their start.
     pub fn start(n_sleepers: u32, n_busy: u32, busy: &Busy) -> anyhow::Result<Self> {
         // A subshell that waits for input that never comes is a fork without an exec.
         let script = format!(
@@ -47,11 +52,31 @@ impl Crowd {
         BufReader::new(output).read_line(&mut told)?;
         let crowd = Crowd { shell };
         match told.trim() {
-            "there" => Ok(crowd),
+            "there" => crowd.filled(n_busy, busy),
             _ => bail!("the shell could not fork so many: raise the limit (ulimit -u)"),
         }
     }
+
+    fn filled(self, n_busy: u32, busy: &Busy) -> anyhow::Result<Self> {
+        let Busy::Large { size_mib, .. } = busy else { return Ok(self) };
+        let kib = u64::from(*size_mib) << 10;
+        let is_filled = |&pid: &u32| tool::resident_kib(pid).is_ok_and(|there| kib <= there);
+        let deadline = Instant::now() + FILLED_WITHIN;
+        loop {
+            let children = procfs::children("/".as_ref(), self.shell.id(), self.shell.id())?;
+            if n_busy as usize <= children.iter().filter(|pid| is_filled(pid)).count() {
+                return Ok(self);
+            }
+            if deadline < Instant::now() {
+                bail!("the busy ones did not have {size_mib} MiB each within {FILLED_WITHIN:?}");
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
 }
+
+/// In an emulated guest on a busy machine each page takes its time.
+const FILLED_WITHIN: Duration = Duration::from_secs(300);
 
 impl Busy {
     fn script(&self) -> String {

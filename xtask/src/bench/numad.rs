@@ -141,7 +141,13 @@ fn measure(args: &Args) -> anyhow::Result<()> {
         .map(|(n_sleepers, n_busy)| point(args, n_sleepers, n_busy))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let n_met = points.iter().filter(|point| is_half(point)).count();
-    println!("at most half of numad's CPU time (the target): {n_met} of {} points", points.len());
+    println!(
+        "at most half of numad's CPU time by the medians (the target): {n_met} of {} points",
+        points.len()
+    );
+    if args.rounds < 2 {
+        println!("one round tells nothing of the noise: --rounds 3 does");
+    }
     println!("growth of a scan with one more process; target for watch: at most 0.1");
     for who in ALL {
         growth(&points, who);
@@ -208,8 +214,8 @@ fn growth(points: &[Point], who: Who) {
     let asleep = points.iter().rfind(|point| point.n_busy == first.n_busy);
     let running = points.iter().rfind(|point| point.n_sleepers == first.n_sleepers);
     let (Some(asleep), Some(running)) = (asleep, running) else { return };
-    let (n_asleep, n_running) =
-        (asleep.n_sleepers - first.n_sleepers, running.n_busy - first.n_busy);
+    let n_asleep = asleep.n_sleepers.saturating_sub(first.n_sleepers);
+    let n_running = running.n_busy.saturating_sub(first.n_busy);
     if n_asleep == 0 || n_running == 0 {
         return;
     }
@@ -219,10 +225,14 @@ fn growth(points: &[Point], who: Who) {
     };
     let asleep = 1e3 * (asleep - base) / f64::from(n_asleep);
     let running = 1e3 * (running - base) / f64::from(n_running);
+    // Who does not cost more with more of them has a growth below the noise, and no ratio.
+    let ratio = match 0.0 < asleep && 0.0 < running {
+        true => format!("ratio {:.4}", asleep / running),
+        false => "no ratio, below the noise".to_owned(),
+    };
     println!(
-        "{:<9} one more asleep {asleep:.2} us a scan, one more busy {running:.0} us: ratio {:.4}",
-        who.name(),
-        asleep / running
+        "{:<9} one more asleep {asleep:.2} us a scan, one more busy {running:.0} us: {ratio}",
+        who.name()
     );
 }
 

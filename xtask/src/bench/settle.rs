@@ -147,7 +147,12 @@ struct Outcome {
 fn measure(args: &Args) -> anyhow::Result<()> {
     let tool = args.tool.clone().context("the guest is told where evenkeel lies")?;
     println!("{N_CPUS} programs of {} MiB on {N_CPUS} CPUs and {N_NODES} nodes", args.size_mib);
-    println!("median (lowest to highest) of {} rounds, in turn", args.rounds.max(1));
+    println!("watch with the policy {}; numad looks every second", args.policy);
+    println!(
+        "median (lowest to highest) of {} rounds, in turn; moved of who never settled: in all",
+        args.rounds.max(1)
+    );
+    println!("the time; and later: the most of a round; crossed and together: medians");
     let mut all: [Vec<Outcome>; 4] = Default::default();
     for _ in 0..args.rounds.max(1) {
         for (who, outcomes) in ALL.into_iter().zip(&mut all) {

@@ -152,10 +152,19 @@ pub fn thread_cpu_ns(tid: i32) -> anyhow::Result<u64> {
 
 /// The largest resident memory that a process has had so far, in kibibytes.
 pub fn peak_resident_kib(pid: u32) -> anyhow::Result<u64> {
+    of_status(pid, "VmHWM:")
+}
+
+/// The resident memory of a process now, in kibibytes.
+pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
+    of_status(pid, "VmRSS:")
+}
+
+fn of_status(pid: u32, name: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let text =
         fs::read_to_string(Path::new(&path)).with_context(|| format!("cannot read {path}"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    kib.with_context(|| format!("{path} has no VmHWM"))
+    kib.with_context(|| format!("{path} has no {name}"))
 }

@@ -74,7 +74,7 @@ impl Counting {
         job: JobId,
         id: TaskId,
         descriptors: &mut Descriptors,
-    ) -> Option<Counted> {
+    ) -> Option<Box<Counted>> {
         let has_head = self.heads.contains_key(&job);
         if self.chosen.is_empty() || self.only_totals && has_head {
             return None;
@@ -98,7 +98,7 @@ impl Counting {
             self.heads.insert(job, head);
         }
         let is_total = self.only_totals;
-        Some(Counted { groups, meter: Meter::default(), is_total, _held: held })
+        Some(Box::new(Counted { groups, meter: Meter::default(), is_total, _held: held }))
     }
 
     /// A thread is gone: what it came to is not the first one's.

@@ -86,8 +86,9 @@ pub(crate) struct Thread {
     n_looks_quiet: u32,
     looked_at: Option<Nanos>,
     look_at: Nanos,
-    /// What the processor and the kernel count of it.
-    counted: Option<counters::Counted>,
+    /// What the processor and the kernel count of it: most threads sleep, and are passed over sooner
+    /// without it among them.
+    counted: Option<Box<counters::Counted>>,
 }
 
 /// What the threads of a job came to, as far as they were seen.

@@ -7,7 +7,6 @@ use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
 use linux::procfs::{self, Schedstat};
 use sched::{Counters, Measured, TaskSample};
 
-use super::counters::Counted;
 use super::{Descriptors, Family, Process, Thread, Totals};
 use crate::hold::lives;
 
@@ -174,7 +173,7 @@ impl Process {
                     return true; // It could not be read this time.
                 }
                 look.gone.push(thread.id);
-                let counted = thread.counted.as_mut().map(Counted::at_end);
+                let counted = thread.counted.as_mut().map(|counted| counted.at_end());
                 look.gone_counted.extend(counted.map(|whole| (job, thread.id, whole)));
                 past.add(thread.totals());
                 return false;
@@ -290,7 +289,7 @@ impl Thread {
 
     /// Reads its counters; tells whether somebody else holds them.
     fn count(&mut self) -> bool {
-        self.counted.as_mut().is_some_and(Counted::look)
+        self.counted.as_mut().is_some_and(|counted| counted.look())
     }
 
     fn read_migrations(&mut self) {
@@ -329,7 +328,7 @@ impl Thread {
             looked_before: None,
             wait: Measured::Exact(figures.wait_ns),
             last_cpu: self.last_cpu,
-            counters: self.counted.as_ref().map_or(Counters::NONE, Counted::shown),
+            counters: self.counted.as_ref().map_or(Counters::NONE, |counted| counted.shown()),
         }
     }
 }

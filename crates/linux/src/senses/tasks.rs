@@ -203,8 +203,8 @@ fn open_group(
 }
 
 /// What is said when a group could have counted and never did.
-pub const SHUT_OUT: &str = "counters are held by somebody else (the NMI watchdog, a profiler): \
-    what needs them is absent; free one with sysctl kernel.nmi_watchdog=0";
+pub const SHUT_OUT: &str = "counters are held by somebody else (a profiler, beside the NMI watchdog): \
+    what needs them is absent; end that, or free one more with sysctl kernel.nmi_watchdog=0";
 
 impl Thread {
     fn read(&mut self, source: &mut dyn Source) {

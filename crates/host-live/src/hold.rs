@@ -266,9 +266,11 @@ impl Hands<'_> {
         }
         let (mut n_freed, mut any_left) = (0, false);
         for _ in 0..PASSES_MAX {
+            self.family.take_blind(); // What was not seen before may be seen now.
             self.family.refresh(hold.job, &hold.base);
             let n_now;
             (n_now, any_left) = self.release_threads(hold);
+            any_left |= self.family.take_blind();
             n_freed += n_now;
             if n_now == 0 && !any_left {
                 break;
@@ -289,8 +291,10 @@ impl Hands<'_> {
     /// given back what it had has the mask before, and can be seen only now.
     pub(crate) fn release_late(&mut self, hold: &Hold) {
         if hold.was_ever_placed() {
+            self.family.take_blind();
             self.family.refresh(hold.job, &hold.base);
             let (_, any_left) = self.release_threads(hold);
+            let any_left = any_left | self.family.take_blind();
             if let Ok(log) = &mut self.undo
                 && any_left
             {
@@ -307,7 +311,8 @@ impl Hands<'_> {
             self.family.threads_of(hold.job).map(|(_, thread)| thread.id).collect();
         let of_job = |(_, held): &(TaskId, &Held)| held.job == hold.name;
         let recorded = log.records().tasks().filter(of_job).map(|(id, _)| id);
-        let lost: Vec<TaskId> = recorded.filter(|id| !known.contains(id) && lives(*id)).collect();
+        let lost: Vec<TaskId> =
+            recorded.filter(|id| !known.contains(id) && may_live(*id)).collect();
         let mut any_of_ours = false;
         for id in lost {
             let mask = affinity::get(id.tid);
@@ -334,7 +339,7 @@ impl Hands<'_> {
                         mask != *hold.base && thread.may_have(&mask, &hold.masks, &self.compared)
                     }
                 };
-                match is_ours && lives(thread.id) {
+                match is_ours && is_alive(thread.id)? {
                     true => affinity::set(tid, &hold.base).map(|()| true),
                     false => Ok(false),
                 }
@@ -347,7 +352,7 @@ impl Hands<'_> {
                     thread.has(&hold.base);
                 }
                 Ok(false) => {}
-                Err(_) => any_left |= lives(thread.id),
+                Err(_) => any_left |= may_live(thread.id),
             }
         }
         (n_freed, any_left)
@@ -431,8 +436,20 @@ fn refusal(error: &std::io::Error, target: &CpuSet) -> Refused {
 
 /// Whether a thread is still the one that it was, and has not ended: numbers are used again.
 pub(crate) fn lives(id: TaskId) -> bool {
-    let stat = procfs::stat("/".as_ref(), id.tid);
-    stat.is_ok_and(|stat| stat.born_ticks == id.born_ticks && stat.state != 'Z')
+    is_alive(id).unwrap_or(false)
+}
+
+/// The same for who may still have something of ours: as long as nobody can tell, it may.
+pub(crate) fn may_live(id: TaskId) -> bool {
+    is_alive(id).unwrap_or(true)
+}
+
+fn is_alive(id: TaskId) -> std::io::Result<bool> {
+    match procfs::stat("/".as_ref(), id.tid) {
+        Ok(stat) => Ok(stat.born_ticks == id.born_ticks && stat.state != 'Z'),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 pub(crate) fn not_running() -> Refused {

@@ -29,8 +29,9 @@ impl LiveHost {
         for (pid, process) in self.family.processes_of(job).filter(|(pid, _)| *pid != first) {
             match procfs::stat("/".as_ref(), pid) {
                 Ok(stat) if stat.born_ticks != process.born_ticks || stat.state == 'Z' => {}
-                Ok(_) => leftovers.push((pid, process.born_ticks)),
-                Err(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                // Of whom nothing can be told now is seen to later.
+                Ok(_) | Err(_) => leftovers.push((pid, process.born_ticks)),
             }
         }
         for &(pid, born_ticks) in &leftovers {

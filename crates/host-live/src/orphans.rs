@@ -21,7 +21,7 @@ use sched::Cause;
 
 use crate::agenda::Item;
 use crate::family::Claim;
-use crate::hold::lives;
+use crate::hold::may_live;
 use crate::host::{LiveHost, State};
 
 /// An exec takes microseconds of CPU time. So often, and so far apart, is asked again; who is still in
@@ -187,7 +187,7 @@ impl LiveHost {
         let mut any_left = false;
         for (pid, born_ticks, job) in leftovers.chain(strays) {
             let id = TaskId { tid: pid, born_ticks };
-            any_left |= lives(id) && !self.release_process(pid, job) && lives(id);
+            any_left |= may_live(id) && !self.release_process(pid, job) && may_live(id);
         }
         if let Ok(log) = &mut self.undo
             && any_left
@@ -198,7 +198,7 @@ impl LiveHost {
 
     /// Whether every thread of a leftover that had a mask of ours got back what it had.
     fn release_process(&self, pid: u32, job: Option<&str>) -> bool {
-        let tids = procfs::threads("/".as_ref(), pid).unwrap_or_default();
+        let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
         let freed = tids.into_iter().map(|tid| match self.before_us(tid, job) {
             // Another user's is left as it is: that has been said.
             Ok(Some(before)) => affinity::set(tid, &before).is_ok(),

@@ -139,10 +139,7 @@ fn below_us() -> Vec<Process> {
 }
 
 fn children(pid: u32) -> Vec<u32> {
-    let root = Path::new("/");
-    let threads = procfs::threads(root, pid).unwrap_or_default();
-    let of_thread = |tid: u32| procfs::children(root, pid, tid).unwrap_or_default();
-    threads.into_iter().flat_map(of_thread).collect()
+    procfs::all_children("/".as_ref(), pid).unwrap_or_default()
 }
 
 fn files() -> anyhow::Result<[std::os::fd::OwnedFd; 3]> {

@@ -1,5 +1,6 @@
 //! Finding what jobs start: threads and children.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,14 +23,15 @@ impl Family {
             if self.job_of.contains_key(&pid) {
                 continue;
             }
-            let Ok(stat) = procfs::stat(root(), pid) else { continue };
+            let Some(stat) = seen(procfs::stat(root(), pid), &mut self.is_blind) else { continue };
             self.take_in(job, pid, &stat);
             fresh.push(pid);
             for tid in self.list_threads(job, pid, mask) {
                 if !self.follows_children {
                     continue;
                 }
-                to_do.extend(procfs::children(root(), pid, tid).unwrap_or_default());
+                let children = procfs::children(root(), pid, tid);
+                to_do.extend(seen(children, &mut self.is_blind).unwrap_or_default());
             }
         }
         fresh
@@ -49,13 +51,14 @@ impl Family {
         let is_known =
             |tid| process.threads.iter().any(|thread| thread.id.tid == tid && thread.is_alive());
         let mut fresh = Vec::new();
-        for tid in procfs::threads(root(), pid).unwrap_or_default() {
+        for tid in seen(procfs::threads(root(), pid), &mut self.is_blind).unwrap_or_default() {
             if !is_known(tid) {
-                fresh.extend(procfs::thread_stat(root(), pid, tid).ok().map(|stat| (tid, stat)));
+                let stat = seen(procfs::thread_stat(root(), pid, tid), &mut self.is_blind);
+                fresh.extend(stat.map(|stat| (tid, stat)));
             }
         }
         // As long as it lives its number is nobody else's: if it is this process now, it was then.
-        if fresh.is_empty() || !process.is_still(pid) {
+        if fresh.is_empty() || !process.is_still(pid, &mut self.is_blind) {
             return Vec::new();
         }
         let n_known = process.threads.len();
@@ -98,14 +101,15 @@ impl Family {
         let mut unknown = Vec::new();
         for thread in process.threads.iter_mut().filter(|thread| wanted(thread)) {
             let job_of = &self.job_of;
-            thread.children(pid, &mut self.descriptors, |child| {
+            let children = thread.children(pid, &mut self.descriptors, |child| {
                 if !job_of.contains_key(&child) {
                     unknown.push(child);
                 }
             });
+            seen(children, &mut self.is_blind);
         }
         // The children may be those of a stranger who got the number of a process that is gone.
-        if unknown.is_empty() || !process.is_still(pid) {
+        if unknown.is_empty() || !process.is_still(pid, &mut self.is_blind) {
             return false;
         }
         unknown.into_iter().map(|child| self.adopt(job, child, mask).len()).sum::<usize>() != 0
@@ -126,8 +130,9 @@ impl Process {
     }
 
     /// Whether the process with this number is still the one that it was.
-    fn is_still(&self, pid: u32) -> bool {
-        procfs::stat(root(), pid).is_ok_and(|stat| stat.born_ticks == self.born_ticks)
+    fn is_still(&self, pid: u32, is_blind: &mut bool) -> bool {
+        seen(procfs::stat(root(), pid), is_blind)
+            .is_some_and(|stat| stat.born_ticks == self.born_ticks)
     }
 }
 
@@ -148,7 +153,7 @@ impl Thread {
         pid: u32,
         descriptors: &mut super::Descriptors,
         mut child: impl FnMut(u32),
-    ) {
+    ) -> io::Result<()> {
         if self.children.is_none() {
             self.children = descriptors.keep(&self.path(pid, "children")).unwrap_or_default();
         }
@@ -159,11 +164,19 @@ impl Thread {
                 procfs::parse_children(text).for_each(child);
             }
             _ => {
-                let all = procfs::children(root(), pid, self.id.tid).unwrap_or_default();
+                let all = procfs::children(root(), pid, self.id.tid)?;
                 all.into_iter().for_each(&mut child);
             }
         }
+        Ok(())
     }
+}
+
+/// What a look told; `None` when who was looked at is gone, or when the look was refused, which makes blind.
+fn seen<T>(told: io::Result<T>, is_blind: &mut bool) -> Option<T> {
+    let refused = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
+    *is_blind |= told.as_ref().is_err_and(refused);
+    told.ok()
 }
 
 fn root() -> &'static Path {

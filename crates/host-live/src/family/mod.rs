@@ -44,6 +44,8 @@ pub(crate) struct Family {
     names: BTreeMap<String, JobId>,
     /// What threads that are gone came to.
     past: BTreeMap<JobId, Totals>,
+    /// A look at somebody was refused, so that there may be others of whom nothing is known.
+    is_blind: bool,
 }
 
 /// A process of a job.
@@ -151,7 +153,13 @@ impl Family {
             run,
             names: BTreeMap::new(),
             past: BTreeMap::new(),
+            is_blind: false,
         }
+    }
+
+    /// Whether a look at somebody was refused since this was last asked.
+    pub(crate) fn take_blind(&mut self) -> bool {
+        std::mem::take(&mut self.is_blind)
     }
 
     /// Makes a job known by name, for orphans that only have their environment left.

@@ -15,6 +15,7 @@
 //! A process that is older than the first placement of its ancestor has nothing from us, and one that
 //! has another mask than ours has it from somebody else.
 
+use std::io;
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, TaskId};
@@ -22,7 +23,7 @@ use linux::glance::Glance;
 use linux::{affinity, procfs};
 
 use super::WatchHost;
-use crate::hold::{Hold, lives};
+use crate::hold::{Hold, may_live};
 
 /// A process with a mask of ours by birth.
 #[derive(Clone, Debug)]
@@ -86,8 +87,8 @@ impl WatchHost {
             let process = TaskId { tid: pid, born_ticks };
             let mut given = Given { process, ..given.clone() };
             given.masks.push(mask);
-            if lives(process) {
-                any_left |= !release_process(pid, &given) && lives(process);
+            if may_live(process) {
+                any_left |= !release_process(pid, &given) && may_live(process);
                 any_left |= self.release_descendants(&given);
                 self.late.push((until, given));
             }
@@ -134,19 +135,24 @@ impl WatchHost {
         let mut any_left = false;
         let mut parents = vec![given.process.tid];
         let mut n_seen = 0;
-        if !lives(given.process) {
+        if !may_live(given.process) {
             return false; // Its children are somebody else's by now.
         }
         while let Some(parent) = parents.pop().filter(|_| n_seen < DESCENDANTS_MAX) {
-            for child in children(parent) {
+            let is_refused = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
+            let children = procfs::all_children("/".as_ref(), parent);
+            any_left |= children.as_ref().is_err_and(is_refused);
+            for child in children.unwrap_or_default() {
                 n_seen += 1;
                 let stat = procfs::stat("/".as_ref(), child);
+                any_left |= stat.as_ref().is_err_and(is_refused);
                 let is_younger = stat.is_ok_and(|stat| given.since_ticks <= stat.born_ticks);
                 if !is_younger || self.family.job_of(child).is_some() {
                     continue;
                 }
-                any_left |=
-                    !release_process(child, given) && procfs::stat("/".as_ref(), child).is_ok();
+                let is_gone =
+                    || procfs::stat("/".as_ref(), child).is_err_and(|error| !is_refused(&error));
+                any_left |= !release_process(child, given) && !is_gone();
                 parents.push(child);
             }
         }
@@ -166,12 +172,6 @@ impl WatchHost {
         let _ = hands.record(&hold.name, [&hold.base, &mask, &mask], vec![whose]);
         self.heirs.insert(pid, Heir { of, born_ticks: glance.born_ticks, mask });
     }
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let root = "/".as_ref();
-    let tids = procfs::threads(root, pid).unwrap_or_default();
-    tids.into_iter().flat_map(|tid| procfs::children(root, pid, tid).unwrap_or_default()).collect()
 }
 
 /// Gives each thread of a process that still has a mask of ours what it would have had; tells whether

@@ -13,7 +13,6 @@
 //! `EVENKEEL_SEEDS=5000` plays more of them.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use base::{Bytes, CpuSet, NodeId, Rng};
 use linux::fault::{self, Wish};
@@ -23,9 +22,8 @@ use sched::{Action, Deed, OutcomeResult};
 
 use crate::live::cgroups::{folder, possible};
 use crate::live::play::{Play, World, lives, mask, signal, two_cpus};
+use crate::seeds;
 
-/// Where the seeds of a part are told: `FIRST-LAST`.
-const SEEDS: &str = "EVENKEEL_TEST_SEEDS";
 /// Turns of one run before it ends.
 const N_TURNS: u32 = 12;
 
@@ -47,28 +45,17 @@ fn whatever_the_kernel_refuses_nothing_breaks_leaks_or_stays_changed() {
     if two_cpus().is_none() || !cfg!(debug_assertions) {
         return;
     }
-    let wanted = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok());
-    let n_seeds: u64 = wanted.unwrap_or(300);
-    // In a process of its own: descriptors are counted, and the calls of other tests shall not fail.
-    let status = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "faults::play_seeds", "--ignored", "--test-threads=1", "--nocapture"])
-        .env(SEEDS, format!("1-{n_seeds}"))
-        .status()
-        .expect("this program");
-    assert!(status.success(), "see the seed above");
+    seeds::play("faults::play_seeds", 300);
 }
 
 /// Plays the seeds of a part.
 #[test]
 #[ignore = "a part of whatever_the_kernel_refuses…; does nothing by itself"]
 fn play_seeds() {
-    let Ok(seeds) = std::env::var(SEEDS) else { return };
-    let (first, last) = seeds.split_once('-').expect("FIRST-LAST");
-    let (first, last): (u64, u64) =
-        (first.parse().expect("a number"), last.parse().expect("a number"));
+    let Some(part) = seeds::part() else { return };
     let (mut n_refused, mut n_kept) = (0, 0);
     let mut descriptors = None;
-    for seed in first..=last {
+    for seed in part {
         println!("seed {seed}");
         let told = play_one(seed);
         n_refused += told.n_refused;

@@ -12,6 +12,7 @@ mod profiles;
 mod recording;
 mod reports;
 mod scripted;
+mod seeds;
 mod senses;
 mod tool;
 mod undo;

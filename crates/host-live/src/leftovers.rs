@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::agenda::Item;
 use crate::family::Kept;
-use crate::hold::lives;
+use crate::hold::may_live;
 use crate::host::{ASK_EVERY, LiveHost, State, Stopping};
 use crate::signals::{self, Sent};
 
@@ -133,6 +133,8 @@ impl LiveHost {
             let (pid, known) = (running.pid, running.ended.is_some());
             match procfs::stat("/".as_ref(), pid) {
                 Ok(stat) if stat.state != 'Z' => any_left = true,
+                // Nobody can tell now: asked again.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => any_left = true,
                 _ if known => {}
                 _ => self.first_process_ended(job, now),
             }
@@ -171,7 +173,7 @@ impl LiveHost {
 
 impl Straggler {
     fn is_alive(&self, pid: u32) -> bool {
-        lives(TaskId { tid: pid, born_ticks: self.born_ticks })
+        may_live(TaskId { tid: pid, born_ticks: self.born_ticks })
     }
 
     /// A descriptor stays with its process; without one the time of birth tells who it is.

@@ -12,7 +12,6 @@
 //! `EVENKEEL_SEEDS=5000` plays more of them.
 
 use std::path::Path;
-use std::process::Command;
 
 use base::{Bytes, CpuSet, NodeId, Rng};
 use engine::{Engine, Host};
@@ -22,10 +21,9 @@ use linux::undo;
 use sched::{Action, Code, OutcomeResult, Plan, Policy, Reason, Snapshot};
 
 use super::turns::choice;
-use super::{Nanos, Program, affinity, pids, two_cpus};
+use super::{Nanos, Program, affinity, two_cpus};
+use crate::seeds;
 
-/// Where the seeds of a part are told: `FIRST-LAST`.
-const SEEDS: &str = "EVENKEEL_TEST_WATCH_SEEDS";
 /// Turns of one watch before it ends.
 const N_TURNS: u32 = 14;
 const INTERVAL: Nanos = Nanos::from_millis(2);
@@ -66,33 +64,21 @@ fn whatever_the_kernel_refuses_a_watch_nothing_breaks_leaks_or_stays_changed() {
     if two_cpus().is_none() || !cfg!(debug_assertions) {
         return;
     }
-    let wanted = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok());
-    let n_seeds: u64 = wanted.unwrap_or(200);
-    // In a process of its own: descriptors are counted, and the calls of other tests shall not fail.
-    let status = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "watching::refused::play_seeds", "--ignored", "--test-threads=1"])
-        .arg("--nocapture")
-        .env(SEEDS, format!("1-{n_seeds}"))
-        .status()
-        .expect("this program");
-    assert!(status.success(), "see the seed above");
+    seeds::play("watching::refused::play_seeds", 200);
 }
 
 /// Plays the seeds of a part.
 #[test]
 #[ignore = "a part of whatever_the_kernel_refuses_a_watch…; does nothing by itself"]
 fn play_seeds() {
-    let Ok(seeds) = std::env::var(SEEDS) else { return };
-    let (first, last) = seeds.split_once('-').expect("FIRST-LAST");
-    let (first, last): (u64, u64) =
-        (first.parse().expect("a number"), last.parse().expect("a number"));
+    let Some(part) = seeds::part() else { return };
     let mut sum = Told::default();
     let mut descriptors = None;
     let Some((_, apart)) = two_cpus() else { return };
     let scripts = ["exec sleep 600", "sleep 600 & sleep 600 & wait", "exec sleep 600"];
     let programs = scripts.map(Program::shell);
     affinity::set(programs[2].pid(), &apart).expect("ours");
-    for seed in first..=last {
+    for seed in part {
         println!("seed {seed}");
         let told = play_one(seed, &programs);
         sum.n_refused += told.n_refused;

@@ -276,7 +276,7 @@ impl Hands<'_> {
                 break;
             }
         }
-        any_left |= self.release_lost(hold);
+        any_left |= self.release_lost(hold) || self.was_never_seen(hold);
         if let Ok(log) = &mut self.undo {
             match any_left {
                 true => log.keep(),
@@ -301,6 +301,17 @@ impl Hands<'_> {
                 log.keep();
             }
         }
+    }
+
+    /// Whether a job's first process lives and nothing could be found out about it: only the record knows
+    /// then that it was bound, and what it started.
+    fn was_never_seen(&self, hold: &Hold) -> bool {
+        let is_known = self.family.processes_of(hold.job).any(|(pid, _)| pid == hold.pid);
+        let lives = || match procfs::stat("/".as_ref(), hold.pid) {
+            Ok(stat) => stat.state != 'Z',
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        };
+        !is_known && lives()
     }
 
     /// Threads that the record names and that we lost sight of, because they could not be read. Whoever

@@ -21,7 +21,7 @@ use linux::undo;
 use sched::{Action, Code, OutcomeResult, Plan, Policy, Reason, Snapshot};
 
 use super::turns::choice;
-use super::{Nanos, Program, affinity, two_cpus};
+use super::{Nanos, Program, affinity, pids, two_cpus};
 use crate::seeds;
 
 /// Turns of one watch before it ends.

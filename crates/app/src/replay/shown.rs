@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use report::words::action_words;
-use sched::{Ask, Counted, Plan, SignalTier, Snapshot, Stalled, Target, TrafficSeen};
+use sched::{Ask, Counted, Plan, Quantity, SignalTier, Snapshot, Stalled, Target, TrafficSeen};
 use serde::Serialize;
 
 /// One turn.
@@ -209,6 +209,14 @@ fn pressure_shown(seen: &Snapshot<'_>) -> BTreeMap<&'static str, StalledShown> {
     told.map(|(name, stalled)| (name, shown(stalled))).collect()
 }
 
+/// What was counted of a quantity; the clock of a task counts time, not events.
+fn pair(name: &str, grown: u64) -> String {
+    match name == Quantity::TaskClock.name() {
+        true => format!("{name} {:.1} ms", grown as f64 / 1e6),
+        false => format!("{name} {grown}"),
+    }
+}
+
 /// A turn for people.
 pub fn lines(shown: &Shown) -> String {
     let mut text = String::new();
@@ -223,7 +231,7 @@ pub fn lines(shown: &Shown) -> String {
         let _ =
             writeln!(text, "  {} task {}{on}: {:.1} ms{wait}", task.job, task.tid, ms(task.cpu_ns));
         let pairs: Vec<String> =
-            task.counted.iter().map(|(name, grown)| format!("{name} {grown}")).collect();
+            task.counted.iter().map(|(name, grown)| pair(name, *grown)).collect();
         for few in pairs.chunks(3) {
             let _ = writeln!(text, "    {}", few.join("  "));
         }
@@ -251,4 +259,15 @@ pub fn lines(shown: &Shown) -> String {
         let _ = writeln!(text, "  {line}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_told_as_time_and_events_by_their_number() {
+        assert_eq!(pair("task-clock", 35_771_299), "task-clock 35.8 ms");
+        assert_eq!(pair("page-faults", 35), "page-faults 35");
+    }
 }

@@ -239,7 +239,10 @@ impl Thread {
         let mut buffer = [0; 8];
         let is_read = self.schedstat.as_ref().is_some_and(|file| file.read(&mut buffer).is_ok());
         is_read
-            || linux::procfs::stat(std::path::Path::new("/"), self.id.tid)
-                .is_ok_and(|stat| stat.born_ticks == self.id.born_ticks)
+            || match linux::procfs::stat(std::path::Path::new("/"), self.id.tid) {
+                Ok(stat) => stat.born_ticks == self.id.born_ticks,
+                // Who cannot be looked at is not gone.
+                Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+            }
     }
 }

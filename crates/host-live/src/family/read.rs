@@ -8,7 +8,7 @@ use linux::procfs::{self, Schedstat};
 use sched::{Counters, Measured, TaskSample};
 
 use super::{Descriptors, Family, Process, Thread, Totals};
-use crate::hold::lives;
+use crate::hold::may_live;
 
 /// A thread that has not run for so many looks is looked at more seldom.
 const QUIET_LOOKS: u32 = 3;
@@ -169,7 +169,7 @@ impl Process {
                 return true;
             }
             let Some(figures) = thread.read(pid, descriptors) else {
-                if lives(thread.id) {
+                if may_live(thread.id) {
                     return true; // It could not be read this time.
                 }
                 look.gone.push(thread.id);

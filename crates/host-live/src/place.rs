@@ -40,6 +40,7 @@ impl LiveHost {
     }
 
     fn place_job(&mut self, job: JobId, cpus: &CpuSet) -> Result<u32, Refused> {
+        self.memory.look_anew(job);
         let (hold, mut hands) = self.grasp(job).ok_or_else(not_running)?;
         hands.place(hold, cpus)
     }

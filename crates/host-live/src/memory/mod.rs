@@ -12,6 +12,7 @@
 
 mod helper;
 mod job_move;
+mod looks;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,9 +31,7 @@ use topology::Machine;
 use crate::family::Family;
 use crate::hold::{Refused, not_running};
 use crate::wakes::Wakes;
-
-/// How often memory is looked at, where the share of CPU time that looks may take allows that.
-const LOOK_EVERY: Nanos = Nanos::from_secs(2);
+use looks::{LOOK_EVERY, Looks};
 
 /// When memory by node is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,6 +145,8 @@ pub(crate) struct Memory {
     looks: bool,
     helper: Option<Helper>,
     look_at: Nanos,
+    /// When each process is looked at.
+    rests: Looks,
     said_cannot: bool,
     /// Processes with memory policies of their own, where those count.
     alone: BTreeSet<TaskId>,
@@ -195,8 +196,15 @@ impl Memory {
             MemoryLooks::On => true,
             MemoryLooks::Off => false,
         };
-        let (helper, alone) = (None, BTreeSet::new());
-        Memory { manner, looks, helper, look_at: Nanos::ZERO, said_cannot: false, alone }
+        Memory {
+            manner,
+            looks,
+            helper: None,
+            look_at: Nanos::ZERO,
+            rests: Looks::default(),
+            said_cannot: false,
+            alone: BTreeSet::new(),
+        }
     }
 
     /// Begins a move of memory. `is_ours` tells of a job that runs whether we may still touch it.
@@ -220,6 +228,7 @@ impl Memory {
             check_cpusets(&processes, to)?; // A group of ours is opened to the target first.
         }
         let order = MoveOrder { target, job, processes, from, to, limit, group };
+        self.rests.anew(job);
         let helper = self.helper(wakes)?;
         helper.order(Order::Move(order))?;
         helper.n_moving += 1;
@@ -263,7 +272,12 @@ impl Memory {
         self.looks && !is_looking && self.look_at <= at
     }
 
-    /// Has the memory of all processes of these jobs looked at. What is said is to be told.
+    /// A job was placed: its memory may go after it, or comes from elsewhere from now on.
+    pub(crate) fn look_anew(&mut self, job: JobId) {
+        self.rests.anew(job);
+    }
+
+    /// Has the memory of these jobs' processes looked at whose turn it is. What is said is to be told.
     pub(crate) fn look(
         &mut self,
         (wakes, family): (&Wakes, &Family),
@@ -278,6 +292,10 @@ impl Memory {
             whose.extend(its.map(|(pid, its)| (job, task((pid, its.born_ticks)))));
         }
         self.alone.retain(|known| whose.iter().any(|(_, process)| process == known));
+        let whose = self.rests.due(whose, at);
+        if whose.is_empty() {
+            return None;
+        }
         let order = self.helper(wakes).and_then(|helper| {
             helper.is_looking = true;
             helper.order(Order::Look(whose))
@@ -293,6 +311,7 @@ impl Memory {
             match helper.news.try_recv() {
                 Ok(News::Moved(moved)) => {
                     helper.n_moving = helper.n_moving.saturating_sub(1);
+                    self.rests.anew(moved.job);
                     pending.moved.push(moved);
                     any_ended = true;
                 }
@@ -325,6 +344,7 @@ impl Memory {
             true => self.alone.insert(process),
             false => self.alone.remove(&process),
         };
+        self.rests.found((job, process), &seen.nodes, at);
         let nodes = seen.nodes.iter().map(|(node, lies)| node_memory(*node, lies)).collect();
         let looked_permille = seen.permille;
         pending.memory.retain(|known| known.process != process);

@@ -500,6 +500,7 @@ impl WatchHost {
         if let (Action::Place(_), Some(watched)) = (action, self.watched.get_mut(&job)) {
             // From now on what it starts may have a mask of ours.
             watched.placed_ticks.get_or_insert(now_ticks);
+            self.memory.look_anew(job);
         }
         let (hold, mut hands) = self.grasp(job).ok_or_else(not_running)?;
         match (target, action) {

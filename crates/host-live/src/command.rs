@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use base::CpuSet;
+use linux::fault;
 use linux::mempolicy::Prepared;
 use linux::start::Start;
 use linux::undo::{JOB_VARIABLE, RUN_VARIABLE};
@@ -152,8 +153,8 @@ impl Common {
 /// Opens a file of a job without ever waiting, as a pipe without another end would have us do.
 fn open(options: &mut OpenOptions, path: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = options.custom_flags(flags.bits().cast_signed()).open(path);
-    let file = file.map_err(|error| at(path, &error))?;
+    options.custom_flags(flags.bits().cast_signed());
+    let file = fault::retry("openat", || options.open(path)).map_err(|error| at(path, &error))?;
     let meta = file.metadata().map_err(|error| at(path, &error))?;
     check_kind(&meta).map_err(|why| format!("{}: {why}", path.display()))?;
     // The job itself may wait for what it reads and writes.

@@ -63,6 +63,7 @@ pub use keeper::{KEEPER_ARGUMENT, keep};
 pub use memory::{MemoryLooks, MemoryOptions};
 pub use options::{CountersWish, LiveError, LiveOptions};
 pub use preflight::{PreflightError, check_runnable, preflight};
+pub use signals::{Sent, send as send_signal};
 pub use watch::{
     Alone, Board, Choice, LeftAlone, Managed, Marks, WatchError, WatchHost, WatchOptions,
 };

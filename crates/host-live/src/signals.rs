@@ -3,7 +3,7 @@
 //! Numbers of processes are used again. Who is known by number and birth is therefore held by a
 //! descriptor first, and signalled only if the birth is right: the number cannot change hands then.
 
-use linux::procfs;
+use linux::{fault, procfs};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
@@ -14,21 +14,23 @@ use crate::family::Kept;
 
 /// What became of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub enum Sent {
     /// It was sent, or nobody was there any more to get it.
     Done,
     /// It is another user's process, which needs `CAP_KILL`.
     NotPermitted,
 }
 
-/// To a process that is known by number and birth.
-pub(crate) fn send(pid: u32, born_ticks: u64, signal: Signal) -> Sent {
+/// To a process that is known by number and birth (in clock ticks since boot): whoever has the number now
+/// and was born at another time gets nothing.
+pub fn send(pid: u32, born_ticks: u64, signal: Signal) -> Sent {
     let Some(number) = Pid::from_raw(pid.cast_signed()) else { return Sent::Done };
-    match pidfd_open(number, PidfdFlags::empty()) {
+    let open = || Ok(pidfd_open(number, PidfdFlags::empty())?);
+    match fault::retry("pidfd_open", open) {
         Ok(file) if is_born(pid, born_ticks) => sent(pidfd_send_signal(file, signal)),
-        Err(Errno::MFILE | Errno::NFILE) if is_born(pid, born_ticks) => {
-            sent(kill_process(number, signal))
-        }
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Sent::Done,
+        // No descriptor is to be had: then the number, of whom we have just looked at.
+        Err(_) if is_born(pid, born_ticks) => sent(kill_process(number, signal)),
         _ => Sent::Done,
     }
 }

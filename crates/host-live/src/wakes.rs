@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use base::Nanos;
+use linux::fault;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{Timespec, epoll};
@@ -63,7 +64,10 @@ struct Asked(bool);
 impl Wakes {
     pub(crate) fn new(takes_signals: bool) -> Result<Self, LiveError> {
         let refuse = |what| move |source: rustix::io::Errno| events_error(what, source.into());
+        let begin = |what| move |source: io::Error| events_error(what, source);
+        fault::refuse("epoll_create1").map_err(begin("epoll"))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refuse("epoll"))?;
+        fault::refuse("timerfd_create").map_err(begin("timer"))?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(refuse("timer"))?;
         // Edge-triggered: arming the timer anew takes the expiry back, so nobody has to read it.
@@ -85,6 +89,7 @@ impl Wakes {
 
     /// Wakes us when a process ends, once.
     pub(crate) fn watch(&self, process: impl AsFd, pid: u32) -> io::Result<()> {
+        fault::refuse("epoll_ctl")?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         Ok(add(&self.epoll, process, u64::from(pid), flags)?)
     }

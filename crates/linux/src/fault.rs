@@ -117,7 +117,8 @@ mod chance {
     use super::{ERRORS, VARIABLE, Wish};
 
     /// Calls that never say of somebody who lives that he is gone: nobody could tell that from the truth.
-    const OF_FILES: [&str; 6] = ["read", "readlink", "getdents64", "stat", "lstat", "fstat"];
+    const OF_FILES: [&str; 7] =
+        ["read", "readlink", "getdents64", "stat", "lstat", "fstat", "pidfd_open"];
 
     thread_local! {
         static WISH: Cell<Option<Wish>> = const { Cell::new(None) };

@@ -13,12 +13,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::Instant;
 
 use base::Nanos;
 
 use crate::numa_maps::{self, ByNode, Kinds};
-use crate::{fault, procfs};
+use crate::{fault, procfs, system};
 
 pub(crate) mod sample;
 
@@ -78,7 +77,7 @@ pub struct Looked {
     /// Whether the process, one of its threads or one of its mappings has a memory policy of its own
     /// ([`numa_maps::has_policy`]). Of a sampled process only its first mappings were asked.
     pub has_own_policy: bool,
-    /// How long the look took.
+    /// How long the look worked: time in which it waited for a CPU does not count.
     pub took: Nanos,
 }
 
@@ -101,6 +100,12 @@ impl Pace {
         Nanos(self.page_ps.saturating_mul(n_pages) / 1000)
     }
 
+    /// A process was sampled, so nothing was learned. What a page costs may be less by now, so it is
+    /// tried again after some of these: one slow look must not decide for ever.
+    fn forget(&mut self) {
+        self.page_ps -= self.page_ps / 16;
+    }
+
     /// Small processes cost what opening files costs, which tells nothing of pages.
     fn learn(&mut self, n_pages: u64, took: Nanos) {
         if 25_000 <= n_pages {
@@ -121,18 +126,22 @@ pub fn look(
     time: Nanos,
     pace: &mut Pace,
 ) -> io::Result<Looked> {
-    let began = Instant::now();
+    // What it waits for a CPU is not the pages' cost.
+    let began = system::worked();
     if procfs::stat(root, pid)?.born_ticks != born_ticks {
         return Err(io::ErrorKind::NotFound.into());
     }
-    let n_pages = resident(root, pid)? / page_sizes(root).0;
-    let mut looked = match pace.of(n_pages) <= time {
+    let n_pages = resident(root, pid)? / page_size();
+    let is_walked = pace.of(n_pages) <= time;
+    let mut looked = match is_walked {
         true => walk(root, pid)?,
         false => sample::look(root, pid)?,
     };
-    looked.took = Nanos::from(began.elapsed());
-    if looked.permille == 1000 {
-        pace.learn(n_pages, looked.took);
+    looked.took = system::worked().saturating_sub(began);
+    match (is_walked, looked.permille) {
+        (true, 1000) => pace.learn(n_pages, looked.took),
+        (true, _) => {} // It was cut, and took less than it would have.
+        (false, _) => pace.forget(),
     }
     Ok(looked)
 }
@@ -287,7 +296,7 @@ pub fn resident(root: &Path, pid: u32) -> io::Result<u64> {
 pub(crate) fn resident_parts(root: &Path, pid: u32) -> io::Result<Resident> {
     let text = read_upto(&root.join(format!("proc/{pid}/statm")), 4096)?.bytes;
     let text = std::str::from_utf8(&text).unwrap_or_default();
-    let (page, _) = page_sizes(root);
+    let page = page_size();
     let mut bytes = text
         .split_ascii_whitespace()
         .skip(1)
@@ -299,10 +308,15 @@ pub(crate) fn resident_parts(root: &Path, pid: u32) -> io::Result<Resident> {
     Ok(Resident { all, mapped })
 }
 
+/// The size of ordinary pages, in bytes.
+pub(crate) fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}
+
 /// The size of ordinary pages and of transparent huge ones, in bytes; without huge ones both are the
 /// ordinary.
 pub(crate) fn page_sizes(root: &Path) -> (u64, u64) {
-    let page = rustix::param::page_size() as u64;
+    let page = page_size();
     let path = root.join("sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
     let huge = fault::retry("read", || std::fs::read_to_string(&path))
         .ok()
@@ -383,6 +397,23 @@ Node 1 SReclaimable:       8000 kB
 Node 1 HugePages_Total:    10
 Node 1 HugePages_Free:      3
 ";
+
+    #[test]
+    fn one_slow_look_does_not_have_a_process_sampled_for_ever() {
+        let mut pace = Pace::default();
+        let (n_pages, time) = (90_000, Nanos::from_millis(10));
+        pace.learn(n_pages, Nanos::from_millis(60));
+        assert!(time < pace.of(n_pages), "it is sampled");
+        let n_sampled = (0..).take_while(|_| {
+            time < pace.of(n_pages) && {
+                pace.forget();
+                true
+            }
+        });
+        assert_eq!(n_sampled.count(), 19);
+        pace.learn(n_pages, Nanos::from_millis(2));
+        assert!(pace.of(n_pages) < time);
+    }
 
     #[test]
     fn what_can_be_taken_back_is_clean_files_not_used_lately_and_half_of_the_kernels_own() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use base::{Bytes, CpuSet, NodeId};
+use base::{Bytes, CpuSet, Nanos, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{fault, procfs};
@@ -126,6 +126,14 @@ pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: no new action is given, so nothing changes; the pointer is to memory of ours.
     let done = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) };
     done == 0 && now.sa_sigaction == libc::SIG_IGN
+}
+
+/// CPU time that this thread has used: what work costs, without what it waited for a CPU.
+pub fn worked() -> Nanos {
+    // Not refused: a clock that is always there.
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let secs = u64::try_from(time.tv_sec).unwrap_or(0);
+    Nanos(secs * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]

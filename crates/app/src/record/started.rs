@@ -18,7 +18,7 @@ use anyhow::{Context, anyhow};
 use linux::procfs;
 use linux::reap::{Statuses, try_reap};
 use linux::start::{Batch, Start};
-use rustix::process::{Pid, PidfdFlags, Resource, Signal};
+use rustix::process::{Resource, Signal};
 
 /// Between asking everybody to end and ending them.
 const GRACE: Duration = Duration::from_secs(2);
@@ -105,12 +105,7 @@ struct Process {
 impl Process {
     /// The number may have been given to another one since it was looked up: then nothing is sent.
     fn signal(self, signal: Signal) {
-        let Some(raw) = Pid::from_raw(self.pid.cast_signed()) else { return };
-        let Ok(file) = rustix::process::pidfd_open(raw, PidfdFlags::empty()) else { return };
-        let stat = procfs::stat("/".as_ref(), self.pid);
-        if stat.is_ok_and(|stat| stat.born_ticks == self.born_ticks) {
-            let _ = rustix::process::pidfd_send_signal(&file, signal);
-        }
+        host_live::send_signal(self.pid, self.born_ticks, signal);
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use linux::fault;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Descriptors for a journal, a report, a terminal, pipes, and files that are opened for a moment.
@@ -55,7 +56,8 @@ impl Descriptors {
             return Ok(None);
         }
         let Some(process) = Pid::from_raw(pid.cast_signed()) else { return Ok(None) };
-        match pidfd_open(process, PidfdFlags::empty()).map_err(io::Error::from) {
+        let open = || Ok(pidfd_open(process, PidfdFlags::empty())?);
+        match fault::retry("pidfd_open", open) {
             Ok(file) => Ok(Some(Kept::new(file, &self.free_for_ends))),
             Err(error) if is_shortage(&error) => Ok(None),
             Err(error) => Err(error),

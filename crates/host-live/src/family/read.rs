@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
+use linux::fault;
 use linux::procfs::{self, Schedstat};
 use sched::{Counters, Measured, TaskSample};
 
@@ -235,7 +236,7 @@ impl Thread {
         if let Some(file) = &self.schedstat {
             return procfs::parse_schedstat(file.read(&mut buffer).ok()?);
         }
-        let text = std::fs::read(self.path(pid, "schedstat")).ok()?;
+        let text = fault::retry("read", || std::fs::read(self.path(pid, "schedstat"))).ok()?;
         let figures = procfs::parse_schedstat(&text)?;
         // Figures never go back: if they do, this is another thread with the same number.
         let is_same = self.figures.is_none_or(|known| known.run_ns <= figures.run_ns);
@@ -283,7 +284,10 @@ impl Thread {
         let mut buffer = [0; 1024];
         match &self.stat {
             Some(file) => parse(file.read(&mut buffer).ok()?),
-            None => parse(&std::fs::read(self.path(pid, "stat")).ok()?),
+            None => {
+                let read = || std::fs::read(self.path(pid, "stat"));
+                parse(&fault::retry("read", read).ok()?)
+            }
         }
     }
 

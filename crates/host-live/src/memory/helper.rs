@@ -159,7 +159,7 @@ impl Work {
             self.one_batch(at);
         }
         if self.is_looking && self.look_at <= at {
-            self.one_look(at);
+            self.one_look();
         }
     }
 
@@ -187,7 +187,8 @@ impl Work {
         }
     }
 
-    fn one_look(&mut self, at: Nanos) {
+    fn one_look(&mut self) {
+        let before = linux::system::worked();
         match self.looks.pop_front() {
             Some(whose) => self.look(whose),
             None => {
@@ -195,7 +196,7 @@ impl Work {
                 self.teller.tell(News::LookedAtAll);
             }
         }
-        let took = self.now().saturating_sub(at);
+        let took = linux::system::worked().saturating_sub(before);
         self.look_at =
             self.now().saturating_add(rest(took, self.manner.options.looks_cpu_permille));
     }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use base::Nanos;
 use linux::connector::{Connector, Heard};
 use linux::glance::parse_last_number;
-use linux::procfs;
+use linux::{fault, procfs};
 
 /// More numbers than this are not asked one by one: listing all is cheaper then.
 const NUMBERS_MAX: u32 = 2048;
@@ -95,7 +95,8 @@ impl Notice {
             Way::Groups(folders) => {
                 if self.groups_at <= now {
                     self.groups_at = now + GROUPS_EVERY;
-                    news.members = Some(members(folders));
+                    // What cannot be read now is read the next time.
+                    news.members = members(folders).ok();
                 }
                 return news;
             }
@@ -144,23 +145,42 @@ fn given_since(before: Option<u32>, now: Option<u32>) -> Option<std::ops::RangeI
 }
 
 /// The processes of some cgroups and of those below them.
-pub(crate) fn members(folders: &[PathBuf]) -> Vec<u32> {
+///
+/// # Errors
+/// A list that is there cannot be read; a cgroup that is gone has nobody.
+pub(crate) fn members(folders: &[PathBuf]) -> io::Result<Vec<u32>> {
     let mut pids = Vec::new();
-    folders.iter().for_each(|folder| add_members(folder, 0, &mut pids));
+    folders.iter().try_for_each(|folder| add_members(folder, 0, &mut pids))?;
     pids.sort_unstable();
     pids.dedup();
-    pids
+    Ok(pids)
 }
 
-fn add_members(folder: &Path, depth: u32, pids: &mut Vec<u32>) {
-    if let Ok(text) = std::fs::read(folder.join("cgroup.procs")) {
-        pids.extend(procfs::parse_children(&text));
+fn add_members(folder: &Path, depth: u32, pids: &mut Vec<u32>) -> io::Result<()> {
+    let read = || std::fs::read(folder.join("cgroup.procs"));
+    let Some(text) = unless_gone(fault::retry("read", read))? else { return Ok(()) };
+    pids.extend(procfs::parse_children(&text));
+    if depth == DEPTH_MAX {
+        return Ok(());
     }
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten().filter(|_| depth < DEPTH_MAX) {
+    let list = || std::fs::read_dir(folder);
+    let Some(entries) = unless_gone(fault::retry("getdents64", list))? else { return Ok(()) };
+    for entry in entries.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            add_members(&entry.path(), depth + 1, pids);
+            add_members(&entry.path(), depth + 1, pids)?;
         }
+    }
+    Ok(())
+}
+
+/// A cgroup may be removed at any moment: its list says that it is not there, or no device.
+fn unless_gone<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        // A threaded cgroup lists no processes: they are those of a cgroup above.
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+        read => read.map(Some),
     }
 }
 
@@ -195,7 +215,11 @@ mod tests {
         std::fs::create_dir_all(&below).expect("ours");
         std::fs::write(world.path().join("a/cgroup.procs"), "7\n3\n").expect("ours");
         std::fs::write(below.join("cgroup.procs"), "9\n3\n").expect("ours");
-        assert_eq!(members(&[world.path().join("a")]), [3, 7, 9]);
-        assert!(members(&[world.path().join("gone")]).is_empty());
+        assert_eq!(members(&[world.path().join("a")]).expect("lists"), [3, 7, 9]);
+        assert!(members(&[world.path().join("gone")]).expect("nobody").is_empty());
+        // A list that cannot be read is no list of nobody.
+        let all = fault::Wish { seed: 1, permille: 1000 };
+        let refused = fault::with_errors(all, || members(&[world.path().join("a")]));
+        assert!(refused.is_err(), "{refused:?}");
     }
 }

@@ -41,7 +41,7 @@ struct Asked {
 pub fn look(root: &Path, pid: u32) -> io::Result<Looked> {
     let text = super::read_lines(&root.join(format!("proc/{pid}/maps")))?;
     let resident = super::resident_parts(root, pid)?;
-    let (page, _) = super::page_sizes(root);
+    let page = super::page_size();
     let stretches = stretches(root, pid, &text, resident);
     let asked = spread(&stretches, resident.all, page);
     let addresses: Vec<u64> = asked.iter().map(|asked| asked.addr).collect();

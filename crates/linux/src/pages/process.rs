@@ -23,7 +23,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use base::{Nanos, NodeId};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::call;
 use super::mover::{Memory, Wish};
@@ -285,9 +284,7 @@ impl Memory for Process {
     }
 
     fn worked(&mut self) -> Nanos {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        let secs = u64::try_from(time.tv_sec).unwrap_or(0);
-        Nanos(secs * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
+        system::worked()
     }
 }
 

@@ -10,7 +10,8 @@
 //!   occupied  │────│              │────╵────│        5 questions here, however long the holes are
 //! ```
 //!
-//! Cells are as large as 512 of them hold all that is resident. Where questions run out (pages strewn
+//! Stretches that are together hardly longer than what is resident are taken as they are: most programs
+//! use what they map. Cells are as large as 512 of them hold all that is resident. Where questions run out (pages strewn
 //! thinly) the cells grow and all begins again; what is still open after the third time counts as
 //! occupied, and so does everything where the kernel does not know the question.
 //!
@@ -130,6 +131,10 @@ fn occupied_by(
     resident: u64,
     mut next: impl FnMut(Stretch) -> io::Result<Option<u64>>,
 ) -> io::Result<Vec<(usize, Stretch)>> {
+    let length = stretches.iter().fold(0u64, |sum, (start, end)| sum.saturating_add(end - start));
+    if length <= resident.saturating_add(resident / 4) {
+        return Ok(stretches.iter().copied().enumerate().collect()); // Hardly a hole to be found.
+    }
     let mut cell = (resident / 512).max(LEAST).next_power_of_two();
     let mut found = Vec::new();
     for _ in 0..TIMES {
@@ -212,6 +217,14 @@ mod tests {
     #[test]
     fn a_stretch_without_pages_is_not_occupied() {
         assert_eq!(told(&[(8, 80), (90, 99)], &[(90, 92)], 2).0, [(1, (90, 92))]);
+    }
+
+    #[test]
+    fn what_is_used_nearly_whole_is_taken_as_it_is_without_a_question() {
+        let nearly = [(1, 41), (50, 90)];
+        let all = (vec![(0, (1, 41)), (1, (50, 90))], 0);
+        assert_eq!(told(&nearly, &[(1, 33), (50, 82)], 64), all);
+        assert_ne!(told(&nearly, &[(1, 33), (50, 60)], 42).1, 0);
     }
 
     #[test]

@@ -410,7 +410,7 @@ Node 1 HugePages_Free:      3
                 true
             }
         });
-        assert_eq!(n_sampled.count(), 19);
+        assert_eq!(n_sampled.count(), 18);
         pace.learn(n_pages, Nanos::from_millis(2));
         assert!(pace.of(n_pages) < time);
     }

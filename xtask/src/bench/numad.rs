@@ -279,9 +279,8 @@ impl Who {
             return watcher::numad(interval);
         }
         let mut command = Command::new(tool);
-        // With a class the busy ones weigh something, and the policy has something to decide.
-        command.args(["watch", "--all", "--quiet", "--class", "evenkeel=12", "--policy"]);
-        command.arg(format!("dfs[interval={interval}s]"));
+        command.args(["watch", "--all", "--quiet", "--class"]).arg(tool::class_of(tool));
+        command.args(["--policy", &format!("dfs[interval={interval}s]")]);
         if self == Who::Act {
             command.arg("--act");
         }

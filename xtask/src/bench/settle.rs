@@ -119,7 +119,8 @@ impl Who {
             Who::Numad => watcher::numad(1),
             Who::Watch => {
                 let mut command = Command::new(tool);
-                command.args(["watch", "--all", "--act", "--quiet", "--class", "evenkeel=12"]);
+                command.args(["watch", "--all", "--act", "--quiet", "--class"]);
+                command.arg(tool::class_of(tool));
                 command.args(["--policy", &args.policy, "--journal"]).arg(JOURNAL);
                 let _ = fs::remove_file(JOURNAL);
                 command

@@ -42,6 +42,16 @@ pub fn given_or_built(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     path()
 }
 
+/// The class that watch is told of programs which are this one, whatever it is called: with a class they
+/// weigh something, and a policy has something to decide.
+pub fn class_of(tool: &Path) -> String {
+    let name = tool.file_name().unwrap_or_default().to_string_lossy();
+    format!("{}=12", name.chars().take(NAME_MAX).collect::<String>())
+}
+
+/// The kernel keeps so much of a program's name.
+const NAME_MAX: usize = 15;
+
 /// A run of evenkeel in the background, in a folder that goes with it.
 pub struct Run {
     child: Child,
@@ -167,4 +177,15 @@ fn of_status(pid: u32, name: &str) -> anyhow::Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
     kib.with_context(|| format!("{path} has no {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_another_name_has_its_class_too() {
+        assert_eq!(class_of(Path::new("/a/evenkeel")), "evenkeel=12");
+        assert_eq!(class_of(Path::new("/a/evenkeel-of-yesterday")), "evenkeel-of-yes=12");
+    }
 }

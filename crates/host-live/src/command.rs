@@ -4,7 +4,7 @@ use std::ffi::{CString, OsStr, OsString};
 use std::fs::{Metadata, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -174,13 +174,7 @@ pub(crate) fn check_kind(meta: &Metadata) -> Result<(), &'static str> {
 /// Our own environment for jobs: without what is only for us.
 pub(crate) fn own_environment() -> Vec<CString> {
     let ours = [linux::fault::VARIABLE, RUN_VARIABLE, JOB_VARIABLE];
-    let wanted = std::env::vars_os().filter(|(name, _)| !ours.iter().any(|our| name == our));
-    let variable = |(mut text, value): (OsString, OsString)| {
-        text.push("=");
-        text.push(value);
-        CString::new(text.into_vec()).ok()
-    };
-    wanted.filter_map(variable).collect()
+    linux::start::environment(&ours)
 }
 
 /// Finds a program as a shell would: a name without a slash in `PATH`, another path below the folder.
@@ -230,8 +224,8 @@ pub(crate) fn file_name(job: &str) -> String {
     name
 }
 
-fn c_string(text: impl Into<OsString>) -> Result<CString, String> {
-    CString::new(text.into().into_vec()).map_err(|_| "a zero byte stands in the command".to_owned())
+fn c_string(word: impl Into<OsString>) -> Result<CString, String> {
+    linux::start::text(word).map_err(|error| error.to_string())
 }
 
 fn at(path: &Path, error: &io::Error) -> String {

@@ -12,10 +12,11 @@
 //! Between fork and exec only system calls are made, on values prepared before: another thread of
 //! ours may have held any lock at the moment of the fork.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
 use std::ptr;
 
 use base::CpuSet;
@@ -49,6 +50,55 @@ pub struct Start {
     pub nice: Option<i32>,
     /// Whether the kernel ends it when the thread that starts it ends.
     pub dies_with_us: bool,
+}
+
+impl Start {
+    /// A program that begins as we did: in our folder and environment, on our CPUs and with our
+    /// descriptors. Its life is tied to ours.
+    ///
+    /// # Errors
+    /// The present folder cannot be told, or a zero byte stands in a word.
+    pub fn as_ours(
+        program: impl Into<OsString>,
+        args: impl IntoIterator<Item = OsString>,
+        files: [OwnedFd; 3],
+    ) -> io::Result<Self> {
+        Ok(Start {
+            program: text(program)?,
+            args: args.into_iter().map(text).collect::<Result<_, _>>()?,
+            env: environment(&[]),
+            dir: text(std::env::current_dir()?)?,
+            files,
+            cpus: None,
+            memory: None,
+            group: None,
+            // Not refused: of our own process it cannot be.
+            descriptors: rustix::process::getrlimit(rustix::process::Resource::Nofile),
+            nice: None,
+            dies_with_us: true,
+        })
+    }
+}
+
+/// Our own environment without these variables, `NAME=value` each.
+pub fn environment(without: &[&str]) -> Vec<CString> {
+    let wanted = std::env::vars_os().filter(|(name, _)| without.iter().all(|its| name != its));
+    let variable = |(mut variable, value): (OsString, OsString)| {
+        variable.push("=");
+        variable.push(value);
+        text(variable).ok()
+    };
+    wanted.filter_map(variable).collect()
+}
+
+/// A word as the kernel takes it.
+///
+/// # Errors
+/// A zero byte stands in it.
+pub fn text(word: impl Into<OsString>) -> io::Result<CString> {
+    CString::new(word.into().into_vec()).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidInput, "a zero byte stands in the command")
+    })
 }
 
 /// What a child was doing when it failed.

@@ -9,11 +9,10 @@
 //!           ── errors ────►         halve the tracer's speed, so we nap between two looks
 //! ```
 
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -24,7 +23,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::FdFlags;
-use rustix::process::{Pid, PidfdFlags, Resource};
+use rustix::process::{Pid, PidfdFlags};
 
 /// Bytes of the log pipe: with more a user would need privileges.
 const PIPE_BYTES: usize = 1 << 20;
@@ -385,29 +384,10 @@ fn start(what: &What<'_>, errors: OwnedFd) -> anyhow::Result<Start> {
     let input = what.input.unwrap_or(Path::new("/dev/null"));
     let input = File::open(input).with_context(|| format!("cannot read {}", input.display()))?;
     let output = File::options().write(true).open("/dev/null").context("cannot open /dev/null")?;
-    let dir = std::env::current_dir().context("cannot tell the present folder")?;
-    let env = std::env::vars_os().filter(|(name, _)| name != "VALGRIND_OPTS");
-    let env = env.map(|(name, value)| {
-        let variable = [name.as_bytes(), b"=", value.as_bytes()].concat();
-        CString::new(variable).map_err(anyhow::Error::from)
-    });
-    Ok(Start {
-        program: text(what.program.as_os_str().to_owned())?,
-        args: what.args.iter().cloned().map(text).collect::<Result<_, _>>()?,
-        env: env.collect::<Result<_, _>>()?,
-        dir: text(dir.into_os_string())?,
-        files: [input.into(), output.into(), errors],
-        cpus: None,
-        memory: None,
-        group: None,
-        descriptors: rustix::process::getrlimit(Resource::Nofile),
-        nice: None,
-        dies_with_us: true,
-    })
-}
-
-fn text(text: OsString) -> anyhow::Result<CString> {
-    CString::new(text.into_vec()).context("a zero byte stands in the command")
+    let files = [input.into(), output.into(), errors];
+    let start = Start::as_ours(&what.program, what.args.iter().cloned(), files);
+    let start = start.with_context(|| format!("cannot start {}", what.program.display()))?;
+    Ok(Start { env: linux::start::environment(&["VALGRIND_OPTS"]), ..start })
 }
 
 /// Reads what is there; 0 if nothing is, or nothing will ever be.

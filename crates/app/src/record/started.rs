@@ -9,8 +9,7 @@
 //! matter who left the program's process group. What was handed to somebody else, as a service that a
 //! manager starts, was not started by us and stays.
 
-use std::ffi::CString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use anyhow::{Context, anyhow};
 use linux::procfs;
 use linux::reap::{Statuses, try_reap};
 use linux::start::{Batch, Start};
-use rustix::process::{Resource, Signal};
+use rustix::process::Signal;
 
 /// Between asking everybody to end and ending them.
 const GRACE: Duration = Duration::from_secs(2);
@@ -45,19 +44,9 @@ impl Started {
         let search = std::env::var_os("PATH").unwrap_or_default();
         let path = host_live::find_program(Path::new(name), &dir, &search);
         let path = path.map_err(|error| anyhow!("cannot start {name}: {error}"))?;
-        let start = Start {
-            program: text(path.into_os_string().into_vec())?,
-            args: command.iter().map(|word| text(word.clone().into())).collect::<Result<_, _>>()?,
-            env: environment()?,
-            dir: text(dir.into_os_string().into_vec())?,
-            files: files()?,
-            cpus: None,
-            memory: None,
-            group: None,
-            descriptors: rustix::process::getrlimit(Resource::Nofile),
-            nice: None,
-            dies_with_us: true,
-        };
+        let args = command.iter().map(OsString::from);
+        let start =
+            Start::as_ours(path, args, files()?).with_context(|| format!("cannot start {name}"))?;
         let statuses = Statuses::keep();
         // Where this is refused, children that outlive their parents are not ours to end.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -147,15 +136,4 @@ fn files() -> anyhow::Result<[std::os::fd::OwnedFd; 3]> {
     let output = output.as_fd().try_clone_to_owned().context("cannot hand on standard output")?;
     let errors = errors.as_fd().try_clone_to_owned().context("cannot hand on error output")?;
     Ok([input, output, errors])
-}
-
-fn environment() -> anyhow::Result<Vec<CString>> {
-    let variable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-        text([name.as_bytes(), b"=", value.as_bytes()].concat())
-    };
-    std::env::vars_os().map(variable).collect()
-}
-
-fn text(bytes: Vec<u8>) -> anyhow::Result<CString> {
-    CString::new(bytes).context("a zero byte stands in the command")
 }

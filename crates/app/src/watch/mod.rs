@@ -9,7 +9,6 @@
 
 mod choose;
 mod state;
-mod words;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +19,7 @@ use engine::{Engine, Sink};
 use host_live::{WatchHost, WatchOptions};
 use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
 use program::Class;
-use sched::{Policy, Wake};
+use sched::Wake;
 
 use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
@@ -30,7 +29,6 @@ use crate::signals::{SignalArgs, check_readable};
 use crate::status::unix_seconds;
 use crate::view::{Mode, View};
 use state::StateSink;
-use words::InWords;
 
 /// Look after programs that already run; says what it would do until told to act
 #[derive(Debug, clap::Args)]
@@ -69,8 +67,8 @@ pub struct Args {
     signals: SignalArgs,
     #[command(flatten)]
     memory: MemoryArgs,
-    /// What is counted of tasks that are looked after: auto or all (what the processor counts where
-    /// it counts anything, and the kernel's own events), off
+    /// What is counted of tasks that are looked after: auto (what the processor counts where it counts
+    /// anything), all (the kernel's own events too, everywhere), off
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
     /// Change something; otherwise it is only said what would be done
@@ -138,7 +136,7 @@ pub fn main(args: &Args) -> Done {
     if !host.restored().files.is_empty() && !args.quiet {
         eprint!("{text}");
     }
-    let policy: Box<dyn Policy> = Box::new(InWords::new(policy::careful(policy, args.act)));
+    let policy = policy::careful(policy, args.act);
     let name = policy.name().to_owned();
     let header = Header {
         tool: env!("CARGO_PKG_VERSION").to_owned(),

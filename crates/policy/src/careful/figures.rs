@@ -13,12 +13,22 @@
 use std::collections::BTreeSet;
 
 use base::{JobId, Nanos};
-use sched::{JobState, Quantity, SignalTier, Snapshot};
+use sched::{JobSeen, JobState, Quantity, SignalTier, Snapshot};
 
 use super::judge::{self, Compared, Measure};
 
 /// A job in one of its lives: numbers are used again.
 pub(super) type Life = (JobId, Option<Nanos>);
+
+/// The life that a job is in.
+pub(super) fn life(job: &JobSeen<'_>) -> Life {
+    (job.job.id, job.started)
+}
+
+/// Whether a job is still in this life.
+pub(super) fn lives(seen: &Snapshot<'_>, life: Life) -> bool {
+    seen.job(life.0).is_some_and(|job| self::life(job) == life)
+}
 
 /// What an interval came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +65,7 @@ impl Interval {
             .map(|job| {
                 let (ran, waited) =
                     job.wait.map_or_else(Default::default, |wait| (job.cpu_time, wait));
-                ((job.job.id, job.started), Did { ran, waited, ..Did::default() })
+                (life(job), Did { ran, waited, ..Did::default() })
             })
             .collect();
         jobs.sort_unstable_by_key(|(life, _)| *life);

@@ -19,6 +19,7 @@
 
 mod figures;
 mod judge;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,8 +29,9 @@ use sched::{
 };
 use topology::DomainChoice;
 
-use figures::{Company, Interval};
+use figures::{Company, Interval, Life};
 use judge::{Compared, Verdict};
+use words::Words;
 
 /// So many intervals are measured before moves and after. Guessed: enough for a median.
 const N_MEASURED: usize = 8;
@@ -50,6 +52,7 @@ const SAY_EVERY: Nanos = Nanos::from_secs(60);
 /// A policy with a judge.
 pub(crate) struct Careful {
     within: Box<dyn Policy>,
+    words: Words,
     acts: bool,
     /// What the last intervals came to, the newest last.
     intervals: VecDeque<Interval>,
@@ -88,7 +91,7 @@ struct Trial {
     /// Intervals of this phase so far.
     n_intervals: u64,
     /// Who was moved, and whose memory was told to go.
-    moved: BTreeSet<(JobId, Kind)>,
+    moved: BTreeSet<(Life, Kind)>,
 }
 
 /// How a trial ended.
@@ -101,19 +104,19 @@ enum End {
 impl Trial {
     /// Whether anybody who was moved is still there.
     fn is_of(&self, seen: &Snapshot<'_>) -> bool {
-        self.moved.is_empty() || self.moved.iter().any(|(job, _)| seen.job(*job).is_some())
+        self.moved.is_empty() || self.moved.iter().any(|(life, _)| figures::lives(seen, *life))
     }
 
-    fn note(&mut self, wish: (JobId, Kind)) {
+    fn note(&mut self, wish: (Life, Kind)) {
         self.n_moves += 1;
         self.moved.insert(wish);
     }
 
     /// Whether a wish is for the memory of a job that this trial moved, and the first such.
-    fn is_followed_by(&self, (job, kind): (JobId, Kind)) -> bool {
+    fn is_followed_by(&self, (life, kind): (Life, Kind)) -> bool {
         kind == Kind::Memory
-            && self.moved.contains(&(job, Kind::Place))
-            && !self.moved.contains(&(job, Kind::Memory))
+            && self.moved.contains(&(life, Kind::Place))
+            && !self.moved.contains(&(life, Kind::Memory))
     }
 }
 
@@ -121,6 +124,7 @@ impl Careful {
     pub(crate) fn new(within: Box<dyn Policy>, acts: bool) -> Self {
         Careful {
             within,
+            words: Words::default(),
             acts,
             intervals: VecDeque::new(),
             phase: Phase::Ready,
@@ -276,7 +280,8 @@ impl Careful {
     fn say_only(&mut self, seen: &Snapshot<'_>, asks: Vec<Ask>, plan: &mut Plan) {
         self.said_at.retain(|(job, _), _| seen.job(*job).is_some());
         for ask in asks {
-            let Some(wish) = wish_of(seen, &ask) else { continue };
+            let Some(((job, _), kind)) = wish_of(seen, &ask) else { continue };
+            let wish = (job, kind); // It is the same wish before its start and after.
             let last = self.said_at.get(&wish);
             if last.is_none_or(|&at| at + SAY_EVERY <= seen.turn.at) {
                 self.said_at.insert(wish, seen.turn.at);
@@ -290,7 +295,7 @@ impl Policy for Careful {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         let mut wishes = Plan::default();
         self.within.decide(seen, &mut wishes);
-        plan.notes.append(&mut wishes.notes);
+        self.words.pass_on(seen, wishes.notes, plan);
         plan.give_up = wishes.give_up;
         if !self.acts {
             return self.say_only(seen, wishes.asks, plan);
@@ -326,8 +331,8 @@ fn is_start(seen: &Snapshot<'_>, ask: &Ask) -> bool {
     seen.job(job).is_some_and(|job| job.state == JobState::Due)
 }
 
-/// Whose wish it is, and what for; `None` when nobody knows the task any more.
-fn wish_of(seen: &Snapshot<'_>, ask: &Ask) -> Option<(JobId, Kind)> {
+/// Whose wish it is, and what for; `None` when nobody knows the job or task any more.
+fn wish_of(seen: &Snapshot<'_>, ask: &Ask) -> Option<(Life, Kind)> {
     let job = match ask.target {
         Target::Job(job) => job,
         Target::Task(task) => seen.tasks.iter().find(|seen| seen.task == task)?.job,
@@ -336,7 +341,7 @@ fn wish_of(seen: &Snapshot<'_>, ask: &Ask) -> Option<(JobId, Kind)> {
         Action::MovePages { .. } => Kind::Memory,
         _ => Kind::Place,
     };
-    Some((job, kind))
+    Some((figures::life(seen.job(job)?), kind))
 }
 
 fn told(code: Code, end: &End, n_moves: u64) -> Reason {

@@ -4,10 +4,13 @@ use expect_test::{Expect, expect};
 
 use crate::testing::{Tell, World};
 
+/// Two jobs for each of two domains.
+const FOUR: &str = "job a class=5\njob b class=4\njob c class=3\njob d class=2\n";
+
 /// Stretches of polls, each `N loads`, one poll a quarter of a second; before them two jobs on each
 /// of two domains. Tells what was done and said.
 fn check(acts: bool, stretches: &[(u32, &str)], expected: Expect) {
-    let mut script = "job a class=5\njob b class=4\njob c class=3\njob d class=2\n".to_owned();
+    let mut script = FOUR.to_owned();
     script.push_str("0ms due a b c d\n");
     let mut at = 0;
     for &(n, loads) in stretches {
@@ -140,9 +143,7 @@ fn polls(from: u64, n: u64, of: impl Fn(u64) -> String) -> String {
 
 #[test]
 fn jobs_that_come_and_go_leave_the_others_to_be_compared() {
-    let mut script = "job a class=5\njob b class=4\njob c class=3\njob d class=2\njob e class=0\n\
-                      0ms due a b c d\n"
-        .to_owned();
+    let mut script = format!("{FOUR}job e class=0\n0ms due a b c d\n");
     let churn = |idx: u64| match idx % 4 {
         0 => "due e; ",
         2 => "ended e; ",
@@ -170,7 +171,7 @@ fn jobs_that_come_and_go_leave_the_others_to_be_compared() {
 
 #[test]
 fn moves_of_jobs_that_have_all_ended_are_not_judged_and_count_as_for_nothing() {
-    let mut script = "job a class=5\njob b class=4\njob c class=3\njob d class=2\n".to_owned();
+    let mut script = FOUR.to_owned();
     for round in 0..4 {
         let at = round * 6000;
         let due = if round == 0 { "a b c d" } else { "a" };
@@ -201,11 +202,25 @@ fn moves_of_jobs_that_have_all_ended_are_not_judged_and_count_as_for_nothing() {
 }
 
 #[test]
+fn that_loads_stand_on_nothing_is_said_of_programs_that_are_there_in_words_for_watching() {
+    let mut script = "job a\njob b\ntier none\n".to_owned();
+    script += &polls(250, 4, |_| "poll 0 0".to_owned());
+    script += "1250ms due a b\n";
+    script += &polls(1500, 8, |_| "poll 0 0".to_owned());
+    let world = World::new("nodes=2 llcs=1 cores=2", "dfs", Tell::Codes);
+    expect![[r#"
+        1250ms note: no-class
+        1250ms a on 0 because lowest-number
+        1250ms b on 2 because fewest-jobs
+        2000ms note: nothing-is-moved
+    "#]]
+    .assert_eq(&world.carefully(true).play(&script));
+}
+
+#[test]
 fn memory_that_goes_after_a_job_is_part_of_the_same_trial() {
     // Where its memory lies is known only when moves are not let through any more.
-    let mut script = "job a class=5\njob b class=4\njob c class=3\njob d class=2\n\
-                      free 0=512 1=512\n0ms due a b c d\n"
-        .to_owned();
+    let mut script = format!("{FOUR}free 0=512 1=512\n0ms due a b c d\n");
     script += &polls(250, 16, |_| "poll 900 300".to_owned());
     script += &polls(4250, 1, |_| "memory a 0=64; poll 900 300".to_owned());
     script += &polls(4500, 4, |_| "moving a to=1; poll 900 300".to_owned());

@@ -286,6 +286,32 @@ fn a_child_whose_parent_dies_at_once_is_put_back_where_the_kernel_tells_of_birth
     }
 }
 
+/// What a child that was being born has: the mask of its parent from before, in the first look after.
+#[test]
+fn a_child_that_shows_a_mask_of_ours_right_after_its_parent_was_released_is_given_back_too() {
+    let Some((all, last)) = two_cpus() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let go = folder.path().join("go");
+    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & exec sleep 600", go.display());
+    let crowd = Crowd::shell(&script);
+    let other = Program::shell(BURN); // With nobody to look after turns are rare.
+    let mut watching = watch(&[&crowd.0, &other], |options| {
+        options.idle_after = INTERVAL;
+        options.may_hear = false;
+    });
+    watching.until("the placement", |_| mask(crowd.0.pid()) == last);
+    std::fs::write(&go, "").expect("ours");
+    let child = || crowd.members().into_iter().find(|&pid| pid != crowd.0.pid());
+    watching.until("a child", |_| child().is_some());
+    let sleeps =
+        || procfs::stat("/".as_ref(), crowd.0.pid()).is_ok_and(|stat| stat.comm == "sleep");
+    watching.until("the release", |_| sleeps() && mask(crowd.0.pid()) == all);
+    let child = child().expect("it sleeps");
+    affinity::set(child, &last).expect("ours");
+    watching.until("the release of the child", |_| mask(child) == all);
+    watching.end();
+}
+
 #[test]
 fn a_job_released_in_the_middle_leaves_no_child_behind() {
     let Some((all, last)) = two_cpus() else { return };

@@ -5,10 +5,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+
+/// So often a guest is begun.
+const TRIES: u32 = 3;
 
 /// The guest that a benchmark asks for.
 pub struct Guest {
@@ -23,22 +26,31 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots it, runs this program in it with these words, and lets its output through.
+    /// Boots it, runs this program in it with these words, and lets its output through. When the guest
+    /// fails, all begins again: an emulated one with a thread of the host for each CPU sometimes dies of
+    /// code that its kernel patched.
     pub fn run(&self, words: &[String]) -> anyhow::Result<()> {
+        for n_left in (0..TRIES).rev() {
+            match self.run_once(words)?.code() {
+                Some(0) => return Ok(()),
+                Some(124) => bail!("the guest was not done within {} s", self.limit.as_secs()),
+                Some(125) if n_left != 0 => println!("the guest failed: all begins again"),
+                Some(125) => bail!("the guest failed: scripts/numa-vm --log FILE keeps its log"),
+                code => bail!("what ran in the guest ended with {code:?}"),
+            }
+        }
+        unreachable!("the last try ends it")
+    }
+
+    fn run_once(&self, words: &[String]) -> anyhow::Result<ExitStatus> {
         let here = std::env::current_exe().context("cannot tell where this program lies")?;
-        let ended = Command::new(crate::root().join("scripts/numa-vm"))
+        Command::new(crate::root().join("scripts/numa-vm"))
             .args(["--nodes", &self.n_nodes.to_string(), "--cpus", &self.n_cpus.to_string()])
             .args(["--mem", self.memory, "--timeout", &self.limit.as_secs().to_string(), "--"])
             .arg(here)
             .args(words)
             .status()
-            .context("cannot run scripts/numa-vm")?;
-        match ended.code() {
-            Some(0) => Ok(()),
-            Some(124) => bail!("the guest was not done within {} s", self.limit.as_secs()),
-            Some(125) => bail!("the guest failed: scripts/numa-vm --log FILE keeps its log"),
-            _ => bail!("what ran in the guest ended with {ended}"),
-        }
+            .context("cannot run scripts/numa-vm")
     }
 }
 

@@ -75,8 +75,8 @@ impl Default for LiveOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CountersWish {
     /// What the processor counts of each task, with the kernel's own books beside it. Where the
-    /// processor counts nothing, the kernel's own books of each job of a run as a whole (one group):
-    /// CPU time, waiting and moves of tasks are known anyway, and counting costs.
+    /// processor counts nothing, the kernel's own books of each job of a run as a whole (one group), and
+    /// nothing of programs that are watched: CPU time, waiting and moves of tasks are known anyway, and counting costs.
     #[default]
     Auto,
     /// The kernel's own books of each task even where the processor counts nothing.

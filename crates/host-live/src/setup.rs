@@ -84,7 +84,12 @@ impl LiveHost {
         let restored = undo::restore_below(&options.resctrl_root, &places, false);
         let undo = Log::create_for(common.run.clone(), &places);
         let descriptors = Descriptors::new(limit.now, n_jobs);
-        let manner = Manner { options: options.memory, nice: common.nice, of_strangers: false };
+        let manner = Manner {
+            options: options.memory,
+            interval: options.interval,
+            nice: common.nice,
+            of_strangers: false,
+        };
         let (senses, chosen, mut said) = Senses::open(machine, options.counters);
         let overflow = Overflow::open(options.wake, &own_cpus, &wakes).unwrap_or_else(|why| {
             said.push(why);

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   resident × cost a page ≤ time   ─►  all of it: numa_maps and smaps       looked at: 1000 ‰
-//!   more                            ─►  2048 pages of its own mappings       looked at: what they are
+//!   more                            ─►  some pages of its own mappings       looked at: what they are
 //! ```
 
 use std::fs::File;
@@ -74,8 +74,13 @@ pub struct Looked {
     pub nodes: ByNode,
     /// How much of it was looked at, in thousandths.
     pub permille: u16,
+    /// Resident memory in bytes.
+    pub resident: u64,
+    /// Told from some of its pages: nothing of files.
+    pub is_sampled: bool,
     /// Whether the process, one of its threads or one of its mappings has a memory policy of its own
-    /// ([`numa_maps::has_policy`]). Of a sampled process only its first mappings were asked.
+    /// ([`numa_maps::has_policy`]). Of a sampled process only its first mappings were asked, if any
+    /// ([`Effort::asks_policy`]).
     pub has_own_policy: bool,
     /// How long the look worked: time in which it waited for a CPU does not count.
     pub took: Nanos,
@@ -115,7 +120,25 @@ impl Pace {
     }
 }
 
-/// Looks where a process's memory lies, within about so much time.
+/// What one look may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// A process that takes longer to walk is sampled.
+    pub time: Nanos,
+    /// So many of its pages are asked for then.
+    pub n_samples: u64,
+    /// Whether it is asked then for a memory policy of its own.
+    pub asks_policy: bool,
+}
+
+impl Effort {
+    /// As many samples as tell a sixteenth from chance.
+    pub const fn of(time: Nanos) -> Self {
+        Effort { time, n_samples: 2048, asks_policy: true }
+    }
+}
+
+/// Looks where a process's memory lies, with about so much effort.
 ///
 /// # Errors
 /// Of the kind `NotFound` when it is gone or belongs to somebody else by now; other errors say why it
@@ -123,7 +146,7 @@ impl Pace {
 pub fn look(
     root: &Path,
     (pid, born_ticks): (u32, u64),
-    time: Nanos,
+    effort: Effort,
     pace: &mut Pace,
 ) -> io::Result<Looked> {
     // What it waits for a CPU is not the pages' cost.
@@ -131,12 +154,14 @@ pub fn look(
     if procfs::stat(root, pid)?.born_ticks != born_ticks {
         return Err(io::ErrorKind::NotFound.into());
     }
-    let n_pages = resident(root, pid)? / page_size();
-    let is_walked = pace.of(n_pages) <= time;
+    let resident = resident_parts(root, pid)?;
+    let n_pages = resident.all / page_size();
+    let is_walked = pace.of(n_pages) <= effort.time;
     let mut looked = match is_walked {
         true => walk(root, pid)?,
-        false => sample::look(root, pid)?,
+        false => sample::look(root, pid, resident, effort)?,
     };
+    (looked.resident, looked.is_sampled) = (resident.all, !is_walked);
     looked.took = system::worked().saturating_sub(began);
     match (is_walked, looked.permille) {
         (true, 1000) => pace.learn(n_pages, looked.took),
@@ -152,7 +177,7 @@ fn walk(root: &Path, pid: u32) -> io::Result<Looked> {
     let smaps = read_smaps(root, pid).unwrap_or_default();
     let (nodes, permille) = add_up(&numa, &smaps, || resident(root, pid))?;
     let has_own_policy = numa_maps::has_policy(&numa.bytes) || has_thread_with_policy(root, pid);
-    Ok(Looked { nodes, permille, has_own_policy, took: Nanos::ZERO })
+    Ok(Looked { nodes, permille, has_own_policy, ..Looked::default() })
 }
 
 /// What lies where, and how much of it was looked at as closely as can be, in thousandths.
@@ -434,7 +459,8 @@ Node 1 HugePages_Free:      3
     fn the_memory_of_this_process_lies_somewhere_walked_or_sampled() {
         let touched = vec![1u8; 32 << 20];
         let mut pace = Pace::default();
-        let walked = match look(Path::new("/"), own(), Nanos::from_secs(10), &mut pace) {
+        let walked = match look(Path::new("/"), own(), Effort::of(Nanos::from_secs(10)), &mut pace)
+        {
             Ok(walked) => walked,
             Err(error) => {
                 println!("not run: this kernel tells no memory by node ({error})");
@@ -446,7 +472,8 @@ Node 1 HugePages_Free:      3
             looked.nodes.values().map(|lies| lies.small + lies.huge).sum()
         };
         assert!(32 << 20 <= own_bytes(&walked), "{walked:?}");
-        let sampled = look(Path::new("/"), own(), Nanos::ZERO, &mut pace).expect("a sample");
+        let sampled =
+            look(Path::new("/"), own(), Effort::of(Nanos::ZERO), &mut pace).expect("a sample");
         assert!(sampled.permille < 1000);
         assert!(16 << 20 <= own_bytes(&sampled), "{sampled:?}");
         drop(touched);
@@ -495,7 +522,8 @@ Node 1 HugePages_Free:      3
     #[test]
     fn another_with_the_same_number_is_not_looked_at() {
         let (pid, born_ticks) = own();
-        let other = look(Path::new("/"), (pid, born_ticks + 1), Nanos(1), &mut Pace::default());
+        let other =
+            look(Path::new("/"), (pid, born_ticks + 1), Effort::of(Nanos(1)), &mut Pace::default());
         assert_eq!(other.expect_err("somebody else").kind(), io::ErrorKind::NotFound);
     }
 

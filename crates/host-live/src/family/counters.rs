@@ -63,9 +63,15 @@ impl Counting {
     /// others, one group a job is enough to tell of them, of its first thread and all that it starts,
     /// and enough is to read it at the end: a look at 100 busy jobs costs a third more with it.
     pub(crate) fn of_run(chosen: Vec<Chosen>, wish: CountersWish) -> Self {
-        let only_kernel = chosen.iter().all(Chosen::is_kernels);
-        let only_totals = only_kernel && wish == CountersWish::Auto;
+        let only_totals = is_for_nothing(&chosen, wish);
         Counting { only_totals, ..Counting::new(chosen) }
+    }
+
+    /// The same for programs that are watched, each by itself: what they start is no part of their job,
+    /// and nobody asks what they came to as a whole.
+    pub(crate) fn of_watch(chosen: Vec<Chosen>, wish: CountersWish) -> Self {
+        let chosen = if is_for_nothing(&chosen, wish) { Vec::new() } else { chosen };
+        Counting { inherits: false, ..Counting::new(chosen) }
     }
 
     /// Opens the groups of a thread that was found.
@@ -115,6 +121,12 @@ impl Counting {
     pub(super) fn forget(&mut self, job: JobId) {
         self.heads.remove(&job);
     }
+}
+
+/// Whether nobody decides by what would be counted: it is the kernel's own events alone, and nobody asked
+/// for them.
+fn is_for_nothing(chosen: &[Chosen], wish: CountersWish) -> bool {
+    chosen.iter().all(Chosen::is_kernels) && wish == CountersWish::Auto
 }
 
 impl Counted {

@@ -17,19 +17,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use base::{Bytes, JobId, Nanos};
-use linux::memory::{self, Looked, Pace};
+use linux::memory::{self, Effort, Looked, Pace};
 use linux::pages::call;
 use linux::perf::Heat;
 use sched::{MoveEnded, StoppedBy};
 
 use super::job_move::{JobMove, refusal};
+use super::looks::Look;
 use super::{Manner, News, Order, Seen, Whose};
 
 /// The longest rest after a look. Where pages cost more than was thought, one look takes long and the
 /// next are shorter for it: nobody needs to wait for what the first should not have taken.
 const REST_MAX: Nanos = Nanos::from_secs(2);
 /// How long one look may take: a process that is larger is sampled.
-const LOOK_TIME: Nanos = Nanos::from_millis(10);
+const CLOSE: Effort = Effort::of(Nanos::from_millis(10));
+/// One that is only to see whether anything has changed: it asks for the same pages as the one before, so
+/// fewer of them tell as much. A policy of its own is asked for again when its memory would be moved.
+const CHECK: Effort = Effort { time: Nanos::from_millis(1), n_samples: 512, asks_policy: false };
 
 /// Tells news and wakes the loop.
 pub(super) struct Teller {
@@ -66,7 +70,7 @@ struct Work {
     manner: Manner,
     began: Instant,
     moves: VecDeque<JobMove>,
-    looks: VecDeque<Whose>,
+    looks: VecDeque<(Whose, Look)>,
     is_looking: bool,
     pace: Pace,
     /// Who tells what is worked on most.
@@ -181,7 +185,7 @@ impl Work {
                 // Where its memory lies now comes before the news that it was moved.
                 let job = one.order.job;
                 let whose: Vec<Whose> = one.order.processes.iter().map(|&p| (job, p)).collect();
-                whose.into_iter().for_each(|whose| self.look(whose));
+                whose.into_iter().for_each(|whose| self.look(whose, Look::Close));
                 self.teller.tell(News::Moved(ended));
             }
         }
@@ -190,7 +194,7 @@ impl Work {
     fn one_look(&mut self) {
         let before = linux::system::worked();
         match self.looks.pop_front() {
-            Some(whose) => self.look(whose),
+            Some((whose, how)) => self.look(whose, how),
             None => {
                 self.is_looking = false;
                 self.teller.tell(News::LookedAtAll);
@@ -201,13 +205,17 @@ impl Work {
             self.now().saturating_add(rest(took, self.manner.options.looks_cpu_permille));
     }
 
-    fn look(&mut self, (job, process): Whose) {
+    fn look(&mut self, (job, process): Whose, how: Look) {
         let which = (process.tid, process.born_ticks);
-        match memory::look(Path::new("/"), which, LOOK_TIME, &mut self.pace) {
+        let effort = match how {
+            Look::Close => CLOSE,
+            Look::Check => CHECK,
+        };
+        match memory::look(Path::new("/"), which, effort, &mut self.pace) {
             Ok(looked) => {
-                let Looked { nodes, permille, has_own_policy, .. } = looked;
-                let seen = Seen { nodes, permille, has_own_policy };
-                self.teller.tell(News::Lies((job, process), seen));
+                let Looked { nodes, permille, resident, is_sampled, has_own_policy, .. } = looked;
+                let seen = Seen { nodes, permille, resident, is_sampled, has_own_policy };
+                self.teller.tell(News::Lies((job, process), how, seen));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}

@@ -298,7 +298,7 @@ mod tests {
         let processes = vec![process];
         let order = MoveOrder { target, job: JobId(0), processes, from: None, to, limit, group };
         let options = MemoryOptions::default();
-        let manner = Manner { options, nice: None, of_strangers: false };
+        let manner = Manner { options, interval: None, nice: None, of_strangers: false };
         JobMove::new(order, Nanos::ZERO, manner)
     }
 

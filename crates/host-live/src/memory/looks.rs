@@ -1,22 +1,27 @@
-//! Which processes' memory is looked at: that which stays where it is, ever more seldom.
+//! Which processes' memory is looked at: that which stays where it is, ever more seldom and less closely.
 //!
 //! ```text
-//!   looked at ── other than before? ─► again after 2 s
-//!                      │ no
-//!                      ▼
-//!             after 4, 8, 16 s … and at least every 30 s
+//!   looked at closely ── other than before? ─► again after 2 s, closely
+//!          ▲                   │ no
+//!          │                   ▼
+//!          │     after 4, 8, 16 s … and at least every 30 s, to check
+//!          │                   │
+//!          └── yes ─── other than before? ── no ─► what the last close look told still holds
 //! ```
 //!
-//! A look costs what a process has pages, whether anything of it changed or not, and most programs have
-//! their memory where it is for as long as they run. Who is placed or whose memory moves is looked at
-//! anew. Other is what differs by a sixteenth of it all: sampled figures are no closer.
+//! A close look costs what a process has pages, whether anything of it changed or not, and most programs
+//! have their memory where it is for as long as they run. So a check, which asks for some pages of a
+//! large process, only has to tell whether a close look is worth while; of a small one both are the same.
+//! After some checks follows a close look whatever they told: a memory policy that the process chose does not
+//! show in them. Who is placed or whose memory moves is looked at anew. Other is what differs by a sixteenth of it
+//! all: sampled figures are no closer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{JobId, Nanos, NodeId, TaskId};
-use linux::numa_maps::{ByNode, Lies};
+use linux::numa_maps::Lies;
 
-use super::Whose;
+use super::{Seen, Whose};
 
 /// How soon memory that was another is looked at again, where the share of CPU time that looks may take
 /// allows that.
@@ -25,71 +30,171 @@ pub(super) const LOOK_EVERY: Nanos = Nanos::from_secs(2);
 const LOOK_EVERY_MAX: Nanos = Nanos::from_secs(30);
 /// The part of a process's memory that makes it another.
 const OTHER: u64 = 16;
+/// So many checks between two close looks: some four minutes in the end.
+const N_CHECKS_MAX: u32 = 8;
+
+/// How closely a process is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// As exactly as the time of a look allows.
+    Close,
+    /// To see whether anything has changed.
+    Check,
+}
 
 /// When each process is looked at next.
-#[derive(Debug, Default)]
-pub(super) struct Looks(BTreeMap<TaskId, Rest>);
+#[derive(Debug)]
+pub(super) struct Looks {
+    /// How soon what was another is looked at again.
+    every: Nanos,
+    rests: BTreeMap<TaskId, Rest>,
+}
 
 #[derive(Debug)]
 struct Rest {
     job: JobId,
     /// What it had where when that was last another.
-    had: BTreeMap<NodeId, u64>,
+    had: Had,
+    /// What the last close look told; none while nothing holds, and it is to be looked at closely.
+    told: Option<Seen>,
+    /// What a check told beside it, where the two are not of one mind.
+    checked: Option<Had>,
+    n_checks: u32,
+    /// It was the same in two looks.
+    is_quiet: bool,
     every: Nanos,
     look_at: Nanos,
 }
 
+/// What a process has, to be compared; bytes.
+#[derive(Clone, Debug, Default)]
+struct Had {
+    /// Its own memory, and what it shares.
+    nodes: BTreeMap<NodeId, [u64; 2]>,
+    /// Pages of files, which samples do not tell.
+    files: Option<BTreeMap<NodeId, u64>>,
+    resident: u64,
+}
+
 impl Looks {
-    /// Those whose turn it is. Who is not among `whose` is forgotten.
-    pub(super) fn due(&mut self, whose: Vec<Whose>, at: Nanos) -> Vec<Whose> {
-        let mut known = std::mem::take(&mut self.0);
+    /// Nobody reads what is looked at more than once in an interval.
+    pub(super) fn new(interval: Nanos) -> Self {
+        Looks { every: LOOK_EVERY.max(interval), rests: BTreeMap::new() }
+    }
+
+    /// Those whose turn it is, and how closely. Who is not among `whose` is forgotten.
+    pub(super) fn due(&mut self, whose: Vec<Whose>, at: Nanos) -> Vec<(Whose, Look)> {
+        let mut known = std::mem::take(&mut self.rests);
         let mut due = Vec::new();
         for (job, process) in whose {
-            match known.remove(&process).filter(|rest| rest.job == job) {
-                Some(rest) if at < rest.look_at => {
-                    self.0.insert(process, rest);
-                }
-                rest => {
-                    self.0.extend(rest.map(|rest| (process, rest)));
-                    due.push((job, process));
-                }
+            let rest = known.remove(&process).filter(|rest| rest.job == job);
+            if rest.as_ref().is_none_or(|rest| rest.look_at <= at) {
+                due.push(((job, process), rest.as_ref().map_or(Look::Close, Rest::look)));
             }
+            self.rests.extend(rest.map(|rest| (process, rest)));
         }
         due
     }
 
-    /// What a look found.
-    pub(super) fn found(&mut self, (job, process): Whose, nodes: &ByNode, at: Nanos) {
-        let has: BTreeMap<NodeId, u64> =
-            nodes.iter().map(|(&node, lies)| (node, whole(lies))).collect();
-        let quiet = self.0.remove(&process).filter(|rest| !is_other(&rest.had, &has));
-        let rest = match quiet {
-            Some(Rest { had, every, .. }) => {
-                let every = Nanos(every.0.saturating_mul(2)).min(LOOK_EVERY_MAX);
-                Rest { job, had, every, look_at: at + every }
-            }
-            None => Rest { job, had: has, every: LOOK_EVERY, look_at: at + LOOK_EVERY },
+    /// What a look found; tells what holds now, if that is known.
+    pub(super) fn found(
+        &mut self,
+        (job, process): Whose,
+        how: Look,
+        seen: Seen,
+        at: Nanos,
+    ) -> Option<Seen> {
+        let has = Had::of(&seen);
+        let rest = self.rests.remove(&process).filter(|rest| rest.job == job);
+        let how = if seen.is_sampled { how } else { Look::Close };
+        let rest = match (how, rest) {
+            (Look::Check, Some(rest)) => rest.checked(has, at),
+            // Its job was placed while it was looked at: what was found may not hold any more.
+            (Look::Check, None) => return None,
+            (Look::Close, Some(rest)) if !is_other(&rest.had, &has) => rest.same(seen, at),
+            (Look::Close, _) => Rest::new((job, self.every), has, seen, at),
         };
-        self.0.insert(process, rest);
+        let holds = rest.told.clone();
+        self.rests.insert(process, rest);
+        holds
     }
 
     /// A job was placed, or its memory moves: where that lies is soon another.
     pub(super) fn anew(&mut self, job: JobId) {
-        self.0.retain(|_, rest| rest.job != job);
+        self.rests.retain(|_, rest| rest.job != job);
     }
 }
 
-fn whole(lies: &Lies) -> u64 {
-    [lies.small, lies.huge, lies.file, lies.shared].into_iter().fold(0, u64::saturating_add)
+impl Rest {
+    fn new((job, every): (JobId, Nanos), had: Had, seen: Seen, at: Nanos) -> Self {
+        let told = Some(seen);
+        Rest {
+            job,
+            is_quiet: false,
+            had,
+            told,
+            checked: None,
+            n_checks: 0,
+            every,
+            look_at: at + every,
+        }
+    }
+
+    fn look(&self) -> Look {
+        let holds = self.is_quiet && self.told.is_some();
+        if holds && self.n_checks < N_CHECKS_MAX { Look::Check } else { Look::Close }
+    }
+
+    /// A close look told the same as the one before.
+    fn same(self, seen: Seen, at: Nanos) -> Self {
+        Rest { told: Some(seen), n_checks: 0, ..self }.later(at)
+    }
+
+    fn checked(mut self, has: Had, at: Nanos) -> Self {
+        self.n_checks += 1;
+        if !is_other(self.checked.as_ref().unwrap_or(&self.had), &has) {
+            return self.later(at);
+        }
+        // Whether the process changed or the two ways of looking differ, the close look tells.
+        Rest { told: None, checked: Some(has), look_at: at, ..self }
+    }
+
+    fn later(self, at: Nanos) -> Self {
+        let every = Nanos(self.every.0.saturating_mul(2)).min(LOOK_EVERY_MAX.max(self.every));
+        Rest { is_quiet: true, every, look_at: at + every, ..self }
+    }
 }
 
-fn is_other(had: &BTreeMap<NodeId, u64>, has: &BTreeMap<NodeId, u64>) -> bool {
-    let on = |all: &BTreeMap<NodeId, u64>, node: &NodeId| all.get(node).copied().unwrap_or(0);
-    let nodes = had.keys().chain(has.keys().filter(|node| !had.contains_key(node)));
-    let differs =
-        nodes.fold(0u64, |sum, node| sum.saturating_add(on(had, node).abs_diff(on(has, node))));
-    let all = has.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
-    all / OTHER < differs
+impl Had {
+    fn of(seen: &Seen) -> Self {
+        let parts = |lies: &Lies| [lies.small.saturating_add(lies.huge), lies.shared];
+        let files = || seen.nodes.iter().map(|(&node, lies)| (node, lies.file)).collect();
+        Had {
+            nodes: seen.nodes.iter().map(|(&node, lies)| (node, parts(lies))).collect(),
+            files: (!seen.is_sampled).then(files),
+            resident: seen.resident,
+        }
+    }
+}
+
+fn is_other(had: &Had, has: &Had) -> bool {
+    let own: u64 = BTreeSet::from_iter(had.nodes.keys().chain(has.nodes.keys()))
+        .into_iter()
+        .map(|node| {
+            let on = |all: &Had| all.nodes.get(node).copied().unwrap_or_default();
+            let (had, has) = (on(had), on(has));
+            had[0].abs_diff(has[0]).saturating_add(had[1].abs_diff(has[1]))
+        })
+        .fold(0, u64::saturating_add);
+    let files = match (&had.files, &has.files) {
+        (Some(had), Some(has)) => BTreeSet::from_iter(had.keys().chain(has.keys()))
+            .into_iter()
+            .map(|node| had.get(node).unwrap_or(&0).abs_diff(*has.get(node).unwrap_or(&0)))
+            .fold(0, u64::saturating_add),
+        // What there is of all together the kernel tells always.
+        _ => had.resident.abs_diff(has.resident).saturating_sub(own),
+    };
+    has.resident / OTHER < own.saturating_add(files)
 }
 
 #[cfg(test)]
@@ -98,48 +203,107 @@ mod tests {
 
     const WHOSE: Whose = (JobId(1), TaskId { tid: 7, born_ticks: 70 });
 
-    fn mib(node_0: u64, node_1: u64) -> ByNode {
+    fn mib(node_0: u64, node_1: u64) -> Seen {
         let lies = |mib: u64| Lies { small: mib << 20, ..Lies::default() };
-        [(NodeId(0), lies(node_0)), (NodeId(1), lies(node_1))].into()
+        Seen {
+            nodes: [(NodeId(0), lies(node_0)), (NodeId(1), lies(node_1))].into(),
+            permille: 1000,
+            resident: (node_0 + node_1) << 20,
+            is_sampled: false,
+            has_own_policy: false,
+        }
     }
 
-    /// Looks every second at memory that `at` tells; the seconds in which it was.
-    fn seconds(n: u64, lies: impl Fn(u64) -> ByNode) -> Vec<u64> {
-        let mut looks = Looks::default();
-        (0..n)
-            .filter(|&second| {
-                let at = Nanos::from_secs(second);
-                let due = looks.due(vec![WHOSE], at);
-                due.iter().for_each(|&whose| looks.found(whose, &lies(second), at));
-                !due.is_empty()
-            })
-            .collect()
+    /// Looks every second at memory that `lies` tells; the seconds in which it was, with `~` if that was a
+    /// check which found samples.
+    fn looks(n: u64, is_large: bool, lies: impl Fn(u64) -> Seen) -> String {
+        let mut looks = Looks::new(Nanos(1));
+        let mut said = Vec::new();
+        for second in 0..n {
+            let at = Nanos::from_secs(second);
+            for (whose, how) in looks.due(vec![WHOSE], at) {
+                let is_sampled = is_large && how == Look::Check;
+                let permille = if is_sampled { 50 } else { 1000 };
+                let seen = Seen { is_sampled, permille, ..lies(second) };
+                let holds = looks.found(whose, how, seen, at);
+                let what = match holds {
+                    Some(holds) if holds.permille == 1000 => "",
+                    Some(_) => "?",
+                    None => "!",
+                };
+                said.push(format!("{}{second}{what}", if is_sampled { "~" } else { "" }));
+            }
+        }
+        said.join(" ")
     }
 
     #[test]
     fn memory_that_stays_is_looked_at_ever_more_seldom_but_at_least_every_30_s() {
-        assert_eq!(seconds(130, |_| mib(64, 64)), [0, 2, 6, 14, 30, 60, 90, 120]);
+        assert_eq!(looks(130, false, |_| mib(64, 64)), "0 2 6 14 30 60 90 120");
+    }
+
+    #[test]
+    fn large_memory_that_stays_is_only_checked_and_closely_looked_at_now_and_then() {
+        let stays = looks(310, true, |_| mib(640, 640));
+        assert_eq!(stays, "0 2 ~6 ~14 ~30 ~60 ~90 ~120 ~150 ~180 210 ~240 ~270 ~300");
+    }
+
+    #[test]
+    fn what_a_check_finds_changed_is_looked_at_closely_and_soon_again() {
+        let moves = |second| if second < 14 { mib(640, 0) } else { mib(320, 320) };
+        assert_eq!(looks(50, true, moves), "0 2 ~6 ~14! 15 17 ~21 ~29 ~45");
+    }
+
+    #[test]
+    fn memory_of_files_that_grew_shows_in_a_check_as_well() {
+        let lies = |second| {
+            let mut seen = mib(640, 0);
+            seen.resident += if second < 14 { 0 } else { 320 << 20 };
+            seen.nodes.entry(NodeId(0)).or_default().file = seen.resident - (640 << 20);
+            seen
+        };
+        assert_eq!(looks(40, true, lies), "0 2 ~6 ~14! 15 17 ~21 ~29");
+    }
+
+    #[test]
+    fn where_samples_and_the_whole_differ_always_checks_are_compared_with_checks() {
+        let mut looks = Looks::new(Nanos(1));
+        let sampled = |own| Seen { is_sampled: true, permille: 50, ..mib(own, 1280 - own) };
+        let found = |looks: &mut Looks, how, seen, second| {
+            looks.found(WHOSE, how, seen, Nanos::from_secs(second)).is_some()
+        };
+        assert!(found(&mut looks, Look::Close, mib(640, 640), 0));
+        assert!(found(&mut looks, Look::Close, mib(640, 640), 2));
+        assert!(!found(&mut looks, Look::Check, sampled(320), 6));
+        assert!(found(&mut looks, Look::Close, mib(640, 640), 7));
+        assert!(found(&mut looks, Look::Check, sampled(320), 15));
+        assert!(!found(&mut looks, Look::Check, sampled(640), 31));
     }
 
     #[test]
     fn memory_that_is_another_is_looked_at_soon_again() {
         let grown = |second| mib(64 + if second < 14 { 0 } else { 64 }, 64);
-        assert_eq!(seconds(25, grown), [0, 2, 6, 14, 16, 20]);
+        assert_eq!(looks(25, false, grown), "0 2 6 14 16 20");
         let creeps = |second| mib(64 + second, 64);
-        assert!(seconds(130, creeps).windows(2).all(|two| two[1] - two[0] <= 16));
+        let seconds = looks(130, false, creeps);
+        let seconds: Vec<u64> = seconds.split(' ').map(|it| it.parse().expect("second")).collect();
+        assert!(seconds.windows(2).all(|two| two[1] - two[0] <= 16));
     }
 
     #[test]
     fn who_is_placed_is_looked_at_at_once_and_who_is_gone_is_forgotten() {
-        let mut looks = Looks::default();
+        let mut looks = Looks::new(Nanos(1));
         let at = Nanos::from_secs(10);
-        looks.found(WHOSE, &mib(1, 0), at);
+        let found = |looks: &mut Looks, how| looks.found(WHOSE, how, mib(1, 0), at);
+        assert!(found(&mut looks, Look::Close).is_some());
         assert!(looks.due(vec![WHOSE], at).is_empty());
         looks.anew(JobId(2));
         assert!(looks.due(vec![WHOSE], at).is_empty());
         looks.anew(JobId(1));
-        assert_eq!(looks.due(vec![WHOSE], at), [WHOSE]);
-        looks.found(WHOSE, &mib(1, 0), at);
-        assert!(looks.due(vec![], at).is_empty() && looks.0.is_empty());
+        let sampled = Seen { is_sampled: true, ..mib(1, 0) };
+        assert_eq!(looks.found(WHOSE, Look::Check, sampled, at), None, "it is of before");
+        assert_eq!(looks.due(vec![WHOSE], at), [(WHOSE, Look::Close)]);
+        assert!(found(&mut looks, Look::Close).is_some());
+        assert!(looks.due(vec![], at).is_empty() && looks.rests.is_empty());
     }
 }

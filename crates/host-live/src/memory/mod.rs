@@ -31,7 +31,7 @@ use topology::Machine;
 use crate::family::Family;
 use crate::hold::{Refused, not_running};
 use crate::wakes::Wakes;
-use looks::{LOOK_EVERY, Looks};
+use looks::{LOOK_EVERY, Look, Looks};
 
 /// When memory by node is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub(crate) enum Order {
     /// The moves of a job end here, for this reason.
     Stop(JobId, StoppedBy),
     /// Where the memory of these lies.
-    Look(Vec<Whose>),
+    Look(Vec<(Whose, Look)>),
 }
 
 /// A move of a job's or of one process's memory.
@@ -100,10 +100,13 @@ pub(crate) struct MoveOrder {
 }
 
 /// What a look at a process found.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub nodes: ByNode,
     pub permille: u16,
+    /// Bytes.
+    pub resident: u64,
+    pub is_sampled: bool,
     /// It said itself where its memory is to come from.
     pub has_own_policy: bool,
 }
@@ -112,6 +115,8 @@ pub(crate) struct Seen {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner {
     pub options: MemoryOptions,
+    /// Between two looks at jobs; absent: nobody looks at them again and again.
+    pub interval: Option<Nanos>,
     /// The nice value that it takes: what moves memory goes behind the loop, not before.
     pub nice: Option<i32>,
     /// The processes are not ours: memory that has a policy of its own stays where it is.
@@ -122,7 +127,7 @@ pub(crate) struct Manner {
 #[derive(Debug)]
 pub(crate) enum News {
     Moved(MoveEnded),
-    Lies(Whose, Seen),
+    Lies(Whose, Look, Seen),
     /// All processes of an order were looked at.
     LookedAtAll,
     /// Something cannot be read here.
@@ -201,7 +206,7 @@ impl Memory {
             looks,
             helper: None,
             look_at: Nanos::ZERO,
-            rests: Looks::default(),
+            rests: Looks::new(manner.interval.unwrap_or_default()),
             said_cannot: false,
             alone: BTreeSet::new(),
         }
@@ -315,7 +320,9 @@ impl Memory {
                     pending.moved.push(moved);
                     any_ended = true;
                 }
-                Ok(News::Lies(whose, seen)) => self.lies(family, whose, &seen, pending, now),
+                Ok(News::Lies(whose, how, seen)) => {
+                    self.lies(family, whose, (how, seen), pending, now);
+                }
                 Ok(News::LookedAtAll) => helper.is_looking = false,
                 Ok(News::Cannot(detail)) => pending.degraded.extend(self.cannot_look(&detail)),
                 Err(TryRecvError::Empty) => return any_ended,
@@ -332,7 +339,7 @@ impl Memory {
         &mut self,
         family: &Family,
         (job, process): Whose,
-        seen: &Seen,
+        (how, seen): (Look, Seen),
         pending: &mut Sample,
         at: Nanos,
     ) {
@@ -340,11 +347,11 @@ impl Memory {
         if !its.any(|(pid, its)| (pid, its.born_ticks) == (process.tid, process.born_ticks)) {
             return;
         }
+        let Some(seen) = self.rests.found((job, process), how, seen, at) else { return };
         match self.manner.of_strangers && seen.has_own_policy {
             true => self.alone.insert(process),
             false => self.alone.remove(&process),
         };
-        self.rests.found((job, process), &seen.nodes, at);
         let nodes = seen.nodes.iter().map(|(node, lies)| node_memory(*node, lies)).collect();
         let looked_permille = seen.permille;
         pending.memory.retain(|known| known.process != process);

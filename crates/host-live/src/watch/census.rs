@@ -7,7 +7,7 @@
 //! ```
 //!
 //! So thousands of sleepers cost a thirtieth of their number in looks a second, and one that wakes is
-//! noticed within 30 seconds. A number that was given to somebody else is noticed by the birth.
+//! noticed within 30 seconds. Kernel threads stay what they are and are looked at every ten minutes. A number that was given to somebody else is noticed by the birth.
 //! Nothing here reads a file: what a look found is handed in.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,10 @@ use linux::glance::{Comm, Glance};
 
 use super::respect::LeftAlone;
 
-/// The longest that anybody is left without a look.
+/// The longest that anybody is left without a look who can become something else …
 pub(crate) const REST_MAX: Nanos = Nanos::from_secs(30);
+/// … and what is part of the kernel, which only ends.
+const KERNEL_REST: Nanos = Nanos::from_secs(600);
 /// A process is busy that uses more than so many thousandths of a CPU between two looks …
 pub(crate) const BUSY_PERMILLE: u64 = 10;
 /// … and, if it has to use any, more than this: the kernel counts ticks, and one may be chance.
@@ -99,7 +101,11 @@ impl Census {
 
     /// How long somebody with this stand is left without a look at the most.
     fn rest_max(&self, stand: Stand) -> Nanos {
-        if matches!(stand, Stand::Job(_)) { self.job_rest } else { REST_MAX }
+        match stand {
+            Stand::Job(_) => self.job_rest,
+            Stand::LeftAlone(LeftAlone::KernelThread) => KERNEL_REST,
+            _ => REST_MAX,
+        }
     }
 
     pub(crate) fn get(&self, pid: u32) -> Option<&Known> {
@@ -131,7 +137,10 @@ impl Census {
         let look_at = match stand {
             Stand::Open => now + self.interval,
             // They are looked at for their end and their exec alone, spread over the time.
-            _ => now + Nanos(REST_MAX.0 / 2 + REST_MAX.0 / 128 * u64::from(pid % 64)),
+            _ => {
+                let rest = self.rest_max(stand).0;
+                now + Nanos(rest / 2 + rest / 128 * u64::from(pid % 64))
+            }
         };
         let known = Known {
             born_ticks: glance.born_ticks,
@@ -169,7 +178,8 @@ impl Census {
 
     /// What came of a look at somebody who was due.
     pub(crate) fn look(&mut self, pid: u32, glance: &Glance, now: Nanos) -> Found {
-        let (tick, interval, job_rest) = (self.tick, self.interval, self.job_rest);
+        let (tick, interval) = (self.tick, self.interval);
+        let rest_max = self.get(pid).map_or(REST_MAX, |known| self.rest_max(known.stand));
         let busy_ticks = if self.busy_permille == 0 { 0 } else { BUSY_TICKS };
         let Some(known) = self.known.get_mut(&pid) else { return Found::Other };
         if known.born_ticks != glance.born_ticks || known.comm != glance.comm {
@@ -187,8 +197,7 @@ impl Census {
         };
         let rest = match known.stand {
             Stand::Open => Nanos(interval.0.saturating_mul(1 << known.n_rests)).min(REST_MAX),
-            Stand::Job(_) => job_rest,
-            _ => REST_MAX,
+            _ => rest_max,
         };
         self.due.remove(&(known.look_at, pid));
         known.look_at = now + rest.max(interval);
@@ -267,6 +276,14 @@ mod tests {
         assert_eq!(found(102, 1), Found::Busy(20));
         assert_eq!(found(105, 10), Found::Quiet);
         assert_eq!(found(200, 1), Found::Busy(1000));
+    }
+
+    #[test]
+    fn a_kernel_thread_is_looked_at_every_ten_minutes() {
+        let mut census = census();
+        let stand = Stand::LeftAlone(LeftAlone::KernelThread);
+        census.meet(7, &glance(1, 100), (stand, false), Nanos::ZERO);
+        assert_eq!(looks(&mut census, &[100, 200, 300]), [332, 932, 1532]);
     }
 
     #[test]

@@ -177,11 +177,15 @@ impl WatchHost {
             }
             None => (None, Vec::new(), Vec::new()),
         };
-        let mut counting = Counting::new(chosen);
-        counting.inherits = false; // What a process starts is no part of its job.
+        let counting = Counting::of_watch(chosen, options.counters);
         let mut family = Family::new(descriptors, counting, run.clone());
         family.follows_children = false;
-        let manner = Manner { options: options.memory, nice: None, of_strangers: true };
+        let manner = Manner {
+            options: options.memory,
+            interval: Some(options.interval),
+            nice: None,
+            of_strangers: true,
+        };
         let mut host = WatchHost {
             nodes: Nodes::open(machine),
             memory: Memory::new(machine, manner),
@@ -357,7 +361,7 @@ impl WatchHost {
     /// When something is to be done next. Without jobs only the census has to be kept.
     fn next_deadline(&self) -> Nanos {
         let tick = self.ticks.next();
-        let next = match self.watched.is_empty() {
+        let next = match self.watched.is_empty() && self.late.is_empty() {
             false => tick,
             true => tick.max(self.idle_deadline()),
         };

@@ -19,15 +19,12 @@
 use std::io;
 use std::path::Path;
 
-use base::{Nanos, NodeId};
+use base::NodeId;
 
-use super::{Looked, Resident, Text};
+use super::{Effort, Looked, Resident, Text};
 use crate::numa_maps::{ByNode, Kinds};
 use crate::pages::call;
 use crate::pages::present::{self, Stretch};
-
-/// What one look asks for.
-const SAMPLES: u64 = 2048;
 
 /// A page that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,23 +35,23 @@ struct Asked {
     is_private: bool,
 }
 
-pub fn look(root: &Path, pid: u32) -> io::Result<Looked> {
+/// Asks for some of a process's pages, of which so much is resident.
+pub fn look(root: &Path, pid: u32, resident: Resident, effort: Effort) -> io::Result<Looked> {
     let text = super::read_lines(&root.join(format!("proc/{pid}/maps")))?;
-    let resident = super::resident_parts(root, pid)?;
     let page = super::page_size();
     let stretches = stretches(root, pid, &text, resident);
-    let asked = spread(&stretches, resident.all, page);
+    let asked = spread(&stretches, effort.n_samples, resident.all, page);
     let addresses: Vec<u64> = asked.iter().map(|asked| asked.addr).collect();
     let mut status = Vec::new();
     call::query(pid, &addresses, &mut status)?;
     let n_seen = status.iter().filter(|status| 0 <= **status).count() as u64;
     let permille = u128::from(n_seen * page) * 1000 / u128::from(resident.all.max(1));
-    let has_own_policy = super::has_own_policy(root, pid, false)?;
+    let has_own_policy = effort.asks_policy && super::has_own_policy(root, pid, false)?;
     Ok(Looked {
         nodes: share_out(&asked, &status, resident),
         permille: (permille as u16).clamp(1, 999),
         has_own_policy,
-        took: Nanos::ZERO,
+        ..Looked::default()
     })
 }
 
@@ -67,11 +64,11 @@ fn stretches(root: &Path, pid: u32, maps: &Text, resident: Resident) -> Vec<(Str
 }
 
 /// Samples at even distances of weight.
-fn spread(stretches: &[(Stretch, bool)], resident: u64, page: u64) -> Vec<Asked> {
+fn spread(stretches: &[(Stretch, bool)], n_samples: u64, resident: u64, page: u64) -> Vec<Asked> {
     let most = resident.max(page);
     let weight = |(start, end): Stretch| (end - start).min(most);
     let all = stretches.iter().map(|(stretch, _)| u128::from(weight(*stretch))).sum::<u128>();
-    let step = u64::try_from(all / u128::from(SAMPLES)).unwrap_or(u64::MAX).max(page);
+    let step = u64::try_from(all / u128::from(n_samples.max(1))).unwrap_or(u64::MAX).max(page);
     let mut asked = Vec::new();
     let mut ahead = step / 2; // The first sample stands in the middle of its step.
     for &((start, end), is_private) in stretches {
@@ -118,16 +115,23 @@ fn share_out(asked: &[Asked], status: &[i32], resident: Resident) -> ByNode {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use base::Nanos;
+
     use super::*;
 
+    const SAMPLES: u64 = 2048;
     const PAGE: u64 = 4096;
     const MIB: u64 = 1 << 20;
     const TIB: u64 = 1 << 40;
 
     #[test]
     fn samples_stand_evenly_in_what_is_there() {
-        let asked =
-            spread(&[((0, 64 * MIB), true), ((TIB, TIB + 64 * MIB), false)], 128 * MIB, PAGE);
+        let asked = spread(
+            &[((0, 64 * MIB), true), ((TIB, TIB + 64 * MIB), false)],
+            SAMPLES,
+            128 * MIB,
+            PAGE,
+        );
         assert_eq!(asked.len() as u64, SAMPLES);
         assert!(asked.iter().all(|asked| asked.stands_for == 128 * MIB / SAMPLES));
         assert_eq!(asked.iter().filter(|asked| asked.is_private).count() as u64, SAMPLES / 2);
@@ -136,7 +140,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_long_mapping_weighs_no_more_than_what_is_resident() {
-        let asked = spread(&[((0, 64 * MIB), true), ((TIB, 17 * TIB), true)], 64 * MIB, PAGE);
+        let asked =
+            spread(&[((0, 64 * MIB), true), ((TIB, 17 * TIB), true)], SAMPLES, 64 * MIB, PAGE);
         let short = asked.iter().filter(|asked| asked.addr < TIB).count() as u64;
         assert_eq!((short, asked.len() as u64), (SAMPLES / 2, SAMPLES));
         let long = asked.last().expect("some").stands_for * (SAMPLES / 2);
@@ -179,9 +184,11 @@ pub(crate) mod tests {
         let used = mapping(128 * MIB, libc::PROT_READ | libc::PROT_WRITE, 64);
         let kept = mapping(16 * TIB, libc::PROT_NONE, 0);
         let hardly = mapping(8 * TIB, libc::PROT_READ | libc::PROT_WRITE, 32);
-        let looked = look(root, pid);
+        let parts = || super::super::resident_parts(root, pid).expect("own figures");
+        let effort = Effort::of(Nanos::ZERO);
+        let looked = look(root, pid, parts(), effort);
         let began = std::time::Instant::now();
-        let again = look(root, pid);
+        let again = look(root, pid, parts(), effort);
         println!("a look at {} ‰: {:?}", again.map_or(0, |it| it.permille), began.elapsed());
         let tables = present::Tables::open(root, pid).and_then(|tables| {
             let began = std::time::Instant::now();
@@ -189,7 +196,7 @@ pub(crate) mod tests {
             println!("the next page behind 4 TiB of nothing: {:?}", began.elapsed());
             Ok(found)
         });
-        let resident = super::super::resident_parts(root, pid).expect("own figures");
+        let resident = parts();
         let own = resident.own();
         unmap(used, 128 * MIB);
         unmap(kept, 16 * TIB);

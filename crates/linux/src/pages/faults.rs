@@ -42,7 +42,7 @@ fn look_and_move(seed: u64, came: &mut Came) {
     fault::with_errors(Faults { seed, permille }, || {
         let time = if seed.is_multiple_of(2) { Nanos::from_secs(1) } else { Nanos::ZERO };
         let mut pace = memory::Pace::default();
-        match memory::look(Path::new("/"), (pid, born_ticks), time, &mut pace) {
+        match memory::look(Path::new("/"), (pid, born_ticks), memory::Effort::of(time), &mut pace) {
             Ok(looked) => came.n_looks += u32::from(!looked.nodes.is_empty()),
             Err(error) => {
                 assert!(!error.to_string().is_empty());

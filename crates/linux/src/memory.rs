@@ -23,6 +23,9 @@ pub(crate) mod sample;
 
 /// `smaps` is read no further: some 5,800 mappings, a block of 715 bytes each.
 const SMAPS_MAX: u64 = 4 << 20;
+/// Whoever has more is never walked: a million pages take tens of milliseconds, and for so long a process
+/// of somebody's cannot map anything.
+const WALK_MAX: u64 = 4 << 30;
 /// Files with a line for each mapping are read no further: 100,000 to 300,000 mappings. The kernel allows
 /// a process 65,530 if nobody raised that (`vm.max_map_count`).
 const LINES_MAX: u64 = 16 << 20;
@@ -80,7 +83,7 @@ pub struct Looked {
     pub is_sampled: bool,
     /// Whether the process, one of its threads or one of its mappings has a memory policy of its own
     /// ([`numa_maps::has_policy`]). Of a sampled process only its first mappings were asked, if any
-    /// ([`Effort::asks_policy`]).
+    /// ([`Effort::is_check`]).
     pub has_own_policy: bool,
     /// How long the look worked: time in which it waited for a CPU does not count.
     pub took: Nanos,
@@ -91,12 +94,14 @@ pub struct Looked {
 pub struct Pace {
     /// Picoseconds a page, both files together.
     page_ps: u64,
+    /// The same as it was last seen.
+    seen_ps: u64,
 }
 
 impl Default for Pace {
     /// 40 ns: measured on no machine in particular, and replaced by the first look.
     fn default() -> Self {
-        Pace { page_ps: 40_000 }
+        Pace { page_ps: 40_000, seen_ps: 40_000 }
     }
 }
 
@@ -106,9 +111,11 @@ impl Pace {
     }
 
     /// A process was sampled, so nothing was learned. What a page costs may be less by now, so it is
-    /// tried again after some of these: one slow look must not decide for ever.
+    /// tried again after some of these: one slow look must not decide for ever. At once never less than a
+    /// quarter of what was seen: a look that is tried takes about four times its time at the most.
     fn forget(&mut self) {
-        self.page_ps -= self.page_ps / 16;
+        self.seen_ps -= self.seen_ps / 256;
+        self.page_ps = (self.page_ps - self.page_ps / 16).max(self.seen_ps / 4);
     }
 
     /// Small processes cost what opening files costs, which tells nothing of pages.
@@ -116,6 +123,7 @@ impl Pace {
         if 25_000 <= n_pages {
             let seen = took.0.saturating_mul(1000) / n_pages;
             self.page_ps = (self.page_ps / 2 + seen / 2).clamp(1_000, 10_000_000);
+            self.seen_ps = self.page_ps;
         }
     }
 }
@@ -127,14 +135,15 @@ pub struct Effort {
     pub time: Nanos,
     /// So many of its pages are asked for then.
     pub n_samples: u64,
-    /// Whether it is asked then for a memory policy of its own.
-    pub asks_policy: bool,
+    /// It is only to tell whether anything has changed: who is sampled is not asked for a memory policy of
+    /// its own, and nothing is learned of what pages cost.
+    pub is_check: bool,
 }
 
 impl Effort {
     /// As many samples as tell a sixteenth from chance.
     pub const fn of(time: Nanos) -> Self {
-        Effort { time, n_samples: 2048, asks_policy: true }
+        Effort { time, n_samples: 2048, is_check: false }
     }
 }
 
@@ -156,7 +165,7 @@ pub fn look(
     }
     let resident = resident_parts(root, pid)?;
     let n_pages = resident.all / page_size();
-    let is_walked = pace.of(n_pages) <= effort.time;
+    let is_walked = resident.all <= WALK_MAX && pace.of(n_pages) <= effort.time;
     let mut looked = match is_walked {
         true => walk(root, pid)?,
         false => sample::look(root, pid, resident, effort)?,
@@ -166,6 +175,7 @@ pub fn look(
     match (is_walked, looked.permille) {
         (true, 1000) => pace.learn(n_pages, looked.took),
         (true, _) => {} // It was cut, and took less than it would have.
+        (false, _) if effort.is_check || WALK_MAX < resident.all => {}
         (false, _) => pace.forget(),
     }
     Ok(looked)
@@ -438,6 +448,18 @@ Node 1 HugePages_Free:      3
         assert_eq!(n_sampled.count(), 18);
         pace.learn(n_pages, Nanos::from_millis(2));
         assert!(pace.of(n_pages) < time);
+    }
+
+    #[test]
+    fn what_was_not_tried_for_long_is_not_thought_to_cost_nothing() {
+        let mut pace = Pace::default();
+        let (n_pages, time) = (1 << 20, Nanos::from_millis(10));
+        (0..10).for_each(|_| pace.learn(n_pages, Nanos::from_millis(80)));
+        let n_sampled = (0..).take_while(|_| {
+            pace.forget();
+            time < pace.of(n_pages)
+        });
+        assert_eq!(n_sampled.count(), 177, "some ninety minutes");
     }
 
     #[test]

@@ -31,9 +31,9 @@ use super::{Manner, News, Order, Seen, Whose};
 const REST_MAX: Nanos = Nanos::from_secs(2);
 /// How long one look may take: a process that is larger is sampled.
 const CLOSE: Effort = Effort::of(Nanos::from_millis(10));
-/// One that is only to see whether anything has changed: it asks for the same pages as the one before, so
-/// fewer of them tell as much. A policy of its own is asked for again when its memory would be moved.
-const CHECK: Effort = Effort { time: Nanos::from_millis(1), n_samples: 512, asks_policy: false };
+/// One that is only to see whether anything has changed: it asks for much the same pages as the one before,
+/// so fewer of them tell as much. A policy of its own is asked for again when its memory would be moved.
+const CHECK: Effort = Effort { time: Nanos::from_millis(1), n_samples: 512, is_check: true };
 
 /// Tells news and wakes the loop.
 pub(super) struct Teller {
@@ -207,11 +207,7 @@ impl Work {
 
     fn look(&mut self, (job, process): Whose, how: Look) {
         let which = (process.tid, process.born_ticks);
-        let effort = match how {
-            Look::Close => CLOSE,
-            Look::Check => CHECK,
-        };
-        match memory::look(Path::new("/"), which, effort, &mut self.pace) {
+        match memory::look(Path::new("/"), which, effort(how), &mut self.pace) {
             Ok(looked) => {
                 let Looked { nodes, permille, resident, is_sampled, has_own_policy, .. } = looked;
                 let seen = Seen { nodes, permille, resident, is_sampled, has_own_policy };
@@ -224,6 +220,13 @@ impl Work {
                 self.teller.tell(News::Cannot(text));
             }
         }
+    }
+}
+
+fn effort(how: Look) -> Effort {
+    match how {
+        Look::Close => CLOSE,
+        Look::Check => CHECK,
     }
 }
 
@@ -249,6 +252,13 @@ mod tests {
         assert_eq!(pause(64 << 20, mib(1024)), Nanos(62_500_000));
         assert_eq!(pause(0, mib(1024)), Nanos::ZERO);
         assert_eq!(pause(u64::MAX, Bytes::ZERO), Nanos::from_secs(10));
+    }
+
+    #[test]
+    fn a_check_costs_less_than_a_close_look_and_teaches_nothing() {
+        let (close, check) = (effort(Look::Close), effort(Look::Check));
+        assert!(check.time < close.time && check.n_samples < close.n_samples);
+        assert!(check.is_check && !close.is_check);
     }
 
     #[test]

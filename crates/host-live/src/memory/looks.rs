@@ -6,7 +6,7 @@
 //!          │                   ▼
 //!          │     after 4, 8, 16 s … and at least every 30 s, to check
 //!          │                   │
-//!          └── yes ─── other than before? ── no ─► what the last close look told still holds
+//!          └── yes ─── other than before? ── no ─► nothing is told: what the close look told still holds
 //! ```
 //!
 //! A close look costs what a process has pages, whether anything of it changed or not, and most programs
@@ -55,15 +55,23 @@ struct Rest {
     job: JobId,
     /// What it had where when that was last another.
     had: Had,
-    /// What the last close look told; none while nothing holds, and it is to be looked at closely.
-    told: Option<Seen>,
-    /// What a check told beside it, where the two are not of one mind.
-    checked: Option<Had>,
+    /// What a check told beside it, where the two ways of looking are not of one mind.
+    checked: Option<Checked>,
+    /// A check told something else than before.
+    is_doubted: bool,
     n_checks: u32,
     /// It was the same in two looks.
     is_quiet: bool,
     every: Nanos,
     look_at: Nanos,
+}
+
+/// What a check told that did not agree with the close look before it.
+#[derive(Debug)]
+struct Checked {
+    had: Had,
+    /// The close look after it and the check after that told the same again.
+    is_confirmed: bool,
 }
 
 /// What a process has, to be compared; bytes.
@@ -96,27 +104,26 @@ impl Looks {
         due
     }
 
-    /// What a look found; tells what holds now, if that is known.
+    /// What a look found; tells whether it is worth telling: a check only tells whether to look closely.
     pub(super) fn found(
         &mut self,
         (job, process): Whose,
         how: Look,
-        seen: Seen,
+        seen: &Seen,
         at: Nanos,
-    ) -> Option<Seen> {
-        let has = Had::of(&seen);
+    ) -> bool {
+        let has = Had::of(seen);
         let rest = self.rests.remove(&process).filter(|rest| rest.job == job);
-        let how = if seen.is_sampled { how } else { Look::Close };
-        let rest = match (how, rest) {
-            (Look::Check, Some(rest)) => rest.checked(has, at),
+        let is_check = how == Look::Check && seen.is_sampled;
+        let rest = match (is_check, rest) {
+            (true, Some(rest)) => rest.checked(has, at),
             // Its job was placed while it was looked at: what was found may not hold any more.
-            (Look::Check, None) => return None,
-            (Look::Close, Some(rest)) if !is_other(&rest.had, &has) => rest.same(seen, at),
-            (Look::Close, _) => Rest::new((job, self.every), has, seen, at),
+            (true, None) => return false,
+            (false, Some(rest)) if !is_other(&rest.had, &has) => rest.same(&has, at),
+            (false, _) => Rest::new((job, self.every), has, at),
         };
-        let holds = rest.told.clone();
         self.rests.insert(process, rest);
-        holds
+        !is_check
     }
 
     /// A job was placed, or its memory moves: where that lies is soon another.
@@ -126,37 +133,51 @@ impl Looks {
 }
 
 impl Rest {
-    fn new((job, every): (JobId, Nanos), had: Had, seen: Seen, at: Nanos) -> Self {
-        let told = Some(seen);
+    fn new((job, every): (JobId, Nanos), had: Had, at: Nanos) -> Self {
         Rest {
             job,
-            is_quiet: false,
             had,
-            told,
             checked: None,
+            is_doubted: false,
             n_checks: 0,
+            is_quiet: false,
             every,
             look_at: at + every,
         }
     }
 
     fn look(&self) -> Look {
-        let holds = self.is_quiet && self.told.is_some();
-        if holds && self.n_checks < N_CHECKS_MAX { Look::Check } else { Look::Close }
+        let is_check = self.is_quiet && !self.is_doubted && self.n_checks < N_CHECKS_MAX;
+        if is_check { Look::Check } else { Look::Close }
     }
 
     /// A close look told the same as the one before.
-    fn same(self, seen: Seen, at: Nanos) -> Self {
-        Rest { told: Some(seen), n_checks: 0, ..self }.later(at)
+    fn same(mut self, has: &Had, at: Nanos) -> Self {
+        (self.n_checks, self.is_doubted) = (0, false);
+        // How much there is every look knows: if that differed, the process was another meanwhile.
+        self.checked.take_if(|checked| differs(&checked.had, has));
+        match &self.checked {
+            Some(Checked { is_confirmed: false, .. }) => Rest { look_at: at, ..self },
+            _ => self.later(at),
+        }
     }
 
     fn checked(mut self, has: Had, at: Nanos) -> Self {
         self.n_checks += 1;
-        if !is_other(self.checked.as_ref().unwrap_or(&self.had), &has) {
+        let as_before = |checked: &&mut Checked| !is_other(&checked.had, &has);
+        if let Some(checked) = self.checked.as_mut().filter(as_before) {
+            checked.is_confirmed = true;
+            return self.later(at);
+        }
+        if !self.checked.as_ref().is_some_and(|checked| checked.is_confirmed)
+            && !is_other(&self.had, &has)
+        {
+            self.checked = None;
             return self.later(at);
         }
         // Whether the process changed or the two ways of looking differ, the close look tells.
-        Rest { told: None, checked: Some(has), look_at: at, ..self }
+        let checked = Some(Checked { had: has, is_confirmed: false });
+        Rest { checked, is_doubted: true, look_at: at, ..self }
     }
 
     fn later(self, at: Nanos) -> Self {
@@ -177,24 +198,29 @@ impl Had {
     }
 }
 
+/// Whether so much came to a node, or went from one, that it is another.
 fn is_other(had: &Had, has: &Had) -> bool {
-    let own: u64 = BTreeSet::from_iter(had.nodes.keys().chain(has.nodes.keys()))
-        .into_iter()
-        .map(|node| {
-            let on = |all: &Had| all.nodes.get(node).copied().unwrap_or_default();
-            let (had, has) = (on(had), on(has));
-            had[0].abs_diff(has[0]).saturating_add(had[1].abs_diff(has[1]))
-        })
-        .fold(0, u64::saturating_add);
-    let files = match (&had.files, &has.files) {
-        (Some(had), Some(has)) => BTreeSet::from_iter(had.keys().chain(has.keys()))
-            .into_iter()
-            .map(|node| had.get(node).unwrap_or(&0).abs_diff(*has.get(node).unwrap_or(&0)))
-            .fold(0, u64::saturating_add),
-        // What there is of all together the kernel tells always.
-        _ => had.resident.abs_diff(has.resident).saturating_sub(own),
+    let (mut came, mut went) = (0u64, 0u64);
+    let mut compare = |had: u64, has: u64| {
+        came = came.saturating_add(has.saturating_sub(had));
+        went = went.saturating_add(had.saturating_sub(has));
     };
-    has.resident / OTHER < own.saturating_add(files)
+    for node in BTreeSet::from_iter(had.nodes.keys().chain(has.nodes.keys())) {
+        let on = |all: &Had| all.nodes.get(node).copied().unwrap_or_default();
+        on(had).into_iter().zip(on(has)).for_each(|(had, has)| compare(had, has));
+    }
+    if let (Some(had), Some(has)) = (&had.files, &has.files) {
+        for node in BTreeSet::from_iter(had.keys().chain(has.keys())) {
+            let on = |all: &BTreeMap<NodeId, u64>| all.get(node).copied().unwrap_or(0);
+            compare(on(had), on(has));
+        }
+    }
+    has.resident / OTHER < came.max(went) || differs(had, has)
+}
+
+/// Whether there is much more or less of it all.
+fn differs(had: &Had, has: &Had) -> bool {
+    has.resident / OTHER < had.resident.abs_diff(has.resident)
 }
 
 #[cfg(test)]
@@ -215,9 +241,13 @@ mod tests {
     }
 
     /// Looks every second at memory that `lies` tells; the seconds in which it was, with `~` if that was a
-    /// check which found samples.
+    /// check which found samples, of which nothing may be told.
     fn looks(n: u64, is_large: bool, lies: impl Fn(u64) -> Seen) -> String {
-        let mut looks = Looks::new(Nanos(1));
+        looks_every(Nanos(1), n, is_large, lies)
+    }
+
+    fn looks_every(interval: Nanos, n: u64, is_large: bool, lies: impl Fn(u64) -> Seen) -> String {
+        let mut looks = Looks::new(interval);
         let mut said = Vec::new();
         for second in 0..n {
             let at = Nanos::from_secs(second);
@@ -225,13 +255,8 @@ mod tests {
                 let is_sampled = is_large && how == Look::Check;
                 let permille = if is_sampled { 50 } else { 1000 };
                 let seen = Seen { is_sampled, permille, ..lies(second) };
-                let holds = looks.found(whose, how, seen, at);
-                let what = match holds {
-                    Some(holds) if holds.permille == 1000 => "",
-                    Some(_) => "?",
-                    None => "!",
-                };
-                said.push(format!("{}{second}{what}", if is_sampled { "~" } else { "" }));
+                assert_eq!(looks.found(whose, how, &seen, at), !is_sampled);
+                said.push(format!("{}{second}", if is_sampled { "~" } else { "" }));
             }
         }
         said.join(" ")
@@ -251,7 +276,7 @@ mod tests {
     #[test]
     fn what_a_check_finds_changed_is_looked_at_closely_and_soon_again() {
         let moves = |second| if second < 14 { mib(640, 0) } else { mib(320, 320) };
-        assert_eq!(looks(50, true, moves), "0 2 ~6 ~14! 15 17 ~21 ~29 ~45");
+        assert_eq!(looks(50, true, moves), "0 2 ~6 ~14 15 17 ~21 ~29 ~45");
     }
 
     #[test]
@@ -262,22 +287,43 @@ mod tests {
             seen.nodes.entry(NodeId(0)).or_default().file = seen.resident - (640 << 20);
             seen
         };
-        assert_eq!(looks(40, true, lies), "0 2 ~6 ~14! 15 17 ~21 ~29");
+        assert_eq!(looks(40, true, lies), "0 2 ~6 ~14 15 17 ~21 ~29");
+    }
+
+    #[test]
+    fn what_was_another_for_a_moment_does_not_hide_what_is_another_for_good() {
+        // Once more memory was there, and once it lay elsewhere; each was gone again by the close look.
+        let grows =
+            |second| if second == 6 || 10 <= second { mib(1280, 640) } else { mib(640, 640) };
+        assert_eq!(looks(40, true, grows), "0 2 ~6 7 ~15 16 18 ~22 ~30");
+        let moves = |second| if second == 6 || 10 <= second { mib(0, 1280) } else { mib(640, 640) };
+        assert_eq!(looks(40, true, moves), "0 2 ~6 7 ~8 ~16 17 19 ~23 ~31");
     }
 
     #[test]
     fn where_samples_and_the_whole_differ_always_checks_are_compared_with_checks() {
         let mut looks = Looks::new(Nanos(1));
         let sampled = |own| Seen { is_sampled: true, permille: 50, ..mib(own, 1280 - own) };
-        let found = |looks: &mut Looks, how, seen, second| {
-            looks.found(WHOSE, how, seen, Nanos::from_secs(second)).is_some()
-        };
-        assert!(found(&mut looks, Look::Close, mib(640, 640), 0));
-        assert!(found(&mut looks, Look::Close, mib(640, 640), 2));
-        assert!(!found(&mut looks, Look::Check, sampled(320), 6));
-        assert!(found(&mut looks, Look::Close, mib(640, 640), 7));
-        assert!(found(&mut looks, Look::Check, sampled(320), 15));
-        assert!(!found(&mut looks, Look::Check, sampled(640), 31));
+        let mut said = Vec::new();
+        for second in 0..80 {
+            let at = Nanos::from_secs(second);
+            for (whose, how) in looks.due(vec![WHOSE], at) {
+                let seen = match how {
+                    Look::Close => mib(640, 640),
+                    Look::Check => sampled(if second < 40 { 320 } else { 640 }),
+                };
+                looks.found(whose, how, &seen, at);
+                said.push(format!("{}{second}", if how == Look::Check { "~" } else { "" }));
+            }
+        }
+        assert_eq!(said.join(" "), "0 2 ~6 7 ~8 ~16 ~32 ~62 63 ~64");
+    }
+
+    #[test]
+    fn nobody_is_looked_at_more_often_than_decisions_are_made() {
+        let minute = Nanos::from_secs(60);
+        assert_eq!(looks_every(minute, 250, false, |_| mib(64, 64)), "0 60 120 180 240");
+        assert_eq!(looks_every(Nanos::from_secs(5), 80, false, |_| mib(64, 64)), "0 5 15 35 65");
     }
 
     #[test]
@@ -294,16 +340,16 @@ mod tests {
     fn who_is_placed_is_looked_at_at_once_and_who_is_gone_is_forgotten() {
         let mut looks = Looks::new(Nanos(1));
         let at = Nanos::from_secs(10);
-        let found = |looks: &mut Looks, how| looks.found(WHOSE, how, mib(1, 0), at);
-        assert!(found(&mut looks, Look::Close).is_some());
+        let found = |looks: &mut Looks, how| looks.found(WHOSE, how, &mib(1, 0), at);
+        assert!(found(&mut looks, Look::Close));
         assert!(looks.due(vec![WHOSE], at).is_empty());
         looks.anew(JobId(2));
         assert!(looks.due(vec![WHOSE], at).is_empty());
         looks.anew(JobId(1));
         let sampled = Seen { is_sampled: true, ..mib(1, 0) };
-        assert_eq!(looks.found(WHOSE, Look::Check, sampled, at), None, "it is of before");
+        assert!(!looks.found(WHOSE, Look::Check, &sampled, at), "it is of before");
         assert_eq!(looks.due(vec![WHOSE], at), [(WHOSE, Look::Close)]);
-        assert!(found(&mut looks, Look::Close).is_some());
+        assert!(found(&mut looks, Look::Close));
         assert!(looks.due(vec![], at).is_empty() && looks.rests.is_empty());
     }
 }

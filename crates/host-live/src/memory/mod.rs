@@ -347,7 +347,9 @@ impl Memory {
         if !its.any(|(pid, its)| (pid, its.born_ticks) == (process.tid, process.born_ticks)) {
             return;
         }
-        let Some(seen) = self.rests.found((job, process), how, seen, at) else { return };
+        if !self.rests.found((job, process), how, &seen, at) {
+            return;
+        }
         match self.manner.of_strangers && seen.has_own_policy {
             true => self.alone.insert(process),
             false => self.alone.remove(&process),

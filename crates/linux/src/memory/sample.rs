@@ -46,7 +46,7 @@ pub fn look(root: &Path, pid: u32, resident: Resident, effort: Effort) -> io::Re
     call::query(pid, &addresses, &mut status)?;
     let n_seen = status.iter().filter(|status| 0 <= **status).count() as u64;
     let permille = u128::from(n_seen * page) * 1000 / u128::from(resident.all.max(1));
-    let has_own_policy = effort.asks_policy && super::has_own_policy(root, pid, false)?;
+    let has_own_policy = !effort.is_check && super::has_own_policy(root, pid, false)?;
     Ok(Looked {
         nodes: share_out(&asked, &status, resident),
         permille: (permille as u16).clamp(1, 999),

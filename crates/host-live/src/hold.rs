@@ -66,9 +66,6 @@ pub(crate) struct Hands<'a> {
     pub of_strangers: bool,
 }
 
-/// How long a process takes at the most to be born, once its mask was copied: a few microseconds.
-pub(crate) const BIRTH: std::time::Duration = std::time::Duration::from_millis(1);
-
 impl Hold {
     /// Whether its tasks ever had a mask from us.
     pub(crate) fn was_ever_placed(&self) -> bool {

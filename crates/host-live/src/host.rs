@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use base::{CpuSet, JobId, Nanos};
 use engine::{Approved, Host};
 use linux::reap::{Statuses, Used};
-use linux::system;
 use linux::system::DescriptorLimit;
 use linux::undo::{Log, Restored};
+use linux::{birth, system};
 use program::Job;
 use sched::{Cause, JobEvent, Outcome, Sample, StoppedBy, Turn};
 use topology::Machine;
@@ -18,7 +19,7 @@ use crate::cgroups::JobGroups;
 use crate::command::Common;
 use crate::family::{Family, Kept};
 use crate::groups::MonGroups;
-use crate::hold::{BIRTH, Hold};
+use crate::hold::Hold;
 use crate::keeper::Keeper;
 use crate::leftovers::Straggler;
 use crate::look::is_quiet;
@@ -167,18 +168,20 @@ impl LiveHost {
 
     /// Whoever was being born meanwhile.
     fn release_late(&mut self) {
-        let jobs = self.running_jobs();
-        let placed = |job: &JobId| match &self.slots[job.index()].state {
+        let mut jobs = self.running_jobs();
+        jobs.retain(|job| match &self.slots[job.index()].state {
             State::Running(running) => running.hold.was_ever_placed(),
             _ => false,
-        };
-        if !jobs.iter().any(placed) {
-            return;
-        }
-        std::thread::sleep(BIRTH); // The only time that we wait here: everything is over.
-        for job in jobs {
-            if let Some((hold, mut hands)) = self.grasp(job) {
-                hands.release_late(hold);
+        });
+        let parents = jobs.iter().flat_map(|&job| self.family.processes_of(job));
+        let longest = birth::longest("/".as_ref(), parents.map(|(pid, _)| pid));
+        let until = Instant::now() + longest;
+        while Instant::now() < until {
+            std::thread::sleep(birth::STEP); // The only time that we wait here: everything is over.
+            for &job in &jobs {
+                if let Some((hold, mut hands)) = self.grasp(job) {
+                    hands.release_late(hold);
+                }
             }
         }
     }

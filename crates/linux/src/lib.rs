@@ -27,6 +27,7 @@
 pub mod affinity;
 #[cfg(test)]
 mod alone;
+pub mod birth;
 pub mod cgroup;
 pub mod connector;
 pub mod cpuset;

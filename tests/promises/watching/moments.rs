@@ -1,16 +1,18 @@
 //! What programs do while they are watched: threads and children come and go, programs are exchanged,
 //! somebody moves or binds them. Whatever happens, what was ours is put back, and nothing else.
 
+use std::cell::Cell;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base::{CpuSet, NodeId};
+use base::{CpuSet, Nanos, NodeId};
 use linux::{affinity, procfs};
 use program::MemoryPolicy;
 use rustix::process::{Pid, Signal};
-use sched::{HandsOff, JobEvent};
+use sched::{Action, Code, HandsOff, JobEvent, Plan, Policy, Reason, Snapshot};
 
 use super::{
     BURN, INTERVAL, LastCpu, LeftAlone, PATIENCE, Program, Watching, mask, two_cpus, watch,
@@ -306,6 +308,50 @@ fn a_child_that_shows_a_mask_of_ours_right_after_its_parent_was_released_is_give
     let sleeps =
         || procfs::stat("/".as_ref(), crowd.0.pid()).is_ok_and(|stat| stat.comm == "sleep");
     watching.until("the release", |_| sleeps() && mask(crowd.0.pid()) == all);
+    let child = child().expect("it sleeps");
+    affinity::set(child, &last).expect("ours");
+    watching.until("the release of the child", |_| mask(child) == all);
+    watching.end();
+}
+
+/// Puts every job on the last CPU until it is told to give all back.
+struct UntilTold(Rc<Cell<bool>>);
+
+impl Policy for UntilTold {
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        if !self.0.get() {
+            return LastCpu(INTERVAL).decide(seen, plan);
+        }
+        for job in seen.jobs.iter().filter(|job| job.placed.is_some()) {
+            plan.ask(job.job.id, Action::Release, Reason::new(Code::NextInTurn));
+        }
+    }
+
+    fn name(&self) -> &str {
+        "until-told"
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        Some(INTERVAL)
+    }
+}
+
+#[test]
+fn the_same_holds_for_a_job_that_stays_one_after_its_release() {
+    let Some((all, last)) = two_cpus() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let go = folder.path().join("go");
+    let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & {BURN}", go.display());
+    let crowd = Crowd::shell(&script);
+    let is_told = Rc::new(Cell::new(false));
+    let policy = Box::new(UntilTold(Rc::clone(&is_told)));
+    let mut watching = Watching::with(policy, &[crowd.0.pid()], |_| {});
+    watching.until("the placement", |_| mask(crowd.0.pid()) == last);
+    std::fs::write(&go, "").expect("ours");
+    let child = || crowd.members().into_iter().find(|&pid| pid != crowd.0.pid());
+    watching.until("a child", |_| child().is_some());
+    is_told.set(true);
+    watching.until("the release", |_| mask(crowd.0.pid()) == all);
     let child = child().expect("it sleeps");
     affinity::set(child, &last).expect("ours");
     watching.until("the release of the child", |_| mask(child) == all);

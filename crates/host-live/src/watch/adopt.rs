@@ -198,9 +198,10 @@ impl WatchHost {
         if let Some(ends) = &watched.ends {
             self.wakes.unwatch(ends);
         }
+        let counted = Box::new(self.family.take_counted_of(job));
         let mut gone = self.family.forget(watched.hold.pid);
         self.pending.gone.append(&mut gone);
-        self.pending.jobs.push(JobEvent::Left(job, why));
+        self.pending.jobs.push(JobEvent::Left(job, why, counted));
         self.causes.insert(Cause::Ended);
         self.freed.push(job);
     }

@@ -45,6 +45,11 @@ pub(super) struct Given {
 }
 
 impl Given {
+    /// Whose children are looked for.
+    pub(super) fn parent(&self) -> u32 {
+        self.process.tid
+    }
+
     fn is_ours(&self, mask: &CpuSet) -> bool {
         *mask != *self.base && self.masks.iter().any(|ours| **ours == *mask)
     }
@@ -115,10 +120,11 @@ impl WatchHost {
     /// can be seen now.
     pub(super) fn release_late(&mut self, now: Nanos) {
         for (until, given) in std::mem::take(&mut self.late) {
-            if self.family.job_of(given.process.tid).is_some() {
-                continue; // It is a job again, and what it starts now has its CPUs from us anew.
-            }
-            if self.release_descendants(&given)
+            // What a job that is placed again starts has its CPUs from us anew.
+            let is_placed =
+                |job| self.watched.get(&job).is_some_and(|its| its.hold.placed.is_some());
+            if !self.family.job_of(given.process.tid).is_some_and(is_placed)
+                && self.release_descendants(&given)
                 && let Ok(log) = &mut self.undo
             {
                 log.keep();

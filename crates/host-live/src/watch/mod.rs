@@ -36,13 +36,14 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use base::{Bytes, JobId, Nanos, NodeId};
 use engine::{Approved, Host};
 use linux::glance::{ProcFolder, Standing};
 use linux::system::DescriptorLimit;
 use linux::undo::{self, Log, Restored};
-use linux::{affinity, mempolicy, system};
+use linux::{affinity, birth, mempolicy, system};
 use sched::{
     Action, Cause, JobEvent, Leaving, MemoryRules, Outcome, OutcomeResult, Sample, StoppedBy,
     Target, Turn, Why,
@@ -57,7 +58,7 @@ pub use respect::LeftAlone;
 use crate::LiveError;
 use crate::agenda::Ticks;
 use crate::family::{Counting, Descriptors, Family, Look, When};
-use crate::hold::{BIRTH, Hands, Hold, Refused, confirm, not_running};
+use crate::hold::{Hands, Hold, Refused, confirm, not_running};
 use crate::host::in_one_line;
 use crate::memory::{Manner, Memory};
 use crate::nodes::Nodes;
@@ -358,23 +359,11 @@ impl WatchHost {
         }
     }
 
-    /// When something is to be done next. Without jobs only the census has to be kept.
+    /// When something is to be done next. New processes are noticed once an interval; that is what a tick
+    /// without jobs is for.
     fn next_deadline(&self) -> Nanos {
-        let tick = self.ticks.next();
-        let next = match self.watched.is_empty() && self.late.is_empty() {
-            false => tick,
-            true => tick.max(self.idle_deadline()),
-        };
+        let next = self.ticks.next();
         self.options.time_limit.map_or(next, |limit| next.min(limit))
-    }
-
-    /// New processes are noticed once an interval; that is what a tick without jobs is for.
-    fn idle_deadline(&self) -> Nanos {
-        let heartbeat = self.turn_at.saturating_add(HEARTBEAT);
-        self.census
-            .next()
-            .map_or(self.ticks.next(), |next| next.min(self.ticks.next()))
-            .min(heartbeat)
     }
 
     fn new_turn(&mut self) -> Turn {
@@ -530,15 +519,18 @@ impl WatchHost {
         for &job in &jobs {
             self.release(job);
         }
-        let was_placed = |watched: &Watched| watched.hold.was_ever_placed();
-        if !self.late.is_empty() || self.watched.values().any(was_placed) {
-            std::thread::sleep(BIRTH); // The only time that we wait here: everything is over.
-        }
-        let now = self.wakes.now();
-        self.release_late(now);
-        for job in jobs {
-            if let Some((hold, mut hands)) = self.grasp(job) {
-                hands.release_late(hold);
+        let was_placed = |watched: &&Watched| watched.hold.was_ever_placed();
+        let placed = self.watched.values().filter(was_placed).map(|watched| watched.hold.pid);
+        let parents = placed.chain(self.late.iter().map(|(_, given)| given.parent()));
+        let longest = birth::longest("/".as_ref(), parents);
+        let until = Instant::now() + longest;
+        while Instant::now() < until {
+            std::thread::sleep(birth::STEP); // The only time that we wait here: everything is over.
+            self.release_late(Nanos::ZERO);
+            for &job in &jobs {
+                if let Some((hold, mut hands)) = self.grasp(job) {
+                    hands.release_late(hold);
+                }
             }
         }
         if let Ok(log) = std::mem::replace(&mut self.undo, Err("watching is over".to_owned())) {

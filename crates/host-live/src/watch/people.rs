@@ -11,7 +11,7 @@ use linux::undo::RUN_VARIABLE;
 use linux::{affinity, procfs};
 
 use super::WatchHost;
-use super::census::{Found, Stand};
+use super::census::{Found, Known, Stand};
 use super::choice::{Candidate, Chosen};
 use super::notice::News;
 use super::respect::LeftAlone;
@@ -101,8 +101,15 @@ impl WatchHost {
     }
 
     fn meet_if_new(&mut self, pid: u32, now: Nanos) {
-        if self.census.get(pid).is_none()
-            && let Ok(glance) = self.proc.glance(pid)
+        let known = self.census.get(pid);
+        // Who is part of the kernel is looked at so seldom that its number may be another's by then.
+        let is_certain = |known: &&Known| known.stand != Stand::LeftAlone(LeftAlone::KernelThread);
+        if known.filter(is_certain).is_some() {
+            return;
+        }
+        let born_ticks = known.map(|known| known.born_ticks);
+        if let Ok(glance) = self.proc.glance(pid)
+            && born_ticks != Some(glance.born_ticks)
         {
             self.meet(pid, &glance, None, now);
         }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use base::{CpuSet, TaskId};
 use rustix::fs::{Mode, OFlags};
@@ -23,7 +24,7 @@ use super::folder::Folder;
 use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock, unlink};
 use super::record::{Header, Line, Records, Seen};
 use crate::procfs::{self, Stat};
-use crate::{affinity, fault, system};
+use crate::{affinity, birth, fault, system};
 use family::{Doubts, Search, lives};
 
 /// A child between fork and exec shares the lock of its dead parent. It needs a moment, or a CPU.
@@ -339,6 +340,8 @@ fn put_back(
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut counted: BTreeMap<(String, u32, String, Deed), u32> = BTreeMap::new();
     let mut n_waits = 0;
+    // Whoever was being born while its parent was given back what it had shows only later.
+    let mut births_until = Instant::now();
     loop {
         let n_seen = seen.len();
         let (family, has_undecided) = search.family(doubts);
@@ -348,15 +351,20 @@ fn put_back(
                     continue;
                 }
                 if let Some(deed) = settle(root, tid, &job, records, &online, dry_run) {
+                    if matches!(deed, Deed::PutBack { .. }) && !dry_run {
+                        let until = Instant::now() + birth::longest(root, [process]);
+                        births_until = births_until.max(until);
+                    }
                     *counted.entry((job.clone(), process, comm.clone(), deed)).or_default() += 1;
                 }
             }
         }
         if seen.len() == n_seen {
-            if !has_undecided || n_waits == EXEC_STEPS {
+            let is_settled = !has_undecided || EXEC_STEPS <= n_waits;
+            if is_settled && births_until <= Instant::now() {
                 break;
             }
-            n_waits += 1;
+            n_waits += u32::from(has_undecided);
             std::thread::sleep(WAIT_STEP);
         }
     }

@@ -202,6 +202,25 @@ fn moves_of_jobs_that_have_all_ended_are_not_judged_and_count_as_for_nothing() {
 }
 
 #[test]
+fn who_has_the_number_of_one_that_was_moved_is_not_judged_in_its_place() {
+    let mut script = format!("{FOUR}0ms due a b c d\n");
+    script += &polls(250, 9, |_| "poll 900 10".to_owned());
+    script += "2500ms ended a; due a; poll 900 10\n";
+    script += &polls(2750, 3, |_| "poll 460 450".to_owned());
+    let world = World::new("nodes=2 llcs=1 cores=2", "dfs[cooldown=4]", Tell::Codes);
+    expect![[r#"
+        0ms a on 0 because lowest-number
+        0ms b on 2 because fewest-jobs
+        0ms c on 3 because smallest-classes
+        0ms d on 1 because fewest-jobs
+        2250ms a on 2 because load-uneven
+        2500ms a on 2 because least-load
+        2750ms note: not-judged
+    "#]]
+    .assert_eq(&world.carefully(true).play(&script));
+}
+
+#[test]
 fn that_loads_stand_on_nothing_is_said_of_programs_that_are_there_in_words_for_watching() {
     let mut script = "job a\njob b\ntier none\n".to_owned();
     script += &polls(250, 4, |_| "poll 0 0".to_owned());

@@ -430,6 +430,15 @@ fn the_report_of_a_watch_tells_whom_it_looked_after_and_what_it_did_with_them() 
     let job = &json["jobs"][0];
     assert_eq!((&json["run"]["host"], &job["state"]), (&"watch".into(), &"left".into()));
     assert!(job["n_moves"].as_u64().is_some_and(|n| 0 < n), "{job}");
+    // What the kernel counted of it while it was watched: each move is one between CPUs.
+    let machine = tool::text(&tool::run(&["machine"]).stdout);
+    if machine.contains("yes kernel     page faults") {
+        let counted = job["counted"].as_array().expect("a list");
+        let of = |what: &str| counted.iter().find(|row| row["what"] == what)?["n"].as_u64();
+        assert!(of("cpu-migrations").is_some_and(|n| 0 < n), "{job}");
+    } else {
+        println!("not run in part: the kernel counts nothing of tasks for us");
+    }
     assert_eq!(
         (&job["exit_status"], &job["wall_ns"]),
         (&serde_json::Value::Null, &serde_json::Value::Null)

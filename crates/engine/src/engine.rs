@@ -237,7 +237,7 @@ impl Engine {
                 self.taken_away(*job, Some(cpus.clone()));
             }
             JobEvent::Appeared(_) => {} // Before its tasks were taken in.
-            JobEvent::Left(job, _) => self.forget_job(*job),
+            JobEvent::Left(job, ..) => self.forget_job(*job),
             // One that starts again is told to be due again, in the same sample; not when the run
             // is being stopped.
             JobEvent::Ended(job, _) => self.forget_job(*job),

@@ -188,7 +188,10 @@ impl World {
                 sample.jobs.extend(names.iter().map(|name| JobEvent::Due(self.job(name))));
             }
             ["ended", name] => sample.jobs.push(JobEvent::Ended(self.job(name), Box::new(end()))),
-            ["left", name] => sample.jobs.push(JobEvent::Left(self.job(name), Leaving::Ended)),
+            ["left", name] => {
+                let counted = Box::new(Counters::NONE);
+                sample.jobs.push(JobEvent::Left(self.job(name), Leaving::Ended, counted));
+            }
             ["appeared", name] => {
                 let job = self.strangers.iter().find(|job| job.name == name);
                 let job = job.expect("a stranger").clone();

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use base::CpuSet;
 use program::{Job, MemoryPolicy};
-use sched::{Action, Ask, Deed, End, HandsOff, Leaving, MoveEnded, Plan, Refusal, Target, Why};
+use sched::{
+    Action, Ask, Counters, Deed, End, HandsOff, Leaving, MoveEnded, Plan, Refusal, Target, Why,
+};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +29,8 @@ pub enum What<'a> {
     HandsOff(&'a HandsOff),
     /// It ran already, and is watched from now on.
     Appeared(&'a Job),
-    /// It is watched no longer.
-    Left(Leaving),
+    /// It is watched no longer; with what was counted of it meanwhile.
+    Left(Leaving, &'a Counters),
     /// It was started, bound to these CPUs.
     Started(Option<&'a CpuSet>),
     /// It could not be started.

@@ -172,7 +172,7 @@ impl Lives {
                 self.appear(job.id, at)?;
                 (job.id, What::Appeared(job))
             }
-            JobEvent::Left(id, why) => (*id, What::Left(*why)),
+            JobEvent::Left(id, why, counted) => (*id, What::Left(*why, counted)),
         };
         let job = self.jobs.get_mut(id.index())?;
         match event {

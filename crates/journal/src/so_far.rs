@@ -52,7 +52,7 @@ impl SoFar {
     pub fn observe(&mut self, record: &TurnRecord<'_>) {
         (self.number, self.at) = (record.turn.number, record.turn.at);
         for happened in self.lives.events(record) {
-            if let (Target::Job(id), What::Ended(_) | What::Left(_)) =
+            if let (Target::Job(id), What::Ended(_) | What::Left(..)) =
                 (happened.target, happened.what)
             {
                 self.forget_tasks(id);

@@ -127,7 +127,7 @@ record! {
         max_resident_bytes: Option<u64>, "Memory", Bytes, "The largest resident memory of one of its processes.";
         n_migrations: Option<u64>, "Migrations", Count, "How often the kernel or evenkeel put one of its tasks on another CPU, of the tasks that were seen.";
         n_migrations_is_estimate: bool, "Migrations, estimated", Plain, "Whether that is an estimate: some of its tasks came and went unseen.";
-        counted: Vec<CountedRow>, "Counted", Plain, "What was counted of it. Page faults and context switches are known of every job that ended by itself or was ended; the rest where counters ran.";
+        counted: Vec<CountedRow>, "Counted", Plain, "What was counted of it. Page faults and context switches are known of every job that ended by itself or was ended; the rest where counters ran. Of a program that was watched, what was counted while it was.";
         instructions_per_cycle: Option<f64>, "Instructions per cycle", Plain, "Instructions divided by cycles, where both were counted.";
         misses_per_kilo_instruction: Option<f64>, "Misses per 1000 instructions", Plain, "Misses of the last-level cache for each thousand instructions, where both were counted.";
         traffic_bytes: Option<u64>, "Traffic", Bytes, "What its tasks moved between last-level caches and memory, where a monitoring group counted it.";

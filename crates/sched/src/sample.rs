@@ -106,8 +106,8 @@ pub enum JobEvent {
     /// Somebody else started it, and it is watched from now on: it runs already, on the CPUs that it
     /// had. Its tasks stand in the same sample; what they did before does not count. Its number is the next one, or that of a job that left before this sample.
     Appeared(Box<Job>),
-    /// It appeared before, and is watched no longer.
-    Left(JobId, Leaving),
+    /// It appeared before, and is watched no longer; with what was counted of it meanwhile.
+    Left(JobId, Leaving, Box<Counters>),
 }
 
 /// Why a job that appeared is watched no longer.

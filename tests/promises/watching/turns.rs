@@ -121,7 +121,7 @@ impl Watching {
     }
 
     pub fn left(&self, why: Leaving) -> bool {
-        self.events.iter().any(|event| matches!(event, JobEvent::Left(_, its) if *its == why))
+        self.events.iter().any(|event| matches!(event, JobEvent::Left(_, its, _) if *its == why))
     }
 }
 

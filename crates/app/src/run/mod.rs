@@ -98,7 +98,7 @@ enum HostKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum CountersArg {
     /// What the processor counts, with the kernel's own events; where it counts nothing those of
-    /// whole jobs of a run
+    /// whole jobs
     Auto,
     /// The kernel's own events of every task, on every machine
     All,

@@ -119,7 +119,7 @@ impl Reporter {
                 let class = job.class.map_or(String::new(), |c| format!(", class {}", c.number()));
                 ("watch", format!("is busy: it is looked after from here on{class}"))
             }
-            What::Left(why) => ("left", leaving_words(*why).to_owned()),
+            What::Left(why, _) => ("left", leaving_words(*why).to_owned()),
             What::Refused(deed, Why::OnlyWatching, _) => {
                 ("would", format!("{}{because}", self.deed(deed)))
             }

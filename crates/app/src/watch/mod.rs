@@ -68,7 +68,7 @@ pub struct Args {
     #[command(flatten)]
     memory: MemoryArgs,
     /// What is counted of tasks that are looked after: auto (what the processor counts where it counts
-    /// anything), all (the kernel's own events too, everywhere), off
+    /// anything, and the kernel's own events at the end), all (the kernel's own in every look), off
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
     /// Change something; otherwise it is only said what would be done

@@ -31,7 +31,7 @@ impl StateSink {
     fn learn(&mut self, record: &TurnRecord<'_>) {
         self.writer.learn(record);
         for event in &record.sample.jobs {
-            if let JobEvent::Left(job, _) = event {
+            if let JobEvent::Left(job, ..) = event {
                 self.reasons.remove(job);
             }
         }

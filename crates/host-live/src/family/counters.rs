@@ -25,9 +25,12 @@ pub(crate) struct Counting {
     chosen: Vec<Chosen>,
     /// Whether the first thread of a job counts for whatever that starts.
     pub inherits: bool,
-    /// Nobody but the first threads of jobs is counted, and that is read when they end.
+    /// Groups are read when their thread or its job is gone, and never before; of jobs that inherit nobody
+    /// but the first threads is counted.
     only_totals: bool,
     heads: BTreeMap<JobId, Head>,
+    /// What threads that are gone came to, of jobs whose threads count each for itself.
+    past: BTreeMap<JobId, Counters>,
     /// The first refusal that nobody was told of yet.
     pub refused: Option<io::Error>,
     /// Whether somebody else holds counters that we wait for.
@@ -67,11 +70,11 @@ impl Counting {
         Counting { only_totals, ..Counting::new(chosen) }
     }
 
-    /// The same for programs that are watched, each by itself: what they start is no part of their job,
-    /// and nobody asks what they came to as a whole.
+    /// The same for programs that are watched, each thread by itself: what they start is no part of their
+    /// job. The kernel's own events are read when a thread or its job is gone.
     pub(crate) fn of_watch(chosen: Vec<Chosen>, wish: CountersWish) -> Self {
-        let chosen = if is_for_nothing(&chosen, wish) { Vec::new() } else { chosen };
-        Counting { inherits: false, ..Counting::new(chosen) }
+        let only_totals = is_for_nothing(&chosen, wish);
+        Counting { inherits: false, only_totals, ..Counting::new(chosen) }
     }
 
     /// Opens the groups of a thread that was found.
@@ -82,7 +85,7 @@ impl Counting {
         descriptors: &mut Descriptors,
     ) -> Option<Box<Counted>> {
         let has_head = self.heads.contains_key(&job);
-        if self.chosen.is_empty() || self.only_totals && has_head {
+        if self.chosen.is_empty() || self.only_totals && self.inherits && has_head {
             return None;
         }
         let n_wanted = self.chosen.iter().flat_map(|chosen| &chosen.groups).map(Vec::len).sum();
@@ -109,6 +112,11 @@ impl Counting {
 
     /// A thread is gone: what it came to is not the first one's.
     fn lose(&mut self, job: JobId, id: TaskId, whole: &Counters) {
+        if !self.inherits {
+            let past = self.past.entry(job).or_insert(Counters::NONE);
+            *past = past.plus(whole);
+            return;
+        }
         let only_totals = self.only_totals;
         // What the first one did is in what it showed, unless it never showed anything.
         let counts = |head: &&mut Head| only_totals || head.task != id;
@@ -120,6 +128,7 @@ impl Counting {
     /// A job is over, or starts again.
     pub(super) fn forget(&mut self, job: JobId) {
         self.heads.remove(&job);
+        self.past.remove(&job);
     }
 }
 
@@ -196,6 +205,17 @@ impl Family {
         let mut heads = threads.filter(|thread| thread.id == head.task);
         let whole = heads.find_map(|thread| Some(thread.counted.as_ref()?.meter.since_opened()));
         whole.unwrap_or_else(|| head.past.plus(&head.shown))
+    }
+
+    /// All that a watched job was counted for, each of its threads by itself. It is no job any more.
+    pub(crate) fn take_counted_of(&mut self, job: JobId) -> Counters {
+        let past = self.counting.past.get(&job).copied().unwrap_or(Counters::NONE);
+        self.counting.forget(job);
+        let threads = self.threads_of(job).filter_map(|(_, thread)| thread.counted.as_mut());
+        threads.fold(past, |sum, counted| {
+            counted.read();
+            sum.plus(&counted.totals())
+        })
     }
 
     /// Settles what the first threads of jobs did themselves, among samples that hold the whole.

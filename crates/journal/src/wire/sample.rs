@@ -58,6 +58,8 @@ pub(crate) enum EventLine {
     Left {
         left: u32,
         because: String,
+        #[serde(skip_serializing_if = "CountersField::is_empty", default)]
+        counters: Box<CountersField>,
     },
     Ended {
         ended: u32,
@@ -215,9 +217,11 @@ impl From<&JobEvent> for EventLine {
             JobEvent::Appeared(job) => {
                 EventLine::Appeared { appeared: Box::new(job.as_ref().into()) }
             }
-            JobEvent::Left(job, why) => {
-                EventLine::Left { left: job.0, because: why.name().to_owned() }
-            }
+            JobEvent::Left(job, why, counted) => EventLine::Left {
+                left: job.0,
+                because: why.name().to_owned(),
+                counters: Box::new(CountersField(**counted)),
+            },
         }
     }
 }
@@ -253,7 +257,9 @@ impl EventLine {
                 JobEvent::HandsOff(JobId(hands_off), why.why()?)
             }
             EventLine::Appeared { appeared } => JobEvent::Appeared(Box::new(appeared.job()?)),
-            EventLine::Left { left, because } => JobEvent::Left(JobId(left), leaving(&because)?),
+            EventLine::Left { left, because, counters } => {
+                JobEvent::Left(JobId(left), leaving(&because)?, Box::new(counters.0))
+            }
         })
     }
 }

@@ -265,7 +265,7 @@ fn event(rng: &mut Rng) -> JobEvent {
     match rng.below(6) {
         0 => JobEvent::Due(id),
         4 => JobEvent::Appeared(Box::new(jobs().swap_remove(rng.below(3) as usize))),
-        5 => JobEvent::Left(id, Leaving::ALL[rng.below(4) as usize]),
+        5 => JobEvent::Left(id, Leaving::ALL[rng.below(4) as usize], Box::new(counters(rng))),
         1 => JobEvent::HandsOff(id, HandsOff::AffinityChanged(cpus(rng))),
         2 => JobEvent::HandsOff(id, HandsOff::NotPermitted),
         _ => JobEvent::Ended(id, Box::new(end(rng))),

@@ -210,9 +210,9 @@ impl ReportBuilder {
             }
             What::HandsOff(why) => self.left_alone(id, why),
             What::Appeared(_) => self.appeared(id),
-            What::Left(_) => {
+            What::Left(_, counted) => {
                 self.unbound.forget(id);
-                self.tracks[id.index()].leave(at);
+                self.tracks[id.index()].leave(at, counted);
             }
             What::Started(cpus) => self.started(id, *cpus, wish),
             What::NotStarted(why, detail) => {

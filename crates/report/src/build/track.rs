@@ -19,6 +19,8 @@ pub(crate) struct Track {
     /// started again since.
     pub hands_off: Option<HandsOff>,
     pub used: Option<Used>,
+    /// What was counted of it, in all its starts or while it was watched.
+    pub counters: Counters,
     /// Where its memory lay when that was looked at last.
     pub memory: Option<JobMemory>,
     processes: BTreeMap<TaskId, ProcessMemory>,
@@ -46,7 +48,6 @@ pub(crate) struct Used {
     pub system: Nanos,
     pub wait: Sum,
     pub n_migrations: Sum,
-    pub counters: Counters,
     pub traffic: Sum,
     pub max_resident: Bytes,
     pub n_left_behind: u64,
@@ -68,6 +69,7 @@ impl Track {
             start: Start::default(),
             hands_off: None,
             used: None,
+            counters: Counters::NONE,
             memory: None,
             processes: BTreeMap::new(),
         }
@@ -91,11 +93,13 @@ impl Track {
         self.timeline.end(at);
         self.processes.clear();
         self.used.get_or_insert_default().add(end);
+        self.counters = self.counters.plus(&end.counters);
     }
 
-    /// It is watched no longer. What it used nobody is told.
-    pub fn leave(&mut self, at: Nanos) {
+    /// It is watched no longer. What it used nobody is told but what was counted.
+    pub fn leave(&mut self, at: Nanos, counted: &Counters) {
         self.timeline.end(at);
+        self.counters = self.counters.plus(counted);
     }
 }
 
@@ -122,7 +126,6 @@ impl Used {
         self.system = self.system.saturating_add(end.system);
         self.wait.add(end.wait);
         self.n_migrations.add(end.n_migrations);
-        self.counters = self.counters.plus(&end.counters);
         self.traffic.add(end.traffic);
         self.max_resident = self.max_resident.max(end.max_resident);
         self.n_left_behind += u64::from(end.n_left_behind);

@@ -119,7 +119,7 @@ impl Teller {
                 let text = "ran already when evenkeel noticed it".to_owned();
                 self.tell(id, EventWord::Appeared, Sentence::Said(text), None);
             }
-            What::Left(why) => {
+            What::Left(why, _) => {
                 let text = leaving_words(*why).to_owned();
                 self.tell(id, EventWord::Left, Sentence::Said(text), None);
             }

@@ -22,6 +22,7 @@ fn row(builder: &ReportBuilder, job: &Job, life: &JobSoFar, track: &Track) -> Jo
     let row = with_life(row, life, track);
     let row = with_start(row, builder.lives.is_replay(), track);
     let row = with_used(row, track.used.unwrap_or_default(), track.used.is_some());
+    let row = with_counted(row, &track.counters);
     JobRow { timeline: timeline(builder, track), ..row }
 }
 
@@ -120,11 +121,17 @@ fn with_used(row: JobRow, used: Used, is_known: bool) -> JobRow {
         max_resident_bytes: is_known.then_some(used.max_resident.0),
         n_migrations: used.n_migrations.value,
         n_migrations_is_estimate: used.n_migrations.is_estimate,
-        counted: used.counters.iter().filter_map(counted_row).collect(),
-        instructions_per_cycle: ratio(&used.counters, Quantity::Instructions, Quantity::Cycles),
-        misses_per_kilo_instruction: misses_per_kilo(&used.counters),
         traffic_bytes: used.traffic.value,
         n_left_behind: used.n_left_behind,
+        ..row
+    }
+}
+
+fn with_counted(row: JobRow, counters: &Counters) -> JobRow {
+    JobRow {
+        counted: counters.iter().filter_map(counted_row).collect(),
+        instructions_per_cycle: ratio(counters, Quantity::Instructions, Quantity::Cycles),
+        misses_per_kilo_instruction: misses_per_kilo(counters),
         ..row
     }
 }

@@ -275,3 +275,14 @@ fn an_interrupt_ends_the_traced_program_and_tells_what_was_covered() {
     assert!(stopped || too_early, "{said}");
     assert_eq!(running("86124.5"), 0, "somebody was left behind");
 }
+
+#[test]
+fn a_profile_is_never_written_over_by_its_page() {
+    let home = Home::new();
+    let mut command = home.command(&["profile", "--output", "p.html", "--", "true"]);
+    let ended = command.current_dir(home.0.path()).output().expect("it starts");
+    let text = tool::text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{text}");
+    assert!(text.contains("p.html") && text.contains("--no-html"), "{text}");
+    assert!(!home.path("p.html").exists());
+}

@@ -75,3 +75,33 @@ fn without_a_time_a_recording_ends_with_its_program() {
     assert!(child.wait().expect("ours").success());
     assert!(begun.elapsed() < PATIENCE, "it waited for the next look");
 }
+
+/// A shell that becomes the last command of its line leaves that its background jobs.
+#[test]
+fn children_that_a_shell_left_us_are_not_ours_to_end() {
+    for line in [
+        "record --for 200ms --output s.stream -- sleep 30",
+        "profile --once --refs 100K --windows 1 --no-html --output p.toml -- true",
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tool = tool::path();
+        let script = format!(
+            "sleep 3315 >/dev/null 2>&1 & echo $! > left; exec '{}' {line}",
+            tool.display()
+        );
+        let mut shell = std::process::Command::new("sh");
+        let ended = shell.args(["-c", &script]).current_dir(folder.path()).output();
+        let ended = ended.expect("a shell");
+        let left = std::fs::read_to_string(folder.path().join("left")).expect("its number");
+        let left: u32 = left.trim().parse().expect("a number");
+        let is_left = lives(left);
+        let raw = rustix::process::Pid::from_raw(left.cast_signed()).expect("a number");
+        let _ = rustix::process::kill_process(raw, rustix::process::Signal::KILL);
+        let said = tool::text(&ended.stderr);
+        if said.contains("valgrind") && !ended.status.success() {
+            println!("not run in part: {said}");
+            continue;
+        }
+        assert!(ended.status.success() && is_left, "{line}: {said}");
+    }
+}

@@ -3,6 +3,7 @@
 mod exit;
 mod explain;
 mod generate;
+mod inherited;
 mod input;
 mod load;
 mod machine;

@@ -121,6 +121,7 @@ fn record(
         let is_anybody_left = listener.look(&mut tee, n_turns == 0).is_some();
         n_turns += 1;
         let next = began + Duration::from_nanos(args.interval.0).saturating_mul(n_turns as u32);
+        let next = length.map_or(next, |length| next.min(began + length));
         let is_over = length.is_some_and(|length| length <= at);
         if !is_anybody_left || is_over || !wait(next, child.as_deref_mut(), length, asked) {
             break;

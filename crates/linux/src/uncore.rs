@@ -118,6 +118,15 @@ const WAYS: &[Way] = &[
     },
 ];
 
+/// Whether a data fabric is one from Zen 4 on, whose channels have other events: its unit mask has more than
+/// eight bits there.
+///
+/// Source: arch/x86/events/amd/uncore.c of the kernel, `umask` as `config:8-15` and, from version 2 of the
+/// performance monitors on, `config:8-15,24-27`.
+fn has_wide_mask(source: &mut dyn Source, folder: &str) -> bool {
+    text(source, &format!("{folder}/format/umask")).is_ok_and(|bits| bits.contains(','))
+}
+
 /// Units that the kernel shows and whose events we do not know.
 const NOT_READ: &[&str] = &["arm_dmc620", "arm_cmn", "hisi_sccl", "ampere_mcu", "nvidia_scf"];
 
@@ -204,6 +213,9 @@ impl Uncore {
         let number = text(source, &format!("{folder}/type")).ok().and_then(|t| t.parse().ok());
         let kind = number.ok_or_else(|| told("it has no type"))?;
         let format = format_of(source, &folder);
+        if !way.channels.is_empty() && has_wide_mask(source, &folder) {
+            return Err(UncoreError::Unknown(format!("{device} from Zen 4 on")));
+        }
         let mut events = Vec::new();
         for terms in way.channels {
             let config = encode(terms, &format).map_err(|error| told(&error.to_string()))?;
@@ -356,5 +368,104 @@ fn in_words(mut names: Vec<String>) -> String {
         [] => String::new(),
         [one] => one.clone(),
         [first, .., last] => format!("{} units, {first} to {last}", names.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Opened;
+
+    /// A tree of files and counters that are always to be had.
+    struct Tree {
+        files: BTreeMap<String, String>,
+        n_events: Vec<usize>,
+        n_open: usize,
+    }
+
+    impl Tree {
+        /// Units by name, each on these CPUs, with these files besides.
+        fn new(units: &[&str], cpumask: &str, besides: &[(&str, &str)]) -> Self {
+            let mut files = BTreeMap::new();
+            for unit in units {
+                let all = [("type", "14"), ("cpumask", cpumask)];
+                for (name, text) in all.iter().chain(besides) {
+                    files.insert(format!("{DEVICES}/{unit}/{name}"), (*text).to_owned());
+                }
+            }
+            Tree { files, n_events: Vec::new(), n_open: 0 }
+        }
+    }
+
+    impl Source for Tree {
+        fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
+            let below = self.files.keys().filter_map(|path| path.strip_prefix(folder));
+            let names = below.filter_map(|rest| rest.strip_prefix('/')?.split('/').next());
+            Ok(names
+                .map(str::to_owned)
+                .collect::<std::collections::BTreeSet<_>>()
+                .into_iter()
+                .collect())
+        }
+
+        fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {
+            let text = self.files.get(path).ok_or(io::ErrorKind::NotFound)?;
+            Ok(text.clone().into_bytes())
+        }
+
+        fn open(&mut self, spec: &Spec) -> io::Result<Opened> {
+            self.n_events.push(spec.events.len());
+            self.n_open += 1;
+            let nr = self.n_events.len() as u32;
+            Ok(Opened { nr, numbers: (0..spec.events.len() as u64).collect() })
+        }
+
+        fn group(&mut self, _nr: u32) -> io::Result<Vec<u8>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn close(&mut self, _nr: u32) {
+            self.n_open -= 1;
+        }
+    }
+
+    const IMC: &[(&str, &str)] = &[
+        ("format/event", "config:0-7"),
+        ("format/umask", "config:8-15"),
+        ("events/cas_count_read", "event=0x04,umask=0x03"),
+        ("events/cas_count_write", "event=0x04,umask=0x0c"),
+    ];
+
+    fn open(tree: &mut Tree) -> Result<String, String> {
+        let machine = Machine::synthetic("nodes=2 llcs=1 cores=2").expect("two nodes");
+        match Uncore::open(tree, &machine) {
+            Ok(uncore) => Ok(uncore.what.clone()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn controllers_of_every_node_are_read_on_a_cpu_of_it() {
+        let mut tree = Tree::new(&["uncore_imc_0", "uncore_imc_1"], "0,2", IMC);
+        assert_eq!(open(&mut tree), Ok("2 units, uncore_imc_0 to uncore_imc_1".to_owned()));
+        assert_eq!(tree.n_events, [2; 4]);
+    }
+
+    #[test]
+    fn where_one_cpu_tells_of_several_nodes_nothing_is_told_and_nothing_stays_open() {
+        let mut tree = Tree::new(&["uncore_imc_0"], "0", IMC);
+        assert!(open(&mut tree).is_err_and(|error| error.contains("sub-NUMA clustering")));
+        assert_eq!((tree.n_events.len(), tree.n_open), (1, 0));
+    }
+
+    #[test]
+    fn channels_of_a_data_fabric_take_turns_and_those_from_zen_4_on_are_not_taken_for_older() {
+        let with = |umask| [("format/event", "config:0-7,32-35,59-60"), ("format/umask", umask)];
+        let mut tree = Tree::new(&["amd_df"], "0,2", &with("config:8-15"));
+        assert_eq!(open(&mut tree), Ok("amd_df".to_owned()));
+        assert_eq!(tree.n_events, [1; 16]);
+        let mut tree = Tree::new(&["amd_df"], "0,2", &with("config:8-15,24-27"));
+        assert!(open(&mut tree).is_err_and(|error| error.contains("Zen 4")));
+        assert_eq!(tree.n_open, 0);
     }
 }

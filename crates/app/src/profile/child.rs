@@ -25,6 +25,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags};
 
+use crate::inherited::Inherited;
+
 /// Bytes of the log pipe: with more a user would need privileges.
 const PIPE_BYTES: usize = 1 << 20;
 /// Less than this in the pipe is not worth waking for.
@@ -190,6 +192,7 @@ struct Child {
     errors: OwnedFd,
     said: Vec<u8>,
     is_over: bool,
+    inherited: Inherited,
 }
 
 impl Child {
@@ -202,6 +205,7 @@ impl Child {
             rustix::io::fcntl_setfd(inherited, FdFlags::empty())
                 .context("cannot prepare a pipe")?;
         }
+        let inherited = Inherited::now();
         let mut batch = Batch::new().context("cannot make a pipe")?;
         let pid = batch.fork(&start).context("cannot make a process")?;
         drop(start);
@@ -214,7 +218,7 @@ impl Child {
         let descriptor = rustix::process::pidfd_open(raw, PidfdFlags::empty());
         let descriptor =
             descriptor.inspect_err(|_| end_group(pid)).context("cannot watch the program")?;
-        Ok(Child { pid, descriptor, errors, said: Vec::new(), is_over: false })
+        Ok(Child { pid, descriptor, errors, said: Vec::new(), is_over: false, inherited })
     }
 
     /// Stays with it as long as it is to run.
@@ -324,7 +328,7 @@ impl Child {
         self.is_over = true;
         end_group(self.pid);
         let reaped = reap(self.pid).context("cannot wait for the program")?;
-        end_orphans();
+        end_orphans(&self.inherited);
         self.hear();
         reaped.context("the program has not ended although it was killed")
     }
@@ -344,7 +348,7 @@ impl Drop for Child {
         if !self.is_over {
             end_group(self.pid);
             let _ = reap(self.pid);
-            end_orphans();
+            end_orphans(&self.inherited);
         }
     }
 }
@@ -361,13 +365,13 @@ fn end_group(pid: u32) {
 }
 
 /// Ends whatever has become our child because its parent is gone. We start one program at a time and have
-/// waited for it, so all that is left belongs to it.
-fn end_orphans() {
+/// waited for it, so all that is left belongs to it, but for whom a shell left us that became this program.
+fn end_orphans(inherited: &Inherited) {
     /// Each round ends a generation; no family is so deep.
     const N_ROUNDS: u32 = 100;
     let own = std::process::id();
     for _ in 0..N_ROUNDS {
-        let orphans = linux::procfs::children(Path::new("/"), own, own).unwrap_or_default();
+        let orphans = inherited.others_of(own);
         if orphans.is_empty() {
             return;
         }

@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use base::{Bytes, Nanos};
 use linux::perf::Chosen;
 use linux::reap::How;
@@ -60,10 +60,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "0", value_parser = number, allow_hyphen_values = true)]
     skip: u64,
     /// Windows at most
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = WINDOWS, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_hyphen_values = true)]
     windows: u32,
     /// References of a window: fetched instructions, loads, stores
-    #[arg(long, value_name = "N", default_value = "5M", value_parser = some_number, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = REFS, value_parser = some_number, allow_hyphen_values = true)]
     refs: u64,
     /// Time for all of it
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = input::some_time, allow_hyphen_values = true)]
@@ -81,7 +81,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE")]
     private_cache: Option<Bytes>,
     /// Lines that the model keeps at most; more of them are sampled
-    #[arg(long, value_name = "N", default_value = "64K", value_parser = some_number, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = LINES, value_parser = some_number, allow_hyphen_values = true)]
     lines: u64,
     /// Run it once only, traced: no cycles per instruction, no class
     #[arg(long)]
@@ -93,6 +93,11 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
+/// What is traced where nothing else is asked for.
+const WINDOWS: u32 = 20;
+const REFS: u64 = 5_000_000;
+const LINES: u64 = 65_536;
 
 /// What measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -117,7 +122,7 @@ pub fn main(args: &Args) -> Done {
     let output = output(args, &target).or_wrong()?;
     let here = Here::read(Path::new("/"), args.llc, args.private_cache, args.frequency);
     let why_no_counters = match counters(args)? {
-        Ok(chosen) => return count(args, &target, chosen, &here, &output),
+        Ok(chosen) => return count(args, &target, chosen, &output),
         Err(why) => why,
     };
     let valgrind = Valgrind::find().or_wrong()?;
@@ -185,9 +190,16 @@ fn learn(
     learnt.cpu_time = Some(run.reaped.user + run.reaped.system);
     learnt.wall = Some(Nanos::from(run.wall));
     let until = Instant::now() + limit.mul_f64(COUNT_PART);
-    learnt.n_instructions = tools::count(valgrind, target, until, stop)?;
+    let counted = tools::count(valgrind, target, until, stop)?;
     if stop.asked() {
         return Err(anyhow!("stopped before anything was traced").into());
+    }
+    learnt.n_instructions = counted.map(|counted| counted.n);
+    if let Some(n) = counted.map(|counted| counted.n_silent).filter(|n| *n != 0) {
+        account.note(format!(
+            "{n} of its processes were replaced or killed before they told how many instructions they ran: \
+             these are not counted"
+        ));
     }
     if learnt.n_instructions.is_none() {
         account.note("its instructions could not be counted to its end in time".to_owned());
@@ -199,6 +211,13 @@ fn learn(
 fn counters(args: &Args) -> Result<Result<Vec<Chosen>, String>, Ended> {
     match (args.engine, counted::choose()) {
         (Engine::CacheModel, _) => Ok(Err("the cache model was asked for".to_owned())),
+        (Engine::Counters, _) if of_the_model(args).is_some() => {
+            let option = of_the_model(args).unwrap_or_default();
+            Err(anyhow!(
+                "{option} is for the cache model: leave it out, or use --engine cache-model"
+            ))
+            .or_wrong()
+        }
         (Engine::Counters, Err(why)) => {
             let text = "counters cannot be opened here";
             Err(anyhow!("{text}: {why}; use --engine cache-model")).or_wrong()
@@ -207,8 +226,26 @@ fn counters(args: &Args) -> Result<Result<Vec<Chosen>, String>, Ended> {
     }
 }
 
+/// The first option that only the cache model heeds.
+fn of_the_model(args: &Args) -> Option<&'static str> {
+    let options = [
+        (args.skip != 0, "--skip"),
+        (args.windows != WINDOWS, "--windows"),
+        (args.refs != REFS, "--refs"),
+        (args.lines != LINES, "--lines"),
+        (args.llc.is_some(), "--llc"),
+        (args.private_cache.is_some(), "--private-cache"),
+        (args.frequency.is_some(), "--frequency"),
+        (args.cpi.is_some(), "--cpi"),
+        (args.once, "--once"),
+    ];
+    options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
+}
+
 /// The counters engine.
-fn count(args: &Args, target: &Target, chosen: Vec<Chosen>, here: &Here, output: &Path) -> Done {
+fn count(args: &Args, target: &Target, chosen: Vec<Chosen>, output: &Path) -> Done {
+    // What is counted is counted behind this machine's own caches, whatever was asked for.
+    let here = Here::read(Path::new("/"), None, None, None);
     let mut stop = Stop::watch()?;
     let until = Instant::now() + Duration::from(args.limit);
     say(args, &format!("counting {} until it ends or time is up", target.name));
@@ -216,7 +253,10 @@ fn count(args: &Args, target: &Target, chosen: Vec<Chosen>, here: &Here, output:
     drop(stop);
     let mut account = Account { assumed: here.assumed.clone(), ..Account::default() };
     account.counted(&run);
-    let profile = assemble::from_readings(target, &readings, &run, here)
+    if let Some(unused) = of_the_model(args) {
+        account.note(format!("{unused} was not used: counters measured, not the cache model"));
+    }
+    let profile = assemble::from_readings(target, &readings, &run, &here)
         .ok_or_else(|| anyhow!("no instruction was counted; use --engine cache-model"))?;
     account.judge(&profile, target);
     publish(args, &profile, None, &account, output)
@@ -242,17 +282,31 @@ fn output(args: &Args, target: &Target) -> anyhow::Result<PathBuf> {
         Some(path) => path.clone(),
         None => profiles::default_file(&target.name, target.build_id.as_deref())?,
     };
+    let page = path.with_extension("html");
+    if !args.no_html && page == path {
+        let name = path.display();
+        bail!("{name} would be its page of pictures too: name it .toml, or say --no-html");
+    }
     let refused = || format!("cannot write {}", path.display());
     if let Some(folder) = path.parent().filter(|folder| args.output.is_none() && !folder.exists()) {
         std::fs::create_dir_all(folder).with_context(refused)?;
     }
-    // Opened without emptying it: an old profile stays until there is a new one.
-    let is_new = !path.exists();
-    std::fs::File::options().create(true).append(true).open(&path).with_context(refused)?;
-    if is_new {
-        let _ = std::fs::remove_file(&path);
+    probe(&path)?;
+    if !args.no_html {
+        probe(&page)?;
     }
     Ok(path)
+}
+
+/// Whether a file can be written. Opened without emptying it: an old one stays until there is a new one.
+fn probe(path: &Path) -> anyhow::Result<()> {
+    let refused = || format!("cannot write {}", path.display());
+    let is_new = !path.exists();
+    std::fs::File::options().create(true).append(true).open(path).with_context(refused)?;
+    if is_new {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
 }
 
 fn publish(

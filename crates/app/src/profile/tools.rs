@@ -64,32 +64,76 @@ pub(super) fn count(
     target: &Target,
     until: Instant,
     stop: &mut Stop,
-) -> anyhow::Result<Option<u64>> {
+) -> anyhow::Result<Option<Counted>> {
     const TOOL: [&str; 3] =
         ["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"];
-    let mut log = Vec::new();
+    let mut tally = Tally::default();
     let pipe = LogPipe::new()?;
     let run = {
         let mut take = |piece: &[u8]| {
-            log.extend_from_slice(&piece[..piece.len().min(LOG_MAX - log.len().min(LOG_MAX))]);
+            tally.take(piece);
             false
         };
         under(valgrind, target, &TOOL, pipe, &mut take, until, stop)?
     };
-    Ok(instructions(&String::from_utf8_lossy(&log)).filter(|_| run.why == Why::Ended))
+    Ok(tally.counted().filter(|_| run.why == Why::Ended))
 }
 
-/// A summary takes a few hundred bytes a process.
-const LOG_MAX: usize = 1 << 20;
+/// Instructions of all processes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub n: u64,
+    /// Programs that were begun and told nothing: another took their place, or they were killed.
+    pub n_silent: u64,
+}
 
-/// The sum over all processes of lines such as `==7== I   refs:      91,534,683`.
-fn instructions(log: &str) -> Option<u64> {
-    let number = |line: &str| {
-        let (_, number) = line.split_once("== I ")?.1.split_once("refs:")?;
-        number.trim().replace(',', "").parse::<u64>().ok()
-    };
-    let numbers: Vec<u64> = log.lines().filter_map(number).collect();
-    (!numbers.is_empty()).then(|| numbers.iter().sum())
+/// Sums up what processes tell, line by line as it comes: `==7== Command: ls` at their beginning and
+/// `==7== I   refs:      91,534,683` at their end.
+#[derive(Debug, Default)]
+struct Tally {
+    line: Vec<u8>,
+    n_begun: u64,
+    n_told: u64,
+    sum: u64,
+}
+
+/// No line that counts is longer.
+const LINE_MAX: usize = 4096;
+
+impl Tally {
+    fn take(&mut self, piece: &[u8]) {
+        for part in piece.split_inclusive(|&byte| byte == b'\n') {
+            let room = LINE_MAX.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&part[..part.len().min(room)]);
+            if part.ends_with(b"\n") {
+                self.end_line();
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        let Some((_, told)) = line.strip_prefix("==").and_then(|rest| rest.split_once("== "))
+        else {
+            return;
+        };
+        let number = || {
+            let (_, number) = told.strip_prefix("I ")?.split_once("refs:")?;
+            number.trim().replace(',', "").parse::<u64>().ok()
+        };
+        self.n_begun += u64::from(told.starts_with("Command: "));
+        if let Some(number) = number() {
+            self.n_told += 1;
+            self.sum = self.sum.saturating_add(number);
+        }
+    }
+
+    fn counted(mut self) -> Option<Counted> {
+        self.end_line();
+        let n_silent = self.n_begun.saturating_sub(self.n_told);
+        (self.n_told != 0).then_some(Counted { n: self.sum, n_silent })
+    }
 }
 
 /// What was traced.
@@ -185,10 +229,31 @@ fn silent(run: &Run, parser: &Parser) -> anyhow::Error {
 mod tests {
     use super::*;
 
+    fn told(log: &str, piece: usize) -> Option<(u64, u64)> {
+        let mut tally = Tally::default();
+        log.as_bytes().chunks(piece).for_each(|piece| tally.take(piece));
+        tally.counted().map(|counted| (counted.n, counted.n_silent))
+    }
+
     #[test]
-    fn instructions_of_all_processes_are_added() {
-        let log = "==7== Command: sh\n==8== I   refs:      1,000\n==7== \n==7== I   refs:      91,534,683\n";
-        assert_eq!(instructions(log), Some(91_535_683));
-        assert_eq!(instructions("==7== Command: sh\n"), None);
+    fn instructions_of_all_processes_are_added_however_the_log_comes() {
+        let log = "==7== Command: sh\n==8== I   refs:      1,000\n==7== \n==7== I   refs:      91,534,683";
+        for piece in [1, 7, 1000] {
+            assert_eq!(told(log, piece), Some((91_535_683, 0)));
+        }
+        assert_eq!(told("==7== Command: sh\n", 1000), None);
+    }
+
+    #[test]
+    fn a_long_log_is_summed_to_its_end() {
+        let one = "==7== Command: cc1\n==7== I   refs:      1,000\n";
+        let log = format!("{}\n{}", "x".repeat(10_000), one.repeat(100_000));
+        assert_eq!(told(&log, 65_536), Some((100_000_000, 0)));
+    }
+
+    #[test]
+    fn who_told_nothing_is_counted() {
+        let log = "==7== Command: sh\n==7== Command: cc\n==7== I   refs:      1,000\n";
+        assert_eq!(told(log, 1000), Some((1000, 1)));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   record ── program ── child ── …        orphans come to us: we are their subreaper
-//!      └───── orphan ── …                  so everybody below us is what we started, and nobody else
+//!      ├───── orphan ── …                  so everybody below us is what we started,
+//!      └───── there before us              but for whom a shell left us that became this program
 //! ```
 //!
 //! At the end everybody below us is asked to end (TERM), has a grace, and is ended then (KILL). It does not
@@ -19,6 +20,8 @@ use linux::reap::{Statuses, try_reap};
 use linux::start::{Batch, Start};
 use rustix::process::Signal;
 
+use crate::inherited::Inherited;
+
 /// Between asking everybody to end and ending them.
 const GRACE: Duration = Duration::from_secs(2);
 /// Between two looks at who is left.
@@ -32,6 +35,7 @@ pub(super) struct Started {
     /// Its number.
     pub pid: u32,
     has_ended: bool,
+    inherited: Inherited,
     _statuses: Statuses,
 }
 
@@ -47,6 +51,7 @@ impl Started {
         let args = command.iter().map(OsString::from);
         let start =
             Start::as_ours(path, args, files()?).with_context(|| format!("cannot start {name}"))?;
+        let inherited = Inherited::now();
         let statuses = Statuses::keep();
         // Where this is refused, children that outlive their parents are not ours to end.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -57,7 +62,7 @@ impl Started {
             return Err(anyhow!("cannot start {name}: {}", failure.error));
         }
         finished.told.context("cannot tell whether the program was started")?;
-        Ok(Started { pid, has_ended: false, _statuses: statuses })
+        Ok(Started { pid, has_ended: false, inherited, _statuses: statuses })
     }
 
     /// Whether the program itself has ended; its children may be left.
@@ -70,15 +75,16 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         let until = Instant::now() + GRACE;
-        below_us().into_iter().for_each(|whom| whom.signal(Signal::TERM));
-        while !is_alone() && Instant::now() < until {
+        let all = || below_us(&self.inherited).into_iter();
+        all().for_each(|whom| whom.signal(Signal::TERM));
+        while !is_alone(&self.inherited) && Instant::now() < until {
             std::thread::sleep(NAP);
         }
         for _ in 0..N_ROUNDS {
-            if is_alone() {
+            if is_alone(&self.inherited) {
                 return;
             }
-            below_us().into_iter().for_each(|whom| whom.signal(Signal::KILL));
+            all().for_each(|whom| whom.signal(Signal::KILL));
             std::thread::sleep(NAP);
         }
     }
@@ -99,19 +105,19 @@ impl Process {
 }
 
 /// Waits for those of our children that have ended; tells whether nobody is left.
-fn is_alone() -> bool {
-    for pid in children(std::process::id()) {
+fn is_alone(inherited: &Inherited) -> bool {
+    for pid in inherited.others_of(std::process::id()) {
         let _ = try_reap(pid);
     }
-    children(std::process::id()).is_empty()
+    inherited.others_of(std::process::id()).is_empty()
 }
 
 /// Everybody whom we started and whom they started, parents first.
-fn below_us() -> Vec<Process> {
+fn below_us(inherited: &Inherited) -> Vec<Process> {
     let mut found: Vec<Process> = Vec::new();
     let mut parents = vec![std::process::id()];
     while let Some(parent) = parents.pop() {
-        for pid in children(parent) {
+        for pid in inherited.others_of(parent) {
             let Ok(stat) = procfs::stat("/".as_ref(), pid) else { continue };
             if found.iter().all(|known| known.pid != pid) {
                 found.push(Process { pid, born_ticks: stat.born_ticks });
@@ -120,10 +126,6 @@ fn below_us() -> Vec<Process> {
         }
     }
     found
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    procfs::all_children("/".as_ref(), pid).unwrap_or_default()
 }
 
 fn files() -> anyhow::Result<[std::os::fd::OwnedFd; 3]> {

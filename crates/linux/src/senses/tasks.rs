@@ -23,6 +23,8 @@ pub struct Tasks {
     past: BTreeMap<u32, Counters>,
     /// Why something did not open, said once each.
     said: BTreeSet<String>,
+    /// When each process was born, to tell it from another with its number.
+    born: BTreeMap<u32, u64>,
 }
 
 /// Groups that are open, with the numbers of their counters.
@@ -44,14 +46,17 @@ impl Tasks {
     /// Follows these processes; `chosen` is what is counted of each thread.
     pub fn new(processes: Vec<(u32, JobId)>, chosen: Vec<Chosen>) -> Self {
         let (threads, past, said) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Tasks { processes, chosen, threads, past, said }
+        Tasks { processes, chosen, threads, past, said, born: BTreeMap::new() }
     }
 
     /// Reads every thread into a sample. Tells whether any process is left.
     pub fn look(&mut self, source: &mut dyn Source, sample: &mut Sample) -> bool {
         let mut any_left = false;
         for (pid, job) in self.processes.clone() {
-            let tids = self.listed(source, pid);
+            let mut tids = self.listed(source, pid);
+            if self.is_another(source, pid) {
+                tids.clear(); // Somebody else has its number by now.
+            }
             any_left |= !tids.is_empty();
             self.forget_gone(source, pid, &tids, sample);
             for &tid in &tids {
@@ -71,6 +76,16 @@ impl Tasks {
         names.iter().filter_map(|name| name.parse().ok()).collect()
     }
 
+    /// Whether a process has another birth than when it was first seen.
+    fn is_another(&mut self, source: &mut dyn Source, pid: u32) -> bool {
+        let stat = source.file(&format!("proc/{pid}/task/{pid}/stat")).ok();
+        let Some(born_ticks) = stat.and_then(|text| Some(procfs::parse_stat(&text)?.born_ticks))
+        else {
+            return false;
+        };
+        *self.born.entry(pid).or_insert(born_ticks) != born_ticks
+    }
+
     fn forget_gone(
         &mut self,
         source: &mut dyn Source,
@@ -82,14 +97,18 @@ impl Tasks {
         let gone: Vec<u32> =
             known.map(|(&(_, tid), _)| tid).filter(|t| !tids.contains(t)).collect();
         for tid in gone {
-            let Some(thread) = self.threads.remove(&(pid, tid)) else { continue };
-            thread.groups.iter().for_each(|(nr, _)| source.close(*nr));
-            if tid != pid {
-                let past = self.past.entry(pid).or_default();
-                *past = past.plus(&thread.meter.totals());
-            }
-            sample.gone.push(thread.id);
+            self.forget(source, (pid, tid), sample);
         }
+    }
+
+    fn forget(&mut self, source: &mut dyn Source, (pid, tid): (u32, u32), sample: &mut Sample) {
+        let Some(thread) = self.threads.remove(&(pid, tid)) else { return };
+        thread.groups.iter().for_each(|(nr, _)| source.close(*nr));
+        if tid != pid {
+            let past = self.past.entry(pid).or_default();
+            *past = past.plus(&thread.meter.totals());
+        }
+        sample.gone.push(thread.id);
     }
 
     fn look_at(
@@ -108,6 +127,9 @@ impl Tasks {
         let times = times.and_then(|text| procfs::parse_schedstat(&text));
         let (Some((born_ticks, last_cpu)), Some(times)) = (stat, times) else { return };
         let id = TaskId { tid, born_ticks };
+        if self.threads.get(&(pid, tid)).is_some_and(|known| known.id != id) {
+            self.forget(source, (pid, tid), sample); // Its number was given again.
+        }
         if self.threads.get(&(pid, tid)).is_none_or(|known| known.id != id) {
             let groups = self.open(source, (pid, tid), sample);
             let (meter, shown) = (Meter::default(), Counters::NONE);
@@ -217,5 +239,74 @@ impl Thread {
         self.meter.take(&sum);
         let events = self.groups.iter().flat_map(|(_, events)| events);
         self.is_shut_out = sum.is_shut_out && sum.lacks_any(events);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::software;
+    use crate::source::Opened as OpenedGroup;
+
+    /// One process with a second thread, born when they are told to be.
+    #[derive(Default)]
+    struct Proc {
+        born: BTreeMap<u32, u64>,
+        open: BTreeSet<u32>,
+        next: u32,
+    }
+
+    impl Source for Proc {
+        fn list(&mut self, folder: &str) -> io::Result<Vec<String>> {
+            assert_eq!(folder, "proc/7/task");
+            Ok(self.born.keys().map(u32::to_string).collect())
+        }
+
+        fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {
+            let mut words = path.rsplit('/');
+            let (name, tid) = (words.next(), words.next().and_then(|tid| tid.parse().ok()));
+            let born = self.born.get(&tid.unwrap_or(0)).ok_or(io::ErrorKind::NotFound)?;
+            let text = match name {
+                Some("schedstat") => "1000 0 1".to_owned(),
+                _ => format!(
+                    "7 (a) R 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {born} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0"
+                ),
+            };
+            Ok(text.into_bytes())
+        }
+
+        fn open(&mut self, spec: &Spec) -> io::Result<OpenedGroup> {
+            self.next += 1;
+            self.open.insert(self.next);
+            Ok(OpenedGroup { nr: self.next, numbers: (0..spec.events.len() as u64).collect() })
+        }
+
+        fn group(&mut self, _nr: u32) -> io::Result<Vec<u8>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn close(&mut self, nr: u32) {
+            assert!(self.open.remove(&nr));
+        }
+    }
+
+    #[test]
+    fn a_number_that_was_given_again_is_told_to_be_gone_and_keeps_no_counter() {
+        let mut source = Proc { born: [(7, 70), (8, 80)].into(), ..Proc::default() };
+        let mut tasks = Tasks::new(vec![(7, JobId(0))], vec![software(Flags::default())]);
+        let mut look = |source: &mut Proc| {
+            let mut sample = Sample::default();
+            let any_left = tasks.look(source, &mut sample);
+            (any_left, sample.tasks.len(), sample.gone, source.open.len())
+        };
+        let (any_left, n_tasks, gone, n_open) = look(&mut source);
+        assert!(any_left && n_tasks == 2 && gone.is_empty() && n_open != 0);
+        source.born.insert(8, 81);
+        let old = TaskId { tid: 8, born_ticks: 80 };
+        assert_eq!(look(&mut source), (true, 2, vec![old], n_open));
+        // The process itself is another: it is gone, and nothing of it is read any more.
+        source.born.insert(7, 71);
+        let (any_left, n_tasks, gone, n_open) = look(&mut source);
+        assert_eq!((any_left, n_tasks, gone.len(), n_open), (false, 0, 2, 0));
     }
 }

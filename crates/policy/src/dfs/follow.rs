@@ -72,9 +72,11 @@ impl Dfs {
         })
     }
 
-    /// Whether a job's memory is wanted where the job was moved to, and was not asked for yet.
+    /// Whether a job's memory is wanted where the job was moved to, and was not asked for yet. Who is not
+    /// ours to move any more is never asked for.
     fn is_yet_to_ask(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, after: After) -> bool {
-        after.asked_at.is_none()
+        job.movable
+            && after.asked_at.is_none()
             && self.is_there(seen, job, after)
             && wish(seen, job, after.to).is_some()
     }

@@ -270,6 +270,30 @@ fn memory_that_is_not_known_yet_follows_when_it_is_and_what_is_left_is_asked_for
 }
 
 #[test]
+fn a_job_that_somebody_took_does_not_keep_others_from_being_moved() {
+    let script = format!(
+        "{CROWDED} free 0=512 1=512
+        250ms poll 900 100
+        300ms hands-off wild on 2-3
+        500ms memory wild 0=64; poll 900 100
+        750ms poll 900 100
+        1000ms poll 900 100"
+    );
+    let policy = "dfs[memory=follow,cooldown=3,only_job=move]";
+    check(
+        TWO_NODES,
+        policy,
+        &script,
+        expect![[r#"
+        0ms wild on 0 because lowest-number
+        2ms mild on 1 because least-load
+        250ms wild on 2 because load-uneven
+        500ms mild on 2 because load-uneven
+    "#]],
+    );
+}
+
+#[test]
 fn memory_follows_nobody_who_is_elsewhere_again() {
     let asked = |told: &str| {
         let script = format!(

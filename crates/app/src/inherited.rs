@@ -8,37 +8,42 @@ use std::collections::BTreeSet;
 
 use linux::procfs;
 
-/// Them, and what they had started by then, by number and birth.
+/// A process, by number and birth in clock ticks since boot.
+pub(crate) type Process = (u32, u64);
+
+/// Them, and what they had started by then.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Inherited(BTreeSet<(u32, u64)>);
+pub(crate) struct Inherited(BTreeSet<Process>);
 
 impl Inherited {
     /// Whoever is below us now.
     pub(crate) fn now() -> Self {
-        let mut found = BTreeSet::new();
+        Inherited(Inherited::default().others().into_iter().collect())
+    }
+
+    /// Everybody below us who is none of them, parents first.
+    pub(crate) fn others(&self) -> Vec<Process> {
+        let mut found: Vec<Process> = Vec::new();
         let mut parents = vec![std::process::id()];
         while let Some(parent) = parents.pop() {
-            for pid in children(parent) {
-                if let Ok(stat) = procfs::stat("/".as_ref(), pid)
-                    && found.insert((pid, stat.born_ticks))
-                {
-                    parents.push(pid);
+            for child in self.others_of(parent) {
+                if found.iter().all(|known| known.0 != child.0) {
+                    found.push(child);
+                    parents.push(child.0);
                 }
             }
         }
-        Inherited(found)
+        found
     }
 
-    /// The children of a process that are none of them.
-    pub(crate) fn others_of(&self, pid: u32) -> Vec<u32> {
-        let is_other = |child: &u32| {
-            let stat = procfs::stat("/".as_ref(), *child);
-            !stat.is_ok_and(|stat| self.0.contains(&(*child, stat.born_ticks)))
-        };
-        children(pid).into_iter().filter(is_other).collect()
+    /// Our own children that are none of them.
+    pub(crate) fn own_others(&self) -> Vec<Process> {
+        self.others_of(std::process::id())
     }
-}
 
-fn children(pid: u32) -> Vec<u32> {
-    procfs::all_children("/".as_ref(), pid).unwrap_or_default()
+    fn others_of(&self, parent: u32) -> Vec<Process> {
+        let all = procfs::all_children("/".as_ref(), parent).unwrap_or_default();
+        let whole = |pid| Some((pid, procfs::stat("/".as_ref(), pid).ok()?.born_ticks));
+        all.into_iter().filter_map(whole).filter(|child| !self.0.contains(child)).collect()
+    }
 }

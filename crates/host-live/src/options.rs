@@ -76,7 +76,8 @@ impl Default for LiveOptions {
 pub enum CountersWish {
     /// What the processor counts of each task, with the kernel's own books beside it. Where the
     /// processor counts nothing, the kernel's own books of each job of a run as a whole (one group), and
-    /// of each thread of a program that is watched, read when it goes: CPU time, waiting and moves of tasks are known anyway, and counting costs.
+    /// of each thread of a program that is watched, read when it goes: CPU time, waiting and moves of tasks
+    /// are known anyway, and counting costs.
     #[default]
     Auto,
     /// The kernel's own books of each task even where the processor counts nothing.

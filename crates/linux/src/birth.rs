@@ -8,6 +8,7 @@
 //!
 //! So whoever gives a process back what it had has to look for new children for as long again.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,9 +22,13 @@ const LEAST: Duration = Duration::from_millis(50);
 const EACH_GIB: Duration = Duration::from_millis(100);
 const MOST: Duration = Duration::from_secs(5);
 
-/// How long births of children of these processes may go unseen, about. Who is gone bears nobody.
+/// How long births of children of these processes may go unseen, about. Who is gone bears nobody; who
+/// cannot be asked counts as small.
 pub fn longest(root: &Path, processes: impl IntoIterator<Item = u32>) -> Duration {
-    let resident = processes.into_iter().filter_map(|pid| memory::resident(root, pid).ok());
+    let resident = processes.into_iter().filter_map(|pid| match memory::resident(root, pid) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        resident => Some(resident.unwrap_or(0)),
+    });
     resident.max().map_or(Duration::ZERO, of)
 }
 

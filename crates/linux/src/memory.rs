@@ -25,7 +25,7 @@ pub(crate) mod sample;
 const SMAPS_MAX: u64 = 4 << 20;
 /// Whoever has more is never walked: a million pages take tens of milliseconds, and for so long a process
 /// of somebody's cannot map anything.
-const WALK_MAX: u64 = 4 << 30;
+pub(crate) const WALK_MAX: u64 = 4 << 30;
 /// Files with a line for each mapping are read no further: 100,000 to 300,000 mappings. The kernel allows
 /// a process 65,530 if nobody raised that (`vm.max_map_count`).
 const LINES_MAX: u64 = 16 << 20;

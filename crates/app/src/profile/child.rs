@@ -369,13 +369,12 @@ fn end_group(pid: u32) {
 fn end_orphans(inherited: &Inherited) {
     /// Each round ends a generation; no family is so deep.
     const N_ROUNDS: u32 = 100;
-    let own = std::process::id();
     for _ in 0..N_ROUNDS {
-        let orphans = inherited.others_of(own);
+        let orphans = inherited.own_others();
         if orphans.is_empty() {
             return;
         }
-        for pid in orphans {
+        for (pid, _) in orphans {
             if let Some(raw) = Pid::from_raw(pid.cast_signed()) {
                 let _ = rustix::process::kill_process(raw, rustix::process::Signal::KILL);
             }

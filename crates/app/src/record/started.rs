@@ -15,12 +15,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use linux::procfs;
 use linux::reap::{Statuses, try_reap};
 use linux::start::{Batch, Start};
 use rustix::process::Signal;
 
-use crate::inherited::Inherited;
+use crate::inherited::{Inherited, Process};
 
 /// Between asking everybody to end and ending them.
 const GRACE: Duration = Duration::from_secs(2);
@@ -75,8 +74,7 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         let until = Instant::now() + GRACE;
-        let all = || below_us(&self.inherited).into_iter();
-        all().for_each(|whom| whom.signal(Signal::TERM));
+        signal_all(self.inherited.others(), Signal::TERM);
         while !is_alone(&self.inherited) && Instant::now() < until {
             std::thread::sleep(NAP);
         }
@@ -84,48 +82,25 @@ impl Drop for Started {
             if is_alone(&self.inherited) {
                 return;
             }
-            all().for_each(|whom| whom.signal(Signal::KILL));
+            signal_all(self.inherited.others(), Signal::KILL);
             std::thread::sleep(NAP);
         }
     }
 }
 
-/// A process, by number and birth.
-#[derive(Clone, Copy, Debug)]
-struct Process {
-    pid: u32,
-    born_ticks: u64,
-}
-
-impl Process {
-    /// The number may have been given to another one since it was looked up: then nothing is sent.
-    fn signal(self, signal: Signal) {
-        host_live::send_signal(self.pid, self.born_ticks, signal);
+/// The number may have been given to another one since it was looked up: then nothing is sent.
+fn signal_all(processes: Vec<Process>, signal: Signal) {
+    for (pid, born_ticks) in processes {
+        host_live::send_signal(pid, born_ticks, signal);
     }
 }
 
 /// Waits for those of our children that have ended; tells whether nobody is left.
 fn is_alone(inherited: &Inherited) -> bool {
-    for pid in inherited.others_of(std::process::id()) {
+    for (pid, _) in inherited.own_others() {
         let _ = try_reap(pid);
     }
-    inherited.others_of(std::process::id()).is_empty()
-}
-
-/// Everybody whom we started and whom they started, parents first.
-fn below_us(inherited: &Inherited) -> Vec<Process> {
-    let mut found: Vec<Process> = Vec::new();
-    let mut parents = vec![std::process::id()];
-    while let Some(parent) = parents.pop() {
-        for pid in inherited.others_of(parent) {
-            let Ok(stat) = procfs::stat("/".as_ref(), pid) else { continue };
-            if found.iter().all(|known| known.pid != pid) {
-                found.push(Process { pid, born_ticks: stat.born_ticks });
-                parents.push(pid);
-            }
-        }
-    }
-    found
+    inherited.own_others().is_empty()
 }
 
 fn files() -> anyhow::Result<[std::os::fd::OwnedFd; 3]> {

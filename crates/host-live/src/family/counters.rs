@@ -66,14 +66,14 @@ impl Counting {
     /// others, one group a job is enough to tell of them, of its first thread and all that it starts,
     /// and enough is to read it at the end: a look at 100 busy jobs costs a third more with it.
     pub(crate) fn of_run(chosen: Vec<Chosen>, wish: CountersWish) -> Self {
-        let only_totals = is_for_nothing(&chosen, wish);
+        let only_totals = is_only_told(&chosen, wish);
         Counting { only_totals, ..Counting::new(chosen) }
     }
 
     /// The same for programs that are watched, each thread by itself: what they start is no part of their
     /// job. The kernel's own events are read when a thread or its job is gone.
     pub(crate) fn of_watch(chosen: Vec<Chosen>, wish: CountersWish) -> Self {
-        let only_totals = is_for_nothing(&chosen, wish);
+        let only_totals = is_only_told(&chosen, wish);
         Counting { inherits: false, only_totals, ..Counting::new(chosen) }
     }
 
@@ -132,9 +132,9 @@ impl Counting {
     }
 }
 
-/// Whether nobody decides by what would be counted: it is the kernel's own events alone, and nobody asked
-/// for them.
-fn is_for_nothing(chosen: &[Chosen], wish: CountersWish) -> bool {
+/// Whether nobody decides by what is counted, so that it is enough to tell it at the end: it is the kernel's
+/// own events alone, and nobody asked for more.
+fn is_only_told(chosen: &[Chosen], wish: CountersWish) -> bool {
     chosen.iter().all(Chosen::is_kernels) && wish == CountersWish::Auto
 }
 

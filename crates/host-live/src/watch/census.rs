@@ -7,7 +7,8 @@
 //! ```
 //!
 //! So thousands of sleepers cost a thirtieth of their number in looks a second, and one that wakes is
-//! noticed within 30 seconds. Kernel threads stay what they are and are looked at every ten minutes. A number that was given to somebody else is noticed by the birth.
+//! noticed within 30 seconds. Kernel threads stay what they are and are looked at every ten minutes. A
+//! number that was given to somebody else is noticed by the birth.
 //! Nothing here reads a file: what a look found is handed in.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@
 //!   placed ──fork──► child with the same mask      an heir: written down, left where it is
 //!      │               └──fork──► its child too
 //!      ▼
-//!   given back ─► heirs and descendants that still have a mask of ours ─► again for a second
+//!   given back ─► heirs and descendants that still have a mask of ours ─► again for a second, or longer
 //! ```
 //!
 //! Whoever was born since the last look is no heir yet, but a descendant: those are looked for when their
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, TaskId};
 use linux::glance::Glance;
-use linux::{affinity, procfs};
+use linux::{affinity, birth, procfs};
 
 use super::WatchHost;
 use crate::hold::{Hold, may_live};
@@ -55,7 +55,7 @@ impl Given {
     }
 }
 
-/// How long descendants are looked for after their ancestor was given back what it had.
+/// How long descendants are looked for at least after their ancestor was given back what it had.
 const LATE_FOR: Nanos = Nanos::from_secs(1);
 
 /// How deep descendants are followed: a chain of this length that nobody has seen is none.
@@ -86,7 +86,9 @@ impl WatchHost {
         let heirs: Vec<(u32, Heir)> =
             self.heirs.iter().filter(is_its).map(|(&pid, heir)| (pid, heir.clone())).collect();
         let mut any_left = self.release_descendants(&given);
-        let until = self.wakes.now() + LATE_FOR;
+        let parents = heirs.iter().map(|(pid, _)| *pid).chain([given.parent()]);
+        let longest = Nanos::from(birth::longest("/".as_ref(), parents));
+        let until = self.wakes.now() + LATE_FOR.max(longest);
         for (pid, Heir { born_ticks, mask, .. }) in heirs {
             self.heirs.remove(&pid);
             let process = TaskId { tid: pid, born_ticks };

@@ -32,8 +32,6 @@ use crate::memory::Text;
 use crate::numa_maps::{self, Kinds, Mapping, Of};
 use crate::{memory, procfs, system};
 
-/// Larger ones are sampled: walking a million pages takes some 20 ms (guessed from 20 ns a page).
-const WALK_MAX: u64 = 4 << 30;
 /// Pages asked for in each stretch of a large process, at most.
 const SAMPLES: u64 = 256;
 /// Pages asked for in all of it, about.
@@ -76,7 +74,7 @@ impl Process {
     /// As of [`Process::open`].
     pub fn has_own_policy(&self) -> io::Result<bool> {
         let root = Path::new("/");
-        let walk = memory::resident(root, self.pid)? <= WALK_MAX;
+        let walk = memory::resident(root, self.pid)? <= memory::WALK_MAX;
         memory::has_own_policy(root, self.pid, walk)
     }
 
@@ -231,7 +229,7 @@ impl Walked {
 impl Memory for Process {
     fn ranges(&mut self, wish: &Wish) -> io::Result<Vec<Range>> {
         match memory::resident(Path::new("/"), self.pid)? {
-            bytes if bytes <= WALK_MAX => self.walked(wish),
+            bytes if bytes <= memory::WALK_MAX => self.walked(wish),
             _ => self.sampled(wish),
         }
     }

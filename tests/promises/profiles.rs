@@ -286,3 +286,14 @@ fn a_profile_is_never_written_over_by_its_page() {
     assert!(text.contains("p.html") && text.contains("--no-html"), "{text}");
     assert!(!home.path("p.html").exists());
 }
+
+#[test]
+fn what_counters_would_not_heed_is_refused() {
+    for option in [["--llc", "4MiB"], ["--refs", "1M"], ["--cpi", "1.5"]] {
+        let args = [&["profile", "--engine", "counters"], &option[..], &["--", "true"]].concat();
+        let ended = Home::new().command(&args).output().expect("it starts");
+        let text = tool::text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{text}");
+        assert!(text.contains(option[0]) && text.contains("cache-model"), "{text}");
+    }
+}

@@ -209,15 +209,12 @@ fn learn(
 
 /// What the processor can count, or why the cache model is to measure. An error if only counters will do.
 fn counters(args: &Args) -> Result<Result<Vec<Chosen>, String>, Ended> {
+    if let (Engine::Counters, Some(option)) = (args.engine, of_the_model(args)) {
+        let text = "is for the cache model: leave it out, or use --engine cache-model";
+        return Err(anyhow!("{option} {text}")).or_wrong();
+    }
     match (args.engine, counted::choose()) {
         (Engine::CacheModel, _) => Ok(Err("the cache model was asked for".to_owned())),
-        (Engine::Counters, _) if of_the_model(args).is_some() => {
-            let option = of_the_model(args).unwrap_or_default();
-            Err(anyhow!(
-                "{option} is for the cache model: leave it out, or use --engine cache-model"
-            ))
-            .or_wrong()
-        }
         (Engine::Counters, Err(why)) => {
             let text = "counters cannot be opened here";
             Err(anyhow!("{text}: {why}; use --engine cache-model")).or_wrong()

@@ -13,8 +13,8 @@
 //! have their memory where it is for as long as they run. So a check, which asks for some pages of a
 //! large process, only has to tell whether a close look is worth while; of a small one both are the same.
 //! After some checks follows a close look whatever they told: a memory policy that the process chose does not
-//! show in them. Who is placed or whose memory moves is looked at anew. Other is what differs by a sixteenth of it
-//! all: sampled figures are no closer.
+//! show in them. Who is placed or whose memory moves is looked at anew. Other is what came or went by a
+//! sixteenth of it all: sampled figures are no closer.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -55,6 +55,15 @@ pub struct CacheFigures {
     pub bandwidth_bytes_per_s: Option<Figure>,
 }
 
+/// How fast the cores of one kind are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindFigures {
+    /// Cycles in a microsecond while it works.
+    pub frequency_mhz: Option<Figure>,
+    /// How fast a CPU is while its SMT sibling is busy too, in thousandths of alone.
+    pub smt_permille: Option<Figure>,
+}
+
 /// All such figures of a machine; usually few or none are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -62,6 +71,8 @@ pub struct Figures {
     pub accesses: Vec<Access>,
     /// Of last-level caches.
     pub llcs: BTreeMap<LlcId, CacheFigures>,
+    /// Of cores, by the name of their kind.
+    pub kinds: BTreeMap<String, KindFigures>,
 }
 
 impl fmt::Display for Source {

@@ -11,6 +11,8 @@ mod machine;
 mod synthetic;
 
 pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
-pub use figures::{Access, CacheFigures, Figure, Figures, Source};
-pub use machine::{Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node};
+pub use figures::{Access, CacheFigures, Figure, Figures, KindFigures, Source};
+pub use machine::{
+    Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node, System,
+};
 pub use synthetic::SyntheticError;

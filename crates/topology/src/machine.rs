@@ -49,8 +49,19 @@ pub struct MachineParts {
     pub nodes_allowed: NodeSet,
     /// Latencies and bandwidths, as far as somebody knows.
     pub figures: Figures,
+    /// What runs on it.
+    pub system: System,
     /// What the source of this machine told wrongly and how it was mended, a sentence each.
     pub warnings: Vec<String>,
+}
+
+/// The kernel that runs on a machine, where a simulator is to behave like it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct System {
+    /// Its name, such as `linux-6.18`.
+    pub kernel: Option<String>,
+    /// Whether it moves tasks and pages between nodes by itself (`kernel.numa_balancing`).
+    pub numa_balancing: Option<bool>,
 }
 
 /// Memory and the CPUs near it.
@@ -204,6 +215,11 @@ impl Machine {
     /// Latencies and bandwidths, as far as somebody knows.
     pub fn figures(&self) -> &Figures {
         &self.parts.figures
+    }
+
+    /// What runs on it, where that is told.
+    pub fn system(&self) -> &System {
+        &self.parts.system
     }
 
     /// What the source of this machine told wrongly and how it was mended, a sentence each.

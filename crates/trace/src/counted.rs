@@ -115,9 +115,9 @@ fn phase(stretch: &Reading, whole: f64, llc: Option<Bytes>) -> Option<Phase> {
     // Both may be scaled estimates: a difference below none is none.
     let core =
         stretch.cycles.zip(stretch.memory_stalls).map(|(all, waited)| (all - waited).max(0.0));
-    let points = misses
-        .zip(llc)
-        .map(|(misses, cache)| vec![Point { cache, misses, write_backs: None, error: None }]);
+    let points = misses.zip(llc).map(|(misses, cache)| {
+        vec![Point { cache, misses, write_backs: None, prefetches: None, error: None }]
+    });
     Some(Phase {
         share: counted((instructions / whole).min(1.0))?,
         instructions: counted(instructions),

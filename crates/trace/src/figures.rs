@@ -44,6 +44,7 @@ fn point(windows: &[Window], idx: usize, n_instructions: u64, share_covered: f64
     let error = error_by_windows(windows, idx, share_covered)
         .map(|by_windows| 2.0 * (by_lines * by_lines + by_windows * by_windows).sqrt());
     Point {
+        prefetches: None,
         cache: size_bytes(idx),
         misses: misses * per_1000,
         write_backs: Some(write_backs * per_1000),

@@ -107,6 +107,7 @@ mod tests {
             cache: Bytes::from_kib(kib),
             misses,
             write_backs: Some(misses / 4.0),
+            prefetches: None,
             error: None,
         };
         let points = vec![point(16, 20.0), point(24, 15.0), point(32, 10.0), point(64, 0.0)];

@@ -30,7 +30,7 @@ mod tree;
 
 use std::path::{Path, PathBuf};
 
-use ::topology::{Cpu, Machine, MachineError, MachineParts};
+use ::topology::{Cpu, Machine, MachineError, MachineParts, System};
 
 use self::cpuinfo::CpuInfo;
 use self::tree::Tree;
@@ -108,6 +108,7 @@ fn parts(tree: &Tree, info: &CpuInfo) -> MachineParts {
         llcs,
         nodes_allowed,
         figures: nodes.figures,
+        system: System::default(),
         warnings,
     }
 }

@@ -76,6 +76,12 @@ pub struct Phase {
     pub threads: Option<Figure>,
     /// What passes a core's own caches, per 1000 instructions: the last-level cache's accesses.
     pub llc_accesses: Option<Figure>,
+    /// Data accesses that the core's first cache could not serve, per 1000 instructions.
+    pub l1_misses: Option<Figure>,
+    /// Instructions of a thread between two sleeps; absent: it never sleeps.
+    pub burst_instructions: Option<Figure>,
+    /// Nanoseconds that each of those sleeps lasts.
+    pub sleep_ns: Option<Figure>,
     /// The size of the core's own caches that [`Phase::llc_accesses`] was taken behind.
     pub private_cache: Option<Bytes>,
     /// Bytes between cache and memory for each second of CPU time, at [`Profile::class_cache`].
@@ -175,6 +181,9 @@ pub struct Point {
     pub misses: f64,
     /// Changed lines written to memory per 1000 instructions; absent if nobody knows.
     pub write_backs: Option<f64>,
+    /// Lines that prefetchers read from memory per 1000 instructions, not among the misses; absent if
+    /// nobody knows.
+    pub prefetches: Option<f64>,
     /// How far the misses may be off, as in [`Figure::with_error`].
     pub error: Option<f64>,
 }
@@ -184,7 +193,10 @@ impl Curve {
     pub fn new(source: Source, points: Vec<Point>) -> Option<Self> {
         let fine = |number: f64| number.is_finite() && 0.0 <= number;
         let all_fine = points.iter().all(|point| {
-            [Some(point.misses), point.write_backs, point.error].into_iter().flatten().all(fine)
+            [Some(point.misses), point.write_backs, point.prefetches, point.error]
+                .into_iter()
+                .flatten()
+                .all(fine)
         });
         let rises = points.windows(2).all(|pair| pair[0].cache < pair[1].cache);
         (all_fine && rises).then_some(Curve { source, points })
@@ -206,6 +218,11 @@ impl Curve {
     /// Write-backs per 1000 instructions from a cache of this size, as [`Curve::misses_at`].
     pub fn write_backs_at(&self, cache: Bytes) -> Option<f64> {
         self.at(cache, |point| point.write_backs)
+    }
+
+    /// Lines that prefetchers read per 1000 instructions, as [`Curve::misses_at`].
+    pub fn prefetches_at(&self, cache: Bytes) -> Option<f64> {
+        self.at(cache, |point| point.prefetches)
     }
 
     fn at(&self, cache: Bytes, figure: impl Fn(&Point) -> Option<f64>) -> Option<f64> {

@@ -15,7 +15,8 @@
 //! source = "traced"
 //! cache_bytes = [1048576, 33554432]
 //! misses_per_1000 = [12.5, 0.4]
-//! write_backs_per_1000 = [3.0, 0.1]     # these two may be left out
+//! write_backs_per_1000 = [3.0, 0.1]     # these three may be left out
+//! prefetches_per_1000 = [4.0, 0.2]
 //! error_per_1000 = [0.2, 0.05]
 //! ```
 
@@ -53,13 +54,22 @@ const PHASE_KNOWN: &[&str] = &[
     "working_set_bytes",
     "threads",
     "llc_accesses_per_1000",
+    "l1_misses_per_1000",
+    "burst_instructions",
+    "sleep_ns",
     "private_cache_bytes",
     "bandwidth_bytes_per_s",
     "curve",
 ];
 
-const CURVE_KNOWN: &[&str] =
-    &["source", "cache_bytes", "misses_per_1000", "write_backs_per_1000", "error_per_1000"];
+const CURVE_KNOWN: &[&str] = &[
+    "source",
+    "cache_bytes",
+    "misses_per_1000",
+    "write_backs_per_1000",
+    "prefetches_per_1000",
+    "error_per_1000",
+];
 
 const SOURCES: &[&str] = &["counters", "traced", "declared", "estimated"];
 
@@ -112,6 +122,9 @@ fn phase(table: &Fields<'_>) -> Result<Phase, WorkloadError> {
         working_set_bytes: figure("working_set_bytes")?,
         threads: figure("threads")?,
         llc_accesses: figure("llc_accesses_per_1000")?,
+        l1_misses: figure("l1_misses_per_1000")?,
+        burst_instructions: figure("burst_instructions")?,
+        sleep_ns: figure("sleep_ns")?,
         private_cache: table.get("private_cache_bytes", size)?,
         bandwidth: figure("bandwidth_bytes_per_s")?,
         curve: match table.inside("curve", "the curve", CURVE_KNOWN)? {
@@ -125,10 +138,12 @@ fn read_curve(table: &Fields<'_>) -> Result<Curve, WorkloadError> {
     let sizes = table.need("cache_bytes", "cache_bytes = [1048576]", numbers)?;
     let misses = table.need("misses_per_1000", "misses_per_1000 = [1.5]", numbers)?;
     let write_backs = table.get("write_backs_per_1000", numbers)?;
+    let prefetches = table.get("prefetches_per_1000", numbers)?;
     let errors = table.get("error_per_1000", numbers)?;
     let lists = [
         ("misses_per_1000", Some(&misses)),
         ("write_backs_per_1000", write_backs.as_ref()),
+        ("prefetches_per_1000", prefetches.as_ref()),
         ("error_per_1000", errors.as_ref()),
     ];
     for (key, list) in lists.into_iter().filter_map(|(key, list)| Some((key, list?))) {
@@ -141,6 +156,7 @@ fn read_curve(table: &Fields<'_>) -> Result<Curve, WorkloadError> {
         cache: Bytes(*size as u64),
         misses: misses[idx],
         write_backs: write_backs.as_ref().map(|list| list[idx]),
+        prefetches: prefetches.as_ref().map(|list| list[idx]),
         error: errors.as_ref().map(|list| list[idx]),
     };
     let points = sizes.iter().enumerate().map(point).collect();

@@ -189,6 +189,7 @@ proptest! {
             cache: Bytes(1 << (idx + 10)),
             misses: *misses,
             write_backs: Some(misses / 3.0),
+            prefetches: Some(misses * 2.0),
             error: None,
         };
         let points = misses.iter().enumerate().map(point).collect();

@@ -47,6 +47,9 @@ fn add_phase(text: &mut String, phase: &Phase) {
         ("working_set_bytes", phase.working_set_bytes.map(figure)),
         ("threads", phase.threads.map(figure)),
         ("llc_accesses_per_1000", phase.llc_accesses.map(figure)),
+        ("l1_misses_per_1000", phase.l1_misses.map(figure)),
+        ("burst_instructions", phase.burst_instructions.map(figure)),
+        ("sleep_ns", phase.sleep_ns.map(figure)),
         ("private_cache_bytes", private),
         ("bandwidth_bytes_per_s", phase.bandwidth.map(figure)),
     ];
@@ -66,6 +69,7 @@ fn add_curve(text: &mut String, curve: &Curve) {
     let columns = [
         ("misses_per_1000", misses),
         ("write_backs_per_1000", points.iter().map(|point| point.write_backs).collect()),
+        ("prefetches_per_1000", points.iter().map(|point| point.prefetches).collect()),
         ("error_per_1000", points.iter().map(|point| point.error).collect()),
     ];
     add_list(text, "cache_bytes", &sizes);

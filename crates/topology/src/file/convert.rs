@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use base::{Bytes, CoreId, CpuId, IdSet, LlcId, NodeId, NodeSet, ParseSetError, SetId};
 
 use super::{
-    AccessEntry, Bandwidth, Besides, CoreEntry, CpuEntry, FORMAT_VERSION, Latency, LlcEntry,
-    MachineFile, NodeEntry, SourceName,
+    AccessEntry, Bandwidth, Besides, CoreEntry, CpuEntry, FORMAT_VERSION, Frequency, KindEntry,
+    Latency, LlcEntry, MachineFile, NodeEntry, Share, SourceName,
 };
 use crate::{
-    Access, CacheFigures, Core, Cpu, DISTANCE_LOCAL, Figure, Figures, Llc, Machine, MachineError,
-    MachineParts, Node, Source,
+    Access, CacheFigures, Core, Cpu, DISTANCE_LOCAL, Figure, Figures, KindFigures, Llc, Machine,
+    MachineError, MachineParts, Node, Source, System,
 };
 
 /// As for sets of CPUs and nodes; the kernel's own limits are lower.
@@ -66,6 +66,9 @@ impl From<&Machine> for MachineFile {
             cores: parts.cores.iter().map(core_entry).collect(),
             cpus: parts.cpus.iter().map(cpu_entry).collect(),
             accesses: parts.figures.accesses.iter().map(access_entry).collect(),
+            core_kinds: parts.figures.kinds.iter().map(kind_entry).collect(),
+            kernel: parts.system.kernel.clone(),
+            numa_balancing: parts.system.numa_balancing,
             placement: Besides,
             signals: Besides,
             processor_family: Besides,
@@ -96,12 +99,14 @@ impl TryFrom<MachineFile> for Machine {
             cores: file.cores.into_iter().map(core).collect::<Result<_, _>>()?,
             cpus: file.cpus.into_iter().map(cpu).collect(),
             figures,
+            system: System { kernel: file.kernel, numa_balancing: file.numa_balancing },
             warnings: file.warnings,
         };
         refuse_unknown_nodes(&parts.nodes, &parts.nodes_allowed)?;
         refuse_odd_distances(&parts.nodes)?;
         let machine = Machine::new(parts)?;
         refuse_offline_members(&machine)?;
+        refuse_missing_distances(machine.nodes())?;
         Ok(machine)
     }
 }
@@ -165,6 +170,23 @@ fn access_entry(access: &Access) -> AccessEntry {
     }
 }
 
+fn kind_entry((kind, known): (&String, &KindFigures)) -> KindEntry {
+    let frequency = |its: Figure| Frequency { mhz: its.value, source: its.source.into() };
+    let share = |its: Figure| Share { permille: its.value, source: its.source.into() };
+    KindEntry {
+        kind: kind.clone(),
+        frequency: known.frequency_mhz.map(frequency),
+        smt: known.smt_permille.map(share),
+    }
+}
+
+fn kind_figures(entry: &KindEntry) -> (String, KindFigures) {
+    let figure = |value, source: SourceName| Figure { value, source: source.into() };
+    let frequency_mhz = entry.frequency.map(|its| figure(its.mhz, its.source));
+    let smt_permille = entry.smt.map(|its| figure(its.permille, its.source));
+    (entry.kind.clone(), KindFigures { frequency_mhz, smt_permille })
+}
+
 fn node(entry: NodeEntry) -> Result<Node, FileError> {
     let id = NodeId(entry.id);
     let mut distances = BTreeMap::new();
@@ -224,7 +246,8 @@ fn figures(file: &MachineFile) -> Figures {
         let bandwidth_bytes_per_s = llc.bandwidth.map(Figure::from);
         (LlcId(llc.id), CacheFigures { latency_ns, bandwidth_bytes_per_s })
     });
-    Figures { accesses: accesses.collect(), llcs: llcs.collect() }
+    let kinds = file.core_kinds.iter().map(kind_figures);
+    Figures { accesses: accesses.collect(), llcs: llcs.collect(), kinds: kinds.collect() }
 }
 
 fn list<T: SetId>(whose: &str, field: &'static str, text: &str) -> Result<IdSet<T>, FileError> {
@@ -254,6 +277,21 @@ fn refuse_odd_distances(nodes: &[Node]) -> Result<(), MachineError> {
                 whose: node.id.to_string(),
                 field: "distances",
                 problem: format!("is {cost} from {to}: 10 is local, others are farther"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// As the kernel tells them: a square of all nodes, or nothing.
+fn refuse_missing_distances(nodes: &[Node]) -> Result<(), MachineError> {
+    let any_told = nodes.iter().any(|node| !node.distances.is_empty());
+    for node in nodes.iter().filter(|_| any_told) {
+        if let Some(to) = nodes.iter().find(|to| !node.distances.contains_key(&to.id)) {
+            return Err(MachineError::Absurd {
+                whose: node.id.to_string(),
+                field: "distances",
+                problem: format!("tells no distance to {}: tell all of them or none", to.id),
             });
         }
     }

@@ -63,6 +63,15 @@ pub struct MachineFile {
     /// What it costs CPUs to reach memory, as far as somebody knows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accesses: Vec<AccessEntry>,
+    /// How fast cores are, by kind, as far as somebody knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub core_kinds: Vec<KindEntry>,
+    /// Which kernel a simulator is to behave like, such as `linux-6.18`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Whether that kernel moves tasks and pages between nodes by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_balancing: Option<bool>,
     /// What `evenkeel machine --json` prints besides: it follows from the rest.
     #[serde(default, skip_serializing)]
     pub placement: Besides,
@@ -187,6 +196,41 @@ pub struct AccessEntry {
     /// What all CPUs of the first node together can get.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
+}
+
+/// How fast the cores of one kind are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindEntry {
+    /// The kind, as cores name it.
+    #[serde(default = "usual_kind")]
+    pub kind: String,
+    /// How fast they run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<Frequency>,
+    /// How fast a CPU is while its SMT sibling is busy too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smt: Option<Share>,
+}
+
+/// A frequency with its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Frequency {
+    /// Cycles in a microsecond.
+    pub mhz: u64,
+    /// Who says so.
+    pub source: SourceName,
+}
+
+/// A part of something, with its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// In thousandths.
+    pub permille: u64,
+    /// Who says so.
+    pub source: SourceName,
 }
 
 /// A waiting time with its source.

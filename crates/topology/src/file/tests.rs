@@ -244,6 +244,55 @@ fn caches_without_cpus_or_of_no_level_are_refused() {
 }
 
 #[test]
+fn distances_are_told_of_all_pairs_or_of_none() {
+    check(
+        "distances = { 0 = 21, 1 = 10 }",
+        "distances = { 1 = 10 }",
+        expect_test::expect![
+            "box.toml:6: distances: node1 tells no distance to node0: tell all of them or none"
+        ],
+    );
+    check(
+        ", distances = { 0 = 21, 1 = 10 }",
+        "",
+        expect_test::expect![
+            "box.toml:6: distances: node1 tells no distance to node0: tell all of them or none"
+        ],
+    );
+}
+
+#[test]
+fn a_figure_of_nothing_is_left_out_and_not_zero() {
+    check(
+        "ns = 138",
+        "ns = 0",
+        expect_test::expect![
+            "box.toml: the access from node0 to node1 has a figure of 0: leave it out if it is not known"
+        ],
+    );
+    let kinds =
+        |text: &str, expected| check("accesses =", &format!("{text}\naccesses ="), expected);
+    kinds(
+        "core_kinds = [{ frequency = { mhz = 0, source = \"assumed\" } }]",
+        expect_test::expect![[
+            r#"box.toml:11: core_kinds: the kind "uniform" has a figure of 0: leave it out if it is not known"#
+        ]],
+    );
+    kinds(
+        "core_kinds = [{ smt = { permille = 1001, source = \"assumed\" } }]",
+        expect_test::expect![[
+            r#"box.toml:11: core_kinds: the kind "uniform" is faster beside a busy sibling than alone: smt goes up to 1000"#
+        ]],
+    );
+    kinds(
+        "core_kinds = [{ kind = \"large\" }]",
+        expect_test::expect![[
+            r#"box.toml:11: core_kinds: the kind "large" has figures, and no core is of it"#
+        ]],
+    );
+}
+
+#[test]
 fn one_node_has_one_name_in_distances() {
     check(
         "0 = 10, 1 = 21",

@@ -254,7 +254,16 @@ fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {
         .llcs
         .iter()
         .flat_map(|(id, of)| known(id.to_string(), of.latency_ns, of.bandwidth_bytes_per_s));
-    let mut all = of_nodes.chain(of_llcs).chain(of_accesses).chain(of_caches);
+    let of_kinds = figures.kinds.iter().flat_map(|(kind, of)| {
+        let whose = format!("the kind {kind:?}");
+        let figures = [("core_kinds", of.frequency_mhz), ("core_kinds", of.smt_permille)];
+        figures.map(|(field, figure)| (whose.clone(), field, figure.map(|figure| figure.value)))
+    });
+    let known: Vec<_> = of_accesses.chain(of_caches).chain(of_kinds).collect();
+    if let Some((whose, field, _)) = known.iter().find(|(.., figure)| *figure == Some(0)) {
+        return Err(absurd(whose, field, "has a figure of 0: leave it out if it is not known"));
+    }
+    let mut all = of_nodes.chain(of_llcs).chain(known);
     match all.find(|(.., figure)| Some(FIGURE_MAX) < *figure) {
         Some((whose, field, figure)) => {
             let figure = figure.unwrap_or_default();
@@ -284,6 +293,16 @@ fn check_knowledge(figures: &Figures, parts: &MachineParts) -> Result<(), Machin
         }
         if !pairs.insert((from, to)) {
             return Err(MachineError::Twice(format!("the access from {from} to {to}")));
+        }
+    }
+    for (kind, of) in &figures.kinds {
+        let whose = format!("the kind {kind:?}");
+        if parts.cores.iter().all(|core| core.kind != *kind) {
+            return Err(absurd(whose, "core_kinds", "has figures, and no core is of it"));
+        }
+        if of.smt_permille.is_some_and(|share| 1000 < share.value) {
+            let problem = "is faster beside a busy sibling than alone: smt goes up to 1000";
+            return Err(absurd(whose, "core_kinds", problem));
         }
     }
     match figures.llcs.keys().find(|&&id| parts.llcs.iter().all(|llc| llc.id != id)) {

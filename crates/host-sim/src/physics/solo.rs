@@ -1,0 +1,118 @@
+//! What of a program's cycles is waiting for memory, told from how fast it is alone.
+//!
+//! ```text
+//!   cycles │        ×      slope: cycles that each exposed miss costs = latency ÷ overlap
+//!          │     ×         where it crosses the axis: the core's own
+//!          │  × ╱
+//!          │  ╱
+//!          └──────────► exposed misses × latency, at several cache sizes
+//! ```
+//!
+//! A curve that is flat tells no slope, and scatter would be taken for one; so each program's overlap is
+//! drawn towards the usual one, the more the less its figures tell. Figures of a program that nearly fills
+//! its channel are left out: there the latency follows the program.
+
+use super::channel::{Channel, Demand};
+use super::character::{Character, Row};
+use super::share::LINE;
+
+/// What programs on a machine have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Habits {
+    /// Misses under way at a time, of the usual program.
+    pub overlap: f64,
+    /// The part of prefetched lines that come too late.
+    pub late: f64,
+    /// Cycles per instruction that no program goes below: one over the width of the core, and a bit.
+    pub core_cycles_min: f64,
+    /// Cycles in a nanosecond.
+    pub ghz: f64,
+}
+
+/// How far overlaps lie apart, of which the inverse is taken. Guessed.
+const SPREAD: f64 = 0.25;
+/// How exact cycles per instruction are measured, as a part of them.
+const SCATTER: f64 = 0.01;
+/// Whoever uses more of a channel tells nothing of latency.
+const TELLS_UPTO: f64 = 0.8;
+/// Nobody hides more than this of a miss.
+const OVERLAP_MAX: f64 = 50.0;
+
+/// A program on a machine, as far as its speed goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Behaviour {
+    character: Character,
+    core_cycles: f64,
+    /// One over the overlap.
+    waits: f64,
+    habits: Habits,
+}
+
+impl Behaviour {
+    /// What `character` tells, for a cache of so many bytes; `None` without cycles at any size.
+    pub fn of(
+        character: &Character,
+        bytes: f64,
+        channel: &Channel,
+        habits: Habits,
+    ) -> Option<Self> {
+        let points: Vec<Point> =
+            (character.rows().iter()).filter_map(|row| Point::of(row, channel, &habits)).collect();
+        let here = points.iter().min_by(|one, other| {
+            let far = |point: &Point| libm::fabs(libm::log(point.bytes / bytes));
+            far(one).total_cmp(&far(other))
+        })?;
+        let (mut xx, mut xy) = (0.0, 0.0);
+        for point in points.iter().filter(|point| point.in_use <= TELLS_UPTO) {
+            let (x, y) = (point.wait - here.wait, point.cycles - here.cycles);
+            (xx, xy) = (xx + x * x, xy + x * y);
+        }
+        let doubt = libm::pow(SCATTER * here.cycles / SPREAD, 2.0);
+        let waits = ((xy + doubt / habits.overlap) / (xx + doubt)).max(1.0 / OVERLAP_MAX);
+        // What is left for the core is never less than it needs.
+        let most = (here.cycles - habits.core_cycles_min).max(0.0);
+        let waits = if most < waits * here.wait { most / here.wait } else { waits };
+        let core_cycles = here.cycles - waits * here.wait;
+        Some(Behaviour { character: character.clone(), core_cycles, waits, habits })
+    }
+
+    /// What it misses.
+    pub fn character(&self) -> &Character {
+        &self.character
+    }
+
+    /// What it asks of its channel with so much cache.
+    pub fn demand(&self, bytes: f64) -> Demand {
+        let row = self.character.at(bytes);
+        Demand {
+            core_ns: 1000.0 * self.core_cycles / self.habits.ghz,
+            exposed: exposed(&row, &self.habits) * self.waits,
+            bytes: LINE * (row.reads + row.writes),
+        }
+    }
+}
+
+/// Misses per 1000 instructions that somebody waits for.
+fn exposed(row: &Row, habits: &Habits) -> f64 {
+    let prefetched = (row.reads.min(row.misses) - row.demand_misses).max(0.0);
+    row.demand_misses + habits.late * prefetched
+}
+
+/// A row as a point of the picture above.
+struct Point {
+    bytes: f64,
+    cycles: f64,
+    /// Cycles per instruction that it would wait without any overlap.
+    wait: f64,
+    in_use: f64,
+}
+
+impl Point {
+    fn of(row: &Row, channel: &Channel, habits: &Habits) -> Option<Self> {
+        let cycles = row.cycles?;
+        let in_use = LINE * (row.reads + row.writes) / 1000.0 / cycles * habits.ghz / channel.cap;
+        let latency = channel.latency_ns(in_use.min(0.985)) * habits.ghz;
+        let wait = exposed(row, habits) / 1000.0 * latency;
+        Some(Point { bytes: row.bytes, cycles, wait, in_use })
+    }
+}

@@ -1,6 +1,6 @@
 //! How much slower programs are side by side than alone.
 
-use crate::physics::{Behaviour, Channel, shares};
+use crate::physics::{Behaviour, Channel, FillTable, shares};
 
 /// A last-level cache and the memory behind it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,11 +27,12 @@ const N_ROUNDS: usize = 24;
 /// All of them on one domain, each alone on a core; in their order.
 pub fn side_by_side(programs: &[&Behaviour], domain: &Domain) -> Vec<Predicted> {
     let alone: Vec<f64> = programs.iter().map(|its| alone_ns(its, domain)).collect();
+    let tables: Vec<FillTable> =
+        programs.iter().map(|its| FillTable::new(its.character(), domain.cache)).collect();
     let mut each_ns = alone.clone();
     let mut held: Option<Vec<f64>> = None;
     for _ in 0..N_ROUNDS {
-        let fast: Vec<_> =
-            programs.iter().zip(&each_ns).map(|(its, ns)| (its.character(), *ns)).collect();
+        let fast: Vec<_> = tables.iter().zip(each_ns.iter().copied()).collect();
         let fits = shares(&fast, domain.cache);
         let now: Vec<f64> = match &held {
             None => fits,

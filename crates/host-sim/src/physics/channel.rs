@@ -87,6 +87,11 @@ impl Channel {
 }
 
 impl Demand {
+    /// The same where each miss takes so many nanoseconds more on its way, as over a link.
+    pub fn farther(self, by_ns: f64) -> Demand {
+        Demand { core_ns: self.core_ns + self.exposed * by_ns, ..self }
+    }
+
     fn takes_ns(&self, latency_ns: f64) -> f64 {
         self.core_ns + self.exposed * latency_ns
     }

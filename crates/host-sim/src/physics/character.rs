@@ -113,6 +113,11 @@ impl Character {
         }
     }
 
+    /// What misses when there is no cache: all that passes the core's own.
+    pub fn none(&self) -> &Row {
+        &self.none
+    }
+
     /// What was measured, the smallest size first.
     pub fn rows(&self) -> &[Row] {
         &self.rows

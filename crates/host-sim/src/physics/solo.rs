@@ -27,6 +27,9 @@ pub struct Habits {
     pub core_cycles_min: f64,
     /// Cycles in a nanosecond.
     pub ghz: f64,
+    /// Nanoseconds of a hit in the last-level cache. Only for programs whose core cycles are told without
+    /// it; where cycles were measured, hits are in them.
+    pub hit_ns: f64,
 }
 
 /// How far overlaps lie apart, of which the inverse is taken. Guessed.
@@ -48,6 +51,21 @@ pub struct Behaviour {
     habits: Habits,
 }
 
+/// What a program does per 1000 instructions with so much cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Loads and stores that pass the core's own caches.
+    pub accesses: f64,
+    /// Those of them that the last-level cache has not.
+    pub demand_misses: f64,
+    /// Lines that prefetchers read from memory.
+    pub prefetches: f64,
+    /// Lines read from memory, prefetched ones among them.
+    pub reads: f64,
+    /// Lines written to memory.
+    pub writes: f64,
+}
+
 impl Behaviour {
     /// What `character` tells, for a cache of so many bytes; `None` without cycles at any size.
     pub fn of(
@@ -58,10 +76,7 @@ impl Behaviour {
     ) -> Option<Self> {
         let points: Vec<Point> =
             (character.rows().iter()).filter_map(|row| Point::of(row, channel, &habits)).collect();
-        let here = points.iter().min_by(|one, other| {
-            let far = |point: &Point| libm::fabs(libm::log(point.bytes / bytes));
-            far(one).total_cmp(&far(other))
-        })?;
+        let here = nearest(&points, bytes)?;
         let (mut xx, mut xy) = (0.0, 0.0);
         for point in points.iter().filter(|point| point.in_use <= TELLS_UPTO) {
             let (x, y) = (point.wait - here.wait, point.cycles - here.cycles);
@@ -69,16 +84,48 @@ impl Behaviour {
         }
         let doubt = libm::pow(SCATTER * here.cycles / SPREAD, 2.0);
         let waits = ((xy + doubt / habits.overlap) / (xx + doubt)).max(1.0 / OVERLAP_MAX);
+        Some(Behaviour::through(character, here, waits, habits))
+    }
+
+    /// The same with an overlap that is known; `None` without cycles at any size.
+    pub fn with_overlap(
+        character: &Character,
+        bytes: f64,
+        channel: &Channel,
+        habits: Habits,
+        overlap: f64,
+    ) -> Option<Self> {
+        let points: Vec<Point> =
+            (character.rows().iter()).filter_map(|row| Point::of(row, channel, &habits)).collect();
+        let here = nearest(&points, bytes)?;
+        Some(Behaviour::through(character, here, 1.0 / overlap.max(1.0), habits))
+    }
+
+    /// A program of which both are known: core cycles per instruction, without any wait beyond the core's
+    /// own caches, and the overlap.
+    pub fn known(character: &Character, core_cycles: f64, overlap: f64, habits: Habits) -> Self {
+        let waits = 1.0 / overlap.max(1.0);
+        let hits = character.none().demand_misses / 1000.0 * habits.hit_ns * habits.ghz;
+        let core_cycles = core_cycles + hits * waits;
+        Behaviour { character: character.clone(), core_cycles, waits, habits }
+    }
+
+    fn through(character: &Character, here: &Point, waits: f64, habits: Habits) -> Self {
         // What is left for the core is never less than it needs.
         let most = (here.cycles - habits.core_cycles_min).max(0.0);
         let waits = if most < waits * here.wait { most / here.wait } else { waits };
         let core_cycles = here.cycles - waits * here.wait;
-        Some(Behaviour { character: character.clone(), core_cycles, waits, habits })
+        Behaviour { character: character.clone(), core_cycles, waits, habits }
     }
 
     /// What it misses.
     pub fn character(&self) -> &Character {
         &self.character
+    }
+
+    /// Misses that it has under way at a time.
+    pub fn overlap(&self) -> f64 {
+        1.0 / self.waits
     }
 
     /// What it asks of its channel with so much cache.
@@ -90,12 +137,36 @@ impl Behaviour {
             bytes: LINE * (row.reads + row.writes),
         }
     }
+
+    /// What counters would show of 1000 instructions with so much cache.
+    pub fn counts(&self, bytes: f64) -> Counts {
+        let row = self.character.at(bytes);
+        Counts {
+            accesses: self.character.none().demand_misses,
+            demand_misses: row.demand_misses,
+            prefetches: prefetched(&row),
+            reads: row.reads,
+            writes: row.writes,
+        }
+    }
+}
+
+fn nearest(points: &[Point], bytes: f64) -> Option<&Point> {
+    points.iter().min_by(|one, other| {
+        let far = |point: &Point| libm::fabs(libm::log(point.bytes / bytes));
+        far(one).total_cmp(&far(other))
+    })
 }
 
 /// Misses per 1000 instructions that somebody waits for.
 fn exposed(row: &Row, habits: &Habits) -> f64 {
-    let prefetched = (row.reads.min(row.misses) - row.demand_misses).max(0.0);
-    row.demand_misses + habits.late * prefetched
+    row.demand_misses + habits.late * prefetched(row)
+}
+
+/// Lines that nobody had asked for when they were read. Where several ask for a line at once it is read
+/// once, so lines read may be fewer than misses.
+fn prefetched(row: &Row) -> f64 {
+    (row.reads.min(row.misses) - row.demand_misses).max(0.0)
 }
 
 /// A row as a point of the picture above.

@@ -1,10 +1,23 @@
 //! The simulated machine.
 //!
 //! ```text
-//!   character of a program ─┐
-//!   caches, channels        ├─► physics: who holds how much cache, how long a miss takes,
-//!   who runs where          ┘            how fast everybody is ─► predict
+//!   machine file ─► hardware.rs ─┐                      ┌─ kernel/   where tasks go that nobody placed
+//!   profiles ─► cast.rs ─► script.rs ─► fluid/: who runs where, how fast, until when ◄── physics/
+//!                                         ▲
+//!   engine ◄── turns, samples ── host.rs ─┘  plans carried out
 //! ```
+//!
+//! [`SimHost`] is a host like any other: the same engine and the same policies decide for it. Physics and
+//! [`predict`] are for `lab` and `app` alone: a policy that knew them would only confirm them.
 
+pub mod cast;
+pub mod chance;
+pub mod fluid;
+pub mod hardware;
+mod host;
+pub mod kernel;
 pub mod physics;
 pub mod predict;
+pub mod script;
+
+pub use host::{Capabilities, SimError, SimHost, SimOptions};

@@ -1,4 +1,4 @@
-//! `evenkeel run`: a file of real programs under a placement policy, live.
+//! `evenkeel run`: a file of programs under a placement policy, live or simulated.
 //!
 //! ```text
 //!   read and check everything ─► output folder ─► host (puts back what a killed evenkeel left)
@@ -10,6 +10,7 @@
 mod folder;
 mod live;
 mod memory;
+mod sim;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,8 +31,9 @@ use live::Ran;
 pub(crate) use live::own_use;
 
 pub use memory::{MemoryArgs, limits_of};
+pub use sim::SimArgs;
 
-/// Run a workload of real programs under a placement policy
+/// Run a workload under a placement policy, here or on a simulated machine
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The workload: a .toml file, or the classic form (a job a line)
@@ -68,6 +70,8 @@ pub struct Args {
     memory: MemoryArgs,
     #[command(flatten)]
     signals: SignalArgs,
+    #[command(flatten)]
+    sim: SimArgs,
     /// What is counted: auto (the processor's counters of each task where there are some, and the
     /// kernel's own events), all (the kernel's own events of each task everywhere), off
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
@@ -92,6 +96,8 @@ pub struct Args {
 enum HostKind {
     /// On this machine, now
     Live,
+    /// On a simulated machine; programs are what their profiles say
+    Sim,
 }
 
 /// What is counted of tasks.
@@ -138,7 +144,16 @@ impl From<GroupsArg> for Wish {
 
 /// Runs a workload and reports.
 pub fn main(args: &Args) -> Done {
-    let HostKind::Live = args.host;
+    if args.host == HostKind::Sim {
+        let (ran, folder) = sim::run(args)?;
+        return publish(args, ran, &folder);
+    }
+    if let Some(option) = args.sim.given() {
+        let said = anyhow::anyhow!(
+            "{option} describes a simulated machine: write --host sim too, or leave it out"
+        );
+        return Err(Stop::Wrong(said));
+    }
     let checked = Checked::new(args)?;
     let folder = Folder::make(args.out.as_deref(), &checked.workload.name).or_wrong()?;
     publish(args, live::run(args, checked, &folder)?, &folder)

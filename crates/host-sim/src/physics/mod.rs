@@ -15,6 +15,7 @@
 mod channel;
 mod character;
 mod fitted;
+mod network;
 mod profile;
 mod share;
 mod solo;
@@ -22,6 +23,7 @@ mod solo;
 pub use channel::{Channel, Demand, Loaded};
 pub use character::{Character, CharacterError, Row};
 pub use fitted::Fitted;
+pub use network::{Place, User, settle};
 pub use profile::{ProfileError, of_phase, of_profile};
 pub use share::{FillTable, shares, shares_into};
 pub use solo::{Behaviour, Counts, Habits};

@@ -128,6 +128,11 @@ impl Behaviour {
         1.0 / self.waits
     }
 
+    /// Cycles in a nanosecond of the cores that its demand is told for.
+    pub fn ghz(&self) -> f64 {
+        self.habits.ghz
+    }
+
     /// What it asks of its channel with so much cache.
     pub fn demand(&self, bytes: f64) -> Demand {
         let row = self.character.at(bytes);

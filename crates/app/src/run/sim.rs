@@ -1,0 +1,219 @@
+//! A run on a simulated machine: the same engine, policies, journal and reports as live.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context;
+use base::Nanos;
+use engine::{Engine, Sink};
+use host_sim::chance::Chance;
+use host_sim::kernel::Version;
+use host_sim::{Capabilities, SimHost, SimOptions};
+use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
+use program::Workload;
+use report::ReportBuilder;
+use sched::Policy;
+use topology::Machine;
+
+use super::live::Ran;
+use super::{Args, Folder};
+use crate::exit::{OrWrong, Stop};
+use crate::view::{Mode, View};
+use crate::{input, profiles};
+
+/// How a simulated machine behaves.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SimArgs {
+    /// The machine to simulate: a machine file, as `evenkeel machine --toml` writes it; this machine when
+    /// left out
+    #[arg(long, value_name = "FILE", help_heading = "With --host sim")]
+    pub machine: Option<std::path::PathBuf>,
+    /// The kernel that it runs: linux-6.18, linux-4.2 or linux-2.6.27 [default: as the machine file says,
+    /// else linux-6.18]
+    #[arg(long, value_name = "NAME", value_parser = kernel, help_heading = "With --host sim")]
+    pub kernel: Option<Version>,
+    /// Whether that kernel moves tasks and pages between nodes by itself [default: as the machine file says,
+    /// else off]
+    #[arg(long, value_enum, value_name = "on|off", help_heading = "With --host sim")]
+    pub numa_balancing: Option<Switch>,
+    /// Stripe the memory of jobs over all nodes instead of first touch
+    #[arg(long, help_heading = "With --host sim")]
+    pub interleave: bool,
+    /// What is left to chance: off, or KEY=VALUE between commas with start, placement, idle, length,
+    /// sleep, counters
+    #[arg(long, value_name = "KEYS", value_parser = chance, default_value = "on", help_heading = "With --host sim")]
+    pub chance: Chance,
+    /// Programs share CPU time only, neither caches nor memory
+    #[arg(long, help_heading = "With --host sim")]
+    pub no_contention: bool,
+    /// What can be read of the machine: all of it, or nothing but CPU times (as on a machine without
+    /// counters)
+    #[arg(long, value_enum, value_name = "all|none", default_value_t = Readable::All, help_heading = "With --host sim")]
+    pub readable: Readable,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Switch {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+/// What can be read of a simulated machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Readable {
+    /// Counters of tasks and controllers, and where memory lies
+    All,
+    /// None of these
+    None,
+}
+
+fn kernel(text: &str) -> Result<Version, String> {
+    let known = || Version::ALL.map(Version::name).join(", ");
+    Version::of_name(text).ok_or_else(|| format!("write one of {}", known()))
+}
+
+fn chance(text: &str) -> Result<Chance, String> {
+    Chance::parse(text).map_err(|error| error.to_string())
+}
+
+impl SimArgs {
+    /// What the host is to know.
+    pub fn options(&self, seed: u64, interval: Option<Nanos>, limit: Option<Nanos>) -> SimOptions {
+        let all = self.readable == Readable::All;
+        SimOptions {
+            interval,
+            seed,
+            chance: self.chance,
+            kernel: self.kernel,
+            numa_balancing: self.numa_balancing.map(|switch| switch == Switch::On),
+            contention: !self.no_contention,
+            interleave: self.interleave,
+            capabilities: Capabilities { counters: all, controllers: all, memory: all },
+            time_limit: limit,
+            ..SimOptions::default()
+        }
+    }
+
+    /// The first of these that was written, for hosts that have no use for them.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            ("--machine", self.machine.is_some()),
+            ("--kernel", self.kernel.is_some()),
+            ("--numa-balancing", self.numa_balancing.is_some()),
+            ("--interleave", self.interleave),
+            ("--chance", self.chance != Chance::default()),
+            ("--no-contention", self.no_contention),
+            ("--readable", self.readable != Readable::All),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+
+    /// The machine: of the file, or this one.
+    pub fn machine(&self) -> Result<Machine, Stop> {
+        match &self.machine {
+            Some(path) => crate::machine::from_file(path).or_wrong(),
+            None => Ok(linux::topology::read(Path::new("/"))?),
+        }
+    }
+}
+
+/// Runs a workload on a simulated machine.
+///
+/// # Errors
+/// Something about the command is wrong, or the journal cannot be begun: nothing has run then.
+pub(super) fn run(args: &Args) -> Result<(Ran, Folder), Stop> {
+    let bytes = input::bytes("workload", &args.workload).or_wrong()?;
+    let mut workload = program::parse_bytes(&bytes, &args.workload).or_wrong()?;
+    let said = profiles::attach(&mut workload, &args.profiles).or_wrong()?;
+    let policy = policy::build(&args.policy, args.seed).or_wrong()?;
+    let machine = args.sim.machine()?;
+    let signals = args.signals.wish().or_wrong()?;
+    let options = args.sim.options(args.seed, policy.interval(), args.time_limit);
+    let host = SimHost::new(&machine, &workload.jobs, options).map_err(anyhow::Error::from);
+    let mut host = host.or_wrong()?;
+    if !args.quiet {
+        said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
+        let assumed = host.assumed();
+        if !assumed.is_empty() {
+            eprintln!(
+                "evenkeel: the machine file leaves open, and assumed is: {}",
+                assumed.join("; ")
+            );
+        }
+    }
+    let folder = Folder::make(args.out.as_deref(), &workload.name).or_wrong()?;
+    let header = header(args, &workload, machine, &*policy, &host);
+    let limits = Limits { part: args.journal_part, ..Limits::default() };
+    let path = folder.file("journal.jsonl");
+    let mut journal = JournalWriter::create(&path, &header, limits)
+        .inspect_err(|_| folder.forget())
+        .with_context(|| format!("cannot write {}", path.display()))
+        .or_wrong()?;
+    let mut report = ReportBuilder::new(&header);
+    let mut view = View::new(if args.quiet { Mode::Quiet } else { Mode::Lines }, &header);
+    let mut engine = Engine::new(header.machine, header.jobs, policy)
+        .with_move_limits(args.memory.limits())
+        .with_signals(signals);
+    let sinks: &mut [&mut dyn Sink] = &mut [&mut journal, &mut report, &mut view];
+    let error = engine::run(&mut host, &mut engine, sinks).err().map(anyhow::Error::from);
+    view.finish();
+    let how = match (&error, host.was_stopped()) {
+        (Some(_), _) => HowEnded::Failed,
+        (None, true) => HowEnded::Interrupted,
+        (None, false) => HowEnded::Finished,
+    };
+    let told = error.as_ref().map(|error| format!("{error:#}"));
+    let end = RunEnd { how, error: told, wall: host.now(), own_cpu: None, own_max_resident: None };
+    let report = report.finish(Some(&end));
+    let finished = journal.finish(&end).context("cannot finish the journal");
+    let ended = match error.or(finished.err()) {
+        Some(error) => Err(Stop::Failed(error)),
+        None if how == HowEnded::Interrupted || !report.all_well() => Err(Stop::Said),
+        None => Ok(()),
+    };
+    Ok((Ran { report, ended }, folder))
+}
+
+fn header(
+    args: &Args,
+    workload: &Workload,
+    machine: Machine,
+    policy: &dyn Policy,
+    host: &SimHost,
+) -> Header {
+    let settings = host.settings();
+    let mut options = BTreeMap::new();
+    let mut tell = |name: &str, value: String| options.insert(name.to_owned(), value);
+    tell("kernel", settings.kernel.name().to_owned());
+    tell("numa-balancing", if settings.numa_balancing { "on" } else { "off" }.to_owned());
+    tell("contention", if settings.contention { "on" } else { "off" }.to_owned());
+    if args.sim.interleave {
+        tell("interleave", "yes".to_owned());
+    }
+    if let Some(limit) = args.time_limit {
+        tell("time-limit", limit.to_string());
+    }
+    if !host.assumed().is_empty() {
+        tell("assumed", host.assumed().join("; "));
+    }
+    options.extend(args.memory.told());
+    args.signals.tell(&mut options);
+    Header {
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        // Nothing of a simulated run hangs on the clock: the same seed writes the same bytes.
+        run_id: format!("sim-{}-{}", workload.name, args.seed),
+        started_unix_s: 0,
+        host: "sim".to_owned(),
+        policy: PolicyUsed { name: policy.name().to_owned(), spec: args.policy.clone() },
+        seed: args.seed,
+        machine,
+        workload: workload.name.clone(),
+        folder: workload.folder.clone(),
+        jobs: workload.jobs.clone(),
+        options,
+        replay_of: None,
+    }
+}

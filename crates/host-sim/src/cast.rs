@@ -1,0 +1,207 @@
+//! From jobs with profiles to scripts: what a simulated machine has to know before anything runs.
+//!
+//! A job without a profile cannot be simulated, and a profile that lacks a figure says which. Nothing is
+//! made up: only what a program does to its core's first cache is taken for its accesses to the last one
+//! where nobody tells it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{Bytes, Nanos};
+use program::profile::{Figure, Phase};
+use program::{Ending, Job, Profile};
+
+use crate::hardware::Hardware;
+use crate::physics::{FillTable, Fitted, ProfileError, of_phase};
+use crate::script::{Act, Script};
+
+/// Why a job cannot be simulated. Each message says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CastError {
+    /// Nothing is known of its program.
+    #[error(
+        "{origin}: job {job:?}: its program has no profile, and the simulator cannot run it: name one with profile = \"NAME\", or measure it with evenkeel profile"
+    )]
+    NoProfile {
+        /// Where the job stands.
+        origin: String,
+        /// Its name.
+        job: String,
+    },
+    /// The profile lacks a figure, or has one that cannot be.
+    #[error("{origin}: job {job:?}: profile {profile:?}, phase {phase}: {what}")]
+    Profile {
+        /// Where the job stands.
+        origin: String,
+        /// Its name.
+        job: String,
+        /// The profile's name.
+        profile: String,
+        /// Which phase, from 1.
+        phase: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// It would never end.
+    #[error(
+        "{origin}: job {job:?} restarts until the others are done, and there are no others: the run would never end"
+    )]
+    NeverEnds {
+        /// Where the job stands.
+        origin: String,
+        /// Its name.
+        job: String,
+    },
+    /// It needs more memory than there is.
+    #[error("{origin}: job {job:?} needs {needs} of memory, {whose} has {has}")]
+    TooLarge {
+        /// Where the job stands.
+        origin: String,
+        /// Its name.
+        job: String,
+        /// How much.
+        needs: Bytes,
+        /// Whose memory it would have to fit in.
+        whose: String,
+        /// How much that is.
+        has: Bytes,
+    },
+    /// None of the CPUs that it may use is there.
+    #[error("{origin}: job {job:?} may use none of the machine's CPUs")]
+    NoCpu {
+        /// Where the job stands.
+        origin: String,
+        /// Its name.
+        job: String,
+    },
+}
+
+/// Scripts of all jobs, in their order. Jobs with the same profile and threads share one.
+///
+/// # Errors
+/// The first job that cannot be simulated.
+pub fn cast(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script>>, CastError> {
+    let ends = |job: &&Job| job.ending != Ending::RestartUntilOthersDone;
+    if let Some(job) = jobs.first().filter(|_| !jobs.iter().any(|job| ends(&job))) {
+        let (origin, job) = (job.origin.to_string(), job.name.clone());
+        return Err(CastError::NeverEnds { origin, job });
+    }
+    let mut known: BTreeMap<(usize, u32), Arc<Script>> = BTreeMap::new();
+    let mut scripts = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let Some(profile) = &job.found else {
+            let (origin, job) = (job.origin.to_string(), job.name.clone());
+            return Err(CastError::NoProfile { origin, job });
+        };
+        let key = (Arc::as_ptr(profile) as usize, job.threads);
+        let script = match known.get(&key) {
+            Some(script) => script.clone(),
+            None => known.entry(key).or_insert(Arc::new(script(job, profile, hardware)?)).clone(),
+        };
+        check_fits(job, &script, hardware)?;
+        scripts.push(script);
+    }
+    Ok(scripts)
+}
+
+fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), CastError> {
+    let (origin, name) = (job.origin.to_string(), job.name.clone());
+    let bound = match (&job.memory, &job.nodes) {
+        (Some(program::MemoryPolicy::Bind(nodes)), _) | (None, Some(nodes)) => Some(nodes.clone()),
+        _ => None,
+    };
+    let counts = |node: &&crate::hardware::Node| {
+        bound.as_ref().is_none_or(|nodes| node.id.is_some_and(|id| nodes.contains(id)))
+    };
+    let has = Bytes(hardware.nodes.iter().filter(counts).map(|node| node.memory.0).sum());
+    let needs = Bytes(script.footprint_max());
+    if has < needs {
+        let whose = match bound {
+            Some(nodes) => format!("what it is bound to (nodes {nodes})"),
+            None => "the machine".to_owned(),
+        };
+        return Err(CastError::TooLarge { origin, job: name, needs, whose, has });
+    }
+    let may = |cpu: &crate::hardware::Cpu| {
+        let node_id = hardware.nodes[cpu.node].id;
+        job.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu.id))
+            && job.nodes.as_ref().is_none_or(|nodes| node_id.is_some_and(|id| nodes.contains(id)))
+    };
+    match hardware.cpus.iter().any(may) {
+        true => Ok(()),
+        false => Err(CastError::NoCpu { origin, job: name }),
+    }
+}
+
+fn script(job: &Job, profile: &Profile, hardware: &Hardware) -> Result<Script, CastError> {
+    let acts = profile.phases.iter().enumerate().map(|(idx, phase)| {
+        act(job, profile, phase, hardware).map_err(|what| CastError::Profile {
+            origin: job.origin.to_string(),
+            job: job.name.clone(),
+            profile: profile.name.clone(),
+            phase: idx + 1,
+            what,
+        })
+    });
+    Ok(Script { acts: acts.collect::<Result<_, _>>()?, n_threads: job.threads })
+}
+
+fn act(job: &Job, profile: &Profile, phase: &Phase, hardware: &Hardware) -> Result<Act, String> {
+    let value = |figure: Option<Figure>| figure.map(Figure::value);
+    let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
+    let cpu = fastest.ok_or_else(|| "the machine has no CPU".to_owned())?;
+    let channel = hardware.nodes[cpu.node].channel;
+    let bytes = hardware.caches[cpu.cache].bytes;
+    let habits = Fitted::default().habits(cpu.ghz);
+    let behaviour = of_phase(phase, profile.class_cache, bytes, &channel, habits)
+        .map_err(|error: ProfileError| error.to_string())?;
+    let instructions = instructions(profile, phase)?;
+    if instructions < 1.0 {
+        return Err("has no length: leave the phase out, or tell its instructions".to_owned());
+    }
+    let kinds = hardware.cache_sizes();
+    let fills = kinds.iter().map(|&bytes| FillTable::new(behaviour.character(), bytes)).collect();
+    let references = behaviour.counts(bytes).accesses;
+    let threads = f64::from(job.threads);
+    Ok(Act {
+        fills: Arc::new(fills),
+        instructions: instructions / threads,
+        sleeps: sleeps(phase)?,
+        footprint: value(phase.footprint_bytes).unwrap_or(0.0) as u64,
+        references,
+        l1_misses: value(phase.l1_misses).unwrap_or(references),
+        behaviour: Arc::new(behaviour),
+    })
+}
+
+fn sleeps(phase: &Phase) -> Result<Option<(f64, u64)>, String> {
+    match (phase.burst_instructions, phase.sleep_ns) {
+        (None, None) => Ok(None),
+        (Some(burst), Some(sleep)) if 1.0 <= burst.value() => {
+            Ok(Some((burst.value(), sleep.value() as u64)))
+        }
+        (Some(_), Some(_)) => Err("burst_instructions must be 1 or more".to_owned()),
+        _ => Err("burst_instructions and sleep_ns go together: tell both or none".to_owned()),
+    }
+}
+
+/// Instructions of a phase: as told, else its share of what the program makes in its CPU time.
+fn instructions(profile: &Profile, phase: &Phase) -> Result<f64, String> {
+    if let Some(told) = phase.instructions {
+        return Ok(told.value());
+    }
+    Err("it tells no instructions, so nobody knows when it ends".to_owned()).or_else(
+        |error: String| match (profile.cpu_time, profile.frequency()) {
+            (Some(time), Some(hertz)) => {
+                let cpi = profile.average(|p| Some(p.cycles_per_instruction?.value()));
+                let cpi = cpi.filter(|cpi| 0.0 < *cpi).ok_or(error)?;
+                Ok(phase.share.value() * seconds(time) * hertz / cpi)
+            }
+            _ => Err(error),
+        },
+    )
+}
+
+fn seconds(time: Nanos) -> f64 {
+    time.as_secs_f64()
+}

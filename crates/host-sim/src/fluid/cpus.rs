@@ -1,0 +1,281 @@
+//! Who runs on which CPU: tasks come, go, share it by weight, and are settled for what they did.
+
+use super::events::Event;
+use super::{Fluid, News, Task, TaskState};
+use crate::kernel::Pull;
+
+/// What runs on a CPU.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CpuState {
+    /// Tasks that run or wait, in the order of their coming.
+    pub tasks: Vec<usize>,
+    /// Their weights together.
+    pub weight: f64,
+    /// Up to when they are settled.
+    pub settled: u64,
+    /// When the stretches on it were reckoned last, something has changed since.
+    pub is_stale: bool,
+}
+
+/// The kernel evens out so often after a change before it leaves things as they are: as often as it
+/// takes to give up on tasks that run.
+const BALANCE_TRIES: u32 = 6;
+/// Nanoseconds between two such looks on a machine of one CPU, growing with the CPUs as the kernel's
+/// interval of a domain does (`get_sd_balance_interval`: the weight in milliseconds).
+const BALANCE_NS: u64 = 1_000_000;
+/// At most this many milliseconds, however large the machine.
+const BALANCE_MS_MAX: u64 = 64;
+
+impl Fluid {
+    /// Settles everything on a CPU up to now.
+    pub(super) fn settle_cpu(&mut self, cpu: usize) {
+        let state = &mut self.cpus[cpu];
+        let passed = (self.now - state.settled) as f64;
+        state.settled = self.now;
+        if passed == 0.0 || state.tasks.is_empty() {
+            return;
+        }
+        let weight = state.weight;
+        for at in 0..self.cpus[cpu].tasks.len() {
+            let idx = self.cpus[cpu].tasks[at];
+            let share = self.tasks[idx].weight / weight;
+            self.settle_task(idx, passed * share, passed * (1.0 - share));
+        }
+    }
+
+    fn settle_task(&mut self, idx: usize, cpu_ns: f64, wait_ns: f64) {
+        let task = &mut self.tasks[idx];
+        task.wait_ns += wait_ns;
+        let before = (task.done.reads, task.done.writes);
+        let touched = task.run_ns(cpu_ns);
+        let (reads, writes) = (task.done.reads - before.0, task.done.writes - before.1);
+        let job = task.job;
+        let cpu_node = self.hardware.cpus[task.cpu].node;
+        self.count_lines(job, cpu_node, reads, writes);
+        if 0.0 < touched {
+            self.touch(job, cpu_node, touched);
+        }
+    }
+
+    /// Settles every CPU.
+    pub fn settle_all(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            self.settle_cpu(cpu);
+        }
+    }
+
+    /// A task joins the run queue of a CPU.
+    pub(super) fn enqueue(&mut self, idx: usize, cpu: usize) {
+        self.settle_cpu(cpu);
+        self.tasks[idx].cpu = cpu;
+        self.tasks[idx].state = TaskState::Runnable;
+        let state = &mut self.cpus[cpu];
+        state.tasks.push(idx);
+        state.weight += self.tasks[idx].weight;
+        let hardware = self.hardware.clone();
+        self.load.add(&hardware, cpu);
+        self.warm_up(idx, hardware.cpus[cpu].cache);
+        self.touched_cpu(cpu);
+        self.balance_soon();
+    }
+
+    /// A task leaves its run queue.
+    pub(super) fn dequeue(&mut self, idx: usize) {
+        let cpu = self.tasks[idx].cpu;
+        self.settle_cpu(cpu);
+        let state = &mut self.cpus[cpu];
+        state.tasks.retain(|&other| other != idx);
+        // Summed anew, so that nothing is left of weights that are gone.
+        state.weight = state.tasks.iter().map(|&other| self.tasks[other].weight).sum();
+        let hardware = self.hardware.clone();
+        self.load.remove(&hardware, cpu);
+        self.touched_cpu(cpu);
+        self.balance_soon();
+    }
+
+    /// What runs on a CPU has changed: its cache is to be solved again, and so are those of its siblings.
+    pub(super) fn touched_cpu(&mut self, cpu: usize) {
+        self.cpus[cpu].is_stale = true;
+        let hardware = &self.hardware;
+        self.solver.touch(hardware.cpus[cpu].cache);
+        for &sibling in &hardware.cores[hardware.cpus[cpu].core] {
+            self.solver.touch(hardware.cpus[sibling].cache);
+        }
+    }
+
+    /// A task goes from one run queue to another.
+    pub(super) fn migrate(&mut self, idx: usize, to: usize) {
+        let from = self.tasks[idx].cpu;
+        if from == to {
+            return;
+        }
+        self.dequeue(idx);
+        self.enqueue(idx, to);
+        self.count_migration(idx);
+        if self.cpus[from].tasks.is_empty() {
+            self.fell_idle(from);
+        }
+    }
+
+    pub(super) fn count_migration(&mut self, idx: usize) {
+        self.tasks[idx].n_migrations += 1;
+        self.counts.migrations += 1;
+    }
+
+    /// When the first stretch on a CPU ends is reckoned anew.
+    pub(super) fn reckon(&mut self, cpu: usize) {
+        let state = &self.cpus[cpu];
+        let ends = state.tasks.iter().map(|&idx| {
+            let task = &self.tasks[idx];
+            task.stretch_ns() * state.weight / task.weight
+        });
+        let first = ends.fold(f64::INFINITY, f64::min);
+        // Rounded up, so that the stretch is over then; a task that never progresses has no event.
+        let at = (first < 1e18).then(|| self.now + (libm::ceil(first) as u64).max(1));
+        self.events.set_cpu(cpu, at);
+        self.cpus[cpu].is_stale = false;
+    }
+
+    /// The first stretch on a CPU has ended.
+    pub(super) fn stretch_ends(&mut self, cpu: usize) {
+        self.settle_cpu(cpu);
+        let tasks = self.cpus[cpu].tasks.clone();
+        for idx in tasks.into_iter() {
+            if self.tasks[idx].is_through() && self.tasks[idx].state == TaskState::Runnable {
+                self.stretch_of_task_ends(idx);
+            }
+        }
+        self.cpus[cpu].is_stale = true;
+        self.solver.stale_cpus.push(cpu);
+    }
+
+    fn stretch_of_task_ends(&mut self, idx: usize) {
+        let task = &mut self.tasks[idx];
+        let is_over = task.left <= 1e-3;
+        if !is_over {
+            let (burst, sleep) = task.script.acts[task.act].sleeps.unwrap_or((f64::INFINITY, 0));
+            task.burst_left = burst;
+            self.sleep(idx, sleep);
+            return;
+        }
+        task.act += 1;
+        if task.act == task.script.acts.len() {
+            self.task_ends(idx);
+        } else {
+            self.begin_act(idx);
+        }
+    }
+
+    fn sleep(&mut self, idx: usize, ns: u64) {
+        let cpu = self.tasks[idx].cpu;
+        self.dequeue(idx);
+        self.tasks[idx].state = TaskState::Sleeping;
+        let ns = self.causes.sleep(ns).max(1);
+        self.events.add(self.now + ns, Event::Wake(idx, self.tasks[idx].life));
+        self.fell_idle(cpu);
+    }
+
+    /// A sleep is over.
+    pub(super) fn wakes(&mut self, idx: usize, life: u64) {
+        let task = &self.tasks[idx];
+        if task.life != life || task.state != TaskState::Sleeping {
+            return;
+        }
+        let (before, allowed) = (task.cpu, task.allowed.clone());
+        let allowed = allowed.as_deref().map(Vec::as_slice);
+        let cpu = self.kernel.wake(&self.hardware, &self.load, before, allowed).unwrap_or(before);
+        self.enqueue(idx, cpu);
+        if cpu != before {
+            self.count_migration(idx);
+        }
+    }
+
+    /// A CPU has nothing to do any more: it takes from others.
+    pub(super) fn fell_idle(&mut self, cpu: usize) {
+        if !self.cpus[cpu].tasks.is_empty() || !self.kernel.online[cpu] {
+            return;
+        }
+        let takes = |from: usize| self.one_for(from, cpu, false).is_some();
+        if let Some(pull) = self.kernel.pull_idle(&self.hardware, &self.load, cpu, &takes) {
+            self.pull(pull);
+        }
+    }
+
+    fn one_for(&self, from: usize, to: usize, running_too: bool) -> Option<usize> {
+        one_for(&self.cpus[from], &self.tasks, to, running_too)
+    }
+
+    fn pull(&mut self, pull: Pull) {
+        if let Some(idx) = self.one_for(pull.from, pull.to, pull.running_too) {
+            self.migrate(idx, pull.to);
+        }
+    }
+
+    /// Something changed, so that the kernel's next even-outs may find something to do.
+    pub(super) fn balance_soon(&mut self) {
+        if self.balance_left == 0 {
+            let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);
+            self.events.add(self.now + ms * BALANCE_NS, Event::Balance);
+        }
+        self.balance_left = BALANCE_TRIES;
+    }
+
+    /// The kernel evens out.
+    pub(super) fn even_out(&mut self) {
+        self.balance_left = self.balance_left.saturating_sub(1);
+        let left = self.balance_left;
+        for _ in 0..self.cpus.len() {
+            let (cpus, tasks) = (&self.cpus, &self.tasks);
+            let takes =
+                |from: usize, to, running| one_for(&cpus[from], tasks, to, running).is_some();
+            let pull = self.kernel.even_out(&self.hardware, &self.load, &takes);
+            let Some(pull) = pull else { break };
+            self.pull(pull);
+        }
+        self.balance_left = left;
+        if 0 < left {
+            let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);
+            self.events.add(self.now + ms * BALANCE_NS, Event::Balance);
+        }
+    }
+
+    /// A CPU is unplugged, or comes back. What ran there goes elsewhere, even where it may not (as the
+    /// kernel does when no CPU that a task may use is left).
+    pub fn set_online(&mut self, cpu: usize, online: bool) {
+        self.kernel.online[cpu] = online;
+        if online {
+            return self.fell_idle(cpu);
+        }
+        for idx in self.cpus[cpu].tasks.clone() {
+            let allowed = self.tasks[idx].allowed.clone();
+            let allowed = allowed.as_deref().map(Vec::as_slice);
+            let cpu_for = |kernel: &mut crate::kernel::Kernel, allowed: Option<&[bool]>| {
+                kernel.fork(&self.hardware, &self.load, cpu, allowed)
+            };
+            let to = cpu_for(&mut self.kernel, allowed);
+            let to = to.or_else(|| cpu_for(&mut self.kernel, None));
+            if let Some(to) = to {
+                self.migrate(idx, to);
+            }
+        }
+    }
+
+    fn task_ends(&mut self, idx: usize) {
+        let (job, cpu) = (self.tasks[idx].job, self.tasks[idx].cpu);
+        self.dequeue(idx);
+        self.tasks[idx].state = TaskState::Ended;
+        if self.thread_gone(job) {
+            self.tell(News::JobEnded { job, out_of_memory: false });
+        }
+        self.fell_idle(cpu);
+    }
+}
+
+/// A task of a run queue that may go to a CPU: of those that wait, the one that came last.
+fn one_for(from: &CpuState, tasks: &[Task], to: usize, running_too: bool) -> Option<usize> {
+    if from.tasks.len() < 2 && !running_too {
+        return None;
+    }
+    let may = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
+    from.tasks.iter().rev().find(may).copied()
+}

@@ -1,0 +1,259 @@
+//! Jobs: started, bound, ended.
+
+use std::sync::Arc;
+
+use super::events::Event;
+use super::tally::Tally;
+use super::{Fluid, Task, TaskState};
+use crate::script::Script;
+
+/// Where a job's memory comes from. Nodes by place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MemoryRule {
+    /// The node of the CPU that touches it first; when that is full, the nearest with some.
+    #[default]
+    FirstTouch,
+    /// These nodes in turn, page by page.
+    Interleave(Vec<usize>),
+    /// These first, as first touch among them.
+    Preferred(Vec<usize>),
+    /// These and no others.
+    Bind(Vec<usize>),
+}
+
+/// What a job is started with.
+#[derive(Clone, Debug)]
+pub struct JobStart {
+    /// Its number.
+    pub job: usize,
+    /// What it does.
+    pub script: Arc<Script>,
+    /// CPUs that it may use, by place; `None`: all.
+    pub allowed: Option<Arc<Vec<bool>>>,
+    /// Where its memory comes from.
+    pub memory: MemoryRule,
+    /// Its share of a CPU against others.
+    pub weight: f64,
+}
+
+/// A job that runs.
+#[derive(Clone, Debug)]
+pub(super) struct JobState {
+    pub tasks: Vec<usize>,
+    pub n_alive: usize,
+    pub memory: MemoryRule,
+    pub life: u64,
+    /// Bytes that the act in progress is to have.
+    pub footprint: u64,
+    /// NUMA balancing: nanoseconds between two looks, and how many there were.
+    pub scan_ns: u64,
+    pub n_scans: u32,
+}
+
+impl Fluid {
+    /// Starts a job; returns the number of its first thread.
+    ///
+    /// Its CPUs must not be empty.
+    pub fn start(&mut self, start: JobStart) -> u32 {
+        let first_tid = self.next_tid;
+        let life = u64::from(first_tid);
+        let state = JobState {
+            tasks: Vec::new(),
+            n_alive: start.script.n_threads as usize,
+            memory: start.memory,
+            life,
+            footprint: 0,
+            scan_ns: super::numa::SCAN_NS_MIN,
+            n_scans: 0,
+        };
+        self.jobs.insert(start.job, state);
+        self.pages.begin(start.job);
+        let mut parent = self.parent_cpu();
+        for _ in 0..start.script.n_threads {
+            let task = self.new_task(start.job, &start.script, start.allowed.clone(), start.weight);
+            let allowed = start.allowed.as_deref().map(Vec::as_slice);
+            let cpu = self.kernel.fork(&self.hardware, &self.load, parent, allowed);
+            // Where nothing that it may use is online any more it runs wherever there is something.
+            let cpu = cpu.or_else(|| self.kernel.fork(&self.hardware, &self.load, parent, None));
+            let cpu = cpu.unwrap_or(parent);
+            if let Some(job) = self.jobs.get_mut(&start.job) {
+                job.tasks.push(task);
+            }
+            self.tasks[task].cpu = cpu;
+            self.begin_act(task);
+            self.enqueue(task, cpu);
+            parent = cpu;
+        }
+        if self.settings.numa_balancing && self.settings.kernel.can_balance_numa() {
+            self.events.add(self.now + super::numa::SCAN_NS_MIN, Event::NumaScan(start.job, life));
+        }
+        first_tid
+    }
+
+    /// The CPU that jobs are started from.
+    fn parent_cpu(&mut self) -> usize {
+        match &mut self.fork_chance {
+            Some(rng) => rng.below(self.hardware.cpus.len() as u64) as usize,
+            None => 0,
+        }
+    }
+
+    fn new_task(
+        &mut self,
+        job: usize,
+        script: &Arc<Script>,
+        allowed: Option<Arc<Vec<bool>>>,
+        weight: f64,
+    ) -> usize {
+        let tid = self.next_tid;
+        self.next_tid += 1;
+        let task = Task {
+            tid,
+            born: self.now,
+            job,
+            state: TaskState::Sleeping,
+            cpu: 0,
+            allowed,
+            weight,
+            cpu_ns: 0.0,
+            wait_ns: 0.0,
+            n_migrations: 0,
+            done: Tally::default(),
+            life: u64::from(tid),
+            script: script.clone(),
+            act: 0,
+            left: 0.0,
+            burst_left: f64::INFINITY,
+            touch_left: 0.0,
+            debt_ns: 0.0,
+            debt_lines_per_ns: 0.0,
+            speed: 0.0,
+            each: Tally::default(),
+            miss_ns: 0.0,
+            held: 0.0,
+            warm_in: None,
+        };
+        match self.free_tasks.pop() {
+            Some(idx) => {
+                self.tasks[idx] = task;
+                idx
+            }
+            None => {
+                self.tasks.push(task);
+                self.tasks.len() - 1
+            }
+        }
+    }
+
+    /// A task goes on to its next act: what that touches anew, and how much there is to do.
+    pub(super) fn begin_act(&mut self, idx: usize) {
+        let task = &mut self.tasks[idx];
+        let act = &task.script.acts[task.act];
+        let first_tid = self.jobs.get(&task.job).map_or(0, |state| state.life as u32);
+        let thread = task.tid.saturating_sub(first_tid) as usize;
+        let part = self.causes.length(task.job, thread, task.act);
+        task.left = (act.instructions * part).max(1.0);
+        task.burst_left = act.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
+        let (job, footprint) = (task.job, act.footprint);
+        let n_threads = f64::from(task.script.n_threads);
+        let cpu = task.cpu;
+        let has = self.pages.total(job);
+        if let Some(state) = self.jobs.get_mut(&job).filter(|state| state.footprint != footprint) {
+            state.footprint = footprint;
+            if footprint < has {
+                self.pages.give_back(job, has - footprint);
+            }
+        }
+        let grows = footprint.saturating_sub(has) as f64 / n_threads;
+        self.tasks[idx].touch_left = grows;
+        self.touched_cpu(cpu);
+    }
+
+    /// One thread of a job is gone; whether it was the last.
+    pub(super) fn thread_gone(&mut self, job: usize) -> bool {
+        let Some(state) = self.jobs.get_mut(&job) else { return false };
+        state.n_alive -= 1;
+        state.n_alive == 0
+    }
+
+    /// Ends a job at once, as a signal would.
+    pub fn kill(&mut self, job: usize) {
+        let tasks = self.jobs.get(&job).map(|state| state.tasks.clone()).unwrap_or_default();
+        for idx in tasks {
+            let was = self.tasks[idx].state;
+            let cpu = self.tasks[idx].cpu;
+            if was == TaskState::Runnable {
+                self.dequeue(idx);
+            }
+            self.tasks[idx].state = TaskState::Ended;
+            if was == TaskState::Runnable {
+                self.fell_idle(cpu);
+            }
+        }
+        if let Some(state) = self.jobs.get_mut(&job) {
+            state.n_alive = 0;
+        }
+    }
+
+    /// Gives back what a job had, after its figures were taken.
+    pub fn forget(&mut self, job: usize) {
+        self.pages.end(job);
+        let Some(state) = self.jobs.remove(&job) else { return };
+        for idx in state.tasks {
+            self.tasks[idx].life = 0;
+            self.free_tasks.push(idx);
+        }
+    }
+
+    /// The threads of a job that has been started and not forgotten.
+    pub fn tasks_of(&self, job: usize) -> impl Iterator<Item = &Task> {
+        let state = self.jobs.get(&job);
+        state.into_iter().flat_map(|state| &state.tasks).map(|&idx| &self.tasks[idx])
+    }
+
+    /// Binds a job to CPUs, or lets it go anywhere. Returns how many threads that concerns.
+    pub fn bind(&mut self, job: usize, allowed: Option<Arc<Vec<bool>>>) -> u32 {
+        let tasks = self.jobs.get(&job).map(|state| state.tasks.clone()).unwrap_or_default();
+        tasks.into_iter().map(|idx| self.bind_task(idx, allowed.clone())).sum()
+    }
+
+    /// Binds one thread, by its number.
+    pub fn bind_tid(&mut self, tid: u32, allowed: Option<Arc<Vec<bool>>>) -> u32 {
+        let alive = |task: &Task| task.tid == tid && task.life != 0;
+        match self.tasks.iter().position(alive) {
+            Some(idx) => self.bind_task(idx, allowed),
+            None => 0,
+        }
+    }
+
+    fn bind_task(&mut self, idx: usize, allowed: Option<Arc<Vec<bool>>>) -> u32 {
+        if self.tasks[idx].state == TaskState::Ended {
+            return 0;
+        }
+        self.tasks[idx].allowed.clone_from(&allowed);
+        let cpu = self.tasks[idx].cpu;
+        let may_stay = allowed.as_ref().is_none_or(|allowed| allowed[cpu]);
+        if may_stay || self.tasks[idx].state != TaskState::Runnable {
+            return 1;
+        }
+        // The kernel takes any CPU of the new set; here the idlest near where it was.
+        let mask = allowed.as_deref().map(Vec::as_slice);
+        if let Some(to) = self.kernel.fork(&self.hardware, &self.load, cpu, mask) {
+            self.migrate(idx, to);
+        }
+        1
+    }
+
+    /// Sets a job's share of a CPU against others.
+    pub fn set_weight(&mut self, job: usize, weight: f64) {
+        let tasks = self.jobs.get(&job).map(|state| state.tasks.clone()).unwrap_or_default();
+        for idx in tasks {
+            let cpu = self.tasks[idx].cpu;
+            self.settle_cpu(cpu);
+            self.tasks[idx].weight = weight;
+            let sum = self.cpus[cpu].tasks.iter().map(|&other| self.tasks[other].weight).sum();
+            self.cpus[cpu].weight = sum;
+            self.touched_cpu(cpu);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Where memory lies: first touch, spill, moves. Of no byte is anything lost or counted twice.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::events::Event;
+use super::jobs::MemoryRule;
+use super::{Fluid, News};
+use crate::hardware::Hardware;
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+/// Lines of a page: what a controller counts for it when it is moved or touched.
+const LINES_PER_PAGE: f64 = 64.0;
+/// Bytes per nanosecond that the mover moves: about a gigabyte a second, as the kernel's `move_pages` does on servers of the last
+/// years with pages of 4 KiB. Guessed.
+pub(super) const MOVE_RATE: f64 = 1.0;
+/// Bytes that are moved before the mover looks again.
+const BATCH: u64 = 64 << 20;
+
+/// A move of a job's pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageMove {
+    /// Whose.
+    pub job: usize,
+    /// A number of whoever asked, to know it again.
+    pub ticket: u64,
+    /// Only what lies there.
+    pub from: Option<usize>,
+    /// Where to.
+    pub to: usize,
+    /// At most this much.
+    pub limit: u64,
+    /// What was found to be moved, within the limit.
+    pub requested: u64,
+    /// What was moved.
+    pub moved: u64,
+    /// What did not fit on the target.
+    pub no_memory: u64,
+    /// What was refused as in use.
+    pub busy: u64,
+    /// When it was begun, in nanoseconds.
+    pub since: u64,
+    /// Nanoseconds inside the calls that move.
+    pub in_kernel: u64,
+    /// The job ended meanwhile.
+    pub job_ended: bool,
+}
+
+/// The memory of all jobs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pages {
+    size: Vec<u64>,
+    free: Vec<u64>,
+    jobs: BTreeMap<usize, JobPages>,
+    queue: VecDeque<PageMove>,
+    /// The batch that is being moved now.
+    batch: Option<Batch>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    from: usize,
+    to: usize,
+    bytes: u64,
+    began: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct JobPages {
+    on: Vec<u64>,
+    /// Bytes touched that are less than a page yet.
+    rest: f64,
+    /// Whose turn it is to hold the next page of striped memory.
+    next: usize,
+    /// The part of it on each node that holds some.
+    parts: Vec<(usize, f64)>,
+}
+
+impl JobPages {
+    fn update(&mut self) {
+        let total: u64 = self.on.iter().sum();
+        let each = self.on.iter().enumerate().filter(|(_, bytes)| 0 < **bytes);
+        self.parts = each.map(|(node, bytes)| (node, *bytes as f64 / total as f64)).collect();
+    }
+}
+
+impl Pages {
+    pub fn new(hardware: &Hardware) -> Self {
+        let size: Vec<u64> =
+            hardware.nodes.iter().map(|node| node.memory.0 / PAGE * PAGE).collect();
+        Pages { free: size.clone(), size, ..Pages::default() }
+    }
+
+    pub fn begin(&mut self, job: usize) {
+        let pages = JobPages { on: vec![0; self.size.len()], ..JobPages::default() };
+        self.jobs.insert(job, pages);
+    }
+
+    pub fn end(&mut self, job: usize) {
+        let Some(pages) = self.jobs.remove(&job) else { return };
+        for (free, bytes) in self.free.iter_mut().zip(&pages.on) {
+            *free += bytes;
+        }
+    }
+
+    pub fn total(&self, job: usize) -> u64 {
+        self.jobs.get(&job).map_or(0, |pages| pages.on.iter().sum())
+    }
+
+    /// Gives some of it back, from all nodes alike.
+    pub fn give_back(&mut self, job: usize, bytes: u64) {
+        let Some(pages) = self.jobs.get_mut(&job) else { return };
+        let total: u64 = pages.on.iter().sum::<u64>().max(1);
+        for (on, free) in pages.on.iter_mut().zip(&mut self.free) {
+            let part = (u128::from(*on) * u128::from(bytes) / u128::from(total)) as u64;
+            let part = part / PAGE * PAGE;
+            *on -= part;
+            *free += part;
+        }
+        pages.update();
+    }
+
+    /// The part of a job's memory on each node that holds some.
+    pub fn parts(&self, job: usize) -> &[(usize, f64)] {
+        self.jobs.get(&job).map_or(&[], |pages| &pages.parts)
+    }
+
+    /// Bytes that are being moved each nanosecond, by node.
+    pub fn moving(&self, node: usize) -> f64 {
+        match &self.batch {
+            Some(batch) if batch.from == node || batch.to == node => MOVE_RATE,
+            _ => 0.0,
+        }
+    }
+
+    /// Takes up to so many bytes on a node; returns how many.
+    fn take(&mut self, job: usize, node: usize, bytes: u64) -> u64 {
+        let taken = bytes.min(self.free[node]);
+        if let Some(pages) = self.jobs.get_mut(&job) {
+            self.free[node] -= taken;
+            pages.on[node] += taken;
+            return taken;
+        }
+        0
+    }
+}
+
+impl Fluid {
+    /// Bytes of free memory on a node.
+    pub fn memory_free(&self, node: usize) -> u64 {
+        self.pages.free[node]
+    }
+
+    /// Bytes of a job on each node.
+    pub fn memory_of(&self, job: usize) -> &[u64] {
+        self.pages.jobs.get(&job).map_or(&[], |pages| &pages.on)
+    }
+
+    /// Checks that of each node what is held and what is free make its size.
+    pub fn check_pages(&self) -> Result<(), String> {
+        for (node, size) in self.pages.size.iter().enumerate() {
+            let held: u64 = self.pages.jobs.values().map(|pages| pages.on[node]).sum();
+            let free = self.pages.free[node];
+            if held + free != *size {
+                return Err(format!(
+                    "node {node}: {held} bytes held and {free} free are not {size}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A job touches memory for the first time from a node.
+    pub(super) fn touch(&mut self, job: usize, cpu_node: usize, bytes: f64) {
+        let Some(pages) = self.pages.jobs.get_mut(&job) else { return };
+        pages.rest += bytes;
+        let whole = libm::floor((pages.rest + 0.5) / PAGE as f64) as u64 * PAGE;
+        pages.rest -= whole as f64;
+        if whole == 0 {
+            return;
+        }
+        let rule = self.jobs.get(&job).map(|state| state.memory.clone()).unwrap_or_default();
+        let left = self.lay(job, cpu_node, &rule, whole);
+        if let Some(pages) = self.pages.jobs.get_mut(&job) {
+            pages.update();
+        }
+        self.touch_solver(job);
+        if 0 < left {
+            self.kill(job);
+            self.tell(News::JobEnded { job, out_of_memory: true });
+        }
+    }
+
+    /// Lays pages down as the rule says; returns what fitted nowhere.
+    fn lay(&mut self, job: usize, cpu_node: usize, rule: &MemoryRule, bytes: u64) -> u64 {
+        let (nodes, may_spill) = match rule {
+            MemoryRule::Interleave(nodes) => (self.stripe(job, nodes, bytes), true),
+            MemoryRule::FirstTouch => (vec![(cpu_node, bytes)], true),
+            MemoryRule::Preferred(nodes) => {
+                (vec![(nearest(nodes, cpu_node, &self.hardware), bytes)], true)
+            }
+            MemoryRule::Bind(nodes) => {
+                (vec![(nearest(nodes, cpu_node, &self.hardware), bytes)], false)
+            }
+        };
+        let only: &[usize] = match rule {
+            MemoryRule::Bind(nodes) => nodes,
+            _ => &[],
+        };
+        let mut left = 0;
+        for (node, bytes) in nodes {
+            let mut rest = bytes - self.put(job, node, bytes);
+            let others = self.hardware.clone();
+            for &other in &others.nodes[node].nearest {
+                if rest == 0 {
+                    break;
+                }
+                if may_spill || only.contains(&other) {
+                    rest -= self.put(job, other, rest);
+                }
+            }
+            left += rest;
+        }
+        left
+    }
+
+    fn put(&mut self, job: usize, node: usize, bytes: u64) -> u64 {
+        let taken = self.pages.take(job, node, bytes);
+        let lines = taken as f64 / PAGE as f64 * LINES_PER_PAGE;
+        self.lines[node][1] += lines;
+        taken
+    }
+
+    /// Pages in turn over some nodes.
+    fn stripe(&mut self, job: usize, nodes: &[usize], bytes: u64) -> Vec<(usize, u64)> {
+        let Some(pages) = self.pages.jobs.get_mut(&job) else { return Vec::new() };
+        let n_pages = bytes / PAGE;
+        let n_nodes = nodes.len() as u64;
+        let first = pages.next;
+        pages.next = (first + (n_pages % n_nodes) as usize) % nodes.len();
+        let of = |idx: usize| {
+            let turn = (idx + nodes.len() - first) % nodes.len();
+            let more = u64::from((turn as u64) < n_pages % n_nodes);
+            (nodes[idx], (n_pages / n_nodes + more) * PAGE)
+        };
+        (0..nodes.len()).map(of).collect()
+    }
+
+    /// Lines that a job read and wrote, charged to the controllers that hold its pages.
+    pub(super) fn count_lines(&mut self, job: usize, cpu_node: usize, reads: f64, writes: f64) {
+        let parts = self.pages.parts(job);
+        if parts.is_empty() {
+            self.lines[cpu_node][0] += reads;
+            self.lines[cpu_node][1] += writes;
+        }
+        for &(node, part) in parts {
+            self.lines[node][0] += reads * part;
+            self.lines[node][1] += writes * part;
+        }
+    }
+
+    /// Lines that each controller has read and written.
+    pub fn lines(&self, node: usize) -> [f64; 2] {
+        self.lines[node]
+    }
+
+    /// Begins a move of pages, behind those that were asked for before.
+    pub fn move_pages(&mut self, wish: PageMove) {
+        self.pages.queue.push_back(PageMove { since: self.now, ..wish });
+        if self.pages.batch.is_none() {
+            self.next_batch();
+        }
+    }
+
+    /// A batch has been moved.
+    pub(super) fn mover_step(&mut self) {
+        let Some(batch) = self.pages.batch.take() else { return };
+        let Some(mut wish) = self.pages.queue.pop_front() else { return };
+        wish.in_kernel += self.now - batch.began;
+        wish.requested += batch.bytes;
+        let has = self.pages.jobs.get(&wish.job).map_or(0, |pages| pages.on[batch.from]);
+        let bytes = batch.bytes.min(has);
+        let moved = self.shift(wish.job, batch.from, batch.to, bytes);
+        wish.moved += moved;
+        wish.no_memory += batch.bytes - moved;
+        self.touch_node(batch.from);
+        self.touch_node(batch.to);
+        self.pages.queue.push_front(wish);
+        self.next_batch();
+    }
+
+    /// Moves pages at once; returns how many bytes fitted.
+    pub(super) fn shift(&mut self, job: usize, from: usize, to: usize, bytes: u64) -> u64 {
+        let moved = bytes.min(self.pages.free[to]) / PAGE * PAGE;
+        let Some(pages) = self.pages.jobs.get_mut(&job) else { return 0 };
+        pages.on[from] -= moved;
+        pages.on[to] += moved;
+        pages.update();
+        self.pages.free[from] += moved;
+        self.pages.free[to] -= moved;
+        let lines = moved as f64 / PAGE as f64 * LINES_PER_PAGE;
+        self.lines[from][0] += lines;
+        self.lines[to][1] += lines;
+        self.counts.pages_moved_bytes += moved;
+        self.touch_solver(job);
+        moved
+    }
+
+    /// The next batch of the first move, or its end.
+    fn next_batch(&mut self) {
+        while let Some(wish) = self.pages.queue.front() {
+            let on = self.pages.jobs.get(&wish.job).map(|pages| &pages.on);
+            let is_full = 0 < wish.no_memory;
+            let found = on.and_then(|on| {
+                let leaves = |&node: &usize| {
+                    node != wish.to && wish.from.is_none_or(|from| from == node) && 0 < on[node]
+                };
+                (0..on.len()).find(leaves).map(|node| (node, on[node]))
+            });
+            let left = wish.limit.saturating_sub(wish.requested) / PAGE * PAGE;
+            match found.filter(|_| 0 < left && !is_full) {
+                Some((from, there)) => {
+                    let bytes = there.min(left).min(BATCH);
+                    let takes = libm::ceil(bytes as f64 / MOVE_RATE) as u64;
+                    let to = wish.to;
+                    self.pages.batch = Some(Batch { from, to, bytes, began: self.now });
+                    self.events.add(self.now + takes, Event::Mover);
+                    self.touch_node(from);
+                    self.touch_node(to);
+                    return;
+                }
+                None => {
+                    let job_ended = on.is_none();
+                    if let Some(wish) = self.pages.queue.pop_front() {
+                        self.tell(News::Moved(PageMove { job_ended, ..wish }));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether moves are under way.
+    pub fn is_moving(&self) -> bool {
+        !self.pages.queue.is_empty()
+    }
+
+    /// A job's memory lies elsewhere: its tasks run at another speed.
+    fn touch_solver(&mut self, job: usize) {
+        let cpus: Vec<usize> = self.tasks_of(job).map(|task| task.cpu).collect();
+        for cpu in cpus {
+            let cache = self.hardware.cpus[cpu].cache;
+            self.solver.touch(cache);
+        }
+    }
+
+    fn touch_node(&mut self, node: usize) {
+        for at in 0..self.hardware.nodes[node].cpus.len() {
+            let cpu = self.hardware.nodes[node].cpus[at];
+            if !self.cpus[cpu].tasks.is_empty() {
+                let cache = self.hardware.cpus[cpu].cache;
+                self.solver.touch(cache);
+            }
+        }
+    }
+}
+
+/// The node itself if it is among them, else the nearest that is.
+fn nearest(nodes: &[usize], here: usize, hardware: &Hardware) -> usize {
+    if nodes.contains(&here) {
+        return here;
+    }
+    let near = hardware.nodes[here].nearest.iter().copied();
+    near.into_iter().find(|node| nodes.contains(node)).unwrap_or(here)
+}

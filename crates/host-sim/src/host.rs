@@ -1,0 +1,365 @@
+//! The simulated machine as a host: turns, samples, plans carried out.
+//!
+//! ```text
+//!   wait    goes on to the next instant at which something is to be told
+//!   sample  what counters, /proc and memory would show of it
+//!   apply   binds, starts, moves pages: at once, at no cost but that of its effects
+//! ```
+
+mod act;
+mod look;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use base::{JobId, Nanos};
+use engine::{Approved, Host};
+use program::Job;
+use sched::{Cause, JobEvent, Outcome, Sample, StoppedBy, Turn};
+use topology::Machine;
+
+use crate::cast::{self, CastError};
+use crate::chance::{Causes, Chance};
+use crate::fluid::{Counts, Fluid, News, Settings};
+use crate::hardware::Hardware;
+use crate::kernel::Version;
+use crate::script::Script;
+
+pub use look::Capabilities;
+use slots::{Slot, State};
+
+/// How a simulated run goes.
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// The policy's interval; `None`: turns come with events only.
+    pub interval: Option<Nanos>,
+    /// Seed of all chance.
+    pub seed: u64,
+    /// What is left to chance.
+    pub chance: Chance,
+    /// Which kernel; `None`: as the machine file says, else the newest.
+    pub kernel: Option<Version>,
+    /// Whether that balances between nodes; `None`: as the machine file says, else not.
+    pub numa_balancing: Option<bool>,
+    /// Whether programs slow each other down through caches and controllers.
+    pub contention: bool,
+    /// Jobs without a rule of their own take memory page by page from all nodes in turn.
+    pub interleave: bool,
+    /// What can be read of the machine.
+    pub capabilities: Capabilities,
+    /// Interval turns are left out for as long as the policy rests, although programs run: figures in
+    /// between are missing from the record then, and nothing else.
+    pub leaves_out_rests: bool,
+    /// Everything is stopped then.
+    pub time_limit: Option<Nanos>,
+}
+
+impl Default for SimOptions {
+    fn default() -> Self {
+        SimOptions {
+            interval: None,
+            seed: 0,
+            chance: Chance::default(),
+            kernel: None,
+            numa_balancing: None,
+            contention: true,
+            interleave: false,
+            capabilities: Capabilities::default(),
+            leaves_out_rests: false,
+            time_limit: None,
+        }
+    }
+}
+
+/// Why a machine and a workload cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// A job.
+    #[error(transparent)]
+    Cast(#[from] CastError),
+    /// The machine file names a kernel that is not modelled.
+    #[error("there is no model of the kernel {found:?}: write {known}")]
+    Kernel {
+        /// What it says.
+        found: String,
+        /// All there are.
+        known: String,
+    },
+    /// The kernel cannot do what is asked.
+    #[error("{0} cannot balance between nodes (kernels since 3.13 can): leave numa_balancing out")]
+    NoNumaBalancing(&'static str),
+}
+
+/// A machine that is reckoned instead of watched.
+#[derive(Debug)]
+pub struct SimHost {
+    pub(crate) fluid: Fluid,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) options: SimOptions,
+    pub(crate) settings: Settings,
+    pub(crate) causes: Causes,
+    pub(crate) pending: Sample,
+    pub(crate) due: Vec<JobId>,
+    pub(crate) why: BTreeSet<Cause>,
+    /// Instants at which jobs are due, told to end, or end after their time; the earliest last.
+    pub(crate) agenda: Vec<(u64, JobId, Agenda)>,
+    pub(crate) next_interval: Option<u64>,
+    pub(crate) n_turns: u64,
+    pub(crate) is_first_sample: bool,
+    pub(crate) rests: bool,
+    pub(crate) is_stopping: bool,
+    pub(crate) noted: look::Noted,
+    pub(crate) n_moves: u64,
+}
+
+/// Something that is to be done for a job at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Agenda {
+    /// It is due.
+    Due,
+    /// Its time is over, if that is still the same run of it.
+    Stop(u32),
+}
+
+impl SimHost {
+    /// A machine on which nothing runs yet.
+    ///
+    /// # Errors
+    /// A job that cannot be simulated, or a kernel that is not modelled. Nothing has run then.
+    pub fn new(machine: &Machine, jobs: &[Job], options: SimOptions) -> Result<Self, SimError> {
+        let hardware = Arc::new(Hardware::new(machine));
+        let scripts = cast::cast(jobs, &hardware)?;
+        SimHost::with_scripts(machine, hardware, jobs, scripts, options)
+    }
+
+    /// The same from what was made ready before, for many runs of one workload.
+    ///
+    /// # Errors
+    /// A kernel that is not modelled.
+    pub fn with_scripts(
+        machine: &Machine,
+        hardware: Arc<Hardware>,
+        jobs: &[Job],
+        scripts: Vec<Arc<Script>>,
+        options: SimOptions,
+    ) -> Result<Self, SimError> {
+        let settings = settings(machine, &options)?;
+        let causes = options.chance.causes(options.seed);
+        let slots: Vec<Slot> =
+            jobs.iter().zip(scripts).map(|(job, script)| Slot::new(job.clone(), script)).collect();
+        let mut agenda: Vec<(u64, JobId, Agenda)> = slots
+            .iter()
+            .map(|slot| {
+                let late = causes.late(slot.job.id.index(), 0);
+                ((slot.job.start + late).0, slot.job.id, Agenda::Due)
+            })
+            .collect();
+        agenda.sort_unstable_by(|one, other| other.cmp(one));
+        Ok(SimHost {
+            fluid: Fluid::new(hardware, settings, causes.clone()),
+            next_interval: options.interval.map(|_| 0),
+            slots,
+            settings,
+            causes,
+            agenda,
+            options,
+            pending: Sample::default(),
+            due: Vec::new(),
+            why: BTreeSet::new(),
+            n_turns: 0,
+            is_first_sample: true,
+            rests: false,
+            is_stopping: false,
+            noted: look::Noted::default(),
+            n_moves: 0,
+        })
+    }
+
+    /// Simulated time since the start.
+    pub fn now(&self) -> Nanos {
+        Nanos(self.fluid.now())
+    }
+
+    /// How much happened.
+    pub fn counts(&self) -> Counts {
+        self.fluid.counts()
+    }
+
+    /// What was assumed of the machine, a sentence each.
+    pub fn assumed(&self) -> &[String] {
+        self.fluid.hardware().assumed()
+    }
+
+    /// Which kernel is modelled, and whether it balances between nodes.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Whether the run was stopped before its end.
+    pub fn was_stopped(&self) -> bool {
+        self.is_stopping
+    }
+
+    fn is_over(&self) -> bool {
+        self.slots.iter().all(|slot| matches!(slot.state, State::Over))
+    }
+
+    /// The next instant at which something is to be told for certain.
+    fn next_known(&self) -> Option<u64> {
+        let agenda = self.agenda.last().map(|(at, ..)| *at);
+        let interval = self.next_interval.filter(|_| !self.rests);
+        let limit = self.options.time_limit.filter(|_| !self.is_stopping).map(|limit| limit.0);
+        [agenda, interval, limit].into_iter().flatten().min()
+    }
+
+    /// What is due at this instant, by the clock.
+    fn take_due(&mut self) {
+        let now = self.fluid.now();
+        while let Some((_, job, what)) = self.agenda.pop_if(|(at, ..)| *at <= now) {
+            match what {
+                Agenda::Due => self.job_due(job),
+                Agenda::Stop(run) => self.time_is_over(job, run),
+            }
+        }
+        let is_due = self.next_interval.is_some_and(|at| at <= now) && !self.rests;
+        if let Some(interval) = self.options.interval.filter(|_| is_due) {
+            self.why.insert(Cause::Interval);
+            self.next_interval = Some(after(now, interval));
+        }
+        if self.options.time_limit.is_some_and(|limit| limit.0 <= now) && !self.is_stopping {
+            self.stop();
+        }
+    }
+
+    fn take_news(&mut self) {
+        for (_, news) in self.fluid.take_news() {
+            match news {
+                News::JobEnded { job, out_of_memory } => self.job_ended(job, out_of_memory),
+                News::Moved(done) => self.move_ended(&done),
+            }
+        }
+    }
+
+    fn new_turn(&mut self) -> Turn {
+        let number = self.n_turns;
+        self.n_turns += 1;
+        self.wake_up();
+        let causes = std::mem::take(&mut self.why).into_iter().collect();
+        Turn { number, at: self.now(), causes }
+    }
+
+    /// After a rest intervals go on in their old rhythm.
+    fn wake_up(&mut self) {
+        if !std::mem::take(&mut self.rests) {
+            return;
+        }
+        if let (Some(at), Some(interval)) = (self.next_interval, self.options.interval) {
+            self.next_interval = Some(at.max(after(self.fluid.now(), interval)));
+        }
+    }
+
+    /// Whether turns by the clock may be left out until something happens.
+    fn may_rest(&self) -> bool {
+        let runs = |slot: &Slot| matches!(slot.state, State::Running(_));
+        self.options.leaves_out_rests || !self.slots.iter().any(runs)
+    }
+}
+
+/// The next multiple of an interval.
+fn after(now: u64, interval: Nanos) -> u64 {
+    (now / interval.0 + 1) * interval.0
+}
+
+fn settings(machine: &Machine, options: &SimOptions) -> Result<Settings, SimError> {
+    let told = machine.system().kernel.as_deref().map(|name| {
+        let known = || Version::ALL.map(Version::name).join(", ");
+        let unknown = || SimError::Kernel { found: name.to_owned(), known: known() };
+        Version::of_name(name).ok_or_else(unknown)
+    });
+    let kernel = match options.kernel {
+        Some(kernel) => kernel,
+        None => told.transpose()?.unwrap_or_default(),
+    };
+    let numa_balancing =
+        options.numa_balancing.or(machine.system().numa_balancing).unwrap_or(false);
+    if numa_balancing && !kernel.can_balance_numa() {
+        return Err(SimError::NoNumaBalancing(kernel.name()));
+    }
+    Ok(Settings { kernel, numa_balancing, contention: options.contention })
+}
+
+impl Host for SimHost {
+    type Error = Infallible;
+
+    fn wait(&mut self) -> Result<Option<Turn>, Infallible> {
+        loop {
+            self.take_due();
+            if !self.why.is_empty() {
+                return Ok(Some(self.new_turn()));
+            }
+            if self.is_over() {
+                return Ok(None);
+            }
+            match self.next_known() {
+                Some(until) => self.fluid.advance(until),
+                // Nothing by the clock: on to the next event, wherever it is.
+                None => match self.fluid.next_event() {
+                    Some(at) => self.fluid.advance(at),
+                    None => return Ok(None),
+                },
+            }
+            self.take_news();
+        }
+    }
+
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, Infallible> {
+        let mut sample = std::mem::take(&mut self.pending);
+        if std::mem::take(&mut self.is_first_sample) {
+            self.first_words(&mut sample);
+        }
+        if turn.causes.contains(&Cause::Interval) {
+            self.look(&mut sample);
+        }
+        Ok(sample)
+    }
+
+    fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(plan.asks().len());
+        let started = self.start_due(plan, &mut outcomes);
+        self.change_running(plan, &started, &mut outcomes);
+        self.rests = plan.rests() && self.may_rest();
+        outcomes
+    }
+
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        self.agenda.clear();
+        for idx in 0..self.slots.len() {
+            match self.slots[idx].state {
+                State::Running(_) => self.end(idx, true),
+                State::Waiting | State::Due => self.slots[idx].state = State::Over,
+                State::Over => {}
+            }
+        }
+        self.pending.jobs.retain(|event| !matches!(event, JobEvent::Due(_)));
+        self.due.clear();
+        self.why.insert(Cause::Stopping);
+    }
+}
+
+/// Why a move ended, from what became of it.
+fn stopped_by(done: &crate::fluid::PageMove) -> StoppedBy {
+    if done.job_ended {
+        StoppedBy::Ended
+    } else if 0 < done.no_memory {
+        StoppedBy::Full
+    } else if done.limit <= done.requested {
+        StoppedBy::Limit
+    } else {
+        StoppedBy::Done
+    }
+}

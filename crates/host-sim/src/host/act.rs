@@ -1,0 +1,176 @@
+//! Plans carried out.
+
+use std::sync::Arc;
+
+use base::{Bytes, CpuSet, JobId, Nanos, NodeSet};
+use engine::Approved;
+use program::{Ending, Job, MemoryPolicy};
+use sched::{Action, Deed, MoveEnded, Outcome, OutcomeResult, PagesRefused, Target, Why};
+
+use super::slots::{Running, State};
+use super::{Agenda, SimHost, stopped_by};
+use crate::fluid::{JobStart, MemoryRule, PageMove};
+
+impl SimHost {
+    /// Starts every job that is due, as the plan says.
+    pub(super) fn start_due(&mut self, plan: &Approved, outcomes: &mut Vec<Outcome>) -> Vec<JobId> {
+        let due = std::mem::take(&mut self.due);
+        for &job in &due {
+            self.start(job, plan, outcomes);
+        }
+        due
+    }
+
+    fn start(&mut self, id: JobId, plan: &Approved, outcomes: &mut Vec<Outcome>) {
+        let (mut place, mut memory) = (None, None);
+        for action in plan.for_job(id) {
+            match action {
+                Action::Place(cpus) => place = Some(cpus.clone()),
+                Action::MemoryPolicy(policy) => memory = Some(policy.clone()),
+                Action::Release | Action::MovePages { .. } => {}
+            }
+        }
+        let job = &self.slots[id.index()].job;
+        let own = self.own_cpus(job);
+        let allowed = place.as_ref().map(|cpus| self.mask(cpus)).or(own);
+        let rule = self.memory_rule(job, memory.as_ref());
+        let script = self.slots[id.index()].script.clone();
+        let start = JobStart { job: id.index(), script, allowed, memory: rule, weight: 1.0 };
+        let pid = self.fluid.start(start);
+        let now = self.fluid.now();
+        let slot = &mut self.slots[id.index()];
+        slot.n_runs += 1;
+        slot.state = State::Running(Running { pid, started: now });
+        if let Ending::After(time) = slot.job.ending {
+            let at = (Nanos(now) + time).0;
+            self.agenda.push((at, id, Agenda::Stop(slot.n_runs)));
+            self.agenda.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        let target = Target::Job(id);
+        let done = |deed, n| Outcome { target, deed, result: OutcomeResult::Done { n } };
+        outcomes.push(done(Deed::Start, pid));
+        outcomes.extend(place.map(|cpus| done(Deed::Place(cpus), 1)));
+        outcomes.extend(memory.map(|policy| done(Deed::MemoryPolicy(policy), 1)));
+    }
+
+    /// The CPUs that a job's own line leaves it.
+    fn own_cpus(&self, job: &Job) -> Option<Arc<Vec<bool>>> {
+        if job.cpus.is_none() && job.nodes.is_none() {
+            return None;
+        }
+        let hardware = self.fluid.hardware();
+        let may = |cpu: &crate::hardware::Cpu| {
+            let node = hardware.nodes[cpu.node].id;
+            job.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu.id))
+                && job.nodes.as_ref().is_none_or(|nodes| node.is_some_and(|id| nodes.contains(id)))
+        };
+        Some(Arc::new(hardware.cpus.iter().map(may).collect()))
+    }
+
+    fn mask(&self, cpus: &CpuSet) -> Arc<Vec<bool>> {
+        Arc::new(self.fluid.hardware().cpus.iter().map(|cpu| cpus.contains(cpu.id)).collect())
+    }
+
+    fn places(&self, nodes: &NodeSet) -> Vec<usize> {
+        nodes.iter().filter_map(|node| self.fluid.hardware().node_place(node)).collect()
+    }
+
+    fn memory_rule(&self, job: &Job, planned: Option<&MemoryPolicy>) -> MemoryRule {
+        let all: Vec<usize> = (0..self.fluid.hardware().nodes.len()).collect();
+        match job.memory.as_ref().or(planned) {
+            Some(MemoryPolicy::Bind(nodes)) => MemoryRule::Bind(self.places(nodes)),
+            Some(MemoryPolicy::Preferred(nodes)) => MemoryRule::Preferred(self.places(nodes)),
+            Some(MemoryPolicy::Interleave(nodes) | MemoryPolicy::WeightedInterleave(nodes)) => {
+                MemoryRule::Interleave(self.places(nodes))
+            }
+            None => match &job.nodes {
+                Some(nodes) => MemoryRule::Bind(self.places(nodes)),
+                None if self.options.interleave => MemoryRule::Interleave(all),
+                None => MemoryRule::FirstTouch,
+            },
+        }
+    }
+
+    /// Carries out what concerns jobs that run already.
+    pub(super) fn change_running(
+        &mut self,
+        plan: &Approved,
+        started: &[JobId],
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        for ask in plan.asks() {
+            if matches!(ask.target, Target::Job(job) if started.contains(&job)) {
+                continue;
+            }
+            let result = self.change(ask.target, &ask.action);
+            outcomes.push(Outcome { target: ask.target, deed: (&ask.action).into(), result });
+        }
+    }
+
+    fn change(&mut self, target: Target, action: &Action) -> OutcomeResult {
+        let refuse = |why, detail: &str| OutcomeResult::Refused { why, detail: detail.to_owned() };
+        let Some(idx) = self.job_of(target) else {
+            return refuse(Why::Ended, "it ended before");
+        };
+        let allowed = match action {
+            Action::Place(cpus) => Some(self.mask(cpus)),
+            Action::Release => self.own_cpus(&self.slots[idx].job),
+            Action::MemoryPolicy(_) => return refuse(Why::TooLate, "it runs already"),
+            Action::MovePages { from, to, limit } => {
+                let place = |node| self.fluid.hardware().node_place(node);
+                let Some(to) = place(*to) else {
+                    return refuse(Why::NodesUnusable, "there is no such node");
+                };
+                let from = from.and_then(place);
+                self.n_moves += 1;
+                let wish = PageMove { job: idx, from, to, limit: limit.0, ..PageMove::default() };
+                self.fluid.move_pages(wish);
+                return OutcomeResult::Begun;
+            }
+        };
+        let n = match target {
+            Target::Job(_) => self.fluid.bind(idx, allowed),
+            Target::Task(task) => self.fluid.bind_tid(task.tid, allowed),
+        };
+        OutcomeResult::Done { n }
+    }
+
+    fn job_of(&self, target: Target) -> Option<usize> {
+        match target {
+            Target::Job(job) => {
+                let slot = self.slots.get(job.index())?;
+                matches!(slot.state, State::Running(_)).then_some(job.index())
+            }
+            Target::Task(task) => (0..self.slots.len())
+                .find(|&idx| self.fluid.tasks_of(idx).any(|its| its.tid == task.tid)),
+        }
+    }
+
+    /// A move of pages is over.
+    pub(super) fn move_ended(&mut self, done: &PageMove) {
+        let nodes = &self.fluid.hardware().nodes;
+        let job = self.slots[done.job].job.id;
+        let Some(to) = nodes[done.to].id else { return };
+        let refused = PagesRefused {
+            no_memory: Bytes(done.no_memory),
+            busy: Bytes(done.busy),
+            ..PagesRefused::default()
+        };
+        self.pending.moved.push(MoveEnded {
+            target: Target::Job(job),
+            job,
+            from: done.from.and_then(|from| nodes[from].id),
+            to,
+            limit: Bytes(done.limit),
+            requested: Bytes(done.requested),
+            moved: Bytes(done.moved),
+            refused,
+            left: Bytes::ZERO,
+            took: Nanos(self.fluid.now() - done.since),
+            in_kernel: Nanos(done.in_kernel),
+            stopped_by: stopped_by(done),
+            detail: String::new(),
+        });
+        self.why.insert(sched::Cause::MemoryMoved);
+    }
+}

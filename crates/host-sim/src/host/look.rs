@@ -1,0 +1,214 @@
+//! What counters, `/proc` and `numa_maps` would show of the simulated machine.
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, JobId, Nanos, TaskId};
+use sched::{
+    Counters, Measured, MemoryRules, NodeMemory, NodeSample, ProcessMemory, Quantity, Sample,
+    TaskSample,
+};
+
+use super::SimHost;
+use super::slots::State;
+use crate::fluid::{Tally, Task, TaskState};
+
+/// What can be read of a simulated machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Counters of the processor for each task.
+    pub counters: bool,
+    /// Counters of memory controllers.
+    pub controllers: bool,
+    /// Where memory lies.
+    pub memory: bool,
+}
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Capabilities { counters: true, controllers: true, memory: true }
+    }
+}
+
+/// Width of a controller's counter.
+const COUNTER_BITS: u8 = 64;
+
+/// What was told before, so that only what changed is told again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Noted {
+    tasks: BTreeMap<TaskId, Shown>,
+    memory: BTreeMap<usize, Vec<u64>>,
+    nodes: Vec<Vec<f64>>,
+    shown_nodes: Vec<f64>,
+}
+
+/// What a task's counters show, which is not quite what it did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shown {
+    truly: Tally,
+    shown: Tally,
+    cpu_time: u64,
+    wait: u64,
+}
+
+impl Noted {
+    pub fn forget(&mut self, job: usize, tasks: &[TaskId]) {
+        self.memory.remove(&job);
+        for task in tasks {
+            self.tasks.remove(task);
+        }
+    }
+}
+
+/// Clock ticks of a second, in which births are told.
+const TICK_NS: u64 = 10_000_000;
+
+pub(super) fn id_of(task: &Task) -> TaskId {
+    TaskId { tid: task.tid, born_ticks: task.born / TICK_NS }
+}
+
+/// What is counted of a task, without noise.
+pub(super) fn counters_of(task: &Task) -> Counters {
+    as_counters(&task.done, task)
+}
+
+fn as_counters(tally: &Tally, task: &Task) -> Counters {
+    let count = |value: f64| Measured::Exact(value as u64);
+    Counters::NONE
+        .with(Quantity::Cycles, count(tally.cycles))
+        .with(Quantity::Instructions, count(tally.instructions))
+        .with(Quantity::LlcReferences, count(tally.references))
+        .with(Quantity::LlcMisses, count(tally.misses))
+        .with(Quantity::LlcPrefetchMisses, count(tally.prefetches))
+        .with(Quantity::L1dMisses, count(tally.l1_misses))
+        .with(Quantity::MemoryStalls, count(tally.stalls))
+        .with(Quantity::QueueFull, count(tally.queue_full))
+        .with(Quantity::TaskClock, Measured::Exact(task.cpu_ns as u64))
+        .with(Quantity::CpuMigrations, Measured::Exact(task.n_migrations))
+}
+
+impl SimHost {
+    pub(super) fn first_words(&mut self, sample: &mut Sample) {
+        let hardware = self.fluid.hardware();
+        let online = hardware.cpus.iter().map(|cpu| cpu.id);
+        sample.usable.get_or_insert_with(|| online.collect());
+        sample.memory_rules = Some(MemoryRules {
+            numa_balancing: self.settings.numa_balancing,
+            interleaves: self.options.interleave,
+        });
+        self.look_at_nodes(sample);
+    }
+
+    /// Everything that an interval turn looks at.
+    pub(super) fn look(&mut self, sample: &mut Sample) {
+        self.fluid.settle_all();
+        for idx in 0..self.slots.len() {
+            if matches!(self.slots[idx].state, State::Running(_)) {
+                self.look_at_job(idx, sample);
+            }
+        }
+        self.look_at_nodes(sample);
+    }
+
+    fn look_at_job(&mut self, idx: usize, sample: &mut Sample) {
+        let job = self.slots[idx].job.id;
+        let State::Running(running) = &self.slots[idx].state else { return };
+        let process = running.pid;
+        let mut first = None;
+        for task in self.fluid.tasks_of(idx) {
+            let id = id_of(task);
+            first.get_or_insert(id);
+            if task.state == TaskState::Ended && !self.noted.tasks.contains_key(&id) {
+                continue;
+            }
+            let shown = self.noted.tasks.entry(id).or_default();
+            let (cpu_time, wait) = (task.cpu_ns as u64, task.wait_ns as u64);
+            if shown.cpu_time == cpu_time && shown.wait == wait && 0 < cpu_time {
+                continue;
+            }
+            (shown.cpu_time, shown.wait) = (cpu_time, wait);
+            let counters = match self.options.capabilities.counters {
+                true => show(shown, task, &mut self.causes),
+                false => Counters::NONE,
+            };
+            sample.tasks.push(TaskSample {
+                task: id,
+                process,
+                job,
+                cpu_time: Nanos(cpu_time),
+                looked_before: None,
+                wait: Measured::Exact(wait),
+                last_cpu: Some(self.fluid.hardware().cpus[task.cpu].id),
+                counters,
+            });
+        }
+        if let Some(first) = first.filter(|_| self.options.capabilities.memory) {
+            self.look_at_memory(idx, job, first, sample);
+        }
+    }
+
+    fn look_at_memory(&mut self, idx: usize, job: JobId, process: TaskId, sample: &mut Sample) {
+        let now = self.fluid.memory_of(idx);
+        if self.noted.memory.get(&idx).is_some_and(|before| before == now) {
+            return;
+        }
+        let nodes = now.iter().enumerate().filter(|(_, bytes)| 0 < **bytes);
+        let nodes = nodes.filter_map(|(node, bytes)| {
+            let node = self.fluid.hardware().nodes[node].id?;
+            Some(NodeMemory { node, small: Bytes(*bytes), ..NodeMemory::default() })
+        });
+        let nodes: Vec<NodeMemory> = nodes.collect();
+        let at = Nanos(self.fluid.now());
+        if !nodes.is_empty() {
+            let memory = ProcessMemory { job, process, nodes, looked_permille: 1000, at };
+            sample.memory.push(memory);
+        }
+        self.noted.memory.insert(idx, now.to_vec());
+    }
+
+    fn look_at_nodes(&mut self, sample: &mut Sample) {
+        let n_nodes = self.fluid.hardware().nodes.len();
+        self.noted.nodes.resize(n_nodes, vec![0.0; 2]);
+        self.noted.shown_nodes.resize(n_nodes, 0.0);
+        for node in 0..n_nodes {
+            let Some(id) = self.fluid.hardware().nodes[node].id else { continue };
+            let lines = self.fluid.lines(node);
+            let before = &mut self.noted.nodes[node];
+            let grown = lines[0] - before[0] + lines[1] - before[1];
+            before.copy_from_slice(&lines);
+            self.noted.shown_nodes[node] += self.causes.counted(grown);
+            let count = |value: f64| match self.options.capabilities.controllers {
+                true => Measured::Exact(value as u64),
+                false => Measured::Absent,
+            };
+            sample.nodes.push(NodeSample {
+                node: id,
+                memory_free: Some(Bytes(self.fluid.memory_free(node))),
+                memory_reclaimable: None,
+                controller_ops: count(self.noted.shown_nodes[node]),
+                counter_bits: COUNTER_BITS,
+                read_bytes: count(lines[0] * 64.0),
+                written_bytes: count(lines[1] * 64.0),
+            });
+        }
+    }
+}
+
+/// A task's counters with the noise of all readings so far: what each interval grew by is off by a part.
+fn show(shown: &mut Shown, task: &Task, causes: &mut crate::chance::Causes) -> Counters {
+    let grown = |now: f64, before: f64| now - before;
+    let (now, before) = (&task.done, &shown.truly);
+    let mut add = |shown: &mut f64, now: f64, before: f64| {
+        *shown += causes.counted(grown(now, before));
+    };
+    let to = &mut shown.shown;
+    add(&mut to.instructions, now.instructions, before.instructions);
+    add(&mut to.cycles, now.cycles, before.cycles);
+    add(&mut to.references, now.references, before.references);
+    add(&mut to.misses, now.misses, before.misses);
+    add(&mut to.prefetches, now.prefetches, before.prefetches);
+    add(&mut to.l1_misses, now.l1_misses, before.l1_misses);
+    add(&mut to.queue_full, now.queue_full, before.queue_full);
+    add(&mut to.stalls, now.stalls, before.stalls);
+    shown.truly = task.done;
+    as_counters(&shown.shown, task)
+}

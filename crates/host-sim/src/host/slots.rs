@@ -1,0 +1,161 @@
+//! Jobs and where they are in their lives.
+
+use std::sync::Arc;
+
+use base::{Bytes, JobId, Nanos, TaskId};
+use program::{Ending, Job};
+use sched::{Cause, Counters, End, ExitStatus, JobEvent, Measured, Quantity};
+
+use super::{Agenda, SimHost, look};
+use crate::script::Script;
+
+/// A job of the workload.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub job: Job,
+    pub script: Arc<Script>,
+    pub n_runs: u32,
+    pub state: State,
+}
+
+/// Where a job is in its life.
+#[derive(Debug)]
+pub(crate) enum State {
+    Waiting,
+    Due,
+    Running(Running),
+    Over,
+}
+
+/// A job that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub pid: u32,
+    pub started: u64,
+}
+
+impl Slot {
+    pub fn new(job: Job, script: Arc<Script>) -> Self {
+        Slot { job, script, n_runs: 0, state: State::Waiting }
+    }
+
+    /// Whether it ends by itself, so that others wait for it.
+    fn ends(&self) -> bool {
+        self.job.ending != Ending::RestartUntilOthersDone
+    }
+}
+
+/// The signal that ends what has no memory left.
+const SIGKILL: i32 = 9;
+/// The signal that ends what was told to end.
+const SIGTERM: i32 = 15;
+
+impl SimHost {
+    pub(crate) fn job_due(&mut self, job: JobId) {
+        let slot = &mut self.slots[job.index()];
+        if matches!(slot.state, State::Waiting) {
+            slot.state = State::Due;
+            self.due.push(job);
+            self.pending.jobs.push(JobEvent::Due(job));
+            self.why.insert(Cause::JobsDue);
+        }
+    }
+
+    /// A job that is to end after some time has had it.
+    pub(crate) fn time_is_over(&mut self, job: JobId, run: u32) {
+        let slot = &self.slots[job.index()];
+        if slot.n_runs == run && matches!(slot.state, State::Running(_)) {
+            self.end(job.index(), true);
+        }
+    }
+
+    /// The last thread of a job ended by itself.
+    pub(crate) fn job_ended(&mut self, idx: usize, out_of_memory: bool) {
+        if !matches!(self.slots[idx].state, State::Running(_)) {
+            return;
+        }
+        let status =
+            if out_of_memory { ExitStatus::Killed(SIGKILL) } else { ExitStatus::Exited(0) };
+        self.over(idx, status, false);
+    }
+
+    /// Ends a job, because we are told to.
+    pub(crate) fn end(&mut self, idx: usize, by_us: bool) {
+        self.fluid.settle_all();
+        self.fluid.kill(idx);
+        self.over(idx, ExitStatus::Killed(SIGTERM), by_us);
+    }
+
+    fn over(&mut self, idx: usize, status: ExitStatus, by_us: bool) {
+        let State::Running(running) = std::mem::replace(&mut self.slots[idx].state, State::Over)
+        else {
+            return;
+        };
+        let others_left =
+            self.slots.iter().any(|slot| slot.ends() && !matches!(slot.state, State::Over));
+        let slot = &self.slots[idx];
+        let job = slot.job.id;
+        let again = !slot.ends() && others_left && !by_us && !self.is_stopping;
+        let end = self.end_of(idx, &running, status, (by_us, again));
+        let tasks: Vec<TaskId> = self.fluid.tasks_of(idx).map(look::id_of).collect();
+        self.noted.forget(idx, &tasks);
+        self.pending.gone.extend(tasks);
+        self.pending.jobs.push(JobEvent::Ended(job, Box::new(end)));
+        self.why.insert(Cause::Ended);
+        self.fluid.forget(idx);
+        if again {
+            self.slots[idx].state = State::Waiting;
+            self.agenda.push((self.fluid.now(), job, Agenda::Due));
+            self.agenda.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        if !others_left {
+            self.end_restarting();
+        }
+    }
+
+    /// Those that restart until the others are done are done too.
+    fn end_restarting(&mut self) {
+        for idx in 0..self.slots.len() {
+            match self.slots[idx].state {
+                State::Running(_) => self.end(idx, true),
+                State::Waiting => self.slots[idx].state = State::Over,
+                State::Due | State::Over => {}
+            }
+        }
+    }
+
+    fn end_of(
+        &self,
+        idx: usize,
+        running: &Running,
+        status: ExitStatus,
+        (by_us, again): (bool, bool),
+    ) -> End {
+        let (mut cpu, mut wait, mut migrations, mut lines) = (0.0, 0.0, 0, 0.0);
+        let mut counters = Counters::NONE;
+        for task in self.fluid.tasks_of(idx) {
+            cpu += task.cpu_ns;
+            wait += task.wait_ns;
+            migrations += task.n_migrations;
+            lines += task.done.reads + task.done.writes;
+            if self.options.capabilities.counters {
+                counters = counters.plus(&look::counters_of(task));
+            }
+        }
+        let counters = counters.with(Quantity::TaskClock, Measured::Exact(cpu as u64));
+        End {
+            status,
+            by_us,
+            again,
+            wall: Nanos(self.fluid.now() - running.started),
+            user: Nanos(cpu as u64),
+            system: Nanos::ZERO,
+            max_resident: Bytes(self.slots[idx].script.footprint_max()),
+            wait: Measured::Exact(wait as u64),
+            n_migrations: Measured::Exact(migrations),
+            counters,
+            traffic: Measured::Exact((lines * 64.0) as u64),
+            n_left_behind: 0,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! How the kernel evens out what runs where.
+//!
+//! ```text
+//!   system: nodes ── node: caches ── cache: CPUs
+//!        every level in its own time; a CPU that fell idle asks at once, the nearest level first
+//! ```
+
+use super::select::numa_room;
+use super::{Allowed, Kernel, Load, Version};
+use crate::hardware::Hardware;
+
+/// An even-out of one domain fails so often before a task that runs is moved, not only one that waits
+/// (`cache_nice_tries` + 2 in `need_active_balance`).
+const FAILED_MAX: u32 = 3;
+/// Between nodes so few tasks more are no imbalance while the node has room (`NUMA_IMBALANCE_MIN`).
+const NUMA_TOLERATED: u32 = 2;
+/// Between nodes a load above this, in hundredths of the other's, is an imbalance (`imbalance_pct`).
+const TOLERATED: u32 = 125;
+
+/// A task is to be pulled from one CPU to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// From the run queue of this CPU.
+    pub from: usize,
+    /// To that of this one.
+    pub to: usize,
+    /// Even the task that runs may be taken, where the queue holds no other.
+    pub running_too: bool,
+}
+
+impl Kernel {
+    /// What a CPU that has nothing to do takes from others: from the nearest domain that has tasks
+    /// waiting. `takes(from)` tells whether one that waits there may go to it.
+    pub fn pull_idle(
+        &self,
+        hardware: &Hardware,
+        load: &Load,
+        idle: usize,
+        takes: &dyn Fn(usize) -> bool,
+    ) -> Option<Pull> {
+        let its = &hardware.cpus[idle];
+        let everybody: Vec<usize> = (0..hardware.cpus.len()).collect();
+        let levels: [&[usize]; 3] =
+            [&hardware.caches[its.cache].cpus, &hardware.nodes[its.node].cpus, &everybody];
+        levels.into_iter().find_map(|cpus| {
+            let open = cpus.iter().copied().filter(|&cpu| cpu != idle && 2 <= load.running[cpu]);
+            let open = open.filter(|&cpu| takes(cpu));
+            let from = open.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
+            Some(Pull { from, to: idle, running_too: false })
+        })
+    }
+
+    /// One even-out of the whole machine: what is pulled within each domain, one task each.
+    pub fn even_out(
+        &mut self,
+        hardware: &Hardware,
+        load: &Load,
+        takes: &dyn Fn(usize, usize, bool) -> bool,
+    ) -> Option<Pull> {
+        for node in 0..hardware.nodes.len() {
+            if let Some(pull) = self.between_nodes(hardware, load, node, takes) {
+                return Some(pull);
+            }
+        }
+        for cache in 0..hardware.caches.len() {
+            if let Some(pull) = self.between_caches(hardware, load, cache, takes) {
+                return Some(pull);
+            }
+        }
+        for cache in &hardware.caches {
+            if let Some(pull) = self.within(&cache.cpus, &cache.cpus, load, takes, false) {
+                return Some(pull);
+            }
+        }
+        None
+    }
+
+    /// What a node pulls from the busiest other one.
+    fn between_nodes(
+        &mut self,
+        hardware: &Hardware,
+        load: &Load,
+        here: usize,
+        takes: &dyn Fn(usize, usize, bool) -> bool,
+    ) -> Option<Pull> {
+        let nodes = &load.nodes;
+        if nodes[here].cpus == 0 {
+            return None;
+        }
+        let others = (0..nodes.len()).filter(|&node| node != here && 0 < nodes[node].cpus);
+        let per_cpu =
+            |node: usize| u64::from(nodes[node].running) * 1000 / u64::from(nodes[node].cpus);
+        let busiest = others.max_by_key(|&node| (per_cpu(node), std::cmp::Reverse(node)))?;
+        let (busy, own) = (nodes[busiest], nodes[here]);
+        let is_overloaded = busy.cpus < busy.running;
+        let imbalance = match self.version {
+            Version::V6_18 if is_overloaded && 0 < own.idle => 1,
+            Version::V6_18 if !is_overloaded => {
+                let more = own.idle.saturating_sub(busy.idle) / 2;
+                let is_small = own.running < numa_room(hardware, here) && more <= NUMA_TOLERATED;
+                if is_small { 0 } else { more }
+            }
+            _ => {
+                let tips = u64::from(TOLERATED) * per_cpu(here) < 100 * per_cpu(busiest);
+                let helps = per_cpu(here) + 1000 / u64::from(own.cpus)
+                    <= per_cpu(busiest).saturating_sub(1000 / u64::from(busy.cpus));
+                u32::from(tips && helps)
+            }
+        };
+        if imbalance == 0 {
+            self.failed[hardware.nodes[here].cpus[0]] = 0;
+            return None;
+        }
+        let (from, to) = (&hardware.nodes[busiest].cpus, &hardware.nodes[here].cpus);
+        let key = hardware.nodes[here].cpus[0];
+        self.move_one(from, to, load, takes, key)
+    }
+
+    /// What a cache pulls from the busiest other one of its node.
+    fn between_caches(
+        &mut self,
+        hardware: &Hardware,
+        load: &Load,
+        here: usize,
+        takes: &dyn Fn(usize, usize, bool) -> bool,
+    ) -> Option<Pull> {
+        let node_of = |cache: usize| hardware.cpus[hardware.caches[cache].cpus[0]].node;
+        let caches = &load.caches;
+        let others =
+            (0..caches.len()).filter(|&cache| cache != here && node_of(cache) == node_of(here));
+        let busiest = others.max_by_key(|&cache| {
+            let per_cpu = u64::from(caches[cache].running) * 1000 / u64::from(caches[cache].cpus);
+            (per_cpu, std::cmp::Reverse(cache))
+        })?;
+        let (busy, own) = (caches[busiest], caches[here]);
+        // Siblings are spread over: half of the difference (`SD_PREFER_SIBLING`).
+        if own.idle == 0 || busy.running.saturating_sub(own.running) / 2 == 0 {
+            return None;
+        }
+        let (from, to) = (&hardware.caches[busiest].cpus, &hardware.caches[here].cpus);
+        self.move_one(from, to, load, takes, hardware.caches[here].cpus[0])
+    }
+
+    /// A waiting task if there is one; one that runs only after several attempts.
+    fn move_one(
+        &mut self,
+        from: &[usize],
+        to: &[usize],
+        load: &Load,
+        takes: &dyn Fn(usize, usize, bool) -> bool,
+        key: usize,
+    ) -> Option<Pull> {
+        if let Some(pull) = self.within(from, to, load, takes, false) {
+            self.failed[key] = 0;
+            return Some(pull);
+        }
+        self.failed[key] += 1;
+        if FAILED_MAX < self.failed[key] {
+            self.failed[key] = 0;
+            return self.within(from, to, load, takes, true);
+        }
+        None
+    }
+
+    /// From the busiest CPU of some to the idlest of others.
+    fn within(
+        &self,
+        from: &[usize],
+        to: &[usize],
+        load: &Load,
+        takes: &dyn Fn(usize, usize, bool) -> bool,
+        running_too: bool,
+    ) -> Option<Pull> {
+        let open = |&cpu: &usize| self.may(Allowed::None, cpu);
+        let target = to.iter().copied().filter(open).min_by_key(|&cpu| (load.running[cpu], cpu))?;
+        let most = from.iter().map(|&cpu| load.running[cpu]).max()?;
+        // Two tasks of difference, or one that runs alone and a CPU that runs nothing.
+        let least = load.running[target] + if running_too { 1 } else { 2 };
+        if most < least {
+            return None;
+        }
+        let busy = from.iter().copied().filter(|&cpu| least <= load.running[cpu]);
+        let busy = busy.filter(|&cpu| takes(cpu, target, running_too));
+        let from = busy.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
+        Some(Pull { from, to: target, running_too })
+    }
+}

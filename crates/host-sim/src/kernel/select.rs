@@ -1,0 +1,172 @@
+//! Which CPU a task gets when it is born or wakes up.
+
+use super::{Allowed, Kernel, Load, Sum, Version};
+use crate::hardware::Hardware;
+
+/// The part of a node that new tasks fill before the kernel looks at other nodes: a quarter
+/// (`imb_numa_nr` in `kernel/sched/topology.c`, where a node has one last-level cache; with several, one
+/// task for each of them).
+const NUMA_PART: u32 = 4;
+/// Between groups of a domain a difference below this part is none, in hundredths of the load
+/// (`imbalance_pct` 125 at nodes, halved for new tasks in old kernels; 117 within).
+const TOLERATED: u32 = 112;
+
+impl Kernel {
+    /// Where a new task begins that was born on `parent`. `None` when it may run nowhere.
+    pub fn fork(
+        &mut self,
+        hardware: &Hardware,
+        load: &Load,
+        parent: usize,
+        allowed: Allowed<'_>,
+    ) -> Option<usize> {
+        let node = self.fork_node(hardware, load, parent, allowed)?;
+        let cache = self.fork_cache(hardware, load, (parent, node), allowed)?;
+        let cpus = hardware.caches[cache].cpus.iter().copied();
+        let open: Vec<usize> =
+            cpus.filter(|&cpu| hardware.cpus[cpu].node == node && self.may(allowed, cpu)).collect();
+        self.idlest_cpu(hardware, load, &open)
+    }
+
+    /// The node: that of the parent unless another one is clearly less busy.
+    fn fork_node(
+        &mut self,
+        hardware: &Hardware,
+        load: &Load,
+        parent: usize,
+        allowed: Allowed<'_>,
+    ) -> Option<usize> {
+        let local = hardware.cpus[parent].node;
+        let sums =
+            self.sums(hardware.nodes.iter().map(|n| &n.cpus[..]), load, allowed, &load.nodes);
+        let stays = |here: &Sum| {
+            self.version == Version::V6_18 && here.running < numa_room(hardware, local)
+        };
+        if 0 < sums[local].cpus && stays(&sums[local]) {
+            return Some(local);
+        }
+        self.idlest_group(&sums, (0 < sums[local].cpus).then_some(local))
+    }
+
+    /// The last-level cache in a node.
+    fn fork_cache(
+        &mut self,
+        hardware: &Hardware,
+        load: &Load,
+        (parent, node): (usize, usize),
+        allowed: Allowed<'_>,
+    ) -> Option<usize> {
+        let mut caches: Vec<usize> =
+            hardware.nodes[node].cpus.iter().map(|&cpu| hardware.cpus[cpu].cache).collect();
+        caches.sort_unstable();
+        caches.dedup();
+        if let [only] = caches[..] {
+            return Some(only);
+        }
+        let all =
+            self.sums(hardware.caches.iter().map(|c| &c.cpus[..]), load, allowed, &load.caches);
+        let sums: Vec<Sum> = caches.iter().map(|&cache| all[cache]).collect();
+        let local = caches.iter().position(|&cache| cache == hardware.cpus[parent].cache);
+        let local = local.filter(|&local| 0 < sums[local].cpus);
+        self.idlest_group(&sums, local).map(|idx| caches[idx])
+    }
+
+    /// What the CPUs of each group that may be used run.
+    fn sums<'a>(
+        &self,
+        groups: impl Iterator<Item = &'a [usize]>,
+        load: &Load,
+        allowed: Allowed<'_>,
+        whole: &[Sum],
+    ) -> Vec<Sum> {
+        if allowed.is_none() && self.online.iter().all(|&online| online) {
+            return whole.to_vec();
+        }
+        let of = |cpus: &[usize]| {
+            let mut sum = Sum::default();
+            for &cpu in cpus.iter().filter(|&&cpu| self.may(allowed, cpu)) {
+                sum.running += load.running[cpu];
+                sum.idle += u32::from(load.running[cpu] == 0);
+                sum.cpus += 1;
+            }
+            sum
+        };
+        groups.map(of).collect()
+    }
+
+    /// `find_idlest_group`: the group for one task more, the local one where it is about as good.
+    fn idlest_group(&mut self, sums: &[Sum], local: Option<usize>) -> Option<usize> {
+        let open = |idx: &usize| 0 < sums[*idx].cpus;
+        let others = (0..sums.len()).filter(open).filter(|&idx| Some(idx) != local);
+        let by_load = |idx: usize| permille(&sums[idx]);
+        let has_spare = |idx: usize| 0 < sums[idx].idle;
+        let best = match self.version {
+            // Most idle CPUs where there are some, else least load.
+            Version::V6_18 => {
+                self.least(others.clone(), |idx| (std::cmp::Reverse(sums[idx].idle), by_load(idx)))
+            }
+            _ => self.least(others, by_load),
+        };
+        let (Some(best), Some(local)) = (best, local) else { return best.or(local) };
+        let stays = match self.version {
+            Version::V6_18 if has_spare(local) || has_spare(best) => {
+                sums[best].idle <= sums[local].idle
+            }
+            Version::V6_18 => 100 * by_load(local) <= TOLERATED * by_load(best),
+            _ => 100 * by_load(local) < TOLERATED * by_load(best),
+        };
+        Some(if stays { local } else { best })
+    }
+
+    /// The idlest of some CPUs: one whose siblings are idle too, if there is one.
+    fn idlest_cpu(&mut self, hardware: &Hardware, load: &Load, open: &[usize]) -> Option<usize> {
+        let busy_core = |cpu: usize| !load.is_core_idle(hardware.cpus[cpu].core);
+        self.least(open.iter().copied(), |cpu| (load.running[cpu], busy_core(cpu)))
+    }
+
+    /// Where a task that slept on `before` goes on.
+    pub fn wake(
+        &mut self,
+        hardware: &Hardware,
+        load: &Load,
+        before: usize,
+        allowed: Allowed<'_>,
+    ) -> Option<usize> {
+        let may_stay = self.may(allowed, before);
+        if may_stay && (load.running[before] == 0 || self.version == Version::V2_6_27) {
+            return Some(before);
+        }
+        let near = &hardware.caches[hardware.cpus[before].cache].cpus;
+        let idle: Vec<usize> = near
+            .iter()
+            .copied()
+            .filter(|&cpu| self.may(allowed, cpu) && load.running[cpu] == 0)
+            .collect();
+        if !idle.is_empty() {
+            return self.idlest_cpu(hardware, load, &idle);
+        }
+        if may_stay {
+            return Some(before);
+        }
+        let open: Vec<usize> =
+            (0..hardware.cpus.len()).filter(|&cpu| self.may(allowed, cpu)).collect();
+        self.idlest_cpu(hardware, load, &open)
+    }
+}
+
+/// Load of a group for each CPU in it, in thousandths.
+fn permille(sum: &Sum) -> u32 {
+    1000 * sum.running / sum.cpus.max(1)
+}
+
+/// How many tasks a node takes before others are looked at.
+pub(super) fn numa_room(hardware: &Hardware, node: usize) -> u32 {
+    let cpus = &hardware.nodes[node].cpus;
+    let mut caches: Vec<usize> = cpus.iter().map(|&cpu| hardware.cpus[cpu].cache).collect();
+    caches.sort_unstable();
+    caches.dedup();
+    match caches.len() as u32 {
+        n_caches @ 2.. => n_caches,
+        _ => (cpus.len() as u32 / NUMA_PART).max(1),
+    }
+}

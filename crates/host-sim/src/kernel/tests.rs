@@ -1,0 +1,75 @@
+//! Where tasks go that nobody placed: small machines, one task after the other.
+
+use topology::Machine;
+
+use super::*;
+
+/// The CPUs that so many tasks get, born one after the other on CPU 0.
+fn born(version: Version, machine: &str, n_tasks: usize) -> Vec<usize> {
+    let machine = Machine::synthetic(machine).expect("a machine");
+    let hardware = Hardware::new(&machine);
+    let mut kernel = Kernel::new(version, &hardware, None);
+    let mut load = Load::new(&hardware);
+    let one = |_| {
+        let cpu = kernel.fork(&hardware, &load, 0, None).expect("a CPU");
+        load.add(&hardware, cpu);
+        cpu
+    };
+    (0..n_tasks).map(one).collect()
+}
+
+#[test]
+fn new_tasks_fill_a_quarter_of_the_node_before_they_leave_it() {
+    // Eight CPUs a node: two stay, then the emptier node is taken, the own one of equals.
+    let nodes: Vec<usize> =
+        born(Version::V6_18, "nodes=2 cores=8", 6).iter().map(|cpu| cpu / 8).collect();
+    assert_eq!(nodes, [0, 0, 1, 1, 0, 1]);
+}
+
+#[test]
+fn old_kernels_spread_new_tasks_over_nodes_at_once() {
+    for version in [Version::V4_2, Version::V2_6_27] {
+        let nodes: Vec<usize> =
+            born(version, "nodes=2 cores=8", 4).iter().map(|cpu| cpu / 8).collect();
+        // With nothing running the other node is as good as the own, and is taken all the same.
+        assert_eq!(nodes, [1, 0, 0, 1], "{version:?}");
+    }
+}
+
+#[test]
+fn an_idle_core_comes_before_an_idle_sibling() {
+    assert_eq!(born(Version::V6_18, "cores=2 smt=2", 4), [0, 2, 1, 3]);
+}
+
+#[test]
+fn who_wakes_up_goes_where_it_was_or_near_it() {
+    let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
+    let hardware = Hardware::new(&machine);
+    let mut kernel = Kernel::new(Version::V6_18, &hardware, None);
+    let mut load = Load::new(&hardware);
+    let wakes = |kernel: &mut Kernel, load: &Load| kernel.wake(&hardware, load, 2, None);
+    assert_eq!(wakes(&mut kernel, &load), Some(2));
+    load.add(&hardware, 2);
+    assert_eq!(wakes(&mut kernel, &load), Some(3), "the other CPU of its cache");
+    load.add(&hardware, 3);
+    assert_eq!(wakes(&mut kernel, &load), Some(2), "no other cache is looked at");
+    kernel.version = Version::V2_6_27;
+    load.remove(&hardware, 3);
+    assert_eq!(wakes(&mut kernel, &load), Some(2));
+}
+
+#[test]
+fn what_is_even_is_left_alone_and_what_waits_is_pulled() {
+    let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
+    let hardware = Hardware::new(&machine);
+    let mut kernel = Kernel::new(Version::V6_18, &hardware, None);
+    let mut load = Load::new(&hardware);
+    let takes = |_: usize, _: usize, _: bool| true;
+    [0, 1, 2].into_iter().for_each(|cpu| load.add(&hardware, cpu));
+    assert_eq!(kernel.even_out(&hardware, &load, &takes), None);
+    [0, 0].into_iter().for_each(|cpu| load.add(&hardware, cpu));
+    let pull = kernel.even_out(&hardware, &load, &takes).expect("one waits");
+    assert_eq!((pull.from, pull.to, pull.running_too), (0, 3, false));
+    assert_eq!(kernel.pull_idle(&hardware, &load, 3, &|_| true).map(|pull| pull.from), Some(0));
+    assert_eq!(kernel.pull_idle(&hardware, &load, 3, &|_| false), None, "none that may go there");
+}

@@ -1,0 +1,228 @@
+//! How long misses take where several programs use several controllers and links at once.
+//!
+//! ```text
+//!   program a ──► controller 0            each place has the latency that goes with its use,
+//!   program b ──► controller 0, link, 1   each program runs as fast as its latencies let it,
+//!   program c ──► controller 1            and so asks for so much: found place by place in turn
+//! ```
+//!
+//! With one controller this is [`Channel::load`]: the same curve, the same bound.
+
+use super::channel::{Channel, USE_MAX};
+
+/// What one program asks of the network.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct User {
+    /// Nanoseconds per 1000 instructions without waiting for memory.
+    pub core_ns: f64,
+    /// Nanoseconds more for each nanosecond that a miss takes.
+    pub exposed: f64,
+    /// Bytes moved per 1000 instructions.
+    pub bytes: f64,
+    /// The part of the time that it runs, 0 to 1.
+    pub duty: f64,
+    /// Nanoseconds of a miss that nobody can change: what lies between, on average over its pages.
+    pub fixed_ns: f64,
+    /// The places that it uses, with the part of its misses that goes there.
+    pub uses: Vec<(usize, f64)>,
+}
+
+/// A controller or a link, and what uses it besides the programs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// How it queues.
+    pub channel: Channel,
+    /// Bytes per nanosecond of pages that are moved or touched for the first time.
+    pub besides: f64,
+}
+
+/// So often all places are gone through: more than any machine here needed for [`CLOSE`].
+const N_ROUNDS: usize = 16;
+/// A round that changes no latency by more than this part ends the search.
+const CLOSE: f64 = 1e-6;
+/// So often the range of latencies of a place is halved.
+const N_HALVINGS: usize = 40;
+
+impl User {
+    /// Nanoseconds per 1000 instructions at these latencies.
+    pub fn takes_ns(&self, latencies: &[f64]) -> f64 {
+        self.core_ns + self.exposed * self.miss_ns(latencies)
+    }
+
+    /// Nanoseconds of its misses, on average over its pages.
+    pub fn miss_ns(&self, latencies: &[f64]) -> f64 {
+        let each = self.uses.iter().map(|(place, part)| part * latencies[*place]);
+        self.fixed_ns + each.sum::<f64>()
+    }
+}
+
+/// Finds the latencies of all places, beginning with those in `latencies`, and leaves there what it found.
+/// `users_of[p]` are those that use place `p`, with their part. Returns, per place, by how much what is asked there goes beyond
+/// what can be moved (1 where it does not): who waits for nothing is slowed down by that all the same.
+pub fn settle(
+    users: &[User],
+    users_of: &[Vec<(usize, f64)>],
+    places: &[Place],
+    latencies: &mut [f64],
+) -> Vec<f64> {
+    for _ in 0..N_ROUNDS {
+        let mut moved = 0.0f64;
+        for (idx, place) in places.iter().enumerate() {
+            let before = latencies[idx];
+            let found = one(users, &users_of[idx], place, idx, latencies);
+            latencies[idx] = found;
+            moved = moved.max(libm::fabs(found - before) / found.max(1.0));
+        }
+        if moved < CLOSE || places.len() == 1 {
+            break;
+        }
+    }
+    let beyond = |idx: usize| {
+        let used = in_use(users, &users_of[idx], &places[idx], idx, latencies, latencies[idx]);
+        (used / USE_MAX).max(1.0)
+    };
+    (0..places.len()).map(beyond).collect()
+}
+
+/// The latency of one place at which what is asked goes with it, the others being as they are.
+fn one(users: &[User], here: &[(usize, f64)], place: &Place, idx: usize, latencies: &[f64]) -> f64 {
+    let channel = &place.channel;
+    let used = |latency: f64| in_use(users, here, place, idx, latencies, latency);
+    let fits = |latency: f64| {
+        let used = used(latency);
+        used < USE_MAX && channel.latency_ns(used) <= latency
+    };
+    let low = channel.latency_ns(0.0);
+    if here.is_empty() {
+        return channel.latency_ns(place.besides / channel.cap);
+    }
+    // At this latency everybody together moves less than the cap, whatever they ask for.
+    let slowest = here.iter().map(|&(user, part)| {
+        let user = &users[user];
+        user.duty * user.bytes / (USE_MAX * channel.cap) / user.exposed.max(1e-12) / part
+    });
+    let bound = slowest.filter(|ns| ns.is_finite()).sum::<f64>().min(1e9);
+    let most = channel.latency_ns(USE_MAX).max(bound);
+    // The latency hardly differs from the one before: a narrow range around it is tried first.
+    let (mut low, mut high) = narrow(low, most, latencies[idx], fits);
+    for _ in 0..N_HALVINGS {
+        if high - low < high * 1e-9 {
+            break;
+        }
+        let middle = (low + high) / 2.0;
+        if fits(middle) { high = middle } else { low = middle }
+    }
+    high
+}
+
+/// A range that holds the latency sought, as narrow as the one before it lets it be.
+fn narrow(low: f64, high: f64, before: f64, fits: impl Fn(f64) -> bool) -> (f64, f64) {
+    if !(low < before && before < high) {
+        return (low, high);
+    }
+    let mut step = before * 1e-4;
+    if fits(before) {
+        let mut upper = before;
+        loop {
+            let lower = upper - step;
+            if lower <= low {
+                return (low, upper);
+            }
+            if !fits(lower) {
+                return (lower, upper);
+            }
+            (upper, step) = (lower, step * 8.0);
+        }
+    }
+    let mut lower = before;
+    loop {
+        let upper = lower + step;
+        if high <= upper {
+            return (lower, high);
+        }
+        if fits(upper) {
+            return (lower, upper);
+        }
+        (lower, step) = (upper, step * 8.0);
+    }
+}
+
+fn in_use(
+    users: &[User],
+    here: &[(usize, f64)],
+    place: &Place,
+    idx: usize,
+    latencies: &[f64],
+    latency: f64,
+) -> f64 {
+    let mut moved = place.besides;
+    for &(user, part) in here {
+        let user = &users[user];
+        let takes = user.takes_ns(latencies) + user.exposed * part * (latency - latencies[idx]);
+        moved += user.duty * part * user.bytes / takes.max(1e-9);
+    }
+    moved / place.channel.cap
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::channel::Demand;
+    use super::*;
+
+    const CHANNEL: Channel = Channel { unloaded_ns: 45.0, cap: 8.0, slope_ns: 54.0, knee_ns: 2.3 };
+
+    fn user(core_ns: f64, bytes: f64, uses: &[(usize, f64)]) -> User {
+        let exposed = bytes / 128.0;
+        User { core_ns, exposed, bytes, duty: 1.0, fixed_ns: 0.0, uses: uses.to_vec() }
+    }
+
+    fn settled(users: &[User], n_places: usize) -> (Vec<f64>, Vec<f64>) {
+        let places = vec![Place { channel: CHANNEL, besides: 0.0 }; n_places];
+        let users_of: Vec<Vec<(usize, f64)>> = (0..n_places)
+            .map(|place| {
+                let part = |user: &User| user.uses.iter().find(|(p, _)| *p == place).map(|u| u.1);
+                users.iter().enumerate().filter_map(|(i, user)| Some((i, part(user)?))).collect()
+            })
+            .collect();
+        let mut latencies = vec![45.0; n_places];
+        let beyond = settle(users, &users_of, &places, &mut latencies);
+        (latencies, beyond)
+    }
+
+    #[test]
+    fn one_controller_behaves_as_a_channel_alone_does() {
+        let users = [user(250.0, 640.0, &[(0, 1.0)]), user(50.0, 1280.0, &[(0, 1.0)])];
+        let demands: Vec<Demand> = users
+            .iter()
+            .map(|u| Demand { core_ns: u.core_ns, exposed: u.exposed, bytes: u.bytes })
+            .collect();
+        let alone = CHANNEL.load(&demands);
+        let (latencies, _) = settled(&users, 1);
+        assert!((latencies[0] / alone.latency_ns - 1.0).abs() < 1e-6, "{latencies:?} {alone:?}");
+    }
+
+    #[test]
+    fn who_uses_the_quiet_controller_waits_less() {
+        let hogs: Vec<User> = (0..4).map(|_| user(20.0, 1280.0, &[(0, 1.0)])).collect();
+        let both = user(250.0, 640.0, &[(0, 0.5), (1, 0.5)]);
+        let far = user(250.0, 640.0, &[(1, 1.0)]);
+        let all: Vec<User> = hogs.into_iter().chain([both, far]).collect();
+        let (latencies, _) = settled(&all, 2);
+        assert!(1.5 * latencies[1] < latencies[0], "{latencies:?}");
+        let slow = |user: &User| user.takes_ns(&latencies);
+        assert!(slow(&all[5]) < slow(&all[4]));
+    }
+
+    #[test]
+    fn what_moves_besides_makes_everybody_wait() {
+        let users = [user(250.0, 640.0, &[(0, 1.0)])];
+        let users_of = vec![vec![(0, 1.0)]];
+        let at = |besides| {
+            let mut latencies = [45.0];
+            let places = [Place { channel: CHANNEL, besides }];
+            settle(&users, &users_of, &places, &mut latencies);
+            latencies[0]
+        };
+        assert!(at(0.0) + 10.0 < at(4.0));
+    }
+}

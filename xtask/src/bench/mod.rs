@@ -13,6 +13,7 @@ mod numad;
 mod overhead;
 mod profile;
 mod settle;
+mod simulator;
 mod start;
 mod stats;
 mod tool;
@@ -42,6 +43,8 @@ enum What {
     Turn,
     /// Whether watch does harm on a balanced machine: work and run times with and without
     Harm(harm::Args),
+    /// Events and simulated job-seconds for each second of CPU time of the simulator
+    Simulator(simulator::Args),
     /// Cost of a counter sample of a task: a group of four software events
     Counters,
     /// CPU time, system calls and memory of watch beside those of numad, in a guest with two nodes
@@ -66,6 +69,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Numad(args)) => numad::main(&args),
         Some(What::Settle(args)) => settle::main(&args),
         Some(What::Watch(args)) => watch::main(&args),
+        Some(What::Simulator(args)) => simulator::main(&args),
         Some(What::Turn) => turn::run(),
         Some(What::Counters) => counters::run(),
         Some(What::Wake(args)) => wake::run(&args),

@@ -1,6 +1,7 @@
 //! Who runs on which CPU: tasks come, go, share it by weight, and are settled for what they did.
 
 use super::events::Event;
+use super::tasks::Doing;
 use super::{Fluid, News, Task, TaskState};
 use crate::kernel::Pull;
 
@@ -87,6 +88,7 @@ impl Fluid {
         state.tasks.retain(|&other| other != idx);
         // Summed anew, so that nothing is left of weights that are gone.
         state.weight = state.tasks.iter().map(|&other| self.tasks[other].weight).sum();
+        self.unlist(idx);
         let hardware = self.hardware.clone();
         self.load.remove(&hardware, cpu);
         self.touched_cpu(cpu);
@@ -140,13 +142,24 @@ impl Fluid {
     pub(super) fn stretch_ends(&mut self, cpu: usize) {
         self.settle_cpu(cpu);
         let tasks = self.cpus[cpu].tasks.clone();
-        for idx in tasks.into_iter() {
+        for idx in tasks {
+            self.touching_may_be_over(idx);
             if self.tasks[idx].is_through() && self.tasks[idx].state == TaskState::Runnable {
                 self.stretch_of_task_ends(idx);
             }
         }
         self.cpus[cpu].is_stale = true;
         self.solver.stale_cpus.push(cpu);
+    }
+
+    /// A task that has touched all its memory asks for other things from now on.
+    fn touching_may_be_over(&mut self, idx: usize) {
+        let task = &mut self.tasks[idx];
+        let is_touching = task.doing() == Doing::Touching;
+        if std::mem::replace(&mut task.was_touching, is_touching) && !is_touching {
+            let cpu = task.cpu;
+            self.touched_cpu(cpu);
+        }
     }
 
     fn stretch_of_task_ends(&mut self, idx: usize) {

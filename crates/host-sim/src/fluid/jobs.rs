@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::events::Event;
+use super::rates::Asks;
 use super::tally::Tally;
 use super::{Fluid, Task, TaskState};
 use crate::script::Script;
@@ -125,6 +126,7 @@ impl Fluid {
             left: 0.0,
             burst_left: f64::INFINITY,
             touch_left: 0.0,
+            was_touching: false,
             debt_ns: 0.0,
             debt_lines_per_ns: 0.0,
             speed: 0.0,
@@ -132,6 +134,7 @@ impl Fluid {
             miss_ns: 0.0,
             held: 0.0,
             warm_in: None,
+            asks: Asks::default(),
         };
         match self.free_tasks.pop() {
             Some(idx) => {
@@ -166,6 +169,7 @@ impl Fluid {
         }
         let grows = footprint.saturating_sub(has) as f64 / n_threads;
         self.tasks[idx].touch_left = grows;
+        self.tasks[idx].was_touching = 0.0 < grows;
         self.touched_cpu(cpu);
     }
 

@@ -283,8 +283,6 @@ impl Fluid {
         let moved = self.shift(wish.job, batch.from, batch.to, bytes);
         wish.moved += moved;
         wish.no_memory += batch.bytes - moved;
-        self.touch_node(batch.from);
-        self.touch_node(batch.to);
         self.pages.queue.push_front(wish);
         self.next_batch();
     }
@@ -325,14 +323,14 @@ impl Fluid {
                     let to = wish.to;
                     self.pages.batch = Some(Batch { from, to, bytes, began: self.now });
                     self.events.add(self.now + takes, Event::Mover);
-                    self.touch_node(from);
-                    self.touch_node(to);
+                    self.update_moving();
                     return;
                 }
                 None => {
                     let job_ended = on.is_none();
                     if let Some(wish) = self.pages.queue.pop_front() {
                         self.tell(News::Moved(PageMove { job_ended, ..wish }));
+                        self.update_moving();
                     }
                 }
             }
@@ -350,16 +348,6 @@ impl Fluid {
         for cpu in cpus {
             let cache = self.hardware.cpus[cpu].cache;
             self.solver.touch(cache);
-        }
-    }
-
-    fn touch_node(&mut self, node: usize) {
-        for at in 0..self.hardware.nodes[node].cpus.len() {
-            let cpu = self.hardware.nodes[node].cpus[at];
-            if !self.cpus[cpu].tasks.is_empty() {
-                let cache = self.hardware.cpus[cpu].cache;
-                self.solver.touch(cache);
-            }
         }
     }
 }

@@ -1,73 +1,152 @@
-//! How fast everybody is, solved for the caches that were touched and all that is tied to them.
+//! How fast everybody is, solved for the caches that were touched and for what that shakes.
 //!
 //! ```text
-//!   touched caches ─► controllers and links that their tasks use ─► caches of others who use those ─► …
-//!      ▼
-//!   repeat: shares of each cache ─► demand of each task ─► latency of each controller and link ─► speeds
+//!   touched caches ─► who holds how much, and how fast each is at the present latencies
+//!        ▲                        │ what each controller and link is asked for
+//!        │                        ▼
+//!   caches whose tasks ◄── controllers and links whose latency no longer goes with what they are asked for:
+//!   changed their speed       their latency, and the speed of all who use them
 //! ```
+//!
+//! What stays within [`CLOSE`] is left as it is: so an event costs as much as it changes. Nothing drifts,
+//! since what is compared is always what is asked now with what the latency in force stands for.
 
 use super::tally::{Tally, queue_full};
 use super::tasks::{Doing, TOUCH_RATE};
 use super::{Fluid, TaskState};
 use crate::hardware::Hardware;
-use crate::physics::{FillTable, Place, User, settle, shares};
+use crate::physics::{Channel, FillTable, Place, User, USE_MAX, settle_one, shares_into};
 
-/// What was touched, and what the last solution was.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Solver {
-    touched: Vec<bool>,
-    any: bool,
-    /// Nanoseconds of a miss at each node's controller, then at each link.
-    latencies: Vec<f64>,
-    /// CPUs whose next event is to be reckoned although no speed changed.
-    pub stale_cpus: Vec<usize>,
-}
-
+/// Latencies and speeds are exact to this part of them.
+const CLOSE: f64 = 1e-3;
+/// A cache is shared anew when one of its tasks has changed its speed by more than this part.
+const STIRRED: f64 = 4e-3;
 /// So often shares and speeds are found from each other at most.
 const N_ROUNDS: usize = 24;
-/// A round that changes no speed by more than this part ends that.
-const CLOSE: f64 = 1e-4;
 /// Of each change of a share so much is taken, so that nothing swings.
 const DAMPING: f64 = 0.6;
-/// Lines of a request that a hit in the shared cache keeps outstanding, in nanoseconds: 40 cycles at
-/// 2.4 GHz (spec 8.3).
+/// Rounds over caches and controllers until what is left is left: far more than any machine here needed.
+const N_SWEEPS: usize = 64;
+/// Nanoseconds of a hit in the shared cache: 40 cycles at 2.4 GHz (spec 8.3).
 const HIT_NS: f64 = 40.0 / 2.4;
 /// Steps in which the misses of a cold cache are summed.
 const COLD_STEPS: u32 = 16;
 
+/// What was touched, and what the solution is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Solver {
+    touched: Vec<bool>,
+    queue: Vec<usize>,
+    /// Whether anything is asked otherwise than before.
+    is_dirty: bool,
+    /// Controllers by node, then links.
+    places: Vec<PlaceState>,
+    /// CPUs whose next event is to be reckoned.
+    pub stale_cpus: Vec<usize>,
+    /// Tasks whose speed changed, and what they do with each instruction is to be worked out.
+    changed: Vec<usize>,
+    held: Vec<f64>,
+}
+
+/// A controller or a link.
+#[derive(Clone, Debug)]
+struct PlaceState {
+    channel: Channel,
+    /// Nanoseconds of a miss.
+    latency: f64,
+    /// Whoever waits for nothing is slowed down by this, where more is asked for than can be moved.
+    beyond: f64,
+    /// Bytes per nanosecond of pages that are moved.
+    moving: f64,
+    /// Bytes per nanosecond of everybody, as asked now.
+    used: f64,
+    /// The same that the latency stands for.
+    settled: f64,
+    /// Tasks that use it.
+    users: Vec<usize>,
+}
+
+impl PlaceState {
+    fn new(channel: Channel) -> Self {
+        let latency = channel.latency_ns(0.0);
+        let users = Vec::new();
+        PlaceState { channel, latency, beyond: 1.0, moving: 0.0, used: 0.0, settled: 0.0, users }
+    }
+
+    /// Whether its latency no longer goes with what it is asked for.
+    fn is_shaken(&self) -> bool {
+        let latency = |used: f64| self.channel.latency_ns(used / self.channel.cap);
+        let differs = libm::fabs(latency(self.used) - latency(self.settled));
+        let is_full = USE_MAX * self.channel.cap * (1.0 - CLOSE) <= self.settled.max(self.used);
+        let shifts = libm::fabs(self.used - self.settled);
+        CLOSE * self.latency < differs || (is_full && CLOSE * self.settled < shifts)
+    }
+}
+
 impl Solver {
     pub fn new(hardware: &Hardware) -> Self {
-        let unloaded = hardware.nodes.iter().map(|node| node.channel.latency_ns(0.0));
-        let links = hardware.links.iter().map(|link| link.channel.latency_ns(0.0));
+        let nodes = hardware.nodes.iter().map(|node| PlaceState::new(node.channel));
+        let links = hardware.links.iter().map(|link| PlaceState::new(link.channel));
         Solver {
             touched: vec![false; hardware.caches.len()],
-            latencies: unloaded.chain(links).collect(),
+            places: nodes.chain(links).collect(),
             ..Solver::default()
         }
     }
 
     pub fn touch(&mut self, cache: usize) {
-        self.touched[cache] = true;
-        self.any = true;
+        if !std::mem::replace(&mut self.touched[cache], true) {
+            self.queue.push(cache);
+            self.is_dirty = true;
+        }
+    }
+
+    /// What a task asks of a place, taken back or added.
+    fn ask(&mut self, asked: &[(usize, f64)], sign: f64) {
+        for &(place, bytes) in asked {
+            self.places[place].used += sign * bytes;
+        }
     }
 }
 
-/// One task in a solution.
-struct Member {
-    task: usize,
-    cache: usize,
-    duty: f64,
-    smt: f64,
-    held: f64,
-    ns: f64,
+/// What a task asks of the machine as it runs now.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asks {
+    /// Its demand, and over which places its misses go.
+    user: User,
+    /// Bytes per nanosecond that it moves at each place.
+    asked: Vec<(usize, f64)>,
+    /// Nanoseconds for 1000 instructions.
+    pub ns: f64,
+    /// The same when its cache was shared last.
+    ns_shared: f64,
+    /// Whether it stands among the users of its places.
+    is_listed: bool,
 }
 
 impl Fluid {
     /// Solves what was touched, and reckons when the next stretches end.
     pub(super) fn solve(&mut self) {
-        if std::mem::take(&mut self.solver.any) {
-            let caches = self.tied_together();
-            self.solve_caches(&caches);
+        if std::mem::take(&mut self.solver.is_dirty) {
+            self.counts.solves += 1;
+            for _ in 0..N_SWEEPS {
+                let mut caches = std::mem::take(&mut self.solver.queue);
+                caches.sort_unstable();
+                for cache in caches {
+                    self.solver.touched[cache] = false;
+                    self.solve_cache(cache);
+                }
+                let shaken = (0..self.solver.places.len())
+                    .filter(|&place| self.solver.places[place].is_shaken());
+                let shaken: Vec<usize> = shaken.collect();
+                for &place in &shaken {
+                    self.solve_place(place);
+                }
+                if shaken.is_empty() && self.solver.queue.is_empty() {
+                    break;
+                }
+            }
+            self.set_what_each_does();
         }
         for cpu in std::mem::take(&mut self.solver.stale_cpus) {
             if self.cpus[cpu].is_stale {
@@ -76,46 +155,230 @@ impl Fluid {
         }
     }
 
-    /// The touched caches and all whose tasks share a controller or a link with them.
-    fn tied_together(&mut self) -> Vec<usize> {
-        let mut is_in =
-            std::mem::replace(&mut self.solver.touched, vec![false; self.hardware.caches.len()]);
-        if !self.settings.contention || self.hardware.caches.len() == 1 {
-            return indices(&is_in);
-        }
-        let n_places = self.solver.latencies.len();
-        let uses: Vec<Vec<usize>> =
-            (0..self.hardware.caches.len()).map(|cache| self.places_of(cache)).collect();
-        let mut is_used = vec![false; n_places];
-        let mut frontier: Vec<usize> = indices(&is_in);
-        while let Some(cache) = frontier.pop() {
-            for &place in &uses[cache] {
-                if std::mem::replace(&mut is_used[place], true) {
-                    continue;
-                }
-                for (other, its) in uses.iter().enumerate() {
-                    if !is_in[other] && its.contains(&place) {
-                        is_in[other] = true;
-                        frontier.push(other);
-                    }
-                }
-            }
-        }
-        indices(&is_in)
+    fn act_of(&self, task: usize) -> &crate::script::Act {
+        let task = &self.tasks[task];
+        &task.script.acts[task.act.min(task.script.acts.len() - 1)]
     }
 
-    /// Controllers and links that the tasks of a cache use.
-    fn places_of(&self, cache: usize) -> Vec<usize> {
-        let mut places = Vec::new();
-        for &cpu in &self.hardware.caches[cache].cpus {
-            for &idx in &self.cpus[cpu].tasks {
-                let node = self.hardware.cpus[cpu].node;
-                self.each_place(self.tasks[idx].job, node, |place, _| places.push(place));
+    /// Who holds how much of a cache, and how fast its tasks are at the present latencies.
+    fn solve_cache(&mut self, cache: usize) {
+        let hardware = self.hardware.clone();
+        let mut members = Vec::new();
+        for &cpu in &hardware.caches[cache].cpus {
+            if self.cpus[cpu].is_stale {
+                self.solver.stale_cpus.push(cpu);
+            }
+            let smt = self.smt_share(cpu);
+            for at in 0..self.cpus[cpu].tasks.len() {
+                let idx = self.cpus[cpu].tasks[at];
+                self.list(idx, cpu);
+                members.push((idx, smt));
             }
         }
-        places.sort_unstable();
-        places.dedup();
-        places
+        let bytes = hardware.caches[cache].bytes;
+        let shares = self.settings.contention && 1 < members.len();
+        for &(idx, smt) in &members {
+            let task = &mut self.tasks[idx];
+            let is_warm = task.warm_in == Some(cache) && 0.0 < task.held;
+            if !shares {
+                task.held = bytes;
+            } else if !is_warm {
+                task.held = bytes / members.len() as f64;
+            }
+            task.warm_in = Some(cache);
+            self.tasks[idx].asks.ns = self.speed_at(idx, smt, self.tasks[idx].held);
+        }
+        if shares {
+            self.share(&hardware, cache, &members);
+        }
+        for &(idx, _) in &members {
+            let ns = self.tasks[idx].asks.ns;
+            self.tasks[idx].asks.ns_shared = ns;
+            self.set_speed(idx, ns);
+        }
+    }
+
+    /// Shares and speeds that go together, at the present latencies.
+    fn share(&mut self, hardware: &Hardware, cache: usize, members: &[(usize, f64)]) {
+        let bytes = hardware.caches[cache].bytes;
+        let kind = hardware.cache_kind(cache);
+        let mut held = std::mem::take(&mut self.solver.held);
+        held.resize(members.len(), 0.0);
+        for _ in 0..N_ROUNDS {
+            let filling: Vec<(&FillTable, f64)> = members
+                .iter()
+                .map(|&(idx, _)| {
+                    let asks = &self.tasks[idx].asks;
+                    (&self.act_of(idx).fills[kind], asks.ns / asks.user.duty)
+                })
+                .collect();
+            shares_into(&filling, bytes, &mut held);
+            let mut moved = 0.0f64;
+            for (&(idx, smt), fit) in members.iter().zip(&held) {
+                let now = self.tasks[idx].held + DAMPING * (fit - self.tasks[idx].held);
+                let ns = self.speed_at(idx, smt, now);
+                let task = &mut self.tasks[idx];
+                moved = moved.max(libm::fabs(ns / task.asks.ns - 1.0));
+                task.held = now;
+                task.asks.ns = ns;
+            }
+            if moved < CLOSE / 10.0 {
+                break;
+            }
+        }
+        self.solver.held = held;
+    }
+
+    /// What a task demands with so much cache; returns nanoseconds for 1000 instructions.
+    fn speed_at(&mut self, idx: usize, smt: f64, held: f64) -> f64 {
+        let behaviour = &self.act_of(idx).behaviour;
+        let demand = behaviour.demand(held);
+        let ghz = behaviour.ghz() / self.hardware.cpus[self.tasks[idx].cpu].ghz;
+        let user = &mut self.tasks[idx].asks.user;
+        user.core_ns = demand.core_ns * ghz / smt;
+        user.exposed = demand.exposed;
+        user.bytes = demand.bytes;
+        self.ns_now(idx)
+    }
+
+    /// Nanoseconds for 1000 instructions at the present latencies.
+    fn ns_now(&self, idx: usize) -> f64 {
+        let user = &self.tasks[idx].asks.user;
+        let (mut miss, mut beyond) = (user.fixed_ns, 1.0f64);
+        for &(place, part) in &user.uses {
+            miss += part * self.solver.places[place].latency;
+            beyond = beyond.max(self.solver.places[place].beyond);
+        }
+        ((user.core_ns + user.exposed * miss) * beyond).max(1e-6)
+    }
+
+    /// The latency of a place that goes with what is asked of it, and the speed of all who use it.
+    fn solve_place(&mut self, place: usize) {
+        let users = std::mem::take(&mut self.solver.places[place].users);
+        let state = &self.solver.places[place];
+        let mut besides = state.moving;
+        let mut here: Vec<User> = Vec::with_capacity(users.len());
+        for &idx in &users {
+            let task = &self.tasks[idx];
+            let mut part_here = 0.0;
+            let mut elsewhere = task.asks.user.fixed_ns;
+            for &(other, part) in &task.asks.user.uses {
+                match other == place {
+                    true => part_here = part,
+                    false => elsewhere += part * self.solver.places[other].latency,
+                }
+            }
+            if task.doing() == Doing::Touching {
+                let own = task.asks.asked.iter().filter(|(other, _)| *other == place);
+                besides += own.map(|(_, bytes)| bytes).sum::<f64>();
+            } else {
+                let user = &task.asks.user;
+                here.push(User { fixed_ns: elsewhere, uses: vec![(0, part_here)], ..user.clone() });
+            }
+        }
+        let asked = Place { channel: state.channel, besides };
+        let (latency, beyond) = settle_one(&here, &asked, state.latency);
+        let state = &mut self.solver.places[place];
+        state.latency = latency;
+        state.beyond = beyond;
+        for &idx in &users {
+            let ns = self.ns_now(idx);
+            self.set_speed(idx, ns);
+            let shared = self.tasks[idx].asks.ns_shared;
+            if STIRRED < libm::fabs(ns / shared - 1.0) {
+                let cache = self.hardware.cpus[self.tasks[idx].cpu].cache;
+                if 1 < self.tasks_in_cache(cache) {
+                    self.solver.touch(cache);
+                }
+            }
+        }
+        // Summed anew, so that no rounding adds up.
+        let of = |idx: &usize| {
+            let asked = self.tasks[*idx].asks.asked.iter().filter(|(other, _)| *other == place);
+            asked.map(|(_, bytes)| bytes).sum::<f64>()
+        };
+        let used = users.iter().map(of).sum::<f64>();
+        let state = &mut self.solver.places[place];
+        state.used = used + state.moving;
+        state.settled = state.used;
+        state.users = users;
+    }
+
+    fn tasks_in_cache(&self, cache: usize) -> usize {
+        self.hardware.caches[cache].cpus.iter().map(|&cpu| self.cpus[cpu].tasks.len()).sum()
+    }
+
+    /// From now on a task takes so long for 1000 instructions.
+    fn set_speed(&mut self, idx: usize, ns: f64) {
+        let cpu = self.tasks[idx].cpu;
+        self.settle_cpu(cpu);
+        if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
+            self.solver.stale_cpus.push(cpu);
+        }
+        let node = self.hardware.cpus[cpu].node;
+        let task = &mut self.tasks[idx];
+        debug_assert_eq!(task.state, TaskState::Runnable);
+        task.asks.ns = ns;
+        task.speed = 1000.0 / ns;
+        let asks = &mut task.asks;
+        self.solver.ask(&asks.asked, -1.0);
+        asks.asked.clear();
+        if task.doing() == Doing::Touching {
+            let asks = &mut task.asks;
+            asks.asked.push((node, TOUCH_RATE * asks.user.duty));
+        } else {
+            let asks = &mut task.asks;
+            let each = asks.user.duty * asks.user.bytes / ns;
+            asks.asked.extend(asks.user.uses.iter().map(|&(place, part)| (place, part * each)));
+        }
+        self.solver.ask(&task.asks.asked, 1.0);
+        self.solver.changed.push(idx);
+    }
+
+    /// Writes down over which places the misses of a task go, and by which part of a CPU it runs.
+    fn list(&mut self, idx: usize, cpu: usize) {
+        let node = self.hardware.cpus[cpu].node;
+        let duty = self.tasks[idx].weight / self.cpus[cpu].weight;
+        self.tasks[idx].asks.user.duty = duty;
+        let mut uses = std::mem::take(&mut self.tasks[idx].asks.user.uses);
+        let before = uses.clone();
+        uses.clear();
+        if !self.settings.contention {
+            self.tasks[idx].asks.user.fixed_ns = self.hardware.nodes[node].channel.unloaded_ns;
+            return;
+        }
+        let fixed = self.each_place(self.tasks[idx].job, node, |place, part| uses.push((place, part)));
+        // A task that touches memory for the first time does so through the controller of its node.
+        if uses.iter().all(|(place, _)| *place != node) {
+            uses.push((node, 0.0));
+        }
+        let asks = &mut self.tasks[idx].asks;
+        let same = asks.is_listed && uses.iter().map(|u| u.0).eq(before.iter().map(|u| u.0));
+        asks.user.fixed_ns = fixed;
+        asks.user.uses = uses;
+        if !same {
+            let was_listed = std::mem::replace(&mut asks.is_listed, true);
+            let (after, asks) = (asks.user.uses.clone(), std::mem::take(&mut asks.asked));
+            self.solver.ask(&asks, -1.0);
+            for &(place, _) in before.iter().filter(|_| was_listed) {
+                self.solver.places[place].users.retain(|&user| user != idx);
+            }
+            for &(place, _) in &after {
+                self.solver.places[place].users.push(idx);
+            }
+        }
+    }
+
+    /// A task leaves its CPU: nothing is asked for it any more.
+    pub(super) fn unlist(&mut self, idx: usize) {
+        let asks = &mut self.tasks[idx].asks;
+        let asked = std::mem::take(&mut asks.asked);
+        let uses = std::mem::take(&mut asks.user.uses);
+        let was_listed = std::mem::take(&mut asks.is_listed);
+        self.solver.ask(&asked, -1.0);
+        for &(place, _) in uses.iter().filter(|_| was_listed) {
+            self.solver.places[place].users.retain(|&user| user != idx);
+        }
     }
 
     /// The controllers and links that a job's misses go over from a node, with their parts.
@@ -135,79 +398,15 @@ impl Fluid {
         fixed_ns
     }
 
-    fn solve_caches(&mut self, caches: &[usize]) {
-        self.counts.solves += 1;
-        let mut cpus: Vec<usize> =
-            caches.iter().flat_map(|&cache| self.hardware.caches[cache].cpus.clone()).collect();
-        cpus.retain(|&cpu| !self.cpus[cpu].tasks.is_empty() || self.cpus[cpu].is_stale);
-        for &cpu in &cpus {
-            self.settle_cpu(cpu);
+    /// Pages begin or cease to be moved.
+    pub(super) fn update_moving(&mut self) {
+        for node in 0..self.hardware.nodes.len() {
+            let moving = self.pages.moving(node);
+            let state = &mut self.solver.places[node];
+            state.used += moving - state.moving;
+            state.moving = moving;
         }
-        let mut members = self.members(caches);
-        let hardware = self.hardware.clone();
-        let (places, users_of, mut users, globals) = self.network(&members);
-        let mut latencies: Vec<f64> =
-            globals.iter().map(|&global| self.solver.latencies[global]).collect();
-        let mut beyond = vec![1.0; places.len()];
-        let rounds = if self.settings.contention { N_ROUNDS } else { 1 };
-        for round in 0..rounds {
-            self.share_caches(&hardware, caches, &mut members, round);
-            let mut moved = 0.0f64;
-            for (member, user) in members.iter().zip(&mut users) {
-                let demand = self.act_of(member.task).behaviour.demand(member.held);
-                let ghz = hardware.cpus[self.tasks[member.task].cpu].ghz;
-                let behaviour = &self.act_of(member.task).behaviour;
-                user.core_ns = demand.core_ns * behaviour.ghz() / ghz / member.smt;
-                user.exposed = demand.exposed;
-                user.bytes = demand.bytes;
-            }
-            if self.settings.contention {
-                beyond = settle(&users, &users_of, &places, &mut latencies);
-            }
-            for (member, user) in members.iter_mut().zip(&users) {
-                let slowed = user.uses.iter().map(|(place, _)| beyond[*place]).fold(1.0, f64::max);
-                let ns = (user.takes_ns(&latencies) * slowed).max(1e-6);
-                moved = moved.max(libm::fabs(ns / member.ns - 1.0));
-                member.ns = ns;
-            }
-            if 0 < round && moved < CLOSE {
-                break;
-            }
-        }
-        if self.settings.contention {
-            for (&global, &latency) in globals.iter().zip(&latencies) {
-                self.solver.latencies[global] = latency;
-            }
-        }
-        for (member, user) in members.iter().zip(&users) {
-            self.set_speed(member, user, user.miss_ns(&latencies));
-        }
-        for cpu in cpus {
-            self.reckon(cpu);
-        }
-    }
-
-    fn act_of(&self, task: usize) -> &crate::script::Act {
-        let task = &self.tasks[task];
-        &task.script.acts[task.act.min(task.script.acts.len() - 1)]
-    }
-
-    fn members(&self, caches: &[usize]) -> Vec<Member> {
-        let mut members = Vec::new();
-        for &cache in caches {
-            for &cpu in &self.hardware.caches[cache].cpus {
-                let state = &self.cpus[cpu];
-                let smt = self.smt_share(cpu);
-                for &idx in &state.tasks {
-                    let task = &self.tasks[idx];
-                    let duty = task.weight / state.weight;
-                    let ns = if 0.0 < task.speed { 1000.0 / task.speed } else { 1000.0 };
-                    let held = if task.warm_in == Some(cache) { task.held } else { 0.0 };
-                    members.push(Member { task: idx, cache, duty, smt, held, ns });
-                }
-            }
-        }
-        members
+        self.solver.is_dirty = true;
     }
 
     /// How fast a CPU is beside its siblings, as a part of alone.
@@ -219,90 +418,34 @@ impl Fluid {
         if is_beside { its.smt_share } else { 1.0 }
     }
 
-    /// What the members ask of controllers and links, numbered for this solution.
-    #[allow(clippy::type_complexity)]
-    fn network(
-        &self,
-        members: &[Member],
-    ) -> (Vec<Place>, Vec<Vec<(usize, f64)>>, Vec<User>, Vec<usize>) {
-        let n_nodes = self.hardware.nodes.len();
-        let mut local_of = vec![None; self.solver.latencies.len()];
-        let (mut places, mut globals) = (Vec::new(), Vec::new());
-        let mut users_of: Vec<Vec<(usize, f64)>> = Vec::new();
-        let mut users = Vec::with_capacity(members.len());
-        for (at, member) in members.iter().enumerate() {
-            let task = &self.tasks[member.task];
-            let node = self.hardware.cpus[task.cpu].node;
-            let mut user = User { duty: member.duty, ..User::default() };
-            user.fixed_ns = self.each_place(task.job, node, |global, part| {
-                let local = *local_of[global].get_or_insert_with(|| {
-                    let (channel, besides) = match global.checked_sub(n_nodes) {
-                        None => (self.hardware.nodes[global].channel, self.pages.moving(global)),
-                        Some(link) => (self.hardware.links[link].channel, 0.0),
-                    };
-                    places.push(Place { channel, besides });
-                    globals.push(global);
-                    users_of.push(Vec::new());
-                    places.len() - 1
-                });
-                user.uses.push((local, part));
-                users_of[local].push((at, part));
-            });
-            users.push(user);
-            let touched = local_of[node].filter(|_| task.doing() == Doing::Touching);
-            if let Some(local) = touched {
-                places[local].besides += TOUCH_RATE * member.duty;
+    /// What those do with each instruction whose speed has changed.
+    fn set_what_each_does(&mut self) {
+        let mut changed = std::mem::take(&mut self.solver.changed);
+        changed.sort_unstable();
+        changed.dedup();
+        for &idx in &changed {
+            if self.tasks[idx].state == TaskState::Runnable {
+                self.set_each(idx);
             }
         }
-        (places, users_of, users, globals)
+        changed.clear();
+        self.solver.changed = changed;
     }
 
-    /// Who holds how much of each cache at the present speeds.
-    fn share_caches(
-        &self,
-        hardware: &Hardware,
-        caches: &[usize],
-        members: &mut [Member],
-        round: usize,
-    ) {
-        let mut from = 0;
-        for &cache in caches {
-            let of_cache = members[from..].iter().take_while(|member| member.cache == cache);
-            let to = from + of_cache.count();
-            let bytes = hardware.caches[cache].bytes;
-            let here = &mut members[from..to];
-            from = to;
-            if !self.settings.contention || here.len() <= 1 {
-                here.iter_mut().for_each(|member| member.held = bytes);
-                continue;
-            }
-            let kind = hardware.cache_kind(cache);
-            let filling: Vec<(&FillTable, f64)> = here
-                .iter()
-                .map(|member| (&self.act_of(member.task).fills[kind], member.ns / member.duty))
-                .collect();
-            let fits = shares(&filling, bytes);
-            for (member, fit) in here.iter_mut().zip(fits) {
-                let is_new = round == 0 && member.held == 0.0;
-                member.held =
-                    if is_new { fit } else { member.held + DAMPING * (fit - member.held) };
-            }
-        }
-    }
-
-    /// What a task does from now on, as the solution says.
-    fn set_speed(&mut self, member: &Member, user: &User, miss_ns: f64) {
-        let act = self.act_of(member.task);
-        let row = act.behaviour.character().at(member.held);
-        let ghz = self.hardware.cpus[self.tasks[member.task].cpu].ghz;
-        let ns_each = member.ns / 1000.0;
+    fn set_each(&mut self, idx: usize) {
+        let task = &self.tasks[idx];
+        let (ns, user) = (task.asks.ns, &task.asks.user);
+        let latency = user.uses.iter().map(|(p, part)| part * self.solver.places[*p].latency);
+        let miss_ns = user.fixed_ns + latency.sum::<f64>();
+        let act = self.act_of(idx);
+        let row = act.behaviour.character().at(task.held);
+        let ghz = self.hardware.cpus[task.cpu].ghz;
         let prefetches = (row.misses - row.demand_misses).max(0.0);
         let hits = (act.references - row.demand_misses).max(0.0);
-        let outstanding =
-            (row.demand_misses + prefetches) / member.ns * miss_ns + hits / member.ns * HIT_NS;
+        let outstanding = (row.demand_misses + prefetches) / ns * miss_ns + hits / ns * HIT_NS;
         let each = Tally {
             instructions: 1.0,
-            cycles: ns_each * ghz,
+            cycles: ns / 1000.0 * ghz,
             references: act.references / 1000.0,
             misses: row.demand_misses / 1000.0,
             prefetches: prefetches / 1000.0,
@@ -312,13 +455,9 @@ impl Fluid {
             reads: row.reads / 1000.0,
             writes: row.writes / 1000.0,
         };
-        let task = &mut self.tasks[member.task];
-        debug_assert_eq!(task.state, TaskState::Runnable);
-        task.speed = 1.0 / ns_each;
+        let task = &mut self.tasks[idx];
         task.each = each;
         task.miss_ns = miss_ns;
-        task.held = member.held;
-        task.warm_in = Some(member.cache);
     }
 
     /// A task comes to a cache that holds nothing of it: it reads what it will hold again, once.
@@ -345,8 +484,4 @@ impl Fluid {
         task.held = 0.0;
         task.owe(ns, lines);
     }
-}
-
-fn indices(set: &[bool]) -> Vec<usize> {
-    set.iter().enumerate().filter(|(_, is_in)| **is_in).map(|(idx, _)| idx).collect()
 }

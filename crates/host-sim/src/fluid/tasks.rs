@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::rates::Asks;
 use super::tally::Tally;
 use crate::script::Script;
 
@@ -39,6 +40,8 @@ pub struct Task {
     pub(super) burst_left: f64,
     /// Bytes that it is about to touch for the first time.
     pub(super) touch_left: f64,
+    /// Whether it was doing that when its stretch was reckoned.
+    pub(super) was_touching: bool,
     /// CPU time that it loses to cold caches, or to pages that the kernel moves under it.
     pub(super) debt_ns: f64,
     /// Lines that it reads from memory for each nanosecond of that debt.
@@ -53,6 +56,7 @@ pub struct Task {
     pub(super) held: f64,
     /// The cache in which it holds them.
     pub(super) warm_in: Option<usize>,
+    pub(super) asks: Asks,
 }
 
 /// Where a task is in its life.

@@ -49,7 +49,7 @@ pub struct Loaded {
 /// So often the range of latencies is halved.
 const N_HALVINGS: usize = 60;
 /// Nobody can use all of it.
-pub(super) const USE_MAX: f64 = 0.9995;
+pub(crate) const USE_MAX: f64 = 0.9995;
 
 impl Channel {
     /// Nanoseconds that a miss takes at a use.

@@ -36,10 +36,6 @@ pub struct Place {
     pub besides: f64,
 }
 
-/// So often all places are gone through: more than any machine here needed for [`CLOSE`].
-const N_ROUNDS: usize = 16;
-/// A round that changes no latency by more than this part ends the search.
-const CLOSE: f64 = 1e-6;
 /// So often the range of latencies of a place is halved.
 const N_HALVINGS: usize = 40;
 
@@ -56,32 +52,20 @@ impl User {
     }
 }
 
-/// Finds the latencies of all places, beginning with those in `latencies`, and leaves there what it found.
-/// `users_of[p]` are those that use place `p`, with their part. Returns, per place, by how much what is asked there goes beyond
-/// what can be moved (1 where it does not): who waits for nothing is slowed down by that all the same.
-pub fn settle(
-    users: &[User],
-    users_of: &[Vec<(usize, f64)>],
-    places: &[Place],
-    latencies: &mut [f64],
-) -> Vec<f64> {
-    for _ in 0..N_ROUNDS {
-        let mut moved = 0.0f64;
-        for (idx, place) in places.iter().enumerate() {
-            let before = latencies[idx];
-            let found = one(users, &users_of[idx], place, idx, latencies);
-            latencies[idx] = found;
-            moved = moved.max(libm::fabs(found - before) / found.max(1.0));
-        }
-        if moved < CLOSE || places.len() == 1 {
-            break;
-        }
-    }
-    let beyond = |idx: usize| {
-        let used = in_use(users, &users_of[idx], &places[idx], idx, latencies, latencies[idx]);
-        (used / USE_MAX).max(1.0)
-    };
-    (0..places.len()).map(beyond).collect()
+/// The latency of a place at which what is asked of it goes with it, and by how much what is asked there
+/// goes beyond what can be moved (1 where it does not): who waits for nothing is slowed down by that all
+/// the same. Users name the place as 0, and have what they wait elsewhere in [`User::fixed_ns`]; `before`
+/// is where the search begins.
+pub fn settle_one(users: &[User], place: &Place, before: f64) -> (f64, f64) {
+    let parts: Vec<(usize, f64)> = users
+        .iter()
+        .enumerate()
+        .filter_map(|(idx, user)| Some((idx, user.uses.first()?.1)).filter(|(_, part)| 0.0 < *part))
+        .collect();
+    let mut latencies = [before];
+    latencies[0] = one(users, &parts, place, 0, &latencies);
+    let used = in_use(users, &parts, place, 0, &latencies, latencies[0]);
+    (latencies[0], (used / USE_MAX).max(1.0))
 }
 
 /// The latency of one place at which what is asked goes with it, the others being as they are.
@@ -176,17 +160,25 @@ mod tests {
         User { core_ns, exposed, bytes, duty: 1.0, fixed_ns: 0.0, uses: uses.to_vec() }
     }
 
-    fn settled(users: &[User], n_places: usize) -> (Vec<f64>, Vec<f64>) {
-        let places = vec![Place { channel: CHANNEL, besides: 0.0 }; n_places];
-        let users_of: Vec<Vec<(usize, f64)>> = (0..n_places)
-            .map(|place| {
-                let part = |user: &User| user.uses.iter().find(|(p, _)| *p == place).map(|u| u.1);
-                users.iter().enumerate().filter_map(|(i, user)| Some((i, part(user)?))).collect()
-            })
-            .collect();
-        let mut latencies = vec![45.0; n_places];
-        let beyond = settle(users, &users_of, &places, &mut latencies);
-        (latencies, beyond)
+    /// The latencies of all places, gone through in turn until nothing changes.
+    fn settled(users: &[User], besides: &[f64]) -> Vec<f64> {
+        let mut latencies = vec![45.0; besides.len()];
+        for _ in 0..50 {
+            for place in 0..besides.len() {
+                let seen = |user: &User| {
+                    let part = |at: usize| user.uses.iter().filter(move |(p, _)| *p == at);
+                    let here = part(place).map(|(_, part)| part).sum();
+                    let others = (0..besides.len()).filter(|&other| other != place);
+                    let elsewhere = others.flat_map(part).map(|(p, part)| part * latencies[*p]);
+                    let fixed_ns = user.fixed_ns + elsewhere.sum::<f64>();
+                    User { fixed_ns, uses: vec![(0, here)], ..user.clone() }
+                };
+                let here: Vec<User> = users.iter().map(seen).collect();
+                let asked = Place { channel: CHANNEL, besides: besides[place] };
+                latencies[place] = settle_one(&here, &asked, latencies[place]).0;
+            }
+        }
+        latencies
     }
 
     #[test]
@@ -197,7 +189,7 @@ mod tests {
             .map(|u| Demand { core_ns: u.core_ns, exposed: u.exposed, bytes: u.bytes })
             .collect();
         let alone = CHANNEL.load(&demands);
-        let (latencies, _) = settled(&users, 1);
+        let latencies = settled(&users, &[0.0]);
         assert!((latencies[0] / alone.latency_ns - 1.0).abs() < 1e-6, "{latencies:?} {alone:?}");
     }
 
@@ -207,7 +199,7 @@ mod tests {
         let both = user(250.0, 640.0, &[(0, 0.5), (1, 0.5)]);
         let far = user(250.0, 640.0, &[(1, 1.0)]);
         let all: Vec<User> = hogs.into_iter().chain([both, far]).collect();
-        let (latencies, _) = settled(&all, 2);
+        let latencies = settled(&all, &[0.0, 0.0]);
         assert!(1.5 * latencies[1] < latencies[0], "{latencies:?}");
         let slow = |user: &User| user.takes_ns(&latencies);
         assert!(slow(&all[5]) < slow(&all[4]));
@@ -216,13 +208,7 @@ mod tests {
     #[test]
     fn what_moves_besides_makes_everybody_wait() {
         let users = [user(250.0, 640.0, &[(0, 1.0)])];
-        let users_of = vec![vec![(0, 1.0)]];
-        let at = |besides| {
-            let mut latencies = [45.0];
-            let places = [Place { channel: CHANNEL, besides }];
-            settle(&users, &users_of, &places, &mut latencies);
-            latencies[0]
-        };
+        let at = |besides| settled(&users, &[besides])[0];
         assert!(at(0.0) + 10.0 < at(4.0));
     }
 }

@@ -1,0 +1,174 @@
+//! How fast the simulator is: events and simulated job-seconds for each second of CPU time.
+//!
+//! ```text
+//!   jobs   100, 10,000, 1,000,000       each runs alone for about a second; as many at a time as make
+//!   cores  8, 64, 1,024                 the machine busy, never more than four for each core
+//! ```
+//!
+//! The fluid machine is driven directly, so that neither a policy nor a journal is measured. Each point
+//! runs in a process of its own, so that its memory is known.
+
+use std::collections::VecDeque;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use base::Rng;
+use host_sim::chance::Chance;
+use host_sim::fluid::{Fluid, JobStart, MemoryRule, News, Settings};
+use host_sim::hardware::Hardware;
+use host_sim::physics::{Behaviour, Character, FillTable, Fitted, Row};
+use host_sim::script::{Act, Script};
+use rustix::time::{ClockId, clock_gettime};
+use topology::Machine;
+
+/// What to measure.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Args {
+    /// One point only, here: JOBS,CORES,on|off (contention)
+    #[arg(long, value_name = "JOBS,CORES,on|off")]
+    point: Option<String>,
+    /// Leave out the points with a million jobs
+    #[arg(long)]
+    quick: bool,
+}
+
+const JOBS: [usize; 3] = [100, 10_000, 1_000_000];
+const CORES: [usize; 3] = [8, 64, 1024];
+/// Jobs for each core at the most.
+const PER_CORE: usize = 4;
+
+/// Measures and prints.
+pub fn main(args: &Args) -> anyhow::Result<()> {
+    if let Some(point) = &args.point {
+        return one(point);
+    }
+    println!("The simulated machine alone: CPU seconds of its process");
+    println!("jobs      cores  contention  events/s   job-s/s    solves/event  CPU s    memory");
+    for contention in ["on", "off"] {
+        for cores in CORES {
+            for jobs in JOBS.into_iter().filter(|&jobs| !args.quick || jobs < 1_000_000) {
+                let point = format!("{jobs},{cores},{contention}");
+                let own = std::env::current_exe().context("cannot find this program")?;
+                let mut command = Command::new(own);
+                let done = command.args(["bench", "simulator", "--point", &point]).status()?;
+                if !done.success() {
+                    bail!("the point {point} failed");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn one(point: &str) -> anyhow::Result<()> {
+    let words: Vec<&str> = point.split(',').collect();
+    let &[jobs, cores, contention] = words.as_slice() else { bail!("write JOBS,CORES,on|off") };
+    let (jobs, cores): (usize, usize) = (jobs.parse()?, cores.parse()?);
+    let is_on = contention == "on";
+    let before = cpu_time();
+    let done = simulate(jobs, cores, is_on)?;
+    let seconds = (cpu_time() - before).as_secs_f64();
+    let memory = linux_peak().unwrap_or(0) >> 20;
+    println!(
+        "{jobs:<9} {cores:<6} {contention:<11} {:<10.3e} {:<10.3e} {:<13.3} {seconds:<8.3} {memory} MiB",
+        done.events as f64 / seconds,
+        done.job_seconds / seconds,
+        done.solves as f64 / done.events.max(1) as f64,
+    );
+    Ok(())
+}
+
+struct Done {
+    events: u64,
+    solves: u64,
+    job_seconds: f64,
+}
+
+fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<Done> {
+    let per_llc = 8;
+    let n_nodes = (n_cores / 128).max(1);
+    let llcs = n_cores / per_llc / n_nodes;
+    let text = format!("nodes={n_nodes} llcs={llcs} cores={per_llc} mem=512G llc=32M");
+    let machine = Machine::synthetic(&text).context("the synthetic machine")?;
+    let hardware = Arc::new(Hardware::new(&machine));
+    let scripts = scripts(&hardware)?;
+    let settings = Settings { contention, ..Settings::default() };
+    let mut fluid = Fluid::new(hardware, settings, Chance::default().causes(1));
+    let mut rng = Rng::new(1);
+    // Two jobs for each core at first; whenever one ends one or two begin, up to four for each core.
+    let mut waiting: VecDeque<usize> = (0..n_jobs).collect();
+    let mut running = 0;
+    let mut job_seconds = 0.0;
+    let start = |fluid: &mut Fluid, job: usize, rng: &mut Rng| {
+        let script = scripts[rng.below(scripts.len() as u64) as usize].clone();
+        let memory = MemoryRule::FirstTouch;
+        fluid.start(JobStart { job, script, allowed: None, memory, weight: 1.0 });
+    };
+    while running < 2 * n_cores {
+        let Some(job) = waiting.pop_front() else { break };
+        start(&mut fluid, job, &mut rng);
+        running += 1;
+    }
+    while 0 < running {
+        let at = fluid.next_event().context("nothing happens any more, and jobs are left")?;
+        fluid.advance(at);
+        for (_, news) in fluid.take_news() {
+            let News::JobEnded { job, .. } = news else { continue };
+            job_seconds += fluid.tasks_of(job).map(|task| task.cpu_ns / 1e9).sum::<f64>();
+            fluid.forget(job);
+            running -= 1;
+            let n_begin = 1 + usize::from(rng.below(2) == 1 && running + 2 <= PER_CORE * n_cores);
+            for _ in 0..n_begin {
+                let Some(job) = waiting.pop_front() else { break };
+                start(&mut fluid, job, &mut rng);
+                running += 1;
+            }
+        }
+    }
+    let counts = fluid.counts();
+    Ok(Done { events: counts.events, solves: counts.solves, job_seconds })
+}
+
+/// Eight characters, from one that stays in its own caches to one that streams.
+fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
+    let one = |nth: u32| {
+        let misses = f64::from(nth * nth) * 0.5;
+        let row = |bytes: f64, misses: f64| Row {
+            bytes,
+            cycles: None,
+            demand_misses: misses,
+            misses: misses * 1.5,
+            reads: misses * 1.5,
+            writes: misses * 0.4,
+        };
+        let rows = vec![row(1048576.0, misses), row(8388608.0, misses / 2.0), row(67108864.0, misses / 8.0)];
+        let character = Character::new(rows, row(0.0, 2.0 * misses + 1.0))?;
+        let behaviour = Behaviour::known(&character, 0.5, 2.0, Fitted::default().habits(2.4));
+        let sizes = hardware.cache_sizes();
+        let act = Act {
+            fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),
+            behaviour: Arc::new(behaviour),
+            instructions: 1e9 * (1.0 + f64::from(nth % 3)),
+            sleeps: None,
+            footprint: u64::from(nth) << 24,
+            references: 2.0 * misses + 1.0,
+            l1_misses: 4.0 * misses + 2.0,
+        };
+        Ok(Arc::new(Script { acts: vec![act], n_threads: 1 }))
+    };
+    (0..8).map(one).collect()
+}
+
+fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// The largest resident memory of this process, in bytes.
+fn linux_peak() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}

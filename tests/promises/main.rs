@@ -14,6 +14,7 @@ mod reports;
 mod scripted;
 mod seeds;
 mod senses;
+mod simulated;
 mod tool;
 mod undo;
 mod watching;

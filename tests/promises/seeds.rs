@@ -21,6 +21,12 @@ pub fn play(test: &str, n_usual: u64) {
     assert!(status.success(), "see the seed above");
 }
 
+/// The seeds of a test that can be played beside others, so many if nobody wishes another number.
+pub fn upto(n_usual: u64) -> RangeInclusive<u64> {
+    let wanted = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok());
+    1..=wanted.unwrap_or(n_usual)
+}
+
 /// The seeds that this process is to play; none where nobody asked for any.
 pub fn part() -> Option<RangeInclusive<u64>> {
     let text = std::env::var(PART).ok()?;

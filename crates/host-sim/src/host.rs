@@ -11,9 +11,9 @@ mod look;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod trouble;
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use base::{JobId, Nanos};
@@ -24,6 +24,8 @@ use topology::Machine;
 
 use crate::cast::{self, CastError};
 use crate::chance::{Causes, Chance};
+use crate::check::{Broken, Checker};
+use crate::faults::{Faults, Luck};
 use crate::fluid::{Counts, Fluid, News, Settings};
 use crate::hardware::Hardware;
 use crate::kernel::Version;
@@ -31,6 +33,7 @@ use crate::script::Script;
 
 pub use look::Capabilities;
 use slots::{Slot, State};
+use trouble::Trouble;
 
 /// How a simulated run goes.
 #[derive(Clone, Debug)]
@@ -56,6 +59,8 @@ pub struct SimOptions {
     pub leaves_out_rests: bool,
     /// Everything is stopped then.
     pub time_limit: Option<Nanos>,
+    /// What goes wrong.
+    pub faults: Faults,
 }
 
 impl Default for SimOptions {
@@ -71,6 +76,7 @@ impl Default for SimOptions {
             capabilities: Capabilities::default(),
             leaves_out_rests: false,
             time_limit: None,
+            faults: Faults::default(),
         }
     }
 }
@@ -113,7 +119,10 @@ pub struct SimHost {
     pub(crate) rests: bool,
     pub(crate) is_stopping: bool,
     pub(crate) noted: look::Noted,
-    pub(crate) n_moves: u64,
+    pub(crate) luck: Luck,
+    pub(crate) trouble: Trouble,
+    checker: Checker,
+    broken: Option<Broken>,
 }
 
 /// Something that is to be done for a job at an instant.
@@ -159,7 +168,8 @@ impl SimHost {
             })
             .collect();
         agenda.sort_unstable_by(|one, other| other.cmp(one));
-        Ok(SimHost {
+        let luck = Luck::new(options.faults, options.seed);
+        let mut host = SimHost {
             fluid: Fluid::new(hardware, settings, causes.clone()),
             next_interval: options.interval.map(|_| 0),
             slots,
@@ -175,8 +185,13 @@ impl SimHost {
             rests: false,
             is_stopping: false,
             noted: look::Noted::default(),
-            n_moves: 0,
-        })
+            luck,
+            trouble: Trouble::default(),
+            checker: Checker::default(),
+            broken: None,
+        };
+        host.plan_trouble();
+        Ok(host)
     }
 
     /// Simulated time since the start.
@@ -208,16 +223,23 @@ impl SimHost {
         self.slots.iter().all(|slot| matches!(slot.state, State::Over))
     }
 
+    fn never_ends(&self) -> Broken {
+        let left = self.slots.iter().find(|slot| !matches!(slot.state, State::Over));
+        let name = left.map_or("somebody", |slot| &slot.job.name);
+        Broken { at: self.now(), what: format!("{name} never ends") }
+    }
+
     /// The next instant at which something is to be told for certain.
     fn next_known(&self) -> Option<u64> {
         let agenda = self.agenda.last().map(|(at, ..)| *at);
         let interval = self.next_interval.filter(|_| !self.rests);
         let limit = self.options.time_limit.filter(|_| !self.is_stopping).map(|limit| limit.0);
-        [agenda, interval, limit].into_iter().flatten().min()
+        [agenda, interval, limit, self.next_trouble()].into_iter().flatten().min()
     }
 
     /// What is due at this instant, by the clock.
     fn take_due(&mut self) {
+        self.take_trouble();
         let now = self.fluid.now();
         while let Some((_, job, what)) = self.agenda.pop_if(|(at, ..)| *at <= now) {
             match what {
@@ -238,8 +260,16 @@ impl SimHost {
     fn take_news(&mut self) {
         for (_, news) in self.fluid.take_news() {
             match news {
-                News::JobEnded { job, out_of_memory } => self.job_ended(job, out_of_memory),
-                News::Moved(done) => self.move_ended(&done),
+                News::JobEnded { job, out_of_memory } if job < self.slots.len() => {
+                    self.job_ended(job, out_of_memory);
+                }
+                // A neighbour, whom nobody manages.
+                News::JobEnded { job, .. } => self.fluid.forget(job),
+                News::Moved(done) => {
+                    let looked = self.checker.look_at_move(&self.fluid, &done);
+                    self.broken = self.broken.take().or(looked.err());
+                    self.move_ended(&done);
+                }
             }
         }
     }
@@ -293,11 +323,15 @@ fn settings(machine: &Machine, options: &SimOptions) -> Result<Settings, SimErro
 }
 
 impl Host for SimHost {
-    type Error = Infallible;
+    type Error = Broken;
 
-    fn wait(&mut self) -> Result<Option<Turn>, Infallible> {
+    fn wait(&mut self) -> Result<Option<Turn>, Broken> {
         loop {
             self.take_due();
+            self.checker.look(&self.fluid)?;
+            if let Some(broken) = self.broken.take() {
+                return Err(broken);
+            }
             if !self.why.is_empty() {
                 return Ok(Some(self.new_turn()));
             }
@@ -309,14 +343,14 @@ impl Host for SimHost {
                 // Nothing by the clock: on to the next event, wherever it is.
                 None => match self.fluid.next_event() {
                     Some(at) => self.fluid.advance(at),
-                    None => return Ok(None),
+                    None => return Err(self.never_ends()),
                 },
             }
             self.take_news();
         }
     }
 
-    fn sample(&mut self, turn: &Turn) -> Result<Sample, Infallible> {
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, Broken> {
         let mut sample = std::mem::take(&mut self.pending);
         if std::mem::take(&mut self.is_first_sample) {
             self.first_words(&mut sample);

@@ -12,6 +12,8 @@
 
 pub mod cast;
 pub mod chance;
+pub mod check;
+pub mod faults;
 pub mod fluid;
 pub mod hardware;
 mod host;

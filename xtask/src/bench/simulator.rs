@@ -143,7 +143,11 @@ fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
             reads: misses * 1.5,
             writes: misses * 0.4,
         };
-        let rows = vec![row(1048576.0, misses), row(8388608.0, misses / 2.0), row(67108864.0, misses / 8.0)];
+        let rows = vec![
+            row(1048576.0, misses),
+            row(8388608.0, misses / 2.0),
+            row(67108864.0, misses / 8.0),
+        ];
         let character = Character::new(rows, row(0.0, 2.0 * misses + 1.0))?;
         let behaviour = Behaviour::known(&character, 0.5, 2.0, Fitted::default().habits(2.4));
         let sizes = hardware.cache_sizes();

@@ -7,6 +7,7 @@ use anyhow::Context;
 use base::Nanos;
 use engine::{Engine, Sink};
 use host_sim::chance::Chance;
+use host_sim::faults::Faults;
 use host_sim::kernel::Version;
 use host_sim::{Capabilities, SimHost, SimOptions};
 use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
@@ -43,6 +44,9 @@ pub struct SimArgs {
     /// sleep, counters
     #[arg(long, value_name = "KEYS", value_parser = chance, default_value = "on", help_heading = "With --host sim")]
     pub chance: Chance,
+    /// What goes wrong: KEY=VALUE between commas with lost, starved, refused, busy, noisy, unplugged
+    #[arg(long, value_name = "KEYS", value_parser = faults, default_value = "", hide_default_value = true, help_heading = "With --host sim")]
+    pub faults: Faults,
     /// Programs share CPU time only, neither caches nor memory
     #[arg(long, help_heading = "With --host sim")]
     pub no_contention: bool,
@@ -79,6 +83,10 @@ fn chance(text: &str) -> Result<Chance, String> {
     Chance::parse(text).map_err(|error| error.to_string())
 }
 
+fn faults(text: &str) -> Result<Faults, String> {
+    Faults::parse(text).map_err(|error| error.to_string())
+}
+
 impl SimArgs {
     /// What the host is to know.
     pub fn options(&self, seed: u64, interval: Option<Nanos>, limit: Option<Nanos>) -> SimOptions {
@@ -93,6 +101,7 @@ impl SimArgs {
             interleave: self.interleave,
             capabilities: Capabilities { counters: all, controllers: all, memory: all },
             time_limit: limit,
+            faults: self.faults,
             ..SimOptions::default()
         }
     }
@@ -105,6 +114,7 @@ impl SimArgs {
             ("--numa-balancing", self.numa_balancing.is_some()),
             ("--interleave", self.interleave),
             ("--chance", self.chance != Chance::default()),
+            ("--faults", !self.faults.is_none()),
             ("--no-contention", self.no_contention),
             ("--readable", self.readable != Readable::All),
         ];

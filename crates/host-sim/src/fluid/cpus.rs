@@ -45,6 +45,7 @@ impl Fluid {
     }
 
     fn settle_task(&mut self, idx: usize, cpu_ns: f64, wait_ns: f64) {
+        self.cpu_ns_given += cpu_ns;
         let task = &mut self.tasks[idx];
         task.wait_ns += wait_ns;
         let before = (task.done.reads, task.done.writes);
@@ -196,7 +197,10 @@ impl Fluid {
         }
         let (before, allowed) = (task.cpu, task.allowed.clone());
         let allowed = allowed.as_deref().map(Vec::as_slice);
-        let cpu = self.kernel.wake(&self.hardware, &self.load, before, allowed).unwrap_or(before);
+        let cpu = self.kernel.wake(&self.hardware, &self.load, before, allowed);
+        // Where nothing that it may use is online it goes anywhere, as in the kernel.
+        let cpu = cpu.or_else(|| self.kernel.wake(&self.hardware, &self.load, before, None));
+        let cpu = cpu.unwrap_or(before);
         self.enqueue(idx, cpu);
         if cpu != before {
             self.count_migration(idx);
@@ -255,8 +259,15 @@ impl Fluid {
     /// A CPU is unplugged, or comes back. What ran there goes elsewhere, even where it may not (as the
     /// kernel does when no CPU that a task may use is left).
     pub fn set_online(&mut self, cpu: usize, online: bool) {
+        if self.kernel.online[cpu] == online {
+            return;
+        }
         self.kernel.online[cpu] = online;
+        let hardware = self.hardware.clone();
         if online {
+            self.load.set_online(&hardware, cpu, true);
+            self.take_back(cpu);
+            self.balance_soon();
             return self.fell_idle(cpu);
         }
         for idx in self.cpus[cpu].tasks.clone() {
@@ -269,6 +280,19 @@ impl Fluid {
             let to = to.or_else(|| cpu_for(&mut self.kernel, None));
             if let Some(to) = to {
                 self.migrate(idx, to);
+            }
+        }
+        self.load.set_online(&hardware, cpu, false);
+    }
+
+    /// Those that ran where they may not because this CPU was away return to it (as since Linux 6.2).
+    fn take_back(&mut self, cpu: usize) {
+        for other in 0..self.cpus.len() {
+            for idx in self.cpus[other].tasks.clone() {
+                let strays = |allowed: &std::sync::Arc<Vec<bool>>| !allowed[other] && allowed[cpu];
+                if self.tasks[idx].allowed.as_ref().is_some_and(strays) {
+                    self.migrate(idx, cpu);
+                }
             }
         }
     }

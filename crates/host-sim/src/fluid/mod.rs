@@ -13,6 +13,7 @@
 //!
 //! Times are whole nanoseconds; what happens at one instant happens in the order of kinds and numbers.
 
+mod checks;
 mod cpus;
 mod events;
 mod jobs;
@@ -98,6 +99,8 @@ pub struct Fluid {
     /// Lines of each controller up to now, reads and writes.
     lines: Vec<[f64; 2]>,
     balance_left: u32,
+    /// CPU time of all tasks up to now, in nanoseconds.
+    cpu_ns_given: f64,
     counts: Counts,
 }
 
@@ -137,6 +140,7 @@ impl Fluid {
             next_tid: FIRST_TID,
             lines: vec![[0.0; 2]; n_nodes],
             balance_left: 0,
+            cpu_ns_given: 0.0,
             counts: Counts::default(),
             hardware,
         }

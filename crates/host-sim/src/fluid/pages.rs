@@ -22,8 +22,8 @@ const BATCH: u64 = 64 << 20;
 pub struct PageMove {
     /// Whose.
     pub job: usize,
-    /// A number of whoever asked, to know it again.
-    pub ticket: u64,
+    /// Thousandths of the pages that are in use and stay.
+    pub busy_permille: u64,
     /// Only what lies there.
     pub from: Option<usize>,
     /// Where to.
@@ -279,10 +279,12 @@ impl Fluid {
         wish.in_kernel += self.now - batch.began;
         wish.requested += batch.bytes;
         let has = self.pages.jobs.get(&wish.job).map_or(0, |pages| pages.on[batch.from]);
-        let bytes = batch.bytes.min(has);
+        let busy = batch.bytes / PAGE * wish.busy_permille / 1000 * PAGE;
+        let bytes = (batch.bytes - busy).min(has);
         let moved = self.shift(wish.job, batch.from, batch.to, bytes);
         wish.moved += moved;
-        wish.no_memory += batch.bytes - moved;
+        wish.busy += busy;
+        wish.no_memory += batch.bytes - busy - moved;
         self.pages.queue.push_front(wish);
         self.next_batch();
     }
@@ -308,7 +310,8 @@ impl Fluid {
     fn next_batch(&mut self) {
         while let Some(wish) = self.pages.queue.front() {
             let on = self.pages.jobs.get(&wish.job).map(|pages| &pages.on);
-            let is_full = 0 < wish.no_memory;
+            // What was refused once is not asked for again.
+            let is_full = 0 < wish.no_memory || 0 < wish.busy;
             let found = on.and_then(|on| {
                 let leaves = |&node: &usize| {
                     node != wish.to && wish.from.is_none_or(|from| from == node) && 0 < on[node]

@@ -15,7 +15,7 @@ use super::tally::{Tally, queue_full};
 use super::tasks::{Doing, TOUCH_RATE};
 use super::{Fluid, TaskState};
 use crate::hardware::Hardware;
-use crate::physics::{Channel, FillTable, Place, User, USE_MAX, settle_one, shares_into};
+use crate::physics::{Channel, FillTable, Place, USE_MAX, User, settle_one, shares_into};
 
 /// Latencies and speeds are exact to this part of them.
 const CLOSE: f64 = 1e-3;
@@ -23,8 +23,8 @@ const CLOSE: f64 = 1e-3;
 const STIRRED: f64 = 4e-3;
 /// So often shares and speeds are found from each other at most.
 const N_ROUNDS: usize = 24;
-/// Of each change of a share so much is taken, so that nothing swings.
-const DAMPING: f64 = 0.6;
+/// Of each change of a share so much is taken once they have begun to swing.
+const DAMPING: f64 = 0.5;
 /// Rounds over caches and controllers until what is left is left: far more than any machine here needed.
 const N_SWEEPS: usize = 64;
 /// Nanoseconds of a hit in the shared cache: 40 cycles at 2.4 GHz (spec 8.3).
@@ -204,6 +204,7 @@ impl Fluid {
         let kind = hardware.cache_kind(cache);
         let mut held = std::mem::take(&mut self.solver.held);
         held.resize(members.len(), 0.0);
+        let (mut takes, mut moved_before) = (1.0, f64::INFINITY);
         for _ in 0..N_ROUNDS {
             let filling: Vec<(&FillTable, f64)> = members
                 .iter()
@@ -215,7 +216,7 @@ impl Fluid {
             shares_into(&filling, bytes, &mut held);
             let mut moved = 0.0f64;
             for (&(idx, smt), fit) in members.iter().zip(&held) {
-                let now = self.tasks[idx].held + DAMPING * (fit - self.tasks[idx].held);
+                let now = self.tasks[idx].held + takes * (fit - self.tasks[idx].held);
                 let ns = self.speed_at(idx, smt, now);
                 let task = &mut self.tasks[idx];
                 moved = moved.max(libm::fabs(ns / task.asks.ns - 1.0));
@@ -225,6 +226,10 @@ impl Fluid {
             if moved < CLOSE / 10.0 {
                 break;
             }
+            if moved_before < 2.0 * moved {
+                takes = DAMPING;
+            }
+            moved_before = moved;
         }
         self.solver.held = held;
     }
@@ -347,7 +352,8 @@ impl Fluid {
             self.tasks[idx].asks.user.fixed_ns = self.hardware.nodes[node].channel.unloaded_ns;
             return;
         }
-        let fixed = self.each_place(self.tasks[idx].job, node, |place, part| uses.push((place, part)));
+        let fixed =
+            self.each_place(self.tasks[idx].job, node, |place, part| uses.push((place, part)));
         // A task that touches memory for the first time does so through the controller of its node.
         if uses.iter().all(|(place, _)| *place != node) {
             uses.push((node, 0.0));

@@ -122,12 +122,17 @@ impl SimHost {
                     return refuse(Why::NodesUnusable, "there is no such node");
                 };
                 let from = from.and_then(place);
-                self.n_moves += 1;
-                let wish = PageMove { job: idx, from, to, limit: limit.0, ..PageMove::default() };
+                let busy_permille = (1000.0 * self.luck.faults.busy) as u64;
+                let limit = limit.0;
+                let wish =
+                    PageMove { job: idx, from, to, limit, busy_permille, ..PageMove::default() };
                 self.fluid.move_pages(wish);
                 return OutcomeResult::Begun;
             }
         };
+        if self.luck.strikes(self.luck.faults.refused) {
+            return refuse(Why::CannotDo, "the kernel said no (a fault of this scenario)");
+        }
         let n = match target {
             Target::Job(_) => self.fluid.bind(idx, allowed),
             Target::Task(task) => self.fluid.bind_tid(task.tid, allowed),

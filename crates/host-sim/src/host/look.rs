@@ -88,9 +88,8 @@ fn as_counters(tally: &Tally, task: &Task) -> Counters {
 
 impl SimHost {
     pub(super) fn first_words(&mut self, sample: &mut Sample) {
-        let hardware = self.fluid.hardware();
-        let online = hardware.cpus.iter().map(|cpu| cpu.id);
-        sample.usable.get_or_insert_with(|| online.collect());
+        let usable = self.usable();
+        sample.usable.get_or_insert(usable);
         sample.memory_rules = Some(MemoryRules {
             numa_balancing: self.settings.numa_balancing,
             interleaves: self.options.interleave,
@@ -101,8 +100,9 @@ impl SimHost {
     /// Everything that an interval turn looks at.
     pub(super) fn look(&mut self, sample: &mut Sample) {
         self.fluid.settle_all();
+        let is_lost = self.luck.strikes(self.luck.faults.lost);
         for idx in 0..self.slots.len() {
-            if matches!(self.slots[idx].state, State::Running(_)) {
+            if matches!(self.slots[idx].state, State::Running(_)) && !is_lost {
                 self.look_at_job(idx, sample);
             }
         }
@@ -126,7 +126,8 @@ impl SimHost {
                 continue;
             }
             (shown.cpu_time, shown.wait) = (cpu_time, wait);
-            let counters = match self.options.capabilities.counters {
+            let is_starved = self.luck.strikes(self.luck.faults.starved);
+            let counters = match self.options.capabilities.counters && !is_starved {
                 true => show(shown, task, &mut self.causes),
                 false => Counters::NONE,
             };

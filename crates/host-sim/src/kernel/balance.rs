@@ -39,10 +39,14 @@ impl Kernel {
         takes: &dyn Fn(usize) -> bool,
     ) -> Option<Pull> {
         let its = &hardware.cpus[idle];
-        let everybody: Vec<usize> = (0..hardware.cpus.len()).collect();
-        let levels: [&[usize]; 3] =
-            [&hardware.caches[its.cache].cpus, &hardware.nodes[its.node].cpus, &everybody];
-        levels.into_iter().find_map(|cpus| {
+        // Domains in which somebody waits, the nearest first.
+        let cache = &hardware.caches[its.cache].cpus;
+        let own_node = &hardware.nodes[its.node].cpus;
+        let near = [(cache, load.caches[its.cache]), (own_node, load.nodes[its.node])];
+        let far = hardware.nodes.iter().map(|node| &node.cpus).zip(load.nodes.iter().copied());
+        let levels =
+            near.into_iter().chain(far).filter(|(_, sum)| sum.cpus - sum.idle < sum.running);
+        levels.into_iter().find_map(|(cpus, _)| {
             let open = cpus.iter().copied().filter(|&cpu| cpu != idle && 2 <= load.running[cpu]);
             let open = open.filter(|&cpu| takes(cpu));
             let from = open.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
@@ -94,7 +98,8 @@ impl Kernel {
         let (busy, own) = (nodes[busiest], nodes[here]);
         let is_overloaded = busy.cpus < busy.running;
         let imbalance = match self.version {
-            Version::V6_18 if is_overloaded && 0 < own.idle => 1,
+            // An idle CPU never leaves others waiting elsewhere, whatever the loads.
+            _ if is_overloaded && 0 < own.idle => 1,
             Version::V6_18 if !is_overloaded => {
                 let more = own.idle.saturating_sub(busy.idle) / 2;
                 let is_small = own.running < numa_room(hardware, here) && more <= NUMA_TOLERATED;
@@ -128,6 +133,7 @@ impl Kernel {
         let caches = &load.caches;
         let others =
             (0..caches.len()).filter(|&cache| cache != here && node_of(cache) == node_of(here));
+        let others = others.filter(|&cache| 0 < caches[cache].cpus);
         let busiest = others.max_by_key(|&cache| {
             let per_cpu = u64::from(caches[cache].running) * 1000 / u64::from(caches[cache].cpus);
             (per_cpu, std::cmp::Reverse(cache))
@@ -171,17 +177,22 @@ impl Kernel {
         takes: &dyn Fn(usize, usize, bool) -> bool,
         running_too: bool,
     ) -> Option<Pull> {
-        let open = |&cpu: &usize| self.may(Allowed::None, cpu);
-        let target = to.iter().copied().filter(open).min_by_key(|&cpu| (load.running[cpu], cpu))?;
-        let most = from.iter().map(|&cpu| load.running[cpu]).max()?;
         // Two tasks of difference, or one that runs alone and a CPU that runs nothing.
-        let least = load.running[target] + if running_too { 1 } else { 2 };
-        if most < least {
-            return None;
-        }
-        let busy = from.iter().copied().filter(|&cpu| least <= load.running[cpu]);
-        let busy = busy.filter(|&cpu| takes(cpu, target, running_too));
-        let from = busy.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
-        Some(Pull { from, to: target, running_too })
+        let more = if running_too { 1 } else { 2 };
+        let most = from.iter().map(|&cpu| load.running[cpu]).max()?;
+        let mut targets: Vec<usize> = to
+            .iter()
+            .copied()
+            .filter(|&cpu| self.may(Allowed::None, cpu) && load.running[cpu] + more <= most)
+            .collect();
+        targets.sort_unstable_by_key(|&cpu| (load.running[cpu], cpu));
+        // The idlest first; another one where nobody may go to that.
+        targets.into_iter().find_map(|target| {
+            let least = load.running[target] + more;
+            let busy = from.iter().copied().filter(|&cpu| least <= load.running[cpu]);
+            let busy = busy.filter(|&cpu| takes(cpu, target, running_too));
+            let from = busy.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
+            Some(Pull { from, to: target, running_too })
+        })
     }
 }

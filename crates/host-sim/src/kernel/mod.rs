@@ -123,6 +123,16 @@ impl Load {
         }
     }
 
+    /// A CPU on which nothing runs goes away, or comes back.
+    pub fn set_online(&mut self, hardware: &Hardware, cpu: usize, online: bool) {
+        let its = &hardware.cpus[cpu];
+        for sum in [&mut self.caches[its.cache], &mut self.nodes[its.node]] {
+            let change = |n: &mut u32| if online { *n += 1 } else { *n -= 1 };
+            change(&mut sum.idle);
+            change(&mut sum.cpus);
+        }
+    }
+
     /// Whether nothing runs on any CPU of a core.
     fn is_core_idle(&self, core: usize) -> bool {
         self.cores_busy[core] == 0

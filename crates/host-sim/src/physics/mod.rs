@@ -20,10 +20,10 @@ mod profile;
 mod share;
 mod solo;
 
+pub(crate) use channel::USE_MAX;
 pub use channel::{Channel, Demand, Loaded};
 pub use character::{Character, CharacterError, Row};
 pub use fitted::Fitted;
-pub(crate) use channel::USE_MAX;
 pub use network::{Place, User, settle_one};
 pub use profile::{ProfileError, of_phase, of_profile};
 pub use share::{FillTable, shares, shares_into};

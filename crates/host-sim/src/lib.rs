@@ -6,5 +6,8 @@
 //!   who runs where          ┘            how fast everybody is ─► predict
 //! ```
 
+pub mod calibrate;
+pub mod copies;
 pub mod physics;
 pub mod predict;
+pub mod sheet;

@@ -10,9 +10,11 @@
 //! [`SimHost`] is a host like any other: the same engine and the same policies decide for it. Physics and
 //! [`predict`] are for `lab` and `app` alone: a policy that knew them would only confirm them.
 
+pub mod calibrate;
 pub mod cast;
 pub mod chance;
 pub mod check;
+pub mod copies;
 pub mod faults;
 pub mod fluid;
 pub mod hardware;
@@ -21,5 +23,6 @@ pub mod kernel;
 pub mod physics;
 pub mod predict;
 pub mod script;
+pub mod sheet;
 
 pub use host::{Capabilities, SimError, SimHost, SimOptions};

@@ -15,7 +15,7 @@ use super::tally::{Tally, queue_full};
 use super::tasks::{Doing, TOUCH_RATE};
 use super::{Fluid, TaskState};
 use crate::hardware::Hardware;
-use crate::physics::{Channel, FillTable, Place, USE_MAX, User, settle_one, shares_into};
+use crate::physics::{Channel, FillTable, Place, User, settle_one, shares_into};
 
 /// Latencies and speeds are exact to this part of them.
 const CLOSE: f64 = 1e-3;
@@ -77,7 +77,7 @@ impl PlaceState {
     fn is_shaken(&self) -> bool {
         let latency = |used: f64| self.channel.latency_ns(used / self.channel.cap);
         let differs = libm::fabs(latency(self.used) - latency(self.settled));
-        let is_full = USE_MAX * self.channel.cap * (1.0 - CLOSE) <= self.settled.max(self.used);
+        let is_full = self.channel.cap * (1.0 - CLOSE) <= self.settled.max(self.used);
         let shifts = libm::fabs(self.used - self.settled);
         CLOSE * self.latency < differs || (is_full && CLOSE * self.settled < shifts)
     }

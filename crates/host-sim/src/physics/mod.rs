@@ -20,7 +20,6 @@ mod profile;
 mod share;
 mod solo;
 
-pub(crate) use channel::USE_MAX;
 pub use channel::{Channel, Demand, Loaded};
 pub use character::{Character, CharacterError, Row};
 pub use fitted::Fitted;

@@ -8,7 +8,7 @@
 //!
 //! With one controller this is [`Channel::load`]: the same curve, the same bound.
 
-use super::channel::{Channel, USE_MAX};
+use super::channel::Channel;
 
 /// What one program asks of the network.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,7 +65,7 @@ pub fn settle_one(users: &[User], place: &Place, before: f64) -> (f64, f64) {
     let mut latencies = [before];
     latencies[0] = one(users, &parts, place, 0, &latencies);
     let used = in_use(users, &parts, place, 0, &latencies, latencies[0]);
-    (latencies[0], (used / USE_MAX).max(1.0))
+    (latencies[0], used.max(1.0))
 }
 
 /// The latency of one place at which what is asked goes with it, the others being as they are.
@@ -74,7 +74,7 @@ fn one(users: &[User], here: &[(usize, f64)], place: &Place, idx: usize, latenci
     let used = |latency: f64| in_use(users, here, place, idx, latencies, latency);
     let fits = |latency: f64| {
         let used = used(latency);
-        used < USE_MAX && channel.latency_ns(used) <= latency
+        used <= 1.0 && channel.latency_ns(used) <= latency
     };
     let low = channel.latency_ns(0.0);
     if here.is_empty() {
@@ -83,10 +83,10 @@ fn one(users: &[User], here: &[(usize, f64)], place: &Place, idx: usize, latenci
     // At this latency everybody together moves less than the cap, whatever they ask for.
     let slowest = here.iter().map(|&(user, part)| {
         let user = &users[user];
-        user.duty * user.bytes / (USE_MAX * channel.cap) / user.exposed.max(1e-12) / part
+        user.duty * user.bytes / channel.cap / user.exposed.max(1e-12) / part
     });
     let bound = slowest.filter(|ns| ns.is_finite()).sum::<f64>().min(1e9);
-    let most = channel.latency_ns(USE_MAX).max(bound);
+    let most = channel.latency_ns(1.0).max(bound);
     // The latency hardly differs from the one before: a narrow range around it is tried first.
     let (mut low, mut high) = narrow(low, most, latencies[idx], fits);
     for _ in 0..N_HALVINGS {
@@ -153,7 +153,7 @@ mod tests {
     use super::super::channel::Demand;
     use super::*;
 
-    const CHANNEL: Channel = Channel { unloaded_ns: 45.0, cap: 8.0, slope_ns: 54.0, knee_ns: 2.3 };
+    const CHANNEL: Channel = Channel { unloaded_ns: 45.0, cap: 8.0, slope_ns: 54.0 };
 
     fn user(core_ns: f64, bytes: f64, uses: &[(usize, f64)]) -> User {
         let exposed = bytes / 128.0;

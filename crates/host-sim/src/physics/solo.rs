@@ -10,7 +10,9 @@
 //!
 //! A curve that is flat tells no slope, and scatter would be taken for one; so each program's overlap is
 //! drawn towards the usual one, the more the less its figures tell. Figures of a program that nearly fills
-//! its channel are left out: there the latency follows the program.
+//! its channel are left out: there the latency follows the program. Of a program that does fill it at the
+//! size asked for, nothing of this can be told; it is taken to have as many misses under way as a core can
+//! have, and to wait for them all of its time but what the core needs.
 
 use super::channel::{Channel, Demand};
 use super::character::{Character, Row};
@@ -21,6 +23,8 @@ use super::share::LINE;
 pub struct Habits {
     /// Misses under way at a time, of the usual program.
     pub overlap: f64,
+    /// Misses under way at a time, at the most: of whoever fills the channel alone.
+    pub overlap_max: f64,
     /// The part of prefetched lines that come too late.
     pub late: f64,
     /// Cycles per instruction that no program goes below: one over the width of the core, and a bit.
@@ -38,8 +42,8 @@ const SPREAD: f64 = 0.25;
 const SCATTER: f64 = 0.01;
 /// Whoever uses more of a channel tells nothing of latency.
 const TELLS_UPTO: f64 = 0.8;
-/// Nobody hides more than this of a miss.
-const OVERLAP_MAX: f64 = 50.0;
+/// Between these parts of what a channel gives a program that is alone begins to fill it, and does. Guessed.
+const FILLS: [f64; 2] = [0.9, 1.0];
 
 /// A program on a machine, as far as its speed goes.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,7 +87,7 @@ impl Behaviour {
             (xx, xy) = (xx + x * x, xy + x * y);
         }
         let doubt = libm::pow(SCATTER * here.cycles / SPREAD, 2.0);
-        let waits = ((xy + doubt / habits.overlap) / (xx + doubt)).max(1.0 / OVERLAP_MAX);
+        let waits = ((xy + doubt / habits.overlap) / (xx + doubt)).max(1.0 / habits.overlap_max);
         Some(Behaviour::through(character, here, waits, habits))
     }
 
@@ -112,10 +116,19 @@ impl Behaviour {
 
     fn through(character: &Character, here: &Point, waits: f64, habits: Habits) -> Self {
         // What is left for the core is never less than it needs.
-        let most = (here.cycles - habits.core_cycles_min).max(0.0);
+        let core_min = habits.core_cycles_min.min(here.cycles);
+        let most = here.cycles - core_min;
         let waits = if most < waits * here.wait { most / here.wait } else { waits };
         let core_cycles = here.cycles - waits * here.wait;
-        Behaviour { character: character.clone(), core_cycles, waits, habits }
+        // Of who fills the channel latency tells nothing: it follows from all that they have under way.
+        let full = ((here.in_use - FILLS[0]) / (FILLS[1] - FILLS[0])).clamp(0.0, 1.0);
+        let mix = |apart: f64, filling: f64| apart * (1.0 - full) + filling * full;
+        Behaviour {
+            character: character.clone(),
+            core_cycles: mix(core_cycles, core_min),
+            waits: mix(waits, 1.0 / habits.overlap_max),
+            habits,
+        }
     }
 
     /// What it misses.
@@ -187,7 +200,7 @@ impl Point {
     fn of(row: &Row, channel: &Channel, habits: &Habits) -> Option<Self> {
         let cycles = row.cycles?;
         let in_use = LINE * (row.reads + row.writes) / 1000.0 / cycles * habits.ghz / channel.cap;
-        let latency = channel.latency_ns(in_use.min(0.985)) * habits.ghz;
+        let latency = channel.latency_ns(in_use) * habits.ghz;
         let wait = exposed(row, habits) / 1000.0 * latency;
         Some(Point { bytes: row.bytes, cycles, wait, in_use })
     }

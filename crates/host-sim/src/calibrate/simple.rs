@@ -1,0 +1,243 @@
+//! Predictors that somebody would try first: what the physics must beat, on the same data, fitted the
+//! same way.
+//!
+//! | name | slow-down |
+//! | --- | --- |
+//! | one | 1 |
+//! | sum | a + b × (own + other's misses) |
+//! | two terms | a + b × own misses + c × other's misses |
+//! | product | a + b × own misses × other's bandwidth |
+//! | fixed point | the cache split by misses per cycle, misses from the curve, cycles = rest + misses × price, the price stretched by an M/D/1 queue |
+//! | with service time | the same, the channel's rate fitted |
+//!
+//! Misses are per 1000 instructions in the whole cache, prefetches among them. The first four are as
+//! `workloads/data/corun/README.md` tells them; the fifth is built after its description.
+
+use super::{Pair, Truth};
+use crate::predict::programs::Known;
+
+/// A simple predictor with its constants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Simple {
+    /// Nothing is slowed down.
+    One,
+    /// Pressure, added up.
+    Sum(Vec<f64>),
+    /// Pressure in two terms.
+    TwoTerms(Vec<f64>),
+    /// Own misses times the other's bandwidth.
+    Product(Vec<f64>),
+    /// Cache and queue together, with the peak of the channel as its rate.
+    FixedPoint,
+    /// The same with a rate, in bytes per nanosecond.
+    ServiceTime(f64),
+}
+
+/// All of them before a fit, with their names.
+pub fn all() -> [(&'static str, Simple); 6] {
+    [
+        ("every slow-down is 1", Simple::One),
+        ("sum of both misses", Simple::Sum(Vec::new())),
+        ("own and other's misses, two terms", Simple::TwoTerms(Vec::new())),
+        ("own misses x other's bandwidth", Simple::Product(Vec::new())),
+        ("fixed point, channel at its peak", Simple::FixedPoint),
+        ("fixed point, channel's rate fitted", Simple::ServiceTime(0.0)),
+    ]
+}
+
+impl Simple {
+    /// The same with constants fitted: least squares, and for the rate the least mean absolute error.
+    pub fn fit(&self, truth: &Truth) -> Simple {
+        match self {
+            Simple::One => Simple::One,
+            Simple::FixedPoint => Simple::FixedPoint,
+            Simple::Sum(_) => Simple::Sum(self.least_squares(truth)),
+            Simple::TwoTerms(_) => Simple::TwoTerms(self.least_squares(truth)),
+            Simple::Product(_) => Simple::Product(self.least_squares(truth)),
+            Simple::ServiceTime(_) => best_rate(truth),
+        }
+    }
+
+    /// The slow-downs of two.
+    pub fn pair(&self, truth: &Truth, pair: &Pair) -> [f64; 2] {
+        let [a, b] = pair.programs.map(|idx| &truth.programs[idx]);
+        let each = |constants: &[f64]| {
+            [(a, b), (b, a)].map(|(own, other)| {
+                let terms = self.terms(truth, own, other);
+                constants.iter().zip(&terms).map(|(by, term)| by * term).sum()
+            })
+        };
+        match self {
+            Simple::One => [1.0, 1.0],
+            Simple::Sum(by) | Simple::TwoTerms(by) | Simple::Product(by) => each(by),
+            Simple::FixedPoint => queued(truth, [a, b], truth.machine.peak),
+            Simple::ServiceTime(rate) => queued(truth, [a, b], *rate),
+        }
+    }
+
+    fn terms(&self, truth: &Truth, own: &Known, other: &Known) -> Vec<f64> {
+        let cache = truth.machine.cache;
+        let (mine, its) = (own.character.at(cache).misses, other.character.at(cache).misses);
+        match self {
+            Simple::Sum(_) => vec![1.0, mine + its],
+            Simple::TwoTerms(_) => vec![1.0, mine, its],
+            Simple::Product(_) => vec![1.0, mine * bandwidth(truth, other)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn least_squares(&self, truth: &Truth) -> Vec<f64> {
+        let mut rows = Vec::new();
+        for pair in &truth.pairs {
+            let [a, b] = pair.programs.map(|idx| &truth.programs[idx]);
+            for (own, other, slowdown) in [(a, b, pair.slowdowns[0]), (b, a, pair.slowdowns[1])] {
+                rows.push((self.terms(truth, own, other), slowdown));
+            }
+        }
+        solve(&rows)
+    }
+}
+
+/// Bytes per nanosecond alone.
+fn bandwidth(truth: &Truth, known: &Known) -> f64 {
+    let row = known.character.at(truth.machine.cache);
+    let cycles = row.cycles.unwrap_or(1.0);
+    64.0 * (row.reads + row.writes) / 1000.0 / cycles * truth.machine.ghz
+}
+
+/// The constants with the least squares: the normal equations, by elimination.
+fn solve(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
+    let n = rows.first().map_or(0, |(terms, _)| terms.len());
+    let mut lines: Vec<Vec<f64>> = (0..n)
+        .map(|i| {
+            let mut line: Vec<f64> =
+                (0..n).map(|j| rows.iter().map(|(x, _)| x[i] * x[j]).sum()).collect();
+            line.push(rows.iter().map(|(x, y)| x[i] * y).sum());
+            line
+        })
+        .collect();
+    for i in 0..n {
+        let largest = (i..n).max_by(|a, b| lines[*a][i].abs().total_cmp(&lines[*b][i].abs()));
+        lines.swap(i, largest.unwrap_or(i));
+        let pivot = lines[i].clone();
+        for (j, line) in lines.iter_mut().enumerate() {
+            if j != i {
+                let part = line[i] / pivot[i];
+                line.iter_mut().zip(&pivot).for_each(|(cell, by)| *cell -= part * by);
+            }
+        }
+    }
+    (0..n).map(|i| lines[i][n] / lines[i][i]).collect()
+}
+
+/// Rates tried, in bytes per nanosecond: every fiftieth up to the peak.
+fn best_rate(truth: &Truth) -> Simple {
+    let off = |rate: f64| {
+        let model = Simple::ServiceTime(rate);
+        let each = truth.pairs.iter().flat_map(|pair| {
+            let told = model.pair(truth, pair);
+            [0, 1].map(|idx| (told[idx] - pair.slowdowns[idx]).abs())
+        });
+        super::mean(each)
+    };
+    let rates = (5..=50).map(|idx| truth.machine.peak * f64::from(idx) / 50.0);
+    let best = rates.map(|rate| (rate, off(rate))).min_by(|one, other| one.1.total_cmp(&other.1));
+    Simple::ServiceTime(best.map_or(truth.machine.peak, |(rate, _)| rate))
+}
+
+/// Beyond this the queue's formula tells nothing. Chosen so that the predictor is at its best.
+const USE_MAX: f64 = 0.94;
+/// A curve whose misses change by less than this part tells no price of a miss.
+const FLAT: f64 = 0.05;
+/// Cycles per instruction that are no waiting, at least: a core of four.
+const REST_MIN: f64 = 0.25;
+/// Rounds of the fixed point; half of each change is taken.
+const N_ROUNDS: usize = 100;
+
+/// The fixed point.
+fn queued(truth: &Truth, programs: [&Known; 2], rate: f64) -> [f64; 2] {
+    let line_cycles = 64.0 / rate * truth.machine.ghz;
+    let cache = truth.machine.cache;
+    let priced = programs.map(|its| Priced::new(truth, its));
+    let stretch = |lines_per_cycle: f64| {
+        let in_use = (lines_per_cycle * line_cycles).min(USE_MAX);
+        let wait = line_cycles * in_use / (2.0 * (1.0 - in_use));
+        1.0 + wait / (truth.machine.unloaded_ns * truth.machine.ghz)
+    };
+    let own = [0, 1].map(|idx| stretch(priced[idx].lines(cache) / priced[idx].alone));
+    let mut cycles = priced.clone().map(|its| its.alone);
+    let mut held = [cache / 2.0; 2];
+    for _ in 0..N_ROUNDS {
+        let fast = [0, 1].map(|idx| priced[idx].misses(held[idx]).max(1e-9) / cycles[idx]);
+        held = [0, 1].map(|idx| (held[idx] + cache * fast[idx] / (fast[0] + fast[1])) / 2.0);
+        let lines = [0, 1].map(|idx| priced[idx].lines(held[idx]) / cycles[idx]);
+        let now = stretch(lines[0] + lines[1]);
+        cycles = [0, 1].map(|idx| {
+            let waits = priced[idx].misses(held[idx]) * priced[idx].price * now / own[idx];
+            (cycles[idx] + priced[idx].rest + waits) / 2.0
+        });
+    }
+    [0, 1].map(|idx| cycles[idx] / priced[idx].alone)
+}
+
+/// A program as the fixed point sees it.
+#[derive(Clone)]
+struct Priced<'a> {
+    known: &'a Known,
+    /// Cycles per instruction alone, with the whole cache.
+    alone: f64,
+    /// Those of them that are no waiting.
+    rest: f64,
+    /// Cycles of a miss, a thousand times.
+    price: f64,
+}
+
+impl<'a> Priced<'a> {
+    fn new(truth: &Truth, known: &'a Known) -> Self {
+        let here = known.character.at(truth.machine.cache);
+        let alone = here.cycles.unwrap_or(1.0);
+        let price = price(known).unwrap_or_else(|| usual_price(truth));
+        let price = price.min((alone - REST_MIN) / here.misses.max(1e-9)).max(0.0);
+        Priced { known, alone, rest: alone - price * here.misses, price }
+    }
+
+    fn misses(&self, bytes: f64) -> f64 {
+        self.known.character.at(bytes).misses
+    }
+
+    /// Lines over the channel for each instruction.
+    fn lines(&self, bytes: f64) -> f64 {
+        let row = self.known.character.at(bytes);
+        (row.reads + row.writes) / 1000.0
+    }
+}
+
+/// The slope of cycles over misses at a program's cache sizes; `None` if its misses hardly change or it
+/// does not rise.
+fn price(known: &Known) -> Option<f64> {
+    let rows = known.character.rows();
+    let points: Vec<(f64, f64)> =
+        rows.iter().filter_map(|row| Some((row.misses, row.cycles?))).collect();
+    let most = points.iter().map(|point| point.0).fold(0.0, f64::max);
+    let least = points.iter().map(|point| point.0).fold(f64::INFINITY, f64::min);
+    if most - least < FLAT * most.max(0.5) {
+        return None;
+    }
+    let (x, y) = (
+        super::mean(points.iter().map(|point| point.0)),
+        super::mean(points.iter().map(|point| point.1)),
+    );
+    let xx: f64 = points.iter().map(|point| (point.0 - x) * (point.0 - x)).sum();
+    let xy: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
+    Some(xy / xx).filter(|slope| 0.0 < *slope)
+}
+
+/// The one in the middle of those that are known.
+fn usual_price(truth: &Truth) -> f64 {
+    let mut known: Vec<f64> = truth.programs.iter().filter_map(price).collect();
+    known.sort_by(f64::total_cmp);
+    match (known.len(), known.get(known.len() / 2)) {
+        (n, Some(upper)) if n % 2 == 0 => (known[n / 2 - 1] + upper) / 2.0,
+        (_, middle) => middle.copied().unwrap_or(0.1),
+    }
+}

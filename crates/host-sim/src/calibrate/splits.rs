@@ -1,0 +1,64 @@
+//! Whether a model finds the best split of four programs over two caches: which pairs it would make, and
+//! what those pairs cost as measured.
+
+use super::{Pair, Truth};
+
+/// How a model does over all choices of four programs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Splits {
+    /// Choices of four.
+    pub n: usize,
+    /// Those of which it finds the best of the three splits.
+    pub n_best: usize,
+    /// Mean slow-down, as measured, with the splits that it chooses ...
+    pub chosen: f64,
+    /// ... with the best ones ...
+    pub best: f64,
+    /// ... and with the mean of all three.
+    pub blind: f64,
+}
+
+/// All fours of which every pair was measured.
+pub fn splits(truth: &Truth, model: impl Fn(&Pair) -> [f64; 2]) -> Splits {
+    let mut all = Splits { n: 0, n_best: 0, chosen: 0.0, best: 0.0, blind: 0.0 };
+    for four in fours(truth.programs.len()) {
+        let Some(ways) = ways(truth, four) else { continue };
+        let measured = ways.map(|two| two.map(|pair| pair.slowdowns).concat());
+        let measured = measured.map(|each| each.iter().sum::<f64>() / 4.0);
+        let told = ways.map(|two| two.map(&model).concat().iter().sum::<f64>());
+        let (chosen, best) = (least(&told), least(&measured));
+        all.n += 1;
+        all.n_best += usize::from(chosen == best);
+        all.chosen += measured[chosen];
+        all.best += measured[best];
+        all.blind += measured.iter().sum::<f64>() / 3.0;
+    }
+    let n = all.n.max(1) as f64;
+    Splits { chosen: all.chosen / n, best: all.best / n, blind: all.blind / n, ..all }
+}
+
+fn fours(n: usize) -> Vec<[usize; 4]> {
+    let mut all = Vec::new();
+    for a in 0..n {
+        for b in a + 1..n {
+            for c in b + 1..n {
+                all.extend((c + 1..n).map(|d| [a, b, c, d]));
+            }
+        }
+    }
+    all
+}
+
+/// The three splits, two pairs each.
+fn ways(truth: &Truth, [a, b, c, d]: [usize; 4]) -> Option<[[&Pair; 2]; 3]> {
+    let find = |one: usize, other: usize| {
+        let both = |pair: &&Pair| pair.programs == [one, other] || pair.programs == [other, one];
+        truth.pairs.iter().find(both)
+    };
+    Some([[find(a, b)?, find(c, d)?], [find(a, c)?, find(b, d)?], [find(a, d)?, find(b, c)?]])
+}
+
+fn least(costs: &[f64; 3]) -> usize {
+    let order = (0..3).min_by(|one, other| costs[*one].total_cmp(&costs[*other]));
+    order.unwrap_or(0)
+}

@@ -1,0 +1,73 @@
+//! The table of published figures, `workloads/data/benchmarks.csv`: a row for each program and input.
+
+use std::collections::BTreeMap;
+
+use super::Alone;
+use crate::sheet::{Line, Sheet, SheetError};
+
+/// A program in the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Its name.
+    pub program: String,
+    /// The mean over its inputs.
+    pub alone: Alone,
+    slowdowns: BTreeMap<u32, f64>,
+}
+
+impl Measured {
+    /// Times as long as alone with so many copies, where that was measured.
+    pub fn slowdown(&self, n_copies: u32) -> Option<f64> {
+        self.slowdowns.get(&n_copies).copied()
+    }
+}
+
+/// The programs of which everything is known that [`Alone`] asks for, in the table's order.
+///
+/// # Errors
+/// A column is missing, or a cell is no number.
+pub fn measured(text: &str, file: &str) -> Result<Vec<Measured>, SheetError> {
+    let sheet = Sheet::read(text, file)?;
+    let name = sheet.need("benchmark")?;
+    let mut groups: Vec<(&str, Vec<&Line>)> = Vec::new();
+    for line in sheet.lines() {
+        let word = sheet.word(line, name);
+        match groups.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, lines)) => lines.push(line),
+            None => groups.push((word, vec![line])),
+        }
+    }
+    let mut programs = Vec::new();
+    for (program, lines) in groups {
+        let Some(alone) = alone(&sheet, &lines)? else { continue };
+        let mut slowdowns = BTreeMap::new();
+        for n_copies in [2, 4, 8] {
+            let mean = mean(&sheet, &lines, &format!("slowdown_{n_copies}_copies"))?;
+            slowdowns.extend(mean.map(|mean| (n_copies, mean)));
+        }
+        programs.push(Measured { program: program.to_owned(), alone, slowdowns });
+    }
+    Ok(programs)
+}
+
+fn alone(sheet: &Sheet<'_>, lines: &[&Line]) -> Result<Option<Alone>, SheetError> {
+    let of = |column: &str| mean(sheet, lines, column);
+    let figures = (of("ipc_alone")?, of("llc_mpki")?, of("llc_apki")?);
+    let (Some(ipc), Some(mpki), Some(apki)) = figures else { return Ok(None) };
+    let (Some(mb), Some(stall_share)) = (of("mem_bw_mb_s")?, of("l2_stall_frac")?) else {
+        return Ok(None);
+    };
+    Ok(Some(Alone { ipc, mpki, apki, bandwidth: mb * 1e6, stall_share }))
+}
+
+/// Over the inputs that have it.
+fn mean(sheet: &Sheet<'_>, lines: &[&Line], column: &str) -> Result<Option<f64>, SheetError> {
+    let column = sheet.need(column)?;
+    let (mut sum, mut n) = (0.0, 0u32);
+    for line in lines {
+        if let Some(value) = sheet.number(line, column)? {
+            (sum, n) = (sum + value, n + 1);
+        }
+    }
+    Ok((0 < n).then(|| sum / f64::from(n)))
+}

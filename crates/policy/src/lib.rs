@@ -10,7 +10,10 @@
 mod careful;
 mod common;
 mod dfs;
+mod di;
+mod intensity;
 mod linux;
+mod needs;
 mod spec;
 mod spread;
 #[cfg(test)]
@@ -18,6 +21,7 @@ mod testing;
 
 use sched::Policy;
 
+pub use needs::{Lack, Need, Needed, Without, missing};
 pub use spec::PolicyError;
 use spec::{Given, split, unknown_policy};
 
@@ -30,6 +34,8 @@ pub struct PolicyInfo {
     pub does: &'static str,
     /// Where it was published, with the section.
     pub source: &'static str,
+    /// Which figures it decides by.
+    pub needs: &'static [Need],
     /// What it can be told.
     pub params: &'static [ParamInfo],
 }
@@ -80,10 +86,12 @@ impl PolicyInfo {
 /// Makes a policy from the parameters that were written and a seed.
 type Build = fn(&Given<'_>, u64) -> Result<Box<dyn Policy>, PolicyError>;
 
-static INFOS: [PolicyInfo; 3] = [linux::INFO, spread::INFO, dfs::INFO];
+static INFOS: [PolicyInfo; 6] =
+    [linux::INFO, spread::INFO, dfs::INFO, di::DI, di::DIO, di::DI_MIGRATE];
 
 /// In the order of [`INFOS`].
-const BUILDS: [Build; 3] = [linux::build, spread::build, dfs::build];
+const BUILDS: [Build; 6] =
+    [linux::build, spread::build, dfs::build, di::build_di, di::build_dio, di::build_di_migrate];
 
 /// Every policy that can be built.
 pub fn registry() -> &'static [PolicyInfo] {

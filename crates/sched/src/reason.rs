@@ -107,6 +107,24 @@ codes! {
     /// Spread: memory from where it runs.
     MemoryBesideCpus "memory-beside-cpus"
         "it runs on {domain}, so its memory comes from there";
+    /// DI: once an interval all threads are dealt out to caches by their miss rates.
+    DealtByMisses "dealt-by-misses"
+        "with {misses} misses per 1000 instructions ({basis}) it is number {rank} of {n_jobs} that were dealt out to {n_places} places in turn, highest first: it got {cpus} on {domain}[, as not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// DI: between two deals a newcomer gets a seat.
+    FewestThreads "fewest-threads"
+        "{domain} had the fewest threads when it was its turn, as number {rank} of {n_jobs} to be placed by misses per 1000 instructions ({misses}, {basis}), and {cpus} the fewest there[; not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// DI and DINO: a job that uses little CPU time is left to the kernel.
+    NotBusy "not-busy"
+        "it used {used} % of the CPU time that its threads ({n_threads}) could have had in the last interval, less than {limit} %: it is left to the kernel";
+    /// DI-Migrate and DINO: memory goes to the node that the job goes to.
+    MemoryGoesAlong "memory-goes-along"
+        "it goes from {from} to {to}, and its memory with it[ ({size} of its own)]";
+    /// A note: DI has nothing to sort these by.
+    NoMissCurve "no-miss-curve"
+        "jobs without a profile of their misses over cache sizes, such as {jobs}, count as programs with {devil} misses per 1000 instructions";
+    /// Giving up: neither misses nor instructions are known of tasks.
+    RatesUnreadable "rates-unreadable"
+        "neither counters nor profiles told the cache misses and instructions of tasks for {n_failures} intervals in a row: `evenkeel machine` says what can be counted here";
     /// A note: one CPU.
     NothingToPlace "nothing-to-place"
         "only one CPU can be used, so nothing is placed";

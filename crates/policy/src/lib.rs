@@ -11,6 +11,7 @@ mod careful;
 mod common;
 mod dfs;
 mod di;
+mod dino;
 mod intensity;
 mod linux;
 mod needs;
@@ -86,12 +87,19 @@ impl PolicyInfo {
 /// Makes a policy from the parameters that were written and a seed.
 type Build = fn(&Given<'_>, u64) -> Result<Box<dyn Policy>, PolicyError>;
 
-static INFOS: [PolicyInfo; 6] =
-    [linux::INFO, spread::INFO, dfs::INFO, di::DI, di::DIO, di::DI_MIGRATE];
+static INFOS: [PolicyInfo; 7] =
+    [linux::INFO, spread::INFO, dfs::INFO, di::DI, di::DIO, di::DI_MIGRATE, dino::INFO];
 
 /// In the order of [`INFOS`].
-const BUILDS: [Build; 6] =
-    [linux::build, spread::build, dfs::build, di::build_di, di::build_dio, di::build_di_migrate];
+const BUILDS: [Build; 7] = [
+    linux::build,
+    spread::build,
+    dfs::build,
+    di::build_di,
+    di::build_dio,
+    di::build_di_migrate,
+    dino::build,
+];
 
 /// Every policy that can be built.
 pub fn registry() -> &'static [PolicyInfo] {

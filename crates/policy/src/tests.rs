@@ -26,13 +26,13 @@ fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
     check(
         "dsf",
         expect![[
-            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, dfs, di, dio, di-migrate"#
+            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, dfs, di, dio, di-migrate, dino"#
         ]],
     );
     check(
         "eevdf2",
         expect![[
-            r#"there is no policy "eevdf2": there are linux, spread, dfs, di, dio, di-migrate"#
+            r#"there is no policy "eevdf2": there are linux, spread, dfs, di, dio, di-migrate, dino"#
         ]],
     );
 }
@@ -218,12 +218,48 @@ fn what_a_job_does_not_declare_is_told_with_what_a_policy_does_without_it() {
         lacks(info.name, &all, expect!["nothing"]);
     }
     lacks("linux", &nothing, expect!["nothing"]);
-    lacks("dfs", &nothing, expect!["policy dfs needs the class (or misses over cache sizes, and speed) of program x; it has no profile; without: programs are spread by number at their start, and none is moved"]);
+    lacks(
+        "dfs",
+        &nothing,
+        expect![
+            "policy dfs needs the class (or misses over cache sizes, and speed) of program x; it has no profile; without: programs are spread by number at their start, and none is moved"
+        ],
+    );
     lacks("dfs[cooldown=4]", &job(Some(3), None), expect!["nothing"]);
-    lacks("di", &nothing, expect!["policy di needs the misses per 1000 instructions over cache sizes of program x; it has no profile; without: a program without it counts as one at the limit of devils"]);
-    lacks("di", &job(Some(3), Some((false, true, true))), expect!["policy di needs the misses per 1000 instructions over cache sizes of program lbm; its profile has none; without: a program without it counts as one at the limit of devils"]);
+    lacks(
+        "di",
+        &nothing,
+        expect![
+            "policy di needs the misses per 1000 instructions over cache sizes of program x; it has no profile; without: a program without it counts as one at the limit of devils"
+        ],
+    );
+    lacks(
+        "di",
+        &job(Some(3), Some((false, true, true))),
+        expect![
+            "policy di needs the misses per 1000 instructions over cache sizes of program lbm; its profile has none; without: a program without it counts as one at the limit of devils"
+        ],
+    );
     lacks("di", &job(None, Some((true, false, false))), expect!["nothing"]);
-    lacks("dio", &job(None, Some((true, false, true))), expect!["policy dio needs the instructions per second of CPU time of program lbm; its profile has none; without: the run ends"]);
-    lacks("dio", &job(None, Some((false, true, true))), expect!["policy dio needs the misses per 1000 instructions over cache sizes and the speed of program lbm; its profile has none; without: the run ends"]);
-    lacks("none", &nothing, expect![[r#"there is no policy "none": there are linux, spread, dfs, di, dio, di-migrate"#]]);
+    lacks(
+        "dio",
+        &job(None, Some((true, false, true))),
+        expect![
+            "policy dio needs the instructions per second of CPU time of program lbm; its profile has none; without: the run ends"
+        ],
+    );
+    lacks(
+        "dio",
+        &job(None, Some((false, true, true))),
+        expect![
+            "policy dio needs the misses per 1000 instructions over cache sizes and the speed of program lbm; its profile has none; without: the run ends"
+        ],
+    );
+    lacks(
+        "none",
+        &nothing,
+        expect![[
+            r#"there is no policy "none": there are linux, spread, dfs, di, dio, di-migrate, dino"#
+        ]],
+    );
 }

@@ -113,6 +113,12 @@ codes! {
     /// DI: between two deals a newcomer gets a seat.
     FewestThreads "fewest-threads"
         "{domain} had the fewest threads when it was its turn, as number {rank} of {n_jobs} to be placed by misses per 1000 instructions ({misses}, {basis}), and {cpus} the fewest there[; not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// DINO: a job gets a seat of its class.
+    DealtByClass "dealt-by-class"
+        "it counts as a {class} ({basis}); threads were laid out over {n_places} places class by class (super-devils {n_super_devils}, devils {n_devils}, turtles {n_turtles}), and it got {cpus} on {domain}[, as not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// DINO: what a move of memory left behind is called again.
+    MemoryCalledAgain "memory-called-again"
+        "{from} still holds {there} of its own memory, more than {percent} % of the {here} on {to}, where it was moved to: try {n_again} of {n_max}";
     /// DI and DINO: a job that uses little CPU time is left to the kernel.
     NotBusy "not-busy"
         "it used {used} % of the CPU time that its threads ({n_threads}) could have had in the last interval, less than {limit} %: it is left to the kernel";
@@ -122,6 +128,9 @@ codes! {
     /// A note: DI has nothing to sort these by.
     NoMissCurve "no-miss-curve"
         "jobs without a profile of their misses over cache sizes, such as {jobs}, count as programs with {devil} misses per 1000 instructions";
+    /// A note: DINO cannot move parts of memory.
+    NoAddressSampling "no-address-sampling"
+        "memory=partial needs the addresses of memory accesses, and nothing here samples them: whole memory is moved, as with memory=whole";
     /// Giving up: neither misses nor instructions are known of tasks.
     RatesUnreadable "rates-unreadable"
         "neither counters nor profiles told the cache misses and instructions of tasks for {n_failures} intervals in a row: `evenkeel machine` says what can be counted here";

@@ -61,6 +61,11 @@ impl Seats {
         self.caches.len()
     }
 
+    /// The CPUs of a cache, in the order in which they are taken.
+    pub fn cpus_of(&self, cache: usize) -> &[CpuId] {
+        &self.caches[cache]
+    }
+
     /// How many threads sit on a CPU.
     pub fn n_on(&self, cpu: CpuId) -> u32 {
         self.n_on.get(cpu.index()).copied().unwrap_or(0)
@@ -127,7 +132,14 @@ impl Seats {
         })
     }
 
-    /// Where the next thread of a job goes that has seats already: not yet taken.
+    /// Seats the next thread of a job that has some seats already.
+    pub fn seat(&mut self, allowed: &CpuSet, own: &CpuSet) -> Option<CpuId> {
+        let (cpu, _) = self.next(allowed, own)?;
+        self.take(cpu);
+        Some(cpu)
+    }
+
+    /// Where it would go, and how many threads are there.
     fn next(&self, allowed: &CpuSet, own: &CpuSet) -> Option<(CpuId, u32)> {
         let caches = self.possible(allowed, own);
         let best = caches.min_by_key(|&(cache, _, _)| (self.n_in[cache], cache));

@@ -7,6 +7,7 @@
 //! A policy sees a [`sched::Snapshot`] and writes a [`sched::Plan`]; it never learns which host
 //! it decides for. What it can be told is listed in its [`PolicyInfo`], with where it comes from.
 
+mod animal;
 mod careful;
 mod common;
 mod dfs;
@@ -15,6 +16,7 @@ mod dino;
 mod intensity;
 mod linux;
 mod needs;
+mod random;
 mod spec;
 mod spread;
 #[cfg(test)]
@@ -87,18 +89,29 @@ impl PolicyInfo {
 /// Makes a policy from the parameters that were written and a seed.
 type Build = fn(&Given<'_>, u64) -> Result<Box<dyn Policy>, PolicyError>;
 
-static INFOS: [PolicyInfo; 7] =
-    [linux::INFO, spread::INFO, dfs::INFO, di::DI, di::DIO, di::DI_MIGRATE, dino::INFO];
+static INFOS: [PolicyInfo; 9] = [
+    linux::INFO,
+    spread::INFO,
+    random::INFO,
+    dfs::INFO,
+    di::DI,
+    di::DIO,
+    di::DI_MIGRATE,
+    dino::INFO,
+    animal::INFO,
+];
 
 /// In the order of [`INFOS`].
-const BUILDS: [Build; 7] = [
+const BUILDS: [Build; 9] = [
     linux::build,
     spread::build,
+    random::build,
     dfs::build,
     di::build_di,
     di::build_dio,
     di::build_di_migrate,
     dino::build,
+    animal::build,
 ];
 
 /// Every policy that can be built.

@@ -26,13 +26,13 @@ fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
     check(
         "dsf",
         expect![[
-            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, dfs, di, dio, di-migrate, dino"#
+            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal"#
         ]],
     );
     check(
         "eevdf2",
         expect![[
-            r#"there is no policy "eevdf2": there are linux, spread, dfs, di, dio, di-migrate, dino"#
+            r#"there is no policy "eevdf2": there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal"#
         ]],
     );
 }
@@ -256,10 +256,17 @@ fn what_a_job_does_not_declare_is_told_with_what_a_policy_does_without_it() {
         ],
     );
     lacks(
+        "animal",
+        &job(None, Some((true, true, false))),
+        expect![
+            "policy animal needs the cache accesses per 1000 instructions and the speed of program lbm; its profile has none; without: who misses little counts as a sheep"
+        ],
+    );
+    lacks(
         "none",
         &nothing,
         expect![[
-            r#"there is no policy "none": there are linux, spread, dfs, di, dio, di-migrate, dino"#
+            r#"there is no policy "none": there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal"#
         ]],
     );
 }

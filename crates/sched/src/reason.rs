@@ -104,6 +104,12 @@ codes! {
     /// Spread: the CPUs that a job was placed on can no longer be used.
     CpusGone "cpus-gone"
         "not all of the CPUs that it was on ({gone}) can be used any more, so it was placed as if it had just started: {domain} was next in turn, and {cpus} had the fewest programs in it";
+    /// Random: drawn at its start.
+    ByLot "by-lot"
+        "{domain} was drawn by lot of {n_possible} places that it may use, and {cpus}[, as not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// Random: drawn again.
+    DrawnAgain "drawn-again"
+        "lots are drawn again every {every}: {domain} was drawn of {n_possible} places that it may use, and {cpus}";
     /// Spread: memory from where it runs.
     MemoryBesideCpus "memory-beside-cpus"
         "it runs on {domain}, so its memory comes from there";
@@ -119,6 +125,12 @@ codes! {
     /// DINO: what a move of memory left behind is called again.
     MemoryCalledAgain "memory-called-again"
         "{from} still holds {there} of its own memory, more than {percent} % of the {here} on {to}, where it was moved to: try {n_again} of {n_max}";
+    /// Animals: a job gets its first seats.
+    AnimalComes "animal-comes"
+        "it counts as a {animal} ({basis}); of the places with the fewest threads ({n_there} there) {domain} had the smallest penalty for it ({penalty} for all of its threads), and it got {cpus}[, as not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// Animals: a pair changes places.
+    AnimalsSwapped "animals-swapped"
+        "it is a {animal} ({basis}) on {from} and {other} a {other_animal} on {to}: when they change places the sum of their penalties goes from {before} to {after}, and it got {cpus}";
     /// DI and DINO: a job that uses little CPU time is left to the kernel.
     NotBusy "not-busy"
         "it used {used} % of the CPU time that its threads ({n_threads}) could have had in the last interval, less than {limit} %: it is left to the kernel";

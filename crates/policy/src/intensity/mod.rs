@@ -48,3 +48,6 @@ fn domains_label(seen: &Snapshot<'_>, cpus: &CpuSet) -> String {
     let touched = seen.domains.iter().filter(|(_, domain)| domain.cpus.intersects(cpus));
     touched.map(|(idx, _)| seen.domains.label(idx)).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,6 +66,11 @@ impl Seats {
         &self.caches[cache]
     }
 
+    /// How many threads sit in a cache.
+    pub fn n_in(&self, cache: usize) -> u64 {
+        u64::from(self.n_in[cache])
+    }
+
     /// How many threads sit on a CPU.
     pub fn n_on(&self, cpu: CpuId) -> u32 {
         self.n_on.get(cpu.index()).copied().unwrap_or(0)

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use policy::{ParamInfo, PolicyInfo};
+use policy::{ParamInfo, PolicyInfo, Without};
 use serde_json::{Value, json};
 
 use crate::exit::{Done, OrWrong};
@@ -14,7 +14,8 @@ use crate::exit::{Done, OrWrong};
 pub struct Args {
     /// Only this one
     name: Option<String>,
-    /// Print JSON: policies with name, does, source and parameters, these with name, takes, default,
+    /// Print JSON: policies with name, does, source, needs and parameters; needs with figure, meaning,
+    /// refuses_without and without (what it does then); parameters with name, takes, default,
     /// default_paper (null unless reading=paper has another), meaning and origin
     #[arg(long)]
     json: bool,
@@ -41,6 +42,10 @@ fn as_text(policies: &[&PolicyInfo]) -> String {
         text.push('\n');
         push_wrapped(&mut text, "  ", "  ", policy.does);
         push_wrapped(&mut text, "  Source: ", "          ", policy.source);
+        for need in policy.needs {
+            let words = format!("{}; without: {}", need.figure.words(), need.without.words());
+            push_wrapped(&mut text, "  Needs:  ", "          ", &words);
+        }
         text.push('\n');
         push_params(&mut text, policy.params);
         text.push('\n');
@@ -113,10 +118,19 @@ fn policy_json(policy: &PolicyInfo) -> Value {
             "origin": param.origin.name(),
         })
     });
+    let needs = policy.needs.iter().map(|need| {
+        json!({
+            "figure": need.figure.name(),
+            "meaning": need.figure.words(),
+            "refuses_without": need.without == Without::Refuses,
+            "without": need.without.words(),
+        })
+    });
     json!({
         "name": policy.name,
         "does": policy.does,
         "source": policy.source,
+        "needs": needs.collect::<Vec<_>>(),
         "parameters": params.collect::<Vec<_>>(),
     })
 }

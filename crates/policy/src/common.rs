@@ -53,6 +53,12 @@ pub(crate) fn domains(text: &str) -> Option<DomainChoice> {
     text.parse().ok()
 }
 
+/// The same for a policy that is about caches: `auto` means them first.
+pub(crate) fn cache_domains(text: &str) -> Option<DomainChoice> {
+    domains(text)
+        .map(|choice| if choice == DomainChoice::Auto { DomainChoice::Caches } else { choice })
+}
+
 /// A whole number within limits.
 pub(crate) fn whole(text: &str, least: u64, most: u64) -> Option<u64> {
     let digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
@@ -135,6 +141,17 @@ pub(crate) fn nothing_to_place(seen: &Snapshot<'_>) -> Option<Reason> {
     }
     let level = seen.domains.level().to_string();
     seen.domains.is_empty().then(|| Reason::new(Code::NoPlaces).with("level", level))
+}
+
+/// The first of some names: more would not be read.
+pub(crate) fn some_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    const N_NAMES: usize = 8;
+    let names: Vec<&str> = names.collect();
+    let mut told = names[..names.len().min(N_NAMES)].join(", ");
+    if N_NAMES < names.len() {
+        told.push_str(&format!(" and {} more", names.len() - N_NAMES));
+    }
+    told
 }
 
 /// Thousandths as people read them: `0.250`.

@@ -7,10 +7,16 @@
 //! A policy sees a [`sched::Snapshot`] and writes a [`sched::Plan`]; it never learns which host
 //! it decides for. What it can be told is listed in its [`PolicyInfo`], with where it comes from.
 
+mod animal;
 mod careful;
 mod common;
 mod dfs;
+mod di;
+mod dino;
+mod intensity;
 mod linux;
+mod needs;
+mod random;
 mod spec;
 mod spread;
 #[cfg(test)]
@@ -18,6 +24,7 @@ mod testing;
 
 use sched::Policy;
 
+pub use needs::{Lack, Need, Needed, Without, missing};
 pub use spec::PolicyError;
 use spec::{Given, split, unknown_policy};
 
@@ -30,6 +37,8 @@ pub struct PolicyInfo {
     pub does: &'static str,
     /// Where it was published, with the section.
     pub source: &'static str,
+    /// Which figures it decides by.
+    pub needs: &'static [Need],
     /// What it can be told.
     pub params: &'static [ParamInfo],
 }
@@ -80,10 +89,30 @@ impl PolicyInfo {
 /// Makes a policy from the parameters that were written and a seed.
 type Build = fn(&Given<'_>, u64) -> Result<Box<dyn Policy>, PolicyError>;
 
-static INFOS: [PolicyInfo; 3] = [linux::INFO, spread::INFO, dfs::INFO];
+static INFOS: [PolicyInfo; 9] = [
+    linux::INFO,
+    spread::INFO,
+    random::INFO,
+    dfs::INFO,
+    di::DI,
+    di::DIO,
+    di::DI_MIGRATE,
+    dino::INFO,
+    animal::INFO,
+];
 
 /// In the order of [`INFOS`].
-const BUILDS: [Build; 3] = [linux::build, spread::build, dfs::build];
+const BUILDS: [Build; 9] = [
+    linux::build,
+    spread::build,
+    random::build,
+    dfs::build,
+    di::build_di,
+    di::build_dio,
+    di::build_di_migrate,
+    dino::build,
+    animal::build,
+];
 
 /// Every policy that can be built.
 pub fn registry() -> &'static [PolicyInfo] {

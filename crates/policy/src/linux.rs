@@ -14,6 +14,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "linux",
     does: "Touches nothing: every program runs where the kernel puts it.",
     source: "the empty plan, to compare the others with",
+    needs: &[],
     params: &[ParamInfo {
         name: "interval",
         takes: common::INTERVAL_TAKES,

@@ -26,6 +26,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "spread",
     does: "Starts programs round robin over nodes and last-level caches; moves nothing.",
     source: "common practice, to compare the others with",
+    needs: &[],
     params: &[
         ParamInfo {
             name: "domains",

@@ -2,11 +2,14 @@
 //!
 //! ```text
 //!   job a class=5 threads=2 cpus=0-3      what is declared of a job
+//!   job a curve=1M:20,16M:5               what its profile tells of its misses
 //!   0ms due a b                           a turn: its time, then what happens, `;` between
 //!   250ms poll 900 10 with a=800          loads of the domains in this interval, and of jobs
 //!   250ms poll unreadable; ended b
 //!   300ms usable 0-2; hands-off a; hands-off b on 3
 //!   250ms misses a=700/10ms; poll 900 10  cache misses of a job's task and its CPU time, until told anew
+//!   1s rates a=20 b=0.5/3 c=-@50; poll    per 1000 instructions misses (/ accesses) of a job's task, `-`:
+//!                                         not counted, and its use of CPUs in %; until told anew
 //!   250ms waits a=60ms/190ms; poll 900 10 time that a job waited and ran, until told anew
 //!   250ms memory a 0=64 1=8; poll 900 10  where the memory of a job lies, in MiB by node, until told anew
 //!   free 0=512 1=1024                     free memory of nodes, in MiB
@@ -32,6 +35,10 @@ use sched::{
     Turn,
 };
 use topology::{Domains, Level, Machine};
+
+mod rates;
+
+use rates::{Rates, profile};
 
 /// A machine with jobs, and a policy that decides for it.
 pub(crate) struct World {
@@ -87,12 +94,15 @@ struct JobInWorld {
     job: Job,
     state: Option<JobState>,
     placed: Option<CpuSet>,
+    /// Where it was put before it was given back: its tasks ran there last.
+    ran_on: Option<CpuSet>,
     started: Option<Nanos>,
     movable: bool,
     denied: bool,
     load: u64,
     /// Cache misses of its task and its CPU time.
     misses: Option<(u64, Nanos)>,
+    rates: Option<Rates>,
     /// Time that it waited and ran.
     waits: Option<(Nanos, Nanos)>,
     memory: Option<JobMemory>,
@@ -201,6 +211,7 @@ impl World {
                 "threads" => job.threads = value.parse().expect("a number"),
                 "cpus" => job.cpus = Some(value.parse().expect("CPUs")),
                 "nodes" => job.nodes = Some(value.parse().expect("nodes")),
+                "curve" => job.found = Some(profile(value).into()),
                 "sens" => job.sensitivity = Some(sensitivity(value)),
                 "memory" => job.memory = Some(MemoryPolicy::Bind(value.parse().expect("nodes"))),
                 other => panic!("{other} is no key of a job"),
@@ -210,11 +221,13 @@ impl World {
             job,
             state: None,
             placed: None,
+            ran_on: None,
             started: None,
             movable: true,
             denied: false,
             load: 0,
             misses: None,
+            rates: None,
             waits: None,
             memory: None,
             moved: None,
@@ -234,13 +247,14 @@ impl World {
             let (what, rest) = event.split_once(' ').unwrap_or((event, ""));
             match what {
                 "misses" => self.misses(rest),
+                "rates" => self.rates(rest),
                 "waits" => self.waits(rest),
-                "memory" => self.memory(rest),
+                "memory" => self.memory(at, rest),
                 "moved" => self.moved(at, rest),
                 "moving" => self.moving(at, rest),
                 _ => {}
             }
-            if ["misses", "waits", "memory", "moved", "moving"].contains(&what) {
+            if ["misses", "rates", "waits", "memory", "moved", "moving"].contains(&what) {
                 continue;
             }
             causes.push(match what {
@@ -267,6 +281,7 @@ impl World {
         for name in names.split(' ') {
             let job = self.job(name);
             (job.state, job.placed, job.load) = (Some(JobState::Due), None, 0);
+            job.ran_on = None;
             job.movable = true;
         }
         Cause::JobsDue
@@ -319,7 +334,13 @@ impl World {
         }
     }
 
-    fn memory(&mut self, words: &str) {
+    fn rates(&mut self, words: &str) {
+        for (name, value) in words.split(' ').filter_map(|word| word.split_once('=')) {
+            self.job(name).rates = Some(Rates::read(value));
+        }
+    }
+
+    fn memory(&mut self, at: Nanos, words: &str) {
         let (name, by_node) = words.split_once(' ').unwrap_or((words, ""));
         let on_node = |(node, mib): (u32, u64)| NodeMemory {
             node: NodeId(node),
@@ -327,7 +348,6 @@ impl World {
             ..NodeMemory::default()
         };
         let nodes: Vec<NodeMemory> = by_number(by_node).into_iter().map(on_node).collect();
-        let at = Nanos::ZERO;
         let memory = JobMemory { nodes, looked_permille: 1000, n_processes: 1, at };
         self.job(name).memory = Some(memory);
     }
@@ -384,6 +404,9 @@ impl World {
     fn tasks(&self) -> Vec<TaskSeen> {
         let running = self.jobs.iter().filter(|job| job.state == Some(JobState::Running));
         let task = |job: &JobInWorld| {
+            if let Some(rates) = job.rates {
+                return Some(rates.task(job.job.id, job.ran(self.interval)));
+            }
             let (misses, cpu_time) = job.misses?;
             let now = Counters::NONE.with(Quantity::LlcMisses, Measured::Exact(misses));
             let before = Counters::NONE.with(Quantity::LlcMisses, Measured::Exact(0));
@@ -407,13 +430,13 @@ impl World {
         let loads = DomainLoads { tier: self.tier, loads, readable: self.readable };
         let allowed: Vec<CpuSet> = self.jobs.iter().map(|job| self.allowed(&job.job)).collect();
         let jobs: Vec<JobSeen<'_>> = (self.jobs.iter().zip(&allowed))
-            .filter_map(|(job, allowed)| job.seen(allowed, &domains, &self.usable))
+            .filter_map(|(job, allowed)| job.seen(allowed, &domains, &self.usable, self.interval))
             .collect();
         let (tasks, nodes) = (self.tasks(), self.nodes());
         let mut tiers = Tiers::default();
         tiers.loads = self.tier;
-        if !tasks.is_empty() {
-            tiers.set(Quantity::LlcMisses, SignalTier::Counters);
+        for (quantity, _) in tasks.iter().flat_map(|task| task.counted.iter()) {
+            tiers.set(quantity, SignalTier::Counters);
         }
         let seen = Snapshot {
             turn,
@@ -491,6 +514,10 @@ impl World {
 
     fn act(&mut self, at: Nanos, plan: &Plan) {
         for ask in &plan.asks {
+            if let (Target::Job(id), Action::Release) = (ask.target, &ask.action) {
+                let job = &mut self.jobs[id.index()];
+                job.ran_on = job.placed.take().or(job.ran_on.take());
+            }
             let (Target::Job(id), Action::Place(cpus)) = (ask.target, &ask.action) else {
                 continue;
             };
@@ -507,7 +534,10 @@ impl World {
 }
 
 impl JobInWorld {
-    fn ran(&self) -> Nanos {
+    fn ran(&self, interval: Nanos) -> Nanos {
+        if let Some(rates) = self.rates.filter(|_| self.waits.is_none()) {
+            return rates.cpu_time(interval, self.job.threads);
+        }
         let of_waits = self.waits.map(|(_, ran)| ran);
         of_waits.or(self.misses.map(|(_, time)| time)).unwrap_or_default()
     }
@@ -517,11 +547,13 @@ impl JobInWorld {
         allowed: &'a CpuSet,
         domains: &Domains,
         usable: &CpuSet,
+        interval: Nanos,
     ) -> Option<JobSeen<'a>> {
         // Of a job that lies on several places, most tasks ran last on the highest of its CPUs.
-        let placed = self.placed.as_ref().map(|cpus| cpus.and(usable));
-        let domain =
-            placed.and_then(|cpus| domains.of_set(&cpus).or_else(|| domains.of_cpu(cpus.last()?)));
+        let place = self.placed.as_ref().or(self.ran_on.as_ref());
+        let domain = place
+            .map(|cpus| cpus.and(usable))
+            .and_then(|cpus| domains.of_set(&cpus).or_else(|| domains.of_cpu(cpus.last()?)));
         Some(JobSeen {
             job: &self.job,
             state: self.state?,
@@ -530,7 +562,7 @@ impl JobInWorld {
             domain,
             movable: self.movable,
             started: self.started,
-            cpu_time: self.ran(),
+            cpu_time: self.ran(interval),
             load: self.load,
             wait: self.waits.map(|(waited, _)| waited),
             n_tasks: 1,

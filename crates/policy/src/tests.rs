@@ -2,7 +2,9 @@
 
 use expect_test::{Expect, expect};
 
-use crate::{build, registry};
+use program::profile::{Curve, Figure, Phase, Point, Source};
+
+use crate::{build, missing, registry};
 
 fn check(spec: &str, expected: Expect) {
     let said = match build(spec, 1) {
@@ -23,9 +25,16 @@ fn a_policy_is_named_with_and_without_parameters() {
 fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
     check(
         "dsf",
-        expect![[r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, dfs"#]],
+        expect![[
+            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal"#
+        ]],
     );
-    check("eevdf2", expect![[r#"there is no policy "eevdf2": there are linux, spread, dfs"#]]);
+    check(
+        "eevdf2",
+        expect![[
+            r#"there is no policy "eevdf2": there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal"#
+        ]],
+    );
 }
 
 #[test]
@@ -165,4 +174,99 @@ fn a_description_says_what_and_where_from() {
             assert!(!param.takes.is_empty() && !param.meaning.is_empty(), "{}", param.name);
         }
     }
+}
+
+/// A job whose profile was found, with a curve, how fast its program goes, and accesses.
+fn job(class: Option<u8>, told: Option<(bool, bool, bool)>) -> program::Job {
+    let mut workload =
+        program::parse_toml("[[job]]\nname = \"x\"\nshell = \"true\"\n", "w.toml".as_ref())
+            .expect("a workload");
+    let mut job = workload.jobs.remove(0);
+    job.class = class.and_then(program::Class::new);
+    job.found = told.map(|(curve, speed, accesses)| {
+        let figure = |value| Figure::new(value, Source::Declared);
+        let point = Point { misses: 5.0, ..Point::default() };
+        let phase = Phase {
+            instructions: figure(1e9).filter(|_| speed),
+            cycles_per_instruction: figure(1.0).filter(|_| speed),
+            llc_accesses: figure(9.0).filter(|_| accesses),
+            curve: Curve::new(Source::Declared, if curve { vec![point] } else { vec![] })
+                .expect("one point"),
+            ..Phase::default()
+        };
+        let cpu_time = Some(base::Nanos::from_secs(1));
+        let name = "lbm".to_owned();
+        program::Profile { name, cpu_time, phases: vec![phase], ..program::Profile::default() }
+            .into()
+    });
+    job
+}
+
+fn lacks(spec: &str, job: &program::Job, expected: Expect) {
+    let lack = missing(spec, job).map(|lack| {
+        lack.map_or("nothing".to_owned(), |lack| {
+            format!("{}; without: {}", lack.words, lack.without.words())
+        })
+    });
+    expected.assert_eq(&lack.unwrap_or_else(|error| error.to_string()));
+}
+
+#[test]
+fn what_a_job_does_not_declare_is_told_with_what_a_policy_does_without_it() {
+    let (nothing, all) = (job(None, None), job(None, Some((true, true, true))));
+    for info in registry() {
+        lacks(info.name, &all, expect!["nothing"]);
+    }
+    lacks("linux", &nothing, expect!["nothing"]);
+    lacks(
+        "dfs",
+        &nothing,
+        expect![
+            "policy dfs needs the class (or misses over cache sizes, and speed) of program x; it has no profile; without: programs are spread by number at their start, and none is moved"
+        ],
+    );
+    lacks("dfs[cooldown=4]", &job(Some(3), None), expect!["nothing"]);
+    lacks(
+        "di",
+        &nothing,
+        expect![
+            "policy di needs the misses per 1000 instructions over cache sizes of program x; it has no profile; without: a program without it counts as one at the limit of devils"
+        ],
+    );
+    lacks(
+        "di",
+        &job(Some(3), Some((false, true, true))),
+        expect![
+            "policy di needs the misses per 1000 instructions over cache sizes of program lbm; its profile has none; without: a program without it counts as one at the limit of devils"
+        ],
+    );
+    lacks("di", &job(None, Some((true, false, false))), expect!["nothing"]);
+    lacks(
+        "dio",
+        &job(None, Some((true, false, true))),
+        expect![
+            "policy dio needs the instructions per second of CPU time of program lbm; its profile has none; without: the run ends"
+        ],
+    );
+    lacks(
+        "dio",
+        &job(None, Some((false, true, true))),
+        expect![
+            "policy dio needs the misses per 1000 instructions over cache sizes and the speed of program lbm; its profile has none; without: the run ends"
+        ],
+    );
+    lacks(
+        "animal",
+        &job(None, Some((true, true, false))),
+        expect![
+            "policy animal needs the cache accesses per 1000 instructions and the speed of program lbm; its profile has none; without: who misses little counts as a sheep"
+        ],
+    );
+    lacks(
+        "none",
+        &nothing,
+        expect![[
+            r#"there is no policy "none": there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal"#
+        ]],
+    );
 }

@@ -104,9 +104,48 @@ codes! {
     /// Spread: the CPUs that a job was placed on can no longer be used.
     CpusGone "cpus-gone"
         "not all of the CPUs that it was on ({gone}) can be used any more, so it was placed as if it had just started: {domain} was next in turn, and {cpus} had the fewest programs in it";
+    /// Random: drawn at its start.
+    ByLot "by-lot"
+        "{domain} was drawn by lot of {n_possible} places that it may use, and {cpus}[, as not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// Random: drawn again.
+    DrawnAgain "drawn-again"
+        "lots are drawn again every {every}: {domain} was drawn of {n_possible} places that it may use, and {cpus}";
     /// Spread: memory from where it runs.
     MemoryBesideCpus "memory-beside-cpus"
         "it runs on {domain}, so its memory comes from there";
+    /// DI: once an interval all threads are dealt out to caches by their miss rates.
+    DealtByMisses "dealt-by-misses"
+        "with {misses} misses per 1000 instructions ({basis}) it is number {rank} of {n_jobs} that were dealt out to {n_places} places in turn, highest first: it got {cpus} on {domain}[, as not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// DI: between two deals a newcomer gets a seat.
+    FewestThreads "fewest-threads"
+        "{domain} had the fewest threads when it was its turn, as number {rank} of {n_jobs} to be placed by misses per 1000 instructions ({misses}, {basis}), and {cpus} the fewest there[; not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// DINO: a job gets a seat of its class.
+    DealtByClass "dealt-by-class"
+        "it counts as a {class} ({basis}); threads were laid out over {n_places} places class by class (super-devils {n_super_devils}, devils {n_devils}, turtles {n_turtles}), and it got {cpus} on {domain}[, as not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// DINO: what a move of memory left behind is called again.
+    MemoryCalledAgain "memory-called-again"
+        "{from} still holds {there} of its own memory, more than {percent} % of the {here} on {to}, where it was moved to: try {n_again} of {n_max}";
+    /// Animals: a job gets its first seats.
+    AnimalComes "animal-comes"
+        "it counts as a {animal} ({basis}); of the places with the fewest threads ({n_there} there) {domain} had the smallest penalty for it ({penalty} for all of its threads), and it got {cpus}[, as not all of the CPUs that it was on ({gone}) can be used any more]";
+    /// Animals: a pair changes places.
+    AnimalsSwapped "animals-swapped"
+        "it is a {animal} ({basis}) on {from} and {other} a {other_animal} on {to}: when they change places the sum of their penalties goes from {before} to {after}, and it got {cpus}";
+    /// DI and DINO: a job that uses little CPU time is left to the kernel.
+    NotBusy "not-busy"
+        "it used {used} % of the CPU time that its threads ({n_threads}) could have had in the last interval, less than {limit} %: it is left to the kernel";
+    /// DI-Migrate and DINO: memory goes to the node that the job goes to.
+    MemoryGoesAlong "memory-goes-along"
+        "it goes from {from} to {to}, and its memory with it[ ({size} of its own)]";
+    /// A note: DI has nothing to sort these by.
+    NoMissCurve "no-miss-curve"
+        "jobs without a profile of their misses over cache sizes, such as {jobs}, count as programs with {devil} misses per 1000 instructions";
+    /// A note: DINO cannot move parts of memory.
+    NoAddressSampling "no-address-sampling"
+        "memory=partial needs the addresses of memory accesses, and nothing here samples them: whole memory is moved, as with memory=whole";
+    /// Giving up: neither misses nor instructions are known of tasks.
+    RatesUnreadable "rates-unreadable"
+        "neither counters nor profiles told the cache misses and instructions of tasks for {n_failures} intervals in a row: `evenkeel machine` says what can be counted here";
     /// A note: one CPU.
     NothingToPlace "nothing-to-place"
         "only one CPU can be used, so nothing is placed";

@@ -2,6 +2,7 @@
 //!
 //! `auto` takes the coarsest level that has at least two members that we may use. A laptop has one
 //! node and one LLC domain, so there a domain is a core; with a single CPU nothing is placed.
+//! Policies that are about caches ask for caches first.
 //!
 //! A node counts when it has CPUs that we may use and is not known to be without memory: a node
 //! without CPUs is never a place to run, and one without memory has no controller to keep even.
@@ -30,6 +31,9 @@ pub enum DomainChoice {
     /// The coarsest with at least two members.
     #[default]
     Auto,
+    /// LLC domains if there are two of them, else as [`DomainChoice::Auto`]: what `auto` means to
+    /// policies that are about caches.
+    Caches,
     /// This one, however many members it has.
     At(Level),
 }
@@ -77,6 +81,7 @@ impl fmt::Display for DomainChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DomainChoice::Auto => f.pad("auto"),
+            DomainChoice::Caches => f.pad("caches"),
             DomainChoice::At(level) => level.fmt(f),
         }
     }
@@ -111,6 +116,10 @@ impl Domains {
             DomainChoice::Auto => {
                 let coarse = [Level::Node, Level::Llc].map(at);
                 coarse.into_iter().find(|domains| 2 <= domains.len()).unwrap_or(at(Level::Core))
+            }
+            DomainChoice::Caches => {
+                let caches = Some(at(Level::Llc)).filter(|domains| 2 <= domains.len());
+                caches.unwrap_or_else(|| Domains::of(machine, DomainChoice::Auto, usable))
             }
         }
     }

@@ -24,9 +24,6 @@ struct Ground {
     one_memory: bool,
 }
 
-/// Names listed in one note; more would not be read.
-const N_NAMES: usize = 8;
-
 impl Notes {
     pub fn say(&mut self, config: &Config, seen: &Snapshot<'_>, plan: &mut Plan) {
         let ground = Ground {
@@ -54,12 +51,8 @@ impl Notes {
             return;
         }
         self.said_classes = true;
-        let names: Vec<&str> =
-            seen.jobs.iter().filter(without).map(|job| job.job.name.as_str()).collect();
-        let mut jobs = names[..names.len().min(N_NAMES)].join(", ");
-        if N_NAMES < names.len() {
-            jobs.push_str(&format!(" and {} more", names.len() - N_NAMES));
-        }
+        let names = seen.jobs.iter().filter(without).map(|job| job.job.name.as_str());
+        let jobs = common::some_names(names);
         plan.say(Reason::new(Code::NoClass).with("jobs", jobs));
     }
 }

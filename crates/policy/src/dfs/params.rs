@@ -1,7 +1,7 @@
 //! Every parameter of DFS as `evenkeel policies` tells it.
 
 use crate::common;
-use crate::{Origin, ParamInfo, PolicyInfo};
+use crate::{Need, Needed, Origin, ParamInfo, PolicyInfo, Without};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "dfs",
@@ -9,6 +9,12 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
            away from an overloaded one.",
     source: "a report in Swedish on a user-level scheduler for the TILEPro64, which it calls DFS; \
              chapters 4.1 to 4.5",
+    needs: &[Need {
+        figure: Needed::Loads,
+        without: Without::DoesLess(
+            "programs are spread by number at their start, and none is moved",
+        ),
+    }],
     params: &[
         ParamInfo {
             name: "reading",

@@ -54,6 +54,18 @@ fn auto_takes_the_coarsest_level_with_two_members() {
 }
 
 #[test]
+fn who_asks_for_caches_gets_the_next_best_where_there_are_not_two_of_them() {
+    let level = |text: &str| {
+        let machine = synthetic(text);
+        Domains::of(&machine, DomainChoice::Caches, machine.allowed()).level()
+    };
+    assert_eq!(level("nodes=2 llcs=2 cores=2"), Level::Llc);
+    assert_eq!(level("nodes=2 cores=2"), Level::Llc);
+    assert_eq!(level("nodes=2 cores=2 llc=0"), Level::Node);
+    assert_eq!(level("nodes=1 cores=2"), Level::Core);
+}
+
+#[test]
 fn on_a_single_cpu_there_is_one_core_and_nothing_to_choose() {
     check(
         &synthetic(""),

@@ -1,0 +1,49 @@
+//! What people should know about the ground that decisions stand on, said when it is so and again when it
+//! is otherwise; and giving up where there is nothing to decide by.
+
+use sched::{Code, JobState, Plan, Reason, Snapshot};
+use topology::Level;
+
+use super::rates;
+use crate::common;
+
+/// What was said already.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    ground: Option<(bool, Level)>,
+    n_failures: u64,
+}
+
+impl Notes {
+    /// Notes of the machine: nothing to place, other places than before.
+    pub fn say(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        let ground = (common::can_place(seen), seen.domains.level());
+        let before = self.ground.replace(ground);
+        if before == Some(ground) {
+            return;
+        }
+        if let Some(note) = common::nothing_to_place(seen) {
+            plan.say(note);
+        } else if before.is_some() {
+            plan.say(Reason::new(Code::PlacesChanged).with("level", ground.1.to_string()));
+        }
+        if ground.0 && seen.rules.numa_balancing && 2 <= common::n_nodes_with_memory(seen) {
+            plan.say(Reason::new(Code::NumaBalancingOn));
+        }
+    }
+
+    /// Gives up after so many intervals in a row in which somebody ran and nothing told misses and
+    /// instructions: without them there is nothing to decide by (spec 0.3).
+    pub fn check_readable(&mut self, failures: u64, seen: &Snapshot<'_>, plan: &mut Plan) {
+        let runs = seen.jobs.iter().any(|job| job.state == JobState::Running && job.n_tasks != 0);
+        if !runs || !rates::are_unreadable(seen) {
+            self.n_failures = 0;
+            return;
+        }
+        self.n_failures += 1;
+        if failures <= self.n_failures {
+            let reason = Reason::new(Code::RatesUnreadable);
+            plan.give_up = Some(reason.with("n_failures", self.n_failures));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What holds in every world for all policies that keep threads apart: random machines, jobs, rates and
+//! mishaps.
+
+use std::fmt::Write;
+
+use proptest::prelude::*;
+
+use crate::testing::{plans, play_watched};
+
+const MACHINES: [&str; 6] = [
+    "nodes=2 cores=2",
+    "nodes=4 cores=1",
+    "nodes=2 llcs=2 cores=2",
+    "nodes=1 llcs=3 cores=2 smt=2",
+    "nodes=2 cores=2 no-llcs",
+    "nodes=1",
+];
+
+/// The first of them, which have the four CPUs that scripts speak of.
+const N_WITH_FOUR_CPUS: usize = 5;
+
+const POLICIES: [&str; 12] = [
+    "di",
+    "di[reading=paper]",
+    "dio",
+    "dio[reading=paper]",
+    "di-migrate[domains=node]",
+    "dino",
+    "dino[reading=paper]",
+    "dino[limits=article,hyst_hits=1]",
+    "animal",
+    "animal[pairs=9]",
+    "random",
+    "random[every=2s,domains=core]",
+];
+
+prop_compose! {
+    /// A script that may hold anything that can happen.
+    fn script()(
+        jobs in proptest::collection::vec((1u32..5, 0u32..8, 0u32..30), 1..8),
+        turns in proptest::collection::vec((0u32..12, 0usize..8, 0u32..80, 0u32..11), 1..40),
+    ) -> String {
+        let mut text = String::new();
+        for (number, (threads, limit, curve)) in jobs.iter().enumerate() {
+            write!(text, "job j{number} threads={threads}").expect("text");
+            if *limit < 2 {
+                write!(text, " cpus={limit}-3").expect("text");
+            }
+            if *curve < 20 {
+                write!(text, " curve={curve}").expect("text");
+            }
+            text.push('\n');
+        }
+        for (number, (what, whom, rate, usable)) in turns.iter().enumerate() {
+            let at = number + 1;
+            let whom = whom % jobs.len();
+            match what {
+                0..=2 => writeln!(text, "{at}s due j{whom}"),
+                3 => writeln!(text, "{at}s ended j{whom}"),
+                4 => writeln!(text, "{at}s usable 0-{}", usable % 4),
+                5 => writeln!(text, "{at}s hands-off j{whom}"),
+                6 => writeln!(text, "{at}s rates j{whom}=-; poll"),
+                7 => writeln!(text, "{at}s rates j{whom}={rate}@{usable}0; poll"),
+                _ => writeln!(text, "{at}s rates j{whom}={rate}/{usable}; poll"),
+            }.expect("text");
+        }
+        text
+    }
+}
+
+proptest! {
+    // A failure prints its script, which then joins the tests beside this file.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_snapshots_give_the_same_plans(
+        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
+    ) {
+        let play = || plans(MACHINES[machine], POLICIES[policy], &script);
+        prop_assert_eq!(play(), play());
+    }
+
+    #[test]
+    fn no_wish_is_ever_for_a_cpu_that_may_not_be_used_or_for_who_is_not_ours(
+        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
+    ) {
+        play_watched(MACHINES[machine], POLICIES[policy], &script, |watched| {
+            assert!(watched.cpus.is_subset(watched.allowed), "{} of {}", watched.cpus, watched.allowed);
+            assert!(!watched.cpus.is_empty() && watched.movable);
+        });
+    }
+
+    #[test]
+    fn whoever_is_placed_gets_a_cpu_for_each_thread_as_far_as_there_are_some(
+        script in script(), machine in 0..N_WITH_FOUR_CPUS, policy in 0..POLICIES.len(),
+    ) {
+        let threads: Vec<usize> = script.lines()
+            .filter_map(|line| line.split("threads=").nth(1)?.split(' ').next()?.parse().ok())
+            .collect();
+        play_watched(MACHINES[machine], POLICIES[policy], &script, move |watched| {
+            let wanted = threads[watched.job.index()].min(watched.allowed.len());
+            assert_eq!(watched.cpus.len(), wanted, "{} of {}", watched.cpus, watched.allowed);
+        });
+    }
+
+    #[test]
+    fn nobody_is_asked_for_twice_in_one_turn(
+        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
+    ) {
+        let told = plans(MACHINES[machine], POLICIES[policy], &script);
+        let mut wishes: Vec<(&str, &str)> = told.lines()
+            .filter(|line| line.contains(" on ") || line.contains(" released "))
+            .filter_map(|line| { let mut words = line.split(' '); Some((words.next()?, words.next()?)) })
+            .collect();
+        let n_wishes = wishes.len();
+        wishes.sort_unstable();
+        wishes.dedup();
+        prop_assert_eq!(wishes.len(), n_wishes, "{}", told);
+    }
+}

@@ -59,6 +59,18 @@ pub(crate) fn whole(text: &str, least: u64, most: u64) -> Option<u64> {
     digits.then(|| text.parse().ok()).flatten().filter(|value| (least..=most).contains(value))
 }
 
+/// Millionths in a whole.
+pub(crate) const MILLION: u64 = 1_000_000;
+
+/// A decimal number in millionths; more than six places behind the point are too fine.
+pub(crate) fn decimal(text: &str) -> Option<u64> {
+    let (whole_part, behind) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = behind.len();
+    let whole_part = whole(whole_part, 0, MILLION)?;
+    let scale = 10u64.checked_pow(6u32.checked_sub(u32::try_from(digits).ok()?)?)?;
+    Some(whole_part * MILLION + whole(behind, 0, MILLION)? * scale)
+}
+
 /// How many programs are on each CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
@@ -121,6 +133,29 @@ pub(crate) fn has_lost_its_place(seen: &JobSeen<'_>, usable: &CpuSet) -> bool {
     }
     let n_left = placed.iter().filter(|&cpu| usable.contains(cpu)).count();
     n_left < placed.len().min(seen.job.threads as usize)
+}
+
+/// Whether a job was put on several domains, having more threads than one has CPUs: it loads all of
+/// them, and no move to another makes it any narrower.
+pub(crate) fn is_stretched(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> bool {
+    let Some(placed) = job.placed else { return false };
+    // Asked of every job in every turn, and nearly always answered here.
+    if job.domain.is_some_and(|idx| placed.is_subset(&seen.domains.get(idx).cpus)) {
+        return false;
+    }
+    let left = placed.and(seen.usable);
+    !left.is_empty() && seen.domains.of_set(&left).is_none()
+}
+
+/// The CPUs of a node beside some of them, for a job that needs more than these; of all that it may
+/// use where they lie on no node.
+pub(crate) fn beside(seen: &Snapshot<'_>, job: &JobSeen<'_>, cpus: &CpuSet) -> CpuSet {
+    let node = cpus.first().and_then(|cpu| seen.machine.cpu(cpu)?.node);
+    let all = match node.and_then(|id| seen.machine.node(id)) {
+        Some(node) => node.cpus.and(job.allowed),
+        None => job.allowed.clone(),
+    };
+    all.and(seen.usable).minus(cpus)
 }
 
 /// With a single CPU there is nothing to choose between.

@@ -10,6 +10,7 @@
 mod careful;
 mod common;
 mod dfs;
+mod ground;
 mod linux;
 mod spec;
 mod spread;

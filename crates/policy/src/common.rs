@@ -1,6 +1,7 @@
 //! What several policies need: how crowded each CPU is, and values that several can be told.
 
-use base::{CpuId, CpuSet, Nanos};
+use base::{CpuId, CpuSet, Nanos, NodeId};
+use program::MemoryPolicy;
 use sched::{Code, JobSeen, JobState, Quantity, Reason, Snapshot, Wake};
 use topology::DomainChoice;
 
@@ -188,4 +189,13 @@ pub(crate) fn cpus_label(cpus: &CpuSet) -> String {
 /// How many nodes have memory that we may use.
 pub(crate) fn n_nodes_with_memory(seen: &Snapshot<'_>) -> usize {
     seen.machine.nodes_with_memory().len()
+}
+
+/// The one node that a job's memory is told to come from.
+pub(crate) fn declared_node(job: &JobSeen<'_>) -> Option<NodeId> {
+    let nodes = match job.job.memory.as_ref()? {
+        MemoryPolicy::Bind(nodes) | MemoryPolicy::Preferred(nodes) => nodes,
+        MemoryPolicy::Interleave(_) | MemoryPolicy::WeightedInterleave(_) => return None,
+    };
+    nodes.first().filter(|_| nodes.len() == 1)
 }

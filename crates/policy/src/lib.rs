@@ -12,6 +12,8 @@ mod common;
 mod dfs;
 mod ground;
 mod linux;
+mod nmass;
+mod places;
 mod spec;
 mod spread;
 #[cfg(test)]
@@ -81,10 +83,12 @@ impl PolicyInfo {
 /// Makes a policy from the parameters that were written and a seed.
 type Build = fn(&Given<'_>, u64) -> Result<Box<dyn Policy>, PolicyError>;
 
-static INFOS: [PolicyInfo; 3] = [linux::INFO, spread::INFO, dfs::INFO];
+static INFOS: [PolicyInfo; 5] =
+    [linux::INFO, spread::INFO, dfs::INFO, nmass::MAXIMUM_LOCAL, nmass::INFO];
 
 /// In the order of [`INFOS`].
-const BUILDS: [Build; 3] = [linux::build, spread::build, dfs::build];
+const BUILDS: [Build; 5] =
+    [linux::build, spread::build, dfs::build, nmass::build_maximum_local, nmass::build];
 
 /// Every policy that can be built.
 pub fn registry() -> &'static [PolicyInfo] {

@@ -7,6 +7,8 @@
 //!   250ms poll unreadable; ended b
 //!   300ms usable 0-2; hands-off a; hands-off b on 3
 //!   250ms misses a=700/10ms; poll 900 10  cache misses of a job's task and its CPU time, until told anew
+//!   1s counts a in=1s cycles=9 llc-misses=3; poll 0 0  what is counted of a job's task, until told anew
+//!   1s counts a.2 in=1s queue-full=7; poll 0 0         the same of its second task
 //!   250ms waits a=60ms/190ms; poll 900 10 time that a job waited and ran, until told anew
 //!   250ms memory a 0=64 1=8; poll 900 10  where the memory of a job lies, in MiB by node, until told anew
 //!   free 0=512 1=1024                     free memory of nodes, in MiB
@@ -24,12 +26,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
-use program::{Class, Command, Job, MemoryPolicy, Sensitivity};
+use program::profile::{Curve, Phase, Point, Source};
+use program::{Class, Command, Job, MemoryPolicy, Profile, Sensitivity};
 use sched::{
-    Action, Ask, Cause, Code, Counted, Counters, DomainLoads, JobMemory, JobSeen, JobState,
-    Measured, MemoryRules, MoveEnded, MoveUnderWay, NodeMemory, NodeSeen, PagesRefused, Plan,
-    Policy, Pressure, Quantity, Reason, SignalTier, Snapshot, StoppedBy, Target, TaskSeen, Tiers,
-    Turn,
+    Action, Ask, Cause, Code, Counted, DomainLoads, JobMemory, JobSeen, JobState, MemoryRules,
+    MoveEnded, MoveUnderWay, NodeMemory, NodeSeen, PagesRefused, Plan, Policy, Pressure, Quantity,
+    Reason, SignalTier, Snapshot, StoppedBy, Target, TaskSeen, Tiers, Turn,
 };
 use topology::{Domains, Level, Machine};
 
@@ -93,6 +95,8 @@ struct JobInWorld {
     load: u64,
     /// Cache misses of its task and its CPU time.
     misses: Option<(u64, Nanos)>,
+    /// What was counted of its tasks and their CPU time, by number.
+    counts: BTreeMap<u32, (Counted, Nanos)>,
     /// Time that it waited and ran.
     waits: Option<(Nanos, Nanos)>,
     memory: Option<JobMemory>,
@@ -201,6 +205,7 @@ impl World {
                 "threads" => job.threads = value.parse().expect("a number"),
                 "cpus" => job.cpus = Some(value.parse().expect("CPUs")),
                 "nodes" => job.nodes = Some(value.parse().expect("nodes")),
+                "mpki" => job.found = Some(profile(value.parse().expect("a number"))),
                 "sens" => job.sensitivity = Some(sensitivity(value)),
                 "memory" => job.memory = Some(MemoryPolicy::Bind(value.parse().expect("nodes"))),
                 other => panic!("{other} is no key of a job"),
@@ -215,6 +220,7 @@ impl World {
             denied: false,
             load: 0,
             misses: None,
+            counts: BTreeMap::new(),
             waits: None,
             memory: None,
             moved: None,
@@ -234,13 +240,14 @@ impl World {
             let (what, rest) = event.split_once(' ').unwrap_or((event, ""));
             match what {
                 "misses" => self.misses(rest),
+                "counts" => self.counts(rest),
                 "waits" => self.waits(rest),
                 "memory" => self.memory(rest),
                 "moved" => self.moved(at, rest),
                 "moving" => self.moving(at, rest),
                 _ => {}
             }
-            if ["misses", "waits", "memory", "moved", "moving"].contains(&what) {
+            if ["misses", "counts", "waits", "memory", "moved", "moving"].contains(&what) {
                 continue;
             }
             causes.push(match what {
@@ -309,6 +316,23 @@ impl World {
             let time = time.parse().expect("a time");
             self.job(name).misses = Some((misses.parse().expect("a number"), time));
         }
+    }
+
+    fn counts(&mut self, words: &str) {
+        let (whom, figures) = words.split_once(' ').expect("name, then figures");
+        let (name, task) = whom.split_once('.').unwrap_or((whom, "1"));
+        let (mut counted, mut time) = (Counted::default(), Nanos::ZERO);
+        for (key, value) in figures.split(' ').filter_map(|word| word.split_once('=')) {
+            match Quantity::of_name(key) {
+                Some(quantity) => {
+                    counted = counted.with(quantity, value.parse().expect("a number"))
+                }
+                None if key == "in" => time = value.parse().expect("a time"),
+                None => panic!("{key} is not counted"),
+            }
+        }
+        let task = task.parse().expect("a number");
+        self.job(name).counts.insert(task, (counted, time));
     }
 
     fn waits(&mut self, words: &str) {
@@ -380,20 +404,20 @@ impl World {
         self.free.iter().map(node).collect()
     }
 
-    /// One task for each job of which misses are told.
+    /// One task for each job of which misses are told, and as many as there are counts of.
     fn tasks(&self) -> Vec<TaskSeen> {
         let running = self.jobs.iter().filter(|job| job.state == Some(JobState::Running));
-        let task = |job: &JobInWorld| {
-            let (misses, cpu_time) = job.misses?;
-            let now = Counters::NONE.with(Quantity::LlcMisses, Measured::Exact(misses));
-            let before = Counters::NONE.with(Quantity::LlcMisses, Measured::Exact(0));
-            let counted = Counted::between(&now, &before);
-            let id = job.job.id;
-            let task = TaskId { tid: id.0, born_ticks: 0 };
-            let (process, last_cpu) = (id.0, None);
-            Some(TaskSeen { task, process, job: id, cpu_time, wait: None, last_cpu, counted })
-        };
-        running.filter_map(task).collect()
+        running.flat_map(JobInWorld::tasks).collect()
+    }
+
+    /// What is counted of anybody stands on counters.
+    fn tiers(&self, tasks: &[TaskSeen]) -> Tiers {
+        let mut tiers = Tiers::default();
+        tiers.loads = self.tier;
+        for (quantity, _) in tasks.iter().flat_map(|task| task.counted.iter()) {
+            tiers.set(quantity, SignalTier::Counters);
+        }
+        tiers
     }
 
     fn decide(&mut self, turn: &Turn) -> Plan {
@@ -410,11 +434,7 @@ impl World {
             .filter_map(|(job, allowed)| job.seen(allowed, &domains, &self.usable))
             .collect();
         let (tasks, nodes) = (self.tasks(), self.nodes());
-        let mut tiers = Tiers::default();
-        tiers.loads = self.tier;
-        if !tasks.is_empty() {
-            tiers.set(Quantity::LlcMisses, SignalTier::Counters);
-        }
+        let tiers = self.tiers(&tasks);
         let seen = Snapshot {
             turn,
             machine: &self.machine,
@@ -507,9 +527,22 @@ impl World {
 }
 
 impl JobInWorld {
+    fn tasks(&self) -> Vec<TaskSeen> {
+        let misses = |(misses, time)| (Counted::default().with(Quantity::LlcMisses, misses), time);
+        let first = self.misses.map(misses).map(|told| (1, told));
+        let all = first.into_iter().chain(self.counts.iter().map(|(&task, &told)| (task, told)));
+        let (job, process) = (self.job.id, self.job.id.0);
+        let task = |(number, (counted, cpu_time))| {
+            let task = TaskId { tid: process + 1000 * (number - 1), born_ticks: 0 };
+            TaskSeen { task, process, job, cpu_time, wait: None, last_cpu: None, counted }
+        };
+        all.map(task).collect()
+    }
+
     fn ran(&self) -> Nanos {
         let of_waits = self.waits.map(|(_, ran)| ran);
-        of_waits.or(self.misses.map(|(_, time)| time)).unwrap_or_default()
+        let counted = self.counts.values().map(|(_, time)| *time).reduce(Nanos::saturating_add);
+        of_waits.or(counted).or(self.misses.map(|(_, time)| time)).unwrap_or_default()
     }
 
     fn seen<'a>(
@@ -593,6 +626,15 @@ fn sensitivity(text: &str) -> Sensitivity {
         }
     }
     Sensitivity::new(given, remote)
+}
+
+/// A profile with so many misses per 1000 instructions in any cache.
+fn profile(misses: f64) -> std::sync::Arc<Profile> {
+    let cache = Bytes::from_mib(1);
+    let point = Point { cache, misses, write_backs: None, error: None };
+    let curve = Curve::new(Source::Declared, vec![point]).expect("a curve");
+    let phases = vec![Phase { curve, ..Phase::default() }];
+    std::sync::Arc::new(Profile { phases, ..Profile::default() })
 }
 
 /// A made-up machine; with ` no-llcs` at the end one that tells nothing of its caches.

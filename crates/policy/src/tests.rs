@@ -23,9 +23,16 @@ fn a_policy_is_named_with_and_without_parameters() {
 fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
     check(
         "dsf",
-        expect![[r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, dfs"#]],
+        expect![[
+            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, dfs, maximum-local, nmass"#
+        ]],
     );
-    check("eevdf2", expect![[r#"there is no policy "eevdf2": there are linux, spread, dfs"#]]);
+    check(
+        "eevdf2",
+        expect![[
+            r#"there is no policy "eevdf2": there are linux, spread, dfs, maximum-local, nmass"#
+        ]],
+    );
 }
 
 #[test]

@@ -107,6 +107,30 @@ codes! {
     /// Spread: memory from where it runs.
     MemoryBesideCpus "memory-beside-cpus"
         "it runs on {domain}, so its memory comes from there";
+    /// N-MASS: the node with most of its memory has room.
+    HomeFree "home-free"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]it is at home on {home}, and {domain} had {free} of {places} places free when its turn came, with a penalty of {penalty} for being away ({penalty_by}); {cpus} had the fewest programs there";
+    /// N-MASS: its home is full.
+    HomeFull "home-full"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]it is at home on {home}, where no place was free when its turn came, with a penalty of {penalty} for being away ({penalty_by}); of the others {domain} was least loaded ({taken} of {places} places taken), and {cpus} had the fewest programs there";
+    /// N-MASS: it is at home everywhere.
+    NoHome "no-home"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]it is at home {home}, and {domain} was least loaded ({taken} of {places} places taken); {cpus} had the fewest programs there";
+    /// N-MASS: it is at home everywhere, and so where it is.
+    StaysThere "stays-there"
+        "it is at home {home}, so it stays on {domain}, where it ran; {cpus} had the fewest programs there";
+    /// N-MASS: no place is free anywhere.
+    PlacesFull "places-full"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]no place was free when its turn came, with a penalty of {penalty} for being away ({penalty_by}) from home ({home}); of all that it may use {domain} was least loaded ({taken} of {places} places taken), and {cpus} had the fewest programs there";
+    /// N-MASS: it gives way where programs press too hard on a cache.
+    PressureUneven "pressure-uneven"
+        "{from} was pressed by {press_from} misses per 1000 instructions and {to} by {press_to}, more than {d_min} apart; of those on {from} whose going lowers the larger of them it suffers least from being away (penalty {penalty}, {penalty_by}; at home {home}; up to {penalty_max} is accepted for that difference): once its {mpki} have gone there[ and the {other_mpki} of {other} have come instead], {left_from} and {left_to} are left; {cpus} had the fewest programs on {domain}";
+    /// N-MASS: it changes places with one that gives way.
+    PressureSwapped "pressure-swapped"
+        "{from} was pressed by {press_from} misses per 1000 instructions and {to} by {press_to}, more than {d_min} apart, and no place on {to} was free: {other} ({other_mpki}) goes there, and this one ({mpki}), which misses least of those there that may go (penalty {penalty}, {penalty_by}; at home {home}; up to {penalty_max} is accepted), comes to {from}; {left_from} and {left_to} are left; {cpus} had the fewest programs on {domain}";
+    /// It gets a core for itself in the place where it is.
+    OwnCore "own-core"
+        "it shared a core with others while {cpus} had fewer programs in {domain}";
     /// A note: one CPU.
     NothingToPlace "nothing-to-place"
         "only one CPU can be used, so nothing is placed";
@@ -140,6 +164,9 @@ codes! {
     /// A note of who watches: loads stand on nothing, so nobody is moved.
     NothingIsMoved "nothing-is-moved"
         "nothing will be moved: no memory counter can be read here, and none of the programs looked after has a class; give them classes: --class 'PATTERN=CLASS', from 0 to 15";
+    /// A note of N-MASS: nobody's misses are known.
+    PressureUnknown "pressure-unknown"
+        "no cache misses per instruction are counted here and no job has a profile that tells them: programs stay where their memory is, however they press on a cache";
     /// A note: classes of another kind stand in for rates.
     TotalsAsRates "totals-as-rates"
         "the classes were made from operations in a whole run, and are read as operations per millisecond where loads are declared: loads are rough";

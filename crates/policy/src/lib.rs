@@ -11,6 +11,7 @@ mod careful;
 mod common;
 mod dfs;
 mod ground;
+mod home_cluster;
 mod linux;
 mod nmass;
 mod places;
@@ -83,12 +84,18 @@ impl PolicyInfo {
 /// Makes a policy from the parameters that were written and a seed.
 type Build = fn(&Given<'_>, u64) -> Result<Box<dyn Policy>, PolicyError>;
 
-static INFOS: [PolicyInfo; 5] =
-    [linux::INFO, spread::INFO, dfs::INFO, nmass::MAXIMUM_LOCAL, nmass::INFO];
+static INFOS: [PolicyInfo; 6] =
+    [linux::INFO, spread::INFO, dfs::INFO, nmass::MAXIMUM_LOCAL, nmass::INFO, home_cluster::INFO];
 
 /// In the order of [`INFOS`].
-const BUILDS: [Build; 5] =
-    [linux::build, spread::build, dfs::build, nmass::build_maximum_local, nmass::build];
+const BUILDS: [Build; 6] = [
+    linux::build,
+    spread::build,
+    dfs::build,
+    nmass::build_maximum_local,
+    nmass::build,
+    home_cluster::build,
+];
 
 /// Every policy that can be built.
 pub fn registry() -> &'static [PolicyInfo] {

@@ -131,6 +131,21 @@ codes! {
     /// It gets a core for itself in the place where it is.
     OwnCore "own-core"
         "it shared a core with others while {cpus} had fewer programs in {domain}";
+    /// Home cluster: a home and processors for a program.
+    AtHome "at-home"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]its home is {home}, {by}; it gets {cpus}[, {n_outside} of them outside home][; {n_shared} of its threads share with others]";
+    /// Home cluster: processors that have become free.
+    ProcessorsFree "processors-free"
+        "CPUs have become free for it: it gets {cpus} ({n_shared} of its threads sharing, {n_outside} CPUs outside {home}, its home) for {had} ({n_shared_before} sharing, {n_outside_before} outside)";
+    /// Home cluster: pages come from home.
+    MemoryAtHome "memory-at-home"
+        "its home is {home}, so its memory comes from there as long as there is some";
+    /// Home cluster: pages go home.
+    PagesGoHome "pages-go-home"
+        "{rest} of its own {own} lie outside {home}, and {why}";
+    /// A note of the home cluster: a program's home is another.
+    HomeMoved "home-moved"
+        "{job} is at home on {home} from here on: {n_outside} of its {n_cpus} CPUs were outside {before} for {time}";
     /// A note: one CPU.
     NothingToPlace "nothing-to-place"
         "only one CPU can be used, so nothing is placed";

@@ -261,9 +261,10 @@ impl HomeCluster {
         }
         let since = *life.outside_since.get_or_insert(seen.turn.at);
         let time = seen.turn.at.saturating_sub(since);
-        let Some(to) = most_of(seen, &cpus).filter(|_| self.config.t_rehome <= time) else {
-            return;
-        };
+        let n_in = |idx: usize| seen.domains.get(idx).cpus.and(&cpus).len();
+        // One that is wider than any cluster is outside wherever its home is.
+        let is_better = |to: &usize| n_in(home) < n_in(*to) && self.config.t_rehome <= time;
+        let Some(to) = most_of(seen, &cpus).filter(is_better) else { return };
         life.outside_since = None;
         life.home = Some(seen.domains.get(to).number);
         plan.say(tell::moved_home(seen, job, home, to, (outside.len(), cpus.len()), time));

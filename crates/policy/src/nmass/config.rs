@@ -16,7 +16,7 @@ pub(super) struct Config {
     pub window: u64,
     /// Pages are spread evenly when no node holds more than so many thousandths of an equal part.
     pub even_permille: u64,
-    /// Penalties closer together than so many thousandths count as equal.
+    /// A counted penalty holds until another differs by so many thousandths.
     pub step_permille: u64,
     /// The third step; maximum-local has none.
     pub refine: Option<Refine>,

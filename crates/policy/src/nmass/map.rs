@@ -92,22 +92,22 @@ pub(super) fn map(
         spots: vec![None; processes.len()],
         pressure,
     };
-    for at in by_penalty(processes, config.step_permille) {
+    for at in by_penalty(processes) {
         if let Some(spot) = map.nearest(at) {
             map.put(at, spot);
         }
     }
     if let Some(refine) = &config.refine {
-        map.refine(refine, config.step_permille);
+        map.refine(refine);
     }
     // Every guest may be in some room, so every one has a spot.
     map.spots.into_iter().flatten().collect()
 }
 
 /// Indices, the highest penalty first.
-fn by_penalty(processes: &[Process<'_>], step: u64) -> Vec<usize> {
+fn by_penalty(processes: &[Process<'_>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..processes.len()).collect();
-    order.sort_by_key(|&at| (Reverse(processes[at].penalty.in_steps(step)), at));
+    order.sort_by_key(|&at| (Reverse(processes[at].penalty.permille), at));
     order
 }
 
@@ -166,8 +166,8 @@ impl Map<'_, '_> {
     }
 
     /// The third step.
-    fn refine(&mut self, refine: &Refine, step: u64) {
-        while let Some(relief) = self.next_relief(refine, step) {
+    fn refine(&mut self, refine: &Refine) {
+        while let Some(relief) = self.next_relief(refine) {
             self.take(relief.who);
             relief.partner.into_iter().for_each(|other| self.take(other));
             self.put(relief.who, Spot { to: relief.to, why: Why::Pressure(relief) });
@@ -178,7 +178,7 @@ impl Map<'_, '_> {
     }
 
     /// What relieves the processor with the most pressure, if anything does.
-    fn next_relief(&self, refine: &Refine, step: u64) -> Option<Relief> {
+    fn next_relief(&self, refine: &Refine) -> Option<Relief> {
         let n = self.pressure.len();
         let from = (0..n).rev().max_by_key(|&idx| self.pressure[idx])?;
         let to = (0..n).min_by_key(|&idx| self.pressure[idx])?;
@@ -196,7 +196,7 @@ impl Map<'_, '_> {
         let mut candidates: Vec<usize> = self.on(from).filter(|&at| may_go(at, to)).collect();
         candidates.sort_by_key(|&at| {
             let Process { guest, penalty, .. } = &self.processes[at];
-            (penalty.in_steps(step), guest.now != Some(to), at)
+            (penalty.permille, guest.now != Some(to), at)
         });
         candidates.into_iter().find_map(|who| {
             let has_room = self.rooms.has_room(self.seen, &self.processes[who].guest, to);
@@ -244,13 +244,6 @@ impl Process<'_> {
     /// What it adds to a processor's pressure; nothing when nobody knows.
     fn presses(&self) -> u64 {
         self.mpki.unwrap_or(0).saturating_mul(u64::from(self.guest.threads))
-    }
-}
-
-impl Penalty {
-    /// In steps of so many thousandths, the nearest.
-    fn in_steps(self, step: u64) -> u64 {
-        (self.permille - 1000 + step / 2) / step
     }
 }
 

@@ -48,7 +48,8 @@ const NP_STEP: ParamInfo = ParamInfo {
     takes: "a number from 0.001 to 1",
     default: "0.05",
     default_paper: None,
-    meaning: "penalties are sorted in steps of this size, so that noise moves nobody (guessed)",
+    meaning: "a penalty that was counted holds until another differs by so much, so that noise moves \
+              nobody (guessed)",
     origin: Origin::OurChoice,
 };
 

@@ -9,8 +9,10 @@
 //! ```
 //!
 //! Each side keeps its last intervals, so that a program that has come home is still known to suffer
-//! elsewhere. Until both sides were counted the penalty is what is declared. Cycles that were not
-//! counted but declared are the same everywhere, and tell nothing of it.
+//! elsewhere; one that changes its nature is misjudged until both sides have been seen anew. A penalty
+//! that was found holds until another one differs by `np_step`, so that noise moves nobody to and fro.
+//! Until both sides were counted it is what is declared. Cycles that were not counted but declared are
+//! the same everywhere, and tell nothing of it.
 
 use std::collections::VecDeque;
 
@@ -29,6 +31,7 @@ const INSTRUCTIONS_MIN: u64 = 1_000_000;
 pub(super) struct Shown {
     window: usize,
     even_permille: u64,
+    step_permille: u64,
     by_job: PerJob<Life>,
 }
 
@@ -38,6 +41,8 @@ struct Life {
     at_home: Lately,
     away: Lately,
     misses: Lately,
+    /// The penalty that was found, in thousandths.
+    penalty: Option<u64>,
     /// The node that it was put on first.
     started_on: Option<NodeId>,
     /// The node that it is on since before this interval began.
@@ -95,10 +100,25 @@ impl Lately {
     }
 }
 
+impl Life {
+    /// Finds the penalty anew, once both sides were seen; a small difference is none.
+    fn find_penalty(&mut self, step_permille: u64) {
+        let (away, at_home) = (self.away.per(1_000_000), self.at_home.per(1_000_000));
+        let (Some(away), Some(at_home)) = (away, at_home) else { return };
+        let ratio = (u128::from(away) * 1000).checked_div(u128::from(at_home));
+        let Some(found) = ratio.and_then(|ratio| u64::try_from(ratio).ok()) else { return };
+        let found = found.max(1000);
+        if self.penalty.is_none_or(|before| step_permille <= before.abs_diff(found)) {
+            self.penalty = Some(found);
+        }
+    }
+}
+
 impl Shown {
     pub fn new(config: &Config) -> Self {
         let window = usize::try_from(config.window).unwrap_or(usize::MAX);
-        Shown { window, even_permille: config.even_permille, by_job: PerJob::default() }
+        let Config { even_permille, step_permille, .. } = *config;
+        Shown { window, even_permille, step_permille, by_job: PerJob::default() }
     }
 
     /// Forgets who ended, and what an earlier life of a job has shown.
@@ -134,6 +154,7 @@ impl Shown {
             if let (true, Some(home), Some(cycles)) = (stayed, home, cycles) {
                 let side = if here == Some(home) { &mut life.at_home } else { &mut life.away };
                 side.add(cycles, instructions, self.window);
+                life.find_penalty(self.step_permille);
             }
         }
     }
@@ -179,12 +200,7 @@ impl Shown {
         if home.node.is_none() {
             return Penalty { permille: 1000, by: "no home to be away from" };
         }
-        let life = self.by_job.get(job.job.id);
-        let both =
-            life.and_then(|life| Some((life.away.per(1_000_000)?, life.at_home.per(1_000_000)?)));
-        if let Some((away, at_home)) = both.filter(|(_, at_home)| *at_home != 0) {
-            let ratio = u128::from(away) * 1000 / u128::from(at_home);
-            let permille = u64::try_from(ratio).unwrap_or(u64::MAX).max(1000);
+        if let Some(permille) = self.by_job.get(job.job.id).and_then(|life| life.penalty) {
             return Penalty { permille, by: "as counted" };
         }
         match &job.job.sensitivity {

@@ -351,3 +351,22 @@ fn what_is_listed_as_default_is_the_default_and_h3_says_when_it_comes() {
         assert!(crate::build(&format!("home-cluster[pages={pages}]"), 1).is_ok());
     }
 }
+
+#[test]
+fn a_program_wider_than_any_cluster_has_one_home_and_keeps_it() {
+    check(
+        "nodes=1 cores=4",
+        "home-cluster",
+        "
+        job wide threads=3
+        0ms due wide
+        1s poll 0 0
+        2s poll 0 0
+        3s poll 0 0
+        ",
+        expect![[r#"
+            0ms note: memory-gains-nothing
+            0ms wide on 0-2 because at-home
+        "#]],
+    );
+}

@@ -138,7 +138,12 @@ impl Rooms {
 
     /// How many places a guest would take in a room; none where it may not be.
     pub fn need(&self, seen: &Snapshot<'_>, guest: &Guest<'_>, idx: usize) -> u32 {
-        let possible = seen.domains.get(idx).cpus.and(guest.job.allowed);
+        let cpus = &seen.domains.get(idx).cpus;
+        // Nearly every job may use all of every room.
+        if cpus.is_subset(guest.job.allowed) {
+            return guest.threads.min(self.places(idx));
+        }
+        let possible = cpus.and(guest.job.allowed);
         guest.threads.min(n_cores(seen.machine, &possible).saturating_mul(self.layers))
     }
 
@@ -185,8 +190,8 @@ impl Rooms {
 #[derive(Clone, Debug)]
 pub(crate) struct Seats<'m> {
     machine: &'m Machine,
-    on_cpu: BTreeMap<CpuId, u32>,
-    on_core: BTreeMap<CoreId, u32>,
+    on_cpu: Vec<u32>,
+    on_core: Vec<u32>,
 }
 
 /// The CPUs of each guest in the room that it is mapped to.
@@ -241,7 +246,9 @@ fn kept(seen: &Snapshot<'_>, guest: &Guest<'_>, idx: usize) -> Option<CpuSet> {
 impl<'m> Seats<'m> {
     /// Nobody sits anywhere.
     pub fn new(machine: &'m Machine) -> Self {
-        Seats { machine, on_cpu: BTreeMap::new(), on_core: BTreeMap::new() }
+        let n_cpus = machine.cpus().last().map_or(0, |cpu| cpu.id.index() + 1);
+        let n_cores = machine.cores().last().map_or(0, |core| core.id.index() + 1);
+        Seats { machine, on_cpu: vec![0; n_cpus], on_core: vec![0; n_cores] }
     }
 
     /// Whether nobody was put on a CPU.
@@ -251,20 +258,19 @@ impl<'m> Seats<'m> {
 
     /// A program comes to these CPUs.
     pub fn sit(&mut self, cpus: &CpuSet) {
-        for cpu in cpus.iter() {
-            *self.on_cpu.entry(cpu).or_default() += 1;
-            if let Some(core) = self.core(cpu) {
-                *self.on_core.entry(core).or_default() += 1;
-            }
-        }
+        self.change(cpus, |n| *n += 1);
     }
 
     /// A program goes away from them.
     pub fn rise(&mut self, cpus: &CpuSet) {
-        let less = |n: Option<&mut u32>| n.into_iter().for_each(|n| *n = n.saturating_sub(1));
+        self.change(cpus, |n| *n = n.saturating_sub(1));
+    }
+
+    fn change(&mut self, cpus: &CpuSet, change: fn(&mut u32)) {
         for cpu in cpus.iter() {
-            less(self.on_cpu.get_mut(&cpu));
-            less(self.core(cpu).and_then(|core| self.on_core.get_mut(&core)));
+            let core = self.core(cpu);
+            self.on_cpu.get_mut(cpu.index()).map(change);
+            core.and_then(|core| self.on_core.get_mut(core.index())).map(change);
         }
     }
 
@@ -274,8 +280,8 @@ impl<'m> Seats<'m> {
 
     /// How many programs are on a CPU's core, and on it.
     pub fn on(&self, cpu: CpuId) -> (u32, u32) {
-        let on_cpu = self.on_cpu.get(&cpu).copied().unwrap_or(0);
-        let on_core = self.core(cpu).map(|core| self.on_core.get(&core).copied().unwrap_or(0));
+        let on_cpu = self.on_cpu.get(cpu.index()).copied().unwrap_or(0);
+        let on_core = self.core(cpu).and_then(|core| self.on_core.get(core.index()).copied());
         (on_core.unwrap_or(on_cpu), on_cpu)
     }
 
@@ -319,9 +325,12 @@ impl<'m> Seats<'m> {
 
     /// The `n` emptiest of some CPUs, one after the other: each that is taken crowds its core.
     pub fn emptiest(&self, cpus: &CpuSet, n: usize) -> CpuSet {
+        if n <= 1 {
+            let best = cpus.iter().min_by_key(|&cpu| (self.on(cpu), cpu));
+            return best.filter(|_| n == 1).into_iter().collect();
+        }
         let mut with = self.clone();
-        let mut left = cpus.clone();
-        let mut taken = CpuSet::new();
+        let (mut left, mut taken) = (cpus.clone(), CpuSet::new());
         while taken.len() < n
             && let Some(best) = left.iter().min_by_key(|&cpu| (with.on(cpu), cpu))
         {

@@ -34,9 +34,8 @@ impl Group {
     /// What a job has, among `seats` that count it.
     pub fn of(seen: &Snapshot<'_>, job: &JobSeen<'_>, home: usize, seats: &Seats<'_>) -> Group {
         let cpus = job.placed.map(|cpus| cpus.and(seen.usable)).unwrap_or_default();
-        let mut others = seats.clone();
-        others.rise(&cpus);
-        Group::with(seen, job, home, &others, cpus)
+        let n_own = cpus.iter().filter(|&cpu| seats.on(cpu).1 <= 1).count();
+        Group::with(seen, job, home, n_own, cpus)
     }
 
     /// What it should have, among `seats` that do not count it; `had` is what it has already.
@@ -53,24 +52,20 @@ impl Group {
         let possible = |idx: usize| seen.domains.get(idx).cpus.and(job.allowed);
         let mut cpus = CpuSet::new();
         for &idx in &order {
+            if wanted <= cpus.len() {
+                break;
+            }
             let free: CpuSet = possible(idx).iter().filter(|&cpu| seats.is_free(cpu)).collect();
             for part in [free.and(had), free.minus(had)] {
                 let n_missing = wanted - cpus.len();
                 cpus = cpus.or(&seats.emptiest(&part, n_missing));
             }
         }
-        let rank = |cpu: CpuId| order.iter().position(|&idx| possible(idx).contains(cpu));
-        let rest =
-            order.iter().flat_map(|&idx| possible(idx).minus(&cpus).iter().collect::<Vec<_>>());
-        let mut rest: Vec<CpuId> = rest.collect();
-        rest.sort_by_key(|&cpu| {
-            (seats.on(cpu).1, seats.on(cpu).0, rank(cpu), !had.contains(cpu), cpu)
-        });
-        let n_missing = wanted - cpus.len();
-        rest.into_iter().take(n_missing).for_each(|cpu| {
-            cpus.insert(cpu);
-        });
-        Group::with(seen, job, home, seats, cpus)
+        if cpus.len() < wanted {
+            cpus = share(seats, &order, possible, had, cpus, wanted);
+        }
+        let n_own = cpus.iter().filter(|&cpu| seats.is_free(cpu)).count();
+        Group::with(seen, job, home, n_own, cpus)
     }
 
     /// Threads without a CPU of their own count as shared, in whatever way they are.
@@ -78,10 +73,9 @@ impl Group {
         seen: &Snapshot<'_>,
         job: &JobSeen<'_>,
         home: usize,
-        others: &Seats<'_>,
+        n_own: usize,
         cpus: CpuSet,
     ) -> Group {
-        let n_own = cpus.iter().filter(|&cpu| others.is_free(cpu)).count();
         let n_shared = (job.job.threads.max(1) as usize).saturating_sub(n_own);
         let n_outside = cpus.minus(&seen.domains.get(home).cpus).len();
         Group { cpus, n_shared, n_outside }
@@ -96,11 +90,41 @@ impl Group {
         (self.n_shared, outside(self)) < (than.n_shared, outside(than))
     }
 
+    /// Whether there is nothing to be wished for.
+    pub fn is_good(&self, config: &Config) -> bool {
+        self.n_shared == 0 && (self.n_outside == 0 || config.processors == Processors::Free)
+    }
+
     /// The clusters that it lies on.
     pub fn clusters(&self, seen: &Snapshot<'_>) -> Vec<usize> {
         let is_on = |(_, domain): &(usize, &topology::Domain)| domain.cpus.intersects(&self.cpus);
         seen.domains.iter().filter(is_on).map(|(idx, _)| idx).collect()
     }
+}
+
+/// As many of them as are lacking from those that others have too, the emptiest first.
+fn share(
+    seats: &Seats<'_>,
+    order: &[usize],
+    possible: impl Fn(usize) -> CpuSet,
+    had: &CpuSet,
+    mut cpus: CpuSet,
+    wanted: usize,
+) -> CpuSet {
+    let ranked = order.iter().enumerate().flat_map(|(rank, &idx)| {
+        let rest: Vec<CpuId> = possible(idx).minus(&cpus).iter().collect();
+        rest.into_iter().map(move |cpu| (rank, cpu))
+    });
+    let mut rest: Vec<(usize, CpuId)> = ranked.collect();
+    rest.sort_by_key(|&(rank, cpu)| {
+        let (on_core, on_cpu) = seats.on(cpu);
+        (on_cpu, on_core, rank, !had.contains(cpu), cpu)
+    });
+    let n_missing = wanted - cpus.len();
+    rest.into_iter().take(n_missing).for_each(|(_, cpu)| {
+        cpus.insert(cpu);
+    });
+    cpus
 }
 
 /// The clusters in the order in which processors are taken from them.

@@ -39,6 +39,8 @@ mod group;
 mod pages;
 mod tell;
 
+use std::cmp::Reverse;
+
 use base::{CpuSet, JobId, Nanos};
 use sched::{Action, Cause, JobSeen, JobState, PerJob, Plan, Policy, Snapshot};
 use topology::{DomainChoice, Level};
@@ -202,25 +204,25 @@ impl HomeCluster {
     fn load(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, seats: &Seats<'_>) -> Option<Homed> {
         let possible = |idx: usize| seen.domains.get(idx).cpus.and(job.allowed);
         let free = |idx: usize| possible(idx).iter().filter(|&cpu| seats.is_free(cpu)).count();
-        let n_at_home = |idx: usize| {
-            let others = seen.jobs.iter().filter(|other| other.job.id != job.job.id);
-            others.filter(|other| self.home(seen, other.job.id) == Some(idx)).count()
-        };
-        let all = (0..seen.domains.len()).filter(|&idx| !possible(idx).is_empty());
-        // The number of programs tells only where no processor is free.
-        let key = |&idx: &usize| match free(idx) {
-            0 => (usize::MAX, n_at_home(idx), idx),
-            free => (usize::MAX - free, 0, idx),
-        };
-        let idx = all.min_by_key(key)?;
-        Some(match free(idx) {
-            0 => Homed::FewestAtHome { idx, n_at_home: n_at_home(idx) as u64 },
-            free => Homed::MostFree { idx, free: free as u64, n_cpus: possible(idx).len() as u64 },
-        })
+        let possible_ones = || (0..seen.domains.len()).filter(|&idx| !possible(idx).is_empty());
+        let idx = possible_ones().min_by_key(|&idx| (Reverse(free(idx)), idx))?;
+        if free(idx) != 0 {
+            let (free, n_cpus) = (free(idx) as u64, possible(idx).len() as u64);
+            return Some(Homed::MostFree { idx, free, n_cpus });
+        }
+        let mut at_home = vec![0u64; seen.domains.len()];
+        let others = seen.jobs.iter().filter(|other| other.job.id != job.job.id);
+        let homes = others.filter_map(|other| self.home(seen, other.job.id));
+        homes.for_each(|home| at_home[home] += 1);
+        let idx = possible_ones().min_by_key(|&idx| (at_home[idx], idx))?;
+        Some(Homed::FewestAtHome { idx, n_at_home: at_home[idx] })
     }
 
     /// What is free goes to those that share their processors, and to those outside home.
     fn hand_out(&mut self, seen: &Snapshot<'_>, seats: &mut Seats<'_>, plan: &mut Plan) {
+        if !seen.usable.iter().any(|cpu| seats.is_free(cpu)) {
+            return;
+        }
         let is_placed = |job: &&JobSeen<'_>| {
             job.state == JobState::Running
                 && job.movable
@@ -229,10 +231,13 @@ impl HomeCluster {
         };
         let mut placed: Vec<&JobSeen<'_>> = seen.jobs.iter().filter(is_placed).collect();
         let lacks = |job: &JobSeen<'_>| Group::of(seen, job, 0, seats).n_shared;
-        placed.sort_by_key(|job| (std::cmp::Reverse(lacks(job)), job.job.id));
+        placed.sort_by_key(|job| (Reverse(lacks(job)), job.job.id));
         for job in placed {
             let Some(home) = self.home(seen, job.job.id) else { continue };
             let now = Group::of(seen, job, home, seats);
+            if now.is_good(&self.config) {
+                continue;
+            }
             seats.rise(&now.cpus);
             let group = Group::allocate(&self.config, seen, job, home, seats, &now.cpus);
             if !group.is_better(&self.config, &now) {

@@ -7,9 +7,12 @@
 //! A policy sees a [`sched::Snapshot`] and writes a [`sched::Plan`]; it never learns which host
 //! it decides for. What it can be told is listed in its [`PolicyInfo`], with where it comes from.
 
+#[cfg(test)]
+mod always;
 mod careful;
 mod common;
 mod dfs;
+mod divided;
 mod ground;
 mod home_cluster;
 mod linux;
@@ -22,6 +25,7 @@ mod testing;
 
 use sched::Policy;
 
+pub use divided::{NoThreshold, Threshold, calibrate};
 pub use spec::PolicyError;
 use spec::{Given, split, unknown_policy};
 
@@ -84,17 +88,25 @@ impl PolicyInfo {
 /// Makes a policy from the parameters that were written and a seed.
 type Build = fn(&Given<'_>, u64) -> Result<Box<dyn Policy>, PolicyError>;
 
-static INFOS: [PolicyInfo; 6] =
-    [linux::INFO, spread::INFO, dfs::INFO, nmass::MAXIMUM_LOCAL, nmass::INFO, home_cluster::INFO];
+static INFOS: [PolicyInfo; 7] = [
+    linux::INFO,
+    spread::INFO,
+    dfs::INFO,
+    nmass::MAXIMUM_LOCAL,
+    nmass::INFO,
+    home_cluster::INFO,
+    divided::INFO,
+];
 
 /// In the order of [`INFOS`].
-const BUILDS: [Build; 6] = [
+const BUILDS: [Build; 7] = [
     linux::build,
     spread::build,
     dfs::build,
     nmass::build_maximum_local,
     nmass::build,
     home_cluster::build,
+    divided::build,
 ];
 
 /// Every policy that can be built.

@@ -24,13 +24,13 @@ fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
     check(
         "dsf",
         expect![[
-            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, dfs, maximum-local, nmass, home-cluster"#
+            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, dfs, maximum-local, nmass, home-cluster, divided"#
         ]],
     );
     check(
         "eevdf2",
         expect![[
-            r#"there is no policy "eevdf2": there are linux, spread, dfs, maximum-local, nmass, home-cluster"#
+            r#"there is no policy "eevdf2": there are linux, spread, dfs, maximum-local, nmass, home-cluster, divided"#
         ]],
     );
 }

@@ -146,6 +146,24 @@ codes! {
     /// A note of the home cluster: a program's home is another.
     HomeMoved "home-moved"
         "{job} is at home on {home} from here on: {n_outside} of its {n_cpus} CPUs were outside {before} for {time}";
+    /// Divided: Group 1 is collected.
+    GroupApart "group-apart"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}][; spread over all, Group 1 would come to {sq_each} cycles with full queues on each, and more than {sq_least} are worth collecting]: it goes apart to {domain}, where {cpus} had the fewest programs";
+    /// Divided: the others are kept off Group 1.
+    GroupSheltered "group-sheltered"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}][; spread over all, Group 1 would come to {sq_each} cycles with full queues on each, and more than {sq_least} are worth collecting]: it is kept from Group 1 on {domain}, where {cpus} had the fewest programs";
+    /// Divided: where there is room.
+    GroupFills "group-fills"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}][; spread over all, Group 1 would come to {sq_each} cycles with full queues on each, and more than {sq_least} are worth collecting]: it goes where there is room, to {domain}, where {cpus} had the fewest programs";
+    /// Divided: evenly over all.
+    GroupSpread "group-spread"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}][; spread over all, Group 1 would come to {sq_each} cycles with full queues on each, and more than {sq_least} are worth collecting]: its like are spread evenly, this one on {domain}, where {cpus} had the fewest programs";
+    /// Divided: its own side is full.
+    GroupOverflow "group-overflow"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}], but its own side is full: it goes to {domain}, where {cpus} had the fewest programs";
+    /// Divided: between two periods.
+    GroupComes "group-comes"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}]: until the next period it is on {domain}, {how}, and {cpus} had the fewest programs there";
     /// A note: one CPU.
     NothingToPlace "nothing-to-place"
         "only one CPU can be used, so nothing is placed";
@@ -182,6 +200,12 @@ codes! {
     /// A note of N-MASS: nobody's misses are known.
     PressureUnknown "pressure-unknown"
         "no cache misses per instruction are counted here and no job has a profile that tells them: programs stay where their memory is, however they press on a cache";
+    /// A note of divided: what stands in for full queues.
+    GroupsApproximate "groups-approximate"
+        "approximate grouping: full queues of requests are not counted here, so Group 1 is whoever moves more than {bandwidth} MB between cache and memory in a second of CPU time, with more than {ratio} prefetches for each miss that it waits for, or misses per 1000 instructions: some of them would hurt nobody";
+    /// A note of divided: nothing tells groups.
+    GroupsUnknown "groups-unknown"
+        "neither full queues of requests nor cache misses per instruction are known here of any program: no groups can be told, and programs are spread evenly";
     /// A note: classes of another kind stand in for rates.
     TotalsAsRates "totals-as-rates"
         "the classes were made from operations in a whole run, and are read as operations per millisecond where loads are declared: loads are rough";

@@ -1,6 +1,7 @@
 //! What several policies need: how crowded each CPU is, and values that several can be told.
 
-use base::{CpuId, CpuSet, Nanos};
+use base::{CpuId, CpuSet, Nanos, NodeId};
+use program::MemoryPolicy;
 use sched::{Code, JobSeen, JobState, Quantity, Reason, Snapshot, Wake};
 use topology::DomainChoice;
 
@@ -63,6 +64,18 @@ pub(crate) fn cache_domains(text: &str) -> Option<DomainChoice> {
 pub(crate) fn whole(text: &str, least: u64, most: u64) -> Option<u64> {
     let digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten().filter(|value| (least..=most).contains(value))
+}
+
+/// Millionths in a whole.
+pub(crate) const MILLION: u64 = 1_000_000;
+
+/// A decimal number in millionths; more than six places behind the point are too fine.
+pub(crate) fn decimal(text: &str) -> Option<u64> {
+    let (whole_part, behind) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = behind.len();
+    let whole_part = whole(whole_part, 0, MILLION)?;
+    let scale = 10u64.checked_pow(6u32.checked_sub(u32::try_from(digits).ok()?)?)?;
+    Some(whole_part * MILLION + whole(behind, 0, MILLION)? * scale)
 }
 
 /// How many programs are on each CPU.
@@ -129,6 +142,29 @@ pub(crate) fn has_lost_its_place(seen: &JobSeen<'_>, usable: &CpuSet) -> bool {
     n_left < placed.len().min(seen.job.threads as usize)
 }
 
+/// Whether a job was put on several domains, having more threads than one has CPUs: it loads all of
+/// them, and no move to another makes it any narrower.
+pub(crate) fn is_stretched(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> bool {
+    let Some(placed) = job.placed else { return false };
+    // Asked of every job in every turn, and nearly always answered here.
+    if job.domain.is_some_and(|idx| placed.is_subset(&seen.domains.get(idx).cpus)) {
+        return false;
+    }
+    let left = placed.and(seen.usable);
+    !left.is_empty() && seen.domains.of_set(&left).is_none()
+}
+
+/// The CPUs of a node beside some of them, for a job that needs more than these; of all that it may
+/// use where they lie on no node.
+pub(crate) fn beside(seen: &Snapshot<'_>, job: &JobSeen<'_>, cpus: &CpuSet) -> CpuSet {
+    let node = cpus.first().and_then(|cpu| seen.machine.cpu(cpu)?.node);
+    let all = match node.and_then(|id| seen.machine.node(id)) {
+        Some(node) => node.cpus.and(job.allowed),
+        None => job.allowed.clone(),
+    };
+    all.and(seen.usable).minus(cpus)
+}
+
 /// With a single CPU there is nothing to choose between.
 pub(crate) fn can_place(seen: &Snapshot<'_>) -> bool {
     1 < seen.usable.len() && !seen.domains.is_empty()
@@ -170,4 +206,13 @@ pub(crate) fn cpus_label(cpus: &CpuSet) -> String {
 /// How many nodes have memory that we may use.
 pub(crate) fn n_nodes_with_memory(seen: &Snapshot<'_>) -> usize {
     seen.machine.nodes_with_memory().len()
+}
+
+/// The one node that a job's memory is told to come from.
+pub(crate) fn declared_node(job: &JobSeen<'_>) -> Option<NodeId> {
+    let nodes = match job.job.memory.as_ref()? {
+        MemoryPolicy::Bind(nodes) | MemoryPolicy::Preferred(nodes) => nodes,
+        MemoryPolicy::Interleave(_) | MemoryPolicy::WeightedInterleave(_) => return None,
+    };
+    nodes.first().filter(|_| nodes.len() == 1)
 }

@@ -7,15 +7,22 @@
 //! A policy sees a [`sched::Snapshot`] and writes a [`sched::Plan`]; it never learns which host
 //! it decides for. What it can be told is listed in its [`PolicyInfo`], with where it comes from.
 
+#[cfg(test)]
+mod always;
 mod animal;
 mod careful;
 mod common;
 mod dfs;
 mod di;
 mod dino;
+mod divided;
+mod ground;
+mod home_cluster;
 mod intensity;
 mod linux;
 mod needs;
+mod nmass;
+mod places;
 mod random;
 mod spec;
 mod spread;
@@ -24,6 +31,7 @@ mod testing;
 
 use sched::Policy;
 
+pub use divided::{NoThreshold, Threshold, calibrate};
 pub use needs::{Lack, Need, Needed, Without, missing};
 pub use spec::PolicyError;
 use spec::{Given, split, unknown_policy};
@@ -89,7 +97,7 @@ impl PolicyInfo {
 /// Makes a policy from the parameters that were written and a seed.
 type Build = fn(&Given<'_>, u64) -> Result<Box<dyn Policy>, PolicyError>;
 
-static INFOS: [PolicyInfo; 9] = [
+static INFOS: [PolicyInfo; 13] = [
     linux::INFO,
     spread::INFO,
     random::INFO,
@@ -99,10 +107,14 @@ static INFOS: [PolicyInfo; 9] = [
     di::DI_MIGRATE,
     dino::INFO,
     animal::INFO,
+    nmass::MAXIMUM_LOCAL,
+    nmass::INFO,
+    home_cluster::INFO,
+    divided::INFO,
 ];
 
 /// In the order of [`INFOS`].
-const BUILDS: [Build; 9] = [
+const BUILDS: [Build; 13] = [
     linux::build,
     spread::build,
     random::build,
@@ -112,6 +124,10 @@ const BUILDS: [Build; 9] = [
     di::build_di_migrate,
     dino::build,
     animal::build,
+    nmass::build_maximum_local,
+    nmass::build,
+    home_cluster::build,
+    divided::build,
 ];
 
 /// Every policy that can be built.

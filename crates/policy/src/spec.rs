@@ -54,6 +54,26 @@ pub enum PolicyError {
         /// The other one with its value.
         beside: &'static str,
     },
+    /// A value that says nothing without another parameter.
+    #[error("policy {policy}: {written} needs {missing} too")]
+    Needs {
+        /// The policy.
+        policy: &'static str,
+        /// What was written, as `key=value`.
+        written: &'static str,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// A value that is known and cannot be had yet.
+    #[error("policy {policy}: {written} {why}")]
+    NotYet {
+        /// The policy.
+        policy: &'static str,
+        /// What was written, as `key=value`.
+        written: &'static str,
+        /// What is in the way, when that will be otherwise, and what to write meanwhile.
+        why: &'static str,
+    },
     /// A parameter with two values.
     #[error("policy {policy}: {key} is given twice, keep one")]
     Twice {

@@ -10,6 +10,8 @@
 //!   250ms misses a=700/10ms; poll 900 10  cache misses of a job's task and its CPU time, until told anew
 //!   1s rates a=20 b=0.5/3 c=-@50; poll    per 1000 instructions misses (/ accesses) of a job's task, `-`:
 //!                                         not counted, and its use of CPUs in %; until told anew
+//!   1s counts a in=1s cycles=9 llc-misses=3; poll 0 0  what is counted of a job's task, until told anew
+//!   1s counts a.2 in=1s queue-full=7; poll 0 0         the same of its second task
 //!   250ms waits a=60ms/190ms; poll 900 10 time that a job waited and ran, until told anew
 //!   250ms memory a 0=64 1=8; poll 900 10  where the memory of a job lies, in MiB by node, until told anew
 //!   free 0=512 1=1024                     free memory of nodes, in MiB
@@ -29,10 +31,9 @@ use std::fmt::Write;
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::{Class, Command, Job, MemoryPolicy, Sensitivity};
 use sched::{
-    Action, Ask, Cause, Code, Counted, Counters, DomainLoads, JobMemory, JobSeen, JobState,
-    Measured, MemoryRules, MoveEnded, MoveUnderWay, NodeMemory, NodeSeen, PagesRefused, Plan,
-    Policy, Pressure, Quantity, Reason, SignalTier, Snapshot, StoppedBy, Target, TaskSeen, Tiers,
-    Turn,
+    Action, Ask, Cause, Code, Counted, DomainLoads, JobMemory, JobSeen, JobState, MemoryRules,
+    MoveEnded, MoveUnderWay, NodeMemory, NodeSeen, PagesRefused, Plan, Policy, Pressure, Quantity,
+    Reason, SignalTier, Snapshot, StoppedBy, Target, TaskSeen, Tiers, Turn,
 };
 use topology::{Domains, Level, Machine};
 
@@ -103,6 +104,8 @@ struct JobInWorld {
     /// Cache misses of its task and its CPU time.
     misses: Option<(u64, Nanos)>,
     rates: Option<Rates>,
+    /// What was counted of its tasks and their CPU time, by number.
+    counts: BTreeMap<u32, (Counted, Nanos)>,
     /// Time that it waited and ran.
     waits: Option<(Nanos, Nanos)>,
     memory: Option<JobMemory>,
@@ -212,6 +215,7 @@ impl World {
                 "cpus" => job.cpus = Some(value.parse().expect("CPUs")),
                 "nodes" => job.nodes = Some(value.parse().expect("nodes")),
                 "curve" => job.found = Some(profile(value).into()),
+                "mpki" => job.found = Some(profile(value).into()),
                 "sens" => job.sensitivity = Some(sensitivity(value)),
                 "memory" => job.memory = Some(MemoryPolicy::Bind(value.parse().expect("nodes"))),
                 other => panic!("{other} is no key of a job"),
@@ -228,6 +232,7 @@ impl World {
             load: 0,
             misses: None,
             rates: None,
+            counts: BTreeMap::new(),
             waits: None,
             memory: None,
             moved: None,
@@ -248,13 +253,14 @@ impl World {
             match what {
                 "misses" => self.misses(rest),
                 "rates" => self.rates(rest),
+                "counts" => self.counts(rest),
                 "waits" => self.waits(rest),
                 "memory" => self.memory(at, rest),
                 "moved" => self.moved(at, rest),
                 "moving" => self.moving(at, rest),
                 _ => {}
             }
-            if ["misses", "rates", "waits", "memory", "moved", "moving"].contains(&what) {
+            if ["misses", "rates", "counts", "waits", "memory", "moved", "moving"].contains(&what) {
                 continue;
             }
             causes.push(match what {
@@ -324,6 +330,23 @@ impl World {
             let time = time.parse().expect("a time");
             self.job(name).misses = Some((misses.parse().expect("a number"), time));
         }
+    }
+
+    fn counts(&mut self, words: &str) {
+        let (whom, figures) = words.split_once(' ').expect("name, then figures");
+        let (name, task) = whom.split_once('.').unwrap_or((whom, "1"));
+        let (mut counted, mut time) = (Counted::default(), Nanos::ZERO);
+        for (key, value) in figures.split(' ').filter_map(|word| word.split_once('=')) {
+            match Quantity::of_name(key) {
+                Some(quantity) => {
+                    counted = counted.with(quantity, value.parse().expect("a number"))
+                }
+                None if key == "in" => time = value.parse().expect("a time"),
+                None => panic!("{key} is not counted"),
+            }
+        }
+        let task = task.parse().expect("a number");
+        self.job(name).counts.insert(task, (counted, time));
     }
 
     fn waits(&mut self, words: &str) {
@@ -400,23 +423,20 @@ impl World {
         self.free.iter().map(node).collect()
     }
 
-    /// One task for each job of which misses are told.
+    /// One task for each job of which misses are told, and as many as there are counts of.
     fn tasks(&self) -> Vec<TaskSeen> {
         let running = self.jobs.iter().filter(|job| job.state == Some(JobState::Running));
-        let task = |job: &JobInWorld| {
-            if let Some(rates) = job.rates {
-                return Some(rates.task(job.job.id, job.ran(self.interval)));
-            }
-            let (misses, cpu_time) = job.misses?;
-            let now = Counters::NONE.with(Quantity::LlcMisses, Measured::Exact(misses));
-            let before = Counters::NONE.with(Quantity::LlcMisses, Measured::Exact(0));
-            let counted = Counted::between(&now, &before);
-            let id = job.job.id;
-            let task = TaskId { tid: id.0, born_ticks: 0 };
-            let (process, last_cpu) = (id.0, None);
-            Some(TaskSeen { task, process, job: id, cpu_time, wait: None, last_cpu, counted })
-        };
-        running.filter_map(task).collect()
+        running.flat_map(|job| job.tasks(self.interval)).collect()
+    }
+
+    /// What is counted of anybody stands on counters.
+    fn tiers(&self, tasks: &[TaskSeen]) -> Tiers {
+        let mut tiers = Tiers::default();
+        tiers.loads = self.tier;
+        for (quantity, _) in tasks.iter().flat_map(|task| task.counted.iter()) {
+            tiers.set(quantity, SignalTier::Counters);
+        }
+        tiers
     }
 
     fn decide(&mut self, turn: &Turn) -> Plan {
@@ -433,11 +453,7 @@ impl World {
             .filter_map(|(job, allowed)| job.seen(allowed, &domains, &self.usable, self.interval))
             .collect();
         let (tasks, nodes) = (self.tasks(), self.nodes());
-        let mut tiers = Tiers::default();
-        tiers.loads = self.tier;
-        for (quantity, _) in tasks.iter().flat_map(|task| task.counted.iter()) {
-            tiers.set(quantity, SignalTier::Counters);
-        }
+        let tiers = self.tiers(&tasks);
         let seen = Snapshot {
             turn,
             machine: &self.machine,
@@ -534,12 +550,28 @@ impl World {
 }
 
 impl JobInWorld {
+    fn tasks(&self, interval: Nanos) -> Vec<TaskSeen> {
+        if let Some(rates) = self.rates {
+            return vec![rates.task(self.job.id, self.ran(interval))];
+        }
+        let misses = |(misses, time)| (Counted::default().with(Quantity::LlcMisses, misses), time);
+        let first = self.misses.map(misses).map(|told| (1, told));
+        let all = first.into_iter().chain(self.counts.iter().map(|(&task, &told)| (task, told)));
+        let (job, process) = (self.job.id, self.job.id.0);
+        let task = |(number, (counted, cpu_time))| {
+            let task = TaskId { tid: process + 1000 * (number - 1), born_ticks: 0 };
+            TaskSeen { task, process, job, cpu_time, wait: None, last_cpu: None, counted }
+        };
+        all.map(task).collect()
+    }
+
     fn ran(&self, interval: Nanos) -> Nanos {
         if let Some(rates) = self.rates.filter(|_| self.waits.is_none()) {
             return rates.cpu_time(interval, self.job.threads);
         }
         let of_waits = self.waits.map(|(_, ran)| ran);
-        of_waits.or(self.misses.map(|(_, time)| time)).unwrap_or_default()
+        let counted = self.counts.values().map(|(_, time)| *time).reduce(Nanos::saturating_add);
+        of_waits.or(counted).or(self.misses.map(|(_, time)| time)).unwrap_or_default()
     }
 
     fn seen<'a>(

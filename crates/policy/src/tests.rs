@@ -26,13 +26,13 @@ fn an_unknown_policy_is_refused_with_the_nearest_known_one() {
     check(
         "dsf",
         expect![[
-            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal"#
+            r#"there is no policy "dsf" (did you mean dfs?): there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal, maximum-local, nmass, home-cluster, divided"#
         ]],
     );
     check(
         "eevdf2",
         expect![[
-            r#"there is no policy "eevdf2": there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal"#
+            r#"there is no policy "eevdf2": there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal, maximum-local, nmass, home-cluster, divided"#
         ]],
     );
 }

@@ -146,6 +146,63 @@ codes! {
     /// Giving up: neither misses nor instructions are known of tasks.
     RatesUnreadable "rates-unreadable"
         "neither counters nor profiles told the cache misses and instructions of tasks for {n_failures} intervals in a row: `evenkeel machine` says what can be counted here";
+    /// N-MASS: the node with most of its memory has room.
+    HomeFree "home-free"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]it is at home on {home}, and {domain} had {free} of {places} places free when its turn came, with a penalty of {penalty} for being away ({penalty_by}); {cpus} had the fewest programs there";
+    /// N-MASS: its home is full.
+    HomeFull "home-full"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]it is at home on {home}, where no place was free when its turn came, with a penalty of {penalty} for being away ({penalty_by}); of the others {domain} was least loaded ({taken} of {places} places taken), and {cpus} had the fewest programs there";
+    /// N-MASS: it is at home everywhere.
+    NoHome "no-home"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]it is at home {home}, and {domain} was least loaded ({taken} of {places} places taken); {cpus} had the fewest programs there";
+    /// N-MASS: it is at home everywhere, and so where it is.
+    StaysThere "stays-there"
+        "it is at home {home}, so it stays on {domain}, where it ran; {cpus} had the fewest programs there";
+    /// N-MASS: no place is free anywhere.
+    PlacesFull "places-full"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]no place was free when its turn came, with a penalty of {penalty} for being away ({penalty_by}) from home ({home}); of all that it may use {domain} was least loaded ({taken} of {places} places taken), and {cpus} had the fewest programs there";
+    /// N-MASS: it gives way where programs press too hard on a cache.
+    PressureUneven "pressure-uneven"
+        "{from} was pressed by {press_from} misses per 1000 instructions and {to} by {press_to}, more than {d_min} apart; of those on {from} whose going lowers the larger of them it suffers least from being away (penalty {penalty}, {penalty_by}; at home {home}; up to {penalty_max} is accepted for that difference): once its {mpki} have gone there[ and the {other_mpki} of {other} have come instead], {left_from} and {left_to} are left; {cpus} had the fewest programs on {domain}";
+    /// N-MASS: it changes places with one that gives way.
+    PressureSwapped "pressure-swapped"
+        "{from} was pressed by {press_from} misses per 1000 instructions and {to} by {press_to}, more than {d_min} apart, and no place on {to} was free: {other} ({other_mpki}) goes there, and this one ({mpki}), which misses least of those there that may go (penalty {penalty}, {penalty_by}; at home {home}; up to {penalty_max} is accepted), comes to {from}; {left_from} and {left_to} are left; {cpus} had the fewest programs on {domain}";
+    /// It gets a core for itself in the place where it is.
+    OwnCore "own-core"
+        "it shared a core with others while {cpus} had fewer programs in {domain}";
+    /// Home cluster: a home and processors for a program.
+    AtHome "at-home"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]its home is {home}, {by}; it gets {cpus}[, {n_outside} of them outside home][; {n_shared} of its threads share with others]";
+    /// Home cluster: processors that have become free.
+    ProcessorsFree "processors-free"
+        "CPUs have become free for it: it gets {cpus} ({n_shared} of its threads sharing, {n_outside} CPUs outside {home}, its home) for {had} ({n_shared_before} sharing, {n_outside_before} outside)";
+    /// Home cluster: pages come from home.
+    MemoryAtHome "memory-at-home"
+        "its home is {home}, so its memory comes from there as long as there is some";
+    /// Home cluster: pages go home.
+    PagesGoHome "pages-go-home"
+        "{rest} of its own {own} lie outside {home}, and {why}";
+    /// A note of the home cluster: a program's home is another.
+    HomeMoved "home-moved"
+        "{job} is at home on {home} from here on: {n_outside} of its {n_cpus} CPUs were outside {before} for {time}";
+    /// Divided: Group 1 is collected.
+    GroupApart "group-apart"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}][; spread over all, Group 1 would come to {sq_each} cycles with full queues on each, and more than {sq_least} are worth collecting]: it goes apart to {domain}, where {cpus} had the fewest programs";
+    /// Divided: the others are kept off Group 1.
+    GroupSheltered "group-sheltered"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}][; spread over all, Group 1 would come to {sq_each} cycles with full queues on each, and more than {sq_least} are worth collecting]: it is kept from Group 1 on {domain}, where {cpus} had the fewest programs";
+    /// Divided: where there is room.
+    GroupFills "group-fills"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}][; spread over all, Group 1 would come to {sq_each} cycles with full queues on each, and more than {sq_least} are worth collecting]: it goes where there is room, to {domain}, where {cpus} had the fewest programs";
+    /// Divided: evenly over all.
+    GroupSpread "group-spread"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}][; spread over all, Group 1 would come to {sq_each} cycles with full queues on each, and more than {sq_least} are worth collecting]: its like are spread evenly, this one on {domain}, where {cpus} had the fewest programs";
+    /// Divided: its own side is full.
+    GroupOverflow "group-overflow"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}], but its own side is full: it goes to {domain}, where {cpus} had the fewest programs";
+    /// Divided: between two periods.
+    GroupComes "group-comes"
+        "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}]: until the next period it is on {domain}, {how}, and {cpus} had the fewest programs there";
     /// A note: one CPU.
     NothingToPlace "nothing-to-place"
         "only one CPU can be used, so nothing is placed";
@@ -179,6 +236,15 @@ codes! {
     /// A note of who watches: loads stand on nothing, so nobody is moved.
     NothingIsMoved "nothing-is-moved"
         "nothing will be moved: no memory counter can be read here, and none of the programs looked after has a class; give them classes: --class 'PATTERN=CLASS', from 0 to 15";
+    /// A note of N-MASS: nobody's misses are known.
+    PressureUnknown "pressure-unknown"
+        "no cache misses per instruction are counted here and no job has a profile that tells them: programs stay where their memory is, however they press on a cache";
+    /// A note of divided: what stands in for full queues.
+    GroupsApproximate "groups-approximate"
+        "approximate grouping: full queues of requests are not counted here, so Group 1 is whoever moves more than {bandwidth} MB between cache and memory in a second of CPU time, with more than {ratio} prefetches for each miss that it waits for, or misses per 1000 instructions: some of them would hurt nobody";
+    /// A note of divided: nothing tells groups.
+    GroupsUnknown "groups-unknown"
+        "neither full queues of requests nor cache misses per instruction are known here of any program: no groups can be told, and programs are spread evenly";
     /// A note: classes of another kind stand in for rates.
     TotalsAsRates "totals-as-rates"
         "the classes were made from operations in a whole run, and are read as operations per millisecond where loads are declared: loads are rough";

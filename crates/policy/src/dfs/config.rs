@@ -5,7 +5,7 @@ use sched::Wake;
 use topology::DomainChoice;
 
 use crate::PolicyError;
-use crate::common::{self, INTERVAL, whole};
+use crate::common::{self, INTERVAL, MILLION, decimal, whole};
 use crate::spec::Given;
 
 /// Everything that DFS can be told.
@@ -149,9 +149,6 @@ enum Reading {
     Paper,
 }
 
-/// Millionths in a whole.
-pub(super) const MILLION: u64 = 1_000_000;
-
 impl Config {
     pub fn read(given: &Given<'_>) -> Result<Self, PolicyError> {
         let reading = [("ours", Reading::Ours), ("paper", Reading::Paper)];
@@ -286,13 +283,4 @@ fn min_load(text: &str) -> Option<MinLoad> {
         }
         None => whole(text, 0, u64::MAX).map(MinLoad::Ops),
     }
-}
-
-/// A decimal number in millionths; more than six places behind the point are too fine.
-fn decimal(text: &str) -> Option<u64> {
-    let (whole_part, behind) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = behind.len();
-    let whole_part = whole(whole_part, 0, MILLION)?;
-    let scale = 10u64.checked_pow(6u32.checked_sub(u32::try_from(digits).ok()?)?)?;
-    Some(whole_part * MILLION + whole(behind, 0, MILLION)? * scale)
 }

@@ -6,35 +6,20 @@ use topology::Level;
 
 use super::config::{ClassBasis, Config, Memory, Start};
 use crate::common;
+use crate::ground::Ground;
 
 /// What was said already.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    ground: Option<Ground>,
+    ground: Ground,
     said_tier: Option<SignalTier>,
     said_classes: bool,
 }
 
-/// What the first notes are about. When it changes they are said anew; the engine passes on those
-/// that it has not passed on before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ground {
-    can_place: bool,
-    level: Level,
-    one_memory: bool,
-}
-
 impl Notes {
     pub fn say(&mut self, config: &Config, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let ground = Ground {
-            can_place: common::can_place(seen),
-            level: seen.domains.level(),
-            one_memory: common::n_nodes_with_memory(seen) < 2,
-        };
-        if self.ground != Some(ground) {
-            let is_first = self.ground.replace(ground).is_none();
-            say_ground(ground, is_first, seen, plan);
-            say_follow(config, ground, plan);
+        if self.ground.say(seen, plan) {
+            say_follow(config, seen, plan);
         }
         // Between two polls the signal may be only what is expected.
         if seen.turn.causes.contains(&Cause::Interval) && self.said_tier != Some(seen.loads.tier) {
@@ -57,32 +42,11 @@ impl Notes {
     }
 }
 
-fn say_ground(ground: Ground, is_first: bool, seen: &Snapshot<'_>, plan: &mut Plan) {
-    if let Some(note) = common::nothing_to_place(seen) {
-        plan.say(note);
-        return;
-    }
-    let level = ground.level.to_string();
-    if !is_first {
-        plan.say(Reason::new(Code::PlacesChanged).with("level", level.clone()));
-    }
-    if ground.one_memory {
-        plan.say(Reason::new(Code::MemoryGainsNothing).with("level", level));
-        return;
-    }
-    if seen.rules.numa_balancing {
-        plan.say(Reason::new(Code::NumaBalancingOn));
-    }
-    if seen.rules.interleaves {
-        plan.say(Reason::new(Code::InterleavedByDefault));
-    }
-}
-
 /// A key that does nothing here.
-fn say_follow(config: &Config, ground: Ground, plan: &mut Plan) {
-    if ground.can_place && config.memory == Memory::Follow && ground.level != Level::Node {
-        let level = ground.level.to_string();
-        plan.say(Reason::new(Code::MemoryCannotFollow).with("level", level));
+fn say_follow(config: &Config, seen: &Snapshot<'_>, plan: &mut Plan) {
+    let level = seen.domains.level();
+    if common::can_place(seen) && config.memory == Memory::Follow && level != Level::Node {
+        plan.say(Reason::new(Code::MemoryCannotFollow).with("level", level.to_string()));
     }
 }
 

@@ -18,10 +18,9 @@ use sched::{Action, Code, JobSeen, JobState, Plan, Reason, Snapshot};
 
 use super::Dfs;
 use super::classes::misses_of;
-use super::config::{Factor, Loads, MILLION, MinLoad, OnlyJob, Placement, Trigger};
+use super::config::{Factor, Loads, MinLoad, OnlyJob, Placement, Trigger};
 use super::gain::Balance;
-use super::table::is_stretched;
-use crate::common::{cpus_label, permille_text};
+use crate::common::{MILLION, cpus_label, is_stretched, permille_text};
 
 /// The two ends of an imbalance that is too much.
 #[derive(Clone, Copy)]

@@ -21,7 +21,7 @@ use super::Dfs;
 use super::company::remoteness;
 use super::config::{Bind, Placement, Start};
 use super::table::InDomain;
-use crate::common::{cpus_label, permille_text};
+use crate::common::{self, cpus_label, permille_text};
 
 /// What decides between domains, in this order; the index is their number's rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -159,12 +159,7 @@ impl Dfs {
         if n_missing == 0 || seen.domains.level() == Level::Node {
             return self.table.crowd.emptiest(possible, n);
         }
-        let node = possible.first().and_then(|cpu| seen.machine.cpu(cpu)?.node);
-        let beside = match node.and_then(|id| seen.machine.node(id)) {
-            Some(node) => node.cpus.and(job.allowed),
-            None => job.allowed.clone(),
-        };
-        let rest = beside.and(seen.usable).minus(possible);
+        let rest = common::beside(seen, job, possible);
         match rest.is_empty() {
             true => possible.clone(),
             false => possible.or(&self.table.crowd.emptiest(&rest, n_missing as u32)),

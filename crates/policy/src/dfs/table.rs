@@ -8,7 +8,7 @@ use base::CpuSet;
 use sched::{JobSeen, JobState, Snapshot};
 
 use super::classes::Classes;
-use crate::common::Crowd;
+use crate::common::{Crowd, is_stretched};
 
 /// Programs per CPU and per domain.
 #[derive(Debug, Default)]
@@ -24,18 +24,6 @@ pub(super) struct InDomain {
     pub class_sum: u64,
     /// Those of them that a move may concern.
     pub n_movable: u64,
-}
-
-/// Whether a job was put on several domains, having more threads than one has CPUs: it loads all of
-/// them, and no move to another makes it any narrower.
-pub(super) fn is_stretched(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> bool {
-    let Some(placed) = job.placed else { return false };
-    // Asked of every job in every turn, and nearly always answered here.
-    if job.domain.is_some_and(|idx| placed.is_subset(&seen.domains.get(idx).cpus)) {
-        return false;
-    }
-    let left = placed.and(seen.usable);
-    !left.is_empty() && seen.domains.of_set(&left).is_none()
 }
 
 impl Table {

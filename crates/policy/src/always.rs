@@ -1,0 +1,129 @@
+//! What holds of every policy in every world: random machines, jobs, counters and mishaps.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use proptest::prelude::*;
+
+use crate::testing::{plans, play_watched};
+
+const MACHINES: [&str; 7] = [
+    "nodes=2 cores=2",
+    "nodes=4 cores=1",
+    "nodes=3 llcs=2 cores=2",
+    "nodes=1 llcs=3 cores=2 smt=2",
+    "nodes=1 cores=4",
+    // The last two: here nothing is placed with domains=llc, and there nothing at all.
+    "nodes=2 cores=2 smt=2 no-llcs",
+    "nodes=1",
+];
+
+const POLICIES: [&str; 14] = [
+    "maximum-local",
+    "nmass",
+    "nmass[reading=paper,d_min=0]",
+    "nmass[domains=llc,k=1]",
+    "nmass[domains=core]",
+    "home-cluster",
+    "home-cluster[pages=h2,t_rehome=1ms]",
+    "home-cluster[processors=free,pages=h1]",
+    "home-cluster[domains=llc]",
+    "divided",
+    "divided[reading=paper]",
+    "divided[repeat=1,th_sq=500,th_ref=500]",
+    "divided[domains=core,repeat=1,th_sq=500]",
+    "divided[domains=node,keep=no,repeat=1]",
+];
+
+prop_compose! {
+    /// Jobs and what can happen to them; of each turn what, to whom, four numbers, and CPUs.
+    fn script()(
+        jobs in proptest::collection::vec((1u32..6, 0u32..8, 0u32..4), 1..9),
+        turns in proptest::collection::vec((0u32..14, 0usize..9, proptest::collection::vec(0u64..2000, 4), 0u32..15), 1..40),
+    ) -> String {
+        let mut text = String::new();
+        for (number, (threads, limit, memory)) in jobs.iter().enumerate() {
+            write!(text, "job j{number} threads={threads}").expect("text");
+            if *limit < 2 {
+                write!(text, " cpus={limit}").expect("text");
+            }
+            if *memory == 0 {
+                write!(text, " memory=0").expect("text");
+            }
+            text.push('\n');
+        }
+        for (at, (what, whom, n, usable)) in turns.iter().enumerate() {
+            let whom = whom % jobs.len();
+            match what {
+                0..3 => writeln!(text, "{at}s due j{whom}"),
+                3 => writeln!(text, "{at}s ended j{whom}"),
+                4 => writeln!(text, "{at}s usable 0-{usable}"),
+                5 => writeln!(text, "{at}s hands-off j{whom}"),
+                6 => writeln!(text, "{at}s hands-off j{whom} on 0"),
+                7 => writeln!(text, "{at}s memory j{whom} 0={} 1={}; poll 0 0", n[0], n[1]),
+                _ => writeln!(
+                    text,
+                    "{at}s counts j{whom} in=1s cycles={}000000 instructions=1000000000 llc-misses={}000 llc-references={} queue-full={}; poll 0 0",
+                    1000 + n[0], n[1], n[2], n[3],
+                ),
+            }.expect("text");
+        }
+        text
+    }
+}
+
+proptest! {
+    // A failure prints its script, which then joins the tests beside the policy.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_snapshots_give_the_same_plans(
+        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
+    ) {
+        let play = || plans(MACHINES[machine], POLICIES[policy], &script);
+        prop_assert_eq!(play(), play());
+    }
+
+    #[test]
+    fn no_wish_is_ever_for_a_cpu_that_may_not_be_used(
+        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
+    ) {
+        play_watched(MACHINES[machine], POLICIES[policy], &script, |watched| {
+            assert!(watched.cpus.is_subset(watched.allowed), "{} of {}", watched.cpus, watched.allowed);
+            assert!(!watched.cpus.is_empty() && watched.movable);
+        });
+    }
+
+    #[test]
+    fn where_nothing_changes_any_more_nobody_moves_any_more(
+        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
+    ) {
+        // Averages and groups settle first: figures stay as they were told last.
+        let settle: String = (100..130).map(|at| format!("{at}s poll 0 0\n")).collect();
+        let rest: String = (130..140).map(|at| format!("{at}s poll 0 0\n")).collect();
+        let settled = plans(MACHINES[machine], POLICIES[policy], &format!("{script}{settle}"));
+        let rested = plans(MACHINES[machine], POLICIES[policy], &format!("{script}{settle}{rest}"));
+        prop_assert_eq!(settled, rested);
+    }
+
+    #[test]
+    fn whoever_may_run_somewhere_is_placed_when_it_starts(
+        script in script(), machine in 0..MACHINES.len() - 2, policy in 0..POLICIES.len(),
+    ) {
+        let told = plans(MACHINES[machine], POLICIES[policy], &format!("job free\n0ms due free\n{script}"));
+        prop_assert!(told.contains("0ms free on "), "{}", told);
+    }
+
+    #[test]
+    fn a_turn_places_nobody_twice(
+        script in script(), machine in 0..MACHINES.len(), policy in 0..POLICIES.len(),
+    ) {
+        let told = plans(MACHINES[machine], POLICIES[policy], &script);
+        let mut n: BTreeMap<Vec<&str>, u32> = BTreeMap::new();
+        for words in told.lines().map(|line| line.split(' ').collect::<Vec<_>>()).filter(|w| w[2] == "on") {
+            *n.entry(words[..3].to_vec()).or_default() += 1;
+        }
+        // Two turns never have the same time.
+        prop_assert!(n.values().all(|&n| n == 1), "{}", told);
+    }
+}

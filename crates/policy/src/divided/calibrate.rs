@@ -1,0 +1,160 @@
+//! Where to draw the line between few events and many.
+//!
+//! Programs that are known to differ are run one after the other, and each gives one value of an event.
+//! What tells two kinds apart is a gap, and what makes a gap is a ratio, since rates spread over orders of
+//! magnitude:
+//!
+//! ```text
+//!   values    2    3    5 │ 4000    9000        ratios 1.5  1.7  800  2.3
+//!                         └ threshold = √(5 × 4000) = 141
+//! ```
+//!
+//! The published text says that thresholds were chosen from measured gaps, and prints none; this is how
+//! they are chosen here (spec 5.3). An event that happens less than once a second counts as happening once:
+//! beside nothing at all every ratio is infinite, and tells nothing.
+
+/// A threshold with the two values that it lies between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    /// Values above this are many.
+    pub value: u64,
+    /// The largest value that is few.
+    pub below: u64,
+    /// The smallest that is many.
+    pub above: u64,
+}
+
+/// Why there is no threshold between some values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoThreshold {
+    /// A gap needs two sides.
+    #[error("no threshold can be found from {n} values: measure at least two programs")]
+    TooFew {
+        /// How many there were.
+        n: usize,
+    },
+    /// There is no gap.
+    #[error(
+        "no threshold can be found where all {n} values are {value}: measure programs that differ, \
+         and check that the event is counted"
+    )]
+    AllAlike {
+        /// How many there were.
+        n: usize,
+        /// What they all were; 0 also for those that count as happening once.
+        value: u64,
+    },
+}
+
+/// The geometric mean of the two neighbours with the largest ratio; of equal ratios the lowest pair.
+/// Values are events in a second of CPU time, one for each program, in any order.
+pub fn calibrate(values: &[u64]) -> Result<Threshold, NoThreshold> {
+    let n = values.len();
+    if n < 2 {
+        return Err(NoThreshold::TooFew { n });
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    let pairs = sorted.windows(2).map(|pair| (pair[0], pair[1]));
+    let widest = pairs.fold(None, |best: Option<(u64, u64)>, pair| match best {
+        Some(best) if !is_wider(pair, best) => Some(best),
+        _ => Some(pair),
+    });
+    match widest {
+        Some((below, above)) if at_least_once(below) < at_least_once(above) => {
+            let product = u128::from(at_least_once(below)) * u128::from(at_least_once(above));
+            // The root of a product of two such numbers is one of them again.
+            let value = u64::try_from(product.isqrt()).unwrap_or(u64::MAX);
+            Ok(Threshold { value, below, above })
+        }
+        _ => Err(NoThreshold::AllAlike { n, value: sorted[0] }),
+    }
+}
+
+fn at_least_once(value: u64) -> u64 {
+    value.max(1)
+}
+
+/// Whether the ratio of a pair is larger than that of another, in whole numbers.
+fn is_wider(this: (u64, u64), other: (u64, u64)) -> bool {
+    let [a, b, c, d] = [this.0, this.1, other.0, other.1].map(|v| u128::from(at_least_once(v)));
+    d * a < b * c
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    fn check(values: &[u64], expected: Expect) {
+        expected.assert_eq(&match calibrate(values) {
+            Ok(Threshold { value, below, above }) => format!("{below} | {value} | {above}"),
+            Err(error) => error.to_string(),
+        });
+    }
+
+    #[test]
+    fn the_threshold_is_the_geometric_mean_of_the_widest_gap() {
+        check(&[9000, 2, 5, 4000, 3], expect!["5 | 141 | 4000"]);
+        check(&[100, 400], expect!["100 | 200 | 400"]);
+    }
+
+    #[test]
+    fn of_equal_ratios_the_lowest_pair_counts() {
+        check(&[1, 10, 100], expect!["1 | 3 | 10"]);
+    }
+
+    #[test]
+    fn what_never_happens_counts_as_happening_once() {
+        check(&[0, 0, 5, 100_000], expect!["5 | 707 | 100000"]);
+        check(&[0, 1_000_000], expect!["0 | 1000 | 1000000"]);
+    }
+
+    #[test]
+    fn without_a_gap_there_is_no_threshold_and_what_to_do_is_said() {
+        check(
+            &[],
+            expect!["no threshold can be found from 0 values: measure at least two programs"],
+        );
+        check(
+            &[7],
+            expect!["no threshold can be found from 1 values: measure at least two programs"],
+        );
+        check(
+            &[7, 7, 7],
+            expect![
+                "no threshold can be found where all 3 values are 7: measure programs that differ, and check that the event is counted"
+            ],
+        );
+        check(
+            &[0, 1, 0],
+            expect![
+                "no threshold can be found where all 3 values are 0: measure programs that differ, and check that the event is counted"
+            ],
+        );
+    }
+
+    #[test]
+    fn the_largest_numbers_do_not_overflow() {
+        check(
+            &[u64::MAX, u64::MAX - 1],
+            expect!["18446744073709551614 | 18446744073709551614 | 18446744073709551615"],
+        );
+        check(&[0, u64::MAX], expect!["0 | 4294967295 | 18446744073709551615"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_threshold_parts_the_values_whatever_their_order(mut values in proptest::collection::vec(0u64..1 << 40, 0..20)) {
+            let found = calibrate(&values);
+            if let Ok(Threshold { value, below, above }) = found {
+                let few = values.iter().filter(|&&v| v <= value).max();
+                let many = values.iter().filter(|&&v| value < v).min();
+                prop_assert_eq!((few, many), (Some(&below), Some(&above)));
+            }
+            values.reverse();
+            prop_assert_eq!(calibrate(&values), found);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Why a job is on its socket, with what it has shown and how the sockets are parted.
+
+use base::CpuSet;
+use sched::{Code, Quantity, Reason, SignalTier, Snapshot};
+
+use super::classes::Group;
+use super::place::{Case, Member, Roles, Spot, Why};
+use crate::common::cpus_label;
+
+/// What reasons are told from.
+pub(super) struct Tell<'a> {
+    pub seen: &'a Snapshot<'a>,
+    pub roles: Option<&'a Roles>,
+}
+
+impl Tell<'_> {
+    /// Why one job goes to its spot, on these CPUs.
+    pub fn reason(&self, member: &Member<'_>, spot: &Spot, cpus: &CpuSet) -> Reason {
+        let guest = &member.guest;
+        let code = match spot.why {
+            _ if guest.is_bound && guest.now == Some(spot.to) => Code::OwnCore,
+            Why::Comes | Why::Stays => Code::GroupComes,
+            Why::Overflow => Code::GroupOverflow,
+            Why::Even => Code::GroupSpread,
+            Why::Fills => Code::GroupFills,
+            Why::Side => match member.group {
+                Some(Group::One) => Code::GroupApart,
+                _ => Code::GroupSheltered,
+            },
+        };
+        let reason = Reason::new(code)
+            .with("group", group_text(member))
+            .with("domain", self.seen.domains.label(spot.to))
+            .with("cpus", cpus_label(cpus));
+        let reason = match self.roles {
+            Some(roles) => self.with_roles(reason, roles),
+            None => reason.with("parted", "sockets are not parted yet".to_owned()),
+        };
+        let reason = match guest.gone() {
+            Some(gone) => reason.with("gone", gone.to_string()),
+            None => reason,
+        };
+        let reason = match spot.why {
+            Why::Comes => reason.with("how", "which had most room for it".to_owned()),
+            Why::Stays => reason.with("how", "where it ran".to_owned()),
+            _ => reason,
+        };
+        match member.group {
+            Some(_) => reason.with("tier", self.tier().to_string()),
+            None => reason,
+        }
+    }
+
+    /// What groups stand on.
+    fn tier(&self) -> SignalTier {
+        match self.seen.tiers.get(Quantity::QueueFull) {
+            SignalTier::None => self.seen.tiers.get(Quantity::LlcMisses),
+            tier => tier,
+        }
+    }
+
+    fn with_roles(&self, reason: Reason, roles: &Roles) -> Reason {
+        let [n1, n2, n3, unknown] = roles.n;
+        let parted = match (roles.case, roles.sides(self.seen)) {
+            (_, Some((a, b))) => {
+                format!("Group 1 is to run on {}, the others on {}", cpus_label(&a), cpus_label(&b))
+            }
+            (Case::TooLittle, _) => "Group 1 does too little to be worth collecting".to_owned(),
+            (Case::NobodyHurt, _) => "nobody has to be kept from Group 1".to_owned(),
+            (Case::OneSocket, _) => "there is only one place".to_owned(),
+            (Case::NobodyHurts | Case::Apart { .. }, _) => "there is no Group 1".to_owned(),
+        };
+        let threads = format!("{n1}, {n2} and {n3} threads of Groups 1, 2 and 3");
+        let threads = match unknown {
+            0 => threads,
+            unknown => format!("{threads}, {unknown} of none yet"),
+        };
+        let reason = reason.with("parted", parted).with("threads", threads);
+        match roles.guard {
+            Some((each, least)) => reason.with("sq_each", each).with("sq_least", least.to_string()),
+            None => reason,
+        }
+    }
+}
+
+/// What a job is, and why.
+fn group_text(member: &Member<'_>) -> String {
+    let Some(group) = member.group else {
+        return "it has not shown yet what it does".to_owned();
+    };
+    let what = match group {
+        Group::One => "Group 1, which hurts others",
+        Group::Two => "Group 2, which is hurt",
+        Group::Three => "Group 3, which neither hurts nor is hurt much",
+    };
+    let told = &member.told;
+    let voted = match (told.group == Some(group), told.n_threads) {
+        (false, _) => ", though it looked otherwise in the last period".to_owned(),
+        (true, 1) => String::new(),
+        (true, n) => format!(", as {} of {n} threads in the last period", told.n_votes),
+    };
+    format!("it is of {what}{voted} ({})", told.words)
+}

@@ -1,0 +1,274 @@
+//! Who is of which group.
+
+use expect_test::expect;
+
+use super::{SIX, check, check_story, periods};
+
+#[test]
+fn a_third_with_most_full_queues_is_collected_and_a_third_with_most_references_kept_from_it() {
+    check_story(
+        "nodes=2 cores=4",
+        "divided",
+        &periods(SIX, 3),
+        expect![[r#"
+            0ms lbm on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
+            0ms sphinx on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
+            0ms gromacs on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
+            0ms libquantum on 5 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 5 had the fewest programs there
+            0ms omnetpp on 2 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 2 had the fewest programs there
+            0ms canneal on 6 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 6 had the fewest programs there
+            20s gromacs on 5 because it is of Group 3, which neither hurts nor is hurt much (5 cycles with a full queue of requests and 20 references to the last-level cache in a second of CPU time; ranked among 6 threads, 2 to a group, at least 45 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 5 had the fewest programs (tier counters)
+            20s libquantum on 1 because it is of Group 1, which hurts others (700 cycles with a full queue of requests and 900 references to the last-level cache in a second of CPU time; ranked among 6 threads, 2 to a group, at least 45 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it goes apart to node 0, where cpu 1 had the fewest programs (tier counters)
+            20s omnetpp on 7 because it is of Group 2, which is hurt (8 cycles with a full queue of requests and 600 references to the last-level cache in a second of CPU time; ranked among 6 threads, 2 to a group, at least 45 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 2, 2 and 2 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 7 had the fewest programs (tier counters)
+        "#]],
+    );
+}
+
+#[test]
+fn limits_tell_the_same_groups_and_queues_are_asked_first() {
+    check(
+        "nodes=2 cores=4",
+        "divided[th_sq=100,th_ref=300]",
+        &periods(SIX, 3),
+        expect![[r#"
+        0ms lbm on 0 because group-comes
+        0ms sphinx on 4 because group-comes
+        0ms gromacs on 1 because group-comes
+        0ms libquantum on 5 because group-comes
+        0ms omnetpp on 2 because group-comes
+        0ms canneal on 6 because group-comes
+        20s gromacs on 5 because group-sheltered
+        20s libquantum on 1 because group-apart
+        20s omnetpp on 7 because group-sheltered
+    "#]],
+    );
+}
+
+#[test]
+fn the_paper_decides_anew_in_every_period() {
+    check(
+        "nodes=2 cores=4",
+        "divided[reading=paper]",
+        &periods(SIX, 2),
+        expect![[r#"
+        0ms lbm on 0 because group-comes
+        0ms sphinx on 4 because group-comes
+        0ms gromacs on 1 because group-comes
+        0ms libquantum on 5 because group-comes
+        0ms omnetpp on 2 because group-comes
+        0ms canneal on 6 because group-comes
+        10s gromacs on 5 because group-sheltered
+        10s libquantum on 1 because group-apart
+        10s omnetpp on 7 because group-sheltered
+    "#]],
+    );
+}
+
+#[test]
+fn a_group_that_holds_for_one_period_only_changes_nothing() {
+    let script = periods(SIX, 2);
+    let odd = "
+        30s counts lbm in=10s queue-full=0 llc-references=0; counts canneal in=10s queue-full=9000 llc-references=1000; poll 0 0
+        40s counts lbm in=10s queue-full=9000 llc-references=8000; counts canneal in=10s queue-full=60 llc-references=1000; poll 0 0
+        50s poll 0 0
+    ";
+    check(
+        "nodes=2 cores=4",
+        "divided",
+        &format!("{script}{odd}"),
+        expect![[r#"
+        0ms lbm on 0 because group-comes
+        0ms sphinx on 4 because group-comes
+        0ms gromacs on 1 because group-comes
+        0ms libquantum on 5 because group-comes
+        0ms omnetpp on 2 because group-comes
+        0ms canneal on 6 because group-comes
+        20s gromacs on 5 because group-sheltered
+        20s libquantum on 1 because group-apart
+        20s omnetpp on 7 because group-sheltered
+    "#]],
+    );
+}
+
+#[test]
+fn nobody_is_of_group_1_who_does_much_less_than_the_worst_did() {
+    // The loud one has ended: what is left of its time is that it was loud.
+    let jobs = [("loud", 100_000, 5), ("a", 90, 10), ("b", 80, 20)];
+    let script = periods(&jobs, 2);
+    let after = "
+        25s ended loud
+        26s due loud
+        30s counts loud in=10s queue-full=10 llc-references=5; poll 0 0
+        40s poll 0 0
+        50s poll 0 0
+    ";
+    check_story(
+        "nodes=2 cores=4",
+        "divided",
+        &format!("{script}{after}"),
+        expect![[r#"
+            0ms loud on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
+            0ms a on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
+            0ms b on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
+            20s b on 5 because it is of Group 2, which is hurt (80 cycles with a full queue of requests and 20 references to the last-level cache in a second of CPU time; ranked among 3 threads, 1 to a group, at least 5000 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 5 had the fewest programs (tier counters)
+            26s loud on 0 because it has not shown yet what it does; Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
+        "#]],
+    );
+    check(
+        "nodes=2 cores=4",
+        "divided[floor=0%]",
+        &format!("{script}{after}"),
+        expect![[r#"
+        0ms loud on 0 because group-comes
+        0ms a on 4 because group-comes
+        0ms b on 1 because group-comes
+        20s b on 5 because group-sheltered
+        26s loud on 0 because group-comes
+        40s loud on 4 because group-sheltered
+        40s a on 0 because group-apart
+    "#]],
+    );
+}
+
+#[test]
+fn without_any_full_queue_there_is_no_group_1() {
+    let jobs = [("a", 0, 5), ("b", 0, 10), ("c", 0, 20)];
+    check_story(
+        "nodes=2 cores=4",
+        "divided",
+        &periods(&jobs, 3),
+        expect![[r#"
+            0ms a on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
+            0ms b on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
+            0ms c on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
+        "#]],
+    );
+}
+
+#[test]
+fn of_two_programs_no_third_can_be_told() {
+    let jobs = [("a", 900, 5), ("b", 0, 900)];
+    check(
+        "nodes=2 cores=4",
+        "divided[reading=paper]",
+        &periods(&jobs, 3),
+        expect![[r#"
+        0ms a on 0 because group-comes
+        0ms b on 4 because group-comes
+    "#]],
+    );
+    check(
+        "nodes=2 cores=4",
+        "divided[reading=paper,th_sq=100,th_ref=100]",
+        &periods(&jobs, 3),
+        expect![[r#"
+            0ms a on 0 because group-comes
+            0ms b on 4 because group-comes
+        "#]],
+    );
+}
+
+#[test]
+fn what_does_not_divide_by_three_goes_to_group_3() {
+    let jobs = [("a", 900, 5), ("b", 800, 5), ("c", 700, 5), ("d", 1, 900), ("e", 1, 800)];
+    check_story(
+        "nodes=2 cores=4",
+        "divided[reading=paper]",
+        &periods(&jobs, 1),
+        expect![[r#"
+            0ms a on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
+            0ms b on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
+            0ms c on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
+            0ms d on 5 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 5 had the fewest programs there
+            0ms e on 2 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 2 had the fewest programs there
+            10s c on 6 because it is of Group 3, which neither hurts nor is hurt much (700 cycles with a full queue of requests and 5 references to the last-level cache in a second of CPU time; ranked among 5 threads, 1 to a group, at least 0 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 1 and 3 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 6 had the fewest programs (tier counters)
+            10s e on 7 because it is of Group 3, which neither hurts nor is hurt much (1 cycles with a full queue of requests and 800 references to the last-level cache in a second of CPU time; ranked among 5 threads, 1 to a group, at least 0 for Group 1); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 1 and 3 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 7 had the fewest programs (tier counters)
+        "#]],
+    );
+}
+
+#[test]
+fn a_job_is_what_most_of_its_threads_are_and_threads_that_hardly_ran_have_no_vote() {
+    check_story(
+        "nodes=2 cores=8",
+        "divided[repeat=1,th_sq=100,th_ref=100]",
+        "
+        job hurt
+        job many threads=3
+        0ms due hurt many
+        10s counts many.1 in=10s queue-full=9000 llc-references=0; counts many.2 in=10s queue-full=8000 llc-references=0; counts many.3 in=10s queue-full=0 llc-references=0; counts many.4 in=10ms queue-full=0 llc-references=0; counts hurt in=10s queue-full=0 llc-references=9000; poll 0 0
+        ",
+        expect![[r#"
+            0ms hurt on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
+            0ms many on 8-10 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpus 8-10 had the fewest programs there
+            10s hurt on 8 because it is of Group 2, which is hurt (0 cycles with a full queue of requests and 900 references to the last-level cache in a second of CPU time; limits 100 and 100); Group 1 is to run on cpus 0-7, the others on cpus 8-15, with 3, 1 and 0 threads of Groups 1, 2 and 3; spread over all, Group 1 would come to 850 cycles with full queues on each, and more than 200 are worth collecting: it is kept from Group 1 on node 1, where cpu 8 had the fewest programs (tier counters)
+            10s many on 0-2 because it is of Group 1, which hurts others, as 2 of 3 threads in the last period (1700 cycles with a full queue of requests and 0 references to the last-level cache in a second of CPU time; limits 100 and 100); Group 1 is to run on cpus 0-7, the others on cpus 8-15, with 3, 1 and 0 threads of Groups 1, 2 and 3; spread over all, Group 1 would come to 850 cycles with full queues on each, and more than 200 are worth collecting: it goes apart to node 0, where cpus 0-2 had the fewest programs (tier counters)
+        "#]],
+    );
+}
+
+#[test]
+fn where_full_queues_are_not_counted_bandwidth_and_misses_stand_for_them_and_that_is_said() {
+    // 64 bytes × 400 million misses in 10 s are 2560 MB a second.
+    check_story(
+        "nodes=2 cores=4",
+        "divided[repeat=1]",
+        "
+        job lbm
+        job sphinx
+        job gromacs
+        0ms due lbm sphinx gromacs
+        10s counts lbm in=10s instructions=20000000000 llc-misses=400000000 llc-references=500000000; counts sphinx in=10s instructions=20000000000 llc-misses=1000000 llc-references=400000000; counts gromacs in=10s instructions=20000000000 llc-misses=1000000 llc-references=2000000; poll 0 0
+        20s poll 0 0
+        ",
+        expect![[r#"
+            0ms lbm on 0 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 0 had the fewest programs there
+            0ms sphinx on 4 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 1, which had most room for it, and cpu 4 had the fewest programs there
+            0ms gromacs on 1 because it has not shown yet what it does; sockets are not parted yet: until the next period it is on node 0, which had most room for it, and cpu 1 had the fewest programs there
+            10s note: approximate grouping: full queues of requests are not counted here, so Group 1 is whoever moves more than 2000 MB between cache and memory in a second of CPU time, with more than 10 prefetches for each miss that it waits for, or misses per 1000 instructions: some of them would hurt nobody
+            10s gromacs on 5 because it is of Group 3, which neither hurts nor is hurt much (6 MB of cache misses, up to 0.050 prefetches to a miss or misses in 1000 instructions, and 200000 references to the last-level cache in a second of CPU time; limits 2000 MB and 10, then ranked among 3 threads, 1 to Group 2); Group 1 is to run on cpus 0-3, the others on cpus 4-7, with 1, 1 and 1 threads of Groups 1, 2 and 3: it is kept from Group 1 on node 1, where cpu 5 had the fewest programs (tier counters)
+        "#]],
+    );
+}
+
+#[test]
+fn prefetches_count_as_much_as_misses_where_they_are_told_apart() {
+    check(
+        "nodes=2 cores=4",
+        "divided[repeat=1]",
+        "
+        job lbm
+        job sphinx
+        job gromacs
+        0ms due lbm sphinx gromacs
+        10s counts lbm in=10s llc-load-misses=30000000 llc-prefetch-misses=400000000 llc-references=500000000; counts sphinx in=10s llc-load-misses=1000000 llc-prefetch-misses=1000 llc-references=400000000; counts gromacs in=10s llc-load-misses=1000000 llc-prefetch-misses=1000 llc-references=2000000; poll 0 0
+        ",
+        expect![[r#"
+            0ms lbm on 0 because group-comes
+            0ms sphinx on 4 because group-comes
+            0ms gromacs on 1 because group-comes
+            10s note: groups-approximate
+            10s gromacs on 5 because group-sheltered
+        "#]],
+    );
+}
+
+#[test]
+fn where_nothing_is_counted_programs_are_spread_evenly_and_that_is_said_once() {
+    check(
+        "nodes=2 cores=4",
+        "divided",
+        "
+        job a
+        job b
+        0ms due a b
+        10s misses a=700/10s; poll 0 0
+        20s poll 0 0
+        ",
+        expect![[r#"
+            0ms a on 0 because group-comes
+            0ms b on 4 because group-comes
+            10s note: groups-unknown
+        "#]],
+    );
+}

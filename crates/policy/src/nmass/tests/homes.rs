@@ -1,0 +1,223 @@
+//! The first two steps: who is near its memory.
+
+use expect_test::expect;
+
+use super::{check, check_story};
+
+#[test]
+fn programs_without_memory_yet_go_where_most_places_are_free_and_are_at_home_there() {
+    check_story(
+        "nodes=2 cores=2",
+        "maximum-local",
+        "
+        job a
+        job b
+        job c
+        0ms due a b
+        1s poll 0 0
+        1500ms ended a
+        2s due c
+        ",
+        expect![[r#"
+            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 2 places taken); cpu 0 had the fewest programs there
+            0ms b on 2 because it is at home everywhere, as it has no memory yet, and node 1 was least loaded (0 of 2 places taken); cpu 2 had the fewest programs there
+            2s c on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 2 places taken); cpu 0 had the fewest programs there
+        "#]],
+    );
+}
+
+#[test]
+fn a_program_goes_to_the_node_that_holds_most_of_its_memory() {
+    check_story(
+        "nodes=2 cores=2",
+        "maximum-local",
+        "
+        job a
+        0ms due a
+        1s memory a 0=64 1=400; poll 0 0
+        2s poll 0 0
+        ",
+        expect![[r#"
+            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 2 places taken); cpu 0 had the fewest programs there
+            1s a on 2 because it is at home on node 1 with 400.0 MiB of its 464.0 MiB, and node 1 had 2 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 2 had the fewest programs there
+        "#]],
+    );
+}
+
+#[test]
+fn of_those_at_home_on_a_full_node_those_stay_that_suffer_most_from_being_away() {
+    check_story(
+        "nodes=2 cores=2",
+        "maximum-local",
+        "
+        job a sens=remote:100
+        job b sens=remote:400
+        job c sens=remote:300
+        0ms due a b c
+        1s memory a 0=64; memory b 0=64; memory c 0=64; poll 0 0
+        2s poll 0 0
+        ",
+        expect![[r#"
+            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 2 places taken); cpu 0 had the fewest programs there
+            0ms b on 2 because it is at home everywhere, as it has no memory yet, and node 1 was least loaded (0 of 2 places taken); cpu 2 had the fewest programs there
+            0ms c on 1 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (1 of 2 places taken); cpu 1 had the fewest programs there
+            1s a on 2 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, where no place was free when its turn came, with a penalty of 1.100 for being away (as declared); of the others node 1 was least loaded (0 of 2 places taken), and cpu 2 had the fewest programs there
+            1s b on 0 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, and node 0 had 2 of 2 places free when its turn came, with a penalty of 1.400 for being away (as declared); cpu 0 had the fewest programs there
+        "#]],
+    );
+}
+
+#[test]
+fn memory_that_is_declared_to_come_from_one_node_is_home_from_the_start() {
+    check(
+        "nodes=2 cores=2",
+        "maximum-local",
+        "
+        job a memory=1
+        job b memory=1
+        job c memory=1
+        job d memory=0-1
+        0ms due a b c d
+        ",
+        expect![[r#"
+            0ms a on 2 because home-free
+            0ms b on 3 because home-free
+            0ms c on 0 because home-full
+            0ms d on 1 because no-home
+        "#]],
+    );
+}
+
+#[test]
+fn a_program_whose_pages_are_spread_evenly_is_at_home_where_it_is() {
+    check_story(
+        "nodes=2 cores=2",
+        "maximum-local",
+        "
+        job a sens=remote:900
+        0ms due a
+        1s memory a 0=55 1=60; poll 0 0
+        2s memory a 0=10 1=60; poll 0 0
+        ",
+        expect![[r#"
+            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 2 places taken); cpu 0 had the fewest programs there
+            2s a on 2 because it is at home on node 1 with 60.0 MiB of its 70.0 MiB, and node 1 had 2 of 2 places free when its turn came, with a penalty of 1.900 for being away (as declared); cpu 2 had the fewest programs there
+        "#]],
+    );
+    check(
+        "nodes=2 cores=2",
+        "maximum-local[even=1]",
+        "
+        job a
+        0ms due a
+        1s memory a 0=55 1=60; poll 0 0
+        ",
+        expect![[r#"
+            0ms a on 0 because no-home
+            1s a on 2 because home-free
+        "#]],
+    );
+}
+
+#[test]
+fn what_being_away_costs_is_learnt_from_counters_once_both_sides_were_seen() {
+    // Away it takes 3 cycles an instruction, at home 2: a penalty of 1.5, which beats the declared 1.4.
+    check_story(
+        "nodes=2 cores=1",
+        "maximum-local",
+        "
+        job a
+        job b sens=remote:400
+        0ms due a b
+        1s memory a 0=64; memory b 0=64; poll 0 0
+        2s counts b in=1s cycles=2000000000 instructions=1000000000; poll 0 0
+        3s counts a in=1s cycles=3000000000 instructions=1000000000; poll 0 0
+        4s ended b
+        5s counts a in=1s cycles=2000000000 instructions=1000000000; poll 0 0
+        6s poll 0 0
+        7s due b
+        8s memory b 0=64; poll 0 0
+        ",
+        expect![[r#"
+            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 1 places taken); cpu 0 had the fewest programs there
+            0ms b on 1 because it is at home everywhere, as it has no memory yet, and node 1 was least loaded (0 of 1 places taken); cpu 1 had the fewest programs there
+            1s a on 1 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, where no place was free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); of the others node 1 was least loaded (0 of 1 places taken), and cpu 1 had the fewest programs there
+            1s b on 0 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, and node 0 had 1 of 1 places free when its turn came, with a penalty of 1.400 for being away (as declared); cpu 0 had the fewest programs there
+            4s a on 0 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, and node 0 had 1 of 1 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 0 had the fewest programs there
+            7s b on 1 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, where no place was free when its turn came, with a penalty of 1.400 for being away (as declared); of the others node 1 was least loaded (0 of 1 places taken), and cpu 1 had the fewest programs there
+        "#]],
+    );
+}
+
+#[test]
+fn with_more_programs_than_cores_each_core_is_as_many_places_as_it_takes() {
+    check(
+        "nodes=2 cores=2",
+        "maximum-local",
+        "
+        job a memory=0
+        job b memory=0
+        job c memory=0
+        job d memory=0
+        job e memory=0
+        0ms due a b c d e
+        ",
+        expect![[r#"
+            0ms a on 0 because home-free
+            0ms b on 1 because home-free
+            0ms c on 0 because home-free
+            0ms d on 1 because home-free
+            0ms e on 2 because home-full
+        "#]],
+    );
+}
+
+#[test]
+fn siblings_share_a_core_only_when_every_core_is_taken() {
+    check(
+        "nodes=2 cores=2 smt=2",
+        "maximum-local",
+        "
+        job a memory=0
+        job b memory=0
+        job c memory=0
+        job d memory=0
+        job e memory=0
+        0ms due a b
+        1ms due c
+        2ms due d
+        3ms due e
+        ",
+        expect![[r#"
+            0ms a on 0 because home-free
+            0ms b on 2 because home-free
+            1ms c on 4 because home-full
+            2ms d on 6 because home-full
+            3ms c on 1 because home-free
+            3ms d on 3 because home-free
+            3ms e on 4 because home-full
+        "#]],
+    );
+}
+
+#[test]
+fn threads_need_a_place_each_and_one_that_is_wider_than_a_node_takes_the_whole_of_one() {
+    check(
+        "nodes=2 cores=4",
+        "maximum-local",
+        "
+        job two threads=2 memory=0
+        job three threads=3 memory=0
+        job wide threads=9
+        0ms due two three
+        1s poll 0 0
+        2s ended two three
+        3s due wide
+        ",
+        expect![[r#"
+            0ms two on 0-1 because home-free
+            0ms three on 4-6 because home-full
+            3s wide on 0-3 because no-home
+        "#]],
+    );
+}

@@ -1,0 +1,242 @@
+//! The third step: who gives way where programs press on a cache.
+
+use expect_test::expect;
+
+use super::{check, check_story};
+
+/// Four hungry programs with all of their memory on node 0.
+const ALL_ON_ONE: &str = "
+    job a sens=remote:300
+    job b sens=remote:200
+    job c sens=remote:100
+    job d sens=remote:50
+    0ms due a b c d
+    1s memory a 0=64; memory b 0=64; memory c 0=64; memory d 0=64; counts a in=1s instructions=1000000000 llc-misses=20000000; counts b in=1s instructions=1000000000 llc-misses=20000000; counts c in=1s instructions=1000000000 llc-misses=20000000; counts d in=1s instructions=1000000000 llc-misses=5000000; poll 0 0
+    2s poll 0 0
+";
+
+#[test]
+fn where_all_memory_is_on_one_node_those_give_way_that_suffer_least() {
+    check_story(
+        "nodes=2 cores=4",
+        "nmass",
+        ALL_ON_ONE,
+        expect![[r#"
+            0ms a on 0 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (0 of 4 places taken); cpu 0 had the fewest programs there
+            0ms b on 4 because it is at home everywhere, as it has no memory yet, and node 1 was least loaded (0 of 4 places taken); cpu 4 had the fewest programs there
+            0ms c on 1 because it is at home everywhere, as it has no memory yet, and node 0 was least loaded (1 of 4 places taken); cpu 1 had the fewest programs there
+            0ms d on 5 because it is at home everywhere, as it has no memory yet, and node 1 was least loaded (1 of 4 places taken); cpu 5 had the fewest programs there
+            1s b on 1 because it is at home on node 0 with 64.0 MiB of its 64.0 MiB, and node 0 had 3 of 4 places free when its turn came, with a penalty of 1.200 for being away (as declared); cpu 1 had the fewest programs there
+            1s c on 4 because node 0 was pressed by 60.000 misses per 1000 instructions and node 1 by 5.000, more than 2.000 apart; of those on node 0 whose going lowers the larger of them it suffers least from being away (penalty 1.100, as declared; at home node 0 with 64.0 MiB of its 64.0 MiB; up to 1.550 is accepted for that difference): once its 20.000 have gone there, 40.000 and 25.000 are left; cpu 4 had the fewest programs on node 1 (tier counters)
+        "#]],
+    );
+}
+
+#[test]
+fn maximum_local_leaves_them_together() {
+    check(
+        "nodes=2 cores=4",
+        "maximum-local",
+        ALL_ON_ONE,
+        expect![[r#"
+        0ms a on 0 because no-home
+        0ms b on 4 because no-home
+        0ms c on 1 because no-home
+        0ms d on 5 because no-home
+        1s b on 2 because home-free
+        1s d on 3 because home-free
+    "#]],
+    );
+}
+
+#[test]
+fn a_penalty_above_what_the_difference_justifies_keeps_a_program_at_home() {
+    check(
+        "nodes=2 cores=4",
+        "nmass[k=0.0001]",
+        ALL_ON_ONE,
+        expect![[r#"
+        0ms a on 0 because no-home
+        0ms b on 4 because no-home
+        0ms c on 1 because no-home
+        0ms d on 5 because no-home
+        1s b on 2 because home-free
+        1s d on 3 because home-free
+    "#]],
+    );
+}
+
+#[test]
+fn a_small_difference_of_pressures_is_left_alone() {
+    check(
+        "nodes=2 cores=4",
+        "nmass[d_min=70]",
+        ALL_ON_ONE,
+        expect![[r#"
+        0ms a on 0 because no-home
+        0ms b on 4 because no-home
+        0ms c on 1 because no-home
+        0ms d on 5 because no-home
+        1s b on 2 because home-free
+        1s d on 3 because home-free
+    "#]],
+    );
+}
+
+/// Two hungry ones at home on node 0, two calm ones on node 1, and no free core.
+const FULL: &str = "
+    job a memory=0 mpki=20
+    job b memory=0 mpki=18
+    job c memory=1 mpki=1
+    job d memory=1 mpki=0.5
+    0ms due a b c d
+";
+
+#[test]
+fn where_no_core_is_free_it_changes_places_with_the_one_that_misses_least() {
+    check_story(
+        "nodes=2 cores=2",
+        "nmass",
+        FULL,
+        expect![[r#"
+            0ms a on 2 because node 0 was pressed by 38.000 misses per 1000 instructions and node 1 by 1.500, more than 2.000 apart; of those on node 0 whose going lowers the larger of them it suffers least from being away (penalty 1.000, nothing is known of it; at home node 0, from where its memory is to come; up to 1.365 is accepted for that difference): once its 20.000 have gone there and the 0.500 of d have come instead, 18.500 and 21.000 are left; cpu 2 had the fewest programs on node 1 (tier none)
+            0ms b on 0 because it is at home on node 0, from where its memory is to come, and node 0 had 1 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 0 had the fewest programs there
+            0ms c on 1 because node 1 was pressed by 21.000 misses per 1000 instructions and node 0 by 18.500, more than 2.000 apart; of those on node 1 whose going lowers the larger of them it suffers least from being away (penalty 1.000, nothing is known of it; at home node 1, from where its memory is to come; up to 1.025 is accepted for that difference): once its 1.000 have gone there and the 0.500 of d have come instead, 20.500 and 19.000 are left; cpu 1 had the fewest programs on node 0 (tier none)
+            0ms d on 3 because node 1 was pressed by 21.000 misses per 1000 instructions and node 0 by 18.500, more than 2.000 apart, and no place on node 0 was free: c (1.000) goes there, and this one (0.500), which misses least of those there that may go (penalty 1.000, nothing is known of it; at home node 1, from where its memory is to come; up to 1.025 is accepted), comes to node 1; 20.500 and 19.000 are left; cpu 3 had the fewest programs on node 1 (tier none)
+        "#]],
+    );
+}
+
+#[test]
+fn the_paper_knows_no_swap() {
+    check(
+        "nodes=2 cores=2",
+        "nmass[reading=paper]",
+        FULL,
+        expect![[r#"
+        0ms a on 0 because home-free
+        0ms b on 1 because home-free
+        0ms c on 2 because home-free
+        0ms d on 3 because home-free
+    "#]],
+    );
+    check(
+        "nodes=2 cores=2",
+        "nmass[reading=paper,swap=yes]",
+        FULL,
+        expect![[r#"
+        0ms a on 2 because pressure-uneven
+        0ms b on 0 because home-free
+        0ms c on 1 because pressure-uneven
+        0ms d on 3 because pressure-swapped
+    "#]],
+    );
+}
+
+#[test]
+fn a_partner_that_would_suffer_too_much_does_not_go() {
+    let script = FULL.replace("mpki=0.5", "mpki=0.5 sens=remote:900");
+    check(
+        "nodes=2 cores=2",
+        "nmass",
+        &script,
+        expect![[r#"
+        0ms a on 2 because pressure-uneven
+        0ms b on 0 because home-free
+        0ms c on 1 because pressure-swapped
+        0ms d on 3 because home-free
+    "#]],
+    );
+}
+
+#[test]
+fn the_start_value_of_misses_is_that_of_the_profile_and_counters_overrule_it() {
+    check(
+        "nodes=2 cores=4",
+        "nmass",
+        "
+        job a memory=0 mpki=20
+        job b memory=0 mpki=20
+        0ms due a b
+        1s counts b in=1s instructions=1000000000 llc-misses=1000000; poll 0 0
+        ",
+        expect![[r#"
+            0ms a on 4 because pressure-uneven
+            0ms b on 0 because home-free
+        "#]],
+    );
+}
+
+#[test]
+fn one_of_several_threads_presses_as_often_as_it_has_threads() {
+    check(
+        "nodes=2 cores=4",
+        "nmass",
+        "
+        job a memory=0 mpki=4 threads=3
+        job b memory=0 mpki=9
+        0ms due a b
+        ",
+        expect![[r#"
+            0ms a on 4-6 because pressure-uneven
+            0ms b on 0 because home-free
+        "#]],
+    );
+}
+
+#[test]
+fn without_any_misses_nobody_gives_way_and_that_is_said_once() {
+    check_story(
+        "nodes=2 cores=2",
+        "nmass",
+        "
+        job a memory=0
+        job b memory=0
+        0ms due a b
+        1s waits a=0ms/1s; poll 0 0
+        2s poll 0 0
+        ",
+        expect![[r#"
+            0ms a on 0 because it is at home on node 0, from where its memory is to come, and node 0 had 2 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 0 had the fewest programs there
+            0ms b on 1 because it is at home on node 0, from where its memory is to come, and node 0 had 1 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 1 had the fewest programs there
+            1s note: no cache misses per instruction are counted here and no job has a profile that tells them: programs stay where their memory is, however they press on a cache
+        "#]],
+    );
+}
+
+#[test]
+fn the_same_map_comes_out_every_second_so_nobody_moves_to_and_fro() {
+    let polls: String = (3..30).map(|second| format!("{second}s poll 0 0\n")).collect();
+    check(
+        "nodes=2 cores=4",
+        "nmass",
+        &format!("{ALL_ON_ONE}{polls}"),
+        expect![[r#"
+        0ms a on 0 because no-home
+        0ms b on 4 because no-home
+        0ms c on 1 because no-home
+        0ms d on 5 because no-home
+        1s b on 1 because home-free
+        1s c on 4 because pressure-uneven
+    "#]],
+    );
+}
+
+#[test]
+fn who_is_not_ours_to_move_presses_where_it_is() {
+    check(
+        "nodes=2 cores=4",
+        "nmass",
+        "
+        job alien mpki=40
+        job a memory=0 mpki=9
+        0ms due alien
+        1ms hands-off alien on 0
+        2ms due a
+        ",
+        expect![[r#"
+            0ms alien on 0 because no-home
+            2ms a on 4 because pressure-uneven
+        "#]],
+    );
+}

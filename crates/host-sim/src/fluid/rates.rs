@@ -31,7 +31,7 @@ const CLOSE: f64 = 1e-4;
 const DAMPING: f64 = 0.6;
 /// Lines of a request that a hit in the shared cache keeps outstanding, in nanoseconds: 40 cycles at
 /// 2.4 GHz (spec 8.3).
-const HIT_NS: f64 = 40.0 / 2.4;
+pub const HIT_NS: f64 = 40.0 / 2.4;
 /// Steps in which the misses of a cold cache are summed.
 const COLD_STEPS: u32 = 16;
 

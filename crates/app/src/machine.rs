@@ -25,7 +25,7 @@ pub struct Args {
     /// Make one: 'nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21'
     #[arg(long, value_name = "TEXT", group = "which")]
     synthetic: Option<String>,
-    /// Read a machine file, as --toml or --json writes it
+    /// Read a machine file, as --toml or --json writes it, or a shipped machine by its name
     #[arg(long, value_name = "FILE", group = "which")]
     file: Option<PathBuf>,
     /// Print JSON, with the signals
@@ -61,7 +61,7 @@ fn machine(args: &Args) -> Result<(Machine, Vec<Signal>), Stop> {
         return Ok((machine, Vec::new()));
     }
     if let Some(path) = &args.file {
-        return Ok((from_file(path).or_wrong()?, Vec::new()));
+        return Ok((file_or_shipped(path).or_wrong()?, Vec::new()));
     }
     match &args.root {
         Some(root) => Ok((linux::topology::read(root).or_wrong()?, signals::read(root))),
@@ -69,8 +69,19 @@ fn machine(args: &Args) -> Result<(Machine, Vec<Signal>), Stop> {
     }
 }
 
+/// A machine file, or where there is none and the name could be one, the shipped machine of that name.
+pub fn file_or_shipped(path: &Path) -> anyhow::Result<Machine> {
+    match path.to_str() {
+        Some(name) if !path.exists() && !name.contains(['/', '.']) => {
+            let none = || format!("there is no file {name}");
+            lab::shipped::machine(name).with_context(none)
+        }
+        _ => from_file(path),
+    }
+}
+
 /// A machine file, as TOML or as the JSON that this command prints.
-pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
+fn from_file(path: &Path) -> anyhow::Result<Machine> {
     let name = path.display().to_string();
     let text = input::text("machine file", path)?;
     if !text.trim_start().starts_with('{') {
@@ -274,4 +285,22 @@ fn draw_events(events: Option<&Events>) -> String {
         text += &draw::wrap(&format!("none for {} (--json says why)", absent.join(", ")), 2);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_file_is_a_shipped_machine() {
+        let of =
+            |name: &str| file_or_shipped(Path::new(name)).map_err(|error| format!("{error:#}"));
+        assert_eq!(of("xeon-2x4").map(|machine| machine.cpus().len()), Ok(8));
+        assert_eq!(
+            of("xeon-2x5").expect_err("there is none"),
+            "there is no file xeon-2x5: there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\"?"
+        );
+        let missing = of("xeon-2x4.toml").expect_err("that names a file");
+        assert!(missing.starts_with("cannot read the machine file xeon-2x4.toml"), "{missing}");
+    }
 }

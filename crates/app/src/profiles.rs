@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   --profiles DIR (each)  ─►  beside the program  ─►  $XDG_DATA_HOME/evenkeel/profiles
+//!   a job that names its profile: the same, and last the shipped profiles of that name
 //! ```
 //!
 //! The first place that has a fitting file wins; in one place a file of the very build wins over one that
@@ -80,33 +81,39 @@ impl Shelf {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        let file = match &job.profile {
+        // A shipped profile is another program of that name for all that is known, so it must be named.
+        let profile = match &job.profile {
             Some(wanted) => Some(self.named(job, wanted, folder, &path)?),
             None if name.is_empty() => None,
-            None => self.of_program(&name, &path)?,
+            None => self.of_program(&name, &path)?.map(|file| file.profile),
         };
-        let found = file.map(|file| Arc::new(file.profile));
+        let found = profile.map(Arc::new);
         self.known.insert(key, found.clone());
         Ok(found)
     }
 
-    /// The profile that a job names: a file of that name, in a profile folder or beside the workload.
+    /// The profile that a job names: a file of that name, in a profile folder or beside the workload, else
+    /// the shipped one.
     fn named(
         &mut self,
         job: &Job,
         wanted: &str,
         folder: &Path,
         program: &Path,
-    ) -> anyhow::Result<ProfileFile> {
+    ) -> anyhow::Result<Profile> {
         let beside = [folder.to_owned(), folder.join("profiles")];
         let places = self.folders.iter().cloned().chain(beside).chain(own_folder());
         let file = format!("{wanted}{SUFFIX}");
         let places: Vec<PathBuf> = places.map(|place| place.join(&file)).collect();
         let Some(path) = places.iter().find(|path| path.is_file()) else {
+            let not_shipped = match lab::shipped::profile(wanted) {
+                Ok(profile) => return Ok(profile),
+                Err(not_shipped) => not_shipped,
+            };
             let Job { origin, name, .. } = job;
             let tried: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
             bail!(
-                "{origin}: job {name:?}: there is no profile {wanted:?}; make it with evenkeel profile --output {file} -- PROGRAM …, or leave the key out (looked for {})",
+                "{origin}: job {name:?}: there is no profile {wanted:?}; make it with evenkeel profile --output {file} -- PROGRAM …, or leave the key out (looked for {}; {not_shipped})",
                 tried.join(", ")
             );
         };
@@ -116,7 +123,7 @@ impl Shelf {
             let (path, program) = (path.display(), program.display());
             self.said.push(format!("{path} was measured on another build of {program}"));
         }
-        Ok(ProfileFile { path: path.clone(), profile })
+        Ok(profile)
     }
 
     /// The profile of a program, by its name and build id.
@@ -218,6 +225,8 @@ pub fn default_file(name: &str, build_id: Option<&str>) -> anyhow::Result<PathBu
 
 #[cfg(test)]
 mod tests {
+    use program::Class;
+
     use super::*;
 
     fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -272,6 +281,28 @@ mod tests {
             let error = format!("{:#}", attach(&mut jobs, &[]).expect_err("it is wrong"));
             assert!(error.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn a_shipped_profile_is_found_by_the_key_alone_and_after_all_files() {
+        let folder = folder_with(&[]);
+        let text = "[[job]]\nname = 'x'\ncommand = ['470.lbm']\nprofile = '470.lbm'\n[[job]]\nname = 'y'\ncommand = ['ferret']\n";
+        let mut jobs = workload(folder.path(), text);
+        attach(&mut jobs, &[]).expect("one ships");
+        let names: Vec<_> =
+            jobs.jobs.iter().map(|job| job.found.as_ref().map(|found| &*found.name)).collect();
+        assert_eq!(names, [Some("470.lbm"), None]);
+        assert_eq!(jobs.jobs[0].class, Class::new(15));
+        fs::write(folder.path().join("470.lbm.profile.toml"), ANY).expect("written");
+        let mut jobs = workload(folder.path(), text);
+        attach(&mut jobs, &[]).expect("a file lies beside the workload");
+        assert_eq!(jobs.jobs[0].class, Class::new(5));
+        let mut wrong = workload(folder.path(), &text.replace("470.lbm'", "470.lmb'"));
+        let error = format!("{:#}", attach(&mut wrong, &[]).expect_err("there is none"));
+        assert!(
+            error.contains("no shipped profile \"470.lmb\"; did you mean \"470.lbm\"?"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -25,9 +25,9 @@ use crate::{input, profiles};
 /// How a simulated machine behaves.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SimArgs {
-    /// The machine to simulate: a machine file, as `evenkeel machine --toml` writes it; this machine when
-    /// left out
-    #[arg(long, value_name = "FILE", help_heading = "With --host sim")]
+    /// The machine to simulate: a machine file, as `evenkeel machine --toml` writes it, or the name of a
+    /// shipped one, such as xeon-2x4; this machine when left out
+    #[arg(long, value_name = "FILE|NAME", help_heading = "With --host sim")]
     pub machine: Option<std::path::PathBuf>,
     /// The kernel that it runs: linux-6.18, linux-4.2 or linux-2.6.27 [default: as the machine file says,
     /// else linux-6.18]
@@ -124,7 +124,7 @@ impl SimArgs {
     /// The machine: of the file, or this one.
     pub fn machine(&self) -> Result<Machine, Stop> {
         match &self.machine {
-            Some(path) => crate::machine::from_file(path).or_wrong(),
+            Some(path) => crate::machine::file_or_shipped(path).or_wrong(),
             None => Ok(linux::topology::read(Path::new("/"))?),
         }
     }

@@ -36,7 +36,8 @@ use crate::kernel::{Kernel, Load, Version};
 
 pub use jobs::{JobStart, MemoryRule};
 pub use pages::PageMove;
-pub use tally::Tally;
+pub use rates::HIT_NS;
+pub use tally::{Tally, queue_full};
 pub use tasks::{Task, TaskState};
 
 use cpus::CpuState;

@@ -28,7 +28,7 @@ const DAMPING: f64 = 0.5;
 /// Rounds over caches and controllers until what is left is left: far more than any machine here needed.
 const N_SWEEPS: usize = 64;
 /// Nanoseconds of a hit in the shared cache: 40 cycles at 2.4 GHz (spec 8.3).
-const HIT_NS: f64 = 40.0 / 2.4;
+pub const HIT_NS: f64 = 40.0 / 2.4;
 /// Steps in which the misses of a cold cache are summed.
 const COLD_STEPS: u32 = 16;
 

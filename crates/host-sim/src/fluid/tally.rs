@@ -46,7 +46,7 @@ const QUEUE: u32 = 16;
 
 /// The part of requests that find the queue full where `occupancy` are outstanding on average: Erlang's
 /// loss formula (spec 8.3).
-pub(super) fn queue_full(occupancy: f64) -> f64 {
+pub fn queue_full(occupancy: f64) -> f64 {
     (1..=QUEUE).fold(1.0, |lost, place| occupancy * lost / (f64::from(place) + occupancy * lost))
 }
 

@@ -1,0 +1,3 @@
+//! Experiments: what needs policies, hosts and figures of programs together.
+
+pub mod shipped;

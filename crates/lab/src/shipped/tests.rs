@@ -1,0 +1,329 @@
+//! What holds of all that ships.
+
+use std::fmt::Write;
+
+use base::Bytes;
+use expect_test::expect_file;
+use host_sim::hardware::Hardware;
+use program::profile::Figure;
+
+use super::*;
+
+#[test]
+fn every_machine_tells_all_that_the_simulator_needs_and_looks_as_it_should() {
+    let mut drawn = String::new();
+    for name in machines() {
+        let machine = machine(name).unwrap();
+        let hardware = Hardware::new(&machine);
+        assert_eq!(hardware.assumed(), &[] as &[String], "{name}");
+        assert_eq!(machine.warnings(), &[] as &[String], "{name}");
+        let kernel = machine.system().kernel.as_deref().expect("each names its kernel");
+        assert!(host_sim::kernel::Version::of_name(kernel).is_some(), "{name}: {kernel}");
+        let _ = writeln!(drawn, "{name}, {kernel}\n{}", topology::draw::draw(&machine));
+    }
+    expect_file!["machines.txt"].assert_eq(&drawn);
+}
+
+#[test]
+fn memory_elsewhere_on_the_tile_chip_is_a_tenth_slower_on_average() {
+    let machine = machine("tilepro64").unwrap();
+    let ns = |is_local: bool| {
+        let all = machine.figures().accesses.iter().filter(|way| (way.from == way.to) == is_local);
+        let all: Vec<f64> = all.map(|way| way.latency_ns.unwrap().value as f64).collect();
+        all.iter().sum::<f64>() / all.len() as f64
+    };
+    assert_eq!(format!("{:.2}", ns(false) / ns(true)), "1.10");
+}
+
+#[test]
+fn a_name_that_is_nearly_right_is_told_and_others_are_listed() {
+    let said = |error: NotShipped| error.to_string();
+    assert_eq!(
+        said(machine("xeon-2x5").unwrap_err()),
+        "there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\"?"
+    );
+    assert!(said(machine("vax").unwrap_err()).starts_with(
+        "there is no shipped machine \"vax\"; there are tilepro64, tilepro64-striped, xeon-2x4"
+    ));
+    assert_eq!(
+        said(profile("470.lbn").unwrap_err()),
+        "there is no shipped profile \"470.lbn\"; did you mean \"470.lbm\"?"
+    );
+    assert!(profile("470.lbm@no").is_err() && profile("470.lbm@0").is_err());
+}
+
+#[test]
+fn a_spec_program_needs_no_number_and_a_factor_changes_its_length_alone() {
+    let whole = profile("470.lbm").unwrap();
+    assert_eq!(profile("lbm").unwrap().phases, whole.phases);
+    let tenth = profile("lbm@0.1").unwrap();
+    assert_eq!(tenth.name, "lbm@0.1");
+    let instructions = |profile: &Profile| profile.phases[0].instructions.unwrap().value();
+    assert_eq!(instructions(&tenth), (instructions(&whole) / 10.0).round());
+    assert_eq!(tenth.class, whole.class);
+    assert_eq!(tenth.phases[0].curve, whole.phases[0].curve);
+}
+
+#[test]
+fn a_counted_program_does_in_its_profile_what_was_counted_of_it() {
+    let lbm = profile("470.lbm").unwrap();
+    let phase = &lbm.phases[0];
+    let at = |mib: u64| phase.curve.misses_at(Bytes(mib << 20)).unwrap();
+    // 407 s at 2.4 GHz and 1.435 instructions a cycle; 15.39 misses with 20 MiB and more, 32.18 accesses.
+    assert_eq!(phase.instructions.map(Figure::value), Some((407.0 * 2.4e9_f64 * 1.435).round()));
+    assert_eq!(
+        (at(20), at(35), phase.llc_accesses.map(Figure::value)),
+        (15.39, 15.39, Some(32.18))
+    );
+    assert!(at(20) < at(8) && at(8) < at(1) && at(1) < 32.18);
+    let bandwidth = phase.bandwidth.map(Figure::value).unwrap();
+    assert_eq!(format!("{:.1}", bandwidth / 1e6), "4784.0");
+    assert_eq!(lbm.cpu_time.map(|time| time.as_secs_f64().round()), Some(407.0));
+}
+
+#[test]
+fn the_curve_falls_from_all_accesses_to_the_misses_that_were_counted() {
+    let falling = |bytes: u64| formula::falling(Bytes(bytes), 30.0, 5.0, 4.0);
+    assert_eq!((falling(0), falling(20 << 20), falling(64 << 20)), (30.0, 5.0, 5.0));
+    // f(C/4) = (e^-1 - e^-4) / (1 - e^-4)
+    assert_eq!(format!("{:.4}", falling(5 << 20)), "13.9021");
+}
+
+#[test]
+fn a_draw_is_the_same_whenever_it_is_asked_for_and_stays_in_its_ranges() {
+    let seeds = (0..50).map(Draw::Seed);
+    for (draw, name) in seeds.flat_map(|draw| profiles().into_iter().map(move |name| (draw, name)))
+    {
+        let figures = figures::drawn(&name, draw);
+        assert_eq!(figures, figures::drawn(&name, draw));
+        assert!((0.3..=0.9).contains(&figures.prefetched), "{name}");
+        assert!((1.0..=4.0).contains(&figures.l1_per_access), "{name}");
+        assert!((1.0..=16.0).contains(&figures.overlap), "{name}");
+        assert!((64.0..=400.0).contains(&figures.bytes_per_miss), "{name}");
+    }
+    let of = |seed| figures::drawn("lu.B", Draw::Seed(seed));
+    assert_ne!(of(1), of(2));
+    assert_eq!(figures::drawn("lu.B", Draw::Middle).cycles, 1.0 / 1.3);
+}
+
+#[test]
+fn every_range_is_of_a_program_that_ships_is_no_wider_than_it_can_be_and_gives_a_reason() {
+    let known = profiles();
+    let mut seen = std::collections::BTreeSet::new();
+    for range in ranges() {
+        let whose = format!("{} {}", range.program, range.quantity);
+        assert!(known.contains(&range.program), "{whose}: of no program");
+        assert!(range.low <= range.high && 0.0 < range.low, "{whose}");
+        assert!(["table", "reasoned"].contains(&&*range.origin), "{whose}");
+        assert!(20 < range.reason.len(), "{whose}: {:?} is no reason", range.reason);
+        assert!(seen.insert(whose.clone()), "{whose} stands there twice");
+    }
+}
+
+#[test]
+fn the_hog_misses_in_every_cache_that_does_not_hold_its_buffer() {
+    let hog = hog(Bytes(32 << 20), Draw::Middle);
+    let phase = &hog.phases[0];
+    let accesses = phase.llc_accesses.unwrap().value();
+    let ratio = |mib: u64| phase.curve.misses_at(Bytes(mib << 20)).unwrap() / accesses;
+    assert_eq!(phase.footprint_bytes.map(Figure::value), Some(f64::from(128 << 20)));
+    assert_eq!(
+        [ratio(1), ratio(127), ratio(128)].map(|ratio| format!("{ratio:.2}")),
+        ["0.98", "0.98", "0.00"]
+    );
+}
+
+#[test]
+fn every_program_runs_on_every_machine() {
+    for name in machines() {
+        let hardware = Hardware::new(&machine(name).unwrap());
+        for program in profiles() {
+            let alone = alone(&profile(&program).unwrap(), &hardware).unwrap();
+            assert!(0.0 < alone.ipc && alone.ipc < 4.0, "{program} on {name}: {alone:?}");
+        }
+    }
+}
+
+/// The list that the workloads of the DFS paper are drawn from.
+fn dfs_programs() -> program::ProgramList {
+    let text = include_str!("../../../../workloads/papers/dfs/programs.toml");
+    program::ProgramList::parse(text, std::path::Path::new("programs.toml")).unwrap()
+}
+
+#[test]
+fn classes_and_lengths_of_the_dfs_programs_are_those_of_their_profiles_alone_on_that_chip() {
+    let hardware = Hardware::new(&machine("tilepro64").unwrap());
+    for listed in dfs_programs().programs {
+        let profile = profile(listed.job.profile.as_deref().unwrap()).unwrap();
+        let name = &listed.job.name;
+        let class = class_on(&profile, &hardware).unwrap().number();
+        let seconds = alone(&profile, &hardware).unwrap().seconds.round();
+        let footprint = profile.phases[0].footprint_bytes.unwrap().value() / 1048576.0;
+        assert_eq!(listed.job.class.map(program::Class::number), Some(class), "{name}");
+        assert_eq!(listed.lasts.as_secs_f64(), seconds, "{name}");
+        if listed.suite.as_deref() == Some("SPEC") {
+            assert_eq!(listed.footprint, Bytes((footprint * 1048576.0) as u64), "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_dfs_workloads_are_those_of_the_table_of_seeds() {
+    // Spec 1.11: n, span in seconds, SPEC : cBench, and the hog fraction of the second five.
+    let table = [
+        (40, 120, (1, 1), 0.10),
+        (60, 120, (1, 1), 0.15),
+        (60, 240, (2, 1), 0.20),
+        (80, 240, (1, 2), 0.25),
+        (100, 300, (3, 1), 0.30),
+    ];
+    for (number, (n_jobs, span, (spec, cbench), hogs)) in (1..).zip(table.into_iter().chain(table))
+    {
+        let hog_fraction = if number <= 5 { 0.0 } else { hogs };
+        let weights = [("SPEC".to_owned(), spec), ("cBench".to_owned(), cbench)];
+        let wish = program::Wish {
+            n_jobs,
+            seed: 100 + number,
+            span: base::Nanos::from_secs(span),
+            hog_fraction,
+            suite_weights: weights.into(),
+            memory: Some(Bytes(2500 << 20)),
+        };
+        let drawn = program::generate(&dfs_programs(), &wish).unwrap();
+        let shipped = workload(&format!("wl{number}")).unwrap();
+        let plain = |workload: &program::Workload| -> Vec<(String, base::Nanos, Option<String>)> {
+            let jobs = workload.jobs.iter();
+            jobs.map(|job| (job.name.clone(), job.start, job.profile.clone())).collect()
+        };
+        assert_eq!(plain(&shipped), plain(&drawn), "wl{number}");
+    }
+}
+
+#[test]
+fn every_workload_has_a_profile_and_memory_for_every_job() {
+    for name in workloads() {
+        let of = if name.starts_with("wl") { "tilepro64" } else { "xeon-2x4" };
+        let hardware = Hardware::new(&machine(of).unwrap());
+        let mut workload = workload(&name).unwrap();
+        for job in &mut workload.jobs {
+            let profile = profile(job.profile.as_deref().unwrap()).unwrap();
+            job.found = Some(std::sync::Arc::new(profile));
+        }
+        let cast = host_sim::cast::cast(&workload.jobs, &hardware);
+        assert_eq!(cast.map(|scripts| scripts.len()), Ok(workload.jobs.len()), "{name}");
+    }
+}
+
+#[test]
+fn larger_mixes_have_18_24_and_28_jobs_with_names_of_their_own() {
+    let names = |workload: &str| -> Vec<String> {
+        let jobs = super::workload(workload).unwrap().jobs;
+        jobs.into_iter().map(|job| job.name).collect()
+    };
+    let larger: Vec<String> = workloads().into_iter().filter(|name| name.contains("-x")).collect();
+    assert_eq!(larger.len(), 12 * 3, "nine Basic and three Extended mixes have six programs");
+    for name in &larger {
+        let unique: std::collections::BTreeSet<String> = names(name).into_iter().collect();
+        let expected = [("-x3", 18), ("-x4", 24), ("-x4p4", 28)];
+        let expected = expected.iter().find(|(suffix, _)| name.ends_with(suffix)).unwrap().1;
+        assert_eq!(unique.len(), expected, "{name}");
+    }
+    assert_eq!(
+        names("basic02-x3")[..8].join(" "),
+        "lbm lu.B omnetpp streamcluster sp.B ferret lbm.2 lu.B.2"
+    );
+    let four = names("basic01-x4p4").split_off(24).join(" ");
+    assert_eq!(four, "lbm.5 omnetpp.5 streamcluster gromacs.5");
+    assert!(super::workload("basic10-x3").is_err(), "it has eight programs");
+}
+
+/// Alone on the smaller machine of the paper on divided scheduling, from the middle of every range. What
+/// stands there is what comes out; no figure is changed for it to be otherwise.
+#[test]
+fn what_counters_would_show_of_the_eleven_programs_alone() {
+    let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
+    let mut text = format!(
+        "{:14}{:>6}{:>9}{:>12}{:>6}{:>12}{:>13}\n",
+        "program", "IPC", "MB/s", "LLC refs/s", "hits", "prefetch/s", "SQ full/s"
+    );
+    for name in ELEVEN {
+        let its = alone(&profile(name).unwrap(), &hardware).unwrap();
+        let _ = writeln!(
+            text,
+            "{name:14}{:6.2}{:9.0}{:11.1}M{:5.0}%{:11.1}M{:12.4}M",
+            its.ipc,
+            its.bandwidth / 1e6,
+            its.references / 1e6,
+            its.hit_ratio * 100.0,
+            its.prefetches / 1e6,
+            its.queue_full / 1e6
+        );
+    }
+    expect_file!["alone.txt"].assert_eq(&text);
+}
+
+/// The programs that the paper on divided scheduling analysed.
+const ELEVEN: [&str; 11] = [
+    "470.lbm",
+    "462.libquantum",
+    "lu.B",
+    "482.sphinx3",
+    "471.omnetpp",
+    "streamcluster",
+    "sp.B",
+    "ua.B",
+    "canneal",
+    "ferret",
+    "435.gromacs",
+];
+
+/// The published orderings of those programs alone (spec 5.2), over 200 draws from the ranges.
+#[test]
+fn in_how_many_draws_each_published_ordering_of_the_eleven_holds() {
+    let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
+    let (first, second) = (&ELEVEN[..3], &ELEVEN[3..6]);
+    let (third, rest) = (&ELEVEN[6..8], &ELEVEN[8..]);
+    let mut held = [0; 5];
+    for draw in (0..200).map(Draw::Seed) {
+        let all: Vec<(&str, Alone)> = ELEVEN
+            .iter()
+            .map(|name| (*name, alone(&profile_drawn(name, draw).unwrap(), &hardware).unwrap()))
+            .collect();
+        let each = |of: fn(&Alone) -> f64, names: &[&str]| -> Vec<f64> {
+            all.iter().filter(|(name, _)| names.contains(name)).map(|(_, its)| of(its)).collect()
+        };
+        let least = |of, names: &[&str]| each(of, names).into_iter().fold(f64::INFINITY, f64::min);
+        let most = |of, names: &[&str]| each(of, names).into_iter().fold(0.0, f64::max);
+        let bandwidth = |its: &Alone| its.bandwidth;
+        let full = |its: &Alone| its.queue_full;
+        let references = |its: &Alone| its.references;
+        let small = most(bandwidth, second).max(most(bandwidth, rest));
+        let holds = [
+            most(bandwidth, third) < least(bandwidth, first),
+            2e9 < least(bandwidth, third),
+            small < 2e9,
+            most(full, second).max(most(full, third)).max(most(full, rest)) < least(full, first),
+            most(references, rest) < least(references, second),
+        ];
+        held.iter_mut().zip(holds).for_each(|(held, holds)| *held += i32::from(holds));
+    }
+    let told = [
+        "bandwidth: lbm, libquantum and lu.B above sp.B and ua.B",
+        "bandwidth: sp.B and ua.B above 2 GB/s",
+        "bandwidth: the other six below 2 GB/s",
+        "full queue: lbm, libquantum and lu.B above the other eight",
+        "references: sphinx3, omnetpp, streamcluster above canneal, ferret, gromacs",
+    ];
+    let lines = told.iter().zip(held).map(|(what, held)| format!("{held:3} of 200  {what}\n"));
+    expect_file!["orderings.txt"].assert_eq(&lines.collect::<String>());
+}
+
+#[test]
+fn the_page_on_what_ships_shows_what_these_tests_print_and_names_every_machine() {
+    let page = include_str!("../../../../docs/simulator-data.md");
+    assert!(page.contains(include_str!("alone.txt")), "copy alone.txt into the page");
+    assert!(page.contains(include_str!("orderings.txt")), "copy orderings.txt into the page");
+    for name in machines() {
+        assert!(page.contains(&format!("| `{name}` |")), "{name}");
+    }
+}

@@ -265,6 +265,8 @@ fn what_a_job_does_not_declare_is_told_with_what_a_policy_does_without_it() {
     lacks(
         "none",
         &nothing,
-        expect![[r#"there is no policy "none": there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal, maximum-local, nmass, home-cluster, divided"#]],
+        expect![[
+            r#"there is no policy "none": there are linux, spread, random, dfs, di, dio, di-migrate, dino, animal, maximum-local, nmass, home-cluster, divided"#
+        ]],
     );
 }

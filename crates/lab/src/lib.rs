@@ -1,0 +1,8 @@
+//! What needs policies and hosts together: experiments, and what may be said of them.
+//!
+//! ```text
+//!   policies × workloads × seeds ─► compare: runs, kept as they finish ─► stats ─► report::comparison
+//! ```
+
+pub mod compare;
+pub mod stats;

@@ -1,5 +1,6 @@
 //! `evenkeel`: the command line. It puts a policy, a host and sinks together and prints; it decides nothing.
 
+mod compare;
 mod exit;
 mod explain;
 mod generate;
@@ -42,6 +43,8 @@ enum Command {
     Machine(machine::Args),
     /// Run a workload of real programs under a placement policy
     Run(run::Args),
+    /// Compare policies on workloads, each on the same seeds, and say which is better
+    Compare(compare::Args),
     /// Look after programs that already run; says what it would do until told to act
     Watch(watch::Args),
     /// Show who is looked after, what was changed and who is left alone
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Machine(args) => machine::main(&args),
         Command::Run(args) => check_state().and_then(|()| run::main(&args)),
+        Command::Compare(args) => check_state().and_then(|()| compare::main(&args)),
         Command::Watch(args) => check_state().and_then(|()| watch::main(&args)),
         Command::Status(args) => check_state().and_then(|()| status::main(&args)),
         Command::Policies(args) => policies::main(&args),

@@ -16,7 +16,7 @@ mod trouble;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::{JobId, Nanos};
+use base::{JobId, Nanos, NodeId};
 use engine::{Approved, Host};
 use program::Job;
 use sched::{Cause, JobEvent, Outcome, Sample, StoppedBy, Turn};
@@ -34,6 +34,9 @@ use crate::script::Script;
 pub use look::Capabilities;
 use slots::{Slot, State};
 use trouble::Trouble;
+
+/// A line of the caches.
+const LINE_BYTES: f64 = 64.0;
 
 /// How a simulated run goes.
 #[derive(Clone, Debug)]
@@ -202,6 +205,14 @@ impl SimHost {
     /// How much happened.
     pub fn counts(&self) -> Counts {
         self.fluid.counts()
+    }
+
+    /// Bytes read from and written to the memory of each node so far.
+    pub fn controllers(&mut self) -> Vec<(Option<NodeId>, [u64; 2])> {
+        self.fluid.settle_all();
+        let nodes = self.fluid.hardware().nodes.iter().enumerate();
+        let bytes = |lines: f64| (lines * LINE_BYTES) as u64;
+        nodes.map(|(idx, node)| (node.id, self.fluid.lines(idx).map(bytes))).collect()
     }
 
     /// What was assumed of the machine, a sentence each.

@@ -30,8 +30,12 @@ pub enum Unit {
     Nanos,
     /// Seconds since 1970-01-01 00:00:00 UTC.
     UnixSeconds,
+    /// Seconds and parts of them.
+    Seconds,
     /// Bytes.
     Bytes,
+    /// Bytes in a second.
+    BytesPerSecond,
     /// A part of 1.
     Share,
     /// Memory operations per second, see the signal tier for what counts as one.
@@ -48,7 +52,9 @@ impl Unit {
             Unit::Count => "count",
             Unit::Nanos => "nanoseconds",
             Unit::UnixSeconds => "seconds since 1970 (UTC)",
+            Unit::Seconds => "seconds",
             Unit::Bytes => "bytes",
+            Unit::BytesPerSecond => "bytes per second",
             Unit::Share => "1 = 100 %",
             Unit::OpsPerSecond => "memory operations per second",
             Unit::CpuList => "Linux list text",

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::comparison::Comparison;
 use crate::describe::{Described, Field, Shape};
 use crate::explain::Explanation;
 use crate::model::Report;
@@ -34,19 +35,34 @@ pub fn fields_page() -> String {
          field `state`.\n",
     );
     add_records(&mut page, Status::shape());
+    page.push_str(
+        "\n## compare.json\n\n\
+         What [`evenkeel compare`](compare.md) found; `docs/compare.schema.json` says it to programs. Times in it\n\
+         are seconds.\n",
+    );
+    add_records(&mut page, Comparison::shape());
     page
 }
 
 /// A JSON Schema (2020-12) of `report.json`.
 pub fn schema() -> Value {
+    schema_of(Report::shape(), "Report", "The report of an evenkeel run")
+}
+
+/// A JSON Schema (2020-12) of `compare.json`.
+pub fn comparison_schema() -> Value {
+    schema_of(Comparison::shape(), "Comparison", "What evenkeel compare found")
+}
+
+fn schema_of(shape: Shape, whole: &str, title: &str) -> Value {
     let mut definitions = Map::new();
-    for (name, fields) in records(Report::shape()) {
+    for (name, fields) in records(shape) {
         definitions.insert(name.to_owned(), record_schema(fields));
     }
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "The report of an evenkeel run",
-        "$ref": "#/$defs/Report",
+        "title": title,
+        "$ref": format!("#/$defs/{whole}"),
         "$defs": definitions,
     })
 }

@@ -6,31 +6,74 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use base::{Bytes, Nanos};
 use engine::{Engine, Sink};
-use host_live::{LiveHost, LiveOptions};
+use host_live::{CountersWish, LiveHost, LiveOptions};
 use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
+use linux::cgroup::Wish;
 use program::Workload;
 use report::{Report, ReportBuilder};
 use sched::Policy;
 use topology::Machine;
 
-use super::{Args, Checked, Folder};
+use super::{Args, Checked, Folder, MemoryArgs};
 use crate::exit::{Done, OrWrong, Stop};
+use crate::signals::SignalArgs;
 use crate::state::RunState;
 use crate::view::{Mode, View};
 
 /// What a run left: its report in any case, and how the command is to end.
-pub(super) struct Ran {
+pub(crate) struct Ran {
     pub report: Report,
     pub ended: Done,
 }
 
-/// Starts the jobs and stays with them until all are over.
+/// How a run is done, whichever command asked for it.
+pub(crate) struct How<'a> {
+    /// The policy as it was asked for.
+    pub policy: &'a str,
+    pub seed: u64,
+    pub quiet: bool,
+    pub journal_part: Bytes,
+    pub grace: Nanos,
+    pub fail_fast: bool,
+    pub die_with_me: bool,
+    pub time_limit: Option<Nanos>,
+    pub memory: &'a MemoryArgs,
+    pub signals: &'a SignalArgs,
+    pub counters: CountersWish,
+    pub groups: Wish,
+}
+
+impl<'a> From<&'a Args> for How<'a> {
+    fn from(args: &'a Args) -> Self {
+        How {
+            policy: &args.policy,
+            seed: args.seed,
+            quiet: args.quiet,
+            journal_part: args.journal_part,
+            grace: args.grace,
+            fail_fast: args.fail_fast,
+            die_with_me: args.die_with_me,
+            time_limit: args.time_limit,
+            memory: &args.memory,
+            signals: &args.signals,
+            counters: args.counters.into(),
+            groups: args.groups.into(),
+        }
+    }
+}
+
+/// Starts the jobs and stays with them until all are over; others may listen.
 ///
 /// # Errors
 /// Nothing was started: the host is not ready, or the journal cannot be begun.
-pub(super) fn run(args: &Args, checked: Checked, folder: &Folder) -> Result<Ran, Stop> {
-    let mut parts = Parts::new(args, checked, folder)?;
-    let error = parts.go();
+pub(crate) fn run(
+    how: &How<'_>,
+    checked: Checked,
+    folder: &Folder,
+    listener: Option<&mut dyn Sink>,
+) -> Result<Ran, Stop> {
+    let mut parts = Parts::new(how, checked, folder)?;
+    let error = parts.go(listener);
     Ok(parts.conclude(error))
 }
 
@@ -47,7 +90,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(args: &Args, checked: Checked, folder: &Folder) -> Result<Self, Stop> {
+    fn new(args: &How<'_>, checked: Checked, folder: &Folder) -> Result<Self, Stop> {
         let Checked { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, policy.name());
         let options = options(args, &*policy, folder);
@@ -79,10 +122,12 @@ impl Parts {
     }
 
     /// Goes through all turns; returns what ended the run before its time.
-    fn go(&mut self) -> Option<anyhow::Error> {
-        let sinks: &mut [&mut dyn Sink] =
-            &mut [&mut self.journal, &mut self.report, &mut self.view, &mut self.state];
-        let result = engine::run(&mut self.host, &mut self.engine, sinks);
+    fn go(&mut self, listener: Option<&mut dyn Sink>) -> Option<anyhow::Error> {
+        let Parts { host, engine, journal, report, view, state, .. } = self;
+        let result = match listener {
+            None => engine::run(host, engine, &mut [journal, report, view, state]),
+            Some(other) => engine::run(host, engine, &mut [journal, report, view, state, other]),
+        };
         self.view.finish();
         result.err().map(anyhow::Error::from)
     }
@@ -116,13 +161,13 @@ impl Parts {
 }
 
 /// All but the name of the run, which comes from the host.
-fn header(args: &Args, workload: &Workload, machine: Machine, policy: &str) -> Header {
+fn header(args: &How<'_>, workload: &Workload, machine: Machine, policy: &str) -> Header {
     Header {
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         run_id: String::new(),
         started_unix_s: unix_seconds(),
         host: "live".to_owned(),
-        policy: PolicyUsed { name: policy.to_owned(), spec: args.policy.clone() },
+        policy: PolicyUsed { name: policy.to_owned(), spec: args.policy.to_owned() },
         seed: args.seed,
         machine,
         workload: workload.name.clone(),
@@ -133,7 +178,7 @@ fn header(args: &Args, workload: &Workload, machine: Machine, policy: &str) -> H
     }
 }
 
-fn options(args: &Args, policy: &dyn Policy, folder: &Folder) -> LiveOptions {
+fn options(args: &How<'_>, policy: &dyn Policy, folder: &Folder) -> LiveOptions {
     LiveOptions {
         interval: policy.interval(),
         wake: policy.wake(),
@@ -143,14 +188,14 @@ fn options(args: &Args, policy: &dyn Policy, folder: &Folder) -> LiveOptions {
         output_dir: folder.file("jobs"),
         time_limit: args.time_limit,
         memory: args.memory.options(),
-        counters: args.counters.into(),
-        groups: args.groups.into(),
+        counters: args.counters,
+        groups: args.groups,
         ..LiveOptions::default()
     }
 }
 
 /// Flags that a reader of the journal may want to know.
-fn options_told(args: &Args) -> BTreeMap<String, String> {
+fn options_told(args: &How<'_>) -> BTreeMap<String, String> {
     let mut told = BTreeMap::from([("grace".to_owned(), args.grace.to_string())]);
     if let Some(limit) = args.time_limit {
         told.insert("time-limit".to_owned(), limit.to_string());

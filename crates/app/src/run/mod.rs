@@ -26,9 +26,8 @@ use crate::exit::{Done, OrWrong, Stop};
 use crate::report::write_files;
 use crate::signals::SignalArgs;
 use crate::{input, profiles};
-use folder::Folder;
-use live::Ran;
-pub(crate) use live::own_use;
+pub(crate) use folder::Folder;
+pub(crate) use live::{How, Ran, own_use, run as run_live};
 
 pub use memory::{MemoryArgs, limits_of};
 pub use sim::SimArgs;
@@ -156,7 +155,7 @@ pub fn main(args: &Args) -> Done {
     }
     let checked = Checked::new(args)?;
     let folder = Folder::make(args.out.as_deref(), &checked.workload.name).or_wrong()?;
-    publish(args, live::run(args, checked, &folder)?, &folder)
+    publish(args, run_live(&How::from(args), checked, &folder, None)?, &folder)
 }
 
 /// Writes and prints the report, whatever went wrong before: a disk that is full is no reason to
@@ -170,12 +169,12 @@ fn publish(args: &Args, ran: Ran, folder: &Folder) -> Done {
     Ok(shown?)
 }
 
-/// What the command names, read and found to be sound. Nothing has been changed or started yet.
-struct Checked {
-    workload: Workload,
-    machine: Machine,
-    policy: Box<dyn sched::Policy>,
-    signals: sched::TierWish,
+/// What a live run needs, read and found to be sound. Nothing has been changed or started yet.
+pub(crate) struct Checked {
+    pub workload: Workload,
+    pub machine: Machine,
+    pub policy: Box<dyn sched::Policy>,
+    pub signals: sched::TierWish,
 }
 
 impl Checked {
@@ -186,10 +185,7 @@ impl Checked {
         check_loads(&workload).or_wrong()?;
         let policy = policy::build(&args.policy, args.seed).or_wrong()?;
         let machine = linux::topology::read(Path::new("/"))?;
-        host_live::preflight(&workload, &machine).or_wrong()?;
-        host_live::check_groups(args.groups.into())
-            .map_err(|why| anyhow::anyhow!("--groups {why}"))
-            .or_wrong()?;
+        check_here(&workload, &machine, args.groups.into())?;
         let signals = args.signals.wish().or_wrong()?;
         crate::signals::check_readable(&signals, &*policy, &machine).or_wrong()?;
         if !args.quiet {
@@ -199,8 +195,15 @@ impl Checked {
     }
 }
 
+/// Whether every job can be started here.
+pub(crate) fn check_here(workload: &Workload, machine: &Machine, groups: Wish) -> Result<(), Stop> {
+    host_live::preflight(workload, machine).or_wrong()?;
+    let checked = host_live::check_groups(groups);
+    checked.map_err(|why| anyhow::anyhow!("--groups {why}")).or_wrong()
+}
+
 /// The arguments of built-in programs are known to be wrong before any of them starts.
-fn check_loads(workload: &Workload) -> anyhow::Result<()> {
+pub(crate) fn check_loads(workload: &Workload) -> anyhow::Result<()> {
     for job in &workload.jobs {
         if let program::Command::Load(args) = &job.command {
             let checked = crate::load::check(args).map_err(anyhow::Error::msg);

@@ -106,6 +106,31 @@ impl SimArgs {
         }
     }
 
+    /// What somebody who reads the figures may want to know of them, by flag name.
+    pub fn told(&self) -> BTreeMap<String, String> {
+        let mut told = BTreeMap::new();
+        let mut tell = |name: &str, value: String| told.insert(name.to_owned(), value);
+        if let Some(kernel) = self.kernel {
+            tell("kernel", kernel.name().to_owned());
+        }
+        if let Some(switch) = self.numa_balancing {
+            tell("numa-balancing", if switch == Switch::On { "on" } else { "off" }.to_owned());
+        }
+        if self.interleave {
+            tell("interleave", "yes".to_owned());
+        }
+        if self.chance != Chance::default() {
+            tell("chance", format!("{:?}", self.chance));
+        }
+        if self.no_contention {
+            tell("contention", "off".to_owned());
+        }
+        if self.readable != Readable::All {
+            tell("readable", "none".to_owned());
+        }
+        told
+    }
+
     /// The first of these that was written, for hosts that have no use for them.
     pub fn given(&self) -> Option<&'static str> {
         let given = [

@@ -14,7 +14,7 @@ use counted::counted;
 use memory::memory;
 use moves::moves;
 pub(crate) use moves::{narrowed, times, why};
-pub(crate) use table::{Align, Table, fold};
+pub(crate) use table::{Align, Table, cut, fold};
 
 /// More jobs than a screen holds; the page and the JSON have them all.
 const N_JOBS_SHOWN: usize = 40;

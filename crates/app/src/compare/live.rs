@@ -1,0 +1,254 @@
+//! A comparison with real programs: one run after another, policies in turn.
+//!
+//! Each run is one of `evenkeel run`, with a folder, journal and report of its own below the comparison's.
+//! With `--solo` each job runs alone first, for its slow-down.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, anyhow};
+use base::{Bytes, JobId, Nanos};
+use engine::{Sink, TurnRecord};
+use lab::compare::{Column, Ended, Figures, Plan, Store, Tally, Variant};
+use linux::cgroup::Wish;
+use program::{Ending, Job, MemoryPolicy, Workload};
+use report::EndWord;
+use topology::Machine;
+
+use super::progress::Progress;
+use super::{Args, Checked, Ran, files, open, publish};
+use crate::exit::{Done, OrWrong, Stop};
+use crate::profile::Asked;
+use crate::run;
+
+/// Between TERM and KILL for jobs that are told to end.
+const GRACE: Nanos = Nanos::from_secs(5);
+/// One part of a run's journal.
+const JOURNAL_PART: Bytes = Bytes(64 << 20);
+/// Who decides while a job runs alone: nobody.
+const ALONE: &str = "linux";
+
+/// Runs what is left of the comparison and reports all of it.
+pub(super) fn main(args: &Args, plan: Plan, workloads: Vec<Workload>) -> Done {
+    refuse(args, &plan.columns).or_wrong()?;
+    let machine = linux::topology::read(Path::new("/"))?;
+    let signals = args.signals.wish().or_wrong()?;
+    for workload in &workloads {
+        run::check_loads(workload).or_wrong()?;
+        run::check_here(workload, &machine, Wish::Auto)?;
+    }
+    for column in &plan.columns {
+        let policy = policy::build(&column.spec, 0).or_wrong()?;
+        crate::signals::check_readable(&signals, &*policy, &machine).or_wrong()?;
+    }
+    let checked = Checked { plan, machine, workloads, options: options(args) };
+    let (folder, store) = open(args, &checked)?;
+    let progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
+    let signals = Asked::watch()?;
+    let mut series = Series { args, checked: &checked, folder: &folder, store, progress, signals };
+    let went = series.go();
+    series.progress.finish();
+    let store = series.store;
+    let is_interrupted = !went?;
+    let alone = (0..checked.workloads.len()).map(|nr| store.alone.get(&nr).cloned());
+    let alone: Vec<Vec<Option<Nanos>>> = alone.map(Option::unwrap_or_default).collect();
+    let timelines = store
+        .done
+        .keys()
+        .map(|&number| (number, format!("{}/report.html", files::live_run(&checked.plan, number))));
+    let ran = Ran {
+        alone: if store.alone.is_empty() { Vec::new() } else { alone },
+        timelines: timelines.filter(|(_, name)| folder.join(name).is_file()).collect(),
+        is_interrupted,
+    };
+    if is_interrupted {
+        super::tell_interrupted(args, &folder);
+    }
+    publish(args, &checked, &ran, (&folder, &store))
+}
+
+/// What only a simulated machine can do.
+fn refuse(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
+    if let Some(option) = args.sim.given() {
+        return Err(anyhow!(
+            "{option} describes a simulated machine: write --host sim, or leave it out"
+        ));
+    }
+    if args.jobs.is_some() {
+        return Err(anyhow!(
+            "--jobs is for simulated runs: live they take place one after another, or they would disturb each other"
+        ));
+    }
+    match columns.iter().find(|column| column.variant.numa_balancing.is_some()) {
+        Some(column) => Err(anyhow!(
+            "{column}: whether the kernel balances between nodes is a setting of the whole machine (kernel.numa_balancing), which evenkeel leaves alone: set it yourself, and compare with --host live once with each"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What figures stand on beside policies, workloads and seeds.
+fn options(args: &Args) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::from([("host".to_owned(), "live".to_owned())]);
+    if let Some(limit) = args.time_limit {
+        options.insert("time-limit".to_owned(), limit.to_string());
+    }
+    options.extend(args.memory.told());
+    args.signals.tell(&mut options);
+    options
+}
+
+/// All runs, one after another.
+struct Series<'a> {
+    args: &'a Args,
+    checked: &'a Checked,
+    folder: &'a Path,
+    store: Store,
+    progress: Progress,
+    signals: Asked,
+}
+
+impl Series<'_> {
+    /// Whether everything is done.
+    fn go(&mut self) -> Result<bool, Stop> {
+        if self.args.solo && !self.all_alone()? {
+            return Ok(false);
+        }
+        for number in self.store.left(&self.checked.plan) {
+            let plan = &self.checked.plan;
+            let key = plan.key(number);
+            let column = plan.columns[key.column].clone();
+            let workload = &self.checked.workloads[key.workload];
+            let workload = with_variant(workload, column.variant, &self.checked.machine);
+            let name = files::live_run(plan, number);
+            match self.one(&name, workload, &column.spec, plan.seeds[key.seed])? {
+                Some(figures) => self.store.keep(number, figures, &self.checked.plan)?,
+                None => return Ok(false),
+            }
+            self.progress.one_more();
+            self.progress.show();
+        }
+        Ok(true)
+    }
+
+    /// One run in its own folder; `None` when a signal ended it.
+    fn one(
+        &mut self,
+        name: &str,
+        workload: Workload,
+        spec: &str,
+        seed: u64,
+    ) -> Result<Option<Figures>, Stop> {
+        if self.signals.asked() {
+            return Ok(None);
+        }
+        let path = self.folder.join(name);
+        // What is there was cut off: a run that ended is kept with its figures.
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error)
+                    .with_context(|| format!("cannot begin {} anew", path.display()))
+                    .map_err(Stop::Failed);
+            }
+            _ => {}
+        }
+        let folder = run::Folder::make(Some(&path), &workload.name)?;
+        let never = AtomicBool::new(false);
+        let tally = Tally::new(workload.jobs.len(), &never);
+        let mut listener = Listener { tally, progress: &mut self.progress };
+        let checked = run::Checked {
+            machine: self.checked.machine.clone(),
+            policy: policy::build(spec, seed)?,
+            signals: self.args.signals.wish()?,
+            workload,
+        };
+        let how = run::How {
+            policy: spec,
+            seed,
+            quiet: true,
+            journal_part: JOURNAL_PART,
+            grace: GRACE,
+            fail_fast: false,
+            die_with_me: false,
+            time_limit: self.args.time_limit,
+            memory: &self.args.memory,
+            signals: &self.args.signals,
+            counters: host_live::CountersWish::Auto,
+            groups: Wish::Auto,
+        };
+        let run::Ran { report, ended } =
+            run::run_live(&how, checked, &folder, Some(&mut listener))?;
+        let mut figures = listener.tally.into_figures();
+        crate::report::write_files(&report, &folder.file(""))?;
+        let was_limited = self.args.time_limit.is_some_and(|limit| limit.0 <= report.run.wall_ns);
+        match (report.run.end, ended) {
+            (Some(EndWord::Interrupted), _) if !was_limited => return Ok(None),
+            (Some(EndWord::Interrupted), _) => figures.ended = Ended::Stopped,
+            (_, Err(Stop::Failed(error))) => return Err(Stop::Failed(error)),
+            _ => {}
+        }
+        Ok(Some(figures))
+    }
+
+    /// Runs each job alone, jobs alike once; whether all are done.
+    fn all_alone(&mut self) -> Result<bool, Stop> {
+        for (nr, workload) in self.checked.workloads.iter().enumerate() {
+            if self.store.alone.contains_key(&nr) {
+                continue;
+            }
+            let mut known: BTreeMap<String, Option<Nanos>> = BTreeMap::new();
+            let mut alone = Vec::with_capacity(workload.jobs.len());
+            for job in &workload.jobs {
+                let key = likeness(job);
+                if job.ending != Ending::Exit || known.contains_key(&key) {
+                    alone.push(known.get(&key).copied().flatten());
+                    continue;
+                }
+                let only = Job { id: JobId(0), start: Nanos::ZERO, ..job.clone() };
+                let lonely = Workload { jobs: vec![only], ..workload.clone() };
+                let name = files::live_alone(&workload.name, &job.name);
+                let Some(figures) = self.one(&name, lonely, ALONE, 0)? else { return Ok(false) };
+                let well = figures.ended == Ended::Finished;
+                let time = figures.time_of(0, job).filter(|time| well && *time != Nanos::ZERO);
+                known.insert(key, time);
+                alone.push(time);
+            }
+            self.store.keep_alone(nr, alone)?;
+        }
+        Ok(true)
+    }
+}
+
+/// What makes two jobs take the same time alone.
+fn likeness(job: &Job) -> String {
+    let Job { command, dir, env, input, threads, cpus, nodes, memory, .. } = job;
+    format!("{command:?} {dir:?} {env:?} {input:?} {threads} {cpus:?} {nodes:?} {memory:?}")
+}
+
+/// Jobs without a memory policy of their own get the variant's.
+fn with_variant(workload: &Workload, variant: Variant, machine: &Machine) -> Workload {
+    let mut workload = workload.clone();
+    if variant.interleave == Some(true) {
+        for job in workload.jobs.iter_mut().filter(|job| job.memory.is_none()) {
+            let nodes = job.nodes.clone().unwrap_or_else(|| machine.nodes_with_memory());
+            job.memory = Some(MemoryPolicy::Interleave(nodes));
+        }
+    }
+    workload
+}
+
+/// Takes the figures out of a run, and shows that it goes on.
+struct Listener<'a> {
+    tally: Tally<'a>,
+    progress: &'a mut Progress,
+}
+
+impl Sink for Listener<'_> {
+    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+        self.progress.show();
+        self.tally.turn(record)
+    }
+}

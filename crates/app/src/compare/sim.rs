@@ -1,0 +1,119 @@
+//! A comparison on a simulated machine: many runs at a time, no journals.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use lab::compare::{Figures, Landed, Plan, SimBench, SimSetting, median_runs, run_all};
+use program::Workload;
+
+use super::progress::Progress;
+use super::{Args, Checked, Ran, Timelines, files, open, publish};
+use crate::exit::{Done, OrWrong};
+use crate::profile::Asked;
+
+/// Runs what is left of the comparison and reports all of it.
+pub(super) fn main(args: &Args, plan: Plan, workloads: Vec<Workload>) -> Done {
+    let machine = args.sim.machine()?;
+    let setting = SimSetting {
+        machine: machine.clone(),
+        options: args.sim.options(0, None, args.time_limit),
+        limits: args.memory.limits(),
+        signals: args.signals.wish().or_wrong()?,
+    };
+    let jobs = workloads.iter().map(|workload| workload.jobs.clone()).collect();
+    let bench = SimBench::new(setting, jobs).or_wrong()?;
+    for column in &plan.columns {
+        bench.check(column).with_context(|| format!("policy {column}")).or_wrong()?;
+    }
+    let checked = Checked { plan, machine, workloads, options: options(args) };
+    let (folder, mut store) = open(args, &checked)?;
+    let left = store.left(&checked.plan);
+    let stop = AtomicBool::new(false);
+    let mut signals = Asked::watch()?;
+    let mut progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
+    let work = |number: usize| -> anyhow::Result<_> {
+        let key = checked.plan.key(number);
+        let column = &checked.plan.columns[key.column];
+        let seed = checked.plan.seeds[key.seed];
+        Ok(bench.run((column, key.workload, seed), &stop, None)?)
+    };
+    let land = |landed| -> anyhow::Result<()> {
+        if let Landed::Run(number, figures) = landed {
+            store.keep(number, figures, &checked.plan)?;
+            progress.one_more();
+        }
+        if signals.asked() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        progress.show();
+        Ok(())
+    };
+    let result = run_all(&left, n_threads(args), &stop, work, land);
+    progress.finish();
+    result?;
+    let is_interrupted = signals.asked();
+    if is_interrupted {
+        super::tell_interrupted(args, &folder);
+    }
+    let timelines = match is_interrupted {
+        true => BTreeMap::new(),
+        false => timelines(args, &bench, &checked.plan, (&folder, &store.done))?,
+    };
+    let alone = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
+    let ran = Ran { alone, timelines, is_interrupted };
+    publish(args, &checked, &ran, (&folder, &store))
+}
+
+/// Reports of single runs, each a file below the folder; those that are there already are kept, since a run
+/// always comes out the same.
+fn timelines(
+    args: &Args,
+    bench: &SimBench,
+    plan: &Plan,
+    (folder, done): (&Path, &BTreeMap<usize, Figures>),
+) -> anyhow::Result<BTreeMap<usize, String>> {
+    let numbers = match args.timelines {
+        Timelines::None => return Ok(BTreeMap::new()),
+        Timelines::Median => median_runs(plan, done),
+        Timelines::All => done.keys().copied().collect(),
+    };
+    let below = folder.join("timelines");
+    fs::create_dir_all(&below).with_context(|| format!("cannot write {}", below.display()))?;
+    let named: BTreeMap<usize, String> =
+        numbers.iter().map(|number| (*number, files::timeline(plan, *number))).collect();
+    let missing: Vec<usize> = (named.iter())
+        .filter(|(_, name)| !folder.join(name).is_file())
+        .map(|(number, _)| *number)
+        .collect();
+    let stop = AtomicBool::new(false);
+    let work = |number: usize| -> anyhow::Result<Option<String>> {
+        Ok(bench.report(plan, number, &stop)?.map(|report| report.to_html()))
+    };
+    let land = |landed| -> anyhow::Result<()> {
+        let Landed::Run(number, page) = landed else { return Ok(()) };
+        let path = folder.join(&named[&number]);
+        fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+    };
+    run_all(&missing, n_threads(args), &stop, work, land)?;
+    Ok(named)
+}
+
+fn n_threads(args: &Args) -> usize {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    args.jobs.map_or_else(all, usize::from)
+}
+
+/// What figures stand on beside policies, workloads and seeds.
+fn options(args: &Args) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::from([("host".to_owned(), "sim".to_owned())]);
+    options.extend(args.sim.told());
+    if let Some(limit) = args.time_limit {
+        options.insert("time-limit".to_owned(), limit.to_string());
+    }
+    options.extend(args.memory.told());
+    args.signals.tell(&mut options);
+    options
+}

@@ -1,0 +1,220 @@
+//! A column of a comparison: a policy, and the machine's habits below it.
+//!
+//! ```text
+//!   linux      dfs[cooldown=4,domains=llc]      linux@interleave      linux@numa-balancing
+//!                                                    └ what the machine does that no policy decides
+//! ```
+//!
+//! A list is split at commas and semicolons outside brackets, so that one option holds several columns.
+
+use std::fmt;
+
+use policy::PolicyError;
+
+/// What is changed of the machine below a policy; `None`: as for all columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Variant {
+    /// Whether jobs without a rule of their own take memory from all nodes in turn.
+    pub interleave: Option<bool>,
+    /// Whether the kernel balances between nodes.
+    pub numa_balancing: Option<bool>,
+}
+
+/// A policy with a variant, as one column of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// As it is called everywhere: blanks and empty brackets left out.
+    pub text: String,
+    /// The policy alone, for [`policy::build`].
+    pub spec: String,
+    /// What differs below it.
+    pub variant: Variant,
+}
+
+/// Why a text is no column. Each message says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ColumnError {
+    /// No such policy, or not with these parameters.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// No such variant.
+    #[error("{column:?}: there is no variant {found:?}: write {known}", known = VARIANTS.map(|(name, _)| name).join(", "))]
+    Variant {
+        /// What was written.
+        column: String,
+        /// The part after the `@` that means nothing.
+        found: String,
+    },
+    /// Two that contradict each other, or one twice.
+    #[error("{0:?}: its variants contradict each other, or one stands twice: keep one")]
+    Twice(String),
+    /// The same one again.
+    #[error("policy {0} is given twice: every column of a comparison must differ from the others")]
+    Again(String),
+    /// None at all.
+    #[error("there is no policy to compare: name two or more, as in --policies linux,dfs")]
+    None,
+}
+
+/// What can stand after the `@`.
+const VARIANTS: [(&str, Variant); 4] = [
+    ("interleave", Variant { interleave: Some(true), numa_balancing: None }),
+    ("first-touch", Variant { interleave: Some(false), numa_balancing: None }),
+    ("numa-balancing", Variant { interleave: None, numa_balancing: Some(true) }),
+    ("no-numa-balancing", Variant { interleave: None, numa_balancing: Some(false) }),
+];
+
+impl Column {
+    /// One column. The policy is built once to see that it can be.
+    ///
+    /// # Errors
+    /// No such policy or variant.
+    pub fn parse(text: &str) -> Result<Self, ColumnError> {
+        let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+        let end = text.rfind(']').map_or(0, |at| at + 1);
+        let (spec, variants) = match text[end..].find('@') {
+            Some(at) => (&text[..end + at], &text[end + at + 1..]),
+            None => (&*text, ""),
+        };
+        let spec = spec.strip_suffix("[]").unwrap_or(spec).to_owned();
+        policy::build(&spec, 0)?;
+        let mut variant = Variant::default();
+        let written = text[end..].contains('@').then_some(variants);
+        for found in written.into_iter().flat_map(|written| written.split('+')) {
+            let known = VARIANTS.iter().find(|(name, _)| *name == found);
+            let wrong = || ColumnError::Variant { column: text.clone(), found: found.to_owned() };
+            variant.add(known.ok_or_else(wrong)?.1).ok_or(ColumnError::Twice(text.clone()))?;
+        }
+        let text = if variants.is_empty() { spec.clone() } else { format!("{spec}@{variants}") };
+        Ok(Column { text, spec, variant })
+    }
+
+    /// What makes two columns the same: parameters in another order change nothing.
+    fn meaning(&self) -> (String, Vec<String>, Variant) {
+        let (name, inside) = self.spec.split_once('[').unwrap_or((&self.spec, ""));
+        let inside = inside.trim_end_matches(']');
+        let mut params: Vec<String> =
+            inside.split(',').filter(|one| !one.is_empty()).map(str::to_owned).collect();
+        params.sort();
+        (name.to_owned(), params, self.variant)
+    }
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Variant {
+    fn add(&mut self, other: Variant) -> Option<()> {
+        let join = |mine: &mut Option<bool>, its: Option<bool>| match (*mine, its) {
+            (Some(_), Some(_)) => None,
+            (before, its) => {
+                *mine = its.or(before);
+                Some(())
+            }
+        };
+        join(&mut self.interleave, other.interleave)?;
+        join(&mut self.numa_balancing, other.numa_balancing)
+    }
+}
+
+/// All columns of some lists, each of which may hold several.
+///
+/// # Errors
+/// The first text that is none, or one that says the same as another.
+pub fn columns<'a>(lists: impl IntoIterator<Item = &'a str>) -> Result<Vec<Column>, ColumnError> {
+    let mut columns: Vec<Column> = Vec::new();
+    for text in lists.into_iter().flat_map(split) {
+        let column = Column::parse(text)?;
+        if columns.iter().any(|other| other.meaning() == column.meaning()) {
+            return Err(ColumnError::Again(column.text));
+        }
+        columns.push(column);
+    }
+    if columns.is_empty() { Err(ColumnError::None) } else { Ok(columns) }
+}
+
+/// The parts between commas and semicolons that stand outside brackets; blank ones are left out.
+fn split(list: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0usize;
+    let parts = list.split(move |c| {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && matches!(c, ',' | ';')
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(lists: &[&str], expected: &str) {
+        let found = match columns(lists.iter().copied()) {
+            Ok(columns) => columns.iter().map(Column::to_string).collect::<Vec<_>>().join(" "),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn commas_inside_brackets_belong_to_the_policy() {
+        check(
+            &["linux, dfs[cooldown=4, domains=llc];spread"],
+            "linux dfs[cooldown=4,domains=llc] spread",
+        );
+        check(&["linux", "dfs[]"], "linux dfs");
+        check(&["linux,linux@interleave+numa-balancing"], "linux linux@interleave+numa-balancing");
+    }
+
+    #[test]
+    fn a_variant_is_of_the_machine_and_not_of_the_policy() {
+        let column = Column::parse("dfs[cooldown=4]@interleave").expect("sound");
+        assert_eq!(column.spec, "dfs[cooldown=4]");
+        assert_eq!(column.variant, Variant { interleave: Some(true), numa_balancing: None });
+    }
+
+    #[test]
+    fn what_says_the_same_twice_is_refused_however_it_is_written() {
+        let again = |text| {
+            format!(
+                "policy {text} is given twice: every column of a comparison must differ from the others"
+            )
+        };
+        check(&["linux,linux"], &again("linux"));
+        check(&["dfs,dfs[]"], &again("dfs"));
+        check(
+            &["dfs[cooldown=4,domains=llc]", "dfs[domains=llc,cooldown=4]"],
+            &again("dfs[domains=llc,cooldown=4]"),
+        );
+    }
+
+    #[test]
+    fn what_is_no_column_is_refused_with_what_would_be() {
+        check(
+            &["linux,dsf"],
+            "there is no policy \"dsf\" (did you mean dfs?): there are linux, spread, dfs",
+        );
+        check(
+            &["linux@striped"],
+            "\"linux@striped\": there is no variant \"striped\": write interleave, first-touch, numa-balancing, no-numa-balancing",
+        );
+        check(
+            &["linux@"],
+            "\"linux@\": there is no variant \"\": write interleave, first-touch, numa-balancing, no-numa-balancing",
+        );
+        check(
+            &["linux@interleave+first-touch"],
+            "\"linux@interleave+first-touch\": its variants contradict each other, or one stands twice: keep one",
+        );
+        check(
+            &[" , "],
+            "there is no policy to compare: name two or more, as in --policies linux,dfs",
+        );
+    }
+}

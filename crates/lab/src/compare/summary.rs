@@ -1,0 +1,153 @@
+//! From the runs of a comparison to what may be said of them.
+//!
+//! ```text
+//!   runs ─► left out: failed, stopped ─► by workload: mean, interval, ratio of pairs, test, Holm, verdict
+//!                                     └► over all workloads: geometric mean of the ratios, seeds as blocks
+//! ```
+//!
+//! Over all workloads a seed counts if the policy and the baseline finished everything with it. Then the
+//! seeds are drawn and tested as wholes: what one seed brings to several workloads is not independent.
+
+mod cells;
+mod notes;
+mod rows;
+
+use std::collections::BTreeMap;
+
+use base::Nanos;
+use program::Job;
+use report::comparison::{Comparison, FORMAT, OptionRow, PolicyRow, Setting};
+use topology::Machine;
+
+use super::{Figures, Plan};
+use crate::stats::{Verdict, holm, interval, mean, pairs_needed, signed_rank};
+use cells::{Cells, Pairs};
+
+/// What a comparison is told with, beside its runs.
+#[derive(Clone, Debug)]
+pub struct About<'a> {
+    /// `sim` or `live`.
+    pub host: &'a str,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// The jobs of each workload.
+    pub jobs: &'a [Vec<Job>],
+    /// How long each job takes alone, by workload; empty where that is not known.
+    pub alone: &'a [Vec<Option<Nanos>>],
+    /// Other options that figures stand on, by name.
+    pub options: &'a BTreeMap<String, String>,
+    /// Reports of single runs that were made: the run's number and the file, beside the comparison.
+    pub timelines: &'a BTreeMap<usize, String>,
+}
+
+/// Everything that is told of a comparison, of the runs that are done.
+pub fn summarize(plan: &Plan, done: &BTreeMap<usize, Figures>, about: &About<'_>) -> Comparison {
+    let cells = Cells::new(plan, done);
+    let summary = rows::summary(&cells, about);
+    let policies = policies(&cells, &summary);
+    Comparison {
+        format: FORMAT,
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        setting: setting(plan, done.len(), about),
+        notes: notes::notes(&cells, &summary, about),
+        runs: rows::runs(&cells, about),
+        policies,
+        summary,
+    }
+}
+
+/// The place of the seed whose run is the middle one of a policy on a workload.
+pub(super) fn median_seed_of(
+    plan: &Plan,
+    done: &BTreeMap<usize, Figures>,
+    column: usize,
+    workload: usize,
+) -> Option<usize> {
+    rows::median_seed(&Cells::new(plan, done).of(column, workload))
+}
+
+fn setting(plan: &Plan, n_done: usize, about: &About<'_>) -> Setting {
+    let option =
+        |(name, value): (&String, &String)| OptionRow { name: name.clone(), value: value.clone() };
+    Setting {
+        host: about.host.to_owned(),
+        machine: about.machine.name().to_owned(),
+        n_nodes: about.machine.nodes().len() as u64,
+        n_cpus: about.machine.cpus().len() as u64,
+        baseline: plan.columns[plan.baseline].text.clone(),
+        policies: plan.columns.iter().map(|column| column.text.clone()).collect(),
+        workloads: plan.workloads.clone(),
+        seeds: plan.seeds.clone(),
+        n_runs: plan.n_runs() as u64,
+        n_runs_done: n_done as u64,
+        n_pairs_needed: pairs_needed(plan.columns.len() - 1) as u64,
+        options: about.options.iter().map(option).collect(),
+    }
+}
+
+/// Each policy over all workloads.
+fn policies(cells: &Cells<'_>, summary: &[report::comparison::SummaryRow]) -> Vec<PolicyRow> {
+    let plan = cells.plan;
+    let pairs: Vec<Vec<Pairs>> =
+        (0..plan.columns.len()).map(|column| cells.in_all(column)).collect();
+    let tested: Vec<usize> =
+        (0..plan.columns.len()).filter(|column| *column != plan.baseline).collect();
+    let ps: Vec<f64> =
+        tested.iter().map(|column| signed_rank(&mean_logs(&pairs[*column]))).collect();
+    let mended: BTreeMap<usize, f64> = tested.iter().copied().zip(holm(&ps)).collect();
+    let row = |(column, pairs): (usize, &Vec<Pairs>)| {
+        let n_seeds = pairs.first().map_or(0, |pairs| pairs.len());
+        let is_baseline = column == plan.baseline;
+        let of = |places: &[usize]| geometric_mean(pairs, places);
+        let all: Vec<usize> = (0..n_seeds).collect();
+        let ratio = (0 < n_seeds).then(|| of(&all));
+        let within = if is_baseline { None } else { interval(n_seeds, of) };
+        let p = mended.get(&column).copied().filter(|_| 0 < n_seeds);
+        let whose = |row: &&report::comparison::SummaryRow| row.policy == plan.columns[column].text;
+        let count =
+            |word| summary.iter().filter(whose).filter(|row| row.verdict == Some(word)).count();
+        let average = |of: fn(&report::comparison::SummaryRow) -> Option<f64>| {
+            let figures: Vec<f64> = summary.iter().filter(whose).filter_map(of).collect();
+            (!figures.is_empty()).then(|| mean(&figures))
+        };
+        PolicyRow {
+            policy: plan.columns[column].text.clone(),
+            is_baseline,
+            n_seeds: n_seeds as u64,
+            ratio_to_baseline: ratio,
+            ratio_ci95: within.map(rows::ends),
+            p,
+            verdict: p.map(|p| rows::word(Verdict::of(within, p))),
+            n_better: count(report::comparison::VerdictWord::Better) as u64,
+            n_worse: count(report::comparison::VerdictWord::Worse) as u64,
+            n_inconclusive: count(report::comparison::VerdictWord::Inconclusive) as u64,
+            slowdown: average(|row| row.slowdown),
+            unfairness: average(|row| row.unfairness),
+            n_migrations: average(|row| Some(row.n_migrations).filter(|_| row.n_runs != 0))
+                .unwrap_or(0.0),
+            n_moves: average(|row| Some(row.n_moves).filter(|_| row.n_runs != 0)).unwrap_or(0.0),
+            pages_moved_bytes: average(|row| {
+                Some(row.pages_moved_bytes).filter(|_| row.n_runs != 0)
+            })
+            .unwrap_or(0.0),
+        }
+    };
+    pairs.iter().enumerate().map(row).collect()
+}
+
+/// Of each seed, the mean over the workloads of its ratios' logarithms.
+fn mean_logs(workloads: &[Pairs]) -> Vec<f64> {
+    let n_seeds = workloads.first().map_or(0, |pairs| pairs.len());
+    let of_seed = |seed: usize| {
+        let logs: Vec<f64> = workloads.iter().map(|pairs| pairs.log_ratio(seed)).collect();
+        mean(&logs)
+    };
+    (0..n_seeds).map(of_seed).collect()
+}
+
+/// Over the workloads, of the ratios of the means of some seeds.
+fn geometric_mean(workloads: &[Pairs], places: &[usize]) -> f64 {
+    let logs: Vec<f64> =
+        workloads.iter().map(|pairs| libm::log(pairs.ratio_of_means(places))).collect();
+    libm::exp(mean(&logs))
+}

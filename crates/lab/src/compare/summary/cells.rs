@@ -1,0 +1,98 @@
+//! The runs of a comparison, found by policy and workload.
+
+use std::collections::BTreeMap;
+
+use crate::compare::{Ended, Figures, Key, Plan};
+use crate::stats::mean;
+
+/// All runs that are done.
+pub(super) struct Cells<'a> {
+    pub plan: &'a Plan,
+    by_key: BTreeMap<Key, (usize, &'a Figures)>,
+}
+
+/// The whole times of a policy and of the baseline on the seeds that both finished, in nanoseconds.
+pub(super) struct Pairs(Vec<(f64, f64)>);
+
+impl<'a> Cells<'a> {
+    pub fn new(plan: &'a Plan, done: &'a BTreeMap<usize, Figures>) -> Self {
+        let keyed = done.iter().map(|(number, figures)| (plan.key(*number), (*number, figures)));
+        Cells { plan, by_key: keyed.collect() }
+    }
+
+    /// Every run with its number, in order.
+    pub fn all(&self) -> impl Iterator<Item = (Key, usize, &'a Figures)> {
+        self.by_key.iter().map(|(key, (number, figures))| (*key, *number, *figures))
+    }
+
+    /// The run of a cell with a seed, whatever became of it.
+    pub fn at(&self, key: Key) -> Option<(usize, &'a Figures)> {
+        self.by_key.get(&key).copied()
+    }
+
+    /// Runs of a policy on a workload that count, with the places of their seeds.
+    pub fn of(&self, column: usize, workload: usize) -> Vec<(usize, &'a Figures)> {
+        let finished = |seed| {
+            let (_, figures) = self.at(Key { seed, workload, column })?;
+            (figures.ended == Ended::Finished).then_some((seed, figures))
+        };
+        (0..self.plan.seeds.len()).filter_map(finished).collect()
+    }
+
+    /// How many are done and do not count.
+    pub fn n_left_out(&self, column: usize, workload: usize) -> usize {
+        let seeds = 0..self.plan.seeds.len();
+        let n_done =
+            seeds.filter(|&seed| self.at(Key { seed, workload, column }).is_some()).count();
+        n_done - self.of(column, workload).len()
+    }
+
+    /// The pairs of a policy with another on a workload.
+    pub fn pairs(&self, column: usize, other: usize, workload: usize) -> Pairs {
+        let others: BTreeMap<usize, &Figures> = self.of(other, workload).into_iter().collect();
+        let mine = self.of(column, workload).into_iter();
+        let both = mine.filter_map(|(seed, its)| Some((its.whole, others.get(&seed)?.whole)));
+        Pairs(both.map(|(one, other)| (one.0 as f64, other.0 as f64)).collect())
+    }
+
+    /// The pairs of a policy with the baseline on each workload, of the seeds that have all of them.
+    pub fn in_all(&self, column: usize) -> Vec<Pairs> {
+        let time = |seed, workload, column| {
+            let (_, figures) = self.at(Key { seed, workload, column })?;
+            (figures.ended == Ended::Finished).then_some(figures.whole.0 as f64)
+        };
+        let workloads = 0..self.plan.workloads.len();
+        let of_seed = |seed| -> Option<Vec<(f64, f64)>> {
+            let pair = |workload| {
+                Some((time(seed, workload, column)?, time(seed, workload, self.plan.baseline)?))
+            };
+            workloads.clone().map(pair).collect()
+        };
+        let seeds: Vec<Vec<(f64, f64)>> = (0..self.plan.seeds.len()).filter_map(of_seed).collect();
+        workloads.clone().map(|nr| Pairs(seeds.iter().map(|seed| seed[nr]).collect())).collect()
+    }
+}
+
+impl Pairs {
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Below 0 where the policy took less time.
+    pub fn log_ratio(&self, idx: usize) -> f64 {
+        let (one, other) = self.0[idx];
+        libm::log(one / other)
+    }
+
+    pub fn log_ratios(&self) -> Vec<f64> {
+        (0..self.len()).map(|idx| self.log_ratio(idx)).collect()
+    }
+
+    /// The ratio of the means of some of them.
+    pub fn ratio_of_means(&self, places: &[usize]) -> f64 {
+        let of = |which: fn(&(f64, f64)) -> f64| {
+            mean(&places.iter().map(|place| which(&self.0[*place])).collect::<Vec<_>>())
+        };
+        of(|pair| pair.0) / of(|pair| pair.1)
+    }
+}

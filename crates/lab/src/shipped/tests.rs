@@ -327,3 +327,12 @@ fn the_page_on_what_ships_shows_what_these_tests_print_and_names_every_machine()
         assert!(page.contains(&format!("| `{name}` |")), "{name}");
     }
 }
+
+#[test]
+fn a_shipped_profile_written_to_a_file_is_read_back_equal() {
+    for name in profiles() {
+        let shipped = profile(&name).unwrap();
+        let read = program::profile::parse_profile(&shipped.to_toml(), std::path::Path::new("p"));
+        assert_eq!(read.unwrap(), shipped, "{name}");
+    }
+}

@@ -70,7 +70,7 @@ fn machine(args: &Args) -> Result<(Machine, Vec<Signal>), Stop> {
 }
 
 /// A machine file, as TOML or as the JSON that this command prints.
-fn from_file(path: &Path) -> anyhow::Result<Machine> {
+pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
     let name = path.display().to_string();
     let text = input::text("machine file", path)?;
     if !text.trim_start().starts_with('{') {

@@ -43,7 +43,7 @@ const SCATTER: f64 = 0.01;
 /// Whoever uses more of a channel tells nothing of latency.
 const TELLS_UPTO: f64 = 0.8;
 /// Between these parts of what a channel gives a program that is alone begins to fill it, and does. Guessed.
-const FILLS: [f64; 2] = [0.9, 1.0];
+const FILLS: [f64; 2] = [0.85, 0.95];
 
 /// A program on a machine, as far as its speed goes.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,6 +14,7 @@ const COMMANDS: &[&[&str]] = &[
     &["watch"],
     &["status"],
     &["policies"],
+    &["predict"],
     &["profile"],
     &["generate"],
     &["load"],

@@ -8,6 +8,7 @@ mod journals;
 mod journals_told;
 mod live;
 mod machines;
+mod predict;
 mod profiles;
 mod recording;
 mod reports;

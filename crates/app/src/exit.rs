@@ -85,7 +85,8 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-fn say(text: impl Display) {
+/// A line on standard error.
+pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "evenkeel: {}", one_line(&text.to_string()));
 }
 

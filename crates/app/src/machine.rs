@@ -81,7 +81,7 @@ pub fn file_or_shipped(path: &Path) -> anyhow::Result<Machine> {
 }
 
 /// A machine file, as TOML or as the JSON that this command prints.
-fn from_file(path: &Path) -> anyhow::Result<Machine> {
+pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
     let name = path.display().to_string();
     let text = input::text("machine file", path)?;
     if !text.trim_start().starts_with('{') {

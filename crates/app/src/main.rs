@@ -9,6 +9,7 @@ mod input;
 mod load;
 mod machine;
 mod policies;
+mod predict;
 mod profile;
 mod profiles;
 mod record;
@@ -51,6 +52,8 @@ enum Command {
     Status(status::Args),
     /// List the policies with their parameters, defaults and sources
     Policies(policies::Args),
+    /// Predict how much slower programs get side by side, and how best to split them
+    Predict(predict::Args),
     /// Measure a program alone and write its profile
     Profile(profile::Args),
     /// Make a random workload from a list of programs and a seed
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => check_state().and_then(|()| watch::main(&args)),
         Command::Status(args) => check_state().and_then(|()| status::main(&args)),
         Command::Policies(args) => policies::main(&args),
+        Command::Predict(args) => predict::main(&args),
         Command::Profile(args) => profile::main(&args),
         Command::Generate(args) => generate::main(&args),
         Command::Load(args) => load::main(&args),

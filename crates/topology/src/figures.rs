@@ -42,7 +42,8 @@ pub struct Access {
     pub to: NodeId,
     /// From asking to having one cache line, nothing else going on, in nanoseconds.
     pub latency_ns: Option<Figure>,
-    /// What all CPUs of `from` together can get, in bytes per second.
+    /// The peak of what all CPUs of `from` together can get, in bytes per second: channels × width × rate.
+    /// Programs get less of it; how much less is for whoever models them to know.
     pub bandwidth_bytes_per_s: Option<Figure>,
 }
 

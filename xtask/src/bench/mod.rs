@@ -11,6 +11,7 @@ mod guest;
 mod harm;
 mod numad;
 mod overhead;
+mod physics;
 mod profile;
 mod settle;
 mod simulator;
@@ -37,6 +38,9 @@ enum What {
     Overhead(overhead::Args),
     /// How right the cache model of profiles is: against exact distances, and against cachegrind
     Profile(profile::Args),
+    /// How right the physics of the simulated machine is: copies, pairs, remote memory, each judged on data
+    /// left out of the fit
+    Physics,
     /// Start-up to the first job, and jobs started per second, beside a shell loop
     Start(start::Args),
     /// CPU time of a whole turn: from a sample to an approved plan, 10,000 tasks on 512 CPUs
@@ -71,9 +75,11 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Watch(args)) => watch::main(&args),
         Some(What::Simulator(args)) => simulator::main(&args),
         Some(What::Turn) => turn::run(),
+        Some(What::Physics) => physics::run(),
         Some(What::Counters) => counters::run(),
         Some(What::Wake(args)) => wake::run(&args),
         None => {
+            physics::run()?;
             turn::run()?;
             counters::run()?;
             start::main(&start::Args::default())?;

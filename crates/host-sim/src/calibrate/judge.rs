@@ -1,6 +1,6 @@
 //! How far off predictions are, with each program left out of the fit in turn.
 
-use super::{Fitted, Simple, Told, Truth, fit};
+use super::{BEGIN, Fitted, Simple, Told, Truth, fit_from};
 
 /// What one model told of pairs in which a program is that it was not fitted on.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,12 @@ pub struct Errors {
 
 /// The physics, fitted anew for each program left out.
 pub fn judge(truth: &Truth) -> Judged {
-    left_out(truth, |rest| physics(truth, &fit(rest)))
+    judge_from(truth, &BEGIN)
+}
+
+/// The same with fits that begin elsewhere: what the left-out error owes to the begin.
+pub fn judge_from(truth: &Truth, begin: &Fitted) -> Judged {
+    left_out(truth, |rest| physics(truth, &fit_from(rest, begin)))
 }
 
 /// A simple predictor, fitted anew for each program left out.
@@ -86,6 +91,11 @@ impl Judged {
     /// All errors.
     pub fn errors(&self) -> Errors {
         Errors::of(self.rows.iter())
+    }
+
+    /// Those of the pairs of a program that was left out.
+    pub fn of(&self, left_out: usize) -> Errors {
+        Errors::of(self.rows.iter().filter(|row| row.left_out == left_out))
     }
 
     /// Those of pairs that a program is not in.

@@ -46,7 +46,7 @@ fn with_a_program_left_out_the_error_is_below_that_of_every_simple_predictor() {
     let truth = truth();
     let stream = stream(&truth);
     let (own, calm) = (left_out().errors(), left_out().errors_without(stream));
-    assert!(own.mean < 0.05 && calm.mean < 0.025, "{own:?} {calm:?}");
+    assert!(own.mean < 0.045 && calm.mean < 0.025, "{own:?} {calm:?}");
     for (name, begin) in all() {
         let judged = simple(&truth, &begin);
         assert!(own.mean < 0.7 * judged.errors().mean, "{name}: {:?}", judged.errors());
@@ -104,11 +104,6 @@ fn mixes_of_four_move_no_more_than_the_channel_can() {
 fn the_best_split_of_four_is_found_nearly_always() {
     let truth = truth();
     let found = splits(&truth, physics(&truth, &Fitted::default()));
-    println!("{found:?}");
-    for (name, begin) in all() {
-        let fitted = begin.fit(&truth);
-        println!("{name} {:?}", splits(&truth, |pair| fitted.pair(&truth, pair)));
-    }
     assert!(found.n == 15 && 13 <= found.n_best, "{found:?}");
     assert!(found.chosen - found.best < 0.01, "{found:?}");
 }

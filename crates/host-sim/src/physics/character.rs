@@ -161,3 +161,68 @@ fn check(row: &Row) -> Result<(), CharacterError> {
 fn kib(row: &Row) -> u64 {
     (row.bytes / 1024.0) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    const KIB: f64 = 1024.0;
+
+    fn row(kib: f64, misses: f64) -> Row {
+        Row { bytes: kib * KIB, misses, demand_misses: misses / 2.0, ..Row::default() }
+    }
+
+    fn refused(rows: Vec<Row>, expected: Expect) {
+        let error = Character::new(rows, Row::default()).expect_err("it cannot be");
+        expected.assert_eq(&error.to_string());
+    }
+
+    #[test]
+    fn between_sizes_misses_go_straight_over_the_logarithm_and_below_up_to_all() {
+        let rows = vec![row(1024.0, 4.0), row(128.0, 10.0)];
+        let character = Character::new(rows, row(0.0, 18.0)).unwrap();
+        let misses = |kib: f64| character.at(kib * KIB).misses;
+        for (kib, expected) in [
+            (0.0, 18.0),
+            (8.0, 18.0),
+            (32.0, 14.0),
+            (128.0, 10.0),
+            (256.0, 8.0),
+            (1024.0, 4.0),
+            (4096.0, 4.0),
+        ] {
+            assert!((misses(kib) - expected).abs() < 1e-9, "{kib} KiB: {}", misses(kib));
+        }
+    }
+
+    #[test]
+    fn without_a_cache_no_less_is_missed_than_with_one() {
+        let character = Character::new(vec![row(128.0, 10.0)], Row::default()).unwrap();
+        assert_eq!(character.at(0.0).misses, 10.0);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        refused(vec![], expect!["it has no figures for any cache size"]);
+        refused(
+            vec![row(128.0, f64::NAN)],
+            expect!["misses of loads and stores at 128 KiB is NaN, which cannot be"],
+        );
+        refused(
+            vec![Row { cycles: Some(0.0), ..row(128.0, 1.0) }],
+            expect!["cycles per instruction at 128 KiB is 0, which cannot be"],
+        );
+        refused(vec![row(128.0, 1.0), row(128.0, 1.0)], expect!["128 KiB stands there twice"]);
+        refused(
+            vec![row(256.0, 2.0), row(128.0, 1.0)],
+            expect!["misses rise from 128 KiB to 256 KiB of cache"],
+        );
+    }
+
+    #[test]
+    fn a_curve_may_scatter_a_little() {
+        assert!(Character::new(vec![row(128.0, 90.0), row(256.0, 92.0)], Row::default()).is_ok());
+    }
+}

@@ -145,3 +145,67 @@ fn average(profile: &Profile) -> Phase {
         ..Phase::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use program::profile::parse_profile;
+
+    use super::*;
+    use crate::physics::Fitted;
+
+    const MIB: f64 = 1048576.0;
+
+    fn told(phases: &str) -> Result<Behaviour, ProfileError> {
+        let text = format!("name = \"x\"\n{phases}");
+        let profile = parse_profile(&text, Path::new("x")).expect("a profile");
+        let fitted = Fitted::default();
+        of_profile(&profile, MIB, &fitted.channel(45.0, 12.8), fitted.habits(4.0))
+    }
+
+    const CURVE: &str = "curve = { cache_bytes = [131072, 1048576], misses_per_1000 = [9, 3], prefetches_per_1000 = [2, 1] }";
+
+    #[test]
+    fn core_cycles_and_overlap_are_taken_as_told() {
+        let figures = "core_cycles_per_instruction = 0.8\noverlap = 3\n";
+        let its = told(&format!("[[phase]]\nshare = 1\n{figures}{CURVE}")).unwrap();
+        let demand = its.demand(MIB);
+        assert!((its.overlap() - 3.0).abs() < 1e-9 && (demand.core_ns - 200.0).abs() < 1e-9);
+        assert!((demand.bytes - 256.0).abs() < 1e-9, "3 misses and a prefetch: {demand:?}");
+    }
+
+    #[test]
+    fn from_cycles_alone_the_core_is_what_waiting_leaves() {
+        let its =
+            told(&format!("[[phase]]\nshare = 1\ncycles_per_instruction = 1.5\n{CURVE}")).unwrap();
+        let habits = Fitted::default().habits(4.0);
+        assert!((its.overlap() / habits.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
+        let alone = Fitted::default().channel(45.0, 12.8).load(&[its.demand(MIB)]).each_ns[0];
+        assert!((alone - 375.0).abs() < 1e-6, "{alone}");
+    }
+
+    #[test]
+    fn with_cycles_an_overlap_that_is_told_holds() {
+        let figures = "cycles_per_instruction = 1.5\noverlap = 2\n";
+        let its = told(&format!("[[phase]]\nshare = 1\n{figures}{CURVE}")).unwrap();
+        assert!((its.overlap() - 2.0).abs() < 1e-9, "{}", its.overlap());
+    }
+
+    #[test]
+    fn phases_are_averaged_over_their_instructions() {
+        let phase = |share: f64, core: f64| {
+            format!("[[phase]]\nshare = {share}\ncore_cycles_per_instruction = {core}\n{CURVE}\n")
+        };
+        let its = told(&(phase(0.25, 1.0) + &phase(0.75, 2.0))).unwrap();
+        assert!((its.demand(MIB).core_ns - 437.5).abs() < 1e-9, "{:?}", its.demand(MIB));
+    }
+
+    #[test]
+    fn a_profile_without_cycles_or_curve_tells_nothing() {
+        let error = told(&format!("[[phase]]\nshare = 1\n{CURVE}")).expect_err("no cycles");
+        assert_eq!(error, ProfileError::NoCycles);
+        let error = told("[[phase]]\nshare = 1\ncycles_per_instruction = 1\n");
+        assert_eq!(error.expect_err("no curve"), ProfileError::NoCurve);
+    }
+}

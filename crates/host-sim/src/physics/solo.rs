@@ -43,7 +43,7 @@ const SCATTER: f64 = 0.01;
 /// Whoever uses more of a channel tells nothing of latency.
 const TELLS_UPTO: f64 = 0.8;
 /// Between these parts of what a channel gives a program that is alone begins to fill it, and does. Guessed.
-const FILLS: [f64; 2] = [0.9, 1.0];
+const FILLS: [f64; 2] = [0.85, 0.95];
 
 /// A program on a machine, as far as its speed goes.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,5 +203,106 @@ impl Point {
         let latency = channel.latency_ns(in_use) * habits.ghz;
         let wait = exposed(row, habits) / 1000.0 * latency;
         Some(Point { bytes: row.bytes, cycles, wait, in_use })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::physics::Fitted;
+
+    const MIB: f64 = 1048576.0;
+
+    /// 4 GHz, 45 ns, 12.8 GB/s at the peak.
+    fn machine() -> (Channel, Habits) {
+        (Fitted::default().channel(45.0, 12.8), Fitted::default().habits(4.0))
+    }
+
+    /// Misses of loads, by size, with the cycles of a core part and an overlap that are known.
+    fn made(misses: &[f64], core: f64, overlap: f64) -> Character {
+        let (channel, habits) = machine();
+        let row = |(idx, &misses): (usize, &f64)| {
+            let bytes = MIB / f64::from(1u32 << idx);
+            let row = Row { bytes, misses, demand_misses: misses, reads: misses, ..Row::default() };
+            // Cycles and use go together; a few rounds find them.
+            let mut cycles = core;
+            for _ in 0..50 {
+                let point = Point::of(&Row { cycles: Some(cycles), ..row }, &channel, &habits);
+                cycles = core + point.unwrap().wait / overlap;
+            }
+            Row { cycles: Some(cycles), ..row }
+        };
+        let rows = misses.iter().enumerate().map(row).collect();
+        Character::new(rows, Row::default()).unwrap()
+    }
+
+    #[test]
+    fn from_a_curve_that_is_steep_core_and_overlap_are_found_again() {
+        let (channel, habits) = machine();
+        let its = Behaviour::of(&made(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, habits).unwrap();
+        assert!((its.overlap() - 2.5).abs() < 0.05, "{}", its.overlap());
+        assert!((its.demand(MIB).core_ns - 150.0).abs() < 2.0, "{:?}", its.demand(MIB));
+    }
+
+    #[test]
+    fn from_a_curve_that_is_flat_the_usual_overlap_is_taken() {
+        let (channel, habits) = machine();
+        let its = Behaviour::of(&made(&[5.0, 5.0, 5.0], 1.2, 2.5), MIB, &channel, habits).unwrap();
+        assert!((its.overlap() / habits.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
+    }
+
+    #[test]
+    fn what_was_measured_alone_is_told_alone() {
+        let (channel, habits) = machine();
+        let character = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
+        let its = Behaviour::of(&character, MIB, &channel, habits).unwrap();
+        let told = channel.load(&[its.demand(MIB)]).each_ns[0] * 4.0 / 1000.0;
+        let measured = character.at(MIB).cycles.unwrap();
+        assert!((told / measured - 1.0).abs() < 1e-6, "{told} {measured}");
+    }
+
+    #[test]
+    fn who_fills_the_channel_has_all_misses_under_way_that_a_core_can_have() {
+        let (channel, habits) = machine();
+        let row = Row {
+            bytes: MIB,
+            cycles: Some(3.2),
+            demand_misses: 47.0,
+            misses: 91.0,
+            reads: 64.0,
+            writes: 32.0,
+        };
+        let character = Character::new(vec![row], Row::default()).unwrap();
+        let its = Behaviour::of(&character, MIB, &channel, habits).unwrap();
+        assert!((its.overlap() - habits.overlap_max).abs() < 1e-9, "{}", its.overlap());
+        assert!((its.demand(MIB).core_ns - 75.0).abs() < 1e-9, "{:?}", its.demand(MIB));
+    }
+
+    #[test]
+    fn counters_show_what_passes_the_core_and_what_is_missed() {
+        let (_, habits) = machine();
+        let row = Row {
+            bytes: MIB,
+            demand_misses: 3.0,
+            misses: 5.0,
+            reads: 4.0,
+            writes: 1.0,
+            cycles: None,
+        };
+        let none = Row { demand_misses: 9.0, misses: 12.0, ..row };
+        let its = Behaviour::known(&Character::new(vec![row], none).unwrap(), 0.5, 2.0, habits);
+        let expected =
+            Counts { accesses: 9.0, demand_misses: 3.0, prefetches: 1.0, reads: 4.0, writes: 1.0 };
+        assert_eq!(its.counts(MIB), expected);
+    }
+
+    #[test]
+    fn hits_are_added_where_core_cycles_are_told_without_them() {
+        let (_, habits) = machine();
+        let row = Row { bytes: MIB, demand_misses: 10.0, misses: 10.0, ..Row::default() };
+        let character = Character::new(vec![row], row).unwrap();
+        let with = Behaviour::known(&character, 0.5, 2.0, Habits { hit_ns: 10.0, ..habits });
+        // 10 accesses of 10 ns, two at a time.
+        assert!((with.demand(MIB).core_ns - 125.0 - 50.0).abs() < 1e-9);
     }
 }

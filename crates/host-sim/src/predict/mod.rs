@@ -1,20 +1,22 @@
 //! How much slower programs are side by side than alone.
 //!
 //! ```text
-//!   programs.rs ── what each does alone ─┐
-//!   site.rs ── cache and memory ─────────┼─► side by side ─► slow-downs
-//!                                        └─► split.rs ─► who goes where so that the mean is least
+//!   programs.rs, profiles ── what each does alone ─┐
+//!   site.rs ── caches and memories ── cast.rs ─────┼─► side by side ─► slow-downs
+//!                                                  └─► split.rs ─► who goes where so that the mean is least
 //! ```
 //!
 //! Each program runs on a core of its own. Caches are found from speeds and speeds from caches, in turn,
 //! until they go together.
 
+mod cast;
 pub mod programs;
 mod site;
 mod split;
 #[cfg(test)]
 mod tests;
 
+pub use cast::{Cast, CastError, Stage};
 pub use site::{Site, SiteError, Sites, USUAL_GHZ, USUAL_LATENCY_NS, sites};
 pub use split::{Split, SplitError, Way, best};
 

@@ -20,7 +20,17 @@ pub struct Known {
     /// What it asks of caches and memory.
     pub character: Character,
     /// Bytes that it moves per cycle, the most at any size.
-    pub bytes_per_cycle: f64,
+    bytes_per_cycle: f64,
+    /// The same per nanosecond (GB/s), where the table tells it.
+    gbs: Option<f64>,
+}
+
+impl Known {
+    /// Bytes per nanosecond that it was seen to move alone, the most at any size; where the table does not
+    /// tell, with so many cycles in a nanosecond.
+    pub fn moved(&self, ghz: f64) -> f64 {
+        self.gbs.unwrap_or(self.bytes_per_cycle * ghz)
+    }
 }
 
 /// What a table tells.
@@ -48,7 +58,7 @@ pub enum KnownError {
         file: String,
     },
     /// The figures of a program cannot be.
-    #[error("{file}:{line}:1: program {name}: {source}")]
+    #[error("{file}:{line}:1: program {name}")]
     Character {
         /// Which.
         file: String,
@@ -166,6 +176,11 @@ impl Columns {
         let moved =
             |row: &Row| 64.0 * (row.reads + row.writes) / 1000.0 / row.cycles.unwrap_or(1.0);
         let bytes_per_cycle = rows.iter().map(moved).fold(0.0, f64::max);
+        let mut gbs: Option<f64> = None;
+        for line in lines {
+            let now = self.gbs.map(|gbs| sheet.number(line, gbs)).transpose()?.flatten();
+            gbs = [gbs, now].into_iter().flatten().reduce(f64::max);
+        }
         let line = lines.first().map_or(1, |line| line.number());
         let wrong = |source| KnownError::Character {
             file: file.to_owned(),
@@ -174,7 +189,7 @@ impl Columns {
             source,
         };
         let character = Character::new(rows, none).map_err(wrong)?;
-        Ok(Known { name: name.to_owned(), character, bytes_per_cycle })
+        Ok(Known { name: name.to_owned(), character, bytes_per_cycle, gbs })
     }
 
     fn row(&self, sheet: &Sheet<'_>, line: &Line) -> Result<Row, SheetError> {
@@ -225,7 +240,8 @@ mod tests {
 
     fn refused(text: &str, expected: Expect) {
         let error = from_csv(text, "solo.csv").expect_err("it is wrong");
-        expected.assert_eq(&error.to_string());
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        expected.assert_eq(&format!("{error}{}", cause.unwrap_or_default()));
     }
 
     #[test]

@@ -13,8 +13,9 @@
 use base::{LlcId, NodeId};
 use topology::{Llc, Machine};
 
-/// Nanoseconds of a miss where a machine file tells none: servers have 70 to 130. Guessed.
-pub const USUAL_LATENCY_NS: f64 = 90.0;
+/// Nanoseconds of a miss where a machine file tells none: small machines have 45 to 80, servers up to 130.
+/// Guessed.
+pub const USUAL_LATENCY_NS: f64 = 70.0;
 /// Cycles in a nanosecond where nobody tells. Guessed.
 pub const USUAL_GHZ: f64 = 3.0;
 

@@ -193,7 +193,7 @@ pub struct AccessEntry {
     /// How long one access waits when nothing else goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// What all CPUs of the first node together can get.
+    /// The peak of what all CPUs of the first node together can get.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
 }

@@ -1,0 +1,138 @@
+//! `evenkeel predict`: how much slower programs are side by side than alone, and how to split them over
+//! LLC domains.
+//!
+//! ```text
+//!   machine file ─► LLC domains ─┐
+//!   profiles, tables ─► programs ┴─► host_sim::predict ─► slow-downs, best split
+//! ```
+//!
+//! Whatever is assumed because no file tells it is said on standard error, a line each.
+
+mod show;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use host_sim::physics::{Behaviour, Fitted};
+use host_sim::predict::{Cast, Predicted, Split, Stage, best, side_by_side, sites};
+use program::is_toml;
+use program::profile::parse_profile;
+
+use crate::exit::{Done, OrWrong, say};
+use crate::recorded::nearest;
+use crate::{input, machine};
+
+/// Which programs, and where.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The machine: a file as evenkeel machine --toml writes it, with the bandwidth of its memory
+    #[arg(long, value_name = "FILE")]
+    machine: PathBuf,
+    /// What programs do alone, separated by commas: profiles (.toml), or tables with the columns of
+    /// workloads/data/corun/solo.csv
+    #[arg(long, value_name = "FILE", value_delimiter = ',', required = true)]
+    programs: Vec<PathBuf>,
+    /// Which of them run, each on a core of its own; a name may stand several times
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Find the best assignment to so many LLC domains too
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=N_DOMAINS_MAX), allow_hyphen_values = true)]
+    domains: Option<u32>,
+    /// Print JSON: slowdowns (of each program, in the order asked for), and with --domains split (names
+    /// by LLC domain), split_slowdowns and mean_slowdown
+    #[arg(long)]
+    json: bool,
+}
+
+/// Of no machine are more known.
+const N_DOMAINS_MAX: i64 = 1024;
+
+/// What is told.
+struct Told<'a> {
+    names: &'a [String],
+    stage: Stage,
+    /// On the first domain; none where the programs are more than its CPUs.
+    slowdowns: Vec<Predicted>,
+    split: Option<Split>,
+    /// What was assumed, a sentence each.
+    notes: Vec<String>,
+}
+
+/// Predicts.
+pub fn main(args: &Args) -> Done {
+    let told = predict(args).or_wrong()?;
+    told.notes.iter().for_each(say);
+    let text = if args.json { show::json(&told)? } else { show::text(&told) };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn predict(args: &Args) -> anyhow::Result<Told<'_>> {
+    let machine = machine::from_file(&args.machine)?;
+    let mut cast = Cast::default();
+    args.programs.iter().try_for_each(|path| read(path, &mut cast))?;
+    let n_domains = args.domains.unwrap_or(1) as usize;
+    let there = sites(&machine, cast.ghz).with_context(|| args.machine.display().to_string())?;
+    let stage = Stage::new(there, n_domains, &cast, Fitted::default());
+    let behaviours: Vec<Behaviour> =
+        args.names.iter().map(|name| find(name, &cast, &stage)).collect::<Result<_, _>>()?;
+    let programs: Vec<&Behaviour> = behaviours.iter().collect();
+    let mut notes: Vec<String> = cast.notes.iter().chain(&stage.notes).cloned().collect();
+    let slowdowns = on_first(args, &programs, &stage, &mut notes)?;
+    let split = match args.domains {
+        Some(_) => Some(best(&programs, &stage.sites, &stage.domains)?),
+        None => None,
+    };
+    Ok(Told { names: &args.names, stage, slowdowns, split, notes })
+}
+
+/// A profile or a table, by the end of its name.
+fn read(path: &Path, cast: &mut Cast) -> anyhow::Result<()> {
+    let file = path.display().to_string();
+    let text = input::text("programs file", path)?;
+    match is_toml(path) {
+        true => cast.add_profile(parse_profile(&text, path)?, &file)?,
+        false => cast.add_table(&text, &file)?,
+    }
+    Ok(())
+}
+
+fn find(name: &str, cast: &Cast, stage: &Stage) -> anyhow::Result<Behaviour> {
+    stage.behaviour(cast, name)?.ok_or_else(|| match nearest(name, cast.names()) {
+        Some(like) => anyhow!("no file tells of a program \"{name}\"; did you mean \"{like}\"?"),
+        None => {
+            let known = cast.names().collect::<Vec<_>>().join(", ");
+            anyhow!("no file tells of a program \"{name}\"; known are {known}")
+        }
+    })
+}
+
+/// What becomes of them on the first domain, if they have room there.
+fn on_first(
+    args: &Args,
+    programs: &[&Behaviour],
+    stage: &Stage,
+    notes: &mut Vec<String>,
+) -> anyhow::Result<Vec<Predicted>> {
+    let (Some(site), Some(domain)) = (stage.sites.first(), stage.domains.first()) else {
+        return Ok(Vec::new());
+    };
+    let n = programs.len();
+    let crowded =
+        format!("{n} programs are more than the {} CPUs of the first LLC domain", site.n_cpus);
+    if site.n_cpus < n && args.domains.is_none() {
+        bail!("{crowded}; leave some out, or ask for more domains with --domains");
+    }
+    if site.n_cpus < n {
+        notes.push(format!("{crowded}: slow-downs are told of the split alone"));
+        return Ok(Vec::new());
+    }
+    if site.n_cores < n {
+        notes.push(format!(
+            "{n} programs are more than the {} cores of the first LLC domain: what SMT siblings take from each other is not in this",
+            site.n_cores
+        ));
+    }
+    Ok(side_by_side(programs, domain))
+}

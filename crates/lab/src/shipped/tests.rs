@@ -139,7 +139,7 @@ fn every_program_runs_on_every_machine() {
         let hardware = Hardware::new(&machine(name).unwrap());
         for program in profiles() {
             let alone = alone(&profile(&program).unwrap(), &hardware).unwrap();
-            assert!(0.0 < alone.ipc && alone.ipc < 4.0, "{program} on {name}: {alone:?}");
+            assert!(0.0 < alone.ipc && alone.ipc <= 4.0 + 1e-9, "{program} on {name}: {alone:?}");
         }
     }
 }

@@ -69,7 +69,7 @@ pub fn main(args: &Args) -> Done {
 }
 
 fn predict(args: &Args) -> anyhow::Result<Told<'_>> {
-    let machine = machine::from_file(&args.machine)?;
+    let machine = machine::file_or_shipped(&args.machine)?;
     let mut cast = Cast::default();
     args.programs.iter().try_for_each(|path| read(path, &mut cast))?;
     let n_domains = args.domains.unwrap_or(1) as usize;

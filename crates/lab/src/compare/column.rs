@@ -198,7 +198,7 @@ mod tests {
     fn what_is_no_column_is_refused_with_what_would_be() {
         check(
             &["linux,dsf"],
-            "there is no policy \"dsf\" (did you mean dfs?): there are linux, spread, dfs",
+            &policy::build("dsf", 0).err().expect("there is none").to_string(),
         );
         check(
             &["linux@striped"],

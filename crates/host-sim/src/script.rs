@@ -43,6 +43,15 @@ impl Script {
         self.acts.iter().map(|act| act.footprint).max().unwrap_or(0)
     }
 
+    /// Nanoseconds of 1000 instructions of its first act, alone on an idle machine and near its memory.
+    pub fn ns_alone(&self, hardware: &Hardware) -> f64 {
+        let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
+        let (Some(cpu), Some(act)) = (fastest, self.acts.first()) else { return 1.0 };
+        let demand = act.behaviour.demand(hardware.caches[cpu.cache].bytes);
+        let loaded = hardware.nodes[cpu.node].channel.load(&[demand]);
+        loaded.each_ns.first().copied().unwrap_or(1.0)
+    }
+
     /// Nanoseconds that it takes alone on an idle machine, on the fastest core, its memory near it.
     pub fn alone_ns(&self, hardware: &Hardware) -> f64 {
         let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));

@@ -6,5 +6,6 @@
 //! ```
 
 pub mod compare;
+pub mod oracle;
 pub mod shipped;
 pub mod stats;

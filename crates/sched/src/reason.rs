@@ -203,6 +203,9 @@ codes! {
     /// Divided: between two periods.
     GroupComes "group-comes"
         "[not all of the CPUs that it was on ({gone}) can be used any more: ]{group}; {parted}[, with {threads}]: until the next period it is on {domain}, {how}, and {cpus} had the fewest programs there";
+    /// The oracle of the simulator.
+    OracleSays "oracle-says"
+        "of {n_tried} assignments of what runs to last-level caches ({how}) this one has the smallest sum of slow-downs, {slowdown} for each; none can have less than {bound}";
     /// A note: one CPU.
     NothingToPlace "nothing-to-place"
         "only one CPU can be used, so nothing is placed";

@@ -183,6 +183,10 @@ impl Checked {
         let mut workload = program::parse_bytes(&bytes, &args.workload).or_wrong()?;
         let said = profiles::attach(&mut workload, &args.profiles).or_wrong()?;
         check_loads(&workload).or_wrong()?;
+        if lab::oracle::is_named(&args.policy) {
+            let why = "the oracle knows what only a simulator can know: write --host sim, or name a policy";
+            return Err(Stop::Wrong(anyhow::anyhow!(why)));
+        }
         let policy = policy::build(&args.policy, args.seed).or_wrong()?;
         let machine = linux::topology::read(Path::new("/"))?;
         check_here(&workload, &machine, args.groups.into())?;

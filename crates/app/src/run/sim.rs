@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
 use base::Nanos;
 use engine::{Engine, Sink};
 use host_sim::chance::Chance;
 use host_sim::faults::Faults;
+use host_sim::hardware::Hardware;
 use host_sim::kernel::Version;
 use host_sim::{Capabilities, SimHost, SimOptions};
 use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
+use policy::Without;
 use program::Workload;
 use report::ReportBuilder;
 use sched::Policy;
@@ -163,11 +166,19 @@ pub(super) fn run(args: &Args) -> Result<(Ran, Folder), Stop> {
     let bytes = input::bytes("workload", &args.workload).or_wrong()?;
     let mut workload = program::parse_bytes(&bytes, &args.workload).or_wrong()?;
     let said = profiles::attach(&mut workload, &args.profiles).or_wrong()?;
-    let policy = policy::build(&args.policy, args.seed).or_wrong()?;
+    lab::oracle::check(&args.policy).or_wrong()?;
     let machine = args.sim.machine()?;
     let signals = args.signals.wish().or_wrong()?;
+    let hardware = Arc::new(Hardware::new(&machine));
+    let scripts = host_sim::cast::cast(&workload.jobs, &hardware).or_wrong()?;
+    let contention = !args.sim.no_contention;
+    let policy = lab::oracle::build(&args.policy, args.seed, &hardware, &scripts, contention);
+    let policy = policy.or_wrong()?;
+    if args.sim.readable == Readable::None {
+        check_declared(&args.policy, &workload).or_wrong()?;
+    }
     let options = args.sim.options(args.seed, policy.interval(), args.time_limit);
-    let host = SimHost::new(&machine, &workload.jobs, options).map_err(anyhow::Error::from);
+    let host = SimHost::with_scripts(&machine, hardware, &workload.jobs, scripts, options);
     let mut host = host.or_wrong()?;
     if !args.quiet {
         said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
@@ -210,6 +221,17 @@ pub(super) fn run(args: &Args) -> Result<(Ran, Folder), Stop> {
         None => Ok(()),
     };
     Ok((Ran { report, ended }, folder))
+}
+
+/// Where nothing can be read, a policy must find what it needs in the programs' profiles.
+fn check_declared(spec: &str, workload: &Workload) -> anyhow::Result<()> {
+    for job in workload.jobs.iter().filter(|_| !lab::oracle::is_named(spec)) {
+        let lack = policy::missing(spec, job)?.filter(|lack| lack.without == Without::Refuses);
+        if let Some(lack) = lack {
+            anyhow::bail!("{}: job {:?}: {}", job.origin, job.name, lack.words);
+        }
+    }
+    Ok(())
 }
 
 fn header(

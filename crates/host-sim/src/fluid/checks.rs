@@ -2,7 +2,7 @@
 
 use base::CpuId;
 
-use super::{Fluid, TaskState};
+use super::{Fluid, Task, TaskState};
 
 impl Fluid {
     /// Whether every task is on a CPU that it may use.
@@ -42,6 +42,12 @@ impl Fluid {
             true => Ok(()),
             false => Err(format!("{given} ns of CPU time were given, and there were {most}")),
         }
+    }
+
+    /// Nanoseconds that a thread takes for 1000 instructions now, its waiting for a CPU included.
+    pub fn ns_each(&self, task: &Task) -> f64 {
+        let weight = self.cpus[task.cpu].weight;
+        1000.0 / task.speed.max(1e-12) * weight / task.weight
     }
 
     /// A thread that waits although a CPU that it may use is idle, and that CPU.

@@ -170,6 +170,17 @@ impl Fluid {
         Ok(())
     }
 
+    /// A job has so many bytes on each node without having touched them: for what-if reckoning.
+    pub fn lay_as(&mut self, job: usize, on: &[u64]) {
+        for (node, &bytes) in on.iter().enumerate() {
+            self.pages.take(job, node, bytes / PAGE * PAGE);
+        }
+        if let Some(pages) = self.pages.jobs.get_mut(&job) {
+            pages.update();
+        }
+        self.touch_solver(job);
+    }
+
     /// A job touches memory for the first time from a node.
     pub(super) fn touch(&mut self, job: usize, cpu_node: usize, bytes: f64) {
         let Some(pages) = self.pages.jobs.get_mut(&job) else { return };

@@ -196,10 +196,7 @@ mod tests {
 
     #[test]
     fn what_is_no_column_is_refused_with_what_would_be() {
-        check(
-            &["linux,dsf"],
-            &policy::build("dsf", 0).err().expect("there is none").to_string(),
-        );
+        check(&["linux,dsf"], &policy::build("dsf", 0).err().expect("there is none").to_string());
         check(
             &["linux@striped"],
             "\"linux@striped\": there is no variant \"striped\": write interleave, first-touch, numa-balancing, no-numa-balancing",

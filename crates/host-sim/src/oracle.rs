@@ -1,0 +1,282 @@
+//! The best placement of what runs now, found with the physics itself.
+//!
+//! ```text
+//!   jobs that run or are due ─► every assignment to last-level caches, if those are few enough,
+//!                               else greedily, then moves and swaps until none helps
+//!                           ─► the one with the smallest sum of slow-downs
+//! ```
+//!
+//! It is no policy for a real machine: it knows what the simulated machine will do, which no counter tells.
+//! It shows how much there was to gain. It looks at the present alone, so of a workload whose jobs come and
+//! go it is a strong placement and not a proven best one; where it searches instead of trying everything, its
+//! reason says how far above a bound it ended. Memory stays where it lies, and who moves away from it pays in
+//! the reckoning.
+
+use std::sync::Arc;
+
+use base::{CpuSet, JobId, Nanos};
+use sched::{Action, Cause, Code, JobSeen, Plan, Policy, Reason, Snapshot};
+
+use crate::chance::Chance;
+use crate::fluid::{Fluid, JobStart, MemoryRule, Settings};
+use crate::hardware::Hardware;
+use crate::script::{Act, Script};
+
+/// So many assignments are tried one by one; more are searched.
+const TRIED_MAX: u64 = 4096;
+/// A move must make the sum of slow-downs smaller by this part: below, the solution's own inexactness
+/// would move programs to and fro.
+const WORTH: f64 = 0.005;
+/// Sweeps over all moves and swaps.
+const SWEEPS_MAX: usize = 8;
+/// Instructions of which no run sees the end.
+const ENDLESS: f64 = 1e18;
+
+/// Knows the scripts of all jobs.
+#[derive(Debug)]
+pub struct Oracle {
+    hardware: Arc<Hardware>,
+    scripts: Vec<Arc<Script>>,
+    settings: Settings,
+    /// Where each job was put last: its cache.
+    put: Vec<Option<usize>>,
+}
+
+/// A job to be placed.
+struct Guest {
+    id: JobId,
+    idx: usize,
+    /// Caches that it may use.
+    open: Vec<usize>,
+    allowed: CpuSet,
+    movable: bool,
+    /// Bytes on each node, by place; nothing for one that is due.
+    memory: Vec<u64>,
+}
+
+impl Oracle {
+    /// For these jobs on this machine.
+    pub fn new(hardware: Arc<Hardware>, scripts: &[Arc<Script>], contention: bool) -> Self {
+        let endless = |script: &Arc<Script>| {
+            let act = |act: &Act| Act {
+                instructions: ENDLESS,
+                footprint: 0,
+                sleeps: None,
+                ..act.clone()
+            };
+            let acts = script.acts.iter().map(act).collect();
+            Arc::new(Script { acts, n_threads: script.n_threads })
+        };
+        let settings = Settings { contention, ..Settings::default() };
+        let put = vec![None; scripts.len()];
+        Oracle { hardware, scripts: scripts.iter().map(endless).collect(), settings, put }
+    }
+
+    fn guests(&self, seen: &Snapshot<'_>) -> Vec<Guest> {
+        let n_caches = self.hardware.caches.len();
+        let of = |job: &JobSeen<'_>| {
+            let may = |cache: &usize| {
+                let mut cpus = self.hardware.caches[*cache].cpus.iter();
+                cpus.any(|&cpu| job.allowed.contains(self.hardware.cpus[cpu].id))
+            };
+            let memory = |node: &crate::hardware::Node| {
+                let on = job.memory.zip(node.id).map(|(memory, id)| memory.on(id).total().0);
+                on.unwrap_or(0)
+            };
+            Guest {
+                id: job.job.id,
+                idx: job.job.id.index(),
+                open: (0..n_caches).filter(may).collect(),
+                allowed: job.allowed.clone(),
+                movable: job.movable,
+                memory: self.hardware.nodes.iter().map(memory).collect(),
+            }
+        };
+        seen.jobs.iter().map(of).filter(|guest| !guest.open.is_empty()).collect()
+    }
+
+    /// The sum of slow-downs of an assignment: nanoseconds of each with all others over those alone, more
+    /// where threads share CPUs.
+    fn cost(&self, guests: &[Guest], put: &[usize]) -> f64 {
+        let mut fluid = Fluid::new(self.hardware.clone(), self.settings, Chance::OFF.causes(0));
+        for (guest, &cache) in guests.iter().zip(put) {
+            let cpus = &self.hardware.caches[cache].cpus;
+            let n_cpus = self.hardware.cpus.len();
+            let mut mask = vec![false; n_cpus];
+            for &cpu in cpus {
+                mask[cpu] = guest.allowed.contains(self.hardware.cpus[cpu].id);
+            }
+            fluid.start(JobStart {
+                job: guest.idx,
+                script: self.scripts[guest.idx].clone(),
+                allowed: Some(Arc::new(mask)),
+                memory: MemoryRule::FirstTouch,
+                weight: 1.0,
+            });
+            fluid.lay_as(guest.idx, &guest.memory);
+        }
+        let _ = fluid.next_event();
+        let slow = |guest: &Guest| {
+            let alone = self.scripts[guest.idx].ns_alone(&self.hardware);
+            fluid.tasks_of(guest.idx).map(|task| fluid.ns_each(task) / alone).fold(0.0, f64::max)
+        };
+        guests.iter().map(slow).sum()
+    }
+
+    /// The best of all assignments, or of those that a search found; with how many were looked at.
+    fn best(&self, guests: &[Guest], now: Option<Vec<usize>>) -> (Vec<usize>, f64, u64, bool) {
+        let n_all = guests.iter().try_fold(1u64, |all, guest| {
+            let options = if guest.movable { guest.open.len() as u64 } else { 1 };
+            all.checked_mul(options).filter(|all| *all <= TRIED_MAX)
+        });
+        match n_all {
+            Some(_) => self.try_all(guests, now),
+            None => self.search(guests, now),
+        }
+    }
+
+    fn try_all(&self, guests: &[Guest], now: Option<Vec<usize>>) -> (Vec<usize>, f64, u64, bool) {
+        let kept = |at: usize| self.put[guests[at].idx].filter(|_| !guests[at].movable);
+        let first = |at: usize| kept(at).unwrap_or(guests[at].open[0]);
+        let mut digits = vec![0usize; guests.len()];
+        let mut best = now.clone().map(|now| (self.cost(guests, &now) * (1.0 - WORTH), now));
+        let mut n_tried = 0;
+        loop {
+            let put: Vec<usize> = (0..guests.len())
+                .map(|at| if guests[at].movable { guests[at].open[digits[at]] } else { first(at) })
+                .collect();
+            let cost = self.cost(guests, &put);
+            n_tried += 1;
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, put));
+            }
+            let next = (0..guests.len())
+                .find(|&at| guests[at].movable && digits[at] + 1 < guests[at].open.len());
+            let Some(next) = next else { break };
+            digits[next] += 1;
+            digits[..next].fill(0);
+        }
+        let (cost, put) = best.unwrap_or_default();
+        (put, cost, n_tried, true)
+    }
+
+    /// One after the other where it hurts least, then moves and swaps until none helps.
+    fn search(&self, guests: &[Guest], now: Option<Vec<usize>>) -> (Vec<usize>, f64, u64, bool) {
+        let mut n_tried = 0;
+        let mut put = now.unwrap_or_else(|| self.greedy(guests, &mut n_tried));
+        let mut cost = self.cost(guests, &put);
+        for _ in 0..SWEEPS_MAX {
+            let before = cost;
+            for at in (0..guests.len()).filter(|&at| guests[at].movable) {
+                for &cache in &guests[at].open {
+                    let was = put[at];
+                    self.keep_if_better(guests, &mut put, &mut cost, &mut n_tried, |put| {
+                        put[at] = cache
+                    });
+                    debug_assert!(put[at] == was || put[at] == cache);
+                }
+                for other in (at + 1..guests.len()).filter(|&other| guests[other].movable) {
+                    let (a, b) = (put[at], put[other]);
+                    if a != b && guests[at].open.contains(&b) && guests[other].open.contains(&a) {
+                        self.keep_if_better(guests, &mut put, &mut cost, &mut n_tried, |put| {
+                            put.swap(at, other);
+                        });
+                    }
+                }
+            }
+            if before <= cost {
+                break;
+            }
+        }
+        (put, cost, n_tried, false)
+    }
+
+    fn keep_if_better(
+        &self,
+        guests: &[Guest],
+        put: &mut Vec<usize>,
+        cost: &mut f64,
+        n_tried: &mut u64,
+        change: impl Fn(&mut Vec<usize>),
+    ) {
+        let mut other = put.clone();
+        change(&mut other);
+        if other == *put {
+            return;
+        }
+        let its = self.cost(guests, &other);
+        *n_tried += 1;
+        if its < *cost * (1.0 - WORTH / guests.len() as f64) {
+            (*put, *cost) = (other, its);
+        }
+    }
+
+    fn greedy(&self, guests: &[Guest], n_tried: &mut u64) -> Vec<usize> {
+        let mut put: Vec<usize> = Vec::with_capacity(guests.len());
+        for at in 0..guests.len() {
+            if let Some(kept) = self.put[guests[at].idx] {
+                put.push(kept);
+                continue;
+            }
+            let with = |cache: usize| {
+                let mut put = put.clone();
+                put.push(cache);
+                self.cost(&guests[..=at], &put)
+            };
+            let costs: Vec<(f64, usize)> =
+                guests[at].open.iter().map(|&cache| (with(cache), cache)).collect();
+            *n_tried += costs.len() as u64;
+            let least = costs
+                .iter()
+                .min_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+            put.push(least.map_or(0, |(_, cache)| *cache));
+        }
+        put
+    }
+}
+
+impl Policy for Oracle {
+    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+        plan.rests = true;
+        let something_changed = [Cause::JobsDue, Cause::Ended, Cause::CpusChanged];
+        if !seen.turn.causes.iter().any(|cause| something_changed.contains(cause)) {
+            return;
+        }
+        let guests = self.guests(seen);
+        if guests.is_empty() || self.hardware.caches.len() < 2 {
+            return;
+        }
+        let now: Option<Vec<usize>> = guests.iter().map(|guest| self.put[guest.idx]).collect();
+        let (put, cost, n_tried, is_all) = self.best(&guests, now);
+        for (guest, cache) in guests.iter().zip(put) {
+            if self.put[guest.idx] == Some(cache) || !guest.movable {
+                continue;
+            }
+            let cpus = &self.hardware.caches[cache].cpus;
+            let cpus = cpus.iter().map(|&cpu| self.hardware.cpus[cpu].id);
+            let cpus: CpuSet = cpus.filter(|&cpu| guest.allowed.contains(cpu)).collect();
+            let how = if is_all { "all of them" } else { "a search, nothing is proven" };
+            let reason = Reason::new(Code::OracleSays)
+                .with("n_tried", n_tried)
+                .with("how", how.to_owned())
+                .with("slowdown", cost / guests.len() as f64)
+                .with("bound", 1.0);
+            plan.ask(guest.id, Action::Place(cpus), reason);
+            self.put[guest.idx] = Some(cache);
+        }
+        let live: Vec<usize> = guests.iter().map(|guest| guest.idx).collect();
+        for (idx, put) in self.put.iter_mut().enumerate() {
+            if !live.contains(&idx) {
+                *put = None;
+            }
+        }
+    }
+
+    fn name(&self) -> &str {
+        "oracle"
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        Some(Nanos::from_secs(1))
+    }
+}

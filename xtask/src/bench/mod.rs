@@ -5,6 +5,7 @@
 //! spread over several windows or rounds. Everything runs at normal priority; where the kernel does not
 //! permit that, the nice value stands before the figures.
 
+mod compare;
 mod counters;
 mod crowd;
 mod guest;
@@ -42,6 +43,8 @@ enum What {
     Turn,
     /// Whether watch does harm on a balanced machine: work and run times with and without
     Harm(harm::Args),
+    /// How long a comparison of 12 policies on 10 workloads with 20 seeds takes in the simulator
+    Compare(compare::Args),
     /// Cost of a counter sample of a task: a group of four software events
     Counters,
     /// CPU time, system calls and memory of watch beside those of numad, in a guest with two nodes
@@ -66,6 +69,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Numad(args)) => numad::main(&args),
         Some(What::Settle(args)) => settle::main(&args),
         Some(What::Watch(args)) => watch::main(&args),
+        Some(What::Compare(args)) => compare::main(&args),
         Some(What::Turn) => turn::run(),
         Some(What::Counters) => counters::run(),
         Some(What::Wake(args)) => wake::run(&args),

@@ -11,6 +11,7 @@ const COMMANDS: &[&[&str]] = &[
     &[],
     &["machine"],
     &["run"],
+    &["compare"],
     &["watch"],
     &["status"],
     &["policies"],

@@ -1,6 +1,7 @@
 //! One module per promise; each tries the built program, or whole rooms together.
 
 mod bad_input;
+mod comparisons;
 mod decisions;
 mod faults;
 mod helps;

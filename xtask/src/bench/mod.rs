@@ -5,6 +5,7 @@
 //! spread over several windows or rounds. Everything runs at normal priority; where the kernel does not
 //! permit that, the nice value stands before the figures.
 
+mod compare;
 mod counters;
 mod crowd;
 mod guest;
@@ -49,6 +50,8 @@ enum What {
     Harm(harm::Args),
     /// Events and simulated job-seconds for each second of CPU time of the simulator
     Simulator(simulator::Args),
+    /// How long a comparison of 12 policies on 10 workloads with 20 seeds takes in the simulator
+    Compare(compare::Args),
     /// Cost of a counter sample of a task: a group of four software events
     Counters,
     /// CPU time, system calls and memory of watch beside those of numad, in a guest with two nodes
@@ -74,6 +77,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Settle(args)) => settle::main(&args),
         Some(What::Watch(args)) => watch::main(&args),
         Some(What::Simulator(args)) => simulator::main(&args),
+        Some(What::Compare(args)) => compare::main(&args),
         Some(What::Turn) => turn::run(),
         Some(What::Physics) => physics::run(),
         Some(What::Counters) => counters::run(),

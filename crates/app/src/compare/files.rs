@@ -36,8 +36,13 @@ pub(super) fn folder(asked: Option<&Path>, workloads: &[String]) -> anyhow::Resu
 }
 
 /// Writes the comparison into its folder, and the table where it was asked for.
-pub(super) fn write(told: &Comparison, folder: &Path, csv: Option<&Path>) -> anyhow::Result<()> {
-    let table = told.job_table().to_csv();
+pub(super) fn write(
+    told: &Comparison,
+    folder: &Path,
+    (csv, parquet): (Option<&Path>, Option<&Path>),
+) -> anyhow::Result<()> {
+    let jobs = told.job_table();
+    let table = jobs.to_csv();
     let mut files = vec![
         (folder.join("compare.json"), told.to_json()? + "\n"),
         (folder.join("compare.html"), told.to_html()),
@@ -48,7 +53,11 @@ pub(super) fn write(told: &Comparison, folder: &Path, csv: Option<&Path>) -> any
     for (path, text) in files {
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(())
+    match parquet {
+        Some(path) => super::parquet::write(&jobs, path)
+            .with_context(|| format!("cannot write {}", path.display())),
+        None => Ok(()),
+    }
 }
 
 /// The file of a single simulated run's report, below the folder.

@@ -9,6 +9,7 @@
 
 mod files;
 mod live;
+mod parquet;
 mod progress;
 mod sim;
 
@@ -77,6 +78,9 @@ pub struct Args {
     /// Write every job of every run as a table here too, as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// The same as a Parquet file, where evenkeel was built with the feature parquet
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
     /// No progress, and no tables at the end
     #[arg(long, short)]
     quiet: bool,
@@ -131,6 +135,9 @@ struct Ran {
 
 /// Compares and reports.
 pub fn main(args: &Args) -> Done {
+    if args.parquet.is_some() {
+        parquet::check().or_wrong()?;
+    }
     let (plan, workloads) = plan(args)?;
     match args.host {
         HostKind::Sim if args.solo => Err(Stop::Wrong(anyhow::anyhow!(
@@ -195,7 +202,7 @@ fn publish(args: &Args, checked: &Checked, ran: &Ran, (folder, store): (&Path, &
         timelines: &ran.timelines,
     };
     let told = summarize(&checked.plan, &store.done, &about);
-    let written = files::write(&told, folder, args.csv.as_deref());
+    let written = files::write(&told, folder, (args.csv.as_deref(), args.parquet.as_deref()));
     show(args, &told, folder, written.is_ok())?;
     written?;
     let all_well =

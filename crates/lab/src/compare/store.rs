@@ -19,6 +19,7 @@ use base::{Nanos, NodeId};
 use program::{Job, Origin};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use topology::{Machine, MachineParts};
 
 use super::{Controller, Ended, Figures, JobFigures, Plan};
 
@@ -44,7 +45,7 @@ impl Identity {
     /// that changes a figure.
     pub fn new(
         plan: &Plan,
-        machine: &impl Debug,
+        machine: &Machine,
         jobs: &[Vec<Job>],
         options: BTreeMap<String, String>,
     ) -> Self {
@@ -57,7 +58,7 @@ impl Identity {
         Identity {
             compare: VERSION,
             tool: env!("CARGO_PKG_VERSION").to_owned(),
-            machine: fingerprint(machine),
+            machine: fingerprint(&lasting(machine)),
             workloads: plan.workloads.iter().zip(jobs).map(workload).collect(),
             policies: plan.columns.iter().map(|column| column.text.clone()).collect(),
             seeds: plan.seeds.clone(),
@@ -78,6 +79,13 @@ impl Identity {
         ];
         parts.into_iter().find(|(_, is_same)| !is_same).map(|(what, _)| what)
     }
+}
+
+/// What does not change from one start to the next: memory that is free now tells nothing.
+fn lasting(machine: &Machine) -> MachineParts {
+    let mut parts = machine.parts().clone();
+    parts.nodes.iter_mut().for_each(|node| node.memory_free = None);
+    parts
 }
 
 /// A number that stands for a value's whole text (FNV-1a, 64 bits).
@@ -327,6 +335,7 @@ mod tests {
     }
 
     fn identity(plan: &Plan, machine: &str) -> Identity {
+        let machine = Machine::synthetic(machine).expect("a machine");
         Identity::new(plan, &machine, &[Vec::new()], BTreeMap::new())
     }
 
@@ -348,7 +357,7 @@ mod tests {
     fn what_was_kept_is_there_at_the_next_start_and_the_rest_is_left() {
         let folder = tempfile::tempdir().expect("a folder");
         let plan = plan(&[1, 2]);
-        let open = || Store::open(folder.path(), &identity(&plan, "m"), &plan);
+        let open = || Store::open(folder.path(), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
         store.keep(2, figures(7), &plan).expect("written");
         store.keep_alone(0, vec![Some(Nanos(9)), None]).expect("written");
@@ -363,7 +372,7 @@ mod tests {
     fn a_line_that_was_cut_off_is_dropped_and_written_anew() {
         let folder = tempfile::tempdir().expect("a folder");
         let plan = plan(&[1, 2]);
-        let open = || Store::open(folder.path(), &identity(&plan, "m"), &plan);
+        let open = || Store::open(folder.path(), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
         store.keep(0, figures(7), &plan).expect("written");
         store.keep(1, figures(8), &plan).expect("written");
@@ -387,7 +396,7 @@ mod tests {
     fn the_folder_of_another_comparison_is_refused_and_left_as_it_is() {
         let folder = tempfile::tempdir().expect("a folder");
         let first = plan(&[1, 2]);
-        drop(Store::open(folder.path(), &identity(&first, "m"), &first).expect("new"));
+        drop(Store::open(folder.path(), &identity(&first, "cores=2"), &first).expect("new"));
         let before = std::fs::read(folder.path().join(NAME)).expect("there");
         let said = |plan: &Plan, machine: &str| {
             let opened = Store::open(folder.path(), &identity(plan, machine), plan);
@@ -395,20 +404,20 @@ mod tests {
             said.replace(&folder.path().display().to_string(), "DIR")
         };
         assert_eq!(
-            said(&plan(&[1, 2, 3]), "m"),
+            said(&plan(&[1, 2, 3]), "cores=2"),
             "DIR holds another comparison (other seeds): choose another folder with --out"
         );
-        assert!(said(&first, "n").contains("(another machine)"));
+        assert!(said(&first, "cores=4").contains("(another machine)"));
         assert_eq!(std::fs::read(folder.path().join(NAME)).expect("there"), before);
         std::fs::write(folder.path().join(NAME), "my diary\n").expect("written");
-        assert!(said(&first, "m").contains("(not one of ours)"));
+        assert!(said(&first, "cores=2").contains("(not one of ours)"));
     }
 
     #[test]
     fn two_at_once_are_not_possible_and_a_strange_line_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let plan = plan(&[1]);
-        let open = || Store::open(folder.path(), &identity(&plan, "m"), &plan);
+        let open = || Store::open(folder.path(), &identity(&plan, "cores=2"), &plan);
         let first = open().expect("new");
         assert!(matches!(open(), Err(StoreError::Busy(_))));
         drop(first);

@@ -6,8 +6,9 @@
 //! runs: draws of n items spread too little, as a normal distribution does beside Student's, so the ends
 //! are taken as much farther out as Student's are (Hesterberg 2015).
 //!
-//! No draw goes beyond the shortest and the longest run, so intervals of five runs or fewer are still too
-//! narrow: they hold the truth in some 92 of 100 cases (a test below counts).
+//! No draw goes beyond the shortest and the longest run, so intervals of few runs are still somewhat narrow: of
+//! five they hold the truth in some 92 of 100 cases, of ten in 93 or 94, from fifteen on in 95 (tests below
+//! count).
 //!
 //! Draws come from a fixed seed: the same runs give the same interval.
 
@@ -136,18 +137,20 @@ mod tests {
     }
 
     #[test]
-    fn nineteen_of_twenty_intervals_hold_the_truth() {
+    fn from_fifteen_runs_on_nineteen_of_twenty_intervals_hold_the_truth() {
         // 950 are expected; the deviation of the count itself is 7.
-        for n in [8, 10, 20] {
+        for n in [15, 20, 30] {
             let found = coverage(n, normal_like, 0.0);
-            assert!((930..=975).contains(&found), "{n} runs: {found} of 1000");
+            assert!((936..=964).contains(&found), "{n} runs: {found} of 1000");
         }
     }
 
     #[test]
-    fn of_five_runs_somewhat_fewer_do_since_no_draw_goes_beyond_them() {
-        let found = coverage(5, normal_like, 0.0);
-        assert!((905..=935).contains(&found), "{found} of 1000");
+    fn of_fewer_runs_somewhat_fewer_do_since_no_draw_goes_beyond_them() {
+        for (n, least) in [(5, 900), (6, 910), (8, 920), (10, 920)] {
+            let found = coverage(n, normal_like, 0.0);
+            assert!((least..=960).contains(&found), "{n} runs: {found} of 1000");
+        }
     }
 
     #[test]

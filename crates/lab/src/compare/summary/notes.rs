@@ -23,7 +23,10 @@ fn few(cells: &Cells<'_>) -> Option<String> {
     let n_compared = cells.plan.columns.len() - 1;
     let (needed, n_seeds) = (pairs_needed(n_compared), cells.plan.seeds.len());
     (n_seeds < needed).then(|| {
-        let several = if n_compared == 1 { "one policy" } else { "so many policies" };
+        let several = match n_compared {
+            1 => "one policy".to_owned(),
+            n => format!("{n} policies"),
+        };
         format!(
             "{n_seeds} {} too few for any verdict: all of them may lean to one side by chance. With {several} beside the baseline take {needed} or more.",
             if n_seeds == 1 { "seed is" } else { "seeds are" }

@@ -1,0 +1,147 @@
+//! A comparison's table as a Parquet file, where evenkeel was built for it (feature `parquet`).
+//!
+//! One row group; every column is optional, since anything may be absent. Without the feature the option is
+//! refused before anything runs.
+
+use std::path::Path;
+
+use report::comparison::DataTable;
+
+/// Whether files can be written.
+#[cfg(not(feature = "parquet"))]
+pub(super) fn check() -> anyhow::Result<()> {
+    anyhow::bail!(
+        "--parquet: this evenkeel was built without it: build it with --features parquet, or write --csv"
+    )
+}
+
+/// Never called: [`check`] refuses.
+#[cfg(not(feature = "parquet"))]
+pub(super) fn write(_table: &DataTable, _path: &Path) -> anyhow::Result<()> {
+    check()
+}
+
+#[cfg(feature = "parquet")]
+pub(super) use with_it::{check, write};
+
+#[cfg(feature = "parquet")]
+mod with_it {
+    use std::fs::File;
+    use std::sync::Arc;
+
+    use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+    use report::comparison::Value;
+
+    use super::{DataTable, Path};
+
+    /// Whether files can be written: they can.
+    #[expect(clippy::unnecessary_wraps, reason = "without the feature it fails")]
+    pub fn check() -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// What a column holds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Kind {
+        Text,
+        Whole,
+        Number,
+    }
+
+    /// The kind of the first value that is there; a column without any is one of numbers.
+    fn kind(table: &DataTable, column: usize) -> Kind {
+        let known = table.rows.iter().find_map(|row| match row[column] {
+            Value::Text(_) => Some(Kind::Text),
+            Value::Whole(_) => Some(Kind::Whole),
+            Value::Number(_) => Some(Kind::Number),
+            Value::Absent => None,
+        });
+        known.unwrap_or(Kind::Number)
+    }
+
+    /// Writes the table.
+    pub fn write(table: &DataTable, path: &Path) -> anyhow::Result<()> {
+        let kinds: Vec<Kind> = (0..table.names.len()).map(|column| kind(table, column)).collect();
+        let field = |(name, kind): (&&str, &Kind)| match kind {
+            Kind::Text => format!("optional binary {name} (UTF8);"),
+            Kind::Whole => format!("optional int64 {name};"),
+            Kind::Number => format!("optional double {name};"),
+        };
+        let fields: String = table.names.iter().zip(&kinds).map(field).collect();
+        let schema = Arc::new(parse_message_type(&format!("message runs {{ {fields} }}"))?);
+        let properties = Arc::new(WriterProperties::builder().build());
+        let mut file = SerializedFileWriter::new(File::create(path)?, schema, properties)?;
+        let mut group = file.next_row_group()?;
+        let mut column_idx = 0;
+        while let Some(mut column) = group.next_column()? {
+            let values = || table.rows.iter().map(|row| &row[column_idx]);
+            let there: Vec<i16> =
+                values().map(|value| i16::from(*value != Value::Absent)).collect();
+            match kinds[column_idx] {
+                Kind::Text => {
+                    let texts = values().filter_map(|value| match value {
+                        Value::Text(text) => Some(ByteArray::from(text.as_str())),
+                        _ => None,
+                    });
+                    let texts: Vec<ByteArray> = texts.collect();
+                    column.typed::<ByteArrayType>().write_batch(&texts, Some(&there), None)?;
+                }
+                Kind::Whole => {
+                    let numbers = values().filter_map(|value| match value {
+                        Value::Whole(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
+                        _ => None,
+                    });
+                    let numbers: Vec<i64> = numbers.collect();
+                    column.typed::<Int64Type>().write_batch(&numbers, Some(&there), None)?;
+                }
+                Kind::Number => {
+                    let numbers = values().filter_map(|value| match value {
+                        Value::Number(number) => Some(*number),
+                        _ => None,
+                    });
+                    let numbers: Vec<f64> = numbers.collect();
+                    column.typed::<DoubleType>().write_batch(&numbers, Some(&there), None)?;
+                }
+            }
+            column.close()?;
+            column_idx += 1;
+        }
+        group.close()?;
+        file.close()?;
+        Ok(())
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use parquet::file::reader::{FileReader, SerializedFileReader};
+
+        #[test]
+        fn what_is_written_is_read_again_and_what_is_absent_stays_absent() {
+            let table = DataTable {
+                names: vec!["policy", "seed", "slowdown"],
+                rows: vec![
+                    vec![Value::Text("dfs[a=1,b=2]".to_owned()), Value::Whole(3), Value::Absent],
+                    vec![Value::Text("linux".to_owned()), Value::Whole(4), Value::Number(1.5)],
+                ],
+            };
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("t.parquet");
+            write(&table, &path).expect("written");
+            let reader =
+                SerializedFileReader::new(File::open(&path).expect("there")).expect("Parquet");
+            let rows = reader.get_row_iter(None).expect("rows");
+            let shown: Vec<String> = rows.map(|row| row.expect("a row").to_string()).collect();
+            assert_eq!(
+                shown,
+                [
+                    "{policy: \"dfs[a=1,b=2]\", seed: 3, slowdown: null}",
+                    "{policy: \"linux\", seed: 4, slowdown: 1.5}"
+                ]
+            );
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Comparisons: the same figures however they came about, nothing lost, and nothing claimed too much.
+
+mod refused;
+mod stopped;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use expect_test::{expect, expect_file};
+use serde_json::Value;
+
+use crate::tool;
+
+/// A folder with a small machine, two programs and a workload of them.
+struct Place(tempfile::TempDir);
+
+/// A program that wants memory, and one that wants none.
+const PROFILES: [(&str, &str); 2] = [
+    (
+        "hungry",
+        "3e8\ncycles_per_instruction = 1.4\ncore_cycles_per_instruction = 0.6\noverlap = 3.0\nfootprint_bytes = 268435456\nllc_accesses_per_1000 = 40.0\n[phase.curve]\ncache_bytes = [1048576, 8388608, 33554432]\nmisses_per_1000 = [30.0, 22.0, 12.0]",
+    ),
+    (
+        "calm",
+        "6e8\ncycles_per_instruction = 0.7\ncore_cycles_per_instruction = 0.6\noverlap = 2.0\nfootprint_bytes = 16777216\nllc_accesses_per_1000 = 2.0\n[phase.curve]\ncache_bytes = [1048576, 8388608, 33554432]\nmisses_per_1000 = [1.0, 0.3, 0.1]",
+    ),
+];
+
+impl Place {
+    fn new() -> Self {
+        let place = Place(tempfile::tempdir().expect("a folder"));
+        std::fs::create_dir(place.path("profiles")).expect("can be made");
+        for (name, phase) in PROFILES {
+            let class = if name == "hungry" { 9 } else { 1 };
+            let text = format!(
+                "version = 1\nname = \"{name}\"\nclass = {class}\nclass_cache_bytes = 33554432\n[[phase]]\ninstructions = {phase}\n"
+            );
+            place.write(&format!("profiles/{name}.profile.toml"), &text);
+        }
+        place.workload("small", 3);
+        let machine = tool::run(&[
+            "machine",
+            "--synthetic",
+            "nodes=2 llcs=1 cores=2 llc=16M mem=8G",
+            "--toml",
+        ]);
+        place.write("m.toml", &tool::text(&machine.stdout));
+        place
+    }
+
+    /// A workload with so many of each program.
+    fn workload(&self, name: &str, n: u32) {
+        let job = |program: &str| {
+            format!(
+                "[[job]]\nname = \"{program}\"\ncommand = [\"/bin/true\"]\nprofile = \"{program}\"\ncopies = {n}\n{}",
+                if n == 1 { "" } else { "every = 0.05\n" }
+            )
+        };
+        let text = format!("name = \"{name}\"\n{}{}", job("hungry"), job("calm"));
+        self.write(&format!("{name}.toml"), &text);
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).expect("can be written");
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).expect("it is there")
+    }
+
+    /// A comparison here, of words between blanks.
+    fn command(&self, words: &str) -> std::process::Command {
+        let words: Vec<&str> = std::iter::once("compare").chain(words.split(' ')).collect();
+        let mut command = tool::command(&words);
+        command.current_dir(self.0.path());
+        command
+    }
+
+    fn compare(&self, words: &str) -> Output {
+        self.command(words).output().expect("it starts")
+    }
+
+    /// The same, which must end well; what it wrote as JSON.
+    fn compared(&self, words: &str, out: &str) -> Value {
+        let told = self.compare(&format!("{words} --machine m.toml --out {out} --quiet"));
+        assert_eq!(told.status.code(), Some(0), "{}", tool::text(&told.stderr));
+        self.json(out)
+    }
+
+    fn json(&self, out: &str) -> Value {
+        serde_json::from_str(&self.read(&format!("{out}/compare.json"))).expect("JSON")
+    }
+
+    /// The lines of `runs.jsonl` in an order that does not hang on who finished first.
+    fn runs(&self, out: &str) -> Vec<String> {
+        let mut lines: Vec<String> =
+            self.read(&format!("{out}/runs.jsonl")).lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    }
+}
+
+/// What the schema that ships has against a document.
+fn refuse_what_breaks_the_schema(document: &Value) -> Vec<String> {
+    let schema = std::fs::read_to_string(tool::root().join("docs/compare.schema.json"));
+    let schema: Value = serde_json::from_str(&schema.expect("it ships")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let errors = validator.iter_errors(document);
+    errors.map(|error| format!("{error} at {}", error.instance_path())).collect()
+}
+
+#[test]
+fn the_tables_fit_eighty_columns_and_say_who_is_better() {
+    let place = Place::new();
+    place.workload("large", 5);
+    let told = place.compare(
+        "small.toml large.toml -p linux,spread,dfs,linux@interleave --seeds 8 --machine m.toml --out out",
+    );
+    let text = tool::text(&told.stdout);
+    assert_eq!(told.status.code(), Some(0), "{}", tool::text(&told.stderr));
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(!text.contains('\u{1b}'));
+    expect_file!["expected/compare.txt"].assert_eq(&text);
+}
+
+#[test]
+fn the_json_holds_to_the_schema_that_ships() {
+    let place = Place::new();
+    let told = place.compared("small.toml -p linux,spread --seeds 2", "out");
+    assert_eq!(refuse_what_breaks_the_schema(&told), [""; 0]);
+    let printed =
+        place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out out --json");
+    assert_eq!(serde_json::from_slice::<Value>(&printed.stdout).expect("JSON"), told);
+    for (field, wrong) in [("n_runs", Value::Null), ("seeds", Value::from("1"))] {
+        let mut broken = told.clone();
+        broken["setting"][field] = wrong;
+        assert!(!refuse_what_breaks_the_schema(&broken).is_empty(), "{field}");
+    }
+}
+
+#[test]
+fn one_thread_and_several_write_the_same_bytes() {
+    let place = Place::new();
+    let words = "small.toml -p linux,dfs,linux@numa-balancing --seeds 6";
+    for (jobs, out) in [(1, "one"), (2, "two"), (5, "five")] {
+        place.compared(&format!("{words} --jobs {jobs}"), out);
+    }
+    for other in ["two", "five"] {
+        assert_eq!(place.runs("one"), place.runs(other));
+        for file in ["compare.json", "compare.html", "runs.csv", "summary.csv"] {
+            assert!(
+                place.read(&format!("one/{file}")) == place.read(&format!("{other}/{file}")),
+                "{file}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_pair_met_the_same_chance() {
+    let place = Place::new();
+    let told = place.compared("small.toml -p linux,spread,linux@first-touch --seeds 3", "out");
+    let runs = told["runs"].as_array().expect("a list");
+    let of = |policy: &str, seed: u64| {
+        runs.iter().find(|run| run["policy"] == policy && run["seed"] == seed).expect("it ran")
+    };
+    for seed in 1..=3 {
+        let starts = |policy| {
+            of(policy, seed)["jobs"]
+                .as_array()
+                .expect("jobs")
+                .iter()
+                .map(|job| job["start_s"].clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(starts("linux"), starts("spread"), "jobs begin late by chance, and alike");
+        // First touch is what there is anyway: nothing differs.
+        assert_eq!(of("linux", seed)["jobs"], of("linux@first-touch", seed)["jobs"]);
+    }
+    let same = &told["summary"][2];
+    assert_eq!(
+        (&same["ratio_to_baseline"], &same["verdict"]),
+        (&Value::from(1.0), &Value::from("inconclusive"))
+    );
+}
+
+#[test]
+fn a_run_of_a_comparison_is_the_run_of_evenkeel_run() {
+    let place = Place::new();
+    let told = place.compared("small.toml -p linux,dfs --seeds 7-8 --chance counters=off", "out");
+    for run in told["runs"].as_array().expect("a list") {
+        let (policy, seed) = (run["policy"].as_str().expect("text"), run["seed"].to_string());
+        let alone = tool::command(&[
+            "run",
+            "small.toml",
+            "--host=sim",
+            "--machine=m.toml",
+            "--chance=counters=off",
+            "--json",
+            "--quiet",
+            "--seed",
+            &seed,
+            "--policy",
+            policy,
+            "--out",
+            &format!("run-{policy}-{seed}"),
+        ])
+        .current_dir(place.path(""))
+        .output()
+        .expect("it starts");
+        let report: Value = serde_json::from_slice(&alone.stdout).expect("JSON");
+        let wall_s = report["run"]["wall_ns"].as_u64().expect("a number") as f64 / 1e9;
+        assert_eq!(run["whole_s"].as_f64(), Some(wall_s), "{policy} {seed}");
+        assert_eq!(run["n_moves"], report["totals"]["n_moves"]);
+    }
+}
+
+#[test]
+fn alone_nobody_is_slowed_down_and_slow_downs_come_from_that() {
+    let place = Place::new();
+    place.workload("lonely", 1);
+    let text = place.read("lonely.toml");
+    let only = text.split("[[job]]").take(2).collect::<Vec<_>>().join("[[job]]");
+    place.write("lonely.toml", &only);
+    let told =
+        place.compared("lonely.toml small.toml -p linux,spread --seeds 1 --chance off", "out");
+    for run in told["runs"].as_array().expect("a list") {
+        let slowdowns = run["jobs"]
+            .as_array()
+            .expect("jobs")
+            .iter()
+            .map(|job| job["slowdown"].as_f64().expect("known"));
+        if run["workload"] == "lonely" {
+            assert_eq!(slowdowns.collect::<Vec<_>>(), [1.0]);
+            assert_eq!(run["unfairness"], Value::Null, "one job is not unfair to itself");
+        } else {
+            let all: Vec<f64> = slowdowns.collect();
+            let (least, most) = all
+                .iter()
+                .fold((f64::MAX, 0f64), |(least, most), it| (least.min(*it), most.max(*it)));
+            assert!(1.05 < most, "four CPUs, two caches, three hungry ones: {all:?}");
+            assert!((run["unfairness"].as_f64().expect("known") - most / least).abs() < 1e-12);
+        }
+    }
+}
+
+#[test]
+fn the_tables_for_other_programs_have_a_row_for_each_job_and_for_each_summary() {
+    let place = Place::new();
+    place.compared(
+        "small.toml -p linux,dfs[cooldown=4,domains=node] --seeds 2 --csv here.csv",
+        "out",
+    );
+    let table = place.read("here.csv");
+    assert_eq!(table, place.read("out/runs.csv"));
+    expect![[r#"
+        policy,workload,seed,ended,whole_s,slowdown,unfairness,n_migrations,n_moves,pages_moved_bytes,job,job_start_s,job_end_s,job_slowdown
+    "#]]
+    .assert_eq(&table.lines().take(1).map(|line| format!("{line}\n")).collect::<String>());
+    // Two policies, two seeds, six jobs.
+    assert_eq!(table.lines().count(), 1 + 2 * 2 * 6);
+    assert!(table.contains("\"dfs[cooldown=4,domains=node]\",small,2,finished,"));
+    assert_eq!(place.read("out/summary.csv").lines().count(), 1 + 2);
+}
+
+#[test]
+fn the_page_needs_nothing_beside_itself_and_links_to_timelines_that_are_there() {
+    let place = Place::new();
+    place.workload("other", 2);
+    let told = place.compared("small.toml other.toml -p linux,spread --seeds 3", "out");
+    let html = place.read("out/compare.html");
+    for outside in ["http://", "https://", "<link", "src=", "@import", "url(", "@font-face"] {
+        let found: Vec<_> = html.match_indices(outside).map(|(at, _)| &html[at..at + 40]).collect();
+        let harmless = |text: &&str| text.starts_with("http://www.w3.org/2000/svg");
+        assert!(found.iter().all(harmless), "{found:?}");
+    }
+    assert!(html.contains("default-src 'none'") && !html.contains("NaN"));
+    for row in told["summary"].as_array().expect("a list") {
+        let path = row["timeline"].as_str().expect("one for each");
+        assert!(html.contains(&format!("href=\"{path}\"")));
+        let page = place.read(&format!("out/{path}"));
+        assert!(page.ends_with("</html>\n") && page.contains("id=\"timeline\""));
+    }
+    assert_eq!(std::fs::read_dir(place.path("out/timelines")).expect("there").count(), 4);
+    place.compared("small.toml other.toml -p linux,spread --seeds 3 --timelines all", "out");
+    assert_eq!(std::fs::read_dir(place.path("out/timelines")).expect("there").count(), 12);
+    place.compared("small.toml -p linux,spread --seeds 3 --timelines none", "none");
+    assert!(!place.path("none/timelines").exists());
+}
+
+#[test]
+fn hostile_names_stay_text_and_find_a_file() {
+    let place = Place::new();
+    let evil = "<script>alert(1)<img src=x onerror=alert(2)>'&..";
+    let text = place.read("small.toml");
+    let text = text.replacen("name = \"small\"", &format!("name = \"{evil}\""), 1);
+    place.write("small.toml", &text.replacen("name = \"calm\"", &format!("name = \"{evil}\""), 1));
+    let told = place.compared("small.toml -p linux,spread --seeds 2", "out");
+    let html = place.read("out/compare.html");
+    // The page's data and its program.
+    assert_eq!(html.matches("<script").count(), 2);
+    assert_eq!(html.matches("</script").count(), 2);
+    assert!(!html.contains("<img") && html.contains("&lt;script&gt;alert(1)&lt;img src=x"));
+    assert_eq!(told["summary"][0]["workload"], evil);
+    let path = told["summary"][0]["timeline"].as_str().expect("one");
+    assert!(place.path("out").join(path).is_file() && !path.contains(".."), "{path}");
+}
+
+#[test]
+fn what_a_time_limit_cut_is_left_out_and_told() {
+    let place = Place::new();
+    let words =
+        "small.toml -p linux,spread --seeds 2 --machine m.toml --time-limit 300ms --out out";
+    let told = place.compare(words);
+    assert_eq!(told.status.code(), Some(1), "runs are missing");
+    let text = tool::text(&told.stdout);
+    assert!(text.contains("4 runs are left out of all figures"), "{text}");
+    let json = place.json("out");
+    assert_eq!(json["summary"][0]["n_left_out"], 2);
+    assert_eq!(json["summary"][0]["mean_s"], Value::Null);
+    assert_eq!(json["runs"][0]["ended"], "stopped");
+    assert_eq!(refuse_what_breaks_the_schema(&json), [""; 0]);
+    assert!(!place.read("out/compare.html").contains("NaN"));
+}
+
+#[test]
+fn real_programs_take_turns_and_each_run_has_a_report() {
+    let place = Place::new();
+    place.write(
+        "live.toml",
+        "[[job]]\nname = \"a\"\nload = \"compute --cpu 30ms\"\n[[job]]\nname = \"b\"\nload = \"compute --cpu 10ms\"\n",
+    );
+    let told =
+        place.compare("live.toml -p linux,spread --host live --seeds 2 --solo --out out --quiet");
+    assert_eq!(told.status.code(), Some(0), "{}", tool::text(&told.stderr));
+    let json = place.json("out");
+    assert_eq!(refuse_what_breaks_the_schema(&json), [""; 0]);
+    let order: Vec<String> = place
+        .read("out/runs.jsonl")
+        .lines()
+        .skip(2)
+        .map(|line| {
+            let run: Value = serde_json::from_str(line).expect("JSON");
+            format!("{} {}", run["policy"].as_str().expect("text"), run["seed"])
+        })
+        .collect();
+    assert_eq!(order, ["linux 1", "spread 1", "linux 2", "spread 2"]);
+    for run in json["runs"].as_array().expect("a list") {
+        let report = run["report"].as_str().expect("every run has one");
+        assert!(Path::new(&place.path("out").join(report)).is_file());
+        assert!(run["jobs"][0]["slowdown"].as_f64().is_some_and(|it| 0.0 < it), "{run}");
+    }
+    let again =
+        place.compare("live.toml -p linux,spread --host live --seeds 2 --solo --out out --json");
+    assert_eq!(
+        serde_json::from_slice::<Value>(&again.stdout).expect("JSON"),
+        json,
+        "nothing ran again"
+    );
+}

@@ -1,0 +1,110 @@
+//! Commands that make no sense: one line, exit status 2, nothing run, nothing left.
+
+use super::Place;
+use crate::tool;
+
+/// What is said of a wrong command, without `evenkeel: `.
+fn said(place: &Place, words: &str) -> String {
+    let told = place.compare(words);
+    let text = tool::text(&told.stderr);
+    assert_eq!(told.status.code(), Some(2), "{words}: {text}");
+    assert_eq!(text.lines().count(), 1, "{words}: {text}");
+    assert!(!place.path("out").exists(), "{words}: nothing was begun");
+    assert!(!place.path("evenkeel-comparisons").exists(), "{words}: nothing was begun");
+    text.trim().trim_start_matches("evenkeel: ").to_owned()
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_runs() {
+    let place = Place::new();
+    place.write("bare.toml", "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n");
+    place.write(
+        "same.toml",
+        "name = \"small\"\n[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nprofile = \"calm\"\n",
+    );
+    let check = |words: &str, expected: &str| {
+        let found = said(&place, &format!("{words} --machine m.toml --out out"));
+        assert!(found.contains(expected), "{words}:\n  {found}\n  {expected}");
+    };
+    check("small.toml -p linux,dsf", "there is no policy \"dsf\" (did you mean dfs?)");
+    check("small.toml -p linux,dfs[cooldwn=4]", "policy dfs has no parameter \"cooldwn\"");
+    check("small.toml -p linux,linux", "policy linux is given twice");
+    check("small.toml -p linux -p dfs,linux[]", "policy linux is given twice");
+    check("small.toml -p linux@striped,dfs", "there is no variant \"striped\"");
+    check("small.toml -p linux", "there is nothing to compare linux with");
+    check(
+        "small.toml -p linux,dfs --baseline spread",
+        "the baseline spread is not among the policies: write one of linux, dfs",
+    );
+    check("small.toml --seeds 0", "--seeds 0: there must be at least one");
+    check("small.toml --seeds -1", "--seeds -1: this is no number");
+    check("small.toml --seeds 1,1", "a seed stands twice");
+    check("small.toml --jobs 0", "invalid value '0' for '--jobs <N>'");
+    check("nowhere.toml", "cannot read the workload nowhere.toml");
+    check("small.toml same.toml", "two workloads are called \"small\"");
+    check(
+        "bare.toml",
+        "bare.toml:1: job \"a\": its program has no profile, and the simulator cannot run it",
+    );
+    check(
+        "small.toml --kernel linux-2.6.27 -p linux,linux@numa-balancing",
+        "policy linux@numa-balancing: linux-2.6.27 cannot balance between nodes",
+    );
+    check("small.toml --solo", "--solo is for real programs");
+    assert!(said(&place, "small.toml --machine nowhere.toml --out out").contains("nowhere.toml"));
+    let bare = tool::run(&["compare"]);
+    assert_eq!(bare.status.code(), Some(2));
+    assert!(tool::text(&bare.stderr).contains("<WORKLOAD>"));
+}
+
+#[test]
+fn live_what_only_a_simulated_machine_can_do_is_refused() {
+    let place = Place::new();
+    let check = |words: &str, expected: &str| {
+        let found = said(&place, &format!("small.toml --host live --out out {words}"));
+        assert!(found.contains(expected), "{words}:\n  {found}\n  {expected}");
+    };
+    check("--machine m.toml", "--machine describes a simulated machine");
+    check("--jobs 2", "--jobs is for simulated runs");
+    check(
+        "-p linux,linux@numa-balancing",
+        "linux@numa-balancing: whether the kernel balances between nodes is a setting of the whole machine",
+    );
+}
+
+#[test]
+fn the_folder_of_another_comparison_is_left_as_it_is() {
+    let place = Place::new();
+    place.compared("small.toml -p linux,spread --seeds 2", "first");
+    let before = place.runs("first");
+    for (words, what) in [
+        ("small.toml -p linux,spread --seeds 3", "other seeds"),
+        ("small.toml -p linux,dfs --seeds 2", "other policies"),
+        ("small.toml -p linux,spread --seeds 2 --chance off", "other options"),
+        ("small.toml -p linux,spread --seeds 2 --interleave", "other options"),
+    ] {
+        let told = place.compare(&format!("{words} --machine m.toml --out first"));
+        assert_eq!(told.status.code(), Some(2), "{words}");
+        let expected = format!(
+            "evenkeel: first holds another comparison ({what}): choose another folder with --out\n"
+        );
+        assert_eq!(tool::text(&told.stderr), expected);
+    }
+    place.workload("small", 2);
+    let told = place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
+    assert!(tool::text(&told.stderr).contains("(other workloads)"));
+    assert_eq!(place.runs("first"), before);
+}
+
+#[test]
+fn another_baseline_is_another_look_at_the_same_runs() {
+    let place = Place::new();
+    let one = place.compared("small.toml -p linux,spread --seeds 6", "out");
+    let runs = place.runs("out");
+    let other = place.compared("small.toml -p linux,spread --seeds 6 --baseline spread", "out");
+    assert_eq!(place.runs("out"), runs, "nothing ran again");
+    let ratio = |told: &serde_json::Value, idx: usize| {
+        told["summary"][idx]["ratio_to_baseline"].as_f64().expect("known")
+    };
+    assert!((ratio(&one, 1) * ratio(&other, 0) - 1.0).abs() < 1e-12);
+}

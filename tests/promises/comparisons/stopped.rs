@@ -1,0 +1,77 @@
+//! Comparisons that are ended on the way, in order and not, and gone on with.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use super::Place;
+use crate::tool;
+
+/// Long enough to be stopped on the way.
+const WORDS: &str = "small.toml -p linux,dfs,spread --seeds 400 --machine m.toml --timelines none";
+
+fn n_lines(place: &Place, out: &str) -> usize {
+    std::fs::read_to_string(place.path(&format!("{out}/runs.jsonl")))
+        .map_or(0, |text| text.lines().count())
+}
+
+/// A comparison of which some runs are done.
+fn begun(place: &Place, out: &str, n_least: usize) -> Child {
+    let mut command = place.command(&format!("{WORDS} --out {out}"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let begun = Instant::now();
+    while n_lines(place, out) < n_least {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no run finishes");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child
+}
+
+fn send(child: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, signal).expect("it runs");
+}
+
+#[test]
+fn interrupted_and_killed_and_gone_on_with_it_is_what_it_would_have_been() {
+    let place = Place::new();
+    let whole = place.compare(&format!("{WORDS} --out whole --json"));
+    assert_eq!(whole.status.code(), Some(0));
+
+    let child = begun(&place, "parts", 5);
+    send(&child, rustix::process::Signal::INT);
+    let told = child.wait_with_output().expect("it ends");
+    let (text, error) = (tool::text(&told.stdout), tool::text(&told.stderr));
+    assert_eq!(told.status.code(), Some(1), "{error}");
+    let n_kept = n_lines(&place, "parts") - 1;
+    assert!((4..1200).contains(&n_kept), "{n_kept}");
+    assert!(error.contains("evenkeel: interrupted; what is done is kept, and the same command with --out parts goes on"), "{error}");
+    assert!(text.contains(&format!("{n_kept} of 1200 runs done")), "{text}");
+    assert!(text.contains("note: Interrupted:"), "{text}");
+    assert_eq!(place.json("parts")["setting"]["n_runs_done"], n_kept);
+
+    let mut child = begun(&place, "parts", n_kept + 20);
+    send(&child, rustix::process::Signal::KILL);
+    child.wait().expect("it ends");
+    let n_now = n_lines(&place, "parts") - 1;
+    assert!(n_kept < n_now && n_now < 1200, "{n_now}");
+
+    let rest = place.compare(&format!("{WORDS} --out parts --json"));
+    assert_eq!(rest.status.code(), Some(0), "{}", tool::text(&rest.stderr));
+    assert!(tool::text(&rest.stderr).contains("of 1200 runs were done before"));
+    assert!(rest.stdout == whole.stdout, "the same JSON");
+    assert_eq!(place.runs("parts"), place.runs("whole"));
+}
+
+#[test]
+fn two_at_once_in_one_folder_are_refused() {
+    let place = Place::new();
+    let mut child = begun(&place, "busy", 3);
+    let told = place.compare(&format!("{WORDS} --out busy"));
+    send(&child, rustix::process::Signal::KILL);
+    child.wait().expect("it ends");
+    assert_eq!(told.status.code(), Some(2));
+    assert_eq!(
+        tool::text(&told.stderr),
+        "evenkeel: another evenkeel is at work on the comparison in busy: wait for it, or choose another folder with --out\n"
+    );
+}

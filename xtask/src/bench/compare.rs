@@ -1,0 +1,311 @@
+//! `cargo xtask bench compare`: how long a comparison in the simulator takes, and where its time goes.
+//!
+//! 12 policies × 10 workloads of ten simulated minutes × 20 seeds on a machine of two sockets with 14 cores
+//! each, nothing journalled: what somebody waits for who asks which policy is best. Programs come and go, so
+//! that some twenty run at a time; six characters, from one that never misses to one that streams.
+//!
+//! The target of a minute is checked in release only, with the two threads that it is meant for, and against
+//! the CPU time divided by the threads: the clock shows whoever else is on the machine.
+
+use host_sim::check::Broken;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use base::{JobId, Rng};
+use engine::{Approved, Engine, Host, MoveLimits};
+use host_sim::hardware::Hardware;
+use host_sim::{SimHost, SimOptions, cast};
+use lab::compare::{
+    About, Column, Figures, Landed, Plan, SimBench, SimSetting, columns, run_all, summarize,
+};
+use program::{Job, Profile, Workload};
+use rustix::time::{ClockId, clock_gettime};
+use sched::{Outcome, Sample, TierWish, Turn};
+use topology::Machine;
+
+/// The machine of the target.
+const MACHINE: &str = "nodes=2 llcs=1 cores=14 llc=35M mem=64G";
+/// Twelve columns, of the policies that there are.
+const POLICIES: &str = "linux,linux@interleave,linux@numa-balancing,linux@interleave+numa-balancing,\
+     spread,spread[memory=bind],spread[domains=core],\
+     dfs,dfs[reading=paper],dfs[cooldown=0],dfs[trigger=ratio],dfs[domains=core]";
+const N_WORKLOADS: usize = 10;
+/// So many that a run takes ten minutes under `linux`.
+const N_JOBS: u64 = 100;
+/// The most that all of it may take.
+const TARGET_S: f64 = 60.0;
+
+/// How much is measured.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Seeds
+    #[arg(long, default_value_t = 20)]
+    seeds: u64,
+    /// Threads
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+}
+
+/// Measures and prints; fails when the target is missed.
+pub fn main(args: &Args) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let machine = Machine::synthetic(MACHINE).context("the synthetic machine")?;
+    let jobs =
+        (0..N_WORKLOADS).map(|nr| workload(nr as u64)).collect::<anyhow::Result<Vec<_>>>()?;
+    let names = (1..=N_WORKLOADS).map(|nr| format!("w{nr}")).collect();
+    let plan = Plan::new(columns([POLICIES])?, None, names, (1..=args.seeds).collect())?;
+    let setting = SimSetting {
+        machine: machine.clone(),
+        options: SimOptions::default(),
+        limits: MoveLimits::default(),
+        signals: TierWish::default(),
+    };
+    let bench = SimBench::new(setting, jobs.clone())?;
+    let ready = begun.elapsed();
+    let runs = run(&plan, &bench, args.jobs)?;
+    let ran = begun.elapsed();
+    let done = runs.iter().map(|(number, (figures, _))| (*number, figures.clone())).collect();
+    let alone: Vec<_> = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
+    let about = About {
+        host: "sim",
+        machine: &machine,
+        jobs: &jobs,
+        alone: &alone,
+        options: &Default::default(),
+        timelines: &Default::default(),
+    };
+    let told = summarize(&plan, &done, &about);
+    let (n_json, n_html) = (told.to_json()?.len(), told.to_html().len());
+    let whole = begun.elapsed();
+    let mean_s = told.runs.iter().map(|run| run.whole_s).sum::<f64>() / told.runs.len() as f64;
+    println!(
+        "{} policies × {N_WORKLOADS} workloads × {} seeds = {} runs of {mean_s:.0} simulated seconds each, {} threads",
+        plan.columns.len(),
+        args.seeds,
+        plan.n_runs(),
+        args.jobs
+    );
+    println!("| part | seconds |\n| --- | --- |");
+    println!("| tables of machine and programs, each job alone | {:.2} |", ready.as_secs_f64());
+    println!("| runs | {:.2} |", (ran - ready).as_secs_f64());
+    println!(
+        "| intervals, tests, JSON ({} KiB), page ({} KiB) | {:.2} |",
+        n_json >> 10,
+        n_html >> 10,
+        (whole - ran).as_secs_f64()
+    );
+    println!("| all, by the clock | {:.2} |", whole.as_secs_f64());
+    let used = clock(ClockId::ProcessCPUTime).as_secs_f64();
+    println!(
+        "| CPU time of all threads, divided by {} | {:.2} |",
+        args.jobs,
+        used / args.jobs as f64
+    );
+    by_column(&plan, &runs);
+    inside(&plan, &machine, &jobs[0])?;
+    judge(args, plan.n_runs(), used / args.jobs as f64)
+}
+
+fn judge(args: &Args, n_runs: usize, took_s: f64) -> anyhow::Result<()> {
+    let is_target = args.jobs == 2 && n_runs == 2400;
+    if cfg!(debug_assertions) || !is_target {
+        println!(
+            "not compared with the target of {TARGET_S} s: that is for 2400 runs, 2 threads and a release build"
+        );
+    } else if TARGET_S < took_s {
+        bail!("it takes {took_s:.1} s, and {TARGET_S} s are the most it may take");
+    }
+    Ok(())
+}
+
+/// A run's figures and the CPU time that it took, by number.
+type Runs = std::collections::BTreeMap<usize, (Figures, Duration)>;
+
+fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<Runs> {
+    let stop = AtomicBool::new(false);
+    let numbers: Vec<usize> = (0..plan.n_runs()).collect();
+    let mut runs = Runs::new();
+    let work = |number: usize| -> anyhow::Result<_> {
+        let key = plan.key(number);
+        let before = cpu_time();
+        let what = (&plan.columns[key.column], key.workload, plan.seeds[key.seed]);
+        let figures = bench.run(what, &stop, None)?;
+        Ok(figures.map(|figures| (figures, cpu_time().saturating_sub(before))))
+    };
+    let land = |landed| {
+        if let Landed::Run(number, run) = landed {
+            runs.insert(number, run);
+        }
+        Ok(())
+    };
+    run_all(&numbers, n_threads, &stop, work, land)?;
+    Ok(runs)
+}
+
+fn by_column(plan: &Plan, runs: &Runs) {
+    println!("\n| policy | CPU ms a run |\n| --- | --- |");
+    for (nr, column) in plan.columns.iter().enumerate() {
+        let mine = runs.iter().filter(|(number, _)| plan.key(**number).column == nr);
+        let times: Vec<f64> = mine.map(|(_, (_, time))| time.as_secs_f64() * 1e3).collect();
+        println!("| {column} | {:.2} |", times.iter().sum::<f64>() / times.len().max(1) as f64);
+    }
+}
+
+/// Where the time of a single run goes, for the first of each policy.
+fn inside(plan: &Plan, machine: &Machine, jobs: &[Job]) -> anyhow::Result<()> {
+    println!(
+        "\n| one run | turns | events | rates solved | machine ms | looks ms | deeds ms | decisions ms |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    let hardware = Arc::new(Hardware::new(machine));
+    let scripts = cast::cast(jobs, &hardware)?;
+    for column in &plan.columns {
+        let options = options(column);
+        let policy = policy::build(&column.spec, 1)?;
+        let options = SimOptions { interval: policy.interval(), ..options };
+        let host =
+            SimHost::with_scripts(machine, hardware.clone(), jobs, scripts.clone(), options)?;
+        let mut host = Timed {
+            host,
+            n_turns: 0,
+            waits: Duration::ZERO,
+            looks: Duration::ZERO,
+            deeds: Duration::ZERO,
+        };
+        let mut engine = Engine::new(machine.clone(), jobs.to_vec(), policy);
+        let begun = Instant::now();
+        engine::run(&mut host, &mut engine, &mut []).context("a run")?;
+        let rest = begun.elapsed().saturating_sub(host.waits + host.looks + host.deeds);
+        let counts = host.host.counts();
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        println!(
+            "| {column} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            host.n_turns,
+            counts.events,
+            counts.solves,
+            ms(host.waits),
+            ms(host.looks),
+            ms(host.deeds),
+            ms(rest)
+        );
+    }
+    Ok(())
+}
+
+fn options(column: &Column) -> SimOptions {
+    SimOptions {
+        seed: 1,
+        interleave: column.variant.interleave.unwrap_or(false),
+        numa_balancing: column.variant.numa_balancing,
+        leaves_out_rests: true,
+        ..SimOptions::default()
+    }
+}
+
+/// A simulated machine whose parts of the loop are timed.
+struct Timed {
+    host: SimHost,
+    n_turns: u64,
+    waits: Duration,
+    looks: Duration,
+    deeds: Duration,
+}
+
+impl Host for Timed {
+    type Error = Broken;
+
+    fn wait(&mut self) -> Result<Option<Turn>, Broken> {
+        let begun = Instant::now();
+        let turn = self.host.wait();
+        self.waits += begun.elapsed();
+        self.n_turns += 1;
+        turn
+    }
+
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, Broken> {
+        let begun = Instant::now();
+        let sample = self.host.sample(turn);
+        self.looks += begun.elapsed();
+        sample
+    }
+
+    fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
+        let begun = Instant::now();
+        let outcomes = self.host.apply(plan);
+        self.deeds += begun.elapsed();
+        outcomes
+    }
+
+    fn stop(&mut self) {
+        self.host.stop();
+    }
+}
+
+/// CPU time that this thread has used.
+fn cpu_time() -> Duration {
+    clock(ClockId::ThreadCPUTime)
+}
+
+fn clock(id: ClockId) -> Duration {
+    let now = clock_gettime(id);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// A sort of program.
+type Character = (&'static str, f64, f64, u64, f64, [f64; 3]);
+
+/// Name, core cycles per instruction, overlap, MiB, accesses and misses (1, 8 and 32 MiB) per 1000
+/// instructions. Made up, to span what programs do.
+const CHARACTERS: [Character; 6] = [
+    ("compute", 0.5, 1.5, 8, 1.0, [0.2, 0.1, 0.0]),
+    ("calm", 0.7, 2.0, 64, 5.0, [2.0, 0.8, 0.2]),
+    ("fits", 0.6, 2.0, 24, 30.0, [22.0, 9.0, 0.5]),
+    ("wide", 0.8, 3.0, 256, 25.0, [20.0, 15.0, 8.0]),
+    ("stream", 0.5, 6.0, 512, 40.0, [38.0, 38.0, 37.0]),
+    ("chase", 0.4, 1.1, 1024, 35.0, [34.0, 32.0, 28.0]),
+];
+
+/// Programs that come over eight minutes and take half a minute to one and a half alone.
+fn workload(seed: u64) -> anyhow::Result<Vec<Job>> {
+    let mut rng = Rng::new(seed);
+    let mut text = String::new();
+    let mut profiles = Vec::new();
+    for nr in 0..N_JOBS {
+        let character = CHARACTERS[rng.below(CHARACTERS.len() as u64) as usize];
+        let (start, length) = (rng.below(480), 30 + rng.below(60));
+        text +=
+            &format!("[[job]]\nname = \"{}-{nr}\"\nload = \"hog\"\nstart = {start}\n", character.0);
+        profiles.push((format!("{}-{nr}", character.0), profile(character, length)?));
+    }
+    let workload: Workload = program::parse(&text, Path::new("bench.toml"))?;
+    let mut jobs = workload.jobs;
+    for job in &mut jobs {
+        let found = profiles.iter().find(|(name, _)| *name == job.name);
+        let (_, profile) = found.context("every job has its profile")?;
+        job.class = profile.class.map(|(class, _)| class);
+        job.found = Some(Arc::new(profile.clone()));
+    }
+    debug_assert!(jobs.iter().enumerate().all(|(idx, job)| job.id == JobId(idx as u32)));
+    Ok(jobs)
+}
+
+/// A character that takes about so many seconds alone at 2.4 GHz.
+fn profile(
+    (name, core, overlap, mib, accesses, misses): Character,
+    seconds: u64,
+) -> anyhow::Result<Profile> {
+    let cycles = core + misses[2] / 1000.0 * 216.0 / overlap;
+    let instructions = seconds as f64 * 2.4e9 / cycles;
+    let class = (1.0 + misses[2]).log2() as u64 + 4 * u64::from(1.0 < misses[2]);
+    let text = format!(
+        "version = 1\nname = \"{name}\"\nclass = {class}\nclass_cache_bytes = 33554432\n[[phase]]\n\
+         instructions = {instructions}\ncycles_per_instruction = {cycles}\ncore_cycles_per_instruction = {core}\n\
+         overlap = {overlap}\nfootprint_bytes = {}\nllc_accesses_per_1000 = {accesses}\n[phase.curve]\n\
+         cache_bytes = [1048576, 8388608, 33554432]\nmisses_per_1000 = {misses:?}\n",
+        mib << 20
+    );
+    Ok(program::profile::parse_profile(&text, Path::new("bench"))?)
+}

@@ -6,5 +6,6 @@
 //! ```
 
 pub mod compare;
+pub mod reproduce;
 pub mod shipped;
 pub mod stats;

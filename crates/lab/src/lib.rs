@@ -7,6 +7,5 @@
 
 pub mod compare;
 pub mod oracle;
-pub mod reproduce;
 pub mod shipped;
 pub mod stats;

@@ -31,33 +31,25 @@ pub struct Broken {
     pub what: String,
 }
 
-/// What the rules remember between two looks.
-#[derive(Clone, Debug, Default)]
-pub struct Checker {
-    /// Since when somebody has waited beside an idle CPU, in nanoseconds.
-    waits_since: Option<u64>,
-}
+/// Looks at the rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checker;
 
 impl Checker {
     /// Looks at everything that can be seen at an instant.
     ///
     /// # Errors
     /// The first rule that does not hold.
-    pub fn look(&mut self, fluid: &Fluid) -> Result<(), Broken> {
+    pub fn look(self, fluid: &Fluid) -> Result<(), Broken> {
         let broken = |what| Broken { at: Nanos(fluid.now()), what };
         fluid.check_places().map_err(broken)?;
         fluid.check_pages().map_err(broken)?;
         fluid.check_cpu_time().map_err(broken)?;
-        match (fluid.waits_beside_idle(), self.waits_since) {
-            (None, _) => self.waits_since = None,
-            (Some(_), None) => self.waits_since = Some(fluid.now()),
-            (Some((task, cpu)), Some(since)) if WAITS_MAX.0 < fluid.now() - since => {
-                let for_ms = (fluid.now() - since) / 1_000_000;
-                let what =
-                    format!("thread {task} has waited for {for_ms} ms beside the idle {cpu}");
-                return Err(broken(what));
-            }
-            _ => {}
+        if let Some((task, cpu, ns)) = fluid.left_waiting().filter(|(.., ns)| WAITS_MAX.0 < *ns) {
+            let for_ms = ns / 1_000_000;
+            return Err(broken(format!(
+                "thread {task} has waited for {for_ms} ms beside the idle {cpu}"
+            )));
         }
         Ok(())
     }
@@ -66,7 +58,7 @@ impl Checker {
     ///
     /// # Errors
     /// Bytes were counted twice or lost, or more was moved than was allowed.
-    pub fn look_at_move(&self, fluid: &Fluid, done: &PageMove) -> Result<(), Broken> {
+    pub fn look_at_move(self, fluid: &Fluid, done: &PageMove) -> Result<(), Broken> {
         let adds_up = done.moved + done.no_memory + done.busy == done.requested;
         if adds_up && done.requested <= done.limit {
             return Ok(());

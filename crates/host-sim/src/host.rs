@@ -190,7 +190,7 @@ impl SimHost {
             noted: look::Noted::default(),
             luck,
             trouble: Trouble::default(),
-            checker: Checker::default(),
+            checker: Checker,
             broken: None,
         };
         host.plan_trouble();

@@ -50,8 +50,17 @@ impl Fluid {
         1000.0 / task.speed.max(1e-12) * weight / task.weight
     }
 
+    /// A thread that has been left waiting although a CPU that it may use is idle, that CPU, and for how
+    /// many nanoseconds. Every change of what runs is followed by even-outs, so what those leave as it is
+    /// has been so all the time.
+    pub fn left_waiting(&self) -> Option<(u32, CpuId, u64)> {
+        let since = self.waiting_since?;
+        let (task, cpu) = self.waits_beside_idle()?;
+        Some((task, cpu, self.now - since))
+    }
+
     /// A thread that waits although a CPU that it may use is idle, and that CPU.
-    pub fn waits_beside_idle(&self) -> Option<(u32, CpuId)> {
+    pub(super) fn waits_beside_idle(&self) -> Option<(u32, CpuId)> {
         let idle: Vec<usize> = (0..self.cpus.len())
             .filter(|&cpu| self.cpus[cpu].tasks.is_empty() && self.kernel.online[cpu])
             .collect();

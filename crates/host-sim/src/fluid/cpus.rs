@@ -249,6 +249,10 @@ impl Fluid {
             let Some(pull) = pull else { break };
             self.pull(pull);
         }
+        self.waiting_since = match self.waits_beside_idle() {
+            Some(_) => self.waiting_since.or(Some(self.now)),
+            None => None,
+        };
         self.balance_left = left;
         if 0 < left {
             let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);

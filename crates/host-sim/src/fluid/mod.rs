@@ -100,6 +100,8 @@ pub struct Fluid {
     /// Lines of each controller up to now, reads and writes.
     lines: Vec<[f64; 2]>,
     balance_left: u32,
+    /// Since when every even-out has left somebody waiting beside an idle CPU.
+    waiting_since: Option<u64>,
     /// CPU time of all tasks up to now, in nanoseconds.
     cpu_ns_given: f64,
     counts: Counts,
@@ -141,6 +143,7 @@ impl Fluid {
             next_tid: FIRST_TID,
             lines: vec![[0.0; 2]; n_nodes],
             balance_left: 0,
+            waiting_since: None,
             cpu_ns_given: 0.0,
             counts: Counts::default(),
             hardware,

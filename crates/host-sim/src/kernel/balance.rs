@@ -76,7 +76,11 @@ impl Kernel {
                 return Some(pull);
             }
         }
-        None
+        // Where loads are even and affinity alone makes somebody wait (`sgc->imbalance`).
+        let idle = (0..hardware.cpus.len())
+            .filter(|&cpu| load.running[cpu] == 0 && self.may(Allowed::None, cpu));
+        idle.into_iter()
+            .find_map(|cpu| self.pull_idle(hardware, load, cpu, &|from| takes(from, cpu, false)))
     }
 
     /// What a node pulls from the busiest other one.

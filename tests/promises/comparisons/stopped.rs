@@ -75,3 +75,34 @@ fn two_at_once_in_one_folder_are_refused() {
         "evenkeel: another evenkeel is at work on the comparison in busy: wait for it, or choose another folder with --out\n"
     );
 }
+
+#[test]
+fn of_real_programs_a_run_that_was_interrupted_is_not_kept_and_comes_again() {
+    let place = Place::new();
+    place.write("live.toml", "[[job]]\nname = \"a\"\nload = \"compute --for 60s\"\n");
+    let words = "live.toml -p linux,spread --host live --seeds 1 --out out";
+    let mut command = place.command(words);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let begun = Instant::now();
+    // Where the job's output goes is made when it starts.
+    while !place.path("out/runs/00000-live-linux-seed-1/jobs/a.out").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    send(&child, rustix::process::Signal::INT);
+    let told = child.wait_with_output().expect("it ends");
+    assert_eq!(told.status.code(), Some(1), "{}", tool::text(&told.stderr));
+    assert!(
+        tool::text(&told.stdout).contains("0 of 2 runs are done"),
+        "{}",
+        tool::text(&told.stdout)
+    );
+    assert_eq!(n_lines(&place, "out"), 1, "only whose folder it is");
+    let limited = place.compare(&format!("{words} --time-limit 100ms"));
+    assert_eq!(limited.status.code(), Some(2), "a time limit makes it another comparison");
+    let again = place.compare(
+        "live.toml -p linux,spread --host live --seeds 1 --time-limit 100ms --out limited",
+    );
+    assert_eq!(again.status.code(), Some(1));
+    assert_eq!(place.json("limited")["summary"][0]["n_left_out"], 1);
+}

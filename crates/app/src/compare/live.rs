@@ -12,14 +12,14 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, anyhow};
 use base::{Bytes, JobId, Nanos};
 use engine::{Sink, TurnRecord};
-use lab::compare::{Column, Ended, Figures, Plan, Store, Tally, Variant};
+use lab::compare::{Column, Ended, Figures, Store, Tally, Variant};
 use linux::cgroup::Wish;
 use program::{Ending, Job, MemoryPolicy, Workload};
 use report::EndWord;
 use topology::Machine;
 
 use super::progress::Progress;
-use super::{Args, Checked, Ran, files, open, publish};
+use super::{Args, Checked, Named, Ran, files, open, publish};
 use crate::exit::{Done, OrWrong, Stop};
 use crate::profile::Asked;
 use crate::run;
@@ -32,7 +32,8 @@ const JOURNAL_PART: Bytes = Bytes(64 << 20);
 const ALONE: &str = "linux";
 
 /// Runs what is left of the comparison and reports all of it.
-pub(super) fn main(args: &Args, plan: Plan, workloads: Vec<Workload>) -> Done {
+pub(super) fn main(args: &Args, named: Named) -> Done {
+    let Named { plan, workloads, said } = named;
     refuse(args, &plan.columns).or_wrong()?;
     let machine = linux::topology::read(Path::new("/"))?;
     let signals = args.signals.wish().or_wrong()?;
@@ -44,7 +45,7 @@ pub(super) fn main(args: &Args, plan: Plan, workloads: Vec<Workload>) -> Done {
         let policy = policy::build(&column.spec, 0).or_wrong()?;
         crate::signals::check_readable(&signals, &*policy, &machine).or_wrong()?;
     }
-    let checked = Checked { plan, machine, workloads, options: options(args) };
+    let checked = Checked { plan, machine, workloads, said, options: options(args) };
     let (folder, store) = open(args, &checked)?;
     let progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
     let signals = Asked::watch()?;

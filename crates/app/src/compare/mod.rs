@@ -109,11 +109,20 @@ enum Timelines {
     None,
 }
 
-/// Everything that the command names, read and found to be sound.
+/// What the command names, read.
+struct Named {
+    plan: Plan,
+    workloads: Vec<Workload>,
+    /// What is worth saying of it, once nothing is wrong.
+    said: Vec<String>,
+}
+
+/// Everything that the command names, found to be sound.
 struct Checked {
     plan: Plan,
     machine: Machine,
     workloads: Vec<Workload>,
+    said: Vec<String>,
     /// What figures stand on beside the plan, for people and for [`Identity`].
     options: BTreeMap<String, String>,
 }
@@ -138,13 +147,13 @@ pub fn main(args: &Args) -> Done {
     if args.parquet.is_some() {
         parquet::check().or_wrong()?;
     }
-    let (plan, workloads) = plan(args)?;
+    let named = plan(args)?;
     match args.host {
         HostKind::Sim if args.solo => Err(Stop::Wrong(anyhow::anyhow!(
             "--solo is for real programs: simulated jobs run alone anyway; leave it out"
         ))),
-        HostKind::Sim => sim::main(args, plan, workloads),
-        HostKind::Live => live::main(args, plan, workloads),
+        HostKind::Sim => sim::main(args, named),
+        HostKind::Live => live::main(args, named),
     }
 }
 
@@ -158,7 +167,7 @@ fn tell_interrupted(args: &Args, folder: &Path) {
 }
 
 /// What is compared, and the workloads with their profiles.
-fn plan(args: &Args) -> Result<(Plan, Vec<Workload>), Stop> {
+fn plan(args: &Args) -> Result<Named, Stop> {
     let columns = columns(args.policies.iter().map(String::as_str)).or_wrong()?;
     let seeds = seeds(&args.seeds).or_wrong()?;
     let mut workloads = Vec::with_capacity(args.workloads.len());
@@ -171,12 +180,9 @@ fn plan(args: &Args) -> Result<(Plan, Vec<Workload>), Stop> {
     }
     let names = workloads.iter().map(|workload| workload.name.clone()).collect();
     let plan = Plan::new(columns, args.baseline.as_deref(), names, seeds).or_wrong()?;
-    if !args.quiet {
-        said.sort();
-        said.dedup();
-        said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
-    }
-    Ok((plan, workloads))
+    said.sort();
+    said.dedup();
+    Ok(Named { plan, workloads, said })
 }
 
 /// The folder, and what it holds of this comparison.
@@ -185,6 +191,9 @@ fn open(args: &Args, checked: &Checked) -> Result<(PathBuf, Store), Stop> {
     let Checked { plan, machine, options, .. } = checked;
     let identity = Identity::new(plan, machine, &checked.jobs(), options.clone());
     let store = Store::open(&folder, &identity, plan).or_wrong()?;
+    if !args.quiet {
+        checked.said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
+    }
     Ok((folder, store))
 }
 

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use lab::compare::{Figures, Landed, Plan, SimBench, SimSetting, median_runs, run_all};
-use program::Workload;
 
 use super::progress::Progress;
-use super::{Args, Checked, Ran, Timelines, files, open, publish};
+use super::{Args, Checked, Named, Ran, Timelines, files, open, publish};
 use crate::exit::{Done, OrWrong};
 use crate::profile::Asked;
 
 /// Runs what is left of the comparison and reports all of it.
-pub(super) fn main(args: &Args, plan: Plan, workloads: Vec<Workload>) -> Done {
+pub(super) fn main(args: &Args, named: Named) -> Done {
+    let Named { plan, workloads, mut said } = named;
     let machine = args.sim.machine()?;
     let setting = SimSetting {
         machine: machine.clone(),
@@ -25,10 +25,18 @@ pub(super) fn main(args: &Args, plan: Plan, workloads: Vec<Workload>) -> Done {
     };
     let jobs = workloads.iter().map(|workload| workload.jobs.clone()).collect();
     let bench = SimBench::new(setting, jobs).or_wrong()?;
+    let mut options = options(args);
     for column in &plan.columns {
-        bench.check(column).with_context(|| format!("policy {column}")).or_wrong()?;
+        let settings =
+            bench.check(column).with_context(|| format!("policy {column}")).or_wrong()?;
+        options.insert("kernel".to_owned(), settings.kernel.name().to_owned());
     }
-    let checked = Checked { plan, machine, workloads, options: options(args) };
+    let assumed = bench.assumed().join("; ");
+    if !assumed.is_empty() {
+        said.push(format!("the machine file leaves open, and assumed is: {assumed}"));
+        options.insert("assumed".to_owned(), assumed);
+    }
+    let checked = Checked { plan, machine, workloads, said, options };
     let (folder, mut store) = open(args, &checked)?;
     let left = store.left(&checked.plan);
     let stop = AtomicBool::new(false);
@@ -54,14 +62,14 @@ pub(super) fn main(args: &Args, plan: Plan, workloads: Vec<Workload>) -> Done {
     let result = run_all(&left, n_threads(args), &stop, work, land);
     progress.finish();
     result?;
+    let timelines = match signals.asked() {
+        true => BTreeMap::new(),
+        false => timelines(args, &bench, (&checked.plan, &store.done), &folder, &mut signals)?,
+    };
     let is_interrupted = signals.asked();
     if is_interrupted {
         super::tell_interrupted(args, &folder);
     }
-    let timelines = match is_interrupted {
-        true => BTreeMap::new(),
-        false => timelines(args, &bench, &checked.plan, (&folder, &store.done))?,
-    };
     let alone = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
     let ran = Ran { alone, timelines, is_interrupted };
     publish(args, &checked, &ran, (&folder, &store))
@@ -72,8 +80,9 @@ pub(super) fn main(args: &Args, plan: Plan, workloads: Vec<Workload>) -> Done {
 fn timelines(
     args: &Args,
     bench: &SimBench,
-    plan: &Plan,
-    (folder, done): (&Path, &BTreeMap<usize, Figures>),
+    (plan, done): (&Plan, &BTreeMap<usize, Figures>),
+    folder: &Path,
+    signals: &mut Asked,
 ) -> anyhow::Result<BTreeMap<usize, String>> {
     let numbers = match args.timelines {
         Timelines::None => return Ok(BTreeMap::new()),
@@ -82,22 +91,25 @@ fn timelines(
     };
     let below = folder.join("timelines");
     fs::create_dir_all(&below).with_context(|| format!("cannot write {}", below.display()))?;
-    let named: BTreeMap<usize, String> =
+    let mut named: BTreeMap<usize, String> =
         numbers.iter().map(|number| (*number, files::timeline(plan, *number))).collect();
-    let missing: Vec<usize> = (named.iter())
-        .filter(|(_, name)| !folder.join(name).is_file())
-        .map(|(number, _)| *number)
-        .collect();
+    let is_there = |name: &String| folder.join(name).is_file();
+    let missing = named.iter().filter(|(_, name)| !is_there(name)).map(|(number, _)| *number);
+    let missing: Vec<usize> = missing.collect();
     let stop = AtomicBool::new(false);
     let work = |number: usize| -> anyhow::Result<Option<String>> {
         Ok(bench.report(plan, number, &stop)?.map(|report| report.to_html()))
     };
     let land = |landed| -> anyhow::Result<()> {
+        if signals.asked() {
+            stop.store(true, Ordering::Relaxed);
+        }
         let Landed::Run(number, page) = landed else { return Ok(()) };
         let path = folder.join(&named[&number]);
         fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
     };
     run_all(&missing, n_threads(args), &stop, work, land)?;
+    named.retain(|_, name| is_there(name));
     Ok(named)
 }
 

@@ -11,6 +11,7 @@ use base::{JobId, Nanos};
 use engine::{Engine, MoveLimits, RunError, Sink};
 use host_sim::cast;
 use host_sim::chance::Chance;
+use host_sim::fluid::Settings;
 use host_sim::hardware::Hardware;
 use host_sim::script::Script;
 use host_sim::{SimError, SimHost, SimOptions};
@@ -93,14 +94,14 @@ impl SimBench {
         &self.workloads
     }
 
-    /// A column must be possible on this machine: a kernel may be unable to balance.
+    /// Which kernel a column runs on; it must be possible on this machine, since a kernel may be unable to
+    /// balance.
     ///
     /// # Errors
     /// It is not.
-    pub fn check(&self, column: &Column) -> Result<(), SimError> {
-        let options = self.options(column, None, 0);
-        let hardware = self.hardware.clone();
-        SimHost::with_scripts(&self.setting.machine, hardware, &[], Vec::new(), options).map(|_| ())
+    pub fn check(&self, column: &Column) -> Result<Settings, SimError> {
+        let host = self.host(&[], &[], self.options(column, None, 0))?;
+        Ok(host.settings())
     }
 
     /// One run; `None` when `stop` was set meanwhile. Others may listen.

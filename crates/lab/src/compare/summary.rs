@@ -11,6 +11,8 @@
 mod cells;
 mod notes;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -123,13 +125,9 @@ fn policies(cells: &Cells<'_>, summary: &[report::comparison::SummaryRow]) -> Ve
             n_inconclusive: count(report::comparison::VerdictWord::Inconclusive) as u64,
             slowdown: average(|row| row.slowdown),
             unfairness: average(|row| row.unfairness),
-            n_migrations: average(|row| Some(row.n_migrations).filter(|_| row.n_runs != 0))
-                .unwrap_or(0.0),
-            n_moves: average(|row| Some(row.n_moves).filter(|_| row.n_runs != 0)).unwrap_or(0.0),
-            pages_moved_bytes: average(|row| {
-                Some(row.pages_moved_bytes).filter(|_| row.n_runs != 0)
-            })
-            .unwrap_or(0.0),
+            n_migrations: average(|row| row.n_migrations),
+            n_moves: average(|row| row.n_moves),
+            pages_moved_bytes: average(|row| row.pages_moved_bytes),
         }
     };
     pairs.iter().enumerate().map(row).collect()

@@ -56,9 +56,9 @@ record! {
         n_inconclusive: u64, "Inconclusive", Count, "Workloads on which nothing can be said.";
         slowdown: Option<f64>, "Slow-down", Plain, "Mean slow-down of all jobs of all its runs.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean of the runs' unfairness.";
-        n_migrations: f64, "Migrations", Count, "How often tasks came to another CPU, a run on average.";
-        n_moves: f64, "Moves", Count, "How often the policy placed a running job anew, a run on average.";
-        pages_moved_bytes: f64, "Memory moved", Bytes, "Memory that came to another node, by the policy or by the kernel, a run on average.";
+        n_migrations: Option<f64>, "Migrations", Count, "How often tasks came to another CPU, a run on average; absent without a run that counts.";
+        n_moves: Option<f64>, "Moves", Count, "How often the policy placed a running job anew, a run on average; absent without a run that counts.";
+        pages_moved_bytes: Option<f64>, "Memory moved", Bytes, "Memory that came to another node, by the policy or by the kernel, a run on average; absent without a run that counts.";
     }
 }
 
@@ -84,9 +84,9 @@ record! {
         oracle_gap: Option<f64>, "Above the oracle", Share, "By which part its mean lies above that of the policy oracle, the best placement that is known; absent where that did not run.";
         slowdown: Option<f64>, "Slow-down", Plain, "Mean slow-down of all jobs of all runs; absent where no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean of the runs' unfairness.";
-        n_migrations: f64, "Migrations", Count, "How often tasks came to another CPU, a run on average.";
-        n_moves: f64, "Moves", Count, "How often the policy placed a running job anew, a run on average.";
-        pages_moved_bytes: f64, "Memory moved", Bytes, "Memory that came to another node, by the policy or by the kernel, a run on average.";
+        n_migrations: Option<f64>, "Migrations", Count, "How often tasks came to another CPU, a run on average; absent without a run that counts.";
+        n_moves: Option<f64>, "Moves", Count, "How often the policy placed a running job anew, a run on average; absent without a run that counts.";
+        pages_moved_bytes: Option<f64>, "Memory moved", Bytes, "Memory that came to another node, by the policy or by the kernel, a run on average; absent without a run that counts.";
         controllers: Vec<ControllerRow>, "Controllers", Plain, "What the memory controllers of each node carried, a run on average; empty where nothing counts it.";
         jobs: Vec<JobSummaryRow>, "Jobs", Plain, "Each job over all seeds.";
         median_seed: Option<u64>, "Median seed", Plain, "The seed whose whole time is the median, of an even number the lower one of the two in the middle.";

@@ -83,9 +83,9 @@ const SUMMARY: [Of<SummaryRow>; 24] = [
     ("oracle_gap", |row| row.oracle_gap.into()),
     ("slowdown", |row| row.slowdown.into()),
     ("unfairness", |row| row.unfairness.into()),
-    ("n_migrations", |row| Value::Number(row.n_migrations)),
-    ("n_moves", |row| Value::Number(row.n_moves)),
-    ("pages_moved_bytes", |row| Value::Number(row.pages_moved_bytes)),
+    ("n_migrations", |row| row.n_migrations.into()),
+    ("n_moves", |row| row.n_moves.into()),
+    ("pages_moved_bytes", |row| row.pages_moved_bytes.into()),
 ];
 
 fn end(ends: Option<&[f64]>, which: usize) -> Value {

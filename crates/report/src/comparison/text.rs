@@ -135,14 +135,15 @@ fn costs(policies: &[PolicyRow], width: usize) -> String {
         ("memory moved", Align::Right),
     ]);
     let figure = |figure: Option<f64>| figure.map_or(ABSENT.to_owned(), |it| format!("{it:.3}"));
+    let count = |n: Option<f64>| n.map_or(ABSENT.to_owned(), |n| format!("{n:.1}"));
     for row in policies {
         table.row(vec![
             row.policy.clone(),
             figure(row.slowdown),
             figure(row.unfairness),
-            format!("{:.1}", row.n_migrations),
-            format!("{:.1}", row.n_moves),
-            bytes(row.pages_moved_bytes as u64),
+            count(row.n_migrations),
+            count(row.n_moves),
+            row.pages_moved_bytes.map_or(ABSENT.to_owned(), |it| bytes(it as u64)),
         ]);
     }
     "a run on average\n".to_owned() + &table.to_text(width)

@@ -147,9 +147,8 @@ fn row(cells: &Cells<'_>, about: &About<'_>, column: usize, workload: usize) -> 
     let figures: Vec<&Figures> = runs.iter().map(|(_, figures)| *figures).collect();
     let times: Vec<f64> = figures.iter().map(|figures| seconds(figures.whole)).collect();
     let has_any = !times.is_empty();
-    let average = |of: fn(&Figures) -> u64| {
-        mean_of(figures.iter().map(|figures| of(figures) as f64)).unwrap_or(0.0)
-    };
+    let average =
+        |of: fn(&Figures) -> u64| mean_of(figures.iter().map(|figures| of(figures) as f64));
     let per_run: Vec<Vec<f64>> =
         figures.iter().map(|figures| known_slowdowns(figures, workload, about)).collect();
     let of_mean =

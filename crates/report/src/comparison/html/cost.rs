@@ -32,19 +32,19 @@ const COLUMNS: [Column; 4] = [
     },
     Column {
         head: "migrations",
-        of: |row| Some(row.n_migrations),
+        of: |row| row.n_migrations,
         show: |n| format!("{n:.1}"),
         has_sides: false,
     },
     Column {
         head: "moves by the policy",
-        of: |row| Some(row.n_moves),
+        of: |row| row.n_moves,
         show: |n| format!("{n:.1}"),
         has_sides: false,
     },
     Column {
         head: "memory moved",
-        of: |row| Some(row.pages_moved_bytes),
+        of: |row| row.pages_moved_bytes,
         show: |n| bytes(n as u64),
         has_sides: false,
     },

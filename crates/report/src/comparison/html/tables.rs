@@ -52,11 +52,9 @@ const COLUMNS: [Column; 17] = [
     }),
     ("slowdown", "num", |row| Cell::number(row.slowdown, |it| format!("{it:.3}"))),
     ("unfairness", "num", |row| Cell::number(row.unfairness, |it| format!("{it:.3}"))),
-    ("n_migrations", "num", |row| Cell::number(Some(row.n_migrations), |n| format!("{n:.1}"))),
-    ("n_moves", "num", |row| Cell::number(Some(row.n_moves), |n| format!("{n:.1}"))),
-    ("pages_moved_bytes", "num", |row| {
-        Cell::number(Some(row.pages_moved_bytes), |n| bytes(n as u64))
-    }),
+    ("n_migrations", "num", |row| Cell::number(row.n_migrations, |n| format!("{n:.1}"))),
+    ("n_moves", "num", |row| Cell::number(row.n_moves, |n| format!("{n:.1}"))),
+    ("pages_moved_bytes", "num", |row| Cell::number(row.pages_moved_bytes, |n| bytes(n as u64))),
     ("controllers", "num", controllers),
 ];
 

@@ -1,0 +1,170 @@
+//! What is said of runs whose figures are made up.
+
+use expect_test::{Expect, expect};
+use program::parse_toml;
+use report::comparison::VerdictWord;
+
+use super::*;
+use crate::compare::{Column, Ended, JobFigures, Variant};
+
+/// Runs that end after so many seconds: a line for each policy, a word for each seed; `-` is not done yet,
+/// `x` failed. Two jobs, the first of which takes half as long; alone they take 1 s and 2 s.
+fn told(lines: &str) -> Comparison {
+    let lines: Vec<Vec<&str>> = lines
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|words| !words.is_empty())
+        .collect();
+    let column = |words: &Vec<&str>| Column {
+        text: words[0].to_owned(),
+        spec: words[0].to_owned(),
+        variant: Variant::default(),
+    };
+    let n_seeds = lines[0].len() - 1;
+    let plan = Plan {
+        columns: lines.iter().map(column).collect(),
+        baseline: 0,
+        workloads: vec!["w".to_owned()],
+        seeds: (1..=n_seeds as u64).collect(),
+    };
+    let mut done = BTreeMap::new();
+    for (column, words) in lines.iter().enumerate() {
+        for (seed, word) in words[1..].iter().enumerate().filter(|(_, word)| **word != "-") {
+            let whole = (word.parse::<f64>().unwrap_or(9.0) * 1e9) as u64;
+            let job = |end| JobFigures { start: Some(Nanos::ZERO), end: Some(Nanos(end)) };
+            let figures = Figures {
+                ended: if *word == "x" { Ended::Failed } else { Ended::Finished },
+                whole: Nanos(whole),
+                jobs: vec![job(whole / 2), job(whole)],
+                ..Figures::default()
+            };
+            done.insert(seed * lines.len() + column, figures);
+        }
+    }
+    let text =
+        "[[job]]\nname = \"a\"\ncommand = [\"a\"]\n[[job]]\nname = \"b\"\ncommand = [\"b\"]\n";
+    let workload = parse_toml(text, "w.toml".as_ref()).expect("a workload");
+    let about = About {
+        host: "sim",
+        machine: &Machine::synthetic("cores=2").expect("a machine"),
+        jobs: &[workload.jobs],
+        alone: &[vec![Some(Nanos::from_secs(1)), Some(Nanos::from_secs(2))]],
+        options: &BTreeMap::new(),
+        timelines: &BTreeMap::new(),
+    };
+    summarize(&plan, &done, &about)
+}
+
+fn check(lines: &str, expected: Expect) {
+    let told = told(lines);
+    let three = |figure: Option<f64>| figure.map_or("-".to_owned(), |it| format!("{it:.3}"));
+    let mut text = String::new();
+    for row in &told.summary {
+        let ends = row
+            .ratio_ci95
+            .as_ref()
+            .map_or("-".to_owned(), |ends| format!("{:.3}-{:.3}", ends[0], ends[1]));
+        text += &format!(
+            "{} n={} out={} mean={} median={} ratio={} ({ends}) p={} holm={} {} oracle={} slow={} unfair={}\n",
+            row.policy,
+            row.n_runs,
+            row.n_left_out,
+            three(row.mean_s),
+            three(row.median_s),
+            three(row.ratio_to_baseline),
+            three(row.p),
+            three(row.p_holm),
+            row.verdict.map_or("-", VerdictWord::word),
+            three(row.oracle_gap),
+            three(row.slowdown),
+            three(row.unfairness),
+        );
+    }
+    told.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn what_is_faster_on_every_seed_is_better_and_how_far_from_the_oracle_is_told() {
+    check(
+        "
+        linux   10  11  12  13  14  15  16  17
+        ours     9  10  11  12  13  14  15  16
+        oracle   8   9  10  11  12  13  14  15
+        ",
+        expect![[r#"
+            linux n=8 out=0 mean=13.500 median=13.500 ratio=1.000 (-) p=- holm=- - oracle=0.174 slow=6.750 unfair=1.000
+            ours n=8 out=0 mean=12.500 median=12.500 ratio=0.926 (0.912-0.935) p=0.008 holm=0.016 better oracle=0.087 slow=6.250 unfair=1.000
+            oracle n=8 out=0 mean=11.500 median=11.500 ratio=0.852 (0.824-0.870) p=0.008 holm=0.016 better oracle=0.000 slow=5.750 unfair=1.000
+        "#]],
+    );
+}
+
+#[test]
+fn what_leans_both_ways_is_inconclusive_and_the_same_times_are_so_too() {
+    check(
+        "
+        linux  10  10  10  10  10  10  10  10
+        some    9  11   9  11   9  11   9  11
+        same   10  10  10  10  10  10  10  10
+        ",
+        expect![[r#"
+            linux n=8 out=0 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
+            some n=8 out=0 mean=10.000 median=10.000 ratio=1.000 (0.925-1.075) p=0.281 holm=0.562 inconclusive oracle=- slow=5.000 unfair=1.000
+            same n=8 out=0 mean=10.000 median=10.000 ratio=1.000 (1.000-1.000) p=1.000 holm=1.000 inconclusive oracle=- slow=5.000 unfair=1.000
+        "#]],
+    );
+}
+
+#[test]
+fn the_same_difference_on_too_few_seeds_claims_nothing_and_that_is_said() {
+    check(
+        "
+        linux  10  10  10
+        ours    5   5   5
+        ",
+        expect![[r#"
+            linux n=3 out=0 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
+            ours n=3 out=0 mean=5.000 median=5.000 ratio=0.500 (0.500-0.500) p=0.250 holm=0.250 inconclusive oracle=- slow=2.500 unfair=1.000
+            note: 3 seeds are too few for any verdict: all of them may lean to one side by chance. With one policy beside the baseline take 6 or more.
+        "#]],
+    );
+}
+
+#[test]
+fn what_failed_or_is_not_done_is_left_out_and_only_pairs_are_compared() {
+    check(
+        "
+        linux  10  10  x   10  10  10  10  10  10
+        ours    9   x  9    9   9   9   9   9   -
+        ",
+        expect![[r#"
+            linux n=8 out=1 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
+            ours n=7 out=1 mean=9.000 median=9.000 ratio=0.900 (0.900-0.900) p=0.031 holm=0.031 better oracle=- slow=4.500 unfair=1.000
+            note: Interrupted: 17 of 18 runs are done; the same command with the same folder goes on.
+            note: 2 runs are left out of all figures; the first is ours on w with seed 2: it failed.
+            note: Some ratios stand on fewer runs than the means: only seeds that the baseline finished too are paired.
+        "#]],
+    );
+}
+
+#[test]
+fn holm_takes_a_verdict_back_that_one_policy_alone_would_get() {
+    let line = |name: &str, times: &str| format!("{name} {times}\n");
+    let (linux, ours) = ("10 10 10 10 10 10", "9 9.1 9.2 9.3 9.4 9.5");
+    let verdict = |n_more: usize| {
+        let more: String = (0..n_more).map(|nr| line(&format!("p{nr}"), linux)).collect();
+        told(&(line("linux", linux) + &line("ours", ours) + &more)).summary[1].verdict
+    };
+    assert_eq!(verdict(0), Some(VerdictWord::Better));
+    assert_eq!(verdict(1), Some(VerdictWord::Inconclusive));
+}
+
+#[test]
+fn over_all_workloads_of_one_it_is_that_one() {
+    let told = told("linux 10 11 12 13 14 15 16\nours 9 10 11 12 13 14 15\n");
+    let (all, one) = (&told.policies[1], &told.summary[1]);
+    assert_eq!(all.verdict, one.verdict);
+    assert!((all.ratio_to_baseline.unwrap() - one.ratio_to_baseline.unwrap()).abs() < 1e-12);
+    assert_eq!((all.n_better, all.n_worse, all.n_inconclusive, all.n_seeds), (1, 0, 0, 7));
+}

@@ -160,11 +160,11 @@ fn moved_to_3(pid: u32, reserve_permille: u16) -> Tally {
     tally
 }
 
-/// 8 MiB are eight batches for a beginner, so a single call is the kernel's own for whole processes.
+/// 4 MiB are four batches for a beginner, so a single call is the kernel's own for whole processes.
 fn whole() {
     let _still = Knob::set(BALANCING, "0");
     let _small = Knob::set(HUGE, "never");
-    let (play, pid) = hog_on_0("hog --size 8M --for 300s --no-self-check", 8 * 1024);
+    let (play, pid) = hog_on_0("hog --size 4M --for 300s --no-self-check", 4 * 1024);
     let resident = linux::memory::resident(Path::new("/"), pid).expect("it lives");
     assert!(resident <= 16 << 20, "{resident} bytes are too much for one call");
     // The right to take along what others map is given up by a thread alone.

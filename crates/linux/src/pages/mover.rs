@@ -526,7 +526,9 @@ impl<M: Memory> Mover<M> {
     fn failed(&mut self, error: &io::Error) -> Option<Stop> {
         self.n_failed += 1;
         match error.raw_os_error() {
-            Some(libc::ESRCH) => Some(Stop::Ended),
+            // A process that is ending has given up its memory before its number: the kernel then says
+            // that there is none to move (`find_mm_struct` in `mm/migrate.c`).
+            Some(libc::ESRCH | libc::EINVAL) => Some(Stop::Ended),
             None if error.kind() == io::ErrorKind::NotFound => Some(Stop::Ended),
             _ if may_pass(error) && self.n_failed < TRIES => None,
             _ => Some(Stop::Error(what_to_do(error))),

@@ -21,9 +21,9 @@ pub use table::{Measured, measured};
 /// Bytes of last-level cache of the machine, in MiB. Guessed: it is said to be 20 to 25.
 pub const CACHE_MIB: f64 = 20.0;
 /// Cycles in a second. Fits bandwidth, misses and instructions per cycle together.
-const CLOCK: f64 = 2.4e9;
+pub const CLOCK: f64 = 2.4e9;
 /// Cycles of a miss when nobody else asks. Assumed.
-const MEMORY_CYCLES: f64 = 200.0;
+pub const MEMORY_CYCLES: f64 = 200.0;
 /// Cycles of a hit. Assumed.
 const HIT_CYCLES: f64 = 40.0;
 /// Bytes in a second of the memory that the copies share. Fitted; 58e9 is seen in the data.
@@ -34,6 +34,8 @@ const USE_MAX: f64 = 0.98;
 const MISSES_FEW: f64 = 0.3;
 /// ... this is taken.
 const BYTES_WHERE_FEW: f64 = 128.0;
+/// Most accesses under way at a time that a stall can tell.
+const OVERLAP_MAX: f64 = 16.0;
 /// Cycles per instruction that the core itself needs at least.
 const CORE_CYCLES_MIN: f64 = 0.05;
 
@@ -52,6 +54,35 @@ pub struct Alone {
     pub stall_share: f64,
 }
 
+impl Alone {
+    /// Cycles per instruction that it would wait if nothing overlapped.
+    fn waits(&self) -> f64 {
+        (self.mpki * MEMORY_CYCLES + (self.apki - self.mpki) * HIT_CYCLES) / 1000.0
+    }
+
+    /// Accesses under way at a time: what all would wait for one after the other, through what it stalls.
+    pub fn overlap(&self) -> f64 {
+        (self.waits() * self.ipc / self.stall_share).clamp(1.0, OVERLAP_MAX)
+    }
+
+    /// Bytes that are moved for each miss: its line, what is written back, and what prefetchers read.
+    pub fn bytes_per_miss(&self) -> f64 {
+        match self.mpki <= MISSES_FEW {
+            true => BYTES_WHERE_FEW,
+            false => (self.bandwidth / (CLOCK * self.ipc * self.mpki / 1000.0)).clamp(64.0, 400.0),
+        }
+    }
+}
+
+/// Misses per 1000 instructions with so many MiB and a curve of the length `s` MiB.
+pub fn falling(apki: f64, mpki: f64, mib: f64, s: f64) -> f64 {
+    if CACHE_MIB <= mib {
+        return mpki;
+    }
+    let end = libm::exp(-CACHE_MIB / s);
+    mpki + (apki - mpki) * (libm::exp(-mib / s) - end) / (1.0 - end)
+}
+
 /// A program as the formulas see it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copied {
@@ -65,13 +96,9 @@ impl Copied {
     /// What follows from the figures alone.
     pub fn new(alone: Alone) -> Self {
         let cycles = 1.0 / alone.ipc;
-        let waits = (alone.mpki * MEMORY_CYCLES + (alone.apki - alone.mpki) * HIT_CYCLES) / 1000.0;
-        let overlap = (waits / (alone.stall_share * cycles)).clamp(1.0, 16.0);
-        let core_cycles = (cycles - waits / overlap).max(CORE_CYCLES_MIN);
-        let per_miss = alone.bandwidth / (CLOCK / cycles * alone.mpki / 1000.0);
-        let few = alone.mpki <= MISSES_FEW;
-        let bytes_per_miss = if few { BYTES_WHERE_FEW } else { per_miss.clamp(64.0, 400.0) };
-        Copied { alone, overlap, core_cycles, bytes_per_miss }
+        let overlap = alone.overlap();
+        let core_cycles = (cycles - alone.waits() / overlap).max(CORE_CYCLES_MIN);
+        Copied { alone, overlap, core_cycles, bytes_per_miss: alone.bytes_per_miss() }
     }
 
     /// Times as long as alone, with so many copies and a curve of the length `s` MiB.
@@ -97,12 +124,7 @@ impl Copied {
 
     /// Misses per 1000 instructions with so many MiB.
     fn mpki(&self, mib: f64, s: f64) -> f64 {
-        if CACHE_MIB <= mib {
-            return self.alone.mpki;
-        }
-        let all = libm::exp(-CACHE_MIB / s);
-        let part = (libm::exp(-mib / s) - all) / (1.0 - all);
-        self.alone.mpki + (self.alone.apki - self.alone.mpki) * part
+        falling(self.alone.apki, self.alone.mpki, mib, s)
     }
 
     /// The length in MiB with which so many copies are slowed down most nearly as was measured.

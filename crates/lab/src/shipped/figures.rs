@@ -5,11 +5,12 @@
 //! no other.
 
 use base::Rng;
+use host_sim::copies::{Alone, CLOCK};
 use program::Profile;
 
 use super::formula;
 use super::ranges::{self, range};
-use super::table::{CLOCK, counted};
+use super::table::counted;
 
 /// Where in their ranges the figures of programs lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,17 +109,23 @@ pub(super) fn drawn(program: &str, draw: Draw) -> Figures {
             Misses::Falling { apki, mpki, c_over_s }
         }
     };
-    let counted = |of: fn(f64, f64, f64, f64) -> f64, what: Option<f64>| {
-        Some(of(known.apki?, known.mpki?, ipc, what?))
-    };
+    let alone = known.apki.zip(known.mpki).map(|(apki, mpki)| Alone {
+        ipc,
+        mpki,
+        apki,
+        bandwidth: known.bandwidth.unwrap_or(0.0),
+        stall_share: known.stall_share.unwrap_or(0.0),
+    });
+    let overlap = alone.filter(|_| known.stall_share.is_some()).map(|its| its.overlap());
+    let bytes_per_miss =
+        alone.filter(|_| known.bandwidth.is_some()).map(|its| its.bytes_per_miss());
     let seconds = known.runtime_s.or_else(|| of("runtime_s"));
     let instructions = seconds.map(|seconds| seconds * CLOCK * ipc);
     Figures {
         instructions: instructions.unwrap_or_else(|| need("giga_instructions") * 1e9),
         cycles: 1.0 / ipc,
-        overlap: counted(overlap, known.stall_share).unwrap_or_else(|| need("overlap")),
-        bytes_per_miss: counted(bytes_per_miss, known.bandwidth)
-            .unwrap_or_else(|| need("bytes_per_miss")),
+        overlap: overlap.unwrap_or_else(|| need("overlap")),
+        bytes_per_miss: bytes_per_miss.unwrap_or_else(|| need("bytes_per_miss")),
         prefetched: need("pf_share"),
         l1_per_access: need("l1_per_apki"),
         footprint: need("footprint_mib") * 1048576.0,
@@ -144,29 +151,3 @@ fn name_hash(program: &str, quantity: &str) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
-
-/// Cycles of a miss on the table's machine when nobody else asks. Assumed (spec 8.3).
-const MEMORY_CYCLES: f64 = 200.0;
-/// Cycles of a hit in its last-level cache. Assumed (spec 8.3).
-const HIT_CYCLES: f64 = 40.0;
-/// Most misses under way at a time that a stall can tell (spec 8.3).
-const OVERLAP_MAX: f64 = 16.0;
-
-/// Misses under way at a time: what all would wait for one after the other, through what it stalls.
-fn overlap(apki: f64, mpki: f64, ipc: f64, stall_share: f64) -> f64 {
-    let waits = (mpki * MEMORY_CYCLES + (apki - mpki) * HIT_CYCLES) / 1000.0;
-    (waits / (stall_share / ipc)).clamp(1.0, OVERLAP_MAX)
-}
-
-/// Bytes that are moved for each miss: its line, what is written back, and what prefetchers read.
-fn bytes_per_miss(_apki: f64, mpki: f64, ipc: f64, bandwidth: f64) -> f64 {
-    match mpki <= FEW_MISSES {
-        true => BYTES_WHERE_FEW,
-        false => (bandwidth / (CLOCK * ipc * mpki / 1000.0)).clamp(64.0, 400.0),
-    }
-}
-
-/// Bandwidth tells nothing of misses where fewer than this stand beside it, per 1000 instructions (spec 8.3) ...
-const FEW_MISSES: f64 = 0.3;
-/// ... and two lines for each are taken.
-const BYTES_WHERE_FEW: f64 = 128.0;

@@ -16,7 +16,7 @@ use program::profile::{Curve, Figure, Phase, Point, Source};
 use program::{Class, Profile};
 
 use super::figures::{Draw, Figures, Misses};
-use super::table::CLOCK;
+use host_sim::copies::{CACHE_MIB, CLOCK, MEMORY_CYCLES, falling};
 
 /// The last-level cache of the machine that the table's figures come from; guessed (spec 8.1). Cycles per
 /// instruction, class and bandwidth of every profile here are with this one.
@@ -80,8 +80,6 @@ pub(super) fn profile(name: &str, figures: &Figures, draw: Draw, factor: f64) ->
     }
 }
 
-/// Cycles of a miss on the machine of the table (spec 8.3).
-const MISS_CYCLES: f64 = 200.0;
 /// What is left for the core at the least: four instructions a cycle are the most that it does. Spec 8.3 has
 /// 0.05, with which the hog would do twenty where its buffer fits the cache.
 const CORE_CYCLES_MIN: f64 = 0.25;
@@ -90,7 +88,7 @@ const CORE_CYCLES_MIN: f64 = 0.25;
 /// 8.3). Hits in the last-level cache are left in them.
 fn core_cycles(figures: &Figures, curve: &Curve) -> f64 {
     let misses = curve.misses_at(CACHE).unwrap_or(0.0);
-    (figures.cycles - misses * MISS_CYCLES / 1000.0 / figures.overlap).max(CORE_CYCLES_MIN)
+    (figures.cycles - misses * MEMORY_CYCLES / 1000.0 / figures.overlap).max(CORE_CYCLES_MIN)
 }
 
 /// What passes a core's own caches, per 1000 instructions.
@@ -112,7 +110,7 @@ fn curve(figures: &Figures) -> Curve {
     };
     let (source, points) = match &figures.misses {
         Misses::Falling { apki, mpki, c_over_s } => {
-            let at = |cache| point(cache, falling(cache, *apki, *mpki, *c_over_s));
+            let at = |cache| point(cache, falling(*apki, *mpki, mib(cache), CACHE_MIB / c_over_s));
             (Source::Estimated, grid().map(at).collect())
         }
         Misses::All { apki, ratio } => {
@@ -127,22 +125,16 @@ fn curve(figures: &Figures) -> Curve {
     Curve::new(source, points).unwrap_or_default()
 }
 
+fn mib(bytes: Bytes) -> f64 {
+    bytes.0 as f64 / 1048576.0
+}
+
 /// Sizes up to [`CACHE`], rising.
 fn grid() -> impl Iterator<Item = Bytes> {
     (0..=N_POINTS).rev().map(|at| {
         let halves = libm::exp2(-f64::from(at) / 2.0);
         Bytes(libm::round(CACHE.0 as f64 * halves) as u64)
     })
-}
-
-/// Misses per 1000 instructions in a cache of so many bytes (spec 8.3).
-pub(super) fn falling(cache: Bytes, apki: f64, mpki: f64, c_over_s: f64) -> f64 {
-    if CACHE <= cache {
-        return mpki;
-    }
-    let part = cache.0 as f64 / CACHE.0 as f64;
-    let end = libm::exp(-c_over_s);
-    mpki + (apki - mpki) * (libm::exp(-part * c_over_s) - end) / (1.0 - end)
 }
 
 /// The curve of a whole traced run, with so many prefetched lines for each miss.

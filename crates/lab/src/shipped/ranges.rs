@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::sheet;
+use host_sim::sheet::{Line, Sheet};
+
+use super::OURS;
 
 const TEXT: &str = include_str!("../../../../workloads/data/profiles.csv");
 
@@ -35,16 +37,19 @@ pub(super) fn range(program: &str, quantity: &str) -> Option<&'static Range> {
 }
 
 fn read(text: &str) -> Vec<Range> {
-    let line = |line: sheet::Line<'_>| {
-        let need = |column| line.number(column).unwrap_or_else(|| panic!("{line:?}: no {column}"));
+    let sheet = Sheet::read(text, "profiles.csv").expect(OURS);
+    let at = |column| sheet.need(column).expect(OURS);
+    let line = |line: &Line| {
+        let word = |column| sheet.word(line, at(column)).to_owned();
+        let number = |column| sheet.need_number(line, at(column)).expect(OURS);
         Range {
-            program: line.text("program").to_owned(),
-            quantity: line.text("quantity").to_owned(),
-            low: need("low"),
-            high: need("high"),
-            origin: line.text("origin").to_owned(),
-            reason: line.text("reason").to_owned(),
+            program: word("program"),
+            quantity: word("quantity"),
+            low: number("low"),
+            high: number("high"),
+            origin: word("origin"),
+            reason: word("reason"),
         }
     };
-    sheet::lines(text).into_iter().map(line).collect()
+    sheet.lines().iter().map(line).collect()
 }

@@ -6,13 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::sheet;
+use host_sim::sheet::{Line, Sheet};
+
+use super::OURS;
 
 const TEXT: &str = include_str!("../../../../workloads/data/benchmarks.csv");
-
-/// The clock that run times, bandwidths and cycles of the table go together with (spec 8.1): cycles in a
-/// second.
-pub(super) const CLOCK: f64 = 2.4e9;
 
 /// What is known of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,18 +38,22 @@ pub(super) fn counted() -> &'static BTreeMap<String, Counted> {
 }
 
 fn read(text: &str) -> BTreeMap<String, Counted> {
-    let mut inputs: BTreeMap<String, Vec<sheet::Line<'_>>> = BTreeMap::new();
-    for line in sheet::lines(text) {
-        let path = line.text("benchmark");
-        let name = path.rsplit('/').next().unwrap_or(path).to_owned();
-        inputs.entry(name).or_default().push(line);
+    let sheet = Sheet::read(text, "benchmarks.csv").expect(OURS);
+    let name_at = sheet.need("benchmark").expect(OURS);
+    let mut inputs: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
+    for line in sheet.lines() {
+        let path = sheet.word(line, name_at);
+        inputs.entry(path.rsplit('/').next().unwrap_or(path)).or_default().push(line);
     }
-    inputs.into_iter().map(|(name, lines)| (name, program(&lines))).collect()
+    let of = |(name, lines): (&str, Vec<&Line>)| (name.to_owned(), program(&sheet, &lines));
+    inputs.into_iter().map(of).collect()
 }
 
-fn program(lines: &[sheet::Line<'_>]) -> Counted {
+fn program(sheet: &Sheet<'_>, lines: &[&Line]) -> Counted {
     let mean = |column: &str| {
-        let told: Vec<f64> = lines.iter().filter_map(|line| line.number(column)).collect();
+        let at = sheet.need(column).expect(OURS);
+        let told = lines.iter().filter_map(|line| sheet.number(line, at).expect(OURS));
+        let told: Vec<f64> = told.collect();
         (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
     };
     Counted {

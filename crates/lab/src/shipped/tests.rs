@@ -83,10 +83,11 @@ fn a_counted_program_does_in_its_profile_what_was_counted_of_it() {
 
 #[test]
 fn the_curve_falls_from_all_accesses_to_the_misses_that_were_counted() {
-    let falling = |bytes: u64| formula::falling(Bytes(bytes), 30.0, 5.0, 4.0);
-    assert_eq!((falling(0), falling(20 << 20), falling(64 << 20)), (30.0, 5.0, 5.0));
+    use host_sim::copies::{CACHE_MIB, falling};
+    let falling = |mib: f64| falling(30.0, 5.0, mib, CACHE_MIB / 4.0);
+    assert_eq!((falling(0.0), falling(20.0), falling(64.0)), (30.0, 5.0, 5.0));
     // f(C/4) = (e^-1 - e^-4) / (1 - e^-4)
-    assert_eq!(format!("{:.4}", falling(5 << 20)), "13.9021");
+    assert_eq!(format!("{:.4}", falling(5.0)), "13.9021");
 }
 
 #[test]

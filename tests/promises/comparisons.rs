@@ -114,6 +114,48 @@ fn refuse_what_breaks_the_schema(document: &Value) -> Vec<String> {
 }
 
 #[test]
+fn no_policy_ends_before_the_oracle_and_it_says_how_much_it_knows() {
+    let place = Place::new();
+    let told =
+        place.compared("small.toml -p linux,dio,oracle,dino[limits=article] --seeds 2", "out");
+    let mean = |policy: &str| {
+        let rows = told["summary"].as_array().expect("rows");
+        let row = rows.iter().find(|row| row["policy"] == policy).expect("a row of it");
+        (row["mean_s"].as_f64().expect("a mean"), row["oracle_gap"].as_f64().expect("a gap"))
+    };
+    assert_eq!(mean("oracle").1, 0.0);
+    for policy in ["linux", "dio"] {
+        let (mean_s, gap) = mean(policy);
+        assert!(mean("oracle").0 <= mean_s && 0.0 <= gap, "{policy}: {mean_s} {gap}");
+    }
+    let runs = told["runs"].as_array().expect("runs");
+    for run in runs {
+        let found = &run["found"];
+        assert_eq!(found.is_null(), run["policy"] != "oracle", "{run}");
+        if !found.is_null() {
+            // Six jobs on two caches alike: one job's cache does not matter.
+            assert_eq!((&found["n_placements"], &found["is_all"]), (&32.into(), &true.into()));
+            assert!(0.0 <= found["above_bound"].as_f64().expect("a bound"), "{found}");
+        }
+    }
+    assert_eq!(refuse_what_breaks_the_schema(&told), Vec::<String>::new());
+    let note = told["notes"].to_string();
+    assert!(note.contains("small: all 32 placements were tried, at most"), "{note}");
+}
+
+#[test]
+fn the_oracle_searches_where_placements_are_too_many() {
+    let place = Place::new();
+    let told = place.compared("small.toml -p linux,oracle[runs=5] --seeds 1", "out");
+    let run = &told["runs"][1];
+    assert_eq!(
+        (&run["found"]["n_placements"], &run["found"]["is_all"]),
+        (&5.into(), &false.into())
+    );
+    assert!(told["notes"].to_string().contains("small: 5 placements were searched"));
+}
+
+#[test]
 fn the_tables_fit_eighty_columns_and_say_who_is_better() {
     let place = Place::new();
     place.workload("large", 5);

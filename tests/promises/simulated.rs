@@ -261,6 +261,18 @@ fn a_simulated_run_is_replayed_and_explained_like_any_other() {
     }
 }
 
+#[test]
+fn the_oracle_says_what_it_tried_and_how_far_from_a_bound_it_ended() {
+    let folder = folder();
+    let told = run(&folder, &["--policy", "oracle", "--out", "a"]);
+    assert!(told.status.success(), "{}", tool::text(&told.stderr));
+    let explain = ["explain", "a/journal.jsonl"];
+    let explained = tool::command(&explain).current_dir(folder.path()).output().expect("it starts");
+    let text = tool::text(&explained.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("the oracle simulated this run"), "{text}");
+    assert!(text.contains("above what no placement can beat"), "{text}");
+}
+
 /// The refusal after one change to one of the files, or with more arguments.
 fn refused(change: (&str, &str, &str), more: &[&str], expected: Expect) {
     let folder = folder();

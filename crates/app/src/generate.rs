@@ -85,7 +85,12 @@ pub fn main(args: &Args) -> Done {
         rebase(&mut list, path, args.out.as_deref(), form).or_wrong()?;
     }
     say_what_is_not_limited(args, &list);
-    let workload = program::generate(&list, &wish(args)?).or_wrong()?;
+    let mut workload = program::generate(&list, &wish(args)?).or_wrong()?;
+    // A file is called what its name says, in every table that it comes into.
+    let stem = args.out.as_deref().filter(|out| is_file_name(out)).and_then(Path::file_stem);
+    if let Some(name) = stem.and_then(|stem| stem.to_str()).filter(|name| !name.is_empty()) {
+        workload.name = name.to_owned();
+    }
     let text = format!("{}\n{}", first_line(args), written(form, workload).or_wrong()?);
     match &args.out {
         None => std::io::stdout().write_all(text.as_bytes())?,

@@ -206,6 +206,9 @@ codes! {
     /// The oracle of the simulator.
     OracleSays "oracle-says"
         "of {n_tried} assignments of what runs to last-level caches ({how}) this one has the smallest sum of slow-downs, {slowdown} for each; none can have less than {bound}";
+    /// The oracle of the simulator, of a whole run.
+    OracleChose "oracle-chose"
+        "the oracle simulated this run {n_runs} times before it began (every policy as it comes, and {how} of jobs for the whole run): {way} ended first, after {ended}[, {above} above what no placement can beat]";
     /// A note: one CPU.
     NothingToPlace "nothing-to-place"
         "only one CPU can be used, so nothing is placed";

@@ -31,6 +31,10 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
     check("small.toml -p linux,linux", "policy linux is given twice");
     check("small.toml -p linux -p dfs,linux[]", "policy linux is given twice");
     check("small.toml -p linux@striped,dfs", "there is no variant \"striped\"");
+    check(
+        "small.toml -p linux,oracle[steps=3]",
+        "oracle has one parameter: write oracle, or oracle[runs=128]",
+    );
     check("small.toml -p linux", "there is nothing to compare linux with");
     check(
         "small.toml -p linux,dfs --baseline spread",
@@ -65,6 +69,7 @@ fn live_what_only_a_simulated_machine_can_do_is_refused() {
         assert!(found.contains(expected), "{words}:\n  {found}\n  {expected}");
     };
     check("--machine m.toml", "--machine describes a simulated machine");
+    check("-p linux,oracle", "the oracle knows what only a simulator can know");
     check("--jobs 2", "--jobs is for simulated runs");
     check(
         "-p linux,linux@numa-balancing",

@@ -37,7 +37,8 @@ pub struct Args {
     workloads: Vec<PathBuf>,
     /// The policies, between commas outside brackets: `linux,dfs[cooldown=4,domains=llc]`; may be given
     /// several times. What follows an @ changes the machine below the policy: `linux@interleave`,
-    /// first-touch, numa-balancing, no-numa-balancing, several of them with + between
+    /// first-touch, numa-balancing, no-numa-balancing, several of them with + between. With --host sim also
+    /// `oracle`, the best that can be found for each run
     #[arg(long, short, alias = "policy", value_name = "LIST", default_value = "linux,dfs")]
     policies: Vec<String>,
     /// The policy that the others are compared with [default: linux if it is among them, else the first]
@@ -153,6 +154,9 @@ pub fn main(args: &Args) -> Done {
             "--solo is for real programs: simulated jobs run alone anyway; leave it out"
         ))),
         HostKind::Sim => sim::main(args, named),
+        HostKind::Live if named.plan.columns.iter().any(lab::oracle::is_column) => {
+            Err(Stop::Wrong(lab::oracle::OracleError::Live.into()))
+        }
         HostKind::Live => live::main(args, named),
     }
 }

@@ -184,8 +184,7 @@ impl Checked {
         let said = profiles::attach(&mut workload, &args.profiles).or_wrong()?;
         check_loads(&workload).or_wrong()?;
         if lab::oracle::is_named(&args.policy) {
-            let why = "the oracle knows what only a simulator can know: write --host sim, or name a policy";
-            return Err(Stop::Wrong(anyhow::anyhow!(why)));
+            return Err(Stop::Wrong(lab::oracle::OracleError::Live.into()));
         }
         let policy = policy::build(&args.policy, args.seed).or_wrong()?;
         let machine = linux::topology::read(Path::new("/"))?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use base::Nanos;
@@ -13,10 +14,11 @@ use host_sim::hardware::Hardware;
 use host_sim::kernel::Version;
 use host_sim::{Capabilities, SimHost, SimOptions};
 use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
+use lab::compare::{Column, SimBench, SimSetting};
 use policy::Without;
 use program::Workload;
 use report::ReportBuilder;
-use sched::Policy;
+use sched::{Policy, TierWish};
 use topology::Machine;
 
 use super::live::Ran;
@@ -171,9 +173,10 @@ pub(super) fn run(args: &Args) -> Result<(Ran, Folder), Stop> {
     let signals = args.signals.wish().or_wrong()?;
     let hardware = Arc::new(Hardware::new(&machine));
     let scripts = host_sim::cast::cast(&workload.jobs, &hardware).or_wrong()?;
-    let contention = !args.sim.no_contention;
-    let policy = lab::oracle::build(&args.policy, args.seed, &hardware, &scripts, contention);
-    let policy = policy.or_wrong()?;
+    let policy = match lab::oracle::is_named(&args.policy) {
+        true => oracle(args, &machine, &workload, &signals)?,
+        false => policy::build(&args.policy, args.seed).or_wrong()?,
+    };
     if args.sim.readable == Readable::None {
         check_declared(&args.policy, &workload).or_wrong()?;
     }
@@ -221,6 +224,26 @@ pub(super) fn run(args: &Args) -> Result<(Ran, Folder), Stop> {
         None => Ok(()),
     };
     Ok((Ran { report, ended }, folder))
+}
+
+/// Finds the best way to do this very run, which takes some hundred runs of it.
+fn oracle(
+    args: &Args,
+    machine: &Machine,
+    workload: &Workload,
+    signals: &TierWish,
+) -> Result<Box<dyn Policy>, Stop> {
+    let setting = SimSetting {
+        machine: machine.clone(),
+        options: args.sim.options(args.seed, None, args.time_limit),
+        limits: args.memory.limits(),
+        signals: *signals,
+    };
+    let column = Column::parse(&args.policy).or_wrong()?;
+    let bench = SimBench::new(setting, vec![workload.jobs.clone()]).or_wrong()?;
+    let stop = AtomicBool::new(false);
+    let policy = bench.oracle((&column, 0, args.seed), &stop).or_wrong()?;
+    policy.ok_or_else(|| Stop::Failed(anyhow::anyhow!("the oracle was stopped")))
 }
 
 /// Where nothing can be read, a policy must find what it needs in the programs' profiles.

@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use policy::PolicyError;
+use crate::oracle::{self, OracleError};
 
 /// What is changed of the machine below a policy; `None`: as for all columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +36,7 @@ pub struct Column {
 pub enum ColumnError {
     /// No such policy, or not with these parameters.
     #[error(transparent)]
-    Policy(#[from] PolicyError),
+    Policy(#[from] OracleError),
     /// No such variant.
     #[error("{column:?}: there is no variant {found:?}: write {known}", known = VARIANTS.map(|(name, _)| name).join(", "))]
     Variant {
@@ -77,7 +77,7 @@ impl Column {
             None => (&*text, ""),
         };
         let spec = spec.strip_suffix("[]").unwrap_or(spec).to_owned();
-        policy::build(&spec, 0)?;
+        oracle::check(&spec)?;
         let mut variant = Variant::default();
         let written = text[end..].contains('@').then_some(variants);
         for found in written.into_iter().flat_map(|written| written.split('+')) {

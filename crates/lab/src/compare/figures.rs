@@ -31,6 +31,21 @@ pub struct Figures {
     pub pages_moved_bytes: u64,
     /// What controllers carried.
     pub controllers: Vec<Controller>,
+    /// Of a run of the oracle: how the best way was found.
+    pub found: Option<Found>,
+}
+
+/// How the oracle found the best way to do a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// In words: which way it is.
+    pub way: String,
+    /// How many placements for the whole run were tried.
+    pub n_placements: u64,
+    /// Whether those were all that there are.
+    pub is_all: bool,
+    /// By which part the run ends later than any placement can; none without a bound.
+    pub above_bound: Option<f64>,
 }
 
 /// How a run of a comparison ended.

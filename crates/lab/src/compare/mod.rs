@@ -23,7 +23,7 @@ mod summary;
 mod timeline;
 
 pub use column::{Column, ColumnError, Variant, columns};
-pub use figures::{Controller, Ended, Figures, JobFigures, Tally};
+pub use figures::{Controller, Ended, Figures, Found, JobFigures, Tally};
 pub use plan::{Key, Plan, PlanError, seeds};
 pub use runner::{Landed, run_all};
 pub use simulate::{Ready, SimBench, SimRunError, SimSetting};

@@ -16,8 +16,10 @@ use host_sim::hardware::Hardware;
 use host_sim::script::Script;
 use host_sim::{SimError, SimHost, SimOptions};
 use program::{Ending, Job};
-use sched::TierWish;
+use sched::{Policy, TierWish};
 use topology::Machine;
+
+use crate::oracle;
 
 use super::{Column, Controller, Ended, Figures, Tally};
 
@@ -51,6 +53,11 @@ impl Ready {
     /// The jobs.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
+    }
+
+    /// What each of them does.
+    pub fn scripts(&self) -> &[Arc<Script>] {
+        &self.scripts
     }
 }
 
@@ -89,6 +96,29 @@ impl SimBench {
         &self.setting
     }
 
+    /// The machine's tables.
+    pub fn hardware(&self) -> &Arc<Hardware> {
+        &self.hardware
+    }
+
+    /// No placement of a workload ends earlier: the job that would end last if each ran alone, as short as
+    /// chance can make it. Machines with CPUs of several kinds may have one faster than the one that the
+    /// kernel chose for a job alone.
+    pub fn bound(&self, workload: usize) -> Nanos {
+        let ready = &self.workloads[workload];
+        let sleeps =
+            ready.scripts.iter().flat_map(|script| &script.acts).any(|act| act.sleeps.is_some());
+        let chance = self.setting.options.chance;
+        // Evenly spread with this deviation: at most the root of three times it below the mean.
+        let part = if sleeps { chance.length.max(chance.sleep) } else { chance.length };
+        let least = (1.0 - libm::sqrt(3.0) * part).max(0.0);
+        let end = |(job, alone): (&Job, &Option<Nanos>)| {
+            let alone = (*alone)?.0 as f64 * least;
+            Some(Nanos(job.start.0 + alone as u64))
+        };
+        ready.jobs.iter().zip(&ready.alone).filter_map(end).max().unwrap_or(Nanos::ZERO)
+    }
+
     /// The workloads, in order.
     pub fn workloads(&self) -> &[Ready] {
         &self.workloads
@@ -114,8 +144,44 @@ impl SimBench {
         stop: &AtomicBool,
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<Figures>, SimRunError> {
+        let Some(effort) = oracle::effort(&column.spec)? else {
+            let policy = policy::build(&column.spec, seed)?;
+            return self.play(policy, (column, workload, seed), stop, listener);
+        };
+        let Some(best) = oracle::best(self, (column, workload, seed), effort, stop)? else {
+            return Ok(None);
+        };
+        let found = best.found();
+        if let Some(listener) = listener {
+            let policy = best.policy(self, workload, seed)?;
+            self.play(policy, (column, workload, seed), stop, Some(listener))?;
+        }
+        Ok(Some(Figures { found: Some(found), ..best.figures }))
+    }
+
+    /// The policy that does a run as well as the oracle can; `None` when `stop` was set meanwhile.
+    ///
+    /// # Errors
+    /// The column names no oracle, or a run could not begin.
+    pub fn oracle(
+        &self,
+        (column, workload, seed): (&Column, usize, u64),
+        stop: &AtomicBool,
+    ) -> Result<Option<Box<dyn Policy>>, SimRunError> {
+        let effort = oracle::effort(&column.spec)?.ok_or(oracle::OracleError::Parameter)?;
+        let best = oracle::best(self, (column, workload, seed), effort, stop)?;
+        best.map(|best| best.policy(self, workload, seed)).transpose()
+    }
+
+    /// One run under a policy; the column tells what else is changed of the machine.
+    pub(crate) fn play(
+        &self,
+        policy: Box<dyn Policy>,
+        (column, workload, seed): (&Column, usize, u64),
+        stop: &AtomicBool,
+        listener: Option<&mut dyn Sink>,
+    ) -> Result<Option<Figures>, SimRunError> {
         let ready = &self.workloads[workload];
-        let policy = policy::build(&column.spec, seed)?;
         let options = self.options(column, policy.interval(), seed);
         let mut host = self.host(&ready.jobs, &ready.scripts, options)?;
         let mut engine = Engine::new(self.setting.machine.clone(), ready.jobs.clone(), policy)
@@ -217,6 +283,9 @@ pub enum SimRunError {
     /// The policy cannot be built.
     #[error(transparent)]
     Policy(#[from] policy::PolicyError),
+    /// The oracle cannot be asked like that.
+    #[error(transparent)]
+    Oracle(#[from] oracle::OracleError),
     /// The machine cannot be.
     #[error(transparent)]
     Sim(#[from] SimError),

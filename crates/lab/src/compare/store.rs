@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use topology::{Machine, MachineParts};
 
-use super::{Controller, Ended, Figures, JobFigures, Plan};
+use super::{Controller, Ended, Figures, Found, JobFigures, Plan};
 
 /// The name of the file in the folder of a comparison.
 const NAME: &str = "runs.jsonl";
@@ -251,7 +251,7 @@ impl Store {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Line {
-    Run(RunLine),
+    Run(Box<RunLine>),
     Alone { workload: usize, alone_ns: Vec<Option<u64>> },
 }
 
@@ -273,6 +273,9 @@ struct RunLine {
     pages_moved_bytes: u64,
     /// Node, bytes read, bytes written.
     controllers: Vec<(Option<u32>, u64, u64)>,
+    /// Of the oracle: which way, how many placements, whether those are all, how far above the bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    found: Option<(String, u64, bool, Option<f64>)>,
 }
 
 const ENDS: [(Ended, &str); 3] =
@@ -298,6 +301,8 @@ impl RunLine {
             controllers: (figures.controllers.iter())
                 .map(|it| (it.node.map(|node| node.0), it.read_bytes, it.written_bytes))
                 .collect(),
+            found: (figures.found.as_ref())
+                .map(|it| (it.way.clone(), it.n_placements, it.is_all, it.above_bound)),
         }
     }
 
@@ -320,6 +325,12 @@ impl RunLine {
             n_moves: self.n_moves,
             pages_moved_bytes: self.pages_moved_bytes,
             controllers: self.controllers.into_iter().map(controller).collect(),
+            found: self.found.map(|(way, n_placements, is_all, above_bound)| Found {
+                way,
+                n_placements,
+                is_all,
+                above_bound,
+            }),
         }
     }
 }
@@ -349,6 +360,12 @@ mod tests {
                 Controller { node: None, read_bytes: 1, written_bytes: 2 },
                 Controller { node: Some(NodeId(3)), read_bytes: 4, written_bytes: 5 },
             ],
+            found: Some(Found {
+                way: "this".to_owned(),
+                n_placements: 3,
+                is_all: true,
+                above_bound: Some(0.25),
+            }),
             ..Figures::default()
         }
     }

@@ -11,6 +11,8 @@ use base::Nanos;
 use journal::{Header, HowEnded, PolicyUsed, RunEnd};
 use report::{Report, ReportBuilder};
 
+use crate::oracle;
+
 use super::simulate::SimRunError;
 use super::{Ended, Figures, Key, Plan, SimBench};
 use crate::compare::summary::median_seed_of;
@@ -80,7 +82,10 @@ impl SimBench {
             started_unix_s: 0,
             host: "sim".to_owned(),
             policy: PolicyUsed {
-                name: policy::build(&column.spec, seed)?.name().to_owned(),
+                name: match oracle::is_named(&column.spec) {
+                    true => oracle::NAME.to_owned(),
+                    false => policy::build(&column.spec, seed)?.name().to_owned(),
+                },
                 spec: column.text.clone(),
             },
             seed,

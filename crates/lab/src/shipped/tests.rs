@@ -197,6 +197,7 @@ fn the_dfs_workloads_are_those_of_the_table_of_seeds() {
             jobs.map(|job| (job.name.clone(), job.start, job.profile.clone())).collect()
         };
         assert_eq!(plain(&shipped), plain(&drawn), "wl{number}");
+        assert_eq!(shipped.name, format!("wl{number}"));
     }
 }
 

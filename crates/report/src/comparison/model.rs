@@ -81,7 +81,7 @@ record! {
         p: Option<f64>, "p", Plain, "How likely chance alone leans so far to either side: signed-rank test of the pairs.";
         p_holm: Option<f64>, "p, corrected", Plain, "The same after Holm's correction for the number of policies on this workload; the verdict rests on it.";
         verdict: Option<VerdictWord>, "Verdict", Plain, "What may be said of it beside the baseline; absent for the baseline.";
-        oracle_gap: Option<f64>, "Above the oracle", Share, "By which part its mean lies above that of the policy oracle, the best placement that is known; absent where that did not run.";
+        oracle_gap: Option<f64>, "Above the oracle", Share, "By which part its mean lies above that of the policy oracle, the best that is known for each run; absent where that did not run.";
         slowdown: Option<f64>, "Slow-down", Plain, "Mean slow-down of all jobs of all runs; absent where no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean of the runs' unfairness.";
         n_migrations: Option<f64>, "Migrations", Count, "How often tasks came to another CPU, a run on average; absent without a run that counts.";
@@ -130,6 +130,7 @@ record! {
         n_moves: u64, "Moves", Count, "How often the policy placed a running job anew.";
         pages_moved_bytes: u64, "Memory moved", Bytes, "Memory that came to another node, by the policy or by the kernel.";
         controllers: Vec<ControllerRow>, "Controllers", Plain, "What the memory controllers of each node carried; empty where nothing counts it.";
+        found: Option<FoundRow>, "Found", Plain, "How the best way was found; only of runs of the policy oracle.";
         jobs: Vec<RunJobRow>, "Jobs", Plain, "Every job of the workload.";
         report: Option<String>, "Report", Plain, "The report of this run, a file beside this one; absent where none was made.";
     }
@@ -151,6 +152,16 @@ record! {
         read_bytes: f64, "Read", Bytes, "Bytes read from its memory.";
         written_bytes: f64, "Written", Bytes, "Bytes written to its memory.";
         bytes_per_s: f64, "Load", BytesPerSecond, "Both together, a second of the whole time.";
+    }
+}
+
+record! {
+    /// How the oracle found the best way to do a run.
+    FoundRow {
+        way: String, "Way", Plain, "Which way it is.";
+        n_placements: u64, "Placements", Count, "How many placements for the whole run were simulated, beside every policy as it comes and the best placement of each moment.";
+        is_all: bool, "All", Plain, "Whether those were all that there are; else they are those of a search.";
+        above_bound: Option<f64>, "Above the bound", Share, "By which part the run ends later than the job that would end last if each ran alone: no placement ends earlier. Absent where no job ends by itself.";
     }
 }
 

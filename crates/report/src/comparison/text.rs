@@ -49,25 +49,32 @@ fn head(told: &Comparison, width: usize) -> String {
 
 /// Whole times on one workload.
 fn times(told: &Comparison, workload: &str, width: usize) -> String {
-    let mut table = Table::new(&[
+    let rows = || told.summary.iter().filter(|row| row.workload == workload);
+    let has_gaps = rows().any(|row| row.oracle_gap.is_some());
+    let mut heads = vec![
         ("policy", Align::Left),
         ("mean s", Align::Right),
         ("95 % of it", Align::Left),
         ("ratio", Align::Right),
         ("95 % of it", Align::Left),
         ("verdict", Align::Left),
-    ]);
-    for row in told.summary.iter().filter(|row| row.workload == workload) {
+    ];
+    heads.extend(has_gaps.then_some(("above oracle", Align::Right)));
+    let mut table = Table::new(&heads);
+    for row in rows() {
         let digits = row.mean_s.map_or(0, digits);
         let is_baseline = row.policy == told.setting.baseline;
-        table.row(vec![
+        let gap = row.oracle_gap.map_or(ABSENT.to_owned(), |gap| format!("{:.1} %", gap * 100.0));
+        let mut cells = vec![
             row.policy.clone(),
             row.mean_s.map_or(ABSENT.to_owned(), |mean| format!("{mean:.digits$}")),
             ends(row.ci95_s.as_deref(), digits),
             if is_baseline { "1".to_owned() } else { ratio(row.ratio_to_baseline) },
             if is_baseline { String::new() } else { ends(row.ratio_ci95.as_deref(), 3) },
             if is_baseline { "baseline".to_owned() } else { verdict(row.verdict) },
-        ]);
+        ];
+        cells.extend(has_gaps.then_some(gap));
+        table.row(cells);
     }
     fold(workload, width, "workload: ", 10) + &table.to_text(width)
 }

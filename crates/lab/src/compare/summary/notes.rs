@@ -4,11 +4,18 @@ use report::comparison::SummaryRow;
 
 use super::About;
 use super::cells::Cells;
-use crate::compare::Ended;
+use crate::compare::{Ended, Found};
 use crate::stats::pairs_needed;
 
 pub(super) fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &About<'_>) -> Vec<String> {
-    let parts = [unfinished(cells), few(cells), left_out(cells), unequal(summary), alone(about)];
+    let parts = [
+        unfinished(cells),
+        few(cells),
+        left_out(cells),
+        unequal(summary),
+        alone(about),
+        oracle(cells),
+    ];
     parts.into_iter().flatten().collect()
 }
 
@@ -66,5 +73,27 @@ fn alone(about: &About<'_>) -> Option<String> {
     (about.alone.is_empty() && about.host == "live").then(|| {
         "No slow-downs are told, since no job was measured alone: --solo does that first."
             .to_owned()
+    })
+}
+
+/// How much the oracle's figures prove, by workload.
+fn oracle(cells: &Cells<'_>) -> Option<String> {
+    let plan = cells.plan;
+    let column = plan.columns.iter().position(crate::oracle::is_column)?;
+    let of = |workload: usize| {
+        let runs = cells.of(column, workload);
+        let found: Vec<&Found> = runs.iter().filter_map(|(_, run)| run.found.as_ref()).collect();
+        let most = found.iter().map(|found| found.n_placements).max()?;
+        let above = found.iter().filter_map(|found| found.above_bound).max_by(f64::total_cmp);
+        let how = match found.iter().all(|found| found.is_all) {
+            true => format!("all {most} placements were tried"),
+            false => format!("{most} placements were searched"),
+        };
+        let above = above.map(|above| format!(", at most {:.1} % above the bound", above * 100.0));
+        Some(format!("{}: {how}{}", plan.workloads[workload], above.unwrap_or_default()))
+    };
+    let told: Vec<String> = (0..plan.workloads.len()).filter_map(of).collect();
+    (!told.is_empty()).then(|| {
+        format!("The oracle took for each run the best of what every policy does as it comes and of placements for the whole run ({}).", told.join("; "))
     })
 }

@@ -2,18 +2,16 @@
 
 use base::Nanos;
 use report::comparison::{
-    ControllerRow, JobSummaryRow, RunEndWord, RunJobRow, RunRow, SummaryRow, VerdictWord,
+    ControllerRow, FoundRow, JobSummaryRow, RunEndWord, RunJobRow, RunRow, SummaryRow, VerdictWord,
 };
 
 use super::About;
 use super::cells::Cells;
-use crate::compare::{Controller, Ended, Figures, Key};
+use crate::compare::{Controller, Ended, Figures, Found, Key};
+use crate::oracle;
 use crate::stats::{
     Interval, Verdict, deviation, holm, interval, mean, median, signed_rank, unfairness,
 };
-
-/// The policy that stands for the best placement that is known.
-const ORACLE: &str = "oracle";
 
 pub(super) fn ends(interval: Interval) -> Vec<f64> {
     vec![interval.low, interval.high]
@@ -77,6 +75,7 @@ fn run(cells: &Cells<'_>, about: &About<'_>, key: Key, number: usize, figures: &
         n_moves: figures.n_moves,
         pages_moved_bytes: figures.pages_moved_bytes,
         controllers: controllers(&[figures]),
+        found: figures.found.as_ref().map(found),
         jobs: jobs
             .map(|((job, its), slowdown)| RunJobRow {
                 name: job.name.clone(),
@@ -86,6 +85,16 @@ fn run(cells: &Cells<'_>, about: &About<'_>, key: Key, number: usize, figures: &
             })
             .collect(),
         report: about.timelines.get(&number).cloned(),
+    }
+}
+
+/// How the oracle found what it did.
+fn found(found: &Found) -> FoundRow {
+    FoundRow {
+        way: found.way.clone(),
+        n_placements: found.n_placements,
+        is_all: found.is_all,
+        above_bound: found.above_bound,
     }
 }
 
@@ -201,8 +210,7 @@ pub(super) fn median_seed(runs: &[(usize, &Figures)]) -> Option<usize> {
 }
 
 fn oracle_gap(cells: &Cells<'_>, times: &[f64], workload: usize) -> Option<f64> {
-    let is_oracle = |spec: &str| spec == ORACLE || spec.starts_with("oracle[");
-    let oracle = cells.plan.columns.iter().position(|column| is_oracle(&column.spec))?;
+    let oracle = cells.plan.columns.iter().position(oracle::is_column)?;
     let best = mean_of(cells.of(oracle, workload).iter().map(|(_, its)| seconds(its.whole)))?;
     (!times.is_empty() && 0.0 < best).then(|| mean(times) / best - 1.0)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   findings ─► heat map (policies × workloads) ─► intervals per policy ─► cost beside gain
-//!      ─► slow-downs and unfairness ─► every run as a dot ─► tables, with links to single runs
+//!      ─► slow-downs and unfairness ─► every run as a dot ─► controllers ─► tables, with links to single runs
 //! ```
 //!
 //! One self-contained file, in the colours of a run's report. Everything is drawn here; scripts only sort
@@ -13,6 +13,7 @@ mod cost;
 mod forest;
 mod head;
 mod heat;
+mod loads;
 mod plot;
 mod seeds;
 mod tables;
@@ -42,6 +43,9 @@ impl Comparison {
             card("cost", "At what cost", COST_LEAD, &cost::chart(self)),
             card("jobs", "Who bears it", BOX_LEAD, &boxes::chart(self)),
             card("runs", "From run to run", SEEDS_LEAD, &seeds::panels(self)),
+            loads::panels(self).map_or(String::new(), |panels| {
+                card("controllers", "How evenly memory controllers are loaded", LOADS_LEAD, &panels)
+            }),
             card("figures", "All figures", FIGURES_LEAD, &tables::summary(self)),
             card("per-job", "Jobs", JOBS_LEAD, &tables::jobs(self)),
             card("about", "How it was judged", "", &head::about(self)),
@@ -71,6 +75,8 @@ const BOX_LEAD: &str = "Slow-down of each job of each run: its time divided by i
                         its largest slow-down divided by its smallest. A box holds the middle half, the line in it is the \
                         median, the whiskers reach the ends.";
 const SEEDS_LEAD: &str = "Whole time of every run in seconds, a circle for each seed; the bar is the mean. One panel for each workload.";
+const LOADS_LEAD: &str = "GiB read and written in a second, a circle for each node, a run on average; the line reaches from \
+                          the least to the most loaded: the shorter, the more even.";
 const FIGURES_LEAD: &str = "Times in seconds. Sort by a column's head. A dash stands for what is not known. Policies whose \
                             single run was reported link to its timeline.";
 const JOBS_LEAD: &str =

@@ -4,6 +4,8 @@
 //! changes something, and names CPUs and nodes that can be used: a wish that is partly possible is
 //! narrowed to what is possible, one that is not is refused with a word why. Both are recorded.
 
+use std::collections::BTreeSet;
+
 use base::{CpuSet, JobId};
 use program::{Job, MemoryPolicy};
 use sched::{Action, Ask, JobState, Refusal, Target, Why};
@@ -47,7 +49,7 @@ impl Guard<'_> {
     /// What comes through of these wishes.
     pub fn check(&self, asks: &[Ask]) -> Checked {
         let mut checked = Checked { asks: Vec::with_capacity(asks.len()), ..Checked::default() };
-        let mut concerned = Vec::with_capacity(asks.len());
+        let mut concerned = BTreeSet::new();
         let mut under_way = self.jobs.under_way();
         for ask in asks {
             let kind = (ask.target, kind(&ask.action));
@@ -190,15 +192,12 @@ fn kind(action: &Action) -> Kind {
 
 /// Whether this is the first wish of its kind that comes through; notes it. Policies ask by rising
 /// job mostly, so the search mostly ends at the end.
-fn once(concerned: &mut Vec<(Target, Kind)>, this: (Target, Kind)) -> Result<(), Refused> {
-    match concerned.binary_search(&this) {
-        Ok(_) => {
+fn once(concerned: &mut BTreeSet<(Target, Kind)>, this: (Target, Kind)) -> Result<(), Refused> {
+    match concerned.insert(this) {
+        true => Ok(()),
+        false => {
             let detail = "another wish of this turn already says where it goes".to_owned();
             Err((Why::Twice, detail))
-        }
-        Err(at) => {
-            concerned.insert(at, this);
-            Ok(())
         }
     }
 }

@@ -188,8 +188,8 @@ impl Rooms {
 
 /// How many programs are on each CPU and on each core.
 #[derive(Clone, Debug)]
-pub(crate) struct Seats<'m> {
-    machine: &'m Machine,
+pub(crate) struct Seats {
+    core_of: Vec<Option<CoreId>>,
     on_cpu: Vec<u32>,
     on_core: Vec<u32>,
 }
@@ -243,12 +243,14 @@ fn kept(seen: &Snapshot<'_>, guest: &Guest<'_>, idx: usize) -> Option<CpuSet> {
     (enough && cpus.is_subset(&possible)).then_some(cpus)
 }
 
-impl<'m> Seats<'m> {
+impl Seats {
     /// Nobody sits anywhere.
-    pub fn new(machine: &'m Machine) -> Self {
+    pub fn new(machine: &Machine) -> Self {
         let n_cpus = machine.cpus().last().map_or(0, |cpu| cpu.id.index() + 1);
         let n_cores = machine.cores().last().map_or(0, |core| core.id.index() + 1);
-        Seats { machine, on_cpu: vec![0; n_cpus], on_core: vec![0; n_cores] }
+        let mut core_of = vec![None; n_cpus];
+        machine.cpus().iter().for_each(|cpu| core_of[cpu.id.index()] = cpu.core);
+        Seats { core_of, on_cpu: vec![0; n_cpus], on_core: vec![0; n_cores] }
     }
 
     /// Whether nobody was put on a CPU.
@@ -275,7 +277,7 @@ impl<'m> Seats<'m> {
     }
 
     fn core(&self, cpu: CpuId) -> Option<CoreId> {
-        self.machine.cpu(cpu)?.core
+        self.core_of.get(cpu.index()).copied().flatten()
     }
 
     /// How many programs are on a CPU's core, and on it.

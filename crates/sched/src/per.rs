@@ -10,9 +10,9 @@ use crate::Snapshot;
 #[derive(Clone, Debug, Default)]
 pub struct PerTask<T>(BTreeMap<TaskId, T>);
 
-/// Something remembered of each job.
+/// Something remembered of each job, by its number: jobs are numbered from 0 on in the order of their starts.
 #[derive(Clone, Debug, Default)]
-pub struct PerJob<T>(BTreeMap<JobId, T>);
+pub struct PerJob<T>(Vec<Option<T>>);
 
 impl<T: Default> PerTask<T> {
     /// What is remembered; made afresh when nothing is.
@@ -35,16 +35,25 @@ impl<T: Default> PerTask<T> {
 impl<T: Default> PerJob<T> {
     /// What is remembered; made afresh when nothing is.
     pub fn of(&mut self, job: JobId) -> &mut T {
-        self.0.entry(job).or_default()
+        if self.0.len() <= job.index() {
+            self.0.resize_with(job.index() + 1, || None);
+        }
+        self.0[job.index()].get_or_insert_default()
     }
 
     /// What is remembered, if anything.
     pub fn get(&self, job: JobId) -> Option<&T> {
-        self.0.get(&job)
+        self.0.get(job.index())?.as_ref()
     }
 
     /// Forgets those that the snapshot no longer has.
     pub fn forget_ended(&mut self, seen: &Snapshot<'_>) {
-        self.0.retain(|&job, _| seen.job(job).is_some());
+        let mut alive = seen.jobs.iter().map(|job| job.job.id.index()).peekable();
+        for (idx, one) in self.0.iter_mut().enumerate() {
+            while alive.next_if(|job| *job < idx).is_some() {}
+            if alive.peek() != Some(&idx) {
+                *one = None;
+            }
+        }
     }
 }

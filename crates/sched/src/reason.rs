@@ -293,7 +293,8 @@ impl Code {
 impl Reason {
     /// A reason without figures yet.
     pub fn new(code: Code) -> Self {
-        Reason { code, figures: Vec::new() }
+        // Most have about so many figures; growing by steps took a tenth of a turn with many wishes.
+        Reason { code, figures: Vec::with_capacity(8) }
     }
 
     /// The same with one more figure.

@@ -154,7 +154,7 @@ impl Snapshot<'_> {
     /// The tasks of a job.
     pub fn tasks_of(&self, id: JobId) -> &[TaskSeen] {
         let from = self.tasks.partition_point(|seen| seen.job < id);
-        let to = self.tasks.partition_point(|seen| seen.job <= id);
-        &self.tasks[from..to]
+        let n = self.tasks[from..].iter().take_while(|seen| seen.job == id).count();
+        &self.tasks[from..from + n]
     }
 }

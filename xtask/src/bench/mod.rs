@@ -13,6 +13,7 @@ mod harm;
 mod numad;
 mod overhead;
 mod physics;
+mod policies;
 mod profile;
 mod settle;
 mod simulator;
@@ -48,6 +49,8 @@ enum What {
     Turn,
     /// Whether watch does harm on a balanced machine: work and run times with and without
     Harm(harm::Args),
+    /// CPU time of one turn of every policy, 10,000 tasks on 1,024 CPUs
+    Policies(policies::Args),
     /// Events and simulated job-seconds for each second of CPU time of the simulator
     Simulator(simulator::Args),
     /// How long a comparison of 12 policies on 10 workloads with 20 seeds takes in the simulator
@@ -79,12 +82,14 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Simulator(args)) => simulator::main(&args),
         Some(What::Compare(args)) => compare::main(&args),
         Some(What::Turn) => turn::run(),
+        Some(What::Policies(args)) => policies::main(&args),
         Some(What::Physics) => physics::run(),
         Some(What::Counters) => counters::run(),
         Some(What::Wake(args)) => wake::run(&args),
         None => {
             physics::run()?;
             turn::run()?;
+            policies::main(&policies::Args::default())?;
             counters::run()?;
             start::main(&start::Args::default())?;
             profile::main(&profile::Args::default())?;

@@ -225,7 +225,7 @@ impl Di {
     ) {
         for (at, one) in ranked.iter().enumerate() {
             let job = one.job;
-            let Some(cpus) = seating.get(&job.job.id) else { continue };
+            let Some(cpus) = seating.get(job.job.id) else { continue };
             if job.placed == Some(cpus) {
                 continue;
             }

@@ -35,6 +35,10 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Map {
     places: Vec<Place>,
+    /// Where the places of each cache begin, and one more: where they end.
+    begins: Vec<usize>,
+    /// No place of a class is left before this one; the last is of any class.
+    left_from: [usize; 4],
 }
 
 /// Caches to and fro: 0 1 2 2 1 0 0 1 …
@@ -82,23 +86,30 @@ impl Map {
             }
         }
         places.sort_by_key(|place| place.cache); // As laid out within a cache.
-        Map { places }
+        let begin = |cache: usize| places.partition_point(|place| place.cache < cache);
+        let begins = (0..=n_caches).map(begin).collect();
+        Map { places, begins, left_from: [0; 4] }
+    }
+
+    /// The first place of a cache of which something is true.
+    fn find_in(&self, cache: usize, is_it: impl Fn(&Place) -> bool) -> Option<usize> {
+        let (begin, end) = (self.begins[cache], self.begins[cache + 1]);
+        self.places[begin..end].iter().position(is_it).map(|nth| begin + nth)
     }
 
     /// A thread that sits on a CPU keeps it, if the map wants its class in that cache.
     pub fn keep_in_cache(&mut self, seats: &Seats, cpu: CpuId, class: Class) -> bool {
         let Some(cache) = seats.cache_of(cpu) else { return false };
-        let free = |place: &Place| place.cache == cache && !place.is_taken;
-        let of_class = |place: &Place| free(place) && place.class == class;
-        let same = self.places.iter().position(|place| of_class(place) && place.cpu == cpu);
+        let of_class = |place: &Place| !place.is_taken && place.class == class;
+        let same = self.find_in(cache, |place| of_class(place) && place.cpu == cpu);
         if let Some(same) = same {
             self.places[same].is_taken = true;
             return true;
         }
-        let Some(own) = self.places.iter().position(of_class) else { return false };
-        match self.places.iter().position(|place| place.cpu == cpu) {
+        let Some(own) = self.find_in(cache, of_class) else { return false };
+        match self.find_in(cache, |place| place.cpu == cpu) {
             Some(_) => {
-                let trades = self.places.iter().position(|place| free(place) && place.cpu == cpu);
+                let trades = self.find_in(cache, |place| !place.is_taken && place.cpu == cpu);
                 let Some(other) = trades else { return false }; // Somebody sits there already.
                 self.places[other].cpu = self.places[own].cpu;
             }
@@ -112,11 +123,11 @@ impl Map {
     }
 
     /// The same as printed: only where the map has its class on this very CPU.
-    pub fn keep_on_core(&mut self, cpu: CpuId, class: Class) -> bool {
-        let is_it =
-            |place: &&mut Place| place.cpu == cpu && place.class == class && !place.is_taken;
-        let found = self.places.iter_mut().find(is_it);
-        found.map(|place| place.is_taken = true).is_some()
+    pub fn keep_on_core(&mut self, seats: &Seats, cpu: CpuId, class: Class) -> bool {
+        let Some(cache) = seats.cache_of(cpu) else { return false };
+        let is_it = |place: &Place| place.cpu == cpu && place.class == class && !place.is_taken;
+        let found = self.find_in(cache, is_it);
+        found.map(|nth| self.places[nth].is_taken = true).is_some()
     }
 
     /// The first place that is left for a thread of a class, or of any class; taken from now on.
@@ -126,11 +137,17 @@ impl Map {
         (allowed, own): (&CpuSet, &CpuSet),
         could: impl Fn(CpuId) -> bool,
     ) -> Option<CpuId> {
+        let is_left =
+            |place: &Place| class.is_none_or(|class| class == place.class) && !place.is_taken;
+        let left_from = &mut self.left_from[class.map_or(Class::ALL.len(), |class| class as usize)];
+        *left_from += self.places[*left_from..].iter().take_while(|place| !is_left(place)).count();
         let is_it = |place: &&mut Place| {
-            let fits = class.is_none_or(|class| class == place.class) && !place.is_taken;
-            fits && allowed.contains(place.cpu) && !own.contains(place.cpu) && could(place.cpu)
+            is_left(place)
+                && allowed.contains(place.cpu)
+                && !own.contains(place.cpu)
+                && could(place.cpu)
         };
-        let place = self.places.iter_mut().find(is_it)?;
+        let place = self.places[*left_from..].iter_mut().find(is_it)?;
         place.is_taken = true;
         Some(place.cpu)
     }

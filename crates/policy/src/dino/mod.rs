@@ -168,9 +168,13 @@ impl Dino {
         }
         let counts = self.counts(&seats, &jobs);
         let mut map = Map::new(&seats, counts);
-        let mut seating: Seating =
-            jobs.iter().map(|job| (job.job.id, self.kept(&mut map, &seats, job))).collect();
-        seating.values().flat_map(CpuSet::iter).for_each(|cpu| seats.take(cpu));
+        let mut seating = Seating::default();
+        for job in &jobs {
+            *seating.of(job.job.id) = self.kept(&mut map, &seats, job);
+        }
+        for own in jobs.iter().filter_map(|job| seating.get(job.job.id)) {
+            own.iter().for_each(|cpu| seats.take(cpu));
+        }
         self.fill(&mut seats, map, &jobs, &mut seating, |_| true);
         self.ask(seen, (&jobs, &seating, counts), plan);
         for job in &jobs {
@@ -188,7 +192,7 @@ impl Dino {
         let mine = placed.iter().filter(|&cpu| job.allowed.contains(cpu));
         let kept = mine.filter(|&cpu| match self.config.keep {
             Keep::Cache => map.keep_in_cache(seats, cpu, class),
-            Keep::Core => has_class && map.keep_on_core(cpu, class),
+            Keep::Core => has_class && map.keep_on_core(seats, cpu, class),
         });
         kept.take(seats.n_for(job)).collect()
     }
@@ -220,7 +224,7 @@ impl Dino {
         let still = of_jobs.iter().filter(|(_, s)| matches!(s, Stand::Busy | Stand::Idle(_)));
         still.for_each(|(job, _)| seats.keep(job));
         let taken = seats.clone();
-        let mut seating: Seating = new.iter().map(|job| (job.job.id, CpuSet::new())).collect();
+        let mut seating = Seating::default();
         self.fill(&mut seats, map, &new, &mut seating, |cpu| taken.n_on(cpu) == 0);
         self.ask(seen, (&new, &seating, counts), plan);
     }
@@ -238,7 +242,7 @@ impl Dino {
         for is_own_class in [true, false] {
             for job in jobs {
                 let class = Some(self.class(job)).filter(|_| is_own_class);
-                let own = seating.entry(job.job.id).or_default();
+                let own = seating.of(job.job.id);
                 while own.len() < seats.n_for(job) {
                     let Some(cpu) = map.fill(class, (job.allowed, own), &could) else { break };
                     seats.take(cpu);
@@ -247,7 +251,7 @@ impl Dino {
             }
         }
         for job in jobs {
-            let own = seating.entry(job.job.id).or_default();
+            let own = seating.of(job.job.id);
             while own.len() < seats.n_for(job) {
                 let Some(cpu) = seats.seat(job.allowed, own) else { break };
                 own.insert(cpu);
@@ -263,7 +267,7 @@ impl Dino {
         plan: &mut Plan,
     ) {
         for job in jobs {
-            let Some(cpus) = seating.get(&job.job.id).filter(|cpus| !cpus.is_empty()) else {
+            let Some(cpus) = seating.get(job.job.id).filter(|cpus| !cpus.is_empty()) else {
                 continue;
             };
             if job.placed == Some(cpus) {

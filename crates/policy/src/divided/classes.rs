@@ -194,7 +194,9 @@ impl Classes {
 
     /// Parts those that are not of Group 1.
     fn with_second(&self, rows: &[Row], known: &[usize], first: &[usize]) -> Vec<Option<Group>> {
-        let rest = known.iter().copied().filter(|at| !first.contains(at));
+        let mut is_first = vec![false; rows.len()];
+        first.iter().for_each(|&at| is_first[at] = true);
+        let rest = known.iter().copied().filter(|&at| !is_first[at]);
         let rest: Vec<usize> = rest.filter(|&at| rows[at].refs.is_some()).collect();
         let refs = |at: usize| rows[at].refs.unwrap_or(0);
         let second: Vec<usize> = match self.config.version {

@@ -226,10 +226,13 @@ impl<'a, 's> Board<'a, 's> {
         self.spots[at] = Some(Spot { to, why });
     }
 
-    /// Threads of some members in a socket.
-    fn n_there(&self, members: &[usize], idx: usize) -> u64 {
-        let is_there = |at: &&usize| self.spots[**at].is_some_and(|spot| spot.to == idx);
-        members.iter().filter(is_there).map(|&at| self.threads(at)).sum()
+    /// Threads of some members in each socket.
+    fn n_there(&self, members: &[usize]) -> Vec<u64> {
+        let mut n = vec![0; self.seen.domains.len()];
+        for &at in members {
+            self.spots[at].into_iter().for_each(|spot| n[spot.to] += self.threads(at));
+        }
+        n
     }
 
     /// Group 1 to A, Group 2 to B, and whoever finds no room to the other side.
@@ -245,8 +248,9 @@ impl<'a, 's> Board<'a, 's> {
                 self.put(at, to, Why::Overflow);
             }
         }
+        let n_two = self.n_there(two);
         for at in ones_left {
-            let n_two = |&idx: &usize| (self.n_there(two, idx), idx);
+            let n_two = |&idx: &usize| (n_two[idx], idx);
             if let Some(to) = self.with_room(at, b).min_by_key(n_two) {
                 self.put(at, to, Why::Overflow);
             }
@@ -287,13 +291,17 @@ impl<'a, 's> Board<'a, 's> {
     /// room.
     fn fill(&mut self, members: &[usize], among: &[usize], why: Why) -> Vec<usize> {
         let mut left = Vec::new();
-        for at in self.keep(members, among, why) {
+        let others = self.keep(members, among, why);
+        let mut n = self.n_there(members);
+        for at in others {
             let key = |&a: &usize, &b: &usize| {
-                let n = |idx| self.n_there(members, idx);
-                n(a).cmp(&n(b)).then(self.rooms.compare(a, b)).then(a.cmp(&b))
+                n[a].cmp(&n[b]).then(self.rooms.compare(a, b)).then(a.cmp(&b))
             };
             match self.with_room(at, among).min_by(key) {
-                Some(to) => self.put(at, to, why),
+                Some(to) => {
+                    self.put(at, to, why);
+                    n[to] += self.threads(at);
+                }
                 None => left.push(at),
             }
         }
@@ -312,12 +320,12 @@ impl<'a, 's> Board<'a, 's> {
 
     /// Group 2 where the fewest of Group 1 are, while Group 1 is everywhere.
     fn beside_fewest(&mut self, two: &[usize], one: &[usize]) {
+        let n_one = self.n_there(one);
         for &at in two {
             let is_elsewhere =
                 |idx: usize| self.config.keep && self.members[at].guest.now != Some(idx);
             let key = |&a: &usize, &b: &usize| {
-                let n_one = |idx| self.n_there(one, idx);
-                let by_one = n_one(a).cmp(&n_one(b));
+                let by_one = n_one[a].cmp(&n_one[b]);
                 let by_stay = is_elsewhere(a).cmp(&is_elsewhere(b));
                 by_one.then(by_stay).then(self.rooms.compare(a, b)).then(a.cmp(&b))
             };
@@ -345,7 +353,8 @@ impl<'a, 's> Board<'a, 's> {
     /// Who makes the fullest socket and another one more even by going there, if anybody does. The larger
     /// of both counts shrinks, so this comes to an end.
     fn more_even(&self, members: &[usize], among: &[usize]) -> Option<(usize, usize)> {
-        let n = |idx: usize| self.n_there(members, idx);
+        let n = self.n_there(members);
+        let n = |idx: usize| n[idx];
         let fullest = among.iter().copied().rev().max_by_key(|&idx| n(idx))?;
         let mut others: Vec<usize> = among.iter().copied().filter(|&idx| idx != fullest).collect();
         others.sort_by_key(|&idx| (n(idx), idx));

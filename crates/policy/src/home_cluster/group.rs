@@ -32,7 +32,7 @@ pub(super) struct Group {
 
 impl Group {
     /// What a job has, among `seats` that count it.
-    pub fn of(seen: &Snapshot<'_>, job: &JobSeen<'_>, home: usize, seats: &Seats<'_>) -> Group {
+    pub fn of(seen: &Snapshot<'_>, job: &JobSeen<'_>, home: usize, seats: &Seats) -> Group {
         let cpus = job.placed.map(|cpus| cpus.and(seen.usable)).unwrap_or_default();
         let n_own = cpus.iter().filter(|&cpu| seats.on(cpu).1 <= 1).count();
         Group::with(seen, job, home, n_own, cpus)
@@ -44,7 +44,7 @@ impl Group {
         seen: &Snapshot<'_>,
         job: &JobSeen<'_>,
         home: usize,
-        seats: &Seats<'_>,
+        seats: &Seats,
         had: &CpuSet,
     ) -> Group {
         let wanted = job.job.threads.max(1) as usize;
@@ -104,7 +104,7 @@ impl Group {
 
 /// As many of them as are lacking from those that others have too, the emptiest first.
 fn share(
-    seats: &Seats<'_>,
+    seats: &Seats,
     order: &[usize],
     possible: impl Fn(usize) -> CpuSet,
     had: &CpuSet,
@@ -133,7 +133,7 @@ fn order(
     seen: &Snapshot<'_>,
     job: &JobSeen<'_>,
     home: usize,
-    seats: &Seats<'_>,
+    seats: &Seats,
 ) -> Vec<usize> {
     let free = |idx: usize| {
         let possible = seen.domains.get(idx).cpus.and(job.allowed);

@@ -40,9 +40,10 @@ mod pages;
 mod tell;
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use base::{CpuSet, JobId, Nanos};
-use sched::{Action, Cause, JobSeen, JobState, PerJob, Plan, Policy, Snapshot};
+use sched::{Action, Cause, JobSeen, JobState, PerJob, Plan, Policy, Snapshot, Target};
 use topology::{DomainChoice, Level};
 
 use crate::PolicyError;
@@ -101,13 +102,17 @@ impl Policy for HomeCluster {
         for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
             job.placed.into_iter().for_each(|cpus| seats.sit(&cpus.and(seen.usable)));
         }
+        let mut at_home = self.at_home(seen);
         for job in seen.jobs.iter().filter(|job| job.movable) {
-            self.admit(seen, job, &mut seats, plan);
+            // Whoever looks for a home counts the others.
+            self.home(seen, job.job.id).into_iter().for_each(|idx| at_home[idx] -= 1);
+            self.admit(seen, job, (&mut seats, &at_home), plan);
+            self.home(seen, job.job.id).into_iter().for_each(|idx| at_home[idx] += 1);
         }
         self.hand_out(seen, &mut seats, plan);
+        let asked = asked(plan);
         for job in seen.jobs.iter().filter(|job| job.movable) {
-            let goes = plan.asks.iter().any(|ask| ask.target == job.job.id.into());
-            if !goes {
+            if !asked.contains(&job.job.id.into()) {
                 self.move_home(seen, job, plan);
             }
         }
@@ -127,6 +132,11 @@ impl Policy for HomeCluster {
     }
 }
 
+/// Those of whom something is wished already.
+fn asked(plan: &Plan) -> BTreeSet<Target> {
+    plan.asks.iter().map(|ask| ask.target).collect()
+}
+
 impl HomeCluster {
     /// The index of a job's home; `None` when it has none, or when that has no CPU any more.
     fn home(&self, seen: &Snapshot<'_>, job: JobId) -> Option<usize> {
@@ -134,12 +144,20 @@ impl HomeCluster {
         seen.domains.iter().find(|(_, domain)| domain.number == number).map(|(idx, _)| idx)
     }
 
+    /// How many jobs are at home on each cluster.
+    fn at_home(&self, seen: &Snapshot<'_>) -> Vec<u64> {
+        let mut at_home = vec![0u64; seen.domains.len()];
+        let homes = seen.jobs.iter().filter_map(|job| self.home(seen, job.job.id));
+        homes.for_each(|idx| at_home[idx] += 1);
+        at_home
+    }
+
     /// Gives a home and processors to a job that has none, or whose processors went away.
     fn admit(
         &mut self,
         seen: &Snapshot<'_>,
         job: &JobSeen<'_>,
-        seats: &mut Seats<'_>,
+        (seats, at_home): (&mut Seats, &[u64]),
         plan: &mut Plan,
     ) {
         let is_due = job.state == JobState::Due;
@@ -150,7 +168,7 @@ impl HomeCluster {
         if is_due {
             *self.lives.of(job.job.id) = Life::default();
         }
-        let Some(homed) = self.find_home(seen, job, seats) else { return };
+        let Some(homed) = self.find_home(seen, job, (seats, at_home)) else { return };
         let life = self.lives.of(job.job.id);
         life.home = Some(seen.domains.get(homed.idx()).number);
         if !is_due && !is_lost && job.placed.is_some() {
@@ -175,7 +193,7 @@ impl HomeCluster {
         &self,
         seen: &Snapshot<'_>,
         job: &JobSeen<'_>,
-        seats: &Seats<'_>,
+        (seats, at_home): (&Seats, &[u64]),
     ) -> Option<Homed> {
         let may = |idx: &usize| seen.domains.get(*idx).cpus.intersects(job.allowed);
         let of_node = |node| {
@@ -197,11 +215,16 @@ impl HomeCluster {
                 return Some(Homed::WhereItRuns { idx });
             }
         }
-        self.load(seen, job, seats)
+        self.load(seen, job, (seats, at_home))
     }
 
     /// Loading policy (c): the cluster with the most free processors.
-    fn load(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, seats: &Seats<'_>) -> Option<Homed> {
+    fn load(
+        &self,
+        seen: &Snapshot<'_>,
+        job: &JobSeen<'_>,
+        (seats, at_home): (&Seats, &[u64]),
+    ) -> Option<Homed> {
         let possible = |idx: usize| seen.domains.get(idx).cpus.and(job.allowed);
         let free = |idx: usize| possible(idx).iter().filter(|&cpu| seats.is_free(cpu)).count();
         let possible_ones = || (0..seen.domains.len()).filter(|&idx| !possible(idx).is_empty());
@@ -210,24 +233,21 @@ impl HomeCluster {
             let (free, n_cpus) = (free(idx) as u64, possible(idx).len() as u64);
             return Some(Homed::MostFree { idx, free, n_cpus });
         }
-        let mut at_home = vec![0u64; seen.domains.len()];
-        let others = seen.jobs.iter().filter(|other| other.job.id != job.job.id);
-        let homes = others.filter_map(|other| self.home(seen, other.job.id));
-        homes.for_each(|home| at_home[home] += 1);
         let idx = possible_ones().min_by_key(|&idx| (at_home[idx], idx))?;
         Some(Homed::FewestAtHome { idx, n_at_home: at_home[idx] })
     }
 
     /// What is free goes to those that share their processors, and to those outside home.
-    fn hand_out(&mut self, seen: &Snapshot<'_>, seats: &mut Seats<'_>, plan: &mut Plan) {
+    fn hand_out(&mut self, seen: &Snapshot<'_>, seats: &mut Seats, plan: &mut Plan) {
         if !seen.usable.iter().any(|cpu| seats.is_free(cpu)) {
             return;
         }
+        let asked = asked(plan);
         let is_placed = |job: &&JobSeen<'_>| {
             job.state == JobState::Running
                 && job.movable
                 && job.placed.is_some()
-                && !plan.asks.iter().any(|ask| ask.target == job.job.id.into())
+                && !asked.contains(&job.job.id.into())
         };
         let mut placed: Vec<&JobSeen<'_>> = seen.jobs.iter().filter(is_placed).collect();
         let lacks = |job: &JobSeen<'_>| Group::of(seen, job, 0, seats).n_shared;

@@ -24,6 +24,8 @@ pub(crate) mod params;
 pub(crate) mod rates;
 pub(crate) mod seats;
 
+use std::collections::BTreeSet;
+
 use base::CpuSet;
 use sched::{JobSeen, Reason, Snapshot};
 
@@ -45,8 +47,8 @@ pub(crate) fn with_seats(
 
 /// `llc 0`, `llc 0, llc 2`.
 fn domains_label(seen: &Snapshot<'_>, cpus: &CpuSet) -> String {
-    let touched = seen.domains.iter().filter(|(_, domain)| domain.cpus.intersects(cpus));
-    touched.map(|(idx, _)| seen.domains.label(idx)).collect::<Vec<_>>().join(", ")
+    let touched: BTreeSet<usize> = cpus.iter().filter_map(|cpu| seen.domains.of_cpu(cpu)).collect();
+    touched.into_iter().map(|idx| seen.domains.label(idx)).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

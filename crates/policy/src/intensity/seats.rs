@@ -12,10 +12,10 @@
 //! always in the same direction, as published. With other jobs' threads in the way, or jobs that may not run
 //! everywhere, it still fills the emptiest cache first.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use base::{CpuId, CpuSet, JobId};
-use sched::{JobSeen, JobState, Snapshot};
+use sched::{JobSeen, JobState, PerJob, Snapshot};
 
 /// All seats of the machine.
 #[derive(Clone, Debug, Default)]
@@ -26,10 +26,17 @@ pub(crate) struct Seats {
     cache_of: Vec<Option<u32>>,
     n_on: Vec<u32>,
     n_in: Vec<u32>,
+    /// The place of each CPU in its cache's list.
+    nth: Vec<u32>,
+    /// CPUs of each cache, the emptiest first: threads on it, and its place in the list.
+    by_threads: Vec<BTreeSet<(u32, u32)>>,
+    /// Caches, in the order in which a thread that may sit anywhere would take them: threads on the emptiest
+    /// CPU, threads in all, number.
+    by_need: BTreeSet<(u32, u32, u32)>,
 }
 
 /// Where jobs sit: a CPU for each thread.
-pub(crate) type Seating = BTreeMap<JobId, CpuSet>;
+pub(crate) type Seating = PerJob<CpuSet>;
 
 impl Seats {
     /// Nobody sits anywhere.
@@ -44,13 +51,21 @@ impl Seats {
             cache_of: vec![None; n_cpus],
             n_on: vec![0; n_cpus],
             n_in: vec![0; seen.domains.len()],
+            nth: vec![0; n_cpus],
             ..Seats::default()
         };
         for (idx, domain) in seen.domains.iter() {
             let mut cpus: Vec<CpuId> = domain.cpus.iter().collect();
             cpus.sort_by_key(|cpu| (rank[cpu.index()], *cpu));
             cpus.iter().for_each(|cpu| seats.cache_of[cpu.index()] = Some(idx as u32));
+            for (nth, cpu) in (0..).zip(&cpus) {
+                seats.nth[cpu.index()] = nth;
+            }
             seats.all = seats.all.or(&domain.cpus);
+            seats.by_threads.push((0..cpus.len() as u32).map(|nth| (0, nth)).collect());
+            if !cpus.is_empty() {
+                seats.by_need.insert((0, 0, idx as u32));
+            }
             seats.caches.push(cpus);
         }
         seats
@@ -83,23 +98,37 @@ impl Seats {
 
     /// How many seats a job wants: one for each thread, as far as there are CPUs that it may use.
     pub fn n_for(&self, job: &JobSeen<'_>) -> usize {
-        (job.job.threads as usize).min(self.all.and(job.allowed).len())
+        match job.job.threads {
+            1 => usize::from(self.all.intersects(job.allowed)),
+            n => (n as usize).min(self.all.and(job.allowed).len()),
+        }
     }
 
     /// A thread sits down.
     pub fn take(&mut self, cpu: CpuId) {
-        if let Some(cache) = self.cache_of(cpu) {
-            self.n_on[cpu.index()] += 1;
-            self.n_in[cache] += 1;
-        }
+        self.change(cpu, |n| n + 1);
     }
 
     /// A thread gets up.
     pub fn leave(&mut self, cpu: CpuId) {
-        if let Some(cache) = self.cache_of(cpu) {
-            self.n_on[cpu.index()] = self.n_on[cpu.index()].saturating_sub(1);
-            self.n_in[cache] = self.n_in[cache].saturating_sub(1);
-        }
+        self.change(cpu, |n| n.saturating_sub(1));
+    }
+
+    fn change(&mut self, cpu: CpuId, to: fn(u32) -> u32) {
+        let Some(cache) = self.cache_of(cpu) else { return };
+        self.by_need.remove(&self.need(cache));
+        let (n_on, nth) = (self.n_on[cpu.index()], self.nth[cpu.index()]);
+        self.by_threads[cache].remove(&(n_on, nth));
+        self.by_threads[cache].insert((to(n_on), nth));
+        self.n_on[cpu.index()] = to(n_on);
+        self.n_in[cache] = to(self.n_in[cache]);
+        self.by_need.insert(self.need(cache));
+    }
+
+    /// The place of a cache among all for a thread that may sit anywhere.
+    fn need(&self, cache: usize) -> (u32, u32, u32) {
+        let least = self.by_threads[cache].first().map_or(0, |(n_on, _)| *n_on);
+        (least, self.n_in[cache], cache as u32)
     }
 
     /// A job that runs keeps the seats that it has. One that somebody bound to more CPUs than it has
@@ -111,30 +140,26 @@ impl Seats {
         }
     }
 
-    /// The least threads on a CPU that a thread could sit on, with who may sit there.
-    fn least(&self, allowed: &CpuSet, own: &CpuSet) -> Option<u32> {
-        let possible = self.all.and(allowed).minus(own);
-        possible.iter().map(|cpu| self.n_on(cpu)).min()
-    }
-
     /// The first of the emptiest CPUs in a cache.
     pub fn first_in(&self, cache: usize, allowed: &CpuSet, own: &CpuSet) -> Option<CpuId> {
-        let possible = |cpu: &&CpuId| allowed.contains(**cpu) && !own.contains(**cpu);
-        self.caches[cache].iter().filter(possible).copied().min_by_key(|&cpu| self.n_on(cpu))
+        let cpus = self.by_threads[cache].iter().map(|(_, nth)| self.caches[cache][*nth as usize]);
+        cpus.into_iter().find(|cpu| allowed.contains(*cpu) && !own.contains(*cpu))
     }
 
     /// Caches that have one of the emptiest CPUs for a thread, with the first of these, and how many
     /// threads are on it.
-    pub fn possible<'a>(
-        &'a self,
-        allowed: &'a CpuSet,
-        own: &'a CpuSet,
-    ) -> impl Iterator<Item = (usize, CpuId, u32)> + 'a {
-        let least = self.least(allowed, own);
-        (0..self.n_caches()).filter_map(move |cache| {
+    pub fn possible(
+        &self,
+        allowed: &CpuSet,
+        own: &CpuSet,
+    ) -> impl Iterator<Item = (usize, CpuId, u32)> + use<> {
+        let first = |cache| {
             let cpu = self.first_in(cache, allowed, own)?;
-            (Some(self.n_on(cpu)) == least).then_some((cache, cpu, self.n_on(cpu)))
-        })
+            Some((cache, cpu, self.n_on(cpu)))
+        };
+        let firsts: Vec<(usize, CpuId, u32)> = (0..self.n_caches()).filter_map(first).collect();
+        let least = firsts.iter().map(|(_, _, n_on)| *n_on).min();
+        firsts.into_iter().filter(move |(_, _, n_on)| Some(*n_on) == least)
     }
 
     /// Seats the next thread of a job that has some seats already.
@@ -146,6 +171,11 @@ impl Seats {
 
     /// Where it would go, and how many threads are there.
     fn next(&self, allowed: &CpuSet, own: &CpuSet) -> Option<(CpuId, u32)> {
+        if own.is_empty() && self.all.is_subset(allowed) {
+            let (n_on, _, cache) = *self.by_need.first()?;
+            let (_, nth) = *self.by_threads[cache as usize].first()?;
+            return Some((self.caches[cache as usize][nth as usize], n_on));
+        }
         let caches = self.possible(allowed, own);
         let best = caches.min_by_key(|&(cache, _, _)| (self.n_in[cache], cache));
         best.map(|(_, cpu, n_on)| (cpu, n_on))
@@ -158,7 +188,7 @@ impl Seats {
         jobs: impl IntoIterator<Item = &'a JobSeen<'a>>,
         shares: bool,
     ) -> Seating {
-        let mut seating = Seating::new();
+        let mut seating = Seating::default();
         for job in jobs {
             let mut own = CpuSet::new();
             for _ in 0..self.n_for(job) {
@@ -170,7 +200,7 @@ impl Seats {
             if own.len() < self.n_for(job) {
                 own.iter().for_each(|cpu| self.leave(cpu));
             } else {
-                seating.insert(job.job.id, own);
+                *seating.of(job.job.id) = own;
             }
         }
         seating
@@ -180,7 +210,10 @@ impl Seats {
     /// somebody came who may use no other: who may, goes there.
     pub fn relieve(&mut self, seating: &mut Seating, jobs: &[&JobSeen<'_>]) {
         for job in jobs {
-            let Some(own) = seating.get_mut(&job.job.id) else { continue };
+            if seating.get(job.job.id).is_none() {
+                continue;
+            }
+            let own = seating.of(job.job.id);
             for cpu in own.clone().iter() {
                 let emptier = self.cache_of(cpu).and_then(|c| self.first_in(c, job.allowed, own));
                 let Some(to) = emptier.filter(|&to| self.n_on(to) + 1 < self.n_on(cpu)) else {
@@ -197,18 +230,19 @@ impl Seats {
     /// Who got another CPU in the cache where it has one already goes back to that one, and who sits
     /// there takes the other: within a cache a move gains nothing.
     pub fn stay(&mut self, seating: &mut Seating, jobs: &[&JobSeen<'_>]) {
+        let mut on = Sitters::of(self.n_on.len(), seating, jobs);
         for (at, job) in jobs.iter().enumerate() {
             let Some(old) = job.placed.filter(|_| job.state == JobState::Running) else { continue };
-            let Some(own) = seating.get(&job.job.id).cloned() else { continue };
+            let Some(own) = seating.get(job.job.id).filter(|own| *own != old) else { continue };
             for cpu in own.minus(old).iter() {
-                let own = seating.get(&job.job.id).cloned().unwrap_or_default();
-                let back = old.minus(&own).iter().find(|&to| {
+                let Some(own) = seating.get(job.job.id) else { continue };
+                let back = old.minus(own).iter().find(|&to| {
                     self.cache_of(to).is_some()
                         && self.cache_of(to) == self.cache_of(cpu)
                         && job.allowed.contains(to)
                 });
                 if let Some(to) = back {
-                    self.trade(seating, jobs, (at, cpu, to));
+                    self.trade((seating, &mut on), jobs, (at, cpu, to));
                 }
             }
         }
@@ -217,28 +251,113 @@ impl Seats {
     /// Puts one of the jobs from `cpu` on `to`, where it was, if nobody has a better right to that.
     fn trade(
         &mut self,
-        seating: &mut Seating,
+        (seating, on): (&mut Seating, &mut Sitters),
         jobs: &[&JobSeen<'_>],
         (at, cpu, to): (usize, CpuId, CpuId),
     ) {
         let is_emptier = self.n_on(to) < self.n_on(cpu);
         if !is_emptier {
-            let could = |other: &&&JobSeen<'_>| {
-                let seats = seating.get(&other.job.id);
-                let sits = seats.is_some_and(|own| own.contains(to) && !own.contains(cpu));
+            let could = |other: &usize| {
+                let other = jobs[*other];
+                let sits_there_too = seating.get(other.job.id).is_some_and(|own| own.contains(cpu));
                 let was_there = other.placed.is_some_and(|old| old.contains(to));
-                sits && !was_there && other.allowed.contains(cpu)
+                !sits_there_too && !was_there && other.allowed.contains(cpu)
             };
-            let Some(other) = jobs.iter().find(could) else { return };
-            let seats = seating.entry(other.job.id).or_default();
-            seats.remove(to);
-            seats.insert(cpu);
+            let Some(other) = on.on(to).iter().copied().find(could) else { return };
+            change(seating, jobs[other].job.id, to, cpu);
+            on.go(other, to, cpu);
         } else {
             self.leave(cpu);
             self.take(to);
         }
-        let own = seating.entry(jobs[at].job.id).or_default();
-        own.remove(cpu);
-        own.insert(to);
+        change(seating, jobs[at].job.id, cpu, to);
+        on.go(at, cpu, to);
+    }
+}
+
+/// A job's thread goes from one CPU to another.
+fn change(seating: &mut Seating, job: JobId, from: CpuId, to: CpuId) {
+    let own = seating.of(job);
+    own.remove(from);
+    own.insert(to);
+}
+
+/// Who sits on each CPU: places in a list of jobs, rising.
+struct Sitters(Vec<Vec<usize>>);
+
+impl Sitters {
+    fn of(n_cpus: usize, seating: &Seating, jobs: &[&JobSeen<'_>]) -> Self {
+        let mut on = vec![Vec::new(); n_cpus];
+        for (at, job) in jobs.iter().enumerate() {
+            let cpus = seating.get(job.job.id).into_iter().flat_map(CpuSet::iter);
+            cpus.for_each(|cpu| on[cpu.index()].push(at));
+        }
+        Sitters(on)
+    }
+
+    fn on(&self, cpu: CpuId) -> &[usize] {
+        &self.0[cpu.index()]
+    }
+
+    fn go(&mut self, at: usize, from: CpuId, to: CpuId) {
+        self.0[from.index()].retain(|other| *other != at);
+        let there = &mut self.0[to.index()];
+        let place = there.partition_point(|other| *other < at);
+        there.insert(place, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Rng;
+
+    use super::*;
+
+    /// Three caches of four CPUs, numbers dealt out across them.
+    fn seats() -> Seats {
+        let caches: Vec<Vec<CpuId>> =
+            (0..3).map(|cache| (0..4).map(|nth| CpuId(nth * 3 + cache)).collect()).collect();
+        let mut seats = Seats {
+            cache_of: (0..12).map(|cpu| Some(cpu % 3)).collect(),
+            nth: (0..12).map(|cpu| cpu / 3).collect(),
+            n_on: vec![0; 12],
+            n_in: vec![0; 3],
+            all: (0..12).map(CpuId).collect(),
+            by_threads: vec![(0..4).map(|nth| (0, nth)).collect(); 3],
+            ..Seats::default()
+        };
+        seats.by_need = (0..3).map(|cache| (0, 0, cache)).collect();
+        seats.caches = caches;
+        seats
+    }
+
+    /// Every CPU looked at: of the emptiest, in the cache with the fewest threads, the first.
+    fn looked_for(seats: &Seats, allowed: &CpuSet, own: &CpuSet) -> Option<CpuId> {
+        let open = |cpu: &CpuId| allowed.contains(*cpu) && !own.contains(*cpu);
+        let least = seats.all.iter().filter(open).map(|cpu| seats.n_on(cpu)).min()?;
+        let emptiest = |cpu: &CpuId| open(cpu) && seats.n_on(*cpu) == least;
+        let caches = seats.caches.iter().enumerate();
+        let firsts =
+            caches.filter_map(|(at, cpus)| Some((at, *cpus.iter().find(|c| emptiest(c))?)));
+        firsts.min_by_key(|(at, _)| (seats.n_in(*at), *at)).map(|(_, cpu)| cpu)
+    }
+
+    #[test]
+    fn the_next_seat_is_the_one_that_looking_at_every_cpu_finds() {
+        let mut rng = Rng::new(7);
+        let mut seats = seats();
+        for _ in 0..3000 {
+            let some = |n: u64, rng: &mut Rng| -> CpuSet {
+                (0..12).map(CpuId).filter(|_| rng.below(4) < n).collect()
+            };
+            let allowed = if rng.below(2) == 0 { seats.all.clone() } else { some(2, &mut rng) };
+            let own = if rng.below(2) == 0 { CpuSet::new() } else { some(1, &mut rng) };
+            let found = seats.next(&allowed, &own).map(|(cpu, _)| cpu);
+            assert_eq!(found, looked_for(&seats, &allowed, &own), "{allowed} without {own}");
+            match (found, rng.below(3)) {
+                (Some(cpu), 0 | 1) => seats.take(cpu),
+                _ => seats.leave(CpuId(rng.below(12) as u32)),
+            }
+        }
     }
 }

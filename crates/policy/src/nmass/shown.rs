@@ -14,10 +14,10 @@
 //! Until both sides were counted it is what is declared. Cycles that were not counted but declared are
 //! the same everywhere, and tell nothing of it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use base::{Bytes, NodeId};
-use sched::{JobSeen, JobState, PerJob, Plan, Quantity, SignalTier, Snapshot};
+use sched::{JobSeen, JobState, PerJob, Plan, Quantity, SignalTier, Snapshot, Target};
 
 use super::config::Config;
 use crate::common;
@@ -161,8 +161,9 @@ impl Shown {
 
     /// Remembers who is where until the next interval ends.
     pub fn end(&mut self, seen: &Snapshot<'_>, plan: &Plan, is_interval: bool) {
+        let asked: BTreeSet<Target> = plan.asks.iter().map(|ask| ask.target).collect();
         for job in seen.jobs {
-            let goes = plan.asks.iter().any(|ask| ask.target == job.job.id.into());
+            let goes = asked.contains(&job.job.id.into());
             let here = node_of(seen, job);
             let life = self.by_job.of(job.job.id);
             if goes {

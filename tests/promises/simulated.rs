@@ -85,6 +85,7 @@ fn world(seed: u64) -> World {
         numa_balancing: Some(kernel.can_balance_numa() && one_of(2) == 0),
         interleave: one_of(4) == 0,
         leaves_out_rests: one_of(2) == 0,
+        contention: one_of(4) != 0,
         faults: Faults::parse(faults[one_of(faults.len())]).expect("faults"),
         ..SimOptions::default()
     };

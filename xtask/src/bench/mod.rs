@@ -16,6 +16,7 @@ mod physics;
 mod policies;
 mod profile;
 mod settle;
+mod simgrid;
 mod simulator;
 mod start;
 mod stats;
@@ -53,6 +54,8 @@ enum What {
     Policies(policies::Args),
     /// Events and simulated job-seconds for each second of CPU time of the simulator
     Simulator(simulator::Args),
+    /// The simulator beside SimGrid on the same jobs: completed jobs for each second of CPU time
+    Simgrid(simgrid::Args),
     /// How long a comparison of 12 policies on 10 workloads with 20 seeds takes in the simulator
     Compare(compare::Args),
     /// Cost of a counter sample of a task: a group of four software events
@@ -79,6 +82,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Numad(args)) => numad::main(&args),
         Some(What::Settle(args)) => settle::main(&args),
         Some(What::Watch(args)) => watch::main(&args),
+        Some(What::Simgrid(args)) => simgrid::main(&args),
         Some(What::Simulator(args)) => simulator::main(&args),
         Some(What::Compare(args)) => compare::main(&args),
         Some(What::Turn) => turn::run(),

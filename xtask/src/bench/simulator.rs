@@ -132,7 +132,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<D
 }
 
 /// Eight characters, from one that stays in its own caches to one that streams.
-fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
+pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
     let one = |nth: u32| {
         let misses = f64::from(nth * nth) * 0.5;
         let row = |bytes: f64, misses: f64| Row {

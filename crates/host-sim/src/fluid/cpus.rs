@@ -1,5 +1,6 @@
 //! Who runs on which CPU: tasks come, go, share it by weight, and are settled for what they did.
 
+use super::calm::Calm;
 use super::events::Event;
 use super::tasks::Doing;
 use super::{Fluid, News, Task, TaskState};
@@ -10,8 +11,12 @@ use crate::kernel::Pull;
 pub(super) struct CpuState {
     /// Tasks that run or wait, in the order of their coming.
     pub tasks: Vec<usize>,
+    /// Their weights, in the same order.
+    weights: Vec<f64>,
     /// Their weights together.
     pub weight: f64,
+    /// Without contention: those that wait for the end of their stretch ([`super::calm`]).
+    pub calm: Calm,
     /// Up to when they are settled.
     pub settled: u64,
     /// When the stretches on it were reckoned last, something has changed since.
@@ -37,14 +42,19 @@ impl Fluid {
             return;
         }
         let weight = state.weight;
-        for at in 0..self.cpus[cpu].tasks.len() {
-            let idx = self.cpus[cpu].tasks[at];
+        state.calm.served += passed / weight;
+        let n_eager =
+            if self.settings.contention { state.tasks.len() } else { state.calm.restless.len() };
+        for at in 0..n_eager {
+            let state = &self.cpus[cpu];
+            let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };
+            let idx = eager[at];
             let share = self.tasks[idx].weight / weight;
             self.settle_task(idx, passed * share, passed * (1.0 - share));
         }
     }
 
-    fn settle_task(&mut self, idx: usize, cpu_ns: f64, wait_ns: f64) {
+    pub(super) fn settle_task(&mut self, idx: usize, cpu_ns: f64, wait_ns: f64) {
         self.cpu_ns_given += cpu_ns;
         let task = &mut self.tasks[idx];
         task.wait_ns += wait_ns;
@@ -63,6 +73,7 @@ impl Fluid {
     pub fn settle_all(&mut self) {
         for cpu in 0..self.cpus.len() {
             self.settle_cpu(cpu);
+            self.settle_calm(cpu);
         }
     }
 
@@ -73,7 +84,9 @@ impl Fluid {
         self.tasks[idx].state = TaskState::Runnable;
         let state = &mut self.cpus[cpu];
         state.tasks.push(idx);
+        state.weights.push(self.tasks[idx].weight);
         state.weight += self.tasks[idx].weight;
+        self.comes_restless(idx, cpu);
         let hardware = self.hardware.clone();
         self.load.add(&hardware, cpu);
         self.warm_up(idx, hardware.cpus[cpu].cache);
@@ -85,10 +98,18 @@ impl Fluid {
     pub(super) fn dequeue(&mut self, idx: usize) {
         let cpu = self.tasks[idx].cpu;
         self.settle_cpu(cpu);
+        self.stir(idx);
         let state = &mut self.cpus[cpu];
-        state.tasks.retain(|&other| other != idx);
+        state.calm.leaves(idx);
+        if let Some(at) = state.tasks.iter().position(|&other| other == idx) {
+            state.tasks.remove(at);
+            state.weights.remove(at);
+        }
         // Summed anew, so that nothing is left of weights that are gone.
-        state.weight = state.tasks.iter().map(|&other| self.tasks[other].weight).sum();
+        state.weight = state.weights.iter().sum();
+        if state.tasks.is_empty() {
+            state.calm = Calm::default();
+        }
         self.unlist(idx);
         let hardware = self.hardware.clone();
         self.load.remove(&hardware, cpu);
@@ -98,6 +119,9 @@ impl Fluid {
 
     /// What runs on a CPU has changed: its cache is to be solved again, and so are those of its siblings.
     pub(super) fn touched_cpu(&mut self, cpu: usize) {
+        if !self.settings.contention {
+            return self.touched_without_contention(cpu);
+        }
         self.cpus[cpu].is_stale = true;
         let hardware = &self.hardware;
         self.solver.touch(hardware.cpus[cpu].cache);
@@ -120,6 +144,20 @@ impl Fluid {
         }
     }
 
+    /// A task's share of its CPU against others is another.
+    pub(super) fn reweigh(&mut self, idx: usize, weight: f64) {
+        let cpu = self.tasks[idx].cpu;
+        self.settle_cpu(cpu);
+        self.stir(idx);
+        self.tasks[idx].weight = weight;
+        let state = &mut self.cpus[cpu];
+        if let Some(at) = state.tasks.iter().position(|&other| other == idx) {
+            state.weights[at] = weight;
+            state.weight = state.weights.iter().sum();
+        }
+        self.touched_cpu(cpu);
+    }
+
     pub(super) fn count_migration(&mut self, idx: usize) {
         self.tasks[idx].n_migrations += 1;
         self.counts.migrations += 1;
@@ -127,12 +165,14 @@ impl Fluid {
 
     /// When the first stretch on a CPU ends is reckoned anew.
     pub(super) fn reckon(&mut self, cpu: usize) {
+        self.calm_down(cpu);
         let state = &self.cpus[cpu];
-        let ends = state.tasks.iter().map(|&idx| {
+        let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };
+        let ends = eager.iter().map(|&idx| {
             let task = &self.tasks[idx];
             task.stretch_ns() * state.weight / task.weight
         });
-        let first = ends.fold(f64::INFINITY, f64::min);
+        let first = ends.fold(f64::INFINITY, f64::min).min(state.calm.first_ns(state.weight));
         // Rounded up, so that the stretch is over then; a task that never progresses has no event.
         let at = (first < 1e18).then(|| self.now + (libm::ceil(first) as u64).max(1));
         self.events.set_cpu(cpu, at);
@@ -142,8 +182,10 @@ impl Fluid {
     /// The first stretch on a CPU has ended.
     pub(super) fn stretch_ends(&mut self, cpu: usize) {
         self.settle_cpu(cpu);
-        let tasks = self.cpus[cpu].tasks.clone();
-        for idx in tasks {
+        self.stir_those_through(cpu);
+        let state = &self.cpus[cpu];
+        let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };
+        for idx in eager.clone() {
             self.touching_may_be_over(idx);
             if self.tasks[idx].is_through() && self.tasks[idx].state == TaskState::Runnable {
                 self.stretch_of_task_ends(idx);

@@ -134,6 +134,7 @@ impl Fluid {
             miss_ns: 0.0,
             held: 0.0,
             warm_in: None,
+            calm: None,
             asks: Asks::default(),
         };
         match self.free_tasks.pop() {
@@ -161,6 +162,9 @@ impl Fluid {
         let n_threads = f64::from(task.script.n_threads);
         let cpu = task.cpu;
         let has = self.pages.total(job);
+        if footprint < has {
+            self.settle_job(job);
+        }
         if let Some(state) = self.jobs.get_mut(&job).filter(|state| state.footprint != footprint) {
             state.footprint = footprint;
             if footprint < has {
@@ -170,6 +174,9 @@ impl Fluid {
         let grows = footprint.saturating_sub(has) as f64 / n_threads;
         self.tasks[idx].touch_left = grows;
         self.tasks[idx].was_touching = 0.0 < grows;
+        if !self.settings.contention {
+            self.solver.fresh.push(idx);
+        }
         self.touched_cpu(cpu);
     }
 
@@ -252,12 +259,7 @@ impl Fluid {
     pub fn set_weight(&mut self, job: usize, weight: f64) {
         let tasks = self.jobs.get(&job).map(|state| state.tasks.clone()).unwrap_or_default();
         for idx in tasks {
-            let cpu = self.tasks[idx].cpu;
-            self.settle_cpu(cpu);
-            self.tasks[idx].weight = weight;
-            let sum = self.cpus[cpu].tasks.iter().map(|&other| self.tasks[other].weight).sum();
-            self.cpus[cpu].weight = sum;
-            self.touched_cpu(cpu);
+            self.reweigh(idx, weight);
         }
     }
 }

@@ -13,6 +13,7 @@
 //!
 //! Times are whole nanoseconds; what happens at one instant happens in the order of kinds and numbers.
 
+mod calm;
 mod checks;
 mod cpus;
 mod events;

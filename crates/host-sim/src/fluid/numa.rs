@@ -136,6 +136,7 @@ impl Fluid {
         let cpu = self.tasks[idx].cpu;
         if self.tasks[idx].state == TaskState::Runnable {
             self.settle_cpu(cpu);
+            self.stir(idx);
         }
         self.tasks[idx].owe(ns, 0.0);
         self.touched_cpu(cpu);

@@ -303,6 +303,7 @@ impl Fluid {
     /// Moves pages at once; returns how many bytes fitted.
     pub(super) fn shift(&mut self, job: usize, from: usize, to: usize, bytes: u64) -> u64 {
         let moved = bytes.min(self.pages.free[to]) / PAGE * PAGE;
+        self.settle_job(job);
         let Some(pages) = self.pages.jobs.get_mut(&job) else { return 0 };
         pages.on[from] -= moved;
         pages.on[to] += moved;

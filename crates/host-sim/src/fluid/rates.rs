@@ -38,14 +38,18 @@ pub(super) struct Solver {
     touched: Vec<bool>,
     queue: Vec<usize>,
     /// Whether anything is asked otherwise than before.
-    is_dirty: bool,
+    pub is_dirty: bool,
     /// Controllers by node, then links.
     places: Vec<PlaceState>,
     /// CPUs whose next event is to be reckoned.
     pub stale_cpus: Vec<usize>,
     /// Tasks whose speed changed, and what they do with each instruction is to be worked out.
-    changed: Vec<usize>,
+    pub changed: Vec<usize>,
     held: Vec<f64>,
+    /// Without contention: tasks that came to a CPU or to another act since, and CPUs whose siblings may be
+    /// busy or idle otherwise than before.
+    pub fresh: Vec<usize>,
+    pub touched_cpus: Vec<usize>,
 }
 
 /// A controller or a link.
@@ -113,13 +117,13 @@ impl Solver {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asks {
     /// Its demand, and over which places its misses go.
-    user: User,
+    pub user: User,
     /// Bytes per nanosecond that it moves at each place.
     asked: Vec<(usize, f64)>,
     /// Nanoseconds for 1000 instructions.
     pub ns: f64,
     /// The same when its cache was shared last.
-    ns_shared: f64,
+    pub ns_shared: f64,
     /// Whether it stands among the users of its places.
     is_listed: bool,
 }
@@ -129,7 +133,10 @@ impl Fluid {
     pub(super) fn solve(&mut self) {
         if std::mem::take(&mut self.solver.is_dirty) {
             self.counts.solves += 1;
-            for _ in 0..N_SWEEPS {
+            if !self.settings.contention {
+                self.solve_each_alone();
+            }
+            for _ in 0..if self.settings.contention { N_SWEEPS } else { 0 } {
                 let mut caches = std::mem::take(&mut self.solver.queue);
                 caches.sort_unstable();
                 for cache in caches {
@@ -235,7 +242,7 @@ impl Fluid {
     }
 
     /// What a task demands with so much cache; returns nanoseconds for 1000 instructions.
-    fn speed_at(&mut self, idx: usize, smt: f64, held: f64) -> f64 {
+    pub(super) fn speed_at(&mut self, idx: usize, smt: f64, held: f64) -> f64 {
         let behaviour = &self.act_of(idx).behaviour;
         let demand = behaviour.demand(held);
         let ghz = behaviour.ghz() / self.hardware.cpus[self.tasks[idx].cpu].ghz;
@@ -416,7 +423,7 @@ impl Fluid {
     }
 
     /// How fast a CPU is beside its siblings, as a part of alone.
-    fn smt_share(&self, cpu: usize) -> f64 {
+    pub(super) fn smt_share(&self, cpu: usize) -> f64 {
         let its = &self.hardware.cpus[cpu];
         let siblings = &self.hardware.cores[its.core];
         let is_beside =

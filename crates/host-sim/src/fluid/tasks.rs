@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::calm::CalmTask;
 use super::rates::Asks;
 use super::tally::Tally;
 use crate::script::Script;
@@ -56,6 +57,8 @@ pub struct Task {
     pub(super) held: f64,
     /// The cache in which it holds them.
     pub(super) warm_in: Option<usize>,
+    /// While it waits for the end of its stretch without being looked at.
+    pub(super) calm: Option<CalmTask>,
     pub(super) asks: Asks,
 }
 

@@ -211,3 +211,86 @@ fn counters_tell_what_was_done() {
     assert!(close(fluid.lines(0)[0], 5e6), "{:?}", fluid.lines(0));
     assert!(0.0 < task.done.queue_full && task.done.queue_full < task.done.references);
 }
+
+/// Ends of programs that share a CPU by weight and nothing else, in nanoseconds: step by step.
+fn shared(work: &[(f64, f64, f64)]) -> Vec<f64> {
+    let mut left: Vec<f64> = work.iter().map(|one| one.1).collect();
+    let mut ends = vec![f64::NAN; work.len()];
+    let mut now = 0.0;
+    while ends.iter().any(|end| end.is_nan()) {
+        let runs = |at: usize| work[at].0 <= now && ends[at].is_nan();
+        let weight: f64 = (0..work.len()).filter(|&at| runs(at)).map(|at| work[at].2).sum();
+        let to_end =
+            |at: usize| if runs(at) { left[at] * weight / work[at].2 } else { f64::INFINITY };
+        let to_start = |at: usize| if now < work[at].0 { work[at].0 - now } else { f64::INFINITY };
+        let all = 0..work.len();
+        let step = all.flat_map(|at| [to_end(at), to_start(at)]).fold(f64::INFINITY, f64::min);
+        let ran: Vec<usize> = (0..work.len()).filter(|&at| runs(at)).collect();
+        now += step;
+        for at in ran {
+            left[at] -= step * work[at].2 / weight;
+            if left[at] < 1e-3 {
+                ends[at] = now;
+            }
+        }
+    }
+    ends
+}
+
+#[test]
+fn without_contention_a_cpu_is_shared_by_weight_whoever_comes_and_goes() {
+    let mut rng = base::Rng::new(3);
+    for round in 0..30 {
+        let mut fluid = machine("cores=2 llc=8M");
+        fluid.settings.contention = false;
+        let one = script(&fluid, 1.0, 0.0, 0);
+        let ns_each = one.ns_alone(fluid.hardware()) / 1000.0;
+        let n_jobs = 1 + rng.below(8) as usize;
+        // Start, CPU time, weight; whole milliseconds, so that events meet.
+        let work: Vec<(f64, f64, f64)> = (0..n_jobs)
+            .map(|_| {
+                let start = rng.below(20) as f64 * 1e6;
+                (start, (1 + rng.below(30)) as f64 * 1e6, (1 + rng.below(4)) as f64)
+            })
+            .collect();
+        let mut order: Vec<usize> = (0..n_jobs).collect();
+        order.sort_by(|a, b| work[*a].0.total_cmp(&work[*b].0));
+        let mut found = vec![0.0; n_jobs];
+        let mut given = vec![0.0; n_jobs];
+        let mut waiting = order.into_iter().peekable();
+        loop {
+            let event = fluid.next_event();
+            let due = waiting.peek().map(|&job| work[job].0 as u64);
+            let Some(at) = event.into_iter().chain(due).min() else { break };
+            fluid.advance(at);
+            for (when, news) in fluid.take_news() {
+                let News::JobEnded { job, .. } = news else { continue };
+                found[job] = when as f64;
+                given[job] = fluid.tasks_of(job).map(|task| task.cpu_ns).sum();
+                fluid.forget(job);
+            }
+            while let Some(job) = waiting.next_if(|&job| work[job].0 as u64 <= fluid.now()) {
+                let mut script = (*one).clone();
+                script.acts[0].instructions = work[job].1 / ns_each;
+                let (_, _, weight) = work[job];
+                let mask = Some(Arc::new(vec![true, false]));
+                let memory = MemoryRule::FirstTouch;
+                let script = Arc::new(script);
+                fluid.start(JobStart { job, script, allowed: mask, memory, weight });
+            }
+            if rng.below(3) == 0 {
+                fluid.settle_all(); // A look changes nothing.
+            }
+        }
+        for (at, (end, expected)) in found.iter().zip(shared(&work)).enumerate() {
+            assert!((end - expected).abs() < 100.0, "round {round}, job {at}: {end} {expected}");
+            assert!(
+                (given[at] - work[at].1).abs() < 100.0,
+                "round {round}: {} {:?}",
+                given[at],
+                work[at]
+            );
+        }
+        fluid.check_cpu_time().expect("no more than there was");
+    }
+}

@@ -24,14 +24,14 @@ pub struct Figures {
     pub whole_s: f64,
     /// Of the first kind of jobs: the longest over the shortest.
     pub slowest: f64,
+    /// Of the first kind of jobs: the most CPU time that one got over the least.
+    pub unfair: f64,
     /// The part of the time in which tasks wanted to run that they waited.
     pub waited: f64,
     /// CPUs that were idle while as many tasks waited.
     pub lost_cpus: f64,
     /// Tasks that wanted to run: most on a node less fewest on a node.
     pub uneven: f64,
-    /// The same at the first look.
-    pub uneven_first: f64,
     /// Times that a task was seen on another CPU of its node, for each second of wanting to run.
     pub within_s: f64,
     /// The same for a CPU of another node.
@@ -41,14 +41,18 @@ pub struct Figures {
 /// A figure with its name.
 pub type Row = (&'static str, fn(&Figures) -> f64);
 
-/// All of them, in the order of tables.
-pub const ROWS: &[Row] = &[
-    ("whole time, s", |f| f.whole_s),
-    ("longest / shortest job", |f| f.slowest),
+/// Of jobs that end by themselves.
+pub const ENDING: &[Row] =
+    &[("whole time, s", |f| f.whole_s), ("longest / shortest job", |f| f.slowest)];
+
+/// Of jobs that go on.
+pub const ENDLESS: &[Row] = &[("most / least CPU got", |f| f.unfair)];
+
+/// Of all.
+pub const ALWAYS: &[Row] = &[
     ("waited, part of runnable", |f| f.waited),
     ("idle CPUs while as many wait", |f| f.lost_cpus),
     ("nodes: most - fewest tasks", |f| f.uneven),
-    ("  at the first look", |f| f.uneven_first),
     ("CPU changes/s in the node", |f| f.within_s),
     ("  to another node", |f| f.across_s),
 ];
@@ -59,20 +63,24 @@ pub struct Run {
     pub figures: Figures,
     /// From the start of the run.
     pub starts_s: Vec<f64>,
+    /// The CPU that the first job was seen on first.
+    pub first_cpu: Option<CpuId>,
 }
 
-/// Of the journal in a file.
-pub fn of(journal: &Path) -> anyhow::Result<Run> {
+/// Of the journal in a file. Looks of the first seconds do not count, if so told; nor does what comes after
+/// the first end then.
+pub fn of(journal: &Path, from_s: f64) -> anyhow::Result<Run> {
     let mut recording =
         journal::read(journal).with_context(|| format!("cannot read {}", journal.display()))?;
     let header = recording.header();
     let name_of = |job: &program::Job| kind(&job.name).to_owned();
     let kinds: Vec<String> = header.jobs.iter().map(name_of).collect();
-    let mut tally = Tally::new(header.machine.clone(), kinds);
+    let mut tally = Tally { from_s, ..Tally::new(header.machine.clone(), kinds) };
     for turn in recording.by_ref() {
         tally.turn(&turn.with_context(|| format!("in {}", journal.display()))?);
     }
-    Ok(Run { figures: tally.figures(), starts_s: tally.starts_s })
+    let (figures, first_cpu) = (tally.figures(), tally.first_cpu);
+    Ok(Run { figures, starts_s: tally.starts_s, first_cpu })
 }
 
 /// Copies are called `name-0`, `name-1`, `name-2`.
@@ -97,16 +105,19 @@ struct Tally {
     /// Shortest and longest of the first kind.
     jobs_s: Option<(f64, f64)>,
     starts_s: Vec<f64>,
+    first_cpu: Option<CpuId>,
     whole: Nanos,
-    /// Of jobs that have ended: CPU time and waiting.
-    used_s: (f64, f64),
+    from_s: f64,
+    /// Jobs that were to go on have ended: what happens with fewer of them does not count.
+    is_over: bool,
+    /// CPU time of each job, by number.
+    got_s: Vec<f64>,
     /// Seconds of looks in which somebody wanted to run.
     time_s: f64,
     ran_s: f64,
     waited_s: f64,
     lost_s: f64,
     uneven_s: f64,
-    uneven_first: Option<f64>,
     n_within: u32,
     n_across: u32,
 }
@@ -116,7 +127,10 @@ impl Tally {
         Tally {
             machine,
             starts_s: vec![0.0; kinds.len()],
-            used_s: (0.0, 0.0),
+            first_cpu: None,
+            from_s: 0.0,
+            is_over: false,
+            got_s: vec![0.0; kinds.len()],
             kinds,
             tasks: BTreeMap::new(),
             looked_at: Nanos::ZERO,
@@ -127,7 +141,6 @@ impl Tally {
             waited_s: 0.0,
             lost_s: 0.0,
             uneven_s: 0.0,
-            uneven_first: None,
             n_within: 0,
             n_across: 0,
         }
@@ -146,9 +159,8 @@ impl Tally {
     }
 
     fn ended(&mut self, at: Nanos, job: JobId, end: &End) {
+        self.is_over |= 0.0 < self.from_s;
         self.starts_s[job.index()] = at.saturating_sub(end.wall).as_secs_f64();
-        self.used_s.0 += end.user.saturating_add(end.system).as_secs_f64();
-        self.used_s.1 += Nanos(end.wait.value().unwrap_or(0)).as_secs_f64();
         if self.kinds[job.index()] == self.kinds[0] && !end.by_us {
             let wall_s = end.wall.as_secs_f64();
             let (shortest, longest) = self.jobs_s.unwrap_or((wall_s, wall_s));
@@ -158,23 +170,29 @@ impl Tally {
 
     fn look(&mut self, at: Nanos, tasks: &[TaskSample]) {
         let passed_s = at.saturating_sub(std::mem::replace(&mut self.looked_at, at)).as_secs_f64();
+        let counts = self.from_s <= at.as_secs_f64() - passed_s && !self.is_over;
         let (mut ran_s, mut waited_s) = (0.0, 0.0);
         let mut by_node = vec![0.0; self.machine.nodes().len()];
         for task in tasks {
-            let (ran, waited) = self.grown(task);
+            if task.job == JobId(0) {
+                self.first_cpu = self.first_cpu.or(task.last_cpu);
+            }
+            let (ran, waited) = self.grown(task, counts);
             ran_s += ran;
             waited_s += waited;
+            if counts {
+                self.got_s[task.job.index()] += ran;
+            }
             if let Some(node) = task.last_cpu.and_then(|cpu| self.node_of(cpu)) {
                 by_node[node] += ran + waited;
             }
         }
-        if passed_s <= 0.0 || ran_s + waited_s <= 0.0 {
+        if !counts || passed_s <= 0.0 || ran_s + waited_s <= 0.0 {
             return;
         }
         let idle = (self.machine.cpus().len() as f64 - ran_s / passed_s).max(0.0);
         let most = by_node.iter().fold(0.0, |most: f64, sum| most.max(*sum));
         let fewest = by_node.iter().fold(f64::INFINITY, |fewest: f64, sum| fewest.min(*sum));
-        self.uneven_first.get_or_insert((most - fewest) / passed_s);
         self.uneven_s += most - fewest;
         self.lost_s += idle.min(waited_s / passed_s) * passed_s;
         self.time_s += passed_s;
@@ -183,13 +201,14 @@ impl Tally {
     }
 
     /// Seconds that a task ran and waited since it was looked at last; whether it moved is counted.
-    fn grown(&mut self, task: &TaskSample) -> (f64, f64) {
+    fn grown(&mut self, task: &TaskSample, counts: bool) -> (f64, f64) {
         let now =
             Last { ran: task.cpu_time, waited: task.wait.value().unwrap_or(0), on: task.last_cpu };
         let before = self.tasks.insert(task.task, now);
         let last = before.unwrap_or(Last { ran: Nanos::ZERO, waited: 0, on: now.on });
         if let (Some(from), Some(to)) = (last.on, now.on)
             && from != to
+            && counts
         {
             let is_near = self.node_of(from) == self.node_of(to);
             *(if is_near { &mut self.n_within } else { &mut self.n_across }) += 1;
@@ -207,13 +226,18 @@ impl Tally {
     fn figures(&self) -> Figures {
         let wanted_s = self.ran_s + self.waited_s;
         let per = |sum: f64, of: f64| if 0.0 < of { sum / of } else { 0.0 };
+        let first = self.kinds.iter().zip(&self.got_s).filter(|(kind, _)| **kind == self.kinds[0]);
+        let got = first.map(|(_, got_s)| *got_s);
+        let (least, most) = got.fold((f64::INFINITY, 0.0_f64), |(least, most), got_s| {
+            (least.min(got_s), most.max(got_s))
+        });
         Figures {
             whole_s: self.whole.as_secs_f64(),
             slowest: self.jobs_s.map_or(1.0, |(shortest, longest)| per(longest, shortest)),
-            waited: per(self.used_s.1, self.used_s.0 + self.used_s.1),
+            unfair: per(most, least),
+            waited: per(self.waited_s, wanted_s),
             lost_cpus: per(self.lost_s, self.time_s),
             uneven: per(self.uneven_s, self.time_s),
-            uneven_first: self.uneven_first.unwrap_or(0.0),
             within_s: per(f64::from(self.n_within), wanted_s),
             across_s: per(f64::from(self.n_across), wanted_s),
         }
@@ -249,7 +273,7 @@ mod tests {
         tally.look(Nanos::from_secs(2), &[task(1, 1500, 500, 0), task(2, 1500, 500, 2)]);
         let figures = tally.figures();
         assert_eq!(figures.lost_cpus, 0.5, "one of two seconds");
-        assert_eq!((figures.uneven_first, figures.uneven), (2.0, 1.0));
+        assert_eq!((figures.uneven, figures.waited), (1.0, 0.25));
         assert_eq!((figures.within_s, figures.across_s), (0.0, 0.25));
     }
 }

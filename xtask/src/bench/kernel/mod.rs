@@ -10,25 +10,28 @@
 //! is simulated with several seeds, and what is compared is what both kernels made of the same arrivals.
 //!
 //! The guest has a thread of the host for each CPU, and these share what the host has: its CPU times and its
-//! clock both go on meanwhile, so that tasks and balancing see a machine whose CPUs stutter. evenkeel itself
+//! clock both go on meanwhile, so that tasks and balancing see a machine whose CPUs stutter. Where jobs do not
+//! end, only what happens once all run is counted. evenkeel itself
 //! runs in it four times a second, which nobody does in the simulator.
 
 mod figures;
 mod scenes;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use base::CpuId;
 use host_sim::hardware::Hardware;
 use topology::Machine;
 
 use super::guest::Guest;
 use super::stats::Spread;
 use super::tool;
-use figures::{Figures, ROWS, Run};
+use figures::{Figures, Row, Run};
 use scenes::Scene;
 
 /// How often, and what is there already.
@@ -172,7 +175,8 @@ fn compare(args: &Args, tool: &Path, folder: &Path) -> anyhow::Result<()> {
     println!("median (lowest to highest); a difference whose ranges do not meet has a *");
     for scene in chosen(args)? {
         let place = folder.join(scene.name);
-        let real = runs(&place)?;
+        let from_s = if scene.is_endless() { scenes::SETTLES_S } else { 0.0 };
+        let real = runs(&place, from_s)?;
         let Some(first) = real.first() else {
             println!("\n{}: the guest did not run it", scene.name);
             continue;
@@ -181,12 +185,13 @@ fn compare(args: &Args, tool: &Path, folder: &Path) -> anyhow::Result<()> {
         let mut simulated = Vec::new();
         for run in &real {
             scene.write(&place, per_ns, &run.starts_s)?;
-            simulated.extend(simulate(n_seeds, tool, &place, &file, "on,start=off")?);
+            simulated.extend(simulate(n_seeds, tool, (&place, from_s), &file, "on,start=off")?);
         }
         scene.write(&place, per_ns, &first.starts_s)?;
-        let plain = simulate(1, tool, &place, &file, "off")?;
+        let plain = simulate(1, tool, (&place, from_s), &file, "off")?;
         let figures: Vec<Figures> = real.iter().map(|run| run.figures).collect();
         print(scene, &figures, &simulated, &plain);
+        causes(scene, &real);
     }
     Ok(())
 }
@@ -194,7 +199,7 @@ fn compare(args: &Args, tool: &Path, folder: &Path) -> anyhow::Result<()> {
 fn simulate(
     seeds: u64,
     tool: &Path,
-    place: &Path,
+    (place, from_s): (&Path, f64),
     machine: &Path,
     chance: &str,
 ) -> anyhow::Result<Vec<Figures>> {
@@ -206,14 +211,14 @@ fn simulate(
         let more = ["--host", "sim", "--machine", &machine, "--no-contention", "--numa-balancing"];
         let more = [&more[..], &["off", "--seed", &seed, "--chance", chance]].concat();
         run(tool, place, out, &more)?;
-        all.push(figures::of(&place.join(out).join("journal.jsonl"))?.figures);
+        all.push(figures::of(&place.join(out).join("journal.jsonl"), from_s)?.figures);
         fs::remove_dir_all(place.join(out))?;
     }
     Ok(all)
 }
 
 /// The guest's runs of the scene in a folder.
-fn runs(place: &Path) -> anyhow::Result<Vec<Run>> {
+fn runs(place: &Path, from_s: f64) -> anyhow::Result<Vec<Run>> {
     let mut journals: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(place).into_iter().flatten() {
         let entry = entry?;
@@ -222,7 +227,7 @@ fn runs(place: &Path) -> anyhow::Result<Vec<Run>> {
         }
     }
     journals.sort();
-    journals.iter().map(|journal| figures::of(journal)).collect()
+    journals.iter().map(|journal| figures::of(journal, from_s)).collect()
 }
 
 fn print(scene: &Scene, real: &[Figures], simulated: &[Figures], plain: &[Figures]) {
@@ -234,7 +239,8 @@ fn print(scene: &Scene, real: &[Figures], simulated: &[Figures], plain: &[Figure
     let spread = |runs: &[Figures], figure: fn(&Figures) -> f64| {
         Spread::of(runs.iter().map(figure).collect())
     };
-    for (name, figure) in ROWS {
+    let own: &[Row] = if scene.is_endless() { figures::ENDLESS } else { figures::ENDING };
+    for (name, figure) in own.iter().chain(figures::ALWAYS) {
         let (guest, sim) = (spread(real, *figure), spread(simulated, *figure));
         let is_apart = guest.high < sim.low || sim.high < guest.low;
         println!(
@@ -246,14 +252,27 @@ fn print(scene: &Scene, real: &[Figures], simulated: &[Figures], plain: &[Figure
             if is_apart { "*" } else { " " },
         );
     }
-    let part = |runs: &[Figures]| {
-        let whole = spread(runs, |f| f.whole_s);
-        100.0 * (whole.high - whole.low) / whole.median
+    if !scene.is_endless() {
+        let part = |runs: &[Figures]| {
+            let whole = spread(runs, |f| f.whole_s);
+            format!("{:.1} %", 100.0 * (whole.high - whole.low) / whole.median)
+        };
+        let (guest, sim) = (part(real), part(simulated));
+        println!("  {:<27} {guest:>23} {sim:>23}", "whole times lie within");
+    }
+}
+
+/// What differed between the guest's runs before a kernel had chosen anything: sources for causes of chance.
+fn causes(scene: &Scene, real: &[Run]) {
+    let due = scene.due_s();
+    let late = |run: &Run| -> Vec<f64> {
+        run.starts_s.iter().zip(&due).map(|(start, due)| 1000.0 * (start - due)).collect()
     };
+    let late = Spread::of(real.iter().flat_map(late).collect());
+    let cpus: BTreeSet<CpuId> = real.iter().filter_map(|run| run.first_cpu).collect();
+    let cpus: Vec<String> = cpus.iter().map(|cpu| cpu.0.to_string()).collect();
     println!(
-        "  {:<27} {:>21.1} % {:>21.1} %",
-        "whole times lie within",
-        part(real),
-        part(simulated)
+        "  guest: jobs begin {late:.0} ms late; the first was seen first on cpu {}",
+        cpus.join(", ")
     );
 }

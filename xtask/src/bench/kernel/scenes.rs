@@ -45,9 +45,11 @@ struct Jobs {
 enum What {
     /// Computes for so many milliseconds of CPU time.
     Work(u32),
+    /// Computes until it is ended.
+    Endless,
     /// Works 5 ms of CPU time and sleeps, so that it would work for this part (in hundredths) of the time,
-    /// and is ended after so many milliseconds.
-    Part(u32, u32),
+    /// until it is ended.
+    Part(u32),
     /// Computes and sleeps for so many milliseconds, so many times.
     Turns(u32, u32, u32),
     /// Starts so many children that compute for so many milliseconds each.
@@ -66,27 +68,27 @@ pub const ALL: &[Scene] = &[
     Scene {
         name: "fewer",
         asks: "3 programs on 8 CPUs: whether they get a node each",
-        jobs: &[work("work", 3, What::Work(3000))],
+        jobs: &[work("work", 3, What::Endless)],
     },
     Scene {
         name: "as-many",
         asks: "8 programs on 8 CPUs: a CPU each",
-        jobs: &[work("work", 8, What::Work(3000))],
+        jobs: &[work("work", 8, What::Endless)],
     },
     Scene {
         name: "one-more",
         asks: "9 programs on 8 CPUs: who shares, and whether that goes round",
-        jobs: &[work("work", 9, What::Work(2000))],
+        jobs: &[work("work", 9, What::Endless)],
     },
     Scene {
         name: "uneven",
         asks: "11 programs on 8 CPUs",
-        jobs: &[work("work", 11, What::Work(2000))],
+        jobs: &[work("work", 11, What::Endless)],
     },
     Scene {
         name: "twice",
         asks: "16 programs on 8 CPUs: two each",
-        jobs: &[work("work", 16, What::Work(1500))],
+        jobs: &[work("work", 16, What::Endless)],
     },
     Scene {
         name: "arrivals",
@@ -96,7 +98,7 @@ pub const ALL: &[Scene] = &[
     Scene {
         name: "sleepers",
         asks: "6 programs beside 6 that work for 5 ms and sleep for 12 ms",
-        jobs: &[work("work", 6, What::Work(3000)), work("nap", 6, What::Part(30, 4000))],
+        jobs: &[work("work", 6, What::Endless), work("nap", 6, What::Part(30))],
     },
     Scene {
         name: "turns",
@@ -112,24 +114,36 @@ pub const ALL: &[Scene] = &[
         name: "bound",
         asks: "5 programs that may use one node (2 CPUs) beside 5 that may use all",
         jobs: &[
-            Jobs { nodes: Some("0"), ..work("bound", 5, What::Work(1200)) },
-            work("free", 5, What::Work(2500)),
+            Jobs { nodes: Some("0"), ..work("bound", 5, What::Endless) },
+            work("free", 5, What::Endless),
         ],
     },
 ];
 
 impl Scene {
+    /// Whether its jobs go on until they are ended.
+    pub fn is_endless(&self) -> bool {
+        self.jobs.iter().all(|jobs| matches!(jobs.what, What::Endless | What::Part(_)))
+    }
+
+    /// When its jobs are due, in seconds, in their order.
+    pub fn due_s(&self) -> Vec<f64> {
+        let due =
+            |jobs: &'static Jobs| (0..jobs.n).map(|copy| f64::from(copy * jobs.every_ms) / 1000.0);
+        self.jobs.iter().flat_map(due).collect()
+    }
+
     /// Writes the workload and the profiles that it names into a folder. Jobs begin when they did in an
     /// earlier run, if that is told; else as they are due.
     pub fn write(&self, folder: &Path, per_ns: PerNs, starts_s: &[f64]) -> anyhow::Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let mut text = format!("name = \"{}\"\n", self.name);
         let mut profiles = BTreeMap::new();
-        let mut starts_s = starts_s.iter();
+        let due_s = self.due_s();
+        let mut starts_s = if starts_s.is_empty() { due_s.iter() } else { starts_s.iter() };
         for jobs in self.jobs {
-            for copy in 0..jobs.n {
-                let due_s = f64::from(copy * jobs.every_ms) / 1000.0;
-                text += &jobs.text(copy, *starts_s.next().unwrap_or(&due_s));
+            for (copy, start_s) in (0..jobs.n).zip(&mut starts_s) {
+                text += &jobs.text(copy, *start_s);
             }
             profiles.insert(jobs.what.profile_name(), jobs.what.profile(per_ns));
         }
@@ -158,7 +172,7 @@ impl Jobs {
             line(format!("nodes = \"{nodes}\""));
         }
         match self.what {
-            What::Part(_, ends_ms) => line(format!("stop_after = \"{ends_ms}ms\"")),
+            What::Endless | What::Part(_) => line(format!("stop_after = \"{ENDS_S}s\"")),
             What::Forks(n, _) => line(format!("threads = {n}")),
             What::Work(_) | What::Turns(..) => {}
         }
@@ -166,14 +180,22 @@ impl Jobs {
     }
 }
 
+/// Jobs that do not end by themselves are ended after so many seconds.
+const ENDS_S: u32 = 14;
+/// Their first seconds do not count: a program takes long to start in the guest.
+pub const SETTLES_S: f64 = 6.0;
+
 /// A throttled program works so long between two sleeps.
 const BURST_MS: f64 = 5.0;
+/// More than anybody does before he is ended.
+const NEVER_MS: f64 = 300_000.0;
 
 impl What {
     fn load(self) -> String {
         match self {
             What::Work(ms) => format!("compute --cpu {ms}ms"),
-            What::Part(percent, _) => {
+            What::Endless => "compute --for 300s".to_owned(),
+            What::Part(percent) => {
                 format!("compute --for 300s --throttle {}", f64::from(percent) / 100.0)
             }
             What::Turns(works, sleeps, n) => {
@@ -188,7 +210,8 @@ impl What {
     fn profile_name(self) -> String {
         match self {
             What::Work(ms) => format!("work-{ms}"),
-            What::Part(percent, _) => format!("part-{percent}"),
+            What::Endless => "endless".to_owned(),
+            What::Part(percent) => format!("part-{percent}"),
             What::Turns(works, sleeps, n) => format!("turns-{works}-{sleeps}-{n}"),
             What::Forks(n, ms) => format!("forks-{n}-{ms}"),
         }
@@ -203,10 +226,10 @@ impl What {
                 let (works, sleeps) = (f64::from(works), f64::from(sleeps));
                 (works * f64::from(n), Some((works, sleeps)))
             }
-            What::Part(percent, ends_ms) => {
+            What::Endless => (NEVER_MS, None),
+            What::Part(percent) => {
                 let part = f64::from(percent) / 100.0;
-                // More than it can do before it is ended.
-                (f64::from(2 * ends_ms), Some((BURST_MS, BURST_MS * (1.0 - part) / part)))
+                (NEVER_MS, Some((BURST_MS, BURST_MS * (1.0 - part) / part)))
             }
         }
     }
@@ -256,7 +279,7 @@ mod tests {
     fn a_program_and_its_profile_take_the_same_time() {
         assert_eq!(What::Work(3000).times(), (3000.0, None));
         assert_eq!(What::Turns(300, 200, 5).times(), (1500.0, Some((300.0, 200.0))));
-        let (_, sleeps) = What::Part(30, 4000).times();
+        let (_, sleeps) = What::Part(30).times();
         let (burst, sleep) = sleeps.expect("it sleeps");
         assert!((burst / (burst + sleep) - 0.3).abs() < 1e-9);
         assert!(What::Work(1000).profile(2.0).contains("instructions = 2000000000.0\n"));

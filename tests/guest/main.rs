@@ -8,8 +8,10 @@
 //! says why: what was not tried has not passed.
 
 mod balancing;
+mod contention;
 mod cpusets;
 mod groups;
+mod homes;
 mod hotplug;
 mod nodes;
 mod pages;
@@ -18,6 +20,7 @@ mod placement;
 #[path = "../promises/live/play.rs"]
 mod play;
 mod policies;
+mod stage;
 #[allow(dead_code, reason = "the other test program uses the rest of it")]
 #[path = "../promises/tool.rs"]
 mod tool;
@@ -48,8 +51,8 @@ fn main() {
     arguments.test_threads = Some(1);
     let all: [&[Promise]; 6] =
         [placement::ALL, policies::ALL, cpusets::ALL, groups::ALL, hotplug::ALL, balancing::ALL];
-    let promises =
-        all.into_iter().chain([pages::ALL, undo::ALL, watching::ALL, watched::ALL]).flatten();
+    let promises = all.into_iter().chain([pages::ALL, undo::ALL, watching::ALL, watched::ALL]);
+    let promises = promises.chain([contention::ALL, homes::ALL]).flatten();
     let reason = why_not();
     if let Some(reason) = &reason {
         println!("not run: {reason}; make test-vm runs these in a guest");

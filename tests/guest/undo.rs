@@ -1,5 +1,6 @@
 //! After a kill everything is put back, on a machine with nodes too; and the program as a user runs it.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -70,25 +71,31 @@ impl Tool {
         nodes::until("all jobs have begun", || {
             let status = self.child.try_wait().expect("ours");
             assert_eq!(status, None, "it ended: {}", self.rest());
-            pids = self.started();
+            pids = self.processes().into_values().collect();
             n_jobs <= pids.len()
         });
         pids
     }
 
-    /// The process numbers that its journal names.
-    fn started(&self) -> Vec<u32> {
-        let text = std::fs::read_to_string(self.out.join("journal.jsonl")).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        let mut pids: Vec<u32> = Vec::new();
-        for line in lines {
-            let line: serde_json::Value = line;
-            let outcomes = line["outcomes"].as_array().cloned().unwrap_or_default();
-            let started = outcomes.iter().filter(|outcome| outcome["start"].is_object());
-            let numbers = started.filter_map(|outcome| outcome["done"].as_u64());
-            pids.extend(numbers.map(|number| u32::try_from(number).expect("a process")));
+    /// The process of each job that has begun, by its number.
+    pub fn processes(&self) -> BTreeMap<u64, u32> {
+        let mut pids = BTreeMap::new();
+        for line in self.journal().lines() {
+            let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+            for outcome in line["outcomes"].as_array().into_iter().flatten() {
+                let (job, pid) = (outcome["job"].as_u64(), outcome["done"].as_u64());
+                if let (true, Some(job), Some(pid)) = (outcome["start"].is_object(), job, pid) {
+                    pids.insert(job, u32::try_from(pid).expect("a process"));
+                }
+            }
         }
         pids
+    }
+
+    /// Undo records that are left.
+    pub fn records(&self) -> Vec<PathBuf> {
+        let files = std::fs::read_dir(&self.state).into_iter().flatten().flatten();
+        files.map(|file| file.path()).collect()
     }
 
     /// Ends it as an operator would, and waits for it.
@@ -100,9 +107,14 @@ impl Tool {
 
     /// Waits for its end: the command was wrong.
     pub fn wait(&mut self) {
-        let status = self.child.wait().expect("ours");
+        self.wait_for(2);
+    }
+
+    /// Waits for its end with this status.
+    pub fn wait_for(&mut self, status: i32) {
+        let ended = self.child.wait().expect("ours");
         self.said = self.rest();
-        assert_eq!(status.code(), Some(2), "{}", self.said);
+        assert_eq!(ended.code(), Some(status), "{}", self.said);
     }
 
     pub fn journal(&self) -> String {
@@ -155,7 +167,7 @@ fn becoming(user: u32) -> String {
 
 impl Drop for Tool {
     fn drop(&mut self) {
-        for pid in self.started() {
+        for pid in self.processes().into_values() {
             signal(pid, Signal::KILL);
         }
         let _ = self.child.kill();

@@ -23,6 +23,8 @@ pub struct Guest {
     pub memory: &'static str,
     /// When it is ended at the latest.
     pub limit: Duration,
+    /// More arguments of its kernel; empty for none.
+    pub kernel: &'static str,
 }
 
 impl Guest {
@@ -30,8 +32,17 @@ impl Guest {
     /// fails, all begins again: an emulated one with a thread of the host for each CPU sometimes dies of
     /// code that its kernel patched.
     pub fn run(&self, words: &[String]) -> anyhow::Result<()> {
+        self.run_with(words, None)
+    }
+
+    /// The same with a folder that is writable there.
+    pub fn run_sharing(&self, words: &[String], folder: &Path) -> anyhow::Result<()> {
+        self.run_with(words, Some(folder))
+    }
+
+    fn run_with(&self, words: &[String], shared: Option<&Path>) -> anyhow::Result<()> {
         for n_left in (0..TRIES).rev() {
-            match self.run_once(words)?.code() {
+            match self.run_once(words, shared)?.code() {
                 Some(0) => return Ok(()),
                 Some(124) => bail!("the guest was not done within {} s", self.limit.as_secs()),
                 Some(125) if n_left != 0 => println!("the guest failed: all begins again"),
@@ -42,9 +53,16 @@ impl Guest {
         unreachable!("the last try ends it")
     }
 
-    fn run_once(&self, words: &[String]) -> anyhow::Result<ExitStatus> {
+    fn run_once(&self, words: &[String], shared: Option<&Path>) -> anyhow::Result<ExitStatus> {
         let here = std::env::current_exe().context("cannot tell where this program lies")?;
-        Command::new(crate::root().join("scripts/numa-vm"))
+        let mut command = Command::new(crate::root().join("scripts/numa-vm"));
+        if let Some(folder) = shared {
+            command.arg("--share").arg(folder);
+        }
+        if !self.kernel.is_empty() {
+            command.args(["--append", self.kernel]);
+        }
+        command
             .args(["--nodes", &self.n_nodes.to_string(), "--cpus", &self.n_cpus.to_string()])
             .args(["--mem", self.memory, "--timeout", &self.limit.as_secs().to_string(), "--"])
             .arg(here)

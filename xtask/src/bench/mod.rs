@@ -10,6 +10,7 @@ mod counters;
 mod crowd;
 mod guest;
 mod harm;
+mod kernel;
 mod numad;
 mod overhead;
 mod physics;
@@ -60,6 +61,8 @@ enum What {
     Compare(compare::Args),
     /// Cost of a counter sample of a task: a group of four software events
     Counters,
+    /// How the simulator's kernel spreads tasks beside a real one, in a guest with four nodes
+    Kernel(kernel::Args),
     /// CPU time, system calls and memory of watch beside those of numad, in a guest with two nodes
     Numad(numad::Args),
     /// How long until memory and tasks are together again, and pages moved: watch beside the kernel's
@@ -79,6 +82,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Profile(args)) => profile::main(&args),
         Some(What::Start(args)) => start::main(&args),
         Some(What::Harm(args)) => harm::main(&args),
+        Some(What::Kernel(args)) => kernel::main(&args),
         Some(What::Numad(args)) => numad::main(&args),
         Some(What::Settle(args)) => settle::main(&args),
         Some(What::Watch(args)) => watch::main(&args),

@@ -72,7 +72,13 @@ fn boot(args: &Args) -> anyhow::Result<()> {
     let n_runs = 3 * points(args).len() as u64 * u64::from(args.rounds.max(1));
     // As much again for a host with other work.
     let seconds = n_runs * 2 * (2 * args.scans * args.interval + settle_s(Who::Watch, args)) + 300;
-    let guest = Guest { n_nodes: 2, n_cpus: 4, memory: "6G", limit: Duration::from_secs(seconds) };
+    let guest = Guest {
+        n_nodes: 2,
+        n_cpus: 4,
+        memory: "6G",
+        limit: Duration::from_secs(seconds),
+        kernel: "",
+    };
     guest.run(&words(args, &tool))
 }
 

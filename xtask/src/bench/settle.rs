@@ -72,7 +72,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let tool = tool::given_or_built(args.tool.as_deref())?;
     let each = args.patience + 2 * args.stay + 60;
     let limit = Duration::from_secs(300 + 2 * each * 4 * u64::from(args.rounds.max(1)));
-    Guest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit }.run(&words(args, &tool))
+    Guest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit, kernel: "" }
+        .run(&words(args, &tool))
 }
 
 /// The same again, for the guest.

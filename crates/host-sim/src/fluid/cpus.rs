@@ -23,9 +23,21 @@ pub(super) struct CpuState {
     pub is_stale: bool,
 }
 
+/// When the busy CPUs of a domain look at each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    /// There is an event for it.
+    is_due: bool,
+    /// Looks that are still taken, until something changes.
+    n_left: u32,
+}
+
 /// The kernel evens out so often after a change before it leaves things as they are: as often as it
 /// takes to give up on tasks that run.
 const BALANCE_TRIES: u32 = 6;
+/// The busy CPUs of a domain look at each other so often in vain before they leave things as they are: until
+/// a task's load, halved with each look, is none.
+const ROUND_TRIES: u32 = 11;
 /// Nanoseconds between two such looks on a machine of one CPU, growing with the CPUs as the kernel's
 /// interval of a domain does (`get_sd_balance_interval`: the weight in milliseconds).
 const BALANCE_NS: u64 = 1_000_000;
@@ -92,6 +104,7 @@ impl Fluid {
         self.warm_up(idx, hardware.cpus[cpu].cache);
         self.touched_cpu(cpu);
         self.balance_soon();
+        self.look_round_soon(cpu);
     }
 
     /// A task leaves its run queue.
@@ -302,6 +315,41 @@ impl Fluid {
         }
     }
 
+    /// Somebody came to a CPU: where he shares it, the domains that it belongs to will look at that.
+    fn look_round_soon(&mut self, cpu: usize) {
+        if self.load.running[cpu] < 2 {
+            return;
+        }
+        for &domain in self.kernel.domains_of(cpu) {
+            let round = &mut self.rounds[domain];
+            round.n_left = ROUND_TRIES;
+            if !std::mem::replace(&mut round.is_due, true) {
+                let at = self.now + self.kernel.period_ns(domain);
+                self.events.add(at, Event::CarryRound(domain));
+            }
+        }
+    }
+
+    /// The busy CPUs of a domain look at each other: who shares a CPU is carried round.
+    pub(super) fn carry_round(&mut self, domain: usize) {
+        self.rounds[domain].n_left -= 1;
+        for here in 0..self.kernel.n_groups(domain) {
+            let (cpus, tasks) = (&self.cpus, &self.tasks);
+            let takes = |from: usize, to| first_for(&cpus[from], tasks, to).is_some();
+            let pull = self.kernel.carry_round(&self.load, (domain, here), &takes);
+            let Some(Pull { from, to, .. }) = pull else { continue };
+            if let Some(idx) = first_for(&self.cpus[from], &self.tasks, to) {
+                self.migrate(idx, to);
+            }
+        }
+        let goes_on = 0 < self.rounds[domain].n_left && self.kernel.shares(domain, &self.load);
+        self.rounds[domain].is_due = goes_on;
+        if goes_on {
+            let at = self.now + self.kernel.period_ns(domain);
+            self.events.add(at, Event::CarryRound(domain));
+        }
+    }
+
     /// A CPU is unplugged, or comes back. What ran there goes elsewhere, even where it may not (as the
     /// kernel does when no CPU that a task may use is left).
     pub fn set_online(&mut self, cpu: usize, online: bool) {
@@ -352,6 +400,13 @@ impl Fluid {
         }
         self.fell_idle(cpu);
     }
+}
+
+/// Of the tasks that share a CPU the one that came first and may go to another CPU: the kernel takes from
+/// the end of a list whose beginning is who ran last, so that they go in turn.
+fn first_for(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
+    let may = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
+    from.tasks.iter().find(may).copied().filter(|_| 1 < from.tasks.len())
 }
 
 /// A task of a run queue that may go to a CPU: of those that wait, the one that came last.

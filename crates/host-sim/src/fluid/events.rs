@@ -15,6 +15,8 @@ pub(super) enum Event {
     Wake(usize, u64),
     /// The kernel evens out.
     Balance,
+    /// The busy CPUs of a domain look at each other.
+    CarryRound(usize),
     /// The kernel looks at a job's pages; its life as above.
     NumaScan(usize, u64),
     /// A batch of pages has been moved.

@@ -41,7 +41,7 @@ pub use rates::HIT_NS;
 pub use tally::{Tally, queue_full};
 pub use tasks::{Task, TaskState};
 
-use cpus::CpuState;
+use cpus::{CpuState, Round};
 use events::Events;
 use jobs::JobState;
 use pages::Pages;
@@ -101,6 +101,7 @@ pub struct Fluid {
     /// Lines of each controller up to now, reads and writes.
     lines: Vec<[f64; 2]>,
     balance_left: u32,
+    rounds: Vec<Round>,
     /// Since when every even-out has left somebody waiting beside an idle CPU.
     waiting_since: Option<u64>,
     /// CPU time of all tasks up to now, in nanoseconds.
@@ -133,6 +134,7 @@ impl Fluid {
             events: Events::new(hardware.cpus.len()),
             solver: Solver::new(&hardware),
             fork_chance: causes.first_placement(),
+            rounds: vec![Round::default(); kernel.n_domains()],
             kernel,
             settings,
             now: 0,
@@ -202,6 +204,7 @@ impl Fluid {
                 events::Event::Cpu(cpu) => self.stretch_ends(cpu),
                 events::Event::Wake(task, life) => self.wakes(task, life),
                 events::Event::Balance => self.even_out(),
+                events::Event::CarryRound(domain) => self.carry_round(domain),
                 events::Event::NumaScan(job, life) => self.numa_scan(job, life),
                 events::Event::Mover => self.mover_step(),
             }

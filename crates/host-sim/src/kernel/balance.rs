@@ -5,15 +5,13 @@
 //!        every level in its own time; a CPU that fell idle asks at once, the nearest level first
 //! ```
 
-use super::select::numa_room;
+use super::select::{numa_imbalance, numa_room};
 use super::{Allowed, Kernel, Load, Version};
 use crate::hardware::Hardware;
 
 /// An even-out of one domain fails so often before a task that runs is moved, not only one that waits
 /// (`cache_nice_tries` + 2 in `need_active_balance`).
 const FAILED_MAX: u32 = 3;
-/// Between nodes so few tasks more are no imbalance while the node has room (`NUMA_IMBALANCE_MIN`).
-const NUMA_TOLERATED: u32 = 2;
 /// Between nodes a load above this, in hundredths of the other's, is an imbalance (`imbalance_pct`).
 const TOLERATED: u32 = 125;
 
@@ -105,9 +103,8 @@ impl Kernel {
             // An idle CPU never leaves others waiting elsewhere, whatever the loads.
             _ if is_overloaded && 0 < own.idle => 1,
             Version::V6_18 if !is_overloaded => {
-                let more = own.idle.saturating_sub(busy.idle) / 2;
-                let is_small = own.running < numa_room(hardware, here) && more <= NUMA_TOLERATED;
-                if is_small { 0 } else { more }
+                let more = own.idle.saturating_sub(busy.idle);
+                numa_imbalance(more, own.running + 1, numa_room(hardware, here)) / 2
             }
             _ => {
                 let tips = u64::from(TOLERATED) * per_cpu(here) < 100 * per_cpu(busiest);

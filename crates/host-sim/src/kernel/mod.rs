@@ -5,6 +5,7 @@
 //!   wake-up       the CPU of before if it is idle, else an idle one that shares its cache
 //!   fell idle     pulls a waiting task from the busiest CPU, the nearest domain first
 //!   periodic      each domain in its own time evens out the number of running tasks
+//!   shared CPUs   tasks are carried round, so that not always the same ones share
 //!   NUMA          (balance::numa) pages follow tasks, tasks follow pages
 //! ```
 //!
@@ -12,7 +13,7 @@
 //!
 //! | | `linux-6.18` | `linux-4.2` | `linux-2.6.27` |
 //! | --- | --- | --- | --- |
-//! | fork between nodes | stays until a quarter of the node is busy | least load, ties elsewhere | as 4.2 |
+//! | fork between nodes | stays while an eighth of the node has room, and two idle CPUs more are no difference | least load, ties elsewhere | as 4.2 |
 //! | wake-up | idle core, then idle sibling in the cache | idle sibling in the cache | the CPU of before |
 //! | evens out | idle CPUs, allowing a small imbalance between nodes | load by number | load by number |
 //! | NUMA balancing | can | can | cannot |
@@ -23,6 +24,7 @@
 //! are deadline and real-time tasks.
 
 mod balance;
+mod round;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -154,16 +156,21 @@ pub struct Kernel {
     chance: Option<Rng>,
     /// How often an even-out of each domain found only tasks that run.
     failed: Vec<u32>,
+    domains: Vec<round::Domain>,
+    domains_of_cpu: Vec<Vec<usize>>,
 }
 
 impl Kernel {
     /// A kernel that has just started.
     pub fn new(version: Version, hardware: &Hardware, chance: Option<Rng>) -> Self {
+        let domains = round::domains(hardware);
         Kernel {
             version,
             online: vec![true; hardware.cpus.len()],
             chance,
             failed: vec![0; hardware.cpus.len()],
+            domains_of_cpu: round::by_cpu(&domains, hardware.cpus.len()),
+            domains,
         }
     }
 

@@ -3,10 +3,12 @@
 use super::{Allowed, Kernel, Load, Sum, Version};
 use crate::hardware::Hardware;
 
-/// The part of a node that new tasks fill before the kernel looks at other nodes: a quarter
-/// (`imb_numa_nr` in `kernel/sched/topology.c`, where a node has one last-level cache; with several, one
-/// task for each of them).
-const NUMA_PART: u32 = 4;
+/// The part of a node that tasks may fill before a small difference between nodes counts: an eighth, since
+/// Linux 6.0 (`imb_numa_nr` in `kernel/sched/topology.c`, where a node has one last-level cache; with
+/// several, one task for each of them).
+const NUMA_PART: u32 = 8;
+/// So many idle CPUs more are no imbalance as long as that part is not full (`NUMA_IMBALANCE_MIN`).
+const NUMA_TOLERATED: u32 = 2;
 /// Between groups of a domain a difference below this part is none, in hundredths of the load
 /// (`imbalance_pct` 125 at nodes, halved for new tasks in old kernels; 117 within).
 const TOLERATED: u32 = 112;
@@ -39,13 +41,13 @@ impl Kernel {
         let local = hardware.cpus[parent].node;
         let sums =
             self.sums(hardware.nodes.iter().map(|n| &n.cpus[..]), load, allowed, &load.nodes);
-        let stays = |here: &Sum| {
-            self.version == Version::V6_18 && here.running < numa_room(hardware, local)
-        };
-        if 0 < sums[local].cpus && stays(&sums[local]) {
-            return Some(local);
-        }
-        self.idlest_group(&sums, (0 < sums[local].cpus).then_some(local))
+        let best = self.idlest_group(&sums, (0 < sums[local].cpus).then_some(local))?;
+        let (own, other) = (sums[local], sums[best]);
+        let room = numa_room(hardware, local).min(own.cpus);
+        let stays = self.version == Version::V6_18
+            && 0 < own.idle
+            && numa_imbalance(other.idle.saturating_sub(own.idle), own.running + 1, room) == 0;
+        Some(if stays { local } else { best })
     }
 
     /// The last-level cache in a node.
@@ -159,7 +161,14 @@ fn permille(sum: &Sum) -> u32 {
     1000 * sum.running / sum.cpus.max(1)
 }
 
-/// How many tasks a node takes before others are looked at.
+/// What of a difference of idle CPUs between nodes counts, where the node that gets a task would then run
+/// so many (`adjust_numa_imbalance`).
+pub(super) fn numa_imbalance(difference: u32, running: u32, room: u32) -> u32 {
+    let is_small = running <= room && difference <= NUMA_TOLERATED;
+    if is_small { 0 } else { difference }
+}
+
+/// How many tasks a node may run while small differences are none.
 pub(super) fn numa_room(hardware: &Hardware, node: usize) -> u32 {
     let cpus = &hardware.nodes[node].cpus;
     let mut caches: Vec<usize> = cpus.iter().map(|&cpu| hardware.cpus[cpu].cache).collect();

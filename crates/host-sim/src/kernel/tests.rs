@@ -18,12 +18,50 @@ fn born(version: Version, machine: &str, n_tasks: usize) -> Vec<usize> {
     (0..n_tasks).map(one).collect()
 }
 
+/// The nodes, on a machine of so many CPUs a node.
+fn nodes_of(cores: usize, n_tasks: usize) -> Vec<usize> {
+    let born = born(Version::V6_18, &format!("nodes=2 cores={cores}"), n_tasks);
+    born.iter().map(|cpu| cpu / cores).collect()
+}
+
 #[test]
-fn new_tasks_fill_a_quarter_of_the_node_before_they_leave_it() {
-    // Eight CPUs a node: two stay, then the emptier node is taken, the own one of equals.
-    let nodes: Vec<usize> =
-        born(Version::V6_18, "nodes=2 cores=8", 6).iter().map(|cpu| cpu / 8).collect();
-    assert_eq!(nodes, [0, 0, 1, 1, 0, 1]);
+fn new_tasks_fill_an_eighth_of_the_node_before_they_leave_it() {
+    // One of eight CPUs stays, then the emptier node is taken, the own one of equals.
+    assert_eq!(nodes_of(8, 6), [0, 1, 0, 1, 0, 1]);
+    // Of 32 CPUs four would have room, but with the fourth the difference is too large to be tolerated.
+    assert_eq!(nodes_of(32, 6), [0, 0, 0, 1, 0, 1]);
+}
+
+#[test]
+fn between_nodes_two_idle_cpus_more_are_no_imbalance_while_there_is_room() {
+    let machine = Machine::synthetic("nodes=2 cores=32").expect("a machine");
+    let hardware = Hardware::new(&machine);
+    let mut kernel = Kernel::new(Version::V6_18, &hardware, None);
+    let mut load = Load::new(&hardware);
+    let takes = |_: usize, _: usize, _: bool| true;
+    let mut looks = |load: &Load| (0..9).find_map(|_| kernel.even_out(&hardware, load, &takes));
+    [0, 1].into_iter().for_each(|cpu| load.add(&hardware, cpu));
+    assert_eq!(looks(&load), None, "two on one node stay there");
+    [2, 3].into_iter().for_each(|cpu| load.add(&hardware, cpu));
+    let pull = looks(&load).expect("four are too many");
+    assert_eq!((pull.from / 32, pull.to / 32, pull.running_too), (0, 1, true));
+}
+
+#[test]
+fn a_whole_task_goes_when_so_many_looks_were_in_vain_that_it_weighs_little_enough() {
+    let machine = Machine::synthetic("cores=2").expect("a machine");
+    let hardware = Hardware::new(&machine);
+    let mut load = Load::new(&hardware);
+    [0, 0, 1].into_iter().for_each(|cpu| load.add(&hardware, cpu));
+    let looks = |version: Version| {
+        let mut kernel = Kernel::new(version, &hardware, None);
+        (0..9).position(|_| kernel.carry_round(&load, (0, 1), &|_, _| true).is_some())
+    };
+    // 1024 of load, and half of it may go: after one look in vain.
+    assert_eq!(looks(Version::V6_18), Some(1));
+    assert_eq!(looks(Version::V4_2), Some(0));
+    let mut kernel = Kernel::new(Version::V6_18, &hardware, None);
+    assert_eq!(kernel.carry_round(&load, (0, 0), &|_, _| true), None, "it has more than average");
 }
 
 #[test]

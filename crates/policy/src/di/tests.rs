@@ -570,6 +570,30 @@ fn memory_goes_along_to_another_node_with_di_migrate_and_stays_with_dio() {
 }
 
 #[test]
+fn who_was_left_to_the_kernel_takes_memory_along_from_where_it_lies() {
+    // While nobody had placed it the kernel took it to another node, and nobody saw that as a move.
+    check(
+        "nodes=2 cores=2",
+        "di-migrate",
+        "
+        job a
+        job b
+        0ms due a b
+        500ms memory a 1=64; memory b 1=64
+        1s rates a=20@50 b=1; poll
+        2s rates a=20 b=1; poll
+        ",
+        expect![[r#"
+            0ms a on 0 because fewest-threads
+            0ms b on 2 because fewest-threads
+            1s a released because not-busy
+            2s a on 0 because dealt-by-misses
+            2s a pages from node1 to node0 because memory-goes-along
+        "#]],
+    );
+}
+
+#[test]
 fn between_caches_of_one_node_no_memory_goes_along() {
     check(
         TWO_CACHES,

@@ -505,7 +505,7 @@ fn where_the_target_is_too_full_what_fits_is_moved_and_the_thread_goes() {
             1s b on 3 because dealt-by-class
             1s b pages from node0 to node1, at most 16.0 MiB because memory-goes-along
             1s d on 1 because dealt-by-class
-            1s d pages from node1 to node0 because memory-goes-along
+            1s d pages from node1 to node0, at most 512.0 MiB because memory-goes-along
         "#]],
     );
     check(
@@ -519,7 +519,7 @@ fn where_the_target_is_too_full_what_fits_is_moved_and_the_thread_goes() {
             0ms d on 3 because dealt-by-class
             1s b on 3 because dealt-by-class
             1s d on 1 because dealt-by-class
-            1s d pages from node1 to node0 because memory-goes-along
+            1s d pages from node1 to node0, at most 512.0 MiB because memory-goes-along
         "#]],
     );
 }

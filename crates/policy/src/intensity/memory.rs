@@ -8,7 +8,7 @@
 //! same (spec 2.2).
 
 use base::{Bytes, CpuSet, NodeId};
-use sched::{Action, Code, JobSeen, JobState, Reason, Snapshot};
+use sched::{Action, Code, JobMemory, JobSeen, JobState, Reason, Snapshot};
 
 /// A part of a node's memory that is left free, in thousandths: more than what guards keep
 /// (20), so that what is asked for comes through. Guessed.
@@ -36,13 +36,21 @@ pub(crate) fn way(seen: &Snapshot<'_>, job: &JobSeen<'_>, cpus: &CpuSet) -> Opti
         return None;
     }
     let to = node_of(seen, cpus)?;
-    let from = match (job.placed, job.domain) {
-        (Some(placed), _) => node_of(seen, placed),
-        (None, Some(idx)) => Some(seen.domains.get(idx).node?),
-        (None, None) => return None, // Nobody knows where it ran.
+    let from = match (job.placed, job.memory, job.domain) {
+        (Some(placed), ..) => node_of(seen, placed),
+        // The kernel may have taken it anywhere meanwhile; what it left tells where it comes from.
+        (None, Some(memory), _) if 0 < memory.own().0 => Some(most(memory)?),
+        (None, _, Some(idx)) => Some(seen.domains.get(idx).node?),
+        (None, _, None) => return None, // Nobody knows where it ran.
     };
     let has_memory = seen.machine.nodes_with_memory().contains(to);
     (from != Some(to) && has_memory).then_some(Way { from, to })
+}
+
+/// The node with most of a job's own memory, of equal ones the first.
+fn most(memory: &JobMemory) -> Option<NodeId> {
+    let most = memory.nodes.iter().max_by_key(|node| (node.own(), std::cmp::Reverse(node.node)))?;
+    Some(most.node)
 }
 
 /// The move of a job's memory along a way, as far as there is room; `None` where there is none, or
@@ -53,6 +61,8 @@ pub(crate) fn pages(seen: &Snapshot<'_>, job: &JobSeen<'_>, way: Way) -> Option<
         (Some(known), _) if known < PAGE => return None,
         (_, Some(room)) if room < PAGE => return None,
         (Some(known), Some(room)) if room < known => room,
+        // Nobody has looked at it yet: as much as fits, since a guard takes no limit for too much.
+        (None, Some(room)) => room,
         _ => Action::NO_LIMIT,
     };
     Some(Action::MovePages { from: way.from, to: way.to, limit })

@@ -1,0 +1,199 @@
+//! Tasks that share CPUs are carried round, so that not always the same ones share.
+//!
+//! ```text
+//!   two CPUs, three tasks      cpu 0  a b    a b ─b waits longest─►  a      ─►  c a  …
+//!                              cpu 1  c                              c b        b
+//! ```
+//!
+//! Nobody idles there, and moving a task only exchanges who shares. The kernel does it all the same: a CPU that
+//! is busy looks around too, sixteen times as seldom as one that is idle (`busy_factor`), and takes a task
+//! from a group of CPUs with more load than the average, if its own has less than that. How much may
+//! go is the smaller of both distances from the average. A whole task is mostly more than that; so with
+//! every look that moved nothing a task counts for half as much (`detach_tasks`: its load shifted by
+//! `nr_balance_failed`), until one goes.
+//!
+//! Kernels before that rule took one task wherever that would not turn the difference round
+//! (`fix_small_imbalance`), which comes to the same without the waiting.
+//!
+//! Left out: hot caches (a task that ran in the last half millisecond stays at first), and that a real kernel's
+//! groups overlap where nodes are at several distances.
+
+use super::{Allowed, Kernel, Load, Pull, Version};
+use crate::hardware::Hardware;
+
+/// A domain whose groups look at each other.
+#[derive(Clone, Debug)]
+pub(super) struct Domain {
+    /// CPUs of each group.
+    groups: Vec<Vec<usize>>,
+    /// Looks of each group in a row that moved nothing (`nr_balance_failed`).
+    failed: Vec<u32>,
+    /// Nanoseconds between two looks of a busy CPU.
+    period_ns: u64,
+}
+
+/// Milliseconds between two looks of a busy CPU for each CPU of a domain: `get_sd_balance_interval` takes
+/// the weight in milliseconds times `busy_factor`.
+const BUSY_MS_PER_CPU: u64 = 16;
+/// A group with this much more load than one that is overloaded itself, in hundredths, is no busier
+/// (`imbalance_pct`); kernels before Linux 5.5 compared all groups so, with 125.
+const MORE: u64 = 117;
+const MORE_BEFORE: u64 = 125;
+/// Load of a task (`NICE_0_LOAD`).
+const TASK: u64 = 1024;
+
+/// Caches whose CPUs, nodes whose caches, and the machine whose nodes look at each other.
+pub(super) fn domains(hardware: &Hardware) -> Vec<Domain> {
+    let of_cache = |cache: usize| hardware.caches[cache].cpus.clone();
+    let node_of =
+        |cache: usize| hardware.caches[cache].cpus.first().map(|&c| hardware.cpus[c].node);
+    let caches = (0..hardware.caches.len())
+        .map(|cache| of_cache(cache).into_iter().map(|cpu| vec![cpu]).collect());
+    let nodes = (0..hardware.nodes.len()).map(|node| {
+        let its = (0..hardware.caches.len()).filter(|&cache| node_of(cache) == Some(node));
+        its.map(of_cache).collect()
+    });
+    let machine = hardware.nodes.iter().map(|node| node.cpus.clone()).collect();
+    let all = caches.chain(nodes).chain([machine]);
+    let with_two = all.filter(|groups: &Vec<Vec<usize>>| 1 < groups.len());
+    with_two.map(Domain::new).collect()
+}
+
+impl Domain {
+    fn new(groups: Vec<Vec<usize>>) -> Self {
+        let n_cpus = groups.iter().map(Vec::len).sum::<usize>() as u64;
+        let failed = vec![0; groups.len()];
+        Domain { groups, failed, period_ns: n_cpus * BUSY_MS_PER_CPU * 1_000_000 }
+    }
+}
+
+/// The domains that each CPU belongs to.
+pub(super) fn by_cpu(domains: &[Domain], n_cpus: usize) -> Vec<Vec<usize>> {
+    let mut of_cpu = vec![Vec::new(); n_cpus];
+    for (idx, domain) in domains.iter().enumerate() {
+        domain.groups.iter().flatten().for_each(|&cpu| of_cpu[cpu].push(idx));
+    }
+    of_cpu
+}
+
+/// Tasks and CPUs that are online, of a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    running: u64,
+    cpus: u64,
+    has_idle: bool,
+}
+
+impl Group {
+    /// Load for each CPU.
+    fn load(self) -> u64 {
+        TASK * self.running / self.cpus.max(1)
+    }
+
+    fn is_overloaded(self) -> bool {
+        self.cpus < self.running
+    }
+}
+
+impl Kernel {
+    /// How many domains there are.
+    pub fn n_domains(&self) -> usize {
+        self.domains.len()
+    }
+
+    /// The domains that a CPU belongs to.
+    pub fn domains_of(&self, cpu: usize) -> &[usize] {
+        &self.domains_of_cpu[cpu]
+    }
+
+    /// How often the busy CPUs of a domain look at each other: nanoseconds in between.
+    pub fn period_ns(&self, domain: usize) -> u64 {
+        self.domains[domain].period_ns
+    }
+
+    /// How many groups a domain has.
+    pub fn n_groups(&self, domain: usize) -> usize {
+        self.domains[domain].groups.len()
+    }
+
+    /// Whether anybody shares a CPU in a domain.
+    pub fn shares(&self, domain: usize, load: &Load) -> bool {
+        self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < load.running[cpu])
+    }
+
+    /// What one group of a domain, all of whose CPUs are busy, takes from the busiest other.
+    pub fn carry_round(
+        &mut self,
+        load: &Load,
+        (domain, here): (usize, usize),
+        takes: &dyn Fn(usize, usize) -> bool,
+    ) -> Option<Pull> {
+        let groups: Vec<Group> =
+            self.domains[domain].groups.iter().map(|cpus| self.group(cpus, load)).collect();
+        let Some((busiest, imbalance)) = self.busiest(&groups, here) else {
+            self.domains[domain].failed[here] = 0;
+            return None;
+        };
+        let failed = self.domains[domain].failed[here];
+        let weighs = match self.version {
+            Version::V6_18 => TASK.checked_shr(failed).unwrap_or(0),
+            Version::V4_2 | Version::V2_6_27 => 0,
+        };
+        let pull = (weighs <= imbalance).then(|| self.one_of(load, domain, (busiest, here), takes));
+        let pull = pull.flatten();
+        self.domains[domain].failed[here] = if pull.is_some() { 0 } else { failed + 1 };
+        pull
+    }
+
+    fn group(&self, cpus: &[usize], load: &Load) -> Group {
+        let mut group = Group::default();
+        for &cpu in cpus.iter().filter(|&&cpu| self.may(Allowed::None, cpu)) {
+            group.cpus += 1;
+            group.running += u64::from(load.running[cpu]);
+            group.has_idle |= load.running[cpu] == 0;
+        }
+        group
+    }
+
+    /// The group to take from, and how much load may go (`find_busiest_group`, `calculate_imbalance`).
+    fn busiest(&self, groups: &[Group], here: usize) -> Option<(usize, u64)> {
+        let own = groups[here];
+        if own.cpus == 0 || own.has_idle {
+            return None; // Idle CPUs look by themselves, and sooner.
+        }
+        let others = (0..groups.len()).filter(|&idx| idx != here && groups[idx].is_overloaded());
+        let busiest = others.max_by_key(|&idx| (groups[idx].load(), std::cmp::Reverse(idx)))?;
+        let busy = groups[busiest];
+        let (running, cpus) =
+            groups.iter().fold((0, 0), |sum, group| (sum.0 + group.running, sum.1 + group.cpus));
+        let average = TASK * running / cpus.max(1);
+        let is_even = match self.version {
+            Version::V6_18 => own.is_overloaded() && 100 * busy.load() <= MORE * own.load(),
+            Version::V4_2 | Version::V2_6_27 => 100 * busy.load() <= MORE_BEFORE * own.load(),
+        };
+        if busy.load() <= own.load() || average <= own.load() || is_even {
+            return None;
+        }
+        let over = (busy.load().saturating_sub(average)) * busy.cpus;
+        let under = (average - own.load()) * own.cpus;
+        Some((busiest, over.min(under)))
+    }
+
+    /// From a CPU on which somebody waits to the one with the fewest tasks.
+    fn one_of(
+        &self,
+        load: &Load,
+        domain: usize,
+        (busiest, here): (usize, usize),
+        takes: &dyn Fn(usize, usize) -> bool,
+    ) -> Option<Pull> {
+        let groups = &self.domains[domain].groups;
+        let open = groups[here].iter().copied().filter(|&cpu| self.may(Allowed::None, cpu));
+        let to = open.min_by_key(|&cpu| (load.running[cpu], cpu))?;
+        let full = groups[busiest].iter().copied().filter(|&cpu| {
+            load.running[to] < load.running[cpu] && 1 < load.running[cpu] && takes(cpu, to)
+        });
+        let from = full.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
+        Some(Pull { from, to, running_too: false })
+    }
+}

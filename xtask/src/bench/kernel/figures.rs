@@ -1,0 +1,279 @@
+//! How a kernel spread tasks, out of the journal of a run: the same figures of a real one and of a simulated.
+//!
+//! ```text
+//!   between two looks, for each task:  ran + waited = wanted to run       on the CPU it was seen on last
+//!   over all tasks:                    Σ ran, Σ waited;  CPUs − Σ ran = idle
+//! ```
+//!
+//! Figures of an interval are weighed by its length. What ran for less than a look between two others is not
+//! seen where it was, and a task that went away and came back between two looks has not moved.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context;
+use base::{CpuId, JobId, Nanos, TaskId};
+use journal::RecordedTurn;
+use sched::{Cause, End, JobEvent, TaskSample};
+use topology::Machine;
+
+/// What came of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Seconds until the last job had ended.
+    pub whole_s: f64,
+    /// Of the first kind of jobs: the longest over the shortest.
+    pub slowest: f64,
+    /// Of the first kind of jobs: the most CPU time that one got over the least.
+    pub unfair: f64,
+    /// The part of the time in which tasks wanted to run that they waited.
+    pub waited: f64,
+    /// CPUs that were idle while as many tasks waited.
+    pub lost_cpus: f64,
+    /// Tasks that wanted to run: most on a node less fewest on a node.
+    pub uneven: f64,
+    /// Times that a task was seen on another CPU of its node, for each second of wanting to run.
+    pub within_s: f64,
+    /// The same for a CPU of another node.
+    pub across_s: f64,
+}
+
+/// A figure with its name.
+pub type Row = (&'static str, fn(&Figures) -> f64);
+
+/// Of jobs that end by themselves.
+pub const ENDING: &[Row] =
+    &[("whole time, s", |f| f.whole_s), ("longest / shortest job", |f| f.slowest)];
+
+/// Of jobs that go on.
+pub const ENDLESS: &[Row] = &[("most / least CPU got", |f| f.unfair)];
+
+/// Of all.
+pub const ALWAYS: &[Row] = &[
+    ("waited, part of runnable", |f| f.waited),
+    ("idle CPUs while as many wait", |f| f.lost_cpus),
+    ("nodes: most - fewest tasks", |f| f.uneven),
+    ("CPU changes/s in the node", |f| f.within_s),
+    ("  to another node", |f| f.across_s),
+];
+
+/// A run, and when each of its jobs really began, in seconds, by number.
+pub struct Run {
+    /// What came of it.
+    pub figures: Figures,
+    /// From the start of the run.
+    pub starts_s: Vec<f64>,
+    /// The CPU that the first job was seen on first.
+    pub first_cpu: Option<CpuId>,
+}
+
+/// Of the journal in a file. Looks of the first seconds do not count, if so told; nor does what comes after
+/// the first end then.
+pub fn of(journal: &Path, from_s: f64) -> anyhow::Result<Run> {
+    let mut recording =
+        journal::read(journal).with_context(|| format!("cannot read {}", journal.display()))?;
+    let header = recording.header();
+    let name_of = |job: &program::Job| kind(&job.name).to_owned();
+    let kinds: Vec<String> = header.jobs.iter().map(name_of).collect();
+    let mut tally = Tally { from_s, ..Tally::new(header.machine.clone(), kinds) };
+    for turn in recording.by_ref() {
+        tally.turn(&turn.with_context(|| format!("in {}", journal.display()))?);
+    }
+    let (figures, first_cpu) = (tally.figures(), tally.first_cpu);
+    Ok(Run { figures, starts_s: tally.starts_s, first_cpu })
+}
+
+/// Copies are called `name-0`, `name-1`, `name-2`.
+fn kind(name: &str) -> &str {
+    name.split('-').next().unwrap_or(name)
+}
+
+/// What a task had come to when it was looked at last.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    ran: Nanos,
+    waited: u64,
+    on: Option<CpuId>,
+}
+
+/// Sums over a run.
+struct Tally {
+    machine: Machine,
+    kinds: Vec<String>,
+    tasks: BTreeMap<TaskId, Last>,
+    looked_at: Nanos,
+    /// Shortest and longest of the first kind.
+    jobs_s: Option<(f64, f64)>,
+    starts_s: Vec<f64>,
+    first_cpu: Option<CpuId>,
+    whole: Nanos,
+    from_s: f64,
+    /// Jobs that were to go on have ended: what happens with fewer of them does not count.
+    is_over: bool,
+    /// CPU time of each job, by number.
+    got_s: Vec<f64>,
+    /// Seconds of looks in which somebody wanted to run.
+    time_s: f64,
+    ran_s: f64,
+    waited_s: f64,
+    lost_s: f64,
+    uneven_s: f64,
+    n_within: u32,
+    n_across: u32,
+}
+
+impl Tally {
+    fn new(machine: Machine, kinds: Vec<String>) -> Self {
+        Tally {
+            machine,
+            starts_s: vec![0.0; kinds.len()],
+            first_cpu: None,
+            from_s: 0.0,
+            is_over: false,
+            got_s: vec![0.0; kinds.len()],
+            kinds,
+            tasks: BTreeMap::new(),
+            looked_at: Nanos::ZERO,
+            jobs_s: None,
+            whole: Nanos::ZERO,
+            time_s: 0.0,
+            ran_s: 0.0,
+            waited_s: 0.0,
+            lost_s: 0.0,
+            uneven_s: 0.0,
+            n_within: 0,
+            n_across: 0,
+        }
+    }
+
+    fn turn(&mut self, recorded: &RecordedTurn) {
+        for event in &recorded.sample.jobs {
+            if let JobEvent::Ended(job, end) = event {
+                self.whole = self.whole.max(recorded.turn.at);
+                self.ended(recorded.turn.at, *job, end);
+            }
+        }
+        if recorded.turn.causes.contains(&Cause::Interval) {
+            self.look(recorded.turn.at, &recorded.sample.tasks);
+        }
+    }
+
+    fn ended(&mut self, at: Nanos, job: JobId, end: &End) {
+        self.is_over |= 0.0 < self.from_s;
+        self.starts_s[job.index()] = at.saturating_sub(end.wall).as_secs_f64();
+        if self.kinds[job.index()] == self.kinds[0] && !end.by_us {
+            let wall_s = end.wall.as_secs_f64();
+            let (shortest, longest) = self.jobs_s.unwrap_or((wall_s, wall_s));
+            self.jobs_s = Some((shortest.min(wall_s), longest.max(wall_s)));
+        }
+    }
+
+    fn look(&mut self, at: Nanos, tasks: &[TaskSample]) {
+        let passed_s = at.saturating_sub(std::mem::replace(&mut self.looked_at, at)).as_secs_f64();
+        let counts = self.from_s <= at.as_secs_f64() - passed_s && !self.is_over;
+        let (mut ran_s, mut waited_s) = (0.0, 0.0);
+        let mut by_node = vec![0.0; self.machine.nodes().len()];
+        for task in tasks {
+            if task.job == JobId(0) {
+                self.first_cpu = self.first_cpu.or(task.last_cpu);
+            }
+            let (ran, waited) = self.grown(task, counts);
+            ran_s += ran;
+            waited_s += waited;
+            if counts {
+                self.got_s[task.job.index()] += ran;
+            }
+            if let Some(node) = task.last_cpu.and_then(|cpu| self.node_of(cpu)) {
+                by_node[node] += ran + waited;
+            }
+        }
+        if !counts || passed_s <= 0.0 || ran_s + waited_s <= 0.0 {
+            return;
+        }
+        let idle = (self.machine.cpus().len() as f64 - ran_s / passed_s).max(0.0);
+        let most = by_node.iter().fold(0.0, |most: f64, sum| most.max(*sum));
+        let fewest = by_node.iter().fold(f64::INFINITY, |fewest: f64, sum| fewest.min(*sum));
+        self.uneven_s += most - fewest;
+        self.lost_s += idle.min(waited_s / passed_s) * passed_s;
+        self.time_s += passed_s;
+        self.ran_s += ran_s;
+        self.waited_s += waited_s;
+    }
+
+    /// Seconds that a task ran and waited since it was looked at last; whether it moved is counted.
+    fn grown(&mut self, task: &TaskSample, counts: bool) -> (f64, f64) {
+        let now =
+            Last { ran: task.cpu_time, waited: task.wait.value().unwrap_or(0), on: task.last_cpu };
+        let before = self.tasks.insert(task.task, now);
+        let last = before.unwrap_or(Last { ran: Nanos::ZERO, waited: 0, on: now.on });
+        if let (Some(from), Some(to)) = (last.on, now.on)
+            && from != to
+            && counts
+        {
+            let is_near = self.node_of(from) == self.node_of(to);
+            *(if is_near { &mut self.n_within } else { &mut self.n_across }) += 1;
+        }
+        let ran = now.ran.saturating_sub(last.ran).as_secs_f64();
+        (ran, Nanos(now.waited.saturating_sub(last.waited)).as_secs_f64())
+    }
+
+    /// The place of a CPU's node in the machine's list.
+    fn node_of(&self, cpu: CpuId) -> Option<usize> {
+        let node = self.machine.cpu(cpu)?.node?;
+        self.machine.nodes().iter().position(|known| known.id == node)
+    }
+
+    fn figures(&self) -> Figures {
+        let wanted_s = self.ran_s + self.waited_s;
+        let per = |sum: f64, of: f64| if 0.0 < of { sum / of } else { 0.0 };
+        let first = self.kinds.iter().zip(&self.got_s).filter(|(kind, _)| **kind == self.kinds[0]);
+        let got = first.map(|(_, got_s)| *got_s);
+        let (least, most) = got.fold((f64::INFINITY, 0.0_f64), |(least, most), got_s| {
+            (least.min(got_s), most.max(got_s))
+        });
+        Figures {
+            whole_s: self.whole.as_secs_f64(),
+            slowest: self.jobs_s.map_or(1.0, |(shortest, longest)| per(longest, shortest)),
+            unfair: per(most, least),
+            waited: per(self.waited_s, wanted_s),
+            lost_cpus: per(self.lost_s, self.time_s),
+            uneven: per(self.uneven_s, self.time_s),
+            within_s: per(f64::from(self.n_within), wanted_s),
+            across_s: per(f64::from(self.n_across), wanted_s),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sched::{Counters, Measured};
+
+    use super::*;
+
+    fn task(tid: u32, ran_ms: u64, waited_ms: u64, on: u32) -> TaskSample {
+        let task = TaskId { tid, born_ticks: 0 };
+        TaskSample {
+            task,
+            process: tid,
+            job: JobId(0),
+            cpu_time: Nanos::from_millis(ran_ms),
+            looked_before: None,
+            wait: Measured::Exact(Nanos::from_millis(waited_ms).0),
+            last_cpu: Some(CpuId(on)),
+            counters: Counters::NONE,
+        }
+    }
+
+    #[test]
+    fn what_tasks_ran_and_waited_tells_idle_cpus_and_uneven_nodes() {
+        let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
+        let mut tally = Tally::new(machine, vec!["a".to_owned()]);
+        // Two tasks share cpu 0 for a second, then one of them goes to the other node.
+        tally.look(Nanos::from_secs(1), &[task(1, 500, 500, 0), task(2, 500, 500, 0)]);
+        tally.look(Nanos::from_secs(2), &[task(1, 1500, 500, 0), task(2, 1500, 500, 2)]);
+        let figures = tally.figures();
+        assert_eq!(figures.lost_cpus, 0.5, "one of two seconds");
+        assert_eq!((figures.uneven, figures.waited), (1.0, 0.25));
+        assert_eq!((figures.within_s, figures.across_s), (0.0, 0.25));
+    }
+}

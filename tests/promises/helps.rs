@@ -11,6 +11,7 @@ const COMMANDS: &[&[&str]] = &[
     &[],
     &["machine"],
     &["run"],
+    &["calibrate"],
     &["compare"],
     &["watch"],
     &["status"],

@@ -263,6 +263,40 @@ fn a_simulated_run_is_replayed_and_explained_like_any_other() {
 }
 
 #[test]
+fn limits_of_divided_are_found_in_runs_of_programs_alone() {
+    let folder = folder();
+    let alone = tool::root().join("workloads/papers/divided/alone.toml");
+    let alone = alone.to_str().expect("a name");
+    let evenkeel =
+        |args: &[&str]| tool::command(args).current_dir(folder.path()).output().expect("it starts");
+    let sim = ["--host", "sim", "--machine", "xeon-2x4", "-p", "linux", "--quiet"];
+    let ran = evenkeel(&[&["run", alone, "--out", "alone"][..], &sim].concat());
+    assert!(ran.status.success(), "{}", tool::text(&ran.stderr));
+    let told = evenkeel(&["calibrate", "alone", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let limit = |name: &str| told[name].as_u64().expect("a limit");
+    let above = |name: &str, rate: &str| {
+        let programs = told["programs"].as_array().expect("programs");
+        let over = programs.iter().filter(|one| limit(name) < one[rate].as_u64().expect("a rate"));
+        over.count()
+    };
+    assert_eq!(told["programs"].as_array().map(Vec::len), Some(11));
+    for (name, rate) in [("th_sq", "sq_per_s"), ("th_ref", "ref_per_s")] {
+        assert!((1..11).contains(&above(name, rate)), "{told}");
+    }
+    let policy = format!("divided[th_sq={},th_ref={}]", limit("th_sq"), limit("th_ref"));
+    let used = run(&folder, &["-p", &policy, "--out", "used"]);
+    assert!(used.status.success(), "{}", tool::text(&used.stderr));
+
+    let together = run(&folder, &["-p", "linux", "--out", "together"]);
+    assert!(together.status.success(), "{}", tool::text(&together.stderr));
+    let said = evenkeel(&["calibrate", "together"]);
+    let text = tool::text(&said.stderr);
+    assert_eq!((said.status.code(), text.lines().count()), (Some(2), 1), "{text}");
+    assert!(text.contains("ran at the same time"), "{text}");
+}
+
+#[test]
 fn the_oracle_says_what_it_tried_and_how_far_from_a_bound_it_ended() {
     let folder = folder();
     let told = run(&folder, &["--policy", "oracle", "--out", "a"]);

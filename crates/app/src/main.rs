@@ -1,5 +1,6 @@
 //! `evenkeel`: the command line. It puts a policy, a host and sinks together and prints; it decides nothing.
 
+mod calibrate;
 mod compare;
 mod exit;
 mod explain;
@@ -52,6 +53,8 @@ enum Command {
     Status(status::Args),
     /// List the policies with their parameters, defaults and sources
     Policies(policies::Args),
+    /// Find the limits of the policy divided for a machine, from programs that ran alone
+    Calibrate(calibrate::Args),
     /// Predict how much slower programs get side by side, and how best to split them
     Predict(predict::Args),
     /// Measure a program alone and write its profile
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Command::Watch(args) => check_state().and_then(|()| watch::main(&args)),
         Command::Status(args) => check_state().and_then(|()| status::main(&args)),
         Command::Policies(args) => policies::main(&args),
+        Command::Calibrate(args) => calibrate::main(&args),
         Command::Predict(args) => predict::main(&args),
         Command::Profile(args) => profile::main(&args),
         Command::Generate(args) => generate::main(&args),

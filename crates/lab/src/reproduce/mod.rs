@@ -16,6 +16,7 @@
 //! drawn many times, and the share of draws in which it holds is told instead.
 
 mod dfs;
+mod divided;
 mod found;
 mod gain;
 mod rig;
@@ -65,7 +66,7 @@ pub struct Experiment {
 }
 
 /// All studies.
-pub const STUDIES: &[Study] = &[dfs::STUDY];
+pub const STUDIES: &[Study] = &[dfs::STUDY, divided::STUDY];
 
 /// Why an experiment could not be done.
 #[derive(Debug, thiserror::Error)]

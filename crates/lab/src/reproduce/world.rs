@@ -118,12 +118,15 @@ impl World {
         World { name: format!("{}, {how}", self.name), machine, ..self }
     }
 
-    /// The jobs of a workload that ships, with the profiles of this draw and classes of one basis.
+    /// The jobs of a workload that ships, or of `programs:` with names and a `+` between them, with the profiles of this draw and classes of one basis.
     ///
     /// # Errors
     /// There is no such workload, or no profile for a job of it.
     pub fn jobs(&self, workload: &str, basis: ClassBasis) -> Result<Vec<Job>, ReproduceError> {
-        let mut jobs = shipped::workload(workload)?.jobs;
+        let mut jobs = match workload.strip_prefix("programs:") {
+            Some(names) => listed(names)?,
+            None => shipped::workload(workload)?.jobs,
+        };
         let hardware = Hardware::new(&self.machine);
         for job in &mut jobs {
             let Some(name) = &job.profile else { continue };
@@ -140,6 +143,19 @@ impl World {
         }
         Ok(jobs)
     }
+}
+
+/// Jobs of some programs by the names of their profiles, `lbm+lbm+sphinx3`, all from the start.
+fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
+    let jobs = shipped::workload("basic01")?.jobs;
+    let like = jobs.first().expect("the mix has six programs");
+    let job = |(number, name): (u32, &str)| Job {
+        id: JobId(number),
+        name: format!("{name}.{number}"),
+        profile: Some(name.to_owned()),
+        ..like.clone()
+    };
+    Ok((0..).zip(names.split('+')).map(job).collect())
 }
 
 /// Between two polls.

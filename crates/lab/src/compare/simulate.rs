@@ -20,6 +20,7 @@ use sched::TierWish;
 use topology::Machine;
 
 use super::{Column, Controller, Ended, Figures, Tally};
+use crate::oracle;
 
 /// What all runs share.
 #[derive(Clone, Debug)]
@@ -115,7 +116,8 @@ impl SimBench {
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<Figures>, SimRunError> {
         let ready = &self.workloads[workload];
-        let policy = policy::build(&column.spec, seed)?;
+        let contention = self.setting.options.contention;
+        let policy = oracle::build(&column.spec, seed, &self.hardware, &ready.scripts, contention)?;
         let options = self.options(column, policy.interval(), seed);
         let mut host = self.host(&ready.jobs, &ready.scripts, options)?;
         let mut engine = Engine::new(self.setting.machine.clone(), ready.jobs.clone(), policy)

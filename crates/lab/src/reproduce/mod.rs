@@ -15,6 +15,7 @@
 //! "does not reproduce" is a result like any other. What hangs on figures of programs that nobody measured is
 //! drawn many times, and the share of draws in which it holds is told instead.
 
+mod contention;
 mod dfs;
 mod divided;
 mod found;
@@ -66,7 +67,7 @@ pub struct Experiment {
 }
 
 /// All studies.
-pub const STUDIES: &[Study] = &[dfs::STUDY, divided::STUDY];
+pub const STUDIES: &[Study] = &[dfs::STUDY, divided::STUDY, contention::STUDY];
 
 /// Why an experiment could not be done.
 #[derive(Debug, thiserror::Error)]

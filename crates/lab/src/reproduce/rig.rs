@@ -9,13 +9,16 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::{MoveLimits, Sink};
+use engine::Sink;
 use program::Job;
 use sched::TierWish;
 
 use super::world::ClassBasis;
 use super::{Gain, ReproduceError, World};
-use crate::compare::{Column, Ended, Figures, Landed, SimBench, SimRunError, SimSetting, run_all};
+use crate::compare::{
+    Column, Ended, Figures, Landed, SimBench, SimRunError, SimSetting, Variant, run_all,
+};
+use crate::oracle;
 
 /// What all experiments share.
 pub struct Rig<'a> {
@@ -124,7 +127,7 @@ impl<'a> Rig<'a> {
         let basis = ClassBasis::of_column(column);
         let jobs = workloads.iter().map(|workload| world.jobs(workload, basis));
         let bench = SimBench::new(setting(world), jobs.collect::<Result<_, _>>()?)?;
-        let column = Column::parse(column)?;
+        let column = self::column(column)?;
         let (seeds, stop) = (&self.seeds[..], self.stop);
         let numbers: Vec<usize> = (0..workloads.len() * seeds.len()).collect();
         let work = |number: usize| -> Result<Option<S>, SimRunError> {
@@ -164,7 +167,7 @@ impl<'a> Rig<'a> {
         let bench = SimBench::new(setting(world), jobs.collect::<Result<_, _>>()?)?;
         let mut columns: BTreeMap<&str, Column> = BTreeMap::new();
         for key in &unknown {
-            columns.insert(&key.3, Column::parse(&key.3)?);
+            columns.insert(&key.3, column(&key.3)?);
         }
         let numbers: Vec<usize> = (0..unknown.len()).collect();
         let mut n_done = 0;
@@ -190,11 +193,20 @@ impl<'a> Rig<'a> {
     }
 }
 
+/// A column, or the oracle, which only simulated runs can have.
+fn column(text: &str) -> Result<Column, ReproduceError> {
+    if oracle::is_named(text) {
+        let text = oracle::NAME.to_owned();
+        return Ok(Column { spec: text.clone(), text, variant: Variant::default() });
+    }
+    Ok(Column::parse(text)?)
+}
+
 fn setting(world: &World) -> SimSetting {
     SimSetting {
         machine: world.machine.clone(),
         options: world.options.clone(),
-        limits: MoveLimits::default(),
+        limits: world.limits,
         signals: TierWish::default(),
     }
 }

@@ -7,9 +7,11 @@
 //! Every world has a name that says all of what is different in it, so that a run is known by its world,
 //! its workload, its policy and its seed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{JobId, Nanos};
+use engine::MoveLimits;
 use host_sim::SimOptions;
 use host_sim::chance::Chance;
 use host_sim::hardware::Hardware;
@@ -33,6 +35,10 @@ pub struct World {
     pub draw: Draw,
     /// How long a scheduler works for each poll, where its work is charged to a core.
     pub own_work: Option<Nanos>,
+    /// How much memory policies may move.
+    pub limits: MoveLimits,
+    /// Workloads of this world alone, by name, their jobs with profiles.
+    pub casts: BTreeMap<String, Vec<Job>>,
 }
 
 /// What the classes of jobs are made from (spec 1.1).
@@ -70,6 +76,8 @@ impl World {
             options: SimOptions { chance, ..SimOptions::default() },
             draw: Draw::Middle,
             own_work: None,
+            limits: MoveLimits::default(),
+            casts: BTreeMap::new(),
         })
     }
 
@@ -123,6 +131,9 @@ impl World {
     /// # Errors
     /// There is no such workload, or no profile for a job of it.
     pub fn jobs(&self, workload: &str, basis: ClassBasis) -> Result<Vec<Job>, ReproduceError> {
+        if let Some(jobs) = self.casts.get(workload) {
+            return Ok(jobs.clone());
+        }
         let mut jobs = match workload.strip_prefix("programs:") {
             Some(names) => listed(names)?,
             None => shipped::workload(workload)?.jobs,

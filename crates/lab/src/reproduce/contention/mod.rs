@@ -1,0 +1,98 @@
+//! Papers on contention in caches and on memories far and near: DI and DIO, DINO, N-MASS, home clusters
+//! (spec 2.1 to 2.4).
+//!
+//! ```text
+//!   sets drawn by seed ─► scenes: a machine, programs of one length ─┬─ every split, held to the end ─► the best
+//!                                                                    └─ policies ─► slow-downs, moves, memory
+//! ```
+//!
+//! None of their tables is at hand; what the specification has of them is an abstract, released code, or
+//! memory, and each experiment says which.
+
+mod assign;
+mod counted;
+mod damping;
+mod moves;
+mod numa;
+mod one_memory;
+mod optimum;
+mod quality;
+mod scene;
+mod sets;
+mod tell;
+
+use super::{Experiment, Study};
+
+/// All that is reproduced of them.
+pub(super) const STUDY: Study = Study {
+    name: "contention",
+    source: "papers on shared caches and NUMA: DI and DIO (ASPLOS 2010), DINO (USENIX ATC 2011), N-MASS (ISMM \
+             2011), home clusters (J. Supercomputing 2000)",
+    experiments: &[
+        Experiment {
+            name: "optimum",
+            title: "DI, DIO and their kin beside the best of all placements",
+            says: "the user-level prototype is within 2 % of the optimal placement (DI and DIO; abstract)",
+            limit: "mean slow-down at most 2 % above that of the best split, on average over the sets (spec A2)",
+            how: "eight programs, every split of them over 2 or 4 caches alike (35 or 105), each program held on a \
+              core of its own to the end; policies free; the first three seeds",
+            run: optimum::optimum,
+        },
+        Experiment {
+            name: "quality",
+            title: "worst cases, and how much repeated runs differ",
+            says: "the main benefit is quality of service rather than mean speed (DI and DIO; abstract); the worst case \
+               about 25 % better [from memory, unconfirmed]",
+            limit: "the worst slow-down of a set smaller than the default's, on average over the sets; more than half of \
+                the programs spread less over the seeds; a larger gain in the worst case than on average (chosen \
+                here; the specification gives no limit)",
+            how: "the sets of `optimum`, all seeds, beside Linux 2.6.27",
+            run: quality::quality,
+        },
+        Experiment {
+            name: "damping",
+            title: "how often threads are moved",
+            says: "rates are damped, so that a thread is moved when its character has changed and not for an odd sample \
+               (released code)",
+            limit: "fewer moves than the rates of single intervals would make (chosen here)",
+            how: "mixed sets on xeon-x5365-4x2, each program 200 s alone, with phases of 5 to 30 s put on top",
+            run: damping::damping,
+        },
+        Experiment {
+            name: "memory-moves",
+            title: "how often memory moves with DI-Migrate and with DINO",
+            says: "DI with memory moves it far more often than DINO: see `published-moves`",
+            limit: "5 to 100 times as often (spec 2.2); at least 5 times (spec A3)",
+            how: "mixed sets on opteron-8356-2x4, each program 300 s alone, with phases of 5 to 30 s put on top; wished \
+              and moved, with the engine's limits and without",
+            run: moves::memory_moves,
+        },
+        Experiment {
+            name: "published-moves",
+            title: "the paper's moves of memory in an hour, and ours",
+            says: "soplex 36 with DI and 8 with DINO, milc 22 and 6, lbm 11 and 5, gamess 47 and 7, namd 41 and 6, MPI \
+               programs 135 to 381 and 1 to 3 [all from memory, unconfirmed]",
+            limit: "fewer with DINO, of every program (chosen here: the figures themselves are remembered)",
+            how: "the five programs that have profiles, on opteron-8356-2x4",
+            run: moves::published_moves,
+        },
+        Experiment {
+            name: "turtles",
+            title: "programs that hardly miss",
+            says: "only devils are worth separating",
+            limit: "no action in an all-turtle mix (spec 2.2, A3)",
+            how: "eight turtles on opteron-8356-2x4, 60 s each; placements and moves of memory after the start",
+            run: moves::turtles,
+        },
+        Experiment {
+            name: "numa",
+            title: "DI, DINO and animal beside the default where there are two memories",
+            says: "schedulers made for one memory fail or even hurt on NUMA (abstract); DINO gains up to about 30 % for \
+               single programs [from memory, unconfirmed]",
+            limit: "DI without memory worse than the default; DINO never much worse (spec 2.2), taken as 3 % in any set \
+                (chosen here)",
+            how: "sets on opteron-8356-2x4, each program 120 s alone; slow-down over that by default, all seeds",
+            run: numa::numa,
+        },
+    ],
+};

@@ -1,0 +1,208 @@
+//! A machine with workloads of our own, and how much programs on it slow each other down.
+//!
+//! ```text
+//!   programs ─► each so long that it takes the same time alone ─► jobs, pinned or not, memory here or there
+//!   time together ÷ time alone = slow-down        a run: the mean of all its programs, and the worst
+//! ```
+//!
+//! Programs of one length run together nearly to the end, so that a run tells of the set and not of who was
+//! left over. All start at once, as a person would start them: up to 10 ms apart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{CpuSet, JobId, NodeId, NodeSet};
+use host_sim::chance::Chance;
+use host_sim::hardware::Hardware;
+use program::profile::{Curve, Figure, Phase, Point};
+use program::{Job, MemoryPolicy, Profile};
+
+use crate::reproduce::{Played, ReproduceError, Rig, World};
+use crate::shipped;
+use crate::stats::mean;
+
+/// A machine, its workloads, and how long programs take alone.
+pub(super) struct Scene {
+    pub world: World,
+    /// Seconds that a program takes alone, about.
+    seconds: f64,
+    /// The programs of each workload.
+    programs: BTreeMap<String, Vec<String>>,
+    /// Seconds that each program takes alone, as it ran.
+    alone: BTreeMap<String, f64>,
+}
+
+/// A program as it is to run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Part {
+    pub program: String,
+    /// The CPUs that it is held on.
+    pub cpus: Option<CpuSet>,
+    /// The node that its memory comes from.
+    pub memory: Option<NodeId>,
+    /// Its phases; none: it does the same all the time, as shipped profiles do.
+    pub swing: Option<Swing>,
+}
+
+/// Misses that go up and down: stretches of so long, now more, now fewer misses by this part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Swing {
+    pub by: f64,
+    pub seed: u64,
+}
+
+/// How long a stretch lasts, in seconds alone, alike between both. Guessed: DINO looks at ten seconds, so that
+/// some stretches are shorter than what it waits for and some longer.
+const STRETCH_S: (f64, f64) = (5.0, 30.0);
+
+impl Scene {
+    /// Of a machine that ships.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn new(machine: &str, seconds: f64) -> Result<Self, ReproduceError> {
+        let mut world = World::shipped(machine)?;
+        world.options.chance = Chance::default();
+        world.name = format!("{machine}, programs of {seconds} s");
+        Ok(Scene { world, seconds, programs: BTreeMap::new(), alone: BTreeMap::new() })
+    }
+
+    /// One more workload.
+    ///
+    /// # Errors
+    /// A program of it has no profile.
+    pub fn add(&mut self, name: &str, parts: &[Part]) -> Result<(), ReproduceError> {
+        let hardware = Hardware::new(&self.world.machine);
+        let like = shipped::workload("basic01")?.jobs.swap_remove(0);
+        let mut jobs = Vec::new();
+        for (number, part) in (0..).zip(parts) {
+            let profile = self.profile(part, &hardware)?;
+            let from = part.memory.map(|node| MemoryPolicy::Preferred(NodeSet::from_iter([node])));
+            jobs.push(Job {
+                id: JobId(number),
+                name: format!("{}.{number}", part.program),
+                profile: None,
+                found: Some(Arc::new(profile)),
+                cpus: part.cpus.clone(),
+                memory: from,
+                ..like.clone()
+            });
+        }
+        self.world.casts.insert(name.to_owned(), jobs);
+        let programs = parts.iter().map(|part| part.program.clone()).collect();
+        self.programs.insert(name.to_owned(), programs);
+        Ok(())
+    }
+
+    /// A program so long that it takes [`Scene::seconds`] alone.
+    fn profile(&self, part: &Part, hardware: &Hardware) -> Result<Profile, ReproduceError> {
+        let whole = shipped::profile_drawn(&part.program, self.world.draw)?;
+        let seconds = shipped::alone(&whole, hardware).map_or(self.seconds, |alone| alone.seconds);
+        let name = format!("{}@{:.6}", part.program, self.seconds / seconds);
+        let profile = shipped::profile_drawn(&name, self.world.draw)?;
+        Ok(match part.swing {
+            Some(swing) => swung(profile, swing, self.seconds),
+            None => profile,
+        })
+    }
+
+    /// Lets each program of all workloads run alone.
+    ///
+    /// # Errors
+    /// As [`Rig::play`].
+    pub fn run_alone(&mut self, rig: &Rig<'_>) -> Result<(), ReproduceError> {
+        let mut names: Vec<String> = self.programs.values().flatten().cloned().collect();
+        names.sort();
+        names.dedup();
+        let name_of = |program: &String| format!("{program} alone");
+        for program in &names {
+            let part = Part { program: program.clone(), ..Part::default() };
+            self.add(&name_of(program), &[part])?;
+        }
+        let workloads: Vec<String> = names.iter().map(name_of).collect();
+        let texts: Vec<&str> = workloads.iter().map(String::as_str).collect();
+        let played = rig.play(&self.world, &["linux"], &texts)?;
+        for (at, program) in names.into_iter().enumerate() {
+            let times: Vec<f64> = played.job_s(0, at, 0).into_iter().flatten().collect();
+            self.alone.insert(program, mean(&times));
+        }
+        Ok(())
+    }
+
+    /// Slow-downs of the programs of a workload, by seed; none of a run that did not end well.
+    pub fn slowdowns(&self, played: &Played, column: usize, workload: usize) -> Vec<Option<Slow>> {
+        let Some(programs) = self.programs.get(&played.workloads()[workload]) else {
+            return Vec::new();
+        };
+        let times: Vec<Vec<Option<f64>>> =
+            (0..programs.len()).map(|job| played.job_s(column, workload, job)).collect();
+        let n_seeds = times.first().map_or(0, Vec::len);
+        let of_seed = |seed: usize| {
+            let each = programs.iter().zip(&times).map(|(program, times)| {
+                let alone = self.alone.get(program).filter(|alone| 0.0 < **alone)?;
+                Some(times[seed]? / alone)
+            });
+            each.collect::<Option<Vec<f64>>>().map(|each| Slow { each })
+        };
+        (0..n_seeds).map(of_seed).collect()
+    }
+}
+
+/// Slow-downs of all programs of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Slow {
+    pub each: Vec<f64>,
+}
+
+impl Slow {
+    pub fn mean(&self) -> f64 {
+        mean(&self.each)
+    }
+
+    pub fn worst(&self) -> f64 {
+        self.each.iter().copied().fold(0.0, f64::max)
+    }
+}
+
+/// The mean over the runs that ended well; none without any.
+pub(super) fn mean_of(runs: &[Option<Slow>], of: fn(&Slow) -> f64) -> Option<f64> {
+    let all: Vec<f64> = runs.iter().flatten().map(of).collect();
+    (!all.is_empty()).then(|| mean(&all))
+}
+
+/// A profile in stretches with more misses and with fewer, about as many on average.
+fn swung(profile: Profile, swing: Swing, seconds: f64) -> Profile {
+    let Some(phase) = profile.phases.first().cloned() else { return profile };
+    let mut rng = base::Rng::new(swing.seed);
+    let (mut parts, mut left, mut is_up) = (Vec::new(), 1.0, rng.below(2) == 0);
+    while 1e-6 < left {
+        let stretch = STRETCH_S.0 + rng.unit() * (STRETCH_S.1 - STRETCH_S.0);
+        let part = (stretch / seconds).min(left);
+        parts.push(scaled(&phase, if is_up { 1.0 + swing.by } else { 1.0 - swing.by }, part));
+        (left, is_up) = (left - part, !is_up);
+    }
+    Profile { phases: parts, ..profile }
+}
+
+/// A part of a phase with so many times the misses and accesses.
+fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
+    let of = |figure: Option<Figure>, times: f64| {
+        figure.and_then(|figure| Figure::new(figure.value() * times, figure.source))
+    };
+    let point = |point: &Point| Point {
+        misses: point.misses * times,
+        write_backs: point.write_backs.map(|count| count * times),
+        prefetches: point.prefetches.map(|count| count * times),
+        ..*point
+    };
+    let points = phase.curve.points().iter().map(point).collect();
+    Phase {
+        share: of(Some(phase.share), part).unwrap_or_default(),
+        instructions: of(phase.instructions, part),
+        llc_accesses: of(phase.llc_accesses, times),
+        l1_misses: of(phase.l1_misses, times),
+        bandwidth: None,
+        curve: Curve::new(phase.curve.source, points).unwrap_or_default(),
+        ..phase.clone()
+    }
+}

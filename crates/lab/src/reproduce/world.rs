@@ -113,6 +113,15 @@ impl World {
         })
     }
 
+    /// Controllers and links with so many times more bandwidth: what is left to compete for are caches.
+    pub fn widened(self, times: u64) -> Self {
+        self.changed(&format!("bandwidth × {times}"), |way| {
+            if let Some(bandwidth) = way.bandwidth_bytes_per_s.as_mut() {
+                bandwidth.value = bandwidth.value.saturating_mul(times);
+            }
+        })
+    }
+
     /// A scheduler's own work on a core: so long after every quarter of a second.
     pub fn with_own_work(self, each: Nanos) -> Self {
         let name = format!("{}, {} ns of own work", self.name, each.0);

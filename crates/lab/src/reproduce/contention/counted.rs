@@ -13,33 +13,65 @@ use std::io;
 
 use base::{JobId, Nanos, NodeId, TaskId};
 use engine::{Sink, TurnRecord};
-use sched::{Action, Cause, Deed, OutcomeResult, Quantity, Target, Why};
+use sched::{Action, Cause, Deed, JobEvent, OutcomeResult, Quantity, Target};
 use topology::Machine;
 
 /// The counts of one run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counted {
+    /// From the start to the end of the last job.
+    pub whole: Counts,
+    /// From [`STEADY_FROM`] to the end of the first job: nobody comes, and nobody goes.
+    pub steady: Counts,
+    n_caches: usize,
+    has_ended: bool,
+    last_wish: BTreeMap<JobId, NodeId>,
+    placed_at: BTreeMap<JobId, Nanos>,
+    counts: BTreeMap<TaskId, (u64, u64)>,
+    dealt: BTreeMap<JobId, usize>,
+}
+
+/// What happened in a stretch of a run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
     /// Wishes to move memory, those after each other to one node once.
     pub n_wished: u64,
     /// Those that the guard let through and the host began.
     pub n_begun: u64,
-    /// Wishes that the guard refused since moves are limited: to and fro, budgets, one under way.
-    pub n_limited: u64,
+    /// Of them those of each job.
+    pub n_begun_of: BTreeMap<JobId, u64>,
     /// Bytes that came to another node.
     pub bytes: u64,
     /// Placements of jobs that ran already.
     pub n_placed: u64,
     /// What a deal by the last interval's rates alone would have moved between caches.
     pub n_undamped: u64,
-    /// When the last job ended.
-    pub end: Nanos,
-    /// The first two by job.
-    pub of_job: BTreeMap<JobId, (u64, u64)>,
-    n_caches: usize,
-    last_wish: BTreeMap<JobId, NodeId>,
-    placed_at: BTreeMap<JobId, Nanos>,
-    counts: BTreeMap<TaskId, (u64, u64)>,
-    dealt: BTreeMap<JobId, usize>,
+    /// How long it was.
+    pub time: Nanos,
+}
+
+/// Twice what DI and DINO remember: what they do because programs have just started is over then.
+pub(super) const STEADY_FROM: Nanos = Nanos::from_secs(20);
+
+impl Counts {
+    /// So many in an hour.
+    pub fn per_hour(&self, n: u64) -> f64 {
+        match self.time {
+            Nanos::ZERO => 0.0,
+            time => n as f64 / time.as_secs_f64() * 3600.0,
+        }
+    }
+
+    fn add(&mut self, other: &Counts) {
+        self.n_wished += other.n_wished;
+        self.n_begun += other.n_begun;
+        self.bytes += other.bytes;
+        self.n_placed += other.n_placed;
+        self.n_undamped += other.n_undamped;
+        for (job, n) in &other.n_begun_of {
+            *self.n_begun_of.entry(*job).or_default() += n;
+        }
+    }
 }
 
 impl Counted {
@@ -47,50 +79,36 @@ impl Counted {
         Counted { n_caches: machine.llcs().len(), ..Counted::default() }
     }
 
-    /// So many in an hour of the run.
-    pub fn per_hour(&self, n: u64) -> f64 {
-        match self.end {
-            Nanos::ZERO => 0.0,
-            end => n as f64 / end.as_secs_f64() * 3600.0,
-        }
-    }
-
-    fn take_wishes(&mut self, record: &TurnRecord<'_>) {
+    fn take_wishes(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
         for ask in &record.plan.asks {
             let (Target::Job(job), Action::MovePages { to, .. }) = (ask.target, &ask.action) else {
                 continue;
             };
             let is_new = self.last_wish.insert(job, *to) != Some(*to);
-            self.n_wished += u64::from(is_new);
-            self.of_job.entry(job).or_default().0 += u64::from(is_new);
+            now.n_wished += u64::from(is_new);
         }
-        let is_limit = |why: Why| matches!(why, Why::Bouncing | Why::OverBudget | Why::Busy);
-        let limited = record.refused.iter().filter(|refusal| {
-            matches!(refusal.ask.action, Action::MovePages { .. }) && is_limit(refusal.why)
-        });
-        self.n_limited += limited.count() as u64;
     }
 
-    fn take_deeds(&mut self, record: &TurnRecord<'_>) {
+    fn take_deeds(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
         for outcome in record.outcomes {
             let Target::Job(job) = outcome.target else { continue };
             match (&outcome.deed, &outcome.result) {
                 (Deed::MovePages { .. }, OutcomeResult::Begun) => {
-                    self.n_begun += 1;
-                    self.of_job.entry(job).or_default().1 += 1;
+                    now.n_begun += 1;
+                    *now.n_begun_of.entry(job).or_default() += 1;
                 }
                 (Deed::Place(_), OutcomeResult::Done { .. }) => {
                     let before = self.placed_at.insert(job, record.turn.at);
-                    self.n_placed += u64::from(before.is_some());
+                    now.n_placed += u64::from(before.is_some());
                 }
                 _ => {}
             }
         }
-        self.bytes += record.sample.moved.iter().map(|moved| moved.moved.0).sum::<u64>();
+        now.bytes += record.sample.moved.iter().map(|moved| moved.moved.0).sum::<u64>();
     }
 
     /// Ranks by the misses of this interval alone, rounded as the released code does, dealt out to caches.
-    fn deal(&mut self, record: &TurnRecord<'_>) {
+    fn deal(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
         let mut fresh: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
         for task in &record.sample.tasks {
             let of = |quantity| task.counters.get(quantity).value();
@@ -114,21 +132,31 @@ impl Counted {
         for (rank, (_, job)) in ranked.into_iter().enumerate() {
             let cache = rank % self.n_caches.max(1);
             let before = self.dealt.insert(job, cache);
-            self.n_undamped += u64::from(before.is_some_and(|before| before != cache));
+            now.n_undamped += u64::from(before.is_some_and(|before| before != cache));
         }
     }
 }
 
 impl Sink for Counted {
     fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
-        self.take_wishes(record);
-        self.take_deeds(record);
+        let mut now = Counts::default();
+        self.take_wishes(record, &mut now);
+        self.take_deeds(record, &mut now);
         if record.turn.causes.contains(&Cause::Interval) {
-            self.deal(record);
+            self.deal(record, &mut now);
         }
-        let ended = |event: &sched::JobEvent| matches!(event, sched::JobEvent::Ended(..));
-        if record.sample.jobs.iter().any(ended) {
-            self.end = record.turn.at;
+        let (at, ended) = (record.turn.at, |event: &JobEvent| matches!(event, JobEvent::Ended(..)));
+        let ends = record.sample.jobs.iter().any(ended);
+        self.whole.add(&now);
+        if ends {
+            self.whole.time = at;
+            if !self.has_ended {
+                self.steady.time = at.saturating_sub(STEADY_FROM);
+            }
+            self.has_ended = true;
+        }
+        if STEADY_FROM <= at && !self.has_ended {
+            self.steady.add(&now);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 //! Shipped programs do the same from beginning to end. Phases that nobody measured are put on top, so that there
 //! is something to damp: stretches of 5 to 30 s with more and with fewer misses.
 
-use super::counted::Counted;
+use super::counted::{Counted, Counts};
 use super::scene::{Part, Scene, Swing};
 use super::sets::{Sort, sets};
 use super::tell::{judged, shown};
@@ -47,15 +47,16 @@ pub(super) fn swinging(
 }
 
 /// In a minute, the mean over runs.
-fn per_minute(heard: &[Counted], of: fn(&Counted) -> u64) -> Option<f64> {
-    let each: Vec<f64> = heard.iter().map(|one| one.per_hour(of(one)) / 60.0).collect();
+fn per_minute(heard: &[Counted], of: fn(&Counts) -> u64) -> Option<f64> {
+    let each: Vec<f64> =
+        heard.iter().map(|one| one.steady.per_hour(of(&one.steady)) / 60.0).collect();
     (!each.is_empty()).then(|| mean(&each))
 }
 
 pub(super) fn damping(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     const COLUMNS: [&str; 5] = ["di", "dio", "dio[reading=paper]", "dino", "dino[reading=paper]"];
     let mut found = Found::default();
-    let title = "moves of threads in a minute, all eight together, four caches of two; mixed sets";
+    let title = "moves of threads in a minute, all eight together, while all run; four caches of two, mixed sets";
     let heads =
         ["misses go up and down by", "undamped", "di", "dio", "dio paper", "dino", "dino paper"];
     let mut table = Table::new(title, &heads);

@@ -12,6 +12,7 @@
 mod assign;
 mod counted;
 mod damping;
+mod deals;
 mod moves;
 mod numa;
 mod one_memory;
@@ -37,6 +38,16 @@ pub(super) const STUDY: Study = Study {
             how: "eight programs, every split of them over 2 or 4 caches alike (35 or 105), each program held on a \
               core of its own to the end; policies free; the first three seeds",
             run: optimum::optimum,
+        },
+        Experiment {
+            name: "deals",
+            title: "the rule of DI by itself, held to the end",
+            says: "of all that counters tell, misses per instruction tell best whom to keep apart; \
+                   highest with lowest [from memory, unconfirmed], or dealt in the same direction (released code)",
+            limit: "mean slow-down at most 2 % above that of the best split (spec A2); misses order the splits",
+            how: "the splits of `optimum`; ranks by misses alone in the smallest cache, as DI takes them from \
+                  profiles; and again with so much bandwidth that caches alone are left to compete for",
+            run: deals::deals,
         },
         Experiment {
             name: "quality",
@@ -81,7 +92,7 @@ pub(super) const STUDY: Study = Study {
             title: "programs that hardly miss",
             says: "only devils are worth separating",
             limit: "no action in an all-turtle mix (spec 2.2, A3)",
-            how: "eight turtles on opteron-8356-2x4, 60 s each; placements and moves of memory after the start",
+            how: "eight turtles on xeon-e5520-2x4, 60 s each; placements and moves of memory after the start",
             run: moves::turtles,
         },
         Experiment {

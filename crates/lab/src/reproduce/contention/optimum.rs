@@ -72,10 +72,11 @@ pub(super) struct Runs {
     pub free: Played,
 }
 
-/// Some columns on all sets of a place.
+/// Some columns on all sets of a place, with so many times the bandwidth.
 pub(super) fn play_with(
     rig: &Rig<'_>,
     place: Place,
+    wider: Option<u64>,
     columns: &[&str],
     seeds: &[u64],
 ) -> Result<Runs, ReproduceError> {
@@ -83,6 +84,9 @@ pub(super) fn play_with(
     if place.is_one_memory {
         scene.world.machine = one_memory(&scene.world.machine);
         scene.world.name.push_str(", one memory");
+    }
+    if let Some(times) = wider {
+        scene.world = scene.world.widened(times);
     }
     let mut all = Vec::new();
     for sort in [Sort::Any, Sort::Mixed] {
@@ -97,7 +101,8 @@ pub(super) fn play_with(
     Ok(Runs { scene, sets: all, free })
 }
 
-fn seeds<'a>(rig: &'a Rig<'_>) -> &'a [u64] {
+/// The first of all seeds.
+pub(super) fn seeds<'a>(rig: &'a Rig<'_>) -> &'a [u64] {
     &rig.seeds()[..N_SEEDS.min(rig.seeds().len())]
 }
 
@@ -125,7 +130,12 @@ struct Bounds {
     all: f64,
 }
 
-fn bounds(rig: &Rig<'_>, runs: &mut Runs, set: &Set) -> Result<Option<Bounds>, ReproduceError> {
+/// Every split of a set, and its mean slow-down; nothing if a run of one did not end well.
+pub(super) fn tried(
+    rig: &Rig<'_>,
+    runs: &mut Runs,
+    set: &Set,
+) -> Result<Option<Vec<(Vec<usize>, f64)>>, ReproduceError> {
     let machine = runs.scene.world.machine.clone();
     let splits = splits(N, machine.llcs().len());
     let mut names = Vec::new();
@@ -137,9 +147,15 @@ fn bounds(rig: &Rig<'_>, runs: &mut Runs, set: &Set) -> Result<Option<Bounds>, R
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let played = rig.play_seeds(&runs.scene.world, &["linux"], &names, seeds(rig))?;
-    let slow = |at: usize| mean_of(&runs.scene.slowdowns(&played, 0, at), Slow::mean);
-    let all: Vec<f64> = (0..names.len()).filter_map(slow).collect();
-    Ok((all.len() == splits.len()).then(|| Bounds {
+    let slow =
+        |(at, split)| Some((split, mean_of(&runs.scene.slowdowns(&played, 0, at), Slow::mean)?));
+    Ok(splits.into_iter().enumerate().map(slow).collect())
+}
+
+fn bounds(rig: &Rig<'_>, runs: &mut Runs, set: &Set) -> Result<Option<Bounds>, ReproduceError> {
+    let Some(tried) = tried(rig, runs, set)? else { return Ok(None) };
+    let all: Vec<f64> = tried.into_iter().map(|(_, slow)| slow).collect();
+    Ok(Some(Bounds {
         best: all.iter().copied().fold(f64::INFINITY, f64::min),
         worst: all.iter().copied().fold(0.0, f64::max),
         all: mean(&all),
@@ -151,7 +167,7 @@ pub(super) fn optimum(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     for place in PLACES {
         let columns = columns();
         let texts: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let mut runs = play_with(rig, place, &texts, seeds(rig))?;
+        let mut runs = play_with(rig, place, None, &texts, seeds(rig))?;
         let head = ["set", "best", "worst", "all"].into_iter();
         let heads: Vec<&str> = head.chain(SHOWN.iter().map(|(head, _)| *head)).collect();
         let title = format!(
@@ -176,6 +192,11 @@ pub(super) fn optimum(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         }
         found.tables.push(table);
         found.claims.extend(claims(place, &columns, &distances));
+        if !place.is_one_memory {
+            found.why.extend(runs.sets.iter().map(|set| {
+                format!("{} on {}: {}", set.name, place.machine, set.programs.join(", "))
+            }));
+        }
         found.why.extend(runs.free.faults());
     }
     found.why.push(SETS.to_owned());

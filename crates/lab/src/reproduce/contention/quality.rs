@@ -68,7 +68,7 @@ pub(super) fn quality(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let mut found = Found::default();
     let texts: Vec<&str> = COLUMNS.iter().map(|(_, text, _)| *text).collect();
     for place in PLACES {
-        let runs = play_with(rig, place, &texts, rig.seeds())?;
+        let runs = play_with(rig, place, None, &texts, rig.seeds())?;
         let title = format!("{}: beside the default, in %; variation of times in %", place.words);
         let heads = ["policy", "mean", "worst case", "variation", "steadier"];
         let mut table = Table::new(&title, &heads);

@@ -8,7 +8,7 @@
 //! | any | all |
 //! | mixed | half of the set devils, half turtles: what DI and DINO were made for |
 //! | hungry | devils alone |
-//! | calm | turtles alone |
+//! | calm | those that are turtles with half of an equal share of the cache too |
 //!
 //! A devil misses more than 1.5 times in 1000 instructions alone with the machine's smallest last-level cache, as
 //! the papers' released code has it.
@@ -61,6 +61,7 @@ pub(super) fn sets(
     n_sets: u64,
 ) -> Result<Vec<Set>, ReproduceError> {
     let (devils, turtles) = devils_and_turtles(machine, draw)?;
+    let calm = calm(machine, draw)?;
     let set = |number: u64| {
         let mut rng = Rng::new(SEED * 1000 + number);
         let programs = match sort {
@@ -68,7 +69,7 @@ pub(super) fn sets(
             Sort::Hungry => drawn(&mut rng, &devils, N),
             Sort::Calm => {
                 // There are few; so a set may hold one again once it holds all.
-                let once = drawn(&mut rng, &turtles, N);
+                let once = drawn(&mut rng, &calm, N);
                 once.iter().cycle().take(if once.is_empty() { 0 } else { N }).cloned().collect()
             }
             Sort::Mixed => {
@@ -88,12 +89,27 @@ pub(super) fn devils_and_turtles(
     machine: &Machine,
     draw: Draw,
 ) -> Result<(Vec<String>, Vec<String>), ReproduceError> {
-    let smallest = machine.llcs().iter().filter_map(|llc| llc.size).min().unwrap_or(Bytes::ZERO);
+    by_misses(draw, smallest(machine))
+}
+
+/// Programs that hardly miss whoever shares their cache: with half of an equal share of it.
+pub(super) fn calm(machine: &Machine, draw: Draw) -> Result<Vec<String>, ReproduceError> {
+    let n_cpus = machine.llcs().iter().map(|llc| llc.cpus.len() as u64).max().unwrap_or(1);
+    let share = Bytes(smallest(machine).0 / n_cpus.max(1) / 2);
+    Ok(by_misses(draw, share)?.1)
+}
+
+fn smallest(machine: &Machine) -> Bytes {
+    machine.llcs().iter().filter_map(|llc| llc.size).min().unwrap_or(Bytes::ZERO)
+}
+
+/// Who misses more than a turtle with so much cache, and who does not.
+fn by_misses(draw: Draw, cache: Bytes) -> Result<(Vec<String>, Vec<String>), ReproduceError> {
     let (mut devils, mut turtles) = (Vec::new(), Vec::new());
     let is_spec = |name: &String| name.starts_with(|first: char| first.is_ascii_digit());
     for name in shipped::profiles().into_iter().filter(is_spec) {
         let profile = shipped::profile_drawn(&name, draw)?;
-        let misses = profile.average(|phase| phase.curve.misses_at(smallest)).unwrap_or(0.0);
+        let misses = profile.average(|phase| phase.curve.misses_at(cache)).unwrap_or(0.0);
         if DEVIL < misses { devils.push(name) } else { turtles.push(name) }
     }
     Ok((devils, turtles))

@@ -13,11 +13,14 @@ mod assign;
 mod counted;
 mod damping;
 mod deals;
+mod home;
 mod moves;
+mod nmass;
 mod numa;
 mod one_memory;
 mod optimum;
 mod quality;
+mod rules;
 mod scene;
 mod sets;
 mod tell;
@@ -104,6 +107,45 @@ pub(super) const STUDY: Study = Study {
                 (chosen here)",
             how: "sets on opteron-8356-2x4, each program 120 s alone; slow-down over that by default, all seeds",
             run: numa::numa,
+        },
+        Experiment {
+            name: "nmass",
+            title: "N-MASS, maximum-local and the default, with memory here and there",
+            says: "up to 32 % faster than the Linux default, 7 % on average, on Nehalem, without moving memory \
+                   (abstract); maximum-local is the base algorithm",
+            limit: "nmass no slower than maximum-local, and that no slower than the default, where memory is uneven; \
+                    nmass never more than 2 % slower than maximum-local, and more than 3 % faster with all memory \
+                    on one node; there maximum-local loses among hungry programs (spec 2.3, A4)",
+            how: "sets of four and of eight on xeon-e5520-2x4, each program 120 s alone; memory held on nodes; mean \
+                  slow-down, all seeds",
+            run: nmass::nmass,
+        },
+        Experiment {
+            name: "nmass-constants",
+            title: "what hangs on the constants of N-MASS",
+            says: "the refinement weighs the difference of pressures against the penalty; its constants are not known",
+            limit: "none: they are shown",
+            how: "as `nmass`, with other values of one constant at a time",
+            run: nmass::constants,
+        },
+        Experiment {
+            name: "home-cluster",
+            title: "processors from home or anywhere, pages at home or where they are touched",
+            says: "schemes for processors and pages that cooperate through a home cluster are best (abstract)",
+            limit: "P-home + H3 at or below every other combination at load 40 to 60 % (spec 2.4), on the paged \
+                    machine",
+            how: "32 programs of 1 to 6 threads come at random on opteron-2384-4x4, 60 CPU seconds each; mean \
+                  response, all seeds",
+            run: home::home,
+        },
+        Experiment {
+            name: "rules",
+            title: "what holds for all policies: levels, a single CPU, the reading",
+            says: "this specification, not a paper",
+            limit: "domains=auto finds the coarsest level with two members; with a single CPU nothing is placed; \
+                    reading is the only switch between printed and mended rules (spec A11)",
+            how: "every policy that has domains, on made-up machines, four programs of 5 s",
+            run: rules::rules,
         },
     ],
 };

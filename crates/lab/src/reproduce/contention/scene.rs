@@ -12,13 +12,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, NodeId, NodeSet};
+use engine::MoveLimits;
+use host_sim::SimOptions;
 use host_sim::chance::Chance;
 use host_sim::hardware::Hardware;
 use program::profile::{Curve, Figure, Phase, Point};
 use program::{Job, MemoryPolicy, Profile};
+use topology::Machine;
 
 use crate::reproduce::{Played, ReproduceError, Rig, World};
-use crate::shipped;
+use crate::shipped::{self, Draw};
 use crate::stats::mean;
 
 /// A machine, its workloads, and how long programs take alone.
@@ -67,6 +70,21 @@ impl Scene {
         Ok(Scene { world, seconds, programs: BTreeMap::new(), alone: BTreeMap::new() })
     }
 
+    /// Of a machine that is made up.
+    pub fn on(name: &str, machine: Machine, seconds: f64) -> Self {
+        let options = SimOptions { chance: Chance::default(), ..SimOptions::default() };
+        let world = World {
+            name: format!("{name}, programs of {seconds} s"),
+            machine,
+            options,
+            draw: Draw::Middle,
+            own_work: None,
+            limits: MoveLimits::default(),
+            casts: BTreeMap::new(),
+        };
+        Scene { world, seconds, programs: BTreeMap::new(), alone: BTreeMap::new() }
+    }
+
     /// One more workload.
     ///
     /// # Errors
@@ -94,12 +112,19 @@ impl Scene {
         Ok(())
     }
 
-    /// A program so long that it takes [`Scene::seconds`] alone.
-    fn profile(&self, part: &Part, hardware: &Hardware) -> Result<Profile, ReproduceError> {
-        let whole = shipped::profile_drawn(&part.program, self.world.draw)?;
+    /// A program so long that it takes as many seconds alone as all do here.
+    ///
+    /// # Errors
+    /// It has no profile.
+    pub fn program(&self, name: &str, hardware: &Hardware) -> Result<Profile, ReproduceError> {
+        let whole = shipped::profile_drawn(name, self.world.draw)?;
         let seconds = shipped::alone(&whole, hardware).map_or(self.seconds, |alone| alone.seconds);
-        let name = format!("{}@{:.6}", part.program, self.seconds / seconds);
-        let profile = shipped::profile_drawn(&name, self.world.draw)?;
+        let name = format!("{name}@{:.6}", self.seconds / seconds);
+        Ok(shipped::profile_drawn(&name, self.world.draw)?)
+    }
+
+    fn profile(&self, part: &Part, hardware: &Hardware) -> Result<Profile, ReproduceError> {
+        let profile = self.program(&part.program, hardware)?;
         Ok(match part.swing {
             Some(swing) => swung(profile, swing, self.seconds),
             None => profile,

@@ -42,7 +42,9 @@ struct Heard {
 
 impl Sink for Heard {
     fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
-        self.levels.extend(record.footing.map(|footing| word(footing.level)));
+        let of_loads = record.loads.map(|loads| loads.level);
+        let level = record.footing.map(|footing| footing.level).or(of_loads);
+        self.levels.extend(level.map(word));
         let is_placed = |ask: &&sched::Ask| matches!(ask.action, Action::Place(_));
         self.n_placed += record.plan.asks.iter().filter(is_placed).count();
         self.codes.extend(record.plan.notes.iter().map(|note| note.code));
@@ -101,17 +103,12 @@ pub(super) fn rules(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
                 silent.push(*policy);
             }
         }
-        let (claim, n_machines) = match coarsest {
-            Some(level) => (
-                format!(
-                    "{words}: every policy places on the coarsest level with two members, {}",
-                    word(level)
-                ),
-                rig.seeds().len(),
+        let claim = match coarsest {
+            Some(level) => format!(
+                "{words}: every policy places on the coarsest level with two members, {}",
+                word(level)
             ),
-            None => {
-                (format!("{words}: nobody places anything, and nobody gives up"), rig.seeds().len())
-            }
+            None => format!("{words}: nobody places anything, and nobody gives up"),
         };
         let text = |all: &[&str]| if all.is_empty() { "none".to_owned() } else { all.join(", ") };
         let chosen = match by_choice.is_empty() {
@@ -122,7 +119,7 @@ pub(super) fn rules(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             &claim,
             Reading::Either,
             format!("otherwise: {}{chosen}", text(&wrong)),
-            (n_machines != 0).then(|| wrong.is_empty() && by_choice.is_empty()),
+            (!rig.seeds().is_empty()).then(|| wrong.is_empty() && by_choice.is_empty()),
         ));
         if coarsest.is_none() {
             found.claims.push(judged(

@@ -17,7 +17,7 @@ use host_sim::SimOptions;
 use host_sim::chance::Chance;
 use host_sim::hardware::Hardware;
 use program::profile::{Curve, Figure, Phase, Point};
-use program::{Job, MemoryPolicy, Profile};
+use program::{Job, MemoryPolicy, Profile, Sensitivity};
 use topology::Machine;
 
 use crate::reproduce::{Played, ReproduceError, Rig, World};
@@ -43,6 +43,8 @@ pub(super) struct Part {
     pub cpus: Option<CpuSet>,
     /// The node that its memory comes from.
     pub memory: Option<NodeId>,
+    /// What its memory being elsewhere costs it, in thousandths of its time, as declared beforehand.
+    pub remote: Option<u32>,
     /// Its phases; none: it does the same all the time, as shipped profiles do.
     pub swing: Option<Swing>,
 }
@@ -103,6 +105,7 @@ impl Scene {
                 found: Some(Arc::new(profile)),
                 cpus: part.cpus.clone(),
                 memory: from,
+                sensitivity: part.remote.map(|remote| Sensitivity::new([], remote)),
                 ..like.clone()
             });
         }
@@ -152,6 +155,41 @@ impl Scene {
             self.alone.insert(program, mean(&times));
         }
         Ok(())
+    }
+
+    /// What programs suffer, alone, when all of their memory is on the first node and they run on the last:
+    /// thousandths of their time with both on the first.
+    ///
+    /// # Errors
+    /// As [`Rig::play`].
+    pub fn remote(
+        &mut self,
+        rig: &Rig<'_>,
+        programs: &[String],
+    ) -> Result<BTreeMap<String, u32>, ReproduceError> {
+        let nodes = self.world.machine.nodes();
+        let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else {
+            return Ok(BTreeMap::new());
+        };
+        let (memory, ends) = (Some(first.id), [first.cpus.clone(), last.cpus.clone()]);
+        let mut names = Vec::new();
+        for program in programs {
+            for (cpus, words) in ends.iter().zip(["at home", "away"]) {
+                let cpus = Some(cpus.clone());
+                let part = Part { program: program.clone(), cpus, memory, ..Part::default() };
+                let name = format!("{program} alone {words}");
+                self.add(&name, &[part])?;
+                names.push(name);
+            }
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let played = rig.play(&self.world, &["linux"], &names)?;
+        let time = |at| mean(&played.job_s(0, at, 0).into_iter().flatten().collect::<Vec<f64>>());
+        let remote = |at: usize| {
+            let (home, away) = (time(2 * at), time(2 * at + 1));
+            if home <= 0.0 { 0 } else { ((away / home - 1.0).max(0.0) * 1000.0) as u32 }
+        };
+        Ok(programs.iter().enumerate().map(|(at, program)| (program.clone(), remote(at))).collect())
     }
 
     /// Slow-downs of the programs of a workload, by seed; none of a run that did not end well.

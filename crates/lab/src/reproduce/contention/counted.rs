@@ -161,3 +161,86 @@ impl Sink for Counted {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base::{Bytes, CpuSet};
+    use sched::{Code, Outcome, Plan, Reason, Sample, Turn};
+
+    use super::*;
+
+    /// A turn in which a job's memory is wished on a node, and that is begun or not.
+    fn turn(counted: &mut Counted, second: u64, to: u32, is_begun: bool) {
+        let (job, to) = (JobId(0), NodeId(to));
+        let pages = Action::MovePages { from: None, to, limit: Action::NO_LIMIT };
+        let mut plan = Plan::default();
+        plan.ask(job, pages.clone(), Reason::new(Code::MemoryGoesAlong));
+        let result = OutcomeResult::Begun;
+        let begun = Outcome { target: job.into(), deed: Deed::from(&pages), result };
+        let outcomes = if is_begun { vec![begun] } else { Vec::new() };
+        let turn =
+            Turn { number: second, at: Nanos::from_secs(second), causes: vec![Cause::Interval] };
+        let record = TurnRecord {
+            turn: &turn,
+            sample: &Sample::default(),
+            loads: None,
+            footing: None,
+            signals: None,
+            plan: &plan,
+            refused: &[],
+            outcomes: &outcomes,
+        };
+        counted.turn(&record).expect("counting cannot fail");
+    }
+
+    fn counted() -> Counted {
+        Counted::new(&Machine::synthetic("nodes=2 cores=2").expect("a machine"))
+    }
+
+    #[test]
+    fn a_wish_that_is_repeated_until_it_is_granted_is_one_wish() {
+        let mut counted = counted();
+        (1..=9).for_each(|second| turn(&mut counted, second, 1, second == 9));
+        turn(&mut counted, 10, 0, false);
+        assert_eq!((counted.whole.n_wished, counted.whole.n_begun), (2, 1));
+    }
+
+    #[test]
+    fn what_happens_because_programs_have_just_started_is_not_steady() {
+        let mut counted = counted();
+        [5, 19, 20, 30].into_iter().for_each(|second| {
+            turn(&mut counted, second, u32::from(second % 10 == 0), true);
+        });
+        assert_eq!((counted.whole.n_begun, counted.steady.n_begun), (4, 2));
+    }
+
+    #[test]
+    fn a_rate_of_no_time_is_nothing() {
+        let counts = Counts { n_wished: 3, time: Nanos::from_secs(1800), ..Counts::default() };
+        assert_eq!((counts.per_hour(3), Counts::default().per_hour(3)), (6.0, 0.0));
+    }
+
+    #[test]
+    fn a_start_is_no_placement_of_what_runs() {
+        let mut counted = counted();
+        let mut now = Counts::default();
+        for second in 0..2 {
+            let at = Turn { number: 0, at: Nanos::from_secs(second), causes: Vec::new() };
+            let deed = Deed::Place(CpuSet::from_iter([base::CpuId(second as u32)]));
+            let result = OutcomeResult::Done { n: 1 };
+            let outcome = Outcome { target: JobId(0).into(), deed, result };
+            let record = TurnRecord {
+                turn: &at,
+                sample: &Sample::default(),
+                loads: None,
+                footing: None,
+                signals: None,
+                plan: &Plan::default(),
+                refused: &[],
+                outcomes: &[outcome],
+            };
+            counted.take_deeds(&record, &mut now);
+        }
+        assert_eq!((now.n_placed, Bytes(now.bytes)), (1, Bytes::ZERO));
+    }
+}

@@ -112,6 +112,9 @@ pub(super) fn memory_moves(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
                 table.row(std::iter::once(column.clone()).chain(cells.iter().cloned()));
             }
             found.tables.push(table);
+            if place != 0 {
+                continue; // Starts and ends are the same for both; they are shown and not judged.
+            }
             let of = if is_limited { &moved[place] } else { &wished[place] };
             let what = if is_limited { "memory is moved" } else { "moves of memory are wished" };
             for (dino, di) in DINO {

@@ -18,7 +18,7 @@ use base::NodeId;
 
 use super::scene::{Part, Scene, Slow, mean_of};
 use super::sets::{Sort, sets};
-use super::tell::{judged, not_judged, percent};
+use super::tell::{judged, not_judged, percent, shown};
 use crate::reproduce::{Claim, Found, Played, Reading, ReproduceError, Rig, Table};
 use crate::stats::mean;
 
@@ -62,6 +62,15 @@ impl Runs {
 
     fn slow(&self, column: usize, set: usize) -> Option<f64> {
         mean_of(&self.scene.slowdowns(&self.played, column, set), Slow::mean)
+    }
+
+    /// Placements of a run after starts, on average.
+    fn moves(&self, column: usize) -> Option<f64> {
+        let sets = 0..self.played.workloads().len();
+        let seeds = 0..self.played.whole_s(column, 0).len();
+        let of = |set| seeds.clone().map(move |seed| self.played.run(column, set, seed).n_moves);
+        let all: Vec<f64> = sets.flat_map(of).map(|n| n as f64).collect();
+        (!all.is_empty()).then(|| mean(&all))
     }
 
     /// One column over another - 1, by set; of a sort or of all.
@@ -128,8 +137,8 @@ fn play(
 
 pub(super) fn nmass(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let mut found = Found::default();
-    let title = "mean slow-down beside the default in %: any, mixed, hungry sets; beside maximum-local: mean, worst set";
-    let heads = ["memory", "policy", "any", "mixed", "hungry", "beside local", "worst"];
+    let title = "mean slow-down beside the default in %: any, mixed, hungry sets; beside maximum-local: mean, worst set; moves of a run";
+    let heads = ["memory", "policy", "any", "mixed", "hungry", "beside local", "worst", "moves"];
     let mut table = Table::new(title, &heads);
     let mut all = Vec::new();
     let ways = [true, false].into_iter().flat_map(|is_told| LAID.map(|laid| (laid, is_told)));
@@ -140,7 +149,8 @@ pub(super) fn nmass(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             let beside = runs.over(at, LOCAL, None);
             let beside = [mean_over(&beside), most_over(&beside)].map(percent);
             let first = [runs.words(), (*column).to_owned()];
-            table.row(first.into_iter().chain(of_sort).chain(beside));
+            let moves = shown(runs.moves(at), 1);
+            table.row(first.into_iter().chain(of_sort).chain(beside).chain([moves]));
         }
         found.why.extend(runs.played.faults());
         all.push(runs);

@@ -269,3 +269,73 @@ fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
         ..phase.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    const PROGRAMS: [&str; 3] = ["470.lbm", "444.namd", "429.mcf"];
+
+    fn part(program: &str) -> Part {
+        Part { program: program.to_owned(), ..Part::default() }
+    }
+
+    #[test]
+    fn every_program_takes_about_the_same_time_alone() {
+        let stop = AtomicBool::new(false);
+        let rig = Rig::new(vec![1], 1, 1, &stop, &|_, _| ());
+        let mut scene = Scene::new("xeon-e5520-2x4", 60.0).expect("ships");
+        scene.add("all", &PROGRAMS.map(part)).expect("profiles");
+        scene.run_alone(&rig).expect("runs");
+        for (program, seconds) in &scene.alone {
+            assert!((57.0..=63.0).contains(seconds), "{program}: {seconds}");
+        }
+    }
+
+    #[test]
+    fn who_is_alone_is_not_slowed_down_and_who_shares_a_core_is() {
+        let stop = AtomicBool::new(false);
+        let rig = Rig::new(vec![1], 1, 1, &stop, &|_, _| ());
+        let mut scene = Scene::new("xeon-e5520-2x4", 10.0).expect("ships");
+        let cpus = Some(CpuSet::from_iter([base::CpuId(0)]));
+        let two = ["444.namd", "444.namd"].map(|name| Part { cpus: cpus.clone(), ..part(name) });
+        scene.add("one", &[part("444.namd")]).expect("profiles");
+        scene.add("two", &two).expect("profiles");
+        scene.run_alone(&rig).expect("runs");
+        let played = rig.play(&scene.world, &["linux"], &["one", "two"]).expect("runs");
+        let slow = |at| mean_of(&scene.slowdowns(&played, 0, at), Slow::mean).expect("ended well");
+        assert!((slow(0) - 1.0).abs() < 0.01, "{}", slow(0));
+        assert!((1.9..2.1).contains(&slow(1)), "{}", slow(1));
+    }
+
+    #[test]
+    fn stretches_make_the_whole_program_and_its_misses_go_up_and_down() {
+        let profile = shipped::profile("470.lbm").expect("ships");
+        let all = |profile: &Profile| -> f64 {
+            let instructions = profile.phases.iter().filter_map(|phase| phase.instructions);
+            instructions.map(|figure| figure.value()).sum()
+        };
+        let swung = swung(profile.clone(), Swing { by: 0.5, seed: 7 }, 300.0);
+        assert!((all(&swung) / all(&profile) - 1.0).abs() < 1e-6);
+        let cache = base::Bytes(2 << 20);
+        let misses = |phase: &Phase| phase.curve.misses_at(cache).expect("a curve");
+        let usual = misses(&profile.phases[0]);
+        let times: Vec<String> =
+            swung.phases.iter().map(|phase| format!("{:.1}", misses(phase) / usual)).collect();
+        assert!(10 <= times.len(), "stretches of 5 to 30 s in 300 s: {times:?}");
+        assert!(times.windows(2).all(|pair| pair[0] != pair[1]), "{times:?}");
+        assert!(times.iter().all(|times| times == "1.5" || times == "0.5"), "{times:?}");
+    }
+
+    #[test]
+    fn a_program_that_waits_for_memory_suffers_from_its_being_far() {
+        let stop = AtomicBool::new(false);
+        let rig = Rig::new(vec![1], 1, 1, &stop, &|_, _| ());
+        let mut scene = Scene::new("xeon-e5520-2x4", 10.0).expect("ships");
+        let programs = PROGRAMS.map(str::to_owned);
+        let remote = scene.remote(&rig, &programs).expect("runs");
+        assert!(remote["444.namd"] < 20 && 100 < remote["429.mcf"], "{remote:?}");
+    }
+}

@@ -14,7 +14,7 @@ use crate::profile::Asked;
 /// Which paper, and how thoroughly.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The paper: dfs or divided
+    /// The study: dfs, divided or contention
     study: String,
     /// Only these experiments, between commas; --list tells them
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

@@ -13,7 +13,7 @@
 
 use base::Bytes;
 
-use super::optimum::{PLACES, Place, Runs, play_with, seeds, tried};
+use super::optimum::{PLACES, Place, Runs, Tried, play_with, seeds, tried};
 use super::sets::{N, Set};
 use super::tell::{judged, percent, shown};
 use crate::reproduce::{Found, Reading, ReproduceError, Rig, Table};
@@ -136,7 +136,7 @@ fn by_rule(misses: &[f64], n_caches: usize, rule: Rule) -> Vec<usize> {
 }
 
 /// How well the largest sum of misses orders splits by their slow-down.
-fn order(tried: &[(Vec<usize>, f64)], misses: &[f64], n_caches: usize) -> f64 {
+fn order(tried: &[Tried], misses: &[f64], n_caches: usize) -> f64 {
     let largest = |split: &[usize]| {
         let mut sums = vec![0.0; n_caches];
         split.iter().zip(misses).for_each(|(&cache, misses)| sums[cache] += misses);

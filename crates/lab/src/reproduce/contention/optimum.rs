@@ -130,12 +130,15 @@ struct Bounds {
     all: f64,
 }
 
-/// Every split of a set, and its mean slow-down; nothing if a run of one did not end well.
+/// A split, the cache of each program, and its mean slow-down.
+pub(super) type Tried = (Vec<usize>, f64);
+
+/// Every split of a set; nothing if a run of one did not end well.
 pub(super) fn tried(
     rig: &Rig<'_>,
     runs: &mut Runs,
     set: &Set,
-) -> Result<Option<Vec<(Vec<usize>, f64)>>, ReproduceError> {
+) -> Result<Option<Vec<Tried>>, ReproduceError> {
     let machine = runs.scene.world.machine.clone();
     let splits = splits(N, machine.llcs().len());
     let mut names = Vec::new();

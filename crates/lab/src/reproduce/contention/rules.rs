@@ -119,7 +119,7 @@ pub(super) fn rules(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             &claim,
             Reading::Either,
             format!("otherwise: {}{chosen}", text(&wrong)),
-            (!rig.seeds().is_empty()).then(|| wrong.is_empty() && by_choice.is_empty()),
+            (!rig.seeds().is_empty()).then_some(wrong.is_empty() && by_choice.is_empty()),
         ));
         if coarsest.is_none() {
             found.claims.push(judged(

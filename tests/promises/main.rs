@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod comparisons;
+mod contention;
 mod decisions;
 mod faults;
 mod helps;

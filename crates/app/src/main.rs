@@ -17,6 +17,7 @@ mod record;
 mod recorded;
 mod replay;
 mod report;
+mod reproduce;
 mod restore;
 mod run;
 mod signals;
@@ -71,6 +72,8 @@ enum Command {
     Replay(replay::Args),
     /// Make the report of a journal again
     Report(report::Args),
+    /// Show what papers published beside what comes out here, with a verdict for each claim
+    Reproduce(reproduce::Args),
     /// Put back what a killed evenkeel left changed
     Restore(restore::Args),
     /// Be the keeper of a run with --die-with-me: started by evenkeel itself
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::main(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Report(args) => report::main(&args),
+        Command::Reproduce(args) => reproduce::main(&args),
         Command::Restore(args) => check_state().and_then(|()| restore::main(&args)),
         Command::KeepJobs { run } => {
             host_live::keep(&run, std::io::stdin().lock());

@@ -7,5 +7,6 @@
 
 pub mod compare;
 pub mod oracle;
+pub mod reproduce;
 pub mod shipped;
 pub mod stats;

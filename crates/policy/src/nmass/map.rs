@@ -16,6 +16,7 @@
 use std::cmp::Reverse;
 
 use sched::Snapshot;
+use topology::Level;
 
 use super::config::{Config, Refine};
 use super::shown::{Home, Penalty};
@@ -145,7 +146,7 @@ impl Map<'_, '_> {
         let may = |idx: &usize| Rooms::may(self.seen, guest, *idx);
         // Of several caches at home it stays in the one where it is.
         let stays = guest.now.filter(|idx| is_home(idx) && has_room(idx));
-        let at_home = || self.rooms.emptiest(guest, all().filter(is_home).filter(has_room));
+        let at_home = || self.emptiest(guest, all().filter(is_home).filter(has_room));
         if let Some(to) = stays.or_else(at_home) {
             let (free, places) = (self.rooms.free(to), self.rooms.places(to));
             return Some(Spot { to, why: Why::Home { free, places } });
@@ -154,7 +155,7 @@ impl Map<'_, '_> {
         if let Some(to) = guest.now.filter(|idx| home.node.is_none() && has_room(idx)) {
             return Some(Spot { to, why: Why::Stays });
         }
-        let with_room = self.rooms.emptiest(guest, all().filter(has_room));
+        let with_room = self.emptiest(guest, all().filter(has_room));
         let to = with_room.or_else(|| self.rooms.emptiest(guest, all().filter(may)))?;
         let (taken, places) = (self.rooms.taken(to), self.rooms.places(to));
         let why = match (with_room, home.node) {
@@ -163,6 +164,28 @@ impl Map<'_, '_> {
             (Some(_), Some(_)) => Why::HomeFull { taken, places },
         };
         Some(Spot { to, why })
+    }
+
+    /// The emptiest of some places. Where these are caches or cores, many are alike: of those that are equally
+    /// empty one is taken in which the fewest run who have not been mapped yet, so that nobody has to make
+    /// room although others are idle.
+    fn emptiest(&self, guest: &Guest<'_>, among: impl Iterator<Item = usize>) -> Option<usize> {
+        if self.seen.domains.level() == Level::Node {
+            return self.rooms.emptiest(guest, among);
+        }
+        let among: Vec<usize> = among.collect();
+        let least = among.iter().copied().min_by(|&a, &b| self.rooms.compare(a, b))?;
+        let alike = among.into_iter().filter(|&idx| self.rooms.compare(idx, least).is_eq());
+        alike.min_by_key(|&idx| (self.n_waiting(guest, idx), guest.now != Some(idx), idx))
+    }
+
+    /// How many others run in a place and have not been mapped yet.
+    fn n_waiting(&self, guest: &Guest<'_>, idx: usize) -> usize {
+        let is_there = |(at, spot): &(usize, &Option<Spot>)| {
+            let other = &self.processes[*at].guest;
+            spot.is_none() && other.now == Some(idx) && other.job.job.id != guest.job.job.id
+        };
+        self.spots.iter().enumerate().filter(is_there).count()
     }
 
     /// The third step.

@@ -38,6 +38,30 @@ fn on_one_node_caches_take_the_place_of_processors_and_everybody_is_at_home_in_a
 }
 
 #[test]
+fn on_cores_nobody_who_runs_makes_room_for_one_that_starts_while_others_are_idle() {
+    check(
+        "nodes=1 cores=4",
+        "maximum-local",
+        "
+        job a
+        job b
+        job c
+        0ms due c
+        100ms due b
+        1s memory b 0=64; memory c 0=64; poll 0 0 0 0
+        1500ms due a
+        2s memory a 0=64; poll 0 0 0 0
+        ",
+        expect![[r#"
+            0ms note: memory-gains-nothing
+            0ms c on 0 because no-home
+            100ms b on 1 because no-home
+            1500ms a on 2 because no-home
+        "#]],
+    );
+}
+
+#[test]
 fn by_caches_of_several_nodes_a_program_stays_in_the_cache_where_it_is_at_home() {
     check(
         "nodes=2 llcs=2 cores=2",
@@ -95,8 +119,7 @@ fn a_program_whose_cpu_goes_away_is_placed_anew_and_comes_home_again() {
             0ms b on 3 because it is at home on node 1, from where its memory is to come, and node 1 had 1 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 3 had the fewest programs there
             100ms b on 0 because not all of the CPUs that it was on (3) can be used any more: it is at home on node 1, from where its memory is to come, where no place was free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); of the others node 0 was least loaded (0 of 2 places taken), and cpu 0 had the fewest programs there
             200ms note: other CPUs can be used than before: jobs are placed on core domains from here on
-            200ms a on 0 because not all of the CPUs that it was on (2) can be used any more: it is at home on node 1, from where its memory is to come, where no place was free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); of the others core 0 was least loaded (0 of 1 places taken), and cpu 0 had the fewest programs there
-            200ms b on 1 because it is at home on node 1, from where its memory is to come, where no place was free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); of the others core 1 was least loaded (0 of 1 places taken), and cpu 1 had the fewest programs there
+            200ms a on 1 because not all of the CPUs that it was on (2) can be used any more: it is at home on node 1, from where its memory is to come, where no place was free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); of the others core 1 was least loaded (0 of 1 places taken), and cpu 1 had the fewest programs there
             300ms note: other CPUs can be used than before: jobs are placed on node domains from here on
             300ms a on 2 because it is at home on node 1, from where its memory is to come, and node 1 had 2 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 2 had the fewest programs there
             300ms b on 3 because it is at home on node 1, from where its memory is to come, and node 1 had 1 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 3 had the fewest programs there

@@ -1,0 +1,113 @@
+//! `evenkeel reproduce`: what papers published, beside what comes out on their machines as simulated here.
+
+use std::io::{IsTerminal, Write};
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, anyhow};
+use lab::compare::seeds;
+use lab::reproduce::{Experiment, Rig, STUDIES, Study, list, text};
+
+use crate::exit::{Done, OrWrong};
+use crate::profile::Asked;
+
+/// Which paper, and how thoroughly.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The study: dfs, divided or contention
+    study: String,
+    /// Only these experiments, between commas; --list tells them
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Tell which experiments there are, and run none
+    #[arg(long)]
+    list: bool,
+    /// How many seeds, or which: 20, 1-20, 3,7,11
+    #[arg(long, value_name = "N|LIST", default_value = "20", allow_hyphen_values = true)]
+    seeds: String,
+    /// How often experiments draw from the ranges of uncertain profiles
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000), allow_hyphen_values = true)]
+    draws: u64,
+    /// Runs at a time [default: one for each CPU]
+    #[arg(long, short, value_name = "N", allow_hyphen_values = true)]
+    jobs: Option<NonZeroU16>,
+    /// No progress
+    #[arg(long, short)]
+    quiet: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reproduces.
+pub fn main(args: &Args) -> Done {
+    let known = || STUDIES.iter().map(|study| study.name).collect::<Vec<_>>().join(", ");
+    let study = Study::find(&args.study)
+        .ok_or_else(|| {
+            anyhow!(
+                "there is nothing to reproduce called {:?}: write one of {}",
+                args.study,
+                known()
+            )
+        })
+        .or_wrong()?;
+    let wanted = wanted(study, &args.only).or_wrong()?;
+    let seeds = seeds(&args.seeds).or_wrong()?;
+    if args.list {
+        std::io::stdout().write_all(list(study).as_bytes())?;
+        return Ok(());
+    }
+    let stop = AtomicBool::new(false);
+    let signals = std::cell::RefCell::new(Asked::watch()?);
+    let shows = !args.quiet && std::io::stderr().is_terminal();
+    let look = |done: usize, all: usize| {
+        if signals.borrow_mut().asked() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        if shows {
+            eprint!("\r\x1b[2K{done} of {all} runs of this batch");
+        }
+    };
+    let rig = Rig::new(seeds, args.draws, n_threads(args), &stop, &look);
+    let account = study.run(&wanted, &rig, |experiment| {
+        if !args.quiet {
+            eprintln!(
+                "{}evenkeel: {}: {}",
+                if shows { "\r\x1b[2K" } else { "" },
+                experiment.name,
+                experiment.title
+            );
+        }
+    })?;
+    if shows {
+        eprint!("\r\x1b[2K");
+    }
+    let out = match args.json {
+        true => serde_json::to_string_pretty(&account).context("cannot write JSON")? + "\n",
+        false => text(&account),
+    };
+    std::io::stdout().write_all(out.as_bytes())?;
+    Ok(())
+}
+
+/// The experiments asked for, in the study's order.
+fn wanted<'a>(study: &'a Study, only: &[String]) -> anyhow::Result<Vec<&'a Experiment>> {
+    let names = || study.experiments.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
+    if let Some(wrong) =
+        only.iter().find(|name| study.experiments.iter().all(|one| one.name != **name))
+    {
+        return Err(anyhow!(
+            "{} has no experiment {wrong:?}: write some of {}",
+            study.name,
+            names()
+        ));
+    }
+    let is_wanted =
+        |one: &&Experiment| only.is_empty() || only.iter().any(|name| *name == one.name);
+    Ok(study.experiments.iter().filter(is_wanted).collect())
+}
+
+fn n_threads(args: &Args) -> usize {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    args.jobs.map_or_else(all, |jobs| usize::from(jobs.get()))
+}

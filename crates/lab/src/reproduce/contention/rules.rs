@@ -1,0 +1,171 @@
+//! What holds for all policies: where they place, and what the reading switches (spec 0.2, 0.4, A11).
+//!
+//! ```text
+//!   machine          coarsest level with two members      one CPU: nothing is placed, nothing fails
+//!   2 nodes          node
+//!   1 node, 2 LLC    LLC domain
+//!   1 node, 1 LLC    core
+//! ```
+
+use std::collections::BTreeSet;
+use std::io;
+
+use engine::{Sink, TurnRecord};
+use sched::{Action, Code};
+use topology::{Level, Machine};
+
+use super::scene::{Part, Scene};
+use super::tell::judged;
+use crate::reproduce::{Found, Reading, ReproduceError, Rig, Table};
+
+/// Machines with what is the coarsest level with two members in them.
+const MACHINES: [(&str, &str, Option<Level>); 4] = [
+    ("two nodes of two caches", "nodes=2 llcs=2 cores=2", Some(Level::Node)),
+    ("one node, two caches", "llcs=2 cores=4", Some(Level::Llc)),
+    ("one node, one cache", "cores=8", Some(Level::Core)),
+    ("one CPU", "cores=1", None),
+];
+/// Programs that run on each: some that miss and some that do not, short.
+const PROGRAMS: [&str; 4] = ["470.lbm", "453.povray", "433.milc", "444.namd"];
+const SECONDS: f64 = 5.0;
+/// Those that are about caches, for whom `auto` is the LLC domain wherever there are two.
+const ABOUT_CACHES: [&str; 6] = ["di", "dio", "di-migrate", "dino", "animal", "oracle"];
+
+/// What a policy did in a run.
+#[derive(Debug, Default)]
+struct Heard {
+    levels: BTreeSet<&'static str>,
+    n_placed: usize,
+    codes: BTreeSet<Code>,
+    gave_up: bool,
+}
+
+impl Sink for Heard {
+    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+        let of_loads = record.loads.map(|loads| loads.level);
+        let level = record.footing.map(|footing| footing.level).or(of_loads);
+        self.levels.extend(level.map(word));
+        let is_placed = |ask: &&sched::Ask| matches!(ask.action, Action::Place(_));
+        self.n_placed += record.plan.asks.iter().filter(is_placed).count();
+        self.codes.extend(record.plan.notes.iter().map(|note| note.code));
+        self.gave_up |= record.plan.give_up.is_some();
+        Ok(())
+    }
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Node => "node",
+        Level::Llc => "llc",
+        Level::Core => "core",
+    }
+}
+
+/// Every policy with `domains`; `linux` has none, and places nothing.
+fn policies() -> Vec<&'static str> {
+    let has = |info: &&policy::PolicyInfo| info.params.iter().any(|param| param.name == "domains");
+    policy::registry().iter().filter(has).map(|info| info.name).collect()
+}
+
+pub(super) fn rules(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
+    let mut found = Found::default();
+    let policies = policies();
+    let title = "the level that each policy places on, and what it placed";
+    let heads: Vec<&str> =
+        std::iter::once("policy").chain(MACHINES.iter().map(|(words, ..)| *words)).collect();
+    let mut table = Table::new(title, &heads);
+    let mut cells: Vec<Vec<String>> =
+        policies.iter().map(|policy| vec![(*policy).to_owned()]).collect();
+    for (words, text, coarsest) in MACHINES {
+        let machine = Machine::synthetic(text).expect("a machine made up here is sound");
+        let mut scene = Scene::on(words, machine, SECONDS);
+        let part = |program: &&str| Part { program: (*program).to_owned(), ..Part::default() };
+        scene.add("four", &PROGRAMS.iter().map(part).collect::<Vec<Part>>())?;
+        let (mut wrong, mut by_choice, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+        for (policy, cells) in policies.iter().zip(&mut cells) {
+            let heard = rig.listen(&scene.world, policy, &["four"], |_| Heard::default())?;
+            let levels: BTreeSet<&str> =
+                heard.iter().flat_map(|one| &one.levels).copied().collect();
+            let n_placed: usize = heard.iter().map(|one| one.n_placed).sum();
+            let levels: Vec<&str> = levels.into_iter().collect();
+            cells.push(format!("{}, {n_placed}", levels.join("+")));
+            let failed = heard.iter().any(|one| one.gave_up);
+            let is_right = match coarsest {
+                Some(level) => levels == [word(level)] && n_placed != 0 && !failed,
+                None => n_placed == 0 && !failed,
+            };
+            if !is_right {
+                let is_choice = ABOUT_CACHES.contains(policy) && levels == ["llc"] && !failed;
+                if is_choice { &mut by_choice } else { &mut wrong }.push(*policy);
+            }
+            let says = |one: &Heard| one.codes.contains(&Code::NothingToPlace);
+            if coarsest.is_none() && !heard.iter().all(says) {
+                silent.push(*policy);
+            }
+        }
+        let claim = match coarsest {
+            Some(level) => format!(
+                "{words}: every policy places on the coarsest level with two members, {}",
+                word(level)
+            ),
+            None => format!("{words}: nobody places anything, and nobody gives up"),
+        };
+        let text = |all: &[&str]| if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+        let chosen = match by_choice.is_empty() {
+            true => String::new(),
+            false => format!("; on LLC domains by choice: {}", by_choice.join(", ")),
+        };
+        found.claims.push(judged(
+            &claim,
+            Reading::Either,
+            format!("otherwise: {}{chosen}", text(&wrong)),
+            (!rig.seeds().is_empty()).then_some(wrong.is_empty() && by_choice.is_empty()),
+        ));
+        if coarsest.is_none() {
+            found.claims.push(judged(
+                &format!("{words}: every policy says that there is nothing to place"),
+                Reading::Either,
+                format!("silent: {}", text(&silent)),
+                Some(silent.is_empty()),
+            ));
+        }
+    }
+    cells.into_iter().for_each(|cells| table.row(cells));
+    found.tables.push(table);
+    found.claims.push(reading_alone());
+    found.why.push(
+        "policies that are about caches take LLC domains wherever there are two, also on several nodes: with \
+         domains=node two caches of one node would count as one, which is what they are to keep apart"
+            .to_owned(),
+    );
+    Ok(found)
+}
+
+/// No policy has a default that differs between readings without the key for it.
+fn reading_alone() -> crate::reproduce::Claim {
+    let differs =
+        |info: &&policy::PolicyInfo| info.params.iter().any(|param| param.default_paper.is_some());
+    let has_key =
+        |info: &&policy::PolicyInfo| info.params.iter().any(|param| param.name == "reading");
+    let registry = policy::registry();
+    let without: Vec<&str> = registry
+        .iter()
+        .filter(|info| differs(info) && !has_key(info))
+        .map(|info| info.name)
+        .collect();
+    let n_differ = registry.iter().filter(differs).count();
+    let n_keys: usize = registry
+        .iter()
+        .flat_map(|info| info.params)
+        .filter(|param| param.default_paper.is_some())
+        .count();
+    judged(
+        "reading is the only switch between printed and mended rules",
+        Reading::Either,
+        format!(
+            "{n_differ} policies with {n_keys} keys that it implies; without the key: {}",
+            without.len()
+        ),
+        Some(without.is_empty()),
+    )
+}

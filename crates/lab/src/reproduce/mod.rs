@@ -1,0 +1,136 @@
+//! What the papers published, beside what comes out here.
+//!
+//! ```text
+//!   Study ── a paper
+//!     └─ Experiment ── name · what the source says · the limit of the verdict · how ours is reckoned
+//!           │ run, on a Rig (machines × policies × workloads × seeds, each run once)
+//!           ▼
+//!        Found ── tables · claims with a verdict each, for both readings · why
+//!           ├─► text
+//!           └─► JSON
+//! ```
+//!
+//! Experiments are values in one list; the tables, the JSON and the list of what there is come from it. Limits
+//! are those of the specification and were fixed before the first run; nothing is tuned to meet them, and
+//! "does not reproduce" is a result like any other. What hangs on figures of programs that nobody measured is
+//! drawn many times, and the share of draws in which it holds is told instead.
+
+mod contention;
+mod dfs;
+mod divided;
+mod found;
+mod gain;
+mod rig;
+mod text;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+pub use found::{Claim, Found, Reading, Table, Told, Verdict};
+pub use gain::Gain;
+pub use rig::{Played, Rig};
+pub use text::{list, text};
+pub use world::World;
+
+use crate::compare::SimRunError;
+use crate::shipped::NotShipped;
+
+/// A paper with what is reproduced of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Study {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// The paper, in words.
+    pub source: &'static str,
+    /// What is reproduced, in the order in which it is told.
+    pub experiments: &'static [Experiment],
+}
+
+/// One thing that a paper shows or asks, as a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is about.
+    pub title: &'static str,
+    /// What the source says.
+    pub says: &'static str,
+    /// When the verdict is that it reproduces; where the limits come from.
+    pub limit: &'static str,
+    /// How ours is reckoned.
+    pub how: &'static str,
+    /// Does it.
+    pub run: fn(&Rig<'_>) -> Result<Found, ReproduceError>,
+}
+
+/// All studies.
+pub const STUDIES: &[Study] = &[dfs::STUDY, divided::STUDY, contention::STUDY];
+
+/// Why an experiment could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum ReproduceError {
+    /// Something that it needs does not ship.
+    #[error(transparent)]
+    NotShipped(#[from] NotShipped),
+    /// A policy of it is none.
+    #[error(transparent)]
+    Column(#[from] crate::compare::ColumnError),
+    /// Its machine or its jobs cannot be simulated.
+    #[error(transparent)]
+    Sim(#[from] host_sim::SimError),
+    /// A run could not begin.
+    #[error(transparent)]
+    Run(#[from] SimRunError),
+    /// Somebody stopped it.
+    #[error("stopped: what had not finished is left out")]
+    Stopped,
+}
+
+/// A whole study as it is told.
+#[derive(Clone, Debug, Serialize)]
+pub struct Account {
+    /// The study's name.
+    pub study: String,
+    /// The paper, in words.
+    pub source: String,
+    /// The seeds.
+    pub seeds: Vec<u64>,
+    /// How many draws from the ranges of the profiles.
+    pub draws: u64,
+    /// What was done, in order.
+    pub experiments: Vec<Told>,
+}
+
+impl Study {
+    /// By its name.
+    pub fn find(name: &str) -> Option<&'static Study> {
+        STUDIES.iter().find(|study| study.name == name)
+    }
+
+    /// Does these experiments of it; `before` is told of each that begins.
+    ///
+    /// # Errors
+    /// The first that could not be done.
+    pub fn run(
+        &self,
+        wanted: &[&Experiment],
+        rig: &Rig<'_>,
+        mut before: impl FnMut(&Experiment),
+    ) -> Result<Account, ReproduceError> {
+        let mut experiments = Vec::new();
+        for experiment in wanted {
+            before(experiment);
+            experiments.push(Told::new(experiment, (experiment.run)(rig)?));
+        }
+        Ok(Account {
+            study: self.name.to_owned(),
+            source: self.source.to_owned(),
+            seeds: rig.seeds().to_vec(),
+            draws: rig.draws(),
+            experiments,
+        })
+    }
+}

@@ -1,0 +1,279 @@
+//! Runs many runs, each only once however many experiments ask for it.
+//!
+//! ```text
+//!   play(world, policies, workloads) ─► runs not known yet ─► threads (compare's runner) ─► Played
+//!                                       └ known: world · workload · classes · policy · seed
+//! ```
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::Sink;
+use program::Job;
+use sched::TierWish;
+
+use super::world::ClassBasis;
+use super::{Gain, ReproduceError, World};
+use crate::compare::{
+    Column, Ended, Figures, Landed, SimBench, SimRunError, SimSetting, Variant, run_all,
+};
+use crate::oracle;
+
+/// What all experiments share.
+pub struct Rig<'a> {
+    seeds: Vec<u64>,
+    draws: u64,
+    n_threads: usize,
+    stop: &'a AtomicBool,
+    /// Told how many runs of a batch are done, a few times a second.
+    look: &'a dyn Fn(usize, usize),
+    known: RefCell<BTreeMap<Key, Figures>>,
+}
+
+/// What a run hangs on: world, workload, classes, policy, seed.
+type Key = (String, String, ClassBasis, String, u64);
+
+/// Runs of some policies on some workloads in one world.
+#[derive(Debug)]
+pub struct Played {
+    columns: Vec<String>,
+    workloads: Vec<String>,
+    seeds: Vec<u64>,
+    /// By policy, then workload, then seed.
+    figures: Vec<Figures>,
+}
+
+impl<'a> Rig<'a> {
+    /// For these seeds; experiments that draw do so `draws` times.
+    pub fn new(
+        seeds: Vec<u64>,
+        draws: u64,
+        n_threads: usize,
+        stop: &'a AtomicBool,
+        look: &'a dyn Fn(usize, usize),
+    ) -> Self {
+        Rig { seeds, draws, n_threads, stop, look, known: RefCell::default() }
+    }
+
+    /// The seeds.
+    pub fn seeds(&self) -> &[u64] {
+        &self.seeds
+    }
+
+    /// How often experiments draw from the ranges of profiles.
+    pub fn draws(&self) -> u64 {
+        self.draws
+    }
+
+    /// Every policy on every workload, with every seed.
+    ///
+    /// # Errors
+    /// Something is none, or it was stopped.
+    pub fn play(
+        &self,
+        world: &World,
+        columns: &[&str],
+        workloads: &[&str],
+    ) -> Result<Played, ReproduceError> {
+        self.play_seeds(world, columns, workloads, &self.seeds)
+    }
+
+    /// The same with seeds of one's own.
+    ///
+    /// # Errors
+    /// As [`Rig::play`].
+    pub fn play_seeds(
+        &self,
+        world: &World,
+        columns: &[&str],
+        workloads: &[&str],
+        seeds: &[u64],
+    ) -> Result<Played, ReproduceError> {
+        let mut keys: Vec<Key> = Vec::new();
+        for column in columns {
+            let basis = ClassBasis::of_column(column);
+            for workload in workloads {
+                let key = |seed: &u64| {
+                    let (workload, column) = ((*workload).to_owned(), (*column).to_owned());
+                    (world.name.clone(), workload, basis, column, *seed)
+                };
+                keys.extend(seeds.iter().map(key));
+            }
+        }
+        self.run_unknown(world, &keys)?;
+        let known = self.known.borrow();
+        let text = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect();
+        Ok(Played {
+            columns: text(columns),
+            workloads: text(workloads),
+            seeds: seeds.to_vec(),
+            figures: keys.iter().filter_map(|key| known.get(key)).cloned().collect(),
+        })
+    }
+
+    /// A policy on some workloads with every seed, each run with a listener of its own; the listeners, by
+    /// workload, then seed. Such runs are not kept.
+    ///
+    /// # Errors
+    /// As [`Rig::play`].
+    pub fn listen<S: Sink + Send>(
+        &self,
+        world: &World,
+        column: &str,
+        workloads: &[&str],
+        make: impl Fn(&[Job]) -> S + Sync,
+    ) -> Result<Vec<S>, ReproduceError> {
+        let basis = ClassBasis::of_column(column);
+        let jobs = workloads.iter().map(|workload| world.jobs(workload, basis));
+        let bench = SimBench::new(setting(world), jobs.collect::<Result<_, _>>()?)?;
+        let column = self::column(column)?;
+        let (seeds, stop) = (&self.seeds[..], self.stop);
+        let numbers: Vec<usize> = (0..workloads.len() * seeds.len()).collect();
+        let work = |number: usize| -> Result<Option<S>, SimRunError> {
+            let (cast, seed) = (number / seeds.len(), seeds[number % seeds.len()]);
+            let mut listener = make(bench.workloads()[cast].jobs());
+            let ran = bench.run((&column, cast, seed), stop, Some(&mut listener))?;
+            Ok(ran.map(|_| listener))
+        };
+        let mut heard: BTreeMap<usize, S> = BTreeMap::new();
+        let land = |landed| {
+            if let Landed::Run(number, listener) = landed {
+                heard.insert(number, listener);
+            }
+            (self.look)(heard.len(), numbers.len());
+            Ok(())
+        };
+        run_all(&numbers, self.n_threads, self.stop, work, land)?;
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(ReproduceError::Stopped),
+            false => Ok(heard.into_values().collect()),
+        }
+    }
+
+    fn run_unknown(&self, world: &World, keys: &[Key]) -> Result<(), ReproduceError> {
+        let unknown: Vec<&Key> = {
+            let known = self.known.borrow();
+            keys.iter().filter(|key| !known.contains_key(*key)).collect()
+        };
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let mut casts: Vec<(&str, ClassBasis)> =
+            unknown.iter().map(|key| (key.1.as_str(), key.2)).collect();
+        casts.sort_unstable();
+        casts.dedup();
+        let jobs = casts.iter().map(|(workload, basis)| world.jobs(workload, *basis));
+        let bench = SimBench::new(setting(world), jobs.collect::<Result<_, _>>()?)?;
+        let mut columns: BTreeMap<&str, Column> = BTreeMap::new();
+        for key in &unknown {
+            columns.insert(&key.3, column(&key.3)?);
+        }
+        let numbers: Vec<usize> = (0..unknown.len()).collect();
+        let mut n_done = 0;
+        let work = |number: usize| -> Result<Option<Figures>, SimRunError> {
+            let (_, workload, basis, column, seed) = unknown[number];
+            let cast = casts.iter().position(|one| *one == (workload.as_str(), *basis));
+            let cast = cast.expect("every workload of a key is cast");
+            bench.run((&columns[column.as_str()], cast, *seed), self.stop, None)
+        };
+        let land = |landed| {
+            if let Landed::Run(number, figures) = landed {
+                self.known.borrow_mut().insert(unknown[number].clone(), figures);
+                n_done += 1;
+            }
+            (self.look)(n_done, unknown.len());
+            Ok(())
+        };
+        run_all(&numbers, self.n_threads, self.stop, work, land)?;
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(ReproduceError::Stopped),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A column, or the oracle, which only simulated runs can have.
+fn column(text: &str) -> Result<Column, ReproduceError> {
+    if oracle::is_named(text) {
+        let text = oracle::NAME.to_owned();
+        return Ok(Column { spec: text.clone(), text, variant: Variant::default() });
+    }
+    Ok(Column::parse(text)?)
+}
+
+fn setting(world: &World) -> SimSetting {
+    SimSetting {
+        machine: world.machine.clone(),
+        options: world.options.clone(),
+        limits: world.limits,
+        signals: TierWish::default(),
+    }
+}
+
+impl Played {
+    /// The run of a policy on a workload with a seed, by their places.
+    pub fn run(&self, column: usize, workload: usize, seed: usize) -> &Figures {
+        let place = (column * self.workloads.len() + workload) * self.seeds.len() + seed;
+        &self.figures[place]
+    }
+
+    /// Names of the workloads.
+    pub fn workloads(&self) -> &[String] {
+        &self.workloads
+    }
+
+    /// Seconds of the whole workload, by seed; none of a run that did not end well.
+    pub fn whole_s(&self, column: usize, workload: usize) -> Vec<Option<f64>> {
+        let seeds = 0..self.seeds.len();
+        let run = |seed| {
+            let run = self.run(column, workload, seed);
+            (run.ended == Ended::Finished).then(|| run.whole.as_secs_f64())
+        };
+        seeds.map(run).collect()
+    }
+
+    /// Seconds of one job of a workload, by seed; none of a run that did not end well.
+    pub fn job_s(&self, column: usize, workload: usize, job: usize) -> Vec<Option<f64>> {
+        let of = |seed| {
+            let run = self.run(column, workload, seed);
+            let job = run.jobs.get(job).filter(|_| run.ended == Ended::Finished)?;
+            Some(job.end?.saturating_sub(job.start?).as_secs_f64())
+        };
+        (0..self.seeds.len()).map(of).collect()
+    }
+
+    /// How much of the baseline's time a policy saves on a workload. The baseline may be of other runs with
+    /// the same seeds.
+    pub fn gain(
+        &self,
+        column: usize,
+        workload: usize,
+        (base, base_column): (&Played, usize),
+    ) -> Gain {
+        let default = base.whole_s(base_column, workload);
+        let here = self.whole_s(column, workload);
+        let pairs: Vec<(f64, f64)> =
+            default.into_iter().zip(here).filter_map(|(one, other)| Some((one?, other?))).collect();
+        Gain::of(&pairs)
+    }
+
+    /// What went wrong, a sentence for each policy and workload with runs that did not end well.
+    pub fn faults(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        for (column, policy) in self.columns.iter().enumerate() {
+            for (place, workload) in self.workloads.iter().enumerate() {
+                let runs = (0..self.seeds.len()).map(|seed| self.run(column, place, seed));
+                let bad: Vec<&Figures> = runs.filter(|run| run.ended != Ended::Finished).collect();
+                let Some(first) = bad.first() else { continue };
+                said.push(format!(
+                    "{policy} on {workload}: {} of {} runs did not end well and are left out ({})",
+                    bad.len(),
+                    self.seeds.len(),
+                    first.error.as_deref().unwrap_or("the time limit came")
+                ));
+            }
+        }
+        said
+    }
+}

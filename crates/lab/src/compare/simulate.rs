@@ -16,7 +16,7 @@ use host_sim::hardware::Hardware;
 use host_sim::script::Script;
 use host_sim::{SimError, SimHost, SimOptions};
 use program::{Ending, Job};
-use sched::TierWish;
+use sched::{Policy, TierWish};
 use topology::Machine;
 
 use super::{Column, Controller, Ended, Figures, Tally};
@@ -68,15 +68,26 @@ impl SimBench {
     /// # Errors
     /// A job that cannot be simulated, or a kernel that is not modelled.
     pub fn new(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
-        let hardware = Arc::new(Hardware::new(&setting.machine));
-        let mut bench = SimBench { setting, hardware, workloads: Vec::new() };
-        for jobs in workloads {
-            let scripts = cast::cast(&jobs, &bench.hardware)?;
-            let mut ready = Ready { alone: vec![None; jobs.len()], jobs, scripts };
-            bench.measure_alone(&mut ready)?;
-            bench.workloads.push(ready);
+        let mut bench = SimBench::without_alone(setting, workloads)?;
+        let mut workloads = std::mem::take(&mut bench.workloads);
+        for ready in &mut workloads {
+            bench.measure_alone(ready)?;
         }
-        Ok(bench)
+        Ok(SimBench { workloads, ..bench })
+    }
+
+    /// The same for whoever does not ask how long jobs take alone: none has run.
+    ///
+    /// # Errors
+    /// As [`SimBench::new`].
+    pub fn without_alone(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
+        let hardware = Arc::new(Hardware::new(&setting.machine));
+        let ready = |jobs: Vec<Job>| -> Result<Ready, SimError> {
+            let scripts = cast::cast(&jobs, &hardware)?;
+            Ok(Ready { alone: vec![None; jobs.len()], jobs, scripts })
+        };
+        let workloads = workloads.into_iter().map(ready).collect::<Result<_, _>>()?;
+        Ok(SimBench { setting, hardware, workloads })
     }
 
     /// What was assumed of the machine, a sentence each.
@@ -114,8 +125,22 @@ impl SimBench {
         stop: &AtomicBool,
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<Figures>, SimRunError> {
-        let ready = &self.workloads[workload];
         let policy = policy::build(&column.spec, seed)?;
+        self.run_policy(policy, (column, workload, seed), stop, listener)
+    }
+
+    /// The same with a policy that somebody else built; of the column the variant counts.
+    ///
+    /// # Errors
+    /// The kernel is none.
+    pub fn run_policy(
+        &self,
+        policy: Box<dyn Policy>,
+        (column, workload, seed): (&Column, usize, u64),
+        stop: &AtomicBool,
+        listener: Option<&mut dyn Sink>,
+    ) -> Result<Option<Figures>, SimRunError> {
+        let ready = &self.workloads[workload];
         let options = self.options(column, policy.interval(), seed);
         let mut host = self.host(&ready.jobs, &ready.scripts, options)?;
         let mut engine = Engine::new(self.setting.machine.clone(), ready.jobs.clone(), policy)

@@ -16,6 +16,7 @@ const COMMANDS: &[&[&str]] = &[
     &["status"],
     &["policies"],
     &["predict"],
+    &["reproduce"],
     &["profile"],
     &["generate"],
     &["load"],

@@ -57,7 +57,7 @@ pub(super) fn poll_interval(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
 pub(super) fn own_overhead(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     /// Work for each poll; the first stands for none.
     const WORK: [(u64, &str); 3] =
-        [(1_000, "free"), (MEASURED_NS, "0.76 ms, as measured"), (BOUND_NS, "10 ms, a bound")];
+        [(1_000, "free"), (MEASURED_NS, "0.76 ms (measured)"), (BOUND_NS, "10 ms (a bound)")];
     let base = rig.play(&roomy_striped()?, &["linux"], &ALL)?;
     let mut found = Found::default();
     let mut table = Table::new(
@@ -77,7 +77,7 @@ pub(super) fn own_overhead(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         for (place, (_, work)) in WORK.iter().enumerate().skip(1) {
             let eaten = gains[0].beside(&gains[place]);
             found.claims.push(Claim::judged(
-                &format!("{work} a poll: the overhead eats more than 0.5 points of the gain"),
+                &format!("with {work} a poll the overhead eats more than 0.5 points of the gain"),
                 reading,
                 format!("{} points, seed by seed", eaten.shown()),
                 (!eaten.is_empty()).then_some(0.005 < eaten.mean.abs()),

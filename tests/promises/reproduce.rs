@@ -54,7 +54,8 @@ fn the_page_holds_every_claim_and_loads_nothing() {
     let page = std::fs::read_to_string(file).expect("it was written");
     assert!(page.contains("fig-1") && page.contains("class=\"heat small\""));
     assert!(page.contains("does not reproduce") && page.contains("not judged"));
-    assert!(!page.contains("http://") && !page.contains("https://"));
+    let loads = ["<link", "src=", "@import", "url(", "https://"];
+    assert!(page.contains("default-src 'none'") && loads.iter().all(|way| !page.contains(way)));
 }
 
 #[test]

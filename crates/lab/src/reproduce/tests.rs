@@ -13,6 +13,8 @@ fn every_experiment_has_a_name_of_its_own_a_source_and_a_limit() {
         for one in study.experiments {
             let told = [one.title, one.says, one.limit, one.how];
             assert!(told.iter().all(|words| 5 < words.len()), "{}: {told:?}", one.name);
+            let line = format!("━━ {} ━━ {}", one.name, one.title);
+            assert!(line.chars().count() <= 80, "{line}");
         }
     }
 }

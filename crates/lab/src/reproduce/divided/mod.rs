@@ -61,7 +61,7 @@ pub(super) const STUDY: Study = Study {
         },
         Experiment {
             name: "hit-ratio",
-            title: "hit ratios collapse under contention, references keep their order",
+            title: "hit ratios collapse under contention, references keep order",
             says: "Group 1 hits 70 % alone and about 20 % beside one competitor; under contention all ratios \
                    converge; references are a property of the program",
             limit: "Group 1's mean ratio 60 to 80 % alone and 10 to 30 % beside one competitor (both limits \

@@ -17,6 +17,7 @@ const COMMANDS: &[&[&str]] = &[
     &["status"],
     &["policies"],
     &["predict"],
+    &["reproduce"],
     &["profile"],
     &["generate"],
     &["load"],

@@ -14,6 +14,7 @@ mod predict;
 mod profiles;
 mod recording;
 mod reports;
+mod reproduce;
 mod scripted;
 mod seeds;
 mod senses;

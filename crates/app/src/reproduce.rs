@@ -2,11 +2,12 @@
 
 use std::io::{IsTerminal, Write};
 use std::num::NonZeroU16;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow};
 use lab::compare::seeds;
-use lab::reproduce::{Experiment, Rig, STUDIES, Study, list, text};
+use lab::reproduce::{Experiment, Rig, STUDIES, Study, html, list, text};
 
 use crate::exit::{Done, OrWrong};
 use crate::profile::Asked;
@@ -37,6 +38,9 @@ pub struct Args {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+    /// Write a page with drawings here, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Reproduces.
@@ -56,6 +60,11 @@ pub fn main(args: &Args) -> Done {
     if args.list {
         std::io::stdout().write_all(list(study).as_bytes())?;
         return Ok(());
+    }
+    if let Some(file) = &args.html {
+        // Hours later would be late to find out; what is there already stays until there is something new.
+        let can = std::fs::OpenOptions::new().create(true).append(true).open(file);
+        can.with_context(|| format!("cannot write {}", file.display())).or_wrong()?;
     }
     let stop = AtomicBool::new(false);
     let signals = std::cell::RefCell::new(Asked::watch()?);
@@ -87,7 +96,18 @@ pub fn main(args: &Args) -> Done {
         false => text(&account),
     };
     std::io::stdout().write_all(out.as_bytes())?;
-    Ok(())
+    if let Some(file) = &args.html {
+        std::fs::write(file, html(&account))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    match account.left_out.as_slice() {
+        [] => Ok(()),
+        left => Err(anyhow!(
+            "stopped: what was done is told, and not done is {}: run them with --only",
+            left.join(",")
+        )
+        .into()),
+    }
 }
 
 /// The experiments asked for, in the study's order.

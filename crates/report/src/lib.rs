@@ -23,6 +23,7 @@ mod model;
 mod places;
 pub mod profile;
 pub mod status;
+pub mod study;
 mod text;
 pub mod units;
 pub mod words;

@@ -75,15 +75,26 @@ impl SimBench {
     /// # Errors
     /// A job that cannot be simulated, or a kernel that is not modelled.
     pub fn new(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
-        let hardware = Arc::new(Hardware::new(&setting.machine));
-        let mut bench = SimBench { setting, hardware, workloads: Vec::new() };
-        for jobs in workloads {
-            let scripts = cast::cast(&jobs, &bench.hardware)?;
-            let mut ready = Ready { alone: vec![None; jobs.len()], jobs, scripts };
-            bench.measure_alone(&mut ready)?;
-            bench.workloads.push(ready);
+        let mut bench = SimBench::without_alone(setting, workloads)?;
+        let mut workloads = std::mem::take(&mut bench.workloads);
+        for ready in &mut workloads {
+            bench.measure_alone(ready)?;
         }
-        Ok(bench)
+        Ok(SimBench { workloads, ..bench })
+    }
+
+    /// The same for whoever does not ask how long jobs take alone: none has run.
+    ///
+    /// # Errors
+    /// As [`SimBench::new`].
+    pub fn without_alone(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
+        let hardware = Arc::new(Hardware::new(&setting.machine));
+        let ready = |jobs: Vec<Job>| -> Result<Ready, SimError> {
+            let scripts = cast::cast(&jobs, &hardware)?;
+            Ok(Ready { alone: vec![None; jobs.len()], jobs, scripts })
+        };
+        let workloads = workloads.into_iter().map(ready).collect::<Result<_, _>>()?;
+        Ok(SimBench { setting, hardware, workloads })
     }
 
     /// What was assumed of the machine, a sentence each.
@@ -146,7 +157,7 @@ impl SimBench {
     ) -> Result<Option<Figures>, SimRunError> {
         let Some(effort) = oracle::effort(&column.spec)? else {
             let policy = policy::build(&column.spec, seed)?;
-            return self.play(policy, (column, workload, seed), stop, listener);
+            return self.run_policy(policy, (column, workload, seed), stop, listener);
         };
         let Some(best) = oracle::best(self, (column, workload, seed), effort, stop)? else {
             return Ok(None);
@@ -154,7 +165,7 @@ impl SimBench {
         let found = best.found();
         if let Some(listener) = listener {
             let policy = best.policy(self, workload, seed)?;
-            self.play(policy, (column, workload, seed), stop, Some(listener))?;
+            self.run_policy(policy, (column, workload, seed), stop, Some(listener))?;
         }
         Ok(Some(Figures { found: Some(found), ..best.figures }))
     }
@@ -174,7 +185,10 @@ impl SimBench {
     }
 
     /// One run under a policy; the column tells what else is changed of the machine.
-    pub(crate) fn play(
+    ///
+    /// # Errors
+    /// The kernel is none.
+    pub fn run_policy(
         &self,
         policy: Box<dyn Policy>,
         (column, workload, seed): (&Column, usize, u64),

@@ -347,7 +347,7 @@ impl Search<'_> {
         let (workload, seed) = (self.workload, self.seed);
         let policy = way.policy(self.bench, workload, seed, (&self.places, None))?;
         let run = (self.column, workload, seed);
-        let Some(figures) = self.bench.play(policy, run, self.stop, listener)? else {
+        let Some(figures) = self.bench.run_policy(policy, run, self.stop, listener)? else {
             return Ok(None);
         };
         self.n_runs += 1;

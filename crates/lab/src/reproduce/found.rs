@@ -1,5 +1,6 @@
 //! What an experiment found: tables, and claims with a verdict each.
 
+use report::study::Drawing;
 use serde::Serialize;
 
 use super::Experiment;
@@ -89,6 +90,19 @@ impl Claim {
     pub fn new(claim: &str, reading: Reading, found: String, holds: bool) -> Self {
         Claim { claim: claim.to_owned(), reading, found, verdict: Verdict::of(holds) }
     }
+
+    /// One of which nothing can be said where too few runs ended well (`None`).
+    pub fn judged(claim: &str, reading: Reading, found: String, holds: Option<bool>) -> Self {
+        let verdict = holds.map_or(Verdict::NotJudged, Verdict::of);
+        Claim { claim: claim.to_owned(), reading, found, verdict }
+    }
+
+    /// One that holds in so many draws.
+    pub fn drawn(claim: &str, reading: Reading, held: usize, draws: usize) -> Self {
+        let found = format!("in {held} of {draws} draws");
+        let verdict = Verdict::of_draws(held, draws);
+        Claim { claim: claim.to_owned(), reading, found, verdict }
+    }
 }
 
 /// Figures in rows.
@@ -100,13 +114,20 @@ pub struct Table {
     pub heads: Vec<String>,
     /// A row each; as many cells as heads.
     pub rows: Vec<Vec<String>>,
+    /// How the page draws it; the drawing shows the cells and nothing else.
+    pub drawing: Drawing,
 }
 
 impl Table {
     /// An empty one.
     pub fn new(title: &str, heads: &[&str]) -> Self {
         let heads = heads.iter().map(|head| (*head).to_owned()).collect();
-        Table { title: title.to_owned(), heads, rows: Vec::new() }
+        Table { title: title.to_owned(), heads, rows: Vec::new(), drawing: Drawing::None }
+    }
+
+    /// The same, drawn on the page.
+    pub fn drawn(self, drawing: Drawing) -> Self {
+        Table { drawing, ..self }
     }
 
     /// One more row.

@@ -6,8 +6,7 @@
 //!           │ run, on a Rig (machines × policies × workloads × seeds, each run once)
 //!           ▼
 //!        Found ── tables · claims with a verdict each, for both readings · why
-//!           ├─► text
-//!           └─► JSON
+//!           └─► text · JSON · a page
 //! ```
 //!
 //! Experiments are values in one list; the tables, the JSON and the list of what there is come from it. Limits
@@ -20,6 +19,8 @@ mod dfs;
 mod divided;
 mod found;
 mod gain;
+mod given;
+mod page;
 mod rig;
 mod text;
 mod world;
@@ -31,6 +32,8 @@ use serde::Serialize;
 
 pub use found::{Claim, Found, Reading, Table, Told, Verdict};
 pub use gain::Gain;
+pub use page::html;
+pub use report::study::Drawing;
 pub use rig::{Played, Rig};
 pub use text::{list, text};
 pub use world::World;
@@ -102,6 +105,8 @@ pub struct Account {
     pub draws: u64,
     /// What was done, in order.
     pub experiments: Vec<Told>,
+    /// What was asked for and not done, since somebody stopped it; in order.
+    pub left_out: Vec<String>,
 }
 
 impl Study {
@@ -110,7 +115,8 @@ impl Study {
         STUDIES.iter().find(|study| study.name == name)
     }
 
-    /// Does these experiments of it; `before` is told of each that begins.
+    /// Does these experiments of it; `before` is told of each that begins. Once somebody stops it, what is done
+    /// is told, and which are not.
     ///
     /// # Errors
     /// The first that could not be done.
@@ -120,10 +126,17 @@ impl Study {
         rig: &Rig<'_>,
         mut before: impl FnMut(&Experiment),
     ) -> Result<Account, ReproduceError> {
-        let mut experiments = Vec::new();
-        for experiment in wanted {
+        let (mut experiments, mut left_out) = (Vec::new(), Vec::new());
+        for (place, experiment) in wanted.iter().enumerate() {
             before(experiment);
-            experiments.push(Told::new(experiment, (experiment.run)(rig)?));
+            match (experiment.run)(rig) {
+                Ok(found) => experiments.push(Told::new(experiment, found)),
+                Err(ReproduceError::Stopped) => {
+                    left_out.extend(wanted[place..].iter().map(|one| one.name.to_owned()));
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(Account {
             study: self.name.to_owned(),
@@ -131,6 +144,7 @@ impl Study {
             seeds: rig.seeds().to_vec(),
             draws: rig.draws(),
             experiments,
+            left_out,
         })
     }
 }

@@ -9,16 +9,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::Nanos;
 use engine::Sink;
 use program::Job;
 use sched::TierWish;
 
+use super::given::Given;
 use super::world::ClassBasis;
 use super::{Gain, ReproduceError, World};
-use crate::compare::{
-    Column, Ended, Figures, Landed, SimBench, SimRunError, SimSetting, Variant, run_all,
-};
-use crate::oracle;
+use crate::compare::{Ended, Figures, Landed, SimBench, SimRunError, SimSetting, run_all};
 
 /// What all experiments share.
 pub struct Rig<'a> {
@@ -126,14 +125,14 @@ impl<'a> Rig<'a> {
     ) -> Result<Vec<S>, ReproduceError> {
         let basis = ClassBasis::of_column(column);
         let jobs = workloads.iter().map(|workload| world.jobs(workload, basis));
-        let bench = SimBench::new(setting(world), jobs.collect::<Result<_, _>>()?)?;
-        let column = self::column(column)?;
+        let bench = SimBench::without_alone(setting(world), jobs.collect::<Result<_, _>>()?)?;
+        let column = Given::parse(column)?;
         let (seeds, stop) = (&self.seeds[..], self.stop);
         let numbers: Vec<usize> = (0..workloads.len() * seeds.len()).collect();
         let work = |number: usize| -> Result<Option<S>, SimRunError> {
             let (cast, seed) = (number / seeds.len(), seeds[number % seeds.len()]);
             let mut listener = make(bench.workloads()[cast].jobs());
-            let ran = bench.run((&column, cast, seed), stop, Some(&mut listener))?;
+            let ran = column.run(&bench, (cast, seed), stop, Some(&mut listener))?;
             Ok(ran.map(|_| listener))
         };
         let mut heard: BTreeMap<usize, S> = BTreeMap::new();
@@ -151,6 +150,53 @@ impl<'a> Rig<'a> {
         }
     }
 
+    /// How long each job of a workload takes alone on the idle machine.
+    ///
+    /// # Errors
+    /// The workload cannot be simulated.
+    pub fn alone(
+        &self,
+        world: &World,
+        workload: &str,
+    ) -> Result<Vec<Option<Nanos>>, ReproduceError> {
+        let jobs = world.jobs(workload, ClassBasis::Rate)?;
+        let bench = SimBench::new(setting(world), vec![jobs])?;
+        Ok(bench.workloads()[0].alone().to_vec())
+    }
+
+    /// Does something in every draw, several draws at a time, each with a rig of its own (whose runs are not
+    /// kept); in order of the draws.
+    ///
+    /// # Errors
+    /// The first draw in which it could not be done, or it was stopped.
+    pub fn each_draw<T: Send>(
+        &self,
+        work: impl Fn(u64, &Rig<'_>) -> Result<T, ReproduceError> + Sync,
+    ) -> Result<Vec<T>, ReproduceError> {
+        let numbers: Vec<usize> = (0..self.draws as usize).collect();
+        let (seeds, draws, stop) = (&self.seeds, self.draws, self.stop);
+        let of = |number: usize| -> Result<Option<T>, ReproduceError> {
+            let rig = Rig::new(seeds.clone(), draws, 1, stop, &|_, _| {});
+            match work(number as u64 + 1, &rig) {
+                Err(ReproduceError::Stopped) => Ok(None),
+                done => done.map(Some),
+            }
+        };
+        let mut done: BTreeMap<usize, T> = BTreeMap::new();
+        let land = |landed| {
+            if let Landed::Run(number, found) = landed {
+                done.insert(number, found);
+            }
+            (self.look)(done.len(), numbers.len());
+            Ok(())
+        };
+        run_all(&numbers, self.n_threads, self.stop, of, land)?;
+        match self.stop.load(Ordering::Relaxed) {
+            true => Err(ReproduceError::Stopped),
+            false => Ok(done.into_values().collect()),
+        }
+    }
+
     fn run_unknown(&self, world: &World, keys: &[Key]) -> Result<(), ReproduceError> {
         let unknown: Vec<&Key> = {
             let known = self.known.borrow();
@@ -164,10 +210,10 @@ impl<'a> Rig<'a> {
         casts.sort_unstable();
         casts.dedup();
         let jobs = casts.iter().map(|(workload, basis)| world.jobs(workload, *basis));
-        let bench = SimBench::new(setting(world), jobs.collect::<Result<_, _>>()?)?;
-        let mut columns: BTreeMap<&str, Column> = BTreeMap::new();
+        let bench = SimBench::without_alone(setting(world), jobs.collect::<Result<_, _>>()?)?;
+        let mut columns: BTreeMap<&str, Given> = BTreeMap::new();
         for key in &unknown {
-            columns.insert(&key.3, column(&key.3)?);
+            columns.insert(&key.3, Given::parse(&key.3)?);
         }
         let numbers: Vec<usize> = (0..unknown.len()).collect();
         let mut n_done = 0;
@@ -175,7 +221,7 @@ impl<'a> Rig<'a> {
             let (_, workload, basis, column, seed) = unknown[number];
             let cast = casts.iter().position(|one| *one == (workload.as_str(), *basis));
             let cast = cast.expect("every workload of a key is cast");
-            bench.run((&columns[column.as_str()], cast, *seed), self.stop, None)
+            columns[column.as_str()].run(&bench, (cast, *seed), self.stop, None)
         };
         let land = |landed| {
             if let Landed::Run(number, figures) = landed {
@@ -191,15 +237,6 @@ impl<'a> Rig<'a> {
             false => Ok(()),
         }
     }
-}
-
-/// A column, or the oracle, which only simulated runs can have.
-fn column(text: &str) -> Result<Column, ReproduceError> {
-    if oracle::is_named(text) {
-        let text = oracle::NAME.to_owned();
-        return Ok(Column { spec: text.clone(), text, variant: Variant::default() });
-    }
-    Ok(Column::parse(text)?)
 }
 
 fn setting(world: &World) -> SimSetting {
@@ -252,10 +289,29 @@ impl Played {
         (base, base_column): (&Played, usize),
     ) -> Gain {
         let default = base.whole_s(base_column, workload);
+        let of = |(seed, here): (&u64, Option<f64>)| {
+            let place = base.seeds.iter().position(|one| one == seed)?;
+            Some((*seed, 1.0 - here? / default[place]?))
+        };
         let here = self.whole_s(column, workload);
-        let pairs: Vec<(f64, f64)> =
-            default.into_iter().zip(here).filter_map(|(one, other)| Some((one?, other?))).collect();
-        Gain::of(&pairs)
+        Gain::by_seed(self.seeds.iter().zip(here).filter_map(of).collect())
+    }
+
+    /// The mean of its gains on all workloads, seed by seed: of the seeds that ended well on all of them.
+    pub fn mean_gain(&self, column: usize, base: (&Played, usize)) -> Gain {
+        let of = (0..self.workloads.len()).map(|place| self.gain(column, place, base));
+        Gain::over(&of.collect::<Vec<Gain>>())
+    }
+
+    /// Mean seconds of a workload over the seeds that ended well; none if none did.
+    pub fn mean_s(&self, column: usize, workload: usize) -> Option<f64> {
+        let well: Vec<f64> = self.whole_s(column, workload).into_iter().flatten().collect();
+        (!well.is_empty()).then(|| crate::stats::mean(&well))
+    }
+
+    /// The seeds.
+    pub fn seeds(&self) -> &[u64] {
+        &self.seeds
     }
 
     /// What went wrong, a sentence for each policy and workload with runs that did not end well.
@@ -263,13 +319,18 @@ impl Played {
         let mut said = Vec::new();
         for (column, policy) in self.columns.iter().enumerate() {
             for (place, workload) in self.workloads.iter().enumerate() {
-                let runs = (0..self.seeds.len()).map(|seed| self.run(column, place, seed));
-                let bad: Vec<&Figures> = runs.filter(|run| run.ended != Ended::Finished).collect();
-                let Some(first) = bad.first() else { continue };
+                let runs = self.seeds.iter().enumerate();
+                let runs = runs.map(|(at, seed)| (seed, self.run(column, place, at)));
+                let bad: Vec<(&u64, &Figures)> =
+                    runs.filter(|(_, run)| run.ended != Ended::Finished).collect();
+                let Some((_, first)) = bad.first() else { continue };
+                let seeds: Vec<String> = bad.iter().map(|(seed, _)| seed.to_string()).collect();
                 said.push(format!(
-                    "{policy} on {workload}: {} of {} runs did not end well and are left out ({})",
+                    "{policy} on {workload}: {} of {} runs did not end well, and their seeds ({}) are left out of \
+                     the pairs; the first: {}",
                     bad.len(),
                     self.seeds.len(),
+                    seeds.join(" "),
                     first.error.as_deref().unwrap_or("the time limit came")
                 ));
             }

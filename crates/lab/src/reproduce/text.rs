@@ -1,4 +1,4 @@
-//! A study as text, within eighty columns where its tables allow it.
+//! A study as text, within eighty columns.
 
 use std::fmt::Write;
 
@@ -25,6 +25,10 @@ pub fn text(account: &Account) -> String {
     for told in &account.experiments {
         tell(&mut text, told);
     }
+    if !account.left_out.is_empty() {
+        text.push('\n');
+        wrap(&mut text, "stopped:", &format!("not done: {}", account.left_out.join(", ")));
+    }
     text
 }
 
@@ -46,39 +50,104 @@ fn say(text: &mut String, claim: &Claim) {
 
 /// A label, and words beside it over as many lines as they need.
 fn wrap(text: &mut String, label: &str, words: &str) {
-    let mut line = format!("{label:INDENT$}");
-    let mut is_fresh = true;
-    for word in words.split(' ') {
-        if !is_fresh && WIDTH < line.chars().count() + 1 + word.chars().count() {
-            let _ = writeln!(text, "{line}");
-            line = " ".repeat(INDENT);
-            is_fresh = true;
-        }
-        if !is_fresh {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_fresh = false;
+    let mut label = label;
+    for line in folded(words, WIDTH - INDENT) {
+        let _ = writeln!(text, "{label:INDENT$}{line}");
+        label = "";
     }
-    let _ = writeln!(text, "{line}");
 }
 
-/// The first column to the left, figures to the right.
+/// Between two columns, and before the first.
+const GAP: usize = 2;
+
+/// The first column to the left, figures to the right. Heads of several words stand over several lines; a
+/// table that is too wide all the same goes on below, with its first column again.
 fn draw(text: &mut String, table: &Table) {
-    let rows = || std::iter::once(&table.heads).chain(&table.rows);
-    let wide = |column: usize| {
-        rows().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..table.heads.len()).map(wide).collect();
-    let _ = writeln!(text, "\n  {}", table.title);
-    for row in rows() {
-        let mut line = String::from("  ");
-        for (column, (cell, wide)) in row.iter().zip(&widths).enumerate() {
-            let _ = match column {
-                0 => write!(line, "{cell:wide$}"),
-                _ => write!(line, "  {cell:>wide$}"),
-            };
+    let _ = writeln!(text);
+    wrap_at(text, GAP, &table.title);
+    let widths: Vec<usize> = (0..table.heads.len()).map(|column| width(table, column)).collect();
+    let mut rest: Vec<usize> = (1..table.heads.len()).collect();
+    let mut is_first = true;
+    while is_first || !rest.is_empty() {
+        let mut room = WIDTH.saturating_sub(GAP + widths.first().copied().unwrap_or(0));
+        let fits = |column: &&usize| {
+            let left = room.checked_sub(GAP + widths[**column]);
+            room = left.unwrap_or(0);
+            left.is_some()
+        };
+        // One at least, however wide it is.
+        let n = rest.iter().take_while(fits).count().clamp(1, rest.len().max(1)).min(rest.len());
+        let block: Vec<usize> = std::iter::once(0).chain(rest.drain(..n)).collect();
+        if !is_first {
+            text.push('\n');
         }
-        let _ = writeln!(text, "{}", line.trim_end());
+        rows(text, table, &block, &widths);
+        is_first = false;
+    }
+}
+
+/// What a column needs: its widest cell, or the widest word of its head.
+fn width(table: &Table, column: usize) -> usize {
+    let cells = table.rows.iter().filter_map(|row| row.get(column));
+    let words = table.heads[column].split(' ');
+    cells
+        .map(|cell| cell.chars().count())
+        .chain(words.map(|word| word.chars().count()))
+        .max()
+        .unwrap_or(0)
+}
+
+fn rows(text: &mut String, table: &Table, columns: &[usize], widths: &[usize]) {
+    let heads: Vec<Vec<String>> =
+        columns.iter().map(|column| folded(&table.heads[*column], widths[*column])).collect();
+    let high = heads.iter().map(Vec::len).max().unwrap_or(0);
+    for line in 0..high {
+        // Heads stand on the figures: short ones begin lower.
+        let of = |head: &Vec<String>| {
+            (line + head.len()).checked_sub(high).map_or(String::new(), |at| head[at].clone())
+        };
+        let cells: Vec<String> = heads.iter().map(of).collect();
+        put(text, &cells, columns, widths);
+    }
+    for row in &table.rows {
+        let cell = |column: &usize| row.get(*column).cloned().unwrap_or_default();
+        let cells: Vec<String> = columns.iter().map(cell).collect();
+        put(text, &cells, columns, widths);
+    }
+}
+
+fn put(text: &mut String, cells: &[String], columns: &[usize], widths: &[usize]) {
+    let mut line = String::new();
+    for (cell, column) in cells.iter().zip(columns) {
+        let wide = widths[*column];
+        let _ = match column {
+            0 => write!(line, "  {cell:wide$}"),
+            _ => write!(line, "  {cell:>wide$}"),
+        };
+    }
+    let _ = writeln!(text, "{}", line.trim_end());
+}
+
+/// Words over as many lines as a width needs.
+fn folded(words: &str, wide: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in words.split(' ') {
+        let line = lines.last_mut().expect("there is always one");
+        if !line.is_empty() && wide < line.chars().count() + 1 + word.chars().count() {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+/// Words so far from the edge.
+fn wrap_at(text: &mut String, indent: usize, words: &str) {
+    for line in folded(words, WIDTH - indent) {
+        let _ = writeln!(text, "{:indent$}{line}", "");
     }
 }

@@ -10,13 +10,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{JobId, Nanos};
+use base::{Bytes, JobId, Nanos};
 use engine::MoveLimits;
 use host_sim::SimOptions;
 use host_sim::chance::Chance;
 use host_sim::hardware::Hardware;
 use program::profile::{Figure, Source};
-use program::{Class, Ending, Job};
+use program::{Class, Ending, Job, Profile};
 use topology::Machine;
 
 use super::ReproduceError;
@@ -113,11 +113,42 @@ impl World {
         })
     }
 
+    /// So many times the memory on every node.
+    pub fn with_memory(self, times: u64) -> Self {
+        let mut parts = self.machine.parts().clone();
+        for node in &mut parts.nodes {
+            node.memory = node.memory.map(|bytes| Bytes(bytes.0 * times));
+            node.memory_free = node.memory_free.map(|bytes| Bytes(bytes.0 * times));
+        }
+        let machine = Machine::new(parts).expect("only memory of a sound machine was changed");
+        World { name: format!("{}, memory × {times}", self.name), machine, ..self }
+    }
+
+    /// Last-level caches of another size: times the first, divided by the second.
+    pub fn with_cache(self, times: u64, part: u64) -> Self {
+        let mut parts = self.machine.parts().clone();
+        for llc in &mut parts.llcs {
+            llc.size = llc.size.map(|bytes| Bytes(bytes.0 * times / part));
+        }
+        let machine = Machine::new(parts).expect("only caches of a sound machine were changed");
+        World { name: format!("{}, cache × {times} ÷ {part}", self.name), machine, ..self }
+    }
+
     /// Controllers and links with so many times more bandwidth: what is left to compete for are caches.
     pub fn widened(self, times: u64) -> Self {
         self.changed(&format!("bandwidth × {times}"), |way| {
             if let Some(bandwidth) = way.bandwidth_bytes_per_s.as_mut() {
                 bandwidth.value = bandwidth.value.saturating_mul(times);
+            }
+        })
+    }
+
+    /// Links between nodes with so many times more bandwidth.
+    pub fn relieved_links(self, times: u64) -> Self {
+        self.changed(&format!("links × {times}"), |way| {
+            let of_link = way.bandwidth_bytes_per_s.as_mut().filter(|_| way.from != way.to);
+            if let Some(bandwidth) = of_link {
+                bandwidth.value *= times;
             }
         })
     }
@@ -148,13 +179,17 @@ impl World {
             None => shipped::workload(workload)?.jobs,
         };
         let hardware = Hardware::new(&self.machine);
+        let mut known: BTreeMap<String, (Arc<Profile>, Option<Class>)> = BTreeMap::new();
         for job in &mut jobs {
             let Some(name) = &job.profile else { continue };
-            let profile = shipped::profile_drawn(name, self.draw)?;
-            if job.class.is_some() {
-                job.class = class(&profile, &hardware, basis);
+            if !known.contains_key(name) {
+                let profile = shipped::profile_drawn(name, self.draw)?;
+                let class = class(&profile, &hardware, basis);
+                known.insert(name.clone(), (Arc::new(profile), class));
             }
-            job.found = Some(Arc::new(profile));
+            let (profile, class) = &known[name];
+            job.class = job.class.and(*class);
+            job.found = Some(Arc::clone(profile));
         }
         if let (Some(each), Some(like)) = (self.own_work, jobs.first()) {
             let worker = worker(each, like, &hardware)?;

@@ -6,7 +6,7 @@
 //!
 //! Nothing is reckoned here but what a chart needs to be drawn. What was not measured is absent, never zero.
 
-mod html;
+pub(crate) mod html;
 mod model;
 mod table;
 mod text;

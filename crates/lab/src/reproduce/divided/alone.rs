@@ -1,6 +1,6 @@
 //! Figures 2 to 5: what counters show of each program alone.
 
-use super::super::{Claim, Found, Reading, ReproduceError, Rig, Table, Verdict};
+use super::super::{Claim, Drawing, Found, Reading, ReproduceError, Rig, Table, Verdict};
 use super::programs::{ELEVEN, G1, G2, HARMLESS, HURTING, Socket, least, most, socket};
 use crate::shipped::Draw;
 
@@ -43,7 +43,8 @@ pub(super) fn figures(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let mut found = Found::default();
     let heads = ["program", "MB/s", "full queues/s", "references/s", "hits", "prefetches/s"];
     let mut table =
-        Table::new("alone on xeon-2x4, millions; from the middle of every range", &heads);
+        Table::new("alone on xeon-2x4, millions; from the middle of every range", &heads)
+            .drawn(Drawing::Bars);
     for (name, alone) in ELEVEN.iter().zip(&middle.alone) {
         let millions = |value: f64, digits: usize| format!("{:.digits$}", value / 1e6);
         table.row([

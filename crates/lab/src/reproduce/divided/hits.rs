@@ -2,7 +2,7 @@
 
 use host_sim::predict::side_by_side;
 
-use super::super::{Found, ReproduceError, Rig, Table};
+use super::super::{Drawing, Found, ReproduceError, Rig, Table};
 use super::alone::{claim, draws};
 use super::programs::{ELEVEN, G1, Socket, socket};
 use crate::shipped::Draw;
@@ -78,7 +78,8 @@ const CLAIMS: [(&str, Asked); 4] = [
 pub(super) fn ratios(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let middle = Crowded::of(&socket("xeon-2x4", Draw::Middle)?);
     let drawn: Vec<Crowded> = draws(rig)?.iter().map(Crowded::of).collect();
-    let mut hits = Table::new("hits in % of the references, beside so many of Group 1", &HEADS);
+    let mut hits = Table::new("hits in % of the references, beside so many of Group 1", &HEADS)
+        .drawn(Drawing::Intervals);
     let mut references = Table::new("references in a second, millions", &HEADS);
     for (place, name) in ELEVEN.iter().enumerate() {
         let first = || std::iter::once((*name).to_owned());

@@ -2,10 +2,11 @@
 
 use host_sim::predict::side_by_side;
 
-use super::super::{Found, ReproduceError, Rig, Table};
+use super::super::{Drawing, Found, ReproduceError, Rig, Table};
 use super::alone::{claim, draws};
 use super::programs::{
-    ELEVEN, G1, G2, HARMLESS, HURTING, Limits, Socket, by_limits, by_rank, least, most, socket,
+    ELEVEN, G1, G2, HARMLESS, HURTING, Limits, Socket, by_limits, by_rank, least, most, published,
+    socket,
 };
 use crate::shipped::Draw;
 use crate::stats::mean;
@@ -82,22 +83,13 @@ pub(super) fn pairs(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
 /// Groups from what a socket's programs show alone.
 type Version = fn(&Socket) -> Vec<u8>;
 
-/// The paper's group of a program.
-fn published(place: usize) -> u8 {
-    match place {
-        place if G1.contains(&place) => 1,
-        place if G2.contains(&place) => 2,
-        _ => 3,
-    }
-}
-
 /// The matrix: how much slower in %, a row suffers, a column causes.
 fn map(pairs: &Pairs) -> Table {
     let short = ELEVEN.map(|name| name.chars().take(5).collect::<String>());
     let heads: Vec<&str> =
         std::iter::once("suffers").chain(short.iter().map(String::as_str)).collect();
     let title = "slower in % beside the program of the column, in the middle of every range";
-    let mut table = Table::new(title, &heads);
+    let mut table = Table::new(title, &heads).drawn(Drawing::Heat);
     for (name, row) in ELEVEN.iter().zip(&pairs.slowdown) {
         let cells = row.iter().map(|slowdown| format!("{:.0}", (slowdown - 1.0) * 100.0));
         table.row(std::iter::once((*name).to_owned()).chain(cells));

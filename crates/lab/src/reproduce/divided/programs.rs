@@ -3,6 +3,8 @@
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Behaviour, Fitted, of_profile};
 use host_sim::predict::Domain;
+use program::Job;
+use topology::Machine;
 
 use super::super::ReproduceError;
 use crate::shipped::{self, Alone, Draw};
@@ -38,7 +40,15 @@ pub(super) struct Socket {
 /// # Errors
 /// A machine or a profile that does not ship.
 pub(super) fn socket(machine: &str, draw: Draw) -> Result<Socket, ReproduceError> {
-    let hardware = Hardware::new(&shipped::machine(machine)?);
+    socket_of(&shipped::machine(machine)?, draw)
+}
+
+/// The same of a machine that may have been changed.
+///
+/// # Errors
+/// A profile that does not ship.
+pub(super) fn socket_of(machine: &Machine, draw: Draw) -> Result<Socket, ReproduceError> {
+    let hardware = Hardware::new(machine);
     let cpu = &hardware.cpus[0];
     let domain = Domain {
         cache: hardware.caches[cpu.cache].bytes,
@@ -111,4 +121,25 @@ pub(super) fn least(of: impl Fn(usize) -> f64, places: &[usize]) -> f64 {
 /// As [`least`].
 pub(super) fn most(of: impl Fn(usize) -> f64, places: &[usize]) -> f64 {
     places.iter().map(|place| of(*place)).fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// The paper's group of a job's program; 3 of one that it does not name.
+pub(in super::super) fn group_of(job: &Job) -> u8 {
+    ELEVEN.iter().position(|one| *one == plain(job)).map_or(3, published)
+}
+
+/// The name of a job's program without suite number and length.
+pub(super) fn plain(job: &Job) -> &str {
+    let name = job.profile.as_deref().unwrap_or(&job.name);
+    let name = name.split('@').next().unwrap_or(name);
+    name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
+}
+
+/// The paper's group of one of the eleven.
+pub(super) fn published(place: usize) -> u8 {
+    match place {
+        place if G1.contains(&place) => 1,
+        place if G2.contains(&place) => 2,
+        _ => 3,
+    }
 }

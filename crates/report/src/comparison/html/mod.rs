@@ -14,7 +14,7 @@ mod forest;
 mod head;
 mod heat;
 mod loads;
-mod plot;
+pub(crate) mod plot;
 mod seeds;
 mod tables;
 
@@ -23,7 +23,7 @@ use crate::html::CSS;
 use crate::html::escape::escape;
 
 /// What the charts need beyond the style of a run's report.
-const OWN_CSS: &str = include_str!("page.css");
+pub(crate) const OWN_CSS: &str = include_str!("page.css");
 /// Colours, and tables that can be sorted.
 const SCRIPTS: [&str; 2] =
     [include_str!("../../html/page.js"), include_str!("../../html/tables.js")];

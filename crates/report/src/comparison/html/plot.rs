@@ -5,13 +5,13 @@ use std::fmt::Write;
 use crate::html::escape::escape;
 
 /// A drawing that grows.
-pub(super) struct Plot {
+pub(crate) struct Plot {
     text: String,
 }
 
 /// Values along the drawing's width.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     from: f64,
     to: f64,
     left: f64,

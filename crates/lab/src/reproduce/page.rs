@@ -1,0 +1,60 @@
+//! A study as a page.
+
+use report::study::{Grid, Judged, Page, Part};
+
+use super::{Account, Claim, Table, Told, Verdict};
+
+/// One self-contained file.
+pub fn html(account: &Account) -> String {
+    let several = |n: u64, word: &str| {
+        if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") }
+    };
+    let stopped = format!("stopped; not done: {}", account.left_out.join(", "));
+    let page = Page {
+        title: format!("{}: {}", account.study, account.source),
+        facts: vec![
+            several(account.seeds.len() as u64, "seed"),
+            several(account.draws, "draw"),
+            several(account.experiments.len() as u64, "experiment"),
+        ],
+        warnings: (!account.left_out.is_empty()).then_some(stopped).into_iter().collect(),
+        parts: account.experiments.iter().map(part).collect(),
+    };
+    page.to_html()
+}
+
+fn part(told: &Told) -> Part {
+    let facts = [("Source", &told.says), ("Limit", &told.limit), ("How", &told.how)];
+    Part {
+        name: told.name.clone(),
+        title: told.title.clone(),
+        facts: facts.map(|(label, words)| (label.to_owned(), words.clone())).to_vec(),
+        grids: told.found.tables.iter().map(grid).collect(),
+        claims: told.found.claims.iter().map(judged).collect(),
+        notes: told.found.why.clone(),
+    }
+}
+
+fn grid(table: &Table) -> Grid {
+    Grid {
+        title: table.title.clone(),
+        heads: table.heads.clone(),
+        rows: table.rows.clone(),
+        drawing: table.drawing,
+    }
+}
+
+fn judged(claim: &Claim) -> Judged {
+    Judged {
+        claim: claim.claim.clone(),
+        reading: claim.reading.word().to_owned(),
+        found: claim.found.clone(),
+        verdict: claim.verdict.words().to_owned(),
+        mark: match claim.verdict {
+            Verdict::Reproduces => ("✓", "better"),
+            Verdict::DoesNotReproduce => ("✕", "worse"),
+            Verdict::DependsOnTheProfile => ("~", "inconclusive"),
+            Verdict::NotJudged => ("–", "none"),
+        },
+    }
+}

@@ -52,20 +52,26 @@ impl Script {
         loaded.each_ns.first().copied().unwrap_or(1.0)
     }
 
-    /// Nanoseconds that it takes alone on an idle machine, on the fastest core, its memory near it.
-    pub fn alone_ns(&self, hardware: &Hardware) -> f64 {
-        let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
-        let Some(cpu) = fastest else { return 0.0 };
-        let channel = hardware.nodes[cpu.node].channel;
-        let cache = hardware.caches[cpu.cache].bytes;
-        let of = |act: &Act| {
+    /// Nanoseconds that it takes at the least, wherever it runs and wherever its memory is: the fastest core to
+    /// itself, the whole of the largest cache, and memory that nobody asks anything of, itself included.
+    pub fn least_ns(&self, hardware: &Hardware) -> f64 {
+        let ghz = hardware.cpus.iter().map(|cpu| cpu.ghz).fold(0.0, f64::max);
+        let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
+        let miss_ns = hardware.nodes.iter().map(|node| node.channel.unloaded_ns);
+        let miss_ns = miss_ns.fold(f64::INFINITY, f64::min);
+        self.sum_ns(|act| {
             let demand = act.behaviour.demand(cache);
-            let loaded = channel.load(&[demand]);
-            let each = loaded.each_ns.first().copied().unwrap_or(0.0);
+            demand.core_ns * act.behaviour.ghz() / ghz.max(1e-9) + demand.exposed * miss_ns
+        })
+    }
+
+    /// All acts with their sleeps, at so many nanoseconds for 1000 instructions of each.
+    fn sum_ns(&self, each: impl Fn(&Act) -> f64) -> f64 {
+        let of = |act: &Act| {
             let sleeps = act.sleeps.map_or(0.0, |(burst, ns)| {
                 libm::floor((act.instructions - 1.0).max(0.0) / burst) * ns as f64
             });
-            act.instructions * each / 1000.0 + sleeps
+            act.instructions * each(act) / 1000.0 + sleeps
         };
         self.acts.iter().map(of).sum()
     }

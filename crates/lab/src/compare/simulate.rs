@@ -112,22 +112,21 @@ impl SimBench {
         &self.hardware
     }
 
-    /// No placement of a workload ends earlier: the job that would end last if each ran alone, as short as
-    /// chance can make it. Machines with CPUs of several kinds may have one faster than the one that the
-    /// kernel chose for a job alone.
+    /// No placement of a workload ends earlier: the job that ends last when each takes the least that it can
+    /// anywhere ([`Script::least_ns`]), as short as chance can make it. Zero where no job ends by itself.
     pub fn bound(&self, workload: usize) -> Nanos {
         let ready = &self.workloads[workload];
-        let sleeps =
-            ready.scripts.iter().flat_map(|script| &script.acts).any(|act| act.sleeps.is_some());
         let chance = self.setting.options.chance;
         // Evenly spread with this deviation: at most the root of three times it below the mean.
-        let part = if sleeps { chance.length.max(chance.sleep) } else { chance.length };
-        let least = (1.0 - libm::sqrt(3.0) * part).max(0.0);
-        let end = |(job, alone): (&Job, &Option<Nanos>)| {
-            let alone = (*alone)?.0 as f64 * least;
-            Some(Nanos(job.start.0 + alone as u64))
+        let least = |part: f64| (1.0 - libm::sqrt(3.0) * part).max(0.0);
+        let ends =
+            ready.jobs.iter().zip(&ready.scripts).filter(|(job, _)| job.ending == Ending::Exit);
+        let end = |(job, script): (&Job, &Arc<Script>)| {
+            let sleeps = script.acts.iter().any(|act| act.sleeps.is_some());
+            let part = if sleeps { chance.length.max(chance.sleep) } else { chance.length };
+            Nanos(job.start.0 + (script.least_ns(&self.hardware) * least(part)) as u64)
         };
-        ready.jobs.iter().zip(&ready.alone).filter_map(end).max().unwrap_or(Nanos::ZERO)
+        ends.map(end).max().unwrap_or(Nanos::ZERO)
     }
 
     /// The workloads, in order.

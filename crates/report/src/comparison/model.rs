@@ -161,7 +161,7 @@ record! {
         way: String, "Way", Plain, "Which way it is.";
         n_placements: u64, "Placements", Count, "How many placements for the whole run were simulated, beside every policy as it comes and the best placement of each moment.";
         is_all: bool, "All", Plain, "Whether those were all that there are; else they are those of a search.";
-        above_bound: Option<f64>, "Above the bound", Share, "By which part the run ends later than the job that would end last if each ran alone: no placement ends earlier. Absent where no job ends by itself.";
+        above_bound: Option<f64>, "Above the bound", Share, "By which part the run ends later than any placement can: than the job that would end last if each had the fastest core, the largest cache and idle memory to itself. Absent where no job ends by itself.";
     }
 }
 

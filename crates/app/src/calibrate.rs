@@ -134,7 +134,8 @@ fn rates(
     job: JobId,
     tasks: &BTreeMap<TaskId, Seen>,
 ) -> anyhow::Result<Alone> {
-    let own = || tasks.values().filter(|seen| seen.job == job);
+    let is_counted = |seen: &&Seen| seen.sq.is_some() && seen.refs.is_some();
+    let own = || tasks.values().filter(|seen| seen.job == job).filter(is_counted);
     let sum = |of: fn(&Seen) -> Option<u64>| own().filter_map(of).reduce(u64::saturating_add);
     let cpu_ns: u64 = own().map(|seen| seen.cpu_ns).sum();
     let (Some(sq), Some(refs)) = (sum(|seen| seen.sq), sum(|seen| seen.refs)) else {

@@ -190,8 +190,7 @@ fn kind(action: &Action) -> Kind {
     }
 }
 
-/// Whether this is the first wish of its kind that comes through; notes it. Policies ask by rising
-/// job mostly, so the search mostly ends at the end.
+/// Whether this is the first wish of its kind that comes through; notes it.
 fn once(concerned: &mut BTreeSet<(Target, Kind)>, this: (Target, Kind)) -> Result<(), Refused> {
     match concerned.insert(this) {
         true => Ok(()),

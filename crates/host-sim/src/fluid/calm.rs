@@ -11,7 +11,7 @@
 //!                    a    b         c   …   a task has got (served now - served then) × its weight
 //! ```
 //!
-//! An event costs the logarithm of the tasks on its CPU so, not their number. Tasks that touch memory for the
+//! Of an event only those are settled and solved that it is about, not all tasks of its CPU. Tasks that touch memory for the
 //! first time, or pay for something, are restless: they are settled whenever their CPU is, as all are
 //! with contention. This is the virtual time of fair queueing (Parekh and Gallager, 1993).
 
@@ -155,23 +155,29 @@ impl Fluid {
 
     /// Without contention everybody has the whole cache, and memory as it is when nobody else asks for it.
     pub(super) fn solve_each_alone(&mut self) {
-        let mut fresh = std::mem::take(&mut self.solver.fresh);
-        let mut touched = std::mem::take(&mut self.solver.touched_cpus);
-        touched.sort_unstable();
-        touched.dedup();
-        for cpu in touched.drain(..) {
-            let smt = self.smt_share(cpu);
-            if std::mem::replace(&mut self.cpus[cpu].calm.smt, smt) != smt {
-                fresh.extend(&self.cpus[cpu].tasks);
+        // Whoever is solved is settled first, and what comes of that may touch others.
+        while !self.solver.fresh.is_empty() || !self.solver.touched_cpus.is_empty() {
+            let mut fresh = std::mem::take(&mut self.solver.fresh);
+            let mut touched = std::mem::take(&mut self.solver.touched_cpus);
+            touched.sort_unstable();
+            touched.dedup();
+            for cpu in touched {
+                let smt = self.smt_share(cpu);
+                if std::mem::replace(&mut self.cpus[cpu].calm.smt, smt) != smt {
+                    fresh.extend(&self.cpus[cpu].tasks);
+                }
+            }
+            fresh.dedup(); // Who begins an act begins it on a CPU.
+            for &idx in &fresh {
+                if self.tasks[idx].state == TaskState::Runnable {
+                    self.solve_alone(idx);
+                }
+            }
+            if self.solver.fresh.is_empty() {
+                fresh.clear();
+                self.solver.fresh = fresh;
             }
         }
-        fresh.dedup(); // Who begins an act begins it on a CPU.
-        for idx in fresh.drain(..) {
-            if self.tasks[idx].state == TaskState::Runnable {
-                self.solve_alone(idx);
-            }
-        }
-        (self.solver.fresh, self.solver.touched_cpus) = (fresh, touched);
     }
 
     fn solve_alone(&mut self, idx: usize) {

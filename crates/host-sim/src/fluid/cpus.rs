@@ -36,8 +36,8 @@ pub(super) struct Round {
 /// takes to give up on tasks that run.
 const BALANCE_TRIES: u32 = 6;
 /// The busy CPUs of a domain look at each other so often in vain before they leave things as they are: until
-/// a task's load, halved with each look, is none.
-const ROUND_TRIES: u32 = 11;
+/// a task's load of 1024, halved with each look after the first, is none.
+const ROUND_TRIES: u32 = 12;
 /// Nanoseconds between two such looks on a machine of one CPU, growing with the CPUs as the kernel's
 /// interval of a domain does (`get_sd_balance_interval`: the weight in milliseconds).
 const BALANCE_NS: u64 = 1_000_000;
@@ -55,15 +55,19 @@ impl Fluid {
         }
         let weight = state.weight;
         state.calm.served += passed / weight;
-        let n_eager =
-            if self.settings.contention { state.tasks.len() } else { state.calm.restless.len() };
-        for at in 0..n_eager {
-            let state = &self.cpus[cpu];
-            let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };
-            let idx = eager[at];
-            let share = self.tasks[idx].weight / weight;
-            self.settle_task(idx, passed * share, passed * (1.0 - share));
+        let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };
+        // A copy: whoever touches memory when none is left is killed, and leaves the list meanwhile.
+        let mut all = std::mem::take(&mut self.settling);
+        all.extend(eager);
+        for &idx in &all {
+            let task = &self.tasks[idx];
+            if task.state == TaskState::Runnable && task.cpu == cpu {
+                let share = task.weight / weight;
+                self.settle_task(idx, passed * share, passed * (1.0 - share));
+            }
         }
+        all.clear();
+        self.settling = all;
     }
 
     pub(super) fn settle_task(&mut self, idx: usize, cpu_ns: f64, wait_ns: f64) {
@@ -178,6 +182,9 @@ impl Fluid {
 
     /// When the first stretch on a CPU ends is reckoned anew.
     pub(super) fn reckon(&mut self, cpu: usize) {
+        if !self.settings.contention {
+            self.settle_cpu(cpu);
+        }
         self.calm_down(cpu);
         let state = &self.cpus[cpu];
         let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };

@@ -107,6 +107,8 @@ pub struct Fluid {
     /// CPU time of all tasks up to now, in nanoseconds.
     cpu_ns_given: f64,
     counts: Counts,
+    /// Room for those that are being settled.
+    settling: Vec<usize>,
 }
 
 /// How much happened, for reports and benchmarks.
@@ -149,6 +151,7 @@ impl Fluid {
             waiting_since: None,
             cpu_ns_given: 0.0,
             counts: Counts::default(),
+            settling: Vec::new(),
             hardware,
         }
     }

@@ -190,6 +190,7 @@ impl Fluid {
         if whole == 0 {
             return;
         }
+        self.settle_job(job);
         let rule = self.jobs.get(&job).map(|state| state.memory.clone()).unwrap_or_default();
         let left = self.lay(job, cpu_node, &rule, whole);
         if let Some(pages) = self.pages.jobs.get_mut(&job) {

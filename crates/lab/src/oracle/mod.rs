@@ -13,7 +13,7 @@
 //!
 //! It knows what the simulated machine will do, chance included, which no counter tells. So it is none of the
 //! policies that any host can have, and is built here, for simulated runs alone. What it tells is how much
-//! there was to gain: nothing that ships can end before it, and no placement at all can end before the bound.
+//! there was to gain: no policy that ships ends before it, as it comes, and no placement at all before the bound.
 
 mod placed;
 mod search;
@@ -28,8 +28,8 @@ pub use search::{Best, Way};
 /// Its name in `--policy`.
 pub const NAME: &str = "oracle";
 
-/// So many runs are simulated for one answer, when nothing else is said: enough for all placements of eight
-/// programs on four caches of two CPUs (105), and some seconds for a workload of ten minutes.
+/// So many placements are simulated for one answer, when nothing else is said: all those of eight programs on two
+/// caches alike, and some seconds for a workload of ten minutes.
 const N_RUNS: usize = 128;
 /// More than anybody waits for.
 const N_RUNS_MAX: usize = 1_000_000;
@@ -59,8 +59,8 @@ pub enum OracleError {
 
 /// Whether a text names the oracle.
 pub fn is_named(spec: &str) -> bool {
-    let spec = spec.trim();
-    spec == NAME || spec.strip_prefix(NAME).is_some_and(|rest| rest.starts_with('['))
+    let rest = spec.trim().strip_prefix(NAME).map(str::trim_start);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
 }
 
 /// Whether a column of a comparison is the oracle's.
@@ -77,7 +77,13 @@ pub fn effort(spec: &str) -> Result<Option<Effort>, OracleError> {
     if !is_named(&spec) {
         return Ok(None);
     }
-    let inside = spec[NAME.len()..].trim_start_matches('[').trim_end_matches(']');
+    let inside = match &spec[NAME.len()..] {
+        "" => "",
+        rest => {
+            let inside = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            inside.ok_or(OracleError::Parameter)?
+        }
+    };
     if inside.is_empty() {
         return Ok(Some(Effort { n_runs: N_RUNS }));
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 
 use base::{CpuSet, Nanos};
 use engine::{Sink, TurnRecord};
-use host_sim::hardware::Hardware;
+use host_sim::hardware::{Cpu, Hardware};
 use host_sim::oracle::Oracle;
 use program::Job;
 use sched::{Code, Deed, Policy, Reason, Target};
@@ -202,7 +202,11 @@ impl Search<'_> {
             return Ok(None);
         }
         let open = self.open();
-        let all = all(&open, self.are_alike(), effort.n_runs);
+        let has_rule =
+            |job: &Job| job.cpus.is_some() || job.nodes.is_some() || job.memory.is_some();
+        let alike =
+            !self.jobs().iter().any(has_rule) && are_alike(self.bench.hardware(), &self.places);
+        let all = all(&open, alike, effort.n_runs);
         match all {
             Some(all) => {
                 for put in &all {
@@ -233,46 +237,6 @@ impl Search<'_> {
             (0..self.places.len()).filter(has).collect()
         };
         self.jobs().iter().map(open).collect()
-    }
-
-    /// Whether no place differs from another in anything but its name: all on one node, or each on one of
-    /// its own and no two nearer to each other than others.
-    fn are_alike(&self) -> bool {
-        let hardware = self.bench.hardware();
-        let cpus_of = |place: &CpuSet| {
-            let place = place.clone();
-            hardware.cpus.iter().filter(move |cpu| place.contains(cpu.id))
-        };
-        let what = |place: &CpuSet| -> Vec<(u64, u64, &host_sim::hardware::Node)> {
-            let bytes = |cpu: &host_sim::hardware::Cpu| hardware.caches[cpu.cache].bytes.to_bits();
-            cpus_of(place)
-                .map(|cpu| (bytes(cpu), cpu.ghz.to_bits(), &hardware.nodes[cpu.node]))
-                .collect()
-        };
-        let is_same = |one: &CpuSet, other: &CpuSet| {
-            let (one, other) = (what(one), what(other));
-            one.len() == other.len()
-                && one.iter().zip(&other).all(|(one, other)| {
-                    one.0 == other.0
-                        && one.1 == other.1
-                        && one.2.memory == other.2.memory
-                        && one.2.channel == other.2.channel
-                })
-        };
-        let nodes_of =
-            |place: &CpuSet| cpus_of(place).map(|cpu| cpu.node).collect::<BTreeSet<usize>>();
-        let nodes: BTreeSet<usize> = self.places.iter().flat_map(nodes_of).collect();
-        let is_one_each = self.places.iter().all(|place| nodes_of(place).len() == 1);
-        let is_regular = is_one_each && (nodes.len() == 1 || nodes.len() == self.places.len());
-        let far = |from: usize| {
-            let others = nodes.iter().filter(move |to| **to != from);
-            others.map(move |to| hardware.way(from, *to).more_ns.to_bits())
-        };
-        let distances: BTreeSet<u64> = nodes.iter().copied().flat_map(far).collect();
-        let first = self.places.first();
-        let all_same =
-            first.is_none_or(|first| self.places.iter().all(|place| is_same(first, place)));
-        is_regular && distances.len() <= 1 && all_same
     }
 
     /// Moves and swaps, as long as they help and there are runs left; how many there were.
@@ -359,6 +323,46 @@ impl Search<'_> {
     }
 }
 
+/// Whether no place differs from another in anything but its name: all on one node, or each on one of its own,
+/// no two nearer to each other than others, and no further node with memory alone.
+fn are_alike(hardware: &Hardware, places: &[CpuSet]) -> bool {
+    let cpus_of = |place: &CpuSet| -> Vec<&Cpu> {
+        hardware.cpus.iter().filter(|cpu| place.contains(cpu.id)).collect()
+    };
+    let nodes_of =
+        |place: &CpuSet| cpus_of(place).iter().map(|cpu| cpu.node).collect::<BTreeSet<_>>();
+    let nodes: BTreeSet<usize> = places.iter().flat_map(nodes_of).collect();
+    let is_one_each = places.iter().all(|place| nodes_of(place).len() == 1);
+    let is_regular = is_one_each && (nodes.len() == 1 || nodes.len() == places.len());
+    let ways: BTreeSet<(u64, Option<u64>)> = nodes
+        .iter()
+        .flat_map(|from| nodes.iter().filter(move |to| *to != from).map(move |to| (*from, *to)))
+        .map(|(from, to)| {
+            let way = hardware.way(from, to);
+            let link = way.link.map(|link| hardware.links[link].channel.cap.to_bits());
+            (way.more_ns.to_bits(), link)
+        })
+        .collect();
+    let is_same = |one: &CpuSet, other: &CpuSet| {
+        let (one, other) = (cpus_of(one), cpus_of(other));
+        let n_cores =
+            |cpus: &[&Cpu]| cpus.iter().map(|cpu| cpu.core).collect::<BTreeSet<_>>().len();
+        let is_like = |(one, other): (&&Cpu, &&Cpu)| {
+            let (own, its) = (&hardware.nodes[one.node], &hardware.nodes[other.node]);
+            one.ghz == other.ghz
+                && one.smt_share == other.smt_share
+                && hardware.caches[one.cache].bytes == hardware.caches[other.cache].bytes
+                && own.memory == its.memory
+                && own.channel == its.channel
+        };
+        one.len() == other.len()
+            && n_cores(&one) == n_cores(&other)
+            && one.iter().zip(&other).all(is_like)
+    };
+    let all_same = places.first().is_none_or(|first| places.iter().all(|it| is_same(first, it)));
+    is_regular && ways.len() <= 1 && all_same && nodes.len() == hardware.nodes.len()
+}
+
 fn score(figures: &Figures) -> Score {
     let times = figures.jobs.iter().filter_map(|job| Some(job.end?.saturating_sub(job.start?).0));
     (figures.ended != Ended::Finished, figures.whole, Nanos(times.sum()))
@@ -420,6 +424,32 @@ impl Sink for FirstPlaces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use topology::Machine;
+
+    fn alike(machine: &str) -> bool {
+        let hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
+        are_alike(&hardware, &places(&hardware))
+    }
+
+    #[test]
+    fn places_are_alike_on_one_node_or_on_a_node_each() {
+        assert!(alike("nodes=1 llcs=4 cores=2 llc=8M"));
+        assert!(alike("nodes=2 llcs=1 cores=4 llc=8M smt=2"));
+        // Two caches of one node are nearer to each other than to those of the other.
+        assert!(!alike("nodes=2 llcs=2 cores=2 llc=8M"));
+    }
+
+    #[test]
+    fn places_of_a_hybrid_machine_are_not_alike() {
+        let machine = crate::shipped::machine("hybrid-desktop").expect("it ships");
+        let hardware = Hardware::new(&machine);
+        let each: Vec<CpuSet> = hardware
+            .cores
+            .iter()
+            .map(|cpus| cpus.iter().map(|cpu| hardware.cpus[*cpu].id).collect())
+            .collect();
+        assert!(!are_alike(&hardware, &each));
+    }
 
     #[test]
     fn all_placements_on_places_alike_are_counted_once() {

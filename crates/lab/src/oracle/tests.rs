@@ -5,10 +5,18 @@ use super::*;
 #[test]
 fn the_oracle_is_named_with_or_without_its_parameter() {
     assert_eq!(effort("oracle"), Ok(Some(Effort { n_runs: 128 })));
-    assert_eq!(effort(" oracle[ runs=7 ]"), Ok(Some(Effort { n_runs: 7 })));
+    assert_eq!(effort(" oracle [ runs=7 ]"), Ok(Some(Effort { n_runs: 7 })));
     assert_eq!(effort("dfs"), Ok(None));
     assert_eq!(effort("oracles"), Ok(None));
-    for wrong in ["oracle[runs=0]", "oracle[runs=]", "oracle[steps=3]", "oracle[runs=1000001]"] {
+    for wrong in [
+        "oracle[runs=0]",
+        "oracle[runs=]",
+        "oracle[steps=3]",
+        "oracle[runs=1000001]",
+        "oracle[",
+        "oracle[runs=7",
+        "oracle[[runs=7]]",
+    ] {
         assert_eq!(effort(wrong), Err(OracleError::Parameter), "{wrong}");
     }
 }

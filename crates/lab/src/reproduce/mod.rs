@@ -87,6 +87,14 @@ pub enum ReproduceError {
     /// A run could not begin.
     #[error(transparent)]
     Run(#[from] SimRunError),
+    /// A run that is counted while it goes on did not end well.
+    #[error("{run} did not end well: {why}")]
+    Failed {
+        /// Which.
+        run: String,
+        /// What went wrong.
+        why: String,
+    },
     /// Somebody stopped it.
     #[error("stopped: what had not finished is left out")]
     Stopped,

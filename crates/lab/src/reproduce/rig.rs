@@ -115,7 +115,7 @@ impl<'a> Rig<'a> {
     /// workload, then seed. Such runs are not kept.
     ///
     /// # Errors
-    /// As [`Rig::play`].
+    /// As [`Rig::play`], and when a run does not end well: of half a run nothing can be counted.
     pub fn listen<S: Sink + Send>(
         &self,
         world: &World,
@@ -123,17 +123,39 @@ impl<'a> Rig<'a> {
         workloads: &[&str],
         make: impl Fn(&[Job]) -> S + Sync,
     ) -> Result<Vec<S>, ReproduceError> {
+        self.listen_all((world, column, workloads), make, true)
+    }
+
+    /// The same where runs may end badly: what is asked is how.
+    ///
+    /// # Errors
+    /// As [`Rig::play`].
+    pub fn listen_all<S: Sink + Send>(
+        &self,
+        (world, policy, workloads): (&World, &str, &[&str]),
+        make: impl Fn(&[Job]) -> S + Sync,
+        must_end_well: bool,
+    ) -> Result<Vec<S>, ReproduceError> {
+        let column = policy;
         let basis = ClassBasis::of_column(column);
         let jobs = workloads.iter().map(|workload| world.jobs(workload, basis));
         let bench = SimBench::without_alone(setting(world), jobs.collect::<Result<_, _>>()?)?;
         let column = Given::parse(column)?;
         let (seeds, stop) = (&self.seeds[..], self.stop);
         let numbers: Vec<usize> = (0..workloads.len() * seeds.len()).collect();
-        let work = |number: usize| -> Result<Option<S>, SimRunError> {
+        let work = |number: usize| -> Result<Option<S>, ReproduceError> {
             let (cast, seed) = (number / seeds.len(), seeds[number % seeds.len()]);
             let mut listener = make(bench.workloads()[cast].jobs());
             let ran = column.run(&bench, (cast, seed), stop, Some(&mut listener))?;
-            Ok(ran.map(|_| listener))
+            match ran {
+                Some(figures) if must_end_well && figures.ended != Ended::Finished => {
+                    Err(ReproduceError::Failed {
+                        run: format!("{policy} on {} with seed {seed}", workloads[cast]),
+                        why: figures.error.unwrap_or_else(|| "the time limit came".to_owned()),
+                    })
+                }
+                ran => Ok(ran.map(|_| listener)),
+            }
         };
         let mut heard: BTreeMap<usize, S> = BTreeMap::new();
         let land = |landed| {

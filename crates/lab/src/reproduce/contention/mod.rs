@@ -130,7 +130,7 @@ pub(super) const STUDY: Study = Study {
         },
         Experiment {
             name: "home-cluster",
-            title: "processors from home or anywhere, pages at home or where they are touched",
+            title: "processors from home or anywhere, pages too",
             says: "schemes for processors and pages that cooperate through a home cluster are best (abstract)",
             limit: "P-home + H3 at or below every other combination at load 40 to 60 % (spec 2.4), on the paged \
                     machine",

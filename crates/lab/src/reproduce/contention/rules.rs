@@ -83,7 +83,8 @@ pub(super) fn rules(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         scene.add("four", &PROGRAMS.iter().map(part).collect::<Vec<Part>>())?;
         let (mut wrong, mut by_choice, mut silent) = (Vec::new(), Vec::new(), Vec::new());
         for (policy, cells) in policies.iter().zip(&mut cells) {
-            let heard = rig.listen(&scene.world, policy, &["four"], |_| Heard::default())?;
+            let heard =
+                rig.listen_all((&scene.world, policy, &["four"]), |_| Heard::default(), false)?;
             let levels: BTreeSet<&str> =
                 heard.iter().flat_map(|one| &one.levels).copied().collect();
             let n_placed: usize = heard.iter().map(|one| one.n_placed).sum();

@@ -77,7 +77,7 @@ pub(super) fn own_overhead(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         for (place, (_, work)) in WORK.iter().enumerate().skip(1) {
             let eaten = gains[0].beside(&gains[place]);
             found.claims.push(Claim::judged(
-                &format!("with {work} a poll the overhead eats more than 0.5 points of the gain"),
+                &format!("with {work} a poll the gain differs by more than 0.5 points: its own work eats it"),
                 reading,
                 format!("{} points, seed by seed", eaten.shown()),
                 (!eaten.is_empty()).then_some(0.005 < eaten.mean.abs()),

@@ -326,7 +326,7 @@ pub enum Fault {
         sizes: usize,
     },
     /// Sizes of a curve that do not rise.
-    #[error("cache_bytes must rise from one size to the next; sort them, each once")]
+    #[error("cache_bytes must rise from one size above 0 to the next; sort them, each once")]
     CurveSizes,
     /// Something in a figure that means nothing there.
     #[error("{found:?} means nothing in {key}; a figure has value, source and error")]

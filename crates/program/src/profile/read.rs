@@ -159,9 +159,12 @@ fn read_curve(table: &Fields<'_>) -> Result<Curve, WorkloadError> {
         prefetches: prefetches.as_ref().map(|list| list[idx]),
         error: errors.as_ref().map(|list| list[idx]),
     };
-    let points = sizes.iter().enumerate().map(point).collect();
+    let points: Vec<Point> = sizes.iter().enumerate().map(point).collect();
     let source = table.get("source", source)?.unwrap_or_default();
-    Curve::new(source, points).ok_or_else(|| table.fault_at("cache_bytes", Fault::CurveSizes))
+    // A cache of no size holds nothing of anybody, and what is missed there is no point of the curve.
+    let has_size = points.first().is_none_or(|first| first.cache != Bytes::ZERO);
+    let curve = Curve::new(source, points).filter(|_| has_size);
+    curve.ok_or_else(|| table.fault_at("cache_bytes", Fault::CurveSizes))
 }
 
 /// A figure: a table, or a bare number that somebody declared.

@@ -113,7 +113,13 @@ fn every_mistake_is_one_line_with_its_place() {
     check(
         "name = 'x'\n[[phase]]\n[phase.curve]\ncache_bytes = [2, 1]\nmisses_per_1000 = [1, 1]",
         expect![
-            "p.toml:4:15: cache_bytes must rise from one size to the next; sort them, each once"
+            "p.toml:4:15: cache_bytes must rise from one size above 0 to the next; sort them, each once"
+        ],
+    );
+    check(
+        "name = 'x'\n[[phase]]\n[phase.curve]\ncache_bytes = [0, 1]\nmisses_per_1000 = [1, 1]",
+        expect![
+            "p.toml:4:15: cache_bytes must rise from one size above 0 to the next; sort them, each once"
         ],
     );
     check(

@@ -10,20 +10,18 @@
 //! though on a real machine at most 64 start in one. CPU time of this thread, since on a busy machine the wall
 //! clock tells of the neighbours.
 
-use std::time::Duration;
-
 use anyhow::{Context, bail};
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use engine::{Engine, MoveLimits, Step};
-use program::{Class, Command, Job};
-use rustix::time::{ClockId, clock_gettime};
+use program::Job;
 use sched::{
     Action, Cause, Counters, Deed, JobEvent, Measured, MemoryRules, NodeMemory, NodeSample,
-    Outcome, OutcomeResult, ProcessMemory, Quantity, Sample, Target, TaskSample, Turn,
+    Outcome, ProcessMemory, Quantity, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
 
 use super::stats::Spread;
+use super::turn::{cpu_time, done, job, millis_since};
 
 const N_TASKS: u32 = 10_000;
 const N_NODES: u32 = 16;
@@ -96,16 +94,6 @@ fn measure(spec: &str) -> anyhow::Result<Figures> {
         n_wishes += step.approved.asks().len();
     }
     Ok(Figures { spread: Spread::of(times), n_wishes, start_ms })
-}
-
-/// CPU time that this thread has used.
-fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
-}
-
-fn millis_since(before: Duration) -> f64 {
-    cpu_time().saturating_sub(before).as_secs_f64() * 1e3
 }
 
 /// All jobs are due at once and start.
@@ -223,31 +211,4 @@ fn outcomes(step: &Step, on: &mut [CpuId]) -> Vec<Outcome> {
 
 fn first(cpus: &CpuSet) -> CpuId {
     cpus.iter().next().unwrap_or(CpuId(0))
-}
-
-fn done(target: Target, deed: Deed) -> Outcome {
-    Outcome { target, deed, result: OutcomeResult::Done { n: 1 } }
-}
-
-fn job(id: u32) -> Job {
-    Job {
-        id: JobId(id),
-        name: format!("job{id}"),
-        command: Command::Load(vec!["hog".to_owned()]),
-        start: Nanos::ZERO,
-        class: Class::new((id % 7) as u8),
-        sensitivity: None,
-        profile: None,
-        found: None,
-        dir: None,
-        env: Default::default(),
-        input: None,
-        output: None,
-        threads: 1,
-        ending: Default::default(),
-        cpus: None,
-        nodes: None,
-        memory: None,
-        origin: Default::default(),
-    }
 }

@@ -98,12 +98,12 @@ fn measure(tasks_per_job: u32, tier: Tier) -> anyhow::Result<Figures> {
 }
 
 /// CPU time that this thread has used.
-fn cpu_time() -> Duration {
+pub(super) fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-fn millis_since(before: Duration) -> f64 {
+pub(super) fn millis_since(before: Duration) -> f64 {
     cpu_time().saturating_sub(before).as_secs_f64() * 1e3
 }
 
@@ -183,11 +183,11 @@ fn outcomes(step: &Step) -> Vec<Outcome> {
     .collect()
 }
 
-fn done(target: Target, deed: Deed) -> Outcome {
+pub(super) fn done(target: Target, deed: Deed) -> Outcome {
     Outcome { target, deed, result: OutcomeResult::Done { n: 1 } }
 }
 
-fn job(id: u32) -> Job {
+pub(super) fn job(id: u32) -> Job {
     Job {
         id: JobId(id),
         name: format!("job{id}"),

@@ -12,11 +12,19 @@ use super::progress::Progress;
 use super::{Args, Checked, Named, Ran, Timelines, files, open, publish};
 use crate::exit::{Done, OrWrong};
 use crate::profile::Asked;
+use crate::run::{Readable, check_declared};
 
 /// Runs what is left of the comparison and reports all of it.
 pub(super) fn main(args: &Args, named: Named) -> Done {
     let Named { plan, workloads, mut said } = named;
     let machine = args.sim.machine()?;
+    if args.sim.readable == Readable::None {
+        for (column, workload) in
+            plan.columns.iter().flat_map(|column| workloads.iter().map(move |its| (column, its)))
+        {
+            check_declared(&column.spec, workload).or_wrong()?;
+        }
+    }
     let setting = SimSetting {
         machine: machine.clone(),
         options: args.sim.options(0, None, args.time_limit),

@@ -30,7 +30,7 @@ pub(crate) use folder::Folder;
 pub(crate) use live::{How, Ran, own_use, run as run_live};
 
 pub use memory::{MemoryArgs, limits_of};
-pub use sim::SimArgs;
+pub use sim::{Readable, SimArgs, check_declared};
 
 /// Run a workload under a placement policy, here or on a simulated machine
 #[derive(Debug, clap::Args)]

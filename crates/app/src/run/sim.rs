@@ -247,7 +247,7 @@ fn oracle(
 }
 
 /// Where nothing can be read, a policy must find what it needs in the programs' profiles.
-fn check_declared(spec: &str, workload: &Workload) -> anyhow::Result<()> {
+pub fn check_declared(spec: &str, workload: &Workload) -> anyhow::Result<()> {
     for job in workload.jobs.iter().filter(|_| !lab::oracle::is_named(spec)) {
         let lack = policy::missing(spec, job)?.filter(|lack| lack.without == Without::Refuses);
         if let Some(lack) = lack {

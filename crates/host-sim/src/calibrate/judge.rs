@@ -112,9 +112,15 @@ impl Errors {
         Errors {
             mean: super::mean(off.clone()),
             largest: off.fold(0.0, f64::max),
-            rank: correlation(&ranks(&told), &ranks(&measured)),
+            rank: rank_correlation(&told, &measured),
         }
     }
+}
+
+/// Spearman's: whether two lists of figures stand in the same order, 1 if they do, -1 if in the opposite one; 0
+/// where all of one list are equal.
+pub fn rank_correlation(one: &[f64], other: &[f64]) -> f64 {
+    correlation(&ranks(one), &ranks(other))
 }
 
 /// The place of each value in their order; equals share the middle of theirs.

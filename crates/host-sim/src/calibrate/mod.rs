@@ -20,7 +20,9 @@ mod splits;
 mod tests;
 
 pub use data::{DataError, Pair, Remote, Truth};
-pub use judge::{Errors, Judged, Row, in_sample, judge, judge_from, physics, simple};
+pub use judge::{
+    Errors, Judged, Row, in_sample, judge, judge_from, physics, rank_correlation, simple,
+};
 pub use search::smallest;
 pub use simple::{Simple, all};
 pub use splits::{Splits, splits};

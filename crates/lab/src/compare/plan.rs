@@ -33,7 +33,7 @@ pub struct Key {
 pub enum PlanError {
     /// Only one policy.
     #[error(
-        "there is nothing to compare {0} with: name two policies or more, as in --policies {0},linux"
+        "there is nothing to compare {0} with: name two policies or more, as in --policies linux,dfs"
     )]
     OneColumn(String),
     /// The baseline does not run.

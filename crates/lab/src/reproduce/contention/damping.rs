@@ -8,8 +8,8 @@
 //! is something to damp: stretches of 5 to 30 s with more and with fewer misses.
 
 use super::counted::{Counted, Counts};
-use super::scene::{Part, Scene, Swing};
-use super::sets::{Sort, sets};
+use super::scene::Scene;
+use super::sets::Sort;
 use super::tell::{judged, shown};
 use crate::reproduce::{Found, Reading, ReproduceError, Rig, Table};
 use crate::stats::mean;
@@ -30,17 +30,7 @@ pub(super) fn swinging(
     let mut scenes = Vec::new();
     for by in SWINGS {
         let mut scene = Scene::new(machine, seconds)?;
-        let mut names = Vec::new();
-        for set in sets(&scene.world.machine, scene.world.draw, sort, n_sets)? {
-            let part = |(number, program): (u64, &String)| {
-                let swing = (by != 0.0).then_some(Swing { by, seed: number });
-                Part { program: program.clone(), swing, ..Part::default() }
-            };
-            let parts: Vec<Part> = (0..).zip(&set.programs).map(part).collect();
-            let name = format!("{} ±{:.0} %", set.name, by * 100.0);
-            scene.add(&name, &parts)?;
-            names.push(name);
-        }
+        let names = scene.add_swinging(sort, n_sets, by)?;
         scenes.push((scene, names));
     }
     Ok(scenes)

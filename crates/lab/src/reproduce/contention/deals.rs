@@ -11,6 +11,8 @@
 //! meet no far memory, no moves and no damping: what is left is the rule. Beside it stands how well the
 //! rule's own measure, the largest sum of misses in a cache, orders all splits.
 
+use host_sim::calibrate::rank_correlation;
+
 use base::Bytes;
 
 use super::optimum::{PLACES, Place, Runs, Tried, play_with, seeds, tried};
@@ -145,25 +147,6 @@ fn order(tried: &[Tried], misses: &[f64], n_caches: usize) -> f64 {
     let sums: Vec<f64> = tried.iter().map(|(split, _)| largest(split)).collect();
     let slow: Vec<f64> = tried.iter().map(|(_, slow)| *slow).collect();
     rank_correlation(&sums, &slow)
-}
-
-/// Spearman's; figures alike share the mean of their ranks.
-fn rank_correlation(one: &[f64], other: &[f64]) -> f64 {
-    let (one, other) = (ranks(one), ranks(other));
-    let (mean_one, mean_other) = (mean(&one), mean(&other));
-    let products = one.iter().zip(&other).map(|(a, b)| (a - mean_one) * (b - mean_other));
-    let squares = |all: &[f64], mean: f64| all.iter().map(|a| (a - mean) * (a - mean)).sum::<f64>();
-    let below = (squares(&one, mean_one) * squares(&other, mean_other)).sqrt();
-    if below == 0.0 { 0.0 } else { products.sum::<f64>() / below }
-}
-
-fn ranks(all: &[f64]) -> Vec<f64> {
-    let rank = |a: &f64| {
-        let below = all.iter().filter(|b| *b < a).count();
-        let alike = all.iter().filter(|b| *b == a).count();
-        below as f64 + (alike as f64 - 1.0) / 2.0
-    };
-    all.iter().map(rank).collect()
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@
 
 use super::damping::SWINGS;
 use super::moves::MACHINE;
-use super::scene::{Part, Scene, Slow, Swing, mean_of};
-use super::sets::{Sort, sets};
+use super::scene::{Scene, Slow, mean_of};
+use super::sets::Sort;
 use super::tell::{column, judged, not_judged, percent};
 use crate::reproduce::{Found, Reading, ReproduceError, Rig, Table};
 use crate::stats::mean;
@@ -38,16 +38,7 @@ pub(super) fn numa(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         let mut scene = Scene::new(MACHINE, SECONDS)?;
         let mut names = Vec::new();
         for sort in [Sort::Any, Sort::Mixed, Sort::Hungry] {
-            for set in sets(&scene.world.machine, scene.world.draw, sort, N_SETS)? {
-                let part = |(number, program): (u64, &String)| {
-                    let swing = (by != 0.0).then_some(Swing { by, seed: number });
-                    Part { program: program.clone(), swing, ..Part::default() }
-                };
-                let parts: Vec<Part> = (0..).zip(&set.programs).map(part).collect();
-                let name = format!("{} ±{:.0} %", set.name, by * 100.0);
-                scene.add(&name, &parts)?;
-                names.push(name);
-            }
+            names.extend(scene.add_swinging(sort, N_SETS, by)?);
         }
         scene.run_alone(rig)?;
         beside(rig, &scene, &names, by, &mut found)?;

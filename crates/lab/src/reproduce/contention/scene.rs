@@ -20,6 +20,7 @@ use program::profile::{Curve, Figure, Phase, Point};
 use program::{Job, MemoryPolicy, Profile, Sensitivity};
 use topology::Machine;
 
+use super::sets::{Sort, sets};
 use crate::reproduce::{Played, ReproduceError, Rig, World};
 use crate::shipped::{self, Draw};
 use crate::stats::mean;
@@ -85,6 +86,31 @@ impl Scene {
             casts: BTreeMap::new(),
         };
         Scene { world, seconds, programs: BTreeMap::new(), alone: BTreeMap::new() }
+    }
+
+    /// Adds a workload for each of some sets, whose programs miss so much more and so much less in turn; their
+    /// names.
+    ///
+    /// # Errors
+    /// As [`Scene::add`].
+    pub fn add_swinging(
+        &mut self,
+        sort: Sort,
+        n_sets: u64,
+        by: f64,
+    ) -> Result<Vec<String>, ReproduceError> {
+        let mut names = Vec::new();
+        for set in sets(&self.world.machine, self.world.draw, sort, n_sets)? {
+            let part = |(number, program): (u64, &String)| {
+                let swing = (by != 0.0).then_some(Swing { by, seed: number });
+                Part { program: program.clone(), swing, ..Part::default() }
+            };
+            let parts: Vec<Part> = (0..).zip(&set.programs).map(part).collect();
+            let name = format!("{} ±{:.0} %", set.name, by * 100.0);
+            self.add(&name, &parts)?;
+            names.push(name);
+        }
+        Ok(names)
     }
 
     /// One more workload.

@@ -1,5 +1,7 @@
 //! Hit ratios and references of each program, alone and beside one, two and three of Group 1.
 
+use host_sim::calibrate::rank_correlation;
+
 use host_sim::predict::side_by_side;
 
 use super::super::{Drawing, Found, ReproduceError, Rig, Table};
@@ -42,20 +44,6 @@ impl Crowded {
     fn order_kept(&self, n: usize) -> f64 {
         rank_correlation(&self.references[0], &self.references[n])
     }
-}
-
-/// Spearman's; equal figures keep the order of their places.
-fn rank_correlation(one: &[f64], other: &[f64]) -> f64 {
-    let ranks = |all: &[f64]| {
-        let mut order: Vec<usize> = (0..all.len()).collect();
-        order.sort_by(|a, b| all[*a].total_cmp(&all[*b]).then(a.cmp(b)));
-        let mut ranks = vec![0.0; all.len()];
-        order.into_iter().enumerate().for_each(|(rank, place)| ranks[place] = rank as f64);
-        ranks
-    };
-    let n = one.len() as f64;
-    let squares: f64 = ranks(one).iter().zip(ranks(other)).map(|(a, b)| (a - b) * (a - b)).sum();
-    1.0 - 6.0 * squares / (n * (n * n - 1.0))
 }
 
 type Asked = fn(&Crowded) -> bool;

@@ -110,7 +110,7 @@ fn divided() {
 }
 
 fn unreadable() {
-    for policy in ["dio", "di-migrate", "dino", "animal"] {
+    for policy in ["dio", "di-migrate", "dino", "animal", "nmass"] {
         let (world, text) = (world(), hog("unknown", ""));
         let mut run = Tool::run(&world, &text, &["--policy", &format!("{policy}[interval=100ms]")]);
         run.wait_for(1);
@@ -128,7 +128,7 @@ fn unreadable() {
 }
 
 fn does_less() {
-    for policy in ["dfs", "divided", "nmass"] {
+    for policy in ["dfs", "divided", "maximum-local"] {
         let jobs: String = (0..4).map(|job| hog(&format!("unknown-{job}"), "")).collect();
         let stage = Stage::begin(&format!("{policy}[interval=250ms]"), &jobs, 4);
         stage.until("everybody on a node of his own", || are_apart(&stage, &[0, 1, 2, 3]));

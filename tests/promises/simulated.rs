@@ -385,14 +385,64 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
         ("m.toml", "format_version = 1", "format_version = 1\nkernel = \"linux-3.0\""),
         &[],
         expect![[
-            r#"evenkeel: there is no model of the kernel "linux-3.0": write linux-6.18, linux-4.2, linux-2.6.27"#
+            r#"evenkeel: m.toml: there is no model of the kernel "linux-3.0": write linux-6.18, linux-4.2, linux-2.6.27"#
         ]],
+    );
+    refused(
+        ("hog.profile.toml", "instructions = 2000000000.0", "instructions = 9e17"),
+        &[],
+        expect![[
+            r#"evenkeel: w.toml:2: job "hog" would run 28 years alone on this machine: mend the figures of its profile, or end the run earlier with --time-limit"#
+        ]],
+    );
+    refused(
+        ("hog.profile.toml", "[30.0, 10.0]", "[1e300, 1e300]"),
+        &["--time-limit", "5s"],
+        expect![[
+            r#"evenkeel: w.toml:2: job "hog" would run longer than a million years alone on this machine: mend the figures of its profile"#
+        ]],
+    );
+    refused(
+        (
+            "hog.profile.toml",
+            "core_cycles_per_instruction = 0.5",
+            "core_cycles_per_instruction = 0",
+        ),
+        &[],
+        expect![[
+            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: its core_cycles_per_instruction is 0: no core takes less than 0.05 cycles for an instruction"#
+        ]],
+    );
+    refused(
+        ("w.toml", "class = 9", "memory = \"bind:7\""),
+        &[],
+        expect![[
+            r#"evenkeel: w.toml:2: job "hog" names node7, which this machine does not have: it has nodes 0-1"#
+        ]],
+    );
+    refused(
+        ("w.toml", "class = 9", "nodes = \"1,3\""),
+        &[],
+        expect![[
+            r#"evenkeel: w.toml:2: job "hog" names node3, which this machine does not have: it has nodes 0-1"#
+        ]],
+    );
+    refused(
+        (
+            "m.toml",
+            "cpus = [{ id",
+            "accesses = [\n  { from_node = 0, to_node = 0, latency = { ns = 90, source = \"assumed\" } },\n  { from_node = 0, to_node = 1, latency = { ns = 30, source = \"assumed\" } },\n]\ncpus = [{ id",
+        ),
+        &[],
+        expect![
+            "evenkeel: m.toml:11: the access from node0 to node1 has a latency of 30 ns, and the one to its own memory has 90: what is farther is not faster"
+        ],
     );
     refused(
         none,
         &["--kernel", "linux-2.6.27", "--numa-balancing", "on"],
         expect![
-            "evenkeel: linux-2.6.27 cannot balance between nodes (kernels since 3.13 can): leave numa_balancing out"
+            "evenkeel: m.toml: linux-2.6.27 cannot balance between nodes (kernels since 3.13 can): leave numa_balancing out"
         ],
     );
 }

@@ -73,8 +73,8 @@ fn machine(args: &Args) -> Result<(Machine, Vec<Signal>), Stop> {
 pub fn file_or_shipped(path: &Path) -> anyhow::Result<Machine> {
     match path.to_str() {
         Some(name) if !path.exists() && !name.contains(['/', '.']) => {
-            let none = || format!("there is no file {name}");
-            lab::shipped::machine(name).with_context(none)
+            let none = |not_shipped| anyhow!("there is no file {name}, and {not_shipped}");
+            lab::shipped::machine(name).map_err(none)
         }
         _ => from_file(path),
     }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(of("xeon-2x4").map(|machine| machine.cpus().len()), Ok(8));
         assert_eq!(
             of("xeon-2x5").expect_err("there is none"),
-            "there is no file xeon-2x5: there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\"?"
+            "there is no file xeon-2x5, and there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\"?"
         );
         let missing = of("xeon-2x4.toml").expect_err("that names a file");
         assert!(missing.starts_with("cannot read the machine file xeon-2x4.toml"), "{missing}");

@@ -1,6 +1,7 @@
 //! `evenkeel policies`: every policy with its parameters, their defaults and where they come from.
 //!
-//! Everything shown stands in the registry of the room `policy`, beside the code that it describes.
+//! Everything shown stands in the registry of the room `policy`, beside the code that it describes; the oracle, which
+//! only simulated runs have, in the laboratory.
 
 use std::io::Write;
 
@@ -24,7 +25,8 @@ pub struct Args {
 /// Lists policies.
 pub fn main(args: &Args) -> Done {
     let chosen = match &args.name {
-        None => policy::registry().iter().collect(),
+        None => policy::registry().iter().chain([&lab::oracle::INFO]).collect(),
+        Some(name) if name == lab::oracle::NAME => vec![&lab::oracle::INFO],
         Some(name) => vec![policy::find(name).or_wrong()?],
     };
     let text = if args.json { as_json(&chosen)? } else { as_text(&chosen) };

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{Bytes, Nanos};
+use base::{Bytes, Nanos, NodeSet};
 use program::profile::{Figure, Phase};
 use program::{Ending, Job, Profile};
 
@@ -52,6 +52,18 @@ pub enum CastError {
         /// Its name.
         job: String,
     },
+    /// A node that is not there.
+    #[error("{origin}: job {job:?} names {node}, which this machine does not have: it has {has}")]
+    NoNode {
+        /// Where the job stands.
+        origin: String,
+        /// Its name.
+        job: String,
+        /// The node.
+        node: base::NodeId,
+        /// Those that there are, in words.
+        has: String,
+    },
     /// It needs more memory than there is.
     #[error("{origin}: job {job:?} needs {needs} of memory, {whose} has {has}")]
     TooLarge {
@@ -65,6 +77,20 @@ pub enum CastError {
         whose: String,
         /// How much that is.
         has: Bytes,
+    },
+    /// Nobody would wait for its end, and what is told of it would fill any disk.
+    #[error(
+        "{origin}: job {job:?} would run {takes} alone on this machine: mend the figures of its profile{or}"
+    )]
+    TooLong {
+        /// Where the job stands.
+        origin: String,
+        /// Its name.
+        job: String,
+        /// How long, in words.
+        takes: String,
+        /// What else can be done.
+        or: &'static str,
     },
     /// None of the CPUs that it may use is there.
     #[error("{origin}: job {job:?} may use none of the machine's CPUs")]
@@ -98,10 +124,68 @@ pub fn cast(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script>>, CastE
             Some(script) => script.clone(),
             None => known.entry(key).or_insert(Arc::new(script(job, profile, hardware)?)).clone(),
         };
+        check_nodes(job, hardware)?;
         check_fits(job, &script, hardware)?;
         scripts.push(script);
     }
     Ok(scripts)
+}
+
+/// Longer than this nothing is simulated unless a limit is set: 100 days.
+const LONGEST: Nanos = Nanos::from_secs(100 * 86_400);
+
+/// Longer than this no clock of nanoseconds counts: 100 years.
+const LONGEST_EVER: Nanos = Nanos::from_secs(36_525 * 86_400);
+
+/// Whether each job would come to an end by itself in a time that somebody means. With a limit only those
+/// are refused whose figures give no time that can be reckoned with.
+///
+/// # Errors
+/// The first that would not.
+pub fn check_lengths(
+    jobs: &[Job],
+    scripts: &[Arc<Script>],
+    hardware: &Hardware,
+    limit: Option<Nanos>,
+) -> Result<(), CastError> {
+    for (job, script) in jobs.iter().zip(scripts) {
+        let ns = script.alone_ns(hardware) + job.start.0 as f64;
+        let is_cut = limit.is_some() || job.ending != Ending::Exit;
+        let is_below = |most: Nanos| ns < most.0 as f64;
+        if !is_below(if is_cut { LONGEST_EVER } else { LONGEST }) {
+            let (origin, job) = (job.origin.to_string(), job.name.clone());
+            let or = if is_below(LONGEST_EVER) { OR_LIMIT } else { "" };
+            return Err(CastError::TooLong { origin, job, takes: in_years(ns), or });
+        }
+    }
+    Ok(())
+}
+
+const OR_LIMIT: &str = ", or end the run earlier with --time-limit";
+
+fn in_years(ns: f64) -> String {
+    let days = ns / 86_400e9;
+    match days / 365.25 {
+        years if 1e6 <= years || years.is_nan() => "longer than a million years".to_owned(),
+        years if 2.0 <= years => format!("{years:.0} years"),
+        _ => format!("{days:.0} days"),
+    }
+}
+
+fn check_nodes(job: &Job, hardware: &Hardware) -> Result<(), CastError> {
+    let there: NodeSet = hardware.nodes.iter().filter_map(|node| node.id).collect();
+    let named = job.nodes.iter().chain(job.memory.as_ref().map(program::MemoryPolicy::nodes));
+    match named.flat_map(NodeSet::iter).find(|node| !there.contains(*node)) {
+        Some(node) => {
+            let has = match there.is_empty() {
+                true => "no nodes".to_owned(),
+                false => format!("nodes {there}"),
+            };
+            let (origin, job) = (job.origin.to_string(), job.name.clone());
+            Err(CastError::NoNode { origin, job, node, has })
+        }
+        None => Ok(()),
+    }
 }
 
 fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), CastError> {

@@ -160,6 +160,7 @@ impl SimHost {
         options: SimOptions,
     ) -> Result<Self, SimError> {
         let settings = settings(machine, &options)?;
+        cast::check_lengths(jobs, &scripts, &hardware, options.time_limit)?;
         let causes = options.chance.causes(options.seed);
         let slots: Vec<Slot> =
             jobs.iter().zip(scripts).map(|(job, script)| Slot::new(job.clone(), script)).collect();
@@ -313,6 +314,14 @@ impl SimHost {
 /// The next multiple of an interval.
 fn after(now: u64, interval: Nanos) -> u64 {
     (now / interval.0 + 1) * interval.0
+}
+
+/// Whether the kernel that a machine file names is modelled, and can do what the file wants of it.
+///
+/// # Errors
+/// It is not, or cannot.
+pub fn check_kernel(machine: &Machine, options: &SimOptions) -> Result<(), SimError> {
+    settings(machine, options).map(|_| ())
 }
 
 fn settings(machine: &Machine, options: &SimOptions) -> Result<Settings, SimError> {

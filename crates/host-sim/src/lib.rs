@@ -26,4 +26,4 @@ pub mod predict;
 pub mod script;
 pub mod sheet;
 
-pub use host::{Capabilities, SimError, SimHost, SimOptions};
+pub use host::{Capabilities, SimError, SimHost, SimOptions, check_kernel};

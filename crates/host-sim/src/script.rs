@@ -45,11 +45,7 @@ impl Script {
 
     /// Nanoseconds of 1000 instructions of its first act, alone on an idle machine and near its memory.
     pub fn ns_alone(&self, hardware: &Hardware) -> f64 {
-        let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
-        let (Some(cpu), Some(act)) = (fastest, self.acts.first()) else { return 1.0 };
-        let demand = act.behaviour.demand(hardware.caches[cpu.cache].bytes);
-        let loaded = hardware.nodes[cpu.node].channel.load(&[demand]);
-        loaded.each_ns.first().copied().unwrap_or(1.0)
+        self.acts.first().map_or(1.0, |act| ns_alone(act, hardware))
     }
 
     /// Nanoseconds that it takes at the least, wherever it runs and wherever its memory is: the fastest core to
@@ -65,6 +61,11 @@ impl Script {
         })
     }
 
+    /// Nanoseconds that it takes on the fastest core of an idle machine, near its memory.
+    pub fn alone_ns(&self, hardware: &Hardware) -> f64 {
+        self.sum_ns(|act| ns_alone(act, hardware))
+    }
+
     /// All acts with their sleeps, at so many nanoseconds for 1000 instructions of each.
     fn sum_ns(&self, each: impl Fn(&Act) -> f64) -> f64 {
         let of = |act: &Act| {
@@ -75,4 +76,13 @@ impl Script {
         };
         self.acts.iter().map(of).sum()
     }
+}
+
+/// Nanoseconds of 1000 instructions of an act, alone on an idle machine and near its memory.
+fn ns_alone(act: &Act, hardware: &Hardware) -> f64 {
+    let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
+    let Some(cpu) = fastest else { return 1.0 };
+    let demand = act.behaviour.demand(hardware.caches[cpu.cache].bytes);
+    let loaded = hardware.nodes[cpu.node].channel.load(&[demand]);
+    loaded.each_ns.first().copied().unwrap_or(1.0)
 }

@@ -54,6 +54,10 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         "small.toml --kernel linux-2.6.27 -p linux,linux@numa-balancing",
         "policy linux@numa-balancing: linux-2.6.27 cannot balance between nodes",
     );
+    check(
+        "small.toml --readable none -p linux,dio",
+        "policy dio needs the instructions per second of CPU time",
+    );
     check("small.toml --solo", "--solo is for real programs");
     assert!(said(&place, "small.toml --machine nowhere.toml --out out").contains("nowhere.toml"));
     let bare = tool::run(&["compare"]);

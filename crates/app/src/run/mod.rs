@@ -38,7 +38,8 @@ pub struct Args {
     /// The workload: a .toml file, or the classic form (a job a line)
     #[arg(value_name = "WORKLOAD")]
     workload: PathBuf,
-    /// The policy that decides, with parameters in brackets: `dfs[cooldown=4]`
+    /// The policy that decides, with parameters in brackets: `dfs[cooldown=4]`; with --host sim also
+    /// `oracle`
     #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs")]
     policy: String,
     /// Where the programs run

@@ -154,7 +154,12 @@ impl SimArgs {
     /// The machine: of the file, or this one.
     pub fn machine(&self) -> Result<Machine, Stop> {
         match &self.machine {
-            Some(path) => crate::machine::file_or_shipped(path).or_wrong(),
+            Some(path) => {
+                let machine = crate::machine::file_or_shipped(path).or_wrong()?;
+                let kernel = host_sim::check_kernel(&machine, &self.options(0, None, None));
+                kernel.with_context(|| path.display().to_string()).or_wrong()?;
+                Ok(machine)
+            }
             None => Ok(linux::topology::read(Path::new("/"))?),
         }
     }

@@ -22,6 +22,14 @@ pub enum ProfileError {
     /// Nothing says how fast it is.
     #[error("it tells neither core_cycles_per_instruction nor cycles_per_instruction")]
     NoCycles,
+    /// Faster than any core.
+    #[error("its {key} is {found}: no core takes less than {CYCLES_MIN} cycles for an instruction")]
+    TooFast {
+        /// Which figure.
+        key: &'static str,
+        /// What it says.
+        found: String,
+    },
     /// It has no curve.
     #[error("it has no curve of misses over cache sizes")]
     NoCurve,
@@ -62,6 +70,8 @@ pub fn of_phase(
     let core = value(phase.core_cycles_per_instruction);
     let cycles = value(phase.cycles_per_instruction);
     let overlap = value(phase.overlap).filter(|overlap| 1.0 <= *overlap);
+    check_cycles("core_cycles_per_instruction", core)?;
+    check_cycles("cycles_per_instruction", cycles)?;
     let (rows, none) = rows(phase)?;
     if let Some(core) = core {
         let character = Character::new(rows, none)?;
@@ -76,6 +86,16 @@ pub fn of_phase(
         None => Behaviour::of(&character, at, channel, habits),
     };
     told.ok_or(ProfileError::NoCycles)
+}
+
+/// No core is faster (spec 8.3): twenty instructions in a cycle, where the widest of today end ten.
+const CYCLES_MIN: f64 = 0.05;
+
+fn check_cycles(key: &'static str, cycles: Option<f64>) -> Result<(), ProfileError> {
+    match cycles.filter(|cycles| *cycles < CYCLES_MIN) {
+        Some(found) => Err(ProfileError::TooFast { key, found: found.to_string() }),
+        None => Ok(()),
+    }
 }
 
 /// The rows with one more, or one of them, that knows its cycles.

@@ -91,6 +91,7 @@ impl SimBench {
         let hardware = Arc::new(Hardware::new(&setting.machine));
         let ready = |jobs: Vec<Job>| -> Result<Ready, SimError> {
             let scripts = cast::cast(&jobs, &hardware)?;
+            cast::check_lengths(&jobs, &scripts, &hardware, setting.options.time_limit)?;
             Ok(Ready { alone: vec![None; jobs.len()], jobs, scripts })
         };
         let workloads = workloads.into_iter().map(ready).collect::<Result<_, _>>()?;

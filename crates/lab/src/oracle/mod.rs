@@ -18,7 +18,7 @@
 mod placed;
 mod search;
 
-use policy::PolicyError;
+use policy::{Origin, ParamInfo, PolicyError, PolicyInfo};
 
 use crate::compare::Column;
 
@@ -33,6 +33,23 @@ pub const NAME: &str = "oracle";
 const N_RUNS: usize = 128;
 /// More than anybody waits for.
 const N_RUNS_MAX: usize = 1_000_000;
+
+/// What `evenkeel policies` tells of it.
+pub const INFO: PolicyInfo = PolicyInfo {
+    name: NAME,
+    does: "Knows what will happen and does the best that was found in many runs beforehand: for simulated runs \
+           alone (--host sim, compare), to tell how much there was to gain.",
+    source: "ours; all placements where those are few enough, else a search, with a bound beside it",
+    needs: &[],
+    params: &[ParamInfo {
+        name: "runs",
+        takes: "a whole number from 1 to 1000000",
+        default: "128",
+        default_paper: None,
+        meaning: "so many placements of whole runs are simulated at most for one answer",
+        origin: Origin::OurChoice,
+    }],
+};
 
 /// How hard to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -100,12 +100,17 @@ pub fn profile(name: &str) -> Result<Profile, NotShipped> {
 pub fn profile_drawn(name: &str, draw: Draw) -> Result<Profile, NotShipped> {
     let unknown = || NotShipped::new("profile", name, profiles());
     let (program, factor) = match name.split_once('@') {
-        Some((program, factor)) => (program, length(factor).ok_or_else(unknown)?),
+        Some((program, factor)) => {
+            let wrong = || NotShipped { hint: FACTORS.to_owned(), ..unknown() };
+            (program, length(factor).ok_or_else(wrong)?)
+        }
         None => (name, 1.0),
     };
     let program = figures::full_name(program).ok_or_else(unknown)?;
     Ok(formula::profile(name, &figures::drawn(&program, draw), draw, factor))
 }
+
+const FACTORS: &str = "what stands behind @ is a factor from 1e-9 to 1e6, as in 470.lbm@0.1";
 
 /// A factor that makes sense: above 0, and so that no time overflows.
 fn length(text: &str) -> Option<f64> {

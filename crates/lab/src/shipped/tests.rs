@@ -49,7 +49,10 @@ fn a_name_that_is_nearly_right_is_told_and_others_are_listed() {
         said(profile("470.lbn").unwrap_err()),
         "there is no shipped profile \"470.lbn\"; did you mean \"470.lbm\"?"
     );
-    assert!(profile("470.lbm@no").is_err() && profile("470.lbm@0").is_err());
+    for wrong in ["470.lbm@no", "470.lbm@0", "470.lbm@", "470.lbm@-1"] {
+        let said = profile(wrong).unwrap_err().to_string();
+        assert!(said.contains("what stands behind @ is a factor from 1e-9 to 1e6"), "{said}");
+    }
 }
 
 #[test]

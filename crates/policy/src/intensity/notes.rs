@@ -11,7 +11,7 @@ use crate::common;
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     ground: Option<(bool, Level)>,
-    n_failures: u64,
+    readable: Readable,
 }
 
 impl Notes {
@@ -32,9 +32,22 @@ impl Notes {
         }
     }
 
+    /// As [`Readable::check`].
+    pub fn check_readable(&mut self, failures: u64, seen: &Snapshot<'_>, plan: &mut Plan) {
+        self.readable.check(failures, seen, plan);
+    }
+}
+
+/// How long nothing told what a policy decides by.
+#[derive(Debug, Default)]
+pub(crate) struct Readable {
+    n_failures: u64,
+}
+
+impl Readable {
     /// Gives up after so many intervals in a row in which somebody ran and nothing told misses and
     /// instructions: without them there is nothing to decide by (spec 0.3).
-    pub fn check_readable(&mut self, failures: u64, seen: &Snapshot<'_>, plan: &mut Plan) {
+    pub fn check(&mut self, failures: u64, seen: &Snapshot<'_>, plan: &mut Plan) {
         let runs = seen.jobs.iter().any(|job| job.state == JobState::Running && job.n_tasks != 0);
         if !runs || !rates::are_unreadable(seen) {
             self.n_failures = 0;

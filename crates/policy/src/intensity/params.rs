@@ -36,7 +36,7 @@ pub(crate) enum Reading {
 const REFRESH: Nanos = Nanos::from_secs(1);
 
 /// As in [`crate::dfs`], which gives up for the same reason.
-const FAILURES: u64 = 4;
+pub(crate) const FAILURES: u64 = 4;
 
 const BUSY: &[(&str, Busy)] = &[("runnable", Busy::Runnable), ("ran", Busy::Ran)];
 

@@ -5,6 +5,7 @@ use topology::DomainChoice;
 
 use crate::PolicyError;
 use crate::common::{self, MILLION, decimal, whole};
+use crate::intensity::params::FAILURES;
 use crate::spec::Given;
 
 /// Everything that they can be told.
@@ -31,6 +32,8 @@ pub(super) struct Refine {
     pub k_millionths: u64,
     /// Whether two may change places when there is no free one.
     pub swap: bool,
+    /// Intervals in a row without figures after which it gives up.
+    pub failures: u64,
 }
 
 /// Once a second, as the spec has it.
@@ -43,6 +46,7 @@ impl Config {
             d_min_milli: given.get("d_min", 2000, misses)?,
             k_millionths: given.get("k", MILLION / 100, decimal)?,
             swap: given.choice("swap", swap, &[("yes", true), ("no", false)])?,
+            failures: given.get("failures", FAILURES, |text| whole(text, 1, MILLION))?,
         };
         Ok(Config { refine: Some(refine), ..Config::read_maximum_local(given)? })
     }

@@ -42,6 +42,7 @@ use topology::DomainChoice;
 use crate::PolicyError;
 use crate::common;
 use crate::ground::Ground;
+use crate::intensity::notes::Readable;
 use crate::places::{Company, Guest, seat};
 use crate::spec::Given;
 use config::Config;
@@ -57,6 +58,7 @@ struct NMass {
     name: &'static str,
     shown: Shown,
     ground: Ground,
+    readable: Readable,
     has_said_unknown: bool,
 }
 
@@ -75,7 +77,14 @@ pub(crate) fn build_maximum_local(
 impl NMass {
     fn new(config: Config, name: &'static str) -> Self {
         let (shown, ground) = (Shown::new(&config), Ground::default());
-        NMass { config, name, shown, ground, has_said_unknown: false }
+        NMass {
+            config,
+            name,
+            shown,
+            ground,
+            readable: Readable::default(),
+            has_said_unknown: false,
+        }
     }
 }
 
@@ -88,6 +97,9 @@ impl Policy for NMass {
         }
         self.shown.begin(seen);
         if common::can_place(seen) {
+            if let Some(refine) = self.config.refine.filter(|_| is_interval) {
+                self.readable.check(refine.failures, seen, plan);
+            }
             self.place(seen, plan);
         }
         self.shown.end(seen, plan, is_interval);

@@ -1,6 +1,7 @@
 //! Every parameter of N-MASS and maximum-local as `evenkeel policies` tells it.
 
 use crate::common;
+use crate::intensity::params::FAILURES_PARAM;
 use crate::{Need, Needed, Origin, ParamInfo, PolicyInfo, Without};
 
 const SOURCE: &str = "Majo and Gross, Memory management in NUMA multicore systems: trapped between \
@@ -61,17 +62,14 @@ pub(crate) const MAXIMUM_LOCAL: PolicyInfo = PolicyInfo {
     params: &[DOMAINS, INTERVAL, WINDOW, EVEN, NP_STEP],
 };
 
-/// What it does where nothing is known of a program's misses.
-const STAYS: Without = Without::DoesLess("nobody gives way, as with maximum-local");
-
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "nmass",
     does: "Runs programs where their memory is, and takes those that suffer least from being away \
            off a processor whose programs miss its cache far more than another's.",
     source: SOURCE,
     needs: &[
-        Need { figure: Needed::LlcMisses, without: STAYS },
-        Need { figure: Needed::Instructions, without: STAYS },
+        Need { figure: Needed::LlcMisses, without: Without::Refuses },
+        Need { figure: Needed::Instructions, without: Without::Refuses },
     ],
     params: &[
         ParamInfo {
@@ -113,5 +111,6 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
         WINDOW,
         EVEN,
         NP_STEP,
+        FAILURES_PARAM,
     ],
 };

@@ -58,21 +58,32 @@ pub(super) fn line(text: &str, offset: usize) -> usize {
 fn offset(text: &str, whose: &str, field: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let table = document.get_ref();
-    let Some((list, id)) = list_and_id(whose) else {
+    let Some((list, keys)) = list_and_keys(whose) else {
         return table.get(field).map(|value| value.span().start);
     };
     let DeValue::Array(entries) = table.get(list)?.get_ref() else { return None };
     let entry = entries.iter().rfind(|entry| {
         let DeValue::Table(entry) = entry.get_ref() else { return false };
-        let number = entry.get("id").and_then(|id| id.get_ref().as_integer());
-        number.is_some_and(|number| u32::from_str_radix(number.as_str(), number.radix()) == Ok(id))
+        keys.iter().all(|(key, told)| {
+            let number = entry.get(*key).and_then(|number| number.get_ref().as_integer());
+            number.is_some_and(|number| {
+                u32::from_str_radix(number.as_str(), number.radix()) == Ok(*told)
+            })
+        })
     })?;
     let DeValue::Table(fields) = entry.get_ref() else { return None };
     Some(fields.get(field).map_or(entry.span().start, |value| value.span().start))
 }
 
-/// `node1` as the list `nodes` and the id 1.
-fn list_and_id(whose: &str) -> Option<(&'static str, u32)> {
+/// `node1` as the list `nodes` and the id 1, `the access from node0 to node1` as its two nodes.
+fn list_and_keys(whose: &str) -> Option<(&'static str, Vec<(&'static str, u32)>)> {
+    let number = |part: &str, name: &str| name.strip_prefix(part)?.parse().ok();
+    if let Some((from, to)) =
+        whose.strip_prefix("the access from ").and_then(|rest| rest.split_once(" to "))
+    {
+        let keys = vec![("from_node", number("node", from)?), ("to_node", number("node", to)?)];
+        return Some(("accesses", keys));
+    }
     let lists = [("node", "nodes"), ("llc", "llcs"), ("core", "cores"), ("cpu", "cpus")];
-    lists.into_iter().find_map(|(part, list)| Some((list, whose.strip_prefix(part)?.parse().ok()?)))
+    lists.into_iter().find_map(|(part, list)| Some((list, vec![("id", number(part, whose)?)])))
 }

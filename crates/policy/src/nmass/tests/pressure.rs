@@ -185,7 +185,7 @@ fn one_of_several_threads_presses_as_often_as_it_has_threads() {
 }
 
 #[test]
-fn without_any_misses_nobody_gives_way_and_that_is_said_once() {
+fn without_any_misses_nobody_gives_way_and_the_fourth_interval_is_the_last() {
     check_story(
         "nodes=2 cores=2",
         "nmass",
@@ -195,11 +195,14 @@ fn without_any_misses_nobody_gives_way_and_that_is_said_once() {
         0ms due a b
         1s waits a=0ms/1s; poll 0 0
         2s poll 0 0
+        3s poll 0 0
+        4s poll 0 0
         ",
         expect![[r#"
             0ms a on 0 because it is at home on node 0, from where its memory is to come, and node 0 had 2 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 0 had the fewest programs there
             0ms b on 1 because it is at home on node 0, from where its memory is to come, and node 0 had 1 of 2 places free when its turn came, with a penalty of 1.000 for being away (nothing is known of it); cpu 1 had the fewest programs there
             1s note: no cache misses per instruction are counted here and no job has a profile that tells them: programs stay where their memory is, however they press on a cache
+            4s gives up because neither counters nor profiles told the cache misses and instructions of tasks for 4 intervals in a row: `evenkeel machine` says what can be counted here
         "#]],
     );
 }

@@ -220,6 +220,24 @@ fn every_workload_has_a_profile_and_memory_for_every_job() {
 }
 
 #[test]
+fn larger_mixes_are_their_mix_three_or_four_times_and_the_same_four_more() {
+    let programs = |workload: &str| -> Vec<String> {
+        let jobs = super::workload(workload).unwrap().jobs;
+        jobs.into_iter().filter_map(|job| job.profile).collect()
+    };
+    let four = ["470.lbm", "471.omnetpp", "streamcluster", "435.gromacs"].map(str::to_owned);
+    for name in workloads() {
+        let Some((mix, size)) = name.split_once("-x") else { continue };
+        let times = if size == "3" { 3 } else { 4 };
+        let mut expected: Vec<String> = vec![programs(mix); times].concat();
+        if size == "4p4" {
+            expected.extend(four.clone());
+        }
+        assert_eq!(programs(&name), expected, "{name}");
+    }
+}
+
+#[test]
 fn larger_mixes_have_18_24_and_28_jobs_with_names_of_their_own() {
     let names = |workload: &str| -> Vec<String> {
         let jobs = super::workload(workload).unwrap().jobs;

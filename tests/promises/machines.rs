@@ -181,6 +181,12 @@ fn a_machine_is_read_from_the_json_that_was_printed_of_it() {
         let json: serde_json::Value = serde_json::from_slice(&printed.stdout).expect("JSON");
         assert_eq!(Some(machine.cpus().len()), json["cpus"].as_array().map(Vec::len));
     }
+    for shipped in ["hybrid-desktop", "xeon-2x4"] {
+        let told = |file: &str, form: &str| tool::run(&["machine", "--file", file, form]).stdout;
+        fs::write(&path, told(shipped, "--json")).expect("written");
+        let (again, before) = (told(file, "--toml"), told(shipped, "--toml"));
+        assert_eq!(tool::text(&again), tool::text(&before), "kinds of cores and the kernel too");
+    }
     for (text, words) in [
         ("{\"format_version\": 1}", "box.json:1:21: cpus is missing"),
         ("{\"format_version\": 1, \"cpus\": 3}", "box.json:1:31: must be a list"),

@@ -25,10 +25,10 @@ record! {
         workload: String, "Workload", Plain, "The name of the workload; of a watch, who was chosen.";
         policy: String, "Policy", Plain, "The policy that decided.";
         policy_spec: String, "Policy as given", Plain, "The policy with its parameters as they were asked for.";
-        host: String, "Host", Plain, "What kind of host the jobs ran on: live, watch where they ran already, or replay for a recording that was decided anew.";
+        host: String, "Host", Plain, "What kind of host the jobs ran on: live, watch where they ran already, sim for a simulated machine, or replay for a recording that was decided anew.";
         replay_of: Option<String>, "Replay of", Plain, "The run whose recording this is a replay of: open loop. What is told of jobs is what they did in that run; the decisions are those of the policy here, and were never carried out.";
         seed: u64, "Seed", Plain, "The seed of everything random.";
-        started_unix_s: u64, "Started", UnixSeconds, "The wall clock at the start.";
+        started_unix_s: u64, "Started", UnixSeconds, "The wall clock at the start; 0 where the run is simulated.";
         wall_ns: u64, "Wall time", Nanos, "From the start to the end, or to the last turn that is known.";
         end: Option<EndWord>, "Ended", Plain, "How the run ended; absent if evenkeel was killed or still runs.";
         error: Option<String>, "Error", Plain, "What went wrong, if it failed.";

@@ -67,11 +67,19 @@ pub fn percent(share: f64) -> String {
 }
 
 /// Seconds since 1970 as `2026-11-21 21:03:17 UTC`.
-pub fn wall_clock(unix_s: u64) -> String {
+fn wall_clock(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute) = (second / 3600, second / 60 % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02} UTC", second % 60)
+}
+
+/// When a run began; a simulated one has no wall clock and tells 0.
+pub fn started(unix_s: u64) -> String {
+    match unix_s {
+        0 => "in simulated time".to_owned(),
+        _ => wall_clock(unix_s),
+    }
 }
 
 /// The date so many days after 1970-01-01. Years are counted from March, so that the leap day comes
@@ -92,6 +100,12 @@ fn date(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_wall_clock_did_not_begin_in_1970() {
+        assert_eq!(started(0), "in simulated time");
+        assert_eq!(started(951_782_399), "2000-02-28 23:59:59 UTC");
+    }
 
     #[test]
     fn dates_follow_the_calendar() {

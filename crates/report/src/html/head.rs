@@ -3,7 +3,7 @@
 use super::escape::escape;
 use super::tables::sentence;
 use crate::model::{EndWord, Report, Run};
-use crate::units::{bytes, count, duration, percent, wall_clock};
+use crate::units::{bytes, count, duration, percent, started};
 
 /// A hull that keeps level, and what it floats on.
 pub(crate) const LOGO: &str = r#"<svg width="26" height="26" viewBox="0 0 26 26" aria-hidden="true"><path d="M3.5 12h19c-.6 4.3-4.300 7-9.500 7s-8.900-2.700-9.500-7z" fill="currentColor"/><path d="M12.200 3v7.500H5.800z M14 5.200v5.300h4.900z" fill="currentColor" opacity=".55"/><path d="M2.500 22.500c2 0 2-1 4.200-1s2.200 1 4.200 1 2-1 4.200-1 2.200 1 4.200 1 2-1 4.200-1" fill="none" stroke="currentColor" stroke-width="1.500" stroke-linecap="round" opacity=".7"/></svg>"#;
@@ -31,7 +31,7 @@ pub(super) fn hero(report: &Report) -> String {
         end_chip(run),
         chip("policy", spec),
         chip("seed", &run.seed.to_string()),
-        chip("started", &wall_clock(run.started_unix_s)),
+        chip("started", &started(run.started_unix_s)),
         chip("on", &machine_words(report)),
     ]
     .concat();

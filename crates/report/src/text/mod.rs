@@ -9,7 +9,7 @@ mod moves;
 mod table;
 
 use crate::model::{JobRow, NoteRow, NoteWord, Report, Run, StateWord};
-use crate::units::{ABSENT, bytes, count, duration, percent, seconds, wall_clock};
+use crate::units::{ABSENT, bytes, count, duration, percent, seconds, started};
 use counted::counted;
 use memory::memory;
 use moves::moves;
@@ -67,7 +67,7 @@ fn head(report: &Report, width: usize) -> String {
     let (run, totals) = (&report.run, &report.totals);
     let mut lines = vec![
         ("run", whose(&run.host, &run.id, &run.workload)),
-        ("started", wall_clock(run.started_unix_s)),
+        ("started", started(run.started_unix_s)),
         ("policy", policy(run)),
         ("machine", machine(report)),
         ("ended", format!("{} after {}", end(run), duration(run.wall_ns))),

@@ -74,6 +74,7 @@ fn live_what_only_a_simulated_machine_can_do_is_refused() {
     };
     check("--machine m.toml", "--machine describes a simulated machine");
     check("-p linux,oracle", "the oracle knows what only a simulator can know");
+    check("-p oracle", "the oracle knows what only a simulator can know");
     check("--jobs 2", "--jobs is for simulated runs");
     check(
         "-p linux,linux@numa-balancing",

@@ -154,9 +154,6 @@ pub fn main(args: &Args) -> Done {
             "--solo is for real programs: simulated jobs run alone anyway; leave it out"
         ))),
         HostKind::Sim => sim::main(args, named),
-        HostKind::Live if named.plan.columns.iter().any(lab::oracle::is_column) => {
-            Err(Stop::Wrong(lab::oracle::OracleError::Live.into()))
-        }
         HostKind::Live => live::main(args, named),
     }
 }
@@ -173,6 +170,9 @@ fn tell_interrupted(args: &Args, folder: &Path) {
 /// What is compared, and the workloads with their profiles.
 fn plan(args: &Args) -> Result<Named, Stop> {
     let columns = columns(args.policies.iter().map(String::as_str)).or_wrong()?;
+    if args.host == HostKind::Live && columns.iter().any(lab::oracle::is_column) {
+        return Err(Stop::Wrong(lab::oracle::OracleError::Live.into()));
+    }
     let seeds = seeds(&args.seeds).or_wrong()?;
     let mut workloads = Vec::with_capacity(args.workloads.len());
     let mut said = Vec::new();

@@ -29,10 +29,12 @@ pub struct Chance {
     pub sleep: f64,
     /// As above.
     pub counters: f64,
+    /// As above.
+    pub pages: f64,
 }
 
 /// The names of the keys.
-pub const KEYS: &[&str] = &["start", "placement", "idle", "length", "sleep", "counters"];
+pub const KEYS: &[&str] = &["start", "placement", "idle", "length", "sleep", "counters", "pages"];
 
 impl Default for Chance {
     fn default() -> Self {
@@ -43,6 +45,7 @@ impl Default for Chance {
             length: 0.005,
             sleep: 0.1,
             counters: 0.01,
+            pages: 0.0,
         }
     }
 }
@@ -74,6 +77,7 @@ impl Chance {
         length: 0.0,
         sleep: 0.0,
         counters: 0.0,
+        pages: 0.0,
     };
 
     /// The usual, changed by `off` or by keys between commas.
@@ -117,6 +121,7 @@ impl Chance {
             "length" => self.length = part()?,
             "sleep" => self.sleep = part()?,
             "counters" => self.counters = part()?,
+            "pages" => self.pages = part()?,
             _ => return Err(ChanceError::Key(format!("{key}={value}"))),
         }
         Ok(())
@@ -187,6 +192,14 @@ impl Causes {
         (ns as f64 * around(&mut self.sleeps, self.chance.sleep)) as u64
     }
 
+    /// The part of a node's memory that something else holds when the run begins.
+    pub(crate) fn held(&self, node: usize) -> f64 {
+        if self.chance.pages == 0.0 {
+            return 0.0;
+        }
+        self.chance.pages * stream(mix(self.seed, 7), node as u64).unit()
+    }
+
     /// What a counter shows instead of what it grew by.
     pub(crate) fn counted(&mut self, grown: f64) -> f64 {
         if self.chance.counters == 0.0 {
@@ -220,7 +233,7 @@ mod tests {
         let said = |text| Chance::parse(text).expect_err("it is wrong").to_string();
         assert_eq!(
             said("luck=1"),
-            "\"luck=1\" is no cause of chance: write off, or KEY=VALUE with one of start, placement, idle, length, sleep, counters"
+            "\"luck=1\" is no cause of chance: write off, or KEY=VALUE with one of start, placement, idle, length, sleep, counters, pages"
         );
         assert_eq!(said("length=2"), "length cannot be \"2\": write off, or a part from 0 to 0.5");
         assert_eq!(said("idle=1"), "idle cannot be \"1\": write on or off");

@@ -5,9 +5,10 @@
 //! | `start` | when a job really begins, up to so much late | 10ms | measured: the first job of a run is up after 7.1 ms (6.1 to 19.5), `xtask bench start` |
 //! | `placement` | the CPU that jobs are started from | on | measured that it differs: `xtask bench kernel` tells where first jobs were seen |
 //! | `idle` | which of several idle CPUs alike the kernel takes | on | as `placement`: it hangs on which fell idle last |
-//! | `length` | how long a stretch of a program is, as a part of it | 0.005 | guessed: repeated runs of one program alone on a quiet machine differ by about so much |
-//! | `sleep` | how long a sleep is, as a part of it | 0.1 | guessed: timers, disks and peers are not exact |
-//! | `counters` | what counters show, as a part of it | 0.01 | guessed: skid and multiplexing |
+//! | `length` | how long a stretch of a program is, as a part of it | 0.005 | measured: `xtask bench chance` |
+//! | `sleep` | how long a sleep is, as a part of it | 0.1 | between what the same measures of timers and of a disk |
+//! | `counters` | what counters show, as a part of it | 0.01 | published: Weaver and McKee, IISWC 2008: runs differ by up to 1.07 % |
+//! | `pages` | the part of each node that something else holds at first, up to so much | off | measured: 2 to 26 % of a guest's nodes of 1 GiB, `xtask bench kernel` |
 //!
 //! What a job draws hangs on the seed, its number and its thread alone: under another policy it draws the
 //! same, so that runs can be compared seed by seed. A key set to `off` (or 0) changes nothing any more.

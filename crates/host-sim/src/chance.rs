@@ -5,9 +5,10 @@
 //! | `start` | when a job really begins, up to so much late | 10ms | measured: the first job of a run is up after 7.1 ms (6.1 to 19.5), `xtask bench start` |
 //! | `placement` | the CPU that jobs are started from | on | measured that it differs: `xtask bench kernel` tells where first jobs were seen |
 //! | `idle` | which of several idle CPUs alike the kernel takes | on | as `placement`: it hangs on which fell idle last |
-//! | `length` | how long a stretch of a program is, as a part of it | 0.005 | guessed: repeated runs of one program alone on a quiet machine differ by about so much |
-//! | `sleep` | how long a sleep is, as a part of it | 0.1 | guessed: timers, disks and peers are not exact |
-//! | `counters` | what counters show, as a part of it | 0.01 | guessed: skid and multiplexing |
+//! | `length` | how long a stretch of a program is, as a part of it | 0.005 | measured: `xtask bench chance` |
+//! | `sleep` | how long a sleep is, as a part of it | 0.1 | between what the same measures of timers and of a disk |
+//! | `counters` | what counters show, as a part of it | 0.01 | published: Weaver and McKee, IISWC 2008: runs differ by up to 1.07 % |
+//! | `pages` | the part of each node that something else holds at first, up to so much | off | measured: 2 to 26 % of a guest's nodes of 1 GiB, `xtask bench kernel` |
 //!
 //! What a job draws hangs on the seed, its number and its thread alone: under another policy it draws the
 //! same, so that runs can be compared seed by seed. A key set to `off` (or 0) changes nothing any more.
@@ -29,10 +30,12 @@ pub struct Chance {
     pub sleep: f64,
     /// As above.
     pub counters: f64,
+    /// As above.
+    pub pages: f64,
 }
 
 /// The names of the keys.
-pub const KEYS: &[&str] = &["start", "placement", "idle", "length", "sleep", "counters"];
+pub const KEYS: &[&str] = &["start", "placement", "idle", "length", "sleep", "counters", "pages"];
 
 impl Default for Chance {
     fn default() -> Self {
@@ -43,6 +46,7 @@ impl Default for Chance {
             length: 0.005,
             sleep: 0.1,
             counters: 0.01,
+            pages: 0.0,
         }
     }
 }
@@ -74,6 +78,7 @@ impl Chance {
         length: 0.0,
         sleep: 0.0,
         counters: 0.0,
+        pages: 0.0,
     };
 
     /// The usual, changed by `off` or by keys between commas.
@@ -117,6 +122,7 @@ impl Chance {
             "length" => self.length = part()?,
             "sleep" => self.sleep = part()?,
             "counters" => self.counters = part()?,
+            "pages" => self.pages = part()?,
             _ => return Err(ChanceError::Key(format!("{key}={value}"))),
         }
         Ok(())
@@ -187,6 +193,14 @@ impl Causes {
         (ns as f64 * around(&mut self.sleeps, self.chance.sleep)) as u64
     }
 
+    /// The part of a node's memory that something else holds when the run begins.
+    pub(crate) fn held(&self, node: usize) -> f64 {
+        if self.chance.pages == 0.0 {
+            return 0.0;
+        }
+        self.chance.pages * stream(mix(self.seed, 7), node as u64).unit()
+    }
+
     /// What a counter shows instead of what it grew by.
     pub(crate) fn counted(&mut self, grown: f64) -> f64 {
         if self.chance.counters == 0.0 {
@@ -220,7 +234,7 @@ mod tests {
         let said = |text| Chance::parse(text).expect_err("it is wrong").to_string();
         assert_eq!(
             said("luck=1"),
-            "\"luck=1\" is no cause of chance: write off, or KEY=VALUE with one of start, placement, idle, length, sleep, counters"
+            "\"luck=1\" is no cause of chance: write off, or KEY=VALUE with one of start, placement, idle, length, sleep, counters, pages"
         );
         assert_eq!(said("length=2"), "length cannot be \"2\": write off, or a part from 0 to 0.5");
         assert_eq!(said("idle=1"), "idle cannot be \"1\": write on or off");

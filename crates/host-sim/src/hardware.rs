@@ -91,7 +91,7 @@ pub struct Node {
     pub memory: Bytes,
     /// Its memory controller.
     pub channel: Channel,
-    /// Other nodes, the nearest first: where memory comes from when there is none left.
+    /// Other nodes in the order in which memory comes from them when there is none left here.
     pub nearest: Vec<usize>,
 }
 
@@ -285,10 +285,32 @@ impl Hardware {
                 let way = self.way_of(machine, from, to);
                 self.ways[from * n_nodes + to] = way;
             }
-            let mut others: Vec<usize> = (0..n_nodes).filter(|&to| to != from).collect();
-            others.sort_by_key(|&to| (self.way(from, to).distance, to));
-            self.nodes[from].nearest = others;
         }
+        let mut turns = vec![0; n_nodes];
+        for from in 0..n_nodes {
+            self.nodes[from].nearest = self.fallbacks(from, &mut turns);
+        }
+    }
+
+    /// Where memory comes from when a node has none left, in the order of the kernel's zone lists
+    /// (`find_next_best_node`, `build_zonelists`): the nearest first; of nodes as far away those with higher numbers
+    /// before those with lower ones, and of these first which was not the first choice of others.
+    fn fallbacks(&self, from: usize, turns: &mut [u32]) -> Vec<usize> {
+        let mut left: Vec<usize> = (0..self.nodes.len()).filter(|&to| to != from).collect();
+        let mut order: Vec<usize> = Vec::with_capacity(left.len());
+        let mut before = topology::DISTANCE_LOCAL;
+        let cost = |to: usize| {
+            let has_cpus = u32::from(!self.nodes[to].cpus.is_empty());
+            self.way(from, to).distance.saturating_add(u32::from(to < from) + has_cpus)
+        };
+        while let Some(best) = left.iter().copied().min_by_key(|&to| (cost(to), turns[to], to)) {
+            left.retain(|&to| to != best);
+            let distance = self.way(from, best).distance;
+            turns[best] += u32::from(distance != before);
+            before = distance;
+            order.push(best);
+        }
+        order
     }
 
     fn way_of(&mut self, machine: &Machine, from: usize, to: usize) -> Way {
@@ -323,5 +345,41 @@ impl Hardware {
         if !self.assumed.contains(&what) {
             self.assumed.push(what);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_nodes_as_far_away_memory_comes_from_the_next_one_first() {
+        let ring = |from: u32| {
+            let hops = |to: u32| from.abs_diff(to).min(4 - from.abs_diff(to));
+            let to: Vec<String> =
+                (0..4).map(|to| format!("{to} = {}", 10 + 10 * hops(to))).collect();
+            let distances = to.join(", ");
+            format!("{{ id = {from}, cpus = \"{from}\", distances = {{ {distances} }} }}")
+        };
+        let nodes: Vec<String> = (0..4).map(ring).collect();
+        let list = |of: &str| -> Vec<String> {
+            (0..4)
+                .map(|id| format!("{{ id = {id}{} }}", of.replace('N', &id.to_string())))
+                .collect()
+        };
+        let text = format!(
+            "format_version = 1\nnodes = [{}]\ncores = [{}]\ncpus = [{}]\n",
+            nodes.join(", "),
+            list(", cpus = \"N\"").join(", "),
+            list("").join(", ")
+        );
+        let machine = topology::file::parse_toml(&text, "ring").expect("a machine");
+        let hardware = Hardware::new(&machine);
+        let nearest = |node: usize| hardware.nodes[node].nearest.clone();
+        assert_eq!(nearest(0), [1, 3, 2]);
+        assert_eq!(nearest(1), [2, 0, 3]);
+        assert_eq!(nearest(2), [3, 1, 0]);
+        // Both neighbours have lower numbers; node 2 was the first choice of node 1 already.
+        assert_eq!(nearest(3), [0, 2, 1]);
     }
 }

@@ -5,6 +5,7 @@
 //! spread over several windows or rounds. Everything runs at normal priority; where the kernel does not
 //! permit that, the nice value stands before the figures.
 
+mod chance;
 mod compare;
 mod counters;
 mod crowd;
@@ -59,6 +60,8 @@ enum What {
     Simgrid(simgrid::Args),
     /// How long a comparison of 12 policies on 10 workloads with 20 seeds takes in the simulator
     Compare(compare::Args),
+    /// How much CPU times and sleeps differ from run to run: sources of the simulator's chance
+    Chance(chance::Args),
     /// Cost of a counter sample of a task: a group of four software events
     Counters,
     /// How the simulator's kernel spreads tasks beside a real one, in a guest with four nodes
@@ -82,6 +85,7 @@ pub fn main(args: Args) -> anyhow::Result<()> {
         Some(What::Profile(args)) => profile::main(&args),
         Some(What::Start(args)) => start::main(&args),
         Some(What::Harm(args)) => harm::main(&args),
+        Some(What::Chance(args)) => chance::main(&args),
         Some(What::Kernel(args)) => kernel::main(&args),
         Some(What::Numad(args)) => numad::main(&args),
         Some(What::Settle(args)) => settle::main(&args),

@@ -46,7 +46,7 @@ pub struct SimArgs {
     #[arg(long, help_heading = "With --host sim")]
     pub interleave: bool,
     /// What is left to chance: off, or KEY=VALUE between commas with start, placement, idle, length,
-    /// sleep, counters
+    /// sleep, counters, pages
     #[arg(long, value_name = "KEYS", value_parser = chance, default_value = "on", help_heading = "With --host sim")]
     pub chance: Chance,
     /// What goes wrong: KEY=VALUE between commas with lost, starved, refused, busy, noisy, unplugged

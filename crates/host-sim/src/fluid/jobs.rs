@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::events::Event;
+use super::numa::Scan;
 use super::rates::Asks;
 use super::tally::Tally;
 use super::{Fluid, Task, TaskState};
@@ -46,9 +46,8 @@ pub(super) struct JobState {
     pub life: u64,
     /// Bytes that the act in progress is to have.
     pub footprint: u64,
-    /// NUMA balancing: nanoseconds between two looks, and how many there were.
-    pub scan_ns: u64,
-    pub n_scans: u32,
+    /// What NUMA balancing knows of its memory.
+    pub scan: Scan,
 }
 
 impl Fluid {
@@ -61,11 +60,10 @@ impl Fluid {
         let state = JobState {
             tasks: Vec::new(),
             n_alive: start.script.n_threads as usize,
-            memory: start.memory,
+            memory: start.memory.clone(),
             life,
             footprint: 0,
-            scan_ns: super::numa::SCAN_NS_MIN,
-            n_scans: 0,
+            scan: Scan::default(),
         };
         self.jobs.insert(start.job, state);
         self.pages.begin(start.job);
@@ -85,9 +83,7 @@ impl Fluid {
             self.enqueue(task, cpu);
             parent = cpu;
         }
-        if self.settings.numa_balancing && self.settings.kernel.can_balance_numa() {
-            self.events.add(self.now + super::numa::SCAN_NS_MIN, Event::NumaScan(start.job, life));
-        }
+        self.begin_scans(start.job, life, &start.memory);
         first_tid
     }
 
@@ -133,6 +129,7 @@ impl Fluid {
             each: Tally::default(),
             miss_ns: 0.0,
             held: 0.0,
+            used_from: None,
             warm_in: None,
             calm: None,
             asks: Asks::default(),

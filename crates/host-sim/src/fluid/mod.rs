@@ -132,7 +132,7 @@ impl Fluid {
         Fluid {
             load: Load::new(&hardware),
             cpus: vec![CpuState::default(); hardware.cpus.len()],
-            pages: Pages::new(&hardware),
+            pages: Pages::new(&hardware, |node| causes.held(node)),
             events: Events::new(hardware.cpus.len()),
             solver: Solver::new(&hardware),
             fork_chance: causes.first_placement(),

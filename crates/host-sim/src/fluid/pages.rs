@@ -51,6 +51,8 @@ pub struct PageMove {
 pub(super) struct Pages {
     size: Vec<u64>,
     free: Vec<u64>,
+    /// What the kernel and files held when the run began, and what it takes back when nothing is free.
+    held: Vec<u64>,
     jobs: BTreeMap<usize, JobPages>,
     queue: VecDeque<PageMove>,
     /// The batch that is being moved now.
@@ -85,10 +87,21 @@ impl JobPages {
 }
 
 impl Pages {
-    pub fn new(hardware: &Hardware) -> Self {
+    /// Of a machine of whose nodes something else holds these parts.
+    pub fn new(hardware: &Hardware, held: impl Fn(usize) -> f64) -> Self {
         let size: Vec<u64> =
             hardware.nodes.iter().map(|node| node.memory.0 / PAGE * PAGE).collect();
-        Pages { free: size.clone(), size, ..Pages::default() }
+        let part = |(node, size): (usize, &u64)| (*size as f64 * held(node)) as u64 / PAGE * PAGE;
+        let held: Vec<u64> = size.iter().enumerate().map(part).collect();
+        let free = size.iter().zip(&held).map(|(size, held)| size - held).collect();
+        Pages { free, held, size, ..Pages::default() }
+    }
+
+    /// Makes room for so many bytes on a node, as far as what is held there can be taken back.
+    fn reclaim(&mut self, node: usize, bytes: u64) {
+        let taken = bytes.saturating_sub(self.free[node]).min(self.held[node]);
+        self.held[node] -= taken;
+        self.free[node] += taken;
     }
 
     pub fn begin(&mut self, job: usize) {
@@ -151,6 +164,11 @@ impl Fluid {
         self.pages.free[node]
     }
 
+    /// Bytes on a node that the kernel can take back.
+    pub fn memory_reclaimable(&self, node: usize) -> u64 {
+        self.pages.held[node]
+    }
+
     /// Bytes of a job on each node.
     pub fn memory_of(&self, job: usize) -> &[u64] {
         self.pages.jobs.get(&job).map_or(&[], |pages| &pages.on)
@@ -159,8 +177,8 @@ impl Fluid {
     /// Checks that of each node what is held and what is free make its size.
     pub fn check_pages(&self) -> Result<(), String> {
         for (node, size) in self.pages.size.iter().enumerate() {
-            let held: u64 = self.pages.jobs.values().map(|pages| pages.on[node]).sum();
-            let free = self.pages.free[node];
+            let jobs: u64 = self.pages.jobs.values().map(|pages| pages.on[node]).sum();
+            let (held, free) = (jobs + self.pages.held[node], self.pages.free[node]);
             if held + free != *size {
                 return Err(format!(
                     "node {node}: {held} bytes held and {free} free are not {size}"
@@ -221,14 +239,18 @@ impl Fluid {
         };
         let mut left = 0;
         for (node, bytes) in nodes {
-            let mut rest = bytes - self.put(job, node, bytes);
-            let others = self.hardware.clone();
-            for &other in &others.nodes[node].nearest {
-                if rest == 0 {
-                    break;
-                }
-                if may_spill || only.contains(&other) {
-                    rest -= self.put(job, other, rest);
+            let hardware = self.hardware.clone();
+            let others = hardware.nodes[node].nearest.iter().copied();
+            let others = others.filter(|other| may_spill || only.contains(other));
+            let order: Vec<usize> = std::iter::once(node).chain(others).collect();
+            let mut rest = bytes;
+            // What is free anywhere comes before what has to be taken back.
+            for takes_back in [false, true] {
+                for &node in &order {
+                    if takes_back {
+                        self.pages.reclaim(node, rest);
+                    }
+                    rest -= self.put(job, node, rest);
                 }
             }
             left += rest;
@@ -293,6 +315,7 @@ impl Fluid {
         let has = self.pages.jobs.get(&wish.job).map_or(0, |pages| pages.on[batch.from]);
         let busy = batch.bytes / PAGE * wish.busy_permille / 1000 * PAGE;
         let bytes = (batch.bytes - busy).min(has);
+        self.pages.reclaim(batch.to, bytes);
         let moved = self.shift(wish.job, batch.from, batch.to, bytes);
         wish.moved += moved;
         wish.busy += busy;

@@ -55,6 +55,8 @@ pub struct Task {
     pub(super) miss_ns: f64,
     /// Bytes of the cache that it holds.
     pub(super) held: f64,
+    /// The node from which it used its memory in the last pass of NUMA balancing.
+    pub(super) used_from: Option<usize>,
     /// The cache in which it holds them.
     pub(super) warm_in: Option<usize>,
     /// While it waits for the end of its stretch without being looked at.

@@ -437,3 +437,117 @@ fn without_contention_a_look_changes_nothing_whatever_happens() {
     // Two things at one instant may change places all the same.
     assert!(97 <= n_same, "{n_same} of 100");
 }
+
+/// Two nodes of two CPUs with NUMA balancing, and a program of 64 MiB that began on CPU 0 and runs for long.
+fn balanced(memory: MemoryRule) -> Fluid {
+    let mut fluid = machine("nodes=2 cores=2 mem=256M");
+    fluid.settings.numa_balancing = true;
+    let script = script(&fluid, 1e12, 0.0, 64);
+    let mask = Some(mask_of(&fluid, &[0]));
+    fluid.start(JobStart { job: 0, script, allowed: mask, memory, weight: 1.0 });
+    fluid
+}
+
+fn mask_of(fluid: &Fluid, cpus: &[usize]) -> Arc<Vec<bool>> {
+    Arc::new((0..fluid.hardware().cpus.len()).map(|cpu| cpus.contains(&cpu)).collect())
+}
+
+/// Seconds after which most of its memory lies on node 1, and the node that it runs on then.
+fn comes_over(fluid: &mut Fluid) -> (f64, usize) {
+    let begin = fluid.now();
+    for _ in 0..400 {
+        fluid.advance(fluid.now() + 100_000_000);
+        fluid.check_pages().expect("nothing is lost");
+        if fluid.memory_of(0)[0] < fluid.memory_of(0)[1] {
+            break;
+        }
+    }
+    let cpu = fluid.tasks_of(0).next().expect("it runs").cpu;
+    ((fluid.now() - begin) as f64 / 1e9, fluid.hardware().cpus[cpu].node)
+}
+
+#[test]
+fn the_memory_of_a_young_job_comes_at_once_and_that_of_an_old_one_when_it_was_used_twice() {
+    let mut young = balanced(MemoryRule::FirstTouch);
+    young.advance(500_000_000);
+    let there = mask_of(&young, &[2]);
+    young.bind(0, Some(there.clone()));
+    let (young_s, node) = comes_over(&mut young);
+    assert_eq!(node, 1);
+    assert!((0.4..0.7).contains(&young_s), "with the first pass, at one second: {young_s}");
+
+    // Looks at 1, 2.3, 3.99, 6.187, 9.043 and 12.756 s of CPU time, a little later each for what they take.
+    let mut old = balanced(MemoryRule::FirstTouch);
+    old.advance(10_000_000_000);
+    old.bind(0, Some(there));
+    let (old_s, _) = comes_over(&mut old);
+    assert!((4.7..5.2).contains(&old_s), "one pass sees it, the next two seconds later: {old_s}");
+}
+
+#[test]
+fn an_old_job_goes_back_to_its_memory_where_it_may() {
+    let mut fluid = balanced(MemoryRule::FirstTouch);
+    fluid.advance(10_000_000_000);
+    let there = mask_of(&fluid, &[2]);
+    fluid.bind(0, Some(there));
+    fluid.advance(10_100_000_000);
+    fluid.bind(0, None);
+    fluid.advance(14_000_000_000);
+    let cpu = fluid.tasks_of(0).next().expect("it runs").cpu;
+    assert_eq!(fluid.hardware().cpus[cpu].node, 0);
+    assert_eq!(fluid.counts().pages_moved_bytes, 0);
+}
+
+#[test]
+fn two_old_jobs_change_places_where_no_cpu_is_free() {
+    let mut fluid = balanced(MemoryRule::FirstTouch);
+    let work = script(&fluid, 1e12, 0.0, 64);
+    (1..4).for_each(|job| start(&mut fluid, job, &work, Some(job)));
+    fluid.advance(10_000_000_000);
+    // Jobs 0 and 2 on each other's nodes, all CPUs busy.
+    for (job, cpu) in [(0, 2), (2, 0)] {
+        let mask = mask_of(&fluid, &[cpu]);
+        fluid.bind(job, Some(mask));
+    }
+    for job in 0..4 {
+        fluid.bind(job, None);
+    }
+    fluid.advance(16_000_000_000);
+    let node_of = |job| fluid.hardware().cpus[fluid.tasks_of(job).next().expect("runs").cpu].node;
+    assert_eq!([0, 1, 2, 3].map(node_of), [0, 0, 1, 1]);
+    assert_eq!(fluid.counts().pages_moved_bytes, 0);
+}
+
+#[test]
+fn a_job_with_a_memory_policy_of_its_own_is_left_alone() {
+    for memory in [MemoryRule::Preferred(vec![0]), MemoryRule::Interleave(vec![0, 1])] {
+        let mut fluid = balanced(memory);
+        fluid.advance(500_000_000);
+        let there = mask_of(&fluid, &[2]);
+        fluid.bind(0, Some(there));
+        fluid.advance(60_000_000_000);
+        assert_eq!(fluid.counts().pages_moved_bytes, 0);
+    }
+}
+
+#[test]
+fn what_somebody_else_holds_of_a_node_is_taken_back_when_nothing_else_is_free() {
+    let settings = Settings::default();
+    let chance = Chance { pages: 0.5, ..Chance::OFF };
+    let machine = Machine::synthetic("nodes=2 cores=1 mem=128M").expect("a machine");
+    let hardware = Arc::new(Hardware::new(&machine));
+    let held = |seed: u64| {
+        let fluid = Fluid::new(hardware.clone(), settings, chance.causes(seed));
+        [0, 1].map(|node| fluid.memory_reclaimable(node))
+    };
+    let [first, second] = held(1);
+    assert!(first != second && first <= 64 * MIB && second <= 64 * MIB, "{first} {second}");
+    assert_ne!(held(1), held(2));
+
+    let mut fluid = Fluid::new(hardware.clone(), settings, chance.causes(1));
+    let work = script(&fluid, 1e9, 0.0, 250);
+    start(&mut fluid, 0, &work, Some(0));
+    fluid.advance(500_000_000);
+    fluid.check_pages().expect("nothing is lost");
+    assert_eq!(fluid.memory_of(0).iter().sum::<u64>(), 250 * MIB, "all of it is there");
+}

@@ -184,7 +184,8 @@ impl SimHost {
             sample.nodes.push(NodeSample {
                 node: id,
                 memory_free: Some(Bytes(self.fluid.memory_free(node))),
-                memory_reclaimable: None,
+                memory_reclaimable: Some(Bytes(self.fluid.memory_reclaimable(node)))
+                    .filter(|held| held.0 != 0),
                 controller_ops: count(self.noted.shown_nodes[node]),
                 counter_bits: COUNTER_BITS,
                 read_bytes: count(lines[0] * 64.0),

@@ -24,6 +24,7 @@
 //! are deadline and real-time tasks.
 
 mod balance;
+mod numa;
 mod round;
 mod select;
 #[cfg(test)]

@@ -111,3 +111,36 @@ fn what_is_even_is_left_alone_and_what_waits_is_pulled() {
     assert_eq!(kernel.pull_idle(&hardware, &load, 3, &|_| true).map(|pull| pull.from), Some(0));
     assert_eq!(kernel.pull_idle(&hardware, &load, 3, &|_| false), None, "none that may go there");
 }
+
+/// The CPU of the node of CPU 4 that a task on CPU 0 gets for its memory's sake, where these tasks run.
+fn brought(version: Version, running: &[usize]) -> Option<usize> {
+    let machine = Machine::synthetic("nodes=2 cores=4").expect("a machine");
+    let hardware = Hardware::new(&machine);
+    let kernel = Kernel::new(version, &hardware, None);
+    let mut load = Load::new(&hardware);
+    running.iter().for_each(|&cpu| load.add(&hardware, cpu));
+    kernel.numa_cpu(&hardware, &load, (0, 1), None)
+}
+
+#[test]
+fn a_task_is_brought_to_its_memory_where_the_nodes_stay_as_even() {
+    assert_eq!(brought(Version::V6_18, &[0]), Some(4), "an idle node");
+    assert_eq!(brought(Version::V6_18, &[0, 1]), Some(4), "one here, one there");
+    assert_eq!(brought(Version::V6_18, &[0, 1, 4]), None, "two there and one here");
+    assert_eq!(
+        brought(Version::V6_18, &[0, 4, 5]),
+        None,
+        "there would be three there and none here"
+    );
+    assert_eq!(
+        brought(Version::V6_18, &[0, 0, 1, 2, 3, 4, 5, 6, 7]),
+        Some(4),
+        "five and four, four and five"
+    );
+    assert_eq!(
+        brought(Version::V6_18, &[0, 1, 2, 3, 4, 5, 6, 7]),
+        None,
+        "three and five are worse"
+    );
+    assert_eq!(brought(Version::V4_2, &[0, 4, 5]), None);
+}

@@ -7,15 +7,20 @@
 //!
 //! Figures of an interval are weighed by its length. What ran for less than a look between two others is not
 //! seen where it was, and a task that went away and came back between two looks has not moved.
+//!
+//! Memory lies where it was seen last: as the journal tells, or where somebody looked more often ([`super::lies`])
+//! as he tells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use anyhow::Context;
-use base::{CpuId, JobId, Nanos, TaskId};
+use base::{CpuId, JobId, Nanos, NodeId, TaskId};
 use journal::RecordedTurn;
-use sched::{Cause, End, JobEvent, TaskSample};
+use sched::{Cause, End, JobEvent, NodeMemory, TaskSample};
 use topology::Machine;
+
+use super::lies::{self, Look};
 
 /// What came of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,6 +41,18 @@ pub struct Figures {
     pub within_s: f64,
     /// The same for a CPU of another node.
     pub across_s: f64,
+    /// The part of memory on the node that its program runs on; first and second half of the time.
+    pub own: [f64; 2],
+    /// The part on nodes at the next distance.
+    pub near: f64,
+    /// The part farther away.
+    pub far: f64,
+    /// Seconds in a row that a program had less than nine tenths of its memory on its node.
+    pub away_s: f64,
+    /// How often that began, of all programs.
+    pub n_away: f64,
+    /// MiB of all programs that came to another node.
+    pub moved_mib: f64,
 }
 
 /// A figure with its name.
@@ -57,6 +74,17 @@ pub const ALWAYS: &[Row] = &[
     ("  to another node", |f| f.across_s),
 ];
 
+/// Of jobs with memory.
+pub const MEMORY: &[Row] = &[
+    ("memory on its node, 1st half", |f| f.own[0]),
+    ("  second half", |f| f.own[1]),
+    ("  on the next nodes, in all", |f| f.near),
+    ("  on farther ones", |f| f.far),
+    ("times away from memory", |f| f.n_away),
+    ("  seconds each", |f| f.away_s),
+    ("MiB moved", |f| f.moved_mib),
+];
+
 /// A run, and when each of its jobs really began, in seconds, by number.
 pub struct Run {
     /// What came of it.
@@ -65,22 +93,29 @@ pub struct Run {
     pub starts_s: Vec<f64>,
     /// The CPU that the first job was seen on first.
     pub first_cpu: Option<CpuId>,
+    /// The machine as it was at the start.
+    pub machine: Machine,
 }
 
 /// Of the journal in a file. Looks of the first seconds do not count, if so told; nor does what comes after
 /// the first end then.
-pub fn of(journal: &Path, from_s: f64) -> anyhow::Result<Run> {
+pub fn of(journal: &Path, from_s: f64, to_s: f64) -> anyhow::Result<Run> {
     let mut recording =
         journal::read(journal).with_context(|| format!("cannot read {}", journal.display()))?;
     let header = recording.header();
     let name_of = |job: &program::Job| kind(&job.name).to_owned();
     let kinds: Vec<String> = header.jobs.iter().map(name_of).collect();
-    let mut tally = Tally { from_s, ..Tally::new(header.machine.clone(), kinds) };
+    let machine = header.machine.clone();
+    let mut tally =
+        Tally { from_s, half_s: (from_s + to_s) / 2.0, ..Tally::new(machine.clone(), kinds) };
+    let run = journal.parent().context("a journal lies in a folder")?;
+    tally.looks = lies::read(run)?.into();
+    tally.is_told_more = !tally.looks.is_empty();
     for turn in recording.by_ref() {
         tally.turn(&turn.with_context(|| format!("in {}", journal.display()))?);
     }
     let (figures, first_cpu) = (tally.figures(), tally.first_cpu);
-    Ok(Run { figures, starts_s: tally.starts_s, first_cpu })
+    Ok(Run { figures, starts_s: tally.starts_s, first_cpu, machine })
 }
 
 /// Copies are called `name-0`, `name-1`, `name-2`.
@@ -120,6 +155,32 @@ struct Tally {
     uneven_s: f64,
     n_within: u32,
     n_across: u32,
+    /// Where the middle of the time is that counts.
+    half_s: f64,
+    memory: BTreeMap<JobId, Held>,
+    /// What others saw of memory and was not come to yet.
+    looks: VecDeque<Look>,
+    /// Whose the processes are.
+    jobs: BTreeMap<u32, JobId>,
+    is_told_more: bool,
+    /// From seconds since boot to seconds of the run: the nearest that the births of tasks tell.
+    since_boot_s: f64,
+    /// Seconds of programs with memory, in both halves, and how much of it where, in parts of all.
+    held_s: [f64; 2],
+    own_s: [f64; 2],
+    near_s: f64,
+    far_s: f64,
+    away_s: f64,
+    n_away: u32,
+    moved_bytes: u64,
+}
+
+/// The memory of a job.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    /// Bytes by place of the node in the machine's list.
+    on: Vec<u64>,
+    is_away: bool,
 }
 
 impl Tally {
@@ -143,6 +204,19 @@ impl Tally {
             uneven_s: 0.0,
             n_within: 0,
             n_across: 0,
+            half_s: f64::INFINITY,
+            memory: BTreeMap::new(),
+            looks: VecDeque::new(),
+            jobs: BTreeMap::new(),
+            is_told_more: false,
+            since_boot_s: f64::INFINITY,
+            held_s: [0.0; 2],
+            own_s: [0.0; 2],
+            near_s: 0.0,
+            far_s: 0.0,
+            away_s: 0.0,
+            n_away: 0,
+            moved_bytes: 0,
         }
     }
 
@@ -152,6 +226,9 @@ impl Tally {
                 self.whole = self.whole.max(recorded.turn.at);
                 self.ended(recorded.turn.at, *job, end);
             }
+        }
+        if !self.is_told_more {
+            recorded.sample.memory.iter().for_each(|found| self.lies(found.job, &found.nodes));
         }
         if recorded.turn.causes.contains(&Cause::Interval) {
             self.look(recorded.turn.at, &recorded.sample.tasks);
@@ -169,6 +246,7 @@ impl Tally {
     }
 
     fn look(&mut self, at: Nanos, tasks: &[TaskSample]) {
+        self.take_looks(at, tasks);
         let passed_s = at.saturating_sub(std::mem::replace(&mut self.looked_at, at)).as_secs_f64();
         let counts = self.from_s <= at.as_secs_f64() - passed_s && !self.is_over;
         let (mut ran_s, mut waited_s) = (0.0, 0.0);
@@ -185,6 +263,9 @@ impl Tally {
             }
             if let Some(node) = task.last_cpu.and_then(|cpu| self.node_of(cpu)) {
                 by_node[node] += ran + waited;
+                if counts {
+                    self.holds(task.job, node, at.as_secs_f64(), passed_s);
+                }
             }
         }
         if !counts || passed_s <= 0.0 || ran_s + waited_s <= 0.0 {
@@ -198,6 +279,61 @@ impl Tally {
         self.time_s += passed_s;
         self.ran_s += ran_s;
         self.waited_s += waited_s;
+    }
+
+    /// Takes in what others saw up to a look.
+    fn take_looks(&mut self, at: Nanos, tasks: &[TaskSample]) {
+        let at_s = at.as_secs_f64();
+        for task in tasks {
+            let born_s = task.task.born_ticks as f64 / TICKS_PER_S;
+            self.since_boot_s = self.since_boot_s.min(at_s - born_s);
+            self.jobs.insert(task.process, task.job);
+        }
+        while let Some(look) = self.looks.pop_front_if(|it| it.at_s + self.since_boot_s <= at_s) {
+            if let Some(&job) = self.jobs.get(&look.pid) {
+                self.lies(job, &look.nodes);
+            }
+        }
+    }
+
+    /// Where a job's memory was found; each has one process.
+    fn lies(&mut self, job: JobId, found: &[NodeMemory]) {
+        let now: Vec<u64> =
+            self.machine.nodes().iter().map(|node| own_on(found, node.id)).collect();
+        let held = self.memory.entry(job).or_default();
+        let before = std::mem::replace(&mut held.on, now);
+        let gains = |from: &[u64], to: &[u64]| -> u64 {
+            from.iter().zip(to).map(|(from, to)| to.saturating_sub(*from)).sum()
+        };
+        self.moved_bytes += gains(&before, &held.on).min(gains(&held.on, &before));
+    }
+
+    /// A program ran on a node for so long, up to now.
+    fn holds(&mut self, job: JobId, node: usize, at_s: f64, passed_s: f64) {
+        let distance = |from: usize, to: usize| {
+            let nodes = self.machine.nodes();
+            nodes[from].distances.get(&nodes[to].id).copied().unwrap_or(topology::DISTANCE_LOCAL)
+        };
+        let next = (0..self.machine.nodes().len()).filter(|&other| other != node);
+        let next = next.map(|other| distance(node, other)).min();
+        let Some(held) = self.memory.get_mut(&job) else { return };
+        let total: u64 = held.on.iter().sum();
+        if total < MEMORY_MIN {
+            return; // Nothing of its own yet.
+        }
+        let part = |bytes: u64| bytes as f64 / total as f64;
+        let is_next = |other: &usize| Some(distance(node, *other)) == next && *other != node;
+        let own = part(held.on[node]);
+        let near = part((0..held.on.len()).filter(is_next).map(|other| held.on[other]).sum());
+        let half = usize::from(self.half_s < at_s);
+        self.held_s[half] += passed_s;
+        self.own_s[half] += own * passed_s;
+        self.near_s += near * passed_s;
+        self.far_s += (1.0 - own - near) * passed_s;
+        let is_away = own < TOGETHER;
+        self.n_away += u32::from(is_away && !held.is_away);
+        held.is_away = is_away;
+        self.away_s += if is_away { passed_s } else { 0.0 };
     }
 
     /// Seconds that a task ran and waited since it was looked at last; whether it moved is counted.
@@ -240,9 +376,27 @@ impl Tally {
             uneven: per(self.uneven_s, self.time_s),
             within_s: per(f64::from(self.n_within), wanted_s),
             across_s: per(f64::from(self.n_across), wanted_s),
+            own: [0, 1].map(|half| per(self.own_s[half], self.held_s[half])),
+            near: per(self.near_s, self.held_s.iter().sum()),
+            far: per(self.far_s, self.held_s.iter().sum()),
+            away_s: per(self.away_s, f64::from(self.n_away)),
+            n_away: f64::from(self.n_away),
+            moved_mib: self.moved_bytes as f64 / 1_048_576.0,
         }
     }
 }
+
+/// Bytes of its own on a node.
+fn own_on(found: &[NodeMemory], node: NodeId) -> u64 {
+    found.iter().filter(|lies| lies.node == node).map(|lies| lies.own().0).sum()
+}
+
+/// Clock ticks of a second, in which births are told.
+const TICKS_PER_S: f64 = 100.0;
+/// A program whose memory is on its node to this part is together with it.
+const TOGETHER: f64 = 0.9;
+/// With less than this a program has not touched its memory yet, only what every program has.
+const MEMORY_MIN: u64 = 32 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -15,18 +15,20 @@
 //! runs in it four times a second, which nobody does in the simulator.
 
 mod figures;
+mod lies;
 mod scenes;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use base::CpuId;
 use host_sim::hardware::Hardware;
 use topology::Machine;
+use topology::file::MachineFile;
 
 use super::guest::Guest;
 use super::stats::Spread;
@@ -64,6 +66,10 @@ const MACHINE: &str = "machine.toml";
 const KERNEL: &str = "tsc=noirqtime";
 /// In the guest's memory: programs are not read through the host's files at each start.
 const PROGRAM: &str = "/dev/shm/evenkeel";
+/// What its NUMA balancing moved in a run, in pages; beside the journal.
+const MIGRATED: &str = "migrated";
+/// The machine of a simulated run: the guest's, with as much memory as was free there.
+const FREE: &str = "free.toml";
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 
 /// Boots the guest and lets it run every scene, then simulates the same and prints both.
@@ -77,9 +83,9 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if !folder.join(MACHINE).is_file() {
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let folder = fs::canonicalize(&folder)?;
-        // A scene takes some seconds, more than twice as many where the host has other work.
-        let n_runs = u64::from(args.rounds.max(1)) * chosen(args)?.len() as u64;
-        let limit = Duration::from_secs(120 + 30 * n_runs);
+        // A scene takes some seconds more than its jobs where the host has other work.
+        let each_s = chosen(args)?.iter().map(|scene| u64::from(scene.ends_s) + 20).sum::<u64>();
+        let limit = Duration::from_secs(120 + u64::from(args.rounds.max(1)) * each_s);
         let guest = Guest { n_nodes: 4, n_cpus: 8, memory: "4G", limit, kernel: KERNEL };
         guest.run_sharing(&words(args, &tool, &folder), &folder)?;
     }
@@ -123,7 +129,7 @@ fn run_scenes(args: &Args) -> anyhow::Result<()> {
     fs::copy(tool, PROGRAM).with_context(|| format!("cannot copy {}", tool.display()))?;
     let tool = Path::new(PROGRAM);
     let folder = args.keep.clone().context("the guest is told where to write")?;
-    fs::write(BALANCING, "0")?;
+    let balanced_before = fs::read_to_string(BALANCING)?;
     let machine = Command::new(tool).args(["machine", "--toml"]).output()?.stdout;
     let text = String::from_utf8(machine)?;
     let per_ns = per_ns(&topology::file::parse_toml(&text, MACHINE)?)?;
@@ -135,30 +141,57 @@ fn run_scenes(args: &Args) -> anyhow::Result<()> {
                 continue; // From before the guest failed.
             }
             println!("guest: {} {}", scene.name, round + 1);
-            run(tool, &place, &format!("guest-{round}"), &[])?;
+            fs::write(BALANCING, if scene.balances { "1" } else { "0" })?;
+            let moved = migrated_pages()?;
+            let (out, seed) = (format!("guest-{round}"), (round + 1).to_string());
+            let started = start(tool, scene, &place, &out, &["--seed", &seed])?;
+            let (status, looks) = lies::watch(started)?;
+            check(&place, status)?;
+            if scene.has_memory() {
+                fs::write(place.join(&out).join(lies::FILE), looks)?;
+            }
+            let moved = (migrated_pages()? - moved).to_string();
+            fs::write(place.join(out).join(MIGRATED), moved)?;
         }
     }
+    fs::write(BALANCING, balanced_before)?;
     // Last: it tells that all runs are there.
     fs::write(folder.join(MACHINE), text)?;
     Ok(())
 }
 
-/// One run of the scene in a folder.
-fn run(tool: &Path, place: &Path, out: &str, more: &[&str]) -> anyhow::Result<()> {
+/// Pages that NUMA balancing has moved since the kernel booted.
+fn migrated_pages() -> anyhow::Result<u64> {
+    let text = fs::read_to_string("/proc/vmstat")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("numa_pages_migrated "));
+    line.and_then(|n| n.trim().parse().ok()).context("/proc/vmstat has no numa_pages_migrated")
+}
+
+/// Begins a run of the scene in a folder.
+fn start(
+    tool: &Path,
+    scene: &Scene,
+    place: &Path,
+    out: &str,
+    more: &[&str],
+) -> anyhow::Result<Child> {
     // What is left of a try before: a run writes into no folder that holds one.
     let _ = fs::remove_dir_all(place.join(out));
-    let done = Command::new(tool)
-        .args(["run", scenes::WORKLOAD, "--quiet", "--policy", "linux", "--out", out])
+    Command::new(tool)
+        .args(["run", scenes::WORKLOAD, "--quiet", "--policy", scene.policy, "--out", out])
         .args(more)
         .current_dir(place)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .status()
-        .context("cannot start evenkeel")?;
-    if !done.success() {
-        bail!("evenkeel run in {} ended with {done}", place.display());
+        .spawn()
+        .context("cannot start evenkeel")
+}
+
+fn check(place: &Path, status: ExitStatus) -> anyhow::Result<()> {
+    match status.success() {
+        true => Ok(()),
+        false => bail!("evenkeel run in {} ended with {status}", place.display()),
     }
-    Ok(())
 }
 
 /// Instructions that the simulated CPUs of a machine do in a nanosecond, one a cycle.
@@ -169,14 +202,13 @@ fn per_ns(machine: &Machine) -> anyhow::Result<scenes::PerNs> {
 
 /// Simulates each scene with and without chance, and prints it beside the guest's runs.
 fn compare(args: &Args, tool: &Path, folder: &Path) -> anyhow::Result<()> {
-    let file = fs::canonicalize(folder)?.join(MACHINE);
+    let file = folder.join(MACHINE);
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let per_ns = per_ns(&topology::file::parse_toml(&text, MACHINE)?)?;
     println!("median (lowest to highest); a difference whose ranges do not meet has a *");
     for scene in chosen(args)? {
-        let place = folder.join(scene.name);
-        let from_s = if scene.is_endless() { scenes::SETTLES_S } else { 0.0 };
-        let real = runs(&place, from_s)?;
+        let place = fs::canonicalize(folder)?.join(scene.name);
+        let real = runs(scene, &place)?;
         let Some(first) = real.first() else {
             println!("\n{}: the guest did not run it", scene.name);
             continue;
@@ -185,49 +217,82 @@ fn compare(args: &Args, tool: &Path, folder: &Path) -> anyhow::Result<()> {
         let mut simulated = Vec::new();
         for run in &real {
             scene.write(&place, per_ns, &run.starts_s)?;
-            simulated.extend(simulate(n_seeds, tool, (&place, from_s), &file, "on,start=off")?);
+            fs::write(place.join(FREE), with_what_was_free(&run.machine)?)?;
+            simulated.extend(simulate(n_seeds, tool, scene, &place, "on,start=off")?);
         }
         scene.write(&place, per_ns, &first.starts_s)?;
-        let plain = simulate(1, tool, (&place, from_s), &file, "off")?;
+        let plain = simulate(1, tool, scene, &place, "off")?;
         let figures: Vec<Figures> = real.iter().map(|run| run.figures).collect();
         print(scene, &figures, &simulated, &plain);
         causes(scene, &real);
+        if scene.balances {
+            println!("  guest: numa_pages_migrated grew by {:.0} MiB", migrated_mib(&place)?);
+        }
     }
     Ok(())
+}
+
+/// A machine file of the guest with as much memory as was free when a run began there.
+fn with_what_was_free(machine: &Machine) -> anyhow::Result<String> {
+    let mut file = MachineFile::from(machine);
+    for node in &mut file.nodes {
+        node.memory_bytes = node.memory_free_bytes.or(node.memory_bytes);
+    }
+    Ok(topology::file::to_toml(&Machine::try_from(file)?))
+}
+
+/// What NUMA balancing moved in the guest's runs of the scene in a folder.
+fn migrated_mib(place: &Path) -> anyhow::Result<Spread> {
+    let of = |run: &PathBuf| -> anyhow::Result<f64> {
+        let pages: u64 = fs::read_to_string(run.join(MIGRATED))?.trim().parse()?;
+        Ok(pages as f64 * 4096.0 / 1_048_576.0)
+    };
+    Ok(Spread::of(folders(place)?.iter().map(of).collect::<anyhow::Result<_>>()?))
 }
 
 fn simulate(
     seeds: u64,
     tool: &Path,
-    (place, from_s): (&Path, f64),
-    machine: &Path,
+    scene: &Scene,
+    place: &Path,
     chance: &str,
 ) -> anyhow::Result<Vec<Figures>> {
-    let machine = machine.display().to_string();
     let out = "simulated";
+    let balances = if scene.balances { "on" } else { "off" };
     let mut all = Vec::new();
     for seed in 1..=seeds {
         let seed = seed.to_string();
-        let more = ["--host", "sim", "--machine", &machine, "--no-contention", "--numa-balancing"];
-        let more = [&more[..], &["off", "--seed", &seed, "--chance", chance]].concat();
-        run(tool, place, out, &more)?;
-        all.push(figures::of(&place.join(out).join("journal.jsonl"), from_s)?.figures);
+        let more = ["--host", "sim", "--machine", FREE, "--no-contention", "--numa-balancing"];
+        let more = [&more[..], &[balances, "--seed", &seed, "--chance", chance]].concat();
+        check(place, start(tool, scene, place, out, &more)?.wait()?)?;
+        all.push(read(scene, &place.join(out))?.figures);
         fs::remove_dir_all(place.join(out))?;
     }
     Ok(all)
 }
 
 /// The guest's runs of the scene in a folder.
-fn runs(place: &Path, from_s: f64) -> anyhow::Result<Vec<Run>> {
-    let mut journals: Vec<PathBuf> = Vec::new();
+fn runs(scene: &Scene, place: &Path) -> anyhow::Result<Vec<Run>> {
+    folders(place)?.iter().map(|folder| read(scene, folder)).collect()
+}
+
+/// Where the guest's runs of a scene lie.
+fn folders(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut folders: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir(place).into_iter().flatten() {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with("guest-") {
-            journals.push(entry.path().join("journal.jsonl"));
+            folders.push(entry.path());
         }
     }
-    journals.sort();
-    journals.iter().map(|journal| figures::of(journal, from_s)).collect()
+    folders.sort();
+    Ok(folders)
+}
+
+/// A run of a scene, out of its folder.
+fn read(scene: &Scene, run: &Path) -> anyhow::Result<Run> {
+    let from_s = if scene.is_endless() { scenes::SETTLES_S } else { 0.0 };
+    figures::of(&run.join("journal.jsonl"), from_s, f64::from(scene.ends_s))
 }
 
 fn print(scene: &Scene, real: &[Figures], simulated: &[Figures], plain: &[Figures]) {
@@ -240,7 +305,8 @@ fn print(scene: &Scene, real: &[Figures], simulated: &[Figures], plain: &[Figure
         Spread::of(runs.iter().map(figure).collect())
     };
     let own: &[Row] = if scene.is_endless() { figures::ENDLESS } else { figures::ENDING };
-    for (name, figure) in own.iter().chain(figures::ALWAYS) {
+    let memory: &[Row] = if scene.has_memory() { figures::MEMORY } else { &[] };
+    for (name, figure) in own.iter().chain(figures::ALWAYS).chain(memory) {
         let (guest, sim) = (spread(real, *figure), spread(simulated, *figure));
         let is_apart = guest.high < sim.low || sim.high < guest.low;
         println!(

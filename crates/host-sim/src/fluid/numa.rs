@@ -104,7 +104,7 @@ impl Fluid {
 
     /// The kernel looks at a job's pages.
     pub(super) fn numa_scan(&mut self, job: usize, life: u64) {
-        let Some(state) = self.jobs.get(&job).filter(|its| its.life == life && 0 < its.n_alive)
+        let Some(state) = self.jobs.get(job).filter(|its| its.life == life && 0 < its.n_alive)
         else {
             return;
         };
@@ -119,7 +119,7 @@ impl Fluid {
                 scan.every_ns
             }
         };
-        if let Some(state) = self.jobs.get_mut(&job) {
+        if let Some(state) = self.jobs.get_mut(job) {
             state.scan = scan;
         }
         self.events.add(self.now + next, Event::NumaScan(job, life));

@@ -32,6 +32,58 @@ fn the_same_command_prints_the_same_bytes_however_many_runs_take_place_at_a_time
     }
 }
 
+/// What the schema that ships has against a document.
+fn faults(document: &Value) -> Vec<String> {
+    let schema = std::fs::read_to_string(tool::root().join("docs/reproduce.schema.json"));
+    let schema: Value = serde_json::from_str(&schema.expect("it ships")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let errors = validator.iter_errors(document);
+    errors.map(|error| format!("{error} at {}", error.instance_path())).collect()
+}
+
+#[test]
+fn the_json_holds_to_the_schema_that_ships_and_says_what_prints_it_again() {
+    let said = told(&[&DRAWN[..], &["--seeds", "3,5", "--json"]].concat());
+    let account: Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!(faults(&account), [""; 0]);
+    let command = "evenkeel reproduce divided --only fig-1,fig-6 --seeds 3,5 --draws 4";
+    assert_eq!((&account["command"], &account["format"]), (&command.into(), &1.into()));
+    assert_eq!(account["machines"], serde_json::json!(["xeon-2x4"]));
+    let words: Vec<&str> = command.split(' ').skip(2).chain(["--quiet", "--json"]).collect();
+    assert_eq!(told(&words), said);
+    for (field, wrong) in [("format", "1".into()), ("draws", Value::Null)] {
+        let mut broken = account.clone();
+        broken[field] = wrong;
+        assert!(!faults(&broken).is_empty(), "{field}");
+    }
+}
+
+#[test]
+fn figures_are_numbers_with_units_and_intervals_and_the_papers_are_marked() {
+    let said = told(&[&FIGURE[..], &["--json"]].concat());
+    let account: Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!(faults(&account), [""; 0]);
+    let table = &account["experiments"][0]["tables"][0];
+    let marks: Vec<bool> = table["columns"]
+        .as_array()
+        .expect("columns")
+        .iter()
+        .map(|column| column["is_published"].as_bool().expect("a flag"))
+        .collect();
+    assert_eq!(marks, [false, true, false, false]);
+    let row = &table["rows"][0];
+    let (paper, ours) = (&row[1]["figures"][0], &row[3]["figures"][0]);
+    assert_eq!((&paper["low"], &paper["high"]), (&(-0.8).into(), &4.5.into()));
+    assert_eq!((&ours["unit"], &paper["unit"]), (&"%".into(), &"%".into()));
+    let [low, value, high] =
+        ["low", "value", "high"].map(|end| ours[end].as_f64().expect("a number"));
+    assert!(low <= value && value <= high, "{ours}");
+    let half = (high - low) / 2.0;
+    assert_eq!(row[3]["text"], format!("{value:+.1}±{half:.1}"));
+    let claim = &account["experiments"][0]["claims"][0];
+    assert_eq!(claim["figures"].as_array().map(Vec::len), Some(5), "{claim}");
+}
+
 #[test]
 fn every_claim_has_both_readings_or_says_that_nothing_hangs_on_them() {
     let said = told(&[&FIGURE[..], &["--json"]].concat());
@@ -54,6 +106,9 @@ fn the_page_holds_every_claim_and_loads_nothing() {
     let page = std::fs::read_to_string(file).expect("it was written");
     assert!(page.contains("fig-1") && page.contains("class=\"heat small\""));
     assert!(page.contains("does not reproduce") && page.contains("not judged"));
+    let command = "evenkeel reproduce divided --only fig-1,fig-6 --seeds 20 --draws 4";
+    let version = format!("evenkeel {}", env!("CARGO_PKG_VERSION"));
+    assert!([command, &version, "xeon-2x4"].iter().all(|words| page.contains(words)));
     let loads = ["<link", "src=", "@import", "url(", "https://"];
     assert!(page.contains("default-src 'none'") && loads.iter().all(|way| !page.contains(way)));
 }
@@ -70,7 +125,23 @@ fn what_it_does_not_know_is_one_clear_line() {
             "dfs has no experiment \"fig-9\": write some of fig-5.1, fig-5.2",
         ),
         (&["dfs", "--seeds", "0"], "--seeds"),
-        (&["dfs", "--draws", "0"], "--draws"),
+        (&["dfs", "--seeds", "-1"], "evenkeel: --seeds -1: this is no number; write how many (20)"),
+        (&["dfs", "--draws", "0"], "evenkeel: --draws 0: write a whole number from 1 to 100000\n"),
+        (
+            &["dfs", "--draws", "-1"],
+            "evenkeel: --draws -1: write a whole number from 1 to 100000\n",
+        ),
+        (&["dfs", "-j", "0"], "evenkeel: --jobs 0: write a whole number from 1 to 1024\n"),
+        (&["dfs", "-j", "99999"], "evenkeel: --jobs 99999: write a whole number from 1 to 1024\n"),
+        (&["dfs", "-j", "few"], "evenkeel: --jobs few: write a whole number from 1 to 1024\n"),
+        (
+            &["dfs", "--list", "--json"],
+            "evenkeel: --json is for what was run, and --list runs nothing: leave one out\n",
+        ),
+        (
+            &["dfs", "--list", "--html", "/nonexistent/page.html"],
+            "evenkeel: --html is for what was run, and --list runs nothing: leave one out\n",
+        ),
         (
             &["dfs", "--only", "fig-5.1", "--html", "/nonexistent/page.html"],
             "/nonexistent/page.html",
@@ -86,8 +157,12 @@ fn what_it_does_not_know_is_one_clear_line() {
 
 #[test]
 fn there_is_a_list_of_what_there_is() {
-    for study in ["dfs", "divided"] {
+    for study in ["dfs", "divided", "contention"] {
         let said = told(&[study, "--list"]);
         assert!(5 < said.lines().filter(|line| line.starts_with("  ")).count(), "{said}");
+        assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     }
+    let some = told(&["dfs", "--only", "ceiling", "--list"]);
+    let names: Vec<&str> = some.lines().filter(|line| line.starts_with("  ")).collect();
+    assert_eq!(names, ["  ceiling  how much could any scheduler save here?"]);
 }

@@ -272,8 +272,26 @@ fn limits_of_divided_are_found_in_runs_of_programs_alone() {
     let sim = ["--host", "sim", "--machine", "xeon-2x4", "-p", "linux", "--quiet"];
     let ran = evenkeel(&[&["run", alone, "--out", "alone"][..], &sim].concat());
     assert!(ran.status.success(), "{}", tool::text(&ran.stderr));
-    let told = evenkeel(&["calibrate", "alone", "--json"]);
-    let told: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let first = evenkeel(&["calibrate", "alone", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&first.stdout).expect("JSON");
+    let schema = std::fs::read_to_string(tool::root().join("docs/calibrate.schema.json"));
+    let schema = serde_json::from_str(&schema.expect("it ships")).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    assert!(validator.is_valid(&told), "{told}");
+    let again = evenkeel(&["calibrate", "alone", "alone/journal.jsonl", "--json"]);
+    assert_eq!(tool::text(&again.stdout), tool::text(&first.stdout));
+    assert_eq!(
+        tool::text(&again.stderr),
+        "evenkeel: alone/journal.jsonl is the run of alone again: it counts once\n"
+    );
+    let other = ["run", alone, "--seed", "1", "--out", "other"];
+    assert!(evenkeel(&[&other[..], &sim].concat()).status.success());
+    let both = |runs: [&str; 2]| {
+        let said = evenkeel(&["calibrate", runs[0], runs[1], "--json"]);
+        assert_eq!((said.status.code(), tool::text(&said.stderr)), (Some(0), String::new()));
+        tool::text(&said.stdout)
+    };
+    assert_eq!(both(["alone", "other"]), both(["other", "alone"]));
     let limit = |name: &str| told[name].as_u64().expect("a limit");
     let above = |name: &str, rate: &str| {
         let programs = told["programs"].as_array().expect("programs");
@@ -285,6 +303,7 @@ fn limits_of_divided_are_found_in_runs_of_programs_alone() {
         assert!((1..11).contains(&above(name, rate)), "{told}");
     }
     let policy = format!("divided[th_sq={},th_ref={}]", limit("th_sq"), limit("th_ref"));
+    assert_eq!(told["policy"], policy);
     let used = run(&folder, &["-p", &policy, "--out", "used"]);
     assert!(used.status.success(), "{}", tool::text(&used.stderr));
 

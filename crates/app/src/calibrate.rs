@@ -6,17 +6,18 @@
 //!      references  ─► widest gap ─► th_ref
 //! ```
 //!
-//! The published text chose both from measured gaps and prints neither (spec 5.3).
+//! The published text chose both from measured gaps and prints neither (spec 5.3). A run that is given twice counts
+//! once, and the order in which runs are given changes nothing.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use base::{JobId, TaskId};
 use policy::{Threshold, calibrate};
+use report::calibration::{CalibratedProgram, Calibration, FORMAT};
 use sched::{Deed, JobEvent, OutcomeResult, Quantity, Target};
-use serde_json::json;
 
 use crate::exit::{Done, OrWrong};
 use crate::recorded;
@@ -28,46 +29,89 @@ pub struct Args {
     /// fill their queue of requests and some that do not, some that use the cache much and some that do not
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Print JSON: th_sq, th_ref and programs with name, sq_per_s, ref_per_s
+    /// Print JSON: the limits, what they lie between, and each program (docs/report-fields.md)
     #[arg(long)]
     json: bool,
 }
 
-/// What a program did alone, in a second of CPU time.
+/// A run, and what its programs did alone, in a second of CPU time.
+#[derive(PartialEq)]
 struct Alone {
-    name: String,
-    sq: u64,
-    refs: u64,
+    machine: String,
+    run: String,
+    programs: Vec<CalibratedProgram>,
 }
 
 /// Reads the journals, finds the limits, prints.
 pub fn main(args: &Args) -> Done {
-    let mut programs = Vec::new();
-    for run in &args.runs {
-        programs.extend(alone(run)?);
-    }
-    let th_sq = limit("full queues", programs.iter().map(|one| one.sq)).or_wrong()?;
-    let th_ref = limit("references", programs.iter().map(|one| one.refs)).or_wrong()?;
+    let found = calibration(&runs(&args.runs)?).or_wrong()?;
     let mut out = std::io::stdout().lock();
     if args.json {
-        let row =
-            |one: &Alone| json!({"name": one.name, "sq_per_s": one.sq, "ref_per_s": one.refs});
-        let programs: Vec<_> = programs.iter().map(row).collect();
-        let told = json!({"th_sq": th_sq.value, "th_ref": th_ref.value, "programs": programs});
-        writeln!(out, "{told:#}")?;
+        writeln!(out, "{}", found.to_json().context("cannot write JSON")?)?;
         return Ok(());
     }
-    programs.sort_by(|a, b| (b.sq, b.refs, &a.name).cmp(&(a.sq, a.refs, &b.name)));
     writeln!(out, "{:<24} {:>16} {:>16}", "program", "full queues/s", "references/s")?;
-    for one in &programs {
-        writeln!(out, "{:<24} {:>16} {:>16}", one.name, one.sq, one.refs)?;
+    for one in &found.programs {
+        writeln!(out, "{:<24} {:>16} {:>16}", one.name, one.sq_per_s, one.ref_per_s)?;
     }
-    let Threshold { below, above, .. } = th_sq;
-    writeln!(out, "\nth_sq:    {} (between {below} and {above})", th_sq.value)?;
-    let Threshold { below, above, .. } = th_ref;
-    writeln!(out, "th_ref:   {} (between {below} and {above})", th_ref.value)?;
-    writeln!(out, "use:      --policy 'divided[th_sq={},th_ref={}]'", th_sq.value, th_ref.value)?;
+    let Calibration { th_sq, th_sq_below, th_sq_above, .. } = found;
+    writeln!(out, "\nth_sq:    {th_sq} (between {th_sq_below} and {th_sq_above})")?;
+    let Calibration { th_ref, th_ref_below, th_ref_above, .. } = found;
+    writeln!(out, "th_ref:   {th_ref} (between {th_ref_below} and {th_ref_above})")?;
+    writeln!(out, "use:      --policy '{}'", found.policy)?;
     Ok(())
+}
+
+/// All runs, each once however often and by whatever name it is given; the others are said.
+fn runs(paths: &[PathBuf]) -> Result<Vec<Alone>, crate::exit::Stop> {
+    let mut all: Vec<(&Path, Alone)> = Vec::new();
+    for path in paths {
+        let run = alone(path)?;
+        match all.iter().find(|(_, other)| *other == run) {
+            Some((first, _)) => crate::exit::say(format_args!(
+                "{} is the run of {} again: it counts once",
+                path.display(),
+                first.display()
+            )),
+            None => all.push((path, run)),
+        }
+    }
+    let machines = || all.iter().map(|(path, run)| (path, &run.machine));
+    if let Some(((one, here), (other, there))) =
+        machines().zip(machines().skip(1)).find(|((_, here), (_, there))| here != there)
+    {
+        return Err(crate::exit::Stop::Wrong(anyhow!(
+            "{} ran on {here:?} and {} on {there:?}: limits belong to one machine, give its runs alone",
+            one.display(),
+            other.display()
+        )));
+    }
+    Ok(all.into_iter().map(|(_, run)| run).collect())
+}
+
+/// The limits, from all programs.
+fn calibration(runs: &[Alone]) -> anyhow::Result<Calibration> {
+    let mut programs: Vec<CalibratedProgram> =
+        runs.iter().flat_map(|run| run.programs.clone()).collect();
+    programs.sort_by(|a, b| {
+        let by_rates = (b.sq_per_s, b.ref_per_s).cmp(&(a.sq_per_s, a.ref_per_s));
+        by_rates.then_with(|| (&a.name, &a.run).cmp(&(&b.name, &b.run)))
+    });
+    let sq = limit("full queues", programs.iter().map(|one| one.sq_per_s))?;
+    let refs = limit("references", programs.iter().map(|one| one.ref_per_s))?;
+    Ok(Calibration {
+        format: FORMAT,
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: runs.first().map_or(String::new(), |run| run.machine.clone()),
+        policy: format!("divided[th_sq={},th_ref={}]", sq.value, refs.value),
+        th_sq: sq.value,
+        th_sq_below: sq.below,
+        th_sq_above: sq.above,
+        th_ref: refs.value,
+        th_ref_below: refs.below,
+        th_ref_above: refs.above,
+        programs,
+    })
 }
 
 fn limit(what: &str, values: impl Iterator<Item = u64>) -> anyhow::Result<Threshold> {
@@ -84,8 +128,10 @@ struct Seen {
 }
 
 /// What each program of a run did, if each ran alone.
-fn alone(run: &Path) -> Result<Vec<Alone>, crate::exit::Stop> {
+fn alone(run: &Path) -> Result<Alone, crate::exit::Stop> {
     let mut recording = recorded::open(run)?;
+    let machine = recording.header().machine.parts().name.clone();
+    let id = recording.header().run_id.clone();
     let names: Vec<String> = recording.header().jobs.iter().map(|job| job.name.clone()).collect();
     let mut tasks: BTreeMap<TaskId, Seen> = BTreeMap::new();
     let mut running: Vec<JobId> = Vec::new();
@@ -112,8 +158,12 @@ fn alone(run: &Path) -> Result<Vec<Alone>, crate::exit::Stop> {
         }
         check_alone(run, &running, &names).or_wrong()?;
     }
-    let jobs = (0..names.len()).map(|idx| rates(run, &names[idx], JobId(idx as u32), &tasks));
-    jobs.collect::<anyhow::Result<_>>().or_wrong()
+    let programs = names.into_iter().enumerate().map(|(idx, name)| {
+        let [sq_per_s, ref_per_s] = rates(run, &name, JobId(idx as u32), &tasks)?;
+        Ok(CalibratedProgram { name, run: id.clone(), sq_per_s, ref_per_s })
+    });
+    let programs = programs.collect::<anyhow::Result<_>>().or_wrong()?;
+    Ok(Alone { machine, run: id, programs })
 }
 
 fn check_alone(run: &Path, running: &[JobId], names: &[String]) -> anyhow::Result<()> {
@@ -128,12 +178,13 @@ fn check_alone(run: &Path, running: &[JobId], names: &[String]) -> anyhow::Resul
     Ok(())
 }
 
+/// Full queues and references of a job in a second of CPU time.
 fn rates(
     run: &Path,
     name: &str,
     job: JobId,
     tasks: &BTreeMap<TaskId, Seen>,
-) -> anyhow::Result<Alone> {
+) -> anyhow::Result<[u64; 2]> {
     let is_counted = |seen: &&Seen| seen.sq.is_some() && seen.refs.is_some();
     let own = || tasks.values().filter(|seen| seen.job == job).filter(is_counted);
     let sum = |of: fn(&Seen) -> Option<u64>| own().filter_map(of).reduce(u64::saturating_add);
@@ -148,5 +199,5 @@ fn rates(
         let rate = u128::from(events) * 1_000_000_000 / u128::from(cpu_ns.max(1));
         u64::try_from(rate).unwrap_or(u64::MAX)
     };
-    Ok(Alone { name: name.to_owned(), sq: per_s(sq), refs: per_s(refs) })
+    Ok([per_s(sq), per_s(refs)])
 }

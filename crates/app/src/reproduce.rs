@@ -1,7 +1,7 @@
 //! `evenkeel reproduce`: what papers published, beside what comes out on their machines as simulated here.
 
 use std::io::{IsTerminal, Write};
-use std::num::NonZeroU16;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,28 +20,32 @@ pub struct Args {
     /// Only these experiments, between commas; --list tells them
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     only: Vec<String>,
-    /// Tell which experiments there are, and run none
+    /// Tell which experiments there are (of those named by --only, if any), and run none
     #[arg(long)]
     list: bool,
     /// How many seeds, or which: 20, 1-20, 3,7,11
     #[arg(long, value_name = "N|LIST", default_value = "20", allow_hyphen_values = true)]
     seeds: String,
     /// How often experiments draw from the ranges of uncertain profiles
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000), allow_hyphen_values = true)]
-    draws: u64,
+    #[arg(long, value_name = "N", default_value = "200", allow_hyphen_values = true)]
+    draws: String,
     /// Runs at a time [default: one for each CPU]
     #[arg(long, short, value_name = "N", allow_hyphen_values = true)]
-    jobs: Option<NonZeroU16>,
+    jobs: Option<String>,
     /// No progress
     #[arg(long, short)]
     quiet: bool,
-    /// Print JSON instead of text
+    /// Print JSON instead of text: every figure as a number with its unit (docs/report-fields.md)
     #[arg(long)]
     json: bool,
     /// Write a page with drawings here, too
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
+
+/// What `--draws` and `--jobs` take.
+const DRAWS: RangeInclusive<u64> = 1..=100_000;
+const JOBS: RangeInclusive<u64> = 1..=1024;
 
 /// Reproduces.
 pub fn main(args: &Args) -> Done {
@@ -57,8 +61,11 @@ pub fn main(args: &Args) -> Done {
         .or_wrong()?;
     let wanted = wanted(study, &args.only).or_wrong()?;
     let seeds = seeds(&args.seeds).or_wrong()?;
+    let draws = number("--draws", &args.draws, DRAWS).or_wrong()?;
+    let n_threads = n_threads(args).or_wrong()?;
     if args.list {
-        std::io::stdout().write_all(list(study).as_bytes())?;
+        check_list(args).or_wrong()?;
+        std::io::stdout().write_all(list(study, &wanted).as_bytes())?;
         return Ok(());
     }
     if let Some(file) = &args.html {
@@ -77,7 +84,7 @@ pub fn main(args: &Args) -> Done {
             eprint!("\r\x1b[2K{done} of {all} runs of this batch");
         }
     };
-    let rig = Rig::new(seeds, args.draws, n_threads(args), &stop, &look);
+    let rig = Rig::new(seeds, draws, n_threads, &stop, &look);
     let account = study.run(&wanted, &rig, |experiment| {
         if !args.quiet {
             eprintln!(
@@ -92,7 +99,7 @@ pub fn main(args: &Args) -> Done {
         eprint!("\r\x1b[2K");
     }
     let out = match args.json {
-        true => serde_json::to_string_pretty(&account).context("cannot write JSON")? + "\n",
+        true => account.told().to_json().context("cannot write JSON")? + "\n",
         false => text(&account),
     };
     std::io::stdout().write_all(out.as_bytes())?;
@@ -103,7 +110,7 @@ pub fn main(args: &Args) -> Done {
     match account.left_out.as_slice() {
         [] => Ok(()),
         left => Err(anyhow!(
-            "stopped: what was done is told, and not done is {}: run them with --only",
+            "stopped before all was done: for what is left write --only {}",
             left.join(",")
         )
         .into()),
@@ -127,7 +134,29 @@ fn wanted<'a>(study: &'a Study, only: &[String]) -> anyhow::Result<Vec<&'a Exper
     Ok(study.experiments.iter().filter(is_wanted).collect())
 }
 
-fn n_threads(args: &Args) -> usize {
+/// A list runs nothing: there is nothing to write of it but its lines.
+fn check_list(args: &Args) -> anyhow::Result<()> {
+    let unheard = [("--json", args.json), ("--html", args.html.is_some())];
+    match unheard.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            Err(anyhow!("{option} is for what was run, and --list runs nothing: leave one out"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// How many runs take place at a time.
+fn n_threads(args: &Args) -> anyhow::Result<usize> {
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
-    args.jobs.map_or_else(all, |jobs| usize::from(jobs.get()))
+    match &args.jobs {
+        None => Ok(all()),
+        Some(text) => Ok(number("--jobs", text, JOBS)? as usize),
+    }
+}
+
+/// A whole number within limits.
+fn number(option: &str, text: &str, within: RangeInclusive<u64>) -> anyhow::Result<u64> {
+    let given = text.trim().parse().ok().filter(|given| within.contains(given));
+    let (least, most) = (within.start(), within.end());
+    given.ok_or_else(|| anyhow!("{option} {text}: write a whole number from {least} to {most}"))
 }

@@ -7,11 +7,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::calibration::Calibration;
 use crate::comparison::Comparison;
 use crate::describe::{Described, Field, Shape};
 use crate::explain::Explanation;
 use crate::model::Report;
 use crate::status::Status;
+use crate::study::StudyAccount;
 
 /// The page that documents every field of `report.json` and `explain --json`.
 pub fn fields_page() -> String {
@@ -41,6 +43,17 @@ pub fn fields_page() -> String {
          are seconds.\n",
     );
     add_records(&mut page, Comparison::shape());
+    page.push_str(
+        "\n## evenkeel reproduce --json\n\n\
+         What [`evenkeel reproduce`](reproduce.md) found; `docs/reproduce.schema.json` says it to programs. Figures are\n\
+         numbers in the unit that stands beside them.\n",
+    );
+    add_records(&mut page, StudyAccount::shape());
+    page.push_str(
+        "\n## evenkeel calibrate --json\n\n\
+         What [`evenkeel calibrate`](policies.md#divided) found; `docs/calibrate.schema.json` says it to programs.\n",
+    );
+    add_records(&mut page, Calibration::shape());
     page
 }
 
@@ -52,6 +65,16 @@ pub fn schema() -> Value {
 /// A JSON Schema (2020-12) of `compare.json`.
 pub fn comparison_schema() -> Value {
     schema_of(Comparison::shape(), "Comparison", "What evenkeel compare found")
+}
+
+/// A JSON Schema (2020-12) of what `evenkeel reproduce --json` prints.
+pub fn study_schema() -> Value {
+    schema_of(StudyAccount::shape(), "StudyAccount", "What evenkeel reproduce found")
+}
+
+/// A JSON Schema (2020-12) of what `evenkeel calibrate --json` prints.
+pub fn calibration_schema() -> Value {
+    schema_of(Calibration::shape(), "Calibration", "What evenkeel calibrate found")
 }
 
 fn schema_of(shape: Shape, whole: &str, title: &str) -> Value {

@@ -10,6 +10,7 @@
 //! clock or a file.
 
 mod build;
+pub mod calibration;
 pub mod comparison;
 mod describe;
 mod eras;

@@ -11,6 +11,8 @@
 //! scheduling tells speeds, and its gain is reckoned where it is needed. At 5 % the two differ by a quarter of
 //! a point.
 
+use report::study::{StudyCell, StudyFigure};
+
 use crate::stats::{Interval, interval, mean};
 
 /// A mean gain with how sure it is; 0.01 is one part in a hundred.
@@ -86,6 +88,23 @@ impl Gain {
             None if self.each.is_empty() => "–".to_owned(),
             None => format!("{:+.1}", self.mean * 100.0),
         }
+    }
+
+    /// The same with its figure as it is, in points.
+    pub fn cell(&self) -> StudyCell {
+        StudyCell::new(self.shown(), self.figure("").into_iter().collect())
+    }
+
+    /// The same with a unit behind it.
+    pub fn found(&self, unit: &str) -> StudyCell {
+        let figure = self.figure(unit).into_iter().collect();
+        StudyCell::new(format!("{} {unit}", self.shown()), figure)
+    }
+
+    /// Its mean and its interval in points; none where there is no pair.
+    pub fn figure(&self, unit: &str) -> Option<StudyFigure> {
+        let within = self.interval.map(|within| [within.low * 100.0, within.high * 100.0]);
+        (!self.is_empty()).then(|| StudyFigure::mean(self.mean * 100.0, within, unit))
     }
 
     /// Its mean in points with two digits; a dash where there is none.

@@ -6,7 +6,7 @@
 //!           │ run, on a Rig (machines × policies × workloads × seeds, each run once)
 //!           ▼
 //!        Found ── tables · claims with a verdict each, for both readings · why
-//!           └─► text · JSON · a page
+//!           └─► text · JSON (report::study) · a page
 //! ```
 //!
 //! Experiments are values in one list; the tables, the JSON and the list of what there is come from it. Limits
@@ -15,11 +15,13 @@
 //! drawn many times, and the share of draws in which it holds is told instead.
 
 mod contention;
+mod defaults;
 mod dfs;
 mod divided;
 mod found;
 mod gain;
 mod given;
+mod json;
 mod page;
 mod rig;
 mod text;
@@ -28,12 +30,10 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
-
 pub use found::{Claim, Found, Reading, Table, Told, Verdict};
 pub use gain::Gain;
 pub use page::html;
-pub use report::study::Drawing;
+pub use report::study::{Drawing, StudyCell, StudyFigure};
 pub use rig::{Played, Rig};
 pub use text::{list, text};
 pub use world::World;
@@ -65,6 +65,8 @@ pub struct Experiment {
     pub limit: &'static str,
     /// How ours is reckoned.
     pub how: &'static str,
+    /// The machines that it is done on, before anything of them is changed.
+    pub machines: &'static [&'static str],
     /// Does it.
     pub run: fn(&Rig<'_>) -> Result<Found, ReproduceError>,
 }
@@ -101,12 +103,14 @@ pub enum ReproduceError {
 }
 
 /// A whole study as it is told.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Account {
     /// The study's name.
     pub study: String,
     /// The paper, in words.
     pub source: String,
+    /// The experiments that were asked for; empty: all.
+    pub only: Vec<String>,
     /// The seeds.
     pub seeds: Vec<u64>,
     /// How many draws from the ranges of the profiles.
@@ -149,10 +153,52 @@ impl Study {
         Ok(Account {
             study: self.name.to_owned(),
             source: self.source.to_owned(),
+            only: self.only(wanted),
             seeds: rig.seeds().to_vec(),
             draws: rig.draws(),
             experiments,
             left_out,
         })
+    }
+
+    /// What `--only` has to name for these; nothing where they are all.
+    fn only(&self, wanted: &[&Experiment]) -> Vec<String> {
+        match wanted.len() == self.experiments.len() {
+            true => Vec::new(),
+            false => wanted.iter().map(|one| one.name.to_owned()).collect(),
+        }
+    }
+}
+
+impl Account {
+    /// The command that tells the same again.
+    pub fn command(&self) -> String {
+        let only = match self.only.as_slice() {
+            [] => String::new(),
+            only => format!(" --only {}", only.join(",")),
+        };
+        let (study, seeds, draws) = (&self.study, self.seeds_word(), self.draws);
+        format!("evenkeel reproduce {study}{only} --seeds {seeds} --draws {draws}")
+    }
+
+    /// As `--seeds` takes them: those from 1 on by their number, others one by one. A single seed that is not 1
+    /// is a range, since a number alone counts.
+    fn seeds_word(&self) -> String {
+        match self.seeds.as_slice() {
+            seeds if seeds.iter().copied().eq(1..=seeds.len() as u64) => seeds.len().to_string(),
+            [only] => format!("{only}-{only}"),
+            seeds => seeds.iter().map(u64::to_string).collect::<Vec<String>>().join(","),
+        }
+    }
+
+    /// The machines of all experiments that were done, each once, in order.
+    pub fn machines(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for machine in self.experiments.iter().flat_map(|told| &told.machines) {
+            if !all.contains(machine) {
+                all.push(machine.clone());
+            }
+        }
+        all
     }
 }

@@ -17,10 +17,22 @@ pub fn html(account: &Account) -> String {
             several(account.draws, "draw"),
             several(account.experiments.len() as u64, "experiment"),
         ],
+        origin: origin(account),
         warnings: (!account.left_out.is_empty()).then_some(stopped).into_iter().collect(),
         parts: account.experiments.iter().map(part).collect(),
     };
     page.to_html()
+}
+
+/// What makes the page again: the command, the version, the machines.
+fn origin(account: &Account) -> Vec<(String, String)> {
+    let machines = account.machines().join(", ");
+    let facts = [
+        ("Command", account.command()),
+        ("Version", format!("evenkeel {}", env!("CARGO_PKG_VERSION"))),
+        ("Machines, simulated", machines),
+    ];
+    facts.map(|(label, words)| (label.to_owned(), words)).to_vec()
 }
 
 fn part(told: &Told) -> Part {
@@ -38,8 +50,12 @@ fn part(told: &Told) -> Part {
 fn grid(table: &Table) -> Grid {
     Grid {
         title: table.title.clone(),
-        heads: table.heads.clone(),
-        rows: table.rows.clone(),
+        heads: table.columns.iter().map(|column| column.head.clone()).collect(),
+        rows: table
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|cell| cell.text.clone()).collect())
+            .collect(),
         drawing: table.drawing,
     }
 }

@@ -186,6 +186,15 @@ impl<'a> Rig<'a> {
         Ok(bench.workloads()[0].alone().to_vec())
     }
 
+    /// No placement of a workload ends earlier, wherever memory lies: [`SimBench::bound`].
+    ///
+    /// # Errors
+    /// The workload cannot be simulated.
+    pub fn bound(&self, world: &World, workload: &str) -> Result<Nanos, ReproduceError> {
+        let jobs = world.jobs(workload, ClassBasis::Rate)?;
+        Ok(SimBench::without_alone(setting(world), vec![jobs])?.bound(0))
+    }
+
     /// Does something in every draw, several draws at a time, each with a rig of its own (whose runs are not
     /// kept); in order of the draws.
     ///

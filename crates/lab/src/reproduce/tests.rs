@@ -56,11 +56,65 @@ fn a_run_that_two_experiments_ask_for_is_run_once_and_is_the_same() {
     assert_eq!((first.whole_s(0, 0), asked.get()), (again.whole_s(0, 0), n_asked));
 }
 
+fn all(study: &Study) -> Vec<&Experiment> {
+    study.experiments.iter().collect()
+}
+
+#[test]
+fn every_list_fits_eighty_columns_and_machines_ship_or_are_made_up() {
+    for study in STUDIES {
+        let said = list(study, &all(study));
+        let wide: Vec<&str> = said.lines().filter(|line| 80 < line.chars().count()).collect();
+        assert!(wide.is_empty(), "{wide:#?}");
+        for machine in study.experiments.iter().flat_map(|one| one.machines) {
+            let is_known = crate::shipped::machine(machine).is_ok()
+                || topology::Machine::synthetic(machine).is_ok();
+            assert!(is_known, "{machine}");
+        }
+    }
+}
+
+#[test]
+fn an_account_names_the_command_that_tells_the_same() {
+    let study = Study::find("dfs").expect("there is one");
+    let stop = AtomicBool::new(true);
+    let command = |seeds: &[u64], wanted: &[&Experiment]| {
+        let rig = Rig::new(seeds.to_vec(), 3, 1, &stop, &|_, _| {});
+        study.run(wanted, &rig, |_| {}).expect("to be stopped is no error").command()
+    };
+    let whole = command(&[1, 2], &all(study));
+    assert_eq!(whole, "evenkeel reproduce dfs --seeds 2 --draws 3");
+    let some = command(&[7], &all(study)[..2]);
+    assert_eq!(some, "evenkeel reproduce dfs --only fig-5.1,fig-5.2 --seeds 7-7 --draws 3");
+    let list = command(&[3, 7], &all(study)[..1]);
+    assert_eq!(list, "evenkeel reproduce dfs --only fig-5.1 --seeds 3,7 --draws 3");
+}
+
+#[test]
+fn a_mean_is_told_to_programs_whole_with_its_interval_and_a_papers_figure_is_marked() {
+    let gain = Gain::of_each(vec![0.01, 0.02, 0.0301]);
+    let heads = ["workload", "the report", "ours"];
+    let mut table = Table::new("saved in %", &heads).units(&["%"]).published(&heads[1..2]);
+    table.row(["wl1".into(), StudyCell::from("-0.8 to +4.5"), gain.cell()]);
+    assert_eq!(
+        table.columns.iter().map(|one| one.is_published).collect::<Vec<_>>(),
+        [false, true, false]
+    );
+    let row = &table.rows[0];
+    assert_eq!(row[0].figures, []);
+    assert_eq!((row[1].figures[0].value, row[1].figures[0].low), (None, Some(-0.8)));
+    let ours = &row[2].figures[0];
+    assert_eq!((ours.value, ours.unit.as_str()), (Some(gain.mean * 100.0), "%"));
+    assert_eq!(ours.high, gain.interval.map(|within| within.high * 100.0));
+    let claim = Claim::drawn("it gains", Reading::Paper, 5, 200);
+    assert_eq!(claim.figures, [StudyFigure::count(5, 200)]);
+}
+
 #[test]
 fn an_account_is_told_with_both_readings() {
     let study = Study::find("dfs").expect("there is one");
     let claim =
-        |reading| Claim::new("it gains", reading, "+1.0".to_owned(), reading == Reading::Ours);
+        |reading| Claim::judged("it gains", reading, "+1.0", Some(reading == Reading::Ours));
     let mut table = Table::new("time saved in %", &["workload", "ours"]);
     table.row(["wl1".to_owned(), "+1.0±0.2".to_owned()]);
     let found = Found {
@@ -71,13 +125,14 @@ fn an_account_is_told_with_both_readings() {
     let account = Account {
         study: study.name.to_owned(),
         source: study.source.to_owned(),
+        only: vec!["fig-5.1".to_owned(), "fig-5.2".to_owned()],
         seeds: vec![1, 2],
         draws: 1,
         experiments: vec![Told::new(&study.experiments[0], found)],
         left_out: vec!["fig-5.2".to_owned()],
     };
     expect_test::expect_file!["told.txt"].assert_eq(&text(&account));
-    expect_test::expect_file!["list.txt"].assert_eq(&list(study));
+    expect_test::expect_file!["list.txt"].assert_eq(&list(study, &all(study)));
 }
 
 #[test]
@@ -159,6 +214,7 @@ fn a_table_too_wide_for_a_terminal_goes_on_below() {
     let account = Account {
         study: "dfs".to_owned(),
         source: String::new(),
+        only: Vec::new(),
         seeds: vec![1],
         draws: 1,
         experiments: vec![told],
@@ -179,6 +235,7 @@ fn once_it_is_stopped_what_is_done_is_told_and_what_is_not() {
     let account = study.run(&wanted, &rig, |_| {}).expect("to be stopped is no error");
     assert_eq!(account.left_out, ["fig-5.1", "fig-5.2"]);
     assert!(text(&account).ends_with("stopped:   not done: fig-5.1, fig-5.2\n"));
+    assert_eq!(account.told().left_out, account.left_out);
 }
 
 #[test]

@@ -2,26 +2,41 @@
 
 use std::fmt::Write;
 
-use super::{Account, Claim, Study, Table, Told};
+use super::{Account, Claim, Experiment, Study, Table, Told};
 
 /// Columns of running text.
 const WIDTH: usize = 80;
 /// Where words after a label begin.
 const INDENT: usize = 11;
 
-/// What there is.
-pub fn list(study: &Study) -> String {
-    let mut text = format!("{}: {}\n\n", study.name, study.source);
-    let wide = study.experiments.iter().map(|one| one.name.len()).max().unwrap_or(0);
-    for experiment in study.experiments {
-        let _ = writeln!(text, "  {:wide$}  {}", experiment.name, experiment.title);
+/// What there is of these experiments.
+pub fn list(study: &Study, wanted: &[&Experiment]) -> String {
+    let mut text = String::new();
+    head(&mut text, study.name, study.source);
+    text.push('\n');
+    let wide = wanted.iter().map(|one| one.name.len()).max().unwrap_or(0);
+    let indent = GAP + wide + GAP;
+    for experiment in wanted {
+        let mut name = experiment.name;
+        for line in folded(experiment.title, WIDTH - indent) {
+            let _ = writeln!(text, "  {name:wide$}  {line}");
+            name = "";
+        }
     }
     text
 }
 
+/// The study, over as many lines as it needs.
+fn head(text: &mut String, name: &str, source: &str) {
+    folded(&format!("{name}: {source}"), WIDTH).iter().for_each(|line| {
+        let _ = writeln!(text, "{line}");
+    });
+}
+
 /// All that was found.
 pub fn text(account: &Account) -> String {
-    let mut text = format!("{}: {}\n", account.study, account.source);
+    let mut text = String::new();
+    head(&mut text, &account.study, &account.source);
     for told in &account.experiments {
         tell(&mut text, told);
     }
@@ -65,8 +80,8 @@ const GAP: usize = 2;
 fn draw(text: &mut String, table: &Table) {
     let _ = writeln!(text);
     wrap_at(text, GAP, &table.title);
-    let widths: Vec<usize> = (0..table.heads.len()).map(|column| width(table, column)).collect();
-    let mut rest: Vec<usize> = (1..table.heads.len()).collect();
+    let widths: Vec<usize> = (0..table.columns.len()).map(|column| width(table, column)).collect();
+    let mut rest: Vec<usize> = (1..table.columns.len()).collect();
     let mut is_first = true;
     while is_first || !rest.is_empty() {
         let mut room = WIDTH.saturating_sub(GAP + widths.first().copied().unwrap_or(0));
@@ -89,17 +104,19 @@ fn draw(text: &mut String, table: &Table) {
 /// What a column needs: its widest cell, or the widest word of its head.
 fn width(table: &Table, column: usize) -> usize {
     let cells = table.rows.iter().filter_map(|row| row.get(column));
-    let words = table.heads[column].split(' ');
+    let words = table.columns[column].head.split(' ');
     cells
-        .map(|cell| cell.chars().count())
+        .map(|cell| cell.text.chars().count())
         .chain(words.map(|word| word.chars().count()))
         .max()
         .unwrap_or(0)
 }
 
 fn rows(text: &mut String, table: &Table, columns: &[usize], widths: &[usize]) {
-    let heads: Vec<Vec<String>> =
-        columns.iter().map(|column| folded(&table.heads[*column], widths[*column])).collect();
+    let heads: Vec<Vec<String>> = columns
+        .iter()
+        .map(|column| folded(&table.columns[*column].head, widths[*column]))
+        .collect();
     let high = heads.iter().map(Vec::len).max().unwrap_or(0);
     for line in 0..high {
         // Heads stand on the figures: short ones begin lower.
@@ -110,7 +127,8 @@ fn rows(text: &mut String, table: &Table, columns: &[usize], widths: &[usize]) {
         put(text, &cells, columns, widths);
     }
     for row in &table.rows {
-        let cell = |column: &usize| row.get(*column).cloned().unwrap_or_default();
+        let cell =
+            |column: &usize| row.get(*column).map_or(String::new(), |cell| cell.text.clone());
         let cells: Vec<String> = columns.iter().map(cell).collect();
         put(text, &cells, columns, widths);
     }

@@ -20,6 +20,7 @@ use program::{Class, Ending, Job, Profile};
 use topology::Machine;
 
 use super::ReproduceError;
+use super::defaults::interval;
 use crate::shipped::{self, Draw};
 
 /// Where runs happen.
@@ -166,7 +167,39 @@ impl World {
         World { name: format!("{}, {how}", self.name), machine, ..self }
     }
 
-    /// The jobs of a workload that ships, or of `programs:` with names and a `+` between them, with the profiles of this draw and classes of one basis.
+    /// A workload with its jobs so far apart that each is alone, nothing left to chance but how long it is: since
+    /// they keep their numbers that is what chance draws in the workload itself. `alone` tells about how long each
+    /// takes.
+    ///
+    /// # Errors
+    /// There is no such workload, or a job of it does not end by itself.
+    pub fn one_by_one(
+        &self,
+        workload: &str,
+        alone: &[Option<Nanos>],
+    ) -> Result<Self, ReproduceError> {
+        let endless = || ReproduceError::Failed {
+            run: format!("{workload} one by one"),
+            why: "a job of it does not end by itself".to_owned(),
+        };
+        let mut jobs = self.jobs(workload, ClassBasis::Rate)?;
+        let mut start = Nanos::ZERO;
+        for (job, alone) in jobs.iter_mut().zip(alone) {
+            job.start = start;
+            // Twice what it takes: chance makes it at most a hundredth longer.
+            start = start + alone.ok_or_else(endless)? + alone.ok_or_else(endless)?;
+        }
+        let chance = Chance { length: self.options.chance.length, ..Chance::OFF };
+        Ok(World {
+            name: format!("{}, one by one", self.name),
+            options: SimOptions { chance, ..self.options.clone() },
+            casts: BTreeMap::from([(workload.to_owned(), jobs)]),
+            ..self.clone()
+        })
+    }
+
+    /// The jobs of a workload that ships, or of `programs:` with names and a `+` between them, with the profiles of
+    /// this draw and classes of one basis.
     ///
     /// # Errors
     /// There is no such workload, or no profile for a job of it.
@@ -192,9 +225,9 @@ impl World {
             job.found = Some(Arc::clone(profile));
         }
         if let (Some(each), Some(like)) = (self.own_work, jobs.first()) {
-            let worker = worker(each, like, &hardware)?;
-            jobs.insert(0, worker);
-            (0..).zip(&mut jobs).for_each(|(number, job)| job.id = JobId(number));
+            // The last: what chance draws for a job hangs on its number, and those of all others stay.
+            let id = JobId(jobs.len() as u32);
+            jobs.push(Job { id, ..worker(each, like, &hardware)? });
         }
         Ok(jobs)
     }
@@ -213,9 +246,6 @@ fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
     Ok((0..).zip(names.split('+')).map(job).collect())
 }
 
-/// Between two polls.
-const POLL_NS: f64 = 250e6;
-
 /// A program that works for so long and then sleeps until the next poll, for as long as others run.
 fn worker(each: Nanos, like: &Job, hardware: &Hardware) -> Result<Job, ReproduceError> {
     let mut profile = shipped::profile("bitcount")?;
@@ -223,7 +253,7 @@ fn worker(each: Nanos, like: &Job, hardware: &Hardware) -> Result<Job, Reproduce
     let figure = |value: f64| Figure::new(value, Source::Declared);
     for phase in &mut profile.phases {
         phase.burst_instructions = figure((per_s * each.as_secs_f64()).max(1.0));
-        phase.sleep_ns = figure(POLL_NS);
+        phase.sleep_ns = figure(interval("dfs").0 as f64);
         // Far more than it gets done: it ends because the others have.
         phase.instructions = figure(1e15);
     }

@@ -64,6 +64,11 @@ pub fn deviation(figures: &[f64]) -> Option<f64> {
     Some(libm::sqrt(squares / (n - 1) as f64))
 }
 
+/// The coefficient of variation: how far figures lie from their mean, as a part of it; `None` of fewer than two.
+pub fn variation(figures: &[f64]) -> Option<f64> {
+    deviation(figures).map(|deviation| deviation / mean(figures))
+}
+
 /// The largest slow-down divided by the smallest; `None` of fewer than two.
 pub fn unfairness(slowdowns: &[f64]) -> Option<f64> {
     let most = slowdowns.iter().copied().max_by(f64::total_cmp)?;

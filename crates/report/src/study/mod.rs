@@ -10,10 +10,11 @@
 
 mod cell;
 mod draw;
+mod model;
 #[cfg(test)]
 mod tests;
 
-use serde::Serialize;
+pub use model::*;
 
 use crate::comparison::html::OWN_CSS;
 use crate::html::CSS;
@@ -21,8 +22,7 @@ use crate::html::escape::escape;
 use crate::html::head::{LOGO, SUN_AND_MOON};
 
 /// How a table is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drawing {
     /// Not at all.
     #[default]
@@ -44,6 +44,8 @@ pub struct Page {
     pub title: String,
     /// How thoroughly, in words.
     pub facts: Vec<String>,
+    /// Who made it, how and on what, each with its label; at the end.
+    pub origin: Vec<(String, String)>,
     /// Said at the top, as when it was stopped.
     pub warnings: Vec<String>,
     /// The experiments.
@@ -120,10 +122,11 @@ impl Page {
              <nav aria-label=\"Experiments\">{links}</nav>\
              <button class=\"icon\" id=\"theme\" type=\"button\" aria-label=\"Change colours\">{SUN_AND_MOON}</button></div></div>\n\
              <main class=\"wrap\" id=\"main\">\n{}\n{parts}</main>\n\
-             <footer><div class=\"wrap\"><span>evenkeel reproduce</span></div></footer>\n\
+             <footer><div class=\"wrap\"><dl class=\"facts\">{}</dl></div></footer>\n\
              <div id=\"tip\" class=\"tip hidden\" role=\"tooltip\"></div>\n\
              <script type=\"application/json\" id=\"data\">{{\"end\":1,\"jobs\":[]}}</script>\n<script>\n{SCRIPTS}</script>\n</body>\n</html>\n",
-            self.hero()
+            self.hero(),
+            facts(&self.origin)
         )
     }
 
@@ -170,13 +173,7 @@ fn glance(part: &Part) -> String {
 }
 
 fn part(part: &Part) -> String {
-    let facts: String = part
-        .facts
-        .iter()
-        .map(|(label, text)| {
-            format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(label), escape(text))
-        })
-        .collect();
+    let facts = facts(&part.facts);
     let grids: String = part.grids.iter().map(grid).collect();
     let notes: String =
         part.notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
@@ -188,6 +185,14 @@ fn part(part: &Part) -> String {
         escape(&part.title),
         claims(&part.claims)
     )
+}
+
+/// Words, each with its label.
+fn facts(facts: &[(String, String)]) -> String {
+    let fact = |(label, text): &(String, String)| {
+        format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(label), escape(text))
+    };
+    facts.iter().map(fact).collect()
 }
 
 fn grid(grid: &Grid) -> String {

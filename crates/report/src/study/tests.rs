@@ -28,6 +28,7 @@ fn page(drawing: Drawing) -> Page {
     Page {
         title: "a paper".to_owned(),
         facts: vec!["2 seeds".to_owned()],
+        origin: vec![("Command".to_owned(), "evenkeel reproduce <dfs>".to_owned())],
         warnings: vec!["stopped".to_owned()],
         parts: vec![part],
     }
@@ -40,6 +41,7 @@ fn a_page_loads_nothing_and_escapes_what_it_is_told() {
     assert!(html.contains("default-src 'none'") && loads.iter().all(|way| !html.contains(way)));
     assert!(html.contains("wl&lt;1&gt;") && html.contains("it &lt;gains&gt;"));
     assert!(!html.contains("<gains>"));
+    assert!(html.contains("<dt>Command</dt><dd>evenkeel reproduce &lt;dfs&gt;</dd>"));
 }
 
 #[test]

@@ -289,7 +289,10 @@ impl Tally {
             self.since_boot_s = self.since_boot_s.min(at_s - born_s);
             self.jobs.insert(task.process, task.job);
         }
-        while let Some(look) = self.looks.pop_front_if(|it| it.at_s + self.since_boot_s <= at_s) {
+        let is_due = |look: &Look| look.at_s + self.since_boot_s <= at_s;
+        let n_due = self.looks.iter().take_while(|look| is_due(look)).count();
+        let due: Vec<Look> = self.looks.drain(..n_due).collect();
+        for look in due {
             if let Some(&job) = self.jobs.get(&look.pid) {
                 self.lies(job, &look.nodes);
             }

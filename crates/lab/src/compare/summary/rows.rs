@@ -10,7 +10,7 @@ use super::cells::Cells;
 use crate::compare::{Controller, Ended, Figures, Found, Key};
 use crate::oracle;
 use crate::stats::{
-    Interval, Verdict, deviation, holm, interval, mean, median, signed_rank, unfairness,
+    Interval, Verdict, holm, interval, mean, median, signed_rank, unfairness, variation,
 };
 
 pub(super) fn ends(interval: Interval) -> Vec<f64> {
@@ -178,7 +178,7 @@ fn row(cells: &Cells<'_>, about: &About<'_>, column: usize, workload: usize) -> 
         ci95_s: interval(times.len(), of_mean).map(ends),
         least_s: times.iter().copied().min_by(f64::total_cmp),
         most_s: times.iter().copied().max_by(f64::total_cmp),
-        spread: deviation(&times).map(|deviation| deviation / mean(&times)),
+        spread: variation(&times),
         ratio_to_baseline: ratio,
         ratio_ci95: match is_baseline {
             true => None,

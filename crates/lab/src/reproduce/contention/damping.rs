@@ -49,7 +49,7 @@ pub(super) fn damping(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let title = "moves of threads in a minute, all eight together, while all run; four caches of two, mixed sets";
     let heads =
         ["misses go up and down by", "undamped", "di", "dio", "dio paper", "dino", "dino paper"];
-    let mut table = Table::new(title, &heads);
+    let mut table = Table::new(title, &heads).units(&["1/min"]);
     let mut damped: Vec<Vec<(Option<f64>, Option<f64>)>> = vec![Vec::new(); 2];
     for (by, (scene, names)) in
         SWINGS.into_iter().zip(swinging("xeon-x5365-4x2", SECONDS, Sort::Mixed, N_SETS)?)

@@ -17,7 +17,7 @@ use base::Bytes;
 
 use super::optimum::{PLACES, Place, Runs, Tried, play_with, seeds, tried};
 use super::sets::{N, Set};
-use super::tell::{judged, percent, shown};
+use super::tell::{in_percent, judged, percent, shown};
 use crate::reproduce::{Found, Reading, ReproduceError, Rig, Table};
 use crate::shipped;
 use crate::stats::mean;
@@ -66,7 +66,7 @@ fn one(
         .chain(RULES.map(|(name, _)| name))
         .chain(["mean", "worst", "order"])
         .collect();
-    let mut table = Table::new(&title, &heads);
+    let mut table = Table::new(&title, &heads).units(&["%", "%", "%", "%", "%", "1"]);
     let mut distances = vec![Vec::new(); RULES.len()];
     let mut orders = Vec::new();
     for set in runs.sets.clone() {
@@ -98,7 +98,7 @@ fn one(
             Reading::Either,
             format!("{} % on average, {n} of {} sets within 2 %", percent(of_all), distances.len()),
             of_all.map(|mean| mean <= 0.02),
-        ));
+        ).on(in_percent(of_all)));
     }
     let order = (!orders.is_empty()).then(|| mean(&orders));
     found.claims.push(judged(

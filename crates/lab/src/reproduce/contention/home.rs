@@ -63,7 +63,7 @@ pub(super) fn home(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let played = rig.play(&scene.world, &columns, &names)?;
     let title = "mean response in seconds, memory moved in GiB; 32 programs of up to 6 threads on 4 x 4 CPUs";
     let heads = ["scheme", "load 40 %", "GiB", "load 60 %", "GiB"];
-    let mut table = Table::new(title, &heads);
+    let mut table = Table::new(title, &heads).units(&["s", "GiB", "s", "GiB"]);
     let labels = SCHEMES.iter().map(|(label, _)| *label).chain(std::iter::once("linux"));
     for (at, label) in labels.enumerate() {
         let of = |load: usize| {

@@ -40,6 +40,7 @@ pub(super) const STUDY: Study = Study {
             limit: "mean slow-down at most 2 % above that of the best split, on average over the sets (spec A2)",
             how: "eight programs, every split of them over 2 or 4 caches alike (35 or 105), each program held on a \
               core of its own to the end; policies free; the first three seeds",
+            machines: &["xeon-x5365-4x2", "opteron-8356-2x4"],
             run: optimum::optimum,
         },
         Experiment {
@@ -50,6 +51,7 @@ pub(super) const STUDY: Study = Study {
             limit: "mean slow-down at most 2 % above that of the best split (spec A2); misses order the splits",
             how: "the splits of `optimum`; ranks by misses alone in the smallest cache, as DI takes them from \
                   profiles; and again with so much bandwidth that caches alone are left to compete for",
+            machines: &["xeon-x5365-4x2", "opteron-8356-2x4"],
             run: deals::deals,
         },
         Experiment {
@@ -61,6 +63,7 @@ pub(super) const STUDY: Study = Study {
                 the programs spread less over the seeds; a larger gain in the worst case than on average (chosen \
                 here; the specification gives no limit)",
             how: "the sets of `optimum`, all seeds, beside Linux 2.6.27",
+            machines: &["xeon-x5365-4x2", "opteron-8356-2x4"],
             run: quality::quality,
         },
         Experiment {
@@ -70,6 +73,7 @@ pub(super) const STUDY: Study = Study {
                (released code)",
             limit: "fewer moves than the rates of single intervals would make (chosen here)",
             how: "mixed sets on xeon-x5365-4x2, each program 200 s alone, with phases of 5 to 30 s put on top",
+            machines: &["xeon-x5365-4x2"],
             run: damping::damping,
         },
         Experiment {
@@ -79,6 +83,7 @@ pub(super) const STUDY: Study = Study {
             limit: "5 to 100 times as often (spec 2.2); at least 5 times (spec A3)",
             how: "mixed sets on opteron-8356-2x4, each program 300 s alone, with phases of 5 to 30 s put on top; wished \
               and moved, with the engine's limits and without",
+            machines: &["opteron-8356-2x4"],
             run: moves::memory_moves,
         },
         Experiment {
@@ -88,6 +93,7 @@ pub(super) const STUDY: Study = Study {
                programs 135 to 381 and 1 to 3 [all from memory, unconfirmed]",
             limit: "fewer with DINO, of every program (chosen here: the figures themselves are remembered)",
             how: "the five programs that have profiles, on opteron-8356-2x4",
+            machines: &["opteron-8356-2x4"],
             run: moves::published_moves,
         },
         Experiment {
@@ -95,7 +101,9 @@ pub(super) const STUDY: Study = Study {
             title: "programs that hardly miss",
             says: "only devils are worth separating",
             limit: "no action in an all-turtle mix (spec 2.2, A3)",
-            how: "eight turtles on xeon-e5520-2x4, 60 s each; placements and moves of memory after the start",
+            how: "five sets of eight turtles on xeon-e5520-2x4, 60 s each, every set with every seed; placements and moves \
+                  of memory after the start",
+            machines: &["xeon-e5520-2x4"],
             run: moves::turtles,
         },
         Experiment {
@@ -106,6 +114,7 @@ pub(super) const STUDY: Study = Study {
             limit: "DI without memory worse than the default; DINO never much worse (spec 2.2), taken as 3 % in any set \
                 (chosen here)",
             how: "sets on opteron-8356-2x4, each program 120 s alone; slow-down over that by default, all seeds",
+            machines: &["opteron-8356-2x4"],
             run: numa::numa,
         },
         Experiment {
@@ -118,6 +127,7 @@ pub(super) const STUDY: Study = Study {
                     on one node; there maximum-local loses among hungry programs (spec 2.3, A4)",
             how: "sets of four and of eight on xeon-e5520-2x4, each program 120 s alone; memory held on nodes; mean \
                   slow-down, all seeds",
+            machines: &["xeon-e5520-2x4"],
             run: nmass::nmass,
         },
         Experiment {
@@ -126,6 +136,7 @@ pub(super) const STUDY: Study = Study {
             says: "the refinement weighs the difference of pressures against the penalty; its constants are not known",
             limit: "none: they are shown",
             how: "as `nmass`, with other values of one constant at a time",
+            machines: &["xeon-e5520-2x4"],
             run: nmass::constants,
         },
         Experiment {
@@ -136,6 +147,7 @@ pub(super) const STUDY: Study = Study {
                     machine",
             how: "32 programs of 1 to 6 threads come at random on opteron-2384-4x4, 60 CPU seconds each; mean \
                   response, all seeds",
+            machines: &["opteron-2384-4x4"],
             run: home::home,
         },
         Experiment {
@@ -145,6 +157,7 @@ pub(super) const STUDY: Study = Study {
             limit: "domains=auto finds the coarsest level with two members; with a single CPU nothing is placed; \
                     reading is the only switch between printed and mended rules (spec A11)",
             how: "every policy that has domains, on made-up machines, four programs of 5 s",
+            machines: &["nodes=2 llcs=2 cores=2", "llcs=2 cores=4", "cores=8", "cores=1"],
             run: rules::rules,
         },
     ],

@@ -20,7 +20,7 @@ use super::damping::{SWINGS, swinging};
 use super::scene::{Part, Scene, Swing};
 use super::sets::{N, Sort, calm, sets};
 use super::tell::{column, judged, not_judged, reading_of, shown};
-use crate::reproduce::{Claim, Found, Reading, ReproduceError, Rig, Table};
+use crate::reproduce::{Claim, Found, Reading, ReproduceError, Rig, StudyCell, StudyFigure, Table};
 use crate::stats::mean;
 
 /// The machine of the authors' logs.
@@ -71,57 +71,57 @@ type Stretch = fn(&Counted) -> &Counts;
 const STRETCHES: [(&str, Stretch); 2] =
     [("while all run", |one| &one.steady), ("start to end", |one| &one.whole)];
 
-/// Moves in an hour by stretch, then policy, then swing.
-type Hourly = [Vec<Vec<Option<f64>>>; 2];
+/// Moves of memory in an hour by one policy with one swing in one stretch, the mean over runs.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    wished: Option<f64>,
+    begun: Option<f64>,
+    gib: Option<f64>,
+}
+
+impl Pace {
+    fn of(heard: &[Counted], stretch: Stretch) -> Self {
+        let counts: Vec<&Counts> = heard.iter().map(stretch).collect();
+        Pace {
+            wished: hourly(&counts, |one| one.n_wished),
+            begun: hourly(&counts, |one| one.n_begun),
+            gib: hourly(&counts, |one| one.bytes >> 20).map(|mib| mib / 1024.0),
+        }
+    }
+
+    /// `wished/begun, GiB`.
+    fn cell(&self) -> StudyCell {
+        let all = [(self.wished, "1/h"), (self.begun, "1/h"), (self.gib, "GiB/h")];
+        let [wished, begun, gib] = all.map(|(value, _)| shown(value, 0));
+        let figure = |(value, unit): (Option<f64>, &str)| Some(StudyFigure::of(value?, unit));
+        let figures = all.into_iter().filter_map(figure).collect();
+        StudyCell::new(format!("{wished}/{begun}, {gib}"), figures)
+    }
+}
+
+/// By stretch, then policy, then swing.
+type Paces = [Vec<Vec<Pace>>; 2];
 
 pub(super) fn memory_moves(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let columns = columns();
     let mut found = Found::default();
     for is_limited in [true, false] {
         let limits = if is_limited { "the engine's limits" } else { "no limits" };
-        let none = || [vec![Vec::new(); columns.len()], vec![Vec::new(); columns.len()]];
-        let (mut moved, mut wished): (Hourly, Hourly) = (none(), none());
-        let mut cells = [vec![Vec::new(); columns.len()], vec![Vec::new(); columns.len()]];
-        for (mut scene, names) in swinging(MACHINE, SECONDS, Sort::Mixed, N_SETS)? {
-            if !is_limited {
-                without_limits(&mut scene);
-            }
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            for (at, column) in columns.iter().enumerate() {
-                let machine = &scene.world.machine;
-                let heard = rig.listen(&scene.world, column, &names, |_| Counted::new(machine))?;
-                for (place, (_, stretch)) in STRETCHES.into_iter().enumerate() {
-                    let counts: Vec<&Counts> = heard.iter().map(stretch).collect();
-                    let of = |of: fn(&Counts) -> u64| hourly(&counts, of);
-                    let (asked, begun) = (of(|one| one.n_wished), of(|one| one.n_begun));
-                    let gib = of(|one| one.bytes >> 20).map(|mib| mib / 1024.0);
-                    let [shown_asked, shown_begun, gib] = [asked, begun, gib].map(|n| shown(n, 0));
-                    cells[place][at].push(format!("{shown_asked}/{shown_begun}, {gib}"));
-                    wished[place][at].push(asked);
-                    moved[place][at].push(begun);
-                }
-            }
-        }
-        for (place, (words, _)) in STRETCHES.into_iter().enumerate() {
+        let paces = paces(rig, &columns, is_limited)?;
+        for ((words, _), paces) in STRETCHES.into_iter().zip(&paces) {
             let title = format!("in an hour, {words}, {limits}: moves of memory wished/begun, GiB");
-            let swings = SWINGS.map(|by| format!("±{:.0} %", by * 100.0));
-            let heads: Vec<&str> =
-                std::iter::once("policy").chain(swings.iter().map(String::as_str)).collect();
-            let mut table = Table::new(&title, &heads);
-            for (column, cells) in columns.iter().zip(&cells[place]) {
-                table.row(std::iter::once(column.clone()).chain(cells.iter().cloned()));
-            }
-            found.tables.push(table);
-            if place != 0 {
-                continue; // Starts and ends are the same for both; they are shown and not judged.
-            }
-            let of = if is_limited { &moved[place] } else { &wished[place] };
-            let what = if is_limited { "memory is moved" } else { "moves of memory are wished" };
-            for (dino, di) in DINO {
-                let what = format!("{what}, {words}, {limits}");
-                found.claims.push(times(&what, &columns[dino], &of[di], &of[dino]));
-            }
+            found.tables.push(by_swing(&title, &columns, paces));
         }
+        // Starts and ends are the same for both; they are shown and not judged.
+        let (words, _) = STRETCHES[0];
+        let (what, of): (&str, fn(&Pace) -> Option<f64>) = match is_limited {
+            true => ("memory is moved", |pace| pace.begun),
+            false => ("moves of memory are wished", |pace| pace.wished),
+        };
+        let of = |column: usize| paces[0][column].iter().map(of).collect::<Vec<_>>();
+        let what = format!("{what}, {words}, {limits}");
+        let claim = |(dino, di): (usize, usize)| times(&what, &columns[dino], &of(di), &of(dino));
+        found.claims.extend(DINO.map(claim));
     }
     found.why.push(format!(
         "{RELEASED}: the hysteresis of the released code, in which a program whose misses hang on its neighbour is \
@@ -133,6 +133,36 @@ pub(super) fn memory_moves(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             .to_owned(),
     );
     Ok(found)
+}
+
+/// Counts all policies at all swings, with the engine's limits or without.
+fn paces(rig: &Rig<'_>, columns: &[String], is_limited: bool) -> Result<Paces, ReproduceError> {
+    let mut paces: Paces = STRETCHES.map(|_| vec![Vec::new(); columns.len()]);
+    for (mut scene, names) in swinging(MACHINE, SECONDS, Sort::Mixed, N_SETS)? {
+        if !is_limited {
+            without_limits(&mut scene);
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for (at, column) in columns.iter().enumerate() {
+            let machine = &scene.world.machine;
+            let heard = rig.listen(&scene.world, column, &names, |_| Counted::new(machine))?;
+            for ((_, stretch), paces) in STRETCHES.into_iter().zip(&mut paces) {
+                paces[at].push(Pace::of(&heard, stretch));
+            }
+        }
+    }
+    Ok(paces)
+}
+
+fn by_swing(title: &str, columns: &[String], paces: &[Vec<Pace>]) -> Table {
+    let swings = SWINGS.map(|by| format!("±{:.0} %", by * 100.0));
+    let heads: Vec<&str> =
+        std::iter::once("policy").chain(swings.iter().map(String::as_str)).collect();
+    let mut table = Table::new(title, &heads);
+    for (column, paces) in columns.iter().zip(paces) {
+        table.row(std::iter::once(column.as_str().into()).chain(paces.iter().map(Pace::cell)));
+    }
+    table
 }
 
 /// DI-Migrate's moves over DINO's, at each swing at which there are any.
@@ -177,34 +207,75 @@ const PUBLISHED: [(&str, Option<&str>, u32, u32); 10] = [
 
 pub(super) fn published_moves(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let columns = columns();
-    let mut found = Found::default();
     let known: Vec<&str> = PUBLISHED.iter().filter_map(|(_, profile, ..)| *profile).collect();
-    let mut ours = vec![vec![None; columns.len()]; known.len()];
-    let swing = SWINGS[2];
+    let ours = moves_of(rig, &columns, &known)?;
+    let mut found = Found { tables: vec![beside_published(&columns, &ours)], ..Found::default() };
+    for (dino, di) in DINO {
+        let held = ours.iter().filter(|row| row[dino] < row[di]).count();
+        found.claims.push(judged(
+            &format!(
+                "memory of each of the five moves more often with di-migrate than with {}",
+                columns[dino]
+            ),
+            reading_of(&columns[dino]),
+            format!("{held} of {}", ours.len()),
+            Some(held == ours.len()),
+        ));
+    }
+    found.claims.push(not_judged(
+        "MPI programs move least of all with DINO",
+        Reading::Either,
+        "nothing is known of their memory accesses, so they have no profile",
+    ));
+    found.why.push(format!(
+        "the paper's mixes are not at hand: ours is {} with the first three a second time; where a program runs twice \
+         the mean is told",
+        known.join(", ")
+    ));
+    Ok(found)
+}
+
+/// How far misses of the paper's programs go up and down here.
+const PUBLISHED_SWING: f64 = SWINGS[2];
+
+/// Moves of memory in an hour, by program, then policy: all of them at once, the first of them twice to make eight.
+fn moves_of(
+    rig: &Rig<'_>,
+    columns: &[String],
+    known: &[&str],
+) -> Result<Vec<Vec<Option<f64>>>, ReproduceError> {
     let mut scene = Scene::new(MACHINE, SECONDS)?;
     without_limits(&mut scene);
     let part = |number: usize| Part {
         program: known[number % known.len()].to_owned(),
-        swing: Some(Swing { by: swing, seed: number as u64 }),
+        swing: Some(Swing { by: PUBLISHED_SWING, seed: number as u64 }),
         ..Part::default()
     };
     scene.add("published", &(0..N).map(part).collect::<Vec<Part>>())?;
-    for (at, column) in columns.iter().enumerate() {
+    let mut ours = vec![Vec::new(); known.len()];
+    for column in columns {
         let machine = &scene.world.machine;
         let heard = rig.listen(&scene.world, column, &["published"], |_| Counted::new(machine))?;
         for (program, ours) in ours.iter_mut().enumerate() {
-            let of = |one: &Counted| {
-                let copies = (program..N).step_by(known.len());
-                let moved: Vec<f64> = copies
-                    .map(|job| one.steady.n_begun_of.get(&base::JobId(job as u32)).copied())
-                    .map(|n| one.steady.per_hour(n.unwrap_or(0)))
-                    .collect();
-                mean(&moved)
-            };
-            let each: Vec<f64> = heard.iter().map(of).collect();
-            ours[at] = (!each.is_empty()).then(|| mean(&each));
+            let copies: Vec<usize> = (program..N).step_by(known.len()).collect();
+            let each: Vec<f64> = heard.iter().map(|one| moves_each(one, &copies)).collect();
+            ours.push((!each.is_empty()).then(|| mean(&each)));
         }
     }
+    Ok(ours)
+}
+
+/// Moves of memory in an hour while all run, the mean over some jobs.
+fn moves_each(counted: &Counted, jobs: &[usize]) -> f64 {
+    let steady = &counted.steady;
+    let n_begun = |job: &usize| steady.n_begun_of.get(&base::JobId(*job as u32)).copied();
+    let moved: Vec<f64> =
+        jobs.iter().map(|job| steady.per_hour(n_begun(job).unwrap_or(0))).collect();
+    mean(&moved)
+}
+
+/// The paper's moves, and ours of the programs that have profiles.
+fn beside_published(columns: &[String], ours: &[Vec<Option<f64>>]) -> Table {
     let heads = [
         "program",
         "the paper's DI",
@@ -221,39 +292,17 @@ pub(super) fn published_moves(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let title = format!(
         "moves of memory in an hour; the paper's [from memory, unconfirmed]; ours while all run, misses ±{:.0} %, no limits; \
          released: that code's hysteresis",
-        swing * 100.0
+        PUBLISHED_SWING * 100.0
     );
-    let mut table = Table::new(&title, &heads);
+    let mut table =
+        Table::new(&title, &heads).units(&["1/h"]).published(&["the paper's DI", "DINO"]);
     let mut rows = ours.iter();
     for (name, profile, di, dino) in PUBLISHED {
         let here = profile.and_then(|_| rows.next());
         let cells = (0..columns.len()).map(|at| shown(here.and_then(|here| here[at]), 1));
         table.row([name.to_owned(), di.to_string(), dino.to_string()].into_iter().chain(cells));
     }
-    found.tables.push(table);
-    for (dino, di) in DINO {
-        let held = ours.iter().filter(|row| row[dino] < row[di]).count();
-        found.claims.push(judged(
-            &format!(
-                "memory of each of the five moves more often with di-migrate than with {}",
-                columns[dino]
-            ),
-            reading_of(&columns[dino]),
-            format!("of {held} of {}", ours.len()),
-            Some(held == ours.len()),
-        ));
-    }
-    found.claims.push(not_judged(
-        "MPI programs move least of all with DINO",
-        Reading::Either,
-        "nothing is known of their memory accesses, so they have no profile",
-    ));
-    found.why.push(format!(
-        "the paper's mixes are not at hand: ours is {} with the first three a second time; where a program runs twice \
-         the mean is told",
-        known.join(", ")
-    ));
-    Ok(found)
+    table
 }
 
 /// A machine with so much cache that some programs are turtles however it is shared.
@@ -274,7 +323,8 @@ pub(super) fn turtles(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let mut table = Table::new(
         "eight turtles: placements after the start, and moves of memory wished, in all runs",
         &["policy", "placed", "wished"],
-    );
+    )
+    .units(&["count"]);
     for (at, column) in columns.iter().enumerate() {
         let machine = &scene.world.machine;
         let heard = rig.listen(&scene.world, column, &names, |_| Counted::new(machine))?;
@@ -282,12 +332,18 @@ pub(super) fn turtles(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         let (placed, wished) = (sum(|one| one.n_placed), sum(|one| one.n_wished));
         table.row([column.clone(), placed.to_string(), wished.to_string()]);
         if !DI.contains(&at) {
-            found.claims.push(judged(
-                &format!("among turtles alone {column} does nothing after the start"),
-                reading_of(column),
-                format!("{placed} placements, {wished} moves of memory in {} runs", heard.len()),
-                (!heard.is_empty()).then_some(placed + wished == 0),
-            ));
+            found.claims.push(
+                judged(
+                    &format!("among turtles alone {column} does nothing after the start"),
+                    reading_of(column),
+                    format!(
+                        "{placed} placements, {wished} moves of memory in {} runs",
+                        heard.len()
+                    ),
+                    (!heard.is_empty()).then_some(placed + wished == 0),
+                )
+                .on([placed, wished].map(|n| StudyFigure::of(n as f64, "count"))),
+            );
         }
     }
     found.tables.push(table);

@@ -18,7 +18,7 @@ use base::NodeId;
 
 use super::scene::{Part, Scene, Slow, mean_of};
 use super::sets::{Sort, sets};
-use super::tell::{judged, not_judged, percent, shown};
+use super::tell::{in_percent, judged, not_judged, percent, shown};
 use crate::reproduce::{Claim, Found, Played, Reading, ReproduceError, Rig, Table};
 use crate::stats::mean;
 
@@ -139,76 +139,88 @@ pub(super) fn nmass(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let mut found = Found::default();
     let title = "mean slow-down beside the default in %: any, mixed, hungry sets; beside maximum-local: mean, worst set; moves of a run";
     let heads = ["memory", "policy", "any", "mixed", "hungry", "beside local", "worst", "moves"];
-    let mut table = Table::new(title, &heads);
+    let mut table = Table::new(title, &heads).units(&["1", "%", "%", "%", "%", "%", "count"]);
     let mut all = Vec::new();
     let ways = [true, false].into_iter().flat_map(|is_told| LAID.map(|laid| (laid, is_told)));
     for (laid, is_told) in ways {
         let runs = play(rig, laid, is_told, &COLUMNS)?;
-        for (at, column) in COLUMNS.iter().enumerate().filter(|(at, _)| *at != DEFAULT) {
-            let of_sort = SORTS.map(|sort| percent(mean_over(&runs.over(at, DEFAULT, Some(sort)))));
-            let beside = runs.over(at, LOCAL, None);
-            let beside = [mean_over(&beside), most_over(&beside)].map(percent);
-            let first = [runs.words(), (*column).to_owned()];
-            let moves = shown(runs.moves(at), 1);
-            table.row(first.into_iter().chain(of_sort).chain(beside).chain([moves]));
-        }
+        (0..COLUMNS.len()).filter(|at| *at != DEFAULT).for_each(|at| table.row(row(&runs, at)));
         found.why.extend(runs.played.faults());
         all.push(runs);
     }
     found.tables.push(table);
-    for runs in all.iter().filter(|runs| runs.on_first.is_some()) {
-        found.claims.push(no_slower(runs, LOCAL, DEFAULT, Reading::Either));
-    }
+    found.claims.extend(laid(&all).map(|runs| no_slower(runs, LOCAL, DEFAULT, Reading::Either)));
     for (column, reading) in NMASS {
-        for runs in all.iter().filter(|runs| runs.on_first.is_some()) {
-            found.claims.push(no_slower(runs, column, LOCAL, reading));
-        }
-        for is_told in [true, false] {
-            let like = all.iter().filter(|runs| runs.is_told == is_told);
-            let worst: Option<Vec<f64>> =
-                like.map(|runs| most_over(&runs.over(column, LOCAL, None))).collect();
-            let worst = worst.and_then(|worst| worst.into_iter().reduce(f64::max));
-            found.claims.push(judged(
-                &format!(
-                    "{}: nmass is in no set more than 2 % slower than maximum-local",
-                    told(is_told)
-                ),
-                reading,
-                format!("{} % at worst", percent(worst)),
-                worst.map(|worst| worst <= 0.02),
-            ));
-        }
-        for runs in all.iter().filter(|runs| runs.is_one_node()) {
-            let gain = mean_over(&runs.over(column, LOCAL, None));
-            found.claims.push(judged(
-                &format!(
-                    "{}: nmass is more than 3 % faster than maximum-local, on average",
-                    runs.words()
-                ),
-                reading,
-                format!("{} % of the slow-down", percent(gain)),
-                gain.map(|gain| gain < -0.03),
-            ));
-        }
+        found.claims.extend(laid(&all).map(|runs| no_slower(runs, column, LOCAL, reading)));
+        let of = |is_told| never_slower(&all, column, reading, is_told);
+        found.claims.extend([true, false].map(of));
+        found.claims.extend(crowded(&all).map(|runs| much_faster(runs, column, reading)));
     }
-    for runs in all.iter().filter(|runs| runs.is_one_node()) {
-        let lost = mean_over(&runs.over(LOCAL, DEFAULT, Some(Sort::Hungry)));
-        found.claims.push(judged(
-            &format!(
-                "{}, hungry sets: maximum-local loses to the default, on average",
-                runs.words()
-            ),
-            Reading::Either,
-            format!("{} %", percent(lost)),
-            lost.map(|lost| 0.0 < lost),
-        ));
-    }
+    found.claims.extend(crowded(&all).map(local_loses));
     found.claims.push(not_judged(
         "up to 32 % faster than the Linux default, 7 % on average (abstract)",
         Reading::Either,
         "the paper's mixes, and where their memory lay, are not at hand",
     ));
     Ok(found)
+}
+
+/// Those whose memory is held on nodes.
+fn laid(all: &[Runs]) -> impl Iterator<Item = &Runs> {
+    all.iter().filter(|runs| runs.on_first.is_some())
+}
+
+/// Those with all memory on one node.
+fn crowded(all: &[Runs]) -> impl Iterator<Item = &Runs> {
+    all.iter().filter(|runs| runs.is_one_node())
+}
+
+/// A policy beside the default, by sort; and beside maximum-local.
+fn row(runs: &Runs, column: usize) -> Vec<String> {
+    let of_sort = |sort| percent(mean_over(&runs.over(column, DEFAULT, Some(sort))));
+    let beside = runs.over(column, LOCAL, None);
+    let beside = [mean_over(&beside), most_over(&beside)].map(percent);
+    let first = [runs.words(), COLUMNS[column].to_owned()];
+    let moves = shown(runs.moves(column), 1);
+    first.into_iter().chain(SORTS.map(of_sort)).chain(beside).chain([moves]).collect()
+}
+
+/// In no set, with no way to lay memory, more than 2 % slower than maximum-local.
+fn never_slower(all: &[Runs], column: usize, reading: Reading, is_told: bool) -> Claim {
+    let like = all.iter().filter(|runs| runs.is_told == is_told);
+    let worst: Option<Vec<f64>> =
+        like.map(|runs| most_over(&runs.over(column, LOCAL, None))).collect();
+    let worst = worst.and_then(|worst| worst.into_iter().reduce(f64::max));
+    judged(
+        &format!("{}: nmass is in no set more than 2 % slower than maximum-local", told(is_told)),
+        reading,
+        format!("{} % at worst", percent(worst)),
+        worst.map(|worst| worst <= 0.02),
+    )
+    .on(in_percent(worst))
+}
+
+/// More than 3 % faster than maximum-local on average.
+fn much_faster(runs: &Runs, column: usize, reading: Reading) -> Claim {
+    let gain = mean_over(&runs.over(column, LOCAL, None));
+    judged(
+        &format!("{}: nmass is more than 3 % faster than maximum-local, on average", runs.words()),
+        reading,
+        format!("{} % of the slow-down", percent(gain)),
+        gain.map(|gain| gain < -0.03),
+    )
+    .on(in_percent(gain))
+}
+
+/// Among hungry programs maximum-local is slower than the default on average.
+fn local_loses(runs: &Runs) -> Claim {
+    let lost = mean_over(&runs.over(LOCAL, DEFAULT, Some(Sort::Hungry)));
+    judged(
+        &format!("{}, hungry sets: maximum-local loses to the default, on average", runs.words()),
+        Reading::Either,
+        format!("{} %", percent(lost)),
+        lost.map(|lost| 0.0 < lost),
+    )
 }
 
 /// No slower on average.
@@ -240,7 +252,7 @@ pub(super) fn constants(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let title = "mean slow-down beside maximum-local, in %";
     let heads: Vec<&str> =
         std::iter::once("memory").chain(VARIED.iter().copied().skip(1)).collect();
-    let mut table = Table::new(title, &heads);
+    let mut table = Table::new(title, &heads).units(&["%"]);
     for laid in LAID {
         let runs = play(rig, laid, true, &VARIED)?;
         let cells = (1..VARIED.len()).map(|at| percent(mean_over(&runs.over(at, 0, None))));

@@ -9,8 +9,8 @@ use super::damping::SWINGS;
 use super::moves::MACHINE;
 use super::scene::{Scene, Slow, mean_of};
 use super::sets::Sort;
-use super::tell::{column, judged, not_judged, percent};
-use crate::reproduce::{Found, Reading, ReproduceError, Rig, Table};
+use super::tell::{column, in_percent, judged, not_judged, percent, reading_of};
+use crate::reproduce::{Claim, Found, Reading, ReproduceError, Rig, Table};
 use crate::stats::mean;
 
 /// Seconds that programs take alone.
@@ -51,6 +51,31 @@ pub(super) fn numa(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     Ok(found)
 }
 
+/// A policy's mean slow-downs over those by default - 1; none where one of them is not known.
+struct Over {
+    /// Of each set, in the order of their sorts.
+    of_sets: Option<Vec<f64>>,
+}
+
+impl Over {
+    fn mean(&self) -> Option<f64> {
+        self.of_sets.as_deref().map(mean)
+    }
+
+    fn of_sort(&self, sort: usize) -> Option<f64> {
+        let n = N_SETS as usize;
+        self.of_sets.as_deref().map(|sets| mean(&sets[sort * n..(sort + 1) * n]))
+    }
+
+    fn most(&self) -> Option<f64> {
+        self.of_sets.as_deref().and_then(|sets| sets.iter().copied().reduce(f64::max))
+    }
+
+    fn n_worse(&self) -> usize {
+        self.of_sets.iter().flatten().filter(|over| 0.0 < **over).count()
+    }
+}
+
 /// All policies beside the default.
 fn beside(
     rig: &Rig<'_>,
@@ -66,51 +91,55 @@ fn beside(
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let played = rig.play(&scene.world, &texts, &names)?;
     let slow = |column, set| mean_of(&scene.slowdowns(&played, column, set), Slow::mean);
-    let over = |column: usize| -> Vec<Option<f64>> {
+    let over = |column: usize| {
         let over = |set| Some(slow(column, set)? / slow(columns.len(), set)? - 1.0);
-        (0..names.len()).map(over).collect()
+        Over { of_sets: (0..names.len()).map(over).collect() }
     };
+    let here = format!("misses ±{:.0} %", by * 100.0);
     let title = format!(
-        "mean slow-down beside the default, in %, misses ±{:.0} %: any, mixed, hungry sets; worst set of all",
-        by * 100.0
+        "mean slow-down beside the default, in %, {here}: any, mixed, hungry sets; worst set of all"
     );
-    let mut table = Table::new(&title, &["policy", "any", "mixed", "hungry", "worst set"]);
+    let mut table =
+        Table::new(&title, &["policy", "any", "mixed", "hungry", "worst set"]).units(&["%"]);
     for (at, column) in columns.iter().enumerate() {
         let over = over(at);
-        let known: Option<Vec<f64>> = over.iter().copied().collect();
-        let of_sort = |sort: usize| {
-            let n = N_SETS as usize;
-            known.as_ref().map(|known| mean(&known[sort * n..(sort + 1) * n]))
-        };
-        let most = known.as_ref().and_then(|known| known.iter().copied().reduce(f64::max));
-        let cells = [of_sort(0), of_sort(1), of_sort(2), most].map(percent);
+        let cells = [over.of_sort(0), over.of_sort(1), over.of_sort(2), over.most()].map(percent);
         table.row(std::iter::once(column.clone()).chain(cells));
-        let reading = super::tell::reading_of(column);
-        let (policy, more) = READ[at % READ.len()];
-        let here = format!("misses ±{:.0} %", by * 100.0);
-        let of_all = known.as_ref().map(|known| mean(known));
-        if (policy == "di" || policy == "dio") && more.is_empty() {
-            let n = known.iter().flatten().filter(|over| 0.0 < **over).count();
-            found.claims.push(judged(
-                &format!("{here}: {policy}, which leaves memory behind, is worse than the default on average"),
-                reading,
-                format!("{} %; worse in {n} of {} sets", percent(of_all), names.len()),
-                of_all.map(|over| 0.0 < over),
-            ));
-        }
-        if policy == "dino" && matches!(more, "" | "limits=article") {
-            let value = if more.is_empty() { "limits=released" } else { more };
-            found.claims.push(judged(
-                &format!(
-                    "{here}: dino with {value} is in no set more than 3 % worse than the default"
-                ),
-                reading,
-                format!("{} % at worst, {} % on average", percent(most), percent(of_all)),
-                most.map(|most| most <= MUCH),
-            ));
-        }
+        found.claims.extend(match READ[at % READ.len()] {
+            (policy @ ("di" | "dio"), "") => Some(hurts(&here, policy, reading_of(column), &over)),
+            ("dino", more @ ("" | "limits=article")) => {
+                Some(never_much_worse(&here, more, reading_of(column), &over))
+            }
+            _ => None,
+        });
     }
     found.tables.push(table);
     found.why.extend(played.faults());
     Ok(())
+}
+
+/// Whoever leaves memory behind is worse than the default on average.
+fn hurts(here: &str, policy: &str, reading: Reading, over: &Over) -> Claim {
+    let n = over.of_sets.as_ref().map_or(0, Vec::len);
+    judged(
+        &format!(
+            "{here}: {policy}, which leaves memory behind, is worse than the default on average"
+        ),
+        reading,
+        format!("{} %; worse in {} of {n} sets", percent(over.mean()), over.n_worse()),
+        over.mean().map(|over| 0.0 < over),
+    )
+    .on(in_percent(over.mean()))
+}
+
+/// DINO with some limits is in no set much worse than the default.
+fn never_much_worse(here: &str, limits: &str, reading: Reading, over: &Over) -> Claim {
+    let limits = if limits.is_empty() { "limits=released" } else { limits };
+    judged(
+        &format!("{here}: dino with {limits} is in no set more than 3 % worse than the default"),
+        reading,
+        format!("{} % at worst, {} % on average", percent(over.most()), percent(over.mean())),
+        over.most().map(|most| most <= MUCH),
+    )
+    .on(in_percent(over.most()))
 }

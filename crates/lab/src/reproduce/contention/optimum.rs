@@ -15,7 +15,7 @@ use super::assign::splits;
 use super::one_memory::one_memory;
 use super::scene::{Part, Scene, Slow, mean_of};
 use super::sets::{N, Set, Sort, sets};
-use super::tell::{column, judged, percent};
+use super::tell::{column, in_percent, judged, percent};
 use crate::reproduce::{Claim, Found, Played, Reading, ReproduceError, Rig, Table};
 use crate::stats::mean;
 
@@ -177,7 +177,7 @@ pub(super) fn optimum(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             "{}: mean slow-down of the best, the worst and all splits; distance to the best in %",
             place.words
         );
-        let mut table = Table::new(&title, &heads);
+        let mut table = Table::new(&title, &heads).units(&["1", "1", "1", "%"]);
         let mut distances: Vec<Vec<Option<f64>>> = vec![Vec::new(); columns.len()];
         for (at, set) in runs.sets.clone().iter().enumerate() {
             let Some(bounds) = bounds(rig, &mut runs, set)? else { continue };
@@ -248,7 +248,7 @@ fn claims(place: Place, columns: &[String], distances: &[Vec<Option<f64>>]) -> V
             percent(most),
             distances[column].len()
         );
-        judged(&claim, reading, found, mean_of.map(|mean| mean <= NEAR))
+        judged(&claim, reading, found, mean_of.map(|mean| mean <= NEAR)).on(in_percent(mean_of))
     };
     all.iter().filter(is_wanted).map(judge).collect()
 }

@@ -5,9 +5,9 @@
 
 use super::optimum::{PLACES, Place, play_with};
 use super::scene::{Scene, Slow, mean_of};
-use super::tell::{judged, percent};
+use super::tell::{in_percent, judged, percent};
 use crate::reproduce::{Claim, Found, Played, Reading, ReproduceError, Rig, Table};
-use crate::stats::{deviation, mean, median};
+use crate::stats::{mean, median, variation};
 
 /// Whom it is about, and the default last.
 const COLUMNS: [(&str, &str, Reading); 7] = [
@@ -49,11 +49,6 @@ fn beside(scene: &Scene, played: &Played, column: usize) -> Beside {
     beside
 }
 
-/// Standard deviation over the mean; none of fewer than two.
-fn variation(times: &[f64]) -> Option<f64> {
-    deviation(times).map(|deviation| deviation / mean(times))
-}
-
 impl Beside {
     fn mean_of(of: &[f64]) -> Option<f64> {
         (!of.is_empty()).then(|| mean(of))
@@ -71,7 +66,7 @@ pub(super) fn quality(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         let runs = play_with(rig, place, None, &texts, rig.seeds())?;
         let title = format!("{}: beside the default, in %; variation of times in %", place.words);
         let heads = ["policy", "mean", "worst case", "variation", "steadier"];
-        let mut table = Table::new(&title, &heads);
+        let mut table = Table::new(&title, &heads).units(&["%", "%", "%", "count"]);
         for (at, (policy, text, reading)) in COLUMNS.into_iter().enumerate() {
             let beside = beside(&runs.scene, &runs.free, at);
             let here: Vec<f64> = beside.variation.iter().map(|(here, _)| *here).collect();
@@ -117,6 +112,7 @@ fn claims(place: Place, policy: &str, reading: Reading, beside: &Beside) -> [Cla
             reading,
             format!("worst {} %, mean {} %", percent(of_worst), percent(of_mean)),
             of_worst.zip(of_mean).map(|(worst, mean)| worst < mean),
-        ),
+        )
+        .on(in_percent(of_worst).into_iter().chain(in_percent(of_mean))),
     ]
 }

@@ -16,7 +16,7 @@ use topology::{Level, Machine};
 
 use super::scene::{Part, Scene};
 use super::tell::judged;
-use crate::reproduce::{Found, Reading, ReproduceError, Rig, Table};
+use crate::reproduce::{Claim, Found, Reading, ReproduceError, Rig, StudyCell, StudyFigure, Table};
 
 /// Machines with what is the coarsest level with two members in them.
 const MACHINES: [(&str, &str, Option<Level>); 4] = [
@@ -73,62 +73,15 @@ pub(super) fn rules(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let title = "the level that each policy places on, and what it placed";
     let heads: Vec<&str> =
         std::iter::once("policy").chain(MACHINES.iter().map(|(words, ..)| *words)).collect();
-    let mut table = Table::new(title, &heads);
-    let mut cells: Vec<Vec<String>> =
-        policies.iter().map(|policy| vec![(*policy).to_owned()]).collect();
+    let mut table = Table::new(title, &heads).units(&["count"]);
+    let mut cells: Vec<Vec<StudyCell>> =
+        policies.iter().map(|policy| vec![(*policy).into()]).collect();
     for (words, text, coarsest) in MACHINES {
-        let machine = Machine::synthetic(text).expect("a machine made up here is sound");
-        let mut scene = Scene::on(words, machine, SECONDS);
-        let part = |program: &&str| Part { program: (*program).to_owned(), ..Part::default() };
-        scene.add("four", &PROGRAMS.iter().map(part).collect::<Vec<Part>>())?;
-        let (mut wrong, mut by_choice, mut silent) = (Vec::new(), Vec::new(), Vec::new());
-        for (policy, cells) in policies.iter().zip(&mut cells) {
-            let heard =
-                rig.listen_all((&scene.world, policy, &["four"]), |_| Heard::default(), false)?;
-            let levels: BTreeSet<&str> =
-                heard.iter().flat_map(|one| &one.levels).copied().collect();
-            let n_placed: usize = heard.iter().map(|one| one.n_placed).sum();
-            let levels: Vec<&str> = levels.into_iter().collect();
-            cells.push(format!("{}, {n_placed}", levels.join("+")));
-            let failed = heard.iter().any(|one| one.gave_up);
-            let is_right = match coarsest {
-                Some(level) => levels == [word(level)] && n_placed != 0 && !failed,
-                None => n_placed == 0 && !failed,
-            };
-            if !is_right {
-                let is_choice = ABOUT_CACHES.contains(policy) && levels == ["llc"] && !failed;
-                if is_choice { &mut by_choice } else { &mut wrong }.push(*policy);
-            }
-            let says = |one: &Heard| one.codes.contains(&Code::NothingToPlace);
-            if coarsest.is_none() && !heard.iter().all(says) {
-                silent.push(*policy);
-            }
-        }
-        let claim = match coarsest {
-            Some(level) => format!(
-                "{words}: every policy places on the coarsest level with two members, {}",
-                word(level)
-            ),
-            None => format!("{words}: nobody places anything, and nobody gives up"),
-        };
-        let text = |all: &[&str]| if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-        let chosen = match by_choice.is_empty() {
-            true => String::new(),
-            false => format!("; on LLC domains by choice: {}", by_choice.join(", ")),
-        };
-        found.claims.push(judged(
-            &claim,
-            Reading::Either,
-            format!("otherwise: {}{chosen}", text(&wrong)),
-            (!rig.seeds().is_empty()).then_some(wrong.is_empty() && by_choice.is_empty()),
-        ));
+        let did = on_machine(rig, words, text, &policies)?;
+        cells.iter_mut().zip(&did).for_each(|(cells, did)| cells.push(did.cell()));
+        found.claims.push(places_rightly(words, coarsest, &did, !rig.seeds().is_empty()));
         if coarsest.is_none() {
-            found.claims.push(judged(
-                &format!("{words}: every policy says that there is nothing to place"),
-                Reading::Either,
-                format!("silent: {}", text(&silent)),
-                Some(silent.is_empty()),
-            ));
+            found.claims.push(says_so(words, &did));
         }
     }
     cells.into_iter().for_each(|cells| table.row(cells));
@@ -142,8 +95,105 @@ pub(super) fn rules(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     Ok(found)
 }
 
+/// What a policy did on a machine, in all runs.
+struct Did {
+    policy: &'static str,
+    levels: Vec<&'static str>,
+    n_placed: usize,
+    gave_up: bool,
+    /// Whether it said in every run that there was nothing to place.
+    says_nothing_to_place: bool,
+}
+
+impl Did {
+    fn of(policy: &'static str, heard: &[Heard]) -> Self {
+        let levels: BTreeSet<&str> = heard.iter().flat_map(|one| &one.levels).copied().collect();
+        let says = |one: &Heard| one.codes.contains(&Code::NothingToPlace);
+        Did {
+            policy,
+            levels: levels.into_iter().collect(),
+            n_placed: heard.iter().map(|one| one.n_placed).sum(),
+            gave_up: heard.iter().any(|one| one.gave_up),
+            says_nothing_to_place: heard.iter().all(says),
+        }
+    }
+
+    fn is_right(&self, coarsest: Option<Level>) -> bool {
+        let is_there = match coarsest {
+            Some(level) => self.levels == [word(level)] && self.n_placed != 0,
+            None => self.n_placed == 0,
+        };
+        is_there && !self.gave_up
+    }
+
+    /// It is about caches and took them.
+    fn is_by_choice(&self) -> bool {
+        ABOUT_CACHES.contains(&self.policy) && self.levels == ["llc"] && !self.gave_up
+    }
+
+    /// The levels, and how often something was placed.
+    fn cell(&self) -> StudyCell {
+        let n_placed = StudyFigure::of(self.n_placed as f64, "count");
+        StudyCell::new(format!("{}, {}", self.levels.join("+"), self.n_placed), vec![n_placed])
+    }
+}
+
+/// All policies on a machine that is made up.
+fn on_machine(
+    rig: &Rig<'_>,
+    words: &str,
+    text: &str,
+    policies: &[&'static str],
+) -> Result<Vec<Did>, ReproduceError> {
+    let machine = Machine::synthetic(text).expect("a machine made up here is sound");
+    let mut scene = Scene::on(words, machine, SECONDS);
+    let part = |program: &&str| Part { program: (*program).to_owned(), ..Part::default() };
+    scene.add("four", &PROGRAMS.iter().map(part).collect::<Vec<Part>>())?;
+    let did = |policy: &&'static str| {
+        let of = (&scene.world, *policy, &["four"][..]);
+        Ok(Did::of(policy, &rig.listen_all(of, |_| Heard::default(), false)?))
+    };
+    policies.iter().map(did).collect()
+}
+
+fn places_rightly(words: &str, coarsest: Option<Level>, did: &[Did], has_run: bool) -> Claim {
+    let off = || did.iter().filter(|did| !did.is_right(coarsest));
+    let wrong: Vec<&str> = off().filter(|did| !did.is_by_choice()).map(|did| did.policy).collect();
+    let by_choice: Vec<&str> =
+        off().filter(|did| did.is_by_choice()).map(|did| did.policy).collect();
+    let claim = match coarsest {
+        Some(level) => format!(
+            "{words}: every policy places on the coarsest level with two members, {}",
+            word(level)
+        ),
+        None => format!("{words}: nobody places anything, and nobody gives up"),
+    };
+    let chosen = match by_choice.is_empty() {
+        true => String::new(),
+        false => format!("; on LLC domains by choice: {}", by_choice.join(", ")),
+    };
+    let found = format!("otherwise: {}{chosen}", names(&wrong));
+    let holds = has_run.then_some(wrong.is_empty() && by_choice.is_empty());
+    judged(&claim, Reading::Either, found, holds)
+}
+
+fn says_so(words: &str, did: &[Did]) -> Claim {
+    let silent: Vec<&str> =
+        did.iter().filter(|did| !did.says_nothing_to_place).map(|did| did.policy).collect();
+    judged(
+        &format!("{words}: every policy says that there is nothing to place"),
+        Reading::Either,
+        format!("silent: {}", names(&silent)),
+        Some(silent.is_empty()),
+    )
+}
+
+fn names(all: &[&str]) -> String {
+    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}
+
 /// No policy has a default that differs between readings without the key for it.
-fn reading_alone() -> crate::reproduce::Claim {
+fn reading_alone() -> Claim {
     let differs =
         |info: &&policy::PolicyInfo| info.params.iter().any(|param| param.default_paper.is_some());
     let has_key =

@@ -1,11 +1,15 @@
 //! Verdicts and figures as all experiments here tell them.
 
-use crate::reproduce::{Claim, Reading, Verdict};
+use crate::reproduce::{Claim, Reading, StudyFigure};
 
 /// A claim of which something may be unknown: then it is not judged.
 pub(super) fn judged(claim: &str, reading: Reading, found: String, holds: Option<bool>) -> Claim {
-    let verdict = holds.map_or(Verdict::NotJudged, Verdict::of);
-    Claim { claim: claim.to_owned(), reading, found, verdict }
+    Claim::judged(claim, reading, found, holds)
+}
+
+/// A part as a figure in percent; none of nothing.
+pub(super) fn in_percent(part: Option<f64>) -> Option<StudyFigure> {
+    part.map(|part| StudyFigure::of(part * 100.0, "%"))
 }
 
 /// One that is not judged, with the reason.
@@ -41,6 +45,7 @@ pub(super) fn percent(part: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::Verdict;
 
     #[test]
     fn what_nobody_knows_is_not_judged() {

@@ -2,9 +2,12 @@
 
 use base::Nanos;
 
-use super::super::{Claim, Drawing, Found, Gain, Played, Reading, ReproduceError, Rig, Table};
+use super::super::{
+    Claim, Drawing, Found, Gain, Played, Reading, ReproduceError, Rig, StudyCell, StudyFigure,
+    Table,
+};
 use super::{ALL, dfs, roomy, roomy_striped};
-use crate::stats::{deviation, mean};
+use crate::stats::{deviation, variation};
 
 /// Within so much of a time, a time is the same (spec 1.11).
 const SAME: f64 = 0.005;
@@ -22,16 +25,17 @@ pub(super) fn poll_interval(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         let title =
             format!("time at 250 ms, and what others save of it in %, reading {}", reading.word());
         let mut table =
-            Table::new(&title, &["workload", "250 ms", "62.5 ms", "125 ms", "500 ms", "1 s"]);
+            Table::new(&title, &["workload", "250 ms", "62.5 ms", "125 ms", "500 ms", "1 s"])
+                .units(&["s", "%"]);
         let mut worst: Option<Gain> = None;
         let mut is_judged = true;
         for (place, workload) in ALL.iter().enumerate() {
             let base =
                 played.mean_s(0, place).map_or("–".to_owned(), |mean| format!("{mean:.2} s"));
-            let mut cells = vec![(*workload).to_owned(), base];
+            let mut cells = vec![(*workload).into(), base.into()];
             for column in 1..columns.len() {
                 let saved = played.gain(column, place, (&played, 0));
-                cells.push(saved.shown());
+                cells.push(saved.cell());
                 is_judged &= !saved.is_empty();
                 let is_larger =
                     worst.as_ref().is_none_or(|worst| worst.mean.abs() < saved.mean.abs());
@@ -44,8 +48,9 @@ pub(super) fn poll_interval(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         found.claims.push(Claim::judged(
             "the poll interval changes nothing: every time within 0.5 % of that at 250 ms",
             reading,
-            worst.as_ref().map_or("a pair is missing".to_owned(), |worst| {
-                format!("the largest difference: {} % saved", worst.shown())
+            worst.as_ref().map_or("a pair is missing".into(), |worst| {
+                let text = format!("the largest difference: {} % saved", worst.shown());
+                StudyCell::new(text, worst.figure("%").into_iter().collect())
             }),
             worst.map(|worst| worst.mean.abs() <= SAME),
         ));
@@ -64,6 +69,7 @@ pub(super) fn own_overhead(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         "mean gain over the ten workloads against striped, in %",
         &["reading", WORK[0].1, WORK[1].1, WORK[2].1],
     )
+    .units(&["%"])
     .drawn(Drawing::Intervals);
     for reading in Reading::BOTH {
         let mut gains = Vec::new();
@@ -73,13 +79,13 @@ pub(super) fn own_overhead(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             gains.push(played.mean_gain(0, (&base, 0)));
             found.why.extend(played.faults());
         }
-        table.row(std::iter::once(reading.word().to_owned()).chain(gains.iter().map(Gain::shown)));
+        table.row(std::iter::once(reading.word().into()).chain(gains.iter().map(Gain::cell)));
         for (place, (_, work)) in WORK.iter().enumerate().skip(1) {
             let eaten = gains[0].beside(&gains[place]);
             found.claims.push(Claim::judged(
                 &format!("with {work} a poll the gain differs by more than 0.5 points: its own work eats it"),
                 reading,
-                format!("{} points, seed by seed", eaten.shown()),
+                eaten.found("points"),
                 (!eaten.is_empty()).then_some(0.005 < eaten.mean.abs()),
             ));
         }
@@ -106,7 +112,8 @@ pub(super) fn spread(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let mut table = Table::new(
         "programs that spread less with DFS than by default, and the median coefficient of variation in %",
         &["reading", "programs", "less spread", "variation: default", "DFS"],
-    );
+    )
+    .units(&["count", "count", "%"]);
     for (column, reading) in [(0, Reading::Paper), (1, Reading::Ours)] {
         let (mut n, mut n_less, mut default, mut ours) = (0usize, 0usize, Vec::new(), Vec::new());
         for place in 0..ALL.len() {
@@ -145,8 +152,7 @@ pub(super) fn spread(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
 /// Standard deviation of a job's seconds over the seeds, and that as a part of their mean.
 fn spread_of(played: &Played, column: usize, workload: usize, job: usize) -> Option<(f64, f64)> {
     let seconds: Vec<f64> = played.job_s(column, workload, job).into_iter().flatten().collect();
-    let deviation = deviation(&seconds)?;
-    Some((deviation, deviation / mean(&seconds)))
+    deviation(&seconds).zip(variation(&seconds))
 }
 
 pub(super) fn repeated_runs(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
@@ -156,7 +162,8 @@ pub(super) fn repeated_runs(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     for (column, reading) in [(0, Reading::Paper), (1, Reading::Ours)] {
         let title = format!("time saved in %, reading {}", reading.word());
         let mut table =
-            Table::new(&title, &["workload", "mean", "from", "to", "single runs with its sign"]);
+            Table::new(&title, &["workload", "mean", "from", "to", "single runs with its sign"])
+                .units(&["%", "%", "%", "count"]);
         let (mut n_sure, mut n_signs, mut is_judged) = (0, 0, true);
         for (place, workload) in ALL.iter().enumerate() {
             let gain = here.gain(column, place, (&base, 0));
@@ -171,7 +178,7 @@ pub(super) fn repeated_runs(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             };
             let signs = format!("{alike} of {}", gain.each.len());
             let ends = [end(|within| within.low), end(|within| within.high)];
-            let first = [(*workload).to_owned(), format!("{:+.2}", gain.mean * 100.0)];
+            let first = [(*workload).to_owned(), gain.percent()];
             table.row(first.into_iter().chain(ends).chain([signs]));
         }
         found.tables.push(table);
@@ -180,7 +187,7 @@ pub(super) fn repeated_runs(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             reading,
             format!("on {n_sure} of {} workloads; on {n_signs} any single run shows the sign of the mean", ALL.len()),
             is_judged.then_some(n_sure == ALL.len()),
-        ));
+        ).on([StudyFigure::count(n_sure, ALL.len())]));
     }
     Ok(found)
 }

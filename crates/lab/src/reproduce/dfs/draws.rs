@@ -59,7 +59,7 @@ fn gains_in(draw: u64, rig: &Rig<'_>) -> Result<[Option<Vec<f64>>; 2], Reproduce
 fn spread(drawn: &[Vec<Vec<f64>>; 2]) -> Table {
     let heads = ["workload", "paper, 90 % of the draws", "paper, half", "ours, 90 %", "ours, half"];
     let title = "time saved by DFS in %, over the draws; half: the median";
-    let mut table = Table::new(title, &heads).drawn(Drawing::Intervals);
+    let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Intervals);
     for (place, workload) in ALL.iter().enumerate() {
         let of = |gains: &Vec<Vec<f64>>| -> [String; 2] {
             let here: Vec<f64> = gains.iter().map(|gains| gains[place]).collect();

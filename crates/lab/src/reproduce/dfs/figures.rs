@@ -1,7 +1,8 @@
 //! Figures 5.1 and 5.2: how much earlier whole workloads end.
 
 use super::super::{
-    Claim, Drawing, Found, Gain, Played, Reading, ReproduceError, Rig, Table, World,
+    Claim, Drawing, Found, Gain, Played, Reading, ReproduceError, Rig, StudyCell, StudyFigure,
+    Table, World,
 };
 use super::{WITH_HOGS, WITHOUT_HOGS, roomy, roomy_striped};
 
@@ -39,11 +40,13 @@ fn figure(rig: &Rig<'_>, workloads: &[&str], says: &Published) -> Result<Found, 
         let title =
             format!("time saved by DFS in % against {what}: mean ± half of its 95 % interval");
         let mut table = Table::new(&title, &["workload", "the report", "paper", "ours"])
+            .units(&["%"])
+            .published(&["the report"])
             .drawn(Drawing::Intervals);
         for (place, workload) in workloads.iter().enumerate() {
             let says = format!("{:+.1} to {:+.1}", says.low, says.high);
-            let gain = |column| by_node.gain(column, place, base).shown();
-            table.row([(*workload).to_owned(), says, gain(0), gain(1)]);
+            let gain = |column| by_node.gain(column, place, base).cell();
+            table.row([(*workload).into(), says.into(), gain(0), gain(1)]);
         }
         found.tables.push(table);
     }
@@ -67,8 +70,11 @@ fn figure(rig: &Rig<'_>, workloads: &[&str], says: &Published) -> Result<Found, 
 
 /// The figure's own claims, and the acceptance; none is judged where a workload has no pair.
 fn judge(gains: &[Gain], says: &Published, reading: Reading, base: &str) -> Vec<Claim> {
-    let shown: Vec<String> = gains.iter().map(Gain::shown).collect();
-    let shown = shown.join(" ");
+    let all = || {
+        let shown: Vec<String> = gains.iter().map(Gain::shown).collect();
+        let figures = gains.iter().filter_map(|gain| gain.figure("%"));
+        StudyCell::new(shown.join(" "), figures.collect())
+    };
     let is_judged = !gains.iter().any(Gain::is_empty);
     let within = |low, high| is_judged.then(|| gains.iter().all(|gain| gain.is_within(low, high)));
     let n_above = gains.iter().filter(|gain| 0.0 < gain.mean).count();
@@ -77,9 +83,10 @@ fn judge(gains: &[Gain], says: &Published, reading: Reading, base: &str) -> Vec<
     let accepted = format!("{base}: every gain between -1 and +5 % (acceptance)");
     let above = is_judged.then_some(says.n_above <= n_above);
     vec![
-        Claim::judged(&range, reading, shown.clone(), within(says.low, says.high)),
-        Claim::judged(&order, reading, format!("{n_above}"), above),
-        Claim::judged(&accepted, reading, shown, within(-1.0, 5.0)),
+        Claim::judged(&range, reading, all(), within(says.low, says.high)),
+        Claim::judged(&order, reading, format!("{n_above}"), above)
+            .on([StudyFigure::count(n_above, gains.len())]),
+        Claim::judged(&accepted, reading, all(), within(-1.0, 5.0)),
     ]
 }
 
@@ -87,12 +94,12 @@ fn judge(gains: &[Gain], says: &Published, reading: Reading, base: &str) -> Vec<
 fn trap(by_node: &Played, striped: &Played, n: usize) -> Vec<String> {
     let mean = |column: usize, base: (&Played, usize)| {
         let gains = (0..n).map(|place| by_node.gain(column, place, base));
-        let gains = gains.filter(|gain| !gain.is_empty()).map(|gain| gain.mean * 100.0);
-        crate::stats::mean(&gains.collect::<Vec<f64>>())
+        let gains = gains.filter(|gain| !gain.is_empty()).map(|gain| gain.mean);
+        Gain::of_each(gains.collect()).percent()
     };
     vec![format!(
         "the baseline's trap: the default scheduler itself, with memory by node instead of striped, saves \
-         {:+.2} %; DFS (ours) beside that default scheduler with memory by node {:+.2} %",
+         {} %; DFS (ours) beside that default scheduler with memory by node {} %",
         mean(3, (striped, 0)),
         mean(1, (by_node, 3))
     )]

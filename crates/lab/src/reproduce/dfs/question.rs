@@ -44,10 +44,10 @@ pub(super) fn remote_latency(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         let title = format!("mean gain over the ten workloads against {what}, in %");
         let heads =
             ["remote/local", "paper", "paper, memory follows", "ours", "ours, memory follows"];
-        let mut table = Table::new(&title, &heads).drawn(Drawing::Lines);
+        let mut table = Table::new(&title, &heads).units(&["%"]).drawn(Drawing::Lines);
         for (ratio, played) in RATIOS.iter().zip(&played) {
-            let gain = |column| played.mean_gain(column, (played, base)).shown();
-            table.row(std::iter::once(format!("{ratio:.2}")).chain((0..4).map(gain)));
+            let gain = |column| played.mean_gain(column, (played, base)).cell();
+            table.row(std::iter::once(format!("{ratio:.2}").into()).chain((0..4).map(gain)));
         }
         found.tables.push(table);
         for reading in Reading::BOTH {
@@ -71,13 +71,15 @@ fn accepted(reading: Reading, small: &[Played], base: usize) -> Claim {
         .flat_map(|played| (0..ALL.len()).map(move |place| (played, place)))
         .map(|(played, place)| played.gain(at(reading), place, (played, base)))
         .collect();
-    let all = || gains.iter().map(|gain| gain.mean * 100.0);
-    let (least, most) =
-        (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    let all = || gains.iter().filter(|gain| !gain.is_empty()).map(|gain| gain.mean * 100.0);
+    let found = match (all().reduce(f64::min), all().reduce(f64::max)) {
+        (Some(least), Some(most)) => format!("{least:+.1} to {most:+.1} %"),
+        _ => "–".to_owned(),
+    };
     Claim::judged(
         "at 1.05, 1.10 and 1.15 every workload's gain against linux@interleave lies between -1 and +5 %",
         reading,
-        format!("{least:+.1} to {most:+.1} %"),
+        found,
         (!gains.iter().any(Gain::is_empty))
             .then(|| gains.iter().all(|gain| gain.is_within(-1.0, 5.0))),
     )
@@ -133,8 +135,9 @@ pub(super) fn causes(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let mut found = Found::default();
     let heads =
         ["cause", "paper: interleaved", "ours: interleaved", "paper: by node", "ours: by node"];
-    let mut table =
-        Table::new("mean gain over the ten workloads, in %", &heads).drawn(Drawing::Intervals);
+    let mut table = Table::new("mean gain over the ten workloads, in %", &heads)
+        .units(&["%"])
+        .drawn(Drawing::Intervals);
     let mut first: Option<Vec<Gain>> = None;
     for (cause, ratio, times, moves) in CAUSES {
         let mut world = roomy()?;
@@ -146,7 +149,7 @@ pub(super) fn causes(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             .into_iter()
             .flat_map(|base| Reading::BOTH.map(|reading| gain(reading, base)))
             .collect();
-        table.row(std::iter::once(cause.to_owned()).chain(gains.iter().map(Gain::shown)));
+        table.row(std::iter::once(cause.into()).chain(gains.iter().map(Gain::cell)));
         if let Some(before) = &first {
             for (place, reading) in Reading::BOTH.into_iter().enumerate() {
                 found.claims.push(matters(cause, reading, &before[place], &gains[place]));
@@ -163,5 +166,5 @@ pub(super) fn causes(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
 fn matters(cause: &str, reading: Reading, before: &Gain, with: &Gain) -> Claim {
     let more = with.beside(before);
     let claim = format!("{cause}: the gain against interleaved memory is larger");
-    Claim::judged(&claim, reading, format!("{} points", more.shown()), more.is_surely_above())
+    Claim::judged(&claim, reading, more.found("points"), more.is_surely_above())
 }

@@ -24,11 +24,10 @@ use program::{Class, Job};
 use sched::{Action, Code, JobEvent, Quantity, Target};
 use topology::Machine;
 
+use super::super::defaults::cooldown_polls;
 use super::super::{Claim, Found, Gain, Played, Reading, ReproduceError, Rig, Table, World};
 use super::{ALL, dfs, roomy};
 
-/// Polls for which a program that was moved rests, with what we mend (spec 1.6).
-const COOLDOWN: u64 = 8;
 /// Signals are equivalent from so large a part of the polls on, and up to so large a part of a time (spec 1.11).
 const AGREE: f64 = 0.9;
 const SAME: f64 = 0.005;
@@ -232,14 +231,16 @@ pub(super) fn load_signal(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let mut found = Found::default();
     let heads =
         ["policy", "polls", "same node", "same victim", "victim by misses", "moves as reckoned"];
-    let mut table = Table::new("polls in which both signals name the same, in %", &heads);
+    let mut table = Table::new("polls in which both signals name the same, in %", &heads)
+        .units(&["count", "%", "%", "%", "count"]);
     let heads = ["reading", "per-core", "both"];
     let mut times = Table::new(
         "largest difference of a workload's time to that with loads=controller, in %",
         &heads,
-    );
+    )
+    .units(&["%"]);
     for reading in Reading::BOTH {
-        let cooldown = if reading == Reading::Paper { 0 } else { COOLDOWN };
+        let cooldown = cooldown_polls(reading);
         let signals = ["loads=controller", "loads=per-core", "loads=both"];
         let signals = signals.map(|signal| dfs(reading, signal));
         let columns: Vec<&str> = signals.iter().map(String::as_str).collect();
@@ -331,8 +332,8 @@ mod tests {
 
     #[test]
     fn who_would_go_is_who_goes_in_every_move_of_the_policy() {
-        for (column, cooldown) in [("dfs[reading=paper]", 0), ("dfs", COOLDOWN)] {
-            let shares = on_wl1(column, cooldown);
+        for (column, reading) in [("dfs[reading=paper]", Reading::Paper), ("dfs", Reading::Ours)] {
+            let shares = on_wl1(column, cooldown_polls(reading));
             assert!(2 < shares.n_moves, "{column}: {}", shares.n_moves);
             assert_eq!(shares.n_as_reckoned, shares.n_moves, "{column}");
         }

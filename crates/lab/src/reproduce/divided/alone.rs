@@ -1,6 +1,8 @@
 //! Figures 2 to 5: what counters show of each program alone.
 
-use super::super::{Claim, Drawing, Found, Reading, ReproduceError, Rig, Table, Verdict};
+use super::super::{
+    Claim, Drawing, Found, Reading, ReproduceError, Rig, StudyCell, StudyFigure, Table, Verdict,
+};
 use super::programs::{ELEVEN, G1, G2, HARMLESS, HURTING, Socket, least, most, socket};
 use crate::shipped::Draw;
 
@@ -44,6 +46,7 @@ pub(super) fn figures(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let heads = ["program", "MB/s", "full queues/s", "references/s", "hits", "prefetches/s"];
     let mut table =
         Table::new("alone on xeon-2x4, millions; from the middle of every range", &heads)
+            .units(&["MB/s", "million/s", "million/s", "%", "million/s"])
             .drawn(Drawing::Bars);
     for (name, alone) in ELEVEN.iter().zip(&middle.alone) {
         let millions = |value: f64, digits: usize| format!("{:.digits$}", value / 1e6);
@@ -71,10 +74,7 @@ pub(super) fn draws(rig: &Rig<'_>) -> Result<Vec<Socket>, ReproduceError> {
 pub(super) fn claim<T>(what: &str, asked: impl Fn(&T) -> bool, middle: &T, drawn: &[T]) -> Claim {
     let held = drawn.iter().filter(|one| asked(one)).count();
     let says = if asked(middle) { "holds" } else { "does not hold" };
-    Claim {
-        claim: what.to_owned(),
-        reading: Reading::Either,
-        found: format!("in {held} of {} draws; in the middle of the ranges it {says}", drawn.len()),
-        verdict: Verdict::of_draws(held, drawn.len()),
-    }
+    let text = format!("in {held} of {} draws; in the middle of the ranges it {says}", drawn.len());
+    let found = StudyCell::new(text, vec![StudyFigure::count(held, drawn.len())]);
+    Claim::new(what, Reading::Either, found, Verdict::of_draws(held, drawn.len()))
 }

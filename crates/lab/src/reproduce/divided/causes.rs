@@ -88,12 +88,12 @@ pub(super) fn groups(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         let played = rig.play(&world, &columns, &CONTENDED)?;
         let title = format!("gain over Linux 4.2 with two or more of both groups in %, {words}");
         let heads = ["groups", "reading", "mean gain", "of Group 1", "of Group 2", "of Group 3"];
-        let mut table = Table::new(&title, &heads);
+        let mut table = Table::new(&title, &heads).units(&["1", "%"]);
         let means: Vec<Gain> =
             (0..ROWS.len()).map(|row| mean_gain(&played, (row, ROWS.len()), |_| true)).collect();
         for (row, (name, reading, _)) in ROWS.iter().enumerate() {
-            let of_group = |group: u8| gain_of(&played, &groups, group, (row, ROWS.len())).shown();
-            let first = [(*name).to_owned(), reading.word().to_owned(), means[row].shown()];
+            let of_group = |group: u8| gain_of(&played, &groups, group, (row, ROWS.len())).cell();
+            let first = [(*name).into(), reading.word().into(), means[row].cell()];
             table.row(first.into_iter().chain([1, 2, 3].map(of_group)));
         }
         found.tables.push(table);
@@ -135,7 +135,7 @@ fn gain_of(played: &Played, groups: &[Vec<u8>], group: u8, (column, base): (usiz
 fn judge(means: &[Gain], words: &str) -> Vec<Claim> {
     let surely = |what: &str, reading: Reading, more: Gain| {
         let claim = format!("{what}, {words}");
-        Claim::judged(&claim, reading, format!("{} points", more.shown()), more.is_surely_above())
+        Claim::judged(&claim, reading, more.found("points"), more.is_surely_above())
     };
     let is_gain = |gain: &Gain| {
         let (low, high) = CONTENDED_LIMITS;
@@ -149,7 +149,7 @@ fn judge(means: &[Gain], words: &str) -> Vec<Claim> {
                     "with the paper's groups given the mean gain lies between 3 and 10 %, {words}"
                 ),
                 reading,
-                format!("{} %", means[row].shown()),
+                means[row].found("%"),
                 is_gain(&means[row]),
             )
         })
@@ -276,7 +276,7 @@ pub(super) fn splits(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let drawn: Vec<Mixes> = draws(rig)?.iter().map(|socket| Mixes::of(socket, &mixes)).collect();
     let heads = ["mix", "isolated", "best", "worst"];
     let title = "what a split gains on one at random in %, in the middle of every range";
-    let mut table = Table::new(title, &heads).drawn(Drawing::Intervals);
+    let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Intervals);
     let mut row = |name: &str, splits: [f64; 3]| {
         let cells = splits.map(|gain| format!("{gain:+.1}"));
         table.row(std::iter::once(name.to_owned()).chain(cells));
@@ -300,7 +300,7 @@ pub(super) fn splits(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
 fn other_machines(mixes: &[(Vec<usize>, Vec<u8>)]) -> Result<Table, ReproduceError> {
     let heads = ["the socket", "isolated", "best", "worst", "slow-down at random"];
     let title = "the same on other sockets, mean over the mixes in %";
-    let mut table = Table::new(title, &heads);
+    let mut table = Table::new(title, &heads).units(&["%"]);
     let machine = || World::shipped("xeon-2x4");
     let worlds = [
         ("as it is", machine()?),

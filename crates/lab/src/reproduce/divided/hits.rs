@@ -4,7 +4,7 @@ use host_sim::calibrate::rank_correlation;
 
 use host_sim::predict::side_by_side;
 
-use super::super::{Drawing, Found, ReproduceError, Rig, Table};
+use super::super::{Drawing, Found, ReproduceError, Rig, StudyCell, Table};
 use super::alone::{claim, draws};
 use super::programs::{ELEVEN, G1, Socket, socket};
 use crate::shipped::Draw;
@@ -67,8 +67,10 @@ pub(super) fn ratios(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let middle = Crowded::of(&socket("xeon-2x4", Draw::Middle)?);
     let drawn: Vec<Crowded> = draws(rig)?.iter().map(Crowded::of).collect();
     let mut hits = Table::new("hits in % of the references, beside so many of Group 1", &HEADS)
+        .units(&["%"])
         .drawn(Drawing::Intervals);
-    let mut references = Table::new("references in a second, millions", &HEADS);
+    let mut references =
+        Table::new("references in a second, millions", &HEADS).units(&["million/s"]);
     for (place, name) in ELEVEN.iter().enumerate() {
         let first = || std::iter::once((*name).to_owned());
         hits.row(
@@ -83,10 +85,8 @@ pub(super) fn ratios(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     hits.row(
         first("spread").chain([0, 1, 2, 3].map(|n| format!("{:.1}", middle.spread(n) * 100.0))),
     );
-    references.row(
-        first("rank correlation")
-            .chain([0, 1, 2, 3].map(|n| format!("{:.2}", middle.order_kept(n)))),
-    );
+    let kept = |n| StudyCell::from(format!("{:.2}", middle.order_kept(n))).in_unit("1");
+    references.row(std::iter::once("rank correlation".into()).chain([0, 1, 2, 3].map(kept)));
     let claims = CLAIMS.map(|(what, asked)| claim(what, asked, &middle, &drawn)).to_vec();
     Ok(Found { tables: vec![hits, references], claims, why: Vec::new() })
 }

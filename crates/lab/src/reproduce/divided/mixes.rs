@@ -58,12 +58,14 @@ fn small_mixes() -> Vec<String> {
 fn summary(played: &Played) -> Table {
     let heads: Vec<&str> = ["mixes", "the paper"].into_iter().chain(HEADS).collect();
     let mut table = Table::new("mean gain over Linux 4.2 in %, NUMA balancing on", &heads)
+        .units(&["%"])
+        .published(&["the paper"])
         .drawn(Drawing::Intervals);
     let mut row = |name: &str, says: &str, is_in: &dyn Fn(&str) -> bool| {
         let of = |(_, _, version): (&str, Reading, usize)| {
-            mean_gain(played, places(version, 0), is_in).shown()
+            mean_gain(played, places(version, 0), is_in).cell()
         };
-        table.row([name.to_owned(), says.to_owned()].into_iter().chain(VERSIONS.map(of)));
+        table.row([name.into(), says.into()].into_iter().chain(VERSIONS.map(of)));
     };
     row("all eighteen", "+5 to +6", &|_| true);
     row("two or more of both", "–", &|mix| CONTENDED.contains(&mix));
@@ -82,7 +84,7 @@ fn judge(what: &str, reading: Reading, contended: &Gain, eight: &[Gain; 2]) -> [
         Claim::judged(
             &format!("{what}: mean gain with two or more of both groups between 3 and 10 %"),
             reading,
-            format!("{} %", contended.shown()),
+            contended.found("%"),
             within(contended, CONTENDED_LIMITS),
         ),
         Claim::judged(
@@ -90,7 +92,8 @@ fn judge(what: &str, reading: Reading, contended: &Gain, eight: &[Gain; 2]) -> [
             reading,
             format!("{} and {} %", eight[0].shown(), eight[1].shown()),
             both.map(|(one, other)| one && other),
-        ),
+        )
+        .on(eight.iter().filter_map(|gain| gain.figure("%"))),
     ]
 }
 
@@ -139,7 +142,7 @@ pub(super) fn drawn_8a(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
 fn ranges(means: &[[Vec<f64>; 4]]) -> Table {
     let heads: Vec<&str> = std::iter::once("kernel").chain(HEADS).collect();
     let title = "mean gain with two or more of both groups in %: where 90 % of the draws lie";
-    let mut table = Table::new(title, &heads).drawn(Drawing::Intervals);
+    let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Intervals);
     for ((words, _), means) in KERNELS.iter().zip(means) {
         let range = |all: &Vec<f64>| {
             let [low, high] = [0.05, 0.95].map(|part| crate::stats::quantile(all, part));
@@ -172,13 +175,16 @@ pub(super) fn fig_8b(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
                 format!("; best: {} {} %", mixes[place], gain.shown())
             });
             let [x3, x4, x4p4] = &means;
-            found.claims.push(Claim::judged(
-                &format!("{version} version, {words}: mean gain x3 < x4 < x4+4"),
-                reading,
-                format!("{}, {}, {} %{best}", x3.shown(), x4.shown(), x4p4.shown()),
-                (!means.iter().any(Gain::is_empty))
-                    .then_some(x3.mean < x4.mean && x4.mean < x4p4.mean),
-            ));
+            found.claims.push(
+                Claim::judged(
+                    &format!("{version} version, {words}: mean gain x3 < x4 < x4+4"),
+                    reading,
+                    format!("{}, {}, {} %{best}", x3.shown(), x4.shown(), x4p4.shown()),
+                    (!means.iter().any(Gain::is_empty))
+                        .then_some(x3.mean < x4.mean && x4.mean < x4p4.mean),
+                )
+                .on(means.iter().filter_map(|gain| gain.figure("%"))),
+            );
         }
     }
     found.tables.push(table(&played, 0));
@@ -190,12 +196,12 @@ pub(super) fn fig_8b(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
 fn by_size(played: &Played, kernel: usize) -> Table {
     let heads: Vec<&str> = std::iter::once("programs").chain(HEADS).collect();
     let title = format!("mean gain over Linux 4.2 in %, {}", KERNELS[kernel].0);
-    let mut table = Table::new(&title, &heads).drawn(Drawing::Intervals);
+    let mut table = Table::new(&title, &heads).units(&["%"]).drawn(Drawing::Intervals);
     for (size, n) in SIZES.iter().zip(["x3: 18", "x4: 24", "x4+4: 28"]) {
         let of = |(_, _, version): (&str, Reading, usize)| {
-            mean_gain(played, places(version, kernel), |mix| mix.ends_with(size)).shown()
+            mean_gain(played, places(version, kernel), |mix| mix.ends_with(size)).cell()
         };
-        table.row(std::iter::once(n.to_owned()).chain(VERSIONS.map(of)));
+        table.row(std::iter::once(n.into()).chain(VERSIONS.map(of)));
     }
     table
 }
@@ -252,13 +258,16 @@ pub(super) fn fig_9(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         found.tables.push(deviations(&played, &world, kernel)?);
         for (version, reading, column) in VERSIONS {
             let of = places(column, kernel);
-            let [here, default] = [of.0, of.1].map(|column| mean(&spreads(&played, column)));
+            let [here, default] = [of.0, of.1].map(|column| {
+                let all = spreads(&played, column);
+                if all.is_empty() { "–".to_owned() } else { format!("{:.1} s", mean(&all)) }
+            });
             found.claims.push(Claim::judged(
                 &format!(
                     "{version} version, {words}: mean deviation at most a third of the default's"
                 ),
                 reading,
-                format!("{here:.1} s beside {default:.1} s"),
+                format!("{here} beside {default}"),
                 third(&played, of),
             ));
         }
@@ -275,7 +284,10 @@ fn deviations(played: &Played, world: &World, kernel: usize) -> Result<Table, Re
         "standard deviation of its time over the runs in s, {}; the paper: Linux 10 to 81 s, divided 2 to 11 s",
         KERNELS[kernel].0
     );
-    let mut table = Table::new(&title, &heads).drawn(Drawing::Intervals);
+    let mut table = Table::new(&title, &heads)
+        .units(&["s"])
+        .published(&["the paper"])
+        .drawn(Drawing::Intervals);
     let order = [4, 0, 1, 2, 3].map(|version| kernel * super::versions::N_EACH + version);
     let all = order.map(|column| spreads(played, column));
     let cell = |of: Option<f64>| of.map_or("–".to_owned(), |of| format!("{of:.1}"));

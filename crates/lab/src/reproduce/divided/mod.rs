@@ -38,6 +38,7 @@ pub(super) const STUDY: Study = Study {
                     above G3 (spec 5.1); draws: 95 % holds, 5 % fails",
             how: "steady slow-downs of both on one socket of xeon-2x4, from the physics; the groups that the \
                   rank and the threshold version find from what each shows alone",
+            machines: SMALL,
             run: pairs::pairs,
         },
         Experiment {
@@ -47,6 +48,7 @@ pub(super) const STUDY: Study = Study {
                    depends on the cache",
             limit: "orderings of spec 5.2 and 5.5; draws: 95 % holds, 5 % fails",
             how: "each alone on xeon-2x4, from the physics",
+            machines: SMALL,
             run: alone::figures,
         },
         Experiment {
@@ -57,6 +59,7 @@ pub(super) const STUDY: Study = Study {
             limit: "lines used again: 10 % or less for libquantum, 10 points more for ua.B (both chosen here; spec 5.5: \
                     about 0, and clearly more); draws: 95 % holds, 5 % fails",
             how: "the curves of misses of the profiles, which are reuse distances summed up",
+            machines: &[],
             run: reuse::reuse,
         },
         Experiment {
@@ -69,6 +72,7 @@ pub(super) const STUDY: Study = Study {
                     (spec 5.5)",
             how: "each program beside 1, 2 and 3 of Group 1 on one socket of xeon-2x4: share of the cache and \
                   speed from the physics",
+            machines: SMALL,
             run: hits::ratios,
         },
         Experiment {
@@ -78,6 +82,7 @@ pub(super) const STUDY: Study = Study {
             limit: "mean gain over mixes with two or more of G1 and of G2 between 3 and 10 %; basic08 and \
                     basic13 within 2 % of 0 (spec 5.5)",
             how: HOW,
+            machines: SMALL,
             run: mixes::fig_8a,
         },
         Experiment {
@@ -88,6 +93,7 @@ pub(super) const STUDY: Study = Study {
                     8.3)",
             how: "both sides with the same draw and the same seed, the number of the draw; limits from the widest gaps \
                   of that draw",
+            machines: SMALL,
             run: mixes::drawn_8a,
         },
         Experiment {
@@ -97,6 +103,7 @@ pub(super) const STUDY: Study = Study {
             limit: "as figure 8a, for the mean over all mixes of a size: the result must not hang on our compositions \
                     (spec 5.5)",
             how: "4395 mixes, a run each with the first seed for every policy; NUMA balancing on",
+            machines: SMALL,
             run: multisets::all,
         },
         Experiment {
@@ -109,6 +116,7 @@ pub(super) const STUDY: Study = Study {
                   references is replaced by what the paper's group would show, all else is its own; with a period of \
                   1 s it decides ten times as early; the kernel the same on both sides; and on a machine where memory \
                   left behind costs nothing, and on one with half the bandwidth",
+            machines: SMALL,
             run: causes::groups,
         },
         Experiment {
@@ -119,6 +127,7 @@ pub(super) const STUDY: Study = Study {
                     5 % fails",
             how: "steady slow-downs from the physics, without runs or policies: even splits of each contended mix, and \
                   isolation by the paper's groups; and on sockets with more or less cache and bandwidth",
+            machines: SMALL,
             run: causes::splits,
         },
         Experiment {
@@ -129,6 +138,7 @@ pub(super) const STUDY: Study = Study {
                     (chosen here); its end within 3 % or earlier (spec 5.5)",
             how: "the mixes with two or more of both groups; ends of the last of each group; versions as they are, and \
                   with the paper's groups given",
+            machines: SMALL,
             run: over_time::completion,
         },
         Experiment {
@@ -137,6 +147,7 @@ pub(super) const STUDY: Study = Study {
             says: "up to 25 % faster; the gain grows from 18 over 24 to 28 programs",
             limit: "mean gain x3 < x4 < x4+4 (spec 5.5)",
             how: HOW,
+            machines: LARGE,
             run: mixes::fig_8b,
         },
         Experiment {
@@ -145,6 +156,7 @@ pub(super) const STUDY: Study = Study {
             says: "as figure 8b",
             limit: "in 95 % of the draws or more: holds; in 5 % or less: fails (spec 8.3)",
             how: "basic01, 04, 06 and 08, one of each composition, in three sizes; one pair a draw; NUMA balancing on",
+            machines: LARGE,
             run: mixes::drawn_8b,
         },
         Experiment {
@@ -153,6 +165,7 @@ pub(super) const STUDY: Study = Study {
             says: "standard deviation of each program's time 10 to 81 s with Linux, 2 to 11 s here",
             limit: "the mean standard deviation at most a third of the default's (spec 5.5)",
             how: "the first five seeds; mean over the programs; in each draw seeds 1 to 5, NUMA balancing on",
+            machines: SMALL,
             run: mixes::fig_9,
         },
         Experiment {
@@ -165,6 +178,7 @@ pub(super) const STUDY: Study = Study {
             how: "lbm, libquantum, lu.B in turn, the rest of Group 2; by hand: steady slow-downs with Group 1 on \
                   one socket, or alternating; by the policy: guard=off beside guard=1000, threshold version; better: \
                   by hand by more than 0.5 %, by the policy if the 95 % interval of the pairs lies above 0",
+            machines: SMALL,
             run: sweep::sweep,
         },
         Experiment {
@@ -173,6 +187,7 @@ pub(super) const STUDY: Study = Study {
             says: "programs that were not analysed are steady as well",
             limit: "coefficient of variation of full queues and references over 10 s, alone, at most 0.2 (spec 5.5)",
             how: "each alone on xeon-2x4, from the second period on",
+            machines: SMALL,
             run: steady::steady,
         },
     ],
@@ -181,3 +196,7 @@ pub(super) const STUDY: Study = Study {
 const HOW: &str = "gain: mean over the programs of time by default / time here - 1, mean over the seeds; the \
                    default is Linux 4.2, with NUMA balancing on both sides, and without; thresholds from the widest gaps of the \
                    eleven programs alone on the machine";
+
+/// The paper's two machines.
+const SMALL: &[&str] = &["xeon-2x4"];
+const LARGE: &[&str] = &["xeon-e5-2697-2x14"];

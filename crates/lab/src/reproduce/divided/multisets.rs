@@ -7,7 +7,7 @@
 //!
 //! Each mix runs once, with the same seed for all policies.
 
-use super::super::{Claim, Drawing, Found, ReproduceError, Rig, Table, World};
+use super::super::{Claim, Drawing, Found, ReproduceError, Rig, StudyFigure, Table, World};
 use super::mixes::{CONTENDED_LIMITS, EIGHT_LIMITS};
 use super::programs::{ELEVEN, published};
 use super::versions::{Columns, HEADS, VERSIONS, gain, places};
@@ -80,10 +80,12 @@ pub(super) fn all(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let seed = [rig.seeds().first().copied().unwrap_or(1)];
     let mut found = Found::default();
     let heads: Vec<&str> = ["groups", "mixes"].into_iter().chain(HEADS).collect();
-    let mut table = Table::new("mean gain over Linux 4.2 in %, NUMA balancing on", &heads);
+    let mut table = Table::new("mean gain over Linux 4.2 in %, NUMA balancing on", &heads)
+        .units(&["count", "%"]);
     let range_heads: Vec<&str> = std::iter::once("groups").chain(HEADS).collect();
-    let mut ranges =
-        Table::new("where 90 % of the mixes lie, in %", &range_heads).drawn(Drawing::Intervals);
+    let mut ranges = Table::new("where 90 % of the mixes lie, in %", &range_heads)
+        .units(&["%"])
+        .drawn(Drawing::Intervals);
     for (sizes, kind) in SIZES {
         let [one, two, three] = sizes;
         let name = format!("{one},{two},{three}");
@@ -135,6 +137,7 @@ fn judge(name: &str, kind: Kind, gains: &[Vec<f64>; 4]) -> Vec<Claim> {
             ),
             (!gains.is_empty()).then(|| (low..=high).contains(&mean(gains))),
         )
+        .on((!gains.is_empty()).then(|| StudyFigure::of(mean(gains), "%")))
     };
     VERSIONS.map(claim).to_vec()
 }

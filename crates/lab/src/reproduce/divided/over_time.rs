@@ -15,18 +15,17 @@ use program::Job;
 use sched::JobEvent;
 use topology::Machine;
 
+use super::super::defaults::interval;
 use super::super::given::GIVEN;
 use super::super::world::ClassBasis;
 use super::super::{
-    Claim, Drawing, Found, Gain, Played, Reading, ReproduceError, Rig, Table, World,
+    Claim, Drawing, Found, Gain, Played, Reading, ReproduceError, Rig, StudyFigure, Table, World,
 };
 use super::mixes::CONTENDED;
 use super::programs::group_of;
 use super::versions::{Columns, KERNELS, N_EACH};
 use crate::shipped::Draw;
 
-/// Between two periods of the policy; after Group 2 is done one has to begin before anything can be seen.
-const PERIOD: Nanos = Nanos::from_secs(10);
 /// Group 1 may be so much later, as a part (spec 5.5).
 const AS_EARLY: f64 = -0.03;
 
@@ -38,6 +37,8 @@ struct Spread {
     /// Of Group 2, who has not ended yet.
     left: BTreeSet<JobId>,
     done_at: Option<Nanos>,
+    /// A period of the policy; after Group 2 is done one has to begin before anything can be seen.
+    period: Nanos,
     n_told: usize,
     n_spread: usize,
 }
@@ -54,6 +55,7 @@ impl Spread {
             groups,
             tasks: BTreeMap::new(),
             done_at: None,
+            period: interval("divided"),
             n_told: 0,
             n_spread: 0,
         }
@@ -81,7 +83,8 @@ impl Spread {
 impl Sink for Spread {
     fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.take(record);
-        let is_late = self.done_at.is_some_and(|done| done + PERIOD + PERIOD <= record.turn.at);
+        let period = self.period;
+        let is_late = self.done_at.is_some_and(|done| done + period + period <= record.turn.at);
         if record.loads.is_some() && is_late {
             let ones = self.tasks.values().filter(|(job, _)| self.groups.get(job) == Some(&1));
             let nodes: Vec<usize> = ones.map(|(_, node)| *node).collect();
@@ -145,11 +148,13 @@ pub(super) fn completion(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             .collect();
         let played = rig.play(&world, &columns, &CONTENDED)?;
         let title = format!("the last of a group ends earlier than by default by, in %, {words}");
-        let mut table =
-            Table::new(&title, &["policy", "Group 2", "Group 1"]).drawn(Drawing::Intervals);
+        let mut table = Table::new(&title, &["policy", "Group 2", "Group 1"])
+            .units(&["%"])
+            .drawn(Drawing::Intervals);
         let title =
             format!("of the periods after Group 2 is done, Group 1 is on both sockets in, {words}");
-        let mut spreads = Table::new(&title, &["policy", "periods", "on both", "in %"]);
+        let mut spreads = Table::new(&title, &["policy", "periods", "on both", "in %"])
+            .units(&["count", "count", "%"]);
         for (row, (name, reading)) in ROWS.into_iter().enumerate() {
             let [two, one] =
                 [2, 1].map(|group| earlier(&played, &groups, group, (row, ROWS.len())));
@@ -159,8 +164,11 @@ pub(super) fn completion(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             let n_told: usize = heard.iter().map(|one| one.n_told).sum();
             let n_spread: usize = heard.iter().map(|one| one.n_spread).sum();
             let policy = format!("{name}, {}", reading.word());
-            table.row([policy.clone(), two.shown(), one.shown()]);
-            let part = format!("{:.1}", n_spread as f64 / n_told.max(1) as f64 * 100.0);
+            table.row([policy.as_str().into(), two.cell(), one.cell()]);
+            let part = match n_told {
+                0 => "–".to_owned(),
+                n => format!("{:.1}", n_spread as f64 / n as f64 * 100.0),
+            };
             spreads.row([policy, n_told.to_string(), n_spread.to_string(), part]);
             found.claims.extend(judge(
                 &format!("{name}, {words}"),
@@ -185,7 +193,7 @@ fn judge(
         Claim::judged(
             &format!("{what}: Group 2 ends earlier than by default"),
             reading,
-            format!("{} %", two.shown()),
+            two.found("%"),
             two.is_surely_above(),
         ),
         Claim::judged(
@@ -193,11 +201,12 @@ fn judge(
             reading,
             format!("in {n_spread} of {n_told}"),
             (0 < n_told).then_some(n_told * 9 <= n_spread * 10),
-        ),
+        )
+        .on([StudyFigure::count(n_spread, n_told)]),
         Claim::judged(
             &format!("{what}: Group 1 ends no more than 3 % later"),
             reading,
-            format!("{} %", one.shown()),
+            one.found("%"),
             (!one.is_empty()).then_some(AS_EARLY <= one.mean),
         ),
     ]

@@ -89,7 +89,7 @@ fn map(pairs: &Pairs) -> Table {
     let heads: Vec<&str> =
         std::iter::once("suffers").chain(short.iter().map(String::as_str)).collect();
     let title = "slower in % beside the program of the column, in the middle of every range";
-    let mut table = Table::new(title, &heads).drawn(Drawing::Heat);
+    let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Heat);
     for (name, row) in ELEVEN.iter().zip(&pairs.slowdown) {
         let cells = row.iter().map(|slowdown| format!("{:.0}", (slowdown - 1.0) * 100.0));
         table.row(std::iter::once((*name).to_owned()).chain(cells));
@@ -103,7 +103,7 @@ fn map(pairs: &Pairs) -> Table {
 fn groups(socket: &Socket, pairs: &Pairs) -> Table {
     let title = "groups: the paper's, and those found from what each shows alone; slow-downs in %";
     let heads = ["program", "paper", "by rank", "by threshold", "causes", "suffers beside G1"];
-    let mut table = Table::new(title, &heads);
+    let mut table = Table::new(title, &heads).units(&["1", "1", "1", "%"]).published(&["paper"]);
     let (rank, limits) = (by_rank(socket), by_limits(socket, Limits::of(socket)));
     for (place, name) in ELEVEN.iter().enumerate() {
         let percent = |slowdown: f64| format!("{:.1}", (slowdown - 1.0) * 100.0);

@@ -65,18 +65,18 @@ pub(super) fn reuse(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let drawn = drawn?;
     let heads: Vec<&str> = std::iter::once("MiB").chain(FOUR).collect();
     let title = "accesses to the last-level cache whose line was asked for before with no more than so much between, in %";
-    let mut table = Table::new(title, &heads).drawn(Drawing::Lines);
+    let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Lines);
     for (place, mib) in MIB.iter().enumerate() {
         let cells =
             (0..FOUR.len()).map(|program| format!("{:.0}", middle.within[program][place] * 100.0));
         table.row(std::iter::once(mib.to_string()).chain(cells));
     }
-    let mut claims = vec![Claim {
-        claim: "lbm's unit of work needs 5 lines or more, sp.B's 2".to_owned(),
-        reading: Reading::Either,
-        found: "a profile has no addresses and no units of work".to_owned(),
-        verdict: Verdict::NotJudged,
-    }];
+    let mut claims = vec![Claim::new(
+        "lbm's unit of work needs 5 lines or more, sp.B's 2",
+        Reading::Either,
+        "a profile has no addresses and no units of work",
+        Verdict::NotJudged,
+    )];
     claims.extend(CLAIMS.map(|(what, asked)| claim(what, asked, &middle, &drawn)));
     let why = vec![
         "hits were counted by others with prefetchers at work: a line that a prefetcher brought and that is asked for \

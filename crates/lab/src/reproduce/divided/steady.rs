@@ -8,7 +8,7 @@ use engine::{Sink, TurnRecord};
 use sched::Quantity;
 
 use super::super::{Claim, Found, Reading, ReproduceError, Rig, Table, World};
-use crate::stats::{deviation, mean};
+use crate::stats::{mean, variation};
 
 /// The programs of the extended mixes that the paper does not name.
 const OUTSIDE: [&str; 10] = [
@@ -57,11 +57,9 @@ impl Sink for Rates {
     }
 }
 
-/// The coefficient of variation; none of fewer than two periods, 0 where nothing happens.
-fn variation(rates: &[f64]) -> Option<f64> {
-    let deviation = deviation(rates)?;
-    let mean = mean(rates);
-    Some(if mean < NONE { 0.0 } else { deviation / mean })
+/// How much rates vary; none of fewer than two periods, 0 where nothing happens.
+fn variation_of(rates: &[f64]) -> Option<f64> {
+    variation(rates).map(|variation| if mean(rates) < NONE { 0.0 } else { variation })
 }
 
 pub(super) fn steady(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
@@ -71,13 +69,13 @@ pub(super) fn steady(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let heard = rig.listen(&world, "divided[version=rank]", &workloads, |_| Rates::default())?;
     let heads = ["program", "periods", "full queues", "references"];
     let title = "variation from period to period of 10 s, alone: deviation / mean, the largest over the seeds";
-    let mut table = Table::new(title, &heads);
+    let mut table = Table::new(title, &heads).units(&["count", "1"]);
     let (mut found, mut not) = (Found::default(), Vec::new());
     let n_seeds = rig.seeds().len().max(1);
     for (name, of) in OUTSIDE.iter().zip(heard.chunks(n_seeds)) {
         let most = |rates: fn(&Rates) -> &[f64]| {
             of.iter()
-                .filter_map(|one| variation(rates(one)))
+                .filter_map(|one| variation_of(rates(one)))
                 .fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))))
         };
         let (full, references) = (most(|one| &one.full), most(|one| &one.references));
@@ -90,11 +88,11 @@ pub(super) fn steady(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     found.tables.push(table);
     let words =
         if not.is_empty() { "all are".to_owned() } else { format!("not: {}", not.join(", ")) };
-    found.claims.push(Claim::new(
+    found.claims.push(Claim::judged(
         "the programs outside the eleven are steady: variation 0.2 or less",
         Reading::Either,
         words,
-        not.is_empty(),
+        Some(not.is_empty()),
     ));
     found.why.push(
         "profiles from tables are of one phase each, so that what varies here is the chance of counters: the data cannot \

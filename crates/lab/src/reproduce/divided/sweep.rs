@@ -59,9 +59,10 @@ pub(super) fn sweep(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
     let played = rig.play(&World::shipped("xeon-2x4")?, &columns, &workloads)?;
     let heads = ["aggressors", "by hand", "policy: paper", "policy: ours"];
     let title = "what isolation gains over spreading in %: by hand (mean slow-down of one / of the other - 1), by the policy";
-    let mut table = Table::new(title, &heads).drawn(Drawing::Lines);
+    let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Lines);
     let heads = ["aggressors", "isolated", "spread", "full queues each", "the guard"];
-    let mut hand = Table::new("mean slow-down by hand, and what the guard would do", &heads);
+    let mut hand = Table::new("mean slow-down by hand, and what the guard would do", &heads)
+        .units(&["1", "1", "1/s", "1"]);
     let mut policy: [Vec<Gain>; 2] = Default::default();
     for n in NUMBERS {
         let (isolated, spread) =
@@ -72,10 +73,10 @@ pub(super) fn sweep(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             programs(n)[..n].iter().map(|p| middle.alone[*p].queue_full).sum::<f64>() / 2.0;
         let would = if 2.0 * (limits.th_sq as f64) < full { "isolates" } else { "spreads" };
         table.row([
-            n.to_string(),
-            format!("{:+.1}", (spread / isolated - 1.0) * 100.0),
-            gains[0].shown(),
-            gains[1].shown(),
+            n.to_string().into(),
+            format!("{:+.1}", (spread / isolated - 1.0) * 100.0).into(),
+            gains[0].cell(),
+            gains[1].cell(),
         ]);
         hand.row([
             n.to_string(),

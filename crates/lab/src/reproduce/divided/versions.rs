@@ -90,12 +90,12 @@ pub(super) fn mean_gain(
 pub(super) fn table(played: &Played, kernel: usize) -> Table {
     let title = format!("gain over Linux 4.2 in %, {}", KERNELS[kernel].0);
     let heads: Vec<&str> = std::iter::once("mix").chain(HEADS).collect();
-    let mut table = Table::new(&title, &heads).drawn(Drawing::Intervals);
+    let mut table = Table::new(&title, &heads).units(&["%"]).drawn(Drawing::Intervals);
     for (place, mix) in played.workloads().iter().enumerate() {
         let of = |(_, _, version): (&str, Reading, usize)| {
-            gain(played, places(version, kernel), place).shown()
+            gain(played, places(version, kernel), place).cell()
         };
-        table.row(std::iter::once(mix.clone()).chain(VERSIONS.map(of)));
+        table.row(std::iter::once(mix.as_str().into()).chain(VERSIONS.map(of)));
     }
     table
 }

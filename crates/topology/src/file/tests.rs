@@ -176,7 +176,7 @@ fn a_machine_that_contradicts_itself_is_refused() {
         "to_node = 1",
         "to_node = 3",
         expect_test::expect![
-            "box.toml:11: accesses: an access names node3, which is not a node of this machine"
+            "box.toml:11: accesses: the access from node0 to node3 names node3, which is not a node of this machine"
         ],
     );
     check(
@@ -267,7 +267,7 @@ fn a_figure_of_nothing_is_left_out_and_not_zero() {
         "ns = 138",
         "ns = 0",
         expect_test::expect![
-            "box.toml: the access from node0 to node1 has a figure of 0: leave it out if it is not known"
+            "box.toml:11: latency: the access from node0 to node1 has a figure of 0: leave it out if it is not known"
         ],
     );
     let kinds =

@@ -101,6 +101,7 @@ fn judge(reading: Reading, base: &str, of: &dyn Fn(usize, usize) -> Gain) -> [Cl
         Some(follows.beside(stays).is_surely_above()? && 0.0 < follows.mean)
     });
     let brought: Option<Vec<bool>> = brought.collect();
+    let told = |gain: &Gain| gain.figure("%");
     [
         Claim::judged(
             &format!(
@@ -109,13 +110,15 @@ fn judge(reading: Reading, base: &str, of: &dyn Fn(usize, usize) -> Gain) -> [Cl
             reading,
             format!("{} at 1.10; {} at 1.5, 2 and 3", now.percent(), stays.join(", ")),
             no_larger.map(|larger| !larger.contains(&true)),
-        ),
+        )
+        .on(std::iter::once(&now).chain(far.iter().map(|(stays, _)| stays)).filter_map(told)),
         Claim::judged(
             &format!("against {base}: from 1.5 on, moving memory brings it back"),
             reading,
             format!("{} at 1.5, 2 and 3", pairs.join(", ")),
             brought.map(|brought| !brought.contains(&false)),
-        ),
+        )
+        .on(far.iter().flat_map(|(stays, follows)| [stays, follows]).filter_map(told)),
     ]
 }
 

@@ -25,7 +25,9 @@ use sched::{Action, Code, JobEvent, Quantity, Target};
 use topology::Machine;
 
 use super::super::defaults::cooldown_polls;
-use super::super::{Claim, Found, Gain, Played, Reading, ReproduceError, Rig, Table, World};
+use super::super::{
+    Claim, Found, Gain, Played, Reading, ReproduceError, Rig, StudyFigure, Table, World,
+};
 use super::{ALL, dfs, roomy};
 
 /// Signals are equivalent from so large a part of the polls on, and up to so large a part of a time (spec 1.11).
@@ -262,7 +264,8 @@ pub(super) fn load_signal(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         let agree = |victim: f64, off: Option<Gain>| {
             Some(AGREE <= victim && off?.mean.abs() <= SAME).filter(|_| 0 < usual.n_polls)
         };
-        found.claims.push(Claim::judged(
+        let part = |part: f64| StudyFigure::of(part * 100.0, "%");
+        let equivalent = Claim::judged(
             "counters of cores and of controllers are equivalent",
             reading,
             format!(
@@ -271,13 +274,15 @@ pub(super) fn load_signal(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
                 percent(usual.victim)
             ),
             agree(usual.node.min(usual.victim), cores),
-        ));
-        found.claims.push(Claim::judged(
+        );
+        found.claims.push(equivalent.on([usual.node, usual.victim].map(part)));
+        let who = Claim::judged(
             "controllers that tell when and misses that tell who are equivalent to controllers and classes",
             reading,
             format!("the same victim in {} % of the polls", percent(usual.by_misses)),
             agree(usual.by_misses, both),
-        ));
+        );
+        found.claims.push(who.on([part(usual.by_misses)]));
         found.why.push(format!(
             "reading {said}: the same node in {} % of the polls as it is, in {} % when memory follows the program, in \
              {} % when nobody is moved; chance alone gives 25 % of four nodes. What is between the first and \

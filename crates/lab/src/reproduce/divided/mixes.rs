@@ -2,7 +2,7 @@
 
 use super::super::world::ClassBasis;
 use super::super::{
-    Claim, Drawing, Found, Gain, Played, Reading, ReproduceError, Rig, Table, World,
+    Claim, Drawing, Found, Gain, Played, Reading, ReproduceError, Rig, StudyFigure, Table, World,
 };
 use super::versions::{
     Columns, Drawn, HEADS, KERNELS, VERSIONS, gain, mean_gain, places, play_draw, table,
@@ -258,18 +258,22 @@ pub(super) fn fig_9(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
         found.tables.push(deviations(&played, &world, kernel)?);
         for (version, reading, column) in VERSIONS {
             let of = places(column, kernel);
-            let [here, default] = [of.0, of.1].map(|column| {
+            let means = [of.0, of.1].map(|column| {
                 let all = spreads(&played, column);
-                if all.is_empty() { "–".to_owned() } else { format!("{:.1} s", mean(&all)) }
+                (!all.is_empty()).then(|| mean(&all))
             });
-            found.claims.push(Claim::judged(
+            let [here, default] =
+                means.map(|mean| mean.map_or("–".to_owned(), |mean| format!("{mean:.1} s")));
+            let figures = means.into_iter().flatten().map(|mean| StudyFigure::of(mean, "s"));
+            let claim = Claim::judged(
                 &format!(
                     "{version} version, {words}: mean deviation at most a third of the default's"
                 ),
                 reading,
                 format!("{here} beside {default}"),
                 third(&played, of),
-            ));
+            );
+            found.claims.push(claim.on(figures));
         }
     }
     drawn_9(rig, &mut found)?;

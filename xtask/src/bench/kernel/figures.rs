@@ -289,10 +289,10 @@ impl Tally {
             self.since_boot_s = self.since_boot_s.min(at_s - born_s);
             self.jobs.insert(task.process, task.job);
         }
-        let is_due = |look: &Look| look.at_s + self.since_boot_s <= at_s;
-        let n_due = self.looks.iter().take_while(|look| is_due(look)).count();
-        let due: Vec<Look> = self.looks.drain(..n_due).collect();
-        for look in due {
+        let is_past = |look: &&Look| look.at_s + self.since_boot_s <= at_s;
+        let n_past = self.looks.iter().take_while(is_past).count();
+        let past: Vec<Look> = self.looks.drain(..n_past).collect();
+        for look in past {
             if let Some(&job) = self.jobs.get(&look.pid) {
                 self.lies(job, &look.nodes);
             }
@@ -432,5 +432,49 @@ mod tests {
         assert_eq!(figures.lost_cpus, 0.5, "one of two seconds");
         assert_eq!((figures.uneven, figures.waited), (1.0, 0.25));
         assert_eq!((figures.within_s, figures.across_s), (0.0, 0.25));
+    }
+
+    #[test]
+    fn memory_elsewhere_counts_as_away_until_nine_tenths_are_on_the_node() {
+        let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
+        let mut tally = Tally { half_s: 2.0, ..Tally::new(machine, vec!["a".to_owned()]) };
+        let lies = |node: u32, mib: u64| NodeMemory {
+            node: NodeId(node),
+            small: base::Bytes::from_mib(mib),
+            ..NodeMemory::default()
+        };
+        // A second near its memory, two away from it (cpu 2 is on node 1), one after most of it came.
+        tally.lies(JobId(0), &[lies(0, 64)]);
+        tally.look(Nanos::from_secs(1), &[task(1, 1000, 0, 0)]);
+        tally.look(Nanos::from_secs(2), &[task(1, 2000, 0, 2)]);
+        tally.look(Nanos::from_secs(3), &[task(1, 3000, 0, 2)]);
+        tally.lies(JobId(0), &[lies(0, 4), lies(1, 60)]);
+        tally.look(Nanos::from_secs(4), &[task(1, 4000, 0, 2)]);
+        let figures = tally.figures();
+        assert_eq!(figures.own, [0.5, 60.0 / 128.0]);
+        assert_eq!((figures.n_away, figures.away_s, figures.moved_mib), (1.0, 2.0, 60.0));
+    }
+
+    #[test]
+    fn what_others_saw_of_memory_is_taken_in_when_its_time_comes() {
+        let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
+        let mut tally = Tally::new(machine, vec!["a".to_owned()]);
+        let seen = |at_s: f64, mib: u64| Look {
+            at_s,
+            pid: 1,
+            nodes: vec![NodeMemory {
+                node: NodeId(0),
+                small: base::Bytes::from_mib(mib),
+                ..NodeMemory::default()
+            }],
+        };
+        // Born 10 s after boot and seen first after a second of the run.
+        tally.looks = [seen(9.5, 1), seen(10.5, 40), seen(12.0, 64)].into();
+        let mut born = task(1, 1000, 0, 0);
+        born.task.born_ticks = 1000;
+        tally.look(Nanos::from_secs(1), &[born.clone()]);
+        assert_eq!(tally.memory[&JobId(0)].on, [1 << 20, 0], "the next one is yet to come");
+        tally.look(Nanos::from_secs(3), &[born]);
+        assert_eq!(tally.memory[&JobId(0)].on, [64 << 20, 0]);
     }
 }

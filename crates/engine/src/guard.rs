@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use base::{CpuSet, JobId};
+use base::{CpuSet, JobId, TaskId};
 use program::{Job, MemoryPolicy};
 use sched::{Action, Ask, JobState, Refusal, Target, Why};
 use topology::Machine;
@@ -49,12 +49,12 @@ impl Guard<'_> {
     /// What comes through of these wishes.
     pub fn check(&self, asks: &[Ask]) -> Checked {
         let mut checked = Checked { asks: Vec::with_capacity(asks.len()), ..Checked::default() };
-        let mut concerned = BTreeSet::new();
+        let mut concerned = Concerned::default();
         let mut under_way = self.jobs.under_way();
         for ask in asks {
-            let kind = (ask.target, kind(&ask.action));
             let one = self.one(ask, &under_way);
-            match one.and_then(|action| once(&mut concerned, kind).map(|()| action)) {
+            let kind = kind(&ask.action);
+            match one.and_then(|action| concerned.once(ask.target, kind).map(|()| action)) {
                 Ok(action) => {
                     self.count(ask.target, &action, &mut under_way);
                     let is_whole = action == ask.action;
@@ -113,13 +113,13 @@ impl Guard<'_> {
         entry: &Entry,
         cpus: &CpuSet,
     ) -> Result<Action, Refused> {
-        let possible = cpus.and(self.usable);
-        if possible.is_empty() {
+        if !cpus.intersects(self.usable) {
             let detail = format!("none of the CPUs {cpus} can be used now");
             return Err((Why::CpusUnusable, detail));
         }
+        let possible = cpus.and(self.usable);
         let allowed = entry.allowed.as_ref().unwrap_or(self.usable);
-        let possible = possible.and(allowed);
+        let possible = if possible.is_subset(allowed) { possible } else { possible.and(allowed) };
         if possible.is_empty() {
             let detail = format!("{} may use the CPUs {allowed} only, not {cpus}", job.name);
             return Err((Why::OutsideJob, detail));
@@ -182,6 +182,8 @@ enum Kind {
     Pages,
 }
 
+const N_KINDS: usize = 3;
+
 fn kind(action: &Action) -> Kind {
     match action {
         Action::Place(_) | Action::Release => Kind::Cpus,
@@ -190,13 +192,32 @@ fn kind(action: &Action) -> Kind {
     }
 }
 
-/// Whether this is the first wish of its kind that comes through; notes it.
-fn once(concerned: &mut BTreeSet<(Target, Kind)>, this: (Target, Kind)) -> Result<(), Refused> {
-    match concerned.insert(this) {
-        true => Ok(()),
-        false => {
-            let detail = "another wish of this turn already says where it goes".to_owned();
-            Err((Why::Twice, detail))
+/// Whom wishes that came through are about.
+#[derive(Debug, Default)]
+struct Concerned {
+    /// By number; jobs are numbered from 0 on.
+    jobs: Vec<[bool; N_KINDS]>,
+    tasks: BTreeSet<(TaskId, Kind)>,
+}
+
+impl Concerned {
+    /// Whether this is the first wish of its kind that comes through; notes it.
+    fn once(&mut self, target: Target, kind: Kind) -> Result<(), Refused> {
+        let is_first = match target {
+            Target::Task(task) => self.tasks.insert((task, kind)),
+            Target::Job(job) => {
+                if self.jobs.len() <= job.index() {
+                    self.jobs.resize(job.index() + 1, [false; N_KINDS]);
+                }
+                !std::mem::replace(&mut self.jobs[job.index()][kind as usize], true)
+            }
+        };
+        match is_first {
+            true => Ok(()),
+            false => {
+                let detail = "another wish of this turn already says where it goes".to_owned();
+                Err((Why::Twice, detail))
+            }
         }
     }
 }

@@ -278,5 +278,9 @@ fn allowed(job: &Job, machine: &Machine, usable: &CpuSet) -> Option<CpuSet> {
 }
 
 fn home(placed: Option<&CpuSet>, domains: &Domains, usable: &CpuSet) -> Option<usize> {
-    domains.of_set(&placed?.and(usable))
+    let placed = placed?;
+    match placed.is_subset(usable) {
+        true => domains.of_set(placed),
+        false => domains.of_set(&placed.and(usable)),
+    }
 }

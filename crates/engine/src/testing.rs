@@ -230,7 +230,7 @@ impl World {
                 self.script.borrow_mut().plan.asks.push(Ask {
                     target,
                     action: action(wish),
-                    reason,
+                    reason: reason.into(),
                 });
             }
             ["note", code] => self.script.borrow_mut().plan.say(reason(code)),

@@ -261,7 +261,8 @@ impl Lives {
             };
             *cpus = bound.get(&one.target).copied();
             if let Some((job, cpus)) = self.jobs.get_mut(id.index()).zip(*cpus) {
-                let reason = one.wish.filter(|_| !self.is_replay).map(|wish| wish.reason.clone());
+                let reason =
+                    one.wish.filter(|_| !self.is_replay).map(|wish| Reason::clone(&wish.reason));
                 (job.placed, job.reason) = (Some(cpus.clone()), reason);
             }
         }
@@ -286,7 +287,7 @@ impl Lives {
                 What::Refused(&outcome.deed, *why, detail)
             }
             (OutcomeResult::Done { n }, Target::Job(id)) => {
-                let reason = wish.filter(|_| !self.is_replay).map(|wish| &wish.reason);
+                let reason = wish.filter(|_| !self.is_replay).map(|wish| &*wish.reason);
                 let job = self.jobs.get_mut(id.index())?;
                 job.done(&outcome.deed, *n, reason, begun.binary_search(&id).is_ok())?
             }

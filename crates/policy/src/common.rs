@@ -197,9 +197,9 @@ pub(crate) fn permille_text(permille: u64) -> String {
 
 /// What people call a set of CPUs: `cpu 3`, `cpus 0-3`.
 pub(crate) fn cpus_label(cpus: &CpuSet) -> String {
-    match cpus.len() {
-        1 => format!("cpu {cpus}"),
-        _ => format!("cpus {cpus}"),
+    match cpus.first().filter(|first| cpus.last() == Some(*first)) {
+        Some(only) => format!("cpu {}", only.0),
+        None => format!("cpus {cpus}"),
     }
 }
 

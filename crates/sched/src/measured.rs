@@ -91,16 +91,21 @@ impl SignalTier {
     /// All; best first for a task.
     pub const ALL: [SignalTier; 4] =
         [SignalTier::Counters, SignalTier::Bandwidth, SignalTier::Declared, SignalTier::None];
-}
 
-impl fmt::Display for SignalTier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
             SignalTier::Counters => "counters",
             SignalTier::Bandwidth => "bandwidth",
             SignalTier::Declared => "declared",
             SignalTier::None => "none",
-        })
+        }
+    }
+}
+
+impl fmt::Display for SignalTier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

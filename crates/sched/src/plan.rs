@@ -1,5 +1,7 @@
 //! What a policy asks for.
 
+use std::sync::Arc;
+
 use base::{Bytes, CpuSet, JobId, NodeId, TaskId};
 use program::MemoryPolicy;
 
@@ -26,8 +28,8 @@ pub struct Ask {
     pub target: Target,
     /// What.
     pub action: Action,
-    /// Why.
-    pub reason: Reason,
+    /// Why. Shared, since a wish that comes through stands in the plan and in what is approved.
+    pub reason: Arc<Reason>,
 }
 
 /// Whom an action is about.
@@ -69,7 +71,7 @@ impl Action {
 impl Plan {
     /// Adds a wish.
     pub fn ask(&mut self, target: impl Into<Target>, action: Action, reason: Reason) {
-        self.asks.push(Ask { target: target.into(), action, reason });
+        self.asks.push(Ask { target: target.into(), action, reason: Arc::new(reason) });
     }
 
     /// Adds something that people should know.

@@ -29,7 +29,7 @@ pub enum Figure {
     /// A measure.
     Number(f64),
     /// A name.
-    Text(String),
+    Text(Cow<'static, str>),
 }
 
 macro_rules! codes {
@@ -390,7 +390,13 @@ impl From<f64> for Figure {
 
 impl From<String> for Figure {
     fn from(text: String) -> Self {
-        Figure::Text(text)
+        Figure::Text(text.into())
+    }
+}
+
+impl From<&'static str> for Figure {
+    fn from(text: &'static str) -> Self {
+        Figure::Text(text.into())
     }
 }
 

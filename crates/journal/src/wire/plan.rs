@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use sched::{Action, Ask, Code, Deed, Figure, Outcome, OutcomeResult, Reason, Refusal, Why};
 use serde::de::{MapAccess, Visitor};
@@ -117,7 +118,7 @@ impl From<&Figure> for FigureField {
             Figure::Count(count) => FigureField::Count(*count),
             Figure::Number(number) if number.is_finite() => FigureField::Number(*number),
             Figure::Number(_) => FigureField::NotANumber(()),
-            Figure::Text(text) => FigureField::Text(text.clone()),
+            Figure::Text(text) => FigureField::Text(text.clone().into_owned()),
         }
     }
 }
@@ -127,7 +128,7 @@ impl From<FigureField> for Figure {
         match field {
             FigureField::Count(count) => Figure::Count(count),
             FigureField::Number(number) => Figure::Number(number),
-            FigureField::Text(text) => Figure::Text(text),
+            FigureField::Text(text) => Figure::Text(text.into()),
             FigureField::NotANumber(()) => Figure::Number(f64::NAN),
         }
     }
@@ -181,7 +182,7 @@ impl From<&Ask> for AskLine {
                 ActionField::MovePages((*from, *to, *limit).into())
             }
         };
-        AskLine { target: ask.target.into(), action, reason: (&ask.reason).into() }
+        AskLine { target: ask.target.into(), action, reason: (&*ask.reason).into() }
     }
 }
 
@@ -196,7 +197,7 @@ impl AskLine {
                 Action::MovePages { from, to, limit }
             }
         };
-        Ok(Ask { target: self.target.into(), action, reason: self.reason.reason()? })
+        Ok(Ask { target: self.target.into(), action, reason: Arc::new(self.reason.reason()?) })
     }
 }
 

@@ -214,7 +214,7 @@ fn figure(rng: &mut Rng) -> Figure {
         0 => Figure::Count(big(rng)),
         1 => Figure::Number(rng.unit() * big(rng) as f64),
         2 => Figure::Number(rng.below(5) as f64),
-        _ => Figure::Text(text(rng)),
+        _ => Figure::Text(text(rng).into()),
     }
 }
 
@@ -234,7 +234,7 @@ fn ask(rng: &mut Rng) -> Ask {
         }
         _ => Action::Release,
     };
-    Ask { target: target(rng), action, reason: reason(rng) }
+    Ask { target: target(rng), action, reason: reason(rng).into() }
 }
 
 fn why(rng: &mut Rng) -> Why {

@@ -163,7 +163,7 @@ impl Di {
             Ranked { job, rate, key: rate.unwrap_or(self.config.devil).rounded() }
         };
         let mut ranked: Vec<Ranked<'s>> = jobs.map(rank).collect();
-        ranked.sort_by_key(|ranked| (Reverse(ranked.key), ranked.job.job.id));
+        ranked.sort_unstable_by_key(|ranked| (Reverse(ranked.key), ranked.job.job.id));
         ranked
     }
 
@@ -238,7 +238,7 @@ impl Di {
             let reason = with_seats(reason, seen, job, cpus);
             let reason = match one.rate {
                 Some(_) if self.config.kind != Kind::Offline => {
-                    reason.with("tier", seen.tiers.get(Quantity::LlcMisses).to_string())
+                    reason.with("tier", seen.tiers.get(Quantity::LlcMisses).name())
                 }
                 _ => reason,
             };
@@ -249,13 +249,12 @@ impl Di {
         }
     }
 
-    fn basis(&self, ranked: &Ranked<'_>) -> String {
+    fn basis(&self, ranked: &Ranked<'_>) -> &'static str {
         match (ranked.rate, self.config.kind) {
             (None, _) => "assumed, as nothing is known of it",
             (Some(_), Kind::Offline) => "by its profile",
             (Some(_), Kind::Online | Kind::Migrate) => "as it has shown",
         }
-        .to_owned()
     }
 
     /// Once a run: jobs whose profiles do not tell what they are dealt by.

@@ -21,6 +21,7 @@ pub(crate) mod busy;
 pub(crate) mod memory;
 pub(crate) mod notes;
 pub(crate) mod params;
+mod ranks;
 pub(crate) mod rates;
 pub(crate) mod seats;
 
@@ -47,6 +48,9 @@ pub(crate) fn with_seats(
 
 /// `llc 0`, `llc 0, llc 2`.
 fn domains_label(seen: &Snapshot<'_>, cpus: &CpuSet) -> String {
+    if let Some(only) = seen.domains.of_set(cpus) {
+        return seen.domains.label(only);
+    }
     let touched: BTreeSet<usize> = cpus.iter().filter_map(|cpu| seen.domains.of_cpu(cpu)).collect();
     touched.into_iter().map(|idx| seen.domains.label(idx)).collect::<Vec<_>>().join(", ")
 }

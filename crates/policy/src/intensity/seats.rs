@@ -12,10 +12,10 @@
 //! always in the same direction, as published. With other jobs' threads in the way, or jobs that may not run
 //! everywhere, it still fills the emptiest cache first.
 
-use std::collections::BTreeSet;
-
 use base::{CpuId, CpuSet, JobId};
 use sched::{JobSeen, JobState, PerJob, Snapshot};
+
+use super::ranks::{Need, Ranks};
 
 /// All seats of the machine.
 #[derive(Clone, Debug, Default)]
@@ -29,10 +29,9 @@ pub(crate) struct Seats {
     /// The place of each CPU in its cache's list.
     nth: Vec<u32>,
     /// CPUs of each cache, the emptiest first: threads on it, and its place in the list.
-    by_threads: Vec<BTreeSet<(u32, u32)>>,
-    /// Caches, in the order in which a thread that may sit anywhere would take them: threads on the emptiest
-    /// CPU, threads in all, number.
-    by_need: BTreeSet<(u32, u32, u32)>,
+    by_threads: Vec<Ranks>,
+    /// Which cache a thread that may sit anywhere would take.
+    by_need: Need,
 }
 
 /// Where jobs sit: a CPU for each thread.
@@ -55,19 +54,17 @@ impl Seats {
             ..Seats::default()
         };
         for (idx, domain) in seen.domains.iter() {
+            seats.all.extend(domain.cpus.iter());
             let mut cpus: Vec<CpuId> = domain.cpus.iter().collect();
             cpus.sort_by_key(|cpu| (rank[cpu.index()], *cpu));
             cpus.iter().for_each(|cpu| seats.cache_of[cpu.index()] = Some(idx as u32));
             for (nth, cpu) in (0..).zip(&cpus) {
                 seats.nth[cpu.index()] = nth;
             }
-            seats.all = seats.all.or(&domain.cpus);
-            seats.by_threads.push((0..cpus.len() as u32).map(|nth| (0, nth)).collect());
-            if !cpus.is_empty() {
-                seats.by_need.insert((0, 0, idx as u32));
-            }
+            seats.by_threads.push(Ranks::empty(cpus.len()));
             seats.caches.push(cpus);
         }
+        seats.by_need = Need::of((0..seats.n_caches()).map(|cache| seats.need(cache)));
         seats
     }
 
@@ -116,19 +113,18 @@ impl Seats {
 
     fn change(&mut self, cpu: CpuId, to: fn(u32) -> u32) {
         let Some(cache) = self.cache_of(cpu) else { return };
-        self.by_need.remove(&self.need(cache));
         let (n_on, nth) = (self.n_on[cpu.index()], self.nth[cpu.index()]);
-        self.by_threads[cache].remove(&(n_on, nth));
-        self.by_threads[cache].insert((to(n_on), nth));
+        self.by_threads[cache].change((n_on, nth), to(n_on));
         self.n_on[cpu.index()] = to(n_on);
         self.n_in[cache] = to(self.n_in[cache]);
-        self.by_need.insert(self.need(cache));
+        self.by_need.set(cache, self.need(cache));
     }
 
-    /// The place of a cache among all for a thread that may sit anywhere.
-    fn need(&self, cache: usize) -> (u32, u32, u32) {
-        let least = self.by_threads[cache].first().map_or(0, |(n_on, _)| *n_on);
-        (least, self.n_in[cache], cache as u32)
+    /// What a thread that may sit anywhere takes a cache by: threads on its emptiest CPU, threads in all.
+    /// `None` where there is no CPU.
+    fn need(&self, cache: usize) -> Option<(u32, u32)> {
+        let (least, _) = self.by_threads[cache].first()?;
+        Some((least, self.n_in[cache]))
     }
 
     /// A job that runs keeps the seats that it has. One that somebody bound to more CPUs than it has
@@ -142,7 +138,7 @@ impl Seats {
 
     /// The first of the emptiest CPUs in a cache.
     pub fn first_in(&self, cache: usize, allowed: &CpuSet, own: &CpuSet) -> Option<CpuId> {
-        let cpus = self.by_threads[cache].iter().map(|(_, nth)| self.caches[cache][*nth as usize]);
+        let cpus = self.by_threads[cache].iter().map(|(_, nth)| self.caches[cache][nth as usize]);
         cpus.into_iter().find(|cpu| allowed.contains(*cpu) && !own.contains(*cpu))
     }
 
@@ -172,9 +168,9 @@ impl Seats {
     /// Where it would go, and how many threads are there.
     fn next(&self, allowed: &CpuSet, own: &CpuSet) -> Option<(CpuId, u32)> {
         if own.is_empty() && self.all.is_subset(allowed) {
-            let (n_on, _, cache) = *self.by_need.first()?;
-            let (_, nth) = *self.by_threads[cache as usize].first()?;
-            return Some((self.caches[cache as usize][nth as usize], n_on));
+            let cache = self.by_need.first()?;
+            let (n_on, nth) = self.by_threads[cache].first()?;
+            return Some((self.caches[cache][nth as usize], n_on));
         }
         let caches = self.possible(allowed, own);
         let best = caches.min_by_key(|&(cache, _, _)| (self.n_in[cache], cache));
@@ -191,13 +187,14 @@ impl Seats {
         let mut seating = Seating::default();
         for job in jobs {
             let mut own = CpuSet::new();
-            for _ in 0..self.n_for(job) {
+            let n_seats = self.n_for(job);
+            for _ in 0..n_seats {
                 let next = self.next(job.allowed, &own);
                 let Some((cpu, _)) = next.filter(|&(_, n_on)| shares || n_on == 0) else { break };
                 self.take(cpu);
                 own.insert(cpu);
             }
-            if own.len() < self.n_for(job) {
+            if own.len() < n_seats {
                 own.iter().for_each(|cpu| self.leave(cpu));
             } else {
                 *seating.of(job.job.id) = own;
@@ -210,21 +207,29 @@ impl Seats {
     /// somebody came who may use no other: who may, goes there.
     pub fn relieve(&mut self, seating: &mut Seating, jobs: &[&JobSeen<'_>]) {
         for job in jobs {
-            if seating.get(job.job.id).is_none() {
+            // Nearly always nobody sits too tight.
+            let is_tight = |cpu| self.emptier(cpu, job.allowed, &CpuSet::new()).is_some();
+            if !seating.get(job.job.id).is_some_and(|own| own.iter().any(is_tight)) {
                 continue;
             }
             let own = seating.of(job.job.id);
             for cpu in own.clone().iter() {
-                let emptier = self.cache_of(cpu).and_then(|c| self.first_in(c, job.allowed, own));
-                let Some(to) = emptier.filter(|&to| self.n_on(to) + 1 < self.n_on(cpu)) else {
-                    continue;
-                };
+                let Some(to) = self.emptier(cpu, job.allowed, own) else { continue };
                 self.leave(cpu);
                 self.take(to);
                 own.remove(cpu);
                 own.insert(to);
             }
         }
+    }
+
+    /// A CPU of the same cache on which a thread would have fewer neighbours.
+    fn emptier(&self, cpu: CpuId, allowed: &CpuSet, own: &CpuSet) -> Option<CpuId> {
+        let cache = self.cache_of(cpu)?;
+        let is_fewer = |n_on: u32| n_on + 1 < self.n_on(cpu);
+        // Asked of every thread in every turn, and nearly always answered here.
+        self.by_threads[cache].first().filter(|(least, _)| is_fewer(*least))?;
+        self.first_in(cache, allowed, own).filter(|&to| is_fewer(self.n_on(to)))
     }
 
     /// Who got another CPU in the cache where it has one already goes back to that one, and who sits
@@ -234,6 +239,10 @@ impl Seats {
         for (at, job) in jobs.iter().enumerate() {
             let Some(old) = job.placed.filter(|_| job.state == JobState::Running) else { continue };
             let Some(own) = seating.get(job.job.id).filter(|own| *own != old) else { continue };
+            let is_near = |cpu| old.iter().any(|to| self.cache_of(to) == self.cache_of(cpu));
+            if !own.iter().any(is_near) {
+                continue; // It got nothing where it was.
+            }
             for cpu in own.minus(old).iter() {
                 let Some(own) = seating.get(job.job.id) else { continue };
                 let back = old.minus(own).iter().find(|&to| {
@@ -323,10 +332,10 @@ mod tests {
             n_on: vec![0; 12],
             n_in: vec![0; 3],
             all: (0..12).map(CpuId).collect(),
-            by_threads: vec![(0..4).map(|nth| (0, nth)).collect(); 3],
+            by_threads: vec![Ranks::empty(4); 3],
             ..Seats::default()
         };
-        seats.by_need = (0..3).map(|cache| (0, 0, cache)).collect();
+        seats.by_need = Need::of((0..3).map(|cache| seats.need(cache)));
         seats.caches = caches;
         seats
     }

@@ -115,7 +115,7 @@ impl Wish {
 
 impl From<&Ask> for Wish {
     fn from(ask: &Ask) -> Self {
-        Wish { action: ask.action.clone(), reason: ask.reason.clone() }
+        Wish { action: ask.action.clone(), reason: Reason::clone(&ask.reason) }
     }
 }
 

@@ -169,7 +169,7 @@ impl Teller {
             true => Sentence::Replayed { done, wish: action },
             false => Sentence::Done { done, asked: action },
         };
-        self.tell(id, kind, what, wish.map(|wish| &wish.reason));
+        self.tell(id, kind, what, wish.map(|wish| &*wish.reason));
     }
 
     /// A wish that is not carried out comes again with the next turn: that is told once.
@@ -186,7 +186,7 @@ impl Teller {
     fn refused(&mut self, id: JobId, deed: &Deed, told: (Why, &str), wish: Option<&Ask>) {
         let Some(action) = deed.action() else { return };
         let what = Sentence::Refused { action, by: "the kernel", detail: detail(told) };
-        let reason = wish.filter(|_| !self.lives.is_replay()).map(|wish| &wish.reason);
+        let reason = wish.filter(|_| !self.lives.is_replay()).map(|wish| &*wish.reason);
         self.tell(id, EventWord::Refused, what, reason);
     }
 

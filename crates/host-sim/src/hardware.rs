@@ -87,6 +87,8 @@ pub struct Node {
     pub id: Option<NodeId>,
     /// Its CPUs.
     pub cpus: Vec<usize>,
+    /// The last-level caches of these, rising.
+    pub caches: Vec<usize>,
     /// Its memory.
     pub memory: Bytes,
     /// Its memory controller.
@@ -200,6 +202,7 @@ impl Hardware {
             self.nodes.push(Node {
                 id: is_told.then_some(node.id),
                 cpus: Vec::new(),
+                caches: Vec::new(),
                 memory: node.memory.unwrap_or(MEMORY),
                 channel: Fitted::default().channel(ns, cap),
                 nearest: Vec::new(),
@@ -262,6 +265,11 @@ impl Hardware {
                 self.assume(format!("{} of cache for each core", Bytes(CACHE_BYTES as u64)));
                 self.add_cache(CACHE_BYTES, bare, &mut has_one);
             }
+        }
+        for node in &mut self.nodes {
+            node.caches = node.cpus.iter().map(|&cpu| self.cpus[cpu].cache).collect();
+            node.caches.sort_unstable();
+            node.caches.dedup();
         }
         let sizes = self.cache_sizes();
         for cache in &mut self.caches {

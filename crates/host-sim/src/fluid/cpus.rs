@@ -11,10 +11,10 @@ use crate::kernel::Pull;
 pub(super) struct CpuState {
     /// Tasks that run or wait, in the order of their coming.
     pub tasks: Vec<usize>,
-    /// Their weights, in the same order.
-    weights: Vec<f64>,
     /// Their weights together.
     pub weight: f64,
+    /// How many of these are no whole numbers.
+    n_broken: usize,
     /// Without contention: those that wait for the end of their stretch ([`super::calm`]).
     pub calm: Calm,
     /// Up to when they are settled.
@@ -43,6 +43,41 @@ const ROUND_TRIES: u32 = 12;
 const BALANCE_NS: u64 = 1_000_000;
 /// At most this many milliseconds, however large the machine.
 const BALANCE_MS_MAX: u64 = 64;
+
+/// Whole numbers up to here are added and taken away without rounding.
+const WHOLE_MAX: f64 = (1u64 << 52) as f64;
+
+fn is_broken(weight: f64) -> bool {
+    libm::floor(weight) != weight || WHOLE_MAX < weight
+}
+
+impl CpuState {
+    /// A task comes, behind the others.
+    fn comes(&mut self, idx: usize, weight: f64) {
+        self.tasks.push(idx);
+        self.weight += weight;
+        self.n_broken += usize::from(is_broken(weight));
+    }
+
+    /// A task goes. Of whole weights the sum is exact; others are summed anew, so that nothing is left of
+    /// weights that are gone.
+    fn goes(&mut self, idx: usize, all: &[Task]) {
+        let Some(at) = self.tasks.iter().position(|&other| other == idx) else { return };
+        self.tasks.remove(at);
+        let weight = all[idx].weight;
+        self.n_broken -= usize::from(is_broken(weight));
+        match self.n_broken == 0 && !is_broken(weight) && self.weight < WHOLE_MAX {
+            true => self.weight -= weight,
+            false => self.sum(all),
+        }
+    }
+
+    fn sum(&mut self, all: &[Task]) {
+        self.weight = self.tasks.iter().map(|&idx| all[idx].weight).sum();
+        let broken = self.tasks.iter().filter(|&&idx| is_broken(all[idx].weight));
+        self.n_broken = broken.count();
+    }
+}
 
 impl Fluid {
     /// Settles everything on a CPU up to now.
@@ -98,14 +133,11 @@ impl Fluid {
         self.settle_cpu(cpu);
         self.tasks[idx].cpu = cpu;
         self.tasks[idx].state = TaskState::Runnable;
-        let state = &mut self.cpus[cpu];
-        state.tasks.push(idx);
-        state.weights.push(self.tasks[idx].weight);
-        state.weight += self.tasks[idx].weight;
+        self.n_changes += 1;
+        self.cpus[cpu].comes(idx, self.tasks[idx].weight);
         self.comes_restless(idx, cpu);
-        let hardware = self.hardware.clone();
-        self.load.add(&hardware, cpu);
-        self.warm_up(idx, hardware.cpus[cpu].cache);
+        self.load.add(&self.hardware, cpu);
+        self.warm_up(idx, self.hardware.cpus[cpu].cache);
         self.touched_cpu(cpu);
         self.balance_soon();
         self.look_round_soon(cpu);
@@ -114,22 +146,17 @@ impl Fluid {
     /// A task leaves its run queue.
     pub(super) fn dequeue(&mut self, idx: usize) {
         let cpu = self.tasks[idx].cpu;
+        self.n_changes += 1;
         self.settle_cpu(cpu);
         self.stir(idx);
         let state = &mut self.cpus[cpu];
         state.calm.leaves(idx);
-        if let Some(at) = state.tasks.iter().position(|&other| other == idx) {
-            state.tasks.remove(at);
-            state.weights.remove(at);
-        }
-        // Summed anew, so that nothing is left of weights that are gone.
-        state.weight = state.weights.iter().sum();
+        state.goes(idx, &self.tasks);
         if state.tasks.is_empty() {
             state.calm = Calm::default();
         }
         self.unlist(idx);
-        let hardware = self.hardware.clone();
-        self.load.remove(&hardware, cpu);
+        self.load.remove(&self.hardware, cpu);
         self.touched_cpu(cpu);
         self.balance_soon();
     }
@@ -168,9 +195,8 @@ impl Fluid {
         self.stir(idx);
         self.tasks[idx].weight = weight;
         let state = &mut self.cpus[cpu];
-        if let Some(at) = state.tasks.iter().position(|&other| other == idx) {
-            state.weights[at] = weight;
-            state.weight = state.weights.iter().sum();
+        if state.tasks.contains(&idx) {
+            state.sum(&self.tasks);
         }
         self.touched_cpu(cpu);
     }
@@ -205,12 +231,16 @@ impl Fluid {
         self.stir_those_through(cpu);
         let state = &self.cpus[cpu];
         let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };
-        for idx in eager.clone() {
+        let mut all = std::mem::take(&mut self.stretching);
+        all.extend(eager);
+        for &idx in &all {
             self.touching_may_be_over(idx);
             if self.tasks[idx].is_through() && self.tasks[idx].state == TaskState::Runnable {
                 self.stretch_of_task_ends(idx);
             }
         }
+        all.clear();
+        self.stretching = all;
         self.cpus[cpu].is_stale = true;
         self.solver.stale_cpus.push(cpu);
     }
@@ -303,6 +333,25 @@ impl Fluid {
     pub(super) fn even_out(&mut self) {
         self.balance_left = self.balance_left.saturating_sub(1);
         let left = self.balance_left;
+        let before = (self.n_changes, self.kernel.n_failed_changes());
+        // Where nothing changed since it found nothing it finds nothing again.
+        if self.even_at != Some(before) {
+            self.pull_all();
+            self.waiting_since = match self.waits_beside_idle() {
+                Some(_) => self.waiting_since.or(Some(self.now)),
+                None => None,
+            };
+            let after = (self.n_changes, self.kernel.n_failed_changes());
+            self.even_at = Some(after).filter(|_| before == after);
+        }
+        self.balance_left = left;
+        if 0 < left {
+            let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);
+            self.events.add(self.now + ms * BALANCE_NS, Event::Balance);
+        }
+    }
+
+    fn pull_all(&mut self) {
         for _ in 0..self.cpus.len() {
             let (cpus, tasks) = (&self.cpus, &self.tasks);
             let takes =
@@ -310,15 +359,6 @@ impl Fluid {
             let pull = self.kernel.even_out(&self.hardware, &self.load, &takes);
             let Some(pull) = pull else { break };
             self.pull(pull);
-        }
-        self.waiting_since = match self.waits_beside_idle() {
-            Some(_) => self.waiting_since.or(Some(self.now)),
-            None => None,
-        };
-        self.balance_left = left;
-        if 0 < left {
-            let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);
-            self.events.add(self.now + ms * BALANCE_NS, Event::Balance);
         }
     }
 
@@ -364,6 +404,7 @@ impl Fluid {
             return;
         }
         self.kernel.online[cpu] = online;
+        self.n_changes += 1;
         let hardware = self.hardware.clone();
         if online {
             self.load.set_online(&hardware, cpu, true);

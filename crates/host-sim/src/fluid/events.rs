@@ -1,7 +1,7 @@
 //! What will happen when.
 //!
-//! One entry for each CPU (the end of the first stretch of a task on it) can be moved; all others stay
-//! until they come. Of those at one instant CPUs come first, then wake-ups, then the kernel, then the mover.
+//! The end of the first stretch of a task on a CPU can be moved, and mostly is: so CPUs play a tournament, in which
+//! the one that changes plays its games anew. All others stay in a heap until they come. Of those at one instant CPUs come first, then wake-ups, then the kernel, then the mover.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,22 +27,28 @@ pub(super) enum Event {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<(u64, Event, u64)>>,
-    /// Which entry of each CPU holds.
-    current: Vec<u64>,
+    /// The first of each pair of CPUs, of each pair of these, and so on: from 1 on, place `at` is the first of
+    /// places `2 * at` and `2 * at + 1`. The second half are the CPUs themselves.
+    firsts: Vec<(u64, usize)>,
     n_entries: u64,
 }
 
+/// When nothing ends on a CPU: after everything else.
+const NEVER: u64 = u64::MAX;
+
 impl Events {
     pub fn new(n_cpus: usize) -> Self {
-        Events { current: vec![0; n_cpus], ..Events::default() }
+        let n_leaves = n_cpus.next_power_of_two();
+        Events { firsts: vec![(NEVER, 0); 2 * n_leaves], ..Events::default() }
     }
 
     /// The first stretch on a CPU ends then; `None`: nothing runs there.
     pub fn set_cpu(&mut self, cpu: usize, at: Option<u64>) {
-        self.n_entries += 1;
-        self.current[cpu] = self.n_entries;
-        if let Some(at) = at {
-            self.heap.push(Reverse((at, Event::Cpu(cpu), self.n_entries)));
+        let mut place = self.firsts.len() / 2 + cpu;
+        self.firsts[place] = (at.unwrap_or(NEVER), cpu);
+        while 1 < place {
+            place /= 2;
+            self.firsts[place] = self.firsts[2 * place].min(self.firsts[2 * place + 1]);
         }
     }
 
@@ -51,25 +57,20 @@ impl Events {
         self.heap.push(Reverse((at, event, self.n_entries)));
     }
 
-    pub fn next_at(&mut self) -> Option<u64> {
-        self.drop_stale();
-        self.heap.peek().map(|Reverse((at, ..))| *at)
+    pub fn next_at(&self) -> Option<u64> {
+        let other = self.heap.peek().map_or(NEVER, |Reverse((at, ..))| *at);
+        Some(self.firsts[1].0.min(other)).filter(|&at| at != NEVER)
     }
 
     /// The next event if it is not after an instant.
     pub fn take_at(&mut self, at: u64) -> Option<Event> {
-        self.drop_stale();
-        let is_now = self.heap.peek().is_some_and(|Reverse((when, ..))| *when <= at);
-        let Reverse((_, event, _)) = is_now.then(|| self.heap.pop()).flatten()?;
-        Some(event)
-    }
-
-    fn drop_stale(&mut self) {
-        while let Some(Reverse((_, Event::Cpu(cpu), entry))) = self.heap.peek() {
-            if self.current[*cpu] == *entry {
-                return;
-            }
-            self.heap.pop();
+        let other = self.heap.peek().map_or(NEVER, |Reverse((at, ..))| *at);
+        let (first, cpu) = self.firsts[1];
+        if first <= at && first <= other {
+            self.set_cpu(cpu, None);
+            return Some(Event::Cpu(cpu));
         }
+        let Reverse((_, event, _)) = (other <= at).then(|| self.heap.pop()).flatten()?;
+        Some(event)
     }
 }

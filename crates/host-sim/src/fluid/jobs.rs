@@ -77,7 +77,7 @@ impl Fluid {
             // Where nothing that it may use is online any more it runs wherever there is something.
             let cpu = cpu.or_else(|| self.kernel.fork(&self.hardware, &self.load, parent, None));
             let cpu = cpu.unwrap_or(parent);
-            if let Some(job) = self.jobs.get_mut(&start.job) {
+            if let Some(job) = self.jobs.get_mut(start.job) {
                 job.tasks.push(task);
             }
             self.tasks[task].cpu = cpu;
@@ -153,7 +153,7 @@ impl Fluid {
     pub(super) fn begin_act(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
         let act = &task.script.acts[task.act];
-        let first_tid = self.jobs.get(&task.job).map_or(0, |state| state.life as u32);
+        let first_tid = self.jobs.get(task.job).map_or(0, |state| state.life as u32);
         let thread = task.tid.saturating_sub(first_tid) as usize;
         let part = self.causes.length(task.job, thread, task.act);
         task.left = (act.instructions * part).max(1.0);
@@ -165,7 +165,7 @@ impl Fluid {
         if footprint < has {
             self.settle_job(job);
         }
-        if let Some(state) = self.jobs.get_mut(&job).filter(|state| state.footprint != footprint) {
+        if let Some(state) = self.jobs.get_mut(job).filter(|state| state.footprint != footprint) {
             state.footprint = footprint;
             if footprint < has {
                 self.pages.give_back(job, has - footprint);
@@ -182,14 +182,14 @@ impl Fluid {
 
     /// One thread of a job is gone; whether it was the last.
     pub(super) fn thread_gone(&mut self, job: usize) -> bool {
-        let Some(state) = self.jobs.get_mut(&job) else { return false };
+        let Some(state) = self.jobs.get_mut(job) else { return false };
         state.n_alive -= 1;
         state.n_alive == 0
     }
 
     /// Ends a job at once, as a signal would.
     pub fn kill(&mut self, job: usize) {
-        let tasks = self.jobs.get(&job).map(|state| state.tasks.clone()).unwrap_or_default();
+        let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
         for idx in tasks {
             let was = self.tasks[idx].state;
             let cpu = self.tasks[idx].cpu;
@@ -201,7 +201,7 @@ impl Fluid {
                 self.fell_idle(cpu);
             }
         }
-        if let Some(state) = self.jobs.get_mut(&job) {
+        if let Some(state) = self.jobs.get_mut(job) {
             state.n_alive = 0;
         }
     }
@@ -209,7 +209,7 @@ impl Fluid {
     /// Gives back what a job had, after its figures were taken.
     pub fn forget(&mut self, job: usize) {
         self.pages.end(job);
-        let Some(state) = self.jobs.remove(&job) else { return };
+        let Some(state) = self.jobs.remove(job) else { return };
         for idx in state.tasks {
             self.tasks[idx].life = 0;
             self.free_tasks.push(idx);
@@ -218,13 +218,13 @@ impl Fluid {
 
     /// The threads of a job that has been started and not forgotten.
     pub fn tasks_of(&self, job: usize) -> impl Iterator<Item = &Task> {
-        let state = self.jobs.get(&job);
+        let state = self.jobs.get(job);
         state.into_iter().flat_map(|state| &state.tasks).map(|&idx| &self.tasks[idx])
     }
 
     /// Binds a job to CPUs, or lets it go anywhere. Returns how many threads that concerns.
     pub fn bind(&mut self, job: usize, allowed: Option<Arc<Vec<bool>>>) -> u32 {
-        let tasks = self.jobs.get(&job).map(|state| state.tasks.clone()).unwrap_or_default();
+        let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
         tasks.into_iter().map(|idx| self.bind_task(idx, allowed.clone())).sum()
     }
 
@@ -242,6 +242,7 @@ impl Fluid {
             return 0;
         }
         self.tasks[idx].allowed.clone_from(&allowed);
+        self.n_changes += 1;
         let cpu = self.tasks[idx].cpu;
         let may_stay = allowed.as_ref().is_none_or(|allowed| allowed[cpu]);
         if may_stay || self.tasks[idx].state != TaskState::Runnable {
@@ -257,7 +258,7 @@ impl Fluid {
 
     /// Sets a job's share of a CPU against others.
     pub fn set_weight(&mut self, job: usize, weight: f64) {
-        let tasks = self.jobs.get(&job).map(|state| state.tasks.clone()).unwrap_or_default();
+        let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
         for idx in tasks {
             self.reweigh(idx, weight);
         }

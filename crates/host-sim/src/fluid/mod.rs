@@ -13,6 +13,7 @@
 //!
 //! Times are whole nanoseconds; what happens at one instant happens in the order of kinds and numbers.
 
+mod by_job;
 mod calm;
 mod checks;
 mod cpus;
@@ -26,7 +27,6 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::Rng;
@@ -41,6 +41,7 @@ pub use rates::HIT_NS;
 pub use tally::{Tally, queue_full};
 pub use tasks::{Task, TaskState};
 
+use by_job::ByJob;
 use cpus::{CpuState, Round};
 use events::Events;
 use jobs::JobState;
@@ -90,7 +91,7 @@ pub struct Fluid {
     cpus: Vec<CpuState>,
     tasks: Vec<Task>,
     free_tasks: Vec<usize>,
-    jobs: BTreeMap<usize, JobState>,
+    jobs: ByJob<JobState>,
     pages: Pages,
     events: Events,
     solver: Solver,
@@ -101,6 +102,10 @@ pub struct Fluid {
     /// Lines of each controller up to now, reads and writes.
     lines: Vec<[f64; 2]>,
     balance_left: u32,
+    /// How often anything changed that an even-out looks at.
+    n_changes: u64,
+    /// What was so when an even-out found nothing: that count and the kernel's.
+    even_at: Option<(u64, u64)>,
     rounds: Vec<Round>,
     /// Since when every even-out has left somebody waiting beside an idle CPU.
     waiting_since: Option<u64>,
@@ -109,6 +114,8 @@ pub struct Fluid {
     counts: Counts,
     /// Room for those that are being settled.
     settling: Vec<usize>,
+    /// And for those whose stretch may be over.
+    stretching: Vec<usize>,
 }
 
 /// How much happened, for reports and benchmarks.
@@ -142,16 +149,19 @@ impl Fluid {
             now: 0,
             tasks: Vec::new(),
             free_tasks: Vec::new(),
-            jobs: BTreeMap::new(),
+            jobs: ByJob::default(),
             news: Vec::new(),
             causes,
             next_tid: FIRST_TID,
             lines: vec![[0.0; 2]; n_nodes],
             balance_left: 0,
+            n_changes: 0,
+            even_at: None,
             waiting_since: None,
             cpu_ns_given: 0.0,
             counts: Counts::default(),
             settling: Vec::new(),
+            stretching: Vec::new(),
             hardware,
         }
     }

@@ -30,7 +30,7 @@ const LOCAL_PART: f64 = 0.9;
 impl Fluid {
     /// The kernel looks at a job's pages.
     pub(super) fn numa_scan(&mut self, job: usize, life: u64) {
-        let Some(state) = self.jobs.get_mut(&job).filter(|its| its.life == life && 0 < its.n_alive)
+        let Some(state) = self.jobs.get_mut(job).filter(|its| its.life == life && 0 < its.n_alive)
         else {
             return;
         };
@@ -51,7 +51,7 @@ impl Fluid {
         for &idx in &running {
             self.charge(idx, faults * FAULT_NS);
         }
-        if let Some(state) = self.jobs.get_mut(&job) {
+        if let Some(state) = self.jobs.get_mut(job) {
             let longer = state.scan_ns.saturating_mul(2).min(SCAN_NS_MAX);
             state.scan_ns = if is_local { longer } else { SCAN_NS_MIN };
             self.events.add(self.now + state.scan_ns, Event::NumaScan(job, life));

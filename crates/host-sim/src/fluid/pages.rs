@@ -1,7 +1,8 @@
 //! Where memory lies: first touch, spill, moves. Of no byte is anything lost or counted twice.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use super::by_job::ByJob;
 use super::events::Event;
 use super::jobs::MemoryRule;
 use super::{Fluid, News};
@@ -51,7 +52,7 @@ pub struct PageMove {
 pub(super) struct Pages {
     size: Vec<u64>,
     free: Vec<u64>,
-    jobs: BTreeMap<usize, JobPages>,
+    jobs: ByJob<JobPages>,
     queue: VecDeque<PageMove>,
     /// The batch that is being moved now.
     batch: Option<Batch>,
@@ -97,19 +98,19 @@ impl Pages {
     }
 
     pub fn end(&mut self, job: usize) {
-        let Some(pages) = self.jobs.remove(&job) else { return };
+        let Some(pages) = self.jobs.remove(job) else { return };
         for (free, bytes) in self.free.iter_mut().zip(&pages.on) {
             *free += bytes;
         }
     }
 
     pub fn total(&self, job: usize) -> u64 {
-        self.jobs.get(&job).map_or(0, |pages| pages.on.iter().sum())
+        self.jobs.get(job).map_or(0, |pages| pages.on.iter().sum())
     }
 
     /// Gives some of it back, from all nodes alike.
     pub fn give_back(&mut self, job: usize, bytes: u64) {
-        let Some(pages) = self.jobs.get_mut(&job) else { return };
+        let Some(pages) = self.jobs.get_mut(job) else { return };
         let total: u64 = pages.on.iter().sum::<u64>().max(1);
         for (on, free) in pages.on.iter_mut().zip(&mut self.free) {
             let part = (u128::from(*on) * u128::from(bytes) / u128::from(total)) as u64;
@@ -122,7 +123,7 @@ impl Pages {
 
     /// The part of a job's memory on each node that holds some.
     pub fn parts(&self, job: usize) -> &[(usize, f64)] {
-        self.jobs.get(&job).map_or(&[], |pages| &pages.parts)
+        self.jobs.get(job).map_or(&[], |pages| &pages.parts)
     }
 
     /// Bytes that are being moved each nanosecond, by node.
@@ -136,7 +137,7 @@ impl Pages {
     /// Takes up to so many bytes on a node; returns how many.
     fn take(&mut self, job: usize, node: usize, bytes: u64) -> u64 {
         let taken = bytes.min(self.free[node]);
-        if let Some(pages) = self.jobs.get_mut(&job) {
+        if let Some(pages) = self.jobs.get_mut(job) {
             self.free[node] -= taken;
             pages.on[node] += taken;
             return taken;
@@ -153,7 +154,7 @@ impl Fluid {
 
     /// Bytes of a job on each node.
     pub fn memory_of(&self, job: usize) -> &[u64] {
-        self.pages.jobs.get(&job).map_or(&[], |pages| &pages.on)
+        self.pages.jobs.get(job).map_or(&[], |pages| &pages.on)
     }
 
     /// Checks that of each node what is held and what is free make its size.
@@ -175,7 +176,7 @@ impl Fluid {
         for (node, &bytes) in on.iter().enumerate() {
             self.pages.take(job, node, bytes / PAGE * PAGE);
         }
-        if let Some(pages) = self.pages.jobs.get_mut(&job) {
+        if let Some(pages) = self.pages.jobs.get_mut(job) {
             pages.update();
         }
         self.touch_solver(job);
@@ -183,7 +184,7 @@ impl Fluid {
 
     /// A job touches memory for the first time from a node.
     pub(super) fn touch(&mut self, job: usize, cpu_node: usize, bytes: f64) {
-        let Some(pages) = self.pages.jobs.get_mut(&job) else { return };
+        let Some(pages) = self.pages.jobs.get_mut(job) else { return };
         pages.rest += bytes;
         let whole = libm::floor((pages.rest + 0.5) / PAGE as f64) as u64 * PAGE;
         pages.rest -= whole as f64;
@@ -191,9 +192,9 @@ impl Fluid {
             return;
         }
         self.settle_job(job);
-        let rule = self.jobs.get(&job).map(|state| state.memory.clone()).unwrap_or_default();
+        let rule = self.jobs.get(job).map(|state| state.memory.clone()).unwrap_or_default();
         let left = self.lay(job, cpu_node, &rule, whole);
-        if let Some(pages) = self.pages.jobs.get_mut(&job) {
+        if let Some(pages) = self.pages.jobs.get_mut(job) {
             pages.update();
         }
         self.touch_solver(job);
@@ -245,7 +246,7 @@ impl Fluid {
 
     /// Pages in turn over some nodes.
     fn stripe(&mut self, job: usize, nodes: &[usize], bytes: u64) -> Vec<(usize, u64)> {
-        let Some(pages) = self.pages.jobs.get_mut(&job) else { return Vec::new() };
+        let Some(pages) = self.pages.jobs.get_mut(job) else { return Vec::new() };
         let n_pages = bytes / PAGE;
         let n_nodes = nodes.len() as u64;
         let first = pages.next;
@@ -290,7 +291,7 @@ impl Fluid {
         let Some(mut wish) = self.pages.queue.pop_front() else { return };
         wish.in_kernel += self.now - batch.began;
         wish.requested += batch.bytes;
-        let has = self.pages.jobs.get(&wish.job).map_or(0, |pages| pages.on[batch.from]);
+        let has = self.pages.jobs.get(wish.job).map_or(0, |pages| pages.on[batch.from]);
         let busy = batch.bytes / PAGE * wish.busy_permille / 1000 * PAGE;
         let bytes = (batch.bytes - busy).min(has);
         let moved = self.shift(wish.job, batch.from, batch.to, bytes);
@@ -305,7 +306,7 @@ impl Fluid {
     pub(super) fn shift(&mut self, job: usize, from: usize, to: usize, bytes: u64) -> u64 {
         let moved = bytes.min(self.pages.free[to]) / PAGE * PAGE;
         self.settle_job(job);
-        let Some(pages) = self.pages.jobs.get_mut(&job) else { return 0 };
+        let Some(pages) = self.pages.jobs.get_mut(job) else { return 0 };
         pages.on[from] -= moved;
         pages.on[to] += moved;
         pages.update();
@@ -322,7 +323,7 @@ impl Fluid {
     /// The next batch of the first move, or its end.
     fn next_batch(&mut self) {
         while let Some(wish) = self.pages.queue.front() {
-            let on = self.pages.jobs.get(&wish.job).map(|pages| &pages.on);
+            let on = self.pages.jobs.get(wish.job).map(|pages| &pages.on);
             // What was refused once is not asked for again.
             let is_full = 0 < wish.no_memory || 0 < wish.busy;
             let found = on.and_then(|on| {

@@ -11,11 +11,12 @@
 //! What stays within [`CLOSE`] is left as it is: so an event costs as much as it changes. Nothing drifts,
 //! since what is compared is always what is asked now with what the latency in force stands for.
 
+use super::calm::Alone;
 use super::tally::{Tally, queue_full};
 use super::tasks::{Doing, TOUCH_RATE};
 use super::{Fluid, TaskState};
 use crate::hardware::Hardware;
-use crate::physics::{Channel, FillTable, Place, User, settle_one, shares_into};
+use crate::physics::{Channel, FillTable, Place, User, Visit, settle_one, shares_into};
 
 /// Latencies and speeds are exact to this part of them.
 const CLOSE: f64 = 1e-3;
@@ -46,9 +47,13 @@ pub(super) struct Solver {
     /// Tasks whose speed changed, and what they do with each instruction is to be worked out.
     pub changed: Vec<usize>,
     held: Vec<f64>,
+    visits: Vec<Visit>,
+    uses: Vec<(usize, f64)>,
     /// Without contention: tasks that came to a CPU or to another act since, and CPUs whose siblings may be
     /// busy or idle otherwise than before.
     pub fresh: Vec<usize>,
+    /// How programs run alone, as far as that was reckoned lately.
+    pub alone: Vec<Alone>,
     pub touched_cpus: Vec<usize>,
 }
 
@@ -131,6 +136,9 @@ pub(super) struct Asks {
 impl Fluid {
     /// Solves what was touched, and reckons when the next stretches end.
     pub(super) fn solve(&mut self) {
+        if !self.solver.is_dirty && self.solver.stale_cpus.is_empty() {
+            return;
+        }
         if std::mem::take(&mut self.solver.is_dirty) {
             self.counts.solves += 1;
             if !self.settings.contention {
@@ -155,14 +163,19 @@ impl Fluid {
             }
             self.set_what_each_does();
         }
-        for cpu in std::mem::take(&mut self.solver.stale_cpus) {
+        let mut stale = std::mem::take(&mut self.solver.stale_cpus);
+        for &cpu in &stale {
             if self.cpus[cpu].is_stale {
                 self.reckon(cpu);
             }
         }
+        // What comes of reckoning waits for the next time.
+        stale.clear();
+        stale.append(&mut self.solver.stale_cpus);
+        self.solver.stale_cpus = stale;
     }
 
-    fn act_of(&self, task: usize) -> &crate::script::Act {
+    pub(super) fn act_of(&self, task: usize) -> &crate::script::Act {
         let task = &self.tasks[task];
         &task.script.acts[task.act.min(task.script.acts.len() - 1)]
     }
@@ -269,7 +282,7 @@ impl Fluid {
         let users = std::mem::take(&mut self.solver.places[place].users);
         let state = &self.solver.places[place];
         let mut besides = state.moving;
-        let mut here: Vec<User> = Vec::with_capacity(users.len());
+        let mut here = std::mem::take(&mut self.solver.visits);
         for &idx in &users {
             let task = &self.tasks[idx];
             let mut part_here = 0.0;
@@ -284,12 +297,13 @@ impl Fluid {
                 let own = task.asks.asked.iter().filter(|(other, _)| *other == place);
                 besides += own.map(|(_, bytes)| bytes).sum::<f64>();
             } else {
-                let user = &task.asks.user;
-                here.push(User { fixed_ns: elsewhere, uses: vec![(0, part_here)], ..user.clone() });
+                here.push(task.asks.user.visit(part_here, elsewhere));
             }
         }
         let asked = Place { channel: state.channel, besides };
         let (latency, beyond) = settle_one(&here, &asked, state.latency);
+        here.clear();
+        self.solver.visits = here;
         let state = &mut self.solver.places[place];
         state.latency = latency;
         state.beyond = beyond;
@@ -352,13 +366,8 @@ impl Fluid {
         let node = self.hardware.cpus[cpu].node;
         let duty = self.tasks[idx].weight / self.cpus[cpu].weight;
         self.tasks[idx].asks.user.duty = duty;
-        let mut uses = std::mem::take(&mut self.tasks[idx].asks.user.uses);
-        let before = uses.clone();
-        uses.clear();
-        if !self.settings.contention {
-            self.tasks[idx].asks.user.fixed_ns = self.hardware.nodes[node].channel.unloaded_ns;
-            return;
-        }
+        let before = std::mem::take(&mut self.tasks[idx].asks.user.uses);
+        let mut uses = std::mem::take(&mut self.solver.uses);
         let fixed =
             self.each_place(self.tasks[idx].job, node, |place, part| uses.push((place, part)));
         // A task that touches memory for the first time does so through the controller of its node.
@@ -380,6 +389,8 @@ impl Fluid {
                 self.solver.places[place].users.push(idx);
             }
         }
+        self.solver.uses = before;
+        self.solver.uses.clear();
     }
 
     /// A task leaves its CPU: nothing is asked for it any more.
@@ -445,7 +456,7 @@ impl Fluid {
         self.solver.changed = changed;
     }
 
-    fn set_each(&mut self, idx: usize) {
+    pub(super) fn set_each(&mut self, idx: usize) {
         let task = &self.tasks[idx];
         let (ns, user) = (task.asks.ns, &task.asks.user);
         let latency = user.uses.iter().map(|(p, part)| part * self.solver.places[*p].latency);

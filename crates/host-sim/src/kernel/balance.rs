@@ -114,7 +114,7 @@ impl Kernel {
             }
         };
         if imbalance == 0 {
-            self.failed[hardware.nodes[here].cpus[0]] = 0;
+            self.set_failed(hardware.nodes[here].cpus[0], 0);
             return None;
         }
         let (from, to) = (&hardware.nodes[busiest].cpus, &hardware.nodes[here].cpus);
@@ -158,15 +158,26 @@ impl Kernel {
         key: usize,
     ) -> Option<Pull> {
         if let Some(pull) = self.within(from, to, load, takes, false) {
-            self.failed[key] = 0;
+            self.set_failed(key, 0);
             return Some(pull);
         }
-        self.failed[key] += 1;
+        self.set_failed(key, self.failed[key] + 1);
         if FAILED_MAX < self.failed[key] {
-            self.failed[key] = 0;
+            self.set_failed(key, 0);
             return self.within(from, to, load, takes, true);
         }
         None
+    }
+
+    fn set_failed(&mut self, key: usize, n_failed: u32) {
+        self.n_failed_changes += u64::from(self.failed[key] != n_failed);
+        self.failed[key] = n_failed;
+    }
+
+    /// How often it changed what it remembers of even-outs: where that and what runs where are as they were,
+    /// an even-out that found nothing finds nothing again.
+    pub fn n_failed_changes(&self) -> u64 {
+        self.n_failed_changes
     }
 
     /// From the busiest CPU of some to the idlest of others.
@@ -181,6 +192,9 @@ impl Kernel {
         // Two tasks of difference, or one that runs alone and a CPU that runs nothing.
         let more = if running_too { 1 } else { 2 };
         let most = from.iter().map(|&cpu| load.running[cpu]).max()?;
+        if to.iter().all(|&cpu| most < load.running[cpu] + more) {
+            return None; // As nearly always.
+        }
         let mut targets: Vec<usize> = to
             .iter()
             .copied()

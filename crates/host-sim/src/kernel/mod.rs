@@ -156,8 +156,12 @@ pub struct Kernel {
     chance: Option<Rng>,
     /// How often an even-out of each domain found only tasks that run.
     failed: Vec<u32>,
+    /// How often any of these changed.
+    n_failed_changes: u64,
     domains: Vec<round::Domain>,
     domains_of_cpu: Vec<Vec<usize>>,
+    /// Room for the CPUs among which one is chosen.
+    open: Vec<usize>,
 }
 
 impl Kernel {
@@ -169,8 +173,10 @@ impl Kernel {
             online: vec![true; hardware.cpus.len()],
             chance,
             failed: vec![0; hardware.cpus.len()],
+            n_failed_changes: 0,
             domains_of_cpu: round::by_cpu(&domains, hardware.cpus.len()),
             domains,
+            open: Vec::new(),
         }
     }
 

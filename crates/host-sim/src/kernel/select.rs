@@ -25,9 +25,12 @@ impl Kernel {
         let node = self.fork_node(hardware, load, parent, allowed)?;
         let cache = self.fork_cache(hardware, load, (parent, node), allowed)?;
         let cpus = hardware.caches[cache].cpus.iter().copied();
-        let open: Vec<usize> =
-            cpus.filter(|&cpu| hardware.cpus[cpu].node == node && self.may(allowed, cpu)).collect();
-        self.idlest_cpu(hardware, load, &open)
+        let mut open = std::mem::take(&mut self.open);
+        open.clear();
+        open.extend(cpus.filter(|&cpu| hardware.cpus[cpu].node == node && self.may(allowed, cpu)));
+        let idlest = self.idlest_cpu(hardware, load, &open);
+        self.open = open;
+        idlest
     }
 
     /// The node: that of the parent unless another one is clearly less busy.
@@ -39,8 +42,11 @@ impl Kernel {
         allowed: Allowed<'_>,
     ) -> Option<usize> {
         let local = hardware.cpus[parent].node;
-        let sums =
-            self.sums(hardware.nodes.iter().map(|n| &n.cpus[..]), load, allowed, &load.nodes);
+        let nodes = load.nodes.iter().copied();
+        let sums = self.sums(hardware.nodes.iter().map(|n| &n.cpus[..]), load, allowed, nodes);
+        if let [only] = sums[..] {
+            return (0 < only.cpus).then_some(local);
+        }
         let best = self.idlest_group(&sums, (0 < sums[local].cpus).then_some(local))?;
         let (own, other) = (sums[local], sums[best]);
         let room = numa_room(hardware, local).min(own.cpus);
@@ -58,16 +64,13 @@ impl Kernel {
         (parent, node): (usize, usize),
         allowed: Allowed<'_>,
     ) -> Option<usize> {
-        let mut caches: Vec<usize> =
-            hardware.nodes[node].cpus.iter().map(|&cpu| hardware.cpus[cpu].cache).collect();
-        caches.sort_unstable();
-        caches.dedup();
+        let caches = &hardware.nodes[node].caches;
         if let [only] = caches[..] {
             return Some(only);
         }
-        let all =
-            self.sums(hardware.caches.iter().map(|c| &c.cpus[..]), load, allowed, &load.caches);
-        let sums: Vec<Sum> = caches.iter().map(|&cache| all[cache]).collect();
+        let cpus = caches.iter().map(|&cache| &hardware.caches[cache].cpus[..]);
+        let whole = caches.iter().map(|&cache| load.caches[cache]);
+        let sums = self.sums(cpus, load, allowed, whole);
         let local = caches.iter().position(|&cache| cache == hardware.cpus[parent].cache);
         let local = local.filter(|&local| 0 < sums[local].cpus);
         self.idlest_group(&sums, local).map(|idx| caches[idx])
@@ -79,10 +82,10 @@ impl Kernel {
         groups: impl Iterator<Item = &'a [usize]>,
         load: &Load,
         allowed: Allowed<'_>,
-        whole: &[Sum],
+        whole: impl Iterator<Item = Sum>,
     ) -> Vec<Sum> {
         if allowed.is_none() && self.online.iter().all(|&online| online) {
-            return whole.to_vec();
+            return whole.collect();
         }
         let of = |cpus: &[usize]| {
             let mut sum = Sum::default();
@@ -170,12 +173,9 @@ pub(super) fn numa_imbalance(difference: u32, running: u32, room: u32) -> u32 {
 
 /// How many tasks a node may run while small differences are none.
 pub(super) fn numa_room(hardware: &Hardware, node: usize) -> u32 {
-    let cpus = &hardware.nodes[node].cpus;
-    let mut caches: Vec<usize> = cpus.iter().map(|&cpu| hardware.cpus[cpu].cache).collect();
-    caches.sort_unstable();
-    caches.dedup();
-    match caches.len() as u32 {
+    let its = &hardware.nodes[node];
+    match its.caches.len() as u32 {
         n_caches @ 2.. => n_caches,
-        _ => (cpus.len() as u32 / NUMA_PART).max(1),
+        _ => (its.cpus.len() as u32 / NUMA_PART).max(1),
     }
 }

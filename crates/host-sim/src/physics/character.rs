@@ -34,6 +34,10 @@ pub struct Character {
     rows: Vec<Row>,
     /// What misses when there is no cache at all.
     none: Row,
+    /// The same as a row that lies below the first.
+    below: Row,
+    /// Of each row how far it lies above the one before it, over the logarithm of the size.
+    steps: Vec<f64>,
 }
 
 /// Why something is no character.
@@ -96,7 +100,10 @@ impl Character {
             reads: none.reads.max(first.reads),
             writes: none.writes.max(first.writes),
         };
-        Ok(Character { rows, none })
+        let below = Row { bytes: ALL_MISS.min(first.bytes / 2.0), ..none };
+        let less = [below].into_iter().chain(rows.iter().copied());
+        let steps = less.zip(&rows).map(|(less, row)| libm::log(row.bytes / less.bytes)).collect();
+        Ok(Character { none, below, steps, rows })
     }
 
     /// The figures at a size; cycles only where they were measured.
@@ -104,10 +111,8 @@ impl Character {
         let after = self.rows.partition_point(|row| row.bytes < bytes);
         match (after.checked_sub(1).map(|before| &self.rows[before]), self.rows.get(after)) {
             (_, Some(row)) if row.bytes == bytes => *row,
-            (None, Some(first)) => {
-                between(&Row { bytes: ALL_MISS.min(first.bytes / 2.0), ..self.none }, first, bytes)
-            }
-            (Some(less), Some(more)) => between(less, more, bytes),
+            (None, Some(first)) => between(&self.below, first, self.steps[after], bytes),
+            (Some(less), Some(more)) => between(less, more, self.steps[after], bytes),
             (Some(last), None) => Row { bytes, cycles: None, ..*last },
             (None, None) => Row { bytes, ..self.none },
         }
@@ -124,9 +129,8 @@ impl Character {
     }
 }
 
-/// Straight over the logarithm of the size.
-fn between(less: &Row, more: &Row, bytes: f64) -> Row {
-    let whole = libm::log(more.bytes / less.bytes);
+/// Straight over the logarithm of the size; `whole` is that of both sizes' ratio.
+fn between(less: &Row, more: &Row, whole: f64, bytes: f64) -> Row {
     let part = (libm::log(bytes.max(1.0) / less.bytes) / whole).clamp(0.0, 1.0);
     let mix = |of: fn(&Row) -> f64| of(less) + (of(more) - of(less)) * part;
     Row {

@@ -23,7 +23,7 @@ mod solo;
 pub use channel::{Channel, Demand, Loaded};
 pub use character::{Character, CharacterError, Row};
 pub use fitted::Fitted;
-pub use network::{Place, User, settle_one};
+pub use network::{Place, User, Visit, settle_one};
 pub use profile::{ProfileError, of_phase, of_profile};
 pub use share::{FillTable, shares, shares_into};
 pub use solo::{Behaviour, Counts, Habits};

@@ -27,6 +27,19 @@ pub struct User {
     pub uses: Vec<(usize, f64)>,
 }
 
+/// What a [`User`] asks of one place, the others being as they are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Visit {
+    core_ns: f64,
+    exposed: f64,
+    bytes: f64,
+    duty: f64,
+    /// Nanoseconds of a miss that are not this place's.
+    elsewhere_ns: f64,
+    /// The part of its misses that goes there.
+    part: f64,
+}
+
 /// A controller or a link, and what uses it besides the programs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
@@ -45,6 +58,13 @@ impl User {
         self.core_ns + self.exposed * self.miss_ns(latencies)
     }
 
+    /// What it asks of one of its places, to which that part of its misses goes and beside which a miss takes
+    /// so many nanoseconds.
+    pub fn visit(&self, part: f64, elsewhere_ns: f64) -> Visit {
+        let User { core_ns, exposed, bytes, duty, .. } = *self;
+        Visit { core_ns, exposed, bytes, duty, elsewhere_ns, part }
+    }
+
     /// Nanoseconds of its misses, on average over its pages.
     pub fn miss_ns(&self, latencies: &[f64]) -> f64 {
         let each = self.uses.iter().map(|(place, part)| part * latencies[*place]);
@@ -54,24 +74,50 @@ impl User {
 
 /// The latency of a place at which what is asked of it goes with it, and by how much what is asked there
 /// goes beyond what can be moved (1 where it does not): who waits for nothing is slowed down by that all
-/// the same. Users name the place as 0, and have what they wait elsewhere in [`User::fixed_ns`]; `before`
-/// is where the search begins.
-pub fn settle_one(users: &[User], place: &Place, before: f64) -> (f64, f64) {
-    let parts: Vec<(usize, f64)> = users
-        .iter()
-        .enumerate()
-        .filter_map(|(idx, user)| Some((idx, user.uses.first()?.1)).filter(|(_, part)| 0.0 < *part))
-        .collect();
-    let mut latencies = [before];
-    latencies[0] = one(users, &parts, place, 0, &latencies);
-    let used = in_use(users, &parts, place, 0, &latencies, latencies[0]);
-    (latencies[0], used.max(1.0))
+/// the same. `before` is where the search begins.
+pub fn settle_one(visits: &[Visit], place: &Place, before: f64) -> (f64, f64) {
+    let latency = one(&asking(visits, before), place, before);
+    let used = in_use(&asking(visits, latency), place, latency, latency);
+    (latency, used.max(1.0))
 }
 
-/// The latency of one place at which what is asked goes with it, the others being as they are.
-fn one(users: &[User], here: &[(usize, f64)], place: &Place, idx: usize, latencies: &[f64]) -> f64 {
+/// What one user asks of the place. What does not hang on its latency is worked out once: the latency is
+/// tried many times.
+#[derive(Clone, Copy, Debug)]
+struct Asking {
+    /// The part of its misses that goes there.
+    part: f64,
+    /// Nanoseconds per 1000 instructions at the latency of before.
+    takes_ns: f64,
+    /// Nanoseconds more for each nanosecond that a miss takes, all its misses and those of this place.
+    waits: f64,
+    exposed: f64,
+    /// Bytes per 1000 instructions as far as it runs, all and those of this place.
+    demands: f64,
+    moves: f64,
+}
+
+/// Those that use the place at all.
+fn asking(visits: &[Visit], latency: f64) -> Vec<Asking> {
+    let asks = |visit: &Visit| {
+        let Visit { core_ns, exposed, bytes, duty, elsewhere_ns, part } = *visit;
+        let takes_ns = core_ns + exposed * (elsewhere_ns + part * latency);
+        Asking {
+            part,
+            takes_ns,
+            waits: exposed,
+            exposed: exposed * part,
+            demands: duty * bytes,
+            moves: duty * part * bytes,
+        }
+    };
+    visits.iter().filter(|visit| 0.0 < visit.part).map(asks).collect()
+}
+
+/// The latency of the place at which what is asked goes with it.
+fn one(here: &[Asking], place: &Place, before: f64) -> f64 {
     let channel = &place.channel;
-    let used = |latency: f64| in_use(users, here, place, idx, latencies, latency);
+    let used = |latency: f64| in_use(here, place, before, latency);
     let fits = |latency: f64| {
         let used = used(latency);
         used <= 1.0 && channel.latency_ns(used) <= latency
@@ -81,14 +127,13 @@ fn one(users: &[User], here: &[(usize, f64)], place: &Place, idx: usize, latenci
         return channel.latency_ns(place.besides / channel.cap);
     }
     // At this latency everybody together moves less than the cap, whatever they ask for.
-    let slowest = here.iter().map(|&(user, part)| {
-        let user = &users[user];
-        user.duty * user.bytes / channel.cap / user.exposed.max(1e-12) / part
-    });
+    let slowest = here
+        .iter()
+        .map(|asking| asking.demands / channel.cap / asking.waits.max(1e-12) / asking.part);
     let bound = slowest.filter(|ns| ns.is_finite()).sum::<f64>().min(1e9);
     let most = channel.latency_ns(1.0).max(bound);
     // The latency hardly differs from the one before: a narrow range around it is tried first.
-    let (mut low, mut high) = narrow(low, most, latencies[idx], fits);
+    let (mut low, mut high) = narrow(low, most, before, fits);
     for _ in 0..N_HALVINGS {
         if high - low < high * 1e-9 {
             break;
@@ -131,19 +176,11 @@ fn narrow(low: f64, high: f64, before: f64, fits: impl Fn(f64) -> bool) -> (f64,
     }
 }
 
-fn in_use(
-    users: &[User],
-    here: &[(usize, f64)],
-    place: &Place,
-    idx: usize,
-    latencies: &[f64],
-    latency: f64,
-) -> f64 {
+fn in_use(here: &[Asking], place: &Place, before: f64, latency: f64) -> f64 {
     let mut moved = place.besides;
-    for &(user, part) in here {
-        let user = &users[user];
-        let takes = user.takes_ns(latencies) + user.exposed * part * (latency - latencies[idx]);
-        moved += user.duty * part * user.bytes / takes.max(1e-9);
+    for asking in here {
+        let takes = asking.takes_ns + asking.exposed * (latency - before);
+        moved += asking.moves / takes.max(1e-9);
     }
     moved / place.channel.cap
 }
@@ -171,9 +208,9 @@ mod tests {
                     let others = (0..besides.len()).filter(|&other| other != place);
                     let elsewhere = others.flat_map(part).map(|(p, part)| part * latencies[*p]);
                     let fixed_ns = user.fixed_ns + elsewhere.sum::<f64>();
-                    User { fixed_ns, uses: vec![(0, here)], ..user.clone() }
+                    user.visit(here, fixed_ns)
                 };
-                let here: Vec<User> = users.iter().map(seen).collect();
+                let here: Vec<Visit> = users.iter().map(seen).collect();
                 let asked = Place { channel: CHANNEL, besides: besides[place] };
                 latencies[place] = settle_one(&here, &asked, latencies[place]).0;
             }

@@ -1,0 +1,82 @@
+//! Something of each job that has been started and not forgotten, found by its number.
+//!
+//! ```text
+//!   number   0  1  2  3  4  5        jobs are numbered from 0 on in the order of their starts
+//!   place    ·  1  ·  0  2  ·        what lives stands close together; a place left is taken again
+//! ```
+
+/// In a list; four bytes for each number up to the largest.
+#[derive(Clone, Debug)]
+pub(super) struct ByJob<T> {
+    place_of: Vec<u32>,
+    list: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+impl<T> Default for ByJob<T> {
+    fn default() -> Self {
+        ByJob { place_of: Vec::new(), list: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> ByJob<T> {
+    /// Takes one in, in the place of what was there.
+    pub fn insert(&mut self, job: usize, one: T) {
+        if self.place_of.len() <= job {
+            self.place_of.resize(job + 1, NONE);
+        }
+        let place = match (self.place_of[job], self.free.pop()) {
+            (NONE, Some(place)) => place,
+            (NONE, None) => {
+                self.list.push(None);
+                self.list.len() as u32 - 1
+            }
+            (place, unused) => {
+                self.free.extend(unused);
+                place
+            }
+        };
+        self.place_of[job] = place;
+        self.list[place as usize] = Some(one);
+    }
+
+    pub fn remove(&mut self, job: usize) -> Option<T> {
+        let place = std::mem::replace(self.place_of.get_mut(job)?, NONE);
+        let one = self.list.get_mut(place as usize)?.take();
+        self.free.push(place);
+        one
+    }
+
+    pub fn get(&self, job: usize) -> Option<&T> {
+        self.list.get(*self.place_of.get(job)? as usize)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, job: usize) -> Option<&mut T> {
+        self.list.get_mut(*self.place_of.get(job)? as usize)?.as_mut()
+    }
+
+    /// All, in no order that means anything.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.list.iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_was_left_is_taken_again() {
+        let mut by_job = ByJob::default();
+        (0..3).for_each(|job| by_job.insert(job, job * 10));
+        assert_eq!((by_job.remove(1), by_job.remove(1), by_job.get(1)), (Some(10), None, None));
+        by_job.insert(7, 70);
+        assert_eq!((by_job.get(0), by_job.get(2), by_job.get(7)), (Some(&0), Some(&20), Some(&70)));
+        by_job.insert(7, 71);
+        assert_eq!(by_job.values().sum::<usize>(), 0 + 20 + 71);
+        assert_eq!(by_job.list.len(), 3);
+    }
+}

@@ -131,6 +131,9 @@ impl Fluid {
     /// A task joins the run queue of a CPU.
     pub(super) fn enqueue(&mut self, idx: usize, cpu: usize) {
         self.settle_cpu(cpu);
+        if self.tasks[idx].state == TaskState::Ended {
+            return; // A thread of its job found no memory.
+        }
         self.tasks[idx].cpu = cpu;
         self.tasks[idx].state = TaskState::Runnable;
         self.n_changes += 1;
@@ -178,6 +181,12 @@ impl Fluid {
     pub(super) fn migrate(&mut self, idx: usize, to: usize) {
         let from = self.tasks[idx].cpu;
         if from == to {
+            return;
+        }
+        // Settled first: whoever finds no memory then is gone, maybe this task itself.
+        self.settle_cpu(from);
+        self.settle_cpu(to);
+        if self.tasks[idx].state == TaskState::Ended {
             return;
         }
         self.dequeue(idx);

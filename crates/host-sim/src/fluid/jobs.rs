@@ -83,6 +83,9 @@ impl Fluid {
             self.tasks[task].cpu = cpu;
             self.begin_act(task);
             self.enqueue(task, cpu);
+            if self.tasks[task].state == TaskState::Ended {
+                break; // Another thread of it found no memory.
+            }
             parent = cpu;
         }
         if self.settings.numa_balancing && self.settings.kernel.can_balance_numa() {
@@ -189,8 +192,9 @@ impl Fluid {
 
     /// Ends a job at once, as a signal would.
     pub fn kill(&mut self, job: usize) {
-        let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
-        for idx in tasks {
+        let Some(state) = self.jobs.get_mut(job) else { return };
+        state.n_alive = 0;
+        for idx in state.tasks.clone() {
             let was = self.tasks[idx].state;
             let cpu = self.tasks[idx].cpu;
             if was == TaskState::Runnable {
@@ -200,9 +204,6 @@ impl Fluid {
             if was == TaskState::Runnable {
                 self.fell_idle(cpu);
             }
-        }
-        if let Some(state) = self.jobs.get_mut(job) {
-            state.n_alive = 0;
         }
     }
 

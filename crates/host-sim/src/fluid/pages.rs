@@ -198,7 +198,8 @@ impl Fluid {
             pages.update();
         }
         self.touch_solver(job);
-        if 0 < left {
+        let is_alive = self.jobs.get(job).is_some_and(|state| 0 < state.n_alive);
+        if 0 < left && is_alive {
             self.kill(job);
             self.tell(News::JobEnded { job, out_of_memory: true });
         }

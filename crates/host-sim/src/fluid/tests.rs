@@ -198,6 +198,20 @@ fn a_node_that_is_full_spills_to_the_nearest_and_a_full_machine_ends_somebody() 
 }
 
 #[test]
+fn who_finds_no_memory_while_it_is_taken_elsewhere_is_gone() {
+    let mut fluid = machine("cores=2 mem=64M");
+    let work = script(&fluid, 1e9, 0.0, 128);
+    start(&mut fluid, 0, &work, Some(0));
+    fluid.advance(12_000_000);
+    fluid.bind(0, Some(Arc::new(vec![false, true])));
+    let news = fluid.take_news();
+    assert!(matches!(news[..], [(_, News::JobEnded { job: 0, out_of_memory: true })]), "{news:?}");
+    fluid.check_places().expect("nobody is left on a CPU");
+    fluid.forget(0);
+    assert_eq!(fluid.memory_free(0), 64 * MIB);
+}
+
+#[test]
 fn striped_memory_lies_on_all_nodes_alike() {
     let mut fluid = machine("nodes=4 cores=1 mem=1G");
     let work = script(&fluid, 1e9, 0.0, 64);

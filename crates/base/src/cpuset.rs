@@ -98,7 +98,8 @@ impl<T: SetId> IdSet<T> {
 
     /// The lowest.
     pub fn first(&self) -> Option<T> {
-        self.iter().next()
+        let word_idx = self.words.iter().position(|word| *word != 0)?;
+        Some(T::from(word_idx as u32 * 64 + self.words[word_idx].trailing_zeros()))
     }
 
     /// The highest.
@@ -110,9 +111,7 @@ impl<T: SetId> IdSet<T> {
 
     /// All, in rising order.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        self.words.iter().enumerate().flat_map(|(word_idx, &word)| {
-            Bits(word).map(move |bit| T::from(word_idx as u32 * 64 + bit))
-        })
+        Members { words: self.words.iter(), n_words: 0, bits: Bits(0), kind: PhantomData }
     }
 
     /// Those in both.
@@ -202,6 +201,28 @@ impl<T: SetId> IdSet<T> {
 fn place<T: SetId>(id: T) -> (usize, u64) {
     let number = id.number();
     ((number / 64) as usize, 1u64 << (number % 64))
+}
+
+/// The members of a set: most words of most sets are zero, and are passed over.
+struct Members<'a, T> {
+    words: std::slice::Iter<'a, u64>,
+    /// Words begun.
+    n_words: u32,
+    /// What is left of the last of them.
+    bits: Bits,
+    kind: PhantomData<T>,
+}
+
+impl<T: SetId> Iterator for Members<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        while self.bits.0 == 0 {
+            self.bits = Bits(*self.words.next()?);
+            self.n_words += 1;
+        }
+        self.bits.next().map(|bit| T::from((self.n_words - 1) * 64 + bit))
+    }
 }
 
 /// The positions of the ones in a word, lowest first.

@@ -153,7 +153,11 @@ impl Snapshot<'_> {
 
     /// The tasks of a job.
     pub fn tasks_of(&self, id: JobId) -> &[TaskSeen] {
-        let from = self.tasks.partition_point(|seen| seen.job < id);
+        // Where every job has one task it stands where its job's number says.
+        let at = id.index();
+        let is_first = |at: usize| at.checked_sub(1).is_none_or(|at| self.tasks[at].job < id);
+        let is_there = self.tasks.get(at).is_some_and(|seen| seen.job == id) && is_first(at);
+        let from = if is_there { at } else { self.tasks.partition_point(|seen| seen.job < id) };
         let n = self.tasks[from..].iter().take_while(|seen| seen.job == id).count();
         &self.tasks[from..from + n]
     }

@@ -76,7 +76,7 @@ mod tests {
         by_job.insert(7, 70);
         assert_eq!((by_job.get(0), by_job.get(2), by_job.get(7)), (Some(&0), Some(&20), Some(&70)));
         by_job.insert(7, 71);
-        assert_eq!(by_job.values().sum::<usize>(), 0 + 20 + 71);
+        assert_eq!(by_job.values().sum::<usize>(), 20 + 71);
         assert_eq!(by_job.list.len(), 3);
     }
 }

@@ -252,10 +252,11 @@ fn worker(each: Nanos, like: &Job, hardware: &Hardware) -> Result<Job, Reproduce
     let per_s = shipped::alone(&profile, hardware).map_or(0.0, |alone| alone.instructions);
     let figure = |value: f64| Figure::new(value, Source::Declared);
     for phase in &mut profile.phases {
-        phase.burst_instructions = figure((per_s * each.as_secs_f64()).max(1.0));
+        let burst = (per_s * each.as_secs_f64()).max(1.0);
+        phase.burst_instructions = figure(burst);
         phase.sleep_ns = figure(interval("dfs").0 as f64);
-        // Far more than it gets done: it ends because the others have.
-        phase.instructions = figure(1e15);
+        // A month of polls: it ends because the others have.
+        phase.instructions = figure(1e7 * burst);
     }
     Ok(Job {
         name: "scheduler".to_owned(),

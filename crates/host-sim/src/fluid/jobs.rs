@@ -207,6 +207,7 @@ impl Fluid {
     /// Gives back what a job had, after its figures were taken.
     pub fn forget(&mut self, job: usize) {
         self.pages.end(job);
+        self.dying = self.dying.filter(|dying| *dying != job);
         let Some(state) = self.jobs.remove(job) else { return };
         for idx in state.tasks {
             self.tasks[idx].life = 0;
@@ -223,7 +224,9 @@ impl Fluid {
     /// Binds a job to CPUs, or lets it go anywhere. Returns how many threads that concerns.
     pub fn bind(&mut self, job: usize, allowed: Option<Arc<Vec<bool>>>) -> u32 {
         let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
-        tasks.into_iter().map(|idx| self.bind_task(idx, allowed.clone())).sum()
+        let n = tasks.into_iter().map(|idx| self.bind_task(idx, allowed.clone())).sum();
+        self.reap();
+        n
     }
 
     /// Binds one thread, by its number.

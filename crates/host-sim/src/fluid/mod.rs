@@ -45,7 +45,7 @@ use by_job::ByJob;
 use cpus::{CpuState, Round};
 use events::Events;
 use jobs::JobState;
-use pages::Pages;
+use pages::{Doomed, Pages};
 use rates::Solver;
 
 /// How the simulated machine behaves beyond its machine file.
@@ -112,6 +112,10 @@ pub struct Fluid {
     /// CPU time of all tasks up to now, in nanoseconds.
     cpu_ns_given: f64,
     counts: Counts,
+    /// Jobs that found no room for memory that they touched.
+    doomed: Vec<Doomed>,
+    /// A job that was killed for want of memory and still holds its own.
+    dying: Option<usize>,
     /// Room for those that are being settled.
     settling: Vec<usize>,
     /// And for those whose stretch may be over.
@@ -160,6 +164,8 @@ impl Fluid {
             waiting_since: None,
             cpu_ns_given: 0.0,
             counts: Counts::default(),
+            doomed: Vec::new(),
+            dying: None,
             settling: Vec::new(),
             stretching: Vec::new(),
             hardware,
@@ -184,6 +190,9 @@ impl Fluid {
     /// When the next event is.
     pub fn next_event(&mut self) -> Option<u64> {
         self.solve();
+        while self.reap() {
+            self.solve();
+        }
         self.events.next_at()
     }
 
@@ -191,6 +200,9 @@ impl Fluid {
     /// the first instant at which something is to be told.
     pub fn advance(&mut self, until: u64) {
         while let Some(at) = self.next_event().filter(|&at| at <= until) {
+            if self.has_news() {
+                return;
+            }
             self.now = self.now.max(at);
             self.all_at_this_instant(at);
             if self.has_news() {
@@ -221,6 +233,7 @@ impl Fluid {
                 events::Event::NumaScan(job, life) => self.numa_scan(job, life),
                 events::Event::Mover => self.mover_step(),
             }
+            self.reap();
         }
     }
 

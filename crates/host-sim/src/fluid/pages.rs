@@ -60,6 +60,16 @@ pub(super) struct Pages {
     batch: Option<Batch>,
 }
 
+/// A job that touched memory for which there was no room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Doomed {
+    job: usize,
+    life: u64,
+    /// The node that it touched it from, and bytes that are missing.
+    node: usize,
+    bytes: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     from: usize,
@@ -216,11 +226,34 @@ impl Fluid {
             pages.update();
         }
         self.touch_solver(job);
-        let is_alive = self.jobs.get(job).is_some_and(|state| 0 < state.n_alive);
-        if 0 < left && is_alive {
-            self.kill(job);
-            self.tell(News::JobEnded { job, out_of_memory: true });
+        let alive = self.jobs.get(job).filter(|state| 0 < state.n_alive);
+        if let Some(life) = alive.map(|state| state.life).filter(|_| 0 < left) {
+            self.doomed.push(Doomed { job, life, node: cpu_node, bytes: left });
         }
+    }
+
+    /// Kills a job that found no room for its memory, if there is none now either. One at a time: what it
+    /// held must be free before somebody else is judged. Touching itself kills nobody, since it is found out
+    /// in the middle of everything else. Returns whether anything changed.
+    pub(super) fn reap(&mut self) -> bool {
+        let mut has_changed = false;
+        while self.dying.is_none() && !self.doomed.is_empty() {
+            let Doomed { job, life, node, bytes } = self.doomed.remove(0);
+            let alive = self.jobs.get(job).filter(|its| its.life == life && 0 < its.n_alive);
+            let Some(rule) = alive.map(|state| state.memory.clone()) else { continue };
+            has_changed = true;
+            let left = self.lay(job, node, &rule, bytes);
+            if let Some(pages) = self.pages.jobs.get_mut(job) {
+                pages.update();
+            }
+            self.touch_solver(job);
+            if 0 < left {
+                self.kill(job);
+                self.dying = Some(job);
+                self.tell(News::JobEnded { job, out_of_memory: true });
+            }
+        }
+        has_changed
     }
 
     /// Lays pages down as the rule says; returns what fitted nowhere.

@@ -212,6 +212,26 @@ fn who_finds_no_memory_while_it_is_taken_elsewhere_is_gone() {
 }
 
 #[test]
+fn of_many_that_find_no_memory_no_more_are_killed_than_must_be() {
+    let mut fluid = machine("cores=4 mem=64M");
+    let work = script(&fluid, 1e9, 20.0, 24);
+    (0..4).for_each(|job| start(&mut fluid, job, &work, None));
+    let mut killed = Vec::new();
+    for _ in 0..1000 {
+        fluid.advance(60_000_000_000);
+        for (_, news) in fluid.take_news() {
+            let News::JobEnded { job, out_of_memory } = news else { continue };
+            killed.extend(out_of_memory.then_some(job));
+            fluid.forget(job);
+        }
+        fluid.check_pages().expect("nothing is lost");
+        fluid.check_places().expect("nobody who is gone is on a CPU");
+    }
+    assert_eq!(killed.len(), 2, "64 MiB hold two of 24 and not three: {killed:?}");
+    assert_eq!(fluid.memory_free(0), 64 * MIB);
+}
+
+#[test]
 fn striped_memory_lies_on_all_nodes_alike() {
     let mut fluid = machine("nodes=4 cores=1 mem=1G");
     let work = script(&fluid, 1e9, 0.0, 64);

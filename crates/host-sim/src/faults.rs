@@ -98,11 +98,25 @@ impl Faults {
     }
 }
 
+/// A sort of fault, each with chance of its own: how often one is drawn for changes nothing of the others, so
+/// that two policies that look differently often meet the same neighbours and lose the same CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Lost,
+    Starved,
+    Refused,
+    Unplugged,
+    /// That neighbour.
+    Noisy(u32),
+}
+
 /// Draws faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Luck {
     pub faults: Faults,
-    rng: Rng,
+    seed: u64,
+    /// By [`Luck::place`], as far as they were asked.
+    rngs: Vec<Rng>,
 }
 
 /// Nothing that chance draws from uses this.
@@ -110,28 +124,65 @@ const SALT: u64 = 0x6661_756c_7473;
 
 impl Luck {
     pub fn new(faults: Faults, seed: u64) -> Self {
-        Luck { faults, rng: Rng::new(seed ^ SALT) }
+        Luck { faults, seed: seed ^ SALT, rngs: Vec::new() }
     }
 
     /// Whether something with this probability happens. What never happens draws nothing.
-    pub fn strikes(&mut self, part: f64) -> bool {
-        0.0 < part && self.rng.unit() < part
+    pub fn strikes(&mut self, sort: Sort, part: f64) -> bool {
+        0.0 < part && self.rng(sort).unit() < part
     }
 
     /// A time around so many nanoseconds: from half to one and a half of it.
-    pub fn around(&mut self, ns: u64) -> u64 {
-        ns / 2 + self.rng.below(ns.max(1))
+    pub fn around(&mut self, sort: Sort, ns: u64) -> u64 {
+        ns / 2 + self.rng(sort).below(ns.max(1))
     }
 
     /// One of so many.
-    pub fn one_of(&mut self, n: usize) -> usize {
-        self.rng.below(n.max(1) as u64) as usize
+    pub fn one_of(&mut self, sort: Sort, n: usize) -> usize {
+        self.rng(sort).below(n.max(1) as u64) as usize
+    }
+
+    fn rng(&mut self, sort: Sort) -> &mut Rng {
+        let place = Luck::place(sort);
+        while self.rngs.len() <= place {
+            let nth = self.rngs.len() as u64 + 1;
+            self.rngs.push(Rng::new(self.seed ^ nth.wrapping_mul(SPREAD)));
+        }
+        &mut self.rngs[place]
+    }
+
+    fn place(sort: Sort) -> usize {
+        match sort {
+            Sort::Lost => 0,
+            Sort::Starved => 1,
+            Sort::Refused => 2,
+            Sort::Unplugged => 3,
+            Sort::Noisy(nth) => 4 + nth as usize,
+        }
     }
 }
+
+/// Takes seeds of neighbouring numbers far apart: 2^64 by the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_often_one_sort_is_drawn_changes_nothing_of_another() {
+        let draw = |n_lost: usize| {
+            let mut luck = Luck::new(Faults::default(), 7);
+            for _ in 0..n_lost {
+                luck.strikes(Sort::Lost, 0.5);
+            }
+            let sorts = [Sort::Unplugged, Sort::Noisy(0), Sort::Noisy(1), Sort::Refused];
+            sorts.map(|sort| luck.around(sort, 1_000_000))
+        };
+        assert_eq!(draw(0), draw(100));
+        let times = std::collections::BTreeSet::from(draw(0));
+        assert_eq!(times.len(), 4, "each has chance of its own");
+    }
 
     #[test]
     fn faults_are_read_and_what_is_none_is_refused() {

@@ -9,6 +9,7 @@ use sched::{Action, Deed, MoveEnded, Outcome, OutcomeResult, PagesRefused, Targe
 
 use super::slots::{Running, State};
 use super::{Agenda, SimHost, stopped_by};
+use crate::faults::Sort;
 use crate::fluid::{JobStart, MemoryRule, PageMove};
 
 impl SimHost {
@@ -130,7 +131,7 @@ impl SimHost {
                 return OutcomeResult::Begun;
             }
         };
-        if self.luck.strikes(self.luck.faults.refused) {
+        if self.luck.strikes(Sort::Refused, self.luck.faults.refused) {
             return refuse(Why::CannotDo, "the kernel said no (a fault of this scenario)");
         }
         let n = match target {

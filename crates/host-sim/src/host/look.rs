@@ -10,6 +10,7 @@ use sched::{
 
 use super::SimHost;
 use super::slots::State;
+use crate::faults::Sort;
 use crate::fluid::{Tally, Task, TaskState};
 
 /// What can be read of a simulated machine.
@@ -100,7 +101,7 @@ impl SimHost {
     /// Everything that an interval turn looks at.
     pub(super) fn look(&mut self, sample: &mut Sample) {
         self.fluid.settle_all();
-        let is_lost = self.luck.strikes(self.luck.faults.lost);
+        let is_lost = self.luck.strikes(Sort::Lost, self.luck.faults.lost);
         for idx in 0..self.slots.len() {
             if matches!(self.slots[idx].state, State::Running(_)) && !is_lost {
                 self.look_at_job(idx, sample);
@@ -126,7 +127,7 @@ impl SimHost {
                 continue;
             }
             (shown.cpu_time, shown.wait) = (cpu_time, wait);
-            let is_starved = self.luck.strikes(self.luck.faults.starved);
+            let is_starved = self.luck.strikes(Sort::Starved, self.luck.faults.starved);
             let counters = match self.options.capabilities.counters && !is_starved {
                 true => show(shown, task, &mut self.causes),
                 false => Counters::NONE,

@@ -6,6 +6,7 @@ use base::CpuSet;
 use sched::Cause;
 
 use super::SimHost;
+use crate::faults::Sort;
 use crate::fluid::{JobStart, MemoryRule};
 use crate::physics::{Behaviour, Character, FillTable, Fitted, Row};
 use crate::script::{Act, Script};
@@ -30,10 +31,10 @@ impl SimHost {
     pub(super) fn plan_trouble(&mut self) {
         let faults = self.luck.faults;
         if faults.unplugged.0 != 0 {
-            self.trouble.unplug_at = Some(self.luck.around(faults.unplugged.0));
+            self.trouble.unplug_at = Some(self.luck.around(Sort::Unplugged, faults.unplugged.0));
         }
-        for _ in 0..faults.noisy {
-            let at = self.luck.around(NOISE_NS);
+        for nth in 0..faults.noisy {
+            let at = self.luck.around(Sort::Noisy(nth), NOISE_NS);
             self.trouble.noise.push((at, false));
         }
         if 0 < faults.noisy {
@@ -60,7 +61,7 @@ impl SimHost {
         if self.trouble.unplug_at.is_some_and(|at| at <= now) {
             changed |= self.unplug();
             let every = self.luck.faults.unplugged.0;
-            self.trouble.unplug_at = Some(now + self.luck.around(every));
+            self.trouble.unplug_at = Some(now + self.luck.around(Sort::Unplugged, every));
         }
         if changed {
             self.pending.usable = Some(self.usable());
@@ -74,13 +75,13 @@ impl SimHost {
     /// One of the CPUs goes away; never the last one of the machine.
     fn unplug(&mut self) -> bool {
         let n_cpus = self.fluid.hardware().cpus.len();
-        let cpu = self.luck.one_of(n_cpus);
+        let cpu = self.luck.one_of(Sort::Unplugged, n_cpus);
         let is_away = self.trouble.away.iter().any(|(_, away)| *away == cpu);
         if is_away || n_cpus <= self.trouble.away.len() + 1 {
             return false;
         }
         self.fluid.set_online(cpu, false);
-        let back = self.fluid.now() + self.luck.around(AWAY_NS);
+        let back = self.fluid.now() + self.luck.around(Sort::Unplugged, AWAY_NS);
         self.trouble.away.push((back, cpu));
         true
     }
@@ -107,7 +108,8 @@ impl SimHost {
             let memory = MemoryRule::FirstTouch;
             self.fluid.start(JobStart { job, script, allowed: None, memory, weight: 1.0 });
         }
-        self.trouble.noise[nth] = (now + self.luck.around(NOISE_NS), !is_there);
+        self.trouble.noise[nth] =
+            (now + self.luck.around(Sort::Noisy(nth as u32), NOISE_NS), !is_there);
     }
 
     /// It reads memory all the time and never ends by itself.

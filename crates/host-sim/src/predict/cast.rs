@@ -146,7 +146,7 @@ impl Stage {
         Domain { cache: site.cache, channel: self.fitted.channel(site.unloaded_ns, site.peak) }
     }
 
-    /// Whatever a program of the tables moved alone can be moved.
+    /// Whatever a program of the tables moved alone can be moved, up to the peak that the machine file tells.
     fn see(&mut self, cast: &Cast) {
         let Some(site) = self.sites.first() else { return };
         let moved = |member: &Member| match &member.told {
@@ -155,16 +155,18 @@ impl Stage {
         };
         let most = cast.members.iter().filter_map(moved).max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((moved, name)) = most else { return };
-        let lowest =
-            self.domains.iter().map(|domain| domain.channel.cap).fold(f64::INFINITY, f64::min);
-        if lowest * WORTH_A_WORD < moved {
+        let both = || self.sites.iter().zip(&self.domains);
+        let slow = both().min_by(|a, b| a.1.channel.cap.total_cmp(&b.1.channel.cap));
+        if let Some((site, domain)) = slow.filter(|(_, its)| its.channel.cap * WORTH_A_WORD < moved)
+        {
+            let (cap, peak) = (domain.channel.cap, site.peak);
             self.notes.push(format!(
-                "{name} alone moves {moved:.2} GB/s, more than the {lowest:.2} GB/s that a peak of {:.2} GB/s was taken to give: now {moved:.2} GB/s are",
-                site.peak
+                "{name} alone moves {moved:.2} GB/s, more than the {cap:.2} GB/s that a peak of {peak:.2} GB/s was taken to give: now {:.2} GB/s are",
+                moved.min(peak)
             ));
         }
-        for domain in &mut self.domains {
-            domain.channel = domain.channel.with_seen(moved);
+        for (site, domain) in self.sites.iter().zip(&mut self.domains) {
+            domain.channel = domain.channel.with_seen(moved.min(site.peak));
         }
     }
 

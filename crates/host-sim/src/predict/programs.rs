@@ -118,6 +118,9 @@ struct Columns {
     gbs: Option<usize>,
 }
 
+/// No core is faster (spec 8.3); the widest of today end ten.
+const IPC_MAX: f64 = 20.0;
+
 impl Columns {
     fn of(sheet: &Sheet<'_>) -> Result<Self, SheetError> {
         Ok(Columns {
@@ -199,6 +202,15 @@ impl Columns {
             value if 0.0 < value => Ok(value),
             _ => Err(sheet.fault(line, column, format!("it is 0; write {unit}"))),
         };
+        // Looked at in one row only, but rubbish is rubbish in every row.
+        let once = [Some(self.apki), self.demand_apki, self.write_backs];
+        for column in once.into_iter().flatten() {
+            sheet.number(line, column)?;
+        }
+        if let Some(ipc) = sheet.number(line, self.ipc)?.filter(|ipc| IPC_MAX < *ipc) {
+            let what = format!("ipc is {ipc}: no core ends {IPC_MAX} instructions in a cycle");
+            return Err(sheet.fault(line, self.ipc, what));
+        }
         let misses = need(self.mpki)?;
         let demand_misses = some(self.demand_mpki)?.unwrap_or(misses);
         Ok(Row {
@@ -288,6 +300,14 @@ mod tests {
         refused(
             &format!("{head}x,512,fast,9,5\n"),
             expect![[r#"solo.csv:2:7: ipc is "fast"; write a number from 0"#]],
+        );
+        refused(
+            &format!("{head}x,512,500,9,5\n"),
+            expect!["solo.csv:2:7: ipc is 500: no core ends 20 instructions in a cycle"],
+        );
+        refused(
+            &format!("{head}x,512,1,9,5\nx,1024,1,many,5\n"),
+            expect![[r#"solo.csv:3:10: llc_apki is "many"; write a number from 0"#]],
         );
         refused(
             &format!("{head}x,512,0,9,5\n"),

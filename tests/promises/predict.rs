@@ -116,7 +116,7 @@ fn what_a_machine_file_leaves_out_is_assumed_and_said() {
             "bytes_per_s = 12800000000",
             "bytes_per_s = 7700000000",
             expect![
-                "evenkeel: stream alone moves 7.77 GB/s, more than the 4.67 GB/s that a peak of 7.70 GB/s was taken to give: now 7.77 GB/s are\n"
+                "evenkeel: stream alone moves 7.77 GB/s, more than the 4.67 GB/s that a peak of 7.70 GB/s was taken to give: now 7.70 GB/s are\n"
             ],
             0.08,
         ),

@@ -58,6 +58,11 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         "small.toml --readable none -p linux,dio",
         "policy dio needs the instructions per second of CPU time",
     );
+    check(
+        "small.toml --csv nowhere/x.csv",
+        "cannot write nowhere/x.csv: there is no folder nowhere",
+    );
+    check("small.toml --csv profiles", "cannot write profiles: it is a folder");
     check("small.toml --solo", "--solo is for real programs");
     assert!(said(&place, "small.toml --machine nowhere.toml --out out").contains("nowhere.toml"));
     let bare = tool::run(&["compare"]);

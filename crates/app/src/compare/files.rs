@@ -35,6 +35,21 @@ pub(super) fn folder(asked: Option<&Path>, workloads: &[String]) -> anyhow::Resu
     bail!("{} holds {N_FOLDERS_MAX} of {name}: choose a folder with --out", below.display())
 }
 
+/// Whether a file could be written there, as far as that can be told without writing it: hours of runs must
+/// not end in a folder that is not there.
+pub(super) fn check_place(file: &Path) -> anyhow::Result<()> {
+    let name = file.display();
+    if file.is_dir() {
+        bail!("cannot write {name}: it is a folder");
+    }
+    match file.parent().filter(|folder| *folder != Path::new("")) {
+        Some(folder) if !folder.is_dir() => {
+            bail!("cannot write {name}: there is no folder {}", folder.display())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes the comparison into its folder, and the table where it was asked for.
 pub(super) fn write(
     told: &Comparison,

@@ -148,6 +148,9 @@ pub fn main(args: &Args) -> Done {
     if args.parquet.is_some() {
         parquet::check().or_wrong()?;
     }
+    for file in [&args.csv, &args.parquet].into_iter().flatten() {
+        files::check_place(file).or_wrong()?;
+    }
     let named = plan(args)?;
     match args.host {
         HostKind::Sim if args.solo => Err(Stop::Wrong(anyhow::anyhow!(

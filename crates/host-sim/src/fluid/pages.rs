@@ -219,13 +219,7 @@ impl Fluid {
         if whole == 0 {
             return;
         }
-        self.settle_job(job);
-        let rule = self.jobs.get(job).map(|state| state.memory.clone()).unwrap_or_default();
-        let left = self.lay(job, cpu_node, &rule, whole);
-        if let Some(pages) = self.pages.jobs.get_mut(job) {
-            pages.update();
-        }
-        self.touch_solver(job);
+        let left = self.lay_down(job, cpu_node, whole);
         let alive = self.jobs.get(job).filter(|state| 0 < state.n_alive);
         if let Some(life) = alive.map(|state| state.life).filter(|_| 0 < left) {
             self.doomed.push(Doomed { job, life, node: cpu_node, bytes: left });
@@ -240,20 +234,29 @@ impl Fluid {
         while self.dying.is_none() && !self.doomed.is_empty() {
             let Doomed { job, life, node, bytes } = self.doomed.remove(0);
             let alive = self.jobs.get(job).filter(|its| its.life == life && 0 < its.n_alive);
-            let Some(rule) = alive.map(|state| state.memory.clone()) else { continue };
-            has_changed = true;
-            let left = self.lay(job, node, &rule, bytes);
-            if let Some(pages) = self.pages.jobs.get_mut(job) {
-                pages.update();
+            if alive.is_none() {
+                continue;
             }
-            self.touch_solver(job);
-            if 0 < left {
+            has_changed = true;
+            if 0 < self.lay_down(job, node, bytes) {
                 self.kill(job);
                 self.dying = Some(job);
                 self.tell(News::JobEnded { job, out_of_memory: true });
             }
         }
         has_changed
+    }
+
+    /// Lays pages of a job down by its own rule; returns what fitted nowhere.
+    fn lay_down(&mut self, job: usize, cpu_node: usize, bytes: u64) -> u64 {
+        self.settle_job(job);
+        let rule = self.jobs.get(job).map(|state| state.memory.clone()).unwrap_or_default();
+        let left = self.lay(job, cpu_node, &rule, bytes);
+        if let Some(pages) = self.pages.jobs.get_mut(job) {
+            pages.update();
+        }
+        self.touch_solver(job);
+        left
     }
 
     /// Lays pages down as the rule says; returns what fitted nowhere.

@@ -74,7 +74,12 @@ impl Place {
 
     /// A comparison here, of words between blanks.
     fn command(&self, words: &str) -> std::process::Command {
-        let words: Vec<&str> = std::iter::once("compare").chain(words.split(' ')).collect();
+        self.command_of(&format!("compare {words}"))
+    }
+
+    /// Any command here.
+    fn command_of(&self, words: &str) -> std::process::Command {
+        let words: Vec<&str> = words.split(' ').collect();
         let mut command = tool::command(&words);
         command.current_dir(self.0.path());
         command

@@ -1,5 +1,6 @@
 //! `evenkeel`: the command line. It puts a policy, a host and sinks together and prints; it decides nothing.
 
+mod asked;
 mod calibrate;
 mod compare;
 mod exit;

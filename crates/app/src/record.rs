@@ -17,9 +17,9 @@ use linux::source::{Live, Source};
 use linux::stream::{Header, JobLine, Tee, VERSION};
 use topology::Machine;
 
+use crate::asked::Asked;
 use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
-use crate::profile::Asked;
 use started::Started;
 
 /// Record what the kernel says of the machine and of processes, for `evenkeel replay`

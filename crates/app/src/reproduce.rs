@@ -3,14 +3,14 @@
 use std::io::{IsTerminal, Write};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow};
+use base::StopFlag;
 use lab::compare::seeds;
 use lab::reproduce::{Experiment, Rig, STUDIES, Study, html, list, text};
 
+use crate::asked::Asked;
 use crate::exit::{Done, OrWrong};
-use crate::profile::Asked;
 
 /// Which paper, and how thoroughly.
 #[derive(Debug, clap::Args)]
@@ -73,12 +73,12 @@ pub fn main(args: &Args) -> Done {
         let can = std::fs::OpenOptions::new().create(true).append(true).open(file);
         can.with_context(|| format!("cannot write {}", file.display())).or_wrong()?;
     }
-    let stop = AtomicBool::new(false);
+    let stop = StopFlag::default();
     let signals = std::cell::RefCell::new(Asked::watch()?);
     let shows = !args.quiet && std::io::stderr().is_terminal();
     let look = |done: usize, all: usize| {
         if signals.borrow_mut().asked() {
-            stop.store(true, Ordering::Relaxed);
+            stop.raise();
         }
         if shows {
             eprint!("\r\x1b[2K{done} of {all} runs of this batch");

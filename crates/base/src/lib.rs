@@ -3,11 +3,13 @@
 //! Nothing here reads a file, a clock or a source of chance of its own.
 
 mod cpuset;
+mod flag;
 mod ids;
 mod rng;
 mod units;
 
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
+pub use flag::StopFlag;
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
 pub use rng::Rng;
 pub use units::{Bytes, Nanos, ParseUnitError};

@@ -16,7 +16,7 @@ mod trouble;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::{JobId, Nanos, NodeId};
+use base::{JobId, Nanos, NodeId, StopFlag};
 use engine::{Approved, Host};
 use program::Job;
 use sched::{Cause, JobEvent, Outcome, Sample, StoppedBy, Turn};
@@ -37,6 +37,9 @@ use trouble::Trouble;
 
 /// A line of the caches.
 const LINE_BYTES: f64 = 64.0;
+/// Instants with events after which the host looks whether it is to stop, although nothing is to be told: a few
+/// hundredths of a second's work.
+const N_INSTANTS: u64 = 1 << 14;
 
 /// How a simulated run goes.
 #[derive(Clone, Debug)]
@@ -64,6 +67,8 @@ pub struct SimOptions {
     pub time_limit: Option<Nanos>,
     /// What goes wrong.
     pub faults: Faults,
+    /// Everything is stopped as soon as this is raised.
+    pub stop: StopFlag,
 }
 
 impl Default for SimOptions {
@@ -80,6 +85,7 @@ impl Default for SimOptions {
             leaves_out_rests: false,
             time_limit: None,
             faults: Faults::default(),
+            stop: StopFlag::default(),
         }
     }
 }
@@ -264,7 +270,8 @@ impl SimHost {
             self.why.insert(Cause::Interval);
             self.next_interval = Some(after(now, interval));
         }
-        if self.options.time_limit.is_some_and(|limit| limit.0 <= now) && !self.is_stopping {
+        let is_late = self.options.time_limit.is_some_and(|limit| limit.0 <= now);
+        if (is_late || self.options.stop.is_raised()) && !self.is_stopping {
             self.stop();
         }
     }
@@ -359,7 +366,7 @@ impl Host for SimHost {
                 return Ok(None);
             }
             match self.next_known() {
-                Some(until) => self.fluid.advance(until),
+                Some(until) => self.fluid.advance_some(until, N_INSTANTS),
                 // Nothing by the clock: on to the next event, wherever it is.
                 None => match self.fluid.next_event() {
                     Some(at) => self.fluid.advance(at),

@@ -106,3 +106,55 @@ fn of_real_programs_a_run_that_was_interrupted_is_not_kept_and_comes_again() {
     assert_eq!(again.status.code(), Some(1));
     assert_eq!(place.json("limited")["summary"][0]["n_left_out"], 1);
 }
+
+/// Of months, on more programs than CPUs.
+fn months(place: &Place) {
+    let text = place.read("profiles/hungry.profile.toml").replace("3e8", "3e15");
+    place.write("profiles/months.profile.toml", &text.replace("\"hungry\"", "\"months\""));
+    let job =
+        "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nprofile = \"months\"\ncopies = 9\n";
+    place.write("months.toml", job);
+}
+
+/// Interrupted as soon as there is a file; what it says on its error output.
+fn interrupted(place: &Place, words: &str, file: &str) -> String {
+    let mut command = place.command_of(words);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let begun = Instant::now();
+    while !place.path(file).exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    send(&child, rustix::process::Signal::INT);
+    let told = child.wait_with_output().expect("it ends");
+    let error = tool::text(&told.stderr);
+    assert_eq!(told.status.code(), Some(1), "{error}");
+    error
+}
+
+#[test]
+fn a_simulated_run_that_is_interrupted_ends_its_journal_and_reports_what_was() {
+    let place = Place::new();
+    months(&place);
+    for policy in ["linux", "dio"] {
+        let words =
+            format!("run months.toml --host sim --machine m.toml -p {policy} -o {policy} -q");
+        interrupted(&place, &words, &format!("{policy}/journal.jsonl"));
+        let journal = place.read(&format!("{policy}/journal.jsonl"));
+        let last = journal.lines().last().expect("lines");
+        assert!(last.starts_with("{\"end\":\"interrupted\","), "{policy}: {last}");
+        let report = place.read(&format!("{policy}/report.json"));
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        assert_eq!(report["run"]["end"], "interrupted", "{policy}");
+    }
+}
+
+#[test]
+fn a_comparison_of_endless_runs_is_interrupted_in_the_middle_of_one() {
+    let place = Place::new();
+    months(&place);
+    let words = "compare months.toml -p linux,dio,oracle --seeds 1 --machine m.toml --out out";
+    let error = interrupted(&place, words, "out/runs.jsonl");
+    assert!(error.contains("evenkeel: interrupted; what is done is kept"), "{error}");
+    assert_eq!(n_lines(&place, "out"), 1, "only whose folder it is");
+}

@@ -10,11 +10,10 @@
 use host_sim::check::Broken;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use base::{JobId, Rng};
+use base::{JobId, Rng, StopFlag};
 use engine::{Approved, Engine, Host, MoveLimits};
 use host_sim::hardware::Hardware;
 use host_sim::{SimHost, SimOptions, cast};
@@ -125,7 +124,7 @@ fn judge(args: &Args, n_runs: usize, took_s: f64) -> anyhow::Result<()> {
 type Runs = std::collections::BTreeMap<usize, (Figures, Duration)>;
 
 fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<Runs> {
-    let stop = AtomicBool::new(false);
+    let stop = StopFlag::default();
     let numbers: Vec<usize> = (0..plan.n_runs()).collect();
     let mut runs = Runs::new();
     let work = |number: usize| -> anyhow::Result<_> {

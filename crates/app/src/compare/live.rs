@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, anyhow};
 use base::{Bytes, JobId, Nanos};
@@ -20,8 +19,8 @@ use topology::Machine;
 
 use super::progress::Progress;
 use super::{Args, Checked, Named, Ran, files, open, publish};
+use crate::asked::Asked;
 use crate::exit::{Done, OrWrong, Stop};
-use crate::profile::Asked;
 use crate::run;
 
 /// Between TERM and KILL for jobs that are told to end.
@@ -157,8 +156,7 @@ impl Series<'_> {
             _ => {}
         }
         let folder = run::Folder::make(Some(&path), &workload.name)?;
-        let never = AtomicBool::new(false);
-        let tally = Tally::new(workload.jobs.len(), &never);
+        let tally = Tally::new(workload.jobs.len());
         let mut listener = Listener { tally, progress: &mut self.progress };
         let checked = run::Checked {
             machine: self.checked.machine.clone(),
@@ -243,7 +241,7 @@ fn with_variant(workload: &Workload, variant: Variant, machine: &Machine) -> Wor
 
 /// Takes the figures out of a run, and shows that it goes on.
 struct Listener<'a> {
-    tally: Tally<'a>,
+    tally: Tally,
     progress: &'a mut Progress,
 }
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use base::StopFlag;
 use lab::compare::{Figures, Landed, Plan, SimBench, SimSetting, median_runs, run_all};
 
 use super::progress::Progress;
 use super::{Args, Checked, Named, Ran, Timelines, files, open, publish};
+use crate::asked::Asked;
 use crate::exit::{Done, OrWrong};
-use crate::profile::Asked;
 use crate::run::{Readable, check_declared};
 
 /// Runs what is left of the comparison and reports all of it.
@@ -47,7 +47,7 @@ pub(super) fn main(args: &Args, named: Named) -> Done {
     let checked = Checked { plan, machine, workloads, said, options };
     let (folder, mut store) = open(args, &checked)?;
     let left = store.left(&checked.plan);
-    let stop = AtomicBool::new(false);
+    let stop = StopFlag::default();
     let mut signals = Asked::watch()?;
     let mut progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
     let work = |number: usize| -> anyhow::Result<_> {
@@ -62,7 +62,7 @@ pub(super) fn main(args: &Args, named: Named) -> Done {
             progress.one_more();
         }
         if signals.asked() {
-            stop.store(true, Ordering::Relaxed);
+            stop.raise();
         }
         progress.show();
         Ok(())
@@ -104,13 +104,13 @@ fn timelines(
     let is_there = |name: &String| folder.join(name).is_file();
     let missing = named.iter().filter(|(_, name)| !is_there(name)).map(|(number, _)| *number);
     let missing: Vec<usize> = missing.collect();
-    let stop = AtomicBool::new(false);
+    let stop = StopFlag::default();
     let work = |number: usize| -> anyhow::Result<Option<String>> {
         Ok(bench.report(plan, number, &stop)?.map(|report| report.to_html()))
     };
     let land = |landed| -> anyhow::Result<()> {
         if signals.asked() {
-            stop.store(true, Ordering::Relaxed);
+            stop.raise();
         }
         let Landed::Run(number, page) = landed else { return Ok(()) };
         let path = folder.join(&named[&number]);

@@ -19,12 +19,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use linux::reap::{Reaped, Statuses, reap};
 use linux::start::{Batch, Start};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags};
 
+use crate::asked::Asked;
 use crate::inherited::Inherited;
 
 /// Bytes of the log pipe: with more a user would need privileges.
@@ -38,39 +37,6 @@ const GRACE: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// So much of the error output is kept.
 const ERRORS_KEPT: usize = 4096;
-
-/// Whether somebody wants us to stop: interrupt, termination and hang-up are read instead of ending us.
-#[derive(Debug)]
-pub(crate) struct Stop {
-    file: SignalFd,
-    mask_before: SigSet,
-    asked: bool,
-}
-
-impl Stop {
-    /// From now on.
-    pub(crate) fn watch() -> anyhow::Result<Self> {
-        let wanted: SigSet =
-            [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
-        let mask_before = SigSet::thread_get_mask().context("cannot read the signal mask")?;
-        wanted.thread_block().context("cannot block signals")?;
-        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
-        let file = SignalFd::with_flags(&wanted, flags).context("cannot read signals")?;
-        Ok(Stop { file, mask_before, asked: false })
-    }
-
-    /// Whether one has come.
-    pub(crate) fn asked(&mut self) -> bool {
-        self.asked = self.asked || matches!(self.file.read_signal(), Ok(Some(_)));
-        self.asked
-    }
-}
-
-impl Drop for Stop {
-    fn drop(&mut self) {
-        let _ = self.mask_before.thread_set_mask();
-    }
-}
 
 /// What to run.
 pub(super) struct What<'a> {
@@ -148,7 +114,7 @@ pub(super) trait Watch {
 pub(super) fn run_watched(
     what: &What<'_>,
     until: Instant,
-    stop: &mut Stop,
+    stop: &mut Asked,
     watch: &mut dyn Watch,
 ) -> anyhow::Result<Run> {
     let _statuses = Statuses::keep();
@@ -169,7 +135,7 @@ pub(super) fn run_watched(
 pub(super) fn run(
     what: &What<'_>,
     until: Instant,
-    stop: &mut Stop,
+    stop: &mut Asked,
     log: Option<(LogPipe, Taker<'_>)>,
 ) -> anyhow::Result<Run> {
     let _statuses = Statuses::keep();
@@ -225,7 +191,7 @@ impl Child {
     fn follow(
         &mut self,
         until: Instant,
-        stop: &mut Stop,
+        stop: &mut Asked,
         mut log: Option<&mut (OwnedFd, Taker<'_>)>,
     ) -> anyhow::Result<Why> {
         let mut buffer = vec![0; PIPE_BYTES];
@@ -273,7 +239,7 @@ impl Child {
     fn watched(
         &mut self,
         until: Instant,
-        stop: &mut Stop,
+        stop: &mut Asked,
         watch: &mut dyn Watch,
     ) -> anyhow::Result<Why> {
         loop {
@@ -288,13 +254,13 @@ impl Child {
     /// Waits until something happens.
     fn wait(
         &self,
-        stop: &Stop,
+        stop: &Asked,
         log: Option<&(OwnedFd, Taker<'_>)>,
         until: Instant,
     ) -> anyhow::Result<()> {
         let mut files = vec![
             PollFd::new(&self.descriptor, PollFlags::IN),
-            PollFd::from_borrowed_fd(stop.file.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(stop.as_fd(), PollFlags::IN),
             PollFd::new(&self.errors, PollFlags::IN),
         ];
         files.extend(log.map(|(reader, _)| PollFd::new(reader, PollFlags::IN)));

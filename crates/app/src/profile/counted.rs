@@ -19,8 +19,9 @@ use linux::source::Live;
 use sched::{Counters, Quantity};
 use trace::counted::Reading;
 
-use super::child::{self, Run, Stop, Watch, What, Why};
+use super::child::{self, Run, Watch, What, Why};
 use super::target::Target;
+use crate::asked::Asked;
 
 /// What this processor can count of a task.
 ///
@@ -48,7 +49,7 @@ pub(super) fn run(
     target: &Target,
     chosen: Vec<Chosen>,
     until: Instant,
-    stop: &mut Stop,
+    stop: &mut Asked,
 ) -> anyhow::Result<(Vec<Reading>, Run)> {
     let words = ["sh", "-c", "kill -STOP $$; exec \"$@\"", "sh"].map(OsString::from);
     let path = target.path.clone().into_os_string();
@@ -128,7 +129,7 @@ mod tests {
         let words: Vec<OsString> = ["sh", "-c", script].map(OsString::from).into();
         let target = Target::find(&words, None, None).expect("a shell is there");
         let until = Instant::now() + Duration::from_secs(120);
-        let mut stop = Stop::watch().expect("signals can be read");
+        let mut stop = Asked::watch().expect("signals can be read");
         let chosen = vec![perf::software(flags)];
         let (readings, run) = super::run(&target, chosen, until, &mut stop).expect("it runs");
         assert_eq!(run.reaped.how, linux::reap::How::Exited(4));

@@ -28,11 +28,11 @@ use linux::reap::How;
 use program::Profile;
 use trace::{Meter, Plan, Sampling};
 
+use crate::asked::Asked;
 use crate::exit::{Done, OrWrong, Stop as Ended};
 use crate::{input, profiles};
 use assemble::Learnt;
-pub(crate) use child::Stop as Asked;
-use child::{Stop, Why};
+use child::Why;
 use here::Here;
 use show::{Account, Shown};
 use target::Target;
@@ -126,7 +126,7 @@ pub fn main(args: &Args) -> Done {
         Err(why) => why,
     };
     let valgrind = Valgrind::find().or_wrong()?;
-    let mut stop = Stop::watch()?;
+    let mut stop = Asked::watch()?;
     let mut account = Account::default();
     account.assumed.clone_from(&here.assumed);
     if args.engine == Engine::Auto {
@@ -165,7 +165,7 @@ fn learn(
     valgrind: &Valgrind,
     target: &Target,
     limit: Duration,
-    stop: &mut Stop,
+    stop: &mut Asked,
     learnt: &mut Learnt,
     account: &mut Account,
 ) -> Result<(), Ended> {
@@ -243,7 +243,7 @@ fn of_the_model(args: &Args) -> Option<&'static str> {
 fn count(args: &Args, target: &Target, chosen: Vec<Chosen>, output: &Path) -> Done {
     // What is counted is counted behind this machine's own caches, whatever was asked for.
     let here = Here::read(Path::new("/"), None, None, None);
-    let mut stop = Stop::watch()?;
+    let mut stop = Asked::watch()?;
     let until = Instant::now() + Duration::from(args.limit);
     say(args, &format!("counting {} until it ends or time is up", target.name));
     let (readings, run) = counted::run(target, chosen, until, &mut stop)?;

@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use trace::{Meter, Parser, Plan, Sampling};
 
-use super::child::{self, LogPipe, Run, Stop, What, Why};
+use super::child::{self, LogPipe, Run, What, Why};
 use super::target::Target;
+use crate::asked::Asked;
 
 /// The tracer that Debian packages.
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ impl Valgrind {
 }
 
 /// Runs the program as it is.
-pub(super) fn alone(target: &Target, until: Instant, stop: &mut Stop) -> anyhow::Result<Run> {
+pub(super) fn alone(target: &Target, until: Instant, stop: &mut Asked) -> anyhow::Result<Run> {
     let name = OsString::from(&target.called);
     let args = std::iter::once(name).chain(target.args.iter().cloned()).collect();
     let input = target.input.as_deref();
@@ -63,7 +64,7 @@ pub(super) fn count(
     valgrind: &Valgrind,
     target: &Target,
     until: Instant,
-    stop: &mut Stop,
+    stop: &mut Asked,
 ) -> anyhow::Result<Option<Counted>> {
     const TOOL: [&str; 3] =
         ["--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"];
@@ -161,7 +162,7 @@ pub(super) fn trace(
     valgrind: &Valgrind,
     target: &Target,
     wish: &Wish,
-    stop: &mut Stop,
+    stop: &mut Asked,
 ) -> anyhow::Result<Traced> {
     const TOOL: [&str; 4] =
         ["--tool=lackey", "--basic-counts=no", "--trace-mem=yes", "--run-libc-freeres=no"];
@@ -208,7 +209,7 @@ fn under(
     pipe: LogPipe,
     take: child::Taker<'_>,
     until: Instant,
-    stop: &mut Stop,
+    stop: &mut Asked,
 ) -> anyhow::Result<Run> {
     let writer = pipe.writer()?;
     let what = valgrind.what(target, tool, &writer);

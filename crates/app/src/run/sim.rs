@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use base::Nanos;
+use base::{Nanos, StopFlag};
 use engine::{Engine, Sink};
 use host_sim::chance::Chance;
 use host_sim::faults::Faults;
@@ -23,6 +22,7 @@ use topology::Machine;
 
 use super::live::Ran;
 use super::{Args, Folder};
+use crate::asked::Asked;
 use crate::exit::{OrWrong, Stop};
 use crate::view::{Mode, View};
 use crate::{input, profiles};
@@ -170,6 +170,13 @@ impl SimArgs {
 /// # Errors
 /// Something about the command is wrong, or the journal cannot be begun: nothing has run then.
 pub(super) fn run(args: &Args) -> Result<(Ran, Folder), Stop> {
+    let mut asked = Asked::watch()?;
+    let stop = StopFlag::default();
+    asked.beside(&stop, || run_until(&stop, args))
+}
+
+/// The same, as long as nobody says that it is to stop.
+fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), Stop> {
     let bytes = input::bytes("workload", &args.workload).or_wrong()?;
     let mut workload = program::parse_bytes(&bytes, &args.workload).or_wrong()?;
     let said = profiles::attach(&mut workload, &args.profiles).or_wrong()?;
@@ -179,13 +186,14 @@ pub(super) fn run(args: &Args) -> Result<(Ran, Folder), Stop> {
     let hardware = Arc::new(Hardware::new(&machine));
     let scripts = host_sim::cast::cast(&workload.jobs, &hardware).or_wrong()?;
     let policy = match lab::oracle::is_named(&args.policy) {
-        true => oracle(args, &machine, &workload, &signals)?,
+        true => oracle(stop, args, &machine, &workload, &signals)?,
         false => policy::build(&args.policy, args.seed).or_wrong()?,
     };
     if args.sim.readable == Readable::None {
         check_declared(&args.policy, &workload).or_wrong()?;
     }
     let options = args.sim.options(args.seed, policy.interval(), args.time_limit);
+    let options = SimOptions { stop: stop.clone(), ..options };
     let host = SimHost::with_scripts(&machine, hardware, &workload.jobs, scripts, options);
     let mut host = host.or_wrong()?;
     if !args.quiet {
@@ -233,6 +241,7 @@ pub(super) fn run(args: &Args) -> Result<(Ran, Folder), Stop> {
 
 /// Finds the best way to do this very run, which takes some hundred runs of it.
 fn oracle(
+    stop: &StopFlag,
     args: &Args,
     machine: &Machine,
     workload: &Workload,
@@ -246,9 +255,9 @@ fn oracle(
     };
     let column = Column::parse(&args.policy).or_wrong()?;
     let bench = SimBench::new(setting, vec![workload.jobs.clone()]).or_wrong()?;
-    let stop = AtomicBool::new(false);
-    let policy = bench.oracle((&column, 0, args.seed), &stop).or_wrong()?;
-    policy.ok_or_else(|| Stop::Failed(anyhow::anyhow!("the oracle was stopped")))
+    let policy = bench.oracle((&column, 0, args.seed), stop).or_wrong()?;
+    let stopped = "interrupted while the oracle searched: nothing has been run";
+    policy.ok_or_else(|| Stop::Failed(anyhow::anyhow!(stopped)))
 }
 
 /// Where nothing can be read, a policy must find what it needs in the programs' profiles.

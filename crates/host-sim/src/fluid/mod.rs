@@ -199,10 +199,16 @@ impl Fluid {
     /// Goes on to an instant, through every event up to it, that instant's own included. It stops after
     /// the first instant at which something is to be told.
     pub fn advance(&mut self, until: u64) {
+        self.advance_some(until, u64::MAX);
+    }
+
+    /// The same, but it stops after so many instants with events too.
+    pub fn advance_some(&mut self, until: u64, mut n_instants: u64) {
         while let Some(at) = self.next_event().filter(|&at| at <= until) {
-            if self.has_news() {
+            if self.has_news() || n_instants == 0 {
                 return;
             }
+            n_instants -= 1;
             self.now = self.now.max(at);
             self.all_at_this_instant(at);
             if self.has_news() {

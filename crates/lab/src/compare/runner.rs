@@ -8,9 +8,11 @@
 //! thread that called, as they finish; between them it looks around ([`Landed::Nothing`]) a few times a
 //! second, so that it can show progress and notice that it is to stop.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
+
+use base::StopFlag;
 
 /// Something for the caller.
 #[derive(Debug)]
@@ -32,14 +34,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub fn run_all<T: Send, E: Send>(
     numbers: &[usize],
     n_threads: usize,
-    stop: &AtomicBool,
+    stop: &StopFlag,
     work: impl Fn(usize) -> Result<Option<T>, E> + Sync,
     mut land: impl FnMut(Landed<T>) -> Result<(), E>,
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let (told, results) = mpsc::channel();
     let take = |told: mpsc::Sender<(usize, Result<Option<T>, E>)>| {
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.is_raised() {
             let Some(&number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
             if told.send((number, work(number))).is_err() {
                 break;
@@ -63,7 +65,7 @@ pub fn run_all<T: Send, E: Send>(
             };
             if let Err(error) = landed {
                 first_error.get_or_insert(error);
-                stop.store(true, Ordering::Relaxed);
+                stop.raise();
             }
         }
         first_error.map_or(Ok(()), Err)
@@ -80,7 +82,7 @@ mod tests {
         let done = run_all(
             &numbers,
             n_threads,
-            &AtomicBool::new(false),
+            &StopFlag::default(),
             |number| Ok::<_, ()>(Some(number * number)),
             |landed| {
                 if let Landed::Run(number, result) = landed {
@@ -111,19 +113,19 @@ mod tests {
             Ok(())
         };
         let numbers: Vec<usize> = (0..1000).collect();
-        let done = run_all(&numbers, 1, &AtomicBool::new(false), work, land);
+        let done = run_all(&numbers, 1, &StopFlag::default(), work, land);
         assert_eq!(done, Err("broken"));
         assert!((3..1000).contains(&n_landed), "{n_landed}");
     }
 
     #[test]
     fn whoever_stops_it_gets_nothing_more_to_begin() {
-        let stop = AtomicBool::new(false);
+        let stop = StopFlag::default();
         let n_begun = AtomicUsize::new(0);
         let work = |number| {
             n_begun.fetch_add(1, Ordering::Relaxed);
             if number == 10 {
-                stop.store(true, Ordering::Relaxed);
+                stop.raise();
                 return Ok::<_, ()>(None);
             }
             Ok(Some(()))

@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use base::{JobId, Nanos};
-use engine::{Engine, MoveLimits, RunError, Sink};
+use base::{JobId, Nanos, StopFlag};
+use engine::{Engine, MoveLimits, Sink};
 use host_sim::cast;
 use host_sim::chance::Chance;
 use host_sim::fluid::Settings;
@@ -145,14 +144,14 @@ impl SimBench {
         Ok(host.settings())
     }
 
-    /// One run; `None` when `stop` was set meanwhile. Others may listen.
+    /// One run; `None` when `stop` was raised meanwhile. Others may listen.
     ///
     /// # Errors
     /// The policy or the kernel is none; both were checked before.
     pub fn run(
         &self,
         (column, workload, seed): (&Column, usize, u64),
-        stop: &AtomicBool,
+        stop: &StopFlag,
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<Figures>, SimRunError> {
         let Some(effort) = oracle::effort(&column.spec)? else {
@@ -170,14 +169,14 @@ impl SimBench {
         Ok(Some(Figures { found: Some(found), ..best.figures }))
     }
 
-    /// The policy that does a run as well as the oracle can; `None` when `stop` was set meanwhile.
+    /// The policy that does a run as well as the oracle can; `None` when `stop` was raised meanwhile.
     ///
     /// # Errors
     /// The column names no oracle, or a run could not begin.
     pub fn oracle(
         &self,
         (column, workload, seed): (&Column, usize, u64),
-        stop: &AtomicBool,
+        stop: &StopFlag,
     ) -> Result<Option<Box<dyn Policy>>, SimRunError> {
         let effort = oracle::effort(&column.spec)?.ok_or(oracle::OracleError::Parameter)?;
         let best = oracle::best(self, (column, workload, seed), effort, stop)?;
@@ -192,16 +191,17 @@ impl SimBench {
         &self,
         policy: Box<dyn Policy>,
         (column, workload, seed): (&Column, usize, u64),
-        stop: &AtomicBool,
+        stop: &StopFlag,
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<Figures>, SimRunError> {
         let ready = &self.workloads[workload];
         let options = self.options(column, policy.interval(), seed);
+        let options = SimOptions { stop: stop.clone(), ..options };
         let mut host = self.host(&ready.jobs, &ready.scripts, options)?;
         let mut engine = Engine::new(self.setting.machine.clone(), ready.jobs.clone(), policy)
             .with_move_limits(self.setting.limits)
             .with_signals(self.setting.signals);
-        let mut tally = Tally::new(ready.jobs.len(), stop);
+        let mut tally = Tally::new(ready.jobs.len());
         let ended = match listener {
             None => engine::run(&mut host, &mut engine, &mut [&mut tally]),
             Some(other) => engine::run(&mut host, &mut engine, &mut [&mut tally, other]),
@@ -210,7 +210,7 @@ impl SimBench {
         figures.pages_moved_bytes = host.counts().pages_moved_bytes;
         figures.n_migrations = host.counts().migrations;
         match ended {
-            Err(RunError::Sink(_)) => return Ok(None),
+            Ok(_) if host.was_stopped() && stop.is_raised() => return Ok(None),
             Err(error) => {
                 figures.ended = Ended::Failed;
                 figures.error = Some(error.to_string());
@@ -282,8 +282,7 @@ impl SimBench {
         // The empty plan, without any policy: nobody places what runs alone.
         let Ok(policy) = policy::build("linux", 0) else { return Ok(None) };
         let mut engine = Engine::new(self.setting.machine.clone(), jobs.to_vec(), policy);
-        let stop = AtomicBool::new(false);
-        let mut tally = Tally::new(1, &stop);
+        let mut tally = Tally::new(1);
         let ended = engine::run(&mut host, &mut engine, &mut [&mut tally]);
         let figures = tally.into_figures();
         let well = ended.is_ok() && figures.ended == Ended::Finished;

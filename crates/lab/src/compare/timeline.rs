@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 
-use base::Nanos;
+use base::{Nanos, StopFlag};
 use journal::{Header, HowEnded, PolicyUsed, RunEnd};
 use report::{Report, ReportBuilder};
 
@@ -42,7 +41,7 @@ impl SimBench {
         &self,
         plan: &Plan,
         number: usize,
-        stop: &AtomicBool,
+        stop: &StopFlag,
     ) -> Result<Option<Report>, SimRunError> {
         let key = plan.key(number);
         let (column, seed) = (&plan.columns[key.column], plan.seeds[key.seed]);

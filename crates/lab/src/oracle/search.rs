@@ -9,9 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::AtomicBool;
 
-use base::{CpuSet, Nanos};
+use base::{CpuSet, Nanos, StopFlag};
 use engine::{Sink, TurnRecord};
 use host_sim::hardware::{Cpu, Hardware};
 use host_sim::oracle::Oracle;
@@ -146,7 +145,7 @@ pub(crate) fn best(
     bench: &SimBench,
     (column, workload, seed): (&Column, usize, u64),
     effort: Effort,
-    stop: &AtomicBool,
+    stop: &StopFlag,
 ) -> Result<Option<Best>, SimRunError> {
     let places = places(bench.hardware());
     let mut search = Search { bench, column, workload, seed, stop, places, n_runs: 0, best: None };
@@ -183,7 +182,7 @@ struct Search<'a> {
     column: &'a Column,
     workload: usize,
     seed: u64,
-    stop: &'a AtomicBool,
+    stop: &'a StopFlag,
     places: Vec<CpuSet>,
     n_runs: usize,
     best: Option<(Score, Figures, Way)>,

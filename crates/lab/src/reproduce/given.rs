@@ -11,9 +11,7 @@
 //! So who finds the groups is taken out of the question, and all that follows from groups (who goes where, when
 //! it changes, the guard) stays the policy's own.
 
-use std::sync::atomic::AtomicBool;
-
-use base::Nanos;
+use base::{Nanos, StopFlag};
 use engine::Sink;
 use program::Job;
 use sched::{LoadSource, Plan, Policy, Quantity, Snapshot, TaskSeen, Wake};
@@ -53,7 +51,7 @@ impl Given {
         &self,
         bench: &SimBench,
         (workload, seed): (usize, u64),
-        stop: &AtomicBool,
+        stop: &StopFlag,
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<Figures>, SimRunError> {
         let of = (&self.column, workload, seed);

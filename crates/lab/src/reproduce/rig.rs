@@ -7,9 +7,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::Nanos;
+use base::{Nanos, StopFlag};
 use engine::Sink;
 use program::Job;
 use sched::TierWish;
@@ -24,7 +23,7 @@ pub struct Rig<'a> {
     seeds: Vec<u64>,
     draws: u64,
     n_threads: usize,
-    stop: &'a AtomicBool,
+    stop: &'a StopFlag,
     /// Told how many runs of a batch are done, a few times a second.
     look: &'a dyn Fn(usize, usize),
     known: RefCell<BTreeMap<Key, Figures>>,
@@ -49,7 +48,7 @@ impl<'a> Rig<'a> {
         seeds: Vec<u64>,
         draws: u64,
         n_threads: usize,
-        stop: &'a AtomicBool,
+        stop: &'a StopFlag,
         look: &'a dyn Fn(usize, usize),
     ) -> Self {
         Rig { seeds, draws, n_threads, stop, look, known: RefCell::default() }
@@ -166,7 +165,7 @@ impl<'a> Rig<'a> {
             Ok(())
         };
         run_all(&numbers, self.n_threads, self.stop, work, land)?;
-        match self.stop.load(Ordering::Relaxed) {
+        match self.stop.is_raised() {
             true => Err(ReproduceError::Stopped),
             false => Ok(heard.into_values().collect()),
         }
@@ -222,7 +221,7 @@ impl<'a> Rig<'a> {
             Ok(())
         };
         run_all(&numbers, self.n_threads, self.stop, of, land)?;
-        match self.stop.load(Ordering::Relaxed) {
+        match self.stop.is_raised() {
             true => Err(ReproduceError::Stopped),
             false => Ok(done.into_values().collect()),
         }
@@ -263,7 +262,7 @@ impl<'a> Rig<'a> {
             Ok(())
         };
         run_all(&numbers, self.n_threads, self.stop, work, land)?;
-        match self.stop.load(Ordering::Relaxed) {
+        match self.stop.is_raised() {
             true => Err(ReproduceError::Stopped),
             false => Ok(()),
         }

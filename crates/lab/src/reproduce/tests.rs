@@ -1,9 +1,16 @@
 //! Claims about studies.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicBool;
+
+use base::StopFlag;
 
 use super::*;
+
+fn raised() -> StopFlag {
+    let stop = StopFlag::default();
+    stop.raise();
+    stop
+}
 
 #[test]
 fn every_experiment_has_a_name_of_its_own_a_source_and_a_limit() {
@@ -47,7 +54,7 @@ fn a_run_that_two_experiments_ask_for_is_run_once_and_is_the_same() {
     let look = |done: usize, all: usize| {
         asked.set(if done == all { asked.get() + 1 } else { asked.get() })
     };
-    let stop = AtomicBool::new(false);
+    let stop = StopFlag::default();
     let rig = Rig::new(vec![1, 2], 1, 2, &stop, &look);
     let world = World::shipped("tilepro64").expect("ships");
     let first = rig.play(&world, &["linux"], &["wl1"]).expect("runs");
@@ -77,7 +84,7 @@ fn every_list_fits_eighty_columns_and_machines_ship_or_are_made_up() {
 #[test]
 fn an_account_names_the_command_that_tells_the_same() {
     let study = Study::find("dfs").expect("there is one");
-    let stop = AtomicBool::new(true);
+    let stop = raised();
     let command = |seeds: &[u64], wanted: &[&Experiment]| {
         let rig = Rig::new(seeds.to_vec(), 3, 1, &stop, &|_, _| {});
         study.run(wanted, &rig, |_| {}).expect("to be stopped is no error").command()
@@ -158,7 +165,7 @@ fn of_an_empty_set_of_gains_nothing_is_said() {
 
 #[test]
 fn a_run_without_memory_for_all_is_told_with_its_seed_and_with_more_memory_none_fails() {
-    let stop = AtomicBool::new(false);
+    let stop = StopFlag::default();
     let rig = Rig::new(vec![1, 2], 1, 2, &stop, &|_, _| {});
     let far = World::shipped("tilepro64").expect("ships").remote_over_local(3.0);
     let small = rig.play(&far, &["linux@interleave"], &["wl6"]).expect("runs");
@@ -172,7 +179,7 @@ fn a_run_without_memory_for_all_is_told_with_its_seed_and_with_more_memory_none_
 
 #[test]
 fn draws_come_in_their_order_however_many_run_at_a_time() {
-    let stop = AtomicBool::new(false);
+    let stop = StopFlag::default();
     let of = |n_threads: usize| {
         let rig = Rig::new(vec![1], 9, n_threads, &stop, &|_, _| {});
         rig.each_draw(|draw, own| Ok((draw, own.draws()))).expect("nothing stops it")
@@ -190,7 +197,7 @@ fn fast(study: &Study) -> Vec<&Experiment> {
 #[test]
 fn what_is_told_fits_eighty_columns_and_is_the_same_again() {
     let study = Study::find("divided").expect("there is one");
-    let stop = AtomicBool::new(false);
+    let stop = StopFlag::default();
     let of = |n_threads: usize| {
         let rig = Rig::new(vec![1, 2], 3, n_threads, &stop, &|_, _| {});
         study.run(&fast(study), &rig, |_| {}).expect("it can be done")
@@ -229,7 +236,7 @@ fn a_table_too_wide_for_a_terminal_goes_on_below() {
 #[test]
 fn once_it_is_stopped_what_is_done_is_told_and_what_is_not() {
     let study = Study::find("dfs").expect("there is one");
-    let stop = AtomicBool::new(true);
+    let stop = raised();
     let rig = Rig::new(vec![1], 1, 1, &stop, &|_, _| {});
     let wanted: Vec<&Experiment> = study.experiments.iter().take(2).collect();
     let account = study.run(&wanted, &rig, |_| {}).expect("to be stopped is no error");
@@ -270,7 +277,7 @@ impl engine::Sink for Put {
 
 #[test]
 fn with_groups_given_group_1_is_on_one_socket_and_group_2_on_the_other() {
-    let stop = AtomicBool::new(false);
+    let stop = StopFlag::default();
     let rig = Rig::new(vec![1], 1, 1, &stop, &|_, _| {});
     let world = World::shipped("xeon-2x4").expect("ships");
     let column = "given-groups divided[version=threshold,guard=off,th_sq=1,th_ref=1]";

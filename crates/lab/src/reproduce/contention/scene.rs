@@ -298,7 +298,7 @@ fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use base::StopFlag;
 
     use super::*;
 
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn every_program_takes_about_the_same_time_alone() {
-        let stop = AtomicBool::new(false);
+        let stop = StopFlag::default();
         let rig = Rig::new(vec![1], 1, 1, &stop, &|_, _| ());
         let mut scene = Scene::new("xeon-e5520-2x4", 60.0).expect("ships");
         scene.add("all", &PROGRAMS.map(part)).expect("profiles");
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn who_is_alone_is_not_slowed_down_and_who_shares_a_core_is() {
-        let stop = AtomicBool::new(false);
+        let stop = StopFlag::default();
         let rig = Rig::new(vec![1], 1, 1, &stop, &|_, _| ());
         let mut scene = Scene::new("xeon-e5520-2x4", 10.0).expect("ships");
         let cpus = Some(CpuSet::from_iter([base::CpuId(0)]));
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_program_that_waits_for_memory_suffers_from_its_being_far() {
-        let stop = AtomicBool::new(false);
+        let stop = StopFlag::default();
         let rig = Rig::new(vec![1], 1, 1, &stop, &|_, _| ());
         let mut scene = Scene::new("xeon-e5520-2x4", 10.0).expect("ships");
         let programs = PROGRAMS.map(str::to_owned);

@@ -262,13 +262,13 @@ pub(super) fn baseline(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use base::StopFlag;
 
     use super::*;
 
     #[test]
     fn no_workload_ends_before_the_latest_start_plus_time_alone() {
-        let stop = AtomicBool::new(false);
+        let stop = StopFlag::default();
         let rig = Rig::new(vec![1, 2], 1, 2, &stop, &|_, _| {});
         let striped = roomy_striped().expect("ships");
         let base = rig.play(&striped, &["linux"], &["wl1"]).expect("runs");
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn alone_a_job_is_as_long_as_chance_makes_it_in_the_workload_of_its_seed() {
-        let stop = AtomicBool::new(false);
+        let stop = StopFlag::default();
         let rig = Rig::new(vec![1, 2], 1, 2, &stop, &|_, _| {});
         let world = roomy().expect("ships");
         let about = rig.alone(&world, "wl1").expect("runs");

@@ -324,12 +324,12 @@ fn off(played: &Played, column: usize) -> Option<Gain> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use base::StopFlag;
 
     use super::*;
 
     fn on_wl1(column: &str, cooldown: u64) -> Shares {
-        let stop = AtomicBool::new(false);
+        let stop = StopFlag::default();
         let rig = Rig::new(vec![1], 1, 2, &stop, &|_, _| {});
         let world = roomy().expect("ships");
         shares(&rig, &world, (column, &["wl1"]), cooldown).expect("runs")

@@ -54,7 +54,7 @@ fn world(seed: u64) -> World {
             job.cpus = Some("0".parse().expect("a set"));
         }
         if one_of(5) == 0 {
-            let nodes = machine.nodes_with_memory();
+            let nodes = machine.nodes_with_memory().clone();
             job.memory = (!nodes.is_empty()).then_some(MemoryPolicy::Interleave(nodes));
         }
         job

@@ -5,8 +5,10 @@
 //!   mask text   00000001,000000ff   highest word first, 32 bits a word: shared_cpu_map, Cpus_allowed
 //! ```
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::str::FromStr;
 
 use crate::{CpuId, NodeId, SetId};
@@ -18,12 +20,29 @@ pub type NodeSet = IdSet<NodeId>;
 
 /// A set of numbered things, kept as bits.
 ///
-/// Iterates in rising order. Equal sets are equal whatever was removed from them before: there are
-/// never zero words at the end.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// ```text
+///   CPUs 320-327 of 1024      0  0  0  0  0  ff  0  0  …  0      words of the machine
+///                             └── skipped ──┘ └ kept
+/// ```
+///
+/// Words of zeros before the first member and after the last are not kept, and a single word needs no
+/// memory of its own: so a core, a cache or a node of ordinary size costs the same on every machine.
+///
+/// Iterates in rising order. Equal sets are equal whatever was removed from them before.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IdSet<T> {
-    words: Vec<u64>,
+    /// Words of zeros before the first that is kept; 0 in the empty set.
+    n_skipped: usize,
+    kept: Words,
     kind: PhantomData<T>,
+}
+
+/// Words in a row; neither the first nor the last is zero, except that the empty set has one zero.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Words {
+    One(u64),
+    /// At least two.
+    Many(Vec<u64>),
 }
 
 /// Why a text is no set.
@@ -49,7 +68,69 @@ const MAX_ID: u64 = 65_535;
 
 impl<T> Default for IdSet<T> {
     fn default() -> Self {
-        IdSet { words: Vec::new(), kind: PhantomData }
+        IdSet { n_skipped: 0, kept: Words::One(0), kind: PhantomData }
+    }
+}
+
+impl<T> IdSet<T> {
+    /// What these words hold, each by its number; those outside the span are zero.
+    fn of_words(span: Range<usize>, word: impl Fn(usize) -> u64) -> Self {
+        let is_used = |&at: &usize| word(at) != 0;
+        let Some(first) = span.clone().find(is_used) else { return Self::default() };
+        let last = span.rev().find(is_used).unwrap_or(first);
+        let kept = match first == last {
+            true => Words::One(word(first)),
+            false => Words::Many((first..=last).map(word).collect()),
+        };
+        IdSet { n_skipped: first, kept, kind: PhantomData }
+    }
+
+    fn kept(&self) -> &[u64] {
+        match &self.kept {
+            Words::One(word) => std::slice::from_ref(word),
+            Words::Many(words) => words,
+        }
+    }
+
+    fn kept_mut(&mut self) -> &mut [u64] {
+        match &mut self.kept {
+            Words::One(word) => std::slice::from_mut(word),
+            Words::Many(words) => words,
+        }
+    }
+
+    /// The numbers of the words that are kept.
+    fn span(&self) -> Range<usize> {
+        self.n_skipped..self.n_skipped + self.kept().len()
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        let kept = at.checked_sub(self.n_skipped).and_then(|at| self.kept().get(at));
+        kept.copied().unwrap_or(0)
+    }
+
+    /// Whether none is in.
+    pub fn is_empty(&self) -> bool {
+        matches!(self.kept, Words::One(0))
+    }
+
+    /// The bits as 64-bit words, lowest first; none at the end is zero.
+    pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        let n_words = if self.is_empty() { 0 } else { self.span().end };
+        (0..n_words).map(|at| self.word(at))
+    }
+}
+
+impl<T: Eq> Ord for IdSet<T> {
+    /// By words, lowest first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.words().cmp(other.words())
+    }
+}
+
+impl<T: Eq> PartialOrd for IdSet<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -61,93 +142,100 @@ impl<T: SetId> IdSet<T> {
 
     /// Adds one; says whether it was new.
     pub fn insert(&mut self, id: T) -> bool {
-        let (word_idx, bit) = place(id);
-        if self.words.len() <= word_idx {
-            self.words.resize(word_idx + 1, 0);
+        let (at, bit) = place(id);
+        if self.word(at) & bit != 0 {
+            return false;
         }
-        let new = self.words[word_idx] & bit == 0;
-        self.words[word_idx] |= bit;
-        new
+        if self.is_empty() {
+            self.n_skipped = at;
+        } else if !self.span().contains(&at) {
+            self.widen(at);
+        }
+        let first = self.n_skipped;
+        self.kept_mut()[at - first] |= bit;
+        true
+    }
+
+    /// Keeps this word too, and all between.
+    fn widen(&mut self, at: usize) {
+        let Range { start, end } = self.span();
+        let (start, end) = (start.min(at), end.max(at + 1));
+        self.kept = Words::Many((start..end).map(|at| self.word(at)).collect());
+        self.n_skipped = start;
     }
 
     /// Takes one out; says whether it was in.
     pub fn remove(&mut self, id: T) -> bool {
-        let (word_idx, bit) = place(id);
-        let Some(word) = self.words.get_mut(word_idx) else { return false };
-        let was_in = *word & bit != 0;
+        let (at, bit) = place(id);
+        if self.word(at) & bit == 0 {
+            return false;
+        }
+        let first = self.n_skipped;
+        let word = &mut self.kept_mut()[at - first];
         *word &= !bit;
-        self.trim();
-        was_in
+        if *word == 0 {
+            *self = Self::of_words(self.span(), |at| self.word(at));
+        }
+        true
     }
 
     /// Whether it is in.
     pub fn contains(&self, id: T) -> bool {
-        let (word_idx, bit) = place(id);
-        self.words.get(word_idx).is_some_and(|word| word & bit != 0)
+        let (at, bit) = place(id);
+        self.word(at) & bit != 0
     }
 
     /// How many are in.
     pub fn len(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
-    }
-
-    /// Whether none is in.
-    pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
+        self.kept().iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// The lowest.
     pub fn first(&self) -> Option<T> {
-        let word_idx = self.words.iter().position(|word| *word != 0)?;
-        Some(T::from(word_idx as u32 * 64 + self.words[word_idx].trailing_zeros()))
+        let word = self.kept().first().filter(|word| **word != 0)?;
+        Some(T::from(self.n_skipped as u32 * 64 + word.trailing_zeros()))
     }
 
     /// The highest.
     pub fn last(&self) -> Option<T> {
-        let word = self.words.last()?;
-        let number = (self.words.len() as u32 - 1) * 64 + 63 - word.leading_zeros();
-        Some(T::from(number))
+        let word = self.kept().last().filter(|word| **word != 0)?;
+        Some(T::from((self.span().end as u32 - 1) * 64 + 63 - word.leading_zeros()))
     }
 
     /// All, in rising order.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        Members { words: self.words.iter(), n_words: 0, bits: Bits(0), kind: PhantomData }
+        let n_words = self.n_skipped as u32;
+        Members { words: self.kept().iter(), n_words, bits: Bits(0), kind: PhantomData }
     }
 
     /// Those in both.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        let words = self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect();
-        Self::trimmed(words)
+        Self::of_words(self.span(), |at| self.word(at) & other.word(at))
     }
 
     /// Those in either.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
-        let (long, short) =
-            if self.words.len() < other.words.len() { (other, self) } else { (self, other) };
-        let mut words = long.words.clone();
-        words.iter_mut().zip(&short.words).for_each(|(a, b)| *a |= b);
-        Self::trimmed(words)
+        let (own, its) = (self.span(), other.span());
+        let span = own.start.min(its.start)..own.end.max(its.end);
+        Self::of_words(span, |at| self.word(at) | other.word(at))
     }
 
     /// Those in this one and not in the other.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
-        let mut words = self.words.clone();
-        words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= !b);
-        Self::trimmed(words)
+        Self::of_words(self.span(), |at| self.word(at) & !other.word(at))
     }
 
     /// Whether all of these are in the other.
     pub fn is_subset(&self, other: &Self) -> bool {
-        let mut words = self.words.iter().zip(&other.words);
-        self.words.len() <= other.words.len() && words.all(|(a, b)| a & !b == 0)
+        self.span().all(|at| self.word(at) & !other.word(at) == 0)
     }
 
     /// Whether some are in both.
     pub fn intersects(&self, other: &Self) -> bool {
-        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
+        self.span().any(|at| self.word(at) & other.word(at) != 0)
     }
 
     /// Reads the kernel's mask text, highest word first.
@@ -169,32 +257,15 @@ impl<T: SetId> IdSet<T> {
         Ok(set)
     }
 
-    /// The bits as 64-bit words, lowest first; none at the end is zero.
-    pub fn words(&self) -> &[u64] {
-        &self.words
-    }
-
     /// The set that these words hold, lowest first.
-    pub fn from_words(words: Vec<u64>) -> Self {
-        Self::trimmed(words)
+    pub fn from_words(words: &[u64]) -> Self {
+        Self::of_words(0..words.len(), |at| words[at])
     }
 
     fn insert_checked(&mut self, number: u64) -> Result<(), ParseSetError> {
         let small = u32::try_from(number).ok().filter(|_| number <= MAX_ID);
         self.insert(T::from(small.ok_or(ParseSetError::TooLarge(number))?));
         Ok(())
-    }
-
-    fn trimmed(words: Vec<u64>) -> Self {
-        let mut set = IdSet { words, kind: PhantomData };
-        set.trim();
-        set
-    }
-
-    fn trim(&mut self) {
-        while self.words.last() == Some(&0) {
-            self.words.pop();
-        }
     }
 }
 
@@ -203,10 +274,10 @@ fn place<T: SetId>(id: T) -> (usize, u64) {
     ((number / 64) as usize, 1u64 << (number % 64))
 }
 
-/// The members of a set: most words of most sets are zero, and are passed over.
+/// The members of a set: words of zeros are passed over.
 struct Members<'a, T> {
     words: std::slice::Iter<'a, u64>,
-    /// Words begun.
+    /// Words begun or skipped.
     n_words: u32,
     /// What is left of the last of them.
     bits: Bits,
@@ -319,6 +390,8 @@ impl<T: SetId> fmt::Debug for IdSet<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -362,7 +435,35 @@ mod tests {
         assert_eq!(made.last(), Some(CpuId(0)));
     }
 
+    #[test]
+    fn sets_are_ordered_by_their_words_from_the_lowest_on() {
+        let rising = ["", "64", "64,128", "0", "0,128", "0,64", "1", "63", "0-63"];
+        let sets: Vec<CpuSet> = rising.iter().map(|text| set(text)).collect();
+        let by_words = |set: &CpuSet| set.words().collect::<Vec<_>>();
+        assert!(sets.is_sorted_by_key(by_words) && sets.is_sorted(), "{sets:?}");
+    }
+
     proptest! {
+        #[test]
+        fn a_set_is_what_its_members_are_whatever_came_and_went(
+            steps in proptest::collection::vec((any::<bool>(), 0u32..400), 0..80),
+        ) {
+            let (mut made, mut members) = (CpuSet::new(), BTreeSet::new());
+            for (comes, id) in steps {
+                let (changed, expected) = match comes {
+                    true => (made.insert(CpuId(id)), members.insert(id)),
+                    false => (made.remove(CpuId(id)), members.remove(&id)),
+                };
+                prop_assert_eq!(changed, expected);
+                let fresh: CpuSet = members.iter().map(|&id| CpuId(id)).collect();
+                prop_assert_eq!(&made, &fresh);
+                prop_assert_eq!(&CpuSet::from_words(&made.words().collect::<Vec<_>>()), &fresh);
+                prop_assert_eq!(made.first().map(|id| id.0), members.first().copied());
+                prop_assert_eq!(made.last().map(|id| id.0), members.last().copied());
+                prop_assert_eq!(made.is_empty(), members.is_empty());
+            }
+        }
+
         #[test]
         fn any_set_survives_being_written_and_read(ids in proptest::collection::btree_set(0u32..2000, 0..60)) {
             let made: CpuSet = ids.iter().map(|&id| CpuId(id)).collect();

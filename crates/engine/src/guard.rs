@@ -160,7 +160,7 @@ impl Guard<'_> {
             return Err((Why::HandsOff, detail));
         }
         let nodes = policy.nodes();
-        let possible = nodes.and(&self.machine.nodes_with_memory());
+        let possible = nodes.and(self.machine.nodes_with_memory());
         if possible.is_empty() {
             let detail = format!("none of the nodes {nodes} has memory that may be used");
             return Err((Why::NodesUnusable, detail));

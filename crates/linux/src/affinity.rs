@@ -25,7 +25,7 @@ pub fn get(tid: u32) -> io::Result<CpuSet> {
         return Err(io::Error::last_os_error());
     }
     let n_words = (n_bytes as usize).div_ceil(size_of::<u64>());
-    Ok(CpuSet::from_words(words[..n_words.min(WORDS)].to_vec()))
+    Ok(CpuSet::from_words(&words[..n_words.min(WORDS)]))
 }
 
 /// Sets the mask of a thread; 0 stands for the calling one.
@@ -33,10 +33,11 @@ pub fn get(tid: u32) -> io::Result<CpuSet> {
 /// Allocates nothing, so that a child may call it between fork and exec.
 pub fn set(tid: u32, cpus: &CpuSet) -> io::Result<()> {
     fault::refuse("sched_setaffinity")?;
-    let words = cpus.words();
+    let mut words = [0u64; WORDS];
+    words.iter_mut().zip(cpus.words()).for_each(|(word, its)| *word = its);
     // SAFETY: the kernel reads exactly the words of the set, which outlives the call.
     let done = unsafe {
-        libc::syscall(libc::SYS_sched_setaffinity, tid, size_of_val(words), words.as_ptr())
+        libc::syscall(libc::SYS_sched_setaffinity, tid, size_of_val(&words), words.as_ptr())
     };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

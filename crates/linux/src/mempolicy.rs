@@ -37,7 +37,7 @@ impl Prepared {
             MemoryPolicy::Interleave(nodes) => (MPOL_INTERLEAVE, nodes),
             MemoryPolicy::WeightedInterleave(nodes) => (MPOL_WEIGHTED_INTERLEAVE, nodes),
         };
-        Prepared { mode, nodes: nodes.words().to_vec() }
+        Prepared { mode, nodes: nodes.words().collect() }
     }
 
     /// Makes it the policy of the calling thread and of all that it starts. Allocates nothing.
@@ -80,7 +80,7 @@ pub fn own() -> io::Result<(bool, NodeSet)> {
     }
     // The upper bits of the mode are flags.
     let interleaves = matches!(mode & 0xff, MPOL_INTERLEAVE | MPOL_WEIGHTED_INTERLEAVE);
-    Ok((interleaves, NodeSet::from_words(nodes.to_vec())))
+    Ok((interleaves, NodeSet::from_words(&nodes)))
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@
 //! Jobs that are not ours to place take up their places and stay where they are.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use base::{CoreId, CpuId, CpuSet};
 use sched::{JobSeen, JobState, Snapshot};
@@ -212,7 +211,7 @@ pub(crate) fn seat(seen: &Snapshot<'_>, company: &Company<'_>, rooms: &[usize]) 
     }
     // Who has the least choice chooses first.
     let n_possible = |at: usize| possible(seen, &company.guests[at], rooms[at]).len();
-    standing.sort_by_key(|&at| (n_possible(at), at));
+    standing.sort_by_cached_key(|&at| (n_possible(at), at));
     for at in standing {
         chosen[at] = seats.choose(seen, &company.guests[at], rooms[at]);
         seats.sit(&chosen[at]);
@@ -288,19 +287,12 @@ impl Seats {
     }
 
     /// Whether no core of these would bear more programs than it has to.
-    fn fit(&self, cpus: &CpuSet, limit: u32) -> bool {
-        let mut more: BTreeMap<CoreId, u32> = BTreeMap::new();
-        cpus.iter()
-            .filter_map(|cpu| self.core(cpu))
-            .for_each(|core| *more.entry(core).or_default() += 1);
-        cpus.iter().all(|cpu| {
-            let added = self.core(cpu).and_then(|core| more.get(&core)).copied().unwrap_or(1);
-            self.on(cpu).0 + added <= limit
-        })
+    fn fit(&mut self, cpus: &CpuSet, limit: u32) -> bool {
+        self.crowding(cpus).0 <= limit
     }
 
     /// CPUs in a room for a guest, those that it has unless others are emptier.
-    fn choose(&self, seen: &Snapshot<'_>, guest: &Guest<'_>, idx: usize) -> CpuSet {
+    fn choose(&mut self, seen: &Snapshot<'_>, guest: &Guest<'_>, idx: usize) -> CpuSet {
         let possible = possible(seen, guest, idx);
         let wanted = guest.threads as usize;
         let best = self.emptiest(&possible, wanted);
@@ -318,11 +310,12 @@ impl Seats {
 
     /// How crowded some CPUs are if one more program comes to them: the crowd of the worst, then the
     /// sum of all.
-    fn crowding(&self, cpus: &CpuSet) -> (u32, u32) {
-        let mut with = self.clone();
-        with.sit(cpus);
-        let on = || cpus.iter().map(|cpu| with.on(cpu).0);
-        (on().max().unwrap_or(0), on().sum())
+    fn crowding(&mut self, cpus: &CpuSet) -> (u32, u32) {
+        self.sit(cpus);
+        let on = || cpus.iter().map(|cpu| self.on(cpu).0);
+        let crowding = (on().max().unwrap_or(0), on().sum());
+        self.rise(cpus);
+        crowding
     }
 
     /// The `n` emptiest of some CPUs, one after the other: each that is taken crowds its core.

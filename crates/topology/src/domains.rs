@@ -59,6 +59,8 @@ pub struct Domain {
 pub struct Domains {
     level: Level,
     list: Vec<Domain>,
+    /// What people call each: asked for in every reason.
+    labels: Vec<String>,
     idx_of_cpu: Vec<Option<u32>>,
 }
 
@@ -154,7 +156,8 @@ impl Domains {
                 idx_of_cpu[cpu.index()] = Some(idx as u32);
             }
         }
-        Domains { level, list, idx_of_cpu }
+        let labels = list.iter().map(|domain| format!("{level} {}", domain.number)).collect();
+        Domains { level, list, labels, idx_of_cpu }
     }
 
     /// How coarse these are.
@@ -195,7 +198,7 @@ impl Domains {
 
     /// What people call a domain: `node 1`, `llc 3`, `core 7`.
     pub fn label(&self, idx: usize) -> String {
-        format!("{} {}", self.level, self.list[idx].number)
+        self.labels[idx].clone()
     }
 }
 

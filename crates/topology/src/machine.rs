@@ -30,6 +30,7 @@ pub struct Machine {
     parts: MachineParts,
     online: CpuSet,
     allowed: CpuSet,
+    with_memory: NodeSet,
 }
 
 /// What a machine is made of, each list sorted by id.
@@ -137,7 +138,10 @@ impl Machine {
         if online.is_empty() {
             return Err(MachineError::NoCpu);
         }
-        Ok(Machine { parts, online, allowed })
+        let has_memory = |node: &&Node| node.memory != Some(Bytes::ZERO);
+        let nodes = parts.nodes.iter().filter(has_memory).map(|node| node.id);
+        let with_memory = nodes.filter(|&id| parts.nodes_allowed.contains(id)).collect();
+        Ok(Machine { parts, online, allowed, with_memory })
     }
 
     /// The parts, sorted by id.
@@ -208,10 +212,8 @@ impl Machine {
     }
 
     /// Those of them that are not known to be without memory: where memory can come from at all.
-    pub fn nodes_with_memory(&self) -> NodeSet {
-        let has_memory = |node: &&Node| node.memory != Some(Bytes::ZERO);
-        let ids = self.parts.nodes.iter().filter(has_memory).map(|node| node.id);
-        ids.filter(|&id| self.parts.nodes_allowed.contains(id)).collect()
+    pub fn nodes_with_memory(&self) -> &NodeSet {
+        &self.with_memory
     }
 
     /// Latencies and bandwidths, as far as somebody knows.

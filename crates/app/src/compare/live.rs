@@ -232,7 +232,7 @@ fn with_variant(workload: &Workload, variant: Variant, machine: &Machine) -> Wor
     let mut workload = workload.clone();
     if variant.interleave == Some(true) {
         for job in workload.jobs.iter_mut().filter(|job| job.memory.is_none()) {
-            let nodes = job.nodes.clone().unwrap_or_else(|| machine.nodes_with_memory());
+            let nodes = job.nodes.clone().unwrap_or_else(|| machine.nodes_with_memory().clone());
             job.memory = Some(MemoryPolicy::Interleave(nodes));
         }
     }

@@ -47,31 +47,38 @@ impl Signals {
 
     /// Chooses for the interval that ends, and fills in what is not counted.
     pub fn turn_over(&mut self, rows: &mut [Row<'_>], jobs: &Jobs, groups: &[GroupSeen]) {
-        let counted = self.counted_of_all(rows);
-        let some = rows.iter().fold(0, |bits, (seen, _)| bits | presence(&seen.counted));
+        let (of_all, of_some) = self.counted(rows);
         let traffic = Traffic::of(rows, groups);
         for &quantity in Quantity::ALL {
             let bit = 1 << quantity as u16;
-            let is_counted = (counted & bit != 0, some & bit != 0);
-            let tier = self.choose(quantity, is_counted, &traffic, jobs);
-            self.tiers.set(quantity, tier);
-            // What was counted stands in the rows already.
-            let kept = tier == SignalTier::Counters;
-            if !kept {
-                rows.iter_mut().for_each(|(seen, _)| fill(seen, quantity, tier, &traffic, jobs));
-            }
+            let is_counted = (of_all & bit != 0, of_some & bit != 0);
+            self.tiers.set(quantity, self.choose(quantity, is_counted, &traffic, jobs));
+        }
+        // What was counted stands in the rows already.
+        let tiers = Quantity::ALL.iter().map(|&quantity| (quantity, self.tiers.get(quantity)));
+        let others: Vec<_> = tiers.filter(|(_, tier)| *tier != SignalTier::Counters).collect();
+        for (seen, _) in rows {
+            others.iter().for_each(|&(quantity, tier)| fill(seen, quantity, tier, &traffic, jobs));
         }
     }
 
-    /// What was counted of every task that has run; as long as none has run, what was.
-    fn counted_of_all(&self, rows: &[Row<'_>]) -> u16 {
-        let have_run = rows.iter().filter(|(_, has_run)| *has_run);
-        let common = have_run.map(|(seen, _)| presence(&seen.counted)).reduce(|a, b| a & b);
-        common.unwrap_or_else(|| {
+    /// What was counted of every task that has run, as long as none has run what was; and what was
+    /// counted of any task.
+    fn counted(&self, rows: &[Row<'_>]) -> (u16, u16) {
+        let (mut of_all, mut of_some) = (None, 0);
+        for (seen, has_run) in rows {
+            let its = presence(&seen.counted);
+            of_some |= its;
+            if *has_run {
+                of_all = Some(of_all.unwrap_or(its) & its);
+            }
+        }
+        let were = || {
             let was = |quantity: &Quantity| self.tiers.get(*quantity) == SignalTier::Counters;
             let all = Quantity::ALL.iter().copied();
             all.filter(was).fold(0, |bits, quantity| bits | 1 << quantity as u16)
-        })
+        };
+        (of_all.unwrap_or_else(were), of_some)
     }
 
     fn choose(

@@ -152,7 +152,7 @@ impl Di {
         }
     }
 
-    /// Those of some jobs that are to have seats, highest rate first, ties by number.
+    /// Those of some jobs that are to have seats, highest rate first; equals as they come, by number.
     fn ranked<'s>(
         &self,
         seen: &Snapshot<'_>,
@@ -163,7 +163,7 @@ impl Di {
             Ranked { job, rate, key: rate.unwrap_or(self.config.devil).rounded() }
         };
         let mut ranked: Vec<Ranked<'s>> = jobs.map(rank).collect();
-        ranked.sort_unstable_by_key(|ranked| (Reverse(ranked.key), ranked.job.job.id));
+        ranked.sort_by_key(|ranked| Reverse(ranked.key));
         ranked
     }
 
@@ -184,7 +184,8 @@ impl Di {
         }
         let placed = of_jobs.iter().filter(|(_, stand)| matches!(stand, Stand::New | Stand::Busy));
         let ranked = self.ranked(seen, placed.clone().map(|(job, _)| *job));
-        let n_threads: usize = ranked.iter().map(|ranked| seats.n_for(ranked.job)).sum();
+        // Two jobs are two threads at least.
+        let n_threads: usize = ranked.iter().take(2).map(|ranked| seats.n_for(ranked.job)).sum();
         let has_new = placed.clone().any(|(_, stand)| *stand == Stand::New);
         if n_threads < 2 && !has_new {
             return;

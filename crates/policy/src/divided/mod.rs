@@ -110,7 +110,7 @@ impl Divided {
         } else {
             board.let_in(self.roles.as_ref());
         }
-        let tell = Tell { seen, roles: self.roles.as_ref() };
+        let tell = Tell::new(seen, self.roles.as_ref());
         let spots = board.spots();
         let rooms: Vec<usize> = spots.iter().map(|spot| spot.to).collect();
         let cpus = seat(seen, &company, &rooms);

@@ -1,7 +1,7 @@
 //! Why a job is on its socket, with what it has shown and how the sockets are parted.
 
 use base::CpuSet;
-use sched::{Code, Quantity, Reason, SignalTier, Snapshot};
+use sched::{Code, Figure, Quantity, Reason, SignalTier, Snapshot};
 
 use super::classes::Group;
 use super::place::{Case, Member, Roles, Spot, Why};
@@ -9,11 +9,18 @@ use crate::common::cpus_label;
 
 /// What reasons are told from.
 pub(super) struct Tell<'a> {
-    pub seen: &'a Snapshot<'a>,
-    pub roles: Option<&'a Roles>,
+    seen: &'a Snapshot<'a>,
+    /// How the sockets are parted: the same in every reason of a turn.
+    parting: Vec<(&'static str, Figure)>,
 }
 
-impl Tell<'_> {
+impl<'a> Tell<'a> {
+    /// Of one turn; without roles nothing was parted yet.
+    pub fn new(seen: &'a Snapshot<'a>, roles: Option<&Roles>) -> Self {
+        let not_yet = || vec![("parted", Figure::from("sockets are not parted yet"))];
+        Tell { seen, parting: roles.map_or_else(not_yet, |roles| parting(seen, roles)) }
+    }
+
     /// Why one job goes to its spot, on these CPUs.
     pub fn reason(&self, member: &Member<'_>, spot: &Spot, cpus: &CpuSet) -> Reason {
         let guest = &member.guest;
@@ -32,21 +39,19 @@ impl Tell<'_> {
             .with("group", group_text(member))
             .with("domain", self.seen.domains.label(spot.to))
             .with("cpus", cpus_label(cpus));
-        let reason = match self.roles {
-            Some(roles) => self.with_roles(reason, roles),
-            None => reason.with("parted", "sockets are not parted yet".to_owned()),
-        };
+        let parting = self.parting.iter().cloned();
+        let reason = parting.fold(reason, |reason, (name, figure)| reason.with(name, figure));
         let reason = match guest.gone() {
             Some(gone) => reason.with("gone", gone.to_string()),
             None => reason,
         };
         let reason = match spot.why {
-            Why::Comes => reason.with("how", "which had most room for it".to_owned()),
-            Why::Stays => reason.with("how", "where it ran".to_owned()),
+            Why::Comes => reason.with("how", "which had most room for it"),
+            Why::Stays => reason.with("how", "where it ran"),
             _ => reason,
         };
         match member.group {
-            Some(_) => reason.with("tier", self.tier().to_string()),
+            Some(_) => reason.with("tier", self.tier().name()),
             None => reason,
         }
     }
@@ -58,29 +63,29 @@ impl Tell<'_> {
             tier => tier,
         }
     }
+}
 
-    fn with_roles(&self, reason: Reason, roles: &Roles) -> Reason {
-        let [n1, n2, n3, unknown] = roles.n;
-        let parted = match (roles.case, roles.sides(self.seen)) {
-            (_, Some((a, b))) => {
-                format!("Group 1 is to run on {}, the others on {}", cpus_label(&a), cpus_label(&b))
-            }
-            (Case::TooLittle, _) => "Group 1 does too little to be worth collecting".to_owned(),
-            (Case::NobodyHurt, _) => "nobody has to be kept from Group 1".to_owned(),
-            (Case::OneSocket, _) => "there is only one place".to_owned(),
-            (Case::NobodyHurts | Case::Apart { .. }, _) => "there is no Group 1".to_owned(),
-        };
-        let threads = format!("{n1}, {n2} and {n3} threads of Groups 1, 2 and 3");
-        let threads = match unknown {
-            0 => threads,
-            unknown => format!("{threads}, {unknown} of none yet"),
-        };
-        let reason = reason.with("parted", parted).with("threads", threads);
-        match roles.guard {
-            Some((each, least)) => reason.with("sq_each", each).with("sq_least", least.to_string()),
-            None => reason,
+fn parting(seen: &Snapshot<'_>, roles: &Roles) -> Vec<(&'static str, Figure)> {
+    let [n1, n2, n3, unknown] = roles.n;
+    let parted = match (roles.case, roles.sides(seen)) {
+        (_, Some((a, b))) => {
+            format!("Group 1 is to run on {}, the others on {}", cpus_label(&a), cpus_label(&b))
         }
-    }
+        (Case::TooLittle, _) => "Group 1 does too little to be worth collecting".to_owned(),
+        (Case::NobodyHurt, _) => "nobody has to be kept from Group 1".to_owned(),
+        (Case::OneSocket, _) => "there is only one place".to_owned(),
+        (Case::NobodyHurts | Case::Apart { .. }, _) => "there is no Group 1".to_owned(),
+    };
+    let threads = format!("{n1}, {n2} and {n3} threads of Groups 1, 2 and 3");
+    let threads = match unknown {
+        0 => threads,
+        unknown => format!("{threads}, {unknown} of none yet"),
+    };
+    let guard = roles.guard.map(|(each, least)| {
+        [("sq_each", Figure::from(each)), ("sq_least", Figure::from(least.to_string()))]
+    });
+    let told = [("parted", Figure::from(parted)), ("threads", Figure::from(threads))];
+    told.into_iter().chain(guard.into_iter().flatten()).collect()
 }
 
 /// What a job is, and why.

@@ -22,6 +22,12 @@ impl Ranks {
         self.0.first().copied()
     }
 
+    /// Whether on none of them are two threads more than on another.
+    pub fn are_even(&self) -> bool {
+        let ends = self.0.first().zip(self.0.last());
+        ends.is_none_or(|((least, _), (most, _))| *most <= least + 1)
+    }
+
     /// All, the emptiest first.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.0.iter().copied()

@@ -206,8 +206,11 @@ impl Seats {
     /// Where threads share a CPU although one of the same cache is emptier, because it was taken before
     /// somebody came who may use no other: who may, goes there.
     pub fn relieve(&mut self, seating: &mut Seating, jobs: &[&JobSeen<'_>]) {
+        // Nearly always nobody sits too tight in any cache.
+        if self.by_threads.iter().all(Ranks::are_even) {
+            return;
+        }
         for job in jobs {
-            // Nearly always nobody sits too tight.
             let is_tight = |cpu| self.emptier(cpu, job.allowed, &CpuSet::new()).is_some();
             if !seating.get(job.job.id).is_some_and(|own| own.iter().any(is_tight)) {
                 continue;

@@ -69,6 +69,9 @@ impl<'a> Sheet<'a> {
         let mut lines = Vec::new();
         for record in reader.records() {
             let record = record.map_err(|error| at(1, error.to_string()))?;
+            if record.iter().all(|cell| cell.trim().is_empty()) {
+                continue; // Spreadsheets leave such lines at the end.
+            }
             let (number, begin) = place(text, record.position());
             if record.len() != header.len() {
                 let what = format!("{} cells, {} in the header", record.len(), header.len());
@@ -194,6 +197,24 @@ mod tests {
         assert_eq!(sheet.number(&sheet.lines()[0], last), Ok(None));
         assert_eq!(sheet.word(&sheet.lines()[1], 0), "y, z");
         assert_eq!(sheet.need_number(&sheet.lines()[1], both), Ok(2.0));
+    }
+
+    #[test]
+    fn lines_with_nothing_in_them_and_the_marks_of_other_systems_mean_nothing() {
+        let plain = Sheet::read("a,b\n1,2\n3,4\n", "t.csv").unwrap();
+        let cells = |text| {
+            let sheet = Sheet::read(text, "t.csv").unwrap();
+            sheet.lines().iter().map(|line| line.cells.clone()).collect::<Vec<_>>()
+        };
+        let expected: Vec<_> = plain.lines().iter().map(|line| line.cells.clone()).collect();
+        for text in [
+            "a,b\r\n1,2\r\n\r\n3,4\r\n\r\n",
+            "\u{feff}a,b\n1,2\n3,4",
+            "\"a\",\"b\"\n\"1\", 2 \n3,\"4\"\n\n\n",
+            "a,b\n1,2\n  \n3,4\n,\n\t\n",
+        ] {
+            assert_eq!(cells(text), expected, "{text:?}");
+        }
     }
 
     #[test]

@@ -20,9 +20,10 @@
 //! once, in a [`FillTable`]; its speed only stretches the time.
 
 use super::Character;
+use super::character::ALL_MISS;
 
 /// Bytes of a line.
-pub(super) const LINE: f64 = 64.0;
+pub(crate) const LINE: f64 = 64.0;
 /// Steps in which a cache is filled.
 const N_STEPS: usize = 128;
 /// Who never misses never fills anything: so slow that the others are done before. Per 1000 instructions.
@@ -35,33 +36,72 @@ const EMPTY: f64 = 1e-12;
 pub struct FillTable {
     /// Thousands of instructions after which 0, 1, 2 … steps are full; rising, ever more slowly filled.
     spent: Vec<f64>,
-    step: f64,
+    steps: Vec<Step>,
+    /// All of them, in bytes.
+    bytes: f64,
 }
+
+/// A part of a cache that is taken to fill evenly. Bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Step {
+    begin: f64,
+    width: f64,
+}
+
+impl Step {
+    fn middle(&self) -> f64 {
+        self.begin + 0.5 * self.width
+    }
+
+    fn halves(&self) -> [Step; 2] {
+        let width = self.width / 2.0;
+        [Step { width, ..*self }, Step { begin: self.begin + width, width }]
+    }
+
+    /// Whether `character` is done missing somewhere on the way to its middle. In a large cache that is where a
+    /// small program has all that it needs; taken as one step it would never come to hold it.
+    fn hides_a_knee(&self, character: &Character) -> bool {
+        let misses = |bytes| character.at(bytes).misses;
+        ALL_MISS < self.width && misses(self.middle()) * STEEP < misses(self.begin)
+    }
+}
+
+/// A step in which misses fall to less than one part of so many is halved. Guessed.
+const STEEP: f64 = 16.0;
 
 impl FillTable {
     /// How `character` fills a cache of so many bytes.
     pub fn new(character: &Character, bytes: f64) -> Self {
-        let step = bytes / N_STEPS as f64;
-        let (mut spent, mut so_far, mut misses) = (vec![0.0], 0.0, f64::INFINITY);
-        for idx in 0..N_STEPS {
-            let middle = (idx as f64 + 0.5) * step;
+        let width = bytes / N_STEPS as f64;
+        // The next one last.
+        let even = (0..N_STEPS).rev().map(|idx| Step { begin: idx as f64 * width, width });
+        let mut ahead: Vec<Step> = even.collect();
+        let mut table =
+            FillTable { spent: vec![0.0], steps: Vec::new(), bytes: width * N_STEPS as f64 };
+        let (mut so_far, mut misses) = (0.0, f64::INFINITY);
+        while let Some(step) = ahead.pop() {
+            if step.hides_a_knee(character) {
+                ahead.extend(step.halves().into_iter().rev());
+                continue;
+            }
             // What was measured scatters; a cache that holds more never misses more often.
-            misses = character.at(middle).misses.clamp(MISSES_MIN, misses);
-            so_far += step / LINE / misses;
-            spent.push(so_far);
+            misses = character.at(step.middle()).misses.clamp(MISSES_MIN, misses);
+            so_far += step.width / LINE / misses;
+            table.spent.push(so_far);
+            table.steps.push(step);
         }
-        FillTable { spent, step }
+        table
     }
 
     /// Bytes that are full after so many thousand instructions, and bytes that each thousand adds there.
     fn after(&self, thousands: f64) -> (f64, f64) {
         let next = self.spent.partition_point(|&spent| spent <= thousands);
-        let Some(&end) = self.spent.get(next) else {
-            return (self.step * N_STEPS as f64, 0.0);
+        let (Some(&end), Some(step)) = (self.spent.get(next), self.steps.get(next - 1)) else {
+            return (self.bytes, 0.0);
         };
         let begin = self.spent[next - 1];
-        let slope = self.step / (end - begin);
-        (self.step * (next - 1) as f64 + slope * (thousands - begin), slope)
+        let slope = step.width / (end - begin);
+        (step.begin + slope * (thousands - begin), slope)
     }
 }
 
@@ -79,7 +119,8 @@ pub fn shares_into(programs: &[(&FillTable, f64)], bytes: f64, held: &mut [f64])
     // What all fill together grows ever more slowly. So its tangent meets the size of the cache too early,
     // never too late, and tangent after tangent comes to the very step in which the cache is full.
     let mut time = 0.0;
-    for _ in 0..N_STEPS * programs.len().max(1) {
+    let n_steps = programs.iter().map(|(table, _)| table.steps.len()).sum::<usize>();
+    for _ in 0..n_steps.max(N_STEPS) {
         let (mut sum, mut slope) = (0.0, 0.0);
         for ((table, takes), held) in programs.iter().zip(held.iter_mut()) {
             let (full, grows) = table.after(time / takes);
@@ -139,6 +180,20 @@ mod tests {
         let (small, stream) = (table(&[30.0, 0.0, 0.0]), table(&[30.0]));
         let held = shares(&[(&small, 1.0), (&stream, 1.0)], MIB);
         assert!(0.2 * MIB < held[0] && held[0] < 0.5 * MIB, "{held:?}");
+    }
+
+    #[test]
+    fn a_small_program_keeps_what_it_needs_in_a_cache_of_any_size() {
+        // Nothing is missed from 128 KiB on.
+        let row = |bytes, misses| Row { bytes, misses, ..Row::default() };
+        let all = Character::new(vec![row(MIB / 8.0, 0.0)], row(0.0, 30.0)).expect("sound");
+        let stream = Character::new(vec![row(MIB, 30.0)], Row::default()).expect("sound");
+        for mib in [8.0, 32.0, 64.0, 1024.0] {
+            let [small, stream] = [&all, &stream].map(|its| FillTable::new(its, mib * MIB));
+            let held = shares(&[(&small, 1.0), (&stream, 1.0)], mib * MIB);
+            assert!(MIB / 8.0 * 0.95 < held[0] && held[0] < MIB / 4.0, "{mib} MiB: {held:?}");
+            assert!((held[0] + held[1] - mib * MIB).abs() < 1.0, "{mib} MiB: {held:?}");
+        }
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub struct Habits {
 const SPREAD: f64 = 0.25;
 /// How exact cycles per instruction are measured, as a part of them.
 const SCATTER: f64 = 0.01;
+/// Bytes of cache of the row from which the others' differences are told, or the next to it: as on the machine that
+/// the habits were fitted on, and the same on every machine. Were it the size asked for, the scatter of that row
+/// would be in every difference, and a program would hide latency well or badly with the size of the cache.
+const TOLD_FROM: f64 = 1048576.0;
 /// Whoever uses more of a channel tells nothing of latency.
 const TELLS_UPTO: f64 = 0.8;
 /// Between these parts of what a channel gives a program that is alone begins to fill it, and does. Guessed.
@@ -81,13 +85,7 @@ impl Behaviour {
         let points: Vec<Point> =
             (character.rows().iter()).filter_map(|row| Point::of(row, channel, &habits)).collect();
         let here = nearest(&points, bytes)?;
-        let (mut xx, mut xy) = (0.0, 0.0);
-        for point in points.iter().filter(|point| point.in_use <= TELLS_UPTO) {
-            let (x, y) = (point.wait - here.wait, point.cycles - here.cycles);
-            (xx, xy) = (xx + x * x, xy + x * y);
-        }
-        let doubt = libm::pow(SCATTER * here.cycles / SPREAD, 2.0);
-        let waits = ((xy + doubt / habits.overlap) / (xx + doubt)).max(1.0 / habits.overlap_max);
+        let waits = slope(&points, &habits)?.max(1.0 / habits.overlap_max);
         Some(Behaviour::through(character, here, waits, habits))
     }
 
@@ -129,6 +127,11 @@ impl Behaviour {
             waits: mix(waits, 1.0 / habits.overlap_max),
             habits,
         }
+    }
+
+    /// The same on cores of so many cycles in a nanosecond: its cycles stay, what memory takes stays as well.
+    pub fn clocked(self, ghz: f64) -> Self {
+        Behaviour { habits: Habits { ghz, ..self.habits }, ..self }
     }
 
     /// What it misses.
@@ -174,6 +177,18 @@ fn nearest(points: &[Point], bytes: f64) -> Option<&Point> {
         let far = |point: &Point| libm::fabs(libm::log(point.bytes / bytes));
         far(one).total_cmp(&far(other))
     })
+}
+
+/// How cycles grow with waiting, from one row to the others, drawn towards the usual; `None` without rows.
+fn slope(points: &[Point], habits: &Habits) -> Option<f64> {
+    let base = nearest(points, TOLD_FROM)?;
+    let (mut xx, mut xy) = (0.0, 0.0);
+    for point in points.iter().filter(|point| point.in_use <= TELLS_UPTO) {
+        let (x, y) = (point.wait - base.wait, point.cycles - base.cycles);
+        (xx, xy) = (xx + x * x, xy + x * y);
+    }
+    let doubt = libm::pow(SCATTER * base.cycles / SPREAD, 2.0);
+    Some((xy + doubt / habits.overlap) / (xx + doubt))
 }
 
 /// Misses per 1000 instructions that somebody waits for.
@@ -242,6 +257,19 @@ mod tests {
         let its = Behaviour::of(&made(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, habits).unwrap();
         assert!((its.overlap() - 2.5).abs() < 0.05, "{}", its.overlap());
         assert!((its.demand(MIB).core_ns - 150.0).abs() < 2.0, "{:?}", its.demand(MIB));
+    }
+
+    #[test]
+    fn how_well_latency_is_hidden_does_not_hang_on_the_size_of_the_cache() {
+        let (channel, habits) = machine();
+        let made = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
+        // One point scatters by two percent.
+        let mut rows = made.rows().to_vec();
+        rows[1].cycles = rows[1].cycles.map(|cycles| cycles * 0.98);
+        let scattered = Character::new(rows, Row::default()).unwrap();
+        let overlap = |bytes| Behaviour::of(&scattered, bytes, &channel, habits).unwrap().overlap();
+        assert_eq!(overlap(MIB), overlap(MIB / 4.0));
+        assert_eq!(overlap(MIB), overlap(MIB / 2.0));
     }
 
     #[test]

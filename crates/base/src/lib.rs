@@ -10,4 +10,4 @@ mod units;
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
 pub use rng::Rng;
-pub use units::{Bytes, Nanos, ParseUnitError};
+pub use units::{Bytes, Nanos, ParseUnitError, TIME_EXAMPLE, exact_nanos};

@@ -6,8 +6,10 @@ mod cpuset;
 mod ids;
 mod rng;
 mod units;
+mod words;
 
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
 pub use rng::Rng;
 pub use units::{Bytes, Nanos, ParseUnitError, TIME_EXAMPLE, exact_nanos};
+pub use words::several;

@@ -175,6 +175,16 @@ fn the_tables_fit_eighty_columns_and_say_who_is_better() {
 }
 
 #[test]
+fn the_last_line_of_progress_tells_where_it_ended() {
+    let place = Place::new();
+    let told = place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out out");
+    let text = tool::text(&told.stderr);
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains(" of 4 runs")).collect();
+    let last = lines.last().expect("progress is told");
+    assert!(last.starts_with("evenkeel: 4 of 4 runs") && !last.contains("left"), "{text}");
+}
+
+#[test]
 fn the_json_holds_to_the_schema_that_ships() {
     let place = Place::new();
     let told = place.compared("small.toml -p linux,spread --seeds 2", "out");

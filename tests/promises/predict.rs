@@ -367,19 +367,19 @@ fn wishes_that_make_no_sense_are_refused() {
     ask(
         &["xz", "perl", "stream", "--domains", "1"],
         expect![[r#"
-        evenkeel: 3 programs are more than the 2 CPUs of 1 LLC domains
+        evenkeel: 3 programs are more than the 2 CPUs of 1 LLC domain
     "#]],
     );
     ask(
         &["xz", "--domains", "0"],
         expect![[r#"
-        evenkeel: invalid value '0' for '--domains <N>': 0 is not in 1..=1024; see evenkeel --help
+        evenkeel: invalid value '0' for '--domains <N>': write a whole number from 1 to 1024; see evenkeel --help
     "#]],
     );
     ask(
         &["xz", "--domains", "-1"],
         expect![[r#"
-        evenkeel: invalid value '-1' for '--domains <N>': -1 is not in 1..=1024; see evenkeel --help
+        evenkeel: invalid value '-1' for '--domains <N>': write a whole number from 1 to 1024; see evenkeel --help
     "#]],
     );
     ask(

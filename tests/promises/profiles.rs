@@ -141,6 +141,7 @@ fn a_profile_that_a_job_names_must_be_there() {
     let said = tool::text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("w.toml:1: job \"a\": there is no profile \"mine\"; make it"), "{said}");
+    assert!(said.contains("evenkeel profile --list tells the"), "{said}");
     home.write("broken.profile.toml", "name = 'x'\n[[phase]]\nshare = 'all'\n");
     home.write("w.toml", "[[job]]\ncommand = ['true']\nprofile = 'broken'\n");
     let output = home.command(&["run", "w.toml"]).output().expect("it starts");
@@ -156,6 +157,19 @@ fn a_profile_that_a_job_names_must_be_there() {
 }
 
 #[test]
+fn the_profiles_that_ship_are_listed_and_nothing_runs() {
+    let home = Home::new();
+    let output = home.command(&["profile", "--list"]).output().expect("it starts");
+    assert!(output.status.success(), "{}", tool::text(&output.stderr));
+    let told = tool::text(&output.stdout);
+    assert!(told.lines().any(|line| line == "470.lbm"), "{told}");
+    home.write("w.toml", "[[job]]\ncommand = ['true']\nprofile = 'nobody'\n");
+    let refused = home.command(&["run", "w.toml"]).output().expect("it starts");
+    let said = tool::text(&refused.stderr);
+    assert!(said.contains(&format!("tells the {} that ship", told.lines().count())), "{said}");
+}
+
+#[test]
 fn wrong_commands_are_one_line_and_nothing_runs() {
     let home = Home::new();
     home.write("empty", "");
@@ -163,6 +177,7 @@ fn wrong_commands_are_one_line_and_nothing_runs() {
         (&["profile"][..], "<CMD>"),
         (&["profile", "--"], "<CMD>"),
         (&["profile", "true"], "true"),
+        (&["profile", "--list", "--", "true"], "--list"),
         (&["profile", "--", ""], "no program"),
         (&["profile", "--", "no-such-program"], "not in PATH"),
         (&["profile", "--", "/etc"], "folder"),

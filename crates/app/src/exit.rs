@@ -75,7 +75,7 @@ pub fn from_clap(error: &clap::Error) -> ExitCode {
 }
 
 fn worth(line: &str) -> bool {
-    line.starts_with("tip:") || line.starts_with("[possible values") || line.starts_with('<')
+    ["tip:", "[possible values", "<", "--"].iter().any(|start| line.starts_with(start))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

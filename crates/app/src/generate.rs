@@ -24,16 +24,16 @@ const BUILT_IN: &str = include_str!("../../../workloads/programs/built-in.toml")
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How many jobs
-    #[arg(long, allow_hyphen_values = true, value_name = "N", default_value_t = 20)]
+    #[arg(long, allow_hyphen_values = true, value_name = "N", default_value_t = 20, value_parser = input::whole::<usize>(0..=usize::MAX))]
     n: usize,
     /// Where chance begins: the same seed, list and options give the same workload
-    #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value_t = 1, value_parser = input::seed)]
     seed: u64,
     /// Jobs start between 0 and this
     #[arg(long, allow_hyphen_values = true, value_name = "TIME", default_value = "30s", value_parser = input::time)]
     span: Nanos,
     /// Share of the jobs that are hogs, 0 to 1
-    #[arg(long, allow_hyphen_values = true, value_name = "SHARE", default_value_t = 0.0)]
+    #[arg(long, allow_hyphen_values = true, value_name = "SHARE", default_value_t = 0.0, value_parser = fraction)]
     hog_fraction: f64,
     /// Relative weights of suites, such as SPEC=2,cBench=1; suites not named are left out
     #[arg(long, value_name = "SUITE=WEIGHT,…", value_delimiter = ',', value_parser = suite_weight)]
@@ -62,6 +62,11 @@ enum Form {
     Toml,
     /// Start, class, absolute path and arguments, a job a line
     Classic,
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    let fraction = text.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    fraction.ok_or_else(|| "write a share from 0 to 1, such as 0.25".to_owned())
 }
 
 fn suite_weight(text: &str) -> Result<(String, u64), String> {

@@ -1,9 +1,12 @@
 //! What a command is given: files that it reads whole (workloads, lists, machines; none of them is
 //! endless), and values of options within reason.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use base::{Bytes, Nanos};
@@ -55,6 +58,30 @@ pub fn some_size(text: &str) -> Result<Bytes, String> {
     match text.parse::<Bytes>().map_err(|error| error.to_string())? {
         Bytes::ZERO => Err("it must be more than 0".to_owned()),
         size => Ok(size),
+    }
+}
+
+/// A seed: whatever fits.
+pub fn seed(text: &str) -> Result<u64, String> {
+    whole(0..=u64::MAX)(text)
+}
+
+/// The number of a process; whether there is one is another question.
+pub fn pid(text: &str) -> Result<u32, String> {
+    text.trim().parse().map_err(|_| "write the number of a process, as ps shows it".to_owned())
+}
+
+/// A whole number within limits. An option names the type of its field: clap asks for it only when it runs.
+pub fn whole<N: FromStr + PartialOrd + Display>(
+    within: RangeInclusive<N>,
+) -> impl Fn(&str) -> Result<N, String> + Clone
+where
+    RangeInclusive<N>: Clone,
+{
+    move |text| {
+        let given = text.trim().parse().ok().filter(|given| within.contains(given));
+        let (least, most) = (within.start(), within.end());
+        given.ok_or_else(|| format!("write a whole number from {least} to {most}"))
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use linux::cgroup::{self, Choice, Wish};
 use linux::signals::{self, CountedAs, Readable, Signal};
 use serde::Serialize;
-use topology::file::{MachineFile, parse_toml, to_toml};
+use topology::file::{MachineFile, Version, parse_toml, to_toml};
 use topology::{DomainChoice, Domains, Machine, draw};
 
 use crate::exit::{Done, OrWrong, Stop};
@@ -86,6 +86,9 @@ pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
     let text = input::text("machine file", path)?;
     if !text.trim_start().starts_with('{') {
         return Ok(parse_toml(&text, &name)?);
+    }
+    if let Ok(version) = serde_json::from_str::<Version>(&text) {
+        version.check().with_context(|| name.clone())?;
     }
     let file: MachineFile = serde_json::from_str(&text).map_err(|error| {
         let said = error.to_string();

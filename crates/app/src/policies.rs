@@ -27,7 +27,7 @@ pub fn main(args: &Args) -> Done {
     let chosen = match &args.name {
         None => policy::registry().iter().chain([&lab::oracle::INFO]).collect(),
         Some(name) if name == lab::oracle::NAME => vec![&lab::oracle::INFO],
-        Some(name) => vec![policy::find(name).or_wrong()?],
+        Some(name) => vec![policy::find(name).map_err(lab::oracle::beside).or_wrong()?],
     };
     let text = if args.json { as_json(&chosen)? } else { as_text(&chosen) };
     std::io::stdout().write_all(text.as_bytes())?;

@@ -26,7 +26,7 @@ use started::Started;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A process to follow, with its threads; may be given several times
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
     pid: Vec<u32>,
     /// How long [default: until the program ends; of --pid alone 10s]
     #[arg(long = "for", value_name = "TIME", value_parser = input::some_time, allow_hyphen_values = true)]
@@ -62,7 +62,8 @@ pub fn main(args: &Args) -> Done {
     let recorded = recorded.with_context(refused);
     drop(child); // With all that it started.
     let n_turns = recorded?;
-    println!("{n_turns} turns in {}: evenkeel replay shows them", args.output.display());
+    let turns = base::several(n_turns, "turn");
+    println!("{turns} in {}: evenkeel replay shows them", args.output.display());
     Ok(())
 }
 

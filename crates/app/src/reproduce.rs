@@ -1,7 +1,6 @@
 //! `evenkeel reproduce`: what papers published, beside what comes out on their machines as simulated here.
 
 use std::io::{IsTerminal, Write};
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
@@ -11,6 +10,7 @@ use lab::reproduce::{Experiment, Rig, STUDIES, Study, html, list, text};
 
 use crate::asked::Asked;
 use crate::exit::{Done, OrWrong};
+use crate::input;
 
 /// Which paper, and how thoroughly.
 #[derive(Debug, clap::Args)]
@@ -27,11 +27,11 @@ pub struct Args {
     #[arg(long, value_name = "N|LIST", default_value = "20", allow_hyphen_values = true)]
     seeds: String,
     /// How often experiments draw from the ranges of uncertain profiles
-    #[arg(long, value_name = "N", default_value = "200", allow_hyphen_values = true)]
-    draws: String,
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = input::whole::<u64>(1..=100_000), allow_hyphen_values = true)]
+    draws: u64,
     /// Runs at a time [default: one for each CPU]
-    #[arg(long, short, value_name = "N", allow_hyphen_values = true)]
-    jobs: Option<String>,
+    #[arg(long, short, value_name = "N", value_parser = input::whole::<u16>(1..=1024), allow_hyphen_values = true)]
+    jobs: Option<u16>,
     /// No progress
     #[arg(long, short)]
     quiet: bool,
@@ -42,10 +42,6 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
-
-/// What `--draws` and `--jobs` take.
-const DRAWS: RangeInclusive<u64> = 1..=100_000;
-const JOBS: RangeInclusive<u64> = 1..=1024;
 
 /// Reproduces.
 pub fn main(args: &Args) -> Done {
@@ -61,8 +57,8 @@ pub fn main(args: &Args) -> Done {
         .or_wrong()?;
     let wanted = wanted(study, &args.only).or_wrong()?;
     let seeds = seeds(&args.seeds).or_wrong()?;
-    let draws = number("--draws", &args.draws, DRAWS).or_wrong()?;
-    let n_threads = n_threads(args).or_wrong()?;
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    let n_threads = args.jobs.map_or_else(all, usize::from);
     if args.list {
         check_list(args).or_wrong()?;
         std::io::stdout().write_all(list(study, &wanted).as_bytes())?;
@@ -84,7 +80,7 @@ pub fn main(args: &Args) -> Done {
             eprint!("\r\x1b[2K{done} of {all} runs of this batch");
         }
     };
-    let rig = Rig::new(seeds, draws, n_threads, &stop, &look);
+    let rig = Rig::new(seeds, args.draws, n_threads, &stop, &look);
     let account = study.run(&wanted, &rig, |experiment| {
         if !args.quiet {
             eprintln!(
@@ -143,20 +139,4 @@ fn check_list(args: &Args) -> anyhow::Result<()> {
         }
         None => Ok(()),
     }
-}
-
-/// How many runs take place at a time.
-fn n_threads(args: &Args) -> anyhow::Result<usize> {
-    let all = || std::thread::available_parallelism().map_or(1, usize::from);
-    match &args.jobs {
-        None => Ok(all()),
-        Some(text) => Ok(number("--jobs", text, JOBS)? as usize),
-    }
-}
-
-/// A whole number within limits.
-fn number(option: &str, text: &str, within: RangeInclusive<u64>) -> anyhow::Result<u64> {
-    let given = text.trim().parse().ok().filter(|given| within.contains(given));
-    let (least, most) = (within.start(), within.end());
-    given.ok_or_else(|| anyhow!("{option} {text}: write a whole number from {least} to {most}"))
 }

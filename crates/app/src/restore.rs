@@ -4,6 +4,7 @@
 
 use std::io::{self, Write};
 
+use base::several;
 use linux::undo::{
     self, Deed, Entry, FileReport, GroupDeed, GroupEntry, GroupKind, Restored, Verdict,
 };
@@ -80,7 +81,7 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
 
 fn sentence(entry: &Entry, dry_run: bool) -> String {
     let Entry { job, process, comm, n_threads, deed } = entry;
-    let threads = if *n_threads == 1 { "1 thread".into() } else { format!("{n_threads} threads") };
+    let threads = several(*n_threads, "thread");
     let whose = format!("{job}: process {process} ({comm}), {threads}:");
     match deed {
         Deed::PutBack { from, to } if dry_run => {

@@ -7,9 +7,11 @@ mod flag;
 mod ids;
 mod rng;
 mod units;
+mod words;
 
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
 pub use flag::StopFlag;
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
 pub use rng::Rng;
-pub use units::{Bytes, Nanos, ParseUnitError};
+pub use units::{Bytes, Nanos, ParseUnitError, TIME_EXAMPLE, exact_nanos};
+pub use words::several;

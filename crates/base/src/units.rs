@@ -120,24 +120,61 @@ impl fmt::Display for Nanos {
 impl FromStr for Nanos {
     type Err = ParseUnitError;
 
-    /// `250ms`, `1.5s`, `10us`, `3min`, `40ns`; a bare number is seconds.
+    /// `250ms`, `1.5s`, `10us`, `3min`, `2h`, `1d`, `40ns`; a bare number is seconds.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        const UNITS: [(&str, f64); 6] =
-            [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("min", 60.0), ("s", 1.0), ("", 1.0)];
-        let refuse = || ParseUnitError {
+        let nanos = exact_nanos(text).and_then(|nanos| u64::try_from(nanos).ok());
+        nanos.map(Nanos).ok_or_else(|| ParseUnitError {
             what: "time",
             found: text.to_owned(),
-            example: "seconds such as 1.5, or 250ms, 10us, 3min",
-        };
-        let trimmed = text.trim();
-        for (unit, secs) in UNITS {
-            let Some(number) = trimmed.strip_suffix(unit) else { continue };
-            if let Some(value) = plain_number(number) {
-                return Nanos::from_secs_f64(value * secs).ok_or_else(refuse);
-            }
-        }
-        Err(refuse())
+            example: TIME_EXAMPLE,
+        })
     }
+}
+
+/// What a text that is a time looks like, for who wrote another.
+pub const TIME_EXAMPLE: &str = "seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d";
+
+/// The units of times, longest first where one ends like another, with their nanoseconds.
+const TIME_UNITS: [(&str, u128); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
+    ("s", 1_000_000_000),
+    ("", 1_000_000_000),
+];
+
+/// The nanoseconds of a time as people write it: digits, at most one point, and a unit, else seconds. `None` if
+/// it is none of these.
+///
+/// No float stands between the text and the nanoseconds, so what is written is read back equal. A part
+/// finer than a nanosecond is cut off; what is beyond all numbers is the largest.
+pub fn exact_nanos(text: &str) -> Option<u128> {
+    let text = text.trim();
+    TIME_UNITS.iter().find_map(|&(unit, scale)| decimal(text.strip_suffix(unit)?.trim_end(), scale))
+}
+
+/// A plain decimal times a whole number; `None` if the text is no plain decimal. Saturates.
+fn decimal(text: &str, scale: u128) -> Option<u128> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let plain = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
+    if !plain(whole) || !plain(part) || (whole.is_empty() && part.is_empty()) {
+        return None;
+    }
+    let mut value = digits(whole).saturating_mul(scale);
+    let mut place = scale;
+    for digit in part.bytes() {
+        place /= 10;
+        value = value.saturating_add(u128::from(digit - b'0') * place);
+    }
+    Some(value)
+}
+
+fn digits(text: &str) -> u128 {
+    let next = |value: u128, b: u8| value.saturating_mul(10).saturating_add(u128::from(b - b'0'));
+    text.bytes().fold(0, next)
 }
 
 impl Bytes {
@@ -239,6 +276,8 @@ mod tests {
             ("250ms", 250_000_000),
             ("2 s", 2_000_000_000),
             ("3min", 180_000_000_000),
+            ("2h", 7_200_000_000_000),
+            ("1.5 d", 129_600_000_000_000),
             ("0", 0),
         ] {
             assert_eq!(text.parse(), Ok(Nanos(nanos)), "{text}");

@@ -57,8 +57,6 @@ pub fn read(path: &Path) -> Result<Recording, JournalError> {
 struct Peek {
     journal: Option<u32>,
     #[serde(default)]
-    tool: String,
-    #[serde(default)]
     run: String,
     #[serde(default)]
     part: u32,
@@ -72,19 +70,32 @@ fn first_line(lines: &mut Lines) -> Result<Peek, JournalError> {
         Some(line) => line.text,
         None => return Err(lines.error(LineError::Empty)),
     };
+    check_version(&line).map_err(|newer| lines.error(newer))?;
     let peek: Result<Peek, _> = serde_json::from_str(&line);
     let mut peek = peek.map_err(|error| lines.error(LineError::NoHeader(error.to_string())))?;
     match peek.journal {
-        Some(FORMAT) => {
+        Some(_) => {
             peek.line = line;
             peek.part = peek.part.max(1);
             Ok(peek)
         }
-        Some(found) => {
-            let newer = LineError::Newer { found, known: FORMAT, tool: peek.tool };
-            Err(lines.error(newer))
-        }
         None => Err(lines.error(LineError::NoHeader("the field journal is missing".to_owned()))),
+    }
+}
+
+/// Another version may have other fields, so nothing else is looked at before it.
+fn check_version(line: &str) -> Result<(), LineError> {
+    #[derive(Deserialize)]
+    struct Version {
+        journal: u32,
+        tool: Option<serde_json::Value>,
+    }
+    match serde_json::from_str(line) {
+        Ok(Version { journal: found, tool }) if found != FORMAT => {
+            let tool = tool.as_ref().and_then(|tool| tool.as_str()).unwrap_or("of another version");
+            Err(LineError::Newer { found, known: FORMAT, tool: tool.to_owned() })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -84,6 +84,23 @@ pub enum PolicyError {
     },
 }
 
+impl PolicyError {
+    /// The same where one more name is possible, of a policy that is built elsewhere; `when` says where it can be had.
+    #[must_use]
+    pub fn beside(self, name: &'static str, when: &str) -> Self {
+        match self {
+            PolicyError::UnknownPolicy { found, nearest: known_nearest, known } => {
+                PolicyError::UnknownPolicy {
+                    nearest: nearest(&found, known_nearest.into_iter().chain([name])),
+                    known: format!("{known}, {name} ({when})"),
+                    found,
+                }
+            }
+            other => other,
+        }
+    }
+}
+
 /// What a text with parameters looks like.
 const EXAMPLE: &str = "dfs[cooldown=4,domains=llc]";
 

@@ -93,7 +93,7 @@ pub enum Fault {
         range: &'static str,
     },
     /// A text that is no time.
-    #[error("{found:?} is no time; write seconds such as 1.5, or 250ms, 10us, 3min")]
+    #[error("{found:?} is no time; write {}", base::TIME_EXAMPLE)]
     NoTime {
         /// The text.
         found: String,

@@ -26,7 +26,7 @@ use toml::de::DeValue;
 use crate::assemble::is_emptied;
 use crate::error::{Fault, Text};
 use crate::toml_form::fields::{self, Fields};
-use crate::toml_form::{line, version};
+use crate::toml_form::line;
 use crate::{Job, WorkloadError};
 
 /// The programs of a list, in the order of the file.
@@ -93,7 +93,6 @@ impl ProgramList {
         let document = fields::document(&text)?;
         let top =
             Fields::new(&text, document.get_ref(), 0, "the program list", KNOWN, PROGRAM_KNOWN)?;
-        top.get("version", version)?;
         let tables = top.tables("program", "a program", PROGRAM_KNOWN)?;
         let programs = tables.iter().map(|table| program(&text, table));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;

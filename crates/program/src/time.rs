@@ -1,24 +1,11 @@
-//! Times as people write them, read exactly: digits, at most one point, and a unit.
-//!
-//! No float stands between the text and the nanoseconds, so what is written is read back equal. A
-//! part finer than a nanosecond is cut off.
+//! Times as people write them: what is wrong with one is told apart.
 
-use base::Nanos;
+use base::{Nanos, exact_nanos};
 
 use crate::error::Fault;
 
 /// Times beyond this are a mistake of the unit: 366 days.
 pub const TIME_MAX: Nanos = Nanos::from_secs(366 * 86_400);
-
-/// The units, longest first where one ends like another, with their nanoseconds.
-const UNITS: [(&str, u128); 6] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("min", 60_000_000_000),
-    ("s", 1_000_000_000),
-    ("", 1_000_000_000),
-];
 
 /// Reads a time as workload files hold it, for a command's options.
 ///
@@ -35,9 +22,7 @@ pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, Fault> {
         Some(rest) => (true, rest),
         None => (false, text.trim().strip_prefix("+").unwrap_or(text.trim())),
     };
-    let Some(nanos) =
-        UNITS.iter().find_map(|&(unit, scale)| decimal(size.strip_suffix(unit)?.trim_end(), scale))
-    else {
+    let Some(nanos) = exact_nanos(size) else {
         // 1e30 is no way to write a time, but a number, and what is wrong with it is its size.
         let is_huge =
             size.parse::<f64>().is_ok_and(|n| n.is_finite() && TIME_MAX.as_secs_f64() < n);
@@ -51,27 +36,6 @@ pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, Fault> {
         Ok(nanos) if nanos <= TIME_MAX.0 => Ok(Nanos(nanos)),
         _ => Err(Fault::AbsurdTime { key, found: found() }),
     }
-}
-
-/// A plain decimal times a whole number; `None` if the text is no plain decimal. Saturates.
-fn decimal(text: &str, scale: u128) -> Option<u128> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    let plain = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
-    if !plain(whole) || !plain(part) || (whole.is_empty() && part.is_empty()) {
-        return None;
-    }
-    let mut value = digits(whole).saturating_mul(scale);
-    let mut place = scale;
-    for digit in part.bytes() {
-        place /= 10;
-        value = value.saturating_add(u128::from(digit - b'0') * place);
-    }
-    Some(value)
-}
-
-fn digits(text: &str) -> u128 {
-    let next = |value: u128, b: u8| value.saturating_mul(10).saturating_add(u128::from(b - b'0'));
-    text.bytes().fold(0, next)
 }
 
 /// Seconds as an exact decimal without zeros at its end: `0`, `1.5`, `0.000000001`.
@@ -95,6 +59,8 @@ mod tests {
             ("250ms", 250_000_000),
             ("2 s", 2_000_000_000),
             ("3min", 180_000_000_000),
+            ("1h", 3_600_000_000_000),
+            ("2 d", 172_800_000_000_000),
             ("7ns", 7),
             ("0.0000000019", 1),
         ] {
@@ -105,15 +71,18 @@ mod tests {
     #[test]
     fn every_way_to_be_wrong_is_told_apart() {
         let fault = |text| read("start", text).expect_err(text);
-        for text in ["", ".", "s", "ms", "1e3", "inf", "nan", "1..2", "--1", "1 2", "0x10", "1h"] {
+        for text in
+            ["", ".", "s", "ms", "1e3", "inf", "nan", "1..2", "--1", "1 2", "0x10", "1w", "h"]
+        {
             assert!(matches!(fault(text), Fault::NoTime { .. }), "{text}");
         }
         assert!(matches!(fault("-1"), Fault::NegativeTime { .. }));
         assert!(matches!(fault("-0.5 ms"), Fault::NegativeTime { .. }));
-        for text in ["31622401", &"9".repeat(60)] {
+        for text in ["31622401", "367d", &"9".repeat(60)] {
             assert!(matches!(fault(text), Fault::AbsurdTime { .. }), "{text}");
         }
         assert_eq!(read("start", "31622400"), Ok(TIME_MAX));
+        assert_eq!(read("start", "366d"), Ok(TIME_MAX));
     }
 
     proptest! {

@@ -26,6 +26,50 @@ fn values_beyond_reason_are_refused_with_the_name_of_the_option() {
     assert!(said.contains("366 days"), "{said}");
 }
 
+/// What a number must be is said in our words, not in those of the language that this is written in.
+#[test]
+fn what_is_no_number_is_told_what_would_be() {
+    let seed = "write a whole number from 0 to 18446744073709551615";
+    for (args, expected) in [
+        (&["run", "w.toml", "--seed", "-1"][..], seed),
+        (&["run", "w.toml", "--seed", "1.5"], seed),
+        (&["run", "w.toml", "--seed", "99999999999999999999"], seed),
+        (&["run", "w.toml", "--seed", ""], seed),
+        (&["watch", "--all", "--seed", "-1"], seed),
+        (&["replay", "nowhere", "--seed", "-1"], seed),
+        (&["generate", "--seed", "-1"], seed),
+        (&["generate", "--n", "few"], "write a whole number from 0"),
+        (&["generate", "--hog-fraction", "half"], "write a share from 0 to 1"),
+        (&["compare", "w.toml", "-j", "0"], "write a whole number from 1 to 1024"),
+        (&["compare", "w.toml", "--jobs", "x"], "write a whole number from 1 to 1024"),
+        (&["profile", "--windows", "x", "--", "true"], "write a whole number from 1 to 10000"),
+        (&["watch", "--pid", "-1"], "write the number of a process"),
+        (&["record", "--pid", "init", "-o", "a"], "write the number of a process"),
+        (&["load", "sleep", "--status", "256"], "write a whole number from 0 to 255"),
+        (&["load", "hog", "--ops", "-1"], seed),
+        (&["load", "hog", "--mlp", "65"], "write a whole number from 1 to 64"),
+        (&["load", "fork", "--children", "0"], "write a whole number from 1 to 10000"),
+    ] {
+        let trial = Trial::new();
+        trial.write("w.toml", MARK);
+        let said = trial.refused(args);
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn options_that_are_missing_or_clash_are_named() {
+    for (args, expected) in [
+        (&["predict", "--programs", "solo.csv", "xz"][..], "not provided: (--machine <FILE>)"),
+        (&["predict", "xz"], "(--machine <FILE>; --programs <FILE>)"),
+        (&["policies", "orcale"], "(did you mean oracle?)"),
+        (&["policies", "nope"], "oracle (simulated runs alone)"),
+    ] {
+        let said = Trial::new().refused(args);
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+}
+
 /// No machine counts the traffic of a single core.
 #[test]
 fn loads_that_cannot_be_read_are_refused_before_anything_starts() {

@@ -386,3 +386,30 @@ fn a_folder_or_a_device_is_no_program() {
     "#]],
     );
 }
+
+/// Another version may have other keys: whoever is told that one is missing or unknown mends the wrong thing.
+#[test]
+fn of_a_file_of_another_version_nothing_else_is_looked_at() {
+    let trial = Trial::new();
+    trial.write("w.toml", MARK);
+    trial.write("future.toml", "stages = 3\nversion = 99\n");
+    trial.write("machine.toml", "format_version = 99\n");
+    trial.write("machine.json", "{\"format_version\": 99}");
+    trial.write("p.profile.toml", "shape = 1\nversion = 99\n");
+    trial.write("named.toml", format!("{MARK}profile = \"p\"\n"));
+    trial.write("j.jsonl", "{\"journal\":99,\"part\":\"first\"}\n");
+    trial.write("s.stream", "{\"evenkeel_stream\":99}\n");
+    for (args, expected) in [
+        (&["run", "future.toml"][..], "future.toml:2:11: version 99 is not known here"),
+        (&["generate", "--list", "future.toml"], "future.toml:2:11: version 99 is not known here"),
+        (&["run", "named.toml"], "p.profile.toml:2:11: version 99 is not known here"),
+        (&["machine", "--file", "machine.toml"], "machine.toml:1: format_version is 99"),
+        (&["machine", "--file", "machine.json"], "machine.json: format_version is 99"),
+        (&["explain", "j.jsonl"], "j.jsonl:1: the journal has format 99"),
+        (&["replay", "j.jsonl"], "j.jsonl:1: the journal has format 99"),
+        (&["replay", "s.stream"], "s.stream:1: the stream has format 99"),
+    ] {
+        let said = trial.refused(args);
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+}

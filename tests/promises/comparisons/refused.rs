@@ -27,6 +27,8 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         assert!(found.contains(expected), "{words}:\n  {found}\n  {expected}");
     };
     check("small.toml -p linux,dsf", "there is no policy \"dsf\" (did you mean dfs?)");
+    check("small.toml -p linux,nope", "home-cluster, divided, oracle (simulated runs alone)");
+    check("small.toml -p linux,orcle", "there is no policy \"orcle\" (did you mean oracle?)");
     check("small.toml -p linux,dfs[cooldwn=4]", "policy dfs has no parameter \"cooldwn\"");
     check("small.toml -p linux,linux", "policy linux is given twice");
     check("small.toml -p linux -p dfs,linux[]", "policy linux is given twice");
@@ -92,6 +94,7 @@ fn the_folder_of_another_comparison_is_left_as_it_is() {
     let place = Place::new();
     place.compared("small.toml -p linux,spread --seeds 2", "first");
     let before = place.runs("first");
+    let text = place.read("first/runs.jsonl");
     for (words, what) in [
         ("small.toml -p linux,spread --seeds 3", "other seeds"),
         ("small.toml -p linux,dfs --seeds 2", "other policies"),
@@ -105,6 +108,10 @@ fn the_folder_of_another_comparison_is_left_as_it_is() {
         );
         assert_eq!(tool::text(&told.stderr), expected);
     }
+    place.write("first/runs.jsonl", "{\"compare\":99}\n");
+    let told = place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
+    assert!(tool::text(&told.stderr).contains("(another version of the file)"));
+    place.write("first/runs.jsonl", &text);
     place.workload("small", 2);
     let told = place.compare("small.toml -p linux,spread --seeds 2 --machine m.toml --out first");
     assert!(tool::text(&told.stderr).contains("(other workloads)"));

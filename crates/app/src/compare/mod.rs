@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = HostKind::Sim)]
     host: HostKind,
     /// Runs at a time, with --host sim [default: one for each CPU]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), allow_hyphen_values = true)]
+    #[arg(long, short, value_name = "N", value_parser = input::whole::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
     /// Folder for the runs and the reports; the same command with the same folder goes on where it
     /// stopped [default: evenkeel-comparisons/NAME-1]

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! On a terminal a line that is drawn over itself a few times a second; elsewhere a line for every tenth
-//! of the way, and none more often than every few seconds. The time left is reckoned from the runs of this
-//! start alone: those that a former one did took no time now.
+//! of the way, none more often than every few seconds, and after any of them one that tells where it ended. The
+//! time left is reckoned from the runs of this start alone: those that a former one did took no time now.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -64,11 +64,14 @@ impl Progress {
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
-    /// Takes the line off the terminal.
+    /// Takes the line off the terminal; elsewhere the last line tells how far it came.
     pub fn finish(&mut self) {
-        if self.mode == Mode::Live && self.shown.take().is_some() {
-            let _ = io::stderr().write_all(b"\r\x1b[2K");
-        }
+        let text = match (self.mode, self.shown.take()) {
+            (_, None) | (Mode::Quiet, _) => return,
+            (Mode::Live, _) => "\r\x1b[2K".to_owned(),
+            (Mode::Lines, _) => format!("evenkeel: {}\n", self.words()),
+        };
+        let _ = io::stderr().write_all(text.as_bytes());
     }
 
     fn line(&self) -> String {
@@ -94,14 +97,17 @@ fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> Strin
         return far;
     }
     let each = elapsed.as_secs_f64() / n_now as f64;
-    let left_s = each * (n_runs - n_done) as f64;
-    // Whole seconds: more would be a promise.
-    let left = duration(left_s.ceil() as u64 * 1_000_000_000).replace(".00", "");
     let pace = if each < 1.0 {
         format!("{:.1} a second", 1.0 / each)
     } else {
         format!("{each:.1} s each")
     };
+    if n_done == n_runs {
+        return format!("{far}   {pace}");
+    }
+    let left_s = each * (n_runs - n_done) as f64;
+    // Whole seconds: more would be a promise.
+    let left = duration(left_s.ceil() as u64 * 1_000_000_000).replace(".00", "");
     format!("{far}   {pace}   about {left} left")
 }
 
@@ -121,6 +127,6 @@ mod tests {
             words(3, 10, 2, second(60)),
             "3 of 10 runs   30.0 s each   about 3 min 30 s left"
         );
-        assert_eq!(words(10, 10, 10, second(1)), "10 of 10 runs   10.0 a second   about 0 s left");
+        assert_eq!(words(10, 10, 10, second(1)), "10 of 10 runs   10.0 a second");
     }
 }

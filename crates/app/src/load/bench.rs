@@ -21,6 +21,7 @@ use super::budget::Budget;
 use super::memory::{self, Room};
 use super::workers::{self, Part, least_cpu_time};
 use crate::exit::{Done, OrWrong};
+use crate::input;
 
 /// Options of `load rows` and `load columns`.
 #[derive(Debug, clap::Args)]
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     room: Room,
     /// Elements of 4 bytes in a row, and rows
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = input::whole::<u32>(1..=65_535), allow_hyphen_values = true)]
     n: u32,
 }
 

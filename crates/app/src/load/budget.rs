@@ -14,19 +14,19 @@ use crate::input;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Budget {
     /// Work for so long by the clock (5s if nothing else is said)
-    #[arg(long = "for", value_name = "TIME", value_parser = input::time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = input::time, allow_hyphen_values = true)]
     wall: Option<Nanos>,
     /// Work until each thread has used so much CPU time
-    #[arg(long, value_name = "TIME", value_parser = input::time)]
+    #[arg(long, value_name = "TIME", value_parser = input::time, allow_hyphen_values = true)]
     cpu: Option<Nanos>,
     /// Do so many operations, shared among the threads
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = input::whole::<u64>(0..=u64::MAX), allow_hyphen_values = true)]
     ops: Option<u64>,
     /// Share of time to work, the rest asleep: more than 0, up to 1
-    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share, allow_hyphen_values = true)]
     throttle: f64,
     /// Threads that work at once
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=4096), allow_hyphen_values = true)]
     pub(crate) threads: u32,
     /// Print one JSON object instead of text
     #[arg(long)]

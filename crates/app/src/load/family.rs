@@ -14,10 +14,10 @@ use crate::input;
 #[derive(Debug, clap::Args)]
 pub(crate) struct SleepArgs {
     /// How long
-    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = input::time)]
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = input::time, allow_hyphen_values = true)]
     time: Nanos,
     /// The exit status
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::whole::<u8>(0..=255), allow_hyphen_values = true)]
     status: u8,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn sleep(args: &SleepArgs) -> Done {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ForkArgs {
     /// How many children
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = input::whole::<u32>(1..=10_000), allow_hyphen_values = true)]
     children: u32,
     /// End at once and let the children go on without their parent
     #[arg(long)]

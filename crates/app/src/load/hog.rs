@@ -16,6 +16,7 @@ use super::memory::{self, Buffer, LINE_BYTES, Room};
 use super::walk::Walk;
 use super::workers::{self, Part, least_cpu_time};
 use crate::exit::{Done, OrWrong};
+use crate::input;
 
 /// Options of `load hog`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long)]
     write: bool,
     /// Independent chains of accesses in each thread: how many misses are under way at once
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=64), allow_hyphen_values = true)]
     mlp: u32,
 }
 

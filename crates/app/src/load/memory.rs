@@ -10,11 +10,13 @@ use std::sync::OnceLock;
 use anyhow::{Context, anyhow, bail};
 use base::Bytes;
 
+use crate::input;
+
 /// Options about the size of the buffer or array.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Room {
     /// Programs like this one that run at the same time: they share the free memory
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=100_000), allow_hyphen_values = true)]
     pub(crate) copies: u32,
     /// Size of the last-level cache, where the machine does not tell or tells wrong
     #[arg(long, value_name = "SIZE")]

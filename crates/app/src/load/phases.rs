@@ -14,6 +14,7 @@ use super::hog::{self, Hog};
 use super::memory::{self, Buffer, Room};
 use super::workers::Part;
 use crate::exit::{Done, OrWrong};
+use crate::input;
 
 /// Options of `load phases`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ pub(crate) struct Args {
     #[arg(value_name = "PHASE", required = true)]
     phases: Vec<Phase>,
     /// How often to go through them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=u32::MAX), allow_hyphen_values = true)]
     rounds: u32,
     /// Size of the hog's buffer
     #[arg(long, value_name = "SIZE")]

@@ -14,6 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use base::several;
 use host_sim::physics::{Behaviour, Fitted};
 use host_sim::predict::{Cast, Guest, Predicted, Site, Split, Stage, best, side_by_side, sites};
 use program::is_toml;
@@ -37,7 +38,7 @@ pub struct Args {
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Find the best assignment to so many LLC domains too
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=N_DOMAINS_MAX), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = input::whole::<u32>(1..=N_DOMAINS_MAX), allow_hyphen_values = true)]
     domains: Option<u32>,
     /// Print JSON: slowdowns (of each program, in the order asked for), and with --domains split (names
     /// by LLC domain), split_slowdowns and mean_slowdown
@@ -46,7 +47,7 @@ pub struct Args {
 }
 
 /// Of no machine are more known.
-const N_DOMAINS_MAX: i64 = 1024;
+const N_DOMAINS_MAX: u32 = 1024;
 
 /// What is told.
 struct Told<'a> {
@@ -130,8 +131,8 @@ fn on_first(
         return Ok(Vec::new());
     };
     let n = programs.len();
-    let crowded =
-        format!("{n} programs are more than the {} CPUs of the first LLC domain", site.n_cpus);
+    let cpus = several(site.n_cpus, "CPU");
+    let crowded = format!("{n} programs are more than the {cpus} of the first LLC domain");
     if site.n_cpus < n && args.domains.is_none() {
         bail!("{crowded}; leave some out, or ask for more domains with --domains");
     }
@@ -141,8 +142,8 @@ fn on_first(
     }
     if site.n_cores < n {
         notes.push(format!(
-            "{n} programs are more than the {} cores of the first LLC domain: what SMT siblings take from each other is not in this",
-            site.n_cores
+            "{n} programs are more than the {} of the first LLC domain: what SMT siblings take from each other is not in this",
+            several(site.n_cores, "core")
         ));
     }
     let programs: Vec<&Behaviour> = programs.iter().filter_map(Guest::on_first).collect();

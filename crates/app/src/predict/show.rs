@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use base::several;
 use host_sim::predict::{Split, Way};
 use serde_json::{Value, json};
 
@@ -28,10 +29,10 @@ fn push_slowdowns(text: &mut String, told: &Told<'_>) {
     let Some(site) = told.stage.sites.first() else { return };
     let _ = writeln!(
         text,
-        "side by side on LLC domain {}: {:.2} MiB, {} CPUs, {:.2} GB/s at the peak\n",
+        "side by side on LLC domain {}: {:.2} MiB, {}, {:.2} GB/s at the peak\n",
         site.llc.0,
         site.cache / MIB,
-        site.n_cpus,
+        several(site.n_cpus, "CPU"),
         site.peak
     );
     let width = width(told);
@@ -50,7 +51,7 @@ fn push_slowdowns(text: &mut String, told: &Told<'_>) {
 
 fn push_split(text: &mut String, told: &Told<'_>, split: &Split) {
     let n = told.stage.sites.len();
-    let _ = writeln!(text, "best split over {n} LLC domains ({}):\n", how(split.way));
+    let _ = writeln!(text, "best split over {} ({}):\n", several(n, "LLC domain"), how(split.way));
     let width = width(told);
     let _ = writeln!(text, "  domain  {:<width$}  slow-down", "program");
     for domain in 0..n {

@@ -42,8 +42,11 @@ use tools::{Traced, Valgrind, Wish};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The program and its arguments, after two dashes
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required_unless_present = "list", value_name = "CMD")]
     command: Vec<OsString>,
+    /// Tell the profiles that ship, which a job takes by its key profile, and run nothing
+    #[arg(long, exclusive = true)]
+    list: bool,
     /// What to measure with
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     engine: Engine,
@@ -60,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "0", value_parser = number, allow_hyphen_values = true)]
     skip: u64,
     /// Windows at most
-    #[arg(long, value_name = "N", default_value_t = WINDOWS, value_parser = clap::value_parser!(u32).range(1..=10_000), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = WINDOWS, value_parser = input::whole::<u32>(1..=10_000), allow_hyphen_values = true)]
     windows: u32,
     /// References of a window: fetched instructions, loads, stores
     #[arg(long, value_name = "N", default_value_t = REFS, value_parser = some_number, allow_hyphen_values = true)]
@@ -116,6 +119,12 @@ const COUNT_PART: f64 = 1.0 / 3.0;
 
 /// Measures, writes, prints.
 pub fn main(args: &Args) -> Done {
+    if args.list {
+        use std::io::Write;
+        let lines: String =
+            lab::shipped::profiles().iter().map(|name| format!("{name}\n")).collect();
+        return Ok(std::io::stdout().write_all(lines.as_bytes())?);
+    }
     let target =
         Target::find(&args.command, args.input.as_deref(), args.name.as_deref()).or_wrong()?;
     check_name(&target.name).or_wrong()?;

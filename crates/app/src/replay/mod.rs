@@ -15,8 +15,8 @@ use journal::{
 };
 
 use crate::exit::{Done, OrWrong, Stop};
-use crate::recorded;
 use crate::signals::SignalArgs;
+use crate::{input, recorded};
 
 /// Run a policy again over a journal or a stream: what would have been decided
 ///
@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, short, value_name = "NAME[key=value,…]")]
     policy: Option<String>,
     /// Seed of everything random [default: the one of the run]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = input::seed, allow_hyphen_values = true)]
     seed: Option<u64>,
     /// The new journal; it must not be there yet
     #[arg(long, short, value_name = "FILE")]

@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = HostKind::Live)]
     host: HostKind,
     /// Seed of everything random; the same seed gives the same decisions on the same samples
-    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true)]
     seed: u64,
     /// Folder for the journal, the reports and the jobs' output [default: evenkeel-runs/NAME-1]
     #[arg(long, short, value_name = "DIR")]

@@ -34,7 +34,7 @@ use state::StateSink;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// This process and what it starts; may be given several times, and all ways of choosing add up
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
     pid: Vec<u32>,
     /// Processes of this user, by name or number
     #[arg(long, value_name = "USER")]
@@ -82,7 +82,7 @@ pub struct Args {
     #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs[interval=1s]")]
     policy: String,
     /// Seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true)]
     seed: u64,
     /// End after so long
     #[arg(long = "for", value_name = "TIME", value_parser = input::some_time, allow_hyphen_values = true)]

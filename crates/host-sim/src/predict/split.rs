@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use base::several;
+
 use super::{Domain, Site, together};
 use crate::physics::Behaviour;
 
@@ -65,7 +67,11 @@ pub enum Way {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
     /// More programs than CPUs.
-    #[error("{n_programs} programs are more than the {n_cpus} CPUs of {n_domains} LLC domains")]
+    #[error(
+        "{n_programs} programs are more than the {} of {}",
+        several(*n_cpus, "CPU"),
+        several(*n_domains, "LLC domain")
+    )]
     Crowded {
         /// Programs.
         n_programs: usize,

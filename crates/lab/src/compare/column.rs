@@ -196,7 +196,15 @@ mod tests {
 
     #[test]
     fn what_is_no_column_is_refused_with_what_would_be() {
-        check(&["linux,dsf"], &policy::build("dsf", 0).err().expect("there is none").to_string());
+        let unknown = policy::build("dsf", 0).err().expect("there is none");
+        check(&["linux,dsf"], &format!("{unknown}, oracle (simulated runs alone)"));
+        let known = unknown.to_string().split_once("there are ").expect("a list").1.to_owned();
+        check(
+            &["linux,orcle"],
+            &format!(
+                "there is no policy \"orcle\" (did you mean oracle?): there are {known}, oracle (simulated runs alone)"
+            ),
+        );
         check(
             &["linux@striped"],
             "\"linux@striped\": there is no variant \"striped\": write interleave, first-touch, numa-balancing, no-numa-balancing",

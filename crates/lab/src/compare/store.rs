@@ -28,6 +28,9 @@ const NAME: &str = "runs.jsonl";
 /// The version of the file.
 const VERSION: u32 = 1;
 
+/// What a file of another one is told to be.
+const OTHER_VERSION: &str = "another version of the file";
+
 /// What makes two comparisons the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
@@ -69,7 +72,7 @@ impl Identity {
     /// The first thing that another one has differently, in words.
     fn differs(&self, there: &Identity) -> Option<&'static str> {
         let parts = [
-            ("another version of the file", self.compare == there.compare),
+            (OTHER_VERSION, self.compare == there.compare),
             ("another version of evenkeel", self.tool == there.tool),
             ("other policies", self.policies == there.policies),
             ("other workloads", self.workloads == there.workloads),
@@ -185,6 +188,14 @@ impl Store {
 
     fn take_first(&self, folder: &Path, first: &str, mine: &Identity) -> Result<(), StoreError> {
         let other = |what| StoreError::Other { folder: folder.to_owned(), what };
+        /// Another version may have other fields, so nothing else is looked at before it.
+        #[derive(Deserialize)]
+        struct Version {
+            compare: u32,
+        }
+        if serde_json::from_str::<Version>(first).is_ok_and(|there| there.compare != mine.compare) {
+            return Err(other(OTHER_VERSION));
+        }
         let there: Identity = serde_json::from_str(first).map_err(|_| other("not one of ours"))?;
         mine.differs(&there).map_or(Ok(()), |what| Err(other(what)))
     }

@@ -109,6 +109,11 @@ pub fn effort(spec: &str) -> Result<Option<Effort>, OracleError> {
     Ok(Some(Effort { n_runs: number }))
 }
 
+/// An error that lists the policies, with the oracle among them.
+pub fn beside(error: PolicyError) -> PolicyError {
+    error.beside(NAME, "simulated runs alone")
+}
+
 /// Whether a text names a policy that a simulated run can have.
 ///
 /// # Errors
@@ -116,7 +121,10 @@ pub fn effort(spec: &str) -> Result<Option<Effort>, OracleError> {
 pub fn check(spec: &str) -> Result<(), OracleError> {
     match effort(spec)? {
         Some(_) => Ok(()),
-        None => Ok(policy::build(spec, 0).map(|_| ())?),
+        None => {
+            let built = policy::build(spec, 0).map(|_| ());
+            Ok(built.map_err(beside)?)
+        }
     }
 }
 

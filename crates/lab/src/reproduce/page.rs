@@ -1,21 +1,19 @@
 //! A study as a page.
 
+use base::several;
 use report::study::{Grid, Judged, Page, Part};
 
 use super::{Account, Claim, Table, Told, Verdict};
 
 /// One self-contained file.
 pub fn html(account: &Account) -> String {
-    let several = |n: u64, word: &str| {
-        if n == 1 { format!("1 {word}") } else { format!("{n} {word}s") }
-    };
     let stopped = format!("stopped; not done: {}", account.left_out.join(", "));
     let page = Page {
         title: format!("{}: {}", account.study, account.source),
         facts: vec![
-            several(account.seeds.len() as u64, "seed"),
+            several(account.seeds.len(), "seed"),
             several(account.draws, "draw"),
-            several(account.experiments.len() as u64, "experiment"),
+            several(account.experiments.len(), "experiment"),
         ],
         origin: origin(account),
         warnings: (!account.left_out.is_empty()).then_some(stopped).into_iter().collect(),

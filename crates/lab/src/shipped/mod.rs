@@ -47,15 +47,42 @@ pub struct NotShipped {
 impl NotShipped {
     fn new(what: &'static str, name: &str, known: impl IntoIterator<Item = String>) -> Self {
         let known: Vec<String> = known.into_iter().collect();
-        let slips = |other: &&String| strsim::damerau_levenshtein(name, other);
-        // A name in which more than a third of the letters differ was not meant.
-        let meant = known.iter().min_by_key(slips).filter(|near| slips(near) * 3 <= name.len());
-        let hint = match meant {
-            Some(near) => format!("did you mean {near:?}?"),
-            None => format!("there are {}", known.join(", ")),
+        let hint = match meant(name, &known).as_slice() {
+            [] => format!("there are {}", known.join(", ")),
+            near => question(near),
         };
         NotShipped { what, name: name.to_owned(), hint }
     }
+
+    /// There are too many profiles for one line.
+    fn profile(name: &str) -> Self {
+        let known = profiles();
+        let program = name.split('@').next().unwrap_or(name);
+        let list = format!("evenkeel profile --list tells the {} that ship", known.len());
+        let hint = match meant(program, &known).as_slice() {
+            [] => list,
+            near => format!("{} {list}", question(near)),
+        };
+        NotShipped { what: "profile", name: name.to_owned(), hint }
+    }
+}
+
+/// The names that may have been meant, the nearest first; three at most.
+fn meant<'a>(name: &str, known: &'a [String]) -> Vec<&'a String> {
+    // The number of a SPEC program may be left out.
+    let bare = |known: &'a str| known.split_once('.').map_or(known, |(_, bare)| bare);
+    let slips = |other: &str| strsim::damerau_levenshtein(name, other);
+    let least = |known: &'a str| slips(known).min(slips(bare(known)));
+    let mut near: Vec<(usize, &String)> = known.iter().map(|known| (least(known), known)).collect();
+    // A name in which more than a third of the letters differ was not meant.
+    near.retain(|(slips, _)| slips * 3 <= name.len());
+    near.sort();
+    near.into_iter().map(|(_, known)| known).take(3).collect()
+}
+
+fn question(near: &[&String]) -> String {
+    let near: Vec<String> = near.iter().map(|near| format!("{near:?}")).collect();
+    format!("did you mean {}?", near.join(" or "))
 }
 
 /// The names of the machines.
@@ -98,7 +125,7 @@ pub fn profile(name: &str) -> Result<Profile, NotShipped> {
 /// # Errors
 /// As [`profile`].
 pub fn profile_drawn(name: &str, draw: Draw) -> Result<Profile, NotShipped> {
-    let unknown = || NotShipped::new("profile", name, profiles());
+    let unknown = || NotShipped::profile(name);
     let (program, factor) = match name.split_once('@') {
         Some((program, factor)) => {
             let wrong = || NotShipped { hint: FACTORS.to_owned(), ..unknown() };

@@ -47,7 +47,15 @@ fn a_name_that_is_nearly_right_is_told_and_others_are_listed() {
     ));
     assert_eq!(
         said(profile("470.lbn").unwrap_err()),
-        "there is no shipped profile \"470.lbn\"; did you mean \"470.lbm\"?"
+        "there is no shipped profile \"470.lbn\"; did you mean \"470.lbm\"? evenkeel profile --list tells the 42 that ship"
+    );
+    assert_eq!(
+        said(profile("lbn@0.1").unwrap_err()),
+        "there is no shipped profile \"lbn@0.1\"; did you mean \"470.lbm\"? evenkeel profile --list tells the 42 that ship"
+    );
+    assert_eq!(
+        said(profile("vax").unwrap_err()),
+        "there is no shipped profile \"vax\"; evenkeel profile --list tells the 42 that ship"
     );
     for wrong in ["470.lbm@no", "470.lbm@0", "470.lbm@", "470.lbm@-1"] {
         let said = profile(wrong).unwrap_err().to_string();

@@ -91,14 +91,8 @@ pub fn read(path: &Path) -> Result<Recorded, StreamError> {
     let Some(first) = lines.next()? else {
         return Err(lines.wrong("the file is empty: this is no stream"));
     };
+    check_version(&first).map_err(|newer| lines.wrong(newer))?;
     let header: Header = lines.parse(&first)?;
-    if header.evenkeel_stream != VERSION {
-        let found = header.evenkeel_stream;
-        return Err(lines.wrong(format!(
-            "the stream has format {found}, this evenkeel reads {VERSION}: use the one that wrote it ({})",
-            header.tool
-        )));
-    }
     let machine = topology::file::parse_toml(&header.machine, "machine");
     let machine = machine.map_err(|error| lines.wrong(format!("the machine: {error}")))?;
     let mut recorded = Recorded {
@@ -113,6 +107,24 @@ pub fn read(path: &Path) -> Result<Recorded, StreamError> {
     recorded.take_stretch()?;
     recorded.setup = std::mem::take(&mut recorded.now);
     Ok(recorded)
+}
+
+/// Another version may have other fields, so nothing else is looked at before it.
+fn check_version(line: &str) -> Result<(), String> {
+    #[derive(Deserialize)]
+    struct Version {
+        evenkeel_stream: u32,
+        tool: Option<serde_json::Value>,
+    }
+    match serde_json::from_str(line) {
+        Ok(Version { evenkeel_stream: found, tool }) if found != VERSION => {
+            let tool = tool.as_ref().and_then(|tool| tool.as_str()).unwrap_or("of another version");
+            Err(format!(
+                "the stream has format {found}, this evenkeel reads {VERSION}: use the one that wrote it ({tool})"
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Recorded {

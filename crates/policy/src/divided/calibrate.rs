@@ -28,7 +28,7 @@ pub struct Threshold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoThreshold {
     /// A gap needs two sides.
-    #[error("no threshold can be found from {n} values: measure at least two programs")]
+    #[error("no threshold can be found from {}: measure at least two programs", base::several(*n, "value"))]
     TooFew {
         /// How many there were.
         n: usize,
@@ -119,7 +119,7 @@ mod tests {
         );
         check(
             &[7],
-            expect!["no threshold can be found from 1 values: measure at least two programs"],
+            expect!["no threshold can be found from 1 value: measure at least two programs"],
         );
         check(
             &[7, 7, 7],

@@ -28,7 +28,6 @@ use toml::de::DeValue;
 use super::{Curve, Figure, Phase, Point, Profile, Source};
 use crate::error::{Fault, Text, nearest};
 use crate::toml_form::fields::{self, Fields, shown, wrong};
-use crate::toml_form::version;
 use crate::{Class, WorkloadError};
 
 const KNOWN: &[&str] = &[
@@ -78,7 +77,6 @@ pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> 
     let text = Text::new(text, path);
     let document = fields::document(&text)?;
     let top = Fields::new(&text, document.get_ref(), 0, "the profile", KNOWN, PHASE_KNOWN)?;
-    top.get("version", version)?;
     let phases = top.tables("phase", "a phase", PHASE_KNOWN)?;
     let phases: Vec<Phase> = phases.iter().map(phase).collect::<Result<_, _>>()?;
     if phases.is_empty() {

@@ -130,6 +130,11 @@ fn every_mistake_is_one_line_with_its_place() {
         "version = 2",
         expect!["p.toml:1:11: version 2 is not known here; this evenkeel reads version 1"],
     );
+    // Another version may have other keys.
+    check(
+        "stages = 3\nversion = 2",
+        expect!["p.toml:2:11: version 2 is not known here; this evenkeel reads version 1"],
+    );
 }
 
 #[test]

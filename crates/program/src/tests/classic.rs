@@ -83,7 +83,7 @@ fn every_mistake_has_its_line() {
         (
             "soon 3 /bin/a",
             expect![[r#"
-            lab/mix.txt:1:1: "soon" is no time; write seconds such as 1.5, or 250ms, 10us, 3min
+            lab/mix.txt:1:1: "soon" is no time; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
         "#]],
         ),
         (

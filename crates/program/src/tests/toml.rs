@@ -223,7 +223,7 @@ fn negative_and_absurd_times_are_refused() {
     job(
         "command = [\"a\"]\nstart = inf",
         expect![[r#"
-        lab/mix.toml:3:9: "inf" is no time; write seconds such as 1.5, or 250ms, 10us, 3min
+        lab/mix.toml:3:9: "inf" is no time; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
     "#]],
     );
     job(
@@ -328,6 +328,13 @@ fn numbers_out_of_range_are_refused() {
         "version = 2",
         expect![[r#"
         lab/mix.toml:1:11: version 2 is not known here; this evenkeel reads version 1
+    "#]],
+    );
+    // Another version may have other keys.
+    toml(
+        "stages = 3\nversion = 2",
+        expect![[r#"
+        lab/mix.toml:2:11: version 2 is not known here; this evenkeel reads version 1
     "#]],
     );
 }

@@ -154,8 +154,25 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The parsed document, or where it is broken.
+/// The parsed document, or where it is broken. Another version may have other keys, so its `version` is looked at
+/// before them.
 pub(crate) fn document<'t>(text: &Text<'t>) -> Result<toml::Spanned<DeTable<'t>>, WorkloadError> {
+    let document = parsed(text)?;
+    let version = document.get_ref().get("version").filter(|found| !is_known(found.get_ref()));
+    match version {
+        None => Ok(document),
+        Some(other) => {
+            let fault = Fault::Version { found: shown(other.get_ref()) };
+            Err(text.fault(other.span().start, fault))
+        }
+    }
+}
+
+fn is_known(version: &DeValue<'_>) -> bool {
+    matches!(version, DeValue::Integer(number) if number.as_str() == "1")
+}
+
+fn parsed<'t>(text: &Text<'t>) -> Result<toml::Spanned<DeTable<'t>>, WorkloadError> {
     DeTable::parse(text.text).map_err(|error| {
         let mut message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
         let span = error.span().unwrap_or_default();

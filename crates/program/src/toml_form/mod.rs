@@ -44,7 +44,6 @@ pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = Text::new(text, path);
     let document = fields::document(&text)?;
     let top = Fields::new(&text, document.get_ref(), 0, "the workload", KNOWN, line::KNOWN)?;
-    top.get("version", version)?;
     let name = top.get("name", line::name)?;
     let read_only = top.get("read_only", paths)?.unwrap_or_default();
     let defaults = top.table("defaults", line::COMMON, line::KNOWN)?;
@@ -53,13 +52,6 @@ pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let lines = jobs.iter().map(|table| line::read(&text, table, &defaults));
     let lines = lines.collect::<Result<Vec<_>, _>>()?;
     assemble::workload(&text, Frame { name, read_only, example: EXAMPLE }, lines)
-}
-
-pub(crate) fn version(_key: &'static str, value: &DeValue<'_>) -> Result<(), Fault> {
-    match value {
-        DeValue::Integer(number) if number.as_str() == "1" => Ok(()),
-        other => Err(Fault::Version { found: fields::shown(other) }),
-    }
 }
 
 fn paths(key: &'static str, value: &DeValue<'_>) -> Result<Vec<PathBuf>, Fault> {

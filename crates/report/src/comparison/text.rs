@@ -17,7 +17,8 @@ impl Comparison {
         let workloads = &self.setting.workloads;
         parts.extend(workloads.iter().take(N_WORKLOADS_SHOWN).map(|name| times(self, name, width)));
         if N_WORKLOADS_SHOWN < workloads.len() {
-            parts.push(format!("… and {} workloads more\n", workloads.len() - N_WORKLOADS_SHOWN));
+            let n_more = workloads.len() - N_WORKLOADS_SHOWN;
+            parts.push(format!("… and {} more\n", base::several(n_more, "workload")));
         }
         if 1 < workloads.len() {
             parts.push(overall(&self.policies, width));
@@ -34,13 +35,13 @@ fn head(told: &Comparison, width: usize) -> String {
     let several =
         |n: usize, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
     let what = format!(
-        "{}, {}, {} on {} ({}, {} CPUs): {} of {} runs done",
+        "{}, {}, {} on {} ({}, {}): {} of {} runs done",
         several(setting.policies.len(), "policy", "policies"),
         several(setting.workloads.len(), "workload", "workloads"),
         several(setting.seeds.len(), "seed", "seeds"),
         setting.machine,
         if setting.host == "sim" { "simulated" } else { "live" },
-        setting.n_cpus,
+        base::several(setting.n_cpus, "CPU"),
         setting.n_runs_done,
         setting.n_runs,
     );

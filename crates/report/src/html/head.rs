@@ -1,5 +1,7 @@
 //! The top of the page: what was run, the key figures, and what must be known before they are believed.
 
+use base::several;
+
 use super::escape::escape;
 use super::tables::sentence;
 use crate::model::{EndWord, Report, Run};
@@ -58,15 +60,14 @@ fn end_chip(run: &Run) -> String {
 
 fn machine_words(report: &Report) -> String {
     let machine = &report.machine;
-    let many = |n: u64, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     let mut words = Vec::new();
     if machine.n_nodes != 0 {
-        words.push(many(machine.n_nodes, "node"));
+        words.push(several(machine.n_nodes, "node"));
     }
     if machine.n_llcs != 0 {
-        words.push(many(machine.n_llcs, "LLC domain"));
+        words.push(several(machine.n_llcs, "LLC domain"));
     }
-    words.extend([many(machine.n_cores, "core"), many(machine.n_cpus, "CPU")]);
+    words.extend([several(machine.n_cores, "core"), several(machine.n_cpus, "CPU")]);
     words.join(", ")
 }
 

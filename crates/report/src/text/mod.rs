@@ -8,6 +8,8 @@ mod memory;
 mod moves;
 mod table;
 
+use base::several;
+
 use crate::model::{JobRow, NoteRow, NoteWord, Report, Run, StateWord};
 use crate::units::{ABSENT, bytes, count, duration, percent, seconds, started};
 use counted::counted;
@@ -105,16 +107,15 @@ fn policy(run: &Run) -> String {
 
 fn machine(report: &Report) -> String {
     let machine = &report.machine;
-    let many = |n: u64, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
     let mut words = Vec::new();
     if machine.n_nodes != 0 {
-        words.push(many(machine.n_nodes, "node", "nodes"));
+        words.push(several(machine.n_nodes, "node"));
     }
     if machine.n_llcs != 0 {
-        words.push(many(machine.n_llcs, "LLC domain", "LLC domains"));
+        words.push(several(machine.n_llcs, "LLC domain"));
     }
-    words.push(many(machine.n_cores, "core", "cores"));
-    words.push(many(machine.n_cpus, "CPU", "CPUs"));
+    words.push(several(machine.n_cores, "core"));
+    words.push(several(machine.n_cpus, "CPU"));
     if machine.n_cpus_allowed != machine.n_cpus {
         words.push(format!("{} of them allowed", machine.n_cpus_allowed));
     }

@@ -58,8 +58,7 @@ fn overview(machine: &Machine) -> String {
 fn count(n: usize, what: &str) -> String {
     match n {
         0 => format!("no {what} told"),
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
+        n => base::several(n, what),
     }
 }
 

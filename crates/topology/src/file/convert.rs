@@ -6,7 +6,7 @@ use base::{Bytes, CoreId, CpuId, IdSet, LlcId, NodeId, NodeSet, ParseSetError, S
 
 use super::{
     AccessEntry, Bandwidth, Besides, CoreEntry, CpuEntry, FORMAT_VERSION, Frequency, KindEntry,
-    Latency, LlcEntry, MachineFile, NodeEntry, Share, SourceName,
+    Latency, LlcEntry, MachineFile, NodeEntry, Share, SourceName, Version,
 };
 use crate::{
     Access, CacheFigures, Core, Cpu, DISTANCE_LOCAL, Figure, Figures, KindFigures, Llc, Machine,
@@ -82,9 +82,7 @@ impl TryFrom<MachineFile> for Machine {
     type Error = FileError;
 
     fn try_from(file: MachineFile) -> Result<Self, FileError> {
-        if file.format_version != FORMAT_VERSION {
-            return Err(FileError::Version(file.format_version));
-        }
+        Version { format_version: file.format_version }.check()?;
         check_numbers(&file)?;
         let figures = figures(&file);
         let nodes: Vec<Node> = file.nodes.into_iter().map(node).collect::<Result<_, _>>()?;

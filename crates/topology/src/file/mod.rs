@@ -89,6 +89,26 @@ pub struct MachineFile {
     pub groups: Besides,
 }
 
+/// What is looked at before the rest of a file: another version may have other keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Version {
+    /// As in [`MachineFile`].
+    pub format_version: u32,
+}
+
+impl Version {
+    /// Whether this build reads files of it.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn check(self) -> Result<(), FileError> {
+        match self.format_version {
+            FORMAT_VERSION => Ok(()),
+            other => Err(FileError::Version(other)),
+        }
+    }
+}
+
 /// Something that is no part of a machine and may stand beside it, whatever it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Besides;

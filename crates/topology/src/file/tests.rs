@@ -100,6 +100,12 @@ fn a_machine_that_contradicts_itself_is_refused() {
         "format_version = 2",
         expect_test::expect!["box.toml:2: format_version is 2, this evenkeel reads 1"],
     );
+    // Another version may have other keys.
+    check(
+        "format_version = 1",
+        "stages = 3\nformat_version = 2",
+        expect_test::expect!["box.toml:3: format_version is 2, this evenkeel reads 1"],
+    );
     check(
         "cpus = \"2-3\"",
         "cpus = \"1-3\"",

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::place::{line, place};
 use super::words::in_words;
-use super::{FileError, MachineFile};
+use super::{FileError, MachineFile, Version};
 use crate::Machine;
 
 /// Why a text is no machine: where, what, and what would be right.
@@ -39,16 +39,20 @@ pub enum ParseFileError {
 
 /// Reads a machine from TOML text; `path` is only what errors call it.
 pub fn parse_toml(text: &str, path: &str) -> Result<Machine, ParseFileError> {
-    let meaning = |source| {
-        let place = place(text, path, &source);
-        ParseFileError::Meaning { place, source }
-    };
-    Machine::try_from(read_toml(text, path)?).map_err(meaning)
+    Machine::try_from(read_toml(text, path)?).map_err(|source| meaning(text, path, source))
 }
 
 /// Reads the file's own type and does not yet ask whether it is a machine.
 pub fn read_toml(text: &str, path: &str) -> Result<MachineFile, ParseFileError> {
+    // What is no version is told below, with its place.
+    if let Ok(version) = toml::from_str::<Version>(text) {
+        version.check().map_err(|source| meaning(text, path, source))?;
+    }
     toml::from_str(text).map_err(|error| describe(text, path, &error))
+}
+
+fn meaning(text: &str, path: &str, source: FileError) -> ParseFileError {
+    ParseFileError::Meaning { place: place(text, path, &source), source }
 }
 
 /// Writes a machine; [`parse_toml`] reads the same machine from it.

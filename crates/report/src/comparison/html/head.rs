@@ -126,7 +126,12 @@ pub(super) fn about(told: &Comparison) -> String {
     let mut facts = vec![
         (
             "Machine".to_owned(),
-            format!("{} ({} nodes, {} CPUs)", setting.machine, setting.n_nodes, setting.n_cpus),
+            format!(
+                "{} ({}, {})",
+                setting.machine,
+                base::several(setting.n_nodes, "node"),
+                base::several(setting.n_cpus, "CPU")
+            ),
         ),
         ("Workloads".to_owned(), setting.workloads.join(", ")),
         (

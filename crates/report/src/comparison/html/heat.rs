@@ -1,5 +1,7 @@
 //! Policies × workloads: the ratio, its interval and the verdict in each field.
 
+use base::several;
+
 use super::{class, ends, mark};
 use crate::comparison::{Comparison, VerdictWord};
 use crate::html::escape::escape;
@@ -41,9 +43,9 @@ fn row(told: &Comparison, policy: &str) -> String {
         row.map_or(String::new(), |row| {
             let said = row.mean_s.map_or("no run counts".to_owned(), |mean| {
                 format!(
-                    "{policy} on {workload}: {} s on average of {} runs",
+                    "{policy} on {workload}: {} s on average of {}",
                     super::seconds(mean),
-                    row.n_runs
+                    several(row.n_runs, "run")
                 )
             });
             cell(&Field {
@@ -64,7 +66,10 @@ fn row(told: &Comparison, policy: &str) -> String {
                 within: row.ratio_ci95.as_deref(),
                 verdict: row.verdict,
                 is_baseline,
-                said: format!("{policy} over all workloads: geometric mean, {} seeds", row.n_seeds),
+                said: format!(
+                    "{policy} over all workloads: geometric mean, {}",
+                    several(row.n_seeds, "seed")
+                ),
             })
         });
     }

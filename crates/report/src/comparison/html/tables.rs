@@ -133,9 +133,10 @@ pub(super) fn jobs(told: &Comparison) -> String {
         let n_jobs = rows.first().map_or(0, |row| row.jobs.len());
         let lines: String = (0..n_jobs).map(|idx| job(&rows, idx)).collect();
         format!(
-            "<details><summary>{} <span class=\"muted\">{n_jobs} jobs</span></summary><div class=\"scroll\" tabindex=\"0\">\
+            "<details><summary>{} <span class=\"muted\">{}</span></summary><div class=\"scroll\" tabindex=\"0\">\
              <table class=\"data\"><thead><tr><th scope=\"col\">Job</th><th class=\"num\" scope=\"col\">Alone</th>{heads}</tr></thead><tbody>{lines}</tbody></table></div></details>\n",
-            escape(workload)
+            escape(workload),
+            base::several(n_jobs, "job")
         )
     };
     told.setting.workloads.iter().map(of_workload).collect()

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use host_sim::physics::{Behaviour, Fitted};
-use host_sim::predict::{Cast, Predicted, Split, Stage, best, side_by_side, sites};
+use host_sim::predict::{Cast, Guest, Predicted, Site, Split, Stage, best, side_by_side, sites};
 use program::is_toml;
 use program::profile::parse_profile;
 
@@ -75,10 +75,10 @@ fn predict(args: &Args) -> anyhow::Result<Told<'_>> {
     let n_domains = args.domains.unwrap_or(1) as usize;
     let there = sites(&machine, cast.ghz).with_context(|| args.machine.display().to_string())?;
     let stage = Stage::new(there, n_domains, &cast, Fitted::default());
-    let behaviours: Vec<Behaviour> =
+    let programs: Vec<Guest> =
         args.names.iter().map(|name| find(name, &cast, &stage)).collect::<Result<_, _>>()?;
-    let programs: Vec<&Behaviour> = behaviours.iter().collect();
     let mut notes: Vec<String> = cast.notes.iter().chain(&stage.notes).cloned().collect();
+    notes.extend(stage.sites.iter().filter_map(|site| unlike_cores(site, programs.len())));
     let slowdowns = on_first(args, &programs, &stage, &mut notes)?;
     let split = match args.domains {
         Some(_) => Some(best(&programs, &stage.sites, &stage.domains)?),
@@ -98,8 +98,8 @@ fn read(path: &Path, cast: &mut Cast) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn find(name: &str, cast: &Cast, stage: &Stage) -> anyhow::Result<Behaviour> {
-    stage.behaviour(cast, name)?.ok_or_else(|| match nearest(name, cast.names()) {
+fn find(name: &str, cast: &Cast, stage: &Stage) -> anyhow::Result<Guest> {
+    stage.guest(cast, name)?.ok_or_else(|| match nearest(name, cast.names()) {
         Some(like) => anyhow!("no file tells of a program \"{name}\"; did you mean \"{like}\"?"),
         None => {
             let known = cast.names().collect::<Vec<_>>().join(", ");
@@ -108,10 +108,21 @@ fn find(name: &str, cast: &Cast, stage: &Stage) -> anyhow::Result<Behaviour> {
     })
 }
 
+/// Where so many programs may have to do with slow cores.
+fn unlike_cores(site: &Site, n_programs: usize) -> Option<String> {
+    let (n_fast, n_cores) = (site.n_fast, site.n_cores);
+    (n_fast < n_programs.min(n_cores)).then(|| {
+        format!(
+            "of the {n_cores} cores of LLC domain {} {n_fast} are the fastest: all are taken to be as fast as those",
+            site.llc.0
+        )
+    })
+}
+
 /// What becomes of them on the first domain, if they have room there.
 fn on_first(
     args: &Args,
-    programs: &[&Behaviour],
+    programs: &[Guest],
     stage: &Stage,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Predicted>> {
@@ -134,5 +145,6 @@ fn on_first(
             site.n_cores
         ));
     }
-    Ok(side_by_side(programs, domain))
+    let programs: Vec<&Behaviour> = programs.iter().filter_map(Guest::on_first).collect();
+    Ok(side_by_side(&programs, domain))
 }

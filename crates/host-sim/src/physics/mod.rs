@@ -25,5 +25,6 @@ pub use character::{Character, CharacterError, Row};
 pub use fitted::Fitted;
 pub use network::{Place, User, Visit, settle_one};
 pub use profile::{ProfileError, of_phase, of_profile};
+pub(crate) use share::LINE;
 pub use share::{FillTable, shares, shares_into};
 pub use solo::{Behaviour, Counts, Habits};

@@ -1,9 +1,11 @@
 //! Who is known: programs from tables and from profiles, by name.
 
+use std::sync::Arc;
+
 use program::Profile;
 
 use super::programs::{Known, KnownError, from_csv};
-use super::{Domain, Site, Sites};
+use super::{Domain, Guest, Site, Sites};
 use crate::physics::{Behaviour, Fitted, ProfileError, of_profile};
 
 /// All programs that files tell of.
@@ -27,7 +29,7 @@ struct Member {
 /// How a program is told.
 #[derive(Clone, Debug, PartialEq)]
 enum Told {
-    Table(Known),
+    Table(Box<Known>),
     Profile(Box<Profile>),
 }
 
@@ -72,7 +74,7 @@ impl Cast {
             self.add(Member {
                 name: known.name.clone(),
                 file: file.to_owned(),
-                told: Told::Table(known),
+                told: Told::Table(Box::new(known)),
             })
         })
     }
@@ -118,6 +120,8 @@ pub struct Stage {
     fitted: Fitted,
 }
 
+/// What a slow-down is beside, where domains differ.
+const UNLIKE: &str = "the LLC domains are not alike: in the split, alone means on that of them where a program is fastest";
 /// A program that moves so much more alone than the channel is said to give is worth a word.
 const WORTH_A_WORD: f64 = 1.02;
 
@@ -136,6 +140,9 @@ impl Stage {
             sites.resize(n_domains, alike);
         }
         notes.extend(shared(&sites));
+        if sites.iter().skip(1).any(|site| !sites[0].is_like(site)) {
+            notes.push(UNLIKE.to_owned());
+        }
         let mut stage = Stage { sites, domains: Vec::new(), notes, fitted };
         stage.domains = stage.sites.iter().map(|site| stage.domain(site)).collect();
         stage.see(cast);
@@ -170,32 +177,53 @@ impl Stage {
         }
     }
 
-    /// How a program behaves on the first domain; `None` if nobody knows it.
+    /// A program on each of the domains; `None` if nobody knows it.
     ///
     /// # Errors
     /// Its profile does not tell enough.
-    pub fn behaviour(&self, cast: &Cast, name: &str) -> Result<Option<Behaviour>, CastError> {
+    pub fn guest(&self, cast: &Cast, name: &str) -> Result<Option<Guest>, CastError> {
         let Some(member) = cast.members.iter().find(|member| member.name == name) else {
             return Ok(None);
         };
-        let (Some(site), Some(domain)) = (self.sites.first(), self.domains.first()) else {
+        let mut on: Vec<Arc<Behaviour>> = Vec::new();
+        for (idx, site) in self.sites.iter().enumerate() {
+            // Many domains are like one before them, and many programs are on all of them.
+            let known = (0..idx).find(|other| self.sites[*other].is_like(site));
+            let Some(behaviour) = (match known.and_then(|other| on.get(other)) {
+                Some(known) => Some(Arc::clone(known)),
+                None => self.behaviour(member, idx)?.map(Arc::new),
+            }) else {
+                return Ok(None);
+            };
+            on.push(behaviour);
+        }
+        Ok(Guest::new(on, &self.domains))
+    }
+
+    /// How a program behaves on a domain. Its cycles are those of the first domain's cores and memory.
+    fn behaviour(&self, member: &Member, at: usize) -> Result<Option<Behaviour>, CastError> {
+        let both = |idx: usize| self.sites.get(idx).zip(self.domains.get(idx));
+        let (Some((first, domain)), Some((site, there))) = (both(0), both(at)) else {
             return Ok(None);
         };
-        let mut habits = self.fitted.habits(site.ghz);
-        habits.hit_ns = site.hit_ns.unwrap_or(0.0);
-        match &member.told {
+        let mut habits = self.fitted.habits(first.ghz);
+        // Hits take as many nanoseconds after the clock is set.
+        habits.hit_ns = site.hit_ns.unwrap_or(0.0) * (site.ghz / first.ghz);
+        let told = match &member.told {
             Told::Table(known) => {
-                Ok(Behaviour::of(&known.character, domain.cache, &domain.channel, habits))
+                let asks = known.asks(first.ghz, first.peak);
+                Behaviour::of(&asks, there.cache, &domain.channel, habits)
             }
             Told::Profile(profile) => {
                 let told = of_profile(profile, domain.cache, &domain.channel, habits);
-                told.map(Some).map_err(|source| CastError::Profile {
+                Some(told.map_err(|source| CastError::Profile {
                     file: member.file.clone(),
-                    name: name.to_owned(),
+                    name: member.name.clone(),
                     source,
-                })
+                })?)
             }
-        }
+        };
+        Ok(told.map(|its| its.clocked(site.ghz)))
     }
 }
 

@@ -18,7 +18,7 @@ mod tests;
 
 pub use cast::{Cast, CastError, Stage};
 pub use site::{Site, SiteError, Sites, USUAL_GHZ, USUAL_LATENCY_NS, sites};
-pub use split::{Split, SplitError, Way, best};
+pub use split::{Guest, Split, SplitError, Way, best};
 
 use crate::physics::{Behaviour, Channel, Demand, FillTable, shares_into};
 
@@ -31,11 +31,24 @@ pub struct Domain {
     pub channel: Channel,
 }
 
+impl Domain {
+    /// Nanoseconds of 1000 instructions of a program that has it for itself.
+    pub fn alone_ns(&self, its: &Behaviour) -> f64 {
+        alone_ns(its, self.cache, &self.channel)
+    }
+}
+
+fn alone_ns(its: &Behaviour, bytes: f64, channel: &Channel) -> f64 {
+    channel.load(&[its.demand(bytes)]).each_ns.first().copied().unwrap_or(1.0)
+}
+
 /// What is predicted of one program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Predicted {
-    /// Times as long as alone.
+    /// Times as long as alone on the same domain.
     pub slowdown: f64,
+    /// Nanoseconds of 1000 instructions.
+    pub takes_ns: f64,
     /// Bytes of the cache that it holds.
     pub cache: f64,
     /// Bytes per nanosecond that it moves.
@@ -86,11 +99,7 @@ struct Cache<'a> {
 
 impl<'a> Cache<'a> {
     fn new(programs: &'a [&'a Behaviour], bytes: f64, channel: &Channel) -> Self {
-        let alone = |its: &&Behaviour| {
-            let loaded = channel.load(&[its.demand(bytes)]);
-            loaded.each_ns.first().copied().unwrap_or(1.0)
-        };
-        let alone: Vec<f64> = programs.iter().map(alone).collect();
+        let alone: Vec<f64> = programs.iter().map(|its| alone_ns(its, bytes, channel)).collect();
         let tables = programs.iter().map(|its| FillTable::new(its.character(), bytes)).collect();
         Cache { programs, bytes, tables, each_ns: alone.clone(), alone, held: Vec::new() }
     }
@@ -124,6 +133,7 @@ impl<'a> Cache<'a> {
         let each = self.programs.iter().zip(&self.alone).zip(&self.each_ns).zip(&self.held);
         each.map(|(((its, alone), ns), held)| Predicted {
             slowdown: ns / alone,
+            takes_ns: *ns,
             cache: *held,
             bytes_per_ns: its.demand(*held).bytes / ns,
         })

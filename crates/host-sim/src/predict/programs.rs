@@ -9,7 +9,7 @@
 //! `pki` is per 1000 instructions. Columns beyond those five may be left out, and are then taken from the
 //! others, which is told; columns that mean nothing here are not looked at.
 
-use crate::physics::{Character, CharacterError, Row};
+use crate::physics::{Character, CharacterError, LINE, Row};
 use crate::sheet::{Line, Sheet, SheetError};
 
 /// A program as a table tells it.
@@ -17,15 +17,36 @@ use crate::sheet::{Line, Sheet, SheetError};
 pub struct Known {
     /// Its name.
     pub name: String,
-    /// What it asks of caches and memory.
+    /// What it asks of caches and memory, as far as the table tells; see [`Known::asks`].
     pub character: Character,
     /// Bytes that it moves per cycle, the most at any size.
     bytes_per_cycle: f64,
     /// The same per nanosecond (GB/s), where the table tells it.
     gbs: Option<f64>,
+    /// Bytes of cache, and GB/s moved with it: of a table that tells those, but not what is written.
+    untold: Vec<(f64, f64)>,
 }
 
 impl Known {
+    /// What it asks of caches and memory where its cores make so many cycles in a nanosecond and its memory
+    /// moves no more than `peak` GB/s. Where the table tells what was moved but not what was written, the rest
+    /// beyond the lines read was written.
+    pub fn asks(&self, ghz: f64, peak: f64) -> Character {
+        if self.untold.is_empty() {
+            return self.character.clone();
+        }
+        let far = |row: &Row, bytes: f64| libm::fabs(libm::log(row.bytes / bytes));
+        let writes = |row: &Row| {
+            let told = self.untold.iter();
+            let near = told.min_by(|one, other| far(row, one.0).total_cmp(&far(row, other.0)));
+            let at = |bytes, gbs: f64| written(&self.character.at(bytes), gbs.min(peak), ghz);
+            near.map_or(row.writes, |&(bytes, gbs)| at(bytes, gbs))
+        };
+        let rows = self.character.rows().iter();
+        let rows = rows.map(|row| Row { writes: writes(row), ..*row }).collect();
+        Character::new(rows, *self.character.none()).unwrap_or_else(|_| self.character.clone())
+    }
+
     /// Bytes per nanosecond that it was seen to move alone, the most at any size; where the table does not
     /// tell, with so many cycles in a nanosecond.
     pub fn moved(&self, ghz: f64) -> f64 {
@@ -38,8 +59,8 @@ impl Known {
 pub struct Knowledge {
     /// In the order of their first rows.
     pub programs: Vec<Known>,
-    /// Cycles in a nanosecond of the machine that they were measured on: of bandwidths and lines per
-    /// instruction the one that lies in the middle.
+    /// Cycles in a nanosecond of the machine that they were measured on: of bandwidths over lines per
+    /// instruction the one that lies in the middle; the least where it is not told what was written.
     pub ghz: Option<f64>,
     /// What was assumed, a sentence each.
     pub notes: Vec<String>,
@@ -99,8 +120,15 @@ pub fn from_csv(text: &str, file: &str) -> Result<Knowledge, KnownError> {
     Ok(Knowledge { programs, ghz, notes: columns.notes(file) })
 }
 
+/// Lines written per 1000 instructions by who moves so many bytes per nanosecond; none where the lines that
+/// it reads are more than that.
+fn written(row: &Row, gbs: f64, ghz: f64) -> f64 {
+    let ns = 1000.0 * row.cycles.unwrap_or(0.0) / ghz;
+    (gbs * ns / LINE - row.reads).max(0.0)
+}
+
 fn bytes_per_cycle(row: &Row) -> f64 {
-    64.0 * (row.reads + row.writes) / 1000.0 / row.cycles.unwrap_or(1.0)
+    LINE * (row.reads + row.writes) / 1000.0 / row.cycles.unwrap_or(1.0)
 }
 
 /// Where what stands.
@@ -120,6 +148,12 @@ struct Columns {
 
 /// No core is faster (spec 8.3); the widest of today end ten.
 const IPC_MAX: f64 = 20.0;
+/// Per 1000 instructions; one that copies a page touches 128 lines.
+const PKI_MAX: f64 = 1e6;
+/// A TiB.
+const KIB_MAX: f64 = 1073741824.0;
+/// GB/s: a hundred times as much as the fastest memory of today moves.
+const GBS_MAX: f64 = 1e6;
 
 impl Columns {
     fn of(sheet: &Sheet<'_>) -> Result<Self, SheetError> {
@@ -139,10 +173,14 @@ impl Columns {
     }
 
     fn notes(&self, file: &str) -> Vec<String> {
+        let written = match self.gbs {
+            Some(_) => "what dram_gbs tells beyond the lines read is written",
+            None => "nothing is written to memory",
+        };
         let absent = [
             ("demand_mpki", self.demand_mpki, "nothing is prefetched"),
             ("dram_read_lines_pki", self.reads, "every miss reads a line"),
-            ("dram_write_lines_pki", self.writes, "nothing is written to memory"),
+            ("dram_write_lines_pki", self.writes, written),
         ];
         let absent = absent.into_iter().filter(|(_, column, _)| column.is_none());
         absent
@@ -159,7 +197,9 @@ impl Columns {
             told.extend(gbs.map(|gbs| gbs / moved).filter(|ghz| ghz.is_finite()));
         }
         told.sort_by(f64::total_cmp);
-        Ok(told.get(told.len() / 2).copied())
+        // Where writes are not told, bandwidths over lines read are too high for all but those who write nothing.
+        let which = if self.writes.is_some() { told.len() / 2 } else { 0 };
+        Ok(told.get(which).copied())
     }
 
     fn known(
@@ -176,14 +216,13 @@ impl Columns {
             Some((line, row)) => self.none(sheet, line, row)?,
             None => Row::default(),
         };
-        let moved =
-            |row: &Row| 64.0 * (row.reads + row.writes) / 1000.0 / row.cycles.unwrap_or(1.0);
-        let bytes_per_cycle = rows.iter().map(moved).fold(0.0, f64::max);
-        let mut gbs: Option<f64> = None;
-        for line in lines {
-            let now = self.gbs.map(|gbs| sheet.number(line, gbs)).transpose()?.flatten();
-            gbs = [gbs, now].into_iter().flatten().reduce(f64::max);
+        let bytes_per_cycle = rows.iter().map(bytes_per_cycle).fold(0.0, f64::max);
+        let mut moved = Vec::new();
+        for (line, row) in lines.iter().zip(&rows) {
+            let gbs = self.gbs.map(|gbs| sheet.number(line, gbs)).transpose()?.flatten();
+            moved.extend(gbs.map(|gbs| (row.bytes, gbs)));
         }
+        let gbs = moved.iter().map(|(_, gbs)| *gbs).reduce(f64::max);
         let line = lines.first().map_or(1, |line| line.number());
         let wrong = |source| KnownError::Character {
             file: file.to_owned(),
@@ -192,7 +231,8 @@ impl Columns {
             source,
         };
         let character = Character::new(rows, none).map_err(wrong)?;
-        Ok(Known { name: name.to_owned(), character, bytes_per_cycle, gbs })
+        let untold = if self.writes.is_none() { moved } else { Vec::new() };
+        Ok(Known { name: name.to_owned(), character, bytes_per_cycle, gbs, untold })
     }
 
     fn row(&self, sheet: &Sheet<'_>, line: &Line) -> Result<Row, SheetError> {
@@ -202,15 +242,7 @@ impl Columns {
             value if 0.0 < value => Ok(value),
             _ => Err(sheet.fault(line, column, format!("it is 0; write {unit}"))),
         };
-        // Looked at in one row only, but rubbish is rubbish in every row.
-        let once = [Some(self.apki), self.demand_apki, self.write_backs];
-        for column in once.into_iter().flatten() {
-            sheet.number(line, column)?;
-        }
-        if let Some(ipc) = sheet.number(line, self.ipc)?.filter(|ipc| IPC_MAX < *ipc) {
-            let what = format!("ipc is {ipc}: no core ends {IPC_MAX} instructions in a cycle");
-            return Err(sheet.fault(line, self.ipc, what));
-        }
+        self.check(sheet, line)?;
         let misses = need(self.mpki)?;
         let demand_misses = some(self.demand_mpki)?.unwrap_or(misses);
         Ok(Row {
@@ -221,6 +253,41 @@ impl Columns {
             reads: some(self.reads)?.unwrap_or(misses),
             writes: some(self.writes)?.unwrap_or(0.0),
         })
+    }
+
+    /// Looked at in every row, whether or not it serves there: rubbish is rubbish.
+    fn check(&self, sheet: &Sheet<'_>, line: &Line) -> Result<(), SheetError> {
+        let rates = [Some(self.apki), Some(self.mpki), self.demand_apki, self.demand_mpki];
+        let rates = rates.into_iter().chain([self.reads, self.writes, self.write_backs]).flatten();
+        let most =
+            rates.map(|column| (column, PKI_MAX, "no thousand instructions ask for so much"));
+        let ipc = (self.ipc, IPC_MAX, "no core ends 20 instructions in a cycle");
+        let kib = (self.kib, KIB_MAX, "no cache is so large");
+        let gbs = self.gbs.map(|column| (column, GBS_MAX, "no memory moves so much"));
+        for (column, most, why) in most.chain([ipc, kib]).chain(gbs) {
+            if sheet.number(line, column)?.is_some_and(|value| most < value) {
+                let (name, value) = (&sheet.header()[column], sheet.word(line, column));
+                return Err(sheet.fault(line, column, format!("{name} is {value}: {why}")));
+            }
+        }
+        let parts = [
+            (Some(self.mpki), Some(self.apki)),
+            (self.demand_mpki, self.demand_apki),
+            (self.demand_mpki, Some(self.mpki)),
+            (self.demand_apki, Some(self.apki)),
+        ];
+        for (part, whole) in parts.into_iter().filter_map(|(part, whole)| part.zip(whole)) {
+            let (Some(less), Some(more)) = (sheet.number(line, part)?, sheet.number(line, whole)?)
+            else {
+                continue;
+            };
+            if more * 1.1 + 0.1 < less {
+                let (name, of) = (&sheet.header()[part], &sheet.header()[whole]);
+                let what = format!("{name} is {less}, more than the {more} of {of}");
+                return Err(sheet.fault(line, part, what));
+            }
+        }
+        Ok(())
     }
 
     /// What misses when there is no cache: all that is asked for.
@@ -287,6 +354,54 @@ mod tests {
         .assert_debug_eq(&told.notes);
     }
 
+    /// The shipped table without a column.
+    fn without(column: &str) -> String {
+        let at = SOLO.lines().next().unwrap().split(',').position(|cell| cell == column).unwrap();
+        let cut = |line: &str| {
+            let cells = line.split(',').enumerate().filter(|(idx, _)| *idx != at);
+            cells.map(|(_, cell)| cell).collect::<Vec<_>>().join(",")
+        };
+        SOLO.lines().map(|line| cut(line) + "\n").collect()
+    }
+
+    #[test]
+    fn writes_that_a_table_leaves_out_follow_from_its_bandwidths() {
+        let (full, less) = (SOLO.to_owned(), without("dram_write_lines_pki"));
+        let (full, less) = (from_csv(&full, "s.csv").unwrap(), from_csv(&less, "s.csv").unwrap());
+        assert!((less.ghz.unwrap() / full.ghz.unwrap() - 1.0).abs() < 0.03, "{:?}", less.ghz);
+        for (full, less) in full.programs.iter().zip(&less.programs) {
+            let (full, less) = (full.asks(4.0, 12.8), less.asks(4.0, 12.8));
+            for (full, less) in full.rows().iter().zip(less.rows()) {
+                // A part of all lines: bandwidths and lines were not counted over the very same instructions.
+                let off = (full.writes - less.writes).abs() / (full.reads + full.writes);
+                assert!(off < 0.08, "{full:?} {less:?}");
+            }
+        }
+        expect![[r#"
+            [
+                "s.csv has no column dram_write_lines_pki: assumed that what dram_gbs tells beyond the lines read is written",
+            ]
+        "#]]
+        .assert_debug_eq(&less.notes);
+    }
+
+    #[test]
+    fn writes_from_bandwidths_are_never_negative_and_never_above_the_peak() {
+        let writes = |gbs: &str, peak: f64| {
+            let text = format!(
+                "program,llc_kib,ipc,llc_apki,llc_mpki,dram_gbs\nx,512,1,9,5,{gbs}\nx,1024,1,9,5,\n"
+            );
+            let told = from_csv(&text, "s.csv").unwrap();
+            let asks = told.programs[0].asks(4.0, peak);
+            [asks.none(), &asks.rows()[0], &asks.rows()[1]].map(|row| row.writes)
+        };
+        // 5 lines in 250 ns are 1.28 GB/s; 10 are twice as much. A row without bandwidth writes as the next.
+        assert_eq!(writes("2.56", 12.8), [5.0; 3]);
+        assert_eq!(writes("1.00", 12.8), [0.0; 3]);
+        assert_eq!(writes("99", 2.56), [5.0; 3]);
+        assert_eq!(writes("", 12.8), [0.0; 3]);
+    }
+
     #[test]
     fn what_cannot_be_is_refused_with_its_place() {
         let head = "program,llc_kib,ipc,llc_apki,llc_mpki\n";
@@ -304,6 +419,22 @@ mod tests {
         refused(
             &format!("{head}x,512,500,9,5\n"),
             expect!["solo.csv:2:7: ipc is 500: no core ends 20 instructions in a cycle"],
+        );
+        refused(
+            &format!("{head}x,1e300,1,9,5\n"),
+            expect!["solo.csv:2:3: llc_kib is 1e300: no cache is so large"],
+        );
+        refused(
+            &format!("{head}x,512,1,1e308,1e308\n"),
+            expect!["solo.csv:2:9: llc_apki is 1e308: no thousand instructions ask for so much"],
+        );
+        refused(
+            &format!("{head}x,512,1,5,9\n"),
+            expect!["solo.csv:2:11: llc_mpki is 9, more than the 5 of llc_apki"],
+        );
+        refused(
+            "program,llc_kib,ipc,llc_apki,llc_mpki,demand_mpki\nx,512,1,9,5,8\n",
+            expect!["solo.csv:2:13: demand_mpki is 8, more than the 5 of llc_mpki"],
         );
         refused(
             &format!("{head}x,512,1,9,5\nx,1024,1,many,5\n"),

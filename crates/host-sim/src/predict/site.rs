@@ -10,8 +10,10 @@
 //!
 //! What is left out is assumed, and told.
 
+use std::collections::BTreeSet;
+
 use base::{LlcId, NodeId};
-use topology::{Llc, Machine};
+use topology::{Core, Llc, Machine};
 
 /// Nanoseconds of a miss where a machine file tells none: small machines have 45 to 80, servers up to 130.
 /// Guessed.
@@ -30,6 +32,8 @@ pub struct Site {
     pub n_cpus: usize,
     /// Cores that they belong to.
     pub n_cores: usize,
+    /// Those of them that are as fast as the fastest.
+    pub n_fast: usize,
     /// Bytes of cache.
     pub cache: f64,
     /// Nanoseconds of a miss when nobody else asks.
@@ -40,6 +44,15 @@ pub struct Site {
     pub ghz: f64,
     /// Nanoseconds of a hit, where that is told.
     pub hit_ns: Option<f64>,
+}
+
+impl Site {
+    /// Whether a program alone takes as long on both.
+    pub fn is_like(&self, other: &Site) -> bool {
+        let figures =
+            |site: &Site| (site.cache, site.unloaded_ns, site.peak, site.ghz, site.hit_ns);
+        figures(self) == figures(other)
+    }
 }
 
 /// What a machine file tells of its LLC domains.
@@ -92,7 +105,8 @@ pub fn sites(machine: &Machine, ghz: Option<f64>) -> Result<Sites, SiteError> {
     let mut notes = Vec::new();
     let all = machine.llcs().iter().map(|llc| site(machine, llc, ghz, &mut notes));
     let all: Vec<Site> = all.collect::<Result<_, _>>()?;
-    notes.dedup();
+    let mut told = BTreeSet::new();
+    notes.retain(|note: &String| told.insert(note.clone()));
     if all.is_empty() { Err(SiteError::NoCache) } else { Ok(Sites { all, notes }) }
 }
 
@@ -120,12 +134,15 @@ fn site(
             "the machine tells no latency of node {number}: assumed {USUAL_LATENCY_NS} ns of an unloaded miss"
         ));
     }
-    let cores = machine.cores().iter().filter(|core| !core.cpus.and(&cpus).is_empty());
+    let cores = || machine.cores().iter().filter(|core| !core.cpus.and(&cpus).is_empty());
+    let speed = |core: &Core| (mhz(machine, core), core.capacity);
+    let fastest = cores().map(speed).max();
     Ok(Site {
         llc: llc.id,
         node,
         n_cpus: cpus.len(),
-        n_cores: cores.count(),
+        n_cores: cores().count(),
+        n_fast: cores().filter(|core| Some(speed(core)) == fastest).count(),
         cache: size.0 as f64,
         unloaded_ns: latency.map_or(USUAL_LATENCY_NS, |figure| figure.value as f64),
         peak: peak.value as f64 / 1e9,
@@ -148,21 +165,33 @@ fn hit_ns(machine: &Machine, llc: &Llc) -> Option<f64> {
     Some(machine.figures().llcs.get(&llc.id)?.latency_ns?.value as f64)
 }
 
-/// Of the fastest core below the cache.
-fn frequency(machine: &Machine, llc: &Llc, ghz: Option<f64>, notes: &mut Vec<String>) -> f64 {
-    let below = machine.cores().iter().filter(|core| !core.cpus.and(&llc.cpus).is_empty());
-    let told = below.filter_map(|core| machine.figures().kinds.get(&core.kind)?.frequency_mhz);
-    match (told.map(|figure| figure.value).max().filter(|mhz| 0 < *mhz), ghz) {
-        (Some(mhz), _) => mhz as f64 / 1000.0,
-        (None, Some(ghz)) => {
-            notes.push(format!(
-                "the machine tells no frequency: {ghz:.2} GHz follows from the programs' bandwidths"
-            ));
-            ghz
-        }
-        (None, None) => {
-            notes.push(format!("the machine tells no frequency: assumed {USUAL_GHZ} GHz"));
-            USUAL_GHZ
-        }
-    }
+/// As told of the core's kind.
+fn mhz(machine: &Machine, core: &Core) -> Option<u64> {
+    let told = machine.figures().kinds.get(&core.kind)?.frequency_mhz?;
+    Some(told.value).filter(|mhz| 0 < *mhz)
 }
+
+/// Of the fastest core below the cache; where no frequency is told, by its capacity, as the simulator does.
+fn frequency(machine: &Machine, llc: &Llc, ghz: Option<f64>, notes: &mut Vec<String>) -> f64 {
+    let below = || machine.cores().iter().filter(|core| !core.cpus.and(&llc.cpus).is_empty());
+    if let Some(mhz) = below().filter_map(|core| mhz(machine, core)).max() {
+        return mhz as f64 / 1000.0;
+    }
+    notes.push(match ghz {
+        Some(ghz) => format!(
+            "the machine tells no frequency: {ghz:.2} GHz follows from the programs' bandwidths"
+        ),
+        None => format!("the machine tells no frequency: assumed {USUAL_GHZ} GHz"),
+    });
+    let most = below().map(|core| core.capacity).max().unwrap_or(CAPACITY_MAX);
+    if most < CAPACITY_MAX {
+        notes.push(format!(
+            "cores of LLC domain {} have a capacity of {most}: they are taken to run at {most} of {CAPACITY_MAX} parts of that frequency",
+            llc.id.0
+        ));
+    }
+    ghz.unwrap_or(USUAL_GHZ) * f64::from(most) / f64::from(CAPACITY_MAX)
+}
+
+/// Of the fastest cores of a machine.
+const CAPACITY_MAX: u32 = 1024;

@@ -8,17 +8,43 @@
 //! alike and still empty only the first is tried. Where there are too many assignments the programs are put
 //! one after the other where they cost least, and then moved and swapped as long as that helps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Domain, Site, together};
 use crate::physics::Behaviour;
+
+/// A program that may go to any of several domains.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guest {
+    /// How it behaves on each, in their order.
+    on: Vec<Arc<Behaviour>>,
+    /// Nanoseconds of 1000 instructions alone where it is fastest: one measure for the whole split. Were it
+    /// alone on the domain that it goes to, who goes to a slow domain would seem to lose nothing there.
+    alone_ns: f64,
+}
+
+impl Guest {
+    /// From how it behaves on each domain; `None` without a domain.
+    pub fn new(on: Vec<Arc<Behaviour>>, domains: &[Domain]) -> Option<Self> {
+        let alone = on.iter().zip(domains).map(|(its, domain)| domain.alone_ns(its));
+        let alone_ns = alone.reduce(f64::min)?;
+        Some(Guest { on, alone_ns })
+    }
+
+    /// How it behaves on the first domain.
+    pub fn on_first(&self) -> Option<&Behaviour> {
+        self.on.first().map(Arc::as_ref)
+    }
+}
 
 /// An assignment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
     /// The domain of each program, in their order; numbers count in the list of domains.
     pub domains: Vec<usize>,
-    /// The slow-down of each program, in their order.
+    /// The slow-down of each program, in their order: times as long as alone on the domain where it is
+    /// fastest.
     pub slowdowns: Vec<f64>,
     /// Their mean.
     pub mean: f64,
@@ -58,17 +84,13 @@ const N_ASSIGNMENTS_MAX: usize = 20_000;
 ///
 /// # Errors
 /// There are more programs than CPUs.
-pub fn best(
-    programs: &[&Behaviour],
-    sites: &[Site],
-    domains: &[Domain],
-) -> Result<Split, SplitError> {
+pub fn best(programs: &[Guest], sites: &[Site], domains: &[Domain]) -> Result<Split, SplitError> {
     let n_cpus = sites.iter().map(|site| site.n_cpus).sum();
     if n_cpus < programs.len() {
         let (n_programs, n_domains) = (programs.len(), sites.len());
         return Err(SplitError::Crowded { n_programs, n_cpus, n_domains });
     }
-    let mut board = Board { programs, sites, domains, known: BTreeMap::new() };
+    let mut board = Board::new(programs, sites, domains);
     let mut all = Vec::new();
     let way = match board.collect(&mut Vec::new(), &mut all) {
         true => Way::Exhaustive,
@@ -84,9 +106,16 @@ pub fn best(
 }
 
 struct Board<'a> {
-    programs: &'a [&'a Behaviour],
+    programs: &'a [Guest],
     sites: &'a [Site],
     domains: &'a [Domain],
+    /// The domains of each channel.
+    channels: Vec<Vec<usize>>,
+    /// The channel of each domain.
+    channel_of: Vec<usize>,
+    /// Of each domain the first that matches it, and of each channel the first whose domains match.
+    site_like: Vec<usize>,
+    channel_like: Vec<usize>,
     /// Slow-downs on one channel, by its domains and who is in each.
     known: BTreeMap<Crew, Vec<(usize, f64)>>,
 }
@@ -94,17 +123,38 @@ struct Board<'a> {
 /// The domains of one channel, and the programs in each.
 type Crew = Vec<(usize, Vec<usize>)>;
 
-impl Board<'_> {
+impl<'a> Board<'a> {
+    fn new(programs: &'a [Guest], sites: &'a [Site], domains: &'a [Domain]) -> Self {
+        let mut channels: Vec<Vec<usize>> = Vec::new();
+        let mut channel_of = Vec::new();
+        for (domain, site) in sites.iter().enumerate() {
+            let near = |of: &Vec<usize>| {
+                of.first().is_some_and(|at| site.node.is_some() && sites[*at].node == site.node)
+            };
+            let channel = channels.iter().position(near).unwrap_or(channels.len());
+            match channels.get_mut(channel) {
+                Some(of) => of.push(domain),
+                None => channels.push(vec![domain]),
+            }
+            channel_of.push(channel);
+        }
+        let site_like =
+            first_like(sites, |one, other| one.n_cpus == other.n_cpus && one.is_like(other));
+        let channel_like = first_like(&channels, |one, other| {
+            let like = |domain: &usize| site_like[*domain];
+            one.iter().map(like).eq(other.iter().map(like))
+        });
+        let known = BTreeMap::new();
+        Board { programs, sites, domains, channels, channel_of, site_like, channel_like, known }
+    }
+
     /// Adds every assignment that goes on from `begun`; whether that was possible.
     fn collect(&self, begun: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) -> bool {
         if begun.len() == self.programs.len() {
             all.push(begun.clone());
             return all.len() <= N_ASSIGNMENTS_MAX;
         }
-        for domain in 0..self.sites.len() {
-            if self.is_full(begun, domain) || self.is_tried(begun, domain) {
-                continue;
-            }
+        for domain in self.choices(begun) {
             begun.push(domain);
             let possible = self.collect(begun, all);
             begun.pop();
@@ -115,39 +165,26 @@ impl Board<'_> {
         true
     }
 
-    fn is_full(&self, begun: &[usize], domain: usize) -> bool {
-        self.sites[domain].n_cpus <= begun.iter().filter(|at| **at == domain).count()
-    }
-
-    /// An earlier domain that is as empty and alike.
-    fn is_tried(&self, begun: &[usize], domain: usize) -> bool {
-        if begun.contains(&domain) {
-            return false;
+    /// Domains with room for one more; of those that are empty and alike only the first. Alike are domains that
+    /// match on one channel, or on channels that match and are idle.
+    fn choices(&self, begun: &[usize]) -> Vec<usize> {
+        let mut n_in = vec![0; self.sites.len()];
+        let mut busy = vec![false; self.channels.len()];
+        for domain in begun {
+            n_in[*domain] += 1;
+            busy[self.channel_of[*domain]] = true;
         }
-        (0..domain).any(|other| !begun.contains(&other) && self.are_alike(begun, domain, other))
-    }
-
-    /// Same cache, same channel; or channels that are alike, with nobody on them.
-    fn are_alike(&self, begun: &[usize], one: usize, other: usize) -> bool {
-        let same_cpus = self.sites[one].n_cpus == self.sites[other].n_cpus;
-        let kin = |at: usize| {
-            let near = |idx: &usize| self.share_channel(*idx, at);
-            let near: Vec<usize> = (0..self.sites.len()).filter(near).collect();
-            let idle = near.iter().all(|idx| !begun.contains(idx));
-            let like = |idx: &usize| (self.sites[*idx].n_cpus, self.domains[*idx].cache as u64);
-            (idle, near.iter().map(like).collect::<Vec<_>>())
+        let mut tried = BTreeSet::new();
+        let mut is_new = |domain: usize| {
+            let (like, channel) = (self.site_like[domain], self.channel_of[domain]);
+            let here = tried.insert((like, false, channel));
+            here & (busy[channel] || tried.insert((like, true, self.channel_like[channel])))
         };
-        let apart = || {
-            let (one, other) = (kin(one), kin(other));
-            one.0 && other.0 && one.1 == other.1
+        let open = |domain: &usize| match n_in[*domain] {
+            0 => is_new(*domain),
+            n => n < self.sites[*domain].n_cpus,
         };
-        let same_place = self.share_channel(one, other) || apart();
-        same_cpus && self.domains[one] == self.domains[other] && same_place
-    }
-
-    fn share_channel(&self, one: usize, other: usize) -> bool {
-        one == other
-            || (self.sites[one].node.is_some() && self.sites[one].node == self.sites[other].node)
+        (0..self.sites.len()).filter(open).collect()
     }
 
     fn least(&mut self, all: Vec<Vec<usize>>) -> Vec<usize> {
@@ -165,9 +202,8 @@ impl Board<'_> {
     fn search(&mut self) -> Vec<usize> {
         let mut now: Vec<usize> = Vec::new();
         for _ in 0..self.programs.len() {
-            let free = (0..self.sites.len()).filter(|domain| !self.is_full(&now, *domain));
-            let next: Vec<Vec<usize>> =
-                free.map(|domain| now.iter().copied().chain([domain]).collect()).collect();
+            let after = |domain| now.iter().copied().chain([domain]).collect();
+            let next: Vec<Vec<usize>> = self.choices(&now).into_iter().map(after).collect();
             now = self.least(next);
         }
         let mut cost = self.cost(&now);
@@ -184,8 +220,9 @@ impl Board<'_> {
 
     fn neighbours(&self, now: &[usize]) -> Vec<Vec<usize>> {
         let mut near = Vec::new();
+        let choices = self.choices(now);
         for one in 0..now.len() {
-            for domain in (0..self.sites.len()).filter(|domain| !self.is_full(now, *domain)) {
+            for &domain in &choices {
                 let mut moved = now.to_vec();
                 moved[one] = domain;
                 near.push(moved);
@@ -206,40 +243,55 @@ impl Board<'_> {
     /// Of the programs assigned so far.
     fn slowdowns(&mut self, assignment: &[usize]) -> Vec<f64> {
         let mut slowdowns = vec![1.0; assignment.len()];
-        for lead in 0..self.sites.len() {
-            if (0..lead).any(|earlier| self.share_channel(earlier, lead)) {
-                continue;
-            }
-            for (program, slowdown) in self.on_channel(lead, assignment) {
+        let busy: BTreeSet<usize> = assignment.iter().map(|at| self.channel_of[*at]).collect();
+        for channel in busy {
+            for (program, slowdown) in self.on_channel(channel, assignment) {
                 slowdowns[program] = slowdown;
             }
         }
         slowdowns
     }
 
-    fn on_channel(&mut self, lead: usize, assignment: &[usize]) -> Vec<(usize, f64)> {
-        let near = (0..self.sites.len()).filter(|idx| self.share_channel(*idx, lead));
-        let who = |domain: usize| {
-            let there = assignment.iter().enumerate().filter(|(_, at)| **at == domain);
-            (domain, there.map(|(program, _)| program).collect::<Vec<_>>())
+    fn on_channel(&mut self, channel: usize, assignment: &[usize]) -> Vec<(usize, f64)> {
+        let who = |domain: &usize| {
+            let there = assignment.iter().enumerate().filter(|(_, at)| *at == domain);
+            (*domain, there.map(|(program, _)| program).collect::<Vec<_>>())
         };
-        let key: Crew = near.map(who).collect();
+        let near = &self.channels[channel];
+        let key: Crew = near.iter().map(who).collect();
+        let lead = near[0];
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
         let members: Vec<Vec<&Behaviour>> = (key.iter())
-            .map(|(_, who)| who.iter().map(|program| self.programs[*program]).collect())
+            .map(|(at, who)| who.iter().map(|program| &*self.programs[*program].on[*at]).collect())
             .collect();
         let groups: Vec<(&[&Behaviour], f64)> = (key.iter().zip(&members))
             .map(|((domain, _), members)| (members.as_slice(), self.domains[*domain].cache))
             .collect();
         let told = together(&groups, &self.domains[lead].channel);
         let flat = key.iter().flat_map(|(_, who)| who.iter().copied());
-        let slow = told.iter().flatten().map(|its| its.slowdown);
-        let both: Vec<(usize, f64)> = flat.zip(slow).collect();
+        let slow = |(program, takes_ns): (usize, f64)| {
+            (program, takes_ns / self.programs[program].alone_ns)
+        };
+        let takes = told.iter().flatten().map(|its| its.takes_ns);
+        let both: Vec<(usize, f64)> = flat.zip(takes).map(slow).collect();
         self.known.insert(key, both.clone());
         both
     }
+}
+
+/// Of each thing the first that is like it.
+fn first_like<T>(all: &[T], is_like: impl Fn(&T, &T) -> bool) -> Vec<usize> {
+    let mut firsts: Vec<usize> = Vec::new();
+    let mut like = |idx: usize| {
+        let known = firsts.iter().copied().find(|first| is_like(&all[*first], &all[idx]));
+        known.unwrap_or_else(|| {
+            firsts.push(idx);
+            idx
+        })
+    };
+    (0..all.len()).map(&mut like).collect()
 }
 
 /// Less than this is rounding; of equals the first stays.
@@ -248,10 +300,10 @@ const GAIN_MIN: f64 = 1e-9;
 /// The slow-downs of any assignment, for tests.
 #[cfg(test)]
 pub(super) fn testing<'a>(
-    programs: &'a [&'a Behaviour],
+    programs: &'a [Guest],
     sites: &'a [Site],
     domains: &'a [Domain],
 ) -> impl FnMut(&[usize]) -> Vec<f64> + 'a {
-    let mut board = Board { programs, sites, domains, known: BTreeMap::new() };
+    let mut board = Board::new(programs, sites, domains);
     move |assignment| board.slowdowns(assignment)
 }

@@ -156,13 +156,13 @@ fn negative_and_absurd_times_are_refused() {
     job(
         "command = [\"true\"]\nstart = 1e30",
         expect![[r#"
-            evenkeel: w.toml:6:9: start is 1e30, more than 366 days; write seconds, or a number with ms, us or ns
+            evenkeel: w.toml:6:9: start is 1e30, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
         "#]],
     );
     job(
         "command = [\"true\"]\nstart = 99999999999",
         expect![[r#"
-        evenkeel: w.toml:6:9: start is 99999999999, more than 366 days; write seconds, or a number with ms, us or ns
+        evenkeel: w.toml:6:9: start is 99999999999, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
     "#]],
     );
     job(

@@ -393,7 +393,7 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
     refused(
         ("w.toml", "class = 9", "cpus = \"9\""),
         &[],
-        expect![[r#"evenkeel: w.toml:2: job "hog" may use none of the machine's CPUs"#]],
+        expect![[r#"evenkeel: w.toml:2: job "hog": this machine has no CPUs 9: it has 0-3"#]],
     );
     refused(
         ("m.toml", "cpus = \"2-3\", node = 1", "cpus = \"\", node = 1"),
@@ -431,6 +431,16 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
         expect![[
             r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: its core_cycles_per_instruction is 0: no core takes less than 0.05 cycles for an instruction"#
         ]],
+    );
+    refused(
+        ("w.toml", "class = 9", "cpus = \"1-99\""),
+        &[],
+        expect![[r#"evenkeel: w.toml:2: job "hog": this machine has no CPUs 4-99: it has 0-3"#]],
+    );
+    refused(
+        none,
+        &["--grace", "5s"],
+        expect!["evenkeel: --grace is for programs that really run: leave it out with --host sim"],
     );
     refused(
         ("w.toml", "class = 9", "memory = \"bind:7\""),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{Bytes, Nanos, NodeSet};
+use base::{Bytes, CpuSet, Nanos, NodeSet};
 use program::profile::{Figure, Phase};
 use program::{Ending, Job, Profile};
 
@@ -63,6 +63,18 @@ pub enum CastError {
         node: base::NodeId,
         /// Those that there are, in words.
         has: String,
+    },
+    /// A CPU that is not there.
+    #[error("{origin}: job {job:?}: this machine has no CPUs {cpus}: it has {has}")]
+    NoSuchCpu {
+        /// Where the job stands.
+        origin: String,
+        /// Its name.
+        job: String,
+        /// Those of its CPUs.
+        cpus: CpuSet,
+        /// All that there are.
+        has: CpuSet,
     },
     /// It needs more memory than there is.
     #[error("{origin}: job {job:?} needs {needs} of memory, {whose} has {has}")]
@@ -124,6 +136,7 @@ pub fn cast(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script>>, CastE
             Some(script) => script.clone(),
             None => known.entry(key).or_insert(Arc::new(script(job, profile, hardware)?)).clone(),
         };
+        check_cpus(job, hardware)?;
         check_nodes(job, hardware)?;
         check_fits(job, &script, hardware)?;
         scripts.push(script);
@@ -169,6 +182,18 @@ fn in_years(ns: f64) -> String {
         years if 1e6 <= years || years.is_nan() => "longer than a million years".to_owned(),
         years if 2.0 <= years => format!("{years:.0} years"),
         _ => format!("{days:.0} days"),
+    }
+}
+
+fn check_cpus(job: &Job, hardware: &Hardware) -> Result<(), CastError> {
+    let has: CpuSet = hardware.cpus.iter().map(|cpu| cpu.id).collect();
+    let missing = job.cpus.as_ref().map(|cpus| cpus.minus(&has));
+    match missing.filter(|cpus| !cpus.is_empty()) {
+        Some(cpus) => {
+            let (origin, job) = (job.origin.to_string(), job.name.clone());
+            Err(CastError::NoSuchCpu { origin, job, cpus, has })
+        }
+        None => Ok(()),
     }
 }
 

@@ -65,6 +65,8 @@ pub struct SimOptions {
     pub leaves_out_rests: bool,
     /// Everything is stopped then.
     pub time_limit: Option<Nanos>,
+    /// Everything is stopped as soon as a job fails.
+    pub fail_fast: bool,
     /// What goes wrong.
     pub faults: Faults,
     /// Everything is stopped as soon as this is raised.
@@ -84,6 +86,7 @@ impl Default for SimOptions {
             capabilities: Capabilities::default(),
             leaves_out_rests: false,
             time_limit: None,
+            fail_fast: false,
             faults: Faults::default(),
             stop: StopFlag::default(),
         }

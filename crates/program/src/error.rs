@@ -107,7 +107,7 @@ pub enum Fault {
         found: String,
     },
     /// A time so large that it must be a mistake.
-    #[error("{key} is {found}, more than 366 days; write seconds, or a number with ms, us or ns")]
+    #[error("{key} is {found}, more than 366 days; write {}", base::TIME_EXAMPLE)]
     AbsurdTime {
         /// The key.
         key: &'static str,

@@ -23,8 +23,6 @@ use crate::asked::Asked;
 use crate::exit::{Done, OrWrong, Stop};
 use crate::run;
 
-/// Between TERM and KILL for jobs that are told to end.
-const GRACE: Nanos = Nanos::from_secs(5);
 /// One part of a run's journal.
 const JOURNAL_PART: Bytes = Bytes(64 << 20);
 /// Who decides while a job runs alone: nobody.
@@ -169,7 +167,7 @@ impl Series<'_> {
             seed,
             quiet: true,
             journal_part: JOURNAL_PART,
-            grace: GRACE,
+            grace: run::GRACE,
             fail_fast: false,
             die_with_me: false,
             time_limit: self.args.time_limit,

@@ -14,7 +14,7 @@ use report::{Report, ReportBuilder};
 use sched::Policy;
 use topology::Machine;
 
-use super::{Args, Checked, Folder, MemoryArgs};
+use super::{Args, Checked, Folder, GRACE, MemoryArgs};
 use crate::exit::{Done, OrWrong, Stop};
 use crate::signals::SignalArgs;
 use crate::state::RunState;
@@ -50,7 +50,7 @@ impl<'a> From<&'a Args> for How<'a> {
             seed: args.seed,
             quiet: args.quiet,
             journal_part: args.journal_part,
-            grace: args.grace,
+            grace: args.grace.unwrap_or(GRACE),
             fail_fast: args.fail_fast,
             die_with_me: args.die_with_me,
             time_limit: args.time_limit,

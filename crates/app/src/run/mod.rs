@@ -32,6 +32,9 @@ pub(crate) use live::{How, Ran, own_use, run as run_live};
 pub use memory::{MemoryArgs, limits_of};
 pub use sim::{Readable, SimArgs, check_declared};
 
+/// Between TERM and KILL, unless somebody says otherwise.
+pub(crate) const GRACE: Nanos = Nanos::from_secs(5);
+
 /// Run a workload under a placement policy, here or on a simulated machine
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -57,9 +60,9 @@ pub struct Args {
     /// Stop everything as soon as one job fails
     #[arg(long)]
     fail_fast: bool,
-    /// Between TERM and KILL for jobs that are told to end
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = input::time, allow_hyphen_values = true)]
-    grace: Nanos,
+    /// Between TERM and KILL for jobs that are told to end [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = input::time, allow_hyphen_values = true)]
+    grace: Option<Nanos>,
     /// Stop everything after so long
     #[arg(long, value_name = "TIME", value_parser = input::some_time, allow_hyphen_values = true)]
     time_limit: Option<Nanos>,
@@ -89,6 +92,19 @@ pub struct Args {
     /// Largest size of one part of the journal; older parts beyond sixteen are dropped
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = input::part, allow_hyphen_values = true)]
     journal_part: Bytes,
+}
+
+impl Args {
+    /// The first of the options that a simulated run has no use for, if one was written.
+    fn given_for_live(&self) -> Option<&'static str> {
+        let given = [
+            ("--grace", self.grace.is_some()),
+            ("--die-with-me", self.die_with_me),
+            ("--counters", self.counters != CountersArg::Auto),
+            ("--groups", self.groups != GroupsArg::Auto),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
 }
 
 /// Where programs can run.
@@ -145,6 +161,12 @@ impl From<GroupsArg> for Wish {
 /// Runs a workload and reports.
 pub fn main(args: &Args) -> Done {
     if args.host == HostKind::Sim {
+        if let Some(option) = args.given_for_live() {
+            let said = anyhow::anyhow!(
+                "{option} is for programs that really run: leave it out with --host sim"
+            );
+            return Err(Stop::Wrong(said));
+        }
         let (ran, folder) = sim::run(args)?;
         return publish(args, ran, &folder);
     }

@@ -193,7 +193,7 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), Stop> {
         check_declared(&args.policy, &workload).or_wrong()?;
     }
     let options = args.sim.options(args.seed, policy.interval(), args.time_limit);
-    let options = SimOptions { stop: stop.clone(), ..options };
+    let options = SimOptions { stop: stop.clone(), fail_fast: args.fail_fast, ..options };
     let host = SimHost::with_scripts(&machine, hardware, &workload.jobs, scripts, options);
     let mut host = host.or_wrong()?;
     if !args.quiet {

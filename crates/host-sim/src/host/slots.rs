@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::{Bytes, JobId, Nanos, TaskId};
+use engine::Host;
 use program::{Ending, Job};
 use sched::{Cause, Counters, End, ExitStatus, JobEvent, Measured, Quantity};
 
@@ -77,6 +78,9 @@ impl SimHost {
         let status =
             if out_of_memory { ExitStatus::Killed(SIGKILL) } else { ExitStatus::Exited(0) };
         self.over(idx, status, false);
+        if out_of_memory && self.options.fail_fast && !self.is_stopping {
+            self.stop();
+        }
     }
 
     /// Ends a job, because we are told to.

@@ -89,7 +89,7 @@ fn every_mistake_has_its_line() {
         (
             "1e9 3 /bin/a",
             expect![[r#"
-                lab/mix.txt:1:1: start is 1e9, more than 366 days; write seconds, or a number with ms, us or ns
+                lab/mix.txt:1:1: start is 1e9, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
             "#]],
         ),
         (

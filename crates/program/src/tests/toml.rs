@@ -217,7 +217,7 @@ fn negative_and_absurd_times_are_refused() {
     job(
         "command = [\"a\"]\nstart = 1_000_000_000",
         expect![[r#"
-        lab/mix.toml:3:9: start is 1000000000, more than 366 days; write seconds, or a number with ms, us or ns
+        lab/mix.toml:3:9: start is 1000000000, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
     "#]],
     );
     job(
@@ -235,7 +235,7 @@ fn negative_and_absurd_times_are_refused() {
     job(
         "command = [\"a\"]\ncopies = 1000\nevery = \"1000000s\"",
         expect![[r#"
-        lab/mix.toml:1:1: every is 1000000, more than 366 days; write seconds, or a number with ms, us or ns
+        lab/mix.toml:1:1: every is 1000000, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
     "#]],
     );
 }
@@ -568,7 +568,7 @@ fn a_value_of_the_wrong_kind_is_not_called_out_of_range() {
     job(
         "command = [\"a\"]\nstart = 1e30",
         expect![[r#"
-        lab/mix.toml:3:9: start is 1e30, more than 366 days; write seconds, or a number with ms, us or ns
+        lab/mix.toml:3:9: start is 1e30, more than 366 days; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
     "#]],
     );
 }

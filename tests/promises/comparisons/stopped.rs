@@ -158,3 +158,24 @@ fn a_comparison_of_endless_runs_is_interrupted_in_the_middle_of_one() {
     assert!(error.contains("evenkeel: interrupted; what is done is kept"), "{error}");
     assert_eq!(n_lines(&place, "out"), 1, "only whose folder it is");
 }
+
+#[test]
+fn a_simulated_run_stops_at_the_first_failure_if_that_is_wished() {
+    let place = Place::new();
+    let small = tool::run(&["machine", "--synthetic", "cores=5 llc=16M mem=1G", "--toml"]);
+    place.write("small.machine.toml", &tool::text(&small.stdout));
+    let job =
+        "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nprofile = \"hungry\"\ncopies = 5\n";
+    place.write("tight.toml", job);
+    // Four of five find room.
+    for (more, end) in [("", "finished"), (" --fail-fast", "interrupted")] {
+        let words = format!(
+            "run tight.toml --host sim --machine small.machine.toml -p linux -q -o {end}{more}"
+        );
+        let told = place.command_of(&words).output().expect("it starts");
+        assert_eq!(told.status.code(), Some(1), "{}", tool::text(&told.stderr));
+        let journal = place.read(&format!("{end}/journal.jsonl"));
+        let last = journal.lines().last().expect("lines");
+        assert!(last.starts_with(&format!("{{\"end\":\"{end}\",")), "{more}: {last}");
+    }
+}

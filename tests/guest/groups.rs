@@ -9,7 +9,7 @@ use std::process::Command;
 
 use base::{Bytes, NodeId, NodeSet};
 use program::MemoryPolicy;
-use sched::{Action, MoveEnded, StoppedBy};
+use sched::{Action, CompletedPageMove, PageMoveEnd};
 
 use crate::Promise;
 use crate::nodes::{self, Knob};
@@ -144,10 +144,10 @@ fn hog_on_0() -> (Play, u32, PathBuf) {
 }
 
 /// Moves its memory and tells how that ended. `n` moves were there before.
-fn moved(play: &mut Play, n: usize, to: u32, limit: Bytes) -> MoveEnded {
+fn moved(play: &mut Play, n: usize, to: u32, limit: Bytes) -> CompletedPageMove {
     play.wish("hog", Action::MovePages { from: None, to: NodeId(to), limit });
-    let all = |play: &Play| -> Vec<MoveEnded> {
-        play.story.iter().flat_map(|scene| scene.sample.moved.clone()).collect()
+    let all = |play: &Play| -> Vec<CompletedPageMove> {
+        play.story.iter().flat_map(|scene| scene.sample.page_moves_completed.clone()).collect()
     };
     play.until("the end of the move", |play| n < all(play).len() || !play.refused.is_empty());
     assert!(play.refused.is_empty(), "{:?}", play.refused);
@@ -161,14 +161,14 @@ fn moves() {
     let (mut play, pid, group) = hog_on_0();
     assert_eq!(read(group.join("cpuset.mems")), "0");
     let ended = moved(&mut play, 0, 2, Action::NO_LIMIT);
-    assert_eq!((ended.stopped_by, ended.detail.as_str()), (StoppedBy::Done, ""), "{ended:?}");
+    assert_eq!((ended.stopped_by, ended.detail.as_str()), (PageMoveEnd::Done, ""), "{ended:?}");
     assert!(30 << 20 <= ended.moved.0, "{ended:?}");
     assert_eq!(read(group.join("cpuset.mems")), "2", "closed behind it");
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.keys().copied().collect::<Vec<_>>(), [2], "{memory:?}");
     // A look at where it lies now comes with the end. Half of it goes on, and the group stays open.
     let ended = moved(&mut play, 1, 1, Bytes::from_mib(16));
-    assert_eq!(ended.stopped_by, StoppedBy::Limit, "{ended:?}");
+    assert_eq!(ended.stopped_by, PageMoveEnd::Limit, "{ended:?}");
     assert!(ended.detail.contains("stays open to nodes 1-2"), "{ended:?}");
     assert_eq!(read(group.join("cpuset.mems")), "1-2");
     let memory = nodes::anonymous_kib(pid);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base::{Bytes, NodeId};
 use linux::pages::{Mover, Process, Stop, Tally, Wish};
-use sched::{Action, Deed, MoveEnded, OutcomeResult, StoppedBy};
+use sched::{Action, CompletedPageMove, OutcomeResult, PageMoveEnd};
 
 use crate::Promise;
 use crate::nodes::{self, Knob};
@@ -55,12 +55,13 @@ fn to_2(limit: Bytes) -> Action {
     Action::MovePages { from: None, to: NodeId(2), limit }
 }
 
-fn ended(play: &mut Play) -> MoveEnded {
-    let told =
-        |play: &Play| play.story.iter().find_map(|scene| scene.sample.moved.first().cloned());
+fn ended(play: &mut Play) -> CompletedPageMove {
+    let told = |play: &Play| {
+        play.story.iter().find_map(|scene| scene.sample.page_moves_completed.first().cloned())
+    };
     play.until("the end of the move", |play| told(play).is_some());
     let ended = told(play).expect("it was told");
-    let sum = ended.moved.0 + ended.refused.total().0 + ended.left.0;
+    let sum = ended.moved.0 + ended.failed.total().0 + ended.not_attempted.0;
     assert_eq!(ended.requested.0, sum, "{ended:?}");
     println!("{ended:?}");
     ended
@@ -76,15 +77,15 @@ fn all_of_it() {
     let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
     play.wish("hog", to_2(Action::NO_LIMIT));
     let ended = ended(&mut play);
-    assert_eq!(ended.stopped_by, StoppedBy::Done, "{ended:?}");
+    assert_eq!(ended.stopped_by, PageMoveEnd::Done, "{ended:?}");
     assert!(HOG_KIB * 980 / 1000 <= ended.moved.0 / 1024, "{ended:?}");
     let memory = nodes::anonymous_kib(pid);
     assert!(980 <= nodes::permille_on(&memory, 2), "{memory:?}");
     let begun = play.story.iter().flat_map(|scene| &scene.outcomes);
-    let begun = begun.filter(|outcome| matches!(outcome.deed, Deed::MovePages { .. }));
+    let begun = begun.filter(|outcome| matches!(outcome.action, Some(Action::MovePages { .. })));
     assert_eq!(
         begun.map(|outcome| outcome.result.clone()).collect::<Vec<_>>(),
-        [OutcomeResult::Begun]
+        [OutcomeResult::InProgress]
     );
     let seen = play.story.iter().rev().find_map(|scene| scene.sample.memory.first().cloned());
     let seen = seen.expect("memory was looked at after the move");
@@ -99,7 +100,7 @@ fn a_part() {
     let (mut play, pid) = hog_on_0(HOG, HOG_KIB);
     play.wish("hog", to_2(Bytes::from_mib(20)));
     let ended = ended(&mut play);
-    assert_eq!((ended.stopped_by, ended.moved), (StoppedBy::Limit, Bytes::from_mib(20)));
+    assert_eq!((ended.stopped_by, ended.moved), (PageMoveEnd::Limit, Bytes::from_mib(20)));
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.get(&2), Some(&(20 * 1024)), "{memory:?}");
     stop(play);
@@ -205,7 +206,7 @@ fn refused_beforehand() {
     let limit = Action::NO_LIMIT;
     play.wish("hog", Action::MovePages { from: None, to: NodeId(3), limit });
     play.until("the wish", |play| {
-        play.refused.iter().any(|refusal| refusal.why == sched::Why::TargetFull)
+        play.refused.iter().any(|refusal| refusal.cause == sched::RejectCause::TargetFull)
     });
     let memory = nodes::anonymous_kib(pid);
     assert!(980 <= nodes::permille_on(&memory, 0), "{memory:?}");
@@ -218,12 +219,12 @@ fn ends_midway() {
     let (mut play, pid) = hog_on_0("hog --size 400M --for 300s --no-self-check", 400 * 1024);
     play.wish("hog", to_2(Action::NO_LIMIT));
     play.until("the beginning", |play| {
-        play.story.iter().flat_map(|s| &s.outcomes).any(|o| o.result == OutcomeResult::Begun)
+        play.story.iter().flat_map(|s| &s.outcomes).any(|o| o.result == OutcomeResult::InProgress)
     });
     nodes::until("some of it there", || nodes::anonymous_kib(pid).contains_key(&2));
     crate::play::signal(pid, rustix::process::Signal::KILL);
     let ended = ended(&mut play);
-    assert_eq!(ended.stopped_by, StoppedBy::Ended, "{ended:?}");
+    assert_eq!(ended.stopped_by, PageMoveEnd::Exited, "{ended:?}");
     play.finish();
 }
 

@@ -10,7 +10,9 @@ use base::{CpuSet, JobId, Nanos, NodeId};
 use host_live::LeftAlone;
 use program::MemoryPolicy;
 use rustix::process::Signal;
-use sched::{Action, Code, Outcome, OutcomeResult, Plan, Policy, Reason, Snapshot, Why};
+use sched::{
+    Action, Outcome, OutcomeResult, Plan, Policy, Reason, ReasonCode, RejectCause, Snapshot,
+};
 
 use crate::Promise;
 use crate::nodes::{self, Knob};
@@ -85,9 +87,9 @@ impl Policy for ToNode2 {
         for job in seen.jobs.iter().filter(|job| job.movable && job.memory.is_some()) {
             if self.0.insert(job.job.id) {
                 let (from, to, limit) = (None, NodeId(2), Action::NO_LIMIT);
-                let reason = || Reason::new(Code::NextInTurn);
-                plan.ask(job.job.id, Action::Place(nodes::cpus(2)), reason());
-                plan.ask(job.job.id, Action::MovePages { from, to, limit }, reason());
+                let reason = || Reason::new(ReasonCode::NextInTurn);
+                plan.request(job.job.id, Action::Place(nodes::cpus(2)), reason());
+                plan.request(job.job.id, Action::MovePages { from, to, limit }, reason());
             }
         }
     }
@@ -131,11 +133,12 @@ fn own_policy() {
     });
     let hog = hog.join().expect("it starts");
     let mut watching = to_node_2(&hog);
-    let is_move = |outcome: &&Outcome| matches!(outcome.deed, sched::Deed::MovePages { .. });
+    let is_move =
+        |outcome: &&Outcome| matches!(outcome.action, Some(sched::Action::MovePages { .. }));
     watching.until("the wish", |watching| watching.outcomes.iter().any(|o| is_move(&o)));
     let outcome = watching.outcomes.iter().find(is_move).expect("it was there");
     assert!(
-        matches!(&outcome.result, OutcomeResult::Refused { why: Why::HandsOff, detail }
+        matches!(&outcome.result, OutcomeResult::Rejected { cause: RejectCause::Unmanaged, detail }
             if detail.contains("memory policy of its own")),
         "{outcome:?}"
     );
@@ -156,7 +159,7 @@ impl Policy for Insists {
         for job in seen.jobs.iter().filter(|_| self.0.get()) {
             let (from, to, limit) = (None, NodeId(2), Action::NO_LIMIT);
             let action = Action::MovePages { from, to, limit };
-            plan.ask(job.job.id, action, Reason::new(Code::NextInTurn));
+            plan.request(job.job.id, action, Reason::new(ReasonCode::NextInTurn));
         }
     }
 
@@ -188,7 +191,7 @@ fn own_nodes() {
     watching.until("the wish", |watching| !watching.outcomes.is_empty());
     let outcome = &watching.outcomes[0];
     assert!(
-        matches!(&outcome.result, OutcomeResult::Refused { why: Why::OutsideJob, detail }
+        matches!(&outcome.result, OutcomeResult::Rejected { cause: RejectCause::OutsideAllowed, detail }
             if detail.contains("on the nodes 0-1")),
         "{outcome:?}"
     );

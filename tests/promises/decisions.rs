@@ -16,7 +16,7 @@ use engine::{Approved, Engine, Host, Sink, TurnRecord};
 use expect_test::{Expect, expect};
 use program::{Class, Command, Job};
 use sched::{
-    Action, Cause, Counters, Deed, End, ExitStatus, JobEvent, Measured, MemoryRules, NodeSample,
+    Action, Cause, Counters, ExitStatus, JobEvent, JobExit, Measured, NodeSample, NumaSettings,
     Outcome, OutcomeResult, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
@@ -62,14 +62,14 @@ impl Host for ToyMachine {
         let mut sample = Sample {
             tasks: self.jobs.iter().filter(|job| job.is_running).map(ToyJob::sample).collect(),
             nodes: if self.has_counters { self.nodes() } else { Vec::new() },
-            usable: usable.map(|(_, cpus)| cpus.clone()),
-            memory_rules: first.then(MemoryRules::default),
+            usable_cpus: usable.map(|(_, cpus)| cpus.clone()),
+            numa_settings: first.then(NumaSettings::default),
             ..Sample::default()
         };
         for job in &mut self.jobs {
             if job.is_running && Nanos::from_millis(job.work_ms) <= job.did {
                 (job.is_running, job.has_ended) = (false, true);
-                sample.gone.push(job.task());
+                sample.exited.push(job.task());
                 sample.jobs.push(JobEvent::Ended(job.job.id, Box::new(end())));
             }
             if job.from_ms == self.now_ms {
@@ -80,18 +80,19 @@ impl Host for ToyMachine {
     }
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
-        let done = |target, deed| Outcome { target, deed, result: OutcomeResult::Done { n: 1 } };
+        let done =
+            |target, action| Outcome { target, action, result: OutcomeResult::Done { n: 1 } };
         let mut outcomes = Vec::new();
-        for ask in plan.asks() {
+        for ask in plan.requests() {
             let (Target::Job(id), Action::Place(cpus)) = (ask.target, &ask.action) else {
                 continue;
             };
             self.jobs[id.index()].cpu = cpus.first().expect("the guard lets no empty set through");
-            outcomes.push(done(ask.target, Deed::Place(cpus.clone())));
+            outcomes.push(done(ask.target, Some(Action::Place(cpus.clone()))));
         }
         for job in self.jobs.iter_mut().filter(|job| job.from_ms == self.now_ms) {
             job.is_running = true;
-            outcomes.push(done(Target::Job(job.job.id), Deed::Start));
+            outcomes.push(done(Target::Job(job.job.id), None));
         }
         self.run_a_slice();
         outcomes
@@ -190,7 +191,7 @@ impl ToyJob {
     }
 
     fn task(&self) -> TaskId {
-        TaskId { tid: 100 + self.job.id.0, born_ticks: self.from_ms }
+        TaskId { tid: 100 + self.job.id.0, start_time_ticks: self.from_ms }
     }
 
     fn sample(&self) -> TaskSample {
@@ -199,7 +200,7 @@ impl ToyJob {
             process: 100 + self.job.id.0,
             job: self.job.id,
             cpu_time: self.did,
-            looked_before: None,
+            previous_sample_at: None,
             wait: Measured::Absent,
             last_cpu: Some(self.cpu),
             counters: Counters::NONE,
@@ -207,11 +208,11 @@ impl ToyJob {
     }
 }
 
-fn end() -> End {
-    End {
+fn end() -> JobExit {
+    JobExit {
         status: ExitStatus::Exited(0),
-        by_us: false,
-        again: false,
+        stopped_by_host: false,
+        restarts: false,
         wall: Nanos::ZERO,
         user: Nanos::ZERO,
         system: Nanos::ZERO,
@@ -220,7 +221,7 @@ fn end() -> End {
         n_migrations: Measured::Absent,
         counters: sched::Counters::NONE,
         traffic: Measured::Absent,
-        n_left_behind: 0,
+        n_orphans: 0,
     }
 }
 
@@ -231,7 +232,7 @@ struct Story {
 }
 
 impl Sink for Story {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         let at = record.turn.at.0 / 1_000_000;
         let name = |id: JobId| &self.names[id.index()];
         let mut told = String::new();
@@ -244,13 +245,14 @@ impl Sink for Story {
             told += &format!("{at} note {}\n", note.code.name());
         }
         for outcome in record.outcomes {
-            if let (Target::Job(id), Deed::Place(cpus)) = (outcome.target, &outcome.deed) {
-                let ask = record.plan.asks.iter().find(|ask| ask.target == outcome.target);
+            if let (Target::Job(id), Some(Action::Place(cpus))) = (outcome.target, &outcome.action)
+            {
+                let ask = record.plan.requests.iter().find(|ask| ask.target == outcome.target);
                 let why = ask.expect("nothing is done unasked").reason.code.name();
                 told += &format!("{at} {} on {cpus} because {why}\n", name(id));
             }
         }
-        assert!(record.refused.is_empty(), "{:?}", record.refused);
+        assert!(record.rejected.is_empty(), "{:?}", record.rejected);
         self.told += &told;
         Ok(())
     }

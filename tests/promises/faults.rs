@@ -18,7 +18,7 @@ use base::{Bytes, CpuSet, NodeId, Rng};
 use linux::fault::{self, Wish};
 use linux::undo;
 use rustix::process::Signal;
-use sched::{Action, Deed, OutcomeResult};
+use sched::{Action, OutcomeResult};
 
 use crate::live::cgroups::{folder, possible};
 use crate::live::play::{Play, World, lives, mask, signal, two_cpus};
@@ -174,10 +174,10 @@ fn wish(play: &mut Play, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
 fn check_outcomes(play: &Play) -> usize {
     let outcomes = play.story.iter().flat_map(|scene| &scene.outcomes);
     let refused = outcomes.filter_map(|outcome| match &outcome.result {
-        OutcomeResult::Refused { detail, .. } => Some((&outcome.deed, detail)),
+        OutcomeResult::Rejected { detail, .. } => Some((&outcome.action, detail)),
         _ => None,
     });
-    let told = |(deed, detail): (&Deed, &String)| {
+    let told = |(deed, detail): (&Option<Action>, &String)| {
         assert!(!detail.is_empty() && !detail.contains('\n'), "{deed:?}: {detail:?}");
     };
     refused.map(told).count()

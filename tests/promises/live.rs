@@ -16,15 +16,15 @@ mod wakes;
 
 use base::Nanos;
 use program::MemoryPolicy;
-use sched::{Action, Deed, ExitStatus, JobEvent, OutcomeResult, Target, Why};
+use sched::{Action, ExitStatus, JobEvent, OutcomeResult, RejectCause, Target};
 
 use play::{Play, lives, mask, signal, two_cpus};
 use rustix::process::Signal;
 
-fn why(result: &OutcomeResult) -> Option<Why> {
+fn why(result: &OutcomeResult) -> Option<RejectCause> {
     match result {
-        OutcomeResult::Refused { why, .. } => Some(*why),
-        OutcomeResult::Done { .. } | OutcomeResult::Begun => None,
+        OutcomeResult::Rejected { cause: why, .. } => Some(*why),
+        OutcomeResult::Done { .. } | OutcomeResult::InProgress => None,
     }
 }
 
@@ -107,14 +107,15 @@ fn a_move_of_memory_is_begun_and_a_later_turn_tells_how_it_ended() {
     let limit = base::Bytes::from_mib(1);
     play.wish("a", Action::MovePages { from: None, to: node, limit });
     play.until("the end of the move", |play| {
-        play.story.iter().any(|scene| !scene.sample.moved.is_empty())
+        play.story.iter().any(|scene| !scene.sample.page_moves_completed.is_empty())
     });
     let begun = play.story.iter().flat_map(|scene| &scene.outcomes);
-    let begun = begun.filter(|outcome| outcome.result == OutcomeResult::Begun).count();
-    let ends: Vec<_> = play.story.iter().flat_map(|scene| &scene.sample.moved).collect();
+    let begun = begun.filter(|outcome| outcome.result == OutcomeResult::InProgress).count();
+    let ends: Vec<_> =
+        play.story.iter().flat_map(|scene| &scene.sample.page_moves_completed).collect();
     assert_eq!((begun, ends.len()), (1, 1));
     let ended = ends[0];
-    let sum = ended.moved.0 + ended.refused.total().0 + ended.left.0;
+    let sum = ended.moved.0 + ended.failed.total().0 + ended.not_attempted.0;
     assert_eq!((ended.job, ended.to, ended.requested.0), (play.job("a"), node, sum));
     play.host_stop();
     play.finish();
@@ -136,7 +137,7 @@ fn a_job_that_runs_is_moved_with_all_of_its_threads_and_given_back_what_it_had()
     play.host_stop();
     play.finish();
     assert!(!lives(pid));
-    assert!(play.ends("a")[0].by_us);
+    assert!(play.ends("a")[0].stopped_by_host);
 }
 
 #[test]
@@ -204,10 +205,10 @@ fn a_job_that_ends_between_sample_and_action_is_an_everyday_outcome() {
             std::thread::yield_now();
         }
     });
-    assert_eq!(why(&play.places("a")[1]), Some(Why::Ended));
+    assert_eq!(why(&play.places("a")[1]), Some(RejectCause::Exited));
     play.finish();
-    assert_eq!(play.ends("a")[0].status, ExitStatus::Killed(9));
-    assert!(!play.ends("a")[0].by_us);
+    assert_eq!(play.ends("a")[0].status, ExitStatus::Signaled(9));
+    assert!(!play.ends("a")[0].stopped_by_host);
 }
 
 #[test]
@@ -220,7 +221,7 @@ fn what_a_job_leaves_behind_is_ended_and_counted() {
         "#,
     );
     play.finish();
-    assert_eq!(play.ends("a")[0].n_left_behind, 2);
+    assert_eq!(play.ends("a")[0].n_orphans, 2);
     assert_eq!(play.ends("a")[0].status, ExitStatus::Exited(0));
     let said = play.world.read("a.out");
     assert!(!said.lines().any(|pid| lives(pid.parse().expect("a number"))), "{said}");
@@ -236,8 +237,8 @@ fn a_job_that_ignores_being_told_to_end_is_killed_after_the_grace_time() {
     play.until("its trap", |play| play.world.read("a.out").contains("ready"));
     play.host_stop();
     play.finish();
-    assert_eq!(play.ends("a")[0].status, ExitStatus::Killed(9));
-    assert!(play.ends("a")[0].by_us);
+    assert_eq!(play.ends("a")[0].status, ExitStatus::Signaled(9));
+    assert!(play.ends("a")[0].stopped_by_host);
 }
 
 const FAILING: &str = r#"
@@ -263,11 +264,12 @@ fn a_job_that_fails_or_cannot_start_does_not_stop_the_rest() {
         .story
         .iter()
         .flat_map(|told| &told.outcomes)
-        .find(|o| o.deed == Deed::Start && why(&o.result).is_some());
-    let OutcomeResult::Refused { why, detail } = &refused.expect("one is refused").result else {
+        .find(|o| o.action.is_none() && why(&o.result).is_some());
+    let OutcomeResult::Rejected { cause: why, detail } = &refused.expect("one is refused").result
+    else {
         unreachable!("it was chosen for being refused")
     };
-    assert_eq!(*why, Why::CannotStart);
+    assert_eq!(*why, RejectCause::StartFailed);
     assert!(detail.contains("/no/such/program"), "{detail}");
 }
 
@@ -294,11 +296,11 @@ fn a_job_is_ended_after_its_time_and_one_that_restarts_when_the_others_are_done(
     );
     play.finish();
     let timed = play.ends("timed");
-    assert!(timed[0].by_us && timed.len() == 1);
+    assert!(timed[0].stopped_by_host && timed.len() == 1);
     let again = play.ends("again");
     assert!(2 <= again.len(), "it was started again");
     let (last, earlier) = again.split_last().expect("ends");
-    assert!(!last.again && earlier.iter().all(|end| end.again && !end.by_us));
+    assert!(!last.restarts && earlier.iter().all(|end| end.restarts && !end.stopped_by_host));
     assert!(again.len() <= play.world.read("again.out").lines().count() + 1);
 }
 

@@ -72,8 +72,8 @@ fn the_report_of_a_journal_is_the_report_of_the_run() {
     let live = std::rc::Rc::new(std::cell::RefCell::new(None));
     struct Shared(std::rc::Rc<std::cell::RefCell<Option<ReportBuilder>>>);
     impl Sink for Shared {
-        fn turn(&mut self, record: &engine::TurnRecord<'_>) -> std::io::Result<()> {
-            self.0.borrow_mut().as_mut().expect("made before the run").turn(record)
+        fn record(&mut self, record: &engine::TurnRecord<'_>) -> std::io::Result<()> {
+            self.0.borrow_mut().as_mut().expect("made before the run").record(record)
         }
     }
     let sinks = |header: &Header| -> Vec<Box<dyn Sink>> {
@@ -129,7 +129,7 @@ fn the_page_needs_nothing_beside_itself() {
 fn a_job_with_a_hostile_name_stays_text_everywhere() {
     let evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u{1b}[31m";
     let mut parts = vec![part(0, evil, Some(3), 0, 800), part(1, "b", None, 0, 800)];
-    parts[0].status = ExitStatus::Killed(11);
+    parts[0].status = ExitStatus::Signaled(11);
     parts[1].broken = Some(evil.to_owned());
     let report = report_of(parts, "dfs");
     let html = report.to_html();

@@ -7,8 +7,8 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, Rng, TaskId};
 use engine::{Approved, Host};
 use program::{Class, Command, Ending, Job, Origin};
 use sched::{
-    Action, Cause, Counters, Deed, End, ExitStatus, HandsOff, JobEvent, Measured, MemoryRules,
-    Outcome, OutcomeResult, Quantity, Sample, Target, TaskSample, Turn, Why,
+    Action, Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, Measured, NumaSettings,
+    Outcome, OutcomeResult, RejectCause, Sample, Target, TaskSample, Turn, UnmanagedCause,
 };
 use topology::Machine;
 
@@ -47,7 +47,7 @@ pub struct Scripted {
     running: BTreeMap<JobId, Running>,
     waiting: Vec<JobId>,
     due: Vec<JobId>,
-    ended: Vec<(JobId, End)>,
+    ended: Vec<(JobId, JobExit)>,
     meddled: Vec<(JobId, CpuSet)>,
     gone: Vec<TaskId>,
     at: Nanos,
@@ -144,13 +144,13 @@ impl Scripted {
         self.parts[id.index()].job.ending == Ending::RestartUntilOthersDone
     }
 
-    fn end_of(&self, id: JobId, one: &Running, again: bool) -> End {
+    fn end_of(&self, id: JobId, one: &Running, again: bool) -> JobExit {
         let part = &self.parts[id.index()];
         let whole = part.work <= one.used;
-        End {
-            status: if whole { part.status } else { ExitStatus::Killed(15) },
-            by_us: !whole,
-            again,
+        JobExit {
+            status: if whole { part.status } else { ExitStatus::Signaled(15) },
+            stopped_by_host: !whole,
+            restarts: again,
             wall: self.at.saturating_sub(one.started),
             user: Nanos(one.used.0 / 10 * 9),
             system: Nanos(one.used.0 / 10),
@@ -158,10 +158,10 @@ impl Scripted {
             wait: Measured::Exact(one.waited.0),
             n_migrations: Measured::Exact(one.n_migrations),
             counters: Counters::NONE
-                .with(Quantity::PageFaults, Measured::Exact(one.used.0 / 50_000))
-                .with(Quantity::ContextSwitches, Measured::Exact(one.used.0 / 4_000_000)),
+                .with(CounterEvent::PageFaults, Measured::Exact(one.used.0 / 50_000))
+                .with(CounterEvent::ContextSwitches, Measured::Exact(one.used.0 / 4_000_000)),
             traffic: Measured::Absent,
-            n_left_behind: 0,
+            n_orphans: 0,
         }
     }
 
@@ -200,8 +200,8 @@ impl Scripted {
     fn start(&mut self, id: JobId, plan: &Approved) -> Vec<Outcome> {
         let target = Target::Job(id);
         if let Some(detail) = self.parts[id.index()].broken.clone() {
-            let result = OutcomeResult::Refused { why: Why::CannotStart, detail };
-            return vec![Outcome { target, deed: Deed::Start, result }];
+            let result = OutcomeResult::Rejected { cause: RejectCause::StartFailed, detail };
+            return vec![Outcome { target, action: None, result }];
         }
         let bound = plan.for_job(id).find_map(|action| match action {
             Action::Place(cpus) => Some(cpus.clone()),
@@ -220,18 +220,20 @@ impl Scripted {
             birth: self.n_starts,
         };
         self.running.insert(id, one);
-        let done = |deed, n| Outcome { target, deed, result: OutcomeResult::Done { n } };
+        let done = |deed, n| Outcome { target, action: deed, result: OutcomeResult::Done { n } };
         let mut outcomes: Vec<Outcome> =
-            bound.into_iter().map(|cpus| done(Deed::Place(cpus), 1)).collect();
+            bound.into_iter().map(|cpus| done(Some(Action::Place(cpus)), 1)).collect();
         outcomes.extend(plan.for_job(id).filter_map(|action| match action {
-            Action::MemoryPolicy(policy) => Some(done(Deed::MemoryPolicy(policy.clone()), 1)),
+            Action::MemoryPolicy(policy) => {
+                Some(done(Some(Action::MemoryPolicy(policy.clone())), 1))
+            }
             _ => None,
         }));
-        outcomes.push(done(Deed::Start, 1000 + id.0));
+        outcomes.push(done(None, 1000 + id.0));
         outcomes
     }
 
-    fn act(&mut self, ask: &sched::Ask) -> Option<Outcome> {
+    fn act(&mut self, ask: &sched::Request) -> Option<Outcome> {
         let Target::Job(id) = ask.target else { return None };
         let one = self.running.get_mut(&id)?;
         let deed = match &ask.action {
@@ -241,21 +243,25 @@ impl Scripted {
                     one.cpu = cpus.first()?;
                     one.n_migrations += 1;
                 }
-                Deed::Place(cpus.clone())
+                Action::Place(cpus.clone())
             }
             Action::Release => {
                 one.bound = None;
-                Deed::Release
+                Action::Release
             }
             Action::MemoryPolicy(_) | Action::MovePages { .. } => return None,
         };
-        Some(Outcome { target: ask.target, deed, result: OutcomeResult::Done { n: 1 } })
+        Some(Outcome {
+            target: ask.target,
+            action: Some(deed),
+            result: OutcomeResult::Done { n: 1 },
+        })
     }
 }
 
 /// A task of its own for each start of a job.
 fn task_of(id: JobId, birth: u64) -> TaskId {
-    TaskId { tid: 1000 + id.0, born_ticks: birth }
+    TaskId { tid: 1000 + id.0, start_time_ticks: birth }
 }
 
 impl Host for Scripted {
@@ -297,7 +303,7 @@ impl Host for Scripted {
         jobs.extend(
             self.meddled
                 .drain(..)
-                .map(|(id, cpus)| JobEvent::HandsOff(id, HandsOff::AffinityChanged(cpus))),
+                .map(|(id, cpus)| JobEvent::Unmanaged(id, UnmanagedCause::AffinityChanged(cpus))),
         );
         jobs.extend(self.due.iter().map(|&id| JobEvent::Due(id)));
         let task = |(&id, one): (&JobId, &Running)| {
@@ -308,11 +314,11 @@ impl Host for Scripted {
                 process: 1000 + id.0,
                 job: id,
                 cpu_time: one.used,
-                looked_before: None,
+                previous_sample_at: None,
                 wait: Measured::Exact(one.waited.0),
                 last_cpu: Some(one.cpu),
                 counters: match self.misses {
-                    true => Counters::NONE.with(Quantity::LlcMisses, Measured::Exact(misses)),
+                    true => Counters::NONE.with(CounterEvent::LlcMisses, Measured::Exact(misses)),
                     false => Counters::NONE,
                 },
             }
@@ -321,25 +327,27 @@ impl Host for Scripted {
         Ok(Sample {
             jobs,
             tasks: self.running.iter().filter(|_| interval).map(task).collect(),
-            gone: self.gone.drain(..).collect(),
+            exited: self.gone.drain(..).collect(),
             nodes: Vec::new(),
             llcs: Vec::new(),
-            groups: Vec::new(),
+            mon_groups: Vec::new(),
             cpus: Vec::new(),
             pressure: None,
-            usable: first.then(|| self.machine.allowed().clone()),
-            memory_rules: first.then(MemoryRules::default),
+            usable_cpus: first.then(|| self.machine.allowed().clone()),
+            numa_settings: first.then(NumaSettings::default),
             degraded: Vec::new(),
             memory: Vec::new(),
-            moved: Vec::new(),
+            page_moves_completed: Vec::new(),
         })
     }
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
         let due: Vec<JobId> = self.due.drain(..).collect();
         let mut outcomes: Vec<Outcome> = due.iter().flat_map(|&id| self.start(id, plan)).collect();
-        let about_others =
-            plan.asks().iter().filter(|ask| !due.iter().any(|&id| ask.target == Target::Job(id)));
+        let about_others = plan
+            .requests()
+            .iter()
+            .filter(|ask| !due.iter().any(|&id| ask.target == Target::Job(id)));
         for ask in about_others {
             outcomes.extend(self.act(ask));
         }

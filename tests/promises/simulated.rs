@@ -155,10 +155,10 @@ fn job(nth: usize, profile: &Arc<Profile>) -> Job {
 struct Ends(Vec<(JobId, bool)>);
 
 impl Sink for Ends {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> std::io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> std::io::Result<()> {
         for event in &record.sample.jobs {
             if let JobEvent::Ended(job, end) = event {
-                self.0.push((*job, end.again));
+                self.0.push((*job, end.restarts));
             }
         }
         Ok(())
@@ -178,7 +178,7 @@ fn whatever_goes_wrong_under_whichever_policy_the_machine_keeps_its_rules_and_ev
         let mut ends = Ends::default();
         match engine::run(&mut host, &mut engine, &mut [&mut ends]) {
             // Whoever is told nothing for long may say that it cannot go on.
-            Err(RunError::GaveUp(_)) if 0.0 < faults.lost + faults.starved => continue,
+            Err(RunError::Aborted(_)) if 0.0 < faults.lost + faults.starved => continue,
             result => result.unwrap_or_else(|error| panic!("{told}: {error}")),
         };
         for job in &world.jobs {

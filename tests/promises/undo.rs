@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use base::CpuSet;
-use linux::undo::{self, Deed, Verdict};
+use linux::undo::{self, RestoreAction, Verdict};
 use rustix::process::Signal;
 use sched::Action;
 
@@ -202,7 +202,7 @@ fn what_somebody_set_after_the_kill_stays() {
     let restored = undo::restore(&places(world.path()), false);
     let entries = restored.files.iter().flat_map(|file| &file.entries);
     let about = entries.into_iter().find(|entry| entry.process == bound).expect("it is looked at");
-    assert_eq!(about.deed, Deed::Foreign(other.clone()));
+    assert_eq!(about.deed, RestoreAction::Foreign(other.clone()));
     assert_eq!(mask(bound), Some(other));
 }
 

@@ -12,7 +12,8 @@ use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
 use host_live::{LeftAlone, MemoryLooks, WatchError, WatchHost, WatchOptions};
 use linux::{affinity, procfs};
 use sched::{
-    Action, Code, JobEvent, Leaving, Outcome, OutcomeResult, Plan, Policy, Reason, Snapshot, Why,
+    Action, DetachCause, JobEvent, Outcome, OutcomeResult, Plan, Policy, Reason, ReasonCode,
+    RejectCause, Snapshot,
 };
 
 use crate::tool;
@@ -65,7 +66,7 @@ impl Policy for ToNode0 {
             if self.0.insert(job.job.id) {
                 let (from, to, limit) = (None, NodeId(0), Bytes::from_mib(16));
                 let action = Action::MovePages { from, to, limit };
-                plan.ask(job.job.id, action, Reason::new(Code::NextInTurn));
+                plan.request(job.job.id, action, Reason::new(ReasonCode::NextInTurn));
             }
         }
     }
@@ -118,7 +119,7 @@ fn a_busy_process_is_placed_and_has_what_it_had_when_watching_ends() {
     assert_eq!((&board.managed[0].before, board.managed[0].pid), (&all, busy.pid()));
     watching.end();
     assert_eq!(mask(busy.pid()), all);
-    assert!(watching.left(Leaving::WatchEnds));
+    assert!(watching.left(DetachCause::WatchStopped));
 }
 
 #[test]
@@ -128,7 +129,7 @@ fn without_being_told_to_act_nothing_is_changed_and_nothing_believed() {
     let mut watching = watch(&[&busy], |options| options.act = false);
     watching.until("three wishes", |watching| 3 <= watching.outcomes.len());
     let is_only_said = |outcome: &Outcome| {
-        matches!(outcome.result, OutcomeResult::Refused { why: Why::OnlyWatching, .. })
+        matches!(outcome.result, OutcomeResult::Rejected { cause: RejectCause::DryRun, .. })
     };
     assert!(watching.outcomes.iter().all(is_only_said));
     assert_eq!(mask(busy.pid()), all);
@@ -152,17 +153,17 @@ fn a_move_of_memory_has_an_end_that_is_told_and_is_only_said_without_act() {
         let result = watching.outcomes[0].result.clone();
         if !act {
             let only_said =
-                OutcomeResult::Refused { why: Why::OnlyWatching, detail: String::new() };
+                OutcomeResult::Rejected { cause: RejectCause::DryRun, detail: String::new() };
             assert_eq!(std::mem::discriminant(&result), std::mem::discriminant(&only_said));
             watching.end();
             assert_eq!(watching.moved, []);
             continue;
         }
-        assert_eq!(result, OutcomeResult::Begun);
+        assert_eq!(result, OutcomeResult::InProgress);
         // Its end is told even when watching ends at once.
         watching.end();
         let [moved] = &watching.moved[..] else { panic!("{:?}", watching.moved) };
-        let sum = moved.moved.0 + moved.refused.total().0 + moved.left.0;
+        let sum = moved.moved.0 + moved.failed.total().0 + moved.not_attempted.0;
         assert_eq!((moved.to, moved.requested.0), (NodeId(0), sum));
         println!("{moved:?}");
     }
@@ -247,7 +248,7 @@ fn what_a_placed_process_starts_or_becomes_is_put_back_with_it() {
         watching.end();
         let masks = (mask(heir), mask(program.pid()));
         let born_ticks = procfs::stat("/".as_ref(), heir).expect("alive").born_ticks;
-        kill(TaskId { tid: heir, born_ticks });
+        kill(TaskId { tid: heir, start_time_ticks: born_ticks });
         assert_eq!(masks, (all.clone(), all.clone()), "events: {may_hear}");
     }
 }
@@ -261,7 +262,7 @@ fn a_mask_that_somebody_sets_meanwhile_stays() {
     watching.until("the placement", |_| mask(busy.pid()) == last);
     affinity::set(busy.pid(), &first).expect("ours");
     watching.until("that it is noticed", |watching| {
-        watching.events.iter().any(|event| matches!(event, JobEvent::HandsOff(..)))
+        watching.events.iter().any(|event| matches!(event, JobEvent::Unmanaged(..)))
     });
     watching.end();
     assert_eq!(mask(busy.pid()), first);
@@ -275,7 +276,7 @@ fn who_sleeps_for_long_gets_back_what_it_had() {
     watching.until("the placement", |_| mask(busy.pid()) == last);
     let stopped = rustix::process::Pid::from_raw(busy.pid().cast_signed()).expect("a number");
     rustix::process::kill_process(stopped, rustix::process::Signal::STOP).expect("ours");
-    watching.until("its leaving", |watching| watching.left(Leaving::Sleeps));
+    watching.until("its leaving", |watching| watching.left(DetachCause::Idle));
     assert_eq!(mask(busy.pid()), all);
     watching.end();
 }
@@ -289,7 +290,7 @@ fn an_end_is_noticed_at_once_and_a_number_of_somebody_else_is_refused() {
     watching.until("the placement", |_| mask(busy.pid()) == last);
     let pid = busy.pid();
     drop(busy);
-    watching.until("the end", |watching| watching.left(Leaving::Ended));
+    watching.until("the end", |watching| watching.left(DetachCause::Ended));
     watching.end();
     choice.pids.insert(std::process::id(), 1);
     choice.pids.remove(&pid);
@@ -447,7 +448,8 @@ fn the_report_of_a_watch_tells_whom_it_looked_after_and_what_it_did_with_them() 
 
 /// Ends a process of the test that is nobody's child any more.
 fn kill(id: TaskId) {
-    let same = procfs::stat("/".as_ref(), id.tid).is_ok_and(|s| s.born_ticks == id.born_ticks);
+    let same =
+        procfs::stat("/".as_ref(), id.tid).is_ok_and(|s| s.born_ticks == id.start_time_ticks);
     if let Some(pid) = rustix::process::Pid::from_raw(id.tid.cast_signed()).filter(|_| same) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }

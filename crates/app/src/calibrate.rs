@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow, bail};
 use base::{JobId, TaskId};
 use policy::{Threshold, calibrate};
 use report::calibration::{CalibratedProgram, Calibration, FORMAT};
-use sched::{Deed, JobEvent, OutcomeResult, Quantity, Target};
+use sched::{CounterEvent, JobEvent, OutcomeResult, Target};
 
 use crate::exit::{Done, OrWrong};
 use crate::recorded;
@@ -139,8 +139,9 @@ fn alone(run: &Path) -> Result<Alone, crate::exit::Stop> {
         let turn = turn.or_wrong()?;
         let record = turn.record();
         for task in &record.sample.tasks {
-            let counted = |quantity| task.counters.get(quantity).value();
-            let (sq, refs) = (counted(Quantity::QueueFull), counted(Quantity::LlcReferences));
+            let counted = |event| task.counters.get(event).value();
+            let (sq, refs) =
+                (counted(CounterEvent::QueueFull), counted(CounterEvent::LlcReferences));
             tasks.insert(task.task, Seen { job: task.job, cpu_ns: task.cpu_time.0, sq, refs });
         }
         for event in &record.sample.jobs {
@@ -150,9 +151,7 @@ fn alone(run: &Path) -> Result<Alone, crate::exit::Stop> {
         }
         for outcome in record.outcomes {
             let has_begun = matches!(outcome.result, OutcomeResult::Done { .. });
-            if let (Target::Job(job), Deed::Start, true) =
-                (outcome.target, &outcome.deed, has_begun)
-            {
+            if let (Target::Job(job), None, true) = (outcome.target, &outcome.action, has_begun) {
                 running.push(job);
             }
         }

@@ -45,7 +45,7 @@ fn job_named(name: &str, jobs: &[Job]) -> Result<JobId, Stop> {
     }
     let hint = match recorded::nearest(name, jobs.iter().map(|job| job.name.as_str())) {
         Some(near) => format!("did you mean {near:?}?"),
-        None => format!("it has {}", base::several(jobs.len(), "other")),
+        None => format!("it has {}", base::counted_noun(jobs.len(), "other")),
     };
     Err(Stop::Wrong(anyhow::anyhow!("the journal has no job {name:?}: {hint}")))
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use base::{Bytes, Nanos};
-use program::{Command, ProgramList, Wish, Workload};
+use program::{Command, GeneratorOptions, ProgramList, Workload};
 
 use crate::exit::{Done, OrWrong, Stop};
 use crate::input;
@@ -123,12 +123,12 @@ fn say_what_is_not_limited(args: &Args, list: &ProgramList) {
     }
 }
 
-fn wish(args: &Args) -> Result<Wish, Stop> {
+fn wish(args: &Args) -> Result<GeneratorOptions, Stop> {
     let suite_weights: BTreeMap<String, u64> = args.suite_weights.iter().cloned().collect();
     if suite_weights.len() != args.suite_weights.len() {
         return Err(anyhow!("--suite-weights names a suite twice; name each once")).or_wrong();
     }
-    Ok(Wish {
+    Ok(GeneratorOptions {
         n_jobs: args.n,
         seed: args.seed,
         span: args.span,

@@ -161,8 +161,8 @@ impl<'a> EventShown<'a> {
     fn new(counted: &'a CountedAs) -> Self {
         let event = counted.event.as_ref();
         EventShown {
-            quantity: counted.quantity.name(),
-            unit: counted.quantity.unit(),
+            quantity: counted.counter_event.name(),
+            unit: counted.counter_event.unit(),
             event: event.ok().map(|(name, _)| name.as_str()),
             terms: event.ok().map(|(_, terms)| terms.as_str()),
             why: event.err().map(String::as_str),
@@ -239,7 +239,7 @@ fn show_signal(signal: &Signal) -> SignalShown {
         Readable::Unknown => None,
     };
     let (tier, why) = (signal.tier.to_string(), signal.why.clone());
-    SignalShown { tier, quantity: signal.quantity, readable, why }
+    SignalShown { tier, quantity: signal.name, readable, why }
 }
 
 /// What can be read, what cannot and why; signals with one answer stand together.
@@ -253,7 +253,7 @@ fn draw_signals(signals: &[Signal]) -> String {
             Readable::No => "no",
             Readable::Unknown => "?",
         };
-        let start = format!("  {mark:<4}{:<10} {}", signal.tier, signal.quantity);
+        let start = format!("  {mark:<4}{:<10} {}", signal.tier, signal.name);
         let follows = known.get(idx + 1).is_some_and(|next| next.why == signal.why);
         let room = draw::WIDTH.saturating_sub(start.chars().count() + 2);
         text += &match signal.why.chars().count() {
@@ -274,7 +274,7 @@ fn draw_events(events: Option<&Events>) -> String {
     let mut text = format!("events of this processor ({}):\n", family.name);
     let mut absent = Vec::new();
     for counted in events {
-        let name = counted.quantity.name();
+        let name = counted.counter_event.name();
         match &counted.event {
             Ok((event, _)) => {
                 let start = format!("  {name:<20} ");

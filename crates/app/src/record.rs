@@ -62,7 +62,7 @@ pub fn main(args: &Args) -> Done {
     let recorded = recorded.with_context(refused);
     drop(child); // With all that it started.
     let n_turns = recorded?;
-    let turns = base::several(n_turns, "turn");
+    let turns = base::counted_noun(n_turns, "turn");
     println!("{turns} in {}: evenkeel replay shows them", args.output.display());
     Ok(())
 }

@@ -4,9 +4,10 @@
 
 use std::io::{self, Write};
 
-use base::several;
+use base::counted_noun;
 use linux::undo::{
-    self, Deed, Entry, FileReport, GroupDeed, GroupEntry, GroupKind, Restored, Verdict,
+    self, Entry, FileReport, GroupEntry, GroupKind, GroupRestoreAction, RestoreAction, Restored,
+    Verdict,
 };
 use serde_json::{Value, json};
 
@@ -81,26 +82,26 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
 
 fn sentence(entry: &Entry, dry_run: bool) -> String {
     let Entry { job, process, comm, n_threads, deed } = entry;
-    let threads = several(*n_threads, "thread");
+    let threads = counted_noun(*n_threads, "thread");
     let whose = format!("{job}: process {process} ({comm}), {threads}:");
     match deed {
-        Deed::PutBack { from, to } if dry_run => {
+        RestoreAction::PutBack { from, to } if dry_run => {
             format!("{whose} would go back from CPUs {from} to {to}")
         }
-        Deed::PutBack { from, to } => format!("{whose} back from CPUs {from} to {to}"),
-        Deed::Foreign(mask) => format!("{whose} left, somebody set CPUs {mask} since"),
-        Deed::AsBefore(mask) => format!("{whose} left, has CPUs {mask} as before"),
-        Deed::Refused(why) => format!("{whose} left, {why}"),
+        RestoreAction::PutBack { from, to } => format!("{whose} back from CPUs {from} to {to}"),
+        RestoreAction::Foreign(mask) => format!("{whose} left, somebody set CPUs {mask} since"),
+        RestoreAction::AsBefore(mask) => format!("{whose} left, has CPUs {mask} as before"),
+        RestoreAction::Refused(why) => format!("{whose} left, {why}"),
     }
 }
 
 fn group_sentence(group: &GroupEntry, dry_run: bool) -> String {
     let what = match &group.deed {
-        GroupDeed::Removed if dry_run => "would be removed".to_owned(),
-        GroupDeed::Removed => "removed".to_owned(),
-        GroupDeed::Gone => "is gone already".to_owned(),
-        GroupDeed::NotOurs => "left, the name is none of ours".to_owned(),
-        GroupDeed::Refused(why) => format!("left, cannot be removed: {why}"),
+        GroupRestoreAction::Removed if dry_run => "would be removed".to_owned(),
+        GroupRestoreAction::Removed => "removed".to_owned(),
+        GroupRestoreAction::Gone => "is gone already".to_owned(),
+        GroupRestoreAction::NotOurs => "left, the name is none of ours".to_owned(),
+        GroupRestoreAction::Refused(why) => format!("left, cannot be removed: {why}"),
     };
     match group.kind {
         GroupKind::Counts => format!("monitoring group {}: {what}", group.name),
@@ -110,10 +111,10 @@ fn group_sentence(group: &GroupEntry, dry_run: bool) -> String {
 
 fn group_json(group: &GroupEntry) -> Value {
     let (deed, why) = match &group.deed {
-        GroupDeed::Removed => ("removed", None),
-        GroupDeed::Gone => ("gone", None),
-        GroupDeed::NotOurs => ("left-foreign", None),
-        GroupDeed::Refused(why) => ("refused", Some(why)),
+        GroupRestoreAction::Removed => ("removed", None),
+        GroupRestoreAction::Gone => ("gone", None),
+        GroupRestoreAction::NotOurs => ("left-foreign", None),
+        GroupRestoreAction::Refused(why) => ("refused", Some(why)),
     };
     let kind = match group.kind {
         GroupKind::Counts => "counts",
@@ -177,12 +178,12 @@ fn entry_json(entry: &Entry) -> Value {
         "n_threads": entry.n_threads,
     });
     let (deed, details) = match &entry.deed {
-        Deed::PutBack { from, to } => {
+        RestoreAction::PutBack { from, to } => {
             ("put-back", vec![("from_cpus", from.to_string()), ("to_cpus", to.to_string())])
         }
-        Deed::Foreign(mask) => ("left-foreign", vec![("cpus", mask.to_string())]),
-        Deed::AsBefore(mask) => ("left-as-before", vec![("cpus", mask.to_string())]),
-        Deed::Refused(why) => ("refused", vec![("why", why.clone())]),
+        RestoreAction::Foreign(mask) => ("left-foreign", vec![("cpus", mask.to_string())]),
+        RestoreAction::AsBefore(mask) => ("left-as-before", vec![("cpus", mask.to_string())]),
+        RestoreAction::Refused(why) => ("refused", vec![("why", why.clone())]),
     };
     value["deed"] = deed.into();
     for (name, detail) in details {
@@ -215,10 +216,10 @@ mod tests {
             deed,
         };
         let entries = vec![
-            entry(Deed::PutBack { from: cpus("1"), to: cpus("0-3") }, 2),
-            entry(Deed::Foreign(cpus("2")), 1),
-            entry(Deed::AsBefore(cpus("0-3")), 1),
-            entry(Deed::Refused("cannot give it CPUs 0-3: not permitted".into()), 1),
+            entry(RestoreAction::PutBack { from: cpus("1"), to: cpus("0-3") }, 2),
+            entry(RestoreAction::Foreign(cpus("2")), 1),
+            entry(RestoreAction::AsBefore(cpus("0-3")), 1),
+            entry(RestoreAction::Refused("cannot give it CPUs 0-3: not permitted".into()), 1),
         ];
         let file = |verdict, entries| FileReport {
             path: "/run/evenkeel/a.undo".into(),
@@ -233,8 +234,11 @@ mod tests {
         let folder = "/sys/fs/cgroup/evenkeel-3f";
         let binds = |deed| GroupEntry { kind: GroupKind::Binds, name: folder.into(), deed };
         let mut left = file(Verdict::Kept, vec![]);
-        left.groups = vec![group(GroupDeed::Removed), group(GroupDeed::Refused("busy".into()))];
-        left.groups.push(binds(GroupDeed::Removed));
+        left.groups = vec![
+            group(GroupRestoreAction::Removed),
+            group(GroupRestoreAction::Refused("busy".into())),
+        ];
+        left.groups.push(binds(GroupRestoreAction::Removed));
         let files = vec![file(Verdict::Kept, entries), file(Verdict::InUse, vec![]), left];
         Restored { files, problems: vec![] }
     }

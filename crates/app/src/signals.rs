@@ -6,7 +6,9 @@ use anyhow::anyhow;
 use base::{LlcId, NodeId};
 use linux::senses::Around;
 use linux::source::Live;
-use sched::{LoadWish, Measured, Policy, Sample, SignalTier, TierWish, TierWishError};
+use sched::{
+    LoadPreference, Measured, Policy, Sample, SignalTier, TierOverride, TierOverrideError,
+};
 use topology::{Domains, Level, Machine};
 
 /// The option, for every command that decides.
@@ -21,11 +23,11 @@ pub(crate) struct SignalArgs {
 /// Loads that shall come from controllers or caches and nothing else are tried before anything is
 /// started: where they cannot be read, that is known now and not after the first jobs ran.
 pub(crate) fn check_readable(
-    wish: &TierWish,
+    wish: &TierOverride,
     policy: &dyn Policy,
     machine: &Machine,
 ) -> anyhow::Result<()> {
-    if wish.loads(policy.load_source()) != LoadWish::Only(SignalTier::Bandwidth) {
+    if wish.loads(policy.load_source()) != LoadPreference::Only(SignalTier::Bandwidth) {
         return Ok(());
     }
     let domains = Domains::of(machine, policy.domains(), machine.allowed());
@@ -63,12 +65,12 @@ fn is_counted(sample: &Sample, level: Level, number: u32) -> bool {
 
 /// As `evenkeel machine` tells it.
 fn why_not(level: Level) -> String {
-    let quantity = match level {
+    let event = match level {
         Level::Llc => "memory traffic of an LLC domain",
         Level::Node | Level::Core => "memory controller traffic of a node",
     };
     let signals = linux::signals::read("/".as_ref());
-    let signal = signals.into_iter().find(|signal| signal.quantity == quantity);
+    let signal = signals.into_iter().find(|signal| signal.name == event);
     signal.map_or_else(|| "nothing counts it".to_owned(), |signal| signal.why)
 }
 
@@ -77,8 +79,8 @@ const TOLD: &str = "signal";
 
 impl SignalArgs {
     /// All wishes together.
-    pub(crate) fn wish(&self) -> Result<TierWish, TierWishError> {
-        let mut wish = TierWish::default();
+    pub(crate) fn wish(&self) -> Result<TierOverride, TierOverrideError> {
+        let mut wish = TierOverride::default();
         self.signal
             .iter()
             .flat_map(|text| text.split(','))
@@ -97,7 +99,7 @@ impl SignalArgs {
     pub(crate) fn or_recorded(
         &self,
         options: &BTreeMap<String, String>,
-    ) -> Result<TierWish, TierWishError> {
+    ) -> Result<TierOverride, TierOverrideError> {
         match options.get(TOLD).filter(|_| self.signal.is_empty()) {
             Some(recorded) => recorded.parse(),
             None => self.wish(),

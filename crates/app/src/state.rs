@@ -14,7 +14,7 @@ use journal::Header;
 use linux::state::StateFile;
 use linux::{procfs, system, undo};
 use report::status::{KindWord, ManagedRow, STATE_FORMAT, VerdictWord, WatchState};
-use sched::{Action, Deed, JobEvent, OutcomeResult, Target};
+use sched::{Action, JobEvent, OutcomeResult, Target};
 
 use crate::status::{self, unix_seconds};
 
@@ -50,20 +50,20 @@ impl StateWriter {
     /// Takes in what every turn tells: the footing, and what was moved.
     pub fn learn(&mut self, record: &TurnRecord<'_>) {
         self.state.at_ns = record.turn.at.0;
-        if let Some(footing) = record.footing_now() {
+        if let Some(footing) = record.current_load_basis() {
             self.state.tier = footing.tier.to_string();
             self.state.level = footing.level.to_string();
         }
         let placed = record.outcomes.iter().filter(|outcome| {
             let is_done = matches!(outcome.result, OutcomeResult::Done { n } if n != 0);
-            is_done && matches!(outcome.deed, Deed::Place(_))
+            is_done && matches!(outcome.action, Some(Action::Place(_)))
         });
         self.state.n_moves += placed.count() as u64;
-        let moved = record.sample.moved.iter().map(|moved| moved.moved.0);
+        let moved = record.sample.page_moves_completed.iter().map(|moved| moved.moved.0);
         self.state.pages_moved_bytes =
             moved.fold(self.state.pages_moved_bytes, u64::saturating_add);
         self.is_news |= !record.sample.jobs.is_empty()
-            || !record.sample.moved.is_empty()
+            || !record.sample.page_moves_completed.is_empty()
             || !record.outcomes.is_empty()
             || !record.plan.notes.is_empty();
     }
@@ -145,7 +145,7 @@ impl RunState {
         for event in &record.sample.jobs {
             match event {
                 JobEvent::Ended(job, _) => drop(self.running.remove(job)),
-                JobEvent::HandsOff(job, _) => self.change(*job, |row| row.hands_off = true),
+                JobEvent::Unmanaged(job, _) => self.change(*job, |row| row.hands_off = true),
                 _ => {}
             }
         }
@@ -154,16 +154,16 @@ impl RunState {
             else {
                 continue;
             };
-            match &outcome.deed {
-                Deed::Start => self.has_started(job, *n, record.turn.at),
-                Deed::Place(cpus) => {
+            match &outcome.action {
+                None => self.has_started(job, *n, record.turn.at),
+                Some(Action::Place(cpus)) => {
                     self.change(job, |row| row.cpus_placed = Some(cpus.to_string()));
                 }
-                Deed::Release => self.change(job, |row| row.cpus_placed = None),
+                Some(Action::Release) => self.change(job, |row| row.cpus_placed = None),
                 _ => {}
             }
         }
-        for ask in &record.plan.asks {
+        for ask in &record.plan.requests {
             if let (Target::Job(job), Action::Place(_)) = (ask.target, &ask.action) {
                 self.change(job, |row| row.reason = Some(ask.reason.to_string()));
             }
@@ -193,7 +193,7 @@ impl RunState {
 }
 
 impl engine::Sink for RunState {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.learn(record);
         if self.writer.is_due(record.turn.at) {
             self.writer.state.managed = self.running.values().cloned().collect();

@@ -77,7 +77,7 @@ pub struct TaskId {
     /// The kernel's thread number.
     pub tid: u32,
     /// When it was created, in clock ticks since boot (field 22 of `/proc/TID/stat`).
-    pub born_ticks: u64,
+    pub start_time_ticks: u64,
 }
 
 impl fmt::Display for TaskId {

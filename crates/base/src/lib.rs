@@ -14,4 +14,4 @@ pub use flag::StopFlag;
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
 pub use rng::Rng;
 pub use units::{Bytes, Nanos, ParseUnitError, TIME_EXAMPLE, exact_nanos};
-pub use words::several;
+pub use words::counted_noun;

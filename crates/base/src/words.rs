@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// So many things whose name takes an s: `1 CPU`, `8 CPUs`, `0 LLC domains`.
-pub fn several<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
+pub fn counted_noun<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     let s = if n == N::from(1) { "" } else { "s" };
     format!("{n} {one}{s}")
 }
@@ -14,8 +14,8 @@ mod tests {
 
     #[test]
     fn one_of_a_thing_is_singular() {
-        assert_eq!(several(1usize, "CPU"), "1 CPU");
-        assert_eq!(several(2u64, "CPU"), "2 CPUs");
-        assert_eq!(several(0u32, "LLC domain"), "0 LLC domains");
+        assert_eq!(counted_noun(1usize, "CPU"), "1 CPU");
+        assert_eq!(counted_noun(2u64, "CPU"), "2 CPUs");
+        assert_eq!(counted_noun(0u32, "LLC domain"), "0 LLC domains");
     }
 }

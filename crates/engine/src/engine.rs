@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{CpuSet, JobId, Nanos, TaskId};
 use program::Job;
 use sched::{
-    Ask, Cause, Deed, HandsOff, JobEvent, JobMemory, MemoryRules, MoveUnderWay, Outcome,
-    OutcomeResult, Plan, Policy, Reason, Refusal, Sample, Snapshot, Target, TierWish, Tiers, Turn,
-    Why,
+    Action, ActivePageMove, Cause, JobEvent, JobMemory, NumaSettings, Outcome, OutcomeResult, Plan,
+    Policy, Reason, RejectCause, Rejection, Request, Sample, Snapshot, Target, TierOverride, Tiers,
+    Turn, UnmanagedCause,
 };
 use topology::{Domains, Machine};
 
 use crate::derive::{Around, Controllers, Memories, Meter, Places, Signals, Tasks};
 use crate::guard::{Checked, Guard, MemoryView};
 use crate::jobs::Jobs;
-use crate::{Approved, Footing, MoveLimits, SeenLoads};
+use crate::{Approved, LoadBasis, LoadSample, MoveLimits};
 
 /// Knows a run: its machine, its jobs, what was measured and where everything was put.
 ///
@@ -25,7 +25,7 @@ pub struct Engine {
     policy: Box<dyn Policy>,
     usable: CpuSet,
     places: Places,
-    rules: MemoryRules,
+    rules: NumaSettings,
     jobs: Jobs,
     tasks: Tasks,
     task_places: TaskPlaces,
@@ -35,8 +35,8 @@ pub struct Engine {
     limits: MoveLimits,
     meter: Meter,
     signals: Signals,
-    said: Vec<Reason>,
-    gave_up: bool,
+    notes_sent: Vec<Reason>,
+    aborted: bool,
     now: Nanos,
 }
 
@@ -48,12 +48,12 @@ pub struct Step {
     /// What the policy wanted, the refused wishes too; its notes are those not said before.
     pub plan: Plan,
     /// What the guard did not let through.
-    pub refused: Vec<Refusal>,
+    pub rejected: Vec<Rejection>,
     /// What it let through in part: the wish as it is approved. What was wished stands in the plan
     /// under the same target, a placement or a memory policy like this one.
-    pub narrowed: Vec<Ask>,
+    pub narrowed: Vec<Request>,
     /// The loads, in turns where an interval went by.
-    pub loads: Option<SeenLoads>,
+    pub loads: Option<LoadSample>,
 }
 
 /// Single tasks that were placed apart from their job.
@@ -88,7 +88,7 @@ impl Engine {
         let usable = machine.allowed().clone();
         let places = Places::new(Domains::of(&machine, policy.domains(), &usable));
         let mut engine = Engine {
-            rules: MemoryRules::default(),
+            rules: NumaSettings::default(),
             jobs: Jobs::new(jobs, &machine),
             tasks: Tasks::default(),
             task_places: TaskPlaces::default(),
@@ -96,10 +96,13 @@ impl Engine {
             around: Around::default(),
             memories: Memories::default(),
             limits: MoveLimits::default(),
-            meter: Meter::new(policy.interval(), TierWish::default().loads(policy.load_source())),
+            meter: Meter::new(
+                policy.interval(),
+                TierOverride::default().loads(policy.load_source()),
+            ),
             signals: Signals::default(),
-            said: Vec::new(),
-            gave_up: false,
+            notes_sent: Vec::new(),
+            aborted: false,
             now: Nanos::ZERO,
             machine,
             policy,
@@ -119,7 +122,7 @@ impl Engine {
 
     /// The same with figures that stand on what is wished, whatever else is there.
     #[must_use]
-    pub fn with_signals(mut self, wish: TierWish) -> Engine {
+    pub fn with_signals(mut self, wish: TierOverride) -> Engine {
         self.meter.set_wish(wish.loads(self.policy.load_source()));
         self.signals = Signals::new(wish);
         self
@@ -146,8 +149,8 @@ impl Engine {
     }
 
     /// What loads stand on, or will once there are some.
-    pub fn footing(&self) -> Footing {
-        Footing { level: self.places.domains.level(), tier: self.meter.loads().tier }
+    pub fn load_basis(&self) -> LoadBasis {
+        LoadBasis { level: self.places.domains.level(), tier: self.meter.loads().tier }
     }
 
     /// Takes in what was seen, asks the policy and checks its plan.
@@ -174,17 +177,23 @@ impl Engine {
                 now: self.now,
             },
         };
-        let Checked { asks, narrowed, refused } = guard.check(&plan.asks);
+        let Checked { asks, narrowed, refused } = guard.check(&plan.requests);
         let loads = is_interval.then(|| self.meter.seen_loads(&self.places.domains));
-        let rests = plan.rests && asks.is_empty();
-        Step { approved: Approved { asks, rests }, plan, refused, narrowed, loads }
+        let rests = plan.quiescent && asks.is_empty();
+        Step {
+            approved: Approved { requests: asks, quiescent: rests },
+            plan,
+            rejected: refused,
+            narrowed,
+            loads,
+        }
     }
 
     fn take(&mut self, sample: &Sample) {
-        if let Some(rules) = sample.memory_rules {
+        if let Some(rules) = sample.numa_settings {
             self.rules = rules;
         }
-        if let Some(usable) = &sample.usable {
+        if let Some(usable) = &sample.usable_cpus {
             self.set_usable(usable.clone());
         }
         self.controllers.take(&sample.nodes);
@@ -194,23 +203,23 @@ impl Engine {
         let interval = (self.meter.last_at(), self.meter.begin(self.now), self.now);
         self.tasks.take(&sample.tasks, interval, |job| jobs.live(job).is_some());
         self.tasks.begin_here(&appeared);
-        self.tasks.remove(&sample.gone, |job| place_of(jobs, &self.places.domains, job));
+        self.tasks.remove(&sample.exited, |job| place_of(jobs, &self.places.domains, job));
         self.take_memory(sample);
         for event in &sample.jobs {
             self.take_event(event);
         }
-        if !sample.gone.is_empty() || !sample.jobs.is_empty() {
+        if !sample.exited.is_empty() || !sample.jobs.is_empty() {
             self.task_places.forget_ended(&self.tasks);
         }
     }
 
     fn take_memory(&mut self, sample: &Sample) {
-        for moved in &sample.moved {
+        for moved in &sample.page_moves_completed {
             if let Some(idx) = self.jobs.live_idx(moved.job) {
                 self.jobs.entry_mut(idx).moves.ended(self.now, moved);
             }
         }
-        for job in self.memories.take(&sample.memory, &sample.gone) {
+        for job in self.memories.take(&sample.memory, &sample.exited) {
             if let Some(idx) = self.jobs.live_idx(job) {
                 self.jobs.entry_mut(idx).memory = self.memories.of(job);
             }
@@ -221,7 +230,7 @@ impl Engine {
     fn take_strangers(&mut self, events: &[JobEvent]) -> Vec<JobId> {
         let mut appeared = Vec::new();
         for event in events {
-            if let JobEvent::Appeared(job) = event {
+            if let JobEvent::Attached(job) = event {
                 self.jobs.appeared(job, self.now, &self.machine, &self.usable);
                 appeared.push(job.id);
             }
@@ -232,12 +241,12 @@ impl Engine {
     fn take_event(&mut self, event: &JobEvent) {
         match event {
             JobEvent::Due(job) => self.jobs.due(*job),
-            JobEvent::HandsOff(job, HandsOff::NotPermitted) => self.jobs.hands_off(*job),
-            JobEvent::HandsOff(job, HandsOff::AffinityChanged(cpus)) => {
+            JobEvent::Unmanaged(job, UnmanagedCause::NotPermitted) => self.jobs.hands_off(*job),
+            JobEvent::Unmanaged(job, UnmanagedCause::AffinityChanged(cpus)) => {
                 self.taken_away(*job, Some(cpus.clone()));
             }
-            JobEvent::Appeared(_) => {} // Before its tasks were taken in.
-            JobEvent::Left(job, ..) => self.forget_job(*job),
+            JobEvent::Attached(_) => {} // Before its tasks were taken in.
+            JobEvent::Detached(job, ..) => self.forget_job(*job),
             // One that starts again is told to be due again, in the same sample; not when the run
             // is being stopped.
             JobEvent::Ended(job, _) => self.forget_job(*job),
@@ -281,50 +290,50 @@ impl Engine {
     /// Asks the policy, unless it gave up before: then the run only comes to its end.
     fn decide(&mut self, turn: &Turn) -> Plan {
         let mut plan = Plan::default();
-        if self.gave_up {
+        if self.aborted {
             return plan;
         }
         let jobs = self.jobs.seen(&self.usable);
         let snapshot = Snapshot {
             turn,
             machine: &self.machine,
-            usable: &self.usable,
+            usable_cpus: &self.usable,
             domains: &self.places.domains,
             loads: self.meter.loads(),
             tiers: self.signals.tiers(),
             interval: self.meter.interval(),
             n_intervals: self.meter.n_intervals(),
-            rules: &self.rules,
+            numa_settings: &self.rules,
             jobs: &jobs,
             tasks: self.tasks.seen(),
             nodes: self.controllers.seen(),
             llcs: &self.around.llcs,
-            groups: &self.around.groups,
+            mon_groups: &self.around.groups,
             cpus: &self.around.cpus,
             pressure: &self.around.pressed,
         };
         self.policy.decide(&snapshot, &mut plan);
-        plan.notes.retain(|note| !self.said.contains(note));
-        self.said.extend(plan.notes.iter().cloned());
-        self.gave_up = plan.give_up.is_some();
+        plan.notes.retain(|note| !self.notes_sent.contains(note));
+        self.notes_sent.extend(plan.notes.iter().cloned());
+        self.aborted = plan.abort.is_some();
         plan
     }
 
     /// Takes in what came of the last step.
-    pub fn settle(&mut self, outcomes: &[Outcome]) {
+    pub fn record_outcomes(&mut self, outcomes: &[Outcome]) {
         for outcome in outcomes {
             match &outcome.result {
-                OutcomeResult::Done { .. } => self.done(outcome.target, &outcome.deed),
-                OutcomeResult::Begun => self.begun(outcome.target, &outcome.deed),
-                OutcomeResult::Refused { why, .. } => {
-                    self.refused(outcome.target, &outcome.deed, *why);
+                OutcomeResult::Done { .. } => self.done(outcome.target, outcome.action.as_ref()),
+                OutcomeResult::InProgress => self.begun(outcome.target, outcome.action.as_ref()),
+                OutcomeResult::Rejected { cause: why, .. } => {
+                    self.refused(outcome.target, outcome.action.as_ref(), *why);
                 }
             }
         }
     }
 
-    fn begun(&mut self, target: Target, deed: &Deed) {
-        let Deed::MovePages { from, to, limit } = *deed else { return };
+    fn begun(&mut self, target: Target, action: Option<&Action>) {
+        let Some(&Action::MovePages { from, to, limit }) = action else { return };
         let job = match target {
             Target::Job(job) => Some(job),
             Target::Task(task) => self.tasks.job_of(task),
@@ -335,15 +344,15 @@ impl Engine {
         let (amount, home) =
             (entry.amount(from, to, limit), entry.memory.as_ref().and_then(JobMemory::home));
         entry.moves.forget_old(now);
-        entry.moves.begun(MoveUnderWay { target, from, to, limit, since: now }, amount, home);
+        entry.moves.begun(ActivePageMove { target, from, to, limit, since: now }, amount, home);
     }
 
-    fn done(&mut self, target: Target, deed: &Deed) {
-        let cpus = match deed {
-            Deed::Place(cpus) => Some(cpus.clone()),
-            Deed::Release => None,
-            Deed::MemoryPolicy(_) | Deed::MovePages { .. } => return,
-            Deed::Start => {
+    fn done(&mut self, target: Target, action: Option<&Action>) {
+        let cpus = match action {
+            Some(Action::Place(cpus)) => Some(cpus.clone()),
+            Some(Action::Release) => None,
+            Some(Action::MemoryPolicy(_) | Action::MovePages { .. }) => return,
+            None => {
                 if let Target::Job(job) = target {
                     self.jobs.running(job, self.now);
                 }
@@ -366,18 +375,18 @@ impl Engine {
 
     /// A job that could not be started is over; one that we may not touch is left alone for good.
     /// Everything else may be asked again: a CPU that has just gone offline comes with the next sample.
-    fn refused(&mut self, target: Target, deed: &Deed, why: Why) {
-        if matches!(deed, Deed::MovePages { .. } | Deed::MemoryPolicy(_)) {
+    fn refused(&mut self, target: Target, action: Option<&Action>, cause: RejectCause) {
+        if matches!(action, Some(Action::MovePages { .. } | Action::MemoryPolicy(_))) {
             return; // Memory that is to stay says nothing of who may place its threads.
         }
-        match (target, deed, why) {
-            (Target::Job(job), Deed::Start, _) => self.jobs.ended(job),
-            (Target::Job(job), _, Why::NotPermitted) => self.jobs.hands_off(job),
+        match (target, action, cause) {
+            (Target::Job(job), None, _) => self.jobs.ended(job),
+            (Target::Job(job), _, RejectCause::NotPermitted) => self.jobs.hands_off(job),
             // Where it was put comes with the next sample.
-            (Target::Job(job), _, Why::HandsOff) if !self.jobs.is_hands_off(job) => {
+            (Target::Job(job), _, RejectCause::Unmanaged) if !self.jobs.is_hands_off(job) => {
                 self.taken_away(job, None);
             }
-            (Target::Task(task), _, Why::NotPermitted | Why::HandsOff) => {
+            (Target::Task(task), _, RejectCause::NotPermitted | RejectCause::Unmanaged) => {
                 self.task_places.hands_off.insert(task);
             }
             _ => {}

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use base::{CpuSet, JobId, TaskId};
 use program::{Job, MemoryPolicy};
-use sched::{Action, Ask, JobState, Refusal, Target, Why};
+use sched::{Action, ActionKind, JobState, RejectCause, Rejection, Request, Target};
 use topology::Machine;
 
 use crate::derive::Tasks;
@@ -35,44 +35,44 @@ pub(crate) struct Guard<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
     /// Those that come through, in order, as they come through.
-    pub asks: Vec<Ask>,
+    pub asks: Vec<Request>,
     /// Those of them that come through in part.
-    pub narrowed: Vec<Ask>,
+    pub narrowed: Vec<Request>,
     /// Those that do not.
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<Rejection>,
 }
 
 /// Why a wish did not come through.
-type Refused = (Why, String);
+type Refused = (RejectCause, String);
 
 impl Guard<'_> {
     /// What comes through of these wishes.
-    pub fn check(&self, asks: &[Ask]) -> Checked {
+    pub fn check(&self, asks: &[Request]) -> Checked {
         let mut checked = Checked { asks: Vec::with_capacity(asks.len()), ..Checked::default() };
         let mut concerned = Concerned::default();
         let mut under_way = self.jobs.under_way();
         for ask in asks {
             let one = self.one(ask, &under_way);
-            let kind = kind(&ask.action);
+            let kind = ask.action.kind();
             match one.and_then(|action| concerned.once(ask.target, kind).map(|()| action)) {
                 Ok(action) => {
                     self.count(ask.target, &action, &mut under_way);
                     let is_whole = action == ask.action;
-                    let ask = Ask { target: ask.target, action, reason: ask.reason.clone() };
+                    let ask = Request { target: ask.target, action, reason: ask.reason.clone() };
                     if !is_whole {
                         checked.narrowed.push(ask.clone());
                     }
                     checked.asks.push(ask);
                 }
                 Err((why, detail)) => {
-                    checked.refused.push(Refusal { ask: ask.clone(), why, detail });
+                    checked.refused.push(Rejection { request: ask.clone(), cause: why, detail });
                 }
             }
         }
         checked
     }
 
-    fn one(&self, ask: &Ask, under_way: &UnderWay) -> Result<Action, Refused> {
+    fn one(&self, ask: &Request, under_way: &UnderWay) -> Result<Action, Refused> {
         let job = self.job_of(ask.target).ok_or_else(|| ended(ask.target))?;
         let (job, entry) = self.jobs.live(job).ok_or_else(|| ended(ask.target))?;
         let task_is_free = match ask.target {
@@ -80,7 +80,10 @@ impl Guard<'_> {
             Target::Job(_) => false,
         };
         if entry.hands_off || task_is_free {
-            return Err((Why::HandsOff, format!("{} is not ours to place any more", job.name)));
+            return Err((
+                RejectCause::Unmanaged,
+                format!("{} is not ours to place any more", job.name),
+            ));
         }
         match &ask.action {
             Action::Place(cpus) => self.place(ask.target, job, entry, cpus),
@@ -115,17 +118,17 @@ impl Guard<'_> {
     ) -> Result<Action, Refused> {
         if !cpus.intersects(self.usable) {
             let detail = format!("none of the CPUs {cpus} can be used now");
-            return Err((Why::CpusUnusable, detail));
+            return Err((RejectCause::CpusUnusable, detail));
         }
         let possible = cpus.and(self.usable);
         let allowed = entry.allowed.as_ref().unwrap_or(self.usable);
         let possible = if possible.is_subset(allowed) { possible } else { possible.and(allowed) };
         if possible.is_empty() {
             let detail = format!("{} may use the CPUs {allowed} only, not {cpus}", job.name);
-            return Err((Why::OutsideJob, detail));
+            return Err((RejectCause::OutsideAllowed, detail));
         }
         if self.placed(target, entry) == Some(&possible) {
-            return Err((Why::Already, format!("it is on the CPUs {possible} already")));
+            return Err((RejectCause::Unchanged, format!("it is on the CPUs {possible} already")));
         }
         Ok(Action::Place(possible))
     }
@@ -133,7 +136,7 @@ impl Guard<'_> {
     fn release(&self, target: Target, job: &Job, entry: &Entry) -> Result<Action, Refused> {
         match self.placed(target, entry) {
             Some(_) => Ok(Action::Release),
-            None => Err((Why::Already, format!("{} was not placed by us", job.name))),
+            None => Err((RejectCause::Unchanged, format!("{} was not placed by us", job.name))),
         }
     }
 
@@ -153,42 +156,24 @@ impl Guard<'_> {
     ) -> Result<Action, Refused> {
         if entry.state != Some(JobState::Due) || matches!(target, Target::Task(_)) {
             let detail = format!("{} runs already: its pages lie where they lie", job.name);
-            return Err((Why::TooLate, detail));
+            return Err((RejectCause::AlreadyStarted, detail));
         }
         if job.memory.is_some() {
             let detail = format!("the workload says where the memory of {} comes from", job.name);
-            return Err((Why::HandsOff, detail));
+            return Err((RejectCause::Unmanaged, detail));
         }
         let nodes = policy.nodes();
         let possible = nodes.and(self.machine.nodes_with_memory());
         if possible.is_empty() {
             let detail = format!("none of the nodes {nodes} has memory that may be used");
-            return Err((Why::NodesUnusable, detail));
+            return Err((RejectCause::NodesUnusable, detail));
         }
         let possible = job.nodes.as_ref().map_or_else(|| possible.clone(), |own| possible.and(own));
         if possible.is_empty() {
             let detail = format!("the workload keeps {} off the nodes {nodes}", job.name);
-            return Err((Why::OutsideJob, detail));
+            return Err((RejectCause::OutsideAllowed, detail));
         }
         Ok(Action::MemoryPolicy(policy.with_nodes(possible)))
-    }
-}
-
-/// What sort of wish: two of one sort for one target in one turn contradict each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Cpus,
-    Memory,
-    Pages,
-}
-
-const N_KINDS: usize = 3;
-
-fn kind(action: &Action) -> Kind {
-    match action {
-        Action::Place(_) | Action::Release => Kind::Cpus,
-        Action::MemoryPolicy(_) => Kind::Memory,
-        Action::MovePages { .. } => Kind::Pages,
     }
 }
 
@@ -196,18 +181,18 @@ fn kind(action: &Action) -> Kind {
 #[derive(Debug, Default)]
 struct Concerned {
     /// By number; jobs are numbered from 0 on.
-    jobs: Vec<[bool; N_KINDS]>,
-    tasks: BTreeSet<(TaskId, Kind)>,
+    jobs: Vec<[bool; ActionKind::N]>,
+    tasks: BTreeSet<(TaskId, ActionKind)>,
 }
 
 impl Concerned {
     /// Whether this is the first wish of its kind that comes through; notes it.
-    fn once(&mut self, target: Target, kind: Kind) -> Result<(), Refused> {
+    fn once(&mut self, target: Target, kind: ActionKind) -> Result<(), Refused> {
         let is_first = match target {
             Target::Task(task) => self.tasks.insert((task, kind)),
             Target::Job(job) => {
                 if self.jobs.len() <= job.index() {
-                    self.jobs.resize(job.index() + 1, [false; N_KINDS]);
+                    self.jobs.resize(job.index() + 1, [false; ActionKind::N]);
                 }
                 !std::mem::replace(&mut self.jobs[job.index()][kind as usize], true)
             }
@@ -216,7 +201,7 @@ impl Concerned {
             true => Ok(()),
             false => {
                 let detail = "another wish of this turn already says where it goes".to_owned();
-                Err((Why::Twice, detail))
+                Err((RejectCause::Duplicate, detail))
             }
         }
     }
@@ -227,5 +212,5 @@ fn ended(target: Target) -> Refused {
         Target::Job(JobId(number)) => format!("job {number}"),
         Target::Task(task) => task.to_string(),
     };
-    (Why::Ended, format!("{whom} does not run"))
+    (RejectCause::Exited, format!("{whom} does not run"))
 }

@@ -12,7 +12,7 @@
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use program::Job;
-use sched::{Action, JobMemory, JobSeen, JobState, Quantity};
+use sched::{Action, CounterEvent, JobMemory, JobState, JobView};
 use topology::{Domains, Machine};
 
 use crate::derive::Declared;
@@ -130,9 +130,9 @@ impl Jobs {
         self.declared.iter().any(|declared| declared.ops_per_ms.is_some())
     }
 
-    /// Whether any job, started or not, declares a quantity of its tasks.
-    pub fn any_declares(&self, quantity: Quantity) -> bool {
-        self.declared.iter().any(|declared| declared.knows(quantity))
+    /// Whether any job, started or not, declares a event of its tasks.
+    pub fn any_declares(&self, event: CounterEvent) -> bool {
+        self.declared.iter().any(|declared| declared.knows(event))
     }
 
     /// What a job declares; `None` for a number that no job has.
@@ -241,13 +241,13 @@ impl Jobs {
     }
 
     /// Those that are due or running as a policy sees them, by id.
-    pub fn seen<'a>(&'a self, usable: &'a CpuSet) -> Vec<JobSeen<'a>> {
+    pub fn seen<'a>(&'a self, usable: &'a CpuSet) -> Vec<JobView<'a>> {
         self.live.iter().map(|&idx| seen(&self.jobs[idx], &self.entries[idx], usable)).collect()
     }
 }
 
-fn seen<'a>(job: &'a Job, entry: &'a Entry, usable: &'a CpuSet) -> JobSeen<'a> {
-    JobSeen {
+fn seen<'a>(job: &'a Job, entry: &'a Entry, usable: &'a CpuSet) -> JobView<'a> {
+    JobView {
         job,
         state: entry.state.unwrap_or(JobState::Due),
         allowed: entry.allowed.as_ref().unwrap_or(usable),
@@ -260,8 +260,8 @@ fn seen<'a>(job: &'a Job, entry: &'a Entry, usable: &'a CpuSet) -> JobSeen<'a> {
         wait: entry.rates.wait,
         n_tasks: entry.n_tasks,
         memory: entry.memory.as_ref(),
-        moving: entry.moves.moving.as_ref(),
-        moved: entry.moves.moved.as_ref().map(|(at, moved)| (*at, moved)),
+        active_page_move: entry.moves.moving.as_ref(),
+        last_page_move: entry.moves.moved.as_ref().map(|(at, moved)| (*at, moved)),
     }
 }
 

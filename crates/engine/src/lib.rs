@@ -21,10 +21,12 @@ mod tests;
 
 pub use engine::{Engine, Step};
 pub use moves::MoveLimits;
-pub use run::{Finish, FootingNews, RunError, run};
+pub use run::{Finish, LoadBasisChanges, RunError, run};
 
 use base::{JobId, Nanos};
-use sched::{Action, Ask, DomainLoads, Outcome, Plan, Refusal, Sample, SignalTier, Tiers, Turn};
+use sched::{
+    Action, DomainLoads, Outcome, Plan, Rejection, Request, Sample, SignalTier, Tiers, Turn,
+};
 use topology::Level;
 
 /// A machine that can be watched and changed.
@@ -49,7 +51,7 @@ pub trait Host {
 /// Takes part in every turn after the fact: a journal, a progress view, a report.
 pub trait Sink {
     /// Told of a turn when everything about it is known. An error ends the run.
-    fn turn(&mut self, record: &TurnRecord<'_>) -> std::io::Result<()>;
+    fn record(&mut self, record: &TurnRecord<'_>) -> std::io::Result<()>;
 }
 
 /// Everything that was seen, wanted, refused and done in one turn.
@@ -60,23 +62,23 @@ pub struct TurnRecord<'a> {
     /// What changed.
     pub sample: &'a Sample,
     /// The load of each domain, in turns where an interval went by.
-    pub loads: Option<&'a SeenLoads>,
+    pub loads: Option<&'a LoadSample>,
     /// What loads will stand on: in the first turn, and where that is new in a turn without any.
-    pub footing: Option<Footing>,
+    pub load_basis: Option<LoadBasis>,
     /// What the figures of tasks and loads stand on, in turns where that is new.
     pub signals: Option<Tiers>,
     /// What the policy wanted, with reasons; the refused wishes too. Its notes are those not said
     /// before in this run.
     pub plan: &'a Plan,
     /// What the guard did not let through.
-    pub refused: &'a [Refusal],
+    pub rejected: &'a [Rejection],
     /// What became of the rest, and of the jobs that were due.
     pub outcomes: &'a [Outcome],
 }
 
 /// For what places there are loads, and what they stand on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Footing {
+pub struct LoadBasis {
     /// How coarse the places are.
     pub level: Level,
     /// What tells of memory traffic.
@@ -85,7 +87,7 @@ pub struct Footing {
 
 /// The loads of one interval with the names of the places they belong to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeenLoads {
+pub struct LoadSample {
     /// How coarse the places are.
     pub level: Level,
     /// Their numbers.
@@ -96,41 +98,41 @@ pub struct SeenLoads {
     pub cpu_time: Vec<Nanos>,
 }
 
-impl SeenLoads {
+impl LoadSample {
     /// What they stand on.
-    pub fn footing(&self) -> Footing {
-        Footing { level: self.level, tier: self.loads.tier }
+    pub fn load_basis(&self) -> LoadBasis {
+        LoadBasis { level: self.level, tier: self.loads.tier }
     }
 }
 
 impl TurnRecord<'_> {
     /// What loads stand on, in turns that tell it.
-    pub fn footing_now(&self) -> Option<Footing> {
-        self.loads.map(SeenLoads::footing).or(self.footing)
+    pub fn current_load_basis(&self) -> Option<LoadBasis> {
+        self.loads.map(LoadSample::load_basis).or(self.load_basis)
     }
 }
 
 /// A plan that the guard let through. Only [`Engine::step`] makes one.
 #[derive(Clone, Debug)]
 pub struct Approved {
-    asks: Vec<Ask>,
-    rests: bool,
+    requests: Vec<Request>,
+    quiescent: bool,
 }
 
 impl Approved {
     /// The approved wishes, in the order of asking.
-    pub fn asks(&self) -> &[Ask] {
-        &self.asks
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
     }
 
     /// Whether turns may be left out until something changes ([`Plan::rests`]).
-    pub fn rests(&self) -> bool {
-        self.rests
+    pub fn is_quiescent(&self) -> bool {
+        self.quiescent
     }
 
     /// What a due job is to be started with.
     pub fn for_job(&self, job: JobId) -> impl Iterator<Item = &Action> {
-        let about = move |ask: &&Ask| ask.target == sched::Target::Job(job);
-        self.asks.iter().filter(about).map(|ask| &ask.action)
+        let about = move |ask: &&Request| ask.target == sched::Target::Job(job);
+        self.requests.iter().filter(about).map(|ask| &ask.action)
     }
 }

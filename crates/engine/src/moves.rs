@@ -23,7 +23,7 @@
 use std::collections::VecDeque;
 
 use base::{Bytes, Nanos, NodeId, NodeSet};
-use sched::{MoveEnded, MoveUnderWay, StoppedBy, Why};
+use sched::{ActivePageMove, CompletedPageMove, PageMoveEnd, RejectCause};
 
 /// How long the budget of one job stands for.
 const MINUTE: Nanos = Nanos::from_secs(60);
@@ -79,11 +79,11 @@ impl MoveLimits {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobMoves {
     /// The one that is under way.
-    pub moving: Option<MoveUnderWay>,
+    pub moving: Option<ActivePageMove>,
     /// How much that one is to carry, as far as it was known when it was begun.
     pub amount: Bytes,
     /// The last that ended, and when that was told.
-    pub moved: Option<(Nanos, MoveEnded)>,
+    pub moved: Option<(Nanos, CompletedPageMove)>,
     /// When moves were begun in the last minute, and what each carried.
     carried: VecDeque<(Nanos, Bytes)>,
     last_to: Option<NodeId>,
@@ -95,7 +95,7 @@ pub(crate) struct JobMoves {
 
 impl JobMoves {
     /// A move was begun; `home` is where most of the memory lay then.
-    pub fn begun(&mut self, moving: MoveUnderWay, amount: Bytes, home: Option<NodeId>) {
+    pub fn begun(&mut self, moving: ActivePageMove, amount: Bytes, home: Option<NodeId>) {
         if self.last_to == Some(moving.to) {
             self.n_again += u32::from(!self.goes_on());
         } else {
@@ -111,9 +111,9 @@ impl JobMoves {
     }
 
     /// It ended. What it really tried to carry is what counts.
-    pub fn ended(&mut self, at: Nanos, moved: &MoveEnded) {
+    pub fn ended(&mut self, at: Nanos, moved: &CompletedPageMove) {
         if let Some((moving, last)) = self.moving.take().zip(self.carried.back_mut()) {
-            *last = (moving.since, moved.requested.saturating_sub(moved.left));
+            *last = (moving.since, moved.requested.saturating_sub(moved.not_attempted));
         }
         self.amount = Bytes::ZERO;
         self.moved = Some((at, moved.clone()));
@@ -121,23 +121,27 @@ impl JobMoves {
 
     /// Whether the last move was meant to be a part.
     fn goes_on(&self) -> bool {
-        self.moved.as_ref().is_some_and(|(_, moved)| moved.stopped_by == StoppedBy::Limit)
+        self.moved.as_ref().is_some_and(|(_, moved)| moved.stopped_by == PageMoveEnd::Limit)
     }
 
     /// Refuses one that goes to and fro too often, or to the same node again too often.
-    pub fn check_bouncing(&self, to: NodeId, limits: &MoveLimits) -> Result<(), (Why, String)> {
+    pub fn check_bouncing(
+        &self,
+        to: NodeId,
+        limits: &MoveLimits,
+    ) -> Result<(), (RejectCause, String)> {
         let is_again = self.last_to == Some(to);
         if is_again && !self.goes_on() && limits.n_again <= self.n_again {
             let detail =
                 format!("its memory was moved to {to} {} times in a row", self.n_again + 1);
-            return Err((Why::Bouncing, detail));
+            return Err((RejectCause::PingPong, detail));
         }
         if !is_again && self.been.contains(to) && limits.n_bounces <= self.n_bounces {
             let detail = format!(
                 "its memory came back to a node where it was before {} times already",
                 self.n_bounces
             );
-            return Err((Why::Bouncing, detail));
+            return Err((RejectCause::PingPong, detail));
         }
         Ok(())
     }

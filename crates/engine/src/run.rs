@@ -14,7 +14,7 @@ use std::io;
 use base::Nanos;
 use sched::{Reason, Tiers, Turn};
 
-use crate::{Engine, Footing, Host, Sink, Step, TurnRecord};
+use crate::{Engine, Host, LoadBasis, Sink, Step, TurnRecord};
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum RunError<E> {
     Host(E),
     /// The policy could not go on; every program was ended.
     #[error("the policy gave up: {0}")]
-    GaveUp(Reason),
+    Aborted(Reason),
     /// A journal or report could not be written; every program was ended.
     #[error("the run could not be recorded")]
     Sink(#[source] io::Error),
@@ -48,8 +48,8 @@ pub fn run<H: Host>(
     sinks: &mut [&mut dyn Sink],
 ) -> Result<Finish, RunError<H::Error>> {
     let mut finish = Finish::default();
-    let mut news = FootingNews::default();
-    let mut trouble = Trouble { failed: vec![false; sinks.len()], first: None };
+    let mut news = LoadBasisChanges::default();
+    let mut trouble = FirstError { failed: vec![false; sinks.len()], first: None };
     while let Some(turn) = host.wait().map_err(RunError::Host)? {
         let was_well = trouble.first.is_none();
         one_turn(host, engine, sinks, &turn, (&mut news, &mut trouble))?;
@@ -63,15 +63,15 @@ pub fn run<H: Host>(
 
 /// Knows what sinks were told of what loads stand on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct FootingNews {
-    told: Option<Footing>,
+pub struct LoadBasisChanges {
+    told: Option<LoadBasis>,
     signals: Tiers,
 }
 
-impl FootingNews {
+impl LoadBasisChanges {
     /// What is new of it after this step. Loads tell it themselves.
-    pub fn after(&mut self, engine: &Engine, step: &Step) -> Option<Footing> {
-        let now = engine.footing();
+    pub fn after(&mut self, engine: &Engine, step: &Step) -> Option<LoadBasis> {
+        let now = engine.load_basis();
         let is_new = self.told.replace(now) != Some(now);
         (is_new && step.loads.is_none()).then_some(now)
     }
@@ -84,7 +84,7 @@ impl FootingNews {
 }
 
 /// What went wrong so far.
-struct Trouble<E> {
+struct FirstError<E> {
     failed: Vec<bool>,
     first: Option<RunError<E>>,
 }
@@ -94,28 +94,28 @@ fn one_turn<H: Host>(
     engine: &mut Engine,
     sinks: &mut [&mut dyn Sink],
     turn: &Turn,
-    (news, trouble): (&mut FootingNews, &mut Trouble<H::Error>),
+    (news, trouble): (&mut LoadBasisChanges, &mut FirstError<H::Error>),
 ) -> Result<(), RunError<H::Error>> {
     let sample = host.sample(turn).map_err(RunError::Host)?;
     let step = engine.step(turn, &sample);
     let outcomes = host.apply(&step.approved);
-    engine.settle(&outcomes);
-    if let Some(reason) = &step.plan.give_up {
-        trouble.first.get_or_insert(RunError::GaveUp(reason.clone()));
+    engine.record_outcomes(&outcomes);
+    if let Some(reason) = &step.plan.abort {
+        trouble.first.get_or_insert(RunError::Aborted(reason.clone()));
     }
     let record = TurnRecord {
         turn,
         sample: &sample,
         loads: step.loads.as_ref(),
-        footing: news.after(engine, &step),
+        load_basis: news.after(engine, &step),
         signals: news.signals(engine),
         plan: &step.plan,
-        refused: &step.refused,
+        rejected: &step.rejected,
         outcomes: &outcomes,
     };
     for (sink, failed) in sinks.iter_mut().zip(&mut trouble.failed).filter(|(_, failed)| !**failed)
     {
-        if let Err(error) = sink.turn(&record) {
+        if let Err(error) = sink.record(&record) {
             *failed = true;
             trouble.first.get_or_insert(RunError::Sink(error));
         }

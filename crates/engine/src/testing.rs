@@ -27,10 +27,10 @@ use std::rc::Rc;
 use base::{JobId, LlcId, Nanos, NodeId, TaskId};
 use program::{Class, Command, Job, MemoryPolicy};
 use sched::{
-    Action, Ask, Cause, Code, Counters, Deed, End, ExitStatus, GroupSample, HandsOff, JobEvent,
-    JobSeen, Leaving, LlcSample, Measured, MoveEnded, NodeMemory, NodeSample, Outcome,
-    OutcomeResult, Plan, Policy, ProcessMemory, Quantity, Reason, Sample, Snapshot, StoppedBy,
-    Target, TaskSample, Traffic, Turn, Why,
+    Action, Cause, CompletedPageMove, CounterEvent, Counters, DetachCause, ExitStatus, JobEvent,
+    JobExit, JobView, LlcSample, Measured, MonGroupSample, NodeMemory, NodeSample, Outcome,
+    OutcomeResult, PageMoveEnd, Plan, Policy, ProcessMemory, Reason, ReasonCode, RejectCause,
+    Request, Sample, Snapshot, Target, TaskSample, Traffic, Turn, UnmanagedCause,
 };
 use topology::{DomainChoice, Machine};
 
@@ -96,7 +96,7 @@ struct World {
     script: Rc<RefCell<Script>>,
     names: Vec<String>,
     strangers: Vec<Job>,
-    denied: Vec<(Target, Why)>,
+    denied: Vec<(Target, RejectCause)>,
     show_loads: bool,
     n_turns: u64,
     told: String,
@@ -139,7 +139,8 @@ impl World {
 
     fn deny(&mut self, rest: &str) {
         let (whom, why) = rest.split_once(' ').expect("deny JOB WHY");
-        let why = Why::ALL.iter().find(|known| known.name() == why).expect("a sort of refusal");
+        let why =
+            RejectCause::ALL.iter().find(|known| known.name() == why).expect("a sort of refusal");
         self.denied.push((self.target(whom), *why));
     }
 
@@ -163,7 +164,7 @@ impl World {
     fn task(&self, name: &str) -> TaskId {
         let (job, number) = name.split_once('/').expect("a task is JOB/NUMBER");
         let number: u32 = number.parse().expect("a number");
-        TaskId { tid: self.job(job).0 * 100 + number, born_ticks: 7 }
+        TaskId { tid: self.job(job).0 * 100 + number, start_time_ticks: 7 }
     }
 
     fn turn(&mut self, time: &str, events: &str) {
@@ -177,7 +178,7 @@ impl World {
         let step = self.engine.step(&turn, &sample);
         self.tell(time, &step);
         let outcomes = self.outcomes(&sample, &step);
-        self.engine.settle(&outcomes);
+        self.engine.record_outcomes(&outcomes);
     }
 
     fn event(&mut self, event: &str, turn: &mut Turn, sample: &mut Sample) {
@@ -190,52 +191,54 @@ impl World {
             ["ended", name] => sample.jobs.push(JobEvent::Ended(self.job(name), Box::new(end()))),
             ["left", name] => {
                 let counted = Box::new(Counters::NONE);
-                sample.jobs.push(JobEvent::Left(self.job(name), Leaving::Ended, counted));
+                sample.jobs.push(JobEvent::Detached(self.job(name), DetachCause::Ended, counted));
             }
             ["appeared", name] => {
                 let job = self.strangers.iter().find(|job| job.name == name);
                 let job = job.expect("a stranger").clone();
-                sample.jobs.push(JobEvent::Appeared(Box::new(job)));
+                sample.jobs.push(JobEvent::Attached(Box::new(job)));
             }
             ["appeared", name, "as", other] => {
                 let job = self.strangers.iter().find(|job| job.name == name);
                 let job = Job { id: self.job(other), ..job.expect("a stranger").clone() };
-                sample.jobs.push(JobEvent::Appeared(Box::new(job)));
+                sample.jobs.push(JobEvent::Attached(Box::new(job)));
             }
             ["hands-off", name] => {
-                sample.jobs.push(JobEvent::HandsOff(self.job(name), HandsOff::NotPermitted));
+                sample.jobs.push(JobEvent::Unmanaged(self.job(name), UnmanagedCause::NotPermitted));
             }
             ["bound", name, cpus] => {
-                let foreign = HandsOff::AffinityChanged(cpus.parse().expect("CPUs"));
-                sample.jobs.push(JobEvent::HandsOff(self.job(name), foreign));
+                let foreign = UnmanagedCause::AffinityChanged(cpus.parse().expect("CPUs"));
+                sample.jobs.push(JobEvent::Unmanaged(self.job(name), foreign));
             }
-            ["usable", cpus] => sample.usable = Some(cpus.parse().expect("CPUs")),
+            ["usable", cpus] => sample.usable_cpus = Some(cpus.parse().expect("CPUs")),
             ["task", name, ref figures @ ..] => sample.tasks.push(self.task_sample(name, figures)),
             ["llc", number, bytes] => {
                 sample.llcs.push(LlcSample { llc: LlcId(n(number)), traffic: traffic(bytes) });
             }
             ["group", name, number, bytes] => {
                 let (job, llc) = (self.job(name), LlcId(n(number)));
-                sample.groups.push(GroupSample { job, llc, traffic: traffic(bytes) });
+                sample.mon_groups.push(MonGroupSample { job, llc, traffic: traffic(bytes) });
             }
-            ["gone", name] => sample.gone.push(self.task(name)),
+            ["gone", name] => sample.exited.push(self.task(name)),
             ["memory", name, ref nodes @ ..] => {
                 sample.memory.push(self.process_memory(name, turn.at, nodes));
             }
-            ["moved", name, ref figures @ ..] => sample.moved.push(self.move_ended(name, figures)),
+            ["moved", name, ref figures @ ..] => {
+                sample.page_moves_completed.push(self.move_ended(name, figures))
+            }
             ["node", number, ref figures @ ..] => sample.nodes.push(node_sample(number, figures)),
             ["wish", name, ref wish @ ..] => {
-                let reason = Reason::new(Code::NextInTurn);
+                let reason = Reason::new(ReasonCode::NextInTurn);
                 let target = self.target(name);
-                self.script.borrow_mut().plan.asks.push(Ask {
+                self.script.borrow_mut().plan.requests.push(Request {
                     target,
                     action: action(wish),
                     reason: reason.into(),
                 });
             }
-            ["note", code] => self.script.borrow_mut().plan.say(reason(code)),
+            ["note", code] => self.script.borrow_mut().plan.note(reason(code)),
             ["give-up"] => {
-                self.script.borrow_mut().plan.give_up = Some(reason("counters-unreadable"));
+                self.script.borrow_mut().plan.abort = Some(reason("counters-unreadable"));
             }
             ["nothing"] => {}
             _ => panic!("{event} is nothing that happens"),
@@ -257,10 +260,10 @@ impl World {
             process: 1,
             job: self.job(job),
             cpu_time: format!("{}ms", figure("cpu").expect("cpu=").1).parse().expect("a time"),
-            looked_before: figure("before").map(|(_, at)| at.parse().expect("a time")),
+            previous_sample_at: figure("before").map(|(_, at)| at.parse().expect("a time")),
             wait: measured("wait", MILLI),
             last_cpu: figure("on").map(|(_, cpu)| base::CpuId(cpu.parse().expect("a CPU"))),
-            counters: Counters::NONE.with(Quantity::LlcMisses, measured("misses", 1)),
+            counters: Counters::NONE.with(CounterEvent::LlcMisses, measured("misses", 1)),
         }
     }
 
@@ -276,13 +279,13 @@ impl World {
             job: self.job(job),
             process: self.task(name),
             nodes: lies.collect(),
-            looked_permille: 1000,
+            sampled_permille: 1000,
             at,
         }
     }
 
     /// `to=NODE mib=MOVED left=MIB by=WHY`.
-    fn move_ended(&self, name: &str, figures: &[&str]) -> MoveEnded {
+    fn move_ended(&self, name: &str, figures: &[&str]) -> CompletedPageMove {
         let word = |key: &str| {
             let found = figures.iter().filter_map(|f| f.split_once('=')).find(|(k, _)| *k == key);
             found.map(|(_, value)| value)
@@ -291,7 +294,7 @@ impl World {
         let (moved, left) =
             (base::Bytes::from_mib(number("mib")), base::Bytes::from_mib(number("left")));
         let by = word("by").unwrap_or("done");
-        MoveEnded {
+        CompletedPageMove {
             target: self.target(name),
             job: self.job(name),
             from: None,
@@ -299,43 +302,43 @@ impl World {
             limit: Action::NO_LIMIT,
             requested: moved + left,
             moved,
-            refused: Default::default(),
-            left,
-            took: Nanos::ZERO,
+            failed: Default::default(),
+            not_attempted: left,
+            duration: Nanos::ZERO,
             in_kernel: Nanos::ZERO,
-            stopped_by: StoppedBy::ALL.into_iter().find(|s| s.name() == by).expect("a word"),
+            stopped_by: PageMoveEnd::ALL.into_iter().find(|s| s.name() == by).expect("a word"),
             detail: String::new(),
         }
     }
 
     fn outcomes(&self, sample: &Sample, step: &Step) -> Vec<Outcome> {
-        let asked = step.approved.asks().iter().map(|ask| {
+        let asked = step.approved.requests().iter().map(|ask| {
             let deed = match &ask.action {
-                Action::Place(cpus) => Deed::Place(cpus.clone()),
-                Action::MemoryPolicy(policy) => Deed::MemoryPolicy(policy.clone()),
-                Action::Release => Deed::Release,
+                Action::Place(cpus) => Action::Place(cpus.clone()),
+                Action::MemoryPolicy(policy) => Action::MemoryPolicy(policy.clone()),
+                Action::Release => Action::Release,
                 Action::MovePages { from, to, limit } => {
-                    Deed::MovePages { from: *from, to: *to, limit: *limit }
+                    Action::MovePages { from: *from, to: *to, limit: *limit }
                 }
             };
-            self.outcome(ask.target, deed)
+            self.outcome(ask.target, Some(deed))
         });
         let due = sample.jobs.iter().filter_map(|event| match event {
-            JobEvent::Due(job) => Some(self.outcome(Target::Job(*job), Deed::Start)),
+            JobEvent::Due(job) => Some(self.outcome(Target::Job(*job), None)),
             _ => None,
         });
         asked.chain(due).collect()
     }
 
-    fn outcome(&self, target: Target, deed: Deed) -> Outcome {
+    fn outcome(&self, target: Target, action: Option<Action>) -> Outcome {
         let denied = self.denied.iter().find(|(whom, _)| *whom == target).map(|(_, why)| *why);
-        let denied = denied.filter(|why| (*why == Why::CannotStart) == (deed == Deed::Start));
+        let denied = denied.filter(|why| (*why == RejectCause::StartFailed) == action.is_none());
         let result = match denied {
-            Some(why) => OutcomeResult::Refused { why, detail: String::new() },
-            None if matches!(deed, Deed::MovePages { .. }) => OutcomeResult::Begun,
+            Some(why) => OutcomeResult::Rejected { cause: why, detail: String::new() },
+            None if matches!(action, Some(Action::MovePages { .. })) => OutcomeResult::InProgress,
             None => OutcomeResult::Done { n: 1 },
         };
-        Outcome { target, deed, result }
+        Outcome { target, action, result }
     }
 
     fn tell(&mut self, time: &str, step: &Step) {
@@ -346,24 +349,25 @@ impl World {
             let unreadable = if loads.readable { "" } else { " (not readable)" };
             writeln!(lines, "{} {:?} cpu {cpu:?}{unreadable}", loads.tier, loads.loads).unwrap();
         }
-        for ask in step.approved.asks() {
+        for ask in step.approved.requests() {
             let part = if step.narrowed.contains(ask) { " (narrowed)" } else { "" };
             writeln!(lines, "do {}{part}", self.wish(ask)).unwrap();
         }
-        for refusal in &step.refused {
-            let why = refusal.why.name();
-            writeln!(lines, "not {}: {why}, {}", self.wish(&refusal.ask), refusal.detail).unwrap();
+        for refusal in &step.rejected {
+            let why = refusal.cause.name();
+            writeln!(lines, "not {}: {why}, {}", self.wish(&refusal.request), refusal.detail)
+                .unwrap();
         }
         for note in &step.plan.notes {
             writeln!(lines, "note {}", note.code.name()).unwrap();
         }
-        if step.plan.give_up.is_some() {
+        if step.plan.abort.is_some() {
             writeln!(lines, "gives up").unwrap();
         }
         lines.lines().for_each(|line| writeln!(self.told, "{time} {line}").unwrap());
     }
 
-    fn wish(&self, ask: &Ask) -> String {
+    fn wish(&self, ask: &Request) -> String {
         let whom = match ask.target {
             Target::Job(job) => name(&self.names, job),
             Target::Task(task) => task_name(&self.names, task),
@@ -395,7 +399,7 @@ fn task_name(names: &[String], task: TaskId) -> String {
 }
 
 fn reason(code: &str) -> Reason {
-    Reason::new(Code::from_name(code).expect("a code"))
+    Reason::new(ReasonCode::from_name(code).expect("a code"))
 }
 
 fn action(words: &[&str]) -> Action {
@@ -433,11 +437,11 @@ fn node_sample(number: &str, figures: &[&str]) -> NodeSample {
     }
 }
 
-fn end() -> End {
-    End {
+fn end() -> JobExit {
+    JobExit {
         status: ExitStatus::Exited(0),
-        by_us: false,
-        again: false,
+        stopped_by_host: false,
+        restarts: false,
         wall: Nanos::ZERO,
         user: Nanos::ZERO,
         system: Nanos::ZERO,
@@ -446,7 +450,7 @@ fn end() -> End {
         n_migrations: Measured::Absent,
         counters: sched::Counters::NONE,
         traffic: Measured::Absent,
-        n_left_behind: 0,
+        n_orphans: 0,
     }
 }
 
@@ -459,7 +463,7 @@ fn saw(seen: &Snapshot<'_>, show: &str, names: &[String]) -> String {
         for task in seen.tasks {
             let name = task_name(names, task.task);
             let wait = task.wait.map(|wait| wait.0 / MILLI);
-            let (cpu, misses) = (task.cpu_time.0 / MILLI, task.counted.misses());
+            let (cpu, misses) = (task.cpu_time.0 / MILLI, task.counters.misses());
             writeln!(lines, "{name} cpu {cpu} wait {wait:?} misses {misses:?}").unwrap();
         }
     }
@@ -484,7 +488,7 @@ fn saw(seen: &Snapshot<'_>, show: &str, names: &[String]) -> String {
     lines
 }
 
-fn saw_memory(job: &JobSeen<'_>) -> String {
+fn saw_memory(job: &JobView<'_>) -> String {
     let mut line = format!("{} lies", job.job.name);
     for lies in job.memory.iter().flat_map(|memory| &memory.nodes) {
         write!(line, " {}={}", lies.node, lies.total()).unwrap();
@@ -492,10 +496,10 @@ fn saw_memory(job: &JobSeen<'_>) -> String {
     if let Some(home) = job.memory.and_then(|memory| memory.home()) {
         write!(line, ", home {home}").unwrap();
     }
-    if let Some(moving) = job.moving {
+    if let Some(moving) = job.active_page_move {
         write!(line, ", moving to {} since {}", moving.to, moving.since).unwrap();
     }
-    if let Some((at, moved)) = job.moved {
+    if let Some((at, moved)) = job.last_page_move {
         let (by, to) = (moved.stopped_by.name(), moved.to);
         write!(line, ", {} of {} moved to {to} by {at} ({by})", moved.moved, moved.requested)
             .unwrap();
@@ -503,10 +507,10 @@ fn saw_memory(job: &JobSeen<'_>) -> String {
     line + "\n"
 }
 
-fn saw_job(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> String {
+fn saw_job(seen: &Snapshot<'_>, job: &JobView<'_>) -> String {
     let mut line = format!("{} {:?}", job.job.name, job.state).to_lowercase();
     let mut add = |text: String| line.push_str(&text);
-    if job.allowed != seen.usable {
+    if job.allowed != seen.usable_cpus {
         add(format!(" of {}", job.allowed));
     }
     if let Some(placed) = job.placed {

@@ -17,7 +17,7 @@ use linux::reap::Used;
 use linux::start::{Batch, Failure, Stage};
 use linux::{fault, procfs};
 use program::{Ending, MemoryPolicy};
-use sched::{Action, Deed, Outcome, OutcomeResult, Target, Why};
+use sched::{Action, Outcome, OutcomeResult, RejectCause, Target};
 
 use crate::agenda::Item;
 use crate::command::{Binding, plain};
@@ -243,8 +243,9 @@ impl LiveHost {
 
     fn announce(&mut self, job: JobId, old: &CpuSet, new: &CpuSet) -> Result<u64, Refused> {
         let name = &self.slots[job.index()].job.name;
-        let log = self.undo.as_mut().map_err(|error| (Why::NoUndo, error.clone()))?;
-        log.announce(name, old, new).map_err(|e| (Why::NoUndo, in_one_line(&e)))
+        let log =
+            self.undo.as_mut().map_err(|error| (RejectCause::UndoRecordFailed, error.clone()))?;
+        log.announce(name, old, new).map_err(|e| (RejectCause::UndoRecordFailed, in_one_line(&e)))
     }
 
     /// A change is made, or given up.
@@ -293,13 +294,16 @@ impl LiveHost {
         detail: &str,
         outcomes: &mut Vec<Outcome>,
     ) {
-        let refuse = |deed| Outcome {
+        let refuse = |action| Outcome {
             target: Target::Job(job),
-            deed,
-            result: OutcomeResult::Refused { why: Why::CannotStart, detail: detail.to_owned() },
+            action,
+            result: OutcomeResult::Rejected {
+                cause: RejectCause::StartFailed,
+                detail: detail.to_owned(),
+            },
         };
-        outcomes.push(refuse(Deed::Start));
-        outcomes.extend(plan.for_job(job).map(|action| refuse(action.into())));
+        outcomes.push(refuse(None));
+        outcomes.extend(plan.for_job(job).map(|action| refuse(Some(action.clone()))));
         self.is_over_now(job);
         self.free_if_alone(job);
         if self.options.fail_fast {
@@ -310,16 +314,16 @@ impl LiveHost {
     fn has_begun(&mut self, child: Forked, outcomes: &mut Vec<Outcome>) {
         let Forked { job, pid, running, place, memory } = child;
         let target = Target::Job(job);
-        let done = |deed, n| Outcome { target, deed, result: OutcomeResult::Done { n } };
-        outcomes.push(done(Deed::Start, pid));
+        let done = |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };
+        outcomes.push(done(None, pid));
         outcomes.extend(place.map(|(cpus, result)| match result {
-            Ok(()) => done(Deed::Place(cpus), 1),
+            Ok(()) => done(Some(Action::Place(cpus)), 1),
             Err((why, detail)) => {
-                let result = OutcomeResult::Refused { why, detail };
-                Outcome { target, deed: Deed::Place(cpus), result }
+                let result = OutcomeResult::Rejected { cause: why, detail };
+                Outcome { target, action: Some(Action::Place(cpus)), result }
             }
         }));
-        outcomes.extend(memory.map(|policy| done(Deed::MemoryPolicy(policy), 1)));
+        outcomes.extend(memory.map(|policy| done(Some(Action::MemoryPolicy(policy)), 1)));
         self.first_process_of.insert(pid, job);
         self.family.adopt(job, pid, running.mask_by_birth());
         let slot = &mut self.slots[job.index()];

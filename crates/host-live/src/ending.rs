@@ -12,7 +12,7 @@ use linux::procfs;
 use linux::reap::{self, How, Reaped, Used};
 use program::Ending;
 use rustix::process::Signal;
-use sched::{Cause, Counters, End, ExitStatus, JobEvent, Measured, Quantity, StoppedBy};
+use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, Measured, PageMoveEnd};
 
 use crate::agenda::Item;
 use crate::family::{Look, Totals};
@@ -177,16 +177,16 @@ impl LiveHost {
     /// Ends what is left of a job, tells its end, and starts it again if that is wanted.
     fn end_of(&mut self, job: JobId, n_out_of_reach: u32, again: bool) {
         let Some((pid, end)) = self.close(job, n_out_of_reach, again) else { return };
-        self.memory.stop_moves_of(job, StoppedBy::Ended);
+        self.memory.stop_moves_of(job, PageMoveEnd::Exited);
         self.groups.end(job, &mut self.undo);
         self.job_groups.end(job);
         self.forget_processes(job);
         self.first_process_of.remove(&pid);
-        if let Some(keeper) = self.keeper.as_mut().filter(|_| end.n_left_behind == 0) {
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| end.n_orphans == 0) {
             keeper.remove(pid);
         }
         self.free_if_alone(job);
-        let failed = !end.by_us && end.status != ExitStatus::Exited(0);
+        let failed = !end.stopped_by_host && end.status != ExitStatus::Exited(0);
         self.pending.jobs.push(JobEvent::Ended(job, Box::new(end)));
         self.causes.insert(Cause::Ended);
         if again {
@@ -201,7 +201,7 @@ impl LiveHost {
     }
 
     /// The last figures of a job and how it ended; its leftovers are told to end.
-    fn close(&mut self, job: JobId, n_out_of_reach: u32, again: bool) -> Option<(u32, End)> {
+    fn close(&mut self, job: JobId, n_out_of_reach: u32, again: bool) -> Option<(u32, JobExit)> {
         let now = self.wakes.now();
         let pid = self.running(job)?.pid;
         let mut look = Look::default();
@@ -218,7 +218,7 @@ impl LiveHost {
         let end = end(&running, reaped, figures, again, now);
         self.family.credit_rest((job, pid), &totals, end.user + end.system, &mut look);
         self.pending.tasks.append(&mut look.tasks);
-        self.pending.gone.append(&mut look.gone);
+        self.pending.exited.append(&mut look.gone);
         Some((pid, end))
     }
 
@@ -245,7 +245,7 @@ impl LiveHost {
         let pids: Vec<u32> = self.family.processes_of(job).map(|(pid, _)| pid).collect();
         for pid in pids {
             let mut gone = self.family.forget(pid);
-            self.pending.gone.append(&mut gone);
+            self.pending.exited.append(&mut gone);
         }
     }
 }
@@ -272,10 +272,10 @@ fn end(
     figures: Figures,
     again: bool,
     now: Nanos,
-) -> End {
+) -> JobExit {
     let status = match reaped.map(|reaped| reaped.how) {
         Some(How::Exited(status)) => ExitStatus::Exited(status),
-        Some(How::Killed(signal)) => ExitStatus::Killed(signal),
+        Some(How::Killed(signal)) => ExitStatus::Signaled(signal),
         // Somebody else waited for it: how it ended nobody can tell.
         None => ExitStatus::Exited(-1),
     };
@@ -288,13 +288,13 @@ fn end(
         // Nobody was waited for.
         true => counters,
         false => counters
-            .with(Quantity::PageFaults, Measured::Exact(n_faults))
-            .with(Quantity::ContextSwitches, Measured::Exact(n_switches)),
+            .with(CounterEvent::PageFaults, Measured::Exact(n_faults))
+            .with(CounterEvent::ContextSwitches, Measured::Exact(n_switches)),
     };
-    End {
+    JobExit {
         status,
-        by_us: running.told.is_some(),
-        again,
+        stopped_by_host: running.told.is_some(),
+        restarts: again,
         wall: ended.saturating_sub(running.started),
         user,
         system,
@@ -302,11 +302,11 @@ fn end(
         wait: totals.wait(user + system),
         // Of a job whose tasks came and went unseen the counters know what /proc does not.
         n_migrations: match totals.n_migrations(user + system) {
-            Measured::Absent => counters.get(Quantity::CpuMigrations),
+            Measured::Absent => counters.get(CounterEvent::CpuMigrations),
             known => known,
         },
         counters,
         traffic,
-        n_left_behind,
+        n_orphans: n_left_behind,
     }
 }

@@ -18,7 +18,7 @@ use linux::resctrl::{GroupFolder, Made, Monitored};
 use linux::source::Live;
 use linux::undo::Log;
 use rustix::fs::{Access, access};
-use sched::{GroupSample, Measured, Sample};
+use sched::{Measured, MonGroupSample, Sample};
 use topology::Machine;
 
 /// The group of a job.
@@ -172,8 +172,8 @@ impl MonGroups {
         let ran: BTreeSet<JobId> = sample.tasks.iter().map(|task| task.job).collect();
         for (&job, group) in self.of.iter().filter(|(job, _)| ran.contains(job)) {
             let traffic = monitored.read_group(&mut self.source, &group.folder);
-            let sampled = |(llc, traffic)| GroupSample { job, llc, traffic };
-            sample.groups.extend(traffic.into_iter().map(sampled));
+            let sampled = |(llc, traffic)| MonGroupSample { job, llc, traffic };
+            sample.mon_groups.extend(traffic.into_iter().map(sampled));
         }
     }
 

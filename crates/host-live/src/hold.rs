@@ -15,7 +15,7 @@ use base::{CpuSet, JobId, TaskId};
 use linux::glance::Glance;
 use linux::undo::{Held, Log, Seen};
 use linux::{affinity, fault, procfs, system};
-use sched::{HandsOff, JobEvent, Why};
+use sched::{JobEvent, RejectCause, UnmanagedCause};
 
 use crate::command::plain;
 use crate::family::{Family, Thread};
@@ -28,7 +28,7 @@ const PASSES_MAX: u32 = 8;
 const MASKS_MAX: usize = 16;
 
 /// Why something is not done, in a word and in words.
-pub(crate) type Refused = (Why, String);
+pub(crate) type Refused = (RejectCause, String);
 /// A thread as the undo record names it: number, birth, process.
 pub(crate) type Whose = (u32, u64, u32);
 
@@ -91,7 +91,7 @@ impl Hands<'_> {
     /// Binds a job and everything that belongs to it; tells how many threads that took.
     pub(crate) fn place(&mut self, hold: &mut Hold, cpus: &CpuSet) -> Result<u32, Refused> {
         if hold.hands_off {
-            return Err((Why::HandsOff, "it is not ours to place any more".to_owned()));
+            return Err((RejectCause::Unmanaged, "it is not ours to place any more".to_owned()));
         }
         let target = Arc::new(cpus.clone());
         hold.placed = Some(Arc::clone(&target));
@@ -129,7 +129,7 @@ impl Hands<'_> {
             if mask == **target {
                 thread.has(target);
             } else if thread.may_have(&mask, &hold.masks, &self.compared) {
-                let whose = (thread.id.tid, thread.id.born_ticks, process);
+                let whose = (thread.id.tid, thread.id.start_time_ticks, process);
                 wanted.entry(mask).or_default().push(whose);
             } else if !are_cpus_changing(&self.own_cpus) {
                 thread.is_foreign = true;
@@ -139,7 +139,7 @@ impl Hands<'_> {
             }
         }
         if let Some(mask) = foreign {
-            return Err(self.hands_off(hold, HandsOff::AffinityChanged(mask)));
+            return Err(self.hands_off(hold, UnmanagedCause::AffinityChanged(mask)));
         }
         let mut n_bound = 0;
         for (now, tasks) in wanted {
@@ -156,9 +156,10 @@ impl Hands<'_> {
         masks: [&CpuSet; 3],
         tasks: Vec<Whose>,
     ) -> Result<(), Refused> {
-        let log = self.undo.as_mut().map_err(|error| (Why::NoUndo, error.clone()))?;
+        let log =
+            self.undo.as_mut().map_err(|error| (RejectCause::UndoRecordFailed, error.clone()))?;
         let written = log.set(name, masks, tasks);
-        let nr = written.map_err(|error| (Why::NoUndo, in_one_line(&error)))?;
+        let nr = written.map_err(|error| (RejectCause::UndoRecordFailed, in_one_line(&error)))?;
         self.unconfirmed.push(nr);
         Ok(())
     }
@@ -173,7 +174,7 @@ impl Hands<'_> {
         let mut n_bound = 0;
         let mut refused = None;
         for &(tid, born_ticks, _) in wanted {
-            let id = TaskId { tid, born_ticks };
+            let id = TaskId { tid, start_time_ticks: born_ticks };
             let Some((_, thread)) = self.family.thread(hold.job, id) else { continue };
             if !lives(id) {
                 continue;
@@ -185,7 +186,7 @@ impl Hands<'_> {
                 }
                 Err(error) => {
                     let refusal = refusal(&error, target);
-                    thread.is_refused |= refusal.0 == Why::NotPermitted;
+                    thread.is_refused |= refusal.0 == RejectCause::NotPermitted;
                     if Some(tid) == first || refused.is_none() {
                         refused = Some((tid, refusal));
                     }
@@ -194,27 +195,27 @@ impl Hands<'_> {
             fault::point();
         }
         match refused {
-            Some((tid, (Why::NotPermitted, _))) if Some(tid) == first => {
-                Err(self.hands_off(hold, HandsOff::NotPermitted))
+            Some((tid, (RejectCause::NotPermitted, _))) if Some(tid) == first => {
+                Err(self.hands_off(hold, UnmanagedCause::NotPermitted))
             }
-            Some((_, refusal)) if n_bound == 0 && refusal.0 != Why::Ended => Err(refusal),
+            Some((_, refusal)) if n_bound == 0 && refusal.0 != RejectCause::Exited => Err(refusal),
             _ => Ok(n_bound),
         }
     }
 
     /// Leaves a job alone from now on.
-    fn hands_off(&mut self, hold: &mut Hold, why: HandsOff) -> Refused {
+    fn hands_off(&mut self, hold: &mut Hold, why: UnmanagedCause) -> Refused {
         hold.hands_off = true;
         let refused = match &why {
-            HandsOff::AffinityChanged(mask) => {
-                (Why::HandsOff, format!("somebody else bound it to the CPUs {mask}"))
+            UnmanagedCause::AffinityChanged(mask) => {
+                (RejectCause::Unmanaged, format!("somebody else bound it to the CPUs {mask}"))
             }
-            HandsOff::NotPermitted => {
+            UnmanagedCause::NotPermitted => {
                 let text = "another user's process: binding it needs CAP_SYS_NICE".to_owned();
-                (Why::NotPermitted, text)
+                (RejectCause::NotPermitted, text)
             }
         };
-        self.told.push(JobEvent::HandsOff(hold.job, why));
+        self.told.push(JobEvent::Unmanaged(hold.job, why));
         refused
     }
 
@@ -247,7 +248,7 @@ impl Hands<'_> {
         } else if !are_cpus_changing(&self.own_cpus) {
             thread.is_foreign = true;
             if id.tid == hold.pid {
-                self.hands_off(hold, HandsOff::AffinityChanged(mask));
+                self.hands_off(hold, UnmanagedCause::AffinityChanged(mask));
             }
         }
     }
@@ -374,21 +375,27 @@ impl Hands<'_> {
         cpus: Option<&CpuSet>,
     ) -> Result<u32, Refused> {
         if hold.hands_off {
-            return Err((Why::HandsOff, "its job is not ours to place any more".to_owned()));
+            return Err((
+                RejectCause::Unmanaged,
+                "its job is not ours to place any more".to_owned(),
+            ));
         }
         let target = cpus.map_or_else(|| Arc::clone(hold.mask_by_birth()), |c| Arc::new(c.clone()));
         let (process, thread) = self.family.thread(hold.job, task).ok_or_else(not_running)?;
         let mask = affinity::get(task.tid).map_err(|_| not_running())?;
         if thread.is_foreign || !thread.may_have(&mask, &hold.masks, &self.compared) {
             thread.is_foreign = true;
-            return Err((Why::HandsOff, format!("somebody else bound it to the CPUs {mask}")));
+            return Err((
+                RejectCause::Unmanaged,
+                format!("somebody else bound it to the CPUs {mask}"),
+            ));
         }
         if mask == *target {
             return Ok(0);
         }
-        let whose = (task.tid, task.born_ticks, process);
+        let whose = (task.tid, task.start_time_ticks, process);
         if self.of_strangers && has_times_to_keep(task.tid) {
-            return Err((Why::HandsOff, "it is a real-time thread".to_owned()));
+            return Err((RejectCause::Unmanaged, "it is a real-time thread".to_owned()));
         }
         hold.parts_placed = true;
         hold.remember(&target); // Whoever this thread starts has it by birth.
@@ -432,13 +439,14 @@ fn are_cpus_changing(own_cpus: &CpuSet) -> bool {
 fn refusal(error: &std::io::Error, target: &CpuSet) -> Refused {
     match error.raw_os_error() {
         Some(libc::ESRCH) => not_running(),
-        Some(libc::EPERM) => {
-            (Why::NotPermitted, "another user's process: binding it needs CAP_SYS_NICE".to_owned())
-        }
+        Some(libc::EPERM) => (
+            RejectCause::NotPermitted,
+            "another user's process: binding it needs CAP_SYS_NICE".to_owned(),
+        ),
         Some(libc::EINVAL) => {
-            (Why::CpusUnusable, format!("none of the CPUs {target} can be used by it now"))
+            (RejectCause::CpusUnusable, format!("none of the CPUs {target} can be used by it now"))
         }
-        _ => (Why::NotPermitted, plain(error)),
+        _ => (RejectCause::NotPermitted, plain(error)),
     }
 }
 
@@ -454,12 +462,12 @@ pub(crate) fn may_live(id: TaskId) -> bool {
 
 fn is_alive(id: TaskId) -> std::io::Result<bool> {
     match procfs::stat("/".as_ref(), id.tid) {
-        Ok(stat) => Ok(stat.born_ticks == id.born_ticks && stat.state != 'Z'),
+        Ok(stat) => Ok(stat.born_ticks == id.start_time_ticks && stat.state != 'Z'),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }
 
 pub(crate) fn not_running() -> Refused {
-    (Why::Ended, "it has ended".to_owned())
+    (RejectCause::Exited, "it has ended".to_owned())
 }

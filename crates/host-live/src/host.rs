@@ -11,7 +11,7 @@ use linux::system::DescriptorLimit;
 use linux::undo::{Log, Restored};
 use linux::{birth, system};
 use program::Job;
-use sched::{Cause, JobEvent, Outcome, Sample, StoppedBy, Turn};
+use sched::{Cause, JobEvent, Outcome, PageMoveEnd, Sample, Turn};
 use topology::Machine;
 
 use crate::agenda::{Agenda, Ticks};
@@ -245,11 +245,11 @@ impl Host for LiveHost {
         if turn.causes.contains(&Cause::Interval) {
             self.look(turn, &mut sample);
             // What the look itself had to say.
-            sample.add_said(std::mem::take(&mut self.pending));
+            sample.merge_events(std::mem::take(&mut self.pending));
         }
         for event in &sample.jobs {
-            if let JobEvent::HandsOff(job, _) = event {
-                self.memory.stop_moves_of(*job, StoppedBy::Stopped);
+            if let JobEvent::Unmanaged(job, _) = event {
+                self.memory.stop_moves_of(*job, PageMoveEnd::Stopped);
             }
         }
         self.was_quiet = is_quiet(&sample);
@@ -259,13 +259,13 @@ impl Host for LiveHost {
     }
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(plan.asks().len());
+        let mut outcomes = Vec::with_capacity(plan.requests().len());
         let started = self.start_due(plan, &mut outcomes);
         self.change_running(plan, &started, &mut outcomes);
         if !started.is_empty() {
             self.follow_overflow();
         }
-        self.rests = self.was_quiet && plan.rests() && self.unconfirmed.is_empty();
+        self.rests = self.was_quiet && plan.is_quiescent() && self.unconfirmed.is_empty();
         outcomes
     }
 

@@ -173,7 +173,7 @@ impl LiveHost {
 
 impl Straggler {
     fn is_alive(&self, pid: u32) -> bool {
-        may_live(TaskId { tid: pid, born_ticks: self.born_ticks })
+        may_live(TaskId { tid: pid, start_time_ticks: self.born_ticks })
     }
 
     /// A descriptor stays with its process; without one the time of birth tells who it is.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{JobId, Nanos};
 use linux::{affinity, mempolicy, system};
-use sched::{Cause, Measured, MemoryRules, NodeSample, Sample, Turn};
+use sched::{Cause, Measured, NodeSample, NumaSettings, Sample, Turn};
 
 use crate::family::{Look, When};
 use crate::host::{LiveHost, REST_MAX, State};
@@ -21,7 +21,7 @@ impl LiveHost {
         let Ok(now) = affinity::get(0) else { return };
         if now != *self.own_cpus {
             self.own_cpus = Arc::new(now.clone());
-            self.pending.usable = Some(now);
+            self.pending.usable_cpus = Some(now);
             self.causes.insert(Cause::CpusChanged);
         }
     }
@@ -37,7 +37,7 @@ impl LiveHost {
         let when = When { at: turn.at, interval, rest_max: REST_MAX };
         self.family.look(when, mask, &mut look);
         sample.tasks.append(&mut look.tasks);
-        sample.gone.append(&mut look.gone);
+        sample.exited.append(&mut look.gone);
         if !look.stirred_jobs.is_empty() {
             self.tell_keeper();
         }
@@ -103,10 +103,10 @@ impl LiveHost {
     }
 
     pub(crate) fn first_words(&mut self, sample: &mut Sample) {
-        sample.usable.get_or_insert_with(|| (*self.own_cpus).clone());
+        sample.usable_cpus.get_or_insert_with(|| (*self.own_cpus).clone());
         let interleaves = mempolicy::own().is_ok_and(|(interleaves, _)| interleaves);
         let numa_balancing = system::numa_balancing("/".as_ref());
-        sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves });
+        sample.numa_settings = Some(NumaSettings { numa_balancing, interleaves });
         sample.nodes = self.nodes.look();
         self.senses.look_seldom(sample);
         self.senses.look(sample);
@@ -116,6 +116,6 @@ impl LiveHost {
 /// Whether nothing happened that loads could come from. Free memory alone does not count.
 pub(crate) fn is_quiet(sample: &Sample) -> bool {
     let is_counted = |node: &NodeSample| node.controller_ops != Measured::Absent;
-    let nobody_ran = sample.tasks.is_empty() && sample.gone.is_empty() && sample.jobs.is_empty();
-    nobody_ran && sample.usable.is_none() && !sample.nodes.iter().any(is_counted)
+    let nobody_ran = sample.tasks.is_empty() && sample.exited.is_empty() && sample.jobs.is_empty();
+    nobody_ran && sample.usable_cpus.is_none() && !sample.nodes.iter().any(is_counted)
 }

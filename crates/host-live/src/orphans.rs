@@ -130,7 +130,7 @@ impl LiveHost {
         let reaped = reap::try_reap(pid).ok().flatten();
         self.orphans.strays.remove(&pid);
         let mut gone = self.family.forget(pid);
-        self.pending.gone.append(&mut gone);
+        self.pending.exited.append(&mut gone);
         let running = job.and_then(|job| self.running(job));
         if let (Some(running), Some(reaped)) = (running, reaped) {
             running.of_orphans.add(&reaped);
@@ -186,7 +186,7 @@ impl LiveHost {
         let strays = self.orphans.strays.iter().map(|(&pid, &born)| (pid, born, None));
         let mut any_left = false;
         for (pid, born_ticks, job) in leftovers.chain(strays) {
-            let id = TaskId { tid: pid, born_ticks };
+            let id = TaskId { tid: pid, start_time_ticks: born_ticks };
             any_left |= may_live(id) && !self.release_process(pid, job) && may_live(id);
         }
         if let Ok(log) = &mut self.undo
@@ -215,7 +215,7 @@ impl LiveHost {
         let records = log.records();
         let mask = affinity::get(tid)?;
         let born_ticks = procfs::stat("/".as_ref(), tid)?.born_ticks;
-        let id = TaskId { tid, born_ticks };
+        let id = TaskId { tid, start_time_ticks: born_ticks };
         Ok(match job {
             Some(job) => match records.judge(id, job, &mask, &self.own_cpus) {
                 Seen::Ours(before) => Some(before),

@@ -18,7 +18,7 @@ use base::{CpuId, CpuSet, Nanos, TaskId};
 use linux::perf::{self, Attr, Flags, Need, Overflows, Whom};
 use linux::senses::{identity_of, rights};
 use linux::source::{Live, text};
-use sched::{Quantity, Wake};
+use sched::{CounterEvent, Wake};
 
 use crate::agenda::Ticks;
 use crate::family::{Family, Held};
@@ -28,7 +28,7 @@ use crate::wakes::Wakes;
 /// What interval turns are held for.
 #[derive(Debug)]
 pub(crate) struct Overflow {
-    quantity: Quantity,
+    event: CounterEvent,
     counters: Overflows,
     counted: Counted,
     /// Whether the rings are to be looked at before we sleep.
@@ -54,26 +54,26 @@ impl Overflow {
     /// # Errors
     /// Why it is polled all the same, as people are told.
     pub(crate) fn open(wake: Wake, cpus: &CpuSet, wakes: &Wakes) -> Result<Option<Self>, String> {
-        let Wake::Overflow { quantity, every } = wake else { return Ok(None) };
-        let opened = match Overflow::of_cpus(quantity, every, cpus) {
+        let Wake::Overflow { event, every } = wake else { return Ok(None) };
+        let opened = match Overflow::of_cpus(event, every, cpus) {
             Ok(overflow) => Ok(overflow),
-            Err((_, is_a_right)) if is_a_right => Overflow::of_threads(quantity, every),
+            Err((_, is_a_right)) if is_a_right => Overflow::of_threads(event, every),
             Err((why, _)) => Err(why),
         };
-        let overflow = opened.map_err(|why| polls(quantity, &why))?;
+        let overflow = opened.map_err(|why| polls(event, &why))?;
         wakes
             .watch_overflows(&overflow.counters)
-            .map_err(|error| polls(quantity, &error.to_string()))?;
+            .map_err(|error| polls(event, &error.to_string()))?;
         Ok(Some(overflow))
     }
 
     /// Counts what happens on these CPUs; or says why not, and whether fewer rights would do for less.
-    fn of_cpus(quantity: Quantity, every: u64, cpus: &CpuSet) -> Result<Self, (String, bool)> {
+    fn of_cpus(event: CounterEvent, every: u64, cpus: &CpuSet) -> Result<Self, (String, bool)> {
         let mut source = Live::new("/".as_ref());
-        let attrs = attrs(&mut source, quantity, Flags::default()).map_err(|why| (why, false))?;
+        let attrs = attrs(&mut source, event, Flags::default()).map_err(|why| (why, false))?;
         let counted = Counted::Cpus(attrs, CpuSet::default());
         let mut overflow =
-            Overflow::new(&mut source, quantity, every, counted).map_err(|why| (why, false))?;
+            Overflow::new(&mut source, event, every, counted).map_err(|why| (why, false))?;
         match overflow.follow_cpus(cpus) {
             Ok(()) => Ok(overflow),
             Err(error) => {
@@ -84,12 +84,12 @@ impl Overflow {
     }
 
     /// Gets ready to count threads, and tries it with this one.
-    fn of_threads(quantity: Quantity, every: u64) -> Result<Self, String> {
+    fn of_threads(event: CounterEvent, every: u64) -> Result<Self, String> {
         let mut source = Live::new("/".as_ref());
         let flags = rights(&mut source)?;
-        let attrs = attrs(&mut source, quantity, flags)?;
+        let attrs = attrs(&mut source, event, flags)?;
         let counted = Counted::Threads(attrs.clone(), BTreeMap::new());
-        let mut overflow = Overflow::new(&mut source, quantity, every, counted)?;
+        let mut overflow = Overflow::new(&mut source, event, every, counted)?;
         let tried = overflow.counters.add(&attrs, Whom::Task(0));
         tried.map_err(|error| overflow.why(&error, Need::Task))?;
         overflow.counters.retain(|_| false);
@@ -98,13 +98,13 @@ impl Overflow {
 
     fn new(
         source: &mut Live,
-        quantity: Quantity,
+        event: CounterEvent,
         every: u64,
         counted: Counted,
     ) -> Result<Self, String> {
         let counters = Overflows::new(every).map_err(|error| error.to_string())?;
         Ok(Overflow {
-            quantity,
+            event,
             counters,
             counted,
             may_have: false,
@@ -239,27 +239,27 @@ impl LiveHost {
 
     fn poll_instead(&mut self, why: &str) {
         if let Some(overflow) = self.overflow.take() {
-            self.degraded(&polls(overflow.quantity, why));
+            self.degraded(&polls(overflow.event, why));
         }
     }
 }
 
 /// What people are told where waiting for overflows is not possible.
-fn polls(quantity: Quantity, why: &str) -> String {
-    format!("there is a turn in every interval: {} cannot wake us: {why}", quantity.name())
+fn polls(event: CounterEvent, why: &str) -> String {
+    format!("there is a turn in every interval: {} cannot wake us: {why}", event.name())
 }
 
-/// The attributes of a quantity, one for each kind of core; or why there is none.
-fn attrs(source: &mut Live, quantity: Quantity, flags: Flags) -> Result<Vec<Attr>, String> {
+/// The attributes of a event, one for each kind of core; or why there is none.
+fn attrs(source: &mut Live, event: CounterEvent, flags: Flags) -> Result<Vec<Attr>, String> {
     let identity = identity_of(source);
     let mut choice = perf::choose(source, &identity, flags);
     choice.chosen.push(perf::software(flags));
     let all = choice.chosen.iter().flat_map(|chosen| chosen.groups.iter().flatten());
-    let attrs: Vec<Attr> = all.filter(|(of, _)| *of == quantity).map(|(_, attr)| *attr).collect();
+    let attrs: Vec<Attr> = all.filter(|(of, _)| *of == event).map(|(_, attr)| *attr).collect();
     if attrs.is_empty() {
         let told = "it is counted in the kernel only: set perf_event_paranoid to 1 or less, or give \
                     CAP_PERFMON";
-        return Err(choice.absent.remove(&quantity).unwrap_or_else(|| told.to_owned()));
+        return Err(choice.absent.remove(&event).unwrap_or_else(|| told.to_owned()));
     }
     Ok(attrs)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::{Bytes, CpuSet, JobId, NodeId, TaskId};
 use engine::Approved;
-use sched::{Action, Ask, Outcome, OutcomeResult, Target, Why};
+use sched::{Action, Outcome, OutcomeResult, RejectCause, Request, Target};
 
 use crate::hold::{Hands, Hold, Refused, confirm, not_running};
 use crate::host::{LiveHost, State};
@@ -20,18 +20,19 @@ impl LiveHost {
         outcomes: &mut Vec<Outcome>,
     ) {
         let is_start = |target| matches!(target, Target::Job(job) if started.contains(&job));
-        for ask in plan.asks().iter().filter(|ask| !is_start(ask.target)) {
+        for ask in plan.requests().iter().filter(|ask| !is_start(ask.target)) {
             let result = match (ask.target, &ask.action) {
                 (Target::Job(job), Action::Place(cpus)) => self.place_job(job, cpus),
                 (Target::Job(job), Action::Release) => Ok(self.release_job(job)),
                 (Target::Task(task), Action::Place(cpus)) => self.place_task(task, Some(cpus)),
                 (Target::Task(task), Action::Release) => self.place_task(task, None),
-                (_, Action::MemoryPolicy(_)) => {
-                    Err((Why::TooLate, "it runs already: its pages lie where they lie".to_owned()))
-                }
+                (_, Action::MemoryPolicy(_)) => Err((
+                    RejectCause::AlreadyStarted,
+                    "it runs already: its pages lie where they lie".to_owned(),
+                )),
                 (target, Action::MovePages { from, to, limit }) => {
                     let begun = self.move_pages(target, (*from, *to, *limit));
-                    outcomes.push(outcome(ask, begun.map(|()| OutcomeResult::Begun)));
+                    outcomes.push(outcome(ask, begun.map(|()| OutcomeResult::InProgress)));
                     continue;
                 }
             };
@@ -108,8 +109,8 @@ impl LiveHost {
     }
 }
 
-fn outcome(ask: &Ask, result: Result<OutcomeResult, Refused>) -> Outcome {
-    let refuse = |(why, detail)| OutcomeResult::Refused { why, detail };
+fn outcome(ask: &Request, result: Result<OutcomeResult, Refused>) -> Outcome {
+    let refuse = |(why, detail)| OutcomeResult::Rejected { cause: why, detail };
     let result = result.unwrap_or_else(refuse);
-    Outcome { target: ask.target, deed: (&ask.action).into(), result }
+    Outcome { target: ask.target, action: Some(ask.action.clone()), result }
 }

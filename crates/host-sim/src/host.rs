@@ -19,7 +19,7 @@ use std::sync::Arc;
 use base::{JobId, Nanos, NodeId, StopFlag};
 use engine::{Approved, Host};
 use program::Job;
-use sched::{Cause, JobEvent, Outcome, Sample, StoppedBy, Turn};
+use sched::{Cause, JobEvent, Outcome, PageMoveEnd, Sample, Turn};
 use topology::Machine;
 
 use crate::cast::{self, CastError};
@@ -392,10 +392,10 @@ impl Host for SimHost {
     }
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(plan.asks().len());
+        let mut outcomes = Vec::with_capacity(plan.requests().len());
         let started = self.start_due(plan, &mut outcomes);
         self.change_running(plan, &started, &mut outcomes);
-        self.rests = plan.rests() && self.may_rest();
+        self.rests = plan.is_quiescent() && self.may_rest();
         outcomes
     }
 
@@ -416,14 +416,14 @@ impl Host for SimHost {
 }
 
 /// Why a move ended, from what became of it.
-fn stopped_by(done: &crate::fluid::PageMove) -> StoppedBy {
+fn stopped_by(done: &crate::fluid::PageMove) -> PageMoveEnd {
     if done.job_ended {
-        StoppedBy::Ended
+        PageMoveEnd::Exited
     } else if 0 < done.no_memory {
-        StoppedBy::Full
+        PageMoveEnd::Full
     } else if done.limit <= done.requested {
-        StoppedBy::Limit
+        PageMoveEnd::Limit
     } else {
-        StoppedBy::Done
+        PageMoveEnd::Done
     }
 }

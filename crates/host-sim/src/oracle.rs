@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos};
-use sched::{Action, Cause, Code, JobSeen, Plan, Policy, Reason, Snapshot};
+use sched::{Action, Cause, JobView, Plan, Policy, Reason, ReasonCode, Snapshot};
 
 use crate::chance::Chance;
 use crate::fluid::{Fluid, JobStart, MemoryRule, Settings};
@@ -74,7 +74,7 @@ impl Oracle {
 
     fn guests(&self, seen: &Snapshot<'_>) -> Vec<Guest> {
         let n_caches = self.hardware.caches.len();
-        let of = |job: &JobSeen<'_>| {
+        let of = |job: &JobView<'_>| {
             let may = |cache: &usize| {
                 let mut cpus = self.hardware.caches[*cache].cpus.iter();
                 cpus.any(|&cpu| job.allowed.contains(self.hardware.cpus[cpu].id))
@@ -237,7 +237,7 @@ impl Oracle {
 
 impl Policy for Oracle {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        plan.rests = true;
+        plan.quiescent = true;
         let something_changed = [Cause::JobsDue, Cause::Ended, Cause::CpusChanged];
         if !seen.turn.causes.iter().any(|cause| something_changed.contains(cause)) {
             return;
@@ -256,12 +256,12 @@ impl Policy for Oracle {
             let cpus = cpus.iter().map(|&cpu| self.hardware.cpus[cpu].id);
             let cpus: CpuSet = cpus.filter(|&cpu| guest.allowed.contains(cpu)).collect();
             let how = if is_all { "all of them" } else { "a search, nothing is proven" };
-            let reason = Reason::new(Code::OracleSays)
+            let reason = Reason::new(ReasonCode::OracleSays)
                 .with("n_tried", n_tried)
                 .with("how", how.to_owned())
                 .with("slowdown", cost / guests.len() as f64)
                 .with("bound", 1.0);
-            plan.ask(guest.id, Action::Place(cpus), reason);
+            plan.request(guest.id, Action::Place(cpus), reason);
             self.put[guest.idx] = Some(cache);
         }
         let live: Vec<usize> = guests.iter().map(|guest| guest.idx).collect();

@@ -42,7 +42,7 @@ impl Header {
     /// Takes in jobs that appeared: whoever begins to read after them must know them too.
     pub fn take_in(&mut self, sample: &Sample) {
         for event in &sample.jobs {
-            let JobEvent::Appeared(job) = event else { continue };
+            let JobEvent::Attached(job) = event else { continue };
             let n_known = self.jobs.len();
             match self.jobs.get_mut(job.id.index()) {
                 Some(known) => known.clone_from(job),

@@ -32,9 +32,9 @@ mod wire;
 mod write;
 
 pub use error::{JournalError, LineError};
-pub use happened::{Happened, What};
+pub use happened::{JobRecord, What};
 pub use header::{Header, HowEnded, PolicyUsed, RunEnd};
-pub use lives::{JobSoFar, LifeState, Lives, PagesSoFar};
+pub use lives::{JobHistory, JobSoFar, LifeState, PagesSoFar};
 pub use read::{Recording, read};
 pub use recorded::RecordedTurn;
 pub use replay::{ReplayError, Replayed, replay};

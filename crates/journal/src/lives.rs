@@ -20,16 +20,16 @@ use std::collections::BTreeMap;
 use base::{Bytes, CpuSet, JobId, Nanos};
 use engine::TurnRecord;
 use sched::{
-    Ask, Deed, End, HandsOff, JobEvent, MoveEnded, MoveUnderWay, Outcome, OutcomeResult, Reason,
-    Target, Why,
+    Action, ActionKind, ActivePageMove, CompletedPageMove, JobEvent, JobExit, Outcome,
+    OutcomeResult, Reason, RejectCause, Request, Target, UnmanagedCause,
 };
 
 use crate::Header;
-use crate::happened::{Happened, Kind, What, Wishes};
+use crate::happened::{JobRecord, What, Wishes};
 
 /// All jobs of a run, by number.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Lives {
+pub struct JobHistory {
     jobs: Vec<JobSoFar>,
     n_running: u64,
     is_replay: bool,
@@ -43,7 +43,7 @@ pub struct JobSoFar {
     /// When it was started, the last time.
     pub started: Option<Nanos>,
     /// When it ended and how, the last time.
-    pub ended: Option<(Nanos, End)>,
+    pub ended: Option<(Nanos, JobExit)>,
     /// How often it was started.
     pub n_starts: u32,
     /// How often it was placed anew while it ran.
@@ -53,13 +53,13 @@ pub struct JobSoFar {
     /// Why we put it there.
     pub reason: Option<Reason>,
     /// Why it is left alone.
-    pub hands_off: Option<HandsOff>,
+    pub hands_off: Option<UnmanagedCause>,
     /// Why it could not be started.
-    pub cannot_start: Option<(Why, String)>,
+    pub cannot_start: Option<(RejectCause, String)>,
     /// The move of its memory that is under way.
-    pub moving: Option<MoveUnderWay>,
+    pub moving: Option<ActivePageMove>,
     /// How the last move of its memory ended, and when.
-    pub moved: Option<(Nanos, MoveEnded)>,
+    pub moved: Option<(Nanos, CompletedPageMove)>,
     /// What moves of its memory came to, in all of its lives.
     pub pages: PagesSoFar,
 }
@@ -91,11 +91,11 @@ pub enum LifeState {
     Left,
 }
 
-impl Lives {
+impl JobHistory {
     /// Before the first turn.
     pub fn new(header: &Header) -> Self {
         let jobs = vec![JobSoFar::default(); header.jobs.len()];
-        Lives { jobs, n_running: 0, is_replay: header.replay_of.is_some() }
+        JobHistory { jobs, n_running: 0, is_replay: header.replay_of.is_some() }
     }
 
     /// What jobs had come to before the first turn that is left.
@@ -104,7 +104,7 @@ impl Lives {
         let is_replay = header.replay_of.is_some();
         let is_running = |job: &&JobSoFar| job.state == LifeState::Running;
         let n_running = jobs.iter().filter(is_running).count() as u64;
-        Lives { jobs, n_running, is_replay }
+        JobHistory { jobs, n_running, is_replay }
     }
 
     /// Every job, by number.
@@ -128,31 +128,39 @@ impl Lives {
     }
 
     /// Takes in what happened to jobs before anything was decided.
-    pub fn events<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<Happened<'a>> {
+    pub fn events<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<JobRecord<'a>> {
         let at = record.turn.at;
-        let mut told: Vec<_> =
-            record.sample.moved.iter().filter_map(|moved| self.moved(at, moved)).collect();
+        let mut told: Vec<_> = record
+            .sample
+            .page_moves_completed
+            .iter()
+            .filter_map(|moved| self.moved(at, moved))
+            .collect();
         told.extend(record.sample.jobs.iter().filter_map(|event| self.event(at, event)));
         told
     }
 
-    fn moved<'a>(&mut self, at: Nanos, moved: &'a MoveEnded) -> Option<Happened<'a>> {
+    fn moved<'a>(&mut self, at: Nanos, moved: &'a CompletedPageMove) -> Option<JobRecord<'a>> {
         let job = self.jobs.get_mut(moved.job.index())?;
         job.moving = None;
         job.pages.n_moves = job.pages.n_moves.saturating_add(1);
         job.pages.requested = job.pages.requested.saturating_add(moved.requested);
         job.pages.moved = job.pages.moved.saturating_add(moved.moved);
         job.moved = Some((at, moved.clone()));
-        Some(Happened { target: Target::Job(moved.job), what: What::PagesMoved(moved), wish: None })
+        Some(JobRecord {
+            target: Target::Job(moved.job),
+            what: What::PagesMoved(moved),
+            wish: None,
+        })
     }
 
     /// Takes in what was done to jobs: first all starts, since where a job is bound is part of that.
-    pub fn deeds<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<Happened<'a>> {
-        let only_wishes = self.is_replay && !record.plan.asks.is_empty();
+    pub fn deeds<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<JobRecord<'a>> {
+        let only_wishes = self.is_replay && !record.plan.requests.is_empty();
         if record.outcomes.is_empty() && !only_wishes {
             return Vec::new();
         }
-        let mut wishes = Wishes::new(record.plan, record.refused);
+        let mut wishes = Wishes::new(record.plan, record.rejected);
         let (mut told, begun) = self.starts(record, &mut wishes);
         for outcome in record.outcomes {
             told.extend(self.deed(record.turn.at, outcome, &begun, &mut wishes));
@@ -163,21 +171,21 @@ impl Lives {
         told
     }
 
-    fn event<'a>(&mut self, at: Nanos, event: &'a JobEvent) -> Option<Happened<'a>> {
+    fn event<'a>(&mut self, at: Nanos, event: &'a JobEvent) -> Option<JobRecord<'a>> {
         let (id, what) = match event {
             JobEvent::Due(_) => return None,
             JobEvent::Ended(id, end) => (*id, What::Ended(end)),
-            JobEvent::HandsOff(id, why) => (*id, What::HandsOff(why)),
-            JobEvent::Appeared(job) => {
+            JobEvent::Unmanaged(id, why) => (*id, What::HandsOff(why)),
+            JobEvent::Attached(job) => {
                 self.appear(job.id, at)?;
                 (job.id, What::Appeared(job))
             }
-            JobEvent::Left(id, why, counted) => (*id, What::Left(*why, counted)),
+            JobEvent::Detached(id, why, counted) => (*id, What::Left(*why, counted)),
         };
         let job = self.jobs.get_mut(id.index())?;
         match event {
-            JobEvent::Due(_) | JobEvent::Appeared(_) => {}
-            JobEvent::Left(..) => {
+            JobEvent::Due(_) | JobEvent::Attached(_) => {}
+            JobEvent::Detached(..) => {
                 self.n_running -= u64::from(job.state == LifeState::Running);
                 (job.state, job.placed) = (LifeState::Left, None);
             }
@@ -185,16 +193,16 @@ impl Lives {
                 self.n_running -= u64::from(job.state == LifeState::Running);
                 (job.state, job.placed) = (LifeState::Ended, None);
                 job.moving = None;
-                job.ended = Some((at, End::clone(end)));
+                job.ended = Some((at, JobExit::clone(end)));
             }
-            JobEvent::HandsOff(_, why) => {
+            JobEvent::Unmanaged(_, why) => {
                 job.hands_off = Some(why.clone());
-                if let HandsOff::AffinityChanged(cpus) = why {
+                if let UnmanagedCause::AffinityChanged(cpus) = why {
                     (job.placed, job.reason) = (Some(cpus.clone()), None);
                 }
             }
         }
-        Some(Happened { target: Target::Job(id), what, wish: None })
+        Some(JobRecord { target: Target::Job(id), what, wish: None })
     }
 
     /// A job that ran already takes the next number, or that of one that is gone.
@@ -223,20 +231,20 @@ impl Lives {
         &mut self,
         record: &TurnRecord<'a>,
         wishes: &mut Wishes<'a>,
-    ) -> (Vec<Happened<'a>>, Vec<JobId>) {
+    ) -> (Vec<JobRecord<'a>>, Vec<JobId>) {
         let mut begun: Vec<JobId> = Vec::new();
         let mut told = Vec::new();
-        for outcome in record.outcomes.iter().filter(|outcome| outcome.deed == Deed::Start) {
+        for outcome in record.outcomes.iter().filter(|outcome| outcome.action.is_none()) {
             let Target::Job(id) = outcome.target else { continue };
             let Some(job) = self.jobs.get_mut(id.index()) else { continue };
-            let wish = wishes.of(outcome.target, Kind::Cpus);
+            let wish = wishes.of(outcome.target, ActionKind::Cpus);
             self.n_running -= u64::from(job.state == LifeState::Running);
             let what = job.begin(&outcome.result, record.turn.at);
             if job.state == LifeState::Running {
                 self.n_running += 1;
                 begun.push(id);
             }
-            told.push(Happened { target: outcome.target, what, wish });
+            told.push(JobRecord { target: outcome.target, what, wish });
         }
         begun.sort_unstable();
         self.bind(record.outcomes, &begun, &mut told);
@@ -244,10 +252,11 @@ impl Lives {
     }
 
     /// Tells the starts where they were bound.
-    fn bind<'a>(&mut self, outcomes: &'a [Outcome], begun: &[JobId], told: &mut [Happened<'a>]) {
+    fn bind<'a>(&mut self, outcomes: &'a [Outcome], begun: &[JobId], told: &mut [JobRecord<'a>]) {
         let mut bound: BTreeMap<Target, &CpuSet> = BTreeMap::new();
         for outcome in outcomes {
-            let (Target::Job(id), Deed::Place(cpus)) = (outcome.target, &outcome.deed) else {
+            let (Target::Job(id), Some(Action::Place(cpus))) = (outcome.target, &outcome.action)
+            else {
                 continue;
             };
             let is_done = matches!(outcome.result, OutcomeResult::Done { .. });
@@ -274,39 +283,36 @@ impl Lives {
         outcome: &'a Outcome,
         begun: &[JobId],
         wishes: &mut Wishes<'a>,
-    ) -> Option<Happened<'a>> {
-        let kind = match outcome.deed {
-            Deed::Start => return None,
-            Deed::Place(_) | Deed::Release => Kind::Cpus,
-            Deed::MemoryPolicy(_) => Kind::Memory,
-            Deed::MovePages { .. } => Kind::Pages,
-        };
-        let (target, wish) = (outcome.target, wishes.of(outcome.target, kind));
+    ) -> Option<JobRecord<'a>> {
+        let action = outcome.action.as_ref()?;
+        let (target, wish) = (outcome.target, wishes.of(outcome.target, action.kind()));
         let what = match (&outcome.result, target) {
-            (OutcomeResult::Refused { why, detail }, _) => {
-                What::Refused(&outcome.deed, *why, detail)
+            (OutcomeResult::Rejected { cause: why, detail }, _) => {
+                What::Refused(action, *why, detail)
             }
             (OutcomeResult::Done { n }, Target::Job(id)) => {
                 let reason = wish.filter(|_| !self.is_replay).map(|wish| &*wish.reason);
                 let job = self.jobs.get_mut(id.index())?;
-                job.done(&outcome.deed, *n, reason, begun.binary_search(&id).is_ok())?
+                job.done(action, *n, reason, begun.binary_search(&id).is_ok())?
             }
-            (OutcomeResult::Begun, Target::Job(id)) => {
+            (OutcomeResult::InProgress, Target::Job(id)) => {
                 let job = self.jobs.get_mut(id.index())?;
                 job.moving = job.under_way(outcome, at).or(job.moving);
-                What::PagesBegun(&outcome.deed)
+                What::PagesBegun(action)
             }
-            (OutcomeResult::Done { .. } | OutcomeResult::Begun, Target::Task(_)) => return None,
+            (OutcomeResult::Done { .. } | OutcomeResult::InProgress, Target::Task(_)) => {
+                return None;
+            }
         };
-        Some(Happened { target, what, wish })
+        Some(JobRecord { target, what, wish })
     }
 
-    fn only_wished<'a>(&self, wish: &'a Ask) -> Happened<'a> {
+    fn only_wished<'a>(&self, wish: &'a Request) -> JobRecord<'a> {
         let from = match wish.target {
             Target::Job(id) => self.job(id).and_then(|job| job.placed.clone()),
             Target::Task(_) => None,
         };
-        Happened { target: wish.target, what: What::OnlyWished(from), wish: Some(wish) }
+        JobRecord { target: wish.target, what: What::OnlyWished(from), wish: Some(wish) }
     }
 }
 
@@ -321,33 +327,33 @@ impl JobSoFar {
                 self.n_starts += 1;
                 What::Started(None)
             }
-            OutcomeResult::Refused { why, detail } => {
+            OutcomeResult::Rejected { cause: why, detail } => {
                 self.state = LifeState::NotStarted;
                 self.cannot_start = Some((*why, detail.clone()));
                 What::NotStarted(*why, detail)
             }
-            OutcomeResult::Begun => What::Started(None), // No host begins a start without an end.
+            OutcomeResult::InProgress => What::Started(None), // No host begins a start without an end.
         }
     }
 
-    fn under_way(&self, outcome: &Outcome, since: Nanos) -> Option<MoveUnderWay> {
-        let Deed::MovePages { from, to, limit } = outcome.deed else { return None };
-        Some(MoveUnderWay { target: outcome.target, from, to, limit, since })
+    fn under_way(&self, outcome: &Outcome, since: Nanos) -> Option<ActivePageMove> {
+        let Some(Action::MovePages { from, to, limit }) = outcome.action else { return None };
+        Some(ActivePageMove { target: outcome.target, from, to, limit, since })
     }
 
     /// Something was done to it; `None` if that was a part of its start.
     fn done<'a>(
         &mut self,
-        deed: &'a Deed,
+        deed: &'a Action,
         n_tasks: u32,
         reason: Option<&Reason>,
         begins: bool,
     ) -> Option<What<'a>> {
         match deed {
-            Deed::Start | Deed::MovePages { .. } => None,
-            Deed::MemoryPolicy(policy) => Some(What::Memory(policy)),
-            Deed::Place(_) if begins => None,
-            Deed::Place(to) => {
+            Action::MovePages { .. } => None,
+            Action::MemoryPolicy(policy) => Some(What::Memory(policy)),
+            Action::Place(_) if begins => None,
+            Action::Place(to) => {
                 let from = self.placed.replace(to.clone());
                 self.reason = reason.cloned();
                 if n_tasks == 0 {
@@ -356,7 +362,7 @@ impl JobSoFar {
                 self.n_moves += 1;
                 Some(What::Moved { from, to, n_tasks })
             }
-            Deed::Release => Some(What::Released { from: self.placed.take(), n_tasks }),
+            Action::Release => Some(What::Released { from: self.placed.take(), n_tasks }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One turn out of a journal, as the sinks of a run saw it.
 
-use engine::{Footing, SeenLoads, TurnRecord};
-use sched::{Outcome, Plan, Refusal, Sample, Tiers, Turn};
+use engine::{LoadBasis, LoadSample, TurnRecord};
+use sched::{Outcome, Plan, Rejection, Sample, Tiers, Turn};
 
 /// Everything that was seen, wanted, refused and done in one turn, read back.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,15 +11,15 @@ pub struct RecordedTurn {
     /// What changed.
     pub sample: Sample,
     /// The load of each domain, in turns where an interval went by.
-    pub loads: Option<SeenLoads>,
+    pub loads: Option<LoadSample>,
     /// What loads will stand on, where that is new in a turn without any.
-    pub footing: Option<Footing>,
+    pub footing: Option<LoadBasis>,
     /// What figures stand on, where that is new.
     pub signals: Option<Tiers>,
     /// What the policy wanted.
     pub plan: Plan,
     /// What the guard did not let through.
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<Rejection>,
     /// What became of the rest, and of the jobs that were due.
     pub outcomes: Vec<Outcome>,
 }
@@ -31,10 +31,10 @@ impl RecordedTurn {
             turn: &self.turn,
             sample: &self.sample,
             loads: self.loads.as_ref(),
-            footing: self.footing,
+            load_basis: self.footing,
             signals: self.signals,
             plan: &self.plan,
-            refused: &self.refused,
+            rejected: &self.refused,
             outcomes: &self.outcomes,
         }
     }
@@ -46,10 +46,10 @@ impl From<&TurnRecord<'_>> for RecordedTurn {
             turn: record.turn.clone(),
             sample: record.sample.clone(),
             loads: record.loads.cloned(),
-            footing: record.footing,
+            footing: record.load_basis,
             signals: record.signals,
             plan: record.plan.clone(),
-            refused: record.refused.to_vec(),
+            refused: record.rejected.to_vec(),
             outcomes: record.outcomes.to_vec(),
         }
     }

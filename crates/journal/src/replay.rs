@@ -12,8 +12,8 @@
 //!
 //! The same policy of the same version makes the same plans, and the same bytes each time.
 
-use engine::{Engine, FootingNews, Sink, TurnRecord};
-use sched::{Ask, Cause, Deed, JobEvent, Outcome, OutcomeResult, Plan, Sample, Target, Turn};
+use engine::{Engine, LoadBasisChanges, Sink, TurnRecord};
+use sched::{Action, Cause, JobEvent, Outcome, OutcomeResult, Plan, Request, Sample, Target, Turn};
 
 use crate::{
     Header, JobSoFar, JournalError, LifeState, PolicyUsed, RecordedTurn, Recording, SoFar,
@@ -75,21 +75,21 @@ pub fn replay(
         catch_up(so_far, engine);
         replayed.began_late = true;
     }
-    let mut news = FootingNews::default();
+    let mut news = LoadBasisChanges::default();
     for recorded in recording {
         let recorded = recorded?;
         let step = engine.step(&recorded.turn, &recorded.sample);
-        engine.settle(&recorded.outcomes);
+        engine.record_outcomes(&recorded.outcomes);
         replayed.count(&recorded, &step);
         let record = TurnRecord {
             loads: step.loads.as_ref(),
-            footing: news.after(engine, &step),
+            load_basis: news.after(engine, &step),
             signals: news.signals(engine),
             plan: &step.plan,
-            refused: &step.refused,
+            rejected: &step.rejected,
             ..recorded.record()
         };
-        sinks.iter_mut().try_for_each(|sink| sink.turn(&record))?;
+        sinks.iter_mut().try_for_each(|sink| sink.record(&record))?;
     }
     Ok(replayed)
 }
@@ -97,16 +97,14 @@ pub fn replay(
 impl Replayed {
     fn count(&mut self, recorded: &RecordedTurn, step: &engine::Step) {
         let same = is_same(&recorded.plan, &step.plan)
-            && recorded.refused.len() == step.refused.len()
-            && recorded
-                .refused
-                .iter()
-                .zip(&step.refused)
-                .all(|(one, other)| one.why == other.why && is_same_ask(&one.ask, &other.ask));
-        let to_the_word = recorded.plan.asks == step.plan.asks
+            && recorded.refused.len() == step.rejected.len()
+            && recorded.refused.iter().zip(&step.rejected).all(|(one, other)| {
+                one.cause == other.cause && is_same_ask(&one.request, &other.request)
+            });
+        let to_the_word = recorded.plan.requests == step.plan.requests
             && recorded.plan.notes == step.plan.notes
-            && recorded.plan.give_up == step.plan.give_up
-            && recorded.refused == step.refused;
+            && recorded.plan.abort == step.plan.abort
+            && recorded.refused == step.rejected;
         self.n_turns += 1;
         self.n_same += u64::from(same);
         self.n_same_otherwise += u64::from(same && !to_the_word);
@@ -118,12 +116,12 @@ impl Replayed {
 
 /// Whether two plans ask for the same to be done, for whatever reasons.
 fn is_same(one: &Plan, other: &Plan) -> bool {
-    one.give_up.is_some() == other.give_up.is_some()
-        && one.asks.len() == other.asks.len()
-        && one.asks.iter().zip(&other.asks).all(|(one, other)| is_same_ask(one, other))
+    one.abort.is_some() == other.abort.is_some()
+        && one.requests.len() == other.requests.len()
+        && one.requests.iter().zip(&other.requests).all(|(one, other)| is_same_ask(one, other))
 }
 
-fn is_same_ask(one: &Ask, other: &Ask) -> bool {
+fn is_same_ask(one: &Request, other: &Request) -> bool {
     (one.target, &one.action) == (other.target, &other.action)
 }
 
@@ -140,27 +138,27 @@ fn catch_up(so_far: &SoFar, engine: &mut Engine) {
     let sample = so_far.sample();
     let first = Sample {
         jobs: due,
-        usable: sample.usable.clone(),
-        memory_rules: sample.memory_rules,
+        usable_cpus: sample.usable_cpus.clone(),
+        numa_settings: sample.numa_settings,
         ..Sample::default()
     };
     engine.step(&begin, &first);
-    engine.settle(&running().flat_map(|(id, job)| started(id, job)).collect::<Vec<_>>());
+    engine.record_outcomes(&running().flat_map(|(id, job)| started(id, job)).collect::<Vec<_>>());
     let hands_off = running()
-        .filter_map(|(id, job)| job.hands_off.clone().map(|why| JobEvent::HandsOff(id, why)));
+        .filter_map(|(id, job)| job.hands_off.clone().map(|why| JobEvent::Unmanaged(id, why)));
     let second = Sample { jobs: hands_off.collect(), ..sample };
     engine.step(&Turn { causes: vec![Cause::Interval], ..begin }, &second);
-    engine.settle(&[]);
+    engine.record_outcomes(&[]);
 }
 
 fn started(id: base::JobId, job: &JobSoFar) -> Vec<Outcome> {
     let done =
-        |deed| Outcome { target: Target::Job(id), deed, result: OutcomeResult::Done { n: 1 } };
-    let place = job.placed.as_ref().map(|cpus| done(Deed::Place(cpus.clone())));
+        |action| Outcome { target: Target::Job(id), action, result: OutcomeResult::Done { n: 1 } };
+    let place = job.placed.as_ref().map(|cpus| done(Some(Action::Place(cpus.clone()))));
     let moving = job.moving.map(|moving| Outcome {
         target: moving.target,
-        deed: Deed::MovePages { from: moving.from, to: moving.to, limit: moving.limit },
-        result: OutcomeResult::Begun,
+        action: Some(Action::MovePages { from: moving.from, to: moving.to, limit: moving.limit }),
+        result: OutcomeResult::InProgress,
     });
-    std::iter::once(done(Deed::Start)).chain(place).chain(moving).collect()
+    std::iter::once(done(None)).chain(place).chain(moving).collect()
 }

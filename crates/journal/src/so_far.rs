@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{CpuId, CpuSet, JobId, LlcId, Nanos, NodeId, TaskId};
-use engine::{Footing, TurnRecord};
+use engine::{LoadBasis, TurnRecord};
 use sched::{
-    CpuTimes, GroupSample, LlcSample, MemoryRules, NodeSample, Pressure, ProcessMemory, Reason,
+    CpuTimes, LlcSample, MonGroupSample, NodeSample, NumaSettings, Pressure, ProcessMemory, Reason,
     Sample, Target, TaskSample, Tiers,
 };
 
-use crate::{Header, Lives, What};
+use crate::{Header, JobHistory, What};
 
 /// What a run has come to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,11 +22,11 @@ pub struct SoFar {
     /// When that was.
     pub at: Nanos,
     /// Every job.
-    pub lives: Lives,
+    pub lives: JobHistory,
     /// What people were told.
     pub notes: Vec<Reason>,
     /// What loads stood on.
-    pub footing: Option<Footing>,
+    pub footing: Option<LoadBasis>,
     /// What figures stood on.
     pub signals: Option<Tiers>,
     /// What the host could no longer do, in words.
@@ -34,18 +34,18 @@ pub struct SoFar {
     tasks: BTreeMap<TaskId, TaskSample>,
     nodes: BTreeMap<NodeId, NodeSample>,
     llcs: BTreeMap<LlcId, LlcSample>,
-    groups: BTreeMap<(JobId, LlcId), GroupSample>,
+    groups: BTreeMap<(JobId, LlcId), MonGroupSample>,
     cpus: BTreeMap<CpuId, CpuTimes>,
     pressure: Option<Pressure>,
     memory: BTreeMap<TaskId, ProcessMemory>,
     usable: Option<CpuSet>,
-    memory_rules: Option<MemoryRules>,
+    memory_rules: Option<NumaSettings>,
 }
 
 impl SoFar {
     /// Before the first turn.
     pub fn new(header: &Header) -> Self {
-        SoFar { lives: Lives::new(header), ..SoFar::default() }
+        SoFar { lives: JobHistory::new(header), ..SoFar::default() }
     }
 
     /// Takes a turn in.
@@ -59,7 +59,7 @@ impl SoFar {
             }
         }
         self.observe_sample(record.sample);
-        self.footing = record.footing_now().or(self.footing);
+        self.footing = record.current_load_basis().or(self.footing);
         self.signals = record.signals.or(self.signals);
         self.notes.extend(record.plan.notes.iter().cloned());
         self.lives.deeds(record);
@@ -71,17 +71,17 @@ impl SoFar {
         Sample {
             jobs: Vec::new(),
             tasks: self.tasks.values().cloned().collect(),
-            gone: Vec::new(),
+            exited: Vec::new(),
             nodes: self.nodes.values().cloned().collect(),
             llcs: self.llcs.values().cloned().collect(),
-            groups: self.groups.values().cloned().collect(),
+            mon_groups: self.groups.values().cloned().collect(),
             cpus: self.cpus.values().copied().collect(),
             pressure: self.pressure,
-            usable: self.usable.clone(),
-            memory_rules: self.memory_rules,
+            usable_cpus: self.usable.clone(),
+            numa_settings: self.memory_rules,
             degraded: self.degraded.clone(),
             memory: self.memory.values().cloned().collect(),
-            moved: Vec::new(),
+            page_moves_completed: Vec::new(),
         }
     }
 
@@ -89,7 +89,7 @@ impl SoFar {
     pub(crate) fn observe_sample(&mut self, sample: &Sample) {
         let tasks = sample.tasks.iter().map(|task| (task.task, task.clone()));
         self.tasks.extend(tasks);
-        for task in &sample.gone {
+        for task in &sample.exited {
             self.tasks.remove(task);
             self.memory.remove(task);
         }
@@ -101,12 +101,13 @@ impl SoFar {
         }
         self.nodes.extend(sample.nodes.iter().map(|node| (node.node, node.clone())));
         self.llcs.extend(sample.llcs.iter().map(|llc| (llc.llc, llc.clone())));
-        let of_groups = sample.groups.iter().map(|group| ((group.job, group.llc), group.clone()));
+        let of_groups =
+            sample.mon_groups.iter().map(|group| ((group.job, group.llc), group.clone()));
         self.groups.extend(of_groups);
         self.cpus.extend(sample.cpus.iter().map(|&cpu| (cpu.cpu, cpu)));
         self.pressure = sample.pressure.or(self.pressure);
-        self.usable = sample.usable.clone().or_else(|| self.usable.take());
-        self.memory_rules = sample.memory_rules.or(self.memory_rules);
+        self.usable = sample.usable_cpus.clone().or_else(|| self.usable.take());
+        self.memory_rules = sample.numa_settings.or(self.memory_rules);
         self.degraded.extend(sample.degraded.iter().cloned());
     }
 
@@ -127,11 +128,11 @@ mod tests {
 
     fn task(tid: u32, job: u32, cpu_ns: u64) -> TaskSample {
         TaskSample {
-            task: TaskId { tid, born_ticks: 1 },
+            task: TaskId { tid, start_time_ticks: 1 },
             process: tid,
             job: JobId(job),
             cpu_time: Nanos(cpu_ns),
-            looked_before: None,
+            previous_sample_at: None,
             wait: Measured::Absent,
             last_cpu: None,
             counters: Counters::NONE,
@@ -147,8 +148,12 @@ mod tests {
         let mut so_far = SoFar::default();
         let tasks = vec![task(1, 0, 5), task(2, 0, 5), task(3, 1, 5), task(4, 1, 5)];
         so_far.observe_sample(&Sample { tasks, ..Sample::default() });
-        let gone = vec![TaskId { tid: 2, born_ticks: 1 }];
-        so_far.observe_sample(&Sample { tasks: vec![task(1, 0, 9)], gone, ..Sample::default() });
+        let gone = vec![TaskId { tid: 2, start_time_ticks: 1 }];
+        so_far.observe_sample(&Sample {
+            tasks: vec![task(1, 0, 9)],
+            exited: gone,
+            ..Sample::default()
+        });
         assert_eq!(told(&so_far), [(1, 9), (3, 5), (4, 5)]);
         so_far.forget_tasks(JobId(1));
         assert_eq!(told(&so_far), [(1, 9)], "a job that ended takes its tasks with it");

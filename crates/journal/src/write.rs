@@ -141,7 +141,7 @@ impl JournalWriter {
 }
 
 impl Sink for JournalWriter {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         if self.ended {
             return Ok(());
         }
@@ -172,11 +172,11 @@ fn is_quiet(record: &TurnRecord<'_>) -> bool {
     record.turn.causes == [Cause::Interval]
         && sample.jobs.is_empty()
         && sample.tasks.is_empty()
-        && sample.gone.is_empty()
-        && sample.usable.is_none()
+        && sample.exited.is_empty()
+        && sample.usable_cpus.is_none()
         && sample.degraded.is_empty()
         && record.plan.is_empty()
-        && record.refused.is_empty()
+        && record.rejected.is_empty()
         && record.outcomes.is_empty()
 }
 

@@ -21,7 +21,7 @@ fn the_example_in_the_docs_is_a_journal() {
         journal::JournalWriter::create(&copy, recording.header(), limits).expect("made");
     for turn in journal::read(&path).expect("a journal") {
         let turn = turn.expect("a turn");
-        engine::Sink::turn(&mut again, &turn.record()).expect("can be written");
+        engine::Sink::record(&mut again, &turn.record()).expect("can be written");
     }
     again.finish(recording.end().expect("seen above")).expect("can be written");
     let values = |text: &str| -> Vec<serde_json::Value> {

@@ -23,7 +23,7 @@ fn end() -> RunEnd {
 fn write(path: &Path, turns: &[RecordedTurn], limits: Limits) -> JournalWriter {
     let mut writer = JournalWriter::create(path, &header(), limits).expect("can be created");
     for turn in turns {
-        writer.turn(&turn.record()).expect("can be written");
+        writer.record(&turn.record()).expect("can be written");
     }
     writer
 }
@@ -220,6 +220,6 @@ fn parts_of_another_run_beside_it_are_not_mixed_in() {
     let other = Header { run_id: "another".to_owned(), ..header() };
     let mut writer = JournalWriter::create(&path, &other, limits).expect("can be created");
     let written = turns(8, 4);
-    written.iter().for_each(|turn| writer.turn(&turn.record()).expect("can be written"));
+    written.iter().for_each(|turn| writer.record(&turn.record()).expect("can be written"));
     assert_eq!(read_all(&path), written);
 }

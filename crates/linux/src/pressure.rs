@@ -11,7 +11,7 @@
 use std::io;
 
 use base::Nanos;
-use sched::{Pressure, Stalled};
+use sched::{Pressure, StallTimes};
 
 use crate::source::Source;
 
@@ -36,14 +36,14 @@ pub fn read(source: &mut dyn Source) -> io::Result<Pressure> {
 }
 
 /// The totals of one file.
-pub fn parse(text: &[u8]) -> Stalled {
+pub fn parse(text: &[u8]) -> StallTimes {
     let text = String::from_utf8_lossy(text);
     let total = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
         let total = line.split_whitespace().find_map(|pair| pair.strip_prefix("total="))?;
         Some(Nanos(total.parse::<u64>().ok()?.saturating_mul(1000)))
     };
-    Stalled { some: total("some"), full: total("full") }
+    StallTimes { some: total("some"), full: total("full") }
 }
 
 #[cfg(test)]
@@ -55,9 +55,9 @@ mod tests {
     fn totals_are_read_and_what_is_not_told_is_absent() {
         let text = b"some avg10=0.10 avg60=0.00 avg300=0.00 total=12\nfull avg10=0 total=3\n";
         let micros = |us: u64| Some(Nanos(us * 1000));
-        assert_eq!(parse(text), Stalled { some: micros(12), full: micros(3) });
-        assert_eq!(parse(b"some total=7"), Stalled { some: micros(7), full: None });
-        assert_eq!(parse(b"some total=x\n"), Stalled::default());
+        assert_eq!(parse(text), StallTimes { some: micros(12), full: micros(3) });
+        assert_eq!(parse(b"some total=7"), StallTimes { some: micros(7), full: None });
+        assert_eq!(parse(b"some total=x\n"), StallTimes::default());
     }
 
     proptest! {

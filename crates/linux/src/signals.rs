@@ -50,7 +50,7 @@ pub struct Signal {
     /// What it stands on.
     pub tier: Tier,
     /// What it tells, with whom it tells it of.
-    pub quantity: &'static str,
+    pub name: &'static str,
     /// Whether it can be read here.
     pub readable: Readable,
     /// What it is read from, or why it cannot be read and what would help.
@@ -72,7 +72,7 @@ impl fmt::Display for Tier {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountedAs {
     /// Of what.
-    pub quantity: sched::Quantity,
+    pub counter_event: sched::CounterEvent,
     /// The vendor's name of the event, and its words in the PMU's format; or why there is none.
     pub event: Result<(String, String), String>,
 }
@@ -82,22 +82,22 @@ pub struct CountedAs {
 pub fn events(root: &Path) -> (&'static perf::Family, Vec<CountedAs>) {
     let mut source = crate::source::Live::new(root);
     let family = perf::known(&crate::senses::identity_of(&mut source));
-    let by_processor = |q: &&sched::Quantity| q.source() == sched::CountedBy::Processor;
-    let counted = |&quantity: &sched::Quantity| {
-        let event = match family.why_absent(quantity) {
+    let by_processor = |q: &&sched::CounterEvent| q.source() == sched::EventKind::Hardware;
+    let counted = |&counter_event: &sched::CounterEvent| {
+        let event = match family.why_absent(counter_event) {
             Some(why) => Err(why),
-            None => Ok(named(family, quantity)),
+            None => Ok(named(family, counter_event)),
         };
-        CountedAs { quantity, event }
+        CountedAs { counter_event, event }
     };
-    (family, sched::Quantity::ALL.iter().filter(by_processor).map(counted).collect())
+    (family, sched::CounterEvent::ALL.iter().filter(by_processor).map(counted).collect())
 }
 
 /// An event's name and words; of a hybrid processor those of every kind of core.
-fn named(family: &perf::Family, quantity: sched::Quantity) -> (String, String) {
+fn named(family: &perf::Family, counter_event: sched::CounterEvent) -> (String, String) {
     let mut names: Vec<&str> = Vec::new();
     let mut terms: Vec<&str> = Vec::new();
-    for event in family.pmus.iter().filter_map(|pmu| pmu.events.get(&quantity)) {
+    for event in family.pmus.iter().filter_map(|pmu| pmu.events.get(&counter_event)) {
         if !names.contains(&event.name.as_str()) {
             names.push(&event.name);
             terms.push(&event.terms);
@@ -109,7 +109,7 @@ fn named(family: &perf::Family, quantity: sched::Quantity) -> (String, String) {
 /// All signals of the machine below a root folder, best tier first.
 pub fn read(root: &Path) -> Vec<Signal> {
     let place = Place { root, is_live: root == Path::new("/") };
-    let counters = |quantity, event| signal(Tier::Counters, quantity, place.task_counter(event));
+    let counters = |name, event| signal(Tier::Counters, name, place.task_counter(event));
     vec![
         counters("last-level cache misses of a task", Event::CacheMisses),
         counters("cycles and instructions of a task", Event::Instructions),
@@ -128,8 +128,8 @@ pub fn read(root: &Path) -> Vec<Signal> {
 
 const DECLARED: &str = "the workload file says it";
 
-fn signal(tier: Tier, quantity: &'static str, (readable, why): Answer) -> Signal {
-    Signal { tier, quantity, readable, why }
+fn signal(tier: Tier, name: &'static str, (readable, why): Answer) -> Signal {
+    Signal { tier, name, readable, why }
 }
 
 type Answer = (Readable, String);
@@ -321,10 +321,7 @@ mod tests {
             fs::write(path, text).expect("written");
         }
         let lines = read(root.path()).into_iter().map(|signal| {
-            format!(
-                "{:9} {:?}: {}: {}\n",
-                signal.tier, signal.readable, signal.quantity, signal.why
-            )
+            format!("{:9} {:?}: {}: {}\n", signal.tier, signal.readable, signal.name, signal.why)
         });
         expected.assert_eq(&lines.collect::<String>());
     }

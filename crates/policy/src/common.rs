@@ -2,7 +2,7 @@
 
 use base::{CpuId, CpuSet, Nanos, NodeId};
 use program::MemoryPolicy;
-use sched::{Code, JobSeen, JobState, Quantity, Reason, Snapshot, Wake};
+use sched::{CounterEvent, JobState, JobView, Reason, ReasonCode, Snapshot, Wake};
 use topology::DomainChoice;
 
 /// Four turns a second, as the published scheduler polls.
@@ -41,9 +41,9 @@ pub(crate) fn wake(text: &str) -> Option<Wake> {
     if text == "poll" {
         return Some(Wake::Poll);
     }
-    let (quantity, every) = text.strip_prefix("overflow:")?.split_once(':')?;
+    let (event, every) = text.strip_prefix("overflow:")?.split_once(':')?;
     let every = whole(every, 1, 1_000_000_000_000_000)?;
-    Some(Wake::Overflow { quantity: Quantity::of_name(quantity)?, every })
+    Some(Wake::Overflow { event: CounterEvent::of_name(event)?, every })
 }
 
 /// What [`domains`] reads.
@@ -86,7 +86,7 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// Counts the jobs that run where they were put, by us or by somebody else.
-    pub fn count(&mut self, jobs: &[JobSeen<'_>]) {
+    pub fn count(&mut self, jobs: &[JobView<'_>]) {
         self.on.clear();
         let running = jobs.iter().filter(|seen| seen.state == JobState::Running);
         running.filter_map(|seen| seen.placed).for_each(|cpus| self.add(cpus));
@@ -130,7 +130,7 @@ impl Crowd {
 /// Whether CPUs that a job was put on can no longer be used, so that it has to be put elsewhere.
 ///
 /// A job that keeps as many CPUs as it has threads stays: it was given more room than it needs.
-pub(crate) fn has_lost_its_place(seen: &JobSeen<'_>, usable: &CpuSet) -> bool {
+pub(crate) fn has_lost_its_place(seen: &JobView<'_>, usable: &CpuSet) -> bool {
     let Some(placed) = seen.placed.filter(|_| seen.state == JobState::Running && seen.movable)
     else {
         return false;
@@ -144,39 +144,39 @@ pub(crate) fn has_lost_its_place(seen: &JobSeen<'_>, usable: &CpuSet) -> bool {
 
 /// Whether a job was put on several domains, having more threads than one has CPUs: it loads all of
 /// them, and no move to another makes it any narrower.
-pub(crate) fn is_stretched(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> bool {
+pub(crate) fn is_stretched(seen: &Snapshot<'_>, job: &JobView<'_>) -> bool {
     let Some(placed) = job.placed else { return false };
     // Asked of every job in every turn, and nearly always answered here.
     if job.domain.is_some_and(|idx| placed.is_subset(&seen.domains.get(idx).cpus)) {
         return false;
     }
-    let left = placed.and(seen.usable);
+    let left = placed.and(seen.usable_cpus);
     !left.is_empty() && seen.domains.of_set(&left).is_none()
 }
 
 /// The CPUs of a node beside some of them, for a job that needs more than these; of all that it may
 /// use where they lie on no node.
-pub(crate) fn beside(seen: &Snapshot<'_>, job: &JobSeen<'_>, cpus: &CpuSet) -> CpuSet {
+pub(crate) fn beside(seen: &Snapshot<'_>, job: &JobView<'_>, cpus: &CpuSet) -> CpuSet {
     let node = cpus.first().and_then(|cpu| seen.machine.cpu(cpu)?.node);
     let all = match node.and_then(|id| seen.machine.node(id)) {
         Some(node) => node.cpus.and(job.allowed),
         None => job.allowed.clone(),
     };
-    all.and(seen.usable).minus(cpus)
+    all.and(seen.usable_cpus).minus(cpus)
 }
 
 /// With a single CPU there is nothing to choose between.
 pub(crate) fn can_place(seen: &Snapshot<'_>) -> bool {
-    1 < seen.usable.len() && !seen.domains.is_empty()
+    1 < seen.usable_cpus.len() && !seen.domains.is_empty()
 }
 
 /// Why nothing is placed, if nothing can be.
 pub(crate) fn nothing_to_place(seen: &Snapshot<'_>) -> Option<Reason> {
-    if seen.usable.len() <= 1 {
-        return Some(Reason::new(Code::NothingToPlace));
+    if seen.usable_cpus.len() <= 1 {
+        return Some(Reason::new(ReasonCode::NothingToPlace));
     }
     let level = seen.domains.level().to_string();
-    seen.domains.is_empty().then(|| Reason::new(Code::NoPlaces).with("level", level))
+    seen.domains.is_empty().then(|| Reason::new(ReasonCode::NoPlaces).with("level", level))
 }
 
 /// The first of some names: more would not be read.
@@ -209,7 +209,7 @@ pub(crate) fn n_nodes_with_memory(seen: &Snapshot<'_>) -> usize {
 }
 
 /// The one node that a job's memory is told to come from.
-pub(crate) fn declared_node(job: &JobSeen<'_>) -> Option<NodeId> {
+pub(crate) fn declared_node(job: &JobView<'_>) -> Option<NodeId> {
     let nodes = match job.job.memory.as_ref()? {
         MemoryPolicy::Bind(nodes) | MemoryPolicy::Preferred(nodes) => nodes,
         MemoryPolicy::Interleave(_) | MemoryPolicy::WeightedInterleave(_) => return None,

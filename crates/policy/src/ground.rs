@@ -1,7 +1,7 @@
 //! What people should know about the ground that decisions stand on, said when it is so, and again
 //! when it is otherwise.
 
-use sched::{Code, Plan, Reason, Snapshot};
+use sched::{Plan, Reason, ReasonCode, Snapshot};
 use topology::Level;
 
 use crate::common;
@@ -41,9 +41,9 @@ impl Ground {
         }
         let is_first = self.said.replace(facts).is_none();
         match common::nothing_to_place(seen) {
-            Some(note) => plan.say(note),
+            Some(note) => plan.note(note),
             None if !is_first => {
-                plan.say(Reason::new(Code::PlacesChanged).with("level", level.to_string()));
+                plan.note(Reason::new(ReasonCode::PlacesChanged).with("level", level.to_string()));
             }
             None => {}
         }
@@ -54,13 +54,13 @@ impl Ground {
 fn say_memory(seen: &Snapshot<'_>, plan: &mut Plan) {
     if common::n_nodes_with_memory(seen) < 2 {
         let level = seen.domains.level().to_string();
-        plan.say(Reason::new(Code::MemoryGainsNothing).with("level", level));
+        plan.note(Reason::new(ReasonCode::MemoryGainsNothing).with("level", level));
         return;
     }
-    if seen.rules.numa_balancing {
-        plan.say(Reason::new(Code::NumaBalancingOn));
+    if seen.numa_settings.numa_balancing {
+        plan.note(Reason::new(ReasonCode::NumaBalancingOn));
     }
-    if seen.rules.interleaves {
-        plan.say(Reason::new(Code::InterleavedByDefault));
+    if seen.numa_settings.interleaves {
+        plan.note(Reason::new(ReasonCode::InterleavedByDefault));
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn build(given: &Given<'_>, _seed: u64) -> Result<Box<dyn Policy>, Po
 
 impl Policy for Linux {
     fn decide(&mut self, _seen: &Snapshot<'_>, plan: &mut Plan) {
-        plan.rests = true;
+        plan.quiescent = true;
     }
 
     fn name(&self) -> &str {

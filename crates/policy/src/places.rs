@@ -17,7 +17,7 @@
 use std::cmp::Ordering;
 
 use base::{CoreId, CpuId, CpuSet};
-use sched::{JobSeen, JobState, Snapshot};
+use sched::{JobState, JobView, Snapshot};
 use topology::{Level, Machine};
 
 use crate::common;
@@ -25,7 +25,7 @@ use crate::common;
 /// A job that is ours to place in a room.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guest<'s> {
-    pub job: &'s JobSeen<'s>,
+    pub job: &'s JobView<'s>,
     /// How many places it wants.
     pub threads: u32,
     /// The room that it is in; `None` when it is due, when its CPUs went away, and when it is not known.
@@ -40,7 +40,7 @@ pub(crate) struct Company<'s> {
     /// Those that are ours to place, by id.
     pub guests: Vec<Guest<'s>>,
     /// Those that stay where they are.
-    pub fixed: Vec<&'s JobSeen<'s>>,
+    pub fixed: Vec<&'s JobView<'s>>,
 }
 
 /// How full each domain is.
@@ -64,7 +64,7 @@ impl<'s> Company<'s> {
         for job in seen.jobs {
             let stays = !job.movable || common::is_stretched(seen, job);
             let has_room = seen.domains.iter().any(|(_, d)| d.cpus.intersects(job.allowed));
-            let is_lost = common::has_lost_its_place(job, seen.usable);
+            let is_lost = common::has_lost_its_place(job, seen.usable_cpus);
             if job.state == JobState::Running && stays && !is_lost {
                 company.fixed.push(job);
             } else if job.movable && has_room {
@@ -83,7 +83,7 @@ impl<'s> Company<'s> {
     }
 }
 
-fn guest<'s>(job: &'s JobSeen<'s>, is_lost: bool) -> Guest<'s> {
+fn guest<'s>(job: &'s JobView<'s>, is_lost: bool) -> Guest<'s> {
     let now = job.domain.filter(|_| job.state == JobState::Running && !is_lost);
     let is_bound = now.is_some() && job.placed.is_some();
     Guest { job, threads: job.job.threads.max(1), now, is_bound }
@@ -236,7 +236,7 @@ fn possible(seen: &Snapshot<'_>, guest: &Guest<'_>, idx: usize) -> CpuSet {
 /// The CPUs that a guest has in a room already, if they are enough for it.
 fn kept(seen: &Snapshot<'_>, guest: &Guest<'_>, idx: usize) -> Option<CpuSet> {
     let is_there = guest.is_bound && guest.now == Some(idx);
-    let cpus = guest.job.placed.filter(|_| is_there)?.and(seen.usable);
+    let cpus = guest.job.placed.filter(|_| is_there)?.and(seen.usable_cpus);
     let possible = possible(seen, guest, idx);
     let enough = possible.len().min(guest.threads as usize) <= cpus.len();
     (enough && cpus.is_subset(&possible)).then_some(cpus)

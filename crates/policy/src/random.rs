@@ -10,7 +10,7 @@
 //! threads, from the place that was drawn as far as it has that many, and then from all others.
 
 use base::{CpuId, CpuSet, Nanos, Rng};
-use sched::{Action, Cause, Code, JobSeen, JobState, Plan, Policy, Reason, Snapshot};
+use sched::{Action, Cause, JobState, JobView, Plan, Policy, Reason, ReasonCode, Snapshot};
 use topology::DomainChoice;
 
 use crate::common::{self, INTERVAL, cpus_label};
@@ -97,16 +97,16 @@ impl Policy for Random {
         if seen.turn.number == 0 {
             plan.notes.extend(common::nothing_to_place(seen));
         }
-        plan.rests = self.config.every.is_none();
+        plan.quiescent = self.config.every.is_none();
         if !common::can_place(seen) {
             return;
         }
         let draws_again = self.is_time(seen);
         for job in seen.jobs {
-            if job.state == JobState::Due || common::has_lost_its_place(job, seen.usable) {
-                self.draw(seen, job, Code::ByLot, plan);
+            if job.state == JobState::Due || common::has_lost_its_place(job, seen.usable_cpus) {
+                self.draw(seen, job, ReasonCode::ByLot, plan);
             } else if draws_again && job.movable {
-                self.draw(seen, job, Code::DrawnAgain, plan);
+                self.draw(seen, job, ReasonCode::DrawnAgain, plan);
             }
         }
     }
@@ -136,7 +136,7 @@ impl Random {
         is_time
     }
 
-    fn draw(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, code: Code, plan: &mut Plan) {
+    fn draw(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, code: ReasonCode, plan: &mut Plan) {
         let possible = seen.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
         let possible: Vec<usize> = possible.map(|(idx, _)| idx).collect();
         if possible.is_empty() {
@@ -155,17 +155,17 @@ impl Random {
             .with("domain", seen.domains.label(idx))
             .with("n_possible", possible.len() as u64)
             .with("cpus", cpus_label(&cpus));
-        let gone = job.placed.filter(|_| common::has_lost_its_place(job, seen.usable));
+        let gone = job.placed.filter(|_| common::has_lost_its_place(job, seen.usable_cpus));
         let reason = match (gone, self.config.every) {
             (Some(gone), _) => reason.with("gone", gone.to_string()),
             (None, Some(every)) => reason.with("every", every.to_string()),
             (None, None) => reason,
         };
-        plan.ask(job.job.id, Action::Place(cpus), reason);
+        plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
     /// A CPU for each thread: of the place, and when it has too few of all others too.
-    fn draw_cpus(&mut self, job: &JobSeen<'_>, there: &CpuSet) -> CpuSet {
+    fn draw_cpus(&mut self, job: &JobView<'_>, there: &CpuSet) -> CpuSet {
         let mut drawn = CpuSet::new();
         for from in [there.clone(), job.allowed.minus(there)] {
             let mut from: Vec<CpuId> = from.iter().collect();

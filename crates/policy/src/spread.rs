@@ -15,7 +15,7 @@
 
 use base::{CpuSet, Nanos, NodeId, NodeSet};
 use program::MemoryPolicy;
-use sched::{Action, Code, JobSeen, JobState, Plan, Policy, Reason, Snapshot};
+use sched::{Action, JobState, JobView, Plan, Policy, Reason, ReasonCode, Snapshot};
 use topology::{DomainChoice, Level};
 
 use crate::common::{self, Crowd, INTERVAL, cpus_label};
@@ -111,18 +111,18 @@ const MEMORY: &[(&str, Memory)] = &[
 impl Policy for Spread {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         self.say_notes(seen, plan);
-        plan.rests = true; // Loads do not count here: without an event there is nothing to ask for.
+        plan.quiescent = true; // Loads do not count here: without an event there is nothing to ask for.
         if !common::can_place(seen) {
             return;
         }
-        if self.cells_of != *seen.usable {
+        if self.cells_of != *seen.usable_cpus {
             self.cells = cells(seen);
-            self.cells_of = seen.usable.clone();
+            self.cells_of = seen.usable_cpus.clone();
         }
         self.crowd.count(seen.jobs);
         for job in seen.jobs {
-            if common::has_lost_its_place(job, seen.usable) {
-                self.place(job, Code::CpusGone, plan);
+            if common::has_lost_its_place(job, seen.usable_cpus) {
+                self.place(job, ReasonCode::CpusGone, plan);
             } else if job.state == JobState::Due {
                 self.start(seen, job, plan);
             }
@@ -146,14 +146,14 @@ impl Spread {
     fn say_notes(&self, seen: &Snapshot<'_>, plan: &mut Plan) {
         let level = seen.domains.level();
         if let Some(note) = common::nothing_to_place(seen) {
-            plan.say(note);
+            plan.note(note);
         } else if self.config.memory != Memory::FirstTouch && level != Level::Node {
-            plan.say(Reason::new(Code::MemoryNotBound).with("level", level.to_string()));
+            plan.note(Reason::new(ReasonCode::MemoryNotBound).with("level", level.to_string()));
         }
     }
 
-    fn start(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, plan: &mut Plan) {
-        let Some(cell) = self.place(job, Code::NextInTurn, plan) else { return };
+    fn start(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
+        let Some(cell) = self.place(job, ReasonCode::NextInTurn, plan) else { return };
         let at_node_level = seen.domains.level() == Level::Node && job.job.memory.is_none();
         let Some(node) = cell.node.filter(|_| at_node_level) else { return };
         let nodes = NodeSet::from_iter([node]);
@@ -162,12 +162,13 @@ impl Spread {
             Memory::Bind => MemoryPolicy::Bind(nodes),
             Memory::Preferred => MemoryPolicy::Preferred(nodes),
         };
-        let reason = Reason::new(Code::MemoryBesideCpus).with("domain", format!("node {}", node.0));
-        plan.ask(job.job.id, Action::MemoryPolicy(memory), reason);
+        let reason =
+            Reason::new(ReasonCode::MemoryBesideCpus).with("domain", format!("node {}", node.0));
+        plan.request(job.job.id, Action::MemoryPolicy(memory), reason);
     }
 
     /// Puts a job on the next cell that it may use.
-    fn place(&mut self, job: &JobSeen<'_>, code: Code, plan: &mut Plan) -> Option<Cell> {
+    fn place(&mut self, job: &JobView<'_>, code: ReasonCode, plan: &mut Plan) -> Option<Cell> {
         let n_cells = self.cells.len();
         let in_turn = (0..n_cells).map(|ahead| (self.next + ahead) % n_cells);
         let idx = in_turn.into_iter().find(|&idx| self.cells[idx].cpus.intersects(job.allowed))?;
@@ -181,10 +182,10 @@ impl Spread {
         self.crowd.add(&cpus);
         let mut reason =
             Reason::new(code).with("domain", cell.label.clone()).with("cpus", cpus_label(&cpus));
-        if let Some(gone) = job.placed.filter(|_| code == Code::CpusGone) {
+        if let Some(gone) = job.placed.filter(|_| code == ReasonCode::CpusGone) {
             reason = reason.with("gone", gone.to_string());
         }
-        plan.ask(job.job.id, Action::Place(cpus), reason);
+        plan.request(job.job.id, Action::Place(cpus), reason);
         Some(cell)
     }
 }

@@ -31,9 +31,10 @@ use std::fmt::Write;
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::{Class, Command, Job, MemoryPolicy, Sensitivity};
 use sched::{
-    Action, Ask, Cause, Code, Counted, DomainLoads, JobMemory, JobSeen, JobState, MemoryRules,
-    MoveEnded, MoveUnderWay, NodeMemory, NodeSeen, PagesRefused, Plan, Policy, Pressure, Quantity,
-    Reason, SignalTier, Snapshot, StoppedBy, Target, TaskSeen, Tiers, Turn,
+    Action, ActivePageMove, Cause, CompletedPageMove, CounterDeltas, CounterEvent, DomainLoads,
+    FailedPages, JobMemory, JobState, JobView, NodeMemory, NodeView, NumaSettings, PageMoveEnd,
+    Plan, Policy, Pressure, Reason, ReasonCode, Request, SignalTier, Snapshot, Target, TaskView,
+    Tiers, Turn,
 };
 use topology::{Domains, Level, Machine};
 
@@ -46,7 +47,7 @@ pub(crate) struct World {
     machine: Machine,
     policy: Box<dyn Policy>,
     usable: CpuSet,
-    rules: MemoryRules,
+    rules: NumaSettings,
     tier: SignalTier,
     free: BTreeMap<NodeId, Bytes>,
     loads: Vec<u64>,
@@ -105,12 +106,12 @@ struct JobInWorld {
     misses: Option<(u64, Nanos)>,
     rates: Option<Rates>,
     /// What was counted of its tasks and their CPU time, by number.
-    counts: BTreeMap<u32, (Counted, Nanos)>,
+    counts: BTreeMap<u32, (CounterDeltas, Nanos)>,
     /// Time that it waited and ran.
     waits: Option<(Nanos, Nanos)>,
     memory: Option<JobMemory>,
-    moved: Option<(Nanos, MoveEnded)>,
-    moving: Option<MoveUnderWay>,
+    moved: Option<(Nanos, CompletedPageMove)>,
+    moving: Option<ActivePageMove>,
 }
 
 /// What a policy plans in a world, with the codes of its reasons.
@@ -141,7 +142,7 @@ impl World {
         World {
             policy: crate::build(policy, 1).expect("a policy"),
             usable: machine.allowed().clone(),
-            rules: MemoryRules::default(),
+            rules: NumaSettings::default(),
             tier: SignalTier::Bandwidth,
             free: BTreeMap::new(),
             loads: Vec::new(),
@@ -335,12 +336,10 @@ impl World {
     fn counts(&mut self, words: &str) {
         let (whom, figures) = words.split_once(' ').expect("name, then figures");
         let (name, task) = whom.split_once('.').unwrap_or((whom, "1"));
-        let (mut counted, mut time) = (Counted::default(), Nanos::ZERO);
+        let (mut counted, mut time) = (CounterDeltas::default(), Nanos::ZERO);
         for (key, value) in figures.split(' ').filter_map(|word| word.split_once('=')) {
-            match Quantity::of_name(key) {
-                Some(quantity) => {
-                    counted = counted.with(quantity, value.parse().expect("a number"))
-                }
+            match CounterEvent::of_name(key) {
+                Some(event) => counted = counted.with(event, value.parse().expect("a number")),
                 None if key == "in" => time = value.parse().expect("a time"),
                 None => panic!("{key} is not counted"),
             }
@@ -371,7 +370,7 @@ impl World {
             ..NodeMemory::default()
         };
         let nodes: Vec<NodeMemory> = by_number(by_node).into_iter().map(on_node).collect();
-        let memory = JobMemory { nodes, looked_permille: 1000, n_processes: 1, at };
+        let memory = JobMemory { nodes, sampled_permille: 1000, n_processes: 1, at };
         self.job(name).memory = Some(memory);
     }
 
@@ -382,7 +381,7 @@ impl World {
         let bytes = Bytes::from_mib(value("mib").expect("mib=").parse().expect("a number"));
         let in_kernel = value("in").expect("in=").parse().expect("a time");
         let id = self.job(name).job.id;
-        let moved = MoveEnded {
+        let moved = CompletedPageMove {
             target: id.into(),
             job: id,
             from: None,
@@ -390,11 +389,11 @@ impl World {
             limit: Action::NO_LIMIT,
             requested: bytes,
             moved: bytes,
-            refused: PagesRefused::default(),
-            left: Bytes::ZERO,
-            took: in_kernel,
+            failed: FailedPages::default(),
+            not_attempted: Bytes::ZERO,
+            duration: in_kernel,
             in_kernel,
-            stopped_by: StoppedBy::Done,
+            stopped_by: PageMoveEnd::Done,
             detail: String::new(),
         };
         let job = self.job(name);
@@ -406,12 +405,12 @@ impl World {
         let to = NodeId(to.parse().expect("a number"));
         let target = self.job(name).job.id.into();
         let limit = Action::NO_LIMIT;
-        self.job(name).moving = Some(MoveUnderWay { target, from: None, to, limit, since });
+        self.job(name).moving = Some(ActivePageMove { target, from: None, to, limit, since });
     }
 
     /// All nodes of which something is told.
-    fn nodes(&self) -> Vec<NodeSeen> {
-        let node = |(&node, &free)| NodeSeen {
+    fn nodes(&self) -> Vec<NodeView> {
+        let node = |(&node, &free)| NodeView {
             node,
             memory_free: Some(free),
             memory_reclaimable: None,
@@ -424,17 +423,17 @@ impl World {
     }
 
     /// One task for each job of which misses are told, and as many as there are counts of.
-    fn tasks(&self) -> Vec<TaskSeen> {
+    fn tasks(&self) -> Vec<TaskView> {
         let running = self.jobs.iter().filter(|job| job.state == Some(JobState::Running));
         running.flat_map(|job| job.tasks(self.interval)).collect()
     }
 
     /// What is counted of anybody stands on counters.
-    fn tiers(&self, tasks: &[TaskSeen]) -> Tiers {
+    fn tiers(&self, tasks: &[TaskView]) -> Tiers {
         let mut tiers = Tiers::default();
         tiers.loads = self.tier;
-        for (quantity, _) in tasks.iter().flat_map(|task| task.counted.iter()) {
-            tiers.set(quantity, SignalTier::Counters);
+        for (event, _) in tasks.iter().flat_map(|task| task.counters.iter()) {
+            tiers.set(event, SignalTier::Counters);
         }
         tiers
     }
@@ -449,7 +448,7 @@ impl World {
         loads.resize(domains.len(), 0);
         let loads = DomainLoads { tier: self.tier, loads, readable: self.readable };
         let allowed: Vec<CpuSet> = self.jobs.iter().map(|job| self.allowed(&job.job)).collect();
-        let jobs: Vec<JobSeen<'_>> = (self.jobs.iter().zip(&allowed))
+        let jobs: Vec<JobView<'_>> = (self.jobs.iter().zip(&allowed))
             .filter_map(|(job, allowed)| job.seen(allowed, &domains, &self.usable, self.interval))
             .collect();
         let (tasks, nodes) = (self.tasks(), self.nodes());
@@ -457,18 +456,18 @@ impl World {
         let seen = Snapshot {
             turn,
             machine: &self.machine,
-            usable: &self.usable,
+            usable_cpus: &self.usable,
             domains: &domains,
             loads: &loads,
             tiers: &tiers,
             interval: self.interval,
             n_intervals: 1,
-            rules: &self.rules,
+            numa_settings: &self.rules,
             jobs: &jobs,
             tasks: &tasks,
             nodes: &nodes,
             llcs: &[],
-            groups: &[],
+            mon_groups: &[],
             cpus: &[],
             pressure: &Pressure::default(),
         };
@@ -476,7 +475,7 @@ impl World {
         self.policy.decide(&seen, &mut plan);
         if let Some(watch) = &mut self.watch {
             let n_polls = self.n_polls;
-            plan.asks.iter().filter_map(|ask| watched(&seen, n_polls, ask)).for_each(watch);
+            plan.requests.iter().filter_map(|ask| watched(&seen, n_polls, ask)).for_each(watch);
         }
         plan
     }
@@ -500,16 +499,16 @@ impl World {
         for note in &plan.notes {
             writeln!(self.told, "{time} note: {}", because(note)).expect("text");
         }
-        for ask in &plan.asks {
+        for ask in &plan.requests {
             let wish = self.wish(ask);
             writeln!(self.told, "{time} {wish} because {}", because(&ask.reason)).expect("text");
         }
-        if let Some(reason) = &plan.give_up {
+        if let Some(reason) = &plan.abort {
             writeln!(self.told, "{time} gives up because {}", because(reason)).expect("text");
         }
     }
 
-    fn wish(&self, ask: &Ask) -> String {
+    fn wish(&self, ask: &Request) -> String {
         let Target::Job(id) = ask.target else { panic!("no policy here places single tasks") };
         let name = &self.jobs[id.index()].job.name;
         match &ask.action {
@@ -529,7 +528,7 @@ impl World {
     }
 
     fn act(&mut self, at: Nanos, plan: &Plan) {
-        for ask in &plan.asks {
+        for ask in &plan.requests {
             if let (Target::Job(id), Action::Release) = (ask.target, &ask.action) {
                 let job = &mut self.jobs[id.index()];
                 job.ran_on = job.placed.take().or(job.ran_on.take());
@@ -550,17 +549,18 @@ impl World {
 }
 
 impl JobInWorld {
-    fn tasks(&self, interval: Nanos) -> Vec<TaskSeen> {
+    fn tasks(&self, interval: Nanos) -> Vec<TaskView> {
         if let Some(rates) = self.rates {
             return vec![rates.task(self.job.id, self.ran(interval))];
         }
-        let misses = |(misses, time)| (Counted::default().with(Quantity::LlcMisses, misses), time);
+        let misses =
+            |(misses, time)| (CounterDeltas::default().with(CounterEvent::LlcMisses, misses), time);
         let first = self.misses.map(misses).map(|told| (1, told));
         let all = first.into_iter().chain(self.counts.iter().map(|(&task, &told)| (task, told)));
         let (job, process) = (self.job.id, self.job.id.0);
         let task = |(number, (counted, cpu_time))| {
-            let task = TaskId { tid: process + 1000 * (number - 1), born_ticks: 0 };
-            TaskSeen { task, process, job, cpu_time, wait: None, last_cpu: None, counted }
+            let task = TaskId { tid: process + 1000 * (number - 1), start_time_ticks: 0 };
+            TaskView { task, process, job, cpu_time, wait: None, last_cpu: None, counters: counted }
         };
         all.map(task).collect()
     }
@@ -580,13 +580,13 @@ impl JobInWorld {
         domains: &Domains,
         usable: &CpuSet,
         interval: Nanos,
-    ) -> Option<JobSeen<'a>> {
+    ) -> Option<JobView<'a>> {
         // Of a job that lies on several places, most tasks ran last on the highest of its CPUs.
         let place = self.placed.as_ref().or(self.ran_on.as_ref());
         let domain = place
             .map(|cpus| cpus.and(usable))
             .and_then(|cpus| domains.of_set(&cpus).or_else(|| domains.of_cpu(cpus.last()?)));
-        Some(JobSeen {
+        Some(JobView {
             job: &self.job,
             state: self.state?,
             allowed,
@@ -599,28 +599,29 @@ impl JobInWorld {
             wait: self.waits.map(|(waited, _)| waited),
             n_tasks: 1,
             memory: self.memory.as_ref(),
-            moving: self.moving.as_ref(),
-            moved: self.moved.as_ref().map(|(at, moved)| (*at, moved)),
+            active_page_move: self.moving.as_ref(),
+            last_page_move: self.moved.as_ref().map(|(at, moved)| (*at, moved)),
         })
     }
 }
 
-fn watched<'a>(seen: &'a Snapshot<'a>, n_polls: u64, ask: &'a Ask) -> Option<Watched<'a>> {
+fn watched<'a>(seen: &'a Snapshot<'a>, n_polls: u64, ask: &'a Request) -> Option<Watched<'a>> {
     let (Target::Job(id), Action::Place(cpus)) = (ask.target, &ask.action) else { return None };
     let job = seen.job(id).expect("policies place jobs that are there");
-    let is_move = matches!(ask.reason.code, Code::LoadUneven | Code::LoadDouble);
+    let is_move = matches!(ask.reason.code, ReasonCode::LoadUneven | ReasonCode::LoadDouble);
     let moved_from = job.domain.filter(|_| is_move);
-    let class = |job: &JobSeen<'_>| job.job.class.unwrap_or_default().number();
+    let class = |job: &JobView<'_>| job.job.class.unwrap_or_default().number();
     let target = seen.domains.of_set(cpus).map(|idx| &seen.domains.get(idx).cpus);
-    let is_movable = |other: &&JobSeen<'_>| {
+    let is_movable = |other: &&JobView<'_>| {
         let there = other.state == JobState::Running && other.domain == moved_from;
         // What lies on several places, for want of CPUs in one, stays there.
-        let fits =
-            other.placed.is_none_or(|cpus| seen.domains.of_set(&cpus.and(seen.usable)).is_some());
+        let fits = other
+            .placed
+            .is_none_or(|cpus| seen.domains.of_set(&cpus.and(seen.usable_cpus)).is_some());
         there && fits && other.movable
     };
     let could =
-        |other: &&JobSeen<'_>| target.is_some_and(|target| other.allowed.intersects(target));
+        |other: &&JobView<'_>| target.is_some_and(|target| other.allowed.intersects(target));
     let movable = || seen.jobs.iter().filter(is_movable);
     Some(Watched {
         job: id,

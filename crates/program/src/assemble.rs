@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use base::{JobId, Nanos};
 
-use crate::error::{Fault, N_JOBS_MAX, Text};
+use crate::error::{N_JOBS_MAX, Text, WorkloadFault};
 use crate::time::{TIME_MAX, seconds};
 use crate::{Command, Ending, Job, Workload, WorkloadError};
 
@@ -45,7 +45,7 @@ pub(crate) fn workload(
 ) -> Result<Workload, WorkloadError> {
     let n_jobs: usize = lines.iter().map(|line| line.copies.unwrap_or(1) as usize).sum();
     if let Some(last) = lines.last().filter(|_| N_JOBS_MAX < n_jobs) {
-        return Err(text.fault(last.offset, Fault::TooManyJobs));
+        return Err(text.fault(last.offset, WorkloadFault::TooManyJobs));
     }
     let mut names = Names::default();
     for line in lines.iter().filter(|line| line.name.is_some()) {
@@ -69,11 +69,11 @@ pub(crate) fn workload(
 }
 
 /// A name that can name a file and stand in a table.
-pub(crate) fn check_name(name: &str) -> Result<(), Fault> {
+pub(crate) fn check_name(name: &str) -> Result<(), WorkloadFault> {
     let fine = (1..=NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with('.')
         && !name.contains(|c: char| c == '/' || c.is_control());
-    fine.then_some(()).ok_or_else(|| Fault::Name { found: name.to_owned() })
+    fine.then_some(()).ok_or_else(|| WorkloadFault::Name { found: name.to_owned() })
 }
 
 /// With `.100000` behind it a name still leaves room for `.stdout` in the 255 bytes of a file name.
@@ -121,7 +121,7 @@ impl Names {
             let name = numbered(name, number);
             let here = text.line(line.name_at);
             if let Some(other_line) = self.taken.insert(name.clone(), here) {
-                return Err(text.fault(line.name_at, Fault::Duplicate { name, other_line }));
+                return Err(text.fault(line.name_at, WorkloadFault::Duplicate { name, other_line }));
             }
         }
         Ok(())
@@ -158,7 +158,7 @@ fn copies(
     let last = u128::from(line.every.0) * u128::from(n_copies - 1) + u128::from(line.job.start.0);
     if u128::from(TIME_MAX.0) < last {
         let found = seconds(line.every);
-        return Err(text.fault(line.offset, Fault::AbsurdTime { key: "every", found }));
+        return Err(text.fault(line.offset, WorkloadFault::AbsurdTime { key: "every", found }));
     }
     for number in 1..=n_copies {
         let mut job = line.job.clone();
@@ -181,7 +181,7 @@ fn check_outputs(text: &Text<'_>, line: &Line) -> Result<(), WorkloadError> {
         |output: &&PathBuf| is_emptied(output) && !output.to_string_lossy().contains(PLACEHOLDER);
     match &line.job.output.as_ref().filter(shared) {
         Some(_) if 1 < line.copies.unwrap_or(1) => {
-            Err(text.fault(line.output_at, Fault::SharedOutput { key: "output" }))
+            Err(text.fault(line.output_at, WorkloadFault::SharedOutput { key: "output" }))
         }
         _ => Ok(()),
     }
@@ -211,15 +211,16 @@ impl Outputs {
         let path = place(output);
         let refuse = |fault| Err(text.fault(line.output_at, fault));
         if job.input.as_deref().is_some_and(|input| place(input) == path) {
-            return refuse(Fault::OutputIsInput);
+            return refuse(WorkloadFault::OutputIsInput);
         }
         if plain(text.file) == path {
-            return refuse(Fault::OutputIsWorkload);
+            return refuse(WorkloadFault::OutputIsWorkload);
         }
         match self.taken.insert(path, job.origin.line) {
-            Some(other_line) => {
-                refuse(Fault::TakenOutput { path: output.display().to_string(), other_line })
-            }
+            Some(other_line) => refuse(WorkloadFault::TakenOutput {
+                path: output.display().to_string(),
+                other_line,
+            }),
             None => Ok(()),
         }
     }
@@ -249,10 +250,10 @@ pub(crate) fn put_number(job: &mut Job, number: &str) {
 /// What no single line can break.
 fn check_whole(text: &Text<'_>, jobs: &[Job], example: &'static str) -> Result<(), WorkloadError> {
     let Some(first) = jobs.first() else {
-        return Err(text.fault(0, Fault::NoJob { example }));
+        return Err(text.fault(0, WorkloadFault::NoJob { example }));
     };
     match jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
-        true => Err(text.fault(text.start_of(first.origin.line), Fault::NobodyEnds)),
+        true => Err(text.fault(text.start_of(first.origin.line), WorkloadFault::NobodyEnds)),
         false => Ok(()),
     }
 }

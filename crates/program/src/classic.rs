@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use base::{JobId, Nanos};
 
 use crate::assemble::{self, Frame, Line};
-use crate::error::{Fault, Text};
+use crate::error::{Text, WorkloadFault};
 use crate::{Class, Command, Ending, Job, Origin, Workload, WorkloadError, time};
 
 /// What to add when there is no job.
@@ -27,7 +27,7 @@ const EXAMPLE: &str = "0 - /usr/bin/sort /tmp/words";
 pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = Text::new(text.strip_prefix('\u{feff}').unwrap_or(text), path);
     match toml_at(&text) {
-        Some(offset) => Err(text.fault(offset, Fault::TomlByAnotherName)),
+        Some(offset) => Err(text.fault(offset, WorkloadFault::TomlByAnotherName)),
         None => read(&text, path),
     }
 }
@@ -84,7 +84,7 @@ struct Field {
 }
 
 /// The fields of a line; none if it is blank or a comment.
-fn split(line: &str) -> Result<Vec<Field>, (usize, Fault)> {
+fn split(line: &str) -> Result<Vec<Field>, (usize, WorkloadFault)> {
     let mut fields = Vec::new();
     let mut rest = line.char_indices().peekable();
     if line.trim_start_matches(BLANKS).starts_with('#') {
@@ -102,11 +102,11 @@ const BLANKS: [char; 2] = [' ', '\t'];
 type Chars<'l> = std::iter::Peekable<std::str::CharIndices<'l>>;
 
 /// One field, up to a blank outside quotation marks.
-fn field(rest: &mut Chars<'_>) -> Result<String, (usize, Fault)> {
+fn field(rest: &mut Chars<'_>) -> Result<String, (usize, WorkloadFault)> {
     let mut text = String::new();
     while let Some((at, c)) = rest.next_if(|(_, c)| !BLANKS.contains(c)) {
         match c {
-            '"' => quoted(rest, &mut text).ok_or((at, Fault::OpenQuote))?,
+            '"' => quoted(rest, &mut text).ok_or((at, WorkloadFault::OpenQuote))?,
             _ => text.push(c),
         }
     }
@@ -128,25 +128,25 @@ fn quoted(rest: &mut Chars<'_>, text: &mut String) -> Option<()> {
 }
 
 /// `@ro PATH`.
-fn directive(fields: &[Field]) -> Result<PathBuf, (usize, Fault)> {
-    let [first, rest @ ..] = fields else { return Err((0, Fault::NoPath)) };
+fn directive(fields: &[Field]) -> Result<PathBuf, (usize, WorkloadFault)> {
+    let [first, rest @ ..] = fields else { return Err((0, WorkloadFault::NoPath)) };
     if first.text != "@ro" {
-        return Err((first.at, Fault::Directive { found: first.text.clone() }));
+        return Err((first.at, WorkloadFault::Directive { found: first.text.clone() }));
     }
     if rest.is_empty() {
-        return Err((first.at, Fault::NoPath));
+        return Err((first.at, WorkloadFault::NoPath));
     }
     let path = absolute(rest, "path", first.at)?;
     match rest.get(1) {
         Some(more) if !more.text.starts_with('#') => {
-            Err((more.at, Fault::Surplus { found: more.text.clone() }))
+            Err((more.at, WorkloadFault::Surplus { found: more.text.clone() }))
         }
         _ => Ok(path),
     }
 }
 
 /// `START CLASS PATH [ARGUMENT …]`.
-fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, Fault)> {
+fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, WorkloadFault)> {
     let start_at = fields.first().map_or(0, |field| field.at);
     let start = fields.first().map_or("", |field| &field.text);
     let start = time::read("start", start).map_err(|fault| (start_at, fault))?;
@@ -154,7 +154,7 @@ fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, Fault)> {
     let program = absolute(fields.get(2..).unwrap_or_default(), "path", start_at)?;
     let args = fields.iter().skip(3).map(|field| field.text.clone()).collect();
     if let Some(field) = fields.iter().find(|field| field.text.contains('\0')) {
-        return Err((field.at, Fault::Nul { key: "the line".into() }));
+        return Err((field.at, WorkloadFault::Nul { key: "the line".into() }));
     }
     Ok(Job {
         id: JobId(0),
@@ -178,16 +178,16 @@ fn job(fields: &[Field], origin: Origin) -> Result<Job, (usize, Fault)> {
     })
 }
 
-fn class(field: Option<&Field>, line_at: usize) -> Result<Option<Class>, (usize, Fault)> {
+fn class(field: Option<&Field>, line_at: usize) -> Result<Option<Class>, (usize, WorkloadFault)> {
     let Some(field) = field else {
-        return Err((line_at, Fault::MissingField { missing: "class" }));
+        return Err((line_at, WorkloadFault::MissingField { missing: "class" }));
     };
     if field.text == "-" {
         return Ok(None);
     }
     let digits = field.text.bytes().all(|b| b.is_ascii_digit());
     let number = digits.then(|| field.text.parse().ok()).flatten().and_then(Class::new);
-    let refuse = || (field.at, Fault::Class { found: field.text.clone() });
+    let refuse = || (field.at, WorkloadFault::Class { found: field.text.clone() });
     number.map(Some).ok_or_else(refuse)
 }
 
@@ -196,15 +196,15 @@ fn absolute(
     fields: &[Field],
     missing: &'static str,
     line_at: usize,
-) -> Result<PathBuf, (usize, Fault)> {
+) -> Result<PathBuf, (usize, WorkloadFault)> {
     let Some(field) = fields.first() else {
-        return Err((line_at, Fault::MissingField { missing }));
+        return Err((line_at, WorkloadFault::MissingField { missing }));
     };
     if field.text.contains('\0') {
-        return Err((field.at, Fault::Nul { key: "the path".into() }));
+        return Err((field.at, WorkloadFault::Nul { key: "the path".into() }));
     }
     match Path::new(&field.text).is_absolute() {
         true => Ok(PathBuf::from(&field.text)),
-        false => Err((field.at, Fault::RelativePath { found: field.text.clone() })),
+        false => Err((field.at, WorkloadFault::RelativePath { found: field.text.clone() })),
     }
 }

@@ -24,12 +24,12 @@ pub struct WorkloadError {
     /// The column, from 1, in characters.
     pub column: usize,
     /// What is wrong there.
-    pub fault: Fault,
+    pub fault: WorkloadFault,
 }
 
 /// What is wrong at some place of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum WorkloadFault {
     /// The text is no TOML at all.
     #[error("broken TOML: {0}")]
     BrokenToml(String),
@@ -400,7 +400,7 @@ impl<'t> Text<'t> {
     }
 
     /// The mistake at a byte offset.
-    pub(crate) fn fault(&self, offset: usize, fault: Fault) -> WorkloadError {
+    pub(crate) fn fault(&self, offset: usize, fault: WorkloadFault) -> WorkloadError {
         let line = self.line(offset);
         let before = self.text.get(self.line_starts[line - 1]..offset).unwrap_or_default();
         let column = before.chars().count() + 1;
@@ -416,7 +416,7 @@ mod tests {
     fn a_place_counts_lines_and_characters_from_1() {
         let text = Text::new("a\nüb\n", Path::new("w"));
         let place = |offset| {
-            let error = text.fault(offset, Fault::NotText);
+            let error = text.fault(offset, WorkloadFault::NotText);
             (error.line, error.column)
         };
         assert_eq!([place(0), place(2), place(4), place(6)], [(1, 1), (2, 1), (2, 2), (3, 1)]);

@@ -15,7 +15,7 @@ use crate::{Job, N_JOBS_MAX, Program, ProgramList, TIME_MAX, Workload};
 
 /// What workload is wanted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
+pub struct GeneratorOptions {
     /// How many jobs.
     pub n_jobs: usize,
     /// Where chance begins.
@@ -66,7 +66,7 @@ pub enum GenerateError {
 }
 
 /// The workload that belongs to a wish. Its name tells the seed; its folder is empty.
-pub fn generate(list: &ProgramList, wish: &Wish) -> Result<Workload, GenerateError> {
+pub fn generate(list: &ProgramList, wish: &GeneratorOptions) -> Result<Workload, GenerateError> {
     check(list, wish)?;
     let mut rng = Rng::new(wish.seed);
     let mut starts: Vec<Nanos> = (0..wish.n_jobs).map(|_| start(&mut rng, wish.span)).collect();
@@ -83,7 +83,7 @@ pub fn generate(list: &ProgramList, wish: &Wish) -> Result<Workload, GenerateErr
     })
 }
 
-fn check(list: &ProgramList, wish: &Wish) -> Result<(), GenerateError> {
+fn check(list: &ProgramList, wish: &GeneratorOptions) -> Result<(), GenerateError> {
     if !(1..=N_JOBS_MAX).contains(&wish.n_jobs) {
         return Err(GenerateError::Count(wish.n_jobs));
     }
@@ -109,7 +109,7 @@ fn start(rng: &mut Rng, span: Nanos) -> Nanos {
 }
 
 /// For each job whether it is a hog: a random choice of exactly the wished number.
-fn hogs(rng: &mut Rng, wish: &Wish) -> Vec<bool> {
+fn hogs(rng: &mut Rng, wish: &GeneratorOptions) -> Vec<bool> {
     let n_hogs = (wish.hog_fraction * wish.n_jobs as f64).round() as usize;
     let mut order: Vec<usize> = (0..wish.n_jobs).collect();
     let mut hogs = vec![false; wish.n_jobs];
@@ -124,7 +124,7 @@ fn hogs(rng: &mut Rng, wish: &Wish) -> Vec<bool> {
 /// The draw as it goes through the starts.
 struct Draw<'l> {
     programs: &'l [Program],
-    wish: &'l Wish,
+    wish: &'l GeneratorOptions,
     rng: Rng,
     /// For each program when its running instances end.
     running: Vec<Vec<Nanos>>,
@@ -135,7 +135,7 @@ struct Draw<'l> {
 }
 
 impl<'l> Draw<'l> {
-    fn new(list: &'l ProgramList, wish: &'l Wish, rng: Rng) -> Self {
+    fn new(list: &'l ProgramList, wish: &'l GeneratorOptions, rng: Rng) -> Self {
         let n_programs = list.programs.len();
         let running = vec![Vec::new(); n_programs];
         Draw {

@@ -26,8 +26,8 @@ mod write;
 use std::path::Path;
 
 pub use classic::parse_classic;
-pub use error::{Fault, N_JOBS_MAX, N_THREADS_MAX, WorkloadError};
-pub use generate::{GenerateError, Wish, generate};
+pub use error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadError, WorkloadFault};
+pub use generate::{GenerateError, GeneratorOptions, generate};
 pub use job::{Class, Command, Ending, Job, MemoryPolicy, Origin, Workload};
 pub use list::{Program, ProgramList};
 pub use profile::Profile;
@@ -60,7 +60,7 @@ pub fn parse_bytes(bytes: &[u8], path: &Path) -> Result<Workload, WorkloadError>
         Ok(text) => parse(text, path),
         Err(error) => {
             let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-            Err(error::Text::new(&valid, path).fault(valid.len(), Fault::NotText))
+            Err(error::Text::new(&valid, path).fault(valid.len(), WorkloadFault::NotText))
         }
     }
 }

@@ -24,7 +24,7 @@ use base::{Bytes, Nanos};
 use toml::de::DeValue;
 
 use crate::assemble::is_emptied;
-use crate::error::{Fault, Text};
+use crate::error::{Text, WorkloadFault};
 use crate::toml_form::fields::{self, Fields};
 use crate::toml_form::line;
 use crate::{Job, WorkloadError};
@@ -99,7 +99,7 @@ impl ProgramList {
         check_names(&text, &tables, &programs)?;
         check_outputs(&tables, &programs)?;
         match programs.is_empty() {
-            true => Err(top.fault(Fault::Missing {
+            true => Err(top.fault(WorkloadFault::Missing {
                 key: "program",
                 whose: "the program list",
                 example: "[[program]] with a name and a command",
@@ -129,9 +129,9 @@ fn program(text: &Text<'_>, table: &Fields<'_>) -> Result<Program, WorkloadError
 }
 
 /// A name with room for `.2`, `.3` … behind it.
-fn name(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
+fn name(key: &'static str, value: &DeValue<'_>) -> Result<String, WorkloadFault> {
     match line::name(key, value)? {
-        long if NAME_BYTES_MAX < long.len() => Err(Fault::ProgramName { found: long }),
+        long if NAME_BYTES_MAX < long.len() => Err(WorkloadFault::ProgramName { found: long }),
         name => Ok(name),
     }
 }
@@ -148,7 +148,9 @@ fn check_names(
     for (table, program) in tables.iter().zip(programs) {
         let name = &program.job.name;
         if let Some(other_line) = lines.insert(name, text.line(table.offset_of("name"))) {
-            return Err(table.fault_at("name", Fault::Duplicate { name: name.clone(), other_line }));
+            return Err(
+                table.fault_at("name", WorkloadFault::Duplicate { name: name.clone(), other_line })
+            );
         }
     }
     Ok(())
@@ -163,21 +165,21 @@ fn check_outputs(tables: &[Fields<'_>], programs: &[Program]) -> Result<(), Work
         };
         let fault = |fault| Err(table.fault_at("output", fault));
         if program.job.input.as_ref() == Some(output) {
-            return fault(Fault::OutputIsInput);
+            return fault(WorkloadFault::OutputIsInput);
         }
         if let Some(other_line) = lines.insert(output, program.job.origin.line) {
             let path = output.display().to_string();
-            return fault(Fault::TakenOutput { path, other_line });
+            return fault(WorkloadFault::TakenOutput { path, other_line });
         }
     }
     Ok(())
 }
 
-fn weight(key: &'static str, value: &DeValue<'_>) -> Result<u64, Fault> {
+fn weight(key: &'static str, value: &DeValue<'_>) -> Result<u64, WorkloadFault> {
     fields::whole(key, value, (0, WEIGHT_MAX), "0 to 1000000")
 }
 
-fn instances(key: &'static str, value: &DeValue<'_>) -> Result<u32, Fault> {
+fn instances(key: &'static str, value: &DeValue<'_>) -> Result<u32, WorkloadFault> {
     fields::whole(key, value, (1, u64::from(u32::MAX)), "1 or more").map(|number| number as u32)
 }
 

@@ -2,7 +2,7 @@
 
 use base::{Nanos, exact_nanos};
 
-use crate::error::Fault;
+use crate::error::WorkloadFault;
 
 /// Times beyond this are a mistake of the unit: 366 days.
 pub const TIME_MAX: Nanos = Nanos::from_secs(366 * 86_400);
@@ -11,12 +11,12 @@ pub const TIME_MAX: Nanos = Nanos::from_secs(366 * 86_400);
 ///
 /// # Errors
 /// It is none, negative, or beyond [`TIME_MAX`].
-pub fn parse_time(text: &str) -> Result<Nanos, Fault> {
+pub fn parse_time(text: &str) -> Result<Nanos, WorkloadFault> {
     read("the time", text)
 }
 
 /// Reads a time for the key `key`: not negative, at most [`TIME_MAX`].
-pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, Fault> {
+pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, WorkloadFault> {
     let found = || text.trim().to_owned();
     let (negative, size) = match text.trim().strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -27,14 +27,14 @@ pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, Fault> {
         let is_huge =
             size.parse::<f64>().is_ok_and(|n| n.is_finite() && TIME_MAX.as_secs_f64() < n);
         return Err(match is_huge && !negative {
-            true => Fault::AbsurdTime { key, found: found() },
-            false => Fault::NoTime { found: found() },
+            true => WorkloadFault::AbsurdTime { key, found: found() },
+            false => WorkloadFault::NoTime { found: found() },
         });
     };
     match u64::try_from(nanos) {
-        _ if negative && nanos != 0 => Err(Fault::NegativeTime { key, found: found() }),
+        _ if negative && nanos != 0 => Err(WorkloadFault::NegativeTime { key, found: found() }),
         Ok(nanos) if nanos <= TIME_MAX.0 => Ok(Nanos(nanos)),
-        _ => Err(Fault::AbsurdTime { key, found: found() }),
+        _ => Err(WorkloadFault::AbsurdTime { key, found: found() }),
     }
 }
 
@@ -74,12 +74,12 @@ mod tests {
         for text in
             ["", ".", "s", "ms", "1e3", "inf", "nan", "1..2", "--1", "1 2", "0x10", "1w", "h"]
         {
-            assert!(matches!(fault(text), Fault::NoTime { .. }), "{text}");
+            assert!(matches!(fault(text), WorkloadFault::NoTime { .. }), "{text}");
         }
-        assert!(matches!(fault("-1"), Fault::NegativeTime { .. }));
-        assert!(matches!(fault("-0.5 ms"), Fault::NegativeTime { .. }));
+        assert!(matches!(fault("-1"), WorkloadFault::NegativeTime { .. }));
+        assert!(matches!(fault("-0.5 ms"), WorkloadFault::NegativeTime { .. }));
         for text in ["31622401", "367d", &"9".repeat(60)] {
-            assert!(matches!(fault(text), Fault::AbsurdTime { .. }), "{text}");
+            assert!(matches!(fault(text), WorkloadFault::AbsurdTime { .. }), "{text}");
         }
         assert_eq!(read("start", "31622400"), Ok(TIME_MAX));
         assert_eq!(read("start", "366d"), Ok(TIME_MAX));

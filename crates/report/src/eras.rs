@@ -36,8 +36,8 @@ impl Eras {
 
     /// Takes in what a turn tells of its places; mostly nothing.
     pub fn see(&mut self, record: &TurnRecord<'_>) {
-        let level = record.footing_now().map(|footing| footing.level);
-        self.set(level, record.sample.usable.as_ref());
+        let level = record.current_load_basis().map(|footing| footing.level);
+        self.set(level, record.sample.usable_cpus.as_ref());
     }
 
     /// What is not told is as it was.

@@ -154,7 +154,7 @@ record! {
 record! {
     /// Something that was counted of a job, all its tasks together.
     CountedRow {
-        what: String, "What", Plain, "The quantity, by its name in journals.";
+        what: String, "What", Plain, "The event, by its name in journals.";
         n: u64, "Count", Count, "How much was counted; of the whole time, if the counter ran only in a part of it.";
         unit: String, "Unit", Plain, "What was counted.";
         ran_permille: Option<u32>, "Ran", Plain, "In which part of the time the counter ran, in thousandths, where that is not all of it: the count is then an estimate.";

@@ -3,7 +3,8 @@
 use base::{Bytes, CpuSet, NodeId, NodeSet};
 use program::{Command, MemoryPolicy};
 use sched::{
-    Action, End, ExitStatus, HandsOff, Leaving, Measured, MoveEnded, SignalTier, StoppedBy,
+    Action, CompletedPageMove, DetachCause, ExitStatus, JobExit, Measured, PageMoveEnd, SignalTier,
+    UnmanagedCause,
 };
 
 use crate::places::cpu_words;
@@ -37,22 +38,24 @@ pub fn load_unit(tier: SignalTier) -> &'static str {
 }
 
 /// Why a job was left alone, in words.
-pub fn hands_off_words(why: &HandsOff) -> String {
+pub fn hands_off_words(why: &UnmanagedCause) -> String {
     match why {
-        HandsOff::AffinityChanged(cpus) => {
+        UnmanagedCause::AffinityChanged(cpus) => {
             format!("somebody else bound it to {}", cpu_words(cpus))
         }
-        HandsOff::NotPermitted => "the kernel does not permit evenkeel to place it".to_owned(),
+        UnmanagedCause::NotPermitted => {
+            "the kernel does not permit evenkeel to place it".to_owned()
+        }
     }
 }
 
 /// Why a job that appeared is watched no longer, in words.
-pub fn leaving_words(why: Leaving) -> &'static str {
+pub fn leaving_words(why: DetachCause) -> &'static str {
     match why {
-        Leaving::Ended => "ended",
-        Leaving::Sleeps => "slept so long that it is watched no longer; it has what it had",
-        Leaving::WatchEnds => "watching ends; it has what it had",
-        Leaving::LeftAlone => "left alone from here on; what was ours is put back",
+        DetachCause::Ended => "ended",
+        DetachCause::Idle => "slept so long that it is watched no longer; it has what it had",
+        DetachCause::WatchStopped => "watching ends; it has what it had",
+        DetachCause::Excluded => "left alone from here on; what was ours is put back",
     }
 }
 
@@ -92,18 +95,18 @@ pub fn pages_words((from, to, limit): (Option<NodeId>, NodeId, Bytes)) -> String
 
 /// How a move of memory ended: `60.0 MiB of 64.0 MiB of its memory moved to node 2 in 0.2 s`, and
 /// what became of the rest.
-pub fn moved_words(moved: &MoveEnded) -> String {
+pub fn moved_words(moved: &CompletedPageMove) -> String {
     let from = moved.from.map_or(String::new(), |from| format!(" from node {}", from.0));
-    let (to, took) = (moved.to.0, seconds(moved.took.0));
+    let (to, took) = (moved.to.0, seconds(moved.duration.0));
     let mut text = format!(
         "{} of {} of its memory moved{from} to node {to} in {took} s",
         moved.moved, moved.requested
     );
-    let rest = moved.refused.named().into_iter().filter(|(_, bytes)| *bytes != Bytes::ZERO);
+    let rest = moved.failed.named().into_iter().filter(|(_, bytes)| *bytes != Bytes::ZERO);
     let mut rest: Vec<String> =
         rest.map(|(name, bytes)| format!("{bytes} {}", refused_words(name))).collect();
-    if moved.left != Bytes::ZERO {
-        rest.push(format!("{} not tried", moved.left));
+    if moved.not_attempted != Bytes::ZERO {
+        rest.push(format!("{} not tried", moved.not_attempted));
     }
     if !rest.is_empty() {
         text += &format!("; not moved: {}", rest.join(", "));
@@ -127,15 +130,15 @@ fn refused_words(name: &str) -> &str {
     }
 }
 
-fn stopped_words(stopped_by: StoppedBy) -> &'static str {
+fn stopped_words(stopped_by: PageMoveEnd) -> &'static str {
     match stopped_by {
-        StoppedBy::Done => "",
-        StoppedBy::Limit => "; more than the limit was not asked for",
-        StoppedBy::Budget => "; stopped, since it took too long",
-        StoppedBy::Full => "; stopped, since the node filled up",
-        StoppedBy::Ended => "; stopped, since it ended",
-        StoppedBy::Stopped => "; stopped with the run",
-        StoppedBy::Error => "; stopped by the kernel",
+        PageMoveEnd::Done => "",
+        PageMoveEnd::Limit => "; more than the limit was not asked for",
+        PageMoveEnd::Budget => "; stopped, since it took too long",
+        PageMoveEnd::Full => "; stopped, since the node filled up",
+        PageMoveEnd::Exited => "; stopped, since it ended",
+        PageMoveEnd::Stopped => "; stopped with the run",
+        PageMoveEnd::Error => "; stopped by the kernel",
     }
 }
 
@@ -144,20 +147,20 @@ fn node_words(nodes: &NodeSet) -> String {
 }
 
 /// How a program ended and when, in words: `ended well, 1.033 s after its start`.
-pub fn end_words(end: &End) -> String {
+pub fn end_words(end: &JobExit) -> String {
     let how = match end.status {
         ExitStatus::Exited(0) => "ended well".to_owned(),
         ExitStatus::Exited(status) => format!("failed with status {status}"),
-        ExitStatus::Killed(signal) => format!("ended by signal {signal}"),
+        ExitStatus::Signaled(signal) => format!("ended by signal {signal}"),
     };
-    let how = if end.by_us { format!("was ended by evenkeel ({how})") } else { how };
-    let again = if end.again && !end.by_us { ", and starts again" } else { "" };
+    let how = if end.stopped_by_host { format!("was ended by evenkeel ({how})") } else { how };
+    let again = if end.restarts && !end.stopped_by_host { ", and starts again" } else { "" };
     format!("{how}, {} s after its start{again}", seconds(end.wall.0))
 }
 
 /// What a program used, in words. What was not measured is not mentioned; of an estimate it is said
 /// that it is one.
-pub fn usage_words(end: &End) -> String {
+pub fn usage_words(end: &JobExit) -> String {
     let about = |figure| if matches!(figure, Measured::Scaled { .. }) { "about " } else { "" };
     let mut words = vec![format!(
         "{} s of CPU time ({} user, {} system)",
@@ -174,8 +177,8 @@ pub fn usage_words(end: &End) -> String {
         words.push(format!("{about}{n} {}", if n == 1 { "migration" } else { "migrations" }));
     }
     words.push(format!("{} of memory at most", bytes(end.max_resident.0)));
-    if end.n_left_behind != 0 {
-        words.push(format!("{} processes left behind, ended by evenkeel", end.n_left_behind));
+    if end.n_orphans != 0 {
+        words.push(format!("{} processes left behind, ended by evenkeel", end.n_orphans));
     }
     words.join(", ")
 }
@@ -217,7 +220,7 @@ mod tests {
     #[test]
     fn how_a_move_of_memory_ended_is_a_sentence() {
         let mib = Bytes::from_mib;
-        let mut moved = MoveEnded {
+        let mut moved = CompletedPageMove {
             target: sched::Target::Job(base::JobId(0)),
             job: base::JobId(0),
             from: Some(NodeId(0)),
@@ -225,11 +228,11 @@ mod tests {
             limit: Action::NO_LIMIT,
             requested: mib(64),
             moved: mib(64),
-            refused: sched::PagesRefused::default(),
-            left: Bytes::ZERO,
-            took: base::Nanos::from_millis(250),
+            failed: sched::FailedPages::default(),
+            not_attempted: Bytes::ZERO,
+            duration: base::Nanos::from_millis(250),
             in_kernel: base::Nanos::from_millis(200),
-            stopped_by: StoppedBy::Done,
+            stopped_by: PageMoveEnd::Done,
             detail: String::new(),
         };
         assert_eq!(
@@ -237,8 +240,8 @@ mod tests {
             "64.0 MiB of 64.0 MiB of its memory moved from node 0 to node 2 in 0.250 s"
         );
         moved.from = None;
-        (moved.moved, moved.left, moved.refused.busy) = (mib(40), mib(20), mib(4));
-        (moved.stopped_by, moved.detail) = (StoppedBy::Error, "no: do this".to_owned());
+        (moved.moved, moved.not_attempted, moved.failed.busy) = (mib(40), mib(20), mib(4));
+        (moved.stopped_by, moved.detail) = (PageMoveEnd::Error, "no: do this".to_owned());
         assert_eq!(
             moved_words(&moved),
             "40.0 MiB of 64.0 MiB of its memory moved to node 2 in 0.250 s; not moved: \

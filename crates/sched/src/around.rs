@@ -25,7 +25,7 @@ pub struct LlcSample {
 
 /// What a job did in one LLC domain, by its monitoring group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupSample {
+pub struct MonGroupSample {
     /// Which job.
     pub job: JobId,
     /// Where.
@@ -47,7 +47,7 @@ pub struct Traffic {
 
 /// The growth of a [`Traffic`] in the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TrafficSeen {
+pub struct TrafficDelta {
     /// Bytes between the cache and all memory.
     pub total_bytes: Option<u64>,
     /// Bytes between the cache and the memory of its own node.
@@ -58,27 +58,27 @@ pub struct TrafficSeen {
 
 /// An LLC domain in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LlcSeen {
+pub struct LlcView {
     /// Which.
     pub llc: LlcId,
     /// Its traffic.
-    pub traffic: TrafficSeen,
+    pub traffic: TrafficDelta,
 }
 
 /// A job in an LLC domain in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupSeen {
+pub struct MonGroupView {
     /// Which job.
     pub job: JobId,
     /// Where.
     pub llc: LlcId,
     /// Its traffic there.
-    pub traffic: TrafficSeen,
+    pub traffic: TrafficDelta,
 }
 
 /// Time in which work stood still for want of something, cumulative or in the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stalled {
+pub struct StallTimes {
     /// In which at least one task waited.
     pub some: Option<Nanos>,
     /// In which all that were not idle waited.
@@ -89,11 +89,11 @@ pub struct Stalled {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
     /// For a CPU.
-    pub cpu: Stalled,
+    pub cpu: StallTimes,
     /// For memory: reclaim, swapping, pages read again.
-    pub memory: Stalled,
+    pub memory: StallTimes,
     /// For storage.
-    pub io: Stalled,
+    pub io: StallTimes,
 }
 
 /// What the scheduler's books tell of a CPU, cumulative or in the last interval.
@@ -107,11 +107,11 @@ pub struct CpuTimes {
     pub waited: Nanos,
 }
 
-impl Stalled {
+impl StallTimes {
     /// Growth between two readings.
-    pub fn since(self, earlier: Stalled) -> Stalled {
+    pub fn since(self, earlier: StallTimes) -> StallTimes {
         let grown = |now: Option<Nanos>, before: Option<Nanos>| Some(now?.saturating_sub(before?));
-        Stalled { some: grown(self.some, earlier.some), full: grown(self.full, earlier.full) }
+        StallTimes { some: grown(self.some, earlier.some), full: grown(self.full, earlier.full) }
     }
 }
 

@@ -21,23 +21,25 @@ mod tiers;
 mod wake;
 
 pub use around::{
-    CpuTimes, GroupSample, GroupSeen, LlcSample, LlcSeen, Pressure, Stalled, Traffic, TrafficSeen,
+    CpuTimes, LlcSample, LlcView, MonGroupSample, MonGroupView, Pressure, StallTimes, Traffic,
+    TrafficDelta,
 };
-pub use counters::{Counted, CountedBy, Counters, Quantity};
+pub use counters::{CounterDeltas, CounterEvent, Counters, EventKind};
 pub use measured::{Measured, SignalTier};
 pub use memory::{
-    JobMemory, MoveEnded, MoveUnderWay, NodeMemory, PagesRefused, ProcessMemory, StoppedBy,
+    ActivePageMove, CompletedPageMove, FailedPages, JobMemory, NodeMemory, PageMoveEnd,
+    ProcessMemory,
 };
-pub use outcome::{Deed, Outcome, Refusal, Result as OutcomeResult, Why};
+pub use outcome::{Outcome, OutcomeResult, RejectCause, Rejection};
 pub use per::{PerJob, PerTask};
-pub use plan::{Action, Ask, Plan, Target};
-pub use reason::{Code, Figure, Reason};
+pub use plan::{Action, ActionKind, Plan, Request, Target};
+pub use reason::{Reason, ReasonCode, ReasonValue};
 pub use sample::{
-    Cause, End, ExitStatus, HandsOff, JobEvent, Leaving, MemoryRules, NodeSample, Sample,
-    TaskSample, Turn,
+    Cause, DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings, Sample,
+    TaskSample, Turn, UnmanagedCause,
 };
-pub use snapshot::{DomainLoads, JobSeen, JobState, NodeSeen, Snapshot, TaskSeen};
-pub use tiers::{LoadWish, TierWish, TierWishError, Tiers};
+pub use snapshot::{DomainLoads, JobState, JobView, NodeView, Snapshot, TaskView};
+pub use tiers::{LoadPreference, TierOverride, TierOverrideError, Tiers};
 pub use wake::Wake;
 
 /// Decides where things belong: a function from what was seen to a plan, with a memory of its own.

@@ -27,7 +27,7 @@ pub struct ProcessMemory {
     pub nodes: Vec<NodeMemory>,
     /// How much of it was looked at, in thousandths. Below 1000 the figures are scaled up from a
     /// sample of its mappings.
-    pub looked_permille: u16,
+    pub sampled_permille: u16,
     /// When.
     pub at: Nanos,
 }
@@ -72,7 +72,7 @@ pub struct JobMemory {
     /// By node, rising.
     pub nodes: Vec<NodeMemory>,
     /// The least of it that was looked at of one of its processes, in thousandths.
-    pub looked_permille: u16,
+    pub sampled_permille: u16,
     /// How many processes it was looked at of.
     pub n_processes: u32,
     /// When the one of them was looked at that was not looked at for longest.
@@ -84,7 +84,7 @@ impl JobMemory {
     pub fn of<'a>(processes: impl IntoIterator<Item = &'a ProcessMemory>) -> Option<JobMemory> {
         let mut sum: Option<JobMemory> = None;
         for memory in processes {
-            let begin = || JobMemory { looked_permille: 1000, at: memory.at, ..Self::default() };
+            let begin = || JobMemory { sampled_permille: 1000, at: memory.at, ..Self::default() };
             sum.get_or_insert_with(begin).add(memory);
         }
         sum
@@ -92,7 +92,7 @@ impl JobMemory {
 
     fn add(&mut self, memory: &ProcessMemory) {
         self.n_processes += 1;
-        self.looked_permille = self.looked_permille.min(memory.looked_permille);
+        self.sampled_permille = self.sampled_permille.min(memory.sampled_permille);
         self.at = self.at.min(memory.at);
         for more in &memory.nodes {
             let at = self.nodes.partition_point(|known| known.node < more.node);
@@ -134,7 +134,7 @@ impl JobMemory {
 
 /// A move that was begun and has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MoveUnderWay {
+pub struct ActivePageMove {
     /// Whose memory.
     pub target: Target,
     /// From where; `None`: from everywhere else.
@@ -149,7 +149,7 @@ pub struct MoveUnderWay {
 
 /// How a move ended. `requested` = `moved` + `refused` + `left`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MoveEnded {
+pub struct CompletedPageMove {
     /// Whose memory.
     pub target: Target,
     /// The job that it belongs to.
@@ -165,39 +165,39 @@ pub struct MoveEnded {
     /// What of that was found on the target afterwards.
     pub moved: Bytes,
     /// What of that the kernel was asked for in vain.
-    pub refused: PagesRefused,
+    pub failed: FailedPages,
     /// What of that the kernel was not asked for, since the move stopped before.
-    pub left: Bytes,
+    pub not_attempted: Bytes,
     /// From its beginning to its end, pauses included.
-    pub took: Nanos,
+    pub duration: Nanos,
     /// Of that, inside the calls that move pages.
     pub in_kernel: Nanos,
     /// Why it ended.
-    pub stopped_by: StoppedBy,
+    pub stopped_by: PageMoveEnd,
     /// What went wrong, in words; empty when nothing did.
     pub detail: String,
 }
 
 /// What was asked for in vain, by the kernel's answer for each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PagesRefused {
+pub struct FailedPages {
     /// In use by somebody at that moment (`EBUSY`).
     pub busy: Bytes,
     /// The target had no memory left (`ENOMEM`).
     pub no_memory: Bytes,
     /// No page there any more (`ENOENT`, `EFAULT`): given back, or swapped out.
-    pub not_there: Bytes,
+    pub not_present: Bytes,
     /// Mapped by several processes (`EACCES`), or not permitted (`EPERM`).
     pub not_permitted: Bytes,
     /// Said to be moved, and found on another node afterwards.
     pub elsewhere: Bytes,
     /// Its process was gone before the pages could be looked for.
-    pub gone: Bytes,
+    pub exited: Bytes,
     /// Any other answer.
     pub other: Bytes,
 }
 
-impl PagesRefused {
+impl FailedPages {
     /// All of them.
     pub fn total(&self) -> Bytes {
         sum(self.named().map(|(_, bytes)| bytes))
@@ -208,10 +208,10 @@ impl PagesRefused {
         [
             ("busy", self.busy),
             ("no-memory", self.no_memory),
-            ("not-there", self.not_there),
+            ("not-there", self.not_present),
             ("not-permitted", self.not_permitted),
             ("elsewhere", self.elsewhere),
-            ("gone", self.gone),
+            ("gone", self.exited),
             ("other", self.other),
         ]
     }
@@ -219,7 +219,7 @@ impl PagesRefused {
 
 /// Why a move ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StoppedBy {
+pub enum PageMoveEnd {
     /// Everything that was to be moved was asked for.
     Done,
     /// As much as its limit allows was asked for, and there was more.
@@ -229,35 +229,35 @@ pub enum StoppedBy {
     /// The target filled up.
     Full,
     /// Its processes ended, or became other programs.
-    Ended,
+    Exited,
     /// The run or the job is being stopped.
     Stopped,
     /// The kernel refused the whole call.
     Error,
 }
 
-impl StoppedBy {
+impl PageMoveEnd {
     /// All.
-    pub const ALL: [StoppedBy; 7] = [
-        StoppedBy::Done,
-        StoppedBy::Limit,
-        StoppedBy::Budget,
-        StoppedBy::Full,
-        StoppedBy::Ended,
-        StoppedBy::Stopped,
-        StoppedBy::Error,
+    pub const ALL: [PageMoveEnd; 7] = [
+        PageMoveEnd::Done,
+        PageMoveEnd::Limit,
+        PageMoveEnd::Budget,
+        PageMoveEnd::Full,
+        PageMoveEnd::Exited,
+        PageMoveEnd::Stopped,
+        PageMoveEnd::Error,
     ];
 
     /// The name in journals and reports.
     pub fn name(self) -> &'static str {
         match self {
-            StoppedBy::Done => "done",
-            StoppedBy::Limit => "limit",
-            StoppedBy::Budget => "budget",
-            StoppedBy::Full => "full",
-            StoppedBy::Ended => "ended",
-            StoppedBy::Stopped => "stopped",
-            StoppedBy::Error => "error",
+            PageMoveEnd::Done => "done",
+            PageMoveEnd::Limit => "limit",
+            PageMoveEnd::Budget => "budget",
+            PageMoveEnd::Full => "full",
+            PageMoveEnd::Exited => "ended",
+            PageMoveEnd::Stopped => "stopped",
+            PageMoveEnd::Error => "error",
         }
     }
 }

@@ -1,75 +1,22 @@
 //! What became of an action.
 
-use base::{Bytes, CpuSet, NodeId};
-use program::MemoryPolicy;
-
-use crate::{Action, Ask, Target};
+use crate::{Action, Request, Target};
 
 /// What a host did, or did not do, about one action or one due job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Whom it was about.
     pub target: Target,
-    /// What was to be done.
-    pub deed: Deed,
+    /// The action carried out. `None`: the start of a due job, which the host reports for each due
+    /// job and no policy requests.
+    pub action: Option<Action>,
     /// How it went.
-    pub result: Result,
-}
-
-/// What was to be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// A due job was started. Every due job has one such outcome.
-    Start,
-    /// It was bound to these CPUs.
-    Place(CpuSet),
-    /// Its memory policy was set before it began.
-    MemoryPolicy(MemoryPolicy),
-    /// It got back what it had.
-    Release,
-    /// A move of its pages was begun.
-    MovePages {
-        /// From where; `None`: from everywhere else.
-        from: Option<NodeId>,
-        /// Where to.
-        to: NodeId,
-        /// At most this much.
-        limit: Bytes,
-    },
-}
-
-impl Deed {
-    /// The action that asks for it; `None` for a start, which no policy asks for.
-    pub fn action(&self) -> Option<Action> {
-        Some(match self {
-            Deed::Start => return None,
-            Deed::Place(cpus) => Action::Place(cpus.clone()),
-            Deed::MemoryPolicy(policy) => Action::MemoryPolicy(policy.clone()),
-            Deed::Release => Action::Release,
-            Deed::MovePages { from, to, limit } => {
-                Action::MovePages { from: *from, to: *to, limit: *limit }
-            }
-        })
-    }
-}
-
-impl From<&Action> for Deed {
-    /// What an action does.
-    fn from(action: &Action) -> Self {
-        match action {
-            Action::Place(cpus) => Deed::Place(cpus.clone()),
-            Action::MemoryPolicy(policy) => Deed::MemoryPolicy(policy.clone()),
-            Action::Release => Deed::Release,
-            Action::MovePages { from, to, limit } => {
-                Deed::MovePages { from: *from, to: *to, limit: *limit }
-            }
-        }
-    }
+    pub result: OutcomeResult,
 }
 
 /// How it went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Result {
+pub enum OutcomeResult {
     /// As wished.
     Done {
         /// How many tasks it concerned. For a start, the process number.
@@ -77,11 +24,11 @@ pub enum Result {
     },
     /// It goes on beside the loop, and a later sample tells how it ended
     /// ([`crate::Sample::moved`]).
-    Begun,
+    InProgress,
     /// Not.
-    Refused {
+    Rejected {
         /// What sort of refusal.
-        why: Why,
+        cause: RejectCause,
         /// In words, with what the kernel said.
         detail: String,
     },
@@ -89,20 +36,20 @@ pub enum Result {
 
 /// A wish that the guard did not let through.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
+pub struct Rejection {
     /// The wish.
-    pub ask: Ask,
+    pub request: Request,
     /// What sort of refusal.
-    pub why: Why,
+    pub cause: RejectCause,
     /// In words.
     pub detail: String,
 }
 
 /// What sort of refusal, by the guard or by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
+pub enum RejectCause {
     /// The target ended between sample and action: an everyday outcome.
-    Ended,
+    Exited,
     /// The kernel does not permit it.
     NotPermitted,
     /// None of the CPUs may be used (offline, or outside the cpuset).
@@ -110,75 +57,75 @@ pub enum Why {
     /// None of the nodes may be used.
     NodesUnusable,
     /// The CPUs or nodes lie outside what the job may use.
-    OutsideJob,
+    OutsideAllowed,
     /// The target is not ours to place.
-    HandsOff,
+    Unmanaged,
     /// Another wish of the same turn already concerned the target.
-    Twice,
+    Duplicate,
     /// It is that way already.
-    Already,
+    Unchanged,
     /// It can only be done before the job starts.
-    TooLate,
+    AlreadyStarted,
     /// The program could not be started.
-    CannotStart,
+    StartFailed,
     /// The undo record could not be written, so nothing was changed.
-    NoUndo,
+    UndoRecordFailed,
     /// There is too little free memory on the target for what is to be moved.
     TargetFull,
     /// As much as may be moved in this time was moved already, or is on its way.
     OverBudget,
     /// It was moved to and fro as often as may be.
-    Bouncing,
+    PingPong,
     /// A move of its pages is under way.
-    Busy,
+    MoveInProgress,
     /// This kernel or this machine cannot do it.
-    CannotDo,
+    Unsupported,
     /// Nobody told us to act: what would have been done is only said.
-    OnlyWatching,
+    DryRun,
 }
 
-impl Why {
+impl RejectCause {
     /// All.
-    pub const ALL: &[Why] = &[
-        Why::Ended,
-        Why::NotPermitted,
-        Why::CpusUnusable,
-        Why::NodesUnusable,
-        Why::OutsideJob,
-        Why::HandsOff,
-        Why::Twice,
-        Why::Already,
-        Why::TooLate,
-        Why::CannotStart,
-        Why::NoUndo,
-        Why::Bouncing,
-        Why::Busy,
-        Why::CannotDo,
-        Why::OnlyWatching,
-        Why::OverBudget,
-        Why::TargetFull,
+    pub const ALL: &[RejectCause] = &[
+        RejectCause::Exited,
+        RejectCause::NotPermitted,
+        RejectCause::CpusUnusable,
+        RejectCause::NodesUnusable,
+        RejectCause::OutsideAllowed,
+        RejectCause::Unmanaged,
+        RejectCause::Duplicate,
+        RejectCause::Unchanged,
+        RejectCause::AlreadyStarted,
+        RejectCause::StartFailed,
+        RejectCause::UndoRecordFailed,
+        RejectCause::PingPong,
+        RejectCause::MoveInProgress,
+        RejectCause::Unsupported,
+        RejectCause::DryRun,
+        RejectCause::OverBudget,
+        RejectCause::TargetFull,
     ];
 
     /// The name in journals.
     pub fn name(self) -> &'static str {
         match self {
-            Why::Ended => "ended",
-            Why::NotPermitted => "not-permitted",
-            Why::CpusUnusable => "cpus-unusable",
-            Why::NodesUnusable => "nodes-unusable",
-            Why::OutsideJob => "outside-job",
-            Why::HandsOff => "hands-off",
-            Why::Twice => "twice",
-            Why::Already => "already",
-            Why::TooLate => "too-late",
-            Why::CannotStart => "cannot-start",
-            Why::NoUndo => "no-undo",
-            Why::TargetFull => "target-full",
-            Why::OverBudget => "over-budget",
-            Why::Bouncing => "bouncing",
-            Why::Busy => "busy",
-            Why::CannotDo => "cannot-do",
-            Why::OnlyWatching => "only-watching",
+            RejectCause::Exited => "ended",
+            RejectCause::NotPermitted => "not-permitted",
+            RejectCause::CpusUnusable => "cpus-unusable",
+            RejectCause::NodesUnusable => "nodes-unusable",
+            RejectCause::OutsideAllowed => "outside-job",
+            RejectCause::Unmanaged => "hands-off",
+            RejectCause::Duplicate => "twice",
+            RejectCause::Unchanged => "already",
+            RejectCause::AlreadyStarted => "too-late",
+            RejectCause::StartFailed => "cannot-start",
+            RejectCause::UndoRecordFailed => "no-undo",
+            RejectCause::TargetFull => "target-full",
+            RejectCause::OverBudget => "over-budget",
+            RejectCause::PingPong => "bouncing",
+            RejectCause::MoveInProgress => "busy",
+            RejectCause::Unsupported => "cannot-do",
+            RejectCause::DryRun => "only-watching",
         }
     }
 }

@@ -11,19 +11,19 @@ use crate::Reason;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The wishes.
-    pub asks: Vec<Ask>,
+    pub requests: Vec<Request>,
     /// What it wants people to know. The engine passes on each sentence once a run.
     pub notes: Vec<Reason>,
     /// Nothing will be asked for until something changes: a job runs, starts or ends, or other CPUs
     /// may be used. A host may leave out turns until then.
-    pub rests: bool,
+    pub quiescent: bool,
     /// It cannot go on: the run ends with this error, and everything is put back.
-    pub give_up: Option<Reason>,
+    pub abort: Option<Reason>,
 }
 
 /// One wish with its reason.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ask {
+pub struct Request {
     /// Whom it is about.
     pub target: Target,
     /// What.
@@ -63,25 +63,50 @@ pub enum Action {
     },
 }
 
+/// What an action changes. A plan has at most one request of each kind for a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ActionKind {
+    /// CPU affinity.
+    Cpus,
+    /// Memory policy.
+    Memory,
+    /// Pages that are allocated already.
+    Pages,
+}
+
+impl ActionKind {
+    /// Number of kinds.
+    pub const N: usize = 3;
+}
+
 impl Action {
+    /// What it changes.
+    pub fn kind(&self) -> ActionKind {
+        match self {
+            Action::Place(_) | Action::Release => ActionKind::Cpus,
+            Action::MemoryPolicy(_) => ActionKind::Memory,
+            Action::MovePages { .. } => ActionKind::Pages,
+        }
+    }
+
     /// Moves all that there is to be moved.
     pub const NO_LIMIT: Bytes = Bytes(u64::MAX);
 }
 
 impl Plan {
     /// Adds a wish.
-    pub fn ask(&mut self, target: impl Into<Target>, action: Action, reason: Reason) {
-        self.asks.push(Ask { target: target.into(), action, reason: Arc::new(reason) });
+    pub fn request(&mut self, target: impl Into<Target>, action: Action, reason: Reason) {
+        self.requests.push(Request { target: target.into(), action, reason: Arc::new(reason) });
     }
 
     /// Adds something that people should know.
-    pub fn say(&mut self, note: Reason) {
+    pub fn note(&mut self, note: Reason) {
         self.notes.push(note);
     }
 
     /// Whether nothing is wanted: the commonest good plan.
     pub fn is_empty(&self) -> bool {
-        self.asks.is_empty() && self.notes.is_empty() && self.give_up.is_none()
+        self.requests.is_empty() && self.notes.is_empty() && self.abort.is_none()
     }
 }
 

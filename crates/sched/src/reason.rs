@@ -16,14 +16,14 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
     /// What sort of reason.
-    pub code: Code,
+    pub code: ReasonCode,
     /// What it rested on, by name, in the order in which it was told.
-    pub figures: Vec<(Cow<'static, str>, Figure)>,
+    pub values: Vec<(Cow<'static, str>, ReasonValue)>,
 }
 
 /// A figure in a reason.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Figure {
+pub enum ReasonValue {
     /// A whole number.
     Count(u64),
     /// A measure.
@@ -36,25 +36,25 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident $name:literal $sentence:literal;)*) => {
         /// What sort of reason; one line of the table each.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Code {
+        pub enum ReasonCode {
             $($(#[$doc])* $variant,)*
         }
 
-        impl Code {
+        impl ReasonCode {
             /// All, in the order of the table.
-            pub const ALL: &[Code] = &[$(Code::$variant,)*];
+            pub const ALL: &[ReasonCode] = &[$(ReasonCode::$variant,)*];
 
             /// The name in journals.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Code::$variant => $name,)*
+                    $(ReasonCode::$variant => $name,)*
                 }
             }
 
             /// The sentence, with `{name}` where a figure belongs.
             pub fn sentence(self) -> &'static str {
                 match self {
-                    $(Code::$variant => $sentence,)*
+                    $(ReasonCode::$variant => $sentence,)*
                 }
             }
         }
@@ -283,30 +283,30 @@ codes! {
         "the memory controllers could not be read {n_failures} times in a row";
 }
 
-impl Code {
+impl ReasonCode {
     /// The code with this name.
-    pub fn from_name(name: &str) -> Option<Code> {
-        Code::ALL.iter().copied().find(|code| code.name() == name)
+    pub fn from_name(name: &str) -> Option<ReasonCode> {
+        ReasonCode::ALL.iter().copied().find(|code| code.name() == name)
     }
 }
 
 impl Reason {
     /// A reason without figures yet.
-    pub fn new(code: Code) -> Self {
+    pub fn new(code: ReasonCode) -> Self {
         // Most have about so many figures; growing by steps took a tenth of a turn with many wishes.
-        Reason { code, figures: Vec::with_capacity(8) }
+        Reason { code, values: Vec::with_capacity(8) }
     }
 
     /// The same with one more figure.
     #[must_use]
-    pub fn with(mut self, name: &'static str, figure: impl Into<Figure>) -> Self {
-        self.figures.push((Cow::Borrowed(name), figure.into()));
+    pub fn with(mut self, name: &'static str, figure: impl Into<ReasonValue>) -> Self {
+        self.values.push((Cow::Borrowed(name), figure.into()));
         self
     }
 
     /// One figure.
-    pub fn figure(&self, name: &str) -> Option<&Figure> {
-        self.figures.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
+    pub fn value(&self, name: &str) -> Option<&ReasonValue> {
+        self.values.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 }
 
@@ -324,7 +324,7 @@ impl fmt::Display for Reason {
             rest = after;
         }
         self.fill(rest, f)?;
-        match self.figure("tier") {
+        match self.value("tier") {
             Some(tier) => write!(f, " (tier {tier})"),
             None => Ok(()),
         }
@@ -337,7 +337,7 @@ impl Reason {
         while let Some((before, after)) = rest.split_once('{') {
             let (name, after) = after.split_once('}').unwrap_or((after, ""));
             f.write_str(before)?;
-            match self.figure(name) {
+            match self.value(name) {
                 None if name == "unit" => f.write_str(self.unit())?,
                 None => f.write_str("?")?,
                 Some(figure) => write!(f, "{figure}")?,
@@ -351,52 +351,52 @@ impl Reason {
     fn has_all(&self, text: &str) -> bool {
         let named = text.split('{').skip(1).filter_map(|rest| rest.split('}').next());
         named
-            .map(|name| self.figure(name))
-            .all(|figure| figure.is_some_and(|f| *f != Figure::Count(0)))
+            .map(|name| self.value(name))
+            .all(|figure| figure.is_some_and(|f| *f != ReasonValue::Count(0)))
     }
 
     /// What loads are counted in. Reasons of old journals do not tell.
     fn unit(&self) -> &'static str {
-        match self.figure("tier") {
-            Some(Figure::Text(tier)) if tier == "counters" => "cache misses",
-            Some(Figure::Text(tier)) if tier == "declared" => "declared memory operations",
-            Some(Figure::Text(tier)) if tier == "none" => "known memory operations",
+        match self.value("tier") {
+            Some(ReasonValue::Text(tier)) if tier == "counters" => "cache misses",
+            Some(ReasonValue::Text(tier)) if tier == "declared" => "declared memory operations",
+            Some(ReasonValue::Text(tier)) if tier == "none" => "known memory operations",
             _ => "memory operations",
         }
     }
 }
 
-impl fmt::Display for Figure {
+impl fmt::Display for ReasonValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Figure::Count(count) => write!(f, "{count}"),
-            Figure::Number(number) => write!(f, "{number:.3}"),
-            Figure::Text(text) => f.write_str(text),
+            ReasonValue::Count(count) => write!(f, "{count}"),
+            ReasonValue::Number(number) => write!(f, "{number:.3}"),
+            ReasonValue::Text(text) => f.write_str(text),
         }
     }
 }
 
-impl From<u64> for Figure {
+impl From<u64> for ReasonValue {
     fn from(count: u64) -> Self {
-        Figure::Count(count)
+        ReasonValue::Count(count)
     }
 }
 
-impl From<f64> for Figure {
+impl From<f64> for ReasonValue {
     fn from(number: f64) -> Self {
-        Figure::Number(number)
+        ReasonValue::Number(number)
     }
 }
 
-impl From<String> for Figure {
+impl From<String> for ReasonValue {
     fn from(text: String) -> Self {
-        Figure::Text(text.into())
+        ReasonValue::Text(text.into())
     }
 }
 
-impl From<&'static str> for Figure {
+impl From<&'static str> for ReasonValue {
     fn from(text: &'static str) -> Self {
-        Figure::Text(text.into())
+        ReasonValue::Text(text.into())
     }
 }
 
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_reason_reads_as_a_sentence_with_its_figures() {
-        let reason = Reason::new(Code::NextInTurn)
+        let reason = Reason::new(ReasonCode::NextInTurn)
             .with("domain", "core 1".to_owned())
             .with("cpus", "cpu 1".to_owned());
         assert_eq!(
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn a_load_is_told_in_the_unit_of_its_tier() {
         let of_tier = |tier: &str| {
-            let reason = Reason::new(Code::LeastLoad).with("tier", tier.to_owned());
+            let reason = Reason::new(ReasonCode::LeastLoad).with("tier", tier.to_owned());
             let text = reason.with("load", 1).with("total", 2).to_string();
             text.split_once("of 2 ")
                 .and_then(|(_, rest)| rest.split_once(" in"))
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn what_is_in_brackets_is_told_when_there_is_something_to_tell() {
         let only = |expected: Option<u64>| {
-            let reason = Reason::new(Code::OnlyDomain).with("load", 5).with("total", 9);
+            let reason = Reason::new(ReasonCode::OnlyDomain).with("load", 5).with("total", 9);
             let told = expected.into_iter().fold(reason, |r, n| r.with("expected", n)).to_string();
             told.split_once('(').unwrap().1.split_once(')').unwrap().0.to_owned()
         };
@@ -449,8 +449,8 @@ mod tests {
 
     #[test]
     fn every_code_is_found_by_its_name() {
-        for &code in Code::ALL {
-            assert_eq!(Code::from_name(code.name()), Some(code));
+        for &code in ReasonCode::ALL {
+            assert_eq!(ReasonCode::from_name(code.name()), Some(code));
         }
     }
 }

@@ -7,7 +7,8 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
 
 use crate::{
-    Counters, CpuTimes, GroupSample, LlcSample, Measured, MoveEnded, Pressure, ProcessMemory,
+    CompletedPageMove, Counters, CpuTimes, LlcSample, Measured, MonGroupSample, Pressure,
+    ProcessMemory,
 };
 
 /// One instant at which something is decided, with all of its causes.
@@ -49,45 +50,45 @@ pub struct Sample {
     /// Tasks that are new or whose figures changed.
     pub tasks: Vec<TaskSample>,
     /// Tasks that ended.
-    pub gone: Vec<TaskId>,
+    pub exited: Vec<TaskId>,
     /// Nodes whose figures changed.
     pub nodes: Vec<NodeSample>,
     /// LLC domains whose traffic was read.
     pub llcs: Vec<LlcSample>,
     /// Jobs whose traffic was read, in each LLC domain.
-    pub groups: Vec<GroupSample>,
+    pub mon_groups: Vec<MonGroupSample>,
     /// CPUs whose times were read.
     pub cpus: Vec<CpuTimes>,
     /// Pressure on the system, where the kernel tells it.
     pub pressure: Option<Pressure>,
     /// The CPUs that may be used, when they changed. Always there in the first sample.
-    pub usable: Option<CpuSet>,
+    pub usable_cpus: Option<CpuSet>,
     /// How the system places memory by itself. Always there in the first sample, never later.
-    pub memory_rules: Option<MemoryRules>,
+    pub numa_settings: Option<NumaSettings>,
     /// What the host can no longer do, in words, said once each (no descriptors left, say).
     pub degraded: Vec<String>,
     /// Where the memory of processes lies that were looked at since. They are looked at every few
     /// seconds, in turn, and on machines with one node not at all unless asked for.
     pub memory: Vec<ProcessMemory>,
     /// Moves of memory that ended since, in the order in which they did.
-    pub moved: Vec<MoveEnded>,
+    pub page_moves_completed: Vec<CompletedPageMove>,
 }
 
 impl Sample {
     /// Adds what was said while figures were taken: events of jobs, ends of tasks and of moves of memory,
     /// and what can no longer be done.
-    pub fn add_said(&mut self, said: Sample) {
+    pub fn merge_events(&mut self, said: Sample) {
         self.jobs.extend(said.jobs);
-        self.gone.extend(said.gone);
+        self.exited.extend(said.exited);
         self.degraded.extend(said.degraded);
         self.memory.extend(said.memory);
-        self.moved.extend(said.moved);
+        self.page_moves_completed.extend(said.page_moves_completed);
     }
 }
 
 /// How the system places memory without us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryRules {
+pub struct NumaSettings {
     /// The kernel moves pages and tasks by itself (`kernel.numa_balancing`).
     pub numa_balancing: bool,
     /// Our jobs would inherit a policy that interleaves over nodes.
@@ -100,49 +101,49 @@ pub enum JobEvent {
     /// Its time has come; the host starts it with this turn's plan.
     Due(JobId),
     /// Its program ended.
-    Ended(JobId, Box<End>),
+    Ended(JobId, Box<JobExit>),
     /// It is no longer ours to place.
-    HandsOff(JobId, HandsOff),
+    Unmanaged(JobId, UnmanagedCause),
     /// Somebody else started it, and it is watched from now on: it runs already, on the CPUs that it
     /// had. Its tasks stand in the same sample; what they did before does not count. Its number is the next one, or that of a job that left before this sample.
-    Appeared(Box<Job>),
+    Attached(Box<Job>),
     /// It appeared before, and is watched no longer; with what was counted of it meanwhile.
-    Left(JobId, Leaving, Box<Counters>),
+    Detached(JobId, DetachCause, Box<Counters>),
 }
 
 /// Why a job that appeared is watched no longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Leaving {
+pub enum DetachCause {
     /// It ended. How, only its parent is told.
     Ended,
     /// It has slept for so long that it is no job any more; it got back what it had.
-    Sleeps,
+    Idle,
     /// It is left alone from now on, or no longer among those to look after; it got back what it had,
     /// as far as that was ours.
-    LeftAlone,
+    Excluded,
     /// Watching is over; it got back what it had.
-    WatchEnds,
+    WatchStopped,
 }
 
-impl Leaving {
+impl DetachCause {
     /// All.
-    pub const ALL: &[Leaving] =
-        &[Leaving::Ended, Leaving::Sleeps, Leaving::LeftAlone, Leaving::WatchEnds];
+    pub const ALL: &[DetachCause] =
+        &[DetachCause::Ended, DetachCause::Idle, DetachCause::Excluded, DetachCause::WatchStopped];
 
     /// The name in journals.
     pub fn name(self) -> &'static str {
         match self {
-            Leaving::Ended => "ended",
-            Leaving::Sleeps => "sleeps",
-            Leaving::LeftAlone => "left-alone",
-            Leaving::WatchEnds => "watch-ends",
+            DetachCause::Ended => "ended",
+            DetachCause::Idle => "sleeps",
+            DetachCause::Excluded => "left-alone",
+            DetachCause::WatchStopped => "watch-ends",
         }
     }
 }
 
 /// Why a job is left alone from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HandsOff {
+pub enum UnmanagedCause {
     /// Somebody else set this affinity.
     AffinityChanged(CpuSet),
     /// The kernel does not let us.
@@ -151,13 +152,13 @@ pub enum HandsOff {
 
 /// How a job ended and what it used; its waited-for children are included in times and memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct JobExit {
     /// How.
     pub status: ExitStatus,
     /// We ended it, as the workload asked or because the run stops: no failure.
-    pub by_us: bool,
+    pub stopped_by_host: bool,
     /// It is due again at once (a job that restarts until the others are done).
-    pub again: bool,
+    pub restarts: bool,
     /// From its start to its end.
     pub wall: Nanos,
     /// CPU time in its own code.
@@ -176,7 +177,7 @@ pub struct End {
     /// Bytes between its last-level caches and memory, where its group counted them.
     pub traffic: Measured,
     /// Processes that it left behind, ended by us.
-    pub n_left_behind: u32,
+    pub n_orphans: u32,
 }
 
 /// How a program ended.
@@ -185,7 +186,7 @@ pub enum ExitStatus {
     /// By itself, with this status.
     Exited(i32),
     /// By a signal with this number.
-    Killed(i32),
+    Signaled(i32),
 }
 
 /// A task's cumulative figures.
@@ -202,7 +203,7 @@ pub struct TaskSample {
     pub cpu_time: Nanos,
     /// When its figures were looked at before, where that was not in the interval turn before this
     /// one: a task that sleeps is looked at ever more seldom.
-    pub looked_before: Option<Nanos>,
+    pub previous_sample_at: Option<Nanos>,
     /// Nanoseconds that it was runnable and did not run, since its birth.
     pub wait: Measured,
     /// The CPU that it ran on last, where that was looked at.

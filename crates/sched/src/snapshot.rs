@@ -5,8 +5,8 @@ use program::Job;
 use topology::{Domains, Machine};
 
 use crate::{
-    Counted, CpuTimes, GroupSeen, JobMemory, LlcSeen, MemoryRules, MoveEnded, MoveUnderWay,
-    Pressure, SignalTier, Tiers, Turn,
+    ActivePageMove, CompletedPageMove, CounterDeltas, CpuTimes, JobMemory, LlcView, MonGroupView,
+    NumaSettings, Pressure, SignalTier, Tiers, Turn,
 };
 
 /// The whole view of one turn.
@@ -17,7 +17,7 @@ pub struct Snapshot<'a> {
     /// The machine as it was read at the start.
     pub machine: &'a Machine,
     /// The CPUs that may be used now: online, and allowed to us.
-    pub usable: &'a CpuSet,
+    pub usable_cpus: &'a CpuSet,
     /// The places that the policy asked for, among the usable CPUs.
     pub domains: &'a Domains,
     /// The load of each of those places in the last interval.
@@ -31,17 +31,17 @@ pub struct Snapshot<'a> {
     /// left out is zero; `loads` are those of the last one.
     pub n_intervals: u64,
     /// How the system places memory by itself.
-    pub rules: &'a MemoryRules,
+    pub numa_settings: &'a NumaSettings,
     /// Jobs that are due or running, by id.
-    pub jobs: &'a [JobSeen<'a>],
+    pub jobs: &'a [JobView<'a>],
     /// Their tasks, by job and then by id.
-    pub tasks: &'a [TaskSeen],
+    pub tasks: &'a [TaskView],
     /// All nodes, by id.
-    pub nodes: &'a [NodeSeen],
+    pub nodes: &'a [NodeView],
     /// LLC domains whose traffic is counted, by id.
-    pub llcs: &'a [LlcSeen],
+    pub llcs: &'a [LlcView],
     /// Jobs whose traffic is counted, by job and LLC domain.
-    pub groups: &'a [GroupSeen],
+    pub mon_groups: &'a [MonGroupView],
     /// CPUs whose times are told, by id: what each ran and let wait in the last interval.
     pub cpus: &'a [CpuTimes],
     /// Pressure on the system in the last interval.
@@ -63,7 +63,7 @@ pub struct DomainLoads {
 
 /// A job that is due or running.
 #[derive(Clone, Copy, Debug)]
-pub struct JobSeen<'a> {
+pub struct JobView<'a> {
     /// Its line of the workload: class, threads, and so on.
     pub job: &'a Job,
     /// Where it is in its life.
@@ -92,9 +92,9 @@ pub struct JobSeen<'a> {
     /// Where its memory lies; `None` when that was not looked at (yet).
     pub memory: Option<&'a JobMemory>,
     /// The move of its memory that is under way.
-    pub moving: Option<&'a MoveUnderWay>,
+    pub active_page_move: Option<&'a ActivePageMove>,
     /// How the last move of its memory ended, and when that was told.
-    pub moved: Option<(Nanos, &'a MoveEnded)>,
+    pub last_page_move: Option<(Nanos, &'a CompletedPageMove)>,
 }
 
 /// Where a job is in its life.
@@ -108,7 +108,7 @@ pub enum JobState {
 
 /// A task of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskSeen {
+pub struct TaskView {
     /// Which thread.
     pub task: TaskId,
     /// The process that it is part of.
@@ -122,12 +122,12 @@ pub struct TaskSeen {
     /// The CPU that it ran on last.
     pub last_cpu: Option<CpuId>,
     /// What was counted of it in the last interval.
-    pub counted: Counted,
+    pub counters: CounterDeltas,
 }
 
 /// A node's figures now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeSeen {
+pub struct NodeView {
     /// Which.
     pub node: NodeId,
     /// Free memory.
@@ -146,13 +146,13 @@ pub struct NodeSeen {
 
 impl Snapshot<'_> {
     /// One job that is due or running.
-    pub fn job(&self, id: JobId) -> Option<&JobSeen<'_>> {
+    pub fn job(&self, id: JobId) -> Option<&JobView<'_>> {
         let idx = self.jobs.binary_search_by_key(&id, |seen| seen.job.id).ok()?;
         Some(&self.jobs[idx])
     }
 
     /// The tasks of a job.
-    pub fn tasks_of(&self, id: JobId) -> &[TaskSeen] {
+    pub fn tasks_of(&self, id: JobId) -> &[TaskView] {
         // Where every job has one task it stands where its job's number says.
         let at = id.index();
         let is_first = |at: usize| at.checked_sub(1).is_none_or(|at| self.tasks[at].job < id);

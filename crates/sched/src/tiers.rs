@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   loads            of places              bandwidth, counters, declared, none
-//!   llc-misses …     of tasks, by quantity  counters, bandwidth (misses only), declared, none
+//!   llc-misses …     of tasks, by event  counters, bandwidth (misses only), declared, none
 //! ```
 //!
 //! The engine takes the best signal that is really there for each; a wish overrides that for one
@@ -11,44 +11,44 @@
 
 use std::str::FromStr;
 
-use crate::{CountedBy, LoadSource, Quantity, SignalTier};
+use crate::{CounterEvent, EventKind, LoadSource, SignalTier};
 
 /// What the figures of the last interval stand on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tiers {
     /// The loads of places.
     pub loads: SignalTier,
-    of: [SignalTier; Quantity::N],
+    of: [SignalTier; CounterEvent::N],
 }
 
 impl Tiers {
-    /// What a quantity of tasks stands on.
-    pub fn get(&self, quantity: Quantity) -> SignalTier {
-        self.of[quantity as usize]
+    /// What a event of tasks stands on.
+    pub fn get(&self, event: CounterEvent) -> SignalTier {
+        self.of[event as usize]
     }
 
-    /// Says what a quantity of tasks stands on.
-    pub fn set(&mut self, quantity: Quantity, tier: SignalTier) {
-        self.of[quantity as usize] = tier;
+    /// Says what a event of tasks stands on.
+    pub fn set(&mut self, event: CounterEvent, tier: SignalTier) {
+        self.of[event as usize] = tier;
     }
 
-    /// The quantities of tasks that stand on something, in the order of the table.
-    pub fn known(&self) -> impl Iterator<Item = (Quantity, SignalTier)> + '_ {
-        let all = Quantity::ALL.iter().map(|&quantity| (quantity, self.get(quantity)));
+    /// The events of tasks that stand on something, in the order of the table.
+    pub fn known(&self) -> impl Iterator<Item = (CounterEvent, SignalTier)> + '_ {
+        let all = CounterEvent::ALL.iter().map(|&event| (event, self.get(event)));
         all.filter(|(_, tier)| *tier != SignalTier::None)
     }
 }
 
 /// What figures shall stand on, whatever else is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TierWish {
+pub struct TierOverride {
     loads: Option<SignalTier>,
-    of: [Option<SignalTier>; Quantity::N],
+    of: [Option<SignalTier>; CounterEvent::N],
 }
 
 /// Why a text is no wish. Each message says what would be possible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TierWishError {
+pub enum TierOverrideError {
     /// No equals sign.
     #[error("{0:?} is no wish: write FIGURE=TIER, such as loads=declared")]
     Malformed(String),
@@ -57,7 +57,7 @@ pub enum TierWishError {
     Figure {
         /// What was written.
         found: String,
-        /// All quantities.
+        /// All events.
         known: String,
     },
     /// No such tier, or none that this figure could stand on.
@@ -75,34 +75,34 @@ pub enum TierWishError {
     Twice(String),
 }
 
-impl TierWish {
+impl TierOverride {
     /// What the loads of places shall stand on, of a policy that wants them from `source` too. The
     /// wish of the user comes before that of the policy.
-    pub fn loads(&self, source: LoadSource) -> LoadWish {
+    pub fn loads(&self, source: LoadSource) -> LoadPreference {
         match (self.loads, source) {
-            (Some(tier), _) => LoadWish::Only(tier),
-            (None, LoadSource::Best) => LoadWish::Best,
-            (None, LoadSource::Places) => LoadWish::Only(SignalTier::Bandwidth),
-            (None, LoadSource::Tasks) => LoadWish::Tasks,
+            (Some(tier), _) => LoadPreference::Only(tier),
+            (None, LoadSource::Best) => LoadPreference::Best,
+            (None, LoadSource::Places) => LoadPreference::Only(SignalTier::Bandwidth),
+            (None, LoadSource::Tasks) => LoadPreference::Tasks,
         }
     }
 
-    /// What a quantity of tasks shall stand on.
-    pub fn get(&self, quantity: Quantity) -> Option<SignalTier> {
-        self.of[quantity as usize]
+    /// What a event of tasks shall stand on.
+    pub fn get(&self, event: CounterEvent) -> Option<SignalTier> {
+        self.of[event as usize]
     }
 
     /// Adds one wish, as `loads=declared`.
-    pub fn add(&mut self, text: &str) -> Result<(), TierWishError> {
-        let malformed = || TierWishError::Malformed(text.to_owned());
+    pub fn add(&mut self, text: &str) -> Result<(), TierOverrideError> {
+        let malformed = || TierOverrideError::Malformed(text.to_owned());
         let (figure, tier) = text.split_once('=').ok_or_else(malformed)?;
-        let place = match (figure, Quantity::of_name(figure)) {
+        let place = match (figure, CounterEvent::of_name(figure)) {
             ("loads", _) => &mut self.loads,
-            (_, Some(quantity)) => &mut self.of[quantity as usize],
+            (_, Some(event)) => &mut self.of[event as usize],
             _ => return Err(unknown(figure)),
         };
         if place.is_some() {
-            return Err(TierWishError::Twice(figure.to_owned()));
+            return Err(TierOverrideError::Twice(figure.to_owned()));
         }
         *place = Some(read(figure, tier)?);
         Ok(())
@@ -111,7 +111,7 @@ impl TierWish {
 
 /// What loads of places shall stand on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LoadWish {
+pub enum LoadPreference {
     /// The best there is.
     #[default]
     Best,
@@ -121,36 +121,36 @@ pub enum LoadWish {
     Only(SignalTier),
 }
 
-impl FromStr for TierWish {
-    type Err = TierWishError;
+impl FromStr for TierOverride {
+    type Err = TierOverrideError;
 
     /// Wishes between commas: `loads=declared,llc-misses=counters`.
-    fn from_str(text: &str) -> Result<Self, TierWishError> {
-        let mut wish = TierWish::default();
+    fn from_str(text: &str) -> Result<Self, TierOverrideError> {
+        let mut wish = TierOverride::default();
         text.split(',').try_for_each(|part| wish.add(part.trim()))?;
         Ok(wish)
     }
 }
 
-fn unknown(found: &str) -> TierWishError {
-    let names: Vec<&str> = Quantity::ALL.iter().map(|quantity| quantity.name()).collect();
-    TierWishError::Figure { found: found.to_owned(), known: names.join(", ") }
+fn unknown(found: &str) -> TierOverrideError {
+    let names: Vec<&str> = CounterEvent::ALL.iter().map(|event| event.name()).collect();
+    TierOverrideError::Figure { found: found.to_owned(), known: names.join(", ") }
 }
 
-fn read(figure: &str, tier: &str) -> Result<SignalTier, TierWishError> {
+fn read(figure: &str, tier: &str) -> Result<SignalTier, TierOverrideError> {
     use SignalTier::{Bandwidth, Counters, Declared, None};
-    let (possible, tiers): (_, &[SignalTier]) = match Quantity::of_name(figure) {
-        Option::None | Some(Quantity::LlcMisses) => {
+    let (possible, tiers): (_, &[SignalTier]) = match CounterEvent::of_name(figure) {
+        Option::None | Some(CounterEvent::LlcMisses) => {
             ("counters, bandwidth, declared or none", &[Counters, Bandwidth, Declared, None])
         }
-        Some(quantity) if quantity.source() == CountedBy::Kernel => {
+        Some(event) if event.source() == EventKind::Software => {
             ("counters or none", &[Counters, None])
         }
         Some(_) => ("counters, declared or none", &[Counters, Declared, None]),
     };
     let found = tiers.iter().copied().find(|possible| possible.to_string() == tier);
     let refuse =
-        || TierWishError::Tier { figure: figure.to_owned(), found: tier.to_owned(), possible };
+        || TierOverrideError::Tier { figure: figure.to_owned(), found: tier.to_owned(), possible };
     found.ok_or_else(refuse)
 }
 
@@ -159,9 +159,9 @@ mod tests {
     use super::*;
 
     fn said(text: &str) -> String {
-        match text.parse::<TierWish>() {
+        match text.parse::<TierOverride>() {
             Ok(wish) => {
-                let of = Quantity::ALL.iter().filter_map(|&q| Some((q.name(), wish.get(q)?)));
+                let of = CounterEvent::ALL.iter().filter_map(|&q| Some((q.name(), wish.get(q)?)));
                 let of = of.map(|(name, tier)| format!(" {name}={tier}"));
                 format!("{:?}{}", wish.loads(LoadSource::Best), of.collect::<String>())
             }
@@ -196,10 +196,10 @@ mod tests {
 
     #[test]
     fn the_users_wish_comes_before_the_policys() {
-        let wish: TierWish = "loads=counters".parse().expect("a wish");
-        assert_eq!(wish.loads(LoadSource::Places), LoadWish::Only(SignalTier::Counters));
-        let none = TierWish::default();
-        assert_eq!(none.loads(LoadSource::Places), LoadWish::Only(SignalTier::Bandwidth));
-        assert_eq!(none.loads(LoadSource::Tasks), LoadWish::Tasks);
+        let wish: TierOverride = "loads=counters".parse().expect("a wish");
+        assert_eq!(wish.loads(LoadSource::Places), LoadPreference::Only(SignalTier::Counters));
+        let none = TierOverride::default();
+        assert_eq!(none.loads(LoadSource::Places), LoadPreference::Only(SignalTier::Bandwidth));
+        assert_eq!(none.loads(LoadSource::Tasks), LoadPreference::Tasks);
     }
 }

@@ -8,7 +8,7 @@
 //! Both keep to the same grid, so that loads of both stand for one interval. What is left out here:
 //! jobs, ends and changes of CPUs have their turns at once in either way.
 
-use crate::Quantity;
+use crate::CounterEvent;
 
 /// What brings about the turns that a policy's interval is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Wake {
     /// say so and poll; those that can hold a turn now and then all the same, to see what else changed.
     Overflow {
         /// What is counted.
-        quantity: Quantity,
+        event: CounterEvent,
         /// After so many of them, on one CPU or of one task.
         every: u64,
     },

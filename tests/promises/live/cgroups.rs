@@ -150,9 +150,10 @@ fn a_group_that_is_not_ours_any_more_ends_a_move_with_a_word() {
     std::fs::remove_dir(&group).expect("it is empty");
     play.wish("bound", Action::MovePages { from: None, to: node, limit: Bytes::from_mib(1) });
     play.until("an answer", |play| {
-        !play.refused.is_empty() || play.story.iter().any(|scene| !scene.sample.moved.is_empty())
+        !play.refused.is_empty()
+            || play.story.iter().any(|scene| !scene.sample.page_moves_completed.is_empty())
     });
-    let told = play.story.iter().flat_map(|scene| &scene.sample.moved);
+    let told = play.story.iter().flat_map(|scene| &scene.sample.page_moves_completed);
     for moved in told {
         assert!(moved.detail.contains("its group"), "{moved:?}");
     }
@@ -181,7 +182,7 @@ fn restore_of_a_run_without_a_folder_finds_it_gone() {
         }
         std::thread::yield_now();
     };
-    assert_eq!(restored.files[0].groups[0].deed, undo::GroupDeed::Gone, "{restored:?}");
+    assert_eq!(restored.files[0].groups[0].deed, undo::GroupRestoreAction::Gone, "{restored:?}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn check_fail_fast(broken: &str) {
     let pids = [play.begin("a"), play.begin("c")];
     play.finish();
     for name in ["a", "c"] {
-        assert_eq!(play.ends(name)[0].status, ExitStatus::Killed(15), "{broken}: {name}");
+        assert_eq!(play.ends(name)[0].status, ExitStatus::Signaled(15), "{broken}: {name}");
     }
     assert!(!pids.into_iter().any(lives));
 }

@@ -2,7 +2,7 @@
 
 use base::Nanos;
 use host_live::CountersWish;
-use sched::{Measured, Quantity};
+use sched::{CounterEvent, Measured};
 
 use super::play::Play;
 
@@ -55,12 +55,12 @@ fn what_children_did_unseen_is_counted_at_the_end() {
         |options| options.interval = Some(Nanos::from_secs(600)),
     );
     play.finish();
-    let of = |job: &str, quantity| {
-        play.ends(job)[0].counters.get(quantity).value().expect("it was waited for")
+    let of = |job: &str, event| {
+        play.ends(job)[0].counters.get(event).value().expect("it was waited for")
     };
     // Each shell maps some dozens of pages anew, and its parent waits for it.
-    assert!(of("b", Quantity::PageFaults) + 9 * 20 < of("a", Quantity::PageFaults));
-    assert!(of("b", Quantity::ContextSwitches) + 9 <= of("a", Quantity::ContextSwitches));
+    assert!(of("b", CounterEvent::PageFaults) + 9 * 20 < of("a", CounterEvent::PageFaults));
+    assert!(of("b", CounterEvent::ContextSwitches) + 9 <= of("a", CounterEvent::ContextSwitches));
 }
 
 #[test]
@@ -68,14 +68,14 @@ fn who_slept_says_since_when_it_was_not_looked_at() {
     let mut play = Play::new("[[job]]\nname = \"a\"\nshell = \"sleep 0.5; while :; do :; done\"\n");
     let woke = |play: &Play| {
         let mut samples = play.story.iter().flat_map(|scene| &scene.sample.tasks);
-        samples.any(|task| task.looked_before.is_some())
+        samples.any(|task| task.previous_sample_at.is_some())
     };
     play.until("the shell woke", woke);
     let (at, before) = play
         .story
         .iter()
         .flat_map(|scene| scene.sample.tasks.iter().map(move |task| (scene.turn.at, task)))
-        .find_map(|(at, task)| Some((at, task.looked_before?)))
+        .find_map(|(at, task)| Some((at, task.previous_sample_at?)))
         .expect("it was just seen");
     assert!(before < at && Nanos::from_millis(30) < at - before);
     play.host_stop();

@@ -44,7 +44,7 @@ fn the_traffic_of_a_job_is_read_from_a_group_that_ends_with_it() {
     let text = format!("[[job]]\nname = \"a\"\nshell = \"\"\"{script}\"\"\"\n");
     let mut play = Play::within(world, &text, |options| options.resctrl_root = root);
     let read = |play: &Play, llc: LlcId| {
-        let groups = play.story.iter().flat_map(|scene| &scene.sample.groups);
+        let groups = play.story.iter().flat_map(|scene| &scene.sample.mon_groups);
         let of = |bytes| Measured::Exact(bytes);
         groups.clone().any(|group| {
             let traffic = group.traffic;

@@ -1,6 +1,6 @@
 //! What others do to the masks of our jobs while they run.
 
-use sched::{Action, HandsOff, JobEvent, Why};
+use sched::{Action, JobEvent, RejectCause, UnmanagedCause};
 
 use super::play::{Play, mask, two_cpus};
 use super::why;
@@ -19,10 +19,10 @@ fn a_job_whose_affinity_somebody_changed_stays_there_and_is_left_alone() {
     play.wish("a", Action::Place(both));
     // After the decision, before the deed.
     play.step_with(|| linux::affinity::set(pid, &last).expect("ours"));
-    assert_eq!(why(&play.places("a")[1]), Some(Why::HandsOff));
+    assert_eq!(why(&play.places("a")[1]), Some(RejectCause::Unmanaged));
     assert_eq!(mask(pid), Some(last.clone()));
     let job = play.job("a");
-    let told = JobEvent::HandsOff(job, HandsOff::AffinityChanged(last.clone()));
+    let told = JobEvent::Unmanaged(job, UnmanagedCause::AffinityChanged(last.clone()));
     play.until("the event", |play| play.events().any(|event| *event == told));
     play.host_stop();
     play.finish();
@@ -35,7 +35,7 @@ fn a_change_of_affinity_is_noticed_without_anybody_asking_for_a_move() {
     play.wish("a", Action::Place(first));
     let pid = play.begin("a");
     linux::affinity::set(pid, &last).expect("ours");
-    let told = JobEvent::HandsOff(play.job("a"), HandsOff::AffinityChanged(last.clone()));
+    let told = JobEvent::Unmanaged(play.job("a"), UnmanagedCause::AffinityChanged(last.clone()));
     play.until("the event", |play| play.events().any(|event| *event == told));
     assert_eq!(mask(pid), Some(last));
     play.host_stop();
@@ -55,7 +55,7 @@ fn a_job_that_somebody_set_free_or_put_back_stays_so() {
         play.until("it is seen there", |play| play.ran_on("a", last.first()));
         // What it had before us, or before our last move.
         linux::affinity::set(pid, to).expect("ours");
-        let told = JobEvent::HandsOff(play.job("a"), HandsOff::AffinityChanged(to.clone()));
+        let told = JobEvent::Unmanaged(play.job("a"), UnmanagedCause::AffinityChanged(to.clone()));
         play.until("the event", |play| play.events().any(|event| *event == told));
         assert_eq!(mask(pid).as_ref(), Some(to));
         play.host_stop();

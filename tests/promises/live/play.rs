@@ -9,7 +9,7 @@ use engine::{Engine, Host};
 use host_live::{LiveHost, LiveOptions};
 use program::Workload;
 use sched::{
-    Action, Code, Deed, End, JobEvent, Outcome, OutcomeResult, Plan, Policy, Reason, Refusal,
+    Action, JobEvent, JobExit, Outcome, OutcomeResult, Plan, Policy, Reason, ReasonCode, Rejection,
     Sample, Snapshot, Target, Turn,
 };
 use topology::Machine;
@@ -27,9 +27,9 @@ struct Told {
 
 impl Policy for Told {
     fn decide(&mut self, _: &Snapshot<'_>, plan: &mut Plan) {
-        plan.rests = self.rests.get();
+        plan.quiescent = self.rests.get();
         for (target, action) in self.wishes.borrow_mut().drain(..) {
-            plan.ask(target, action, Reason::new(Code::NextInTurn));
+            plan.request(target, action, Reason::new(ReasonCode::NextInTurn));
         }
     }
 
@@ -59,7 +59,7 @@ pub struct Play {
     pub rests: Rc<Cell<bool>>,
     pub story: Vec<Scene>,
     /// What the guard did not let through.
-    pub refused: Vec<Refusal>,
+    pub refused: Vec<Rejection>,
     pub names: Vec<String>,
     pub world: World,
 }
@@ -161,9 +161,9 @@ impl Play {
         let sample = self.host().sample(&turn).expect("the host lives");
         let step = self.engine.step(&turn, &sample);
         meanwhile();
-        self.refused.extend(step.refused.iter().cloned());
+        self.refused.extend(step.rejected.iter().cloned());
         let outcomes = self.host().apply(&step.approved);
-        self.engine.settle(&outcomes);
+        self.engine.record_outcomes(&outcomes);
         self.story.push(Scene { turn, sample, outcomes });
         true
     }
@@ -215,9 +215,7 @@ impl Play {
         let target = Target::Job(self.job(name));
         let mut outcomes = self.story.iter().rev().flat_map(|told| &told.outcomes);
         outcomes.find_map(|outcome| match outcome.result {
-            OutcomeResult::Done { n }
-                if outcome.target == target && outcome.deed == Deed::Start =>
-            {
+            OutcomeResult::Done { n } if outcome.target == target && outcome.action.is_none() => {
                 Some(n)
             }
             _ => None,
@@ -234,7 +232,7 @@ impl Play {
     pub fn places(&self, name: &str) -> Vec<OutcomeResult> {
         let target = Target::Job(self.job(name));
         let outcomes = self.story.iter().flat_map(|told| &told.outcomes);
-        let about = outcomes.filter(|o| o.target == target && o.deed != Deed::Start);
+        let about = outcomes.filter(|o| o.target == target && o.action.is_some());
         about.map(|outcome| outcome.result.clone()).collect()
     }
 
@@ -243,7 +241,7 @@ impl Play {
     }
 
     /// How each run of a job ended.
-    pub fn ends(&self, name: &str) -> Vec<&End> {
+    pub fn ends(&self, name: &str) -> Vec<&JobExit> {
         let job = self.job(name);
         self.events()
             .filter_map(|event| match event {

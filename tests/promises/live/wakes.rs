@@ -1,7 +1,7 @@
 //! Turns that counters bring about. Where nothing can be counted a run polls, and these do not run.
 
 use base::Nanos;
-use sched::{Cause, Quantity, Wake};
+use sched::{Cause, CounterEvent, Wake};
 
 use super::play::Play;
 
@@ -9,7 +9,7 @@ use super::play::Play;
 fn waits_for(every: u64, shell: &str) -> Option<Play> {
     let text = format!("[[job]]\nname = \"a\"\nshell = \"{shell}\"\n");
     let mut play = Play::with(&text, |options| {
-        options.wake = Wake::Overflow { quantity: Quantity::PageFaults, every };
+        options.wake = Wake::Overflow { event: CounterEvent::PageFaults, every };
     });
     assert!(play.step(), "the job is due");
     let polls = |text: &&String| text.starts_with("there is a turn in every interval");
@@ -59,7 +59,7 @@ fn where_nothing_overflows_there_is_a_turn_in_two_seconds_and_not_a_hundred() {
 fn jobs_that_come_and_go_have_their_turns_at_once_all_the_same() {
     let text = "[[job]]\nname = \"a\"\nshell = \":\"\n[[job]]\nname = \"b\"\nstart = 0.05\nshell = \":\"\n";
     let mut play = Play::with(text, |options| {
-        options.wake = Wake::Overflow { quantity: Quantity::PageFaults, every: 1_000_000_000_000 };
+        options.wake = Wake::Overflow { event: CounterEvent::PageFaults, every: 1_000_000_000_000 };
     });
     play.finish();
     assert_eq!((play.ends("a").len(), play.ends("b").len()), (1, 1));
@@ -71,7 +71,7 @@ fn jobs_that_come_and_go_have_their_turns_at_once_all_the_same() {
 fn what_is_counted_nowhere_here_is_polled_and_said_once() {
     let text = "[[job]]\nname = \"a\"\nshell = \"while :; do :; done\"\n";
     let mut play = Play::with(text, |options| {
-        options.wake = Wake::Overflow { quantity: Quantity::Cycles, every: 1_000_000_000_000 };
+        options.wake = Wake::Overflow { event: CounterEvent::Cycles, every: 1_000_000_000_000 };
     });
     assert!(play.step());
     let said = |play: &Play| {

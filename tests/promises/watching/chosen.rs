@@ -167,7 +167,7 @@ fn by_number_it_is_that_process_and_what_it_starts() {
     watch.looks_after(&[], &[&other]);
     let child = child().expect("it was told");
     let born_ticks = linux::procfs::stat("/".as_ref(), child).expect("it lives").born_ticks;
-    super::kill(base::TaskId { tid: child, born_ticks });
+    super::kill(base::TaskId { tid: child, start_time_ticks: born_ticks });
     assert_eq!(watch.end().1, Some(0));
 }
 
@@ -185,7 +185,7 @@ fn when_all_that_were_named_have_ended_and_what_they_started_watching_ends_by_it
     drop(parent);
     watch.until("its end", |status| status["managed"].as_array().is_some_and(Vec::is_empty));
     assert!(watch.program.0.try_wait().expect("ours").is_none(), "what it started lives");
-    super::kill(base::TaskId { tid: child, born_ticks });
+    super::kill(base::TaskId { tid: child, start_time_ticks: born_ticks });
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = watch.program.0.try_wait().expect("ours") {

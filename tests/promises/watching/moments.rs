@@ -12,7 +12,7 @@ use base::{CpuSet, Nanos, NodeId};
 use linux::{affinity, procfs};
 use program::MemoryPolicy;
 use rustix::process::{Pid, Signal};
-use sched::{Action, Code, HandsOff, JobEvent, Plan, Policy, Reason, Snapshot};
+use sched::{Action, JobEvent, Plan, Policy, Reason, ReasonCode, Snapshot, UnmanagedCause};
 
 use super::{
     BURN, INTERVAL, LastCpu, LeftAlone, PATIENCE, Program, Watching, mask, two_cpus, watch,
@@ -281,7 +281,7 @@ fn a_child_whose_parent_dies_at_once_is_put_back_where_the_kernel_tells_of_birth
         return;
     }
     std::fs::write(&go, "").expect("ours");
-    watching.until("the end", |watching| watching.left(sched::Leaving::Ended));
+    watching.until("the end", |watching| watching.left(sched::DetachCause::Ended));
     watching.end();
     for pid in crowd.members().into_iter().filter(|&pid| pid != crowd.0.pid()) {
         assert_eq!(mask(pid), all);
@@ -323,7 +323,7 @@ impl Policy for UntilTold {
             return LastCpu(INTERVAL).decide(seen, plan);
         }
         for job in seen.jobs.iter().filter(|job| job.placed.is_some()) {
-            plan.ask(job.job.id, Action::Release, Reason::new(Code::NextInTurn));
+            plan.request(job.job.id, Action::Release, Reason::new(ReasonCode::NextInTurn));
         }
     }
 
@@ -369,7 +369,7 @@ fn a_job_released_in_the_middle_leaves_no_child_behind() {
         options.may_hear = false;
     });
     watching.until("the placement", |_| mask(crowd.0.pid()) == last);
-    watching.until("that it sleeps", |watching| watching.left(sched::Leaving::Sleeps));
+    watching.until("that it sleeps", |watching| watching.left(sched::DetachCause::Idle));
     // On a busy machine it may have waited for a CPU only, and is a job again, until it sleeps for good.
     let is_over =
         || procfs::stat("/".as_ref(), crowd.0.pid()).is_ok_and(|stat| stat.comm == "sleep");
@@ -435,7 +435,7 @@ fn who_is_moved_to_another_cpuset_is_not_fought_for_and_has_all_again_when_it_co
     cpuset.take(busy.pid());
     watching.until("that it is noticed", |watching| {
         let is_it = |event: &JobEvent| {
-            matches!(event, JobEvent::HandsOff(_, HandsOff::AffinityChanged(mask)) if *mask == first)
+            matches!(event, JobEvent::Unmanaged(_, UnmanagedCause::AffinityChanged(mask)) if *mask == first)
         };
         watching.events.iter().any(is_it)
     });

@@ -18,7 +18,7 @@ use engine::{Engine, Host};
 use host_live::{Choice, WatchHost, WatchOptions};
 use linux::fault::{self, Wish};
 use linux::undo;
-use sched::{Action, Code, OutcomeResult, Plan, Policy, Reason, Snapshot};
+use sched::{Action, OutcomeResult, Plan, Policy, Reason, ReasonCode, Snapshot};
 
 use super::turns::choice;
 use super::{Nanos, Program, affinity, pids, two_cpus};
@@ -46,7 +46,7 @@ impl Policy for Chance {
                 3 => Action::MovePages { from: None, to: NodeId(0), limit: Bytes::from_mib(1) },
                 _ => continue,
             };
-            plan.ask(job.job.id, action, Reason::new(Code::NextInTurn));
+            plan.request(job.job.id, action, Reason::new(ReasonCode::NextInTurn));
         }
     }
 
@@ -214,17 +214,17 @@ fn one_turn(host: &mut WatchHost, engine: &mut Engine, told: &mut Told) -> bool 
     assert!(sample.degraded.iter().all(|text| !text.is_empty() && !text.contains('\n')));
     let step = engine.step(&turn, &sample);
     let outcomes = host.apply(&step.approved);
-    assert_eq!(outcomes.len(), step.approved.asks().len(), "each wish has an outcome");
+    assert_eq!(outcomes.len(), step.approved.requests().len(), "each wish has an outcome");
     for outcome in &outcomes {
         match &outcome.result {
-            OutcomeResult::Refused { detail, .. } => {
+            OutcomeResult::Rejected { detail, .. } => {
                 assert!(!detail.is_empty() && !detail.contains('\n'), "{detail:?}");
                 told.n_refused += 1;
             }
             _ => told.n_done += 1,
         }
     }
-    engine.settle(&outcomes);
+    engine.record_outcomes(&outcomes);
     true
 }
 

@@ -12,8 +12,8 @@ use engine::{Engine, Host};
 use host_live::{Board, Choice, LeftAlone, WatchHost, WatchOptions};
 use linux::procfs;
 use sched::{
-    Action, Code, JobEvent, Leaving, MoveEnded, Outcome, Plan, Policy, ProcessMemory, Reason,
-    Refusal, Snapshot,
+    Action, CompletedPageMove, DetachCause, JobEvent, Outcome, Plan, Policy, ProcessMemory, Reason,
+    ReasonCode, Rejection, Snapshot,
 };
 
 /// Nothing takes longer, however busy the machine is and however slow the guest.
@@ -24,9 +24,13 @@ pub struct LastCpu(pub Nanos);
 
 impl Policy for LastCpu {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let last: CpuSet = seen.usable.last().into_iter().collect();
+        let last: CpuSet = seen.usable_cpus.last().into_iter().collect();
         for job in seen.jobs.iter().filter(|job| job.movable && job.placed != Some(&last)) {
-            plan.ask(job.job.id, Action::Place(last.clone()), Reason::new(Code::NextInTurn));
+            plan.request(
+                job.job.id,
+                Action::Place(last.clone()),
+                Reason::new(ReasonCode::NextInTurn),
+            );
         }
     }
 
@@ -46,8 +50,8 @@ pub struct Watching {
     pub events: Vec<JobEvent>,
     pub outcomes: Vec<Outcome>,
     /// What the guard did not let through.
-    pub refused: Vec<Refusal>,
-    pub moved: Vec<MoveEnded>,
+    pub refused: Vec<Rejection>,
+    pub moved: Vec<CompletedPageMove>,
     pub memory: Vec<ProcessMemory>,
     pub degraded: Vec<String>,
     _state: tempfile::TempDir,
@@ -86,10 +90,10 @@ impl Watching {
         let sample = self.host.sample(&turn).expect("it can look");
         let step = self.engine.step(&turn, &sample);
         let outcomes = self.host.apply(&step.approved);
-        self.engine.settle(&outcomes);
-        self.refused.extend(step.refused);
+        self.engine.record_outcomes(&outcomes);
+        self.refused.extend(step.rejected);
         self.events.extend(sample.jobs);
-        self.moved.extend(sample.moved);
+        self.moved.extend(sample.page_moves_completed);
         self.memory.extend(sample.memory);
         self.degraded.extend(sample.degraded);
         self.outcomes.extend(outcomes);
@@ -120,8 +124,10 @@ impl Watching {
         alone.is_some_and(|alone| alone.examples.iter().any(|(its, _)| *its == pid))
     }
 
-    pub fn left(&self, why: Leaving) -> bool {
-        self.events.iter().any(|event| matches!(event, JobEvent::Left(_, its, _) if *its == why))
+    pub fn left(&self, why: DetachCause) -> bool {
+        self.events
+            .iter()
+            .any(|event| matches!(event, JobEvent::Detached(_, its, _) if *its == why))
     }
 }
 

@@ -22,7 +22,7 @@ use lab::compare::{
 };
 use program::{Job, Profile, Workload};
 use rustix::time::{ClockId, clock_gettime};
-use sched::{Outcome, Sample, TierWish, Turn};
+use sched::{Outcome, Sample, TierOverride, Turn};
 use topology::Machine;
 
 /// The machine of the target.
@@ -60,7 +60,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         machine: machine.clone(),
         options: SimOptions::default(),
         limits: MoveLimits::default(),
-        signals: TierWish::default(),
+        signals: TierOverride::default(),
     };
     let bench = SimBench::new(setting, jobs.clone())?;
     let ready = begun.elapsed();

@@ -57,7 +57,7 @@ pub fn run() -> anyhow::Result<()> {
 /// The same group, to be read and nothing else.
 fn bare() -> anyhow::Result<Group> {
     let events = software(Flags::default()).groups.concat().into_iter();
-    let named = events.map(|(quantity, attr)| (quantity.name().to_owned(), attr)).collect();
+    let named = events.map(|(event, attr)| (event.name().to_owned(), attr)).collect();
     Group::open(&Spec { whom: Whom::Task(0), events: named }).context("cannot open the group")
 }
 

@@ -15,8 +15,8 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use engine::{Engine, MoveLimits, Step};
 use program::Job;
 use sched::{
-    Action, Cause, Counters, Deed, JobEvent, Measured, MemoryRules, NodeMemory, NodeSample,
-    Outcome, ProcessMemory, Quantity, Sample, Target, TaskSample, Turn,
+    Action, Cause, CounterEvent, Counters, JobEvent, Measured, NodeMemory, NodeSample,
+    NumaSettings, Outcome, ProcessMemory, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
 
@@ -89,9 +89,9 @@ fn measure(spec: &str) -> anyhow::Result<Figures> {
         let before = cpu_time();
         let step = engine.step(&turn, &sample);
         let outcomes = outcomes(&step, &mut on);
-        engine.settle(&outcomes);
+        engine.record_outcomes(&outcomes);
         times.push(millis_since(before));
-        n_wishes += step.approved.asks().len();
+        n_wishes += step.approved.requests().len();
     }
     Ok(Figures { spread: Spread::of(times), n_wishes, start_ms })
 }
@@ -101,15 +101,15 @@ fn start(engine: &mut Engine, on: &mut [CpuId]) {
     let sample = Sample {
         jobs: (0..N_TASKS).map(|id| JobEvent::Due(JobId(id))).collect(),
         nodes: nodes(0),
-        usable: Some(engine.machine().allowed().clone()),
-        memory_rules: Some(MemoryRules::default()),
+        usable_cpus: Some(engine.machine().allowed().clone()),
+        numa_settings: Some(NumaSettings::default()),
         ..Sample::default()
     };
     let turn = Turn { number: 0, at: Nanos::ZERO, causes: vec![Cause::JobsDue] };
     let step = engine.step(&turn, &sample);
-    let started = (0..N_TASKS).map(|id| done(Target::Job(JobId(id)), Deed::Start));
+    let started = (0..N_TASKS).map(|id| done(Target::Job(JobId(id)), None));
     let all: Vec<Outcome> = outcomes(&step, on).into_iter().chain(started).collect();
-    engine.settle(&all);
+    engine.record_outcomes(&all);
 }
 
 /// An interval in which every task ran a tenth of the time and was counted.
@@ -119,11 +119,11 @@ fn next(number: u64, interval: Nanos, on: &[CpuId], counted: &mut [Counters]) ->
     let tasks = (0..N_TASKS).zip(on).zip(counted).map(|((nth, cpu), counted)| {
         count(counted, number, nth, ran_ns);
         TaskSample {
-            task: TaskId { tid: 10_000 + nth, born_ticks: 1 },
+            task: TaskId { tid: 10_000 + nth, start_time_ticks: 1 },
             process: 10_000 + nth,
             job: JobId(nth),
             cpu_time: Nanos(ran_ns * number),
-            looked_before: None,
+            previous_sample_at: None,
             wait: Measured::Exact((interval.0 - ran_ns) * number),
             last_cpu: Some(*cpu),
             counters: *counted,
@@ -145,20 +145,20 @@ fn count(counted: &mut Counters, number: u64, nth: u32, ran_ns: u64) {
     let per_1000 = |n: u64| instructions * n / 1000;
     let misses = per_1000([30, 4, 0][kind as usize]);
     let grown = [
-        (Quantity::Cycles, ran_ns * 3),
-        (Quantity::Instructions, instructions),
-        (Quantity::LlcReferences, per_1000([35, 30, 1][kind as usize])),
-        (Quantity::LlcMisses, misses),
-        (Quantity::LlcLoadMisses, misses / 2),
-        (Quantity::LlcStoreMisses, misses / 8),
-        (Quantity::LlcPrefetchMisses, misses / 3),
-        (Quantity::L1dMisses, per_1000(50)),
-        (Quantity::MemoryStalls, ran_ns),
-        (Quantity::QueueFull, ran_ns * [1, 0, 0][kind as usize]),
+        (CounterEvent::Cycles, ran_ns * 3),
+        (CounterEvent::Instructions, instructions),
+        (CounterEvent::LlcReferences, per_1000([35, 30, 1][kind as usize])),
+        (CounterEvent::LlcMisses, misses),
+        (CounterEvent::LlcLoadMisses, misses / 2),
+        (CounterEvent::LlcStoreMisses, misses / 8),
+        (CounterEvent::LlcPrefetchMisses, misses / 3),
+        (CounterEvent::L1dMisses, per_1000(50)),
+        (CounterEvent::MemoryStalls, ran_ns),
+        (CounterEvent::QueueFull, ran_ns * [1, 0, 0][kind as usize]),
     ];
-    for (quantity, more) in grown {
-        let before = counted.get(quantity).value().unwrap_or(0);
-        counted.set(quantity, Measured::Exact(before + more));
+    for (event, more) in grown {
+        let before = counted.get(event).value().unwrap_or(0);
+        counted.set(event, Measured::Exact(before + more));
     }
 }
 
@@ -168,13 +168,13 @@ fn memory(number: u64, at: Nanos) -> Vec<ProcessMemory> {
     looked
         .map(|nth| ProcessMemory {
             job: JobId(nth),
-            process: TaskId { tid: 10_000 + nth, born_ticks: 1 },
+            process: TaskId { tid: 10_000 + nth, start_time_ticks: 1 },
             nodes: vec![NodeMemory {
                 node: NodeId(nth % N_NODES),
                 small: Bytes(64 << 20),
                 ..NodeMemory::default()
             }],
-            looked_permille: 1000,
+            sampled_permille: 1000,
             at,
         })
         .collect()
@@ -195,14 +195,14 @@ fn nodes(number: u64) -> Vec<NodeSample> {
 
 /// Everything that was approved is carried out.
 fn outcomes(step: &Step, on: &mut [CpuId]) -> Vec<Outcome> {
-    let asks = step.approved.asks().iter();
+    let asks = step.approved.requests().iter();
     asks.filter_map(|ask| {
         if let (Target::Job(job), Action::Place(cpus)) = (ask.target, &ask.action) {
             on[job.index()] = first(cpus);
         }
         match &ask.action {
-            Action::Place(cpus) => Some(done(ask.target, Deed::Place(cpus.clone()))),
-            Action::Release => Some(done(ask.target, Deed::Release)),
+            Action::Place(cpus) => Some(done(ask.target, Some(Action::Place(cpus.clone())))),
+            Action::Release => Some(done(ask.target, Some(Action::Release))),
             Action::MemoryPolicy(_) | Action::MovePages { .. } => None,
         }
     })

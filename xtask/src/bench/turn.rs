@@ -19,8 +19,8 @@ use engine::{Engine, Step};
 use program::{Class, Command, Job};
 use rustix::time::{ClockId, clock_gettime};
 use sched::{
-    Action, Cause, Counters, Deed, JobEvent, Measured, MemoryRules, NodeSample, Outcome,
-    OutcomeResult, Sample, Target, TaskSample, Turn,
+    Action, Cause, Counters, JobEvent, Measured, NodeSample, NumaSettings, Outcome, OutcomeResult,
+    Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
 
@@ -87,9 +87,9 @@ fn measure(tasks_per_job: u32, tier: Tier) -> anyhow::Result<Figures> {
         let (turn, sample) = interval(number, n_jobs, tasks_per_job, tier);
         let before = cpu_time();
         let step = engine.step(&turn, &sample);
-        engine.settle(&outcomes(&step));
+        engine.record_outcomes(&outcomes(&step));
         times.push(millis_since(before));
-        n_moves += step.approved.asks().len();
+        n_moves += step.approved.requests().len();
     }
     if n_moves == 0 {
         bail!("no turn decided anything: the benchmark measures the wrong thing");
@@ -112,15 +112,15 @@ fn start(engine: &mut Engine, n_jobs: u32, tier: Tier) {
     let sample = Sample {
         jobs: (0..n_jobs).map(|id| JobEvent::Due(JobId(id))).collect(),
         nodes: nodes(0, tier),
-        usable: Some(engine.machine().allowed().clone()),
-        memory_rules: Some(MemoryRules::default()),
+        usable_cpus: Some(engine.machine().allowed().clone()),
+        numa_settings: Some(NumaSettings::default()),
         ..Sample::default()
     };
     let turn = Turn { number: 0, at: Nanos::ZERO, causes: vec![Cause::JobsDue] };
     let step = engine.step(&turn, &sample);
-    let started = (0..n_jobs).map(|id| done(Target::Job(JobId(id)), Deed::Start));
+    let started = (0..n_jobs).map(|id| done(Target::Job(JobId(id)), None));
     let all: Vec<Outcome> = outcomes(&step).into_iter().chain(started).collect();
-    engine.settle(&all);
+    engine.record_outcomes(&all);
 }
 
 /// An interval in which every task has run, and some nodes had far more to do than others.
@@ -139,11 +139,11 @@ fn task(number: u64, job: u32, nth: u32) -> TaskSample {
     // Programs take turns at being busy, sixteenth by sixteenth: on one node more than on others.
     let busy_ms = 3 * number + 40 * turns_of(job % N_NODES, number);
     TaskSample {
-        task: TaskId { tid: 1_000 + nth, born_ticks: 1 },
+        task: TaskId { tid: 1_000 + nth, start_time_ticks: 1 },
         process: 1_000 + nth,
         job: JobId(job),
         cpu_time: Nanos::from_millis(busy_ms),
-        looked_before: None,
+        previous_sample_at: None,
         wait: Measured::Exact(number * 200_000_000),
         last_cpu: Some(CpuId(nth % 512)),
         counters: Counters::NONE,
@@ -175,16 +175,16 @@ fn nodes(number: u64, tier: Tier) -> Vec<NodeSample> {
 }
 
 fn outcomes(step: &Step) -> Vec<Outcome> {
-    let asks = step.approved.asks().iter();
+    let asks = step.approved.requests().iter();
     asks.filter_map(|ask| match &ask.action {
-        Action::Place(cpus) => Some(done(ask.target, Deed::Place(cpus.clone()))),
+        Action::Place(cpus) => Some(done(ask.target, Some(Action::Place(cpus.clone())))),
         Action::MemoryPolicy(_) | Action::Release | Action::MovePages { .. } => None,
     })
     .collect()
 }
 
-pub(super) fn done(target: Target, deed: Deed) -> Outcome {
-    Outcome { target, deed, result: OutcomeResult::Done { n: 1 } }
+pub(super) fn done(target: Target, action: Option<Action>) -> Outcome {
+    Outcome { target, action, result: OutcomeResult::Done { n: 1 } }
 }
 
 pub(super) fn job(id: u32) -> Job {

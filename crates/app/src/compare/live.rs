@@ -244,8 +244,8 @@ struct Listener<'a> {
 }
 
 impl Sink for Listener<'_> {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.progress.show();
-        self.tally.turn(record)
+        self.tally.record(record)
     }
 }

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use base::several;
+use base::counted_noun;
 use host_sim::physics::{Behaviour, Fitted};
 use host_sim::predict::{Cast, Guest, Predicted, Site, Split, Stage, best, side_by_side, sites};
 use program::is_toml;
@@ -131,7 +131,7 @@ fn on_first(
         return Ok(Vec::new());
     };
     let n = programs.len();
-    let cpus = several(site.n_cpus, "CPU");
+    let cpus = counted_noun(site.n_cpus, "CPU");
     let crowded = format!("{n} programs are more than the {cpus} of the first LLC domain");
     if site.n_cpus < n && args.domains.is_none() {
         bail!("{crowded}; leave some out, or ask for more domains with --domains");
@@ -143,7 +143,7 @@ fn on_first(
     if site.n_cores < n {
         notes.push(format!(
             "{n} programs are more than the {} of the first LLC domain: what SMT siblings take from each other is not in this",
-            several(site.n_cores, "core")
+            counted_noun(site.n_cores, "core")
         ));
     }
     let programs: Vec<&Behaviour> = programs.iter().filter_map(Guest::on_first).collect();

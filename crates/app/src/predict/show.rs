@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use base::several;
+use base::counted_noun;
 use host_sim::predict::{Split, Way};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn push_slowdowns(text: &mut String, told: &Told<'_>) {
         "side by side on LLC domain {}: {:.2} MiB, {}, {:.2} GB/s at the peak\n",
         site.llc.0,
         site.cache / MIB,
-        several(site.n_cpus, "CPU"),
+        counted_noun(site.n_cpus, "CPU"),
         site.peak
     );
     let width = width(told);
@@ -51,7 +51,8 @@ fn push_slowdowns(text: &mut String, told: &Told<'_>) {
 
 fn push_split(text: &mut String, told: &Told<'_>, split: &Split) {
     let n = told.stage.sites.len();
-    let _ = writeln!(text, "best split over {} ({}):\n", several(n, "LLC domain"), how(split.way));
+    let _ =
+        writeln!(text, "best split over {} ({}):\n", counted_noun(n, "LLC domain"), how(split.way));
     let width = width(told);
     let _ = writeln!(text, "  domain  {:<width$}  slow-down", "program");
     for domain in 0..n {

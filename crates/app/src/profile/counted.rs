@@ -16,7 +16,7 @@ use base::Nanos;
 use linux::perf::{self, Chosen, Meter, Need, TaskGroups};
 use linux::senses;
 use linux::source::Live;
-use sched::{Counters, Quantity};
+use sched::{CounterEvent, Counters};
 use trace::counted::Reading;
 
 use super::child::{self, Run, Watch, What, Why};
@@ -35,11 +35,11 @@ pub(super) fn choose() -> Result<Vec<Chosen>, String> {
     let (groups, refused) = TaskGroups::open(0, &choice.chosen, false);
     // Something must run for a counter to have had a turn.
     std::hint::black_box((0..100_000u64).fold(0, |sum, nr| sum ^ std::hint::black_box(nr)));
-    if groups.read().counters().get(Quantity::Instructions).value().is_some() {
+    if groups.read().counters().get(CounterEvent::Instructions).value().is_some() {
         let software = perf::software(flags);
         return Ok(choice.chosen.into_iter().chain([software]).collect());
     }
-    let told = choice.absent.get(&Quantity::Instructions).cloned();
+    let told = choice.absent.get(&CounterEvent::Instructions).cloned();
     let refused = refused.map(|error| perf::reason(&error, None, Need::Task));
     Err(refused.or(told).unwrap_or_else(|| "instructions are not counted".to_owned()))
 }
@@ -99,15 +99,15 @@ impl Watch for Counting {
 }
 
 fn reading(counters: &Counters) -> Reading {
-    let value = |quantity| counters.get(quantity).value();
-    let count = |quantity| value(quantity).map(|n| n as f64);
+    let value = |event| counters.get(event).value();
+    let count = |event| value(event).map(|n| n as f64);
     Reading {
-        cpu_time: Nanos(value(Quantity::TaskClock).unwrap_or(0)),
-        cycles: count(Quantity::Cycles),
-        instructions: count(Quantity::Instructions),
-        llc_references: count(Quantity::LlcReferences),
-        llc_misses: count(Quantity::LlcMisses),
-        memory_stalls: count(Quantity::MemoryStalls),
+        cpu_time: Nanos(value(CounterEvent::TaskClock).unwrap_or(0)),
+        cycles: count(CounterEvent::Cycles),
+        instructions: count(CounterEvent::Instructions),
+        llc_references: count(CounterEvent::LlcReferences),
+        llc_misses: count(CounterEvent::LlcMisses),
+        memory_stalls: count(CounterEvent::MemoryStalls),
     }
 }
 

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use report::words::action_words;
-use sched::{Ask, Counted, Plan, Quantity, SignalTier, Snapshot, Stalled, Target, TrafficSeen};
+use sched::{
+    CounterDeltas, CounterEvent, Plan, Request, SignalTier, Snapshot, StallTimes, Target,
+    TrafficDelta,
+};
 use serde::Serialize;
 
 /// One turn.
@@ -60,7 +63,7 @@ pub struct TaskShown {
     /// The CPU that it ran on last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on: Option<u32>,
-    /// What was counted, by quantity.
+    /// What was counted, by event.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub counted: BTreeMap<&'static str, u64>,
 }
@@ -129,7 +132,7 @@ impl Shown {
         // What could not be read is no load of nothing.
         let is_known = seen.loads.readable && seen.loads.tier != SignalTier::None;
         let loads = is_known.then(|| numbers.zip(seen.loads.loads.iter().copied()).collect());
-        let asks = plan.asks.iter().map(|ask| want(seen, ask));
+        let asks = plan.requests.iter().map(|ask| want(seen, ask));
         Shown {
             turn: seen.turn.number,
             at_ns: seen.turn.at.0,
@@ -148,7 +151,7 @@ impl Shown {
 }
 
 /// A wish in words.
-fn want(seen: &Snapshot<'_>, ask: &Ask) -> String {
+fn want(seen: &Snapshot<'_>, ask: &Request) -> String {
     let whom = match ask.target {
         Target::Job(job) => {
             seen.job(job).map_or_else(|| job.to_string(), |job| job.job.name.clone())
@@ -160,22 +163,22 @@ fn want(seen: &Snapshot<'_>, ask: &Ask) -> String {
     format!("{whom}: would {what} because {code}")
 }
 
-fn task_shown(seen: &Snapshot<'_>, task: &sched::TaskSeen) -> TaskShown {
+fn task_shown(seen: &Snapshot<'_>, task: &sched::TaskView) -> TaskShown {
     TaskShown {
         tid: task.task.tid,
         job: seen.job(task.job).map_or_else(String::new, |job| job.job.name.clone()),
         cpu_ns: task.cpu_time.0,
         wait_ns: task.wait.map(|wait| wait.0),
         on: task.last_cpu.map(|cpu| cpu.0),
-        counted: counted(&task.counted),
+        counted: counted(&task.counters),
     }
 }
 
-fn counted(counted: &Counted) -> BTreeMap<&'static str, u64> {
-    counted.iter().map(|(quantity, grown)| (quantity.name(), grown)).collect()
+fn counted(counted: &CounterDeltas) -> BTreeMap<&'static str, u64> {
+    counted.iter().map(|(event, grown)| (event.name(), grown)).collect()
 }
 
-fn node_shown(node: &sched::NodeSeen) -> NodeShown {
+fn node_shown(node: &sched::NodeView) -> NodeShown {
     NodeShown {
         node: node.node.0,
         free_bytes: node.memory_free.map(|free| free.0),
@@ -185,7 +188,7 @@ fn node_shown(node: &sched::NodeSeen) -> NodeShown {
     }
 }
 
-fn llc_shown(llc: u32, traffic: &TrafficSeen) -> LlcShown {
+fn llc_shown(llc: u32, traffic: &TrafficDelta) -> LlcShown {
     LlcShown {
         llc,
         total_bytes: traffic.total_bytes,
@@ -201,17 +204,17 @@ fn cpu_shown(times: &sched::CpuTimes) -> CpuShown {
 fn pressure_shown(seen: &Snapshot<'_>) -> BTreeMap<&'static str, StalledShown> {
     let of =
         [("cpu", seen.pressure.cpu), ("memory", seen.pressure.memory), ("io", seen.pressure.io)];
-    let told = of.into_iter().filter(|(_, stalled)| *stalled != Stalled::default());
-    let shown = |stalled: Stalled| StalledShown {
+    let told = of.into_iter().filter(|(_, stalled)| *stalled != StallTimes::default());
+    let shown = |stalled: StallTimes| StalledShown {
         some_ns: stalled.some.map(|time| time.0),
         full_ns: stalled.full.map(|time| time.0),
     };
     told.map(|(name, stalled)| (name, shown(stalled))).collect()
 }
 
-/// What was counted of a quantity; the clock of a task counts time, not events.
+/// What was counted of a event; the clock of a task counts time, not events.
 fn pair(name: &str, grown: u64) -> String {
-    match name == Quantity::TaskClock.name() {
+    match name == CounterEvent::TaskClock.name() {
         true => format!("{name} {:.1} ms", grown as f64 / 1e6),
         false => format!("{name} {grown}"),
     }

@@ -18,15 +18,15 @@ use linux::senses::Listener;
 use linux::stream;
 use program::{Command, Ending, Job, Origin};
 use sched::{
-    Cause, Deed, JobEvent, Outcome, OutcomeResult, Plan, Policy, Sample, Snapshot, Target,
-    TierWish, Turn,
+    Cause, JobEvent, Outcome, OutcomeResult, Plan, Policy, Sample, Snapshot, Target, TierOverride,
+    Turn,
 };
 
 use super::shown::{Shown, lines};
 use crate::exit::{Done, OrWrong};
 
 /// Shows every turn of a stream.
-pub fn main(path: &Path, how: (&str, u64, TierWish), json: bool) -> Done {
+pub fn main(path: &Path, how: (&str, u64, TierOverride), json: bool) -> Done {
     let (policy, seed, signals) = how;
     let decides = policy::build(policy, seed).or_wrong()?;
     let recorded = stream::read(path).or_wrong()?;
@@ -112,7 +112,11 @@ impl Policy for Watcher {
 }
 
 impl Played {
-    fn new(mut recorded: stream::Recorded, decides: Box<dyn Policy>, signals: TierWish) -> Self {
+    fn new(
+        mut recorded: stream::Recorded,
+        decides: Box<dyn Policy>,
+        signals: TierOverride,
+    ) -> Self {
         let seen = Rc::new(RefCell::new(None));
         let interval = Nanos(recorded.header.interval_ns);
         let is_base = Rc::new(Cell::new(false));
@@ -139,7 +143,7 @@ impl Played {
         let degraded = sample.degraded.clone();
         let turn = Turn { number, at, causes: vec![Cause::Interval] };
         self.engine.step(&turn, &sample);
-        self.engine.settle(&[]);
+        self.engine.record_outcomes(&[]);
         let shown = self.seen.borrow_mut().take();
         Ok(shown.map(|shown| Shown { degraded, ..shown }))
     }
@@ -148,7 +152,7 @@ impl Played {
     fn begin_at(&mut self, first: &Sample, at: Nanos) {
         self.is_base.set(true);
         self.engine.step(&Turn { number: 0, at, causes: vec![Cause::Interval] }, first);
-        self.engine.settle(&[]);
+        self.engine.record_outcomes(&[]);
         self.is_base.set(false);
     }
 
@@ -157,17 +161,17 @@ impl Played {
         let ids = (0..self.recorded.header.jobs.len() as u32).map(JobId);
         let due = Sample {
             jobs: ids.clone().map(JobEvent::Due).collect(),
-            usable: Some(self.recorded.machine.allowed().clone()),
-            memory_rules: first.memory_rules,
+            usable_cpus: Some(self.recorded.machine.allowed().clone()),
+            numa_settings: first.numa_settings,
             ..Sample::default()
         };
         let turn = Turn { number: 0, at, causes: vec![Cause::JobsDue] };
         self.engine.step(&turn, &due);
         let started = |id| Outcome {
             target: Target::Job(id),
-            deed: Deed::Start,
+            action: None,
             result: OutcomeResult::Done { n: 1 },
         };
-        self.engine.settle(&ids.map(started).collect::<Vec<_>>());
+        self.engine.record_outcomes(&ids.map(started).collect::<Vec<_>>());
     }
 }

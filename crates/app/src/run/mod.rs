@@ -197,7 +197,7 @@ pub(crate) struct Checked {
     pub workload: Workload,
     pub machine: Machine,
     pub policy: Box<dyn sched::Policy>,
-    pub signals: sched::TierWish,
+    pub signals: sched::TierOverride,
 }
 
 impl Checked {

@@ -17,7 +17,7 @@ use lab::compare::{Column, SimBench, SimSetting};
 use policy::Without;
 use program::Workload;
 use report::ReportBuilder;
-use sched::{Policy, TierWish};
+use sched::{Policy, TierOverride};
 use topology::Machine;
 
 use super::live::Ran;
@@ -245,7 +245,7 @@ fn oracle(
     args: &Args,
     machine: &Machine,
     workload: &Workload,
-    signals: &TierWish,
+    signals: &TierOverride,
 ) -> Result<Box<dyn Policy>, Stop> {
     let setting = SimSetting {
         machine: machine.clone(),

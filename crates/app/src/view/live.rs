@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use base::Nanos;
-use engine::{SeenLoads, TurnRecord};
+use engine::{LoadSample, TurnRecord};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use report::PlaceNames;
 use report::units::{rate, seconds};
-use sched::{Cause, Deed, JobEvent, OutcomeResult};
+use sched::{Cause, JobEvent, OutcomeResult};
 
 use super::news::{News, went_wrong};
 
@@ -77,10 +77,10 @@ impl Live {
         self.at = record.turn.at;
         self.hurry |= record.turn.causes.contains(&Cause::Stopping);
         record.sample.jobs.iter().for_each(|event| self.counts.event(event));
-        for outcome in record.outcomes.iter().filter(|outcome| outcome.deed == Deed::Start) {
+        for outcome in record.outcomes.iter().filter(|outcome| outcome.action.is_none()) {
             match outcome.result {
-                OutcomeResult::Done { .. } | OutcomeResult::Begun => self.counts.running += 1,
-                OutcomeResult::Refused { .. } => self.counts.failed += 1,
+                OutcomeResult::Done { .. } | OutcomeResult::InProgress => self.counts.running += 1,
+                OutcomeResult::Rejected { .. } => self.counts.failed += 1,
             }
         }
         if let Some(loads) = record.loads {
@@ -176,27 +176,27 @@ impl Counts {
     fn event(&mut self, event: &JobEvent) {
         let end = match event {
             JobEvent::Ended(_, end) => end,
-            JobEvent::Appeared(_) => {
+            JobEvent::Attached(_) => {
                 (self.all, self.running) = (self.all + 1, self.running + 1);
                 return;
             }
-            JobEvent::Left(..) => {
+            JobEvent::Detached(..) => {
                 (self.running, self.done) = (self.running.saturating_sub(1), self.done + 1);
                 return;
             }
-            JobEvent::Due(_) | JobEvent::HandsOff(..) => return,
+            JobEvent::Due(_) | JobEvent::Unmanaged(..) => return,
         };
         self.running = self.running.saturating_sub(1);
         match end {
-            end if end.again => {} // It is due again: neither done nor waiting for long.
+            end if end.restarts => {} // It is due again: neither done nor waiting for long.
             end if went_wrong(end) => self.failed += 1,
-            end if end.by_us => self.stopped += 1,
+            end if end.stopped_by_host => self.stopped += 1,
             _ => self.done += 1,
         }
     }
 }
 
-fn domains(loads: &SeenLoads, places: &PlaceNames, interval: Nanos) -> Vec<Domain> {
+fn domains(loads: &LoadSample, places: &PlaceNames, interval: Nanos) -> Vec<Domain> {
     let secs = interval.as_secs_f64();
     let of = |(idx, number): (usize, &u32)| {
         let known = places.domains().and_then(|all| {

@@ -91,7 +91,7 @@ impl View {
 }
 
 impl Sink for View {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         if self.mode == Mode::Quiet {
             return Ok(());
         }

@@ -2,13 +2,11 @@
 
 use base::{CpuSet, Nanos};
 use engine::TurnRecord;
-use journal::{Happened, Header, Lives, What};
+use journal::{Header, JobHistory, JobRecord, What};
 use report::PlaceNames;
 use report::units::seconds;
-use report::words::{
-    action_words, end_words, hands_off_words, leaving_words, memory_words, moved_words, pages_words,
-};
-use sched::{Ask, Deed, End, ExitStatus, JobEvent, Refusal, Target, Why};
+use report::words::{action_words, end_words, hands_off_words, leaving_words, moved_words};
+use sched::{Action, ExitStatus, JobEvent, JobExit, RejectCause, Rejection, Request, Target};
 use topology::{DomainChoice, Domains, Level, Machine};
 
 /// One line of news.
@@ -43,7 +41,7 @@ pub struct Reporter {
     level: Option<Level>,
     usable: CpuSet,
     places: PlaceNames,
-    lives: Lives,
+    lives: JobHistory,
 }
 
 impl Reporter {
@@ -57,7 +55,7 @@ impl Reporter {
             machine: machine.clone(),
             level: Some(auto),
             usable: machine.allowed().clone(),
-            lives: Lives::new(header),
+            lives: JobHistory::new(header),
         }
     }
 
@@ -77,25 +75,26 @@ impl Reporter {
         let about_all = |text: String| one(at, "note", String::new(), text);
         news.extend(record.sample.degraded.iter().cloned().map(about_all));
         news.extend(record.plan.notes.iter().map(|note| about_all(note.to_string())));
-        news.extend(record.refused.iter().map(|refusal| self.refused(at, refusal)));
+        news.extend(record.rejected.iter().map(|refusal| self.refused(at, refusal)));
         let deeds = self.lives.deeds(record);
         news.extend(deeds.iter().filter_map(|happened| self.happened(at, happened)));
         news
     }
 
     fn learn_places(&mut self, record: &TurnRecord<'_>) {
-        let level = record.footing_now().map(|footing| footing.level);
+        let level = record.current_load_basis().map(|footing| footing.level);
         let is_new = level.is_some_and(|level| self.level != Some(level));
-        if is_new || record.sample.usable.as_ref().is_some_and(|usable| *usable != self.usable) {
+        if is_new || record.sample.usable_cpus.as_ref().is_some_and(|usable| *usable != self.usable)
+        {
             self.level = level.or(self.level);
-            self.usable = record.sample.usable.as_ref().unwrap_or(&self.usable).clone();
+            self.usable = record.sample.usable_cpus.as_ref().unwrap_or(&self.usable).clone();
             self.places = PlaceNames::new(&self.machine, self.level, &self.usable);
         }
     }
 
     fn learn_names(&mut self, record: &TurnRecord<'_>) {
         for event in &record.sample.jobs {
-            let JobEvent::Appeared(job) = event else { continue };
+            let JobEvent::Attached(job) = event else { continue };
             match self.names.get_mut(job.id.index()) {
                 Some(name) => name.clone_from(&job.name),
                 None => self.names.push(job.name.clone()),
@@ -103,7 +102,7 @@ impl Reporter {
         }
     }
 
-    fn happened(&self, at: Nanos, happened: &Happened<'_>) -> Option<News> {
+    fn happened(&self, at: Nanos, happened: &JobRecord<'_>) -> Option<News> {
         let whom = self.whom(happened.target);
         let place = |cpus: &CpuSet| self.places.place(cpus);
         let because = because(happened.wish);
@@ -120,8 +119,8 @@ impl Reporter {
                 ("watch", format!("is busy: it is looked after from here on{class}"))
             }
             What::Left(why, _) => ("left", leaving_words(*why).to_owned()),
-            What::Refused(deed, Why::OnlyWatching, _) => {
-                ("would", format!("{}{because}", self.deed(deed)))
+            What::Refused(deed, RejectCause::DryRun, _) => {
+                ("would", format!("{}{because}", self.action_text(deed)))
             }
             What::Started(None) => ("start", "wherever the kernel puts it".to_owned()),
             What::Started(Some(cpus)) => ("start", format!("on {}{because}", place(cpus))),
@@ -138,32 +137,27 @@ impl Reporter {
             }
             What::Released { .. } => ("free", "it got back what it had".to_owned()),
             What::Refused(deed, why, detail) => {
-                let text = format!("{}: not done, {}", self.deed(deed), said(detail, why.name()));
+                let text =
+                    format!("{}: not done, {}", self.action_text(deed), said(detail, why.name()));
                 return Some(bad(one(at, "no", whom, text)));
             }
-            What::PagesBegun(deed) => ("pages", format!("{} begun{because}", self.deed(deed))),
+            What::PagesBegun(deed) => {
+                ("pages", format!("{} begun{because}", self.action_text(deed)))
+            }
             What::PagesMoved(moved) => ("pages", moved_words(moved)),
             What::Memory(_) | What::OnlyWished(_) => return None,
         };
         Some(one(at, kind, whom, text))
     }
 
-    fn deed(&self, deed: &Deed) -> String {
-        match deed {
-            Deed::Start => "start".to_owned(),
-            Deed::Place(cpus) => format!("place on {}", self.places.place(cpus)),
-            Deed::MemoryPolicy(policy) => memory_words(policy),
-            Deed::Release => "release".to_owned(),
-            Deed::MovePages { from, to, limit } => {
-                format!("move {}", pages_words((*from, *to, *limit)))
-            }
-        }
+    fn action_text(&self, action: &Action) -> String {
+        action_words(action, |cpus: &CpuSet| self.places.place(cpus))
     }
 
-    fn refused(&self, at: Nanos, refusal: &Refusal) -> News {
-        let what = action_words(&refusal.ask.action, |cpus: &CpuSet| self.places.place(cpus));
-        let text = format!("{what}: refused, {}", said(&refusal.detail, refusal.why.name()));
-        bad(one(at, "no", self.whom(refusal.ask.target), text))
+    fn refused(&self, at: Nanos, refusal: &Rejection) -> News {
+        let what = self.action_text(&refusal.request.action);
+        let text = format!("{what}: refused, {}", said(&refusal.detail, refusal.cause.name()));
+        bad(one(at, "no", self.whom(refusal.request.target), text))
     }
 
     fn whom(&self, target: Target) -> String {
@@ -193,11 +187,11 @@ fn said<'a>(detail: &'a str, why: &'a str) -> &'a str {
     if detail.is_empty() { why } else { detail }
 }
 
-fn because(wish: Option<&Ask>) -> String {
+fn because(wish: Option<&Request>) -> String {
     wish.map_or(String::new(), |wish| format!("  because {}", wish.reason))
 }
 
 /// Whether a job ended otherwise than it should have.
-pub fn went_wrong(end: &End) -> bool {
-    !end.by_us && end.status != ExitStatus::Exited(0)
+pub fn went_wrong(end: &JobExit) -> bool {
+    !end.stopped_by_host && end.status != ExitStatus::Exited(0)
 }

@@ -1,14 +1,14 @@
 //! The view as text: frames in a buffer of cells, lines as they are printed.
 
 use base::{Bytes, CpuSet, JobId, Nanos};
-use engine::SeenLoads;
+use engine::LoadSample;
 use expect_test::{Expect, expect};
 use journal::PolicyUsed;
 use program::{Command, Ending, Job, Origin};
 use ratatui::buffer::Buffer;
 use sched::{
-    Action, Cause, Code, Deed, DomainLoads, End, ExitStatus, HandsOff, JobEvent, Measured, Outcome,
-    OutcomeResult, Plan, Reason, Sample, SignalTier, Target, Turn, Why,
+    Action, Cause, DomainLoads, ExitStatus, JobEvent, JobExit, Measured, Outcome, OutcomeResult,
+    Plan, Reason, ReasonCode, RejectCause, Sample, SignalTier, Target, Turn, UnmanagedCause,
 };
 use topology::{Level, Machine};
 
@@ -41,8 +41,8 @@ fn cpus(list: &str) -> CpuSet {
     list.parse().expect("a list")
 }
 
-fn done(id: u32, deed: Deed) -> Outcome {
-    Outcome { target: Target::Job(JobId(id)), deed, result: OutcomeResult::Done { n: 1 } }
+fn done(id: u32, action: Option<Action>) -> Outcome {
+    Outcome { target: Target::Job(JobId(id)), action, result: OutcomeResult::Done { n: 1 } }
 }
 
 /// A turn as a sink is told it, built piece by piece.
@@ -50,7 +50,7 @@ fn done(id: u32, deed: Deed) -> Outcome {
 struct Told {
     turn: Turn,
     sample: Sample,
-    loads: Option<SeenLoads>,
+    loads: Option<LoadSample>,
     plan: Plan,
     outcomes: Vec<Outcome>,
 }
@@ -63,28 +63,28 @@ impl Told {
     }
 
     fn start(mut self, id: u32, list: &str) -> Self {
-        let why = Reason::new(Code::NextInTurn)
+        let why = Reason::new(ReasonCode::NextInTurn)
             .with("domain", "core 0".to_owned())
             .with("cpus", "cpu 0".to_owned());
-        self.plan.ask(JobId(id), Action::Place(cpus(list)), why);
-        self.outcomes.extend([done(id, Deed::Place(cpus(list))), done(id, Deed::Start)]);
+        self.plan.request(JobId(id), Action::Place(cpus(list)), why);
+        self.outcomes.extend([done(id, Some(Action::Place(cpus(list)))), done(id, None)]);
         self
     }
 
     fn place(mut self, id: u32, list: &str) -> Self {
-        let why = Reason::new(Code::NextInTurn)
+        let why = Reason::new(ReasonCode::NextInTurn)
             .with("domain", "core 1".to_owned())
             .with("cpus", "cpu 1".to_owned());
-        self.plan.ask(JobId(id), Action::Place(cpus(list)), why);
-        self.outcomes.push(done(id, Deed::Place(cpus(list))));
+        self.plan.request(JobId(id), Action::Place(cpus(list)), why);
+        self.outcomes.push(done(id, Some(Action::Place(cpus(list)))));
         self
     }
 
     fn end(mut self, id: u32, status: ExitStatus) -> Self {
-        let end = End {
+        let end = JobExit {
             status,
-            by_us: false,
-            again: false,
+            stopped_by_host: false,
+            restarts: false,
             wall: Nanos::from_millis(1500),
             user: Nanos::ZERO,
             system: Nanos::ZERO,
@@ -93,14 +93,14 @@ impl Told {
             n_migrations: Measured::Absent,
             counters: sched::Counters::NONE,
             traffic: Measured::Absent,
-            n_left_behind: 0,
+            n_orphans: 0,
         };
         self.sample.jobs.push(JobEvent::Ended(JobId(id), Box::new(end)));
         self
     }
 
     fn loads(mut self, loads: &[u64], millis: &[u64]) -> Self {
-        self.loads = Some(SeenLoads {
+        self.loads = Some(LoadSample {
             level: Level::Core,
             numbers: (0..loads.len() as u32).collect(),
             loads: DomainLoads {
@@ -118,10 +118,10 @@ impl Told {
             turn: &self.turn,
             sample: &self.sample,
             loads: self.loads.as_ref(),
-            footing: None,
+            load_basis: None,
             signals: None,
             plan: &self.plan,
-            refused: &[],
+            rejected: &[],
             outcomes: &self.outcomes,
         }
     }
@@ -129,13 +129,13 @@ impl Told {
 
 /// A run with everything that is news in it.
 fn run() -> Vec<Told> {
-    let mut broken = Told::at(750).place(0, "1").end(1, ExitStatus::Killed(11));
+    let mut broken = Told::at(750).place(0, "1").end(1, ExitStatus::Signaled(11));
     let detail = "no such file: /bin/none".to_owned();
-    let result = OutcomeResult::Refused { why: Why::CannotStart, detail };
-    broken.outcomes.push(Outcome { target: Target::Job(JobId(3)), deed: Deed::Start, result });
+    let result = OutcomeResult::Rejected { cause: RejectCause::StartFailed, detail };
+    broken.outcomes.push(Outcome { target: Target::Job(JobId(3)), action: None, result });
     let mut meddled = Told::at(1000).loads(&[361_000, 45_000], &[250, 125]);
-    let why = HandsOff::AffinityChanged(cpus("0"));
-    meddled.sample.jobs.push(JobEvent::HandsOff(JobId(0), why));
+    let why = UnmanagedCause::AffinityChanged(cpus("0"));
+    meddled.sample.jobs.push(JobEvent::Unmanaged(JobId(0), why));
     meddled.sample.degraded.push("no descriptors left: counters are off".to_owned());
     vec![
         Told::at(0).start(0, "0").start(1, "1"),

@@ -10,7 +10,7 @@ use engine::TurnRecord;
 use host_live::{Board, LeftAlone, Managed};
 use journal::Header;
 use report::status::{AloneRow, KindWord, ManagedRow, VerdictWord};
-use sched::{Action, Code, JobEvent, Reason, Target};
+use sched::{Action, JobEvent, Reason, ReasonCode, Target};
 
 use super::Args;
 use crate::state::StateWriter;
@@ -31,11 +31,11 @@ impl StateSink {
     fn learn(&mut self, record: &TurnRecord<'_>) {
         self.writer.learn(record);
         for event in &record.sample.jobs {
-            if let JobEvent::Left(job, ..) = event {
+            if let JobEvent::Detached(job, ..) = event {
                 self.reasons.remove(job);
             }
         }
-        for ask in &record.plan.asks {
+        for ask in &record.plan.requests {
             if let (Target::Job(job), Action::Place(_)) = (ask.target, &ask.action) {
                 self.reasons.insert(job, ask.reason.to_string());
             }
@@ -45,9 +45,9 @@ impl StateSink {
 
     fn judge(&mut self, note: &Reason) {
         let verdict = match note.code {
-            Code::JudgedBetter => VerdictWord::Helps,
-            Code::JudgedWorse | Code::JudgedNoBetter => VerdictWord::Rests,
-            Code::TriesAgain => VerdictWord::Tries,
+            ReasonCode::JudgedBetter => VerdictWord::Helps,
+            ReasonCode::JudgedWorse | ReasonCode::JudgedNoBetter => VerdictWord::Rests,
+            ReasonCode::TriesAgain => VerdictWord::Tries,
             _ => return,
         };
         self.writer.state.verdict = verdict;
@@ -87,7 +87,7 @@ fn managed_row(managed: &Managed, reason: Option<&String>) -> ManagedRow {
 }
 
 impl engine::Sink for StateSink {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.learn(record);
         if self.writer.is_due(record.turn.at) {
             self.take_board();

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use base::{CpuId, JobId, LlcId, Nanos};
 use sched::{
-    CpuTimes, GroupSeen, LlcSeen, Measured, Pressure, Sample, Stalled, Traffic, TrafficSeen,
+    CpuTimes, LlcView, Measured, MonGroupView, Pressure, Sample, StallTimes, Traffic, TrafficDelta,
 };
 
 use super::controllers::per_interval;
 
-type OfTraffic = Total<Traffic, TrafficSeen>;
+type OfTraffic = Total<Traffic, TrafficDelta>;
 type OfCpu = Total<CpuTimes, (Nanos, Nanos)>;
 
 /// Everything that is measured around tasks.
@@ -25,8 +25,8 @@ pub(crate) struct Around {
     pressure: Option<Total<Pressure, Pressure>>,
     at: Nanos,
     /// What there was in the last interval.
-    pub llcs: Vec<LlcSeen>,
-    pub groups: Vec<GroupSeen>,
+    pub llcs: Vec<LlcView>,
+    pub groups: Vec<MonGroupView>,
     pub cpus: Vec<CpuTimes>,
     pub pressed: Pressure,
 }
@@ -81,7 +81,7 @@ impl Around {
         for llc in &sample.llcs {
             put(&mut self.of_llcs, llc.llc, llc.traffic, at);
         }
-        for group in &sample.groups {
+        for group in &sample.mon_groups {
             put(&mut self.of_groups, (group.job, group.llc), group.traffic, at);
         }
         for &cpu in &sample.cpus {
@@ -123,10 +123,10 @@ impl Around {
 
     fn show(&mut self) {
         self.llcs.clear();
-        let llc = |(&llc, total): (_, &OfTraffic)| LlcSeen { llc, traffic: total.grown };
+        let llc = |(&llc, total): (_, &OfTraffic)| LlcView { llc, traffic: total.grown };
         self.llcs.extend(self.of_llcs.iter().map(llc));
         self.groups.clear();
-        let group = |(&(job, llc), total): (&(JobId, LlcId), &OfTraffic)| GroupSeen {
+        let group = |(&(job, llc), total): (&(JobId, LlcId), &OfTraffic)| MonGroupView {
             job,
             llc,
             traffic: total.grown,
@@ -142,9 +142,9 @@ impl Around {
 }
 
 /// A counter that could not be read begins anew when it can be read again.
-fn grown_traffic(now: Traffic, base: Traffic, mean: &dyn Fn(u64) -> u64) -> TrafficSeen {
+fn grown_traffic(now: Traffic, base: Traffic, mean: &dyn Fn(u64) -> u64) -> TrafficDelta {
     let grown = |now: Measured, base: Measured| now.since(base, 64).map(mean);
-    TrafficSeen {
+    TrafficDelta {
         total_bytes: grown(now.total_bytes, base.total_bytes),
         local_bytes: grown(now.local_bytes, base.local_bytes),
         occupancy: now.occupancy,
@@ -158,7 +158,7 @@ fn grown_times(now: CpuTimes, base: CpuTimes, mean: &dyn Fn(u64) -> u64) -> (Nan
 
 fn grown_pressure(now: Pressure, base: Pressure, mean: &dyn Fn(u64) -> u64) -> Pressure {
     let Pressure { cpu, memory, io } = now.since(base);
-    let each = |stalled: Stalled| Stalled {
+    let each = |stalled: StallTimes| StallTimes {
         some: stalled.some.map(|time| Nanos(mean(time.0))),
         full: stalled.full.map(|time| Nanos(mean(time.0))),
     };

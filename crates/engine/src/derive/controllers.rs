@@ -1,13 +1,13 @@
 //! The counters of the memory controllers, one a node.
 
 use base::{Nanos, NodeId};
-use sched::{Measured, NodeSample, NodeSeen};
+use sched::{Measured, NodeSample, NodeView};
 use topology::Machine;
 
 /// What is known of every node.
 #[derive(Debug)]
 pub(crate) struct Controllers {
-    seen: Vec<NodeSeen>,
+    seen: Vec<NodeView>,
     counters: Vec<Counter>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Reading {
 
 impl Controllers {
     pub fn new(machine: &Machine) -> Self {
-        let seen = machine.nodes().iter().map(|node| NodeSeen {
+        let seen = machine.nodes().iter().map(|node| NodeView {
             node: node.id,
             memory_free: node.memory_free,
             memory_reclaimable: None,
@@ -44,13 +44,13 @@ impl Controllers {
             read_bytes: None,
             written_bytes: None,
         });
-        let seen: Vec<NodeSeen> = seen.collect();
+        let seen: Vec<NodeView> = seen.collect();
         let counters = vec![Counter::default(); seen.len()];
         Controllers { seen, counters }
     }
 
     /// All nodes, by id.
-    pub fn seen(&self) -> &[NodeSeen] {
+    pub fn seen(&self) -> &[NodeView] {
         &self.seen
     }
 

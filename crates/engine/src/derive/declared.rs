@@ -7,7 +7,7 @@
 use base::{Bytes, Nanos};
 use program::profile::Rates;
 use program::{Job, Profile};
-use sched::Quantity;
+use sched::CounterEvent;
 use topology::Machine;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
@@ -17,7 +17,7 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 pub(crate) struct Declared {
     /// Memory controller operations for each millisecond of CPU time; `None` when nothing is said.
     pub ops_per_ms: Option<u64>,
-    per_second: [Option<u64>; Quantity::N],
+    per_second: [Option<u64>; CounterEvent::N],
 }
 
 impl Declared {
@@ -33,19 +33,19 @@ impl Declared {
 
     fn by_ops(per_ms: u64) -> Self {
         let mut declared = Declared { ops_per_ms: Some(per_ms), ..Declared::default() };
-        declared.per_second[Quantity::LlcMisses as usize] = Some(per_ms.saturating_mul(1000));
+        declared.per_second[CounterEvent::LlcMisses as usize] = Some(per_ms.saturating_mul(1000));
         declared
     }
 
-    /// What its tasks did of a quantity in so much CPU time.
-    pub fn in_time(&self, quantity: Quantity, cpu_time: Nanos) -> Option<u64> {
-        let per_second = self.per_second[quantity as usize]?;
+    /// What its tasks did of a event in so much CPU time.
+    pub fn in_time(&self, event: CounterEvent, cpu_time: Nanos) -> Option<u64> {
+        let per_second = self.per_second[event as usize]?;
         let exact = u128::from(per_second) * u128::from(cpu_time.0) / NANOS_PER_SECOND;
         Some(u64::try_from(exact).unwrap_or(u64::MAX))
     }
 
-    pub fn knows(&self, quantity: Quantity) -> bool {
-        self.per_second[quantity as usize].is_some()
+    pub fn knows(&self, event: CounterEvent) -> bool {
+        self.per_second[event as usize].is_some()
     }
 }
 
@@ -54,20 +54,20 @@ fn by_profile(profile: &Profile, machine: &Machine) -> Option<Declared> {
     let cache = machine.llcs().iter().filter_map(|llc| llc.size).min().unwrap_or(Bytes::ZERO);
     let rates = profile.figures_per_cpu_second(cache, profile.frequency()?);
     let mut declared = Declared::default();
-    for (quantity, rate) in told(&rates) {
-        declared.per_second[quantity as usize] = rate.and_then(whole);
+    for (event, rate) in told(&rates) {
+        declared.per_second[event as usize] = rate.and_then(whole);
     }
     let per_second = rates.controller_ops().and_then(whole);
     declared.ops_per_ms = per_second.map(|per_second| per_second / 1000);
     Some(declared)
 }
 
-fn told(rates: &Rates) -> [(Quantity, Option<f64>); 4] {
+fn told(rates: &Rates) -> [(CounterEvent, Option<f64>); 4] {
     [
-        (Quantity::Cycles, Some(rates.cycles)),
-        (Quantity::Instructions, rates.instructions),
-        (Quantity::LlcReferences, rates.llc_references),
-        (Quantity::LlcMisses, rates.llc_misses),
+        (CounterEvent::Cycles, Some(rates.cycles)),
+        (CounterEvent::Instructions, rates.instructions),
+        (CounterEvent::LlcReferences, rates.llc_references),
+        (CounterEvent::LlcMisses, rates.llc_misses),
     ]
 }
 

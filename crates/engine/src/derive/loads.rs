@@ -19,12 +19,12 @@
 //! A policy or the user can ask for one of these and no other ([`LoadWish`]).
 
 use base::{JobId, LlcId, Nanos, NodeId};
-use sched::{DomainLoads, LoadWish, SignalTier};
+use sched::{DomainLoads, LoadPreference, SignalTier};
 use topology::{Domains, Level};
 
 use super::tasks::{Growth, Misses};
 use super::{Around, Controllers, Reading, Tasks};
-use crate::SeenLoads;
+use crate::LoadSample;
 use crate::jobs::{JobRates, Jobs};
 
 /// Nanoseconds in a millisecond: declared loads are operations a millisecond times nanoseconds.
@@ -43,7 +43,7 @@ pub(crate) struct Meter {
     interval_at: Nanos,
     /// How long the policy wants intervals to be.
     nominal: Option<Nanos>,
-    wish: LoadWish,
+    wish: LoadPreference,
     /// The traffic of all LLC domains was counted, when places were those.
     llcs_known: bool,
     n_intervals: u64,
@@ -102,12 +102,12 @@ impl Meter {
         self.interval
     }
 
-    pub fn new(nominal: Option<Nanos>, wish: LoadWish) -> Self {
+    pub fn new(nominal: Option<Nanos>, wish: LoadPreference) -> Self {
         Meter { nominal, wish, n_intervals: 1, ..Meter::default() }
     }
 
     /// What loads shall stand on from here on.
-    pub fn set_wish(&mut self, wish: LoadWish) {
+    pub fn set_wish(&mut self, wish: LoadPreference) {
         self.wish = wish;
     }
 
@@ -140,8 +140,8 @@ impl Meter {
     }
 
     /// The loads with the names of the places.
-    pub fn seen_loads(&self, domains: &Domains) -> SeenLoads {
-        SeenLoads {
+    pub fn seen_loads(&self, domains: &Domains) -> LoadSample {
+        LoadSample {
             level: domains.level(),
             numbers: domains.iter().map(|(_, domain)| domain.number).collect(),
             loads: self.loads.clone(),
@@ -185,13 +185,13 @@ impl Meter {
         let of_nodes = || controllers.known(places.nodes.iter().copied());
         let of_places = self.llcs_known || of_llcs() || of_nodes();
         self.loads.tier = match self.wish {
-            LoadWish::Best if of_places => SignalTier::Bandwidth,
-            LoadWish::Best | LoadWish::Tasks => of_tasks,
-            LoadWish::Only(SignalTier::Counters) if of_tasks != SignalTier::Counters => {
+            LoadPreference::Best if of_places => SignalTier::Bandwidth,
+            LoadPreference::Best | LoadPreference::Tasks => of_tasks,
+            LoadPreference::Only(SignalTier::Counters) if of_tasks != SignalTier::Counters => {
                 SignalTier::None
             }
-            LoadWish::Only(SignalTier::Bandwidth) if !of_places => SignalTier::None,
-            LoadWish::Only(tier) => tier,
+            LoadPreference::Only(SignalTier::Bandwidth) if !of_places => SignalTier::None,
+            LoadPreference::Only(tier) => tier,
         };
     }
 
@@ -274,16 +274,16 @@ impl Meter {
     fn set_loads(&mut self, reading: Reading, jobs: &Jobs) {
         self.loads.readable = true;
         match (self.wish, reading) {
-            (LoadWish::Tasks, _) => self.set_loads_of_tasks(jobs),
-            (LoadWish::Only(SignalTier::Bandwidth), Reading::Never) => {
+            (LoadPreference::Tasks, _) => self.set_loads_of_tasks(jobs),
+            (LoadPreference::Only(SignalTier::Bandwidth), Reading::Never) => {
                 self.loads.tier = SignalTier::None;
                 self.loads.loads = vec![0; self.sums.len()];
                 self.loads.readable = false;
             }
-            (LoadWish::Best | LoadWish::Only(SignalTier::Bandwidth), reading) => {
+            (LoadPreference::Best | LoadPreference::Only(SignalTier::Bandwidth), reading) => {
                 self.set_loads_of_places(reading, jobs);
             }
-            (LoadWish::Only(tier), _) => self.set_loads_only(tier, jobs),
+            (LoadPreference::Only(tier), _) => self.set_loads_only(tier, jobs),
         }
     }
 

@@ -41,7 +41,7 @@ impl Memories {
 
     /// The sum over the processes of a job; `None` where none was looked at.
     pub fn of(&self, job: JobId) -> Option<JobMemory> {
-        let first = TaskId { tid: 0, born_ticks: 0 };
+        let first = TaskId { tid: 0, start_time_ticks: 0 };
         let of_job = self.0.range((job, first)..).take_while(|((of, _), _)| *of == job);
         JobMemory::of(of_job.map(|(_, memory)| memory))
     }

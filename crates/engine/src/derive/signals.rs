@@ -1,4 +1,4 @@
-//! Which signal the figures of tasks stand on, quantity by quantity.
+//! Which signal the figures of tasks stand on, event by event.
 //!
 //! | tier | a task's figure is | there when |
 //! |---|---|---|
@@ -14,7 +14,9 @@
 use std::collections::BTreeMap;
 
 use base::{JobId, Nanos};
-use sched::{Counted, CountedBy, GroupSeen, Quantity, SignalTier, TaskSeen, TierWish, Tiers};
+use sched::{
+    CounterDeltas, CounterEvent, EventKind, MonGroupView, SignalTier, TaskView, TierOverride, Tiers,
+};
 
 use crate::jobs::Jobs;
 
@@ -24,15 +26,15 @@ const LINE_BYTES: u64 = 64;
 /// The choice, and what it was.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
-    wish: TierWish,
+    wish: TierOverride,
     tiers: Tiers,
 }
 
 /// A task's figures of an interval and whether it has run since its birth.
-pub(crate) type Row<'a> = (&'a mut TaskSeen, bool);
+pub(crate) type Row<'a> = (&'a mut TaskView, bool);
 
 impl Signals {
-    pub fn new(wish: TierWish) -> Self {
+    pub fn new(wish: TierOverride) -> Self {
         Signals { wish, tiers: Tiers::default() }
     }
 
@@ -46,19 +48,19 @@ impl Signals {
     }
 
     /// Chooses for the interval that ends, and fills in what is not counted.
-    pub fn turn_over(&mut self, rows: &mut [Row<'_>], jobs: &Jobs, groups: &[GroupSeen]) {
+    pub fn turn_over(&mut self, rows: &mut [Row<'_>], jobs: &Jobs, groups: &[MonGroupView]) {
         let (of_all, of_some) = self.counted(rows);
         let traffic = Traffic::of(rows, groups);
-        for &quantity in Quantity::ALL {
-            let bit = 1 << quantity as u16;
+        for &event in CounterEvent::ALL {
+            let bit = 1 << event as u16;
             let is_counted = (of_all & bit != 0, of_some & bit != 0);
-            self.tiers.set(quantity, self.choose(quantity, is_counted, &traffic, jobs));
+            self.tiers.set(event, self.choose(event, is_counted, &traffic, jobs));
         }
         // What was counted stands in the rows already.
-        let tiers = Quantity::ALL.iter().map(|&quantity| (quantity, self.tiers.get(quantity)));
+        let tiers = CounterEvent::ALL.iter().map(|&event| (event, self.tiers.get(event)));
         let others: Vec<_> = tiers.filter(|(_, tier)| *tier != SignalTier::Counters).collect();
         for (seen, _) in rows {
-            others.iter().for_each(|&(quantity, tier)| fill(seen, quantity, tier, &traffic, jobs));
+            others.iter().for_each(|&(event, tier)| fill(seen, event, tier, &traffic, jobs));
         }
     }
 
@@ -67,37 +69,37 @@ impl Signals {
     fn counted(&self, rows: &[Row<'_>]) -> (u16, u16) {
         let (mut of_all, mut of_some) = (None, 0);
         for (seen, has_run) in rows {
-            let its = presence(&seen.counted);
+            let its = presence(&seen.counters);
             of_some |= its;
             if *has_run {
                 of_all = Some(of_all.unwrap_or(its) & its);
             }
         }
         let were = || {
-            let was = |quantity: &Quantity| self.tiers.get(*quantity) == SignalTier::Counters;
-            let all = Quantity::ALL.iter().copied();
-            all.filter(was).fold(0, |bits, quantity| bits | 1 << quantity as u16)
+            let was = |event: &CounterEvent| self.tiers.get(*event) == SignalTier::Counters;
+            let all = CounterEvent::ALL.iter().copied();
+            all.filter(was).fold(0, |bits, event| bits | 1 << event as u16)
         };
         (of_all.unwrap_or_else(were), of_some)
     }
 
     fn choose(
         &self,
-        quantity: Quantity,
+        event: CounterEvent,
         (is_counted, is_counted_of_some): (bool, bool),
         traffic: &Traffic,
         jobs: &Jobs,
     ) -> SignalTier {
-        let by_traffic = quantity == Quantity::LlcMisses && traffic.is_known;
+        let by_traffic = event == CounterEvent::LlcMisses && traffic.is_known;
         let is_there = |tier: &SignalTier| match tier {
             SignalTier::Counters => is_counted,
             SignalTier::Bandwidth => by_traffic,
             SignalTier::Declared => {
-                quantity.source() == CountedBy::Processor && jobs.any_declares(quantity)
+                event.source() == EventKind::Hardware && jobs.any_declares(event)
             }
             SignalTier::None => true,
         };
-        match self.wish.get(quantity) {
+        match self.wish.get(event) {
             Some(wished) if is_there(&wished) => wished,
             Some(_) => SignalTier::None,
             // Absent of some is more than absent of all.
@@ -111,25 +113,31 @@ impl Signals {
 }
 
 /// Misses count as counted where the sorts of misses are, that they are the sum of.
-fn presence(counted: &Counted) -> u16 {
+fn presence(counted: &CounterDeltas) -> u16 {
     match counted.misses() {
-        Some(_) => counted.present() | 1 << Quantity::LlcMisses as u16,
+        Some(_) => counted.present() | 1 << CounterEvent::LlcMisses as u16,
         None => counted.present(),
     }
 }
 
-fn fill(seen: &mut TaskSeen, quantity: Quantity, tier: SignalTier, traffic: &Traffic, jobs: &Jobs) {
+fn fill(
+    seen: &mut TaskView,
+    event: CounterEvent,
+    tier: SignalTier,
+    traffic: &Traffic,
+    jobs: &Jobs,
+) {
     let figure = match tier {
         SignalTier::Counters => return,
         SignalTier::Bandwidth => traffic.misses_of(seen),
         SignalTier::Declared => {
-            jobs.declared(seen.job).and_then(|d| d.in_time(quantity, seen.cpu_time))
+            jobs.declared(seen.job).and_then(|d| d.in_time(event, seen.cpu_time))
         }
         SignalTier::None => None,
     };
-    seen.counted = match figure {
-        Some(figure) => seen.counted.with(quantity, figure),
-        None => seen.counted.without(quantity),
+    seen.counters = match figure {
+        Some(figure) => seen.counters.with(event, figure),
+        None => seen.counters.without(event),
     };
 }
 
@@ -141,7 +149,7 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn of(rows: &[Row<'_>], groups: &[GroupSeen]) -> Self {
+    fn of(rows: &[Row<'_>], groups: &[MonGroupView]) -> Self {
         let mut of_jobs: BTreeMap<JobId, (u64, Nanos)> = BTreeMap::new();
         for group in groups {
             if let Some(bytes) = group.traffic.total_bytes {
@@ -162,7 +170,7 @@ impl Traffic {
         Traffic { is_known, of_jobs }
     }
 
-    fn misses_of(&self, seen: &TaskSeen) -> Option<u64> {
+    fn misses_of(&self, seen: &TaskView) -> Option<u64> {
         let (bytes, cpu_time) = *self.of_jobs.get(&seen.job)?;
         let lines = u128::from(bytes / LINE_BYTES) * u128::from(seen.cpu_time.0);
         let share = lines.checked_div(u128::from(cpu_time.0)).unwrap_or(0);

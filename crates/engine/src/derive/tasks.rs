@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{CpuId, JobId, Nanos, TaskId};
-use sched::{Counted, Counters, Measured, TaskSample, TaskSeen};
+use sched::{CounterDeltas, Counters, Measured, TaskSample, TaskView};
 use topology::Domains;
 
 use crate::jobs::Jobs;
@@ -13,7 +13,7 @@ use crate::jobs::Jobs;
 pub(crate) struct Tasks {
     rows: Vec<Row>,
     /// The same rows as a policy sees them; made again when a row has changed.
-    seen: Vec<TaskSeen>,
+    seen: Vec<TaskView>,
     seen_is_old: bool,
     job_of: BTreeMap<TaskId, JobId>,
     ended: Vec<Growth>,
@@ -22,7 +22,7 @@ pub(crate) struct Tasks {
 /// A task and its totals.
 #[derive(Clone, Debug)]
 struct Row {
-    seen: TaskSeen,
+    seen: TaskView,
     now: Totals,
     /// When the interval began; of counters that could not be read then, as they were last read.
     base: Totals,
@@ -86,8 +86,8 @@ impl Row {
 
     fn born(sample: &TaskSample) -> Self {
         let TaskSample { task, process, job, last_cpu, .. } = *sample;
-        let (cpu_time, wait, counted) = (Nanos::ZERO, None, Counted::default());
-        let seen = TaskSeen { task, process, job, cpu_time, wait, last_cpu, counted };
+        let (cpu_time, wait, counted) = (Nanos::ZERO, None, CounterDeltas::default());
+        let seen = TaskView { task, process, job, cpu_time, wait, last_cpu, counters: counted };
         Row { seen, now: Totals::of(sample), base: BIRTH, misses_were_lost: false }
     }
 
@@ -116,10 +116,10 @@ impl Row {
     }
 
     /// What was counted since the interval began. At its birth a task had nothing of anything.
-    fn counted(&self) -> Counted {
+    fn counted(&self) -> CounterDeltas {
         match self.base.is_birth {
-            true => Counted::since_birth(&self.now.counters, &self.base.counters),
-            false => Counted::between(&self.now.counters, &self.base.counters),
+            true => CounterDeltas::since_birth(&self.now.counters, &self.base.counters),
+            false => CounterDeltas::between(&self.now.counters, &self.base.counters),
         }
     }
 
@@ -136,10 +136,10 @@ impl Row {
             _ => base,
         };
         let mut counters = self.base.counters;
-        for (quantity, now) in self.now.counters.iter() {
-            let base = self.base.counters.get(quantity);
+        for (event, now) in self.now.counters.iter() {
+            let base = self.base.counters.get(event);
             let base = if self.base.is_birth { base.or_zero() } else { base };
-            counters.set(quantity, move_on(base, now));
+            counters.set(event, move_on(base, now));
         }
         self.base = Totals {
             cpu_time: self.base.cpu_time + Nanos(share(self.cpu_time().0)),
@@ -153,8 +153,8 @@ impl Row {
     fn turn_over(&mut self) {
         self.seen.cpu_time = self.cpu_time();
         self.seen.wait = grown(self.now.wait, self.base.wait).map(Nanos);
-        self.seen.counted = self.counted();
-        self.misses_were_lost = self.seen.counted.has_missed_misses();
+        self.seen.counters = self.counted();
+        self.misses_were_lost = self.seen.counters.has_missed_misses();
         // A counter that did not run in this interval may run in the next: what it grows by then is
         // what it has grown by since it was last read, as whoever reads it leaves out what it missed.
         let counters = self.now.counters.or(&self.base.counters);
@@ -186,7 +186,7 @@ impl Tasks {
                 Some(row) => {
                     at = row + 1;
                     self.rows[row].now = Totals::of(sample);
-                    if let Some(before) = sample.looked_before {
+                    if let Some(before) = sample.previous_sample_at {
                         self.rows[row].set_aside(before, begin, now);
                     }
                     self.seen_is_old |= sample.last_cpu != self.rows[row].seen.last_cpu;
@@ -286,15 +286,15 @@ impl Tasks {
     }
 
     /// What policies see of each task, and whether it has run since its birth.
-    pub fn rows_mut(&mut self) -> Vec<(&mut TaskSeen, bool)> {
-        fn of(row: &mut Row) -> (&mut TaskSeen, bool) {
+    pub fn rows_mut(&mut self) -> Vec<(&mut TaskView, bool)> {
+        fn of(row: &mut Row) -> (&mut TaskView, bool) {
             (&mut row.seen, row.base.cpu_time != Nanos::ZERO)
         }
         self.rows.iter_mut().map(of).collect()
     }
 
     /// As a policy sees them, once [`Tasks::refresh`] has been called.
-    pub fn seen(&self) -> &[TaskSeen] {
+    pub fn seen(&self) -> &[TaskView] {
         &self.seen
     }
 
@@ -319,8 +319,8 @@ impl Tasks {
 }
 
 /// The domain in which more than half of some tasks ran last.
-fn majority(tasks: &[TaskSeen], domains: &Domains) -> Option<usize> {
-    let domain_of = |task: &TaskSeen| task.last_cpu.and_then(|cpu| domains.of_cpu(cpu));
+fn majority(tasks: &[TaskView], domains: &Domains) -> Option<usize> {
+    let domain_of = |task: &TaskView| task.last_cpu.and_then(|cpu| domains.of_cpu(cpu));
     // Pair off tasks in different domains; only a domain that holds the majority can be left over.
     let (mut left_over, mut surplus) = (None, 0usize);
     for domain in tasks.iter().map(domain_of) {

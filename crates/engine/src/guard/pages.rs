@@ -2,7 +2,7 @@
 
 use base::{Bytes, Nanos, NodeId};
 use program::Job;
-use sched::{Action, JobState, NodeSeen, Why};
+use sched::{Action, JobState, NodeView, RejectCause};
 
 use super::{Guard, Refused};
 use crate::jobs::Entry;
@@ -15,7 +15,7 @@ const LEAST: Bytes = Bytes::from_kib(4);
 #[derive(Clone, Copy)]
 pub(crate) struct MemoryView<'a> {
     pub limits: &'a MoveLimits,
-    pub nodes: &'a [NodeSeen],
+    pub nodes: &'a [NodeView],
     pub now: Nanos,
 }
 
@@ -37,7 +37,7 @@ impl Guard<'_> {
         if known.is_some_and(|known| known < LEAST) {
             let whence = from.map_or("elsewhere".to_owned(), |from| format!("on {from}"));
             let detail = format!("nothing of its own memory lies {whence}, as far as is known");
-            return Err((Why::Already, detail));
+            return Err((RejectCause::Unchanged, detail));
         }
         let limit = self.within_budget((job, entry), (known, limit), under_way)?;
         self.check_room((known, to, limit), under_way)?;
@@ -46,18 +46,21 @@ impl Guard<'_> {
 
     fn check_target(&self, job: &Job, from: Option<NodeId>, to: NodeId) -> Result<(), Refused> {
         if !self.machine.nodes_with_memory().contains(to) {
-            return Err((Why::NodesUnusable, format!("{to} has no memory that may be used")));
+            return Err((
+                RejectCause::NodesUnusable,
+                format!("{to} has no memory that may be used"),
+            ));
         }
         if let Some(own) = job.nodes.as_ref().filter(|own| !own.contains(to)) {
             let detail = format!("the workload keeps {} on the nodes {own}", job.name);
-            return Err((Why::OutsideJob, detail));
+            return Err((RejectCause::OutsideAllowed, detail));
         }
         if job.memory.is_some() {
             let detail = format!("the workload says where the memory of {} comes from", job.name);
-            return Err((Why::HandsOff, detail));
+            return Err((RejectCause::Unmanaged, detail));
         }
         match from == Some(to) {
-            true => Err((Why::Already, format!("what lies on {to} lies there already"))),
+            true => Err((RejectCause::Unchanged, format!("what lies on {to} lies there already"))),
             false => Ok(()),
         }
     }
@@ -74,14 +77,14 @@ impl Guard<'_> {
         if own < LEAST {
             let most = limits.per_process_minute;
             let detail = format!("{most} of {} were moved in this minute, which is all", job.name);
-            return Err((Why::OverBudget, detail));
+            return Err((RejectCause::OverBudget, detail));
         }
         if line < LEAST {
             let detail = format!(
                 "moves under way take {} at {} a second already",
                 limits.backlog, limits.per_second
             );
-            return Err((Why::OverBudget, detail));
+            return Err((RejectCause::OverBudget, detail));
         }
         let left = own.min(line);
         let amount = known.unwrap_or(limit).min(limit);
@@ -108,18 +111,18 @@ impl Guard<'_> {
             return Ok(());
         }
         let detail = format!("{to} has room for {room}, and {wanted} are to be moved");
-        Err((Why::TargetFull, detail))
+        Err((RejectCause::TargetFull, detail))
     }
 }
 
 fn check_state(job: &Job, entry: &Entry, to: NodeId) -> Result<(), Refused> {
     if entry.state != Some(JobState::Running) {
         let detail = format!("{} starts with this turn and has no memory yet", job.name);
-        return Err((Why::CannotDo, detail));
+        return Err((RejectCause::Unsupported, detail));
     }
     if let Some(moving) = &entry.moves.moving {
         let detail = format!("a move of its memory to {} is under way, {to} can wait", moving.to);
-        return Err((Why::Busy, detail));
+        return Err((RejectCause::MoveInProgress, detail));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use base::Nanos;
-use sched::{Cause, Code, Outcome, Plan, Policy, Reason, Sample, Snapshot, Turn};
+use sched::{Cause, Outcome, Plan, Policy, Reason, ReasonCode, Sample, Snapshot, Turn};
 use topology::Machine;
 
 use crate::{Approved, Engine, Finish, Host, RunError, Sink, TurnRecord, run};
@@ -34,7 +34,7 @@ impl Host for Turns {
     }
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
-        self.did.push(format!("apply {}", plan.asks().len()));
+        self.did.push(format!("apply {}", plan.requests().len()));
         Vec::new()
     }
 
@@ -53,7 +53,7 @@ impl Policy for GivesUp {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         assert!(self.at.is_none_or(|at| seen.turn.number <= at), "asked after giving up");
         if self.at == Some(seen.turn.number) {
-            plan.give_up = Some(Reason::new(Code::CountersUnreadable).with("n_failures", 4));
+            plan.abort = Some(Reason::new(ReasonCode::CountersUnreadable).with("n_failures", 4));
         }
     }
 
@@ -74,7 +74,7 @@ struct Notes {
 }
 
 impl Sink for Notes {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.turns.push(record.turn.number);
         match self.fails_at == Some(record.turn.number) {
             true => Err(io::Error::other("the disk is full")),

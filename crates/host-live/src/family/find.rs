@@ -63,7 +63,7 @@ impl Family {
         }
         let n_known = process.threads.len();
         for (tid, stat) in fresh {
-            let id = TaskId { tid, born_ticks: stat.born_ticks };
+            let id = TaskId { tid, start_time_ticks: stat.born_ticks };
             let mut thread = Thread::new(id, Arc::clone(mask));
             thread.keep_schedstat(pid, &mut self.descriptors);
             thread.counted = self.counting.open(job, id, &mut self.descriptors);

@@ -240,7 +240,7 @@ impl Thread {
         let is_read = self.schedstat.as_ref().is_some_and(|file| file.read(&mut buffer).is_ok());
         is_read
             || match linux::procfs::stat(std::path::Path::new("/"), self.id.tid) {
-                Ok(stat) => stat.born_ticks == self.id.born_ticks,
+                Ok(stat) => stat.born_ticks == self.id.start_time_ticks,
                 // Who cannot be looked at is not gone.
                 Err(error) => error.kind() != std::io::ErrorKind::NotFound,
             }

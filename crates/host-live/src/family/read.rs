@@ -183,7 +183,10 @@ impl Process {
             if thread.take(figures, when) {
                 thread.look_closer(pid, descriptors);
                 look.is_shut_out |= thread.count();
-                look.tasks.push(TaskSample { looked_before, ..thread.sample(job, pid, unseen) });
+                look.tasks.push(TaskSample {
+                    previous_sample_at: looked_before,
+                    ..thread.sample(job, pid, unseen)
+                });
                 if thread.n_looks_ran % MASKS_EVERY == 1 {
                     look.to_verify.push((job, thread.id));
                 }
@@ -329,7 +332,7 @@ impl Thread {
             process,
             job,
             cpu_time: Nanos(figures.run_ns) + unseen,
-            looked_before: None,
+            previous_sample_at: None,
             wait: Measured::Exact(figures.wait_ns),
             last_cpu: self.last_cpu,
             counters: self.counted.as_ref().map_or(Counters::NONE, |counted| counted.shown()),

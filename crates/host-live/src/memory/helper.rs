@@ -20,7 +20,7 @@ use base::{Bytes, JobId, Nanos};
 use linux::memory::{self, Effort, Looked, Pace};
 use linux::pages::call;
 use linux::perf::Heat;
-use sched::{MoveEnded, StoppedBy};
+use sched::{CompletedPageMove, PageMoveEnd};
 
 use super::job_move::{JobMove, refusal};
 use super::looks::Look;
@@ -107,7 +107,7 @@ pub(super) fn run(orders: &Receiver<Order>, teller: Teller, manner: Manner) {
     }
     let at = work.now();
     for mut one in std::mem::take(&mut work.moves) {
-        work.teller.tell(News::Moved(one.stop(StoppedBy::Stopped, at)));
+        work.teller.tell(News::Moved(one.stop(PageMoveEnd::Stopped, at)));
     }
 }
 
@@ -147,7 +147,7 @@ impl Work {
         }
     }
 
-    fn stop(&mut self, job: JobId, why: StoppedBy, at: Nanos) {
+    fn stop(&mut self, job: JobId, why: PageMoveEnd, at: Nanos) {
         let (stopped, others) =
             std::mem::take(&mut self.moves).into_iter().partition(|one| one.order.job == job);
         let stopped: VecDeque<JobMove> = stopped;
@@ -174,8 +174,10 @@ impl Work {
         let is_too_long = self.manner.options.move_time_max < at.saturating_sub(one.began());
         let after = self.now();
         let ended = match ended {
-            None if is_too_long => Some(one.stop(StoppedBy::Budget, after)),
-            Some(ended) => Some(MoveEnded { took: after.saturating_sub(one.began()), ..ended }),
+            None if is_too_long => Some(one.stop(PageMoveEnd::Budget, after)),
+            Some(ended) => {
+                Some(CompletedPageMove { duration: after.saturating_sub(one.began()), ..ended })
+            }
             None => None,
         };
         self.move_at = at.saturating_add(pause(asked, self.manner.options.moves_per_second));
@@ -206,7 +208,7 @@ impl Work {
     }
 
     fn look(&mut self, (job, process): Whose, how: Look) {
-        let which = (process.tid, process.born_ticks);
+        let which = (process.tid, process.start_time_ticks);
         match memory::look(Path::new("/"), which, effort(how), &mut self.pace) {
             Ok(looked) => {
                 let Looked { nodes, permille, resident, is_sampled, has_own_policy, .. } = looked;

@@ -15,7 +15,7 @@ use linux::cgroup::Group;
 use linux::memory;
 use linux::pages::{Batch, Mover, Process, Stop, Tally, Wish};
 use linux::perf::Heat;
-use sched::{MoveEnded, PagesRefused, StoppedBy, Target};
+use sched::{CompletedPageMove, FailedPages, PageMoveEnd, Target};
 
 use super::{Manner, MoveOrder, OWN_POLICY};
 
@@ -43,7 +43,7 @@ pub(super) struct JobMove {
 struct Sums {
     requested: u64,
     moved: u64,
-    refused: PagesRefused,
+    refused: FailedPages,
     left: u64,
     in_kernel: Nanos,
     any_done: bool,
@@ -64,7 +64,7 @@ impl JobMove {
     }
 
     /// Goes on by a batch: how many bytes the kernel was asked for, and how it ended, if it did.
-    pub fn step(&mut self, at: Nanos, heat: &Heat) -> (u64, Option<MoveEnded>) {
+    pub fn step(&mut self, at: Nanos, heat: &Heat) -> (u64, Option<CompletedPageMove>) {
         let Some(mover) = &mut self.now else { return (0, self.begin_next(at, heat)) };
         let before = mover.asked();
         let tally = mover.step();
@@ -78,27 +78,27 @@ impl JobMove {
     }
 
     /// The next process; how the move ended when there is none.
-    fn begin_next(&mut self, at: Nanos, heat: &Heat) -> Option<MoveEnded> {
+    fn begin_next(&mut self, at: Nanos, heat: &Heat) -> Option<CompletedPageMove> {
         let Some(process) = self.waiting.pop() else {
             let sums = &self.sums;
             let stopped_by = match (&sums.error, sums.any_done) {
-                (Some(_), _) => StoppedBy::Error,
-                (None, true) => StoppedBy::Done,
-                (None, false) => StoppedBy::Ended,
+                (Some(_), _) => PageMoveEnd::Error,
+                (None, true) => PageMoveEnd::Done,
+                (None, false) => PageMoveEnd::Exited,
             };
             return Some(self.ended(stopped_by, at));
         };
         let limit = self.order.limit.0;
         if limit != u64::MAX && limit <= self.sums.moved + self.sums.refused.total().0 {
             self.waiting.push(process);
-            return Some(self.ended(StoppedBy::Limit, at));
+            return Some(self.ended(PageMoveEnd::Limit, at));
         }
         match self.begin(process, heat) {
             Ok(Some(mover)) => {
                 if let Err(error) = self.open_group() {
                     let to = self.order.to;
                     self.failed(&format!("its group cannot have memory of node {to}: {error}"));
-                    return Some(self.ended(StoppedBy::Error, at));
+                    return Some(self.ended(PageMoveEnd::Error, at));
                 }
                 self.now = Some(mover);
             }
@@ -113,7 +113,7 @@ impl JobMove {
     /// Takes hold of a process; `None` when its memory is to stay where it is.
     fn begin(&self, process: TaskId, heat: &Heat) -> io::Result<Option<Mover<Process>>> {
         let reserve_permille = self.manner.options.reserve_permille;
-        let memory = Process::open(process.tid, process.born_ticks, reserve_permille)?;
+        let memory = Process::open(process.tid, process.start_time_ticks, reserve_permille)?;
         if self.manner.of_strangers && memory.has_own_policy()? {
             return Ok(None);
         }
@@ -141,10 +141,10 @@ impl JobMove {
         let more = [
             (&mut sums.refused.busy, refused.busy),
             (&mut sums.refused.no_memory, refused.no_memory),
-            (&mut sums.refused.not_there, refused.not_there),
+            (&mut sums.refused.not_present, refused.not_there),
             (&mut sums.refused.not_permitted, refused.not_permitted),
             (&mut sums.refused.elsewhere, refused.elsewhere),
-            (&mut sums.refused.gone, refused.gone),
+            (&mut sums.refused.exited, refused.gone),
             (&mut sums.refused.other, refused.other),
         ];
         more.into_iter().for_each(|(sum, bytes)| *sum = sum.saturating_add(Bytes(bytes)));
@@ -156,7 +156,7 @@ impl JobMove {
     }
 
     /// Ends it here, for a reason of ours.
-    pub fn stop(&mut self, by: StoppedBy, at: Nanos) -> MoveEnded {
+    pub fn stop(&mut self, by: PageMoveEnd, at: Nanos) -> CompletedPageMove {
         if let Some(mut mover) = self.now.take() {
             let tally = mover.end(Stop::Stopped);
             self.take(tally);
@@ -183,17 +183,18 @@ impl JobMove {
 
     /// Closes the nodes that were left if all has arrived; else says what stays open. Where nobody was
     /// left and nothing has come, the group is as it was, unless somebody else has set it since.
-    fn close_group(&mut self, stopped_by: StoppedBy) {
+    fn close_group(&mut self, stopped_by: PageMoveEnd) {
         let Some((before, wider)) = self.opened.take() else { return };
         let Some(group) = self.order.group.clone() else { return };
-        if stopped_by == StoppedBy::Ended {
+        if stopped_by == PageMoveEnd::Exited {
             if self.sums.moved == 0 && group.nodes().is_ok_and(|nodes| nodes == wider) {
                 let _ = group.set_nodes(&before, false); // It may go at this moment.
             }
             return;
         }
         // One process of a job may have gone where the others are not.
-        let is_whole = stopped_by == StoppedBy::Done && matches!(self.order.target, Target::Job(_));
+        let is_whole =
+            stopped_by == PageMoveEnd::Done && matches!(self.order.target, Target::Job(_));
         let closed = if is_whole { close(&group, self.order.from, self.order.to) } else { Ok(()) };
         let open = group.nodes().ok().filter(|nodes| 1 < nodes.len() && !is_whole);
         match (closed, open) {
@@ -208,10 +209,10 @@ impl JobMove {
         }
     }
 
-    fn ended(&mut self, stopped_by: StoppedBy, at: Nanos) -> MoveEnded {
+    fn ended(&mut self, stopped_by: PageMoveEnd, at: Nanos) -> CompletedPageMove {
         self.close_group(stopped_by);
         let (order, sums) = (&self.order, &self.sums);
-        MoveEnded {
+        CompletedPageMove {
             target: order.target,
             job: order.job,
             from: order.from,
@@ -219,9 +220,9 @@ impl JobMove {
             limit: order.limit,
             requested: Bytes(sums.requested),
             moved: Bytes(sums.moved),
-            refused: sums.refused,
-            left: Bytes(sums.left),
-            took: at.saturating_sub(self.began),
+            failed: sums.refused,
+            not_attempted: Bytes(sums.left),
+            duration: at.saturating_sub(self.began),
             in_kernel: sums.in_kernel,
             stopped_by,
             detail: sums.error.clone().unwrap_or_default(),
@@ -260,14 +261,14 @@ pub(super) fn refusal(process: TaskId, error: &io::Error, what: &str) -> String 
     format!("process {}: {error}{hint}", process.tid)
 }
 
-fn word(stop: &Stop) -> StoppedBy {
+fn word(stop: &Stop) -> PageMoveEnd {
     match stop {
-        Stop::Done => StoppedBy::Done,
-        Stop::Limit => StoppedBy::Limit,
-        Stop::Full => StoppedBy::Full,
-        Stop::Ended => StoppedBy::Ended,
-        Stop::Stopped => StoppedBy::Stopped,
-        Stop::Error(_) => StoppedBy::Error,
+        Stop::Done => PageMoveEnd::Done,
+        Stop::Limit => PageMoveEnd::Limit,
+        Stop::Full => PageMoveEnd::Full,
+        Stop::Ended => PageMoveEnd::Exited,
+        Stop::Stopped => PageMoveEnd::Stopped,
+        Stop::Error(_) => PageMoveEnd::Error,
     }
 }
 
@@ -302,7 +303,7 @@ mod tests {
         JobMove::new(order, Nanos::ZERO, manner)
     }
 
-    fn to_its_end(mut this: JobMove) -> MoveEnded {
+    fn to_its_end(mut this: JobMove) -> CompletedPageMove {
         let mut steps = 0..100_000;
         let ended = steps.find_map(|_| this.step(Nanos::ZERO, &Heat::default()).1);
         ended.expect("every move ends")
@@ -313,9 +314,9 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let group = group(root.path(), "0");
         // Born when nobody was: this process with its number is another.
-        let gone = TaskId { tid: std::process::id(), born_ticks: 1 };
+        let gone = TaskId { tid: std::process::id(), start_time_ticks: 1 };
         let ended = to_its_end(a_move(Some(Arc::clone(&group)), gone));
-        assert_eq!(ended.stopped_by, StoppedBy::Ended);
+        assert_eq!(ended.stopped_by, PageMoveEnd::Exited);
         assert_eq!(group.nodes().expect("told").to_string(), "0");
     }
 
@@ -323,18 +324,18 @@ mod tests {
     fn a_group_that_was_opened_for_nothing_is_as_it_was() {
         let root = tempfile::tempdir().expect("a folder");
         let group = group(root.path(), "0");
-        let gone = TaskId { tid: std::process::id(), born_ticks: 1 };
+        let gone = TaskId { tid: std::process::id(), start_time_ticks: 1 };
         let nodes = |group: &Group| group.nodes().expect("told").to_string();
         let mut this = a_move(Some(Arc::clone(&group)), gone);
         this.open_group().expect("opened");
         assert_eq!(nodes(&group), "0-1");
-        this.stop(StoppedBy::Ended, Nanos::ZERO);
+        this.stop(PageMoveEnd::Exited, Nanos::ZERO);
         assert_eq!(nodes(&group), "0");
         // Its next run has the group of that name, with nodes of its own.
         let mut this = a_move(Some(Arc::clone(&group)), gone);
         this.open_group().expect("opened");
         group.set_nodes(&"1".parse().expect("nodes"), false).expect("set");
-        this.stop(StoppedBy::Ended, Nanos::ZERO);
+        this.stop(PageMoveEnd::Exited, Nanos::ZERO);
         assert_eq!(nodes(&group), "1");
     }
 }

@@ -227,7 +227,7 @@ fn differs(had: &Had, has: &Had) -> bool {
 mod tests {
     use super::*;
 
-    const WHOSE: Whose = (JobId(1), TaskId { tid: 7, born_ticks: 70 });
+    const WHOSE: Whose = (JobId(1), TaskId { tid: 7, start_time_ticks: 70 });
 
     fn mib(node_0: u64, node_1: u64) -> Seen {
         let lies = |mib: u64| Lies { small: mib << 20, ..Lies::default() };

@@ -25,7 +25,9 @@ use linux::fault;
 use linux::glance::ProcFolder;
 use linux::numa_maps::{ByNode, Lies};
 use rustix::event::{EventfdFlags, eventfd};
-use sched::{MoveEnded, NodeMemory, ProcessMemory, Sample, StoppedBy, Target, Why};
+use sched::{
+    CompletedPageMove, NodeMemory, PageMoveEnd, ProcessMemory, RejectCause, Sample, Target,
+};
 use topology::Machine;
 
 use crate::family::Family;
@@ -81,7 +83,7 @@ pub(crate) type Whose = (JobId, TaskId);
 pub(crate) enum Order {
     Move(MoveOrder),
     /// The moves of a job end here, for this reason.
-    Stop(JobId, StoppedBy),
+    Stop(JobId, PageMoveEnd),
     /// Where the memory of these lies.
     Look(Vec<(Whose, Look)>),
 }
@@ -126,7 +128,7 @@ pub(crate) struct Manner {
 /// What the helper has to tell.
 #[derive(Debug)]
 pub(crate) enum News {
-    Moved(MoveEnded),
+    Moved(CompletedPageMove),
     Lies(Whose, Look, Seen),
     /// All processes of an order were looked at.
     LookedAtAll,
@@ -179,7 +181,11 @@ impl Helper {
 
     fn order(&self, order: Order) -> Result<(), Refused> {
         let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
-        if sent { Ok(()) } else { Err((Why::CannotDo, "the helper thread is gone".to_owned())) }
+        if sent {
+            Ok(())
+        } else {
+            Err((RejectCause::Unsupported, "the helper thread is gone".to_owned()))
+        }
     }
 }
 
@@ -223,10 +229,10 @@ impl Memory {
     ) -> Result<(), Refused> {
         let (job, processes) = meant(family, target).ok_or_else(not_running)?;
         if !is_ours(job).ok_or_else(not_running)? {
-            return Err((Why::HandsOff, "it is not ours to move any more".to_owned()));
+            return Err((RejectCause::Unmanaged, "it is not ours to move any more".to_owned()));
         }
         if processes.iter().any(|process| self.alone.contains(process)) {
-            return Err((Why::HandsOff, OWN_POLICY.to_owned()));
+            return Err((RejectCause::Unmanaged, OWN_POLICY.to_owned()));
         }
         let group = group_of(job);
         if group.is_none() {
@@ -242,14 +248,14 @@ impl Memory {
 
     fn helper(&mut self, wakes: &Wakes) -> Result<&mut Helper, Refused> {
         if self.helper.is_none() {
-            let refuse = |error| (Why::CannotDo, format!("no helper thread: {error}"));
+            let refuse = |error| (RejectCause::Unsupported, format!("no helper thread: {error}"));
             self.helper = Some(Helper::start(wakes, self.manner).map_err(refuse)?);
         }
         Ok(self.helper.as_mut().expect("it was started above, or was there before"))
     }
 
     /// The moves of a job end here: its memory stays where it is.
-    pub(crate) fn stop_moves_of(&mut self, job: JobId, why: StoppedBy) {
+    pub(crate) fn stop_moves_of(&mut self, job: JobId, why: PageMoveEnd) {
         if let Some(helper) = self.helper.as_ref().filter(|helper| helper.n_moving != 0) {
             let _ = helper.order(Order::Stop(job, why));
         }
@@ -290,7 +296,7 @@ impl Memory {
         at: Nanos,
     ) -> Option<String> {
         self.look_at = at + LOOK_EVERY;
-        let task = |(pid, born_ticks)| TaskId { tid: pid, born_ticks };
+        let task = |(pid, born_ticks)| TaskId { tid: pid, start_time_ticks: born_ticks };
         let mut whose = Vec::new();
         for job in jobs {
             let its = family.processes_of(job);
@@ -317,7 +323,7 @@ impl Memory {
                 Ok(News::Moved(moved)) => {
                     helper.n_moving = helper.n_moving.saturating_sub(1);
                     self.rests.anew(moved.job);
-                    pending.moved.push(moved);
+                    pending.page_moves_completed.push(moved);
                     any_ended = true;
                 }
                 Ok(News::Lies(whose, how, seen)) => {
@@ -344,7 +350,7 @@ impl Memory {
         at: Nanos,
     ) {
         let mut its = family.processes_of(job);
-        if !its.any(|(pid, its)| (pid, its.born_ticks) == (process.tid, process.born_ticks)) {
+        if !its.any(|(pid, its)| (pid, its.born_ticks) == (process.tid, process.start_time_ticks)) {
             return;
         }
         if !self.rests.found((job, process), how, &seen, at) {
@@ -357,7 +363,13 @@ impl Memory {
         let nodes = seen.nodes.iter().map(|(node, lies)| node_memory(*node, lies)).collect();
         let looked_permille = seen.permille;
         pending.memory.retain(|known| known.process != process);
-        pending.memory.push(ProcessMemory { job, process, nodes, looked_permille, at });
+        pending.memory.push(ProcessMemory {
+            job,
+            process,
+            nodes,
+            sampled_permille: looked_permille,
+            at,
+        });
     }
 
     /// What is to be said of it, once.
@@ -381,7 +393,7 @@ fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), Refused> {
             let whose = process.tid;
             let detail =
                 format!("a cpuset keeps the memory of process {whose} on the nodes {nodes}");
-            return Err((Why::OutsideJob, detail));
+            return Err((RejectCause::OutsideAllowed, detail));
         }
     }
     Ok(())
@@ -389,7 +401,7 @@ fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), Refused> {
 
 /// The processes that an action is about.
 fn meant(family: &mut Family, target: Target) -> Option<(JobId, Vec<TaskId>)> {
-    let whole = |(pid, born_ticks)| TaskId { tid: pid, born_ticks };
+    let whole = |(pid, born_ticks)| TaskId { tid: pid, start_time_ticks: born_ticks };
     match target {
         Target::Job(job) => {
             let all = family.processes_of(job).map(|(pid, its)| (pid, its.born_ticks));

@@ -39,7 +39,7 @@ fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Ca
     };
     let mut engine = Engine::new(machine.clone(), workload.jobs.clone(), Box::new(Idle));
     let mut host = LiveHost::new(workload, &machine, options).expect("a host");
-    match Overflow::of_threads(Quantity::PageFaults, every) {
+    match Overflow::of_threads(CounterEvent::PageFaults, every) {
         Ok(overflow) => host.overflow = Some(overflow),
         Err(why) => {
             println!("not run: {why}");
@@ -54,7 +54,7 @@ fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Ca
         let sample = host.sample(&turn).expect("it lives");
         let step = engine.step(&turn, &sample);
         let outcomes = host.apply(&step.approved);
-        engine.settle(&outcomes);
+        engine.record_outcomes(&outcomes);
         assert!(host.overflow.is_some(), "{:?}", host.pending.degraded);
         turns.push((turn.at, turn.causes));
     }
@@ -62,7 +62,7 @@ fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Ca
     while let Some(turn) = host.wait().expect("it lives") {
         let sample = host.sample(&turn).expect("it lives");
         let step = engine.step(&turn, &sample);
-        engine.settle(&host.apply(&step.approved));
+        engine.record_outcomes(&host.apply(&step.approved));
     }
     Some(turns)
 }
@@ -87,7 +87,7 @@ fn a_thread_that_faults_brings_turns_about_and_one_that_does_not_only_the_last_t
 fn a_refusal_is_said_in_words_and_there_is_a_turn_in_every_interval() {
     let wakes = Wakes::new(false).expect("a set");
     let cpus = linux::affinity::get(0).expect("ours");
-    let wish = Wake::Overflow { quantity: Quantity::PageFaults, every: 1000 };
+    let wish = Wake::Overflow { event: CounterEvent::PageFaults, every: 1000 };
     let mut n_refused = 0;
     for seed in 0..100 {
         let asked = fault::Wish { seed, permille: 200 };
@@ -106,8 +106,9 @@ fn a_refusal_is_said_in_words_and_there_is_a_turn_in_every_interval() {
 fn what_this_processor_does_not_count_is_polled() {
     let mut source = Live::new("/".as_ref());
     let user_only = Flags { user_only: true, ..Flags::default() };
-    let why = attrs(&mut source, Quantity::ContextSwitches, user_only).expect_err("kernel only");
+    let why =
+        attrs(&mut source, CounterEvent::ContextSwitches, user_only).expect_err("kernel only");
     assert!(why.contains("set perf_event_paranoid to 1 or less"), "{why}");
-    let page_faults = attrs(&mut source, Quantity::PageFaults, user_only).expect("everywhere");
+    let page_faults = attrs(&mut source, CounterEvent::PageFaults, user_only).expect("everywhere");
     assert_eq!(page_faults.len(), 1);
 }

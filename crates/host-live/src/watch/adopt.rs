@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::{CpuSet, JobId, Nanos};
 use linux::glance::{Glance, comm_text};
 use program::{Class, Command, Ending, Job, Origin};
-use sched::{Cause, JobEvent, Leaving, StoppedBy};
+use sched::{Cause, DetachCause, JobEvent, PageMoveEnd};
 
 use super::board::{Alone, Board, Managed};
 use super::census::{Found, Stand};
@@ -55,7 +55,7 @@ impl WatchHost {
         let ends = self.family.descriptors.keep_end(pid).ok().flatten();
         let ends = ends.filter(|file| self.wakes.watch(file, pid).is_ok());
         let event = self.job(&hold, &comm_text(&glance.comm), permille);
-        self.pending.jobs.push(JobEvent::Appeared(Box::new(event)));
+        self.pending.jobs.push(JobEvent::Attached(Box::new(event)));
         let born_ticks = glance.born_ticks;
         let placed_ticks = heir.as_ref().map(|_| born_ticks);
         let watched = Watched { hold, born_ticks, since: now, busy_at: now, placed_ticks, ends };
@@ -84,7 +84,7 @@ impl WatchHost {
         let Some((hold, mut hands)) = self.grasp(job) else { return };
         let Some(mask) = hold.placed.clone() else { return };
         let threads = hands.family.threads_of(job);
-        let tasks = threads.map(|(pid, t)| (t.id.tid, t.id.born_ticks, pid)).collect();
+        let tasks = threads.map(|(pid, t)| (t.id.tid, t.id.start_time_ticks, pid)).collect();
         // If this cannot be written it is still in the record under its parent's name.
         let _ = hands.record(&hold.name, [&hold.base, &mask, &mask], tasks);
     }
@@ -140,10 +140,10 @@ impl WatchHost {
             stand => stand,
         };
         if stand != Stand::Open {
-            self.leave(job, Leaving::LeftAlone);
+            self.leave(job, DetachCause::Excluded);
             self.census.stand(pid, stand, now);
         } else if is_idle {
-            self.leave(job, Leaving::Sleeps);
+            self.leave(job, DetachCause::Idle);
             self.census.stand(pid, Stand::Open, now);
         } else {
             self.census.stand(pid, Stand::Job(job), now);
@@ -162,11 +162,11 @@ impl WatchHost {
         self.heirs.remove(&pid);
         let Some(known) = self.census.get(pid) else { return };
         if let Stand::Job(job) = known.stand {
-            let id = base::TaskId { tid: pid, born_ticks: known.born_ticks };
+            let id = base::TaskId { tid: pid, start_time_ticks: known.born_ticks };
             if lives(id) {
                 return; // The number is another's, or its first thread alone has ended.
             }
-            self.leave(job, Leaving::Ended);
+            self.leave(job, DetachCause::Ended);
         }
         self.census.forget(pid);
     }
@@ -175,22 +175,22 @@ impl WatchHost {
     pub(super) fn has_left_the_choice(&mut self, pid: u32) {
         let Some(known) = self.census.forget(pid) else { return };
         if let Stand::Job(job) = known.stand {
-            let id = base::TaskId { tid: pid, born_ticks: known.born_ticks };
-            let why = if lives(id) { Leaving::LeftAlone } else { Leaving::Ended };
+            let id = base::TaskId { tid: pid, start_time_ticks: known.born_ticks };
+            let why = if lives(id) { DetachCause::Excluded } else { DetachCause::Ended };
             self.leave(job, why);
         }
     }
 
-    pub(super) fn leave_all(&mut self, why: Leaving) {
+    pub(super) fn leave_all(&mut self, why: DetachCause) {
         let jobs: Vec<JobId> = self.watched.keys().copied().collect();
         jobs.into_iter().for_each(|job| self.leave(job, why));
     }
 
     /// A job is one no longer. What is ours of it is put back.
-    pub(super) fn leave(&mut self, job: JobId, why: Leaving) {
+    pub(super) fn leave(&mut self, job: JobId, why: DetachCause) {
         let stopped_by = match why {
-            Leaving::Ended => StoppedBy::Ended,
-            _ => StoppedBy::Stopped,
+            DetachCause::Ended => PageMoveEnd::Exited,
+            _ => PageMoveEnd::Stopped,
         };
         self.memory.stop_moves_of(job, stopped_by);
         self.release(job);
@@ -200,8 +200,8 @@ impl WatchHost {
         }
         let counted = Box::new(self.family.take_counted_of(job));
         let mut gone = self.family.forget(watched.hold.pid);
-        self.pending.gone.append(&mut gone);
-        self.pending.jobs.push(JobEvent::Left(job, why, counted));
+        self.pending.exited.append(&mut gone);
+        self.pending.jobs.push(JobEvent::Detached(job, why, counted));
         self.causes.insert(Cause::Ended);
         self.freed.push(job);
     }
@@ -242,7 +242,7 @@ impl WatchHost {
             }
         }
         for Watched { hold, born_ticks, .. } in self.watched.values() {
-            let process = base::TaskId { tid: hold.pid, born_ticks: *born_ticks };
+            let process = base::TaskId { tid: hold.pid, start_time_ticks: *born_ticks };
             if self.memory.leaves_alone(process) {
                 let comm = hold.name.rsplit_once('.').map_or("", |(comm, _)| comm);
                 let alone = alone.entry(LeftAlone::OwnMemoryPolicy).or_default();

@@ -91,7 +91,7 @@ impl WatchHost {
         let until = self.wakes.now() + LATE_FOR.max(longest);
         for (pid, Heir { born_ticks, mask, .. }) in heirs {
             self.heirs.remove(&pid);
-            let process = TaskId { tid: pid, born_ticks };
+            let process = TaskId { tid: pid, start_time_ticks: born_ticks };
             let mut given = Given { process, ..given.clone() };
             given.masks.push(mask);
             if may_live(process) {
@@ -113,7 +113,7 @@ impl WatchHost {
     fn given(&self, job: JobId) -> Option<Given> {
         let watched = self.watched.get(&job)?;
         let Hold { pid, base, masks, .. } = &watched.hold;
-        let process = TaskId { tid: *pid, born_ticks: watched.born_ticks };
+        let process = TaskId { tid: *pid, start_time_ticks: watched.born_ticks };
         let (base, masks) = (Arc::clone(base), masks.iter().skip(1).cloned().collect());
         Some(Given { process, base, masks, since_ticks: watched.placed_ticks? })
     }

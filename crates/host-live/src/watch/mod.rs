@@ -45,8 +45,8 @@ use linux::system::DescriptorLimit;
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, birth, mempolicy, system};
 use sched::{
-    Action, Cause, JobEvent, Leaving, MemoryRules, Outcome, OutcomeResult, Sample, StoppedBy,
-    Target, Turn, Why,
+    Action, Cause, DetachCause, JobEvent, NumaSettings, Outcome, OutcomeResult, PageMoveEnd,
+    RejectCause, Sample, Target, Turn,
 };
 use topology::Machine;
 
@@ -320,7 +320,7 @@ impl WatchHost {
         }
         if self.stop == Stop::Asked {
             self.stop = Stop::Told;
-            self.leave_all(Leaving::WatchEnds);
+            self.leave_all(DetachCause::WatchStopped);
             self.causes.insert(Cause::Stopping);
             return;
         }
@@ -354,7 +354,7 @@ impl WatchHost {
     fn look_here(&mut self, now: Nanos) {
         if let Some(said) = self.here.look("/".as_ref(), &self.proc, now) {
             self.pending.degraded.extend(said);
-            self.pending.usable = Some(self.here.targets());
+            self.pending.usable_cpus = Some(self.here.targets());
             self.causes.insert(Cause::CpusChanged);
         }
     }
@@ -402,7 +402,7 @@ impl WatchHost {
         let when = When { at: turn.at, interval, rest_max: THREAD_REST_MAX };
         self.family.look(when, mask, &mut look);
         sample.tasks.append(&mut look.tasks);
-        sample.gone.append(&mut look.gone);
+        sample.exited.append(&mut look.gone);
         for job in look.stirred_jobs {
             if let Some((hold, mut hands)) = self.grasp(job) {
                 hands.check_newcomers(hold);
@@ -445,10 +445,10 @@ impl WatchHost {
     }
 
     fn first_words(&mut self, sample: &mut Sample) {
-        sample.usable = Some(self.here.targets());
+        sample.usable_cpus = Some(self.here.targets());
         let interleaves = mempolicy::own().is_ok_and(|(interleaves, _)| interleaves);
         let numa_balancing = system::numa_balancing("/".as_ref());
-        sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves });
+        sample.numa_settings = Some(NumaSettings { numa_balancing, interleaves });
         sample.nodes = self.nodes.look();
         sample.degraded.extend(self.here.first_news());
         if let Some(senses) = &mut self.senses {
@@ -460,11 +460,11 @@ impl WatchHost {
     fn change(&mut self, target: Target, action: &Action) -> Result<OutcomeResult, Refused> {
         if !self.options.act {
             let text = "only watching: nothing is changed without --act".to_owned();
-            return Err((Why::OnlyWatching, text));
+            return Err((RejectCause::DryRun, text));
         }
         if let Action::MovePages { from, to, limit } = action {
             self.move_pages(target, (*from, *to, *limit))?;
-            return Ok(OutcomeResult::Begun);
+            return Ok(OutcomeResult::InProgress);
         }
         self.bind(target, action).map(|n| OutcomeResult::Done { n })
     }
@@ -500,9 +500,10 @@ impl WatchHost {
             (Target::Job(_), Action::Place(cpus)) => hands.place(hold, cpus),
             (Target::Task(task), Action::Place(cpus)) => hands.place_task(hold, task, Some(cpus)),
             (Target::Task(task), Action::Release) => hands.place_task(hold, task, None),
-            (_, Action::Release | Action::MemoryPolicy(_) | Action::MovePages { .. }) => {
-                Err((Why::TooLate, "it runs already: its pages lie where they lie".to_owned()))
-            }
+            (_, Action::Release | Action::MemoryPolicy(_) | Action::MovePages { .. }) => Err((
+                RejectCause::AlreadyStarted,
+                "it runs already: its pages lie where they lie".to_owned(),
+            )),
         }
     }
 
@@ -586,11 +587,11 @@ impl Host for WatchHost {
         if turn.causes.contains(&Cause::Interval) {
             self.look(turn, &mut sample);
             // What the look itself had to say.
-            sample.add_said(std::mem::take(&mut self.pending));
+            sample.merge_events(std::mem::take(&mut self.pending));
         }
         for event in &sample.jobs {
-            if let JobEvent::HandsOff(job, _) = event {
-                self.memory.stop_moves_of(*job, StoppedBy::Stopped);
+            if let JobEvent::Unmanaged(job, _) = event {
+                self.memory.stop_moves_of(*job, PageMoveEnd::Stopped);
             }
         }
         // Numbers of jobs that left are free once the engine has been told.
@@ -599,13 +600,13 @@ impl Host for WatchHost {
     }
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(plan.asks().len());
-        for ask in plan.asks() {
+        let mut outcomes = Vec::with_capacity(plan.requests().len());
+        for ask in plan.requests() {
             let result = match self.change(ask.target, &ask.action) {
                 Ok(result) => result,
-                Err((why, detail)) => OutcomeResult::Refused { why, detail },
+                Err((why, detail)) => OutcomeResult::Rejected { cause: why, detail },
             };
-            outcomes.push(Outcome { target: ask.target, deed: (&ask.action).into(), result });
+            outcomes.push(Outcome { target: ask.target, action: Some(ask.action.clone()), result });
         }
         self.show(!outcomes.is_empty());
         outcomes
@@ -627,5 +628,5 @@ impl Drop for WatchHost {
 
 /// Whether somebody began or ceased to be looked after.
 fn is_coming_or_going(event: &JobEvent) -> bool {
-    matches!(event, JobEvent::Appeared(_) | JobEvent::Left(..))
+    matches!(event, JobEvent::Attached(_) | JobEvent::Detached(..))
 }

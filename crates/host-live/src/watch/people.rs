@@ -154,7 +154,7 @@ impl WatchHost {
                 self.census.meet(pid, glance, (Stand::Job(job), is_named), now);
             }
             (Some(job), other) => {
-                self.leave(job, sched::Leaving::LeftAlone);
+                self.leave(job, sched::DetachCause::Excluded);
                 self.census.meet(pid, glance, (other, is_named), now);
             }
             (None, stand) => {

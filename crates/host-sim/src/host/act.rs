@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Bytes, CpuSet, JobId, Nanos, NodeSet};
 use engine::Approved;
 use program::{Ending, Job, MemoryPolicy};
-use sched::{Action, Deed, MoveEnded, Outcome, OutcomeResult, PagesRefused, Target, Why};
+use sched::{Action, CompletedPageMove, FailedPages, Outcome, OutcomeResult, RejectCause, Target};
 
 use super::slots::{Running, State};
 use super::{Agenda, SimHost, stopped_by};
@@ -48,10 +48,10 @@ impl SimHost {
             self.agenda.sort_unstable_by(|one, other| other.cmp(one));
         }
         let target = Target::Job(id);
-        let done = |deed, n| Outcome { target, deed, result: OutcomeResult::Done { n } };
-        outcomes.push(done(Deed::Start, pid));
-        outcomes.extend(place.map(|cpus| done(Deed::Place(cpus), 1)));
-        outcomes.extend(memory.map(|policy| done(Deed::MemoryPolicy(policy), 1)));
+        let done = |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };
+        outcomes.push(done(None, pid));
+        outcomes.extend(place.map(|cpus| done(Some(Action::Place(cpus)), 1)));
+        outcomes.extend(memory.map(|policy| done(Some(Action::MemoryPolicy(policy)), 1)));
     }
 
     /// The CPUs that a job's own line leaves it.
@@ -99,28 +99,32 @@ impl SimHost {
         started: &[JobId],
         outcomes: &mut Vec<Outcome>,
     ) {
-        for ask in plan.asks() {
+        for ask in plan.requests() {
             if matches!(ask.target, Target::Job(job) if started.contains(&job)) {
                 continue;
             }
             let result = self.change(ask.target, &ask.action);
-            outcomes.push(Outcome { target: ask.target, deed: (&ask.action).into(), result });
+            let action = Some(ask.action.clone());
+            outcomes.push(Outcome { target: ask.target, action, result });
         }
     }
 
     fn change(&mut self, target: Target, action: &Action) -> OutcomeResult {
-        let refuse = |why, detail: &str| OutcomeResult::Refused { why, detail: detail.to_owned() };
+        let refuse =
+            |why, detail: &str| OutcomeResult::Rejected { cause: why, detail: detail.to_owned() };
         let Some(idx) = self.job_of(target) else {
-            return refuse(Why::Ended, "it ended before");
+            return refuse(RejectCause::Exited, "it ended before");
         };
         let allowed = match action {
             Action::Place(cpus) => Some(self.mask(cpus)),
             Action::Release => self.own_cpus(&self.slots[idx].job),
-            Action::MemoryPolicy(_) => return refuse(Why::TooLate, "it runs already"),
+            Action::MemoryPolicy(_) => {
+                return refuse(RejectCause::AlreadyStarted, "it runs already");
+            }
             Action::MovePages { from, to, limit } => {
                 let place = |node| self.fluid.hardware().node_place(node);
                 let Some(to) = place(*to) else {
-                    return refuse(Why::NodesUnusable, "there is no such node");
+                    return refuse(RejectCause::NodesUnusable, "there is no such node");
                 };
                 let from = from.and_then(place);
                 let busy_permille = (1000.0 * self.luck.faults.busy) as u64;
@@ -128,11 +132,14 @@ impl SimHost {
                 let wish =
                     PageMove { job: idx, from, to, limit, busy_permille, ..PageMove::default() };
                 self.fluid.move_pages(wish);
-                return OutcomeResult::Begun;
+                return OutcomeResult::InProgress;
             }
         };
         if self.luck.strikes(Sort::Refused, self.luck.faults.refused) {
-            return refuse(Why::CannotDo, "the kernel said no (a fault of this scenario)");
+            return refuse(
+                RejectCause::Unsupported,
+                "the kernel said no (a fault of this scenario)",
+            );
         }
         let n = match target {
             Target::Job(_) => self.fluid.bind(idx, allowed),
@@ -157,12 +164,12 @@ impl SimHost {
         let nodes = &self.fluid.hardware().nodes;
         let job = self.slots[done.job].job.id;
         let Some(to) = nodes[done.to].id else { return };
-        let refused = PagesRefused {
+        let refused = FailedPages {
             no_memory: Bytes(done.no_memory),
             busy: Bytes(done.busy),
-            ..PagesRefused::default()
+            ..FailedPages::default()
         };
-        self.pending.moved.push(MoveEnded {
+        self.pending.page_moves_completed.push(CompletedPageMove {
             target: Target::Job(job),
             job,
             from: done.from.and_then(|from| nodes[from].id),
@@ -170,9 +177,9 @@ impl SimHost {
             limit: Bytes(done.limit),
             requested: Bytes(done.requested),
             moved: Bytes(done.moved),
-            refused,
-            left: Bytes::ZERO,
-            took: Nanos(self.fluid.now() - done.since),
+            failed: refused,
+            not_attempted: Bytes::ZERO,
+            duration: Nanos(self.fluid.now() - done.since),
             in_kernel: Nanos(done.in_kernel),
             stopped_by: stopped_by(done),
             detail: String::new(),

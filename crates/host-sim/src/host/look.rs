@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, JobId, Nanos, TaskId};
 use sched::{
-    Counters, Measured, MemoryRules, NodeMemory, NodeSample, ProcessMemory, Quantity, Sample,
+    CounterEvent, Counters, Measured, NodeMemory, NodeSample, NumaSettings, ProcessMemory, Sample,
     TaskSample,
 };
 
@@ -64,7 +64,7 @@ impl Noted {
 const TICK_NS: u64 = 10_000_000;
 
 pub(super) fn id_of(task: &Task) -> TaskId {
-    TaskId { tid: task.tid, born_ticks: task.born / TICK_NS }
+    TaskId { tid: task.tid, start_time_ticks: task.born / TICK_NS }
 }
 
 /// What is counted of a task, without noise.
@@ -75,23 +75,23 @@ pub(super) fn counters_of(task: &Task) -> Counters {
 fn as_counters(tally: &Tally, task: &Task) -> Counters {
     let count = |value: f64| Measured::Exact(value as u64);
     Counters::NONE
-        .with(Quantity::Cycles, count(tally.cycles))
-        .with(Quantity::Instructions, count(tally.instructions))
-        .with(Quantity::LlcReferences, count(tally.references))
-        .with(Quantity::LlcMisses, count(tally.misses))
-        .with(Quantity::LlcPrefetchMisses, count(tally.prefetches))
-        .with(Quantity::L1dMisses, count(tally.l1_misses))
-        .with(Quantity::MemoryStalls, count(tally.stalls))
-        .with(Quantity::QueueFull, count(tally.queue_full))
-        .with(Quantity::TaskClock, Measured::Exact(task.cpu_ns as u64))
-        .with(Quantity::CpuMigrations, Measured::Exact(task.n_migrations))
+        .with(CounterEvent::Cycles, count(tally.cycles))
+        .with(CounterEvent::Instructions, count(tally.instructions))
+        .with(CounterEvent::LlcReferences, count(tally.references))
+        .with(CounterEvent::LlcMisses, count(tally.misses))
+        .with(CounterEvent::LlcPrefetchMisses, count(tally.prefetches))
+        .with(CounterEvent::L1dMisses, count(tally.l1_misses))
+        .with(CounterEvent::MemoryStalls, count(tally.stalls))
+        .with(CounterEvent::QueueFull, count(tally.queue_full))
+        .with(CounterEvent::TaskClock, Measured::Exact(task.cpu_ns as u64))
+        .with(CounterEvent::CpuMigrations, Measured::Exact(task.n_migrations))
 }
 
 impl SimHost {
     pub(super) fn first_words(&mut self, sample: &mut Sample) {
         let usable = self.usable();
-        sample.usable.get_or_insert(usable);
-        sample.memory_rules = Some(MemoryRules {
+        sample.usable_cpus.get_or_insert(usable);
+        sample.numa_settings = Some(NumaSettings {
             numa_balancing: self.settings.numa_balancing,
             interleaves: self.options.interleave,
         });
@@ -137,7 +137,7 @@ impl SimHost {
                 process,
                 job,
                 cpu_time: Nanos(cpu_time),
-                looked_before: None,
+                previous_sample_at: None,
                 wait: Measured::Exact(wait),
                 last_cpu: Some(self.fluid.hardware().cpus[task.cpu].id),
                 counters,
@@ -161,7 +161,7 @@ impl SimHost {
         let nodes: Vec<NodeMemory> = nodes.collect();
         let at = Nanos(self.fluid.now());
         if !nodes.is_empty() {
-            let memory = ProcessMemory { job, process, nodes, looked_permille: 1000, at };
+            let memory = ProcessMemory { job, process, nodes, sampled_permille: 1000, at };
             sample.memory.push(memory);
         }
         self.noted.memory.insert(idx, now.to_vec());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::{Bytes, JobId, Nanos, TaskId};
 use engine::Host;
 use program::{Ending, Job};
-use sched::{Cause, Counters, End, ExitStatus, JobEvent, Measured, Quantity};
+use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, Measured};
 
 use super::{Agenda, SimHost, look};
 use crate::script::Script;
@@ -76,7 +76,7 @@ impl SimHost {
             return;
         }
         let status =
-            if out_of_memory { ExitStatus::Killed(SIGKILL) } else { ExitStatus::Exited(0) };
+            if out_of_memory { ExitStatus::Signaled(SIGKILL) } else { ExitStatus::Exited(0) };
         self.over(idx, status, false);
         if out_of_memory && self.options.fail_fast && !self.is_stopping {
             self.stop();
@@ -87,7 +87,7 @@ impl SimHost {
     pub(crate) fn end(&mut self, idx: usize, by_us: bool) {
         self.fluid.settle_all();
         self.fluid.kill(idx);
-        self.over(idx, ExitStatus::Killed(SIGTERM), by_us);
+        self.over(idx, ExitStatus::Signaled(SIGTERM), by_us);
     }
 
     fn over(&mut self, idx: usize, status: ExitStatus, by_us: bool) {
@@ -103,7 +103,7 @@ impl SimHost {
         let end = self.end_of(idx, &running, status, (by_us, again));
         let tasks: Vec<TaskId> = self.fluid.tasks_of(idx).map(look::id_of).collect();
         self.noted.forget(idx, &tasks);
-        self.pending.gone.extend(tasks);
+        self.pending.exited.extend(tasks);
         self.pending.jobs.push(JobEvent::Ended(job, Box::new(end)));
         self.why.insert(Cause::Ended);
         self.fluid.forget(idx);
@@ -134,7 +134,7 @@ impl SimHost {
         running: &Running,
         status: ExitStatus,
         (by_us, again): (bool, bool),
-    ) -> End {
+    ) -> JobExit {
         let (mut cpu, mut wait, mut migrations, mut lines) = (0.0, 0.0, 0, 0.0);
         let mut counters = Counters::NONE;
         for task in self.fluid.tasks_of(idx) {
@@ -146,11 +146,11 @@ impl SimHost {
                 counters = counters.plus(&look::counters_of(task));
             }
         }
-        let counters = counters.with(Quantity::TaskClock, Measured::Exact(cpu as u64));
-        End {
+        let counters = counters.with(CounterEvent::TaskClock, Measured::Exact(cpu as u64));
+        JobExit {
             status,
-            by_us,
-            again,
+            stopped_by_host: by_us,
+            restarts: again,
             wall: Nanos(self.fluid.now() - running.started),
             user: Nanos(cpu as u64),
             system: Nanos::ZERO,
@@ -159,7 +159,7 @@ impl SimHost {
             n_migrations: Measured::Exact(migrations),
             counters,
             traffic: Measured::Exact((lines * 64.0) as u64),
-            n_left_behind: 0,
+            n_orphans: 0,
         }
     }
 }

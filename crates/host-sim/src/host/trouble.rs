@@ -64,7 +64,7 @@ impl SimHost {
             self.trouble.unplug_at = Some(now + self.luck.around(Sort::Unplugged, every));
         }
         if changed {
-            self.pending.usable = Some(self.usable());
+            self.pending.usable_cpus = Some(self.usable());
             self.why.insert(Cause::CpusChanged);
         }
         for nth in 0..self.trouble.noise.len() {

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::several;
+use base::counted_noun;
 
 use super::{Domain, Site, together};
 use crate::physics::Behaviour;
@@ -69,8 +69,8 @@ pub enum SplitError {
     /// More programs than CPUs.
     #[error(
         "{n_programs} programs are more than the {} of {}",
-        several(*n_cpus, "CPU"),
-        several(*n_domains, "LLC domain")
+        counted_noun(*n_cpus, "CPU"),
+        counted_noun(*n_domains, "LLC domain")
     )]
     Crowded {
         /// Programs.

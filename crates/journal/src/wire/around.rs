@@ -3,7 +3,9 @@
 use std::fmt;
 
 use base::{Bytes, CpuId, JobId, LlcId, Nanos};
-use sched::{Counters, CpuTimes, GroupSample, LlcSample, Pressure, Quantity, Stalled, Traffic};
+use sched::{
+    CounterEvent, Counters, CpuTimes, LlcSample, MonGroupSample, Pressure, StallTimes, Traffic,
+};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -24,8 +26,8 @@ impl CountersField {
 impl Serialize for CountersField {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for (quantity, measured) in self.0.iter() {
-            map.serialize_entry(quantity.name(), &measured_out(measured))?;
+        for (event, measured) in self.0.iter() {
+            map.serialize_entry(event.name(), &measured_out(measured))?;
         }
         map.end()
     }
@@ -46,12 +48,12 @@ impl<'de> Visitor<'de> for ByName {
         f.write_str("counters by name")
     }
 
-    /// A quantity that a later version counts is left out: nothing here could ask for it.
+    /// A event that a later version counts is left out: nothing here could ask for it.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CountersField, A::Error> {
         let mut counters = Counters::NONE;
         while let Some((name, field)) = map.next_entry::<String, MeasuredField>()? {
-            if let Some(quantity) = Quantity::of_name(&name) {
-                counters.set(quantity, measured_in(Some(field)));
+            if let Some(event) = CounterEvent::of_name(&name) {
+                counters.set(event, measured_in(Some(field)));
             }
         }
         Ok(CountersField(counters))
@@ -140,15 +142,15 @@ impl From<LlcLine> for LlcSample {
     }
 }
 
-impl From<&GroupSample> for GroupLine {
-    fn from(sample: &GroupSample) -> Self {
+impl From<&MonGroupSample> for GroupLine {
+    fn from(sample: &MonGroupSample) -> Self {
         GroupLine { job: sample.job.0, llc: sample.llc.0, traffic: sample.traffic.into() }
     }
 }
 
-impl From<GroupLine> for GroupSample {
+impl From<GroupLine> for MonGroupSample {
     fn from(line: GroupLine) -> Self {
-        GroupSample { job: JobId(line.job), llc: LlcId(line.llc), traffic: line.traffic.into() }
+        MonGroupSample { job: JobId(line.job), llc: LlcId(line.llc), traffic: line.traffic.into() }
     }
 }
 
@@ -166,7 +168,7 @@ impl From<CpuLine> for CpuTimes {
 
 impl From<&Pressure> for PressureField {
     fn from(pressure: &Pressure) -> Self {
-        let field = |stalled: Stalled| StalledField {
+        let field = |stalled: StallTimes| StalledField {
             some_ns: stalled.some.map(|time| time.0),
             full_ns: stalled.full.map(|time| time.0),
         };
@@ -180,7 +182,7 @@ impl From<&Pressure> for PressureField {
 
 impl From<PressureField> for Pressure {
     fn from(field: PressureField) -> Self {
-        let stalled = |field: StalledField| Stalled {
+        let stalled = |field: StalledField| StallTimes {
             some: field.some_ns.map(Nanos),
             full: field.full_ns.map(Nanos),
         };

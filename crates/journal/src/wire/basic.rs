@@ -44,11 +44,11 @@ pub(crate) fn measured_in(field: Option<MeasuredField>) -> Measured {
 pub(crate) type TaskField = (u32, u64);
 
 pub(crate) fn task_out(task: TaskId) -> TaskField {
-    (task.tid, task.born_ticks)
+    (task.tid, task.start_time_ticks)
 }
 
 pub(crate) fn task_in((tid, born_ticks): TaskField) -> TaskId {
-    TaskId { tid, born_ticks }
+    TaskId { tid, start_time_ticks: born_ticks }
 }
 
 /// `"job": 3` or `"task": [1234, 56789]`, beside other fields.

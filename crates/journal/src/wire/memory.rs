@@ -2,7 +2,8 @@
 
 use base::{Bytes, JobId, Nanos, NodeId};
 use sched::{
-    Action, MoveEnded, MoveUnderWay, NodeMemory, PagesRefused, ProcessMemory, StoppedBy, Target,
+    Action, ActivePageMove, CompletedPageMove, FailedPages, NodeMemory, PageMoveEnd, ProcessMemory,
+    Target,
 };
 use serde::{Deserialize, Serialize};
 
@@ -128,7 +129,7 @@ impl From<&ProcessMemory> for MemoryLine {
             job: memory.job.0,
             process: task_out(memory.process),
             nodes: memory.nodes.iter().map(NodeMemoryField::from).collect(),
-            looked_permille: memory.looked_permille,
+            looked_permille: memory.sampled_permille,
             at_ns: memory.at.0,
         }
     }
@@ -140,7 +141,7 @@ impl From<MemoryLine> for ProcessMemory {
             job: JobId(line.job),
             process: task_in(line.process),
             nodes: line.nodes.into_iter().map(NodeMemory::from).collect(),
-            looked_permille: line.looked_permille,
+            sampled_permille: line.looked_permille,
             at: Nanos(line.at_ns),
         }
     }
@@ -170,8 +171,8 @@ impl From<NodeMemoryField> for NodeMemory {
     }
 }
 
-impl From<&MoveUnderWay> for UnderWayField {
-    fn from(moving: &MoveUnderWay) -> Self {
+impl From<&ActivePageMove> for UnderWayField {
+    fn from(moving: &ActivePageMove) -> Self {
         UnderWayField {
             target: moving.target.into(),
             pages: (moving.from, moving.to, moving.limit).into(),
@@ -180,24 +181,30 @@ impl From<&MoveUnderWay> for UnderWayField {
     }
 }
 
-impl From<UnderWayField> for MoveUnderWay {
+impl From<UnderWayField> for ActivePageMove {
     fn from(field: UnderWayField) -> Self {
         let (from, to, limit) = field.pages.into();
-        MoveUnderWay { target: field.target.into(), from, to, limit, since: Nanos(field.since_ns) }
+        ActivePageMove {
+            target: field.target.into(),
+            from,
+            to,
+            limit,
+            since: Nanos(field.since_ns),
+        }
     }
 }
 
-impl From<&MoveEnded> for MovedLine {
-    fn from(moved: &MoveEnded) -> Self {
+impl From<&CompletedPageMove> for MovedLine {
+    fn from(moved: &CompletedPageMove) -> Self {
         MovedLine {
             target: moved.target.into(),
             of: moved.job.0,
             pages: (moved.from, moved.to, moved.limit).into(),
             requested_bytes: moved.requested.0,
             moved_bytes: moved.moved.0,
-            refused: moved.refused.into(),
-            left_bytes: moved.left.0,
-            took_ns: moved.took.0,
+            refused: moved.failed.into(),
+            left_bytes: moved.not_attempted.0,
+            took_ns: moved.duration.0,
             in_kernel_ns: moved.in_kernel.0,
             stopped_by: moved.stopped_by.name().to_owned(),
             detail: moved.detail.clone(),
@@ -206,14 +213,14 @@ impl From<&MoveEnded> for MovedLine {
 }
 
 impl MovedLine {
-    pub(crate) fn ended(self) -> Result<MoveEnded, LineError> {
-        let stopped_by = StoppedBy::ALL.into_iter().find(|known| known.name() == self.stopped_by);
+    pub(crate) fn ended(self) -> Result<CompletedPageMove, LineError> {
+        let stopped_by = PageMoveEnd::ALL.into_iter().find(|known| known.name() == self.stopped_by);
         let stopped_by = stopped_by.ok_or_else(|| {
             let found = format!("{:?}", self.stopped_by);
             LineError::value("stopped_by", found, "known way for a move to end")
         })?;
         let (from, to, limit) = self.pages.into();
-        Ok(MoveEnded {
+        Ok(CompletedPageMove {
             target: Target::from(self.target),
             job: JobId(self.of),
             from,
@@ -221,9 +228,9 @@ impl MovedLine {
             limit,
             requested: Bytes(self.requested_bytes),
             moved: Bytes(self.moved_bytes),
-            refused: self.refused.into(),
-            left: Bytes(self.left_bytes),
-            took: Nanos(self.took_ns),
+            failed: self.refused.into(),
+            not_attempted: Bytes(self.left_bytes),
+            duration: Nanos(self.took_ns),
             in_kernel: Nanos(self.in_kernel_ns),
             stopped_by,
             detail: self.detail,
@@ -231,29 +238,29 @@ impl MovedLine {
     }
 }
 
-impl From<PagesRefused> for RefusedField {
-    fn from(refused: PagesRefused) -> Self {
+impl From<FailedPages> for RefusedField {
+    fn from(refused: FailedPages) -> Self {
         RefusedField {
             busy: refused.busy.0,
             no_memory: refused.no_memory.0,
-            not_there: refused.not_there.0,
+            not_there: refused.not_present.0,
             not_permitted: refused.not_permitted.0,
             elsewhere: refused.elsewhere.0,
-            gone: refused.gone.0,
+            gone: refused.exited.0,
             other: refused.other.0,
         }
     }
 }
 
-impl From<RefusedField> for PagesRefused {
+impl From<RefusedField> for FailedPages {
     fn from(field: RefusedField) -> Self {
-        PagesRefused {
+        FailedPages {
             busy: Bytes(field.busy),
             no_memory: Bytes(field.no_memory),
-            not_there: Bytes(field.not_there),
+            not_present: Bytes(field.not_there),
             not_permitted: Bytes(field.not_permitted),
             elsewhere: Bytes(field.elsewhere),
-            gone: Bytes(field.gone),
+            exited: Bytes(field.gone),
             other: Bytes(field.other),
         }
     }

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use sched::{Action, Ask, Code, Deed, Figure, Outcome, OutcomeResult, Reason, Refusal, Why};
+use sched::{
+    Action, Outcome, OutcomeResult, Reason, ReasonCode, ReasonValue, RejectCause, Rejection,
+    Request,
+};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -29,6 +32,7 @@ pub(crate) struct AskLine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ActionField {
+    Start {},
     Place(String),
     Memory(MemoryField),
     Release {},
@@ -73,7 +77,7 @@ pub(crate) struct OutcomeLine {
     #[serde(flatten)]
     pub target: TargetField,
     #[serde(flatten)]
-    pub deed: DeedField,
+    pub action: ActionField,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub done: Option<u32>,
     #[serde(skip_serializing_if = "is_default", default)]
@@ -84,52 +88,42 @@ pub(crate) struct OutcomeLine {
     pub detail: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum DeedField {
-    Start {},
-    Place(String),
-    Memory(MemoryField),
-    Release {},
-    MovePages(PagesField),
-}
-
 impl From<&Reason> for ReasonLine {
     fn from(reason: &Reason) -> Self {
-        let figures = reason.figures.iter().map(|(name, figure)| (name.clone(), figure.into()));
+        let figures = reason.values.iter().map(|(name, figure)| (name.clone(), figure.into()));
         ReasonLine { because: reason.code.name().to_owned(), figures: Figures(figures.collect()) }
     }
 }
 
 impl ReasonLine {
     pub(crate) fn reason(self) -> Result<Reason, LineError> {
-        let code = Code::from_name(&self.because);
+        let code = ReasonCode::from_name(&self.because);
         let code = code.ok_or_else(|| {
             LineError::value("because", format!("{:?}", self.because), "known reason")
         })?;
         let figures = self.figures.0.into_iter().map(|(name, field)| (name, field.into()));
-        Ok(Reason { code, figures: figures.collect() })
+        Ok(Reason { code, values: figures.collect() })
     }
 }
 
-impl From<&Figure> for FigureField {
-    fn from(figure: &Figure) -> Self {
+impl From<&ReasonValue> for FigureField {
+    fn from(figure: &ReasonValue) -> Self {
         match figure {
-            Figure::Count(count) => FigureField::Count(*count),
-            Figure::Number(number) if number.is_finite() => FigureField::Number(*number),
-            Figure::Number(_) => FigureField::NotANumber(()),
-            Figure::Text(text) => FigureField::Text(text.clone().into_owned()),
+            ReasonValue::Count(count) => FigureField::Count(*count),
+            ReasonValue::Number(number) if number.is_finite() => FigureField::Number(*number),
+            ReasonValue::Number(_) => FigureField::NotANumber(()),
+            ReasonValue::Text(text) => FigureField::Text(text.clone().into_owned()),
         }
     }
 }
 
-impl From<FigureField> for Figure {
+impl From<FigureField> for ReasonValue {
     fn from(field: FigureField) -> Self {
         match field {
-            FigureField::Count(count) => Figure::Count(count),
-            FigureField::Number(number) => Figure::Number(number),
-            FigureField::Text(text) => Figure::Text(text.into()),
-            FigureField::NotANumber(()) => Figure::Number(f64::NAN),
+            FigureField::Count(count) => ReasonValue::Count(count),
+            FigureField::Number(number) => ReasonValue::Number(number),
+            FigureField::Text(text) => ReasonValue::Text(text.into()),
+            FigureField::NotANumber(()) => ReasonValue::Number(f64::NAN),
         }
     }
 }
@@ -172,23 +166,24 @@ impl<'de> Deserialize<'de> for Figures {
     }
 }
 
-impl From<&Ask> for AskLine {
-    fn from(ask: &Ask) -> Self {
-        let action = match &ask.action {
+impl From<&Action> for ActionField {
+    fn from(action: &Action) -> Self {
+        match action {
             Action::Place(cpus) => ActionField::Place(cpus.to_string()),
             Action::MemoryPolicy(policy) => ActionField::Memory(policy.into()),
             Action::Release => ActionField::Release {},
             Action::MovePages { from, to, limit } => {
                 ActionField::MovePages((*from, *to, *limit).into())
             }
-        };
-        AskLine { target: ask.target.into(), action, reason: (&*ask.reason).into() }
+        }
     }
 }
 
-impl AskLine {
-    pub(crate) fn ask(self) -> Result<Ask, LineError> {
-        let action = match self.action {
+impl ActionField {
+    /// `None` for the start of a job.
+    fn action(self) -> Result<Option<Action>, LineError> {
+        Ok(Some(match self {
+            ActionField::Start {} => return Ok(None),
             ActionField::Place(cpus) => Action::Place(set("place", &cpus)?),
             ActionField::Memory(policy) => Action::MemoryPolicy(policy.policy()?),
             ActionField::Release {} => Action::Release,
@@ -196,72 +191,74 @@ impl AskLine {
                 let (from, to, limit) = pages.into();
                 Action::MovePages { from, to, limit }
             }
-        };
-        Ok(Ask { target: self.target.into(), action, reason: Arc::new(self.reason.reason()?) })
+        }))
     }
 }
 
-impl From<&Refusal> for RefusalLine {
-    fn from(refusal: &Refusal) -> Self {
-        let (why, detail) = (refusal.why.name().to_owned(), refusal.detail.clone());
-        RefusalLine { ask: (&refusal.ask).into(), why, detail }
+impl From<&Request> for AskLine {
+    fn from(request: &Request) -> Self {
+        AskLine {
+            target: request.target.into(),
+            action: (&request.action).into(),
+            reason: (&*request.reason).into(),
+        }
+    }
+}
+
+impl AskLine {
+    pub(crate) fn ask(self) -> Result<Request, LineError> {
+        let reason = Arc::new(self.reason.reason()?);
+        let action = self.action.action()?;
+        let action = action.ok_or_else(|| LineError::value("asks", "start", "action"))?;
+        Ok(Request { target: self.target.into(), action, reason })
+    }
+}
+
+impl From<&Rejection> for RefusalLine {
+    fn from(refusal: &Rejection) -> Self {
+        let (why, detail) = (refusal.cause.name().to_owned(), refusal.detail.clone());
+        RefusalLine { ask: (&refusal.request).into(), why, detail }
     }
 }
 
 impl RefusalLine {
-    pub(crate) fn refusal(self) -> Result<Refusal, LineError> {
-        Ok(Refusal { ask: self.ask.ask()?, why: why(&self.why)?, detail: self.detail })
+    pub(crate) fn refusal(self) -> Result<Rejection, LineError> {
+        Ok(Rejection { request: self.ask.ask()?, cause: why(&self.why)?, detail: self.detail })
     }
 }
 
 impl From<&Outcome> for OutcomeLine {
     fn from(outcome: &Outcome) -> Self {
-        let deed = match &outcome.deed {
-            Deed::Start => DeedField::Start {},
-            Deed::Place(cpus) => DeedField::Place(cpus.to_string()),
-            Deed::MemoryPolicy(policy) => DeedField::Memory(policy.into()),
-            Deed::Release => DeedField::Release {},
-            Deed::MovePages { from, to, limit } => {
-                DeedField::MovePages((*from, *to, *limit).into())
-            }
-        };
+        let start = ActionField::Start {};
+        let action = outcome.action.as_ref().map_or(start, ActionField::from);
         let (done, begun, why, detail) = match &outcome.result {
             OutcomeResult::Done { n } => (Some(*n), false, None, None),
-            OutcomeResult::Begun => (None, true, None, None),
-            OutcomeResult::Refused { why, detail } => {
+            OutcomeResult::InProgress => (None, true, None, None),
+            OutcomeResult::Rejected { cause: why, detail } => {
                 (None, false, Some(why.name().to_owned()), Some(detail.clone()))
             }
         };
-        OutcomeLine { target: outcome.target.into(), deed, done, begun, why, detail }
+        OutcomeLine { target: outcome.target.into(), action, done, begun, why, detail }
     }
 }
 
 impl OutcomeLine {
     pub(crate) fn outcome(self) -> Result<Outcome, LineError> {
-        let deed = match self.deed {
-            DeedField::Start {} => Deed::Start,
-            DeedField::Place(cpus) => Deed::Place(set("place", &cpus)?),
-            DeedField::Memory(policy) => Deed::MemoryPolicy(policy.policy()?),
-            DeedField::Release {} => Deed::Release,
-            DeedField::MovePages(pages) => {
-                let (from, to, limit) = pages.into();
-                Deed::MovePages { from, to, limit }
-            }
-        };
         let result = match (self.done, self.begun, self.why) {
             (Some(n), false, None) => OutcomeResult::Done { n },
-            (None, true, None) => OutcomeResult::Begun,
-            (None, false, Some(name)) => {
-                OutcomeResult::Refused { why: why(&name)?, detail: self.detail.unwrap_or_default() }
-            }
+            (None, true, None) => OutcomeResult::InProgress,
+            (None, false, Some(name)) => OutcomeResult::Rejected {
+                cause: why(&name)?,
+                detail: self.detail.unwrap_or_default(),
+            },
             _ => return Err(LineError::value("outcomes", "none or several", "done, begun or why")),
         };
-        Ok(Outcome { target: self.target.into(), deed, result })
+        Ok(Outcome { target: self.target.into(), action: self.action.action()?, result })
     }
 }
 
 /// Reads the name of a sort of refusal.
-pub(crate) fn why(name: &str) -> Result<Why, LineError> {
-    let known = Why::ALL.iter().copied().find(|why| why.name() == name);
+pub(crate) fn why(name: &str) -> Result<RejectCause, LineError> {
+    let known = RejectCause::ALL.iter().copied().find(|why| why.name() == name);
     known.ok_or_else(|| LineError::value("why", format!("{name:?}"), "known sort of refusal"))
 }

@@ -2,8 +2,8 @@
 
 use base::{Bytes, CpuId, JobId, Nanos, NodeId};
 use sched::{
-    Counters, End, ExitStatus, HandsOff, JobEvent, Leaving, MemoryRules, NodeSample, Quantity,
-    Sample, TaskSample,
+    CounterEvent, Counters, DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings,
+    Sample, TaskSample, UnmanagedCause,
 };
 use serde::{Deserialize, Serialize};
 
@@ -158,48 +158,52 @@ pub(crate) struct RulesField {
 
 impl From<&Sample> for SampleLine {
     fn from(sample: &Sample) -> Self {
-        let rules = |rules: MemoryRules| RulesField {
+        let rules = |rules: NumaSettings| RulesField {
             numa_balancing: rules.numa_balancing,
             interleaves: rules.interleaves,
         };
         SampleLine {
             jobs: sample.jobs.iter().map(EventLine::from).collect(),
             tasks: sample.tasks.iter().map(TaskLine::from).collect(),
-            gone: sample.gone.iter().copied().map(task_out).collect(),
+            gone: sample.exited.iter().copied().map(task_out).collect(),
             nodes: sample.nodes.iter().map(NodeLine::from).collect(),
             llcs: sample.llcs.iter().map(LlcLine::from).collect(),
-            groups: sample.groups.iter().map(GroupLine::from).collect(),
+            groups: sample.mon_groups.iter().map(GroupLine::from).collect(),
             cpus: sample.cpus.iter().map(CpuLine::from).collect(),
             pressure: sample.pressure.as_ref().map(PressureField::from),
-            usable: sample.usable.as_ref().map(ToString::to_string),
-            memory_rules: sample.memory_rules.map(rules),
+            usable: sample.usable_cpus.as_ref().map(ToString::to_string),
+            memory_rules: sample.numa_settings.map(rules),
             degraded: sample.degraded.clone(),
             memory: sample.memory.iter().map(MemoryLine::from).collect(),
-            moved: sample.moved.iter().map(MovedLine::from).collect(),
+            moved: sample.page_moves_completed.iter().map(MovedLine::from).collect(),
         }
     }
 }
 
 impl SampleLine {
     pub(crate) fn sample(self) -> Result<Sample, LineError> {
-        let rules = |field: RulesField| MemoryRules {
+        let rules = |field: RulesField| NumaSettings {
             numa_balancing: field.numa_balancing,
             interleaves: field.interleaves,
         };
         Ok(Sample {
             jobs: self.jobs.into_iter().map(EventLine::event).collect::<Result<_, _>>()?,
             tasks: self.tasks.into_iter().map(TaskSample::from).collect(),
-            gone: self.gone.into_iter().map(task_in).collect(),
+            exited: self.gone.into_iter().map(task_in).collect(),
             nodes: self.nodes.into_iter().map(NodeSample::from).collect(),
             llcs: self.llcs.into_iter().map(Into::into).collect(),
-            groups: self.groups.into_iter().map(Into::into).collect(),
+            mon_groups: self.groups.into_iter().map(Into::into).collect(),
             cpus: self.cpus.into_iter().map(Into::into).collect(),
             pressure: self.pressure.map(Into::into),
-            usable: self.usable.map(|text| set("usable", &text)).transpose()?,
-            memory_rules: self.memory_rules.map(rules),
+            usable_cpus: self.usable.map(|text| set("usable", &text)).transpose()?,
+            numa_settings: self.memory_rules.map(rules),
             degraded: self.degraded,
             memory: self.memory.into_iter().map(Into::into).collect(),
-            moved: self.moved.into_iter().map(MovedLine::ended).collect::<Result<_, _>>()?,
+            page_moves_completed: self
+                .moved
+                .into_iter()
+                .map(MovedLine::ended)
+                .collect::<Result<_, _>>()?,
         })
     }
 }
@@ -211,13 +215,13 @@ impl From<&JobEvent> for EventLine {
             JobEvent::Ended(job, end) => {
                 EventLine::Ended { ended: job.0, end: Box::new((&**end).into()) }
             }
-            JobEvent::HandsOff(job, why) => {
+            JobEvent::Unmanaged(job, why) => {
                 EventLine::HandsOff { hands_off: job.0, why: why.into() }
             }
-            JobEvent::Appeared(job) => {
+            JobEvent::Attached(job) => {
                 EventLine::Appeared { appeared: Box::new(job.as_ref().into()) }
             }
-            JobEvent::Left(job, why, counted) => EventLine::Left {
+            JobEvent::Detached(job, why, counted) => EventLine::Left {
                 left: job.0,
                 because: why.name().to_owned(),
                 counters: Box::new(CountersField(**counted)),
@@ -226,22 +230,24 @@ impl From<&JobEvent> for EventLine {
     }
 }
 
-impl From<&HandsOff> for HandsOffField {
-    fn from(why: &HandsOff) -> Self {
+impl From<&UnmanagedCause> for HandsOffField {
+    fn from(why: &UnmanagedCause) -> Self {
         match why {
-            HandsOff::AffinityChanged(cpus) => HandsOffField::AffinityChanged(cpus.to_string()),
-            HandsOff::NotPermitted => HandsOffField::NotPermitted {},
+            UnmanagedCause::AffinityChanged(cpus) => {
+                HandsOffField::AffinityChanged(cpus.to_string())
+            }
+            UnmanagedCause::NotPermitted => HandsOffField::NotPermitted {},
         }
     }
 }
 
 impl HandsOffField {
-    pub(crate) fn why(self) -> Result<HandsOff, LineError> {
+    pub(crate) fn why(self) -> Result<UnmanagedCause, LineError> {
         Ok(match self {
             HandsOffField::AffinityChanged(cpus) => {
-                HandsOff::AffinityChanged(set("affinity-changed", &cpus)?)
+                UnmanagedCause::AffinityChanged(set("affinity-changed", &cpus)?)
             }
-            HandsOffField::NotPermitted {} => HandsOff::NotPermitted,
+            HandsOffField::NotPermitted {} => UnmanagedCause::NotPermitted,
         })
     }
 }
@@ -254,30 +260,30 @@ impl EventLine {
                 JobEvent::Ended(JobId(ended), Box::new((*end).into()))
             }
             EventLine::HandsOff { hands_off, why } => {
-                JobEvent::HandsOff(JobId(hands_off), why.why()?)
+                JobEvent::Unmanaged(JobId(hands_off), why.why()?)
             }
-            EventLine::Appeared { appeared } => JobEvent::Appeared(Box::new(appeared.job()?)),
+            EventLine::Appeared { appeared } => JobEvent::Attached(Box::new(appeared.job()?)),
             EventLine::Left { left, because, counters } => {
-                JobEvent::Left(JobId(left), leaving(&because)?, Box::new(counters.0))
+                JobEvent::Detached(JobId(left), leaving(&because)?, Box::new(counters.0))
             }
         })
     }
 }
 
-fn leaving(name: &str) -> Result<Leaving, LineError> {
-    let known = Leaving::ALL.iter().copied().find(|why| why.name() == name);
+fn leaving(name: &str) -> Result<DetachCause, LineError> {
+    let known = DetachCause::ALL.iter().copied().find(|why| why.name() == name);
     known.ok_or_else(|| LineError::value("because", format!("{name:?}"), "known way to leave"))
 }
 
-impl From<&End> for EndField {
-    fn from(end: &End) -> Self {
+impl From<&JobExit> for EndField {
+    fn from(end: &JobExit) -> Self {
         EndField {
             status: match end.status {
                 ExitStatus::Exited(code) => StatusField::Exit(code),
-                ExitStatus::Killed(signal) => StatusField::Signal(signal),
+                ExitStatus::Signaled(signal) => StatusField::Signal(signal),
             },
-            by_us: end.by_us,
-            again: end.again,
+            by_us: end.stopped_by_host,
+            again: end.restarts,
             wall_ns: end.wall.0,
             user_ns: end.user.0,
             system_ns: end.system.0,
@@ -286,20 +292,20 @@ impl From<&End> for EndField {
             migrations: measured_out(end.n_migrations),
             counters: CountersField(end.counters),
             traffic_bytes: measured_out(end.traffic),
-            left_behind: end.n_left_behind,
+            left_behind: end.n_orphans,
         }
     }
 }
 
-impl From<EndField> for End {
+impl From<EndField> for JobExit {
     fn from(field: EndField) -> Self {
-        End {
+        JobExit {
             status: match field.status {
                 StatusField::Exit(code) => ExitStatus::Exited(code),
-                StatusField::Signal(signal) => ExitStatus::Killed(signal),
+                StatusField::Signal(signal) => ExitStatus::Signaled(signal),
             },
-            by_us: field.by_us,
-            again: field.again,
+            stopped_by_host: field.by_us,
+            restarts: field.again,
             wall: Nanos(field.wall_ns),
             user: Nanos(field.user_ns),
             system: Nanos(field.system_ns),
@@ -308,7 +314,7 @@ impl From<EndField> for End {
             n_migrations: measured_in(field.migrations),
             counters: field.counters.0,
             traffic: measured_in(field.traffic_bytes),
-            n_left_behind: field.left_behind,
+            n_orphans: field.left_behind,
         }
     }
 }
@@ -317,11 +323,11 @@ impl From<&TaskSample> for TaskLine {
     fn from(task: &TaskSample) -> Self {
         TaskLine {
             tid: task.task.tid,
-            born: task.task.born_ticks,
+            born: task.task.start_time_ticks,
             pid: task.process,
             job: task.job.0,
             cpu_ns: task.cpu_time.0,
-            before_ns: task.looked_before.map(|at| at.0),
+            before_ns: task.previous_sample_at.map(|at| at.0),
             wait_ns: measured_out(task.wait),
             on: task.last_cpu.map(|cpu| cpu.0),
             misses: None,
@@ -337,7 +343,7 @@ impl From<TaskLine> for TaskSample {
             process: line.pid,
             job: JobId(line.job),
             cpu_time: Nanos(line.cpu_ns),
-            looked_before: line.before_ns.map(Nanos),
+            previous_sample_at: line.before_ns.map(Nanos),
             wait: measured_in(line.wait_ns),
             last_cpu: line.on.map(CpuId),
             counters: with_old_misses(line.counters.0, line.misses),
@@ -348,7 +354,7 @@ impl From<TaskLine> for TaskSample {
 fn with_old_misses(counters: Counters, misses: Option<MeasuredField>) -> Counters {
     match misses {
         None => counters,
-        Some(_) => counters.with(Quantity::LlcMisses, measured_in(misses)),
+        Some(_) => counters.with(CounterEvent::LlcMisses, measured_in(misses)),
     }
 }
 

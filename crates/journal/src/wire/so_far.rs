@@ -9,7 +9,7 @@ use super::memory::{MovedLine, UnderWayField};
 use super::plan::{ReasonLine, why};
 use super::sample::{EndField, HandsOffField, SampleLine};
 use super::turn::{FootingField, SignalsField};
-use crate::{Header, JobSoFar, LifeState, LineError, Lives, PagesSoFar, SoFar};
+use crate::{Header, JobHistory, JobSoFar, LifeState, LineError, PagesSoFar, SoFar};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SoFarLine {
@@ -90,7 +90,7 @@ impl SoFarLine {
         let notes = self.notes.into_iter().map(ReasonLine::reason).collect::<Result<_, _>>()?;
         let mut so_far = SoFar::default();
         (so_far.number, so_far.at) = (self.so_far, Nanos(self.at_ns));
-        (so_far.lives, so_far.notes) = (Lives::resume(jobs, header), notes);
+        (so_far.lives, so_far.notes) = (JobHistory::resume(jobs, header), notes);
         so_far.footing = self.footing.map(FootingField::footing).transpose()?;
         so_far.signals = self.signals.map(SignalsField::tiers).transpose()?;
         so_far.observe_sample(&self.sample.sample()?);

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
-use engine::{Footing, SeenLoads, TurnRecord};
-use sched::{Cause, DomainLoads, Plan, Quantity, Sample, Tiers, Turn};
+use engine::{LoadBasis, LoadSample, TurnRecord};
+use sched::{Cause, CounterEvent, DomainLoads, Plan, Sample, Tiers, Turn};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -71,7 +71,7 @@ pub(crate) struct LoadsLine {
     pub unreadable: bool,
 }
 
-struct LoadsOut<'a>(&'a SeenLoads);
+struct LoadsOut<'a>(&'a LoadSample);
 struct CausesOut<'a>(&'a [Cause]);
 struct NanosOut<'a>(&'a [Nanos]);
 /// Each entry by way of the type that it is read with.
@@ -110,7 +110,7 @@ impl Serialize for TurnOut<'_> {
         if !is_empty(record.sample) {
             line.serialize_entry("sample", &SampleLine::from(record.sample))?;
         }
-        if let Some(footing) = record.footing {
+        if let Some(footing) = record.load_basis {
             line.serialize_entry("footing", &FootingField::from(footing))?;
         }
         if let Some(tiers) = &record.signals {
@@ -120,12 +120,12 @@ impl Serialize for TurnOut<'_> {
             line.serialize_entry("loads", &LoadsOut(loads))?;
         }
         let plan = record.plan;
-        entries(&mut line, "asks", &plan.asks, |ask| AskLine::from(ask))?;
+        entries(&mut line, "asks", &plan.requests, |ask| AskLine::from(ask))?;
         entries(&mut line, "notes", &plan.notes, |note| ReasonLine::from(note))?;
-        if let Some(reason) = &plan.give_up {
+        if let Some(reason) = &plan.abort {
             line.serialize_entry("gives_up", &ReasonLine::from(reason))?;
         }
-        entries(&mut line, "refused", record.refused, |refusal| RefusalLine::from(refusal))?;
+        entries(&mut line, "refused", record.rejected, |refusal| RefusalLine::from(refusal))?;
         entries(&mut line, "outcomes", record.outcomes, |outcome| OutcomeLine::from(outcome))?;
         line.end()
     }
@@ -145,17 +145,17 @@ fn entries<M: SerializeMap, T, L: Serialize>(
 fn is_empty(sample: &Sample) -> bool {
     sample.jobs.is_empty()
         && sample.tasks.is_empty()
-        && sample.gone.is_empty()
+        && sample.exited.is_empty()
         && sample.nodes.is_empty()
         && sample.llcs.is_empty()
-        && sample.groups.is_empty()
+        && sample.mon_groups.is_empty()
         && sample.cpus.is_empty()
         && sample.pressure.is_none()
-        && sample.usable.is_none()
-        && sample.memory_rules.is_none()
+        && sample.usable_cpus.is_none()
+        && sample.numa_settings.is_none()
         && sample.degraded.is_empty()
         && sample.memory.is_empty()
-        && sample.moved.is_empty()
+        && sample.page_moves_completed.is_empty()
 }
 
 impl<T, L: Serialize> Serialize for Through<'_, T, L> {
@@ -198,36 +198,36 @@ impl Serialize for LoadsOut<'_> {
     }
 }
 
-impl From<Footing> for FootingField {
-    fn from(footing: Footing) -> Self {
+impl From<LoadBasis> for FootingField {
+    fn from(footing: LoadBasis) -> Self {
         FootingField { level: footing.level.to_string(), tier: footing.tier.to_string() }
     }
 }
 
 impl FootingField {
-    pub(crate) fn footing(self) -> Result<Footing, LineError> {
+    pub(crate) fn footing(self) -> Result<LoadBasis, LineError> {
         let level = self.level.parse();
         let level = level.map_err(|_| LineError::value("level", self.level, "level of domains"))?;
-        Ok(Footing { level, tier: tier(&self.tier)? })
+        Ok(LoadBasis { level, tier: tier(&self.tier)? })
     }
 }
 
 impl From<&Tiers> for SignalsField {
     fn from(tiers: &Tiers) -> Self {
-        let of_tasks = tiers.known().map(|(quantity, tier)| (quantity.name(), tier));
+        let of_tasks = tiers.known().map(|(event, tier)| (event.name(), tier));
         let all = of_tasks.chain([("loads", tiers.loads)]);
         SignalsField(all.map(|(name, tier)| (name.to_owned(), tier.to_string())).collect())
     }
 }
 
 impl SignalsField {
-    /// A quantity that a later version knows is left out.
+    /// A event that a later version knows is left out.
     pub(crate) fn tiers(self) -> Result<Tiers, LineError> {
         let mut tiers = Tiers::default();
         for (name, word) in &self.0 {
             let tier = tier(word)?;
-            match Quantity::of_name(name) {
-                Some(quantity) => tiers.set(quantity, tier),
+            match CounterEvent::of_name(name) {
+                Some(event) => tiers.set(event, tier),
                 None if name == "loads" => tiers.loads = tier,
                 None => {}
             }
@@ -237,12 +237,12 @@ impl SignalsField {
 }
 
 impl LoadsLine {
-    fn seen(self) -> Result<SeenLoads, LineError> {
-        let Footing { level, tier } =
+    fn seen(self) -> Result<LoadSample, LineError> {
+        let LoadBasis { level, tier } =
             FootingField { level: self.level, tier: self.tier }.footing()?;
         let loads = DomainLoads { tier, loads: self.loads, readable: !self.unreadable };
         let cpu_time = self.cpu_ns.into_iter().map(Nanos).collect();
-        Ok(SeenLoads { level, numbers: self.numbers, loads, cpu_time })
+        Ok(LoadSample { level, numbers: self.numbers, loads, cpu_time })
     }
 }
 
@@ -256,10 +256,10 @@ impl TurnLine {
             signals: self.signals.map(SignalsField::tiers).transpose()?,
             loads: self.loads.map(LoadsLine::seen).transpose()?,
             plan: Plan {
-                asks: all(self.asks, AskLine::ask)?,
+                requests: all(self.asks, AskLine::ask)?,
                 notes: all(self.notes, ReasonLine::reason)?,
-                give_up: self.gives_up.map(ReasonLine::reason).transpose()?,
-                rests: false, // Only a host wants to know, and which turns it left out can be seen.
+                abort: self.gives_up.map(ReasonLine::reason).transpose()?,
+                quiescent: false, // Only a host wants to know, and which turns it left out can be seen.
             },
             refused: all(self.refused, RefusalLine::refusal)?,
             outcomes: all(self.outcomes, OutcomeLine::outcome)?,

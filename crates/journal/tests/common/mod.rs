@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use base::{Bytes, CpuId, CpuSet, JobId, LlcId, Nanos, NodeId, NodeSet, Rng, TaskId};
-use engine::{Footing, SeenLoads};
+use engine::{LoadBasis, LoadSample};
 use journal::{Header, PolicyUsed, RecordedTurn};
 use program::{Class, Command, Ending, Job, MemoryPolicy, Origin, Sensitivity};
 use sched::*;
@@ -135,12 +135,16 @@ pub fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
         footing: some(rng, footing),
         signals: some(rng, signals),
         plan: Plan {
-            asks: many(rng, ask),
+            requests: many(rng, ask),
             notes: many(rng, reason),
-            give_up: if rng.below(20) == 0 { Some(reason(rng)) } else { None },
-            rests: false,
+            abort: if rng.below(20) == 0 { Some(reason(rng)) } else { None },
+            quiescent: false,
         },
-        refused: many(rng, |rng| Refusal { ask: ask(rng), why: why(rng), detail: text(rng) }),
+        refused: many(rng, |rng| Rejection {
+            request: ask(rng),
+            cause: why(rng),
+            detail: text(rng),
+        }),
         outcomes: many(rng, outcome),
     }
 }
@@ -149,8 +153,8 @@ fn signals(rng: &mut Rng) -> Tiers {
     let mut tiers = Tiers::default();
     let tier = |rng: &mut Rng| SignalTier::ALL[rng.below(4) as usize];
     tiers.loads = tier(rng);
-    for &quantity in Quantity::ALL {
-        tiers.set(quantity, tier(rng));
+    for &event in CounterEvent::ALL {
+        tiers.set(event, tier(rng));
     }
     tiers
 }
@@ -189,7 +193,7 @@ fn measured(rng: &mut Rng) -> Measured {
 }
 
 fn task(rng: &mut Rng) -> TaskId {
-    TaskId { tid: rng.below(1 << 22) as u32, born_ticks: big(rng) }
+    TaskId { tid: rng.below(1 << 22) as u32, start_time_ticks: big(rng) }
 }
 
 fn job_id(rng: &mut Rng) -> JobId {
@@ -209,22 +213,22 @@ fn memory(rng: &mut Rng) -> MemoryPolicy {
     }
 }
 
-fn figure(rng: &mut Rng) -> Figure {
+fn figure(rng: &mut Rng) -> ReasonValue {
     match rng.below(4) {
-        0 => Figure::Count(big(rng)),
-        1 => Figure::Number(rng.unit() * big(rng) as f64),
-        2 => Figure::Number(rng.below(5) as f64),
-        _ => Figure::Text(text(rng).into()),
+        0 => ReasonValue::Count(big(rng)),
+        1 => ReasonValue::Number(rng.unit() * big(rng) as f64),
+        2 => ReasonValue::Number(rng.below(5) as f64),
+        _ => ReasonValue::Text(text(rng).into()),
     }
 }
 
 fn reason(rng: &mut Rng) -> Reason {
-    let code = Code::ALL[rng.below(Code::ALL.len() as u64) as usize];
+    let code = ReasonCode::ALL[rng.below(ReasonCode::ALL.len() as u64) as usize];
     let figures = many(rng, |rng| (text(rng).into(), figure(rng)));
-    Reason { code, figures }
+    Reason { code, values: figures }
 }
 
-fn ask(rng: &mut Rng) -> Ask {
+fn ask(rng: &mut Rng) -> Request {
     let action = match rng.below(4) {
         0 => Action::Place(cpus(rng)),
         1 => Action::MemoryPolicy(memory(rng)),
@@ -234,52 +238,54 @@ fn ask(rng: &mut Rng) -> Ask {
         }
         _ => Action::Release,
     };
-    Ask { target: target(rng), action, reason: reason(rng).into() }
+    Request { target: target(rng), action, reason: reason(rng).into() }
 }
 
-fn why(rng: &mut Rng) -> Why {
-    Why::ALL[rng.below(Why::ALL.len() as u64) as usize]
+fn why(rng: &mut Rng) -> RejectCause {
+    RejectCause::ALL[rng.below(RejectCause::ALL.len() as u64) as usize]
 }
 
 fn outcome(rng: &mut Rng) -> Outcome {
     let deed = match rng.below(5) {
-        0 => Deed::Start,
-        1 => Deed::Place(cpus(rng)),
-        2 => Deed::MemoryPolicy(memory(rng)),
+        0 => None,
+        1 => Some(Action::Place(cpus(rng))),
+        2 => Some(Action::MemoryPolicy(memory(rng))),
         3 => {
             let (from, to, limit) = pages(rng);
-            Deed::MovePages { from, to, limit }
+            Some(Action::MovePages { from, to, limit })
         }
-        _ => Deed::Release,
+        _ => Some(Action::Release),
     };
     let result = match rng.below(3) {
-        1 => OutcomeResult::Begun,
+        1 => OutcomeResult::InProgress,
         0 => OutcomeResult::Done { n: big(rng) as u32 },
-        _ => OutcomeResult::Refused { why: why(rng), detail: text(rng) },
+        _ => OutcomeResult::Rejected { cause: why(rng), detail: text(rng) },
     };
-    Outcome { target: target(rng), deed, result }
+    Outcome { target: target(rng), action: deed, result }
 }
 
 fn event(rng: &mut Rng) -> JobEvent {
     let id = job_id(rng);
     match rng.below(6) {
         0 => JobEvent::Due(id),
-        4 => JobEvent::Appeared(Box::new(jobs().swap_remove(rng.below(3) as usize))),
-        5 => JobEvent::Left(id, Leaving::ALL[rng.below(4) as usize], Box::new(counters(rng))),
-        1 => JobEvent::HandsOff(id, HandsOff::AffinityChanged(cpus(rng))),
-        2 => JobEvent::HandsOff(id, HandsOff::NotPermitted),
+        4 => JobEvent::Attached(Box::new(jobs().swap_remove(rng.below(3) as usize))),
+        5 => {
+            JobEvent::Detached(id, DetachCause::ALL[rng.below(4) as usize], Box::new(counters(rng)))
+        }
+        1 => JobEvent::Unmanaged(id, UnmanagedCause::AffinityChanged(cpus(rng))),
+        2 => JobEvent::Unmanaged(id, UnmanagedCause::NotPermitted),
         _ => JobEvent::Ended(id, Box::new(end(rng))),
     }
 }
 
-fn end(rng: &mut Rng) -> End {
-    End {
+fn end(rng: &mut Rng) -> JobExit {
+    JobExit {
         status: match rng.below(2) {
             0 => ExitStatus::Exited(rng.below(256) as i32),
-            _ => ExitStatus::Killed(rng.below(65) as i32),
+            _ => ExitStatus::Signaled(rng.below(65) as i32),
         },
-        by_us: rng.below(2) == 0,
-        again: rng.below(2) == 0,
+        stopped_by_host: rng.below(2) == 0,
+        restarts: rng.below(2) == 0,
         wall: Nanos(big(rng)),
         user: Nanos(big(rng)),
         system: Nanos(big(rng)),
@@ -288,12 +294,12 @@ fn end(rng: &mut Rng) -> End {
         n_migrations: measured(rng),
         counters: counters(rng),
         traffic: measured(rng),
-        n_left_behind: rng.below(3) as u32,
+        n_orphans: rng.below(3) as u32,
     }
 }
 
 fn counters(rng: &mut Rng) -> Counters {
-    Quantity::ALL.iter().fold(Counters::NONE, |all, &quantity| all.with(quantity, measured(rng)))
+    CounterEvent::ALL.iter().fold(Counters::NONE, |all, &event| all.with(event, measured(rng)))
 }
 
 fn llc(rng: &mut Rng) -> LlcId {
@@ -308,8 +314,8 @@ fn traffic(rng: &mut Rng) -> Traffic {
     }
 }
 
-fn stalled(rng: &mut Rng) -> Stalled {
-    Stalled { some: some(rng, |rng| Nanos(big(rng))), full: some(rng, |rng| Nanos(big(rng))) }
+fn stalled(rng: &mut Rng) -> StallTimes {
+    StallTimes { some: some(rng, |rng| Nanos(big(rng))), full: some(rng, |rng| Nanos(big(rng))) }
 }
 
 fn sample(rng: &mut Rng) -> Sample {
@@ -320,12 +326,12 @@ fn sample(rng: &mut Rng) -> Sample {
             process: rng.below(99) as u32,
             job: job_id(rng),
             cpu_time: Nanos(big(rng)),
-            looked_before: some(rng, |rng| Nanos(big(rng))),
+            previous_sample_at: some(rng, |rng| Nanos(big(rng))),
             wait: measured(rng),
             last_cpu: some(rng, |rng| CpuId(rng.below(512) as u32)),
             counters: counters(rng),
         }),
-        gone: many(rng, task),
+        exited: many(rng, task),
         nodes: many(rng, |rng| NodeSample {
             node: NodeId(rng.below(8) as u32),
             memory_free: some(rng, |rng| Bytes(big(rng))),
@@ -336,7 +342,7 @@ fn sample(rng: &mut Rng) -> Sample {
             written_bytes: measured(rng),
         }),
         llcs: many(rng, |rng| LlcSample { llc: llc(rng), traffic: traffic(rng) }),
-        groups: many(rng, |rng| GroupSample {
+        mon_groups: many(rng, |rng| MonGroupSample {
             job: job_id(rng),
             llc: llc(rng),
             traffic: traffic(rng),
@@ -351,14 +357,14 @@ fn sample(rng: &mut Rng) -> Sample {
             memory: stalled(rng),
             io: stalled(rng),
         }),
-        usable: some(rng, cpus),
-        memory_rules: some(rng, |rng| MemoryRules {
+        usable_cpus: some(rng, cpus),
+        numa_settings: some(rng, |rng| NumaSettings {
             numa_balancing: rng.below(2) == 0,
             interleaves: rng.below(2) == 0,
         }),
         degraded: many(rng, text),
         memory: many(rng, process_memory),
-        moved: many(rng, move_ended),
+        page_moves_completed: many(rng, move_ended),
     }
 }
 
@@ -379,49 +385,49 @@ fn process_memory(rng: &mut Rng) -> ProcessMemory {
             file: Bytes(big(rng)),
             shared: Bytes(big(rng)),
         }),
-        looked_permille: rng.below(1001) as u16,
+        sampled_permille: rng.below(1001) as u16,
         at: Nanos(big(rng)),
     }
 }
 
-fn move_ended(rng: &mut Rng) -> MoveEnded {
+fn move_ended(rng: &mut Rng) -> CompletedPageMove {
     let (from, to, limit) = pages(rng);
     let mut bytes = || Bytes(big(rng));
-    let refused = PagesRefused {
+    let refused = FailedPages {
         busy: bytes(),
         no_memory: bytes(),
-        not_there: bytes(),
+        not_present: bytes(),
         not_permitted: bytes(),
         elsewhere: bytes(),
-        gone: bytes(),
+        exited: bytes(),
         other: bytes(),
     };
-    MoveEnded {
+    CompletedPageMove {
         requested: bytes(),
         moved: bytes(),
-        left: bytes(),
-        refused,
+        not_attempted: bytes(),
+        failed: refused,
         target: target(rng),
         job: job_id(rng),
         from,
         to,
         limit,
-        took: Nanos(big(rng)),
+        duration: Nanos(big(rng)),
         in_kernel: Nanos(big(rng)),
-        stopped_by: StoppedBy::ALL[rng.below(StoppedBy::ALL.len() as u64) as usize],
+        stopped_by: PageMoveEnd::ALL[rng.below(PageMoveEnd::ALL.len() as u64) as usize],
         detail: text(rng),
     }
 }
 
-fn footing(rng: &mut Rng) -> Footing {
-    Footing {
+fn footing(rng: &mut Rng) -> LoadBasis {
+    LoadBasis {
         level: Level::ALL[rng.below(3) as usize],
         tier: SignalTier::ALL[rng.below(4) as usize],
     }
 }
 
-fn loads(rng: &mut Rng) -> SeenLoads {
-    SeenLoads {
+fn loads(rng: &mut Rng) -> LoadSample {
+    LoadSample {
         level: Level::ALL[rng.below(3) as usize],
         numbers: vec![0, 7],
         loads: DomainLoads {

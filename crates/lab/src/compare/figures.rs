@@ -9,7 +9,7 @@ use std::io;
 use base::{Nanos, NodeId};
 use engine::{Sink, TurnRecord};
 use program::{Ending, Job};
-use sched::{Deed, ExitStatus, JobEvent, NodeSample, Outcome, OutcomeResult, Target};
+use sched::{Action, ExitStatus, JobEvent, NodeSample, Outcome, OutcomeResult, Target};
 
 /// A run's figures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -114,7 +114,7 @@ impl Tally {
     fn take(&mut self, at: Nanos, event: &JobEvent) {
         let JobEvent::Ended(job, end) = event else { return };
         self.figures.n_migrations += end.n_migrations.value().unwrap_or(0);
-        let failed = !end.by_us && end.status != ExitStatus::Exited(0);
+        let failed = !end.stopped_by_host && end.status != ExitStatus::Exited(0);
         if failed {
             self.failed(&format!("job {} failed", job.0));
         }
@@ -143,7 +143,7 @@ impl Tally {
 
 /// Whether something was bound that ran already: what is bound in the turn of its start is no move.
 fn is_move(outcome: &Outcome, jobs: &[JobFigures], at: Nanos) -> bool {
-    let is_place = matches!(outcome.deed, Deed::Place(_));
+    let is_place = matches!(outcome.action, Some(Action::Place(_)));
     let is_done = matches!(outcome.result, OutcomeResult::Done { .. });
     let ran = match outcome.target {
         Target::Job(job) => {
@@ -155,20 +155,22 @@ fn is_move(outcome: &Outcome, jobs: &[JobFigures], at: Nanos) -> bool {
 }
 
 impl Sink for Tally {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         let at = record.turn.at;
         record.sample.jobs.iter().for_each(|event| self.take(at, event));
         for outcome in record.outcomes {
             self.figures.n_moves += u64::from(is_move(outcome, &self.figures.jobs, at));
-            let (Target::Job(job), Deed::Start) = (outcome.target, &outcome.deed) else { continue };
-            if let OutcomeResult::Refused { detail, .. } = &outcome.result {
+            let (Target::Job(job), None) = (outcome.target, &outcome.action) else {
+                continue;
+            };
+            if let OutcomeResult::Rejected { detail, .. } = &outcome.result {
                 self.failed(&format!("job {} could not be started: {detail}", job.0));
             } else if let Some(figures) = self.figures.jobs.get_mut(job.index()) {
                 figures.start.get_or_insert(at);
             }
         }
         record.sample.nodes.iter().for_each(|node| self.take_node(node));
-        let moved = record.sample.moved.iter().map(|moved| moved.moved.0);
+        let moved = record.sample.page_moves_completed.iter().map(|moved| moved.moved.0);
         self.figures.pages_moved_bytes += moved.sum::<u64>();
         Ok(())
     }

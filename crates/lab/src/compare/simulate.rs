@@ -15,7 +15,7 @@ use host_sim::hardware::Hardware;
 use host_sim::script::Script;
 use host_sim::{SimError, SimHost, SimOptions};
 use program::{Ending, Job};
-use sched::{Policy, TierWish};
+use sched::{Policy, TierOverride};
 use topology::Machine;
 
 use crate::oracle;
@@ -32,7 +32,7 @@ pub struct SimSetting {
     /// How much memory policies may move.
     pub limits: MoveLimits,
     /// What figures shall stand on.
-    pub signals: TierWish,
+    pub signals: TierOverride,
 }
 
 /// A workload that is ready to run many times.

@@ -16,13 +16,13 @@ pub(super) struct Placed {
 
 impl Policy for Placed {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        plan.rests = true;
+        plan.quiescent = true;
         for job in seen.jobs.iter().filter(|job| job.state == JobState::Due && job.movable) {
             let Some(Some(wish)) = self.cpus.get(job.job.id.index()) else { continue };
             let cpus: CpuSet =
                 job.allowed.iter().filter(|cpu: &CpuId| wish.contains(*cpu)).collect();
             if let (false, Some(why)) = (cpus.is_empty(), &self.why) {
-                plan.ask(job.job.id, Action::Place(cpus), why.clone());
+                plan.request(job.job.id, Action::Place(cpus), why.clone());
             }
         }
     }
@@ -46,7 +46,7 @@ pub(super) struct Chosen {
 impl Policy for Chosen {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         self.inner.decide(seen, plan);
-        self.why.take().into_iter().for_each(|why| plan.say(why));
+        self.why.take().into_iter().for_each(|why| plan.note(why));
     }
 
     fn name(&self) -> &str {

@@ -15,7 +15,7 @@ use engine::{Sink, TurnRecord};
 use host_sim::hardware::{Cpu, Hardware};
 use host_sim::oracle::Oracle;
 use program::Job;
-use sched::{Code, Deed, Policy, Reason, Target};
+use sched::{Action, Policy, Reason, ReasonCode, Target};
 
 use super::Effort;
 use super::placed::{Chosen, Placed};
@@ -89,7 +89,7 @@ impl Best {
         seed: u64,
     ) -> Result<Box<dyn Policy>, SimRunError> {
         let ended = self.figures.whole.as_secs_f64();
-        let mut why = Reason::new(Code::OracleChose)
+        let mut why = Reason::new(ReasonCode::OracleChose)
             .with("n_runs", self.n_runs as u64)
             .with("how", self.how())
             .with("way", self.way.words())
@@ -130,7 +130,7 @@ impl Way {
             }
             Way::Placed(put) => {
                 let cpus = put.iter().map(|place| place.map(|place| places[place].clone()));
-                let why = why.or_else(|| Some(Reason::new(Code::OracleChose)));
+                let why = why.or_else(|| Some(Reason::new(ReasonCode::OracleChose)));
                 Box::new(Placed { cpus: cpus.collect(), why })
             }
         })
@@ -410,9 +410,10 @@ impl FirstPlaces {
 }
 
 impl Sink for FirstPlaces {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         for outcome in record.outcomes {
-            if let (Target::Job(job), Deed::Place(cpus)) = (outcome.target, &outcome.deed) {
+            if let (Target::Job(job), Some(Action::Place(cpus))) = (outcome.target, &outcome.action)
+            {
                 self.0.entry(job.index()).or_insert_with(|| cpus.clone());
             }
         }

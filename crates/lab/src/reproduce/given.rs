@@ -14,7 +14,7 @@
 use base::{Nanos, StopFlag};
 use engine::Sink;
 use program::Job;
-use sched::{LoadSource, Plan, Policy, Quantity, Snapshot, TaskSeen, Wake};
+use sched::{CounterEvent, LoadSource, Plan, Policy, Snapshot, TaskView, Wake};
 use topology::DomainChoice;
 
 use super::divided::published_group;
@@ -70,10 +70,10 @@ struct Told {
 
 impl Policy for Told {
     fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let job_of = |task: &TaskSeen| {
+        let job_of = |task: &TaskView| {
             seen.jobs.iter().find(|job| job.job.id == task.job).map(|job| job.job)
         };
-        let tasks: Vec<TaskSeen> =
+        let tasks: Vec<TaskView> =
             seen.tasks.iter().map(|task| shown(task, job_of(task))).collect();
         self.inner.decide(&Snapshot { tasks: &tasks, ..*seen }, plan);
     }
@@ -100,13 +100,13 @@ impl Policy for Told {
 }
 
 /// A task with the two counts that its program's group would have.
-fn shown(task: &TaskSeen, job: Option<&Job>) -> TaskSeen {
+fn shown(task: &TaskView, job: Option<&Job>) -> TaskView {
     let many = task.cpu_time.as_secs_f64() * MANY_PER_S as f64;
     let (full, references) = match job.map_or(3, published_group) {
         1 => (many as u64, 0),
         2 => (0, many as u64),
         _ => (0, 0),
     };
-    let counted = task.counted.with(Quantity::QueueFull, full);
-    TaskSeen { counted: counted.with(Quantity::LlcReferences, references), ..*task }
+    let counted = task.counters.with(CounterEvent::QueueFull, full);
+    TaskView { counters: counted.with(CounterEvent::LlcReferences, references), ..*task }
 }

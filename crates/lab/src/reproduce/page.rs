@@ -1,6 +1,6 @@
 //! A study as a page.
 
-use base::several;
+use base::counted_noun;
 use report::study::{Grid, Judged, Page, Part};
 
 use super::{Account, Claim, Table, Told, Verdict};
@@ -11,9 +11,9 @@ pub fn html(account: &Account) -> String {
     let page = Page {
         title: format!("{}: {}", account.study, account.source),
         facts: vec![
-            several(account.seeds.len(), "seed"),
-            several(account.draws, "draw"),
-            several(account.experiments.len(), "experiment"),
+            counted_noun(account.seeds.len(), "seed"),
+            counted_noun(account.draws, "draw"),
+            counted_noun(account.experiments.len(), "experiment"),
         ],
         origin: origin(account),
         warnings: (!account.left_out.is_empty()).then_some(stopped).into_iter().collect(),

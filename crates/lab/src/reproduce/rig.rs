@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use base::{Nanos, StopFlag};
 use engine::Sink;
 use program::Job;
-use sched::TierWish;
+use sched::TierOverride;
 
 use super::given::Given;
 use super::world::ClassBasis;
@@ -274,7 +274,7 @@ fn setting(world: &World) -> SimSetting {
         machine: world.machine.clone(),
         options: world.options.clone(),
         limits: world.limits,
-        signals: TierWish::default(),
+        signals: TierOverride::default(),
     }
 }
 

@@ -261,8 +261,8 @@ fn the_groups_of_jobs_are_the_papers() {
 struct Put(std::collections::BTreeMap<u32, u32>);
 
 impl engine::Sink for Put {
-    fn turn(&mut self, record: &engine::TurnRecord<'_>) -> std::io::Result<()> {
-        for ask in &record.plan.asks {
+    fn record(&mut self, record: &engine::TurnRecord<'_>) -> std::io::Result<()> {
+        for ask in &record.plan.requests {
             let (sched::Target::Job(job), sched::Action::Place(cpus)) = (ask.target, &ask.action)
             else {
                 continue;

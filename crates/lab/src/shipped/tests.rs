@@ -193,7 +193,7 @@ fn the_dfs_workloads_are_those_of_the_table_of_seeds() {
     {
         let hog_fraction = if number <= 5 { 0.0 } else { hogs };
         let weights = [("SPEC".to_owned(), spec), ("cBench".to_owned(), cbench)];
-        let wish = program::Wish {
+        let wish = program::GeneratorOptions {
             n_jobs,
             seed: 100 + number,
             span: base::Nanos::from_secs(span),

@@ -18,17 +18,17 @@
 //! group: cycles with instructions, misses with references. Such parcels are taken apart only
 //! where a core has fewer counters than a parcel has events.
 
-use sched::Quantity;
+use sched::CounterEvent;
 
 use super::{Attr, Pmu};
 
 /// What is counted together.
-pub(super) type Events = Vec<(Quantity, Attr)>;
+pub(super) type Events = Vec<(CounterEvent, Attr)>;
 
 /// Cuts the events of a PMU into groups that can be counted while somebody else holds a counter.
 pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
     let room = usize::try_from(pmu.n_counters).unwrap_or(usize::MAX).saturating_sub(1).max(1);
-    let has_own = |quantity| pmu.fixed.contains(&quantity);
+    let has_own = |event| pmu.fixed.contains(&event);
     let mut groups: Vec<Events> = Vec::new();
     for parcel in parcels(events) {
         for part in parts(parcel, room, has_own) {
@@ -43,22 +43,24 @@ pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
     groups
 }
 
-/// Events that belong together, in the order of the quantities.
+/// Events that belong together, in the order of the events.
 fn parcels(events: Events) -> Vec<Events> {
-    let tells_misses = events.iter().any(|(quantity, _)| *quantity == Quantity::LlcMisses);
-    let kind = |quantity| match quantity {
-        Quantity::Cycles | Quantity::Instructions => 0,
-        Quantity::LlcReferences | Quantity::LlcMisses => 1,
+    let tells_misses = events.iter().any(|(event, _)| *event == CounterEvent::LlcMisses);
+    let kind = |event| match event {
+        CounterEvent::Cycles | CounterEvent::Instructions => 0,
+        CounterEvent::LlcReferences | CounterEvent::LlcMisses => 1,
         // They are the misses where no event tells them as a whole.
-        Quantity::LlcLoadMisses | Quantity::LlcStoreMisses | Quantity::LlcPrefetchMisses => {
+        CounterEvent::LlcLoadMisses
+        | CounterEvent::LlcStoreMisses
+        | CounterEvent::LlcPrefetchMisses => {
             if tells_misses {
                 2
             } else {
                 1
             }
         }
-        Quantity::L1dMisses => 3,
-        Quantity::MemoryStalls | Quantity::QueueFull => 4,
+        CounterEvent::L1dMisses => 3,
+        CounterEvent::MemoryStalls | CounterEvent::QueueFull => 4,
         _ => 5,
     };
     let mut parcels: [Events; 6] = Default::default();
@@ -67,7 +69,7 @@ fn parcels(events: Events) -> Vec<Events> {
 }
 
 /// A parcel in parts that need no more general counters than there is room for.
-fn parts(parcel: Events, room: usize, has_own: impl Fn(Quantity) -> bool) -> Vec<Events> {
+fn parts(parcel: Events, room: usize, has_own: impl Fn(CounterEvent) -> bool) -> Vec<Events> {
     let mut parts: Vec<Events> = Vec::new();
     let mut n_free = 0;
     for event in parcel {
@@ -88,26 +90,30 @@ mod tests {
 
     use expect_test::{Expect, expect};
     use proptest::prelude::*;
-    use sched::CountedBy;
+    use sched::EventKind;
 
     use super::*;
     use crate::perf::families;
 
-    fn cut(n_counters: u32, fixed: &[Quantity], quantities: &[Quantity]) -> Vec<Vec<Quantity>> {
+    fn cut(
+        n_counters: u32,
+        fixed: &[CounterEvent],
+        events: &[CounterEvent],
+    ) -> Vec<Vec<CounterEvent>> {
+        let attrs = events.iter().map(|&event| (event, Attr::default())).collect();
         let (name, fixed, events) = ("cpu".to_owned(), fixed.to_vec(), BTreeMap::new());
         let pmu = Pmu { name, n_counters, fixed, events };
-        let events = quantities.iter().map(|&quantity| (quantity, Attr::default())).collect();
-        let names = |group: Events| group.into_iter().map(|(quantity, _)| quantity).collect();
-        in_groups(events, &pmu).into_iter().map(names).collect()
+        let names = |group: Events| group.into_iter().map(|(event, _)| event).collect();
+        in_groups(attrs, &pmu).into_iter().map(names).collect()
     }
 
     /// The groups of the PMUs of a family, a line each.
     fn check(file: &str, expected: Expect) {
         let family = families().iter().find(|family| family.file == file).expect("a family");
         let told = family.pmus.iter().flat_map(|pmu| {
-            let quantities: Vec<Quantity> = pmu.events.keys().copied().collect();
-            cut(pmu.n_counters, &pmu.fixed, &quantities).into_iter().map(|group| {
-                let names: Vec<&str> = group.into_iter().map(Quantity::name).collect();
+            let events: Vec<CounterEvent> = pmu.events.keys().copied().collect();
+            cut(pmu.n_counters, &pmu.fixed, &events).into_iter().map(|group| {
+                let names: Vec<&str> = group.into_iter().map(CounterEvent::name).collect();
                 format!("{}: {}\n", pmu.name, names.join(" "))
             })
         });
@@ -155,9 +161,9 @@ mod tests {
     fn every_group_of_every_family_leaves_a_counter_to_the_watchdog() {
         for family in families() {
             for pmu in &family.pmus {
-                let quantities: Vec<Quantity> = pmu.events.keys().copied().collect();
-                for group in cut(pmu.n_counters, &pmu.fixed, &quantities) {
-                    let general = group.iter().filter(|quantity| !pmu.fixed.contains(quantity));
+                let events: Vec<CounterEvent> = pmu.events.keys().copied().collect();
+                for group in cut(pmu.n_counters, &pmu.fixed, &events) {
+                    let general = group.iter().filter(|event| !pmu.fixed.contains(event));
                     let n_general = general.count();
                     assert!(n_general < pmu.n_counters as usize, "{}: {group:?}", family.file);
                 }
@@ -168,8 +174,8 @@ mod tests {
     #[test]
     fn nothing_to_count_is_no_group_and_one_counter_is_enough_for_groups_of_one() {
         assert_eq!(cut(4, &[], &[]), [[]; 0]);
-        let both = [Quantity::Cycles, Quantity::Instructions];
-        assert_eq!(cut(1, &[], &both), [[Quantity::Cycles], [Quantity::Instructions]]);
+        let both = [CounterEvent::Cycles, CounterEvent::Instructions];
+        assert_eq!(cut(1, &[], &both), [[CounterEvent::Cycles], [CounterEvent::Instructions]]);
         assert_eq!(cut(0, &both, &both), [both.to_vec()]);
     }
 
@@ -177,16 +183,16 @@ mod tests {
         #[test]
         fn each_event_stands_in_one_group_that_fits(
             n_counters in 0u32..12,
-            fixed in prop::sample::subsequence(Quantity::ALL, 0..4),
-            quantities in prop::sample::subsequence(Quantity::ALL, 0..=Quantity::N),
+            fixed in prop::sample::subsequence(CounterEvent::ALL, 0..4),
+            events in prop::sample::subsequence(CounterEvent::ALL, 0..=CounterEvent::N),
         ) {
-            let groups = cut(n_counters, &fixed, &quantities);
+            let groups = cut(n_counters, &fixed, &events);
             let mut all = groups.concat();
             all.sort_unstable();
-            prop_assert_eq!(all, quantities);
+            prop_assert_eq!(all, events);
             let room = (n_counters as usize).saturating_sub(1).max(1);
             for group in groups {
-                let n_general = group.iter().filter(|quantity| !fixed.contains(quantity)).count();
+                let n_general = group.iter().filter(|event| !fixed.contains(event)).count();
                 prop_assert!(n_general <= room && !group.is_empty());
             }
         }
@@ -195,9 +201,9 @@ mod tests {
     #[test]
     fn what_has_a_counter_of_its_own_is_counted_by_the_processor() {
         for pmu in families().iter().flat_map(|family| &family.pmus) {
-            for quantity in &pmu.fixed {
-                assert_eq!(quantity.source(), CountedBy::Processor);
-                assert!(pmu.events.contains_key(quantity), "{}: {quantity:?}", pmu.name);
+            for event in &pmu.fixed {
+                assert_eq!(event.source(), EventKind::Hardware);
+                assert!(pmu.events.contains_key(event), "{}: {event:?}", pmu.name);
             }
         }
     }

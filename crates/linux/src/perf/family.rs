@@ -1,14 +1,14 @@
-//! Which events stand for which quantity on which processor: the files in `events/`.
+//! Which events stand for which counter_event on which processor: the files in `events/`.
 //!
 //! A file names the processors that it is for (vendor, family and models as CPUID tells them, or
 //! implementer and part as MIDR does), its PMUs (hybrid processors have one for each kind of core),
-//! and of each quantity either an event with its source or the reason why there is none. The first
+//! and of each counter_event either an event with its source or the reason why there is none. The first
 //! file that fits holds; the last, `generic`, fits every processor.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use sched::{CountedBy, Quantity};
+use sched::{CounterEvent, EventKind};
 use serde::Deserialize;
 
 /// What identifies a kind of processor.
@@ -35,8 +35,8 @@ pub struct Family {
     pub source: String,
     /// Its PMUs.
     pub pmus: Vec<Pmu>,
-    /// Why a quantity is not counted there.
-    pub absent: BTreeMap<Quantity, String>,
+    /// Why a counter_event is not counted there.
+    pub absent: BTreeMap<CounterEvent, String>,
     fits: Fits,
 }
 
@@ -48,9 +48,9 @@ pub struct Pmu {
     /// How many counters take any event.
     pub n_counters: u32,
     /// What has a counter of its own beside those.
-    pub fixed: Vec<Quantity>,
+    pub fixed: Vec<CounterEvent>,
     /// What is counted how.
-    pub events: BTreeMap<Quantity, Event>,
+    pub events: BTreeMap<CounterEvent, Event>,
 }
 
 /// An event.
@@ -75,11 +75,11 @@ pub enum FamilyError {
         /// What is wrong with it.
         what: String,
     },
-    /// A name that is no quantity of a processor.
+    /// A name that is no counter_event of a processor.
     #[error(
-        "events/{file}.toml: {name:?} is no quantity that a processor counts: see `evenkeel machine`"
+        "events/{file}.toml: {name:?} is no counter_event that a processor counts: see `evenkeel machine`"
     )]
-    Quantity {
+    CounterEvent {
         /// Which file.
         file: String,
         /// What stands there.
@@ -90,7 +90,7 @@ pub enum FamilyError {
     Silent {
         /// Which file.
         file: String,
-        /// Which quantity.
+        /// Which counter_event.
         name: &'static str,
     },
 }
@@ -176,7 +176,7 @@ impl Family {
     /// Reads an event file.
     ///
     /// # Errors
-    /// It is none, or it is silent about a quantity.
+    /// It is none, or it is silent about a counter_event.
     pub fn read(file: &str, text: &str) -> Result<Family, FamilyError> {
         let wrong = |what: String| FamilyError::Parse { file: file.to_owned(), what };
         let read: File = toml::from_str(text)
@@ -186,7 +186,8 @@ impl Family {
         }
         let pmus =
             read.pmu.into_iter().map(|table| table.pmu(file)).collect::<Result<Vec<_>, _>>()?;
-        let absent = read.absent.into_iter().map(|(name, why)| Ok((quantity(file, &name)?, why)));
+        let absent =
+            read.absent.into_iter().map(|(name, why)| Ok((counter_event(file, &name)?, why)));
         let absent = absent.collect::<Result<BTreeMap<_, _>, FamilyError>>()?;
         let family = Family {
             file: file.to_owned(),
@@ -196,27 +197,27 @@ impl Family {
             absent,
             fits: read.r#match,
         };
-        match of_processor().find(|quantity| !family.speaks_of(*quantity)) {
+        match of_processor().find(|counter_event| !family.speaks_of(*counter_event)) {
             None => Ok(family),
             Some(silent) => Err(FamilyError::Silent { file: file.to_owned(), name: silent.name() }),
         }
     }
 
-    fn speaks_of(&self, quantity: Quantity) -> bool {
-        self.absent.contains_key(&quantity)
-            || self.pmus.iter().any(|pmu| pmu.events.contains_key(&quantity))
+    fn speaks_of(&self, counter_event: CounterEvent) -> bool {
+        self.absent.contains_key(&counter_event)
+            || self.pmus.iter().any(|pmu| pmu.events.contains_key(&counter_event))
     }
 
-    /// Why a quantity is not counted on this family, where that is so. What only one kind of core
+    /// Why a counter_event is not counted on this family, where that is so. What only one kind of core
     /// counts is not counted: the rest of a task's time would be missing.
-    pub fn why_absent(&self, quantity: Quantity) -> Option<String> {
-        if quantity.source() == CountedBy::Kernel {
+    pub fn why_absent(&self, counter_event: CounterEvent) -> Option<String> {
+        if counter_event.source() == EventKind::Software {
             return None;
         }
-        if let Some(why) = self.absent.get(&quantity) {
+        if let Some(why) = self.absent.get(&counter_event) {
             return Some(why.clone());
         }
-        let lacking = self.pmus.iter().find(|pmu| !pmu.events.contains_key(&quantity))?;
+        let lacking = self.pmus.iter().find(|pmu| !pmu.events.contains_key(&counter_event))?;
         Some(format!("the cores of {} have no such event", lacking.name))
     }
 
@@ -227,24 +228,24 @@ impl Family {
 }
 
 /// What a processor can count.
-fn of_processor() -> impl Iterator<Item = Quantity> {
-    let by_processor = |quantity: &Quantity| quantity.source() == CountedBy::Processor;
-    Quantity::ALL.iter().copied().filter(by_processor)
+fn of_processor() -> impl Iterator<Item = CounterEvent> {
+    let by_processor = |counter_event: &CounterEvent| counter_event.source() == EventKind::Hardware;
+    CounterEvent::ALL.iter().copied().filter(by_processor)
 }
 
-fn quantity(file: &str, name: &str) -> Result<Quantity, FamilyError> {
-    let found = of_processor().find(|quantity| quantity.name() == name);
-    found.ok_or_else(|| FamilyError::Quantity { file: file.to_owned(), name: name.to_owned() })
+fn counter_event(file: &str, name: &str) -> Result<CounterEvent, FamilyError> {
+    let found = of_processor().find(|counter_event| counter_event.name() == name);
+    found.ok_or_else(|| FamilyError::CounterEvent { file: file.to_owned(), name: name.to_owned() })
 }
 
 impl PmuTable {
     fn pmu(self, file: &str) -> Result<Pmu, FamilyError> {
         let event = |(name, table): (String, EventTable)| {
             let EventTable { event, name: vendors, source } = table;
-            Ok((quantity(file, &name)?, Event { terms: event, name: vendors, source }))
+            Ok((counter_event(file, &name)?, Event { terms: event, name: vendors, source }))
         };
         let events = self.events.into_iter().map(event).collect::<Result<_, FamilyError>>()?;
-        let fixed = self.fixed.iter().map(|name| quantity(file, name));
+        let fixed = self.fixed.iter().map(|name| counter_event(file, name));
         let fixed = fixed.collect::<Result<_, FamilyError>>()?;
         if self.fixed_source.trim().is_empty() {
             let (file, what) =
@@ -338,17 +339,17 @@ mod tests {
             let family = Family::read(file, text).expect("an event file");
             assert!(10 < family.source.len(), "{file} names its source");
             for pmu in &family.pmus {
-                for (quantity, event) in &pmu.events {
+                for (counter_event, event) in &pmu.events {
                     assert!(
                         !event.source.is_empty() && !event.name.is_empty(),
-                        "{file} {quantity:?}"
+                        "{file} {counter_event:?}"
                     );
                     let config = encode(&event.terms, &format_of(&pmu.name)).expect(file);
-                    assert!(config != [0; 3] || family.is_generic(), "{file} {quantity:?}");
+                    assert!(config != [0; 3] || family.is_generic(), "{file} {counter_event:?}");
                 }
                 let named = pmu.events.values().map(|event| &event.terms);
                 let all: std::collections::BTreeSet<_> = named.collect();
-                assert_eq!(all.len(), pmu.events.len(), "{file}: two quantities of one event");
+                assert_eq!(all.len(), pmu.events.len(), "{file}: two counter_events of one event");
             }
         }
     }
@@ -412,7 +413,7 @@ mod tests {
             "events/a.toml: cycles has neither an event nor a reason why there is none"
         );
         let strange = error(&format!("{head}pmu = []\n[absent]\ncycels = \"no\"\n"));
-        assert!(strange.contains("\"cycels\" is no quantity"), "{strange}");
+        assert!(strange.contains("\"cycels\" is no counter_event"), "{strange}");
         let sourceless = error(&format!("{head}{}", pmu.replace("\"b\"", "\"\"")));
         assert!(sourceless.contains("fixed_source is empty"), "{sourceless}");
         for text in ["", "family = 3", &format!("{head}pmu = []\nwhat = 1\n")] {

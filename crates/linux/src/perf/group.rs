@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use sched::{Counters, Measured, Quantity};
+use sched::{CounterEvent, Counters, Measured};
 
 use super::attr::{self, Attr, Flags, Whom};
 use super::cut::in_groups;
@@ -40,7 +40,7 @@ pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
 pub struct Spec {
     /// Who.
     pub whom: Whom,
-    /// What, the leader first; a name for each, which is the quantity's where it has one.
+    /// What, the leader first; a name for each, which is the counter_event's where it has one.
     pub events: Vec<(String, Attr)>,
 }
 
@@ -52,7 +52,7 @@ pub struct Choice {
     /// The groups of each PMU.
     pub chosen: Vec<Chosen>,
     /// What is not counted, and why.
-    pub absent: BTreeMap<Quantity, String>,
+    pub absent: BTreeMap<CounterEvent, String>,
     /// How.
     pub flags: Flags,
 }
@@ -63,7 +63,7 @@ pub struct Chosen {
     /// Its name.
     pub pmu: String,
     /// What is counted together.
-    pub groups: Vec<Vec<(Quantity, Attr)>>,
+    pub groups: Vec<Vec<(CounterEvent, Attr)>>,
 }
 
 impl Chosen {
@@ -77,36 +77,38 @@ impl Chosen {
 const KERNELS: &str = "software";
 
 /// The kernel's numbers of the software events (`linux/perf_event.h`).
-const SOFTWARE: [(Quantity, u64); 4] = [
-    (Quantity::TaskClock, 1),
-    (Quantity::PageFaults, 2),
-    (Quantity::ContextSwitches, 3),
-    (Quantity::CpuMigrations, 4),
+const SOFTWARE: [(CounterEvent, u64); 4] = [
+    (CounterEvent::TaskClock, 1),
+    (CounterEvent::PageFaults, 2),
+    (CounterEvent::ContextSwitches, 3),
+    (CounterEvent::CpuMigrations, 4),
 ];
 
 /// The event of one of the kernel's own books; `None` for what the processor counts.
-pub fn software_event(quantity: Quantity, flags: Flags) -> Option<Attr> {
-    let (_, number) = SOFTWARE.into_iter().find(|(known, _)| *known == quantity)?;
+pub fn software_event(counter_event: CounterEvent, flags: Flags) -> Option<Attr> {
+    let (_, number) = SOFTWARE.into_iter().find(|(known, _)| *known == counter_event)?;
     Some(Attr { kind: 1, config: [number, 0, 0], flags })
 }
 
 /// The group of the kernel's own books. Who may count a task only in its own code is not told of what
 /// the kernel does with it: of the four, time and page faults are left.
 pub fn software(flags: Flags) -> Chosen {
-    let is_told = |quantity| {
-        !flags.user_only || matches!(quantity, Quantity::TaskClock | Quantity::PageFaults)
+    let is_told = |counter_event| {
+        !flags.user_only
+            || matches!(counter_event, CounterEvent::TaskClock | CounterEvent::PageFaults)
     };
-    let event = |(quantity, number): (Quantity, u64)| {
-        (quantity, Attr { kind: 1, config: [number, 0, 0], flags })
+    let event = |(counter_event, number): (CounterEvent, u64)| {
+        (counter_event, Attr { kind: 1, config: [number, 0, 0], flags })
     };
-    let group = SOFTWARE.into_iter().filter(|(quantity, _)| is_told(*quantity)).map(event);
+    let group =
+        SOFTWARE.into_iter().filter(|(counter_event, _)| is_told(*counter_event)).map(event);
     Chosen { pmu: KERNELS.to_owned(), groups: vec![group.collect()] }
 }
 
 /// What this processor's counters count of a task, by its family and the PMUs that the kernel shows.
 pub fn choose(source: &mut dyn Source, identity: &Identity, flags: Flags) -> Choice {
     let family = known(identity);
-    let absent = Quantity::ALL.iter().filter_map(|&q| Some((q, family.why_absent(q)?)));
+    let absent = CounterEvent::ALL.iter().filter_map(|&q| Some((q, family.why_absent(q)?)));
     let mut choice = Choice { family, chosen: Vec::new(), absent: absent.collect(), flags };
     let devices = source.list(DEVICES).unwrap_or_default();
     let mut n_missing = 0;
@@ -135,8 +137,8 @@ fn is_core(device: &str) -> bool {
 
 fn generic(pmu: &super::Pmu, flags: Flags) -> Chosen {
     let number = |terms: &str| terms.strip_prefix("generic=").and_then(|text| text.parse().ok());
-    let events = pmu.events.iter().filter_map(|(&quantity, event)| {
-        Some((quantity, Attr { kind: 0, config: [number(&event.terms)?, 0, 0], flags }))
+    let events = pmu.events.iter().filter_map(|(&counter_event, event)| {
+        Some((counter_event, Attr { kind: 0, config: [number(&event.terms)?, 0, 0], flags }))
     });
     Chosen { pmu: pmu.name.clone(), groups: in_groups(events.collect(), pmu) }
 }
@@ -151,16 +153,16 @@ fn of_device(
     let kind = text(source, &format!("{folder}/type")).ok().and_then(|text| text.parse().ok());
     let format = format_of(source, &folder);
     let mut events = Vec::new();
-    for (&quantity, event) in &pmu.events {
-        if choice.absent.contains_key(&quantity) {
+    for (&counter_event, event) in &pmu.events {
+        if choice.absent.contains_key(&counter_event) {
             continue;
         }
         match (kind, encode(&event.terms, &format)) {
             (Some(kind), Ok(config)) => {
-                events.push((quantity, Attr { kind, config, flags: choice.flags }));
+                events.push((counter_event, Attr { kind, config, flags: choice.flags }));
             }
-            (None, _) => drop(choice.absent.insert(quantity, format!("{device} has no type"))),
-            (_, Err(error)) => drop(choice.absent.insert(quantity, error.to_string())),
+            (None, _) => drop(choice.absent.insert(counter_event, format!("{device} has no type"))),
+            (_, Err(error)) => drop(choice.absent.insert(counter_event, error.to_string())),
         }
     }
     Chosen { pmu: device.to_owned(), groups: in_groups(events, pmu) }
@@ -182,9 +184,9 @@ impl Choice {
     /// Nothing of the processor is counted, for this reason.
     pub fn say_absent(&mut self, why: &str) {
         self.chosen.clear();
-        let by_processor = |q: &&Quantity| q.source() == sched::CountedBy::Processor;
-        for &quantity in Quantity::ALL.iter().filter(by_processor) {
-            self.absent.entry(quantity).or_insert_with(|| why.to_owned());
+        let by_processor = |q: &&CounterEvent| q.source() == sched::EventKind::Hardware;
+        for &counter_event in CounterEvent::ALL.iter().filter(by_processor) {
+            self.absent.entry(counter_event).or_insert_with(|| why.to_owned());
         }
     }
 }
@@ -238,37 +240,37 @@ impl Group {
 /// What the groups of a task together say: one reading after another goes in, counters come out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum {
-    /// Each quantity over all PMUs.
-    parts: [Option<Counter>; Quantity::N],
+    /// Each counter_event over all PMUs.
+    parts: [Option<Counter>; CounterEvent::N],
     /// Whether a group could have counted and never did.
     pub is_shut_out: bool,
 }
 
 impl Sum {
-    /// Takes the bytes of a group in; `events` are its quantities with their counters' numbers.
+    /// Takes the bytes of a group in; `events` are its counter_events with their counters' numbers.
     ///
     /// # Errors
     /// They are no such bytes.
     pub fn add(
         &mut self,
         bytes: &[u8],
-        events: &[(Quantity, u64)],
+        events: &[(CounterEvent, u64)],
     ) -> Result<(), super::ValuesError> {
         let reading = read_group(bytes)?;
         self.is_shut_out |= reading.is_shut_out();
         // Counters are told in the order in which they were opened.
-        for (place, (quantity, number)) in events.iter().enumerate() {
+        for (place, (counter_event, number)) in events.iter().enumerate() {
             let Some(counter) = reading.counter(*number, place) else { continue };
-            let part = &mut self.parts[*quantity as usize];
+            let part = &mut self.parts[*counter_event as usize];
             *part = Some(part.map_or(counter, |part| both(part, counter)));
         }
         Ok(())
     }
 
     /// Whether any of these was never counted.
-    pub fn lacks_any<'a>(&self, events: impl IntoIterator<Item = &'a (Quantity, u64)>) -> bool {
-        let is_lacking = |(quantity, _): &&(Quantity, u64)| {
-            let part = self.parts[*quantity as usize];
+    pub fn lacks_any<'a>(&self, events: impl IntoIterator<Item = &'a (CounterEvent, u64)>) -> bool {
+        let is_lacking = |(counter_event, _): &&(CounterEvent, u64)| {
+            let part = self.parts[*counter_event as usize];
             part.is_none_or(|part| part.since_opened() == Measured::Absent)
         };
         events.into_iter().any(|event| is_lacking(&event))
@@ -277,9 +279,9 @@ impl Sum {
     /// The counters since they were opened, scaled by the share of all that time in which they ran.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters::NONE;
-        for &quantity in Quantity::ALL {
-            let part = self.parts[quantity as usize];
-            counters.set(quantity, part.map_or(Measured::Absent, |part| part.since_opened()));
+        for &counter_event in CounterEvent::ALL {
+            let part = self.parts[counter_event as usize];
+            counters.set(counter_event, part.map_or(Measured::Absent, |part| part.since_opened()));
         }
         counters
     }
@@ -296,7 +298,7 @@ fn both(one: Counter, other: Counter) -> Counter {
 /// What the counters of a task came to, from reading to reading: each growth is scaled by the times
 /// of its own interval ([`Growing`]).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Meter([Growing; Quantity::N]);
+pub struct Meter([Growing; CounterEvent::N]);
 
 impl Meter {
     /// Takes the next reading in. What could not be read this time stays as it was.
@@ -331,8 +333,8 @@ impl Meter {
 
     fn each(&self, of: impl Fn(&Growing) -> Measured) -> Counters {
         let mut counters = Counters::NONE;
-        for (&quantity, growing) in Quantity::ALL.iter().zip(&self.0) {
-            counters.set(quantity, of(growing));
+        for (&counter_event, growing) in CounterEvent::ALL.iter().zip(&self.0) {
+            counters.set(counter_event, of(growing));
         }
         counters
     }
@@ -341,7 +343,7 @@ impl Meter {
 /// All groups of a task.
 #[derive(Debug, Default)]
 pub struct TaskGroups {
-    groups: Vec<(Group, Vec<(Quantity, u64)>)>,
+    groups: Vec<(Group, Vec<(CounterEvent, u64)>)>,
 }
 
 impl TaskGroups {
@@ -363,19 +365,19 @@ impl TaskGroups {
     fn open_group(
         &mut self,
         tid: u32,
-        group: &[(Quantity, Attr)],
+        group: &[(CounterEvent, Attr)],
         inherit: bool,
         refused: &mut Option<io::Error>,
     ) {
-        let event = |(quantity, attr): &(Quantity, Attr)| {
+        let event = |(counter_event, attr): &(CounterEvent, Attr)| {
             let flags = Flags { inherit, ..attr.flags };
-            (quantity.name().to_owned(), Attr { flags, ..*attr })
+            (counter_event.name().to_owned(), Attr { flags, ..*attr })
         };
         let spec = Spec { whom: Whom::Task(tid), events: group.iter().map(event).collect() };
         match Group::open(&spec) {
             Ok(open) => {
-                let quantities = group.iter().map(|(quantity, _)| *quantity);
-                let events = quantities.zip(open.numbers().iter().copied()).collect();
+                let counter_events = group.iter().map(|(counter_event, _)| *counter_event);
+                let events = counter_events.zip(open.numbers().iter().copied()).collect();
                 self.groups.push((open, events));
             }
             // More than the core can count at once.
@@ -417,15 +419,15 @@ impl TaskGroups {
 /// What inherited groups counted, less what others counted by themselves; never less than `before`.
 pub fn less(whole: &Counters, others: &Counters, before: &Counters) -> Counters {
     let mut rest = Counters::NONE;
-    for (quantity, counted) in whole.iter() {
-        let of_others = others.get(quantity).value().unwrap_or(0);
-        let at_least = before.get(quantity).value().unwrap_or(0);
+    for (counter_event, counted) in whole.iter() {
+        let of_others = others.get(counter_event).value().unwrap_or(0);
+        let at_least = before.get(counter_event).value().unwrap_or(0);
         let value = counted.value().unwrap_or(0).saturating_sub(of_others).max(at_least);
         let measured = match counted.ran_permille() {
             Some(ran_permille) => Measured::Scaled { value, ran_permille },
             None => Measured::Exact(value),
         };
-        rest.set(quantity, measured);
+        rest.set(counter_event, measured);
     }
     rest
 }
@@ -439,10 +441,10 @@ mod tests {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
-    const CYCLES: &[(Quantity, u64)] = &[(Quantity::Cycles, 9)];
+    const CYCLES: &[(CounterEvent, u64)] = &[(CounterEvent::Cycles, 9)];
 
     fn sum(groups: &[[u64; 5]]) -> Measured {
-        reading(groups).counters().get(Quantity::Cycles)
+        reading(groups).counters().get(CounterEvent::Cycles)
     }
 
     #[test]
@@ -468,7 +470,7 @@ mod tests {
         let mut meter = Meter::default();
         let mut cycles = |groups: &[[u64; 5]]| {
             meter.take(&reading(groups));
-            meter.now().get(Quantity::Cycles)
+            meter.now().get(CounterEvent::Cycles)
         };
         assert_eq!(cycles(&[[1, 100, 100, 500, 9], [1, 101, 0, 0, 9]]), Measured::Exact(500));
         assert_eq!(cycles(&[[1, 200, 100, 500, 9], [1, 201, 101, 70, 9]]), Measured::Exact(570));
@@ -487,14 +489,14 @@ mod tests {
         assert!(!meter.would_miss(&reading(&[[1, 300, 150, 10, 9]])));
         assert!(!meter.would_miss(&reading(&[[1, 200, 100, 10, 9]])), "the task slept");
         meter.take(&reading(&[[1, 300, 100, 10, 9]]));
-        let of = |counters: Counters| counters.get(Quantity::Cycles).value();
+        let of = |counters: Counters| counters.get(CounterEvent::Cycles).value();
         assert_eq!((of(meter.now()), of(meter.totals())), (None, Some(10)));
         assert_eq!(of(meter.since_opened()), Some(30));
     }
 
     #[test]
     fn nothing_counts_twice_and_nothing_goes_back() {
-        let of = |value| Counters::NONE.with(Quantity::Cycles, Measured::Exact(value));
+        let of = |value| Counters::NONE.with(CounterEvent::Cycles, Measured::Exact(value));
         assert_eq!(less(&of(100), &of(30), &of(0)), of(70));
         assert_eq!(less(&of(100), &Counters::NONE, &of(0)), of(100));
         // Others were read a moment later than the whole.
@@ -515,9 +517,9 @@ mod tests {
         memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
         std::hint::black_box(&memory);
         let after = groups.read().counters();
-        let grown = sched::Counted::between(&after, &before);
-        assert!(0 < grown.get(Quantity::TaskClock).expect("counted"));
-        assert!(0 < grown.get(Quantity::PageFaults).expect("counted"));
+        let grown = sched::CounterDeltas::between(&after, &before);
+        assert!(0 < grown.get(CounterEvent::TaskClock).expect("counted"));
+        assert!(0 < grown.get(CounterEvent::PageFaults).expect("counted"));
     }
 
     #[test]

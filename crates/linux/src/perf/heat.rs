@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_thread_of_the_kernels_tells_where_it_touched_memory() {
         let own_code = Flags { user_only: true, ..Flags::default() };
-        let attr = crate::perf::software_event(sched::Quantity::PageFaults, own_code)
+        let attr = crate::perf::software_event(sched::CounterEvent::PageFaults, own_code)
             .expect("the kernel's own");
         let event = Event { attr, leader: None, every: 1, precise: 0 };
         let sampler = match Sampler::open(&event, 0) {

@@ -167,7 +167,7 @@ impl Counter {
 
 #[cfg(test)]
 mod tests {
-    use sched::Quantity;
+    use sched::CounterEvent;
 
     use super::*;
     use crate::alone::{alone, n_open};
@@ -175,7 +175,7 @@ mod tests {
 
     fn page_faults() -> Attr {
         let own_code = Flags { user_only: true, ..Flags::default() };
-        software_event(Quantity::PageFaults, own_code).expect("the kernel's own")
+        software_event(CounterEvent::PageFaults, own_code).expect("the kernel's own")
     }
 
     /// Counters of this thread; `None` where that is refused.

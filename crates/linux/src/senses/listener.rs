@@ -1,7 +1,7 @@
 //! A whole look at a machine and some processes: what a recording is of, and what is read from one.
 
 use base::JobId;
-use sched::{MemoryRules, Sample};
+use sched::{NumaSettings, Sample};
 use topology::Machine;
 
 use super::{Around, Tasks};
@@ -38,7 +38,7 @@ impl Listener {
         if is_first {
             let balancing = text(source, "proc/sys/kernel/numa_balancing");
             let numa_balancing = balancing.is_ok_and(|text| text != "0");
-            sample.memory_rules = Some(MemoryRules { numa_balancing, interleaves: false });
+            sample.numa_settings = Some(NumaSettings { numa_balancing, interleaves: false });
         }
         self.around.look_often(source, &mut sample);
         self.around.look_seldom(source, &mut sample);
@@ -72,7 +72,7 @@ pub fn rights(source: &mut dyn Source) -> Result<Flags, String> {
     let mut refused = None;
     for flags in [Flags::default(), Flags { user_only: true, ..Flags::default() }] {
         let named =
-            |(quantity, attr): &(sched::Quantity, perf::Attr)| (quantity.name().to_owned(), *attr);
+            |(event, attr): &(sched::CounterEvent, perf::Attr)| (event.name().to_owned(), *attr);
         let events = software(flags).groups.concat().iter().map(named).collect();
         match source.open(&Spec { whom: Whom::Task(0), events }) {
             Ok(opened) => {

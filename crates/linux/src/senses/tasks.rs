@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use base::{CpuId, JobId, Nanos, TaskId};
-use sched::{Counters, Measured, Quantity, Sample, TaskSample};
+use sched::{CounterEvent, Counters, Measured, Sample, TaskSample};
 
 use crate::perf::{Attr, Chosen, Flags, Meter, Spec, Sum, Whom, less};
 use crate::procfs;
@@ -28,7 +28,7 @@ pub struct Tasks {
 }
 
 /// Groups that are open, with the numbers of their counters.
-type Opened = Vec<(u32, Vec<(Quantity, u64)>)>;
+type Opened = Vec<(u32, Vec<(CounterEvent, u64)>)>;
 
 #[derive(Debug)]
 struct Thread {
@@ -108,7 +108,7 @@ impl Tasks {
             let past = self.past.entry(pid).or_default();
             *past = past.plus(&thread.meter.totals());
         }
-        sample.gone.push(thread.id);
+        sample.exited.push(thread.id);
     }
 
     fn look_at(
@@ -126,7 +126,7 @@ impl Tasks {
         let times = source.file(&format!("{folder}/schedstat")).ok();
         let times = times.and_then(|text| procfs::parse_schedstat(&text));
         let (Some((born_ticks, last_cpu)), Some(times)) = (stat, times) else { return };
-        let id = TaskId { tid, born_ticks };
+        let id = TaskId { tid, start_time_ticks: born_ticks };
         if self.threads.get(&(pid, tid)).is_some_and(|known| known.id != id) {
             self.forget(source, (pid, tid), sample); // Its number was given again.
         }
@@ -143,7 +143,7 @@ impl Tasks {
             process: pid,
             job: thread.job,
             cpu_time: Nanos(times.run_ns),
-            looked_before: None,
+            previous_sample_at: None,
             wait: Measured::Exact(times.wait_ns),
             last_cpu: last_cpu.map(CpuId),
             counters: thread.meter.now(),
@@ -200,19 +200,19 @@ impl Tasks {
 fn open_group(
     source: &mut dyn Source,
     tid: u32,
-    group: &[(Quantity, Attr)],
+    group: &[(CounterEvent, Attr)],
     inherit: bool,
     opened: &mut Opened,
 ) -> io::Result<()> {
-    let event = |(quantity, attr): &(Quantity, Attr)| {
+    let event = |(event, attr): &(CounterEvent, Attr)| {
         let flags = Flags { inherit, ..attr.flags };
-        (quantity.name().to_owned(), Attr { flags, ..*attr })
+        (event.name().to_owned(), Attr { flags, ..*attr })
     };
     let spec = Spec { whom: Whom::Task(tid), events: group.iter().map(event).collect() };
     match source.open(&spec) {
         Ok(group_of) => {
-            let quantities = group.iter().map(|(quantity, _)| *quantity);
-            opened.push((group_of.nr, quantities.zip(group_of.numbers).collect()));
+            let events = group.iter().map(|(event, _)| *event);
+            opened.push((group_of.nr, events.zip(group_of.numbers).collect()));
             Ok(())
         }
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) && 1 < group.len() => {
@@ -297,12 +297,12 @@ mod tests {
         let mut look = |source: &mut Proc| {
             let mut sample = Sample::default();
             let any_left = tasks.look(source, &mut sample);
-            (any_left, sample.tasks.len(), sample.gone, source.open.len())
+            (any_left, sample.tasks.len(), sample.exited, source.open.len())
         };
         let (any_left, n_tasks, gone, n_open) = look(&mut source);
         assert!(any_left && n_tasks == 2 && gone.is_empty() && n_open != 0);
         source.born.insert(8, 81);
-        let old = TaskId { tid: 8, born_ticks: 80 };
+        let old = TaskId { tid: 8, start_time_ticks: 80 };
         assert_eq!(look(&mut source), (true, 2, vec![old], n_open));
         // The process itself is another: it is gone, and nothing of it is read any more.
         source.born.insert(7, 71);

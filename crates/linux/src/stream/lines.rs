@@ -100,7 +100,7 @@ pub enum Line {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventLine {
-    /// The quantity that it stands for, or another name.
+    /// The event that it stands for, or another name.
     pub name: String,
     /// Number of its PMU.
     #[serde(rename = "type")]

@@ -234,7 +234,7 @@ impl Records {
         nr: u64,
     ) {
         let (tid, born_ticks, process) = whose;
-        let id = TaskId { tid, born_ticks };
+        let id = TaskId { tid, start_time_ticks: born_ticks };
         // Whatever a later line says: what it had before our first change is what it gets back.
         let old = self.tasks.get(&id).map_or_else(|| old.clone(), |held| held.old.clone());
         let held = Held { job: job.to_owned(), process, old, new: new.clone(), before, nr };
@@ -332,7 +332,7 @@ impl Records {
             // A change that is confirmed leaves only the new mask.
             now: held.before.clone().unwrap_or_else(|| held.new.clone()),
             new: held.new.clone(),
-            tasks: vec![(id.tid, id.born_ticks, held.process)],
+            tasks: vec![(id.tid, id.start_time_ticks, held.process)],
         });
         let mon_groups = self.mon_groups.iter().map(|name| Line::MonGroup { name: name.clone() });
         let groups = self.groups.clone();
@@ -369,7 +369,7 @@ mod tests {
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
             records.apply(&serde_json::from_str(line).expect(line));
         }
-        let id = TaskId { tid, born_ticks: 100 };
+        let id = TaskId { tid, start_time_ticks: 100 };
         assert_eq!(&records.judge(id, "a", &set(mask), &set("0-7")), expected, "{lines}");
         let mut again = Records::default();
         records.lines().iter().for_each(|line| again.apply(line));

@@ -18,7 +18,7 @@ use std::time::Instant;
 use base::{CpuSet, TaskId};
 use rustix::fs::{Mode, OFlags};
 
-pub use groups::{GroupDeed, GroupEntry, GroupKind};
+pub use groups::{GroupEntry, GroupKind, GroupRestoreAction};
 
 use super::folder::Folder;
 use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock, unlink};
@@ -90,12 +90,12 @@ pub struct Entry {
     /// How many threads.
     pub n_threads: u32,
     /// What.
-    pub deed: Deed,
+    pub deed: RestoreAction,
 }
 
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Deed {
+pub enum RestoreAction {
     /// It had our mask and has what it had before (in a dry run: would have).
     PutBack {
         /// Our mask.
@@ -220,12 +220,12 @@ fn restore_file(
         entries = put_back(Path::new("/"), header, &records, how.dry_run, &mut doubts);
         left = groups::remove(how.groups_root, header, &records, how.dry_run);
         left.extend(groups::take_back(how.groups_root, header, &records, how.dry_run));
-        let refused = entries.iter().any(|entry| matches!(entry.deed, Deed::Refused(_)));
+        let refused = entries.iter().any(|entry| matches!(entry.deed, RestoreAction::Refused(_)));
         // What a damaged line told may still be changed, and nobody can say so but that line.
         if 0 < n_damaged
             || refused
             || !doubts.is_empty()
-            || left.iter().any(|entry| matches!(entry.deed, GroupDeed::Refused(_)))
+            || left.iter().any(|entry| matches!(entry.deed, GroupRestoreAction::Refused(_)))
         {
             verdict = Verdict::Kept;
         }
@@ -338,7 +338,7 @@ fn put_back(
     };
     let search = Search { root, header, records, online: &online };
     let mut seen: BTreeSet<u32> = BTreeSet::new();
-    let mut counted: BTreeMap<(String, u32, String, Deed), u32> = BTreeMap::new();
+    let mut counted: BTreeMap<(String, u32, String, RestoreAction), u32> = BTreeMap::new();
     let mut n_waits = 0;
     // Whoever was being born while its parent was given back what it had shows only later.
     let mut births_until = Instant::now();
@@ -351,7 +351,7 @@ fn put_back(
                     continue;
                 }
                 if let Some(deed) = settle(root, tid, &job, records, &online, dry_run) {
-                    if matches!(deed, Deed::PutBack { .. }) && !dry_run {
+                    if matches!(deed, RestoreAction::PutBack { .. }) && !dry_run {
                         let until = Instant::now() + birth::longest(root, [process]);
                         births_until = births_until.max(until);
                     }
@@ -390,17 +390,17 @@ fn settle(
     records: &Records,
     online: &CpuSet,
     dry_run: bool,
-) -> Option<Deed> {
+) -> Option<RestoreAction> {
     let is_gone = |error: &io::Error| match error.raw_os_error() {
         Some(libc::ESRCH) => !lives(root, tid),
         _ => error.kind() == io::ErrorKind::NotFound,
     };
     let unless_gone = |what: &str, error: io::Error| match is_gone(&error) {
         true => None,
-        false => Some(Deed::Refused(format!("{what}: {error}"))),
+        false => Some(RestoreAction::Refused(format!("{what}: {error}"))),
     };
     let id = match procfs::stat(root, tid) {
-        Ok(stat) => TaskId { tid, born_ticks: stat.born_ticks },
+        Ok(stat) => TaskId { tid, start_time_ticks: stat.born_ticks },
         Err(error) => return unless_gone("cannot look at it", error),
     };
     let mask = match affinity::get(tid) {
@@ -413,13 +413,13 @@ fn settle(
             // What it shows stays as it is, whatever becomes of what stands below.
             let held = records.of_task(id).filter(|_| is_below_a_cpuset(root, id, records, &mask));
             match held.map_or(Ok(()), |held| give(&held.old)) {
-                Ok(()) => Some(Deed::Foreign(mask)),
+                Ok(()) => Some(RestoreAction::Foreign(mask)),
                 Err(error) => unless_gone("cannot be given what it had below its cpuset", error),
             }
         }
-        Seen::AsBefore => Some(Deed::AsBefore(mask)),
+        Seen::AsBefore => Some(RestoreAction::AsBefore(mask)),
         Seen::Ours(to) => match give(&to) {
-            Ok(()) => Some(Deed::PutBack { from: mask, to }),
+            Ok(()) => Some(RestoreAction::PutBack { from: mask, to }),
             Err(error) => unless_gone(&format!("cannot give it CPUs {to}"), error),
         },
     }

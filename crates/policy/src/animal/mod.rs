@@ -17,8 +17,8 @@ mod swap;
 
 use base::{CpuSet, Nanos, Rng};
 use sched::{
-    Action, Cause, Code, Counted, JobSeen, JobState, PerJob, Plan, Policy, Quantity, Reason,
-    Snapshot,
+    Action, Cause, CounterDeltas, CounterEvent, JobState, JobView, PerJob, Plan, Policy, Reason,
+    ReasonCode, Snapshot,
 };
 use topology::DomainChoice;
 
@@ -57,7 +57,7 @@ enum Part {
 }
 
 /// Whether a job has fewer seats than it could have: none yet, or CPUs that were gone came back.
-fn lacks_seats(seats: &Seats, job: &JobSeen<'_>) -> bool {
+fn lacks_seats(seats: &Seats, job: &JobView<'_>) -> bool {
     job.placed.is_none_or(|placed| placed.len() < seats.n_for(job))
 }
 
@@ -75,21 +75,21 @@ impl Policy for Animals {
         }
         let is_interval = seen.turn.causes.contains(&Cause::Interval);
         let seats = Seats::of(seen);
-        let of_jobs: Vec<(&JobSeen<'_>, Stand)> = (seen.jobs.iter())
+        let of_jobs: Vec<(&JobView<'_>, Stand)> = (seen.jobs.iter())
             .map(|job| (job, stand(seen, &seats, job, &self.config.common)))
             .collect();
         if is_interval {
             self.notes.check_readable(self.config.common.failures, seen, plan);
             self.look(seen, &of_jobs, plan);
         }
-        let part = |job: &JobSeen<'_>, stand: Stand| match stand {
+        let part = |job: &JobView<'_>, stand: Stand| match stand {
             Stand::New => Part::Comes,
             Stand::Busy if is_interval && lacks_seats(&seats, job) => Part::Comes,
             Stand::Busy => Part::Sits,
             Stand::Idle(_) if is_interval => Part::Floats, // It has just been let go.
             Stand::Idle(_) | Stand::NotOurs => Part::Stays,
         };
-        let parts: Vec<(&JobSeen<'_>, Part)> =
+        let parts: Vec<(&JobView<'_>, Part)> =
             of_jobs.iter().map(|(job, stand)| (*job, part(job, *stand))).collect();
         self.act(seen, seats, &parts, plan);
     }
@@ -119,12 +119,13 @@ impl Animals {
     }
 
     /// Takes an interval in, and lets go who did too little in it.
-    fn look(&mut self, seen: &Snapshot<'_>, of_jobs: &[(&JobSeen<'_>, Stand)], plan: &mut Plan) {
+    fn look(&mut self, seen: &Snapshot<'_>, of_jobs: &[(&JobView<'_>, Stand)], plan: &mut Plan) {
         for (job, stand) in of_jobs {
             match stand {
                 Stand::Idle(used) => let_go(job, *used, plan),
                 Stand::Busy => {
-                    let accesses = |counted: &Counted| counted.get(Quantity::LlcReferences);
+                    let accesses =
+                        |counted: &CounterDeltas| counted.get(CounterEvent::LlcReferences);
                     if let Some(misses) = misses_of(seen, job) {
                         let accesses = rate_of(seen, job, accesses);
                         self.shown.of(job.job.id).learn(misses, accesses);
@@ -140,7 +141,7 @@ impl Animals {
         &mut self,
         seen: &Snapshot<'_>,
         mut seats: Seats,
-        parts: &[(&JobSeen<'_>, Part)],
+        parts: &[(&JobView<'_>, Part)],
         plan: &mut Plan,
     ) {
         let jobs_that = |is: fn(Part) -> bool| {
@@ -153,7 +154,7 @@ impl Animals {
             let seated = swap::all_seated(&seats, jobs_that(|part| part == Part::Sits));
             self.swap_pairs(seen, &seated, &mut company, plan);
         }
-        let mut coming: Vec<&JobSeen<'_>> = jobs_that(|part| part == Part::Comes).collect();
+        let mut coming: Vec<&JobView<'_>> = jobs_that(|part| part == Part::Comes).collect();
         // Who may run on few CPUs would find them taken.
         coming.sort_by_key(|job| (job.allowed.len(), job.job.id));
         for job in coming {
@@ -161,12 +162,12 @@ impl Animals {
         }
     }
 
-    fn animal(&self, job: &JobSeen<'_>) -> Animal {
+    fn animal(&self, job: &JobView<'_>) -> Animal {
         let shown = self.shown.get(job.job.id);
         shown.map_or(Animal::Devil, |shown| shown.animal(self.config.limits))
     }
 
-    fn company<'s>(&self, seats: &Seats, jobs: impl Iterator<Item = &'s JobSeen<'s>>) -> Company {
+    fn company<'s>(&self, seats: &Seats, jobs: impl Iterator<Item = &'s JobView<'s>>) -> Company {
         let mut company = Company::new(seats.n_caches());
         for one in swap::all_seated(seats, jobs) {
             company.enter(one.cache, self.animal(one.job));
@@ -178,7 +179,7 @@ impl Animals {
     fn seat(
         &mut self,
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         (seats, company): (&mut Seats, &mut Company),
         plan: &mut Plan,
     ) {
@@ -203,17 +204,17 @@ impl Animals {
             return;
         }
         let shown = self.shown.of(job.job.id);
-        let reason = Reason::new(Code::AnimalComes)
+        let reason = Reason::new(ReasonCode::AnimalComes)
             .with("animal", animal.name().to_owned())
             .with("basis", shown.basis())
             .with("n_there", n_there.unwrap_or(0).to_string())
             .with("penalty", penalty.to_string());
         let reason = match shown.is_known() {
-            true => reason.with("tier", seen.tiers.get(Quantity::LlcMisses).to_string()),
+            true => reason.with("tier", seen.tiers.get(CounterEvent::LlcMisses).to_string()),
             false => reason,
         };
         let reason = with_seats(reason, seen, job, &own);
-        plan.ask(job.job.id, Action::Place(own), reason);
+        plan.request(job.job.id, Action::Place(own), reason);
     }
 }
 

@@ -4,7 +4,7 @@
 //! for: that is the published rule, and with the seed it is the same in every run.
 
 use base::{CpuId, CpuSet, JobId, Rng};
-use sched::{Action, Code, JobSeen, Plan, Quantity, Reason, Snapshot};
+use sched::{Action, CounterEvent, JobView, Plan, Reason, ReasonCode, Snapshot};
 
 use super::Animals;
 use super::classes::Company;
@@ -14,7 +14,7 @@ use crate::intensity::seats::Seats;
 /// A thread on its seat.
 #[derive(Clone, Copy)]
 pub(super) struct Seated<'s> {
-    pub job: &'s JobSeen<'s>,
+    pub job: &'s JobView<'s>,
     pub placed: &'s CpuSet,
     pub cpu: CpuId,
     pub cache: usize,
@@ -43,7 +43,7 @@ impl Seated<'_> {
 /// seat to change.
 pub(super) fn all_seated<'s>(
     seats: &Seats,
-    jobs: impl Iterator<Item = &'s JobSeen<'s>>,
+    jobs: impl Iterator<Item = &'s JobView<'s>>,
 ) -> Vec<Seated<'s>> {
     let placed = jobs.filter_map(|job| Some((job, job.placed?)));
     let seated = placed.filter(|(job, placed)| placed.len() <= job.job.threads as usize);
@@ -112,7 +112,7 @@ impl Animals {
         plan: &mut Plan,
     ) {
         let cpus = one.instead(other.cpu);
-        let reason = Reason::new(Code::AnimalsSwapped)
+        let reason = Reason::new(ReasonCode::AnimalsSwapped)
             .with("animal", self.animal(one.job).name().to_owned())
             .with("basis", self.shown.of(one.job.job.id).basis())
             .with("from", seen.domains.label(one.cache))
@@ -122,7 +122,7 @@ impl Animals {
             .with("before", before.to_string())
             .with("after", after.to_string())
             .with("cpus", cpus_label(&cpus))
-            .with("tier", seen.tiers.get(Quantity::LlcMisses).to_string());
-        plan.ask(one.job.job.id, Action::Place(cpus), reason);
+            .with("tier", seen.tiers.get(CounterEvent::LlcMisses).to_string());
+        plan.request(one.job.job.id, Action::Place(cpus), reason);
     }
 }

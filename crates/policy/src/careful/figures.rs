@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use base::{JobId, Nanos};
-use sched::{JobSeen, JobState, Quantity, SignalTier, Snapshot};
+use sched::{CounterEvent, JobState, JobView, SignalTier, Snapshot};
 
 use super::judge::{self, Compared, Measure};
 
@@ -21,7 +21,7 @@ use super::judge::{self, Compared, Measure};
 pub(super) type Life = (JobId, Option<Nanos>);
 
 /// The life that a job is in.
-pub(super) fn life(job: &JobSeen<'_>) -> Life {
+pub(super) fn life(job: &JobView<'_>) -> Life {
     (job.job.id, job.started)
 }
 
@@ -70,7 +70,7 @@ impl Interval {
             .collect();
         jobs.sort_unstable_by_key(|(life, _)| *life);
         for task in seen.tasks {
-            let Some(count) = task.counted.get(Quantity::Instructions) else { continue };
+            let Some(count) = task.counters.get(CounterEvent::Instructions) else { continue };
             let Ok(at) = jobs.binary_search_by_key(&task.job, |((job, _), _)| *job) else {
                 continue;
             };

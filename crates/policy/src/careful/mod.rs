@@ -25,7 +25,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{JobId, Nanos};
 use sched::{
-    Action, Ask, Cause, Code, JobState, LoadSource, Plan, Policy, Reason, Snapshot, Target,
+    Action, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request, Snapshot,
+    Target,
 };
 use topology::DomainChoice;
 
@@ -144,7 +145,7 @@ impl Careful {
             self.intervals.clear();
             return Some((End::Untold, n_moves));
         }
-        if seen.jobs.iter().any(|job| job.moving.is_some()) {
+        if seen.jobs.iter().any(|job| job.active_page_move.is_some()) {
             self.settle_again(); // Moving memory is a price too, and goes on for longer than an interval.
             return None;
         }
@@ -202,17 +203,19 @@ impl Careful {
         match verdict {
             Verdict::Better => {
                 (self.n_tries, self.n_setbacks) = (0, 0);
-                plan.say(told(Code::JudgedBetter, end, n_moves));
+                plan.note(told(ReasonCode::JudgedBetter, end, n_moves));
             }
-            Verdict::Worse => self.put_back(seen, plan, told(Code::JudgedWorse, end, n_moves)),
+            Verdict::Worse => {
+                self.put_back(seen, plan, told(ReasonCode::JudgedWorse, end, n_moves))
+            }
             Verdict::Inconclusive => {
                 self.n_tries += 1;
                 if TRIES_MAX <= self.n_tries {
-                    let reason = told(Code::JudgedNoBetter, end, n_moves);
+                    let reason = told(ReasonCode::JudgedNoBetter, end, n_moves);
                     self.put_back(seen, plan, reason.with("n_tries", self.n_tries));
                 } else if matches!(end, End::Untold) {
-                    let reason = told(Code::NotJudged, end, n_moves);
-                    plan.say(reason.with("n_tries", self.n_tries).with("n_max", TRIES_MAX));
+                    let reason = told(ReasonCode::NotJudged, end, n_moves);
+                    plan.note(reason.with("n_tries", self.n_tries).with("n_max", TRIES_MAX));
                 }
             }
         }
@@ -225,9 +228,9 @@ impl Careful {
         self.phase = Phase::Resting { until: seen.turn.at + rest };
         let reason = reason.with("rest", rest.to_string());
         for job in seen.jobs.iter().filter(|job| job.placed.is_some() && job.movable) {
-            plan.ask(job.job.id, Action::Release, reason.clone());
+            plan.request(job.job.id, Action::Release, reason.clone());
         }
-        plan.say(reason);
+        plan.note(reason);
     }
 
     fn wake(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
@@ -236,15 +239,15 @@ impl Careful {
         {
             self.phase = Phase::Ready;
             self.intervals.clear();
-            plan.say(Reason::new(Code::TriesAgain).with("at", seen.turn.at.to_string()));
+            plan.note(Reason::new(ReasonCode::TriesAgain).with("at", seen.turn.at.to_string()));
         }
     }
 
     /// Which wishes of the policy within come through now.
-    fn let_through(&mut self, seen: &Snapshot<'_>, asks: Vec<Ask>, plan: &mut Plan) {
-        let (starts, asks): (Vec<Ask>, Vec<Ask>) =
+    fn let_through(&mut self, seen: &Snapshot<'_>, asks: Vec<Request>, plan: &mut Plan) {
+        let (starts, asks): (Vec<Request>, Vec<Request>) =
             asks.into_iter().partition(|ask| is_start(seen, ask));
-        plan.asks.extend(starts); // They have to begin somewhere.
+        plan.requests.extend(starts); // They have to begin somewhere.
         if asks.is_empty() {
             return;
         }
@@ -255,12 +258,12 @@ impl Careful {
         for ask in asks {
             // What is given back harms nobody.
             if ask.action == Action::Release || self.is_let_through(seen, &ask) {
-                plan.asks.push(ask);
+                plan.requests.push(ask);
             }
         }
     }
 
-    fn is_let_through(&mut self, seen: &Snapshot<'_>, ask: &Ask) -> bool {
+    fn is_let_through(&mut self, seen: &Snapshot<'_>, ask: &Request) -> bool {
         let Some(wish) = wish_of(seen, ask) else { return false };
         match &mut self.phase {
             Phase::Moving(trial) if trial.n_moves < MOVES_MAX || trial.is_followed_by(wish) => {
@@ -277,7 +280,7 @@ impl Careful {
     }
 
     /// Wishes that are only said, those for a job's place and for its memory now and then each.
-    fn say_only(&mut self, seen: &Snapshot<'_>, asks: Vec<Ask>, plan: &mut Plan) {
+    fn say_only(&mut self, seen: &Snapshot<'_>, asks: Vec<Request>, plan: &mut Plan) {
         self.said_at.retain(|(job, _), _| seen.job(*job).is_some());
         for ask in asks {
             let Some(((job, _), kind)) = wish_of(seen, &ask) else { continue };
@@ -285,7 +288,7 @@ impl Careful {
             let last = self.said_at.get(&wish);
             if last.is_none_or(|&at| at + SAY_EVERY <= seen.turn.at) {
                 self.said_at.insert(wish, seen.turn.at);
-                plan.asks.push(ask);
+                plan.requests.push(ask);
             }
         }
     }
@@ -296,9 +299,9 @@ impl Policy for Careful {
         let mut wishes = Plan::default();
         self.within.decide(seen, &mut wishes);
         self.words.pass_on(seen, wishes.notes, plan);
-        plan.give_up = wishes.give_up;
+        plan.abort = wishes.abort;
         if !self.acts {
-            return self.say_only(seen, wishes.asks, plan);
+            return self.say_only(seen, wishes.requests, plan);
         }
         if seen.turn.causes.contains(&Cause::Interval) {
             self.wake(seen, plan);
@@ -306,7 +309,7 @@ impl Policy for Careful {
                 self.judge(seen, plan, &end, n_moves);
             }
         }
-        self.let_through(seen, wishes.asks, plan);
+        self.let_through(seen, wishes.requests, plan);
     }
 
     fn name(&self) -> &str {
@@ -326,13 +329,13 @@ impl Policy for Careful {
     }
 }
 
-fn is_start(seen: &Snapshot<'_>, ask: &Ask) -> bool {
+fn is_start(seen: &Snapshot<'_>, ask: &Request) -> bool {
     let Target::Job(job) = ask.target else { return false };
     seen.job(job).is_some_and(|job| job.state == JobState::Due)
 }
 
 /// Whose wish it is, and what for; `None` when nobody knows the job or task any more.
-fn wish_of(seen: &Snapshot<'_>, ask: &Ask) -> Option<(Life, Kind)> {
+fn wish_of(seen: &Snapshot<'_>, ask: &Request) -> Option<(Life, Kind)> {
     let job = match ask.target {
         Target::Job(job) => job,
         Target::Task(task) => seen.tasks.iter().find(|seen| seen.task == task)?.job,
@@ -344,7 +347,7 @@ fn wish_of(seen: &Snapshot<'_>, ask: &Ask) -> Option<(Life, Kind)> {
     Some((figures::life(seen.job(job)?), kind))
 }
 
-fn told(code: Code, end: &End, n_moves: u64) -> Reason {
+fn told(code: ReasonCode, end: &End, n_moves: u64) -> Reason {
     let reason = Reason::new(code).with("n_moves", n_moves);
     let End::Judged(compared, company) = end else { return reason };
     let reason = reason

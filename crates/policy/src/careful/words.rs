@@ -6,7 +6,7 @@
 //! programs are looked after and nothing tells what they do to memory for some intervals, and then it
 //! says what to do.
 
-use sched::{Cause, Code, Plan, Reason, SignalTier, Snapshot};
+use sched::{Cause, Plan, Reason, ReasonCode, SignalTier, Snapshot};
 
 /// A counter tells nothing in the interval in which its task appears, so one is not enough.
 const INTERVALS_IN_VAIN: u64 = 3;
@@ -24,8 +24,8 @@ impl Words {
     pub(super) fn pass_on(&mut self, seen: &Snapshot<'_>, notes: Vec<Reason>, plan: &mut Plan) {
         for note in notes {
             match note.code {
-                Code::LoadsUnknown | Code::LoadsUnknownLowest => self.is_owed = true,
-                _ => plan.say(note),
+                ReasonCode::LoadsUnknown | ReasonCode::LoadsUnknownLowest => self.is_owed = true,
+                _ => plan.note(note),
             }
         }
         if !seen.turn.causes.contains(&Cause::Interval) {
@@ -35,7 +35,7 @@ impl Words {
         self.n_in_vain = if in_vain { self.n_in_vain + 1 } else { 0 };
         if self.is_owed && self.n_in_vain == INTERVALS_IN_VAIN {
             self.is_owed = false;
-            plan.say(Reason::new(Code::NothingIsMoved));
+            plan.note(Reason::new(ReasonCode::NothingIsMoved));
         }
     }
 }

@@ -10,7 +10,7 @@
 //! keeps its class. A job whose misses are not counted keeps what was declared.
 
 use program::Class;
-use sched::{JobSeen, JobState, PerJob, Quantity, SignalTier, Snapshot};
+use sched::{CounterEvent, JobState, JobView, PerJob, SignalTier, Snapshot};
 
 use super::config::Config;
 
@@ -44,18 +44,18 @@ impl Classes {
     }
 
     /// The class that a job is taken to have; one of which nothing is known counts as 0.
-    pub fn of(&self, job: &JobSeen<'_>) -> u8 {
+    pub fn of(&self, job: &JobView<'_>) -> u8 {
         let shown = self.by_job.get(job.job.id).and_then(|shown| shown.class);
         shown.unwrap_or_else(|| declared(job))
     }
 
     /// The same as a class.
-    pub fn class_of(&self, job: &JobSeen<'_>) -> Class {
+    pub fn class_of(&self, job: &JobView<'_>) -> Class {
         Class::new(self.of(job)).unwrap_or_default()
     }
 
     /// Whether a job's class is what it has shown, not what was declared of it.
-    pub fn has_shown(&self, job: &JobSeen<'_>) -> bool {
+    pub fn has_shown(&self, job: &JobView<'_>) -> bool {
         self.by_job.get(job.job.id).is_some_and(|shown| shown.class.is_some())
     }
 
@@ -72,7 +72,7 @@ impl Classes {
     }
 
     /// One that starts again begins as it was declared.
-    pub fn forget(&mut self, job: &JobSeen<'_>) {
+    pub fn forget(&mut self, job: &JobView<'_>) {
         *self.by_job.of(job.job.id) = Shown::default();
     }
 
@@ -111,17 +111,17 @@ fn class_of_rate(polls: &[(u64, u64)]) -> Option<u8> {
 
 /// Cache misses of all tasks of a job in the last interval; `None` when none of them is counted: what
 /// was declared is no news.
-pub(super) fn misses_of(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<u64> {
-    let tier = seen.tiers.get(Quantity::LlcMisses);
+pub(super) fn misses_of(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
+    let tier = seen.tiers.get(CounterEvent::LlcMisses);
     if !matches!(tier, SignalTier::Counters | SignalTier::Bandwidth) {
         return None;
     }
     let counted = seen.tasks_of(job.job.id).iter();
-    let counted = counted.filter_map(|task| task.counted.misses());
+    let counted = counted.filter_map(|task| task.counters.misses());
     counted.fold(None, |sum, misses| Some(sum.unwrap_or(0).saturating_add(misses)))
 }
 
-fn declared(job: &JobSeen<'_>) -> u8 {
+fn declared(job: &JobView<'_>) -> u8 {
     job.job.class.unwrap_or_default().number()
 }
 

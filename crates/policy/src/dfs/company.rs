@@ -11,7 +11,7 @@
 //! N, and how much those together suffer from each class. In thousandths of a program's time alone.
 
 use program::Class;
-use sched::{JobSeen, JobState, Snapshot};
+use sched::{JobState, JobView, Snapshot};
 
 use super::classes::Classes;
 
@@ -44,16 +44,16 @@ impl Company {
     }
 
     /// A program comes to a domain.
-    pub fn enter(&mut self, job: &JobSeen<'_>, class: Class, idx: usize) {
+    pub fn enter(&mut self, job: &JobView<'_>, class: Class, idx: usize) {
         self.change(job, class, idx, |sum, part| sum.saturating_add(part));
     }
 
     /// A program goes away from a domain.
-    pub fn leave(&mut self, job: &JobSeen<'_>, class: Class, idx: usize) {
+    pub fn leave(&mut self, job: &JobView<'_>, class: Class, idx: usize) {
         self.change(job, class, idx, |sum, part| sum.saturating_sub(part));
     }
 
-    fn change(&mut self, job: &JobSeen<'_>, class: Class, idx: usize, by: fn(u64, u64) -> u64) {
+    fn change(&mut self, job: &JobView<'_>, class: Class, idx: usize, by: fn(u64, u64) -> u64) {
         let Some(there) = self.in_domain.get_mut(idx) else { return };
         let n_there = &mut there.n_of_class[usize::from(class.number())];
         *n_there = by(*n_there, 1);
@@ -64,7 +64,7 @@ impl Company {
     }
 
     /// What a program that is not on a domain would add to the slow-downs of all by coming to it.
-    pub fn cost(&self, job: &JobSeen<'_>, class: Class, idx: usize) -> u64 {
+    pub fn cost(&self, job: &JobView<'_>, class: Class, idx: usize) -> u64 {
         let Some(there) = self.in_domain.get(idx) else { return 0 };
         let own = all().map(|other| {
             let n = there.n_of_class[usize::from(other.number())];
@@ -75,7 +75,7 @@ impl Company {
     }
 
     /// The same of one that is on it: what would be gone with it.
-    pub fn cost_of_staying(&self, job: &JobSeen<'_>, class: Class, idx: usize) -> u64 {
+    pub fn cost_of_staying(&self, job: &JobView<'_>, class: Class, idx: usize) -> u64 {
         // It is counted among its own company: once as the one who suffers, once as the one who hurts.
         self.cost(job, class, idx).saturating_sub(2 * slowdown(job, class))
     }
@@ -86,11 +86,11 @@ fn all() -> impl Iterator<Item = Class> {
 }
 
 /// What a program suffers beside one of a class.
-fn slowdown(job: &JobSeen<'_>, class: Class) -> u64 {
+fn slowdown(job: &JobView<'_>, class: Class) -> u64 {
     job.job.sensitivity.as_ref().map_or(0, |sens| u64::from(sens.beside(class)))
 }
 
 /// What a program suffers while all of its memory lies on another node.
-pub(super) fn remoteness(job: &JobSeen<'_>) -> u64 {
+pub(super) fn remoteness(job: &JobView<'_>) -> u64 {
     job.job.sensitivity.as_ref().map_or(0, |sens| u64::from(sens.remote()))
 }

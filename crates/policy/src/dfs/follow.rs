@@ -15,7 +15,7 @@
 //! further job is moved for the sake of loads, which are still charged to where that memory was.
 
 use base::{Bytes, NodeId};
-use sched::{Action, Code, JobMemory, JobSeen, JobState, Plan, Reason, Snapshot};
+use sched::{Action, JobMemory, JobState, JobView, Plan, Reason, ReasonCode, Snapshot};
 use topology::Level;
 
 use super::Dfs;
@@ -37,7 +37,7 @@ const FREE_PERMILLE: u128 = 1200;
 
 impl Dfs {
     /// A job was moved to a domain: its memory is to follow.
-    pub(super) fn follow(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, idx: usize) {
+    pub(super) fn follow(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, idx: usize) {
         if self.config.memory == Memory::Follow && seen.domains.level() == Level::Node {
             let to = NodeId(seen.domains.get(idx).number);
             *self.following.of(job.job.id) = Some(After { to, asked_at: None });
@@ -54,7 +54,7 @@ impl Dfs {
             if self.is_due(seen, job, after)
                 && let Some(wish) = wish(seen, job, after.to)
             {
-                plan.ask(job.job.id, wish.action(), wish.reason());
+                plan.request(job.job.id, wish.action(), wish.reason());
                 let asked_at = Some(self.n_polls);
                 *self.following.of(job.job.id) = Some(After { asked_at, ..after });
             }
@@ -67,14 +67,15 @@ impl Dfs {
         let mut running = seen.jobs.iter().filter(|job| job.state == JobState::Running);
         running.any(|job| {
             let followed = self.following.get(job.job.id).copied().flatten();
-            followed
-                .is_some_and(|after| job.moving.is_some() || self.is_yet_to_ask(seen, job, after))
+            followed.is_some_and(|after| {
+                job.active_page_move.is_some() || self.is_yet_to_ask(seen, job, after)
+            })
         })
     }
 
     /// Whether a job's memory is wanted where the job was moved to, and was not asked for yet. Who is not
     /// ours to move any more is never asked for.
-    fn is_yet_to_ask(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, after: After) -> bool {
+    fn is_yet_to_ask(&self, seen: &Snapshot<'_>, job: &JobView<'_>, after: After) -> bool {
         job.movable
             && after.asked_at.is_none()
             && self.is_there(seen, job, after)
@@ -83,15 +84,15 @@ impl Dfs {
 
     /// Whether a job is where its memory is to follow it. It may have been given back since, or was
     /// never let go.
-    fn is_there(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, after: After) -> bool {
+    fn is_there(&self, seen: &Snapshot<'_>, job: &JobView<'_>, after: After) -> bool {
         let goes_now = self.moved_at.get(job.job.id).copied().flatten() == Some(self.n_polls);
         let is_to = |idx: usize| seen.domains.get(idx).number == after.to.0;
         goes_now || job.placed.is_some() && job.domain.is_some_and(is_to)
     }
 
-    fn is_due(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, after: After) -> bool {
+    fn is_due(&self, seen: &Snapshot<'_>, job: &JobView<'_>, after: After) -> bool {
         let rests = after.asked_at.is_some_and(|poll| self.n_polls - poll < self.config.cooldown);
-        job.movable && job.moving.is_none() && !rests && self.is_there(seen, job, after)
+        job.movable && job.active_page_move.is_none() && !rests && self.is_there(seen, job, after)
     }
 }
 
@@ -106,7 +107,7 @@ struct Wish {
 
 /// What is to be asked for a job that belongs on a node; `None` when it has its memory there, when there
 /// is no room, and as long as neither is known.
-fn wish(seen: &Snapshot<'_>, job: &JobSeen<'_>, to: NodeId) -> Option<Wish> {
+fn wish(seen: &Snapshot<'_>, job: &JobView<'_>, to: NodeId) -> Option<Wish> {
     let memory = job.memory?;
     let node = seen.nodes.iter().find(|node| node.node == to)?;
     let free = node.memory_free?;
@@ -131,7 +132,7 @@ impl Wish {
 
     fn reason(&self) -> Reason {
         let percent = format!("{}.{}", self.there_permille / 10, self.there_permille % 10);
-        Reason::new(Code::MemoryFollows)
+        Reason::new(ReasonCode::MemoryFollows)
             .with("to", format!("node {}", self.to.0))
             .with("there", percent)
             .with("size", self.size.to_string())

@@ -15,7 +15,7 @@
 
 use base::{Bytes, Nanos};
 use program::Ending;
-use sched::{JobSeen, Snapshot};
+use sched::{JobView, Snapshot};
 use topology::Level;
 
 use super::config::Memory;
@@ -52,7 +52,7 @@ impl Dfs {
     /// Takes in what moves of memory have cost that ended since.
     pub(super) fn learn_page_time(&mut self, seen: &Snapshot<'_>) {
         for job in seen.jobs {
-            let Some((at, moved)) = job.moved else { continue };
+            let Some((at, moved)) = job.last_page_move else { continue };
             if self.told_at.of(job.job.id).replace(at) != Some(at) {
                 self.page_time.pages += u128::from(moved.moved.0 / PAGE_BYTES);
                 self.page_time.nanos += u128::from(moved.in_kernel.0);
@@ -64,7 +64,7 @@ impl Dfs {
     pub(super) fn balance(
         &self,
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         load: u64,
         to: usize,
     ) -> Balance {
@@ -86,7 +86,7 @@ impl Dfs {
     }
 
     /// What goes along with a job to a domain.
-    fn bytes_along(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, to: usize) -> Bytes {
+    fn bytes_along(&self, seen: &Snapshot<'_>, job: &JobView<'_>, to: usize) -> Bytes {
         let goes = self.config.memory == Memory::Follow && seen.domains.level() == Level::Node;
         let node = base::NodeId(seen.domains.get(to).number);
         let memory = job.memory.filter(|_| goes);
@@ -98,7 +98,7 @@ impl Dfs {
     pub(super) fn remote_permille(
         &self,
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         idx: usize,
     ) -> u64 {
         let stays = self.config.memory == Memory::Stay && seen.domains.level() == Level::Node;
@@ -108,7 +108,7 @@ impl Dfs {
     }
 }
 
-fn time_left(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Nanos {
+fn time_left(seen: &Snapshot<'_>, job: &JobView<'_>) -> Nanos {
     let started = job.started.unwrap_or(seen.turn.at);
     let so_far = seen.turn.at.saturating_sub(started);
     match job.job.ending {

@@ -135,12 +135,12 @@ impl Policy for Dfs {
         if seen.turn.causes.contains(&Cause::Interval) {
             self.poll(seen, plan);
             // As long as there is no load at all a poll is for nothing.
-            plan.rests = seen.loads.readable && seen.loads.loads.iter().all(|&load| load == 0);
+            plan.quiescent = seen.loads.readable && seen.loads.loads.iter().all(|&load| load == 0);
         }
-        let n_moves = plan.asks.len();
+        let n_moves = plan.requests.len();
         for job in seen.jobs {
-            let has_moved = plan.asks[..n_moves].iter().any(|a| a.target == job.job.id.into());
-            if !has_moved && common::has_lost_its_place(job, seen.usable) {
+            let has_moved = plan.requests[..n_moves].iter().any(|a| a.target == job.job.id.into());
+            if !has_moved && common::has_lost_its_place(job, seen.usable_cpus) {
                 self.place_again(seen, job, plan);
             } else if job.state == JobState::Due {
                 self.start(seen, job, plan);

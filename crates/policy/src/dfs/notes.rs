@@ -1,7 +1,7 @@
 //! What people should know about the ground that decisions stand on, said when it is so, and again
 //! when it is otherwise.
 
-use sched::{Cause, Code, JobSeen, JobState, Plan, Reason, SignalTier, Snapshot};
+use sched::{Cause, JobState, JobView, Plan, Reason, ReasonCode, SignalTier, Snapshot};
 use topology::Level;
 
 use super::config::{ClassBasis, Config, Memory, Start};
@@ -31,14 +31,14 @@ impl Notes {
 
     /// Once a run, in the turn in which the first such job is due.
     fn say_classes(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let without = |job: &&JobSeen<'_>| job.state == JobState::Due && job.job.class.is_none();
+        let without = |job: &&JobView<'_>| job.state == JobState::Due && job.job.class.is_none();
         if self.said_classes || !seen.jobs.iter().any(|job| without(&job)) {
             return;
         }
         self.said_classes = true;
         let names = seen.jobs.iter().filter(without).map(|job| job.job.name.as_str());
         let jobs = common::some_names(names);
-        plan.say(Reason::new(Code::NoClass).with("jobs", jobs));
+        plan.note(Reason::new(ReasonCode::NoClass).with("jobs", jobs));
     }
 }
 
@@ -46,22 +46,22 @@ impl Notes {
 fn say_follow(config: &Config, seen: &Snapshot<'_>, plan: &mut Plan) {
     let level = seen.domains.level();
     if common::can_place(seen) && config.memory == Memory::Follow && level != Level::Node {
-        plan.say(Reason::new(Code::MemoryCannotFollow).with("level", level.to_string()));
+        plan.note(Reason::new(ReasonCode::MemoryCannotFollow).with("level", level.to_string()));
     }
 }
 
 fn say_tier(config: &Config, tier: SignalTier, plan: &mut Plan) {
     match tier {
         SignalTier::Bandwidth => {}
-        SignalTier::Counters => plan.say(Reason::new(Code::LoadsAreMisses)),
-        SignalTier::None => plan.say(Reason::new(match config.start {
-            Start::Estimate => Code::LoadsUnknown,
-            Start::Plain => Code::LoadsUnknownLowest,
+        SignalTier::Counters => plan.note(Reason::new(ReasonCode::LoadsAreMisses)),
+        SignalTier::None => plan.note(Reason::new(match config.start {
+            Start::Estimate => ReasonCode::LoadsUnknown,
+            Start::Plain => ReasonCode::LoadsUnknownLowest,
         })),
         SignalTier::Declared => {
-            plan.say(Reason::new(Code::LoadsDeclared));
+            plan.note(Reason::new(ReasonCode::LoadsDeclared));
             if config.class_basis == ClassBasis::Total {
-                plan.say(Reason::new(Code::TotalsAsRates));
+                plan.note(Reason::new(ReasonCode::TotalsAsRates));
             }
         }
     }

@@ -14,7 +14,7 @@
 
 use std::cmp::Reverse;
 
-use sched::{Action, Code, JobSeen, JobState, Plan, Reason, Snapshot};
+use sched::{Action, JobState, JobView, Plan, Reason, ReasonCode, Snapshot};
 
 use super::Dfs;
 use super::classes::misses_of;
@@ -32,7 +32,7 @@ struct Uneven {
 
 /// A job that goes, and where to.
 struct Move<'s> {
-    victim: &'s JobSeen<'s>,
+    victim: &'s JobView<'s>,
     to: usize,
     why: Chosen,
 }
@@ -79,8 +79,8 @@ impl Dfs {
     fn could_not_read(&mut self, plan: &mut Plan) {
         self.n_failures += 1;
         if self.config.failures <= self.n_failures {
-            let reason = Reason::new(Code::CountersUnreadable);
-            plan.give_up = Some(reason.with("n_failures", self.n_failures));
+            let reason = Reason::new(ReasonCode::CountersUnreadable);
+            plan.abort = Some(reason.with("n_failures", self.n_failures));
         }
     }
 
@@ -142,10 +142,10 @@ impl Dfs {
         seen: &'s Snapshot<'_>,
         most: usize,
         plan: &Plan,
-    ) -> impl Iterator<Item = &'s JobSeen<'s>> {
+    ) -> impl Iterator<Item = &'s JobView<'s>> {
         seen.jobs.iter().filter(move |job| {
             let ours = job.state == JobState::Running && job.movable;
-            let moved_now = || plan.asks.iter().any(|ask| ask.target == job.job.id.into());
+            let moved_now = || plan.requests.iter().any(|ask| ask.target == job.job.id.into());
             ours && job.domain == Some(most)
                 && !is_stretched(seen, job)
                 && !moved_now()
@@ -164,9 +164,9 @@ impl Dfs {
     ) -> Option<Move<'s>> {
         let target = &seen.domains.get(uneven.least).cpus;
         let by_misses = self.config.loads == Loads::Both;
-        let misses = |job: &JobSeen<'_>| misses_of(seen, job).filter(|_| by_misses);
+        let misses = |job: &JobView<'_>| misses_of(seen, job).filter(|_| by_misses);
         let free = self.free_on(seen, uneven.most, plan);
-        let could = |job: &&JobSeen<'_>| {
+        let could = |job: &&JobView<'_>| {
             let balance = || self.balance(seen, job, loads[uneven.most], uneven.least);
             job.allowed.intersects(target) && self.is_worth(balance())
         };
@@ -220,7 +220,7 @@ impl Dfs {
         *self.moved_at.of(victim.job.id) = Some(self.n_polls);
         self.follow(seen, victim, wish.to);
         let reason = reason.with("cpus", cpus_label(&cpus));
-        plan.ask(victim.job.id, Action::Place(cpus), reason);
+        plan.request(victim.job.id, Action::Place(cpus), reason);
     }
 
     fn tell_move(
@@ -233,8 +233,8 @@ impl Dfs {
         let n_domains = loads.len() as u64;
         let mean = u64::try_from(total / u128::from(n_domains)).unwrap_or(u64::MAX);
         let (code, limit) = match self.config.trigger {
-            Trigger::Ratio => (Code::LoadDouble, RATIO.to_string()),
-            Trigger::MeanFactor => (Code::LoadUneven, rational(self.factor(n_domains))),
+            Trigger::Ratio => (ReasonCode::LoadDouble, RATIO.to_string()),
+            Trigger::MeanFactor => (ReasonCode::LoadUneven, rational(self.factor(n_domains))),
         };
         let chosen = match wish.why {
             Chosen::Class => None,
@@ -253,7 +253,7 @@ impl Dfs {
             }
             Trigger::MeanFactor => format!("more than {limit} times the mean ({mean})"),
         };
-        let reason = Reason::new(chosen.as_ref().map_or(code, |_| Code::LoadRelieved))
+        let reason = Reason::new(chosen.as_ref().map_or(code, |_| ReasonCode::LoadRelieved))
             .with("from", seen.domains.label(most))
             .with("load_from", loads[most])
             .with("to", seen.domains.label(wish.to));
@@ -276,7 +276,7 @@ impl Dfs {
     }
 
     /// What a job's class stands on.
-    fn basis(&self, job: &JobSeen<'_>) -> String {
+    fn basis(&self, job: &JobView<'_>) -> String {
         match self.classes.has_shown(job) {
             true => "cache misses counted".to_owned(),
             false => self.config.class_basis.name().to_owned(),

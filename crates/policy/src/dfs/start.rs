@@ -14,7 +14,7 @@
 //! comes before all that ([`super::company`]).
 
 use base::CpuSet;
-use sched::{Action, Code, JobSeen, Plan, Reason, Snapshot};
+use sched::{Action, JobView, Plan, Reason, ReasonCode, Snapshot};
 use topology::Level;
 
 use super::Dfs;
@@ -37,14 +37,14 @@ struct Key {
 /// The chosen domain and how it was chosen.
 struct Choice {
     key: Key,
-    code: Code,
+    code: ReasonCode,
     /// How many domains were equal in everything that decides, this one among them.
     n_equal: u64,
 }
 
 impl Dfs {
     /// Starts a job that is due.
-    pub(super) fn start(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, plan: &mut Plan) {
+    pub(super) fn start(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
         *self.moved_at.of(job.job.id) = None;
         *self.following.of(job.job.id) = None;
         self.classes.forget(job);
@@ -52,11 +52,11 @@ impl Dfs {
         let cpus = self.take_cpus(seen, job, choice.key.idx);
         let reason = self.tell(seen, &choice, choice.code, &cpus);
         self.expect(job, choice.key.idx);
-        plan.ask(job.job.id, Action::Place(cpus), reason);
+        plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
     /// A job whose CPUs went away is treated as if it had just been created.
-    pub(super) fn place_again(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, plan: &mut Plan) {
+    pub(super) fn place_again(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
         *self.moved_at.of(job.job.id) = None;
         if let Some(old) = was_in(seen, job).filter(|_| self.config.start == Start::Estimate) {
             self.expected.take(old, job.load);
@@ -66,13 +66,13 @@ impl Dfs {
         let cpus = self.take_cpus(seen, job, choice.key.idx);
         self.follow(seen, job, choice.key.idx);
         let gone = job.placed.map(CpuSet::to_string).unwrap_or_default();
-        let reason = self.tell(seen, &choice, Code::DomainGone, &cpus).with("gone", gone);
+        let reason = self.tell(seen, &choice, ReasonCode::DomainGone, &cpus).with("gone", gone);
         self.expect(job, choice.key.idx);
-        plan.ask(job.job.id, Action::Place(cpus), reason);
+        plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
     /// The domain for a job, among those that it may use; `None` when it may use none.
-    fn choose(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<Choice> {
+    fn choose(&self, seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<Choice> {
         let possible = seen.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
         let mut keys: Vec<Key> = possible.map(|(idx, _)| self.key(seen, job, idx)).collect();
         keys.sort_unstable();
@@ -84,21 +84,21 @@ impl Dfs {
     }
 
     /// What told the best domain from the second best.
-    fn decided(&self, key: Key, second: Option<Key>) -> Code {
+    fn decided(&self, key: Key, second: Option<Key>) -> ReasonCode {
         match second {
-            None => Code::OnlyDomain,
-            Some(other) if key.slowdown < other.slowdown => Code::LeastSlowdown,
+            None => ReasonCode::OnlyDomain,
+            Some(other) if key.slowdown < other.slowdown => ReasonCode::LeastSlowdown,
             Some(other) if key.load < other.load => match self.expected.total() {
-                0 => Code::LeastLoad,
-                _ => Code::LeastExpectedLoad,
+                0 => ReasonCode::LeastLoad,
+                _ => ReasonCode::LeastExpectedLoad,
             },
-            Some(other) if key.n_jobs < other.n_jobs => Code::FewestJobs,
-            Some(other) if key.class_sum < other.class_sum => Code::SmallestClasses,
-            Some(_) => Code::LowestNumber,
+            Some(other) if key.n_jobs < other.n_jobs => ReasonCode::FewestJobs,
+            Some(other) if key.class_sum < other.class_sum => ReasonCode::SmallestClasses,
+            Some(_) => ReasonCode::LowestNumber,
         }
     }
 
-    fn key(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, idx: usize) -> Key {
+    fn key(&self, seen: &Snapshot<'_>, job: &JobView<'_>, idx: usize) -> Key {
         let load = self.load(seen, idx);
         let slowdown = match self.config.placement {
             Placement::Load => 0,
@@ -114,7 +114,7 @@ impl Dfs {
     }
 
     /// What a job adds to the slow-downs of all where it is, or would add there.
-    pub(super) fn slowdown(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, idx: usize) -> u64 {
+    pub(super) fn slowdown(&self, seen: &Snapshot<'_>, job: &JobView<'_>, idx: usize) -> u64 {
         let class = self.classes.class_of(job);
         let beside = match job.domain == Some(idx) {
             true => self.company.cost_of_staying(job, class, idx),
@@ -133,7 +133,7 @@ impl Dfs {
     pub(super) fn take_cpus(
         &mut self,
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         idx: usize,
     ) -> CpuSet {
         let possible = seen.domains.get(idx).cpus.and(job.allowed);
@@ -153,7 +153,7 @@ impl Dfs {
     /// than the job has threads lends no more than it has, so the rest come from its node: four
     /// threads on one core would take four times as long. Beyond a node a job is not stretched:
     /// there its memory would be far.
-    fn for_threads(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>, possible: &CpuSet) -> CpuSet {
+    fn for_threads(&self, seen: &Snapshot<'_>, job: &JobView<'_>, possible: &CpuSet) -> CpuSet {
         let n = job.job.threads;
         let n_missing = (n as usize).saturating_sub(possible.len());
         if n_missing == 0 || seen.domains.level() == Level::Node {
@@ -167,7 +167,7 @@ impl Dfs {
     }
 
     /// A program goes away from where it is.
-    pub(super) fn leave(&mut self, job: &JobSeen<'_>) {
+    pub(super) fn leave(&mut self, job: &JobView<'_>) {
         let class = self.classes.class_of(job);
         self.table.leave(job, class.number());
         if self.config.placement == Placement::Sens
@@ -177,7 +177,7 @@ impl Dfs {
         }
     }
 
-    fn expect(&mut self, job: &JobSeen<'_>, idx: usize) {
+    fn expect(&mut self, job: &JobView<'_>, idx: usize) {
         if self.config.start == Start::Estimate {
             self.expected.add(job.job.id, idx, self.shown.class_load(self.classes.of(job)));
         }
@@ -196,13 +196,13 @@ impl Dfs {
     /// What made a domain the best.
     fn by(&self, choice: &Choice) -> String {
         match choice.code {
-            Code::OnlyDomain => "the only one that it may use".to_owned(),
-            Code::LeastSlowdown => "programs slow each other least there".to_owned(),
-            Code::FewestJobs => "of equal loads it had the fewest programs".to_owned(),
-            Code::SmallestClasses => {
+            ReasonCode::OnlyDomain => "the only one that it may use".to_owned(),
+            ReasonCode::LeastSlowdown => "programs slow each other least there".to_owned(),
+            ReasonCode::FewestJobs => "of equal loads it had the fewest programs".to_owned(),
+            ReasonCode::SmallestClasses => {
                 "of equal loads and programs it had the smallest sum of classes".to_owned()
             }
-            Code::LowestNumber => {
+            ReasonCode::LowestNumber => {
                 let (n_equal, equal_in) = (choice.n_equal, self.equal_in());
                 format!("of {n_equal} that were equal in {equal_in} it has the lowest number")
             }
@@ -210,7 +210,13 @@ impl Dfs {
         }
     }
 
-    fn tell(&self, seen: &Snapshot<'_>, choice: &Choice, code: Code, cpus: &CpuSet) -> Reason {
+    fn tell(
+        &self,
+        seen: &Snapshot<'_>,
+        choice: &Choice,
+        code: ReasonCode,
+        cpus: &CpuSet,
+    ) -> Reason {
         let n_domains = seen.domains.len();
         let total = (0..n_domains).fold(0u64, |sum, i| sum.saturating_add(self.load(seen, i)));
         let reason = Reason::new(code)
@@ -221,15 +227,17 @@ impl Dfs {
             .with("cpus", cpus_label(cpus))
             .with("tier", seen.loads.tier.to_string());
         match code {
-            Code::LeastSlowdown => reason.with("slowdown", permille_text(choice.key.slowdown)),
-            Code::FewestJobs => reason.with("n_jobs", choice.key.n_jobs),
-            Code::SmallestClasses => {
+            ReasonCode::LeastSlowdown => {
+                reason.with("slowdown", permille_text(choice.key.slowdown))
+            }
+            ReasonCode::FewestJobs => reason.with("n_jobs", choice.key.n_jobs),
+            ReasonCode::SmallestClasses => {
                 reason.with("n_jobs", choice.key.n_jobs).with("class_sum", choice.key.class_sum)
             }
-            Code::LowestNumber => {
+            ReasonCode::LowestNumber => {
                 reason.with("n_equal", choice.n_equal).with("equal_in", self.equal_in().to_owned())
             }
-            Code::DomainGone => reason.with("by", self.by(choice)),
+            ReasonCode::DomainGone => reason.with("by", self.by(choice)),
             _ => reason,
         }
     }
@@ -237,7 +245,7 @@ impl Dfs {
 
 /// The domain that held the CPUs that a job was put on, whether they can be used now or not; its
 /// load, if it is still there, holds what the job did.
-fn was_in(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<usize> {
+fn was_in(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<usize> {
     let cpu = seen.machine.cpu(job.placed?.first()?)?;
     let number = match seen.domains.level() {
         Level::Node => cpu.node?.0,

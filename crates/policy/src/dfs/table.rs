@@ -5,7 +5,7 @@
 //! of its domain any more, but it takes room on the CPUs where it is.
 
 use base::CpuSet;
-use sched::{JobSeen, JobState, Snapshot};
+use sched::{JobState, JobView, Snapshot};
 
 use super::classes::Classes;
 use crate::common::{Crowd, is_stretched};
@@ -31,7 +31,7 @@ impl Table {
         self.crowd.count(seen.jobs);
         self.in_domain.clear();
         self.in_domain.resize(seen.domains.len(), InDomain::default());
-        let ours = |job: &&JobSeen<'_>| job.state == JobState::Running && job.movable;
+        let ours = |job: &&JobView<'_>| job.state == JobState::Running && job.movable;
         for job in seen.jobs.iter().filter(ours) {
             let Some(there) = job.domain.and_then(|idx| self.in_domain.get_mut(idx)) else {
                 continue;
@@ -56,7 +56,7 @@ impl Table {
     }
 
     /// A job goes away from where it was put.
-    pub fn leave(&mut self, job: &JobSeen<'_>, class: u8) {
+    pub fn leave(&mut self, job: &JobView<'_>, class: u8) {
         if let Some(cpus) = job.placed {
             self.crowd.remove(cpus);
         }

@@ -26,7 +26,8 @@ use std::cmp::Reverse;
 
 use base::{Bytes, Nanos};
 use sched::{
-    Action, Cause, Code, JobSeen, JobState, PerJob, Plan, Policy, Quantity, Reason, Snapshot,
+    Action, Cause, CounterEvent, JobState, JobView, PerJob, Plan, Policy, Reason, ReasonCode,
+    Snapshot,
 };
 use topology::DomainChoice;
 
@@ -55,7 +56,7 @@ struct Di {
 /// A job that is to have seats, and its miss rate.
 #[derive(Clone, Copy)]
 struct Ranked<'s> {
-    job: &'s JobSeen<'s>,
+    job: &'s JobView<'s>,
     rate: Option<Rate>,
     /// What it is sorted by.
     key: Rate,
@@ -95,12 +96,12 @@ impl Policy for Di {
             self.notes.check_readable(self.config.common.failures, seen, plan);
         }
         let empty = Seats::of(seen);
-        let stands = |job: &JobSeen<'_>| stand(seen, &empty, job, &self.config.common);
-        let of_jobs: Vec<(&JobSeen<'_>, Stand)> =
+        let stands = |job: &JobView<'_>| stand(seen, &empty, job, &self.config.common);
+        let of_jobs: Vec<(&JobView<'_>, Stand)> =
             seen.jobs.iter().map(|job| (job, stands(job))).collect();
         if is_interval {
             let busy = of_jobs.iter().filter(|(_, stand)| *stand == Stand::Busy);
-            let busy: Vec<&JobSeen<'_>> = busy.map(|(job, _)| *job).collect();
+            let busy: Vec<&JobView<'_>> = busy.map(|(job, _)| *job).collect();
             busy.into_iter().for_each(|job| self.learn(seen, job));
             self.deal_all(seen, empty, &of_jobs, plan);
         } else {
@@ -137,7 +138,7 @@ impl Di {
     }
 
     /// A job whose misses were not counted in this interval keeps the rate that it had.
-    fn learn(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>) {
+    fn learn(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>) {
         if self.config.kind != Kind::Offline
             && let Some(sample) = misses_of(seen, job)
         {
@@ -145,7 +146,7 @@ impl Di {
         }
     }
 
-    fn rate(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<Rate> {
+    fn rate(&self, seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
         match self.config.kind {
             Kind::Offline => solo_rate(seen, job),
             Kind::Online | Kind::Migrate => self.shown.get(job.job.id).and_then(Damped::rate),
@@ -156,9 +157,9 @@ impl Di {
     fn ranked<'s>(
         &self,
         seen: &Snapshot<'_>,
-        jobs: impl Iterator<Item = &'s JobSeen<'s>>,
+        jobs: impl Iterator<Item = &'s JobView<'s>>,
     ) -> Vec<Ranked<'s>> {
-        let rank = |job: &'s JobSeen<'s>| {
+        let rank = |job: &'s JobView<'s>| {
             let rate = self.rate(seen, job);
             Ranked { job, rate, key: rate.unwrap_or(self.config.devil).rounded() }
         };
@@ -172,7 +173,7 @@ impl Di {
         &self,
         seen: &Snapshot<'_>,
         mut seats: Seats,
-        of_jobs: &[(&'s JobSeen<'s>, Stand)],
+        of_jobs: &[(&'s JobView<'s>, Stand)],
         plan: &mut Plan,
     ) {
         for (job, stand) in of_jobs {
@@ -190,13 +191,13 @@ impl Di {
         if n_threads < 2 && !has_new {
             return;
         }
-        let jobs: Vec<&JobSeen<'_>> = ranked.iter().map(|ranked| ranked.job).collect();
+        let jobs: Vec<&JobView<'_>> = ranked.iter().map(|ranked| ranked.job).collect();
         let mut seating = seats.deal(jobs.iter().copied(), self.config.shares);
         if self.config.keeps {
             seats.relieve(&mut seating, &jobs);
             seats.stay(&mut seating, &jobs);
         }
-        self.ask(seen, (&ranked, &seating), Code::DealtByMisses, plan);
+        self.ask(seen, (&ranked, &seating), ReasonCode::DealtByMisses, plan);
     }
 
     /// Between two deals only those are seated that have no seat; all others keep theirs.
@@ -204,16 +205,16 @@ impl Di {
         &self,
         seen: &Snapshot<'_>,
         mut seats: Seats,
-        of_jobs: &[(&'s JobSeen<'s>, Stand)],
+        of_jobs: &[(&'s JobView<'s>, Stand)],
         plan: &mut Plan,
     ) {
-        let is_new = |(_, stand): &&(&JobSeen<'_>, Stand)| *stand == Stand::New;
+        let is_new = |(_, stand): &&(&JobView<'_>, Stand)| *stand == Stand::New;
         of_jobs.iter().filter(|one| !is_new(one)).for_each(|(job, _)| seats.keep(job));
         let ranked = self.ranked(seen, of_jobs.iter().filter(is_new).map(|(job, _)| *job));
-        let jobs: Vec<&JobSeen<'_>> = ranked.iter().map(|ranked| ranked.job).collect();
+        let jobs: Vec<&JobView<'_>> = ranked.iter().map(|ranked| ranked.job).collect();
         let mut seating = seats.deal(jobs.iter().copied(), self.config.shares);
         seats.relieve(&mut seating, &jobs);
-        self.ask(seen, (&ranked, &seating), Code::FewestThreads, plan);
+        self.ask(seen, (&ranked, &seating), ReasonCode::FewestThreads, plan);
     }
 
     /// Asks for every seat that is another than before.
@@ -221,7 +222,7 @@ impl Di {
         &self,
         seen: &Snapshot<'_>,
         (ranked, seating): (&[Ranked<'_>], &Seating),
-        code: Code,
+        code: ReasonCode,
         plan: &mut Plan,
     ) {
         for (at, one) in ranked.iter().enumerate() {
@@ -239,11 +240,11 @@ impl Di {
             let reason = with_seats(reason, seen, job, cpus);
             let reason = match one.rate {
                 Some(_) if self.config.kind != Kind::Offline => {
-                    reason.with("tier", seen.tiers.get(Quantity::LlcMisses).name())
+                    reason.with("tier", seen.tiers.get(CounterEvent::LlcMisses).name())
                 }
                 _ => reason,
             };
-            plan.ask(job.job.id, Action::Place(cpus.clone()), reason);
+            plan.request(job.job.id, Action::Place(cpus.clone()), reason);
             if self.config.kind == Kind::Migrate {
                 take_memory_along(seen, job, cpus, plan);
             }
@@ -261,7 +262,7 @@ impl Di {
     /// Once a run: jobs whose profiles do not tell what they are dealt by.
     fn say_unknown(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
         let unknown =
-            |job: &&JobSeen<'_>| job.state == JobState::Due && solo_rate(seen, job).is_none();
+            |job: &&JobView<'_>| job.state == JobState::Due && solo_rate(seen, job).is_none();
         if self.said_unknown || self.config.kind != Kind::Offline {
             return;
         }
@@ -269,24 +270,24 @@ impl Di {
         let names = common::some_names(names);
         if !names.is_empty() {
             self.said_unknown = true;
-            let reason = Reason::new(Code::NoMissCurve).with("jobs", names);
-            plan.say(reason.with("devil", self.config.devil.to_string()));
+            let reason = Reason::new(ReasonCode::NoMissCurve).with("jobs", names);
+            plan.note(reason.with("devil", self.config.devil.to_string()));
         }
     }
 }
 
 /// Memory follows to the other node, in the same plan.
-fn take_memory_along(seen: &Snapshot<'_>, job: &JobSeen<'_>, cpus: &base::CpuSet, plan: &mut Plan) {
+fn take_memory_along(seen: &Snapshot<'_>, job: &JobView<'_>, cpus: &base::CpuSet, plan: &mut Plan) {
     let Some(way) = memory::way(seen, job, cpus) else { return };
     if let Some(action) = memory::pages(seen, job, way) {
-        plan.ask(job.job.id, action, memory::reason(way, job));
+        plan.request(job.job.id, action, memory::reason(way, job));
     }
 }
 
 /// What a job misses when it runs alone with all of the cache: by its profile, at the size of the
 /// smallest last-level cache. Where the machine does not tell that, at the size at which the
 /// profile took its class, or else in the smallest cache that it tells of, as declared figures are.
-fn solo_rate(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<Rate> {
+fn solo_rate(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
     let profile = job.job.found.as_deref()?;
     let smallest: Option<Bytes> = seen.machine.llcs().iter().filter_map(|llc| llc.size).min();
     let cache = smallest.or(profile.class_cache).unwrap_or(Bytes::ZERO);

@@ -10,7 +10,7 @@
 //! a look at the memory that is newer than the last move: figures of before would call for what has come.
 
 use base::{Nanos, NodeId};
-use sched::{Action, Code, JobSeen, JobState, Plan, Reason, Snapshot};
+use sched::{Action, JobState, JobView, Plan, Reason, ReasonCode, Snapshot};
 
 use super::Dino;
 use super::classes::Class;
@@ -35,7 +35,7 @@ impl Dino {
     pub(super) fn take_along(
         &mut self,
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         cpus: &base::CpuSet,
         plan: &mut Plan,
     ) {
@@ -46,7 +46,7 @@ impl Dino {
         let asked_at = seen.turn.at;
         *self.moved.of(job.job.id) = Some(Moved { to: way.to, n_again: 0, asked_at });
         if let Some(action) = memory::pages(seen, job, way) {
-            plan.ask(job.job.id, action, memory::reason(way, job));
+            plan.request(job.job.id, action, memory::reason(way, job));
         }
     }
 
@@ -57,12 +57,12 @@ impl Dino {
         }
         for job in seen.jobs.iter().filter(|job| job.state == JobState::Running && job.movable) {
             let Some(moved) = self.moved.get(job.job.id).copied().flatten() else { continue };
-            let is_asked = plan.asks.iter().any(|ask| ask.target == job.job.id.into());
+            let is_asked = plan.requests.iter().any(|ask| ask.target == job.job.id.into());
             if is_asked || N_AGAIN <= moved.n_again || self.class(job) == Class::Turtle {
                 continue;
             }
             if let Some((action, reason)) = rest(seen, job, moved) {
-                plan.ask(job.job.id, action, reason);
+                plan.request(job.job.id, action, reason);
                 let asked_at = seen.turn.at;
                 let n_again = moved.n_again + 1;
                 *self.moved.of(job.job.id) = Some(Moved { n_again, asked_at, ..moved });
@@ -72,10 +72,10 @@ impl Dino {
 }
 
 /// The move of what is still on another node, if that is too much.
-fn rest(seen: &Snapshot<'_>, job: &JobSeen<'_>, moved: Moved) -> Option<(Action, Reason)> {
+fn rest(seen: &Snapshot<'_>, job: &JobView<'_>, moved: Moved) -> Option<(Action, Reason)> {
     let is_there = job.placed.and_then(|cpus| memory::node_of(seen, cpus)) == Some(moved.to);
-    let known = job.memory.filter(|_| is_there && job.moving.is_none())?;
-    let told_at = job.moved.map_or(Nanos::ZERO, |(at, _)| at);
+    let known = job.memory.filter(|_| is_there && job.active_page_move.is_none())?;
+    let told_at = job.last_page_move.map_or(Nanos::ZERO, |(at, _)| at);
     if known.at <= moved.asked_at || known.at < told_at {
         return None;
     }
@@ -87,7 +87,7 @@ fn rest(seen: &Snapshot<'_>, job: &JobSeen<'_>, moved: Moved) -> Option<(Action,
         return None;
     }
     let action = memory::pages(seen, job, Way { from: Some(most.node), to: moved.to })?;
-    let reason = Reason::new(Code::MemoryCalledAgain)
+    let reason = Reason::new(ReasonCode::MemoryCalledAgain)
         .with("from", format!("node {}", most.node.0))
         .with("to", format!("node {}", moved.to.0))
         .with("there", there.to_string())

@@ -22,7 +22,8 @@ mod params;
 
 use base::{CpuSet, Nanos};
 use sched::{
-    Action, Cause, Code, JobSeen, JobState, PerJob, Plan, Policy, Quantity, Reason, Snapshot,
+    Action, Cause, CounterEvent, JobState, JobView, PerJob, Plan, Policy, Reason, ReasonCode,
+    Snapshot,
 };
 use topology::DomainChoice;
 
@@ -72,11 +73,11 @@ impl Policy for Dino {
         }
         if self.config.memory == Memory::Partial && !std::mem::replace(&mut self.said_partial, true)
         {
-            plan.say(Reason::new(Code::NoAddressSampling));
+            plan.note(Reason::new(ReasonCode::NoAddressSampling));
         }
         let is_interval = seen.turn.causes.contains(&Cause::Interval);
         let seats = Seats::of(seen);
-        let of_jobs: Vec<(&JobSeen<'_>, Stand)> = (seen.jobs.iter())
+        let of_jobs: Vec<(&JobView<'_>, Stand)> = (seen.jobs.iter())
             .map(|job| (job, stand(seen, &seats, job, &self.config.common)))
             .collect();
         if !is_interval {
@@ -119,19 +120,19 @@ impl Dino {
     }
 
     /// A job whose misses were not counted in this interval keeps its class.
-    fn learn(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>) {
+    fn learn(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>) {
         if let Some(sample) = misses_of(seen, job) {
             let Config { limits, hysteresis, .. } = self.config;
             self.shown.of(job.job.id).learn(sample, limits, hysteresis);
         }
     }
 
-    fn class(&self, job: &JobSeen<'_>) -> Class {
+    fn class(&self, job: &JobView<'_>) -> Class {
         self.shown.get(job.job.id).map_or(Class::Devil, Shown::class)
     }
 
     /// How many threads there are of each class, in the order of [`Class::ALL`].
-    fn counts(&self, seats: &Seats, jobs: &[&JobSeen<'_>]) -> [usize; 3] {
+    fn counts(&self, seats: &Seats, jobs: &[&JobView<'_>]) -> [usize; 3] {
         Class::ALL.map(|class| {
             let of_class = jobs.iter().filter(|job| self.class(job) == class);
             of_class.map(|job| seats.n_for(job)).sum()
@@ -143,13 +144,13 @@ impl Dino {
         &mut self,
         seen: &Snapshot<'_>,
         mut seats: Seats,
-        of_jobs: &[(&JobSeen<'_>, Stand)],
+        of_jobs: &[(&JobView<'_>, Stand)],
         plan: &mut Plan,
     ) {
         let ours = |stand: Stand| matches!(stand, Stand::New | Stand::Busy);
-        let jobs: Vec<&JobSeen<'_>> =
+        let jobs: Vec<&JobView<'_>> =
             of_jobs.iter().filter(|(_, stand)| ours(*stand)).map(|(job, _)| *job).collect();
-        let is_calm = |(job, stand): &(&JobSeen<'_>, Stand)| match stand {
+        let is_calm = |(job, stand): &(&JobView<'_>, Stand)| match stand {
             Stand::New => false,
             Stand::Busy => self.class(job) == Class::Turtle,
             Stand::Idle(_) | Stand::NotOurs => true,
@@ -183,7 +184,7 @@ impl Dino {
     }
 
     /// The seats that a job keeps.
-    fn kept(&self, map: &mut Map, seats: &Seats, job: &JobSeen<'_>) -> CpuSet {
+    fn kept(&self, map: &mut Map, seats: &Seats, job: &JobView<'_>) -> CpuSet {
         let class = self.class(job);
         let has_class = self.class_before.get(job.job.id).copied().flatten() == Some(class);
         let Some(placed) = job.placed.filter(|_| job.state == JobState::Running) else {
@@ -203,17 +204,17 @@ impl Dino {
         &mut self,
         seen: &Snapshot<'_>,
         mut seats: Seats,
-        of_jobs: &[(&JobSeen<'_>, Stand)],
+        of_jobs: &[(&JobView<'_>, Stand)],
         plan: &mut Plan,
     ) {
-        let is = |stand: Stand| move |one: &&(&JobSeen<'_>, Stand)| one.1 == stand;
+        let is = |stand: Stand| move |one: &&(&JobView<'_>, Stand)| one.1 == stand;
         let jobs_that = |stand: Stand| of_jobs.iter().filter(is(stand)).map(|(job, _)| *job);
-        let new: Vec<&JobSeen<'_>> = jobs_that(Stand::New).collect();
+        let new: Vec<&JobView<'_>> = jobs_that(Stand::New).collect();
         if new.is_empty() {
             return;
         }
         jobs_that(Stand::NotOurs).for_each(|job| seats.keep(job));
-        let busy: Vec<&JobSeen<'_>> = jobs_that(Stand::Busy).collect();
+        let busy: Vec<&JobView<'_>> = jobs_that(Stand::Busy).collect();
         let counts = self.counts(&seats, &[busy.as_slice(), new.as_slice()].concat());
         let mut map = Map::new(&seats, counts);
         for job in &busy {
@@ -235,7 +236,7 @@ impl Dino {
         &self,
         seats: &mut Seats,
         mut map: Map,
-        jobs: &[&JobSeen<'_>],
+        jobs: &[&JobView<'_>],
         seating: &mut Seating,
         could: impl Fn(base::CpuId) -> bool,
     ) {
@@ -263,7 +264,7 @@ impl Dino {
     fn ask(
         &mut self,
         seen: &Snapshot<'_>,
-        (jobs, seating, counts): (&[&JobSeen<'_>], &Seating, [usize; 3]),
+        (jobs, seating, counts): (&[&JobView<'_>], &Seating, [usize; 3]),
         plan: &mut Plan,
     ) {
         for job in jobs {
@@ -274,7 +275,7 @@ impl Dino {
                 continue;
             }
             let shown = self.shown.of(job.job.id);
-            let reason = Reason::new(Code::DealtByClass)
+            let reason = Reason::new(ReasonCode::DealtByClass)
                 .with("class", shown.class().name().to_owned())
                 .with("basis", shown.basis(self.config.limits))
                 .with("n_super_devils", counts[0].to_string())
@@ -282,11 +283,11 @@ impl Dino {
                 .with("n_turtles", counts[2].to_string())
                 .with("n_places", seen.domains.len() as u64);
             let reason = match shown.is_known() {
-                true => reason.with("tier", seen.tiers.get(Quantity::LlcMisses).to_string()),
+                true => reason.with("tier", seen.tiers.get(CounterEvent::LlcMisses).to_string()),
                 false => reason,
             };
             let reason = with_seats(reason, seen, job, cpus);
-            plan.ask(job.job.id, Action::Place(cpus.clone()), reason);
+            plan.request(job.job.id, Action::Place(cpus.clone()), reason);
             self.take_along(seen, job, cpus, plan);
         }
     }

@@ -28,7 +28,7 @@ pub struct Threshold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoThreshold {
     /// A gap needs two sides.
-    #[error("no threshold can be found from {}: measure at least two programs", base::several(*n, "value"))]
+    #[error("no threshold can be found from {}: measure at least two programs", base::counted_noun(*n, "value"))]
     TooFew {
         /// How many there were.
         n: usize,

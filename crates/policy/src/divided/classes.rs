@@ -16,7 +16,9 @@
 use std::cmp::Reverse;
 
 use base::{JobId, Nanos};
-use sched::{Code, JobState, PerJob, Plan, Quantity, Reason, SignalTier, Snapshot, TaskSeen};
+use sched::{
+    CounterEvent, JobState, PerJob, Plan, Reason, ReasonCode, SignalTier, Snapshot, TaskView,
+};
 
 use super::config::{Config, Version};
 use super::place::Member;
@@ -93,26 +95,26 @@ struct Row {
 }
 
 impl Row {
-    fn of(task: &TaskSeen) -> Row {
+    fn of(task: &TaskView) -> Row {
         let rate = |count: u64| {
             let rate = u128::from(count) * NANOS_PER_SECOND / u128::from(task.cpu_time.0.max(1));
             u64::try_from(rate).unwrap_or(u64::MAX)
         };
-        let get = |quantity| task.counted.get(quantity);
+        let get = |event| task.counters.get(event);
         let ratio = |of: Option<u64>, to: Option<u64>, scale: u64| {
             let part = u128::from(of?) * u128::from(scale);
             Some(u64::try_from(part.checked_div(u128::from(to?))?).unwrap_or(u64::MAX))
         };
-        let misses = task.counted.misses();
-        let mpki = ratio(misses, get(Quantity::Instructions), 1000 * MILLION);
-        let demands = [Quantity::LlcLoadMisses, Quantity::LlcStoreMisses].map(get);
+        let misses = task.counters.misses();
+        let mpki = ratio(misses, get(CounterEvent::Instructions), 1000 * MILLION);
+        let demands = [CounterEvent::LlcLoadMisses, CounterEvent::LlcStoreMisses].map(get);
         let demands = demands.into_iter().flatten().reduce(u64::saturating_add);
-        let prefetches = ratio(get(Quantity::LlcPrefetchMisses), demands, MILLION);
+        let prefetches = ratio(get(CounterEvent::LlcPrefetchMisses), demands, MILLION);
         let bandwidth = misses.map(|misses| rate(misses).saturating_mul(LINE_BYTES) / MILLION);
         Row {
             job: task.job,
-            sq: get(Quantity::QueueFull).map(rate),
-            refs: get(Quantity::LlcReferences).map(rate),
+            sq: get(CounterEvent::QueueFull).map(rate),
+            refs: get(CounterEvent::LlcReferences).map(rate),
             traffic: bandwidth.zip(mpki.max(prefetches)),
         }
     }
@@ -139,7 +141,7 @@ impl Classes {
 
     /// Takes a period in.
     pub fn learn(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
-        let ran = |task: &&TaskSeen| {
+        let ran = |task: &&TaskView| {
             let least = u128::from(seen.interval.0) * RAN_MIN_PERMILLE / 1000;
             task.cpu_time != Nanos::ZERO && least <= u128::from(task.cpu_time.0)
         };
@@ -256,9 +258,9 @@ impl Classes {
         }
         match footing {
             Footing::Queues => {}
-            Footing::Nothing => plan.say(Reason::new(Code::GroupsUnknown)),
-            Footing::Bandwidth => plan.say(
-                Reason::new(Code::GroupsApproximate)
+            Footing::Nothing => plan.note(Reason::new(ReasonCode::GroupsUnknown)),
+            Footing::Bandwidth => plan.note(
+                Reason::new(ReasonCode::GroupsApproximate)
                     .with("bandwidth", self.config.bandwidth)
                     .with("ratio", self.ratio_text()),
             ),
@@ -278,7 +280,7 @@ impl Life {
 }
 
 fn footing(seen: &Snapshot<'_>, rows: &[Row]) -> Footing {
-    if seen.tiers.get(Quantity::QueueFull) != SignalTier::None {
+    if seen.tiers.get(CounterEvent::QueueFull) != SignalTier::None {
         Footing::Queues
     } else if rows.iter().any(|row| row.traffic.is_some()) {
         Footing::Bandwidth

@@ -83,7 +83,7 @@ impl Policy for Divided {
         if common::can_place(seen) {
             self.place(seen, is_period, plan);
         }
-        plan.rests = is_period && seen.jobs.iter().all(|job| job.cpu_time == Nanos::ZERO);
+        plan.quiescent = is_period && seen.jobs.iter().all(|job| job.cpu_time == Nanos::ZERO);
     }
 
     fn name(&self) -> &str {
@@ -120,7 +120,7 @@ impl Divided {
                 continue;
             }
             let reason = tell.reason(member, spot, &cpus);
-            plan.ask(guest.job.job.id, Action::Place(cpus), reason);
+            plan.request(guest.job.job.id, Action::Place(cpus), reason);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Why a job is on its socket, with what it has shown and how the sockets are parted.
 
 use base::CpuSet;
-use sched::{Code, Figure, Quantity, Reason, SignalTier, Snapshot};
+use sched::{CounterEvent, Reason, ReasonCode, ReasonValue, SignalTier, Snapshot};
 
 use super::classes::Group;
 use super::place::{Case, Member, Roles, Spot, Why};
@@ -11,13 +11,13 @@ use crate::common::cpus_label;
 pub(super) struct Tell<'a> {
     seen: &'a Snapshot<'a>,
     /// How the sockets are parted: the same in every reason of a turn.
-    parting: Vec<(&'static str, Figure)>,
+    parting: Vec<(&'static str, ReasonValue)>,
 }
 
 impl<'a> Tell<'a> {
     /// Of one turn; without roles nothing was parted yet.
     pub fn new(seen: &'a Snapshot<'a>, roles: Option<&Roles>) -> Self {
-        let not_yet = || vec![("parted", Figure::from("sockets are not parted yet"))];
+        let not_yet = || vec![("parted", ReasonValue::from("sockets are not parted yet"))];
         Tell { seen, parting: roles.map_or_else(not_yet, |roles| parting(seen, roles)) }
     }
 
@@ -25,14 +25,14 @@ impl<'a> Tell<'a> {
     pub fn reason(&self, member: &Member<'_>, spot: &Spot, cpus: &CpuSet) -> Reason {
         let guest = &member.guest;
         let code = match spot.why {
-            _ if guest.is_bound && guest.now == Some(spot.to) => Code::OwnCore,
-            Why::Comes | Why::Stays => Code::GroupComes,
-            Why::Overflow => Code::GroupOverflow,
-            Why::Even => Code::GroupSpread,
-            Why::Fills => Code::GroupFills,
+            _ if guest.is_bound && guest.now == Some(spot.to) => ReasonCode::OwnCore,
+            Why::Comes | Why::Stays => ReasonCode::GroupComes,
+            Why::Overflow => ReasonCode::GroupOverflow,
+            Why::Even => ReasonCode::GroupSpread,
+            Why::Fills => ReasonCode::GroupFills,
             Why::Side => match member.group {
-                Some(Group::One) => Code::GroupApart,
-                _ => Code::GroupSheltered,
+                Some(Group::One) => ReasonCode::GroupApart,
+                _ => ReasonCode::GroupSheltered,
             },
         };
         let reason = Reason::new(code)
@@ -58,14 +58,14 @@ impl<'a> Tell<'a> {
 
     /// What groups stand on.
     fn tier(&self) -> SignalTier {
-        match self.seen.tiers.get(Quantity::QueueFull) {
-            SignalTier::None => self.seen.tiers.get(Quantity::LlcMisses),
+        match self.seen.tiers.get(CounterEvent::QueueFull) {
+            SignalTier::None => self.seen.tiers.get(CounterEvent::LlcMisses),
             tier => tier,
         }
     }
 }
 
-fn parting(seen: &Snapshot<'_>, roles: &Roles) -> Vec<(&'static str, Figure)> {
+fn parting(seen: &Snapshot<'_>, roles: &Roles) -> Vec<(&'static str, ReasonValue)> {
     let [n1, n2, n3, unknown] = roles.n;
     let parted = match (roles.case, roles.sides(seen)) {
         (_, Some((a, b))) => {
@@ -82,9 +82,9 @@ fn parting(seen: &Snapshot<'_>, roles: &Roles) -> Vec<(&'static str, Figure)> {
         unknown => format!("{threads}, {unknown} of none yet"),
     };
     let guard = roles.guard.map(|(each, least)| {
-        [("sq_each", Figure::from(each)), ("sq_least", Figure::from(least.to_string()))]
+        [("sq_each", ReasonValue::from(each)), ("sq_least", ReasonValue::from(least.to_string()))]
     });
-    let told = [("parted", Figure::from(parted)), ("threads", Figure::from(threads))];
+    let told = [("parted", ReasonValue::from(parted)), ("threads", ReasonValue::from(threads))];
     told.into_iter().chain(guard.into_iter().flatten()).collect()
 }
 

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 
 use base::{CpuId, CpuSet};
-use sched::{JobSeen, Snapshot};
+use sched::{JobView, Snapshot};
 
 use super::config::{Config, Processors};
 use crate::places::Seats;
@@ -32,8 +32,8 @@ pub(super) struct Group {
 
 impl Group {
     /// What a job has, among `seats` that count it.
-    pub fn of(seen: &Snapshot<'_>, job: &JobSeen<'_>, home: usize, seats: &Seats) -> Group {
-        let cpus = job.placed.map(|cpus| cpus.and(seen.usable)).unwrap_or_default();
+    pub fn of(seen: &Snapshot<'_>, job: &JobView<'_>, home: usize, seats: &Seats) -> Group {
+        let cpus = job.placed.map(|cpus| cpus.and(seen.usable_cpus)).unwrap_or_default();
         let n_own = cpus.iter().filter(|&cpu| seats.on(cpu).1 <= 1).count();
         Group::with(seen, job, home, n_own, cpus)
     }
@@ -42,7 +42,7 @@ impl Group {
     pub fn allocate(
         config: &Config,
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         home: usize,
         seats: &Seats,
         had: &CpuSet,
@@ -71,7 +71,7 @@ impl Group {
     /// Threads without a CPU of their own count as shared, in whatever way they are.
     fn with(
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         home: usize,
         n_own: usize,
         cpus: CpuSet,
@@ -131,7 +131,7 @@ fn share(
 fn order(
     config: &Config,
     seen: &Snapshot<'_>,
-    job: &JobSeen<'_>,
+    job: &JobView<'_>,
     home: usize,
     seats: &Seats,
 ) -> Vec<usize> {

@@ -43,7 +43,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use base::{CpuSet, JobId, Nanos};
-use sched::{Action, Cause, JobSeen, JobState, PerJob, Plan, Policy, Snapshot, Target};
+use sched::{Action, Cause, JobState, JobView, PerJob, Plan, Policy, Snapshot, Target};
 use topology::{DomainChoice, Level};
 
 use crate::PolicyError;
@@ -90,7 +90,7 @@ impl Policy for HomeCluster {
             self.say_pages(seen, plan);
         }
         let is_interval = seen.turn.causes.contains(&Cause::Interval);
-        plan.rests = is_interval && seen.jobs.iter().all(|job| job.cpu_time == Nanos::ZERO);
+        plan.quiescent = is_interval && seen.jobs.iter().all(|job| job.cpu_time == Nanos::ZERO);
         self.lives.forget_ended(seen);
         if !common::can_place(seen) {
             return;
@@ -100,7 +100,7 @@ impl Policy for HomeCluster {
         }
         let mut seats = Seats::new(seen.machine);
         for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
-            job.placed.into_iter().for_each(|cpus| seats.sit(&cpus.and(seen.usable)));
+            job.placed.into_iter().for_each(|cpus| seats.sit(&cpus.and(seen.usable_cpus)));
         }
         let mut at_home = self.at_home(seen);
         for job in seen.jobs.iter().filter(|job| job.movable) {
@@ -134,7 +134,7 @@ impl Policy for HomeCluster {
 
 /// Those of whom something is wished already.
 fn asked(plan: &Plan) -> BTreeSet<Target> {
-    plan.asks.iter().map(|ask| ask.target).collect()
+    plan.requests.iter().map(|ask| ask.target).collect()
 }
 
 impl HomeCluster {
@@ -156,12 +156,12 @@ impl HomeCluster {
     fn admit(
         &mut self,
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         (seats, at_home): (&mut Seats, &[u64]),
         plan: &mut Plan,
     ) {
         let is_due = job.state == JobState::Due;
-        let is_lost = common::has_lost_its_place(job, seen.usable);
+        let is_lost = common::has_lost_its_place(job, seen.usable_cpus);
         if !is_due && !is_lost && job.placed.is_some() && self.home(seen, job.job.id).is_some() {
             return;
         }
@@ -174,7 +174,7 @@ impl HomeCluster {
         if !is_due && !is_lost && job.placed.is_some() {
             return; // Somebody put it there well; it only had no home yet.
         }
-        let had = job.placed.map(|cpus| cpus.and(seen.usable)).unwrap_or_default();
+        let had = job.placed.map(|cpus| cpus.and(seen.usable_cpus)).unwrap_or_default();
         seats.rise(&had);
         let group = Group::allocate(&self.config, seen, job, homed.idx(), seats, &had);
         let reason = tell::admitted(seen, job, &homed, &group, is_lost);
@@ -182,7 +182,7 @@ impl HomeCluster {
             self.has_migrated(job.job.id);
         }
         seats.sit(&group.cpus);
-        plan.ask(job.job.id, Action::Place(group.cpus), reason);
+        plan.request(job.job.id, Action::Place(group.cpus), reason);
         if is_due {
             self.bind_pages(seen, job, homed.idx(), plan);
         }
@@ -192,7 +192,7 @@ impl HomeCluster {
     fn find_home(
         &self,
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         (seats, at_home): (&Seats, &[u64]),
     ) -> Option<Homed> {
         let may = |idx: &usize| seen.domains.get(*idx).cpus.intersects(job.allowed);
@@ -222,7 +222,7 @@ impl HomeCluster {
     fn load(
         &self,
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         (seats, at_home): (&Seats, &[u64]),
     ) -> Option<Homed> {
         let possible = |idx: usize| seen.domains.get(idx).cpus.and(job.allowed);
@@ -239,18 +239,18 @@ impl HomeCluster {
 
     /// What is free goes to those that share their processors, and to those outside home.
     fn hand_out(&mut self, seen: &Snapshot<'_>, seats: &mut Seats, plan: &mut Plan) {
-        if !seen.usable.iter().any(|cpu| seats.is_free(cpu)) {
+        if !seen.usable_cpus.iter().any(|cpu| seats.is_free(cpu)) {
             return;
         }
         let asked = asked(plan);
-        let is_placed = |job: &&JobSeen<'_>| {
+        let is_placed = |job: &&JobView<'_>| {
             job.state == JobState::Running
                 && job.movable
                 && job.placed.is_some()
                 && !asked.contains(&job.job.id.into())
         };
-        let mut placed: Vec<&JobSeen<'_>> = seen.jobs.iter().filter(is_placed).collect();
-        let lacks = |job: &JobSeen<'_>| Group::of(seen, job, 0, seats).n_shared;
+        let mut placed: Vec<&JobView<'_>> = seen.jobs.iter().filter(is_placed).collect();
+        let lacks = |job: &JobView<'_>| Group::of(seen, job, 0, seats).n_shared;
         placed.sort_by_key(|job| (Reverse(lacks(job)), job.job.id));
         for job in placed {
             let Some(home) = self.home(seen, job.job.id) else { continue };
@@ -269,14 +269,14 @@ impl HomeCluster {
             }
             seats.sit(&group.cpus);
             let reason = tell::handed_out(seen, home, &now, &group);
-            plan.ask(job.job.id, Action::Place(group.cpus), reason);
+            plan.request(job.job.id, Action::Place(group.cpus), reason);
         }
     }
 
     /// Makes another cluster a job's home when it has long been there.
-    fn move_home(&mut self, seen: &Snapshot<'_>, job: &JobSeen<'_>, plan: &mut Plan) {
+    fn move_home(&mut self, seen: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
         let Some(home) = self.home(seen, job.job.id) else { return };
-        let cpus = job.placed.map(|cpus| cpus.and(seen.usable)).unwrap_or_default();
+        let cpus = job.placed.map(|cpus| cpus.and(seen.usable_cpus)).unwrap_or_default();
         let outside = cpus.minus(&seen.domains.get(home).cpus);
         let life = self.lives.of(job.job.id);
         let is_bound = common::declared_node(job).is_some();
@@ -292,7 +292,7 @@ impl HomeCluster {
         let Some(to) = most_of(seen, &cpus).filter(is_better) else { return };
         life.outside_since = None;
         life.home = Some(seen.domains.get(to).number);
-        plan.say(tell::moved_home(seen, job, home, to, (outside.len(), cpus.len()), time));
+        plan.note(tell::moved_home(seen, job, home, to, (outside.len(), cpus.len()), time));
         if self.config.pages != Pages::FirstTouch {
             life.wanted = Some(Wanted::new_home());
         }

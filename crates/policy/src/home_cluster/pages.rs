@@ -6,7 +6,7 @@
 
 use base::{Nanos, NodeId, NodeSet};
 use program::MemoryPolicy;
-use sched::{Action, Code, JobSeen, JobState, Plan, Reason, Snapshot};
+use sched::{Action, JobState, JobView, Plan, Reason, ReasonCode, Snapshot};
 use topology::Level;
 
 use super::HomeCluster;
@@ -42,7 +42,7 @@ impl HomeCluster {
         let level = seen.domains.level();
         let matters = common::can_place(seen) && 2 <= common::n_nodes_with_memory(seen);
         if matters && level != Level::Node && self.config.pages != Pages::FirstTouch {
-            plan.say(Reason::new(Code::MemoryNotBound).with("level", level.to_string()));
+            plan.note(Reason::new(ReasonCode::MemoryNotBound).with("level", level.to_string()));
         }
     }
 
@@ -50,7 +50,7 @@ impl HomeCluster {
     pub(super) fn bind_pages(
         &self,
         seen: &Snapshot<'_>,
-        job: &JobSeen<'_>,
+        job: &JobView<'_>,
         home: usize,
         plan: &mut Plan,
     ) {
@@ -59,8 +59,8 @@ impl HomeCluster {
             return;
         }
         let nodes = NodeSet::from_iter([NodeId(seen.domains.get(home).number)]);
-        let reason = Reason::new(Code::MemoryAtHome).with("home", seen.domains.label(home));
-        plan.ask(job.job.id, Action::MemoryPolicy(MemoryPolicy::Preferred(nodes)), reason);
+        let reason = Reason::new(ReasonCode::MemoryAtHome).with("home", seen.domains.label(home));
+        plan.request(job.job.id, Action::MemoryPolicy(MemoryPolicy::Preferred(nodes)), reason);
     }
 
     /// Asks for the pages that are to go home.
@@ -68,7 +68,7 @@ impl HomeCluster {
         if seen.domains.level() != Level::Node {
             return;
         }
-        let ours = |job: &&JobSeen<'_>| {
+        let ours = |job: &&JobView<'_>| {
             job.state == JobState::Running && job.movable && job.job.memory.is_none()
         };
         for job in seen.jobs.iter().filter(ours) {
@@ -76,7 +76,9 @@ impl HomeCluster {
             let to = NodeId(seen.domains.get(home).number);
             let life = self.lives.of(job.job.id);
             let Some(wanted) = &mut life.wanted else { continue };
-            let Some(memory) = job.memory.filter(|_| job.moving.is_none()) else { continue };
+            let Some(memory) = job.memory.filter(|_| job.active_page_move.is_none()) else {
+                continue;
+            };
             let rest = memory.own_to_move(None, to);
             if rest == base::Bytes::ZERO || ASKS_MAX <= wanted.n_asks {
                 life.wanted = None;
@@ -89,13 +91,13 @@ impl HomeCluster {
                 continue;
             }
             (wanted.asked_at, wanted.n_asks) = (Some(seen.turn.at), wanted.n_asks + 1);
-            let reason = Reason::new(Code::PagesGoHome)
+            let reason = Reason::new(ReasonCode::PagesGoHome)
                 .with("rest", rest.to_string())
                 .with("own", memory.own().to_string())
                 .with("home", seen.domains.label(home))
                 .with("why", wanted.why.to_owned());
             let limit = Action::NO_LIMIT;
-            plan.ask(job.job.id, Action::MovePages { from: None, to, limit }, reason);
+            plan.request(job.job.id, Action::MovePages { from: None, to, limit }, reason);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Why a program has the home and the processors that it has.
 
 use base::Nanos;
-use sched::{Code, JobSeen, Reason, Snapshot};
+use sched::{JobView, Reason, ReasonCode, Snapshot};
 
 use super::group::Group;
 use crate::common::cpus_label;
@@ -54,12 +54,12 @@ impl Homed {
 /// A job gets its first processors, or others for those that went away.
 pub(super) fn admitted(
     seen: &Snapshot<'_>,
-    job: &JobSeen<'_>,
+    job: &JobView<'_>,
     homed: &Homed,
     group: &Group,
     is_lost: bool,
 ) -> Reason {
-    let reason = Reason::new(Code::AtHome)
+    let reason = Reason::new(ReasonCode::AtHome)
         .with("home", seen.domains.label(homed.idx()))
         .with("by", homed.words());
     let reason = with_group(reason, group);
@@ -71,7 +71,7 @@ pub(super) fn admitted(
 
 /// A job gets processors that have become free.
 pub(super) fn handed_out(seen: &Snapshot<'_>, home: usize, now: &Group, group: &Group) -> Reason {
-    let reason = Reason::new(Code::ProcessorsFree)
+    let reason = Reason::new(ReasonCode::ProcessorsFree)
         .with("home", seen.domains.label(home))
         .with("had", cpus_label(&now.cpus))
         .with("n_shared_before", now.n_shared as u64)
@@ -89,13 +89,13 @@ fn with_group(reason: Reason, group: &Group) -> Reason {
 /// A job's home is another from now on.
 pub(super) fn moved_home(
     seen: &Snapshot<'_>,
-    job: &JobSeen<'_>,
+    job: &JobView<'_>,
     from: usize,
     to: usize,
     (n_outside, n_cpus): (usize, usize),
     time: Nanos,
 ) -> Reason {
-    Reason::new(Code::HomeMoved)
+    Reason::new(ReasonCode::HomeMoved)
         .with("job", job.job.name.clone())
         .with("home", seen.domains.label(to))
         .with("before", seen.domains.label(from))

@@ -6,7 +6,7 @@
 //! a share (`crowded=layers`), so time that a thread waited for its CPU counts as used, where the
 //! kernel tells it.
 
-use sched::{Action, Code, JobSeen, JobState, Plan, Reason, Snapshot};
+use sched::{Action, JobState, JobView, Plan, Reason, ReasonCode, Snapshot};
 
 use super::params::{Busy, Common};
 use super::seats::Seats;
@@ -34,7 +34,7 @@ pub(crate) enum Stand {
 pub(crate) fn stand(
     seen: &Snapshot<'_>,
     seats: &Seats,
-    job: &JobSeen<'_>,
+    job: &JobView<'_>,
     common: &Common,
 ) -> Stand {
     let n_seats = seats.n_for(job);
@@ -46,13 +46,13 @@ pub(crate) fn stand(
     }
     match used_percent(seen, job, common.busy, n_seats) {
         Some(used) if u128::from(used) < LEAST_PERCENT => Stand::Idle(used),
-        _ if has_lost_its_place(job, seen.usable) => Stand::New,
+        _ if has_lost_its_place(job, seen.usable_cpus) => Stand::New,
         _ => Stand::Busy,
     }
 }
 
 /// How much of the time of its seats a job used; `None` when it is too young to tell.
-fn used_percent(seen: &Snapshot<'_>, job: &JobSeen<'_>, busy: Busy, n_seats: usize) -> Option<u64> {
+fn used_percent(seen: &Snapshot<'_>, job: &JobView<'_>, busy: Busy, n_seats: usize) -> Option<u64> {
     let age = job.started.map(|started| seen.turn.at.saturating_sub(started));
     let time = age.map_or(seen.interval, |age| age.min(seen.interval));
     if time.0 == 0 || time.0 < seen.interval.0 / YOUNG {
@@ -65,12 +65,12 @@ fn used_percent(seen: &Snapshot<'_>, job: &JobSeen<'_>, busy: Busy, n_seats: usi
 }
 
 /// Gives a job back to the kernel, if we had placed it.
-pub(crate) fn let_go(job: &JobSeen<'_>, used: u64, plan: &mut Plan) {
+pub(crate) fn let_go(job: &JobView<'_>, used: u64, plan: &mut Plan) {
     if job.placed.is_some() {
-        let reason = Reason::new(Code::NotBusy)
+        let reason = Reason::new(ReasonCode::NotBusy)
             .with("used", used)
             .with("limit", LEAST_PERCENT as u64)
             .with("n_threads", u64::from(job.job.threads));
-        plan.ask(job.job.id, Action::Release, reason);
+        plan.request(job.job.id, Action::Release, reason);
     }
 }

@@ -8,7 +8,7 @@
 //! same (spec 2.2).
 
 use base::{Bytes, CpuSet, NodeId};
-use sched::{Action, Code, JobMemory, JobSeen, JobState, Reason, Snapshot};
+use sched::{Action, JobMemory, JobState, JobView, Reason, ReasonCode, Snapshot};
 
 /// A part of a node's memory that is left free, in thousandths: more than what guards keep
 /// (20), so that what is asked for comes through. Guessed.
@@ -31,7 +31,7 @@ pub(crate) fn node_of(seen: &Snapshot<'_>, cpus: &CpuSet) -> Option<NodeId> {
 
 /// The way of a job that runs and is placed on these CPUs; `None` when it does not come to another node
 /// that has memory, and when the workload says where its memory comes from.
-pub(crate) fn way(seen: &Snapshot<'_>, job: &JobSeen<'_>, cpus: &CpuSet) -> Option<Way> {
+pub(crate) fn way(seen: &Snapshot<'_>, job: &JobView<'_>, cpus: &CpuSet) -> Option<Way> {
     if job.state != JobState::Running || job.job.memory.is_some() {
         return None;
     }
@@ -55,7 +55,7 @@ fn most(memory: &JobMemory) -> Option<NodeId> {
 
 /// The move of a job's memory along a way, as far as there is room; `None` where there is none, or
 /// where it is known that nothing has to go.
-pub(crate) fn pages(seen: &Snapshot<'_>, job: &JobSeen<'_>, way: Way) -> Option<Action> {
+pub(crate) fn pages(seen: &Snapshot<'_>, job: &JobView<'_>, way: Way) -> Option<Action> {
     let known = job.memory.map(|memory| memory.own_to_move(way.from, way.to));
     let limit = match (known, room(seen, way.to)) {
         (Some(known), _) if known < PAGE => return None,
@@ -81,9 +81,9 @@ fn room(seen: &Snapshot<'_>, node: NodeId) -> Option<Bytes> {
 }
 
 /// Why memory goes along.
-pub(crate) fn reason(way: Way, job: &JobSeen<'_>) -> Reason {
+pub(crate) fn reason(way: Way, job: &JobView<'_>) -> Reason {
     let from = way.from.map_or("several nodes".to_owned(), |from| format!("node {}", from.0));
-    let reason = Reason::new(Code::MemoryGoesAlong)
+    let reason = Reason::new(ReasonCode::MemoryGoesAlong)
         .with("from", from)
         .with("to", format!("node {}", way.to.0));
     match job.memory {

@@ -28,7 +28,7 @@ pub(crate) mod seats;
 use std::collections::BTreeSet;
 
 use base::CpuSet;
-use sched::{JobSeen, Reason, Snapshot};
+use sched::{JobView, Reason, Snapshot};
 
 use crate::common::cpus_label;
 
@@ -36,11 +36,11 @@ use crate::common::cpus_label;
 pub(crate) fn with_seats(
     reason: Reason,
     seen: &Snapshot<'_>,
-    job: &JobSeen<'_>,
+    job: &JobView<'_>,
     cpus: &CpuSet,
 ) -> Reason {
     let reason = reason.with("domain", domains_label(seen, cpus)).with("cpus", cpus_label(cpus));
-    match crate::common::has_lost_its_place(job, seen.usable).then_some(job.placed).flatten() {
+    match crate::common::has_lost_its_place(job, seen.usable_cpus).then_some(job.placed).flatten() {
         Some(gone) => reason.with("gone", gone.to_string()),
         None => reason,
     }

@@ -1,7 +1,7 @@
 //! What people should know about the ground that decisions stand on, said when it is so and again when it
 //! is otherwise; and giving up where there is nothing to decide by.
 
-use sched::{Code, JobState, Plan, Reason, Snapshot};
+use sched::{JobState, Plan, Reason, ReasonCode, Snapshot};
 use topology::Level;
 
 use super::rates;
@@ -23,12 +23,12 @@ impl Notes {
             return;
         }
         if let Some(note) = common::nothing_to_place(seen) {
-            plan.say(note);
+            plan.note(note);
         } else if before.is_some() {
-            plan.say(Reason::new(Code::PlacesChanged).with("level", ground.1.to_string()));
+            plan.note(Reason::new(ReasonCode::PlacesChanged).with("level", ground.1.to_string()));
         }
-        if ground.0 && seen.rules.numa_balancing && 2 <= common::n_nodes_with_memory(seen) {
-            plan.say(Reason::new(Code::NumaBalancingOn));
+        if ground.0 && seen.numa_settings.numa_balancing && 2 <= common::n_nodes_with_memory(seen) {
+            plan.note(Reason::new(ReasonCode::NumaBalancingOn));
         }
     }
 
@@ -55,8 +55,8 @@ impl Readable {
         }
         self.n_failures += 1;
         if failures <= self.n_failures {
-            let reason = Reason::new(Code::RatesUnreadable);
-            plan.give_up = Some(reason.with("n_failures", self.n_failures));
+            let reason = Reason::new(ReasonCode::RatesUnreadable);
+            plan.abort = Some(reason.with("n_failures", self.n_failures));
         }
     }
 }

@@ -7,7 +7,7 @@
 //!   12 300 per million   =   123 per 10 000   =   12.3 per 1000
 //! ```
 
-use sched::{JobSeen, Quantity, SignalTier, Snapshot};
+use sched::{CounterEvent, JobView, SignalTier, Snapshot};
 
 use crate::common::permille_text;
 
@@ -46,11 +46,11 @@ impl std::fmt::Display for Rate {
 /// What was counted of a job in an interval, of those of its tasks of which both are known.
 pub(crate) fn rate_of(
     seen: &Snapshot<'_>,
-    job: &JobSeen<'_>,
-    events: impl Fn(&sched::Counted) -> Option<u64>,
+    job: &JobView<'_>,
+    events: impl Fn(&sched::CounterDeltas) -> Option<u64>,
 ) -> Option<Rate> {
     let both = seen.tasks_of(job.job.id).iter().filter_map(|task| {
-        Some((events(&task.counted)?, task.counted.get(Quantity::Instructions)?))
+        Some((events(&task.counters)?, task.counters.get(CounterEvent::Instructions)?))
     });
     let (events, instructions) = both.fold((0u64, 0u64), |sum, (events, instructions)| {
         (sum.0.saturating_add(events), sum.1.saturating_add(instructions))
@@ -59,14 +59,14 @@ pub(crate) fn rate_of(
 }
 
 /// Misses per instruction of a job in the last interval.
-pub(crate) fn misses_of(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<Rate> {
-    rate_of(seen, job, sched::Counted::misses)
+pub(crate) fn misses_of(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
+    rate_of(seen, job, sched::CounterDeltas::misses)
 }
 
 /// Whether neither can be known here: no tier of either is there.
 pub(crate) fn are_unreadable(seen: &Snapshot<'_>) -> bool {
-    let is_none = |quantity| seen.tiers.get(quantity) == SignalTier::None;
-    is_none(Quantity::Instructions) || is_none(Quantity::LlcMisses)
+    let is_none = |event| seen.tiers.get(event) == SignalTier::None;
+    is_none(CounterEvent::Instructions) || is_none(CounterEvent::LlcMisses)
 }
 
 /// Samples that are kept [confirmed: Clavis].

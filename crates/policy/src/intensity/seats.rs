@@ -13,7 +13,7 @@
 //! everywhere, it still fills the emptiest cache first.
 
 use base::{CpuId, CpuSet, JobId};
-use sched::{JobSeen, JobState, PerJob, Snapshot};
+use sched::{JobState, JobView, PerJob, Snapshot};
 
 use super::ranks::{Need, Ranks};
 
@@ -43,7 +43,7 @@ impl Seats {
         let n_cpus = seen.machine.cpus().iter().map(|cpu| cpu.id.index() + 1).max().unwrap_or(0);
         let mut rank = vec![0u32; n_cpus];
         for core in seen.machine.cores() {
-            let usable = core.cpus.iter().filter(|&cpu| seen.usable.contains(cpu));
+            let usable = core.cpus.iter().filter(|&cpu| seen.usable_cpus.contains(cpu));
             usable.enumerate().for_each(|(at, cpu)| rank[cpu.index()] = at as u32);
         }
         let mut seats = Seats {
@@ -94,7 +94,7 @@ impl Seats {
     }
 
     /// How many seats a job wants: one for each thread, as far as there are CPUs that it may use.
-    pub fn n_for(&self, job: &JobSeen<'_>) -> usize {
+    pub fn n_for(&self, job: &JobView<'_>) -> usize {
         match job.job.threads {
             1 => usize::from(self.all.intersects(job.allowed)),
             n => (n as usize).min(self.all.and(job.allowed).len()),
@@ -129,7 +129,7 @@ impl Seats {
 
     /// A job that runs keeps the seats that it has. One that somebody bound to more CPUs than it has
     /// threads floats over them, and takes none.
-    pub fn keep(&mut self, job: &JobSeen<'_>) {
+    pub fn keep(&mut self, job: &JobView<'_>) {
         let Some(placed) = job.placed.filter(|_| job.state == JobState::Running) else { return };
         if placed.len() <= job.job.threads as usize {
             placed.iter().for_each(|cpu| self.take(cpu));
@@ -181,7 +181,7 @@ impl Seats {
     /// else who gets no CPU of its own gets no seat at all.
     pub fn deal<'a>(
         &mut self,
-        jobs: impl IntoIterator<Item = &'a JobSeen<'a>>,
+        jobs: impl IntoIterator<Item = &'a JobView<'a>>,
         shares: bool,
     ) -> Seating {
         let mut seating = Seating::default();
@@ -205,7 +205,7 @@ impl Seats {
 
     /// Where threads share a CPU although one of the same cache is emptier, because it was taken before
     /// somebody came who may use no other: who may, goes there.
-    pub fn relieve(&mut self, seating: &mut Seating, jobs: &[&JobSeen<'_>]) {
+    pub fn relieve(&mut self, seating: &mut Seating, jobs: &[&JobView<'_>]) {
         // Nearly always nobody sits too tight in any cache.
         if self.by_threads.iter().all(Ranks::are_even) {
             return;
@@ -237,7 +237,7 @@ impl Seats {
 
     /// Who got another CPU in the cache where it has one already goes back to that one, and who sits
     /// there takes the other: within a cache a move gains nothing.
-    pub fn stay(&mut self, seating: &mut Seating, jobs: &[&JobSeen<'_>]) {
+    pub fn stay(&mut self, seating: &mut Seating, jobs: &[&JobView<'_>]) {
         let mut on = Sitters::of(self.n_on.len(), seating, jobs);
         for (at, job) in jobs.iter().enumerate() {
             let Some(old) = job.placed.filter(|_| job.state == JobState::Running) else { continue };
@@ -264,7 +264,7 @@ impl Seats {
     fn trade(
         &mut self,
         (seating, on): (&mut Seating, &mut Sitters),
-        jobs: &[&JobSeen<'_>],
+        jobs: &[&JobView<'_>],
         (at, cpu, to): (usize, CpuId, CpuId),
     ) {
         let is_emptier = self.n_on(to) < self.n_on(cpu);
@@ -298,7 +298,7 @@ fn change(seating: &mut Seating, job: JobId, from: CpuId, to: CpuId) {
 struct Sitters(Vec<Vec<usize>>);
 
 impl Sitters {
-    fn of(n_cpus: usize, seating: &Seating, jobs: &[&JobSeen<'_>]) -> Self {
+    fn of(n_cpus: usize, seating: &Seating, jobs: &[&JobView<'_>]) -> Self {
         let mut on = vec![Vec::new(); n_cpus];
         for (at, job) in jobs.iter().enumerate() {
             let cpus = seating.get(job.job.id).into_iter().flat_map(CpuSet::iter);

@@ -36,7 +36,7 @@ mod shown;
 mod tell;
 
 use base::Nanos;
-use sched::{Action, Cause, Code, JobState, Plan, Policy, Reason, Snapshot};
+use sched::{Action, Cause, JobState, Plan, Policy, Reason, ReasonCode, Snapshot};
 use topology::DomainChoice;
 
 use crate::PolicyError;
@@ -104,7 +104,7 @@ impl Policy for NMass {
         }
         self.shown.end(seen, plan, is_interval);
         // A program that did nothing shows nothing new.
-        plan.rests = is_interval && seen.jobs.iter().all(|job| job.cpu_time == Nanos::ZERO);
+        plan.quiescent = is_interval && seen.jobs.iter().all(|job| job.cpu_time == Nanos::ZERO);
     }
 
     fn name(&self) -> &str {
@@ -134,7 +134,7 @@ impl NMass {
         for (at, (spot, cpus)) in spots.iter().zip(cpus).enumerate() {
             let guest = &processes[at].guest;
             if !guest.keeps(&cpus) {
-                plan.ask(
+                plan.request(
                     guest.job.job.id,
                     Action::Place(cpus.clone()),
                     tell.reason(at, spot, &cpus),
@@ -176,7 +176,7 @@ impl NMass {
         let could = self.config.refine.is_some() && seen.interval != Nanos::ZERO;
         if could && !self.has_said_unknown && !is_known && all.iter().any(|p| has_run(&p)) {
             self.has_said_unknown = true;
-            plan.say(Reason::new(Code::PressureUnknown));
+            plan.note(Reason::new(ReasonCode::PressureUnknown));
         }
     }
 }

@@ -17,7 +17,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use base::{Bytes, NodeId};
-use sched::{JobSeen, JobState, PerJob, Plan, Quantity, SignalTier, Snapshot, Target};
+use sched::{CounterEvent, JobState, JobView, PerJob, Plan, SignalTier, Snapshot, Target};
 
 use super::config::Config;
 use crate::common;
@@ -137,20 +137,20 @@ impl Shown {
     /// Takes an interval in.
     pub fn learn(&mut self, seen: &Snapshot<'_>) {
         for job in seen.jobs.iter().filter(|job| job.state == JobState::Running) {
-            let Some(instructions) = sum(seen, job, Quantity::Instructions) else { continue };
+            let Some(instructions) = sum(seen, job, CounterEvent::Instructions) else { continue };
             if instructions < INSTRUCTIONS_MIN {
                 continue;
             }
             let (home, here) = (self.home(seen, job).node, node_of(seen, job));
             let life = self.by_job.of(job.job.id);
-            if let Some(misses) = sum(seen, job, Quantity::LlcMisses) {
+            if let Some(misses) = sum(seen, job, CounterEvent::LlcMisses) {
                 life.misses.add(misses, instructions, self.window);
             }
             let stayed = here.is_some() && life.stays_on == here;
-            let cycles = counted(seen, Quantity::Cycles)
-                .then(|| sum(seen, job, Quantity::Cycles))
+            let cycles = counted(seen, CounterEvent::Cycles)
+                .then(|| sum(seen, job, CounterEvent::Cycles))
                 .flatten()
-                .filter(|_| counted(seen, Quantity::Instructions));
+                .filter(|_| counted(seen, CounterEvent::Instructions));
             if let (true, Some(home), Some(cycles)) = (stayed, home, cycles) {
                 let side = if here == Some(home) { &mut life.at_home } else { &mut life.away };
                 side.add(cycles, instructions, self.window);
@@ -161,7 +161,7 @@ impl Shown {
 
     /// Remembers who is where until the next interval ends.
     pub fn end(&mut self, seen: &Snapshot<'_>, plan: &Plan, is_interval: bool) {
-        let asked: BTreeSet<Target> = plan.asks.iter().map(|ask| ask.target).collect();
+        let asked: BTreeSet<Target> = plan.requests.iter().map(|ask| ask.target).collect();
         for job in seen.jobs {
             let goes = asked.contains(&job.job.id.into());
             let here = node_of(seen, job);
@@ -175,7 +175,7 @@ impl Shown {
     }
 
     /// Where a job's memory is, as far as is known.
-    pub fn home(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Home {
+    pub fn home(&self, seen: &Snapshot<'_>, job: &JobView<'_>) -> Home {
         if let Some((node, there, of)) = most(job) {
             let n_nodes = common::n_nodes_with_memory(seen).max(1) as u128;
             let is_even = 1 < n_nodes
@@ -197,7 +197,7 @@ impl Shown {
     }
 
     /// What being away from home costs a job. Who has no home pays nothing.
-    pub fn penalty(&self, job: &JobSeen<'_>, home: &Home) -> Penalty {
+    pub fn penalty(&self, job: &JobView<'_>, home: &Home) -> Penalty {
         if home.node.is_none() {
             return Penalty { permille: 1000, by: "no home to be away from" };
         }
@@ -214,7 +214,7 @@ impl Shown {
 
     /// Misses in a million instructions: thousandths of a miss in 1000. As counted, and before that as
     /// its profile has it for the smallest cache of this machine.
-    pub fn mpki(&self, seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<u64> {
+    pub fn mpki(&self, seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
         let shown = self.by_job.get(job.job.id).and_then(|life| life.misses.per(1_000_000));
         shown.or_else(|| {
             let caches = seen.machine.llcs().iter().filter_map(|llc| llc.size);
@@ -226,27 +226,27 @@ impl Shown {
 }
 
 /// The node that a job is on, whatever the places are.
-fn node_of(seen: &Snapshot<'_>, job: &JobSeen<'_>) -> Option<NodeId> {
+fn node_of(seen: &Snapshot<'_>, job: &JobView<'_>) -> Option<NodeId> {
     seen.domains.get(job.domain?).node
 }
 
 /// The node with most of a job's own memory, how much is there, and how much there is.
-fn most(job: &JobSeen<'_>) -> Option<(NodeId, Bytes, Bytes)> {
+fn most(job: &JobView<'_>) -> Option<(NodeId, Bytes, Bytes)> {
     let memory = job.memory?;
     let node = memory.home()?;
     Some((node, memory.on(node).own(), memory.own()))
 }
 
-fn counted(seen: &Snapshot<'_>, quantity: Quantity) -> bool {
-    seen.tiers.get(quantity) == SignalTier::Counters
+fn counted(seen: &Snapshot<'_>, event: CounterEvent) -> bool {
+    seen.tiers.get(event) == SignalTier::Counters
 }
 
-/// What all tasks of a job did of a quantity; `None` when none of them is known to have done any.
-fn sum(seen: &Snapshot<'_>, job: &JobSeen<'_>, quantity: Quantity) -> Option<u64> {
-    let of = |counted: &sched::Counted| match quantity {
-        Quantity::LlcMisses => counted.misses(),
+/// What all tasks of a job did of a event; `None` when none of them is known to have done any.
+fn sum(seen: &Snapshot<'_>, job: &JobView<'_>, event: CounterEvent) -> Option<u64> {
+    let of = |counted: &sched::CounterDeltas| match event {
+        CounterEvent::LlcMisses => counted.misses(),
         other => counted.get(other),
     };
-    let counts = seen.tasks_of(job.job.id).iter().filter_map(|task| of(&task.counted));
+    let counts = seen.tasks_of(job.job.id).iter().filter_map(|task| of(&task.counters));
     counts.reduce(u64::saturating_add)
 }

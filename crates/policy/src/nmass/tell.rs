@@ -1,7 +1,7 @@
 //! Why a process is put where it is, with every figure that decided.
 
 use base::CpuSet;
-use sched::{Code, Quantity, Reason, Snapshot};
+use sched::{CounterEvent, Reason, ReasonCode, Snapshot};
 
 use super::config::Config;
 use super::map::{Process, Relief, Spot, Why};
@@ -21,16 +21,18 @@ impl Tell<'_, '_> {
         let guest = &self.processes[at].guest;
         let reason = match &spot.why {
             // It stays in its place, and gets a core of its own there.
-            _ if guest.is_bound && guest.now == Some(spot.to) => Reason::new(Code::OwnCore),
+            _ if guest.is_bound && guest.now == Some(spot.to) => Reason::new(ReasonCode::OwnCore),
             Why::Pressure(relief) => self.pressure(at, relief),
             Why::Home { free, places } => self
-                .by_home(Code::HomeFree, at)
+                .by_home(ReasonCode::HomeFree, at)
                 .with("free", u64::from(*free))
                 .with("places", u64::from(*places)),
-            Why::HomeFull { taken, places } => self.taken(Code::HomeFull, at, *taken, *places),
-            Why::Stays => self.by_home(Code::StaysThere, at),
-            Why::NoHome { taken, places } => self.taken(Code::NoHome, at, *taken, *places),
-            Why::Full { taken, places } => self.taken(Code::PlacesFull, at, *taken, *places),
+            Why::HomeFull { taken, places } => {
+                self.taken(ReasonCode::HomeFull, at, *taken, *places)
+            }
+            Why::Stays => self.by_home(ReasonCode::StaysThere, at),
+            Why::NoHome { taken, places } => self.taken(ReasonCode::NoHome, at, *taken, *places),
+            Why::Full { taken, places } => self.taken(ReasonCode::PlacesFull, at, *taken, *places),
         };
         let reason =
             reason.with("domain", self.seen.domains.label(spot.to)).with("cpus", cpus_label(cpus));
@@ -40,11 +42,11 @@ impl Tell<'_, '_> {
         }
     }
 
-    fn taken(&self, code: Code, at: usize, taken: u32, places: u32) -> Reason {
+    fn taken(&self, code: ReasonCode, at: usize, taken: u32, places: u32) -> Reason {
         self.by_home(code, at).with("taken", u64::from(taken)).with("places", u64::from(places))
     }
 
-    fn by_home(&self, code: Code, at: usize) -> Reason {
+    fn by_home(&self, code: ReasonCode, at: usize) -> Reason {
         let Process { home, penalty, .. } = &self.processes[at];
         Reason::new(code)
             .with("home", home_text(home))
@@ -56,7 +58,7 @@ impl Tell<'_, '_> {
         let left = relief.left(self.processes);
         let refine = self.config.refine.as_ref();
         let goes = at == relief.who;
-        let code = if goes { Code::PressureUneven } else { Code::PressureSwapped };
+        let code = if goes { ReasonCode::PressureUneven } else { ReasonCode::PressureSwapped };
         let Process { mpki, .. } = &self.processes[at];
         let reason = self
             .by_home(code, at)
@@ -76,7 +78,7 @@ impl Tell<'_, '_> {
                 .with("other_mpki", permille_text(other.mpki.unwrap_or(0))),
             None => reason,
         };
-        reason.with("tier", self.seen.tiers.get(Quantity::LlcMisses).to_string())
+        reason.with("tier", self.seen.tiers.get(CounterEvent::LlcMisses).to_string())
     }
 }
 

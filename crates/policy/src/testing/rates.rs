@@ -3,7 +3,7 @@
 use base::{Bytes, JobId, Nanos, TaskId};
 use program::Profile;
 use program::profile::{Curve, Phase, Point, Source};
-use sched::{Counted, Quantity, TaskSeen};
+use sched::{CounterDeltas, CounterEvent, TaskView};
 
 /// Rates of one job; a rate that is not told is not counted.
 #[derive(Clone, Copy, Debug)]
@@ -31,19 +31,27 @@ impl Rates {
     }
 
     /// The job's only task, which did that in so much CPU time.
-    pub fn task(self, job: JobId, cpu_time: Nanos) -> TaskSeen {
+    pub fn task(self, job: JobId, cpu_time: Nanos) -> TaskView {
         let instructions = cpu_time.0 / 1_000_000 * PER_MS;
         let of = |rate: u64| rate * (instructions / 1_000_000);
-        let mut counted = Counted::default();
+        let mut counted = CounterDeltas::default();
         if let Some(misses) = self.misses {
-            counted = counted.with(Quantity::Instructions, instructions);
-            counted = counted.with(Quantity::LlcMisses, of(misses));
+            counted = counted.with(CounterEvent::Instructions, instructions);
+            counted = counted.with(CounterEvent::LlcMisses, of(misses));
         }
         if let Some(references) = self.references {
-            counted = counted.with(Quantity::LlcReferences, of(references));
+            counted = counted.with(CounterEvent::LlcReferences, of(references));
         }
-        let task = TaskId { tid: job.0, born_ticks: 0 };
-        TaskSeen { task, process: job.0, job, cpu_time, wait: None, last_cpu: None, counted }
+        let task = TaskId { tid: job.0, start_time_ticks: 0 };
+        TaskView {
+            task,
+            process: job.0,
+            job,
+            cpu_time,
+            wait: None,
+            last_cpu: None,
+            counters: counted,
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use base::{Bytes, Nanos};
 use toml::de::DeValue;
 
 use super::{Curve, Figure, Phase, Point, Profile, Source};
-use crate::error::{Fault, Text, nearest};
+use crate::error::{Text, WorkloadFault, nearest};
 use crate::toml_form::fields::{self, Fields, shown, wrong};
 use crate::{Class, WorkloadError};
 
@@ -81,7 +81,11 @@ pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> 
     let phases: Vec<Phase> = phases.iter().map(phase).collect::<Result<_, _>>()?;
     if phases.is_empty() {
         let example = "[[phase]] with the key curve or cycles_per_instruction";
-        return Err(top.fault(Fault::Missing { key: "phase", whose: "the profile", example }));
+        return Err(top.fault(WorkloadFault::Missing {
+            key: "phase",
+            whose: "the profile",
+            example,
+        }));
     }
     check_shares(&top, &phases)?;
     Ok(Profile {
@@ -105,7 +109,7 @@ fn check_shares(top: &Fields<'_>, phases: &[Phase]) -> Result<(), WorkloadError>
     let off = (sum - 1.0).abs();
     (off <= SHARES_OFF_MAX)
         .then_some(())
-        .ok_or_else(|| top.fault_at("phase", Fault::Shares { found: format!("{sum:.3}") }))
+        .ok_or_else(|| top.fault_at("phase", WorkloadFault::Shares { found: format!("{sum:.3}") }))
 }
 
 fn phase(table: &Fields<'_>) -> Result<Phase, WorkloadError> {
@@ -146,7 +150,7 @@ fn read_curve(table: &Fields<'_>) -> Result<Curve, WorkloadError> {
     ];
     for (key, list) in lists.into_iter().filter_map(|(key, list)| Some((key, list?))) {
         if list.len() != sizes.len() {
-            let fault = Fault::CurveLength { key, found: list.len(), sizes: sizes.len() };
+            let fault = WorkloadFault::CurveLength { key, found: list.len(), sizes: sizes.len() };
             return Err(table.fault_at(key, fault));
         }
     }
@@ -162,16 +166,16 @@ fn read_curve(table: &Fields<'_>) -> Result<Curve, WorkloadError> {
     // A cache of no size holds nothing of anybody, and what is missed there is no point of the curve.
     let has_size = points.first().is_none_or(|first| first.cache != Bytes::ZERO);
     let curve = Curve::new(source, points).filter(|_| has_size);
-    curve.ok_or_else(|| table.fault_at("cache_bytes", Fault::CurveSizes))
+    curve.ok_or_else(|| table.fault_at("cache_bytes", WorkloadFault::CurveSizes))
 }
 
 /// A figure: a table, or a bare number that somebody declared.
-fn figure(key: &'static str, value: &DeValue<'_>) -> Result<Figure, Fault> {
+fn figure(key: &'static str, value: &DeValue<'_>) -> Result<Figure, WorkloadFault> {
     let DeValue::Table(table) = value else { return declared(key, value) };
     let known = ["value", "source", "error"];
     if let Some(other) = table.keys().find(|word| !known.contains(&word.get_ref().as_ref())) {
         let found = other.get_ref().to_string();
-        return Err(Fault::InFigure { key, found });
+        return Err(WorkloadFault::InFigure { key, found });
     }
     let Some(number) = table.get("value") else {
         return Err(wrong(key, EXPECTED, value));
@@ -184,62 +188,65 @@ fn figure(key: &'static str, value: &DeValue<'_>) -> Result<Figure, Fault> {
 
 const EXPECTED: &str = "a number, or { value = 1.5, source = \"traced\" }";
 
-fn declared(key: &'static str, value: &DeValue<'_>) -> Result<Figure, Fault> {
-    let refuse = || Fault::OutOfRange { key, found: shown(value), range: "a number from 0" };
+fn declared(key: &'static str, value: &DeValue<'_>) -> Result<Figure, WorkloadFault> {
+    let refuse =
+        || WorkloadFault::OutOfRange { key, found: shown(value), range: "a number from 0" };
     Figure::new(number_of(key, value)?, Source::Declared).ok_or_else(refuse)
 }
 
-fn share(key: &'static str, value: &DeValue<'_>) -> Result<Figure, Fault> {
+fn share(key: &'static str, value: &DeValue<'_>) -> Result<Figure, WorkloadFault> {
     let share = figure(key, value)?;
-    let refuse = Fault::OutOfRange { key, found: share.value().to_string(), range: "0 to 1" };
+    let refuse =
+        WorkloadFault::OutOfRange { key, found: share.value().to_string(), range: "0 to 1" };
     if share.value() <= 1.0 { Ok(share) } else { Err(refuse) }
 }
 
-fn number_of(key: &'static str, value: &DeValue<'_>) -> Result<f64, Fault> {
+fn number_of(key: &'static str, value: &DeValue<'_>) -> Result<f64, WorkloadFault> {
     let text = match value {
         DeValue::Float(number) => number.as_str().to_owned(),
         DeValue::Integer(number) => fields::decimal(number),
         other => return Err(wrong(key, EXPECTED, other)),
     };
-    let refuse = || Fault::OutOfRange { key, found: text.clone(), range: "a number from 0" };
+    let refuse =
+        || WorkloadFault::OutOfRange { key, found: text.clone(), range: "a number from 0" };
     let number: f64 = text.parse().map_err(|_| refuse())?;
     if number.is_finite() && 0.0 <= number { Ok(number) } else { Err(refuse()) }
 }
 
-fn numbers(key: &'static str, value: &DeValue<'_>) -> Result<Vec<f64>, Fault> {
+fn numbers(key: &'static str, value: &DeValue<'_>) -> Result<Vec<f64>, WorkloadFault> {
     let DeValue::Array(array) = value else {
         return Err(wrong(key, "a list of numbers such as [1, 2.5]", value));
     };
     array.iter().map(|entry| number_of(key, entry.get_ref())).collect()
 }
 
-fn source(key: &'static str, value: &DeValue<'_>) -> Result<Source, Fault> {
+fn source(key: &'static str, value: &DeValue<'_>) -> Result<Source, WorkloadFault> {
     let word = fields::string(key, value)?;
     let known = Source::ALL.into_iter().find(|source| source.word() == word);
     let nearest = nearest(&word, SOURCES);
-    known.ok_or(Fault::NoSource { found: word, nearest })
+    known.ok_or(WorkloadFault::NoSource { found: word, nearest })
 }
 
 /// As [`figure`], of a whole number from 0 to 15.
-fn class(key: &'static str, value: &DeValue<'_>) -> Result<(Class, Source), Fault> {
+fn class(key: &'static str, value: &DeValue<'_>) -> Result<(Class, Source), WorkloadFault> {
     let figure = figure(key, value)?;
     let number = figure.value();
-    let refuse = || Fault::Class { found: number.to_string() };
+    let refuse = || WorkloadFault::Class { found: number.to_string() };
     let whole = if number.fract() == 0.0 && number <= 255.0 { Some(number as u8) } else { None };
     let class = whole.and_then(Class::new).ok_or_else(refuse)?;
     Ok((class, figure.source))
 }
 
-fn size(key: &'static str, value: &DeValue<'_>) -> Result<Bytes, Fault> {
+fn size(key: &'static str, value: &DeValue<'_>) -> Result<Bytes, WorkloadFault> {
     fields::size(key, value)
 }
 
-fn nanos(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, Fault> {
+fn nanos(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, WorkloadFault> {
     fields::whole(key, value, (0, u64::MAX), "nanoseconds from 0").map(Nanos)
 }
 
-fn build_id(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
+fn build_id(key: &'static str, value: &DeValue<'_>) -> Result<String, WorkloadFault> {
     let id = fields::string(key, value)?;
     let fine = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if fine { Ok(id) } else { Err(Fault::BuildId { found: id }) }
+    if fine { Ok(id) } else { Err(WorkloadFault::BuildId { found: id }) }
 }

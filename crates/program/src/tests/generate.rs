@@ -8,7 +8,9 @@ use expect_test::expect;
 use proptest::prelude::*;
 
 use super::line;
-use crate::{GenerateError, ProgramList, Wish, Workload, generate, parse_toml, to_toml};
+use crate::{
+    GenerateError, GeneratorOptions, ProgramList, Workload, generate, parse_toml, to_toml,
+};
 
 const LIST: &str = r#"
     [[program]]
@@ -37,8 +39,8 @@ fn list() -> ProgramList {
     ProgramList::parse(LIST, Path::new("list.toml")).expect("a list")
 }
 
-fn wish() -> Wish {
-    Wish {
+fn wish() -> GeneratorOptions {
+    GeneratorOptions {
         n_jobs: 8,
         seed: 1,
         span: Nanos::from_secs(10),
@@ -48,7 +50,7 @@ fn wish() -> Wish {
     }
 }
 
-fn made(wish: &Wish) -> Workload {
+fn made(wish: &GeneratorOptions) -> Workload {
     generate(&list(), wish).expect("a workload")
 }
 
@@ -74,13 +76,13 @@ fn a_seed_gives_the_same_workload_for_ever() {
 
 #[test]
 fn another_seed_gives_another_workload() {
-    assert_ne!(made(&wish()), made(&Wish { seed: 2, ..wish() }));
+    assert_ne!(made(&wish()), made(&GeneratorOptions { seed: 2, ..wish() }));
 }
 
 #[test]
 fn exactly_the_wished_share_are_hogs() {
     for (fraction, n_hogs) in [(0.0, 0), (0.3, 12), (1.0, 40)] {
-        let workload = made(&Wish { n_jobs: 40, hog_fraction: fraction, ..wish() });
+        let workload = made(&GeneratorOptions { n_jobs: 40, hog_fraction: fraction, ..wish() });
         assert_eq!(programs(&workload).iter().filter(|name| **name == "hog").count(), n_hogs);
     }
 }
@@ -90,7 +92,7 @@ fn suites_are_drawn_by_their_weights() {
     let weights =
         |spec, cbench| BTreeMap::from([("SPEC".to_owned(), spec), ("cBench".to_owned(), cbench)]);
     let n_of = |suite_weights, name: &str| {
-        let wish = Wish { n_jobs: 1000, hog_fraction: 0.0, suite_weights, ..wish() };
+        let wish = GeneratorOptions { n_jobs: 1000, hog_fraction: 0.0, suite_weights, ..wish() };
         programs(&made(&wish)).iter().filter(|found| **found == name).count()
     };
     assert_eq!(n_of(weights(1, 0), "dijkstra"), 0);
@@ -101,7 +103,8 @@ fn suites_are_drawn_by_their_weights() {
 #[test]
 fn a_suite_that_nobody_belongs_to_is_refused() {
     let suite_weights = BTreeMap::from([("spec".to_owned(), 1)]);
-    let error = generate(&list(), &Wish { suite_weights, ..wish() }).expect_err("no such suite");
+    let error = generate(&list(), &GeneratorOptions { suite_weights, ..wish() })
+        .expect_err("no such suite");
     expect![[r#"no program of the list belongs to the suite "spec"; there are: SPEC, cBench"#]]
         .assert_eq(&error.to_string());
 }
@@ -110,7 +113,7 @@ fn a_suite_that_nobody_belongs_to_is_refused() {
 fn a_list_that_allows_too_little_is_an_error_and_no_endless_draw() {
     let list = "[[program]]\nname = \"a\"\nload = \"compute\"\nmax = 1";
     let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
-    let crowded = Wish { hog_fraction: 0.0, ..wish() };
+    let crowded = GeneratorOptions { hog_fraction: 0.0, ..wish() };
     assert!(matches!(generate(&list, &crowded), Err(GenerateError::Full { .. })));
     assert_eq!(generate(&list, &wish()), Err(GenerateError::Nothing("hogs")));
 }
@@ -118,11 +121,11 @@ fn a_list_that_allows_too_little_is_an_error_and_no_endless_draw() {
 #[test]
 fn wishes_that_make_no_sense_are_refused() {
     for wish in [
-        Wish { n_jobs: 0, ..wish() },
-        Wish { n_jobs: 100_001, ..wish() },
-        Wish { hog_fraction: f64::NAN, ..wish() },
-        Wish { hog_fraction: 1.5, ..wish() },
-        Wish { span: Nanos(u64::MAX), ..wish() },
+        GeneratorOptions { n_jobs: 0, ..wish() },
+        GeneratorOptions { n_jobs: 100_001, ..wish() },
+        GeneratorOptions { hog_fraction: f64::NAN, ..wish() },
+        GeneratorOptions { hog_fraction: 1.5, ..wish() },
+        GeneratorOptions { span: Nanos(u64::MAX), ..wish() },
     ] {
         assert!(generate(&list(), &wish).is_err(), "{wish:?}");
     }
@@ -145,7 +148,7 @@ proptest! {
     ) {
         let memory = memory.then(|| Bytes::from_mib(100));
         let span = Nanos::from_secs(span_s);
-        let wish = Wish { n_jobs, seed, span, hog_fraction: hogs, memory, ..wish() };
+        let wish = GeneratorOptions { n_jobs, seed, span, hog_fraction: hogs, memory, ..wish() };
         let workload = made(&wish);
         prop_assert_eq!(workload.jobs.len(), n_jobs);
         prop_assert!(workload.jobs.iter().all(|job| job.start <= span));
@@ -163,7 +166,7 @@ proptest! {
 /// The names and outputs of three instances of the only program that is drawn.
 fn instances(list: &str) -> Vec<(String, String)> {
     let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
-    let wish = Wish { n_jobs: 3, hog_fraction: 0.0, ..wish() };
+    let wish = GeneratorOptions { n_jobs: 3, hog_fraction: 0.0, ..wish() };
     let workload = generate(&list, &wish).expect("a workload");
     let text = to_toml(&workload).expect("its paths are text");
     let again = parse_toml(&text, Path::new("w.toml")).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -197,6 +200,11 @@ fn footprints_beyond_all_numbers_do_not_overflow() {
     let list = "[[program]]\nname = \"a\"\ncommand = [\"a\"]\nfootprint = \"16000000T\"";
     assert_eq!(instances(list).len(), 3, "without a limit no footprint counts");
     let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
-    let wish = Wish { n_jobs: 3, hog_fraction: 0.0, memory: Some(Bytes(u64::MAX - 1)), ..wish() };
+    let wish = GeneratorOptions {
+        n_jobs: 3,
+        hog_fraction: 0.0,
+        memory: Some(Bytes(u64::MAX - 1)),
+        ..wish()
+    };
     assert!(generate(&list, &wish).is_err(), "the second one finds no room");
 }

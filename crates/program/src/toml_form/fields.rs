@@ -10,7 +10,7 @@ use base::{Bytes, Nanos};
 use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::WorkloadError;
-use crate::error::{Fault, Text, nearest};
+use crate::error::{Text, WorkloadFault, nearest};
 use crate::time;
 
 /// A table with its place, and what to call it in messages.
@@ -24,7 +24,7 @@ pub(crate) struct Fields<'a> {
 }
 
 /// Reads a value, or says what is wrong with it.
-pub(crate) type Reader<T> = fn(&'static str, &DeValue<'_>) -> Result<T, Fault>;
+pub(crate) type Reader<T> = fn(&'static str, &DeValue<'_>) -> Result<T, WorkloadFault>;
 
 impl<'a> Fields<'a> {
     /// A table in which only the keys `known` may stand; those of `elsewhere` are no slips, but have
@@ -45,10 +45,10 @@ impl<'a> Fields<'a> {
             Some(key) => {
                 let found = key.get_ref().to_string();
                 let fault = match elsewhere.contains(&found.as_str()) {
-                    true => Fault::Misplaced { key: found, whose },
+                    true => WorkloadFault::Misplaced { key: found, whose },
                     false => {
                         let nearest = nearest(&found, known);
-                        Fault::UnknownKey { key: found, whose, nearest, known }
+                        WorkloadFault::UnknownKey { key: found, whose, nearest, known }
                     }
                 };
                 Err(text.fault(key.span().start, fault))
@@ -74,7 +74,7 @@ impl<'a> Fields<'a> {
         example: &'static str,
         read: Reader<T>,
     ) -> Result<T, WorkloadError> {
-        let missing = || self.fault(Fault::Missing { key, whose: self.whose, example });
+        let missing = || self.fault(WorkloadFault::Missing { key, whose: self.whose, example });
         self.get(key, read)?.ok_or_else(missing)
     }
 
@@ -139,12 +139,12 @@ impl<'a> Fields<'a> {
     }
 
     /// A mistake of the whole table.
-    pub(crate) fn fault(&self, fault: Fault) -> WorkloadError {
+    pub(crate) fn fault(&self, fault: WorkloadFault) -> WorkloadError {
         self.text.fault(self.offset, fault)
     }
 
     /// A mistake in the value of a key.
-    pub(crate) fn fault_at(&self, key: &str, fault: Fault) -> WorkloadError {
+    pub(crate) fn fault_at(&self, key: &str, fault: WorkloadFault) -> WorkloadError {
         self.text.fault(self.offset_of(key), fault)
     }
 
@@ -162,7 +162,7 @@ pub(crate) fn document<'t>(text: &Text<'t>) -> Result<toml::Spanned<DeTable<'t>>
     match version {
         None => Ok(document),
         Some(other) => {
-            let fault = Fault::Version { found: shown(other.get_ref()) };
+            let fault = WorkloadFault::Version { found: shown(other.get_ref()) };
             Err(text.fault(other.span().start, fault))
         }
     }
@@ -179,12 +179,12 @@ fn parsed<'t>(text: &Text<'t>) -> Result<toml::Spanned<DeTable<'t>>, WorkloadErr
         if let Some(key) = text.text.get(span.clone()).filter(|_| message == "duplicate key") {
             message = format!("{key} stands twice");
         }
-        text.fault(span.start, Fault::BrokenToml(message))
+        text.fault(span.start, WorkloadFault::BrokenToml(message))
     })
 }
 
-pub(crate) fn wrong(key: &str, expected: &'static str, found: &DeValue<'_>) -> Fault {
-    Fault::WrongKind { key: key.to_owned(), expected, found: kind(found) }
+pub(crate) fn wrong(key: &str, expected: &'static str, found: &DeValue<'_>) -> WorkloadFault {
+    WorkloadFault::WrongKind { key: key.to_owned(), expected, found: kind(found) }
 }
 
 fn kind(value: &DeValue<'_>) -> &'static str {
@@ -211,7 +211,7 @@ pub(crate) fn shown(value: &DeValue<'_>) -> String {
 }
 
 /// A text without NUL.
-pub(crate) fn string(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
+pub(crate) fn string(key: &'static str, value: &DeValue<'_>) -> Result<String, WorkloadFault> {
     match value {
         DeValue::String(text) => no_nul(key, text),
         other => Err(wrong(key, "a text in quotation marks", other)),
@@ -219,29 +219,32 @@ pub(crate) fn string(key: &'static str, value: &DeValue<'_>) -> Result<String, F
 }
 
 /// A text without NUL, for a value that the kernel takes as a C string.
-pub(crate) fn no_nul(key: &str, text: &str) -> Result<String, Fault> {
+pub(crate) fn no_nul(key: &str, text: &str) -> Result<String, WorkloadFault> {
     match text.contains('\0') {
-        true => Err(Fault::Nul { key: key.to_owned() }),
+        true => Err(WorkloadFault::Nul { key: key.to_owned() }),
         false => Ok(text.to_owned()),
     }
 }
 
 /// A path: a text that is not empty.
-pub(crate) fn path(key: &'static str, value: &DeValue<'_>) -> Result<PathBuf, Fault> {
+pub(crate) fn path(key: &'static str, value: &DeValue<'_>) -> Result<PathBuf, WorkloadFault> {
     match string(key, value)? {
-        text if text.is_empty() => Err(Fault::EmptyPath { key }),
+        text if text.is_empty() => Err(WorkloadFault::EmptyPath { key }),
         text => Ok(text.into()),
     }
 }
 
 /// A list of texts without NUL.
-pub(crate) fn strings(key: &'static str, value: &DeValue<'_>) -> Result<Vec<String>, Fault> {
+pub(crate) fn strings(
+    key: &'static str,
+    value: &DeValue<'_>,
+) -> Result<Vec<String>, WorkloadFault> {
     const EXPECTED: &str = "a list of texts such as [\"sort\", \"-n\"]";
     let DeValue::Array(array) = value else { return Err(wrong(key, EXPECTED, value)) };
     texts(key, array)
 }
 
-fn texts(key: &'static str, array: &DeArray<'_>) -> Result<Vec<String>, Fault> {
+fn texts(key: &'static str, array: &DeArray<'_>) -> Result<Vec<String>, WorkloadFault> {
     let text = |entry: &toml::Spanned<DeValue<'_>>| match entry.get_ref() {
         DeValue::String(text) => no_nul(key, text),
         other => Err(wrong(key, "a list of texts in quotation marks only", other)),
@@ -253,17 +256,17 @@ fn texts(key: &'static str, array: &DeArray<'_>) -> Result<Vec<String>, Fault> {
 pub(crate) fn variables(
     key: &'static str,
     value: &DeValue<'_>,
-) -> Result<std::collections::BTreeMap<String, String>, Fault> {
+) -> Result<std::collections::BTreeMap<String, String>, WorkloadFault> {
     const EXPECTED: &str = "a table of texts such as { LANG = \"C\" }";
     let DeValue::Table(table) = value else { return Err(wrong(key, EXPECTED, value)) };
     let variable = |(name, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
         let name: &std::borrow::Cow<'_, str> = name.get_ref();
         if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(Fault::VariableName { found: name.to_string() });
+            return Err(WorkloadFault::VariableName { found: name.to_string() });
         }
         match value.get_ref() {
             DeValue::String(text) => Ok((name.to_string(), no_nul(key, text)?)),
-            other => Err(Fault::WrongKind {
+            other => Err(WorkloadFault::WrongKind {
                 key: format!("{key}.{}", name.escape_debug()),
                 expected: "a text in quotation marks",
                 found: kind(other),
@@ -274,7 +277,7 @@ pub(crate) fn variables(
 }
 
 /// A time: a number of seconds, or a text with a unit.
-pub(crate) fn time(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, Fault> {
+pub(crate) fn time(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, WorkloadFault> {
     match value {
         DeValue::String(text) => time::read(key, text),
         DeValue::Float(number) => time::read(key, number.as_str()),
@@ -284,9 +287,9 @@ pub(crate) fn time(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, Faul
 }
 
 /// A time that is not nothing.
-pub(crate) fn length(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, Fault> {
+pub(crate) fn length(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, WorkloadFault> {
     match time(key, value)? {
-        Nanos::ZERO => Err(Fault::NoLength { key }),
+        Nanos::ZERO => Err(WorkloadFault::NoLength { key }),
         length => Ok(length),
     }
 }
@@ -303,26 +306,26 @@ pub(crate) fn whole(
     value: &DeValue<'_>,
     (low, high): (u64, u64),
     range: &'static str,
-) -> Result<u64, Fault> {
+) -> Result<u64, WorkloadFault> {
     let DeValue::Integer(number) = value else {
         return Err(wrong(key, "a whole number", value));
     };
     let fits = u64::from_str_radix(number.as_str(), number.radix()).ok();
-    let refuse = || Fault::OutOfRange { key, found: number.to_string(), range };
+    let refuse = || WorkloadFault::OutOfRange { key, found: number.to_string(), range };
     fits.filter(|number| (low..=high).contains(number)).ok_or_else(refuse)
 }
 
 /// A size: a number of bytes, or a text with a unit.
-pub(crate) fn size(key: &'static str, value: &DeValue<'_>) -> Result<Bytes, Fault> {
+pub(crate) fn size(key: &'static str, value: &DeValue<'_>) -> Result<Bytes, WorkloadFault> {
     let text = match value {
         DeValue::String(text) => text.to_string(),
         DeValue::Integer(number) => decimal(number),
         other => return Err(wrong(key, "a size: bytes, or a text such as \"64M\"", other)),
     };
-    text.parse().map_err(|_| Fault::NoSize { key, found: text })
+    text.parse().map_err(|_| WorkloadFault::NoSize { key, found: text })
 }
 
 /// `true` or `false`.
-pub(crate) fn yes(key: &'static str, value: &DeValue<'_>) -> Result<bool, Fault> {
+pub(crate) fn yes(key: &'static str, value: &DeValue<'_>) -> Result<bool, WorkloadFault> {
     value.as_bool().ok_or_else(|| wrong(key, "true or false", value))
 }

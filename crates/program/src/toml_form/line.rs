@@ -8,7 +8,7 @@ use toml::de::DeValue;
 
 use super::fields::{self, Fields};
 use crate::assemble::{self, Line};
-use crate::error::{Fault, N_JOBS_MAX, N_THREADS_MAX, Text, nearest};
+use crate::error::{N_JOBS_MAX, N_THREADS_MAX, Text, WorkloadFault, nearest};
 use crate::sensitivity::parse_slowdown;
 use crate::{Class, Command, Ending, Job, LOADS, MemoryPolicy, Origin, Sensitivity, WorkloadError};
 
@@ -96,7 +96,7 @@ pub(crate) fn read(
     let copies = table.get("copies", copies)?;
     let every = table.get("every", fields::time)?;
     if every.is_some() && copies.unwrap_or(1) < 2 {
-        return Err(table.fault_at("every", Fault::NothingToSpace));
+        return Err(table.fault_at("every", WorkloadFault::NothingToSpace));
     }
     let env = defaults.env.clone().into_iter().chain(own.env).collect();
     let job = Job {
@@ -130,39 +130,43 @@ fn command(table: &Fields<'_>) -> Result<Command, WorkloadError> {
     let said: Vec<&'static str> =
         ["command", "shell", "load"].into_iter().filter(|key| table.has(key)).collect();
     let read = match said[..] {
-        [] => return Err(table.fault(Fault::NoCommand)),
+        [] => return Err(table.fault(WorkloadFault::NoCommand)),
         [first, second, ..] => {
-            return Err(table.fault_at(second, Fault::TwoCommands { first, second }));
+            return Err(table.fault_at(second, WorkloadFault::TwoCommands { first, second }));
         }
         ["command"] => table.get("command", program)?,
         ["shell"] => table.get("shell", shell)?,
         [_] => table.get("load", load)?,
     };
-    read.ok_or_else(|| table.fault(Fault::NoCommand))
+    read.ok_or_else(|| table.fault(WorkloadFault::NoCommand))
 }
 
-fn program(key: &'static str, value: &DeValue<'_>) -> Result<Command, Fault> {
+fn program(key: &'static str, value: &DeValue<'_>) -> Result<Command, WorkloadFault> {
     const EXPECTED: &str =
         "a list such as [\"sort\", \"-n\"] (for a line that a shell reads there is the key shell)";
     if let DeValue::String(_) = value {
-        return Err(Fault::WrongKind { key: key.into(), expected: EXPECTED, found: "a text" });
+        return Err(WorkloadFault::WrongKind {
+            key: key.into(),
+            expected: EXPECTED,
+            found: "a text",
+        });
     }
     let mut args = fields::strings(key, value)?.into_iter();
     match args.next().filter(|program| !program.trim().is_empty()) {
         Some(program) => Ok(Command::Program { program: program.into(), args: args.collect() }),
-        None => Err(Fault::EmptyCommand { key }),
+        None => Err(WorkloadFault::EmptyCommand { key }),
     }
 }
 
-fn shell(key: &'static str, value: &DeValue<'_>) -> Result<Command, Fault> {
+fn shell(key: &'static str, value: &DeValue<'_>) -> Result<Command, WorkloadFault> {
     match fields::string(key, value)? {
-        line if line.trim().is_empty() => Err(Fault::EmptyCommand { key }),
+        line if line.trim().is_empty() => Err(WorkloadFault::EmptyCommand { key }),
         line => Ok(Command::Shell(line)),
     }
 }
 
 /// A list, or a text whose words are the list.
-fn load(key: &'static str, value: &DeValue<'_>) -> Result<Command, Fault> {
+fn load(key: &'static str, value: &DeValue<'_>) -> Result<Command, WorkloadFault> {
     let args: Vec<String> = match value {
         DeValue::String(text) => {
             fields::no_nul(key, text)?.split_whitespace().map(str::to_owned).collect()
@@ -170,23 +174,25 @@ fn load(key: &'static str, value: &DeValue<'_>) -> Result<Command, Fault> {
         other => fields::strings(key, other)?,
     };
     match args.first() {
-        None => Err(Fault::EmptyCommand { key }),
+        None => Err(WorkloadFault::EmptyCommand { key }),
         Some(kind) if LOADS.contains(&kind.as_str()) => Ok(Command::Load(args)),
-        Some(kind) => Err(Fault::NoLoad { found: kind.clone(), nearest: nearest(kind, LOADS) }),
+        Some(kind) => {
+            Err(WorkloadFault::NoLoad { found: kind.clone(), nearest: nearest(kind, LOADS) })
+        }
     }
 }
 
-pub(crate) fn name(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
+pub(crate) fn name(key: &'static str, value: &DeValue<'_>) -> Result<String, WorkloadFault> {
     let name = fields::string(key, value)?;
     assemble::check_name(&name).map(|()| name)
 }
 
-fn profile(key: &'static str, value: &DeValue<'_>) -> Result<String, Fault> {
+fn profile(key: &'static str, value: &DeValue<'_>) -> Result<String, WorkloadFault> {
     name(key, value)
 }
 
-fn class(key: &'static str, value: &DeValue<'_>) -> Result<Class, Fault> {
-    let refuse = || Fault::Class { found: fields::shown(value) };
+fn class(key: &'static str, value: &DeValue<'_>) -> Result<Class, WorkloadFault> {
+    let refuse = || WorkloadFault::Class { found: fields::shown(value) };
     let DeValue::Integer(number) = value else {
         return Err(fields::wrong(key, "a whole number from 0 to 15", value));
     };
@@ -195,15 +201,16 @@ fn class(key: &'static str, value: &DeValue<'_>) -> Result<Class, Fault> {
 }
 
 /// A table from classes (and `remote`) to slow-downs.
-fn sensitivity(key: &'static str, value: &DeValue<'_>) -> Result<Sensitivity, Fault> {
+fn sensitivity(key: &'static str, value: &DeValue<'_>) -> Result<Sensitivity, WorkloadFault> {
     const EXPECTED: &str = "a table such as { 4 = 0.05, 9 = 0.3, remote = 0.2 }";
     let DeValue::Table(table) = value else { return Err(fields::wrong(key, EXPECTED, value)) };
     let mut by_class = Vec::new();
     let mut remote = 0;
     for (name, value) in table.iter() {
         let name: &str = name.get_ref();
-        let refuse =
-            || Fault::Sensitivity { found: format!("{name} = {}", fields::shown(value.get_ref())) };
+        let refuse = || WorkloadFault::Sensitivity {
+            found: format!("{name} = {}", fields::shown(value.get_ref())),
+        };
         let slowdown = slowdown(value.get_ref()).ok_or_else(refuse)?;
         match name.parse().ok().and_then(Class::new) {
             Some(class) => by_class.push((class, slowdown)),
@@ -222,12 +229,12 @@ fn slowdown(value: &DeValue<'_>) -> Option<u32> {
     }
 }
 
-fn copies(key: &'static str, value: &DeValue<'_>) -> Result<u32, Fault> {
+fn copies(key: &'static str, value: &DeValue<'_>) -> Result<u32, WorkloadFault> {
     let number = fields::whole(key, value, (1, N_JOBS_MAX as u64), "1 to 100000")?;
     Ok(number as u32)
 }
 
-fn threads(key: &'static str, value: &DeValue<'_>) -> Result<u32, Fault> {
+fn threads(key: &'static str, value: &DeValue<'_>) -> Result<u32, WorkloadFault> {
     let number = fields::whole(key, value, (1, u64::from(N_THREADS_MAX)), "1 to 65536")?;
     Ok(number as u32)
 }
@@ -238,39 +245,39 @@ fn ending(table: &Fields<'_>) -> Result<Option<Ending>, WorkloadError> {
     let again = table.get("restart", restart)?;
     match (after, again) {
         (Some(_), Some(Ending::RestartUntilOthersDone)) => {
-            Err(table.fault_at("restart", Fault::EndsTwice))
+            Err(table.fault_at("restart", WorkloadFault::EndsTwice))
         }
         (after, again) => Ok(after.or(again)),
     }
 }
 
-fn restart(_key: &'static str, value: &DeValue<'_>) -> Result<Ending, Fault> {
+fn restart(_key: &'static str, value: &DeValue<'_>) -> Result<Ending, WorkloadFault> {
     match value {
         DeValue::String(text) if text == "until-others-done" => Ok(Ending::RestartUntilOthersDone),
         DeValue::String(text) if text == "no" => Ok(Ending::Exit),
-        other => Err(Fault::Restart { found: fields::shown(other) }),
+        other => Err(WorkloadFault::Restart { found: fields::shown(other) }),
     }
 }
 
 /// A list text such as `0-3,8`, or a bare number for one member.
-fn set<T: SetId>(key: &'static str, value: &DeValue<'_>) -> Result<IdSet<T>, Fault> {
+fn set<T: SetId>(key: &'static str, value: &DeValue<'_>) -> Result<IdSet<T>, WorkloadFault> {
     match value {
         DeValue::Integer(number) => members(key, &fields::decimal(number)),
         other => members(key, &fields::string(key, other)?),
     }
 }
 
-fn members<T: SetId>(key: &'static str, text: &str) -> Result<IdSet<T>, Fault> {
+fn members<T: SetId>(key: &'static str, text: &str) -> Result<IdSet<T>, WorkloadFault> {
     match text.parse::<IdSet<T>>() {
-        Ok(set) if set.is_empty() => Err(Fault::EmptySet { key }),
+        Ok(set) if set.is_empty() => Err(WorkloadFault::EmptySet { key }),
         Ok(set) => Ok(set),
-        Err(source) => Err(Fault::Set { key, source }),
+        Err(source) => Err(WorkloadFault::Set { key, source }),
     }
 }
 
-fn memory(key: &'static str, value: &DeValue<'_>) -> Result<MemoryPolicy, Fault> {
+fn memory(key: &'static str, value: &DeValue<'_>) -> Result<MemoryPolicy, WorkloadFault> {
     let text = fields::string(key, value)?;
-    let refuse = || Fault::Memory { found: text.clone() };
+    let refuse = || WorkloadFault::Memory { found: text.clone() };
     let (kind, nodes) = text.split_once(':').ok_or_else(refuse)?;
     match kind.trim() {
         "bind" => Ok(MemoryPolicy::Bind(members(key, nodes)?)),

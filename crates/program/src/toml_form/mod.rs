@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 use crate::assemble::{self, Frame};
-use crate::error::{Fault, Text};
+use crate::error::{Text, WorkloadFault};
 use crate::{Workload, WorkloadError};
 use fields::Fields;
 use line::Common;
@@ -54,6 +54,6 @@ pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     assemble::workload(&text, Frame { name, read_only, example: EXAMPLE }, lines)
 }
 
-fn paths(key: &'static str, value: &DeValue<'_>) -> Result<Vec<PathBuf>, Fault> {
+fn paths(key: &'static str, value: &DeValue<'_>) -> Result<Vec<PathBuf>, WorkloadFault> {
     Ok(fields::strings(key, value)?.into_iter().map(PathBuf::from).collect())
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use base::{CpuSet, JobId, Nanos};
-use sched::{Action, Deed, Reason, Target, Why};
+use sched::{Action, Reason, RejectCause, Target};
 
 use super::track::Wish;
 use crate::eras::Era;
@@ -50,7 +50,7 @@ pub(crate) struct Refused {
     pub target: Target,
     pub what: Wanted,
     pub by: RefusedBy,
-    pub why: Why,
+    pub why: RejectCause,
     pub detail: String,
     pub era: Era,
 }
@@ -108,12 +108,6 @@ impl Acts {
     pub fn say_reason(&mut self, at: Nanos, kind: NoteWord, reason: &Reason) {
         let (text, reason) = (reason.to_string(), Some(reason.clone()));
         self.notes.push(Note { at, kind, reason, text });
-    }
-}
-
-impl Wanted {
-    pub fn of(deed: &Deed) -> Self {
-        deed.action().map_or(Wanted::Start, Wanted::Do)
     }
 }
 

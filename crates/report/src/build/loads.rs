@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use base::Nanos;
-use engine::{Footing, SeenLoads};
+use engine::{LoadBasis, LoadSample};
 
 use crate::eras::Era;
 
@@ -33,7 +33,7 @@ pub(crate) struct Curves {
 /// The loads of all domains while their level and their tier stayed the same.
 #[derive(Debug)]
 pub(crate) struct Series {
-    pub footing: Footing,
+    pub footing: LoadBasis,
     pub era: Era,
     /// The numbers of the domains, in the order of the figures.
     pub numbers: Vec<u32>,
@@ -64,12 +64,12 @@ impl Curves {
     }
 
     /// An interval has gone by.
-    pub fn add(&mut self, at: Nanos, seen: &SeenLoads, era: Era) {
+    pub fn add(&mut self, at: Nanos, seen: &LoadSample, era: Era) {
         let from = std::mem::replace(&mut self.last_at, at);
         if at <= from {
             return;
         }
-        let footing = seen.footing();
+        let footing = seen.load_basis();
         if self.list.back().is_none_or(|last| last.footing != footing) {
             self.list.push_back(Series::new(footing, era));
         }
@@ -93,7 +93,7 @@ impl Curves {
 }
 
 impl Series {
-    fn new(footing: Footing, era: Era) -> Self {
+    fn new(footing: LoadBasis, era: Era) -> Self {
         let (numbers, spans, sums) = (Vec::new(), Vec::new(), Vec::new());
         Series { footing, era, numbers, spans, sums, per_point: 1, in_last: 0 }
     }
@@ -109,7 +109,7 @@ impl Series {
         self.spans.iter().copied().zip(self.sums.chunks(self.numbers.len().max(1)))
     }
 
-    fn add(&mut self, (from, to): (Nanos, Nanos), seen: &SeenLoads) {
+    fn add(&mut self, (from, to): (Nanos, Nanos), seen: &LoadSample) {
         self.make_columns(&seen.numbers);
         if self.spans.is_empty() || self.in_last == self.per_point {
             self.spans.push((from, to));
@@ -180,7 +180,7 @@ impl Series {
 }
 
 /// One domain in one interval.
-fn of_domain(seen: &SeenLoads, idx: usize, time: Nanos) -> Sums {
+fn of_domain(seen: &LoadSample, idx: usize, time: Nanos) -> Sums {
     let ops = seen.loads.loads.get(idx).copied().filter(|_| seen.loads.readable);
     let cpu = seen.cpu_time.get(idx).copied();
     Sums {
@@ -216,8 +216,8 @@ mod tests {
     use sched::{DomainLoads, SignalTier};
     use topology::Level;
 
-    fn seen(numbers: &[u32], loads: &[u64], readable: bool) -> SeenLoads {
-        SeenLoads {
+    fn seen(numbers: &[u32], loads: &[u64], readable: bool) -> LoadSample {
+        LoadSample {
             level: Level::Node,
             numbers: numbers.to_vec(),
             loads: DomainLoads { tier: SignalTier::Counters, loads: loads.to_vec(), readable },
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    fn add(curves: &mut Curves, millis: u64, seen: &SeenLoads) {
+    fn add(curves: &mut Curves, millis: u64, seen: &LoadSample) {
         curves.add(Nanos::from_millis(millis), seen, Era::default());
     }
 
@@ -275,7 +275,7 @@ mod tests {
     fn another_level_or_tier_begins_another_series() {
         let mut curves = Curves::default();
         let node = seen(&[0, 1], &[1, 2], true);
-        let llc = SeenLoads { level: Level::Llc, ..node.clone() };
+        let llc = LoadSample { level: Level::Llc, ..node.clone() };
         let mut declared = llc.clone();
         declared.loads.tier = SignalTier::Declared;
         for (idx, loads) in [&node, &node, &llc, &declared, &node].into_iter().enumerate() {
@@ -297,7 +297,7 @@ mod tests {
         let mut curves = Curves::default();
         let wide: Vec<u32> = (0..512).collect();
         let node = seen(&wide, &vec![1; 512], true);
-        let llc = SeenLoads { level: Level::Llc, ..node.clone() };
+        let llc = LoadSample { level: Level::Llc, ..node.clone() };
         for turn in 1..20_000u64 {
             let loads = if turn / 300 % 2 == 0 { &node } else { &llc };
             add(&mut curves, turn * 250, loads);

@@ -15,9 +15,9 @@ mod unbound;
 use std::io;
 
 use base::{CpuSet, JobId, Nanos};
-use engine::{Footing, Sink, TurnRecord};
-use journal::{Happened, Header, LifeState, Lives, SoFar, What};
-use sched::{Action, Ask, Cause, HandsOff, Reason, Refusal, Target, Why};
+use engine::{LoadBasis, Sink, TurnRecord};
+use journal::{Header, JobHistory, JobRecord, LifeState, SoFar, What};
+use sched::{Action, Cause, Reason, RejectCause, Rejection, Request, Target, UnmanagedCause};
 
 use crate::eras::Eras;
 use crate::model::{MoveWord, NoteWord, RefusedBy, Report};
@@ -37,14 +37,14 @@ const N_STRETCHES_APPEARED: usize = 64;
 #[derive(Debug)]
 pub struct ReportBuilder {
     header: Header,
-    lives: Lives,
+    lives: JobHistory,
     tracks: Vec<Track>,
     sets: Sets,
     curves: Curves,
     acts: Acts,
     unbound: Unbound,
     eras: Eras,
-    footing: Option<Footing>,
+    footing: Option<LoadBasis>,
     signals: Signals,
     counts: Counts,
     at: Nanos,
@@ -66,7 +66,7 @@ impl ReportBuilder {
         let room = (N_STRETCHES_MAX / header.jobs.len().max(1)).clamp(16, 2000);
         ReportBuilder {
             header: header.clone(),
-            lives: Lives::new(header),
+            lives: JobHistory::new(header),
             tracks: header.jobs.iter().map(|_| Track::new(room)).collect(),
             sets: Sets::default(),
             curves: Curves::default(),
@@ -90,7 +90,7 @@ impl ReportBuilder {
         self.counts.turns = so_far.number + 1;
         self.curves.begin_at(so_far.at);
         let sample = so_far.sample();
-        self.eras.set(so_far.footing.map(|footing| footing.level), sample.usable.as_ref());
+        self.eras.set(so_far.footing.map(|footing| footing.level), sample.usable_cpus.as_ref());
         self.lives = so_far.lives.clone();
         for idx in 0..self.tracks.len().min(self.lives.jobs().len()) {
             self.resume_job(idx);
@@ -112,7 +112,7 @@ impl ReportBuilder {
         }
         if before.state == LifeState::Running {
             let from = before.started.unwrap_or(self.at);
-            let is_foreign = matches!(before.hands_off, Some(HandsOff::AffinityChanged(_)));
+            let is_foreign = matches!(before.hands_off, Some(UnmanagedCause::AffinityChanged(_)));
             let is_ours = before.placed.is_some() && !is_foreign;
             track.timeline.be(&mut self.sets, from, before.placed.as_ref(), is_ours);
             let action = before.placed.clone().map(Action::Place);
@@ -137,7 +137,7 @@ impl ReportBuilder {
         self.at = record.turn.at;
         self.counts.turns += 1;
         self.eras.see(record);
-        self.footing = record.footing_now().or(self.footing);
+        self.footing = record.current_load_basis().or(self.footing);
         self.signals.see(record.signals.as_ref());
         self.header.take_in(record.sample);
         for happened in self.lives.events(record) {
@@ -171,7 +171,7 @@ impl ReportBuilder {
                 track.memory(memory);
             }
         }
-        for &task in &sample.gone {
+        for &task in &sample.exited {
             self.tracks.iter_mut().for_each(|track| track.process_gone(task));
             self.unbound.gone(task);
         }
@@ -182,25 +182,25 @@ impl ReportBuilder {
 
     fn see_plan(&mut self, record: &TurnRecord<'_>) {
         let (at, plan) = (self.at, record.plan);
-        let is_place = |ask: &&Ask| matches!(ask.action, Action::Place(_));
-        self.counts.placements += plan.asks.iter().filter(is_place).count() as u64;
+        let is_place = |ask: &&Request| matches!(ask.action, Action::Place(_));
+        self.counts.placements += plan.requests.iter().filter(is_place).count() as u64;
         for note in &plan.notes {
             self.acts.say_reason(at, NoteWord::Note, note);
         }
-        if let Some(reason) = &plan.give_up {
+        if let Some(reason) = &plan.abort {
             self.acts.say_reason(at, NoteWord::GaveUp, reason);
         }
-        for Refusal { ask, why, detail } in record.refused {
+        for Rejection { request: ask, cause: why, detail } in record.rejected {
             let what = Wanted::Do(ask.action.clone());
             self.refuse(ask.target, what, (RefusedBy::Guard, *why, detail));
         }
     }
 
-    fn see(&mut self, happened: &Happened<'_>) {
+    fn see(&mut self, happened: &JobRecord<'_>) {
         let (wish, at) = (happened.wish, self.at);
         if let What::Refused(deed, why, detail) = happened.what {
             let refused = (RefusedBy::Kernel, why, detail);
-            return self.refuse(happened.target, Wanted::of(deed), refused);
+            return self.refuse(happened.target, Wanted::Do(deed.clone()), refused);
         }
         let Target::Job(id) = happened.target else { return };
         match &happened.what {
@@ -248,16 +248,16 @@ impl ReportBuilder {
         self.unbound.forget(id);
     }
 
-    fn left_alone(&mut self, id: JobId, why: &HandsOff) {
+    fn left_alone(&mut self, id: JobId, why: &UnmanagedCause) {
         let track = &mut self.tracks[id.index()];
         track.hands_off = Some(why.clone());
-        if let HandsOff::AffinityChanged(cpus) = why {
+        if let UnmanagedCause::AffinityChanged(cpus) = why {
             track.timeline.be(&mut self.sets, self.at, Some(cpus), false);
             self.unbound.look_again(id);
         }
     }
 
-    fn started(&mut self, id: JobId, cpus: Option<&CpuSet>, wish: Option<&Ask>) {
+    fn started(&mut self, id: JobId, cpus: Option<&CpuSet>, wish: Option<&Request>) {
         let track = &mut self.tracks[id.index()];
         track.started.get_or_insert(self.at);
         track.timeline.be(&mut self.sets, self.at, cpus, cpus.is_some());
@@ -282,7 +282,7 @@ impl ReportBuilder {
         id: JobId,
         (from, to): (Option<&CpuSet>, Option<&CpuSet>),
         n_tasks: u32,
-        wish: Option<&Ask>,
+        wish: Option<&Request>,
     ) {
         if self.lives.is_replay() {
             return self.wished(id, from, wish);
@@ -293,7 +293,7 @@ impl ReportBuilder {
         self.acts.moved(moved);
     }
 
-    fn wished(&mut self, id: JobId, from: Option<&CpuSet>, wish: Option<&Ask>) {
+    fn wished(&mut self, id: JobId, from: Option<&CpuSet>, wish: Option<&Request>) {
         let Some(ask) = wish.filter(|_| self.lives.is_replay()) else { return };
         let (what, to) = match &ask.action {
             Action::Place(cpus) => (MoveWord::WouldMove, Some(cpus)),
@@ -309,14 +309,19 @@ impl ReportBuilder {
         job: JobId,
         what: MoveWord,
         (from, to): (Option<&CpuSet>, Option<&CpuSet>),
-        wish: Option<&Ask>,
+        wish: Option<&Request>,
     ) -> Move {
         let (at, last_at, era) = (self.at, self.at, self.eras.now());
         let (from, to, wish) = (from.cloned(), to.cloned(), wish.map(Wish::from));
         Move { at, last_at, n: 1, job, what, from, to, n_tasks: 0, wish, era }
     }
 
-    fn refuse(&mut self, target: Target, what: Wanted, (by, why, detail): (RefusedBy, Why, &str)) {
+    fn refuse(
+        &mut self,
+        target: Target,
+        what: Wanted,
+        (by, why, detail): (RefusedBy, RejectCause, &str),
+    ) {
         let (at, last_at, era, detail) = (self.at, self.at, self.eras.now(), detail.to_owned());
         self.acts.refused(Refused { at, last_at, n: 1, target, what, by, why, detail, era });
     }
@@ -333,7 +338,7 @@ impl ReportBuilder {
 }
 
 impl Sink for ReportBuilder {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.observe(record);
         Ok(())
     }

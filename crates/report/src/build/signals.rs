@@ -2,25 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sched::{Quantity, SignalTier, Tiers};
+use sched::{CounterEvent, SignalTier, Tiers};
 
-/// The tiers of each quantity, however often it changed.
+/// The tiers of each event, however often it changed.
 #[derive(Debug, Default)]
-pub(super) struct Signals(BTreeMap<Quantity, BTreeSet<SignalTier>>);
+pub(super) struct Signals(BTreeMap<CounterEvent, BTreeSet<SignalTier>>);
 
 impl Signals {
     /// Takes in what is new.
     pub fn see(&mut self, tiers: Option<&Tiers>) {
-        for (quantity, tier) in tiers.into_iter().flat_map(Tiers::known) {
-            self.0.entry(quantity).or_default().insert(tier);
+        for (event, tier) in tiers.into_iter().flat_map(Tiers::known) {
+            self.0.entry(event).or_default().insert(tier);
         }
     }
 
     /// In words: `llc-misses counters, cycles counters and declared`; `None` when none stood on anything.
     pub fn told(&self) -> Option<String> {
-        let one = |(quantity, tiers): (&Quantity, &BTreeSet<SignalTier>)| {
+        let one = |(event, tiers): (&CounterEvent, &BTreeSet<SignalTier>)| {
             let tiers: Vec<String> = tiers.iter().map(ToString::to_string).collect();
-            format!("{} {}", quantity.name(), tiers.join(" and "))
+            format!("{} {}", event.name(), tiers.join(" and "))
         };
         let all: Vec<String> = self.0.iter().map(one).collect();
         (!all.is_empty()).then(|| all.join(", "))

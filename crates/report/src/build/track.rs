@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use base::{Bytes, CpuSet, Nanos, TaskId};
-use sched::{Action, Ask, Counters, End, HandsOff, JobMemory, Measured, ProcessMemory, Reason};
+use sched::{
+    Action, Counters, JobExit, JobMemory, Measured, ProcessMemory, Reason, Request, UnmanagedCause,
+};
 
 use super::timeline::Timeline;
 
@@ -17,7 +19,7 @@ pub(crate) struct Track {
     pub start: Start,
     /// Whoever left it alone once did so for a reason that people should know, though it may have been
     /// started again since.
-    pub hands_off: Option<HandsOff>,
+    pub hands_off: Option<UnmanagedCause>,
     pub used: Option<Used>,
     /// What was counted of it, in all its starts or while it was watched.
     pub counters: Counters,
@@ -89,7 +91,7 @@ impl Track {
         self.processes.remove(&process);
     }
 
-    pub fn end(&mut self, at: Nanos, end: &End) {
+    pub fn end(&mut self, at: Nanos, end: &JobExit) {
         self.timeline.end(at);
         self.processes.clear();
         self.used.get_or_insert_default().add(end);
@@ -113,14 +115,14 @@ impl Wish {
     }
 }
 
-impl From<&Ask> for Wish {
-    fn from(ask: &Ask) -> Self {
+impl From<&Request> for Wish {
+    fn from(ask: &Request) -> Self {
         Wish { action: ask.action.clone(), reason: Reason::clone(&ask.reason) }
     }
 }
 
 impl Used {
-    pub fn add(&mut self, end: &End) {
+    pub fn add(&mut self, end: &JobExit) {
         self.wall = self.wall.saturating_add(end.wall);
         self.user = self.user.saturating_add(end.user);
         self.system = self.system.saturating_add(end.system);
@@ -128,7 +130,7 @@ impl Used {
         self.n_migrations.add(end.n_migrations);
         self.traffic.add(end.traffic);
         self.max_resident = self.max_resident.max(end.max_resident);
-        self.n_left_behind += u64::from(end.n_left_behind);
+        self.n_left_behind += u64::from(end.n_orphans);
     }
 }
 

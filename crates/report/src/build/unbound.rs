@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     fn task(tid: u32) -> TaskId {
-        TaskId { tid, born_ticks: 1 }
+        TaskId { tid, start_time_ticks: 1 }
     }
 
     fn news(unbound: &mut Unbound) -> String {

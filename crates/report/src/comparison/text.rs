@@ -18,7 +18,7 @@ impl Comparison {
         parts.extend(workloads.iter().take(N_WORKLOADS_SHOWN).map(|name| times(self, name, width)));
         if N_WORKLOADS_SHOWN < workloads.len() {
             let n_more = workloads.len() - N_WORKLOADS_SHOWN;
-            parts.push(format!("… and {} more\n", base::several(n_more, "workload")));
+            parts.push(format!("… and {} more\n", base::counted_noun(n_more, "workload")));
         }
         if 1 < workloads.len() {
             parts.push(overall(&self.policies, width));
@@ -41,7 +41,7 @@ fn head(told: &Comparison, width: usize) -> String {
         several(setting.seeds.len(), "seed", "seeds"),
         setting.machine,
         if setting.host == "sim" { "simulated" } else { "live" },
-        base::several(setting.n_cpus, "CPU"),
+        base::counted_noun(setting.n_cpus, "CPU"),
         setting.n_runs_done,
         setting.n_runs,
     );

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use base::{CpuSet, JobId, Nanos};
 use engine::TurnRecord;
-use journal::{Happened, Header, JobSoFar, Lives, What};
+use journal::{Header, JobHistory, JobRecord, JobSoFar, What};
 use program::Job;
-use sched::{Ask, Deed, JobEvent, Reason, Refusal, Sample, Target, Why};
+use sched::{Action, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target};
 
 use super::sentence::{Done, Sentence, before_words};
 use super::{EventWord, Explanation, JobStory, Told};
@@ -18,7 +18,7 @@ use crate::words::{
 pub(super) struct Teller {
     header: Header,
     only: Option<JobId>,
-    lives: Lives,
+    lives: JobHistory,
     eras: Eras,
     at: Nanos,
     notes: Vec<Told>,
@@ -44,7 +44,7 @@ impl Teller {
         Teller {
             header: header.clone(),
             only,
-            lives: Lives::new(header),
+            lives: JobHistory::new(header),
             eras: Eras::new(&header.machine),
             at: Nanos::ZERO,
             notes: Vec::new(),
@@ -57,7 +57,7 @@ impl Teller {
     pub fn before(&mut self, so_far: &journal::SoFar) {
         self.at = so_far.at;
         let level = so_far.footing.map(|footing| footing.level);
-        self.eras.set(level, so_far.sample().usable.as_ref());
+        self.eras.set(level, so_far.sample().usable_cpus.as_ref());
         self.lives = so_far.lives.clone();
         self.note(
             "the first parts of the journal are gone: of what happened before, only this is known"
@@ -86,10 +86,10 @@ impl Teller {
         }
         record.sample.degraded.iter().for_each(|text| self.note(text.clone(), None));
         record.plan.notes.iter().for_each(|note| self.note(note.to_string(), Some(note)));
-        if let Some(reason) = &record.plan.give_up {
+        if let Some(reason) = &record.plan.abort {
             self.note(format!("the policy gave up: {reason}"), Some(reason));
         }
-        record.refused.iter().for_each(|refusal| self.refused_by_guard(refusal));
+        record.rejected.iter().for_each(|refusal| self.refused_by_guard(refusal));
         for happened in self.lives.deeds(record) {
             self.happened(&happened);
         }
@@ -98,7 +98,7 @@ impl Teller {
     /// Jobs that appeared. One that had the number of such a job before has its story already.
     fn meet(&mut self, sample: &Sample) {
         for event in &sample.jobs {
-            let JobEvent::Appeared(job) = event else { continue };
+            let JobEvent::Attached(job) = event else { continue };
             if let Some(before) = self.header.jobs.get(job.id.index()) {
                 let events = self.events.remove(&job.id).unwrap_or_default();
                 self.earlier.push((before.clone(), events));
@@ -107,7 +107,7 @@ impl Teller {
         self.header.take_in(sample);
     }
 
-    fn happened(&mut self, happened: &Happened<'_>) {
+    fn happened(&mut self, happened: &JobRecord<'_>) {
         let Target::Job(id) = happened.target else { return };
         let wish = happened.wish;
         match &happened.what {
@@ -123,7 +123,7 @@ impl Teller {
                 let text = leaving_words(*why).to_owned();
                 self.tell(id, EventWord::Left, Sentence::Said(text), None);
             }
-            What::Refused(_, Why::OnlyWatching, _) => {
+            What::Refused(_, RejectCause::DryRun, _) => {
                 let from = self.lives.job(id).and_then(|job| job.placed.clone());
                 self.only_wished(id, from, wish);
             }
@@ -151,7 +151,7 @@ impl Teller {
             }
             What::Released { .. } => self.done(id, EventWord::Release, Done::Release, wish),
             What::PagesBegun(deed) => {
-                if let Deed::MovePages { from, to, limit } = **deed {
+                if let Action::MovePages { from, to, limit } = **deed {
                     self.done(id, EventWord::Pages, Done::Pages(from, to, limit), wish);
                 }
             }
@@ -163,7 +163,7 @@ impl Teller {
     }
 
     /// Something was done. In a replay it was the recorded run that did it.
-    fn done(&mut self, id: JobId, kind: EventWord, done: Done, wish: Option<&Ask>) {
+    fn done(&mut self, id: JobId, kind: EventWord, done: Done, wish: Option<&Request>) {
         let action = wish.map(|wish| wish.action.clone());
         let what = match self.lives.is_replay() {
             true => Sentence::Replayed { done, wish: action },
@@ -173,7 +173,7 @@ impl Teller {
     }
 
     /// A wish that is not carried out comes again with the next turn: that is told once.
-    fn only_wished(&mut self, id: JobId, from: Option<CpuSet>, wish: Option<&Ask>) {
+    fn only_wished(&mut self, id: JobId, from: Option<CpuSet>, wish: Option<&Request>) {
         let Some(wish) = wish else { return };
         let what = Sentence::Wished { action: wish.action.clone(), from };
         let last = self.events.get_mut(&id).and_then(|events| events.last_mut());
@@ -183,18 +183,25 @@ impl Teller {
         }
     }
 
-    fn refused(&mut self, id: JobId, deed: &Deed, told: (Why, &str), wish: Option<&Ask>) {
-        let Some(action) = deed.action() else { return };
-        let what = Sentence::Refused { action, by: "the kernel", detail: detail(told) };
+    fn refused(
+        &mut self,
+        id: JobId,
+        deed: &Action,
+        told: (RejectCause, &str),
+        wish: Option<&Request>,
+    ) {
+        let what =
+            Sentence::Refused { action: deed.clone(), by: "the kernel", detail: detail(told) };
         let reason = wish.filter(|_| !self.lives.is_replay()).map(|wish| &*wish.reason);
         self.tell(id, EventWord::Refused, what, reason);
     }
 
-    fn refused_by_guard(&mut self, refusal: &Refusal) {
-        let Target::Job(id) = refusal.ask.target else { return };
-        let (action, detail) = (refusal.ask.action.clone(), detail((refusal.why, &refusal.detail)));
+    fn refused_by_guard(&mut self, refusal: &Rejection) {
+        let Target::Job(id) = refusal.request.target else { return };
+        let (action, detail) =
+            (refusal.request.action.clone(), detail((refusal.cause, &refusal.detail)));
         let what = Sentence::Refused { action, by: "evenkeel's guard", detail };
-        self.tell(id, EventWord::Refused, what, Some(&refusal.ask.reason));
+        self.tell(id, EventWord::Refused, what, Some(&refusal.request.reason));
     }
 
     fn tell(&mut self, id: JobId, kind: EventWord, what: Sentence, reason: Option<&Reason>) {
@@ -256,6 +263,6 @@ fn told(event: Event, places: &EraNames) -> Told {
     }
 }
 
-fn detail((why, detail): (Why, &str)) -> String {
+fn detail((why, detail): (RejectCause, &str)) -> String {
     if detail.is_empty() { why.name().to_owned() } else { detail.to_owned() }
 }

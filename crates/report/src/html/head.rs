@@ -1,6 +1,6 @@
 //! The top of the page: what was run, the key figures, and what must be known before they are believed.
 
-use base::several;
+use base::counted_noun;
 
 use super::escape::escape;
 use super::tables::sentence;
@@ -62,12 +62,12 @@ fn machine_words(report: &Report) -> String {
     let machine = &report.machine;
     let mut words = Vec::new();
     if machine.n_nodes != 0 {
-        words.push(several(machine.n_nodes, "node"));
+        words.push(counted_noun(machine.n_nodes, "node"));
     }
     if machine.n_llcs != 0 {
-        words.push(several(machine.n_llcs, "LLC domain"));
+        words.push(counted_noun(machine.n_llcs, "LLC domain"));
     }
-    words.extend([several(machine.n_cores, "core"), several(machine.n_cpus, "CPU")]);
+    words.extend([counted_noun(machine.n_cores, "core"), counted_noun(machine.n_cpus, "CPU")]);
     words.join(", ")
 }
 

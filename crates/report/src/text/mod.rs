@@ -8,7 +8,7 @@ mod memory;
 mod moves;
 mod table;
 
-use base::several;
+use base::counted_noun;
 
 use crate::model::{JobRow, NoteRow, NoteWord, Report, Run, StateWord};
 use crate::units::{ABSENT, bytes, count, duration, percent, seconds, started};
@@ -109,13 +109,13 @@ fn machine(report: &Report) -> String {
     let machine = &report.machine;
     let mut words = Vec::new();
     if machine.n_nodes != 0 {
-        words.push(several(machine.n_nodes, "node"));
+        words.push(counted_noun(machine.n_nodes, "node"));
     }
     if machine.n_llcs != 0 {
-        words.push(several(machine.n_llcs, "LLC domain"));
+        words.push(counted_noun(machine.n_llcs, "LLC domain"));
     }
-    words.push(several(machine.n_cores, "core"));
-    words.push(several(machine.n_cpus, "CPU"));
+    words.push(counted_noun(machine.n_cores, "core"));
+    words.push(counted_noun(machine.n_cpus, "CPU"));
     if machine.n_cpus_allowed != machine.n_cpus {
         words.push(format!("{} of them allowed", machine.n_cpus_allowed));
     }

@@ -58,7 +58,7 @@ fn overview(machine: &Machine) -> String {
 fn count(n: usize, what: &str) -> String {
     match n {
         0 => format!("no {what} told"),
-        n => base::several(n, what),
+        n => base::counted_noun(n, what),
     }
 }
 

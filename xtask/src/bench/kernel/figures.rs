@@ -17,7 +17,7 @@ use std::path::Path;
 use anyhow::Context;
 use base::{CpuId, JobId, Nanos, NodeId, TaskId};
 use journal::RecordedTurn;
-use sched::{Cause, End, JobEvent, NodeMemory, TaskSample};
+use sched::{Cause, JobEvent, JobExit, NodeMemory, TaskSample};
 use topology::Machine;
 
 use super::lies::{self, Look};
@@ -235,10 +235,10 @@ impl Tally {
         }
     }
 
-    fn ended(&mut self, at: Nanos, job: JobId, end: &End) {
+    fn ended(&mut self, at: Nanos, job: JobId, end: &JobExit) {
         self.is_over |= 0.0 < self.from_s;
         self.starts_s[job.index()] = at.saturating_sub(end.wall).as_secs_f64();
-        if self.kinds[job.index()] == self.kinds[0] && !end.by_us {
+        if self.kinds[job.index()] == self.kinds[0] && !end.stopped_by_host {
             let wall_s = end.wall.as_secs_f64();
             let (shortest, longest) = self.jobs_s.unwrap_or((wall_s, wall_s));
             self.jobs_s = Some((shortest.min(wall_s), longest.max(wall_s)));
@@ -285,7 +285,7 @@ impl Tally {
     fn take_looks(&mut self, at: Nanos, tasks: &[TaskSample]) {
         let at_s = at.as_secs_f64();
         for task in tasks {
-            let born_s = task.task.born_ticks as f64 / TICKS_PER_S;
+            let born_s = task.task.start_time_ticks as f64 / TICKS_PER_S;
             self.since_boot_s = self.since_boot_s.min(at_s - born_s);
             self.jobs.insert(task.process, task.job);
         }
@@ -408,13 +408,13 @@ mod tests {
     use super::*;
 
     fn task(tid: u32, ran_ms: u64, waited_ms: u64, on: u32) -> TaskSample {
-        let task = TaskId { tid, born_ticks: 0 };
+        let task = TaskId { tid, start_time_ticks: 0 };
         TaskSample {
             task,
             process: tid,
             job: JobId(0),
             cpu_time: Nanos::from_millis(ran_ms),
-            looked_before: None,
+            previous_sample_at: None,
             wait: Measured::Exact(Nanos::from_millis(waited_ms).0),
             last_cpu: Some(CpuId(on)),
             counters: Counters::NONE,
@@ -471,7 +471,7 @@ mod tests {
         // Born 10 s after boot and seen first after a second of the run.
         tally.looks = [seen(9.5, 1), seen(10.5, 40), seen(12.0, 64)].into();
         let mut born = task(1, 1000, 0, 0);
-        born.task.born_ticks = 1000;
+        born.task.start_time_ticks = 1000;
         tally.look(Nanos::from_secs(1), &[born.clone()]);
         assert_eq!(tally.memory[&JobId(0)].on, [1 << 20, 0], "the next one is yet to come");
         tally.look(Nanos::from_secs(3), &[born]);

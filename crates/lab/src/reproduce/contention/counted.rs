@@ -13,7 +13,7 @@ use std::io;
 
 use base::{JobId, Nanos, NodeId, TaskId};
 use engine::{Sink, TurnRecord};
-use sched::{Action, Cause, Deed, JobEvent, OutcomeResult, Quantity, Target};
+use sched::{Action, Cause, CounterEvent, JobEvent, OutcomeResult, Target};
 use topology::Machine;
 
 /// The counts of one run.
@@ -80,7 +80,7 @@ impl Counted {
     }
 
     fn take_wishes(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
-        for ask in &record.plan.asks {
+        for ask in &record.plan.requests {
             let (Target::Job(job), Action::MovePages { to, .. }) = (ask.target, &ask.action) else {
                 continue;
             };
@@ -92,27 +92,29 @@ impl Counted {
     fn take_deeds(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
         for outcome in record.outcomes {
             let Target::Job(job) = outcome.target else { continue };
-            match (&outcome.deed, &outcome.result) {
-                (Deed::MovePages { .. }, OutcomeResult::Begun) => {
+            match (&outcome.action, &outcome.result) {
+                (Some(Action::MovePages { .. }), OutcomeResult::InProgress) => {
                     now.n_begun += 1;
                     *now.n_begun_of.entry(job).or_default() += 1;
                 }
-                (Deed::Place(_), OutcomeResult::Done { .. }) => {
+                (Some(Action::Place(_)), OutcomeResult::Done { .. }) => {
                     let before = self.placed_at.insert(job, record.turn.at);
                     now.n_placed += u64::from(before.is_some());
                 }
                 _ => {}
             }
         }
-        now.bytes += record.sample.moved.iter().map(|moved| moved.moved.0).sum::<u64>();
+        now.bytes +=
+            record.sample.page_moves_completed.iter().map(|moved| moved.moved.0).sum::<u64>();
     }
 
     /// Ranks by the misses of this interval alone, rounded as the released code does, dealt out to caches.
     fn deal(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
         let mut fresh: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
         for task in &record.sample.tasks {
-            let of = |quantity| task.counters.get(quantity).value();
-            let (Some(misses), Some(done)) = (of(Quantity::LlcMisses), of(Quantity::Instructions))
+            let of = |event| task.counters.get(event).value();
+            let (Some(misses), Some(done)) =
+                (of(CounterEvent::LlcMisses), of(CounterEvent::Instructions))
             else {
                 continue;
             };
@@ -138,7 +140,7 @@ impl Counted {
 }
 
 impl Sink for Counted {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         let mut now = Counts::default();
         self.take_wishes(record, &mut now);
         self.take_deeds(record, &mut now);
@@ -165,7 +167,7 @@ impl Sink for Counted {
 #[cfg(test)]
 mod tests {
     use base::{Bytes, CpuSet};
-    use sched::{Code, Outcome, Plan, Reason, Sample, Turn};
+    use sched::{Outcome, Plan, Reason, ReasonCode, Sample, Turn};
 
     use super::*;
 
@@ -174,9 +176,9 @@ mod tests {
         let (job, to) = (JobId(0), NodeId(to));
         let pages = Action::MovePages { from: None, to, limit: Action::NO_LIMIT };
         let mut plan = Plan::default();
-        plan.ask(job, pages.clone(), Reason::new(Code::MemoryGoesAlong));
-        let result = OutcomeResult::Begun;
-        let begun = Outcome { target: job.into(), deed: Deed::from(&pages), result };
+        plan.request(job, pages.clone(), Reason::new(ReasonCode::MemoryGoesAlong));
+        let result = OutcomeResult::InProgress;
+        let begun = Outcome { target: job.into(), action: Some(pages.clone()), result };
         let outcomes = if is_begun { vec![begun] } else { Vec::new() };
         let turn =
             Turn { number: second, at: Nanos::from_secs(second), causes: vec![Cause::Interval] };
@@ -184,13 +186,13 @@ mod tests {
             turn: &turn,
             sample: &Sample::default(),
             loads: None,
-            footing: None,
+            load_basis: None,
             signals: None,
             plan: &plan,
-            refused: &[],
+            rejected: &[],
             outcomes: &outcomes,
         };
-        counted.turn(&record).expect("counting cannot fail");
+        counted.record(&record).expect("counting cannot fail");
     }
 
     fn counted() -> Counted {
@@ -226,17 +228,17 @@ mod tests {
         let mut now = Counts::default();
         for second in 0..2 {
             let at = Turn { number: 0, at: Nanos::from_secs(second), causes: Vec::new() };
-            let deed = Deed::Place(CpuSet::from_iter([base::CpuId(second as u32)]));
+            let deed = Action::Place(CpuSet::from_iter([base::CpuId(second as u32)]));
             let result = OutcomeResult::Done { n: 1 };
-            let outcome = Outcome { target: JobId(0).into(), deed, result };
+            let outcome = Outcome { target: JobId(0).into(), action: Some(deed), result };
             let record = TurnRecord {
                 turn: &at,
                 sample: &Sample::default(),
                 loads: None,
-                footing: None,
+                load_basis: None,
                 signals: None,
                 plan: &Plan::default(),
-                refused: &[],
+                rejected: &[],
                 outcomes: &[outcome],
             };
             counted.take_deeds(&record, &mut now);

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use engine::{Sink, TurnRecord};
-use sched::{Action, Code};
+use sched::{Action, ReasonCode};
 use topology::{Level, Machine};
 
 use super::scene::{Part, Scene};
@@ -36,19 +36,19 @@ const ABOUT_CACHES: [&str; 6] = ["di", "dio", "di-migrate", "dino", "animal", "o
 struct Heard {
     levels: BTreeSet<&'static str>,
     n_placed: usize,
-    codes: BTreeSet<Code>,
+    codes: BTreeSet<ReasonCode>,
     gave_up: bool,
 }
 
 impl Sink for Heard {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         let of_loads = record.loads.map(|loads| loads.level);
-        let level = record.footing.map(|footing| footing.level).or(of_loads);
+        let level = record.load_basis.map(|footing| footing.level).or(of_loads);
         self.levels.extend(level.map(word));
-        let is_placed = |ask: &&sched::Ask| matches!(ask.action, Action::Place(_));
-        self.n_placed += record.plan.asks.iter().filter(is_placed).count();
+        let is_placed = |ask: &&sched::Request| matches!(ask.action, Action::Place(_));
+        self.n_placed += record.plan.requests.iter().filter(is_placed).count();
         self.codes.extend(record.plan.notes.iter().map(|note| note.code));
-        self.gave_up |= record.plan.give_up.is_some();
+        self.gave_up |= record.plan.abort.is_some();
         Ok(())
     }
 }
@@ -108,7 +108,7 @@ struct Did {
 impl Did {
     fn of(policy: &'static str, heard: &[Heard]) -> Self {
         let levels: BTreeSet<&str> = heard.iter().flat_map(|one| &one.levels).copied().collect();
-        let says = |one: &Heard| one.codes.contains(&Code::NothingToPlace);
+        let says = |one: &Heard| one.codes.contains(&ReasonCode::NothingToPlace);
         Did {
             policy,
             levels: levels.into_iter().collect(),

@@ -21,7 +21,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, TaskId};
 use engine::{Sink, TurnRecord};
 use program::{Class, Job};
-use sched::{Action, Code, JobEvent, Quantity, Target};
+use sched::{Action, CounterEvent, JobEvent, ReasonCode, Target};
 use topology::Machine;
 
 use super::super::defaults::cooldown_polls;
@@ -100,12 +100,12 @@ impl Agreement {
     fn take(&mut self, record: &TurnRecord<'_>) {
         for task in &record.sample.tasks {
             let node = task.last_cpu.and_then(|cpu| self.node_of.get(&cpu)).copied();
-            let misses = task.counters.get(Quantity::LlcMisses).value();
+            let misses = task.counters.get(CounterEvent::LlcMisses).value();
             let (Some(node), Some(now)) = (node, misses) else { continue };
             let at_poll = self.tasks.get(&task.task).map_or(0, |seen| seen.at_poll);
             self.tasks.insert(task.task, Misses { job: task.job, node, now, at_poll });
         }
-        for task in &record.sample.gone {
+        for task in &record.sample.exited {
             self.tasks.remove(task);
         }
         for event in &record.sample.jobs {
@@ -118,7 +118,7 @@ impl Agreement {
 
     /// Where jobs are put in this turn; a job that was somewhere is moved.
     fn follow(&mut self, record: &TurnRecord<'_>) {
-        for ask in &record.plan.asks {
+        for ask in &record.plan.requests {
             let (Target::Job(job), Action::Place(cpus)) = (ask.target, &ask.action) else {
                 continue;
             };
@@ -170,7 +170,8 @@ impl Agreement {
         self.n_same_node += usize::from(one == other);
         self.n_same_victim += usize::from(victim == self.by_class(other));
         self.n_same_by_misses += usize::from(victim == self.by_misses(one));
-        let moved = record.plan.asks.iter().find(|ask| ask.reason.code == Code::LoadUneven);
+        let moved =
+            record.plan.requests.iter().find(|ask| ask.reason.code == ReasonCode::LoadUneven);
         if let Some(Target::Job(job)) = moved.map(|ask| ask.target) {
             self.n_moves += 1;
             self.n_as_reckoned += usize::from(victim == Some(job));
@@ -185,7 +186,7 @@ fn busiest(loads: &[u64]) -> Option<usize> {
 }
 
 impl Sink for Agreement {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.take(record);
         if let Some(loads) = record.loads {
             self.n_polls += 1;

@@ -68,7 +68,7 @@ impl Spread {
                 self.tasks.insert(task.task, (task.job, node));
             }
         }
-        for task in &record.sample.gone {
+        for task in &record.sample.exited {
             self.tasks.remove(task);
         }
         for event in &record.sample.jobs {
@@ -81,7 +81,7 @@ impl Spread {
 }
 
 impl Sink for Spread {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.take(record);
         let period = self.period;
         let is_late = self.done_at.is_some_and(|done| done + period + period <= record.turn.at);

@@ -5,7 +5,7 @@ use std::io;
 
 use base::{Nanos, TaskId};
 use engine::{Sink, TurnRecord};
-use sched::Quantity;
+use sched::CounterEvent;
 
 use super::super::{Claim, Found, Reading, ReproduceError, Rig, Table, World};
 use crate::stats::{mean, variation};
@@ -37,13 +37,14 @@ struct Rates {
 }
 
 impl Sink for Rates {
-    fn turn(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         if record.loads.is_none() {
             return Ok(());
         }
         for task in &record.sample.tasks {
-            let get = |quantity| task.counters.get(quantity).value().unwrap_or(0);
-            let now = [task.cpu_time.0, get(Quantity::QueueFull), get(Quantity::LlcReferences)];
+            let get = |event| task.counters.get(event).value().unwrap_or(0);
+            let now =
+                [task.cpu_time.0, get(CounterEvent::QueueFull), get(CounterEvent::LlcReferences)];
             let before = self.before.insert(task.task, now);
             let Some(before) = before else { continue }; // It began in this period.
             let grown = [0, 1, 2].map(|at| now[at].saturating_sub(before[at]));

@@ -86,7 +86,7 @@ impl Search<'_> {
         let (mut job_of, mut groups) = (BTreeMap::new(), BTreeMap::new());
         for (id, held) in self.records.tasks() {
             let stat = self.asked(id.tid, procfs::stat(self.root, id.tid), doubts);
-            if stat.is_none_or(|stat| stat.born_ticks != id.born_ticks) {
+            if stat.is_none_or(|stat| stat.born_ticks != id.start_time_ticks) {
                 continue;
             }
             job_of.insert(held.process, held.job.clone());

@@ -27,12 +27,12 @@ pub struct GroupEntry {
     /// Its folder's name.
     pub name: String,
     /// What was done.
-    pub deed: GroupDeed,
+    pub deed: GroupRestoreAction,
 }
 
 /// What was done about a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GroupDeed {
+pub enum GroupRestoreAction {
     /// It is removed (in a dry run: would be).
     Removed,
     /// There is none of this name, or none any more.
@@ -52,13 +52,13 @@ pub(super) fn remove(
 ) -> Vec<GroupEntry> {
     let of = |name: &str| {
         let deed = match GroupFolder::of_run(&header.run, name) {
-            None => GroupDeed::NotOurs,
+            None => GroupRestoreAction::NotOurs,
             Some(group) => match group.is_there(root) {
-                Ok(false) => GroupDeed::Gone,
-                Ok(true) if dry_run => GroupDeed::Removed,
+                Ok(false) => GroupRestoreAction::Gone,
+                Ok(true) if dry_run => GroupRestoreAction::Removed,
                 is_there => match is_there.and_then(|_| group.remove(root)) {
-                    Ok(()) => GroupDeed::Removed,
-                    Err(error) => GroupDeed::Refused(error.to_string()),
+                    Ok(()) => GroupRestoreAction::Removed,
+                    Err(error) => GroupRestoreAction::Refused(error.to_string()),
                 },
             },
         };
@@ -79,19 +79,23 @@ pub(super) fn take_back(
     let name = home.folder.join(name).display().to_string();
     let entry = |deed| Some(GroupEntry { kind: GroupKind::Binds, name: name.clone(), deed });
     let Some(groups) = RunGroups::new(root, home, &header.run) else {
-        return entry(GroupDeed::NotOurs);
+        return entry(GroupRestoreAction::NotOurs);
     };
     let was_there = match groups.is_there() {
         Ok(was_there) => was_there,
-        Err(error) => return entry(GroupDeed::Refused(error.to_string())),
+        Err(error) => return entry(GroupRestoreAction::Refused(error.to_string())),
     };
     if dry_run {
-        return entry(if was_there { GroupDeed::Removed } else { GroupDeed::Gone });
+        return entry(if was_there {
+            GroupRestoreAction::Removed
+        } else {
+            GroupRestoreAction::Gone
+        });
     }
     // Without the folder the controller may still be handed down.
     entry(match groups.take_back() {
-        Ok(()) if was_there => GroupDeed::Removed,
-        Ok(()) => GroupDeed::Gone,
-        Err(why) => GroupDeed::Refused(why),
+        Ok(()) if was_there => GroupRestoreAction::Removed,
+        Ok(()) => GroupRestoreAction::Gone,
+        Err(why) => GroupRestoreAction::Refused(why),
     })
 }

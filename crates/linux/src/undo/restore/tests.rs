@@ -101,7 +101,7 @@ fn what_is_as_we_left_it_is_put_back_and_the_file_is_gone() {
     drop(log);
     let report = world.restore().expect("a record");
     assert_eq!(report.verdict, Verdict::Settled);
-    assert_eq!(report.entries[0].deed, Deed::PutBack { from: first, to: all.clone() });
+    assert_eq!(report.entries[0].deed, RestoreAction::PutBack { from: first, to: all.clone() });
     assert_eq!(sleeper.mask(), all);
     assert_eq!(world.n_files(), 0);
 }
@@ -115,7 +115,7 @@ fn a_mask_that_somebody_else_set_stays() {
     affinity::set(sleeper.0.id(), &last).expect("ours");
     drop(log);
     let report = world.restore().expect("a record");
-    assert_eq!(report.entries[0].deed, Deed::Foreign(last.clone()));
+    assert_eq!(report.entries[0].deed, RestoreAction::Foreign(last.clone()));
     assert_eq!(sleeper.mask(), last);
     assert_eq!(world.n_files(), 0);
 }
@@ -217,7 +217,7 @@ fn a_dry_run_changes_nothing() {
             break restored;
         }
     };
-    assert!(matches!(restored.files[0].entries[0].deed, Deed::PutBack { .. }));
+    assert!(matches!(restored.files[0].entries[0].deed, RestoreAction::PutBack { .. }));
     assert_eq!((sleeper.mask(), world.n_files()), (first, 1));
 }
 

@@ -1,6 +1,6 @@
 //! What the readings imply, and that every key overrides them.
 
-use sched::{Quantity, Wake};
+use sched::{CounterEvent, Wake};
 
 use crate::dfs::config::Config;
 use crate::dfs::{Dfs, INFO};
@@ -56,7 +56,7 @@ fn the_limit_of_the_mean_is_rational() {
 #[test]
 fn what_wakes_it_is_the_interval_or_a_counter_and_nothing_that_cannot_be_counted() {
     let wake = |text: &str| crate::build(&format!("dfs[wake={text}]"), 0).map(|dfs| dfs.wake());
-    let misses = Wake::Overflow { quantity: Quantity::LlcMisses, every: 1_000_000 };
+    let misses = Wake::Overflow { event: CounterEvent::LlcMisses, every: 1_000_000 };
     assert_eq!(wake("overflow:llc-misses:1000000").expect("a wake"), misses);
     assert_eq!(wake("poll").expect("a wake"), Wake::Poll);
     assert_eq!(crate::build("dfs", 0).expect("a policy").wake(), Wake::Poll);

@@ -3,7 +3,7 @@
 use base::CpuSet;
 use journal::{JobSoFar, LifeState};
 use program::{Class, Job};
-use sched::{Counters, End, ExitStatus, Measured, NodeMemory, Quantity};
+use sched::{CounterEvent, Counters, ExitStatus, JobExit, Measured, NodeMemory};
 
 use super::super::ReportBuilder;
 use super::super::timeline::Piece;
@@ -43,7 +43,7 @@ fn from_workload(job: &Job) -> JobRow {
 fn with_life(row: JobRow, life: &JobSoFar, track: &Track) -> JobRow {
     let (exit_status, signal) = match life.ended.as_ref().map(|(_, end)| end.status) {
         Some(ExitStatus::Exited(status)) => (Some(status), None),
-        Some(ExitStatus::Killed(signal)) => (None, Some(signal)),
+        Some(ExitStatus::Signaled(signal)) => (None, Some(signal)),
         None => (None, None),
     };
     let all = &track.timeline.all;
@@ -59,7 +59,7 @@ fn with_life(row: JobRow, life: &JobSoFar, track: &Track) -> JobRow {
         pages_requested_bytes: life.pages.requested.0,
         pages_moved_bytes: life.pages.moved.0,
         memory: track.memory.iter().flat_map(|memory| &memory.nodes).map(memory_row).collect(),
-        memory_looked_permille: track.memory.as_ref().map(|m| u32::from(m.looked_permille)),
+        memory_looked_permille: track.memory.as_ref().map(|m| u32::from(m.sampled_permille)),
         n_starts: u64::from(life.n_starts),
         ran_on: (!all.is_empty()).then(|| all.to_string()),
         hands_off: track.hands_off.as_ref().map(hands_off_words),
@@ -83,8 +83,10 @@ fn state(life: &JobSoFar) -> StateWord {
         (LifeState::Running, _) => StateWord::Running,
         (LifeState::NotStarted, _) => StateWord::NotStarted,
         (LifeState::Left, _) => StateWord::Left,
-        (LifeState::Ended, Some((_, End { by_us: true, .. }))) => StateWord::Stopped,
-        (LifeState::Ended, Some((_, End { status: ExitStatus::Exited(0), .. }))) => StateWord::Done,
+        (LifeState::Ended, Some((_, JobExit { stopped_by_host: true, .. }))) => StateWord::Stopped,
+        (LifeState::Ended, Some((_, JobExit { status: ExitStatus::Exited(0), .. }))) => {
+            StateWord::Done
+        }
         (LifeState::Ended, _) => StateWord::Failed,
     }
 }
@@ -130,28 +132,28 @@ fn with_used(row: JobRow, used: Used, is_known: bool) -> JobRow {
 fn with_counted(row: JobRow, counters: &Counters) -> JobRow {
     JobRow {
         counted: counters.iter().filter_map(counted_row).collect(),
-        instructions_per_cycle: ratio(counters, Quantity::Instructions, Quantity::Cycles),
+        instructions_per_cycle: ratio(counters, CounterEvent::Instructions, CounterEvent::Cycles),
         misses_per_kilo_instruction: misses_per_kilo(counters),
         ..row
     }
 }
 
-fn counted_row((quantity, measured): (Quantity, Measured)) -> Option<CountedRow> {
+fn counted_row((event, measured): (CounterEvent, Measured)) -> Option<CountedRow> {
     Some(CountedRow {
-        what: quantity.name().to_owned(),
+        what: event.name().to_owned(),
         n: measured.value()?,
-        unit: quantity.unit().to_owned(),
+        unit: event.unit().to_owned(),
         ran_permille: measured.ran_permille().map(u32::from),
     })
 }
 
-fn ratio(counters: &Counters, of: Quantity, to: Quantity) -> Option<f64> {
+fn ratio(counters: &Counters, of: CounterEvent, to: CounterEvent) -> Option<f64> {
     let (of, to) = (counters.get(of).value()?, counters.get(to).value()?);
     (to != 0).then(|| of as f64 / to as f64)
 }
 
 fn misses_per_kilo(counters: &Counters) -> Option<f64> {
-    let instructions = counters.get(Quantity::Instructions).value().filter(|n| *n != 0)?;
+    let instructions = counters.get(CounterEvent::Instructions).value().filter(|n| *n != 0)?;
     Some(counters.misses().value()? as f64 * 1000.0 / instructions as f64)
 }
 

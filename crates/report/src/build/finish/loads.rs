@@ -1,6 +1,6 @@
 //! The series of loads, and what of them stands for the run as a whole.
 
-use engine::Footing;
+use engine::LoadBasis;
 use sched::SignalTier;
 use topology::Level;
 
@@ -20,7 +20,7 @@ pub(super) fn rows(builder: &ReportBuilder, names: &Names<'_>) -> Vec<Loads> {
 }
 
 fn row(series: &Series, names: &Names<'_>) -> Loads {
-    let (Footing { level, tier }, (from, to)) = (series.footing, series.span());
+    let (LoadBasis { level, tier }, (from, to)) = (series.footing, series.span());
     let places = names.places.of(series.era);
     let point = |((from, to), sums): ((base::Nanos, base::Nanos), &[super::super::loads::Sums])| {
         LoadPoint {
@@ -51,7 +51,7 @@ fn domain(level: Level, number: u32, places: &PlaceNames) -> DomainRow {
 /// What loads stood on for the longest time; of two that are equal the first. A run that was over before
 /// its first interval has only what loads were to stand on, and that says something only where
 /// something was placed.
-pub(super) fn main_footing(builder: &ReportBuilder) -> Option<Footing> {
+pub(super) fn main_footing(builder: &ReportBuilder) -> Option<LoadBasis> {
     let expected = builder.footing.filter(|_| builder.counts.placements != 0);
     main(builder).map(|series| series.footing).or(expected)
 }
@@ -63,7 +63,7 @@ fn main(builder: &ReportBuilder) -> Option<&Series> {
 
 /// The tier in a sentence, and when it was another or stood for other places. Before anybody ran nobody
 /// misses a load.
-pub(super) fn meaning(builder: &ReportBuilder, footing: Footing) -> String {
+pub(super) fn meaning(builder: &ReportBuilder, footing: LoadBasis) -> String {
     let first = builder.tracks.iter().filter_map(|track| track.started).min();
     let is_before_all = |series: &Series| {
         let is_none = series.footing.tier == SignalTier::None;
@@ -73,7 +73,7 @@ pub(super) fn meaning(builder: &ReportBuilder, footing: Footing) -> String {
     let others: Vec<&Series> = builder.curves.list.iter().filter(is_other).collect();
     let mut told = tier_words(footing.tier).to_owned();
     for series in others.iter().take(N_OTHERS_TOLD) {
-        let (Footing { level, tier }, (from, to)) = (series.footing, series.span());
+        let (LoadBasis { level, tier }, (from, to)) = (series.footing, series.span());
         let what = match tier {
             SignalTier::None => "nothing told of them".to_owned(),
             tier => format!("they were {} per {level}", load_unit(tier)),

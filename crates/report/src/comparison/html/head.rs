@@ -129,8 +129,8 @@ pub(super) fn about(told: &Comparison) -> String {
             format!(
                 "{} ({}, {})",
                 setting.machine,
-                base::several(setting.n_nodes, "node"),
-                base::several(setting.n_cpus, "CPU")
+                base::counted_noun(setting.n_nodes, "node"),
+                base::counted_noun(setting.n_cpus, "CPU")
             ),
         ),
         ("Workloads".to_owned(), setting.workloads.join(", ")),

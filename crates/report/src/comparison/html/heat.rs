@@ -1,6 +1,6 @@
 //! Policies × workloads: the ratio, its interval and the verdict in each field.
 
-use base::several;
+use base::counted_noun;
 
 use super::{class, ends, mark};
 use crate::comparison::{Comparison, VerdictWord};
@@ -45,7 +45,7 @@ fn row(told: &Comparison, policy: &str) -> String {
                 format!(
                     "{policy} on {workload}: {} s on average of {}",
                     super::seconds(mean),
-                    several(row.n_runs, "run")
+                    counted_noun(row.n_runs, "run")
                 )
             });
             cell(&Field {
@@ -68,7 +68,7 @@ fn row(told: &Comparison, policy: &str) -> String {
                 is_baseline,
                 said: format!(
                     "{policy} over all workloads: geometric mean, {}",
-                    several(row.n_seeds, "seed")
+                    counted_noun(row.n_seeds, "seed")
                 ),
             })
         });

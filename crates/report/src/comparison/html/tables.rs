@@ -136,7 +136,7 @@ pub(super) fn jobs(told: &Comparison) -> String {
             "<details><summary>{} <span class=\"muted\">{}</span></summary><div class=\"scroll\" tabindex=\"0\">\
              <table class=\"data\"><thead><tr><th scope=\"col\">Job</th><th class=\"num\" scope=\"col\">Alone</th>{heads}</tr></thead><tbody>{lines}</tbody></table></div></details>\n",
             escape(workload),
-            base::several(n_jobs, "job")
+            base::counted_noun(n_jobs, "job")
         )
     };
     told.setting.workloads.iter().map(of_workload).collect()

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use base::{JobId, Rng};
-use linux::senses::Listener;
+use linux::collectors::Listener;
 use linux::stream;
 use serde_json::Value;
 

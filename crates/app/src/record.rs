@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use base::{JobId, Nanos};
-use linux::senses::Listener;
+use linux::collectors::Listener;
 use linux::source::{Live, Source};
 use linux::stream::{Header, JobLine, Tee, VERSION};
 use topology::Machine;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::anyhow;
 use base::{LlcId, NodeId};
-use linux::senses::Around;
+use linux::collectors::Around;
 use linux::source::Live;
 use sched::{
     LoadPreference, Measured, Policy, Sample, SignalTier, TierOverride, TierOverrideError,

@@ -15,10 +15,10 @@ use rustix::process::Signal;
 use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, Measured, PageMoveEnd};
 
 use crate::agenda::Item;
-use crate::family::{Look, Totals};
 use crate::host::{ASK_EVERY, LiveHost, Running, State, Stopping};
 use crate::orphans::EXEC_WAIT;
 use crate::signals;
+use linux::tasks::{Look, Totals};
 
 /// A job that ends sooner than this and restarts is taken notice of only after it, so that a program
 /// that fails at once does not fill the machine with its starts.

@@ -13,14 +13,15 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, TaskId};
 use linux::glance::Glance;
+pub(crate) use linux::procfs::{is_alive, lives, may_live};
 use linux::undo::{Held, Log, Seen};
 use linux::{affinity, fault, procfs, system};
 use sched::{JobEvent, RejectCause, UnmanagedCause};
 
 use crate::command::plain;
-use crate::family::{Family, Thread};
 use crate::host::in_one_line;
 use crate::masks::is_same;
+use linux::tasks::{Family, Thread};
 
 /// How often a job is looked through again for threads that were born while it was being bound.
 const PASSES_MAX: u32 = 8;
@@ -447,24 +448,6 @@ fn refusal(error: &std::io::Error, target: &CpuSet) -> Refused {
             (RejectCause::CpusUnusable, format!("none of the CPUs {target} can be used by it now"))
         }
         _ => (RejectCause::NotPermitted, plain(error)),
-    }
-}
-
-/// Whether a thread is still the one that it was, and has not ended: numbers are used again.
-pub(crate) fn lives(id: TaskId) -> bool {
-    is_alive(id).unwrap_or(false)
-}
-
-/// The same for who may still have something of ours: as long as nobody can tell, it may.
-pub(crate) fn may_live(id: TaskId) -> bool {
-    is_alive(id).unwrap_or(true)
-}
-
-fn is_alive(id: TaskId) -> std::io::Result<bool> {
-    match procfs::stat("/".as_ref(), id.tid) {
-        Ok(stat) => Ok(stat.born_ticks == id.start_time_ticks && stat.state != 'Z'),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

@@ -17,7 +17,6 @@ use topology::Machine;
 use crate::agenda::{Agenda, Ticks};
 use crate::cgroups::JobGroups;
 use crate::command::Common;
-use crate::family::{Family, Kept};
 use crate::groups::MonGroups;
 use crate::hold::Hold;
 use crate::keeper::Keeper;
@@ -27,9 +26,10 @@ use crate::memory::Memory;
 use crate::nodes::Nodes;
 use crate::orphans::Orphans;
 use crate::overflow::Overflow;
-use crate::senses::Senses;
 use crate::wakes::{Wake, Wakes};
 use crate::{LiveError, LiveOptions};
+use linux::collectors::LiveCollectors;
+use linux::tasks::{Family, Kept};
 
 /// A sleeping thread is looked at at least this often.
 pub(crate) const REST_MAX: Nanos = Nanos::from_secs(2);
@@ -67,7 +67,7 @@ pub struct LiveHost {
     pub(crate) unconfirmed: Vec<u64>,
     pub(crate) nodes: Nodes,
     pub(crate) memory: Memory,
-    pub(crate) senses: Senses,
+    pub(crate) senses: LiveCollectors,
     pub(crate) groups: MonGroups,
     pub(crate) job_groups: JobGroups,
     pub(crate) woken: Vec<Wake>,

@@ -5,10 +5,10 @@ use linux::{procfs, reap};
 use rustix::process::Signal;
 
 use crate::agenda::Item;
-use crate::family::Kept;
 use crate::hold::may_live;
 use crate::host::{ASK_EVERY, LiveHost, State, Stopping};
 use crate::signals::{self, Sent};
+use linux::tasks::Kept;
 
 /// A process that outlived the first process of its job, and was told to end.
 #[derive(Debug)]

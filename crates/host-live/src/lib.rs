@@ -6,9 +6,7 @@
 //!     ├ wakes     epoll over a timer, process descriptors and signals: the only place that waits
 //!     ├ agenda    what is to happen when
 //!     ├ command   a line of a workload as a program to start
-//!     ├ family    the processes and threads of each job, found, read and counted
 //!     ├ overflow  counters that bring interval turns about, where the policy waits for them
-//!     ├ senses    memory controllers, caches and pressure
 //!     ├ cgroups   groups of jobs whose memory is bound
 //!     ├ begin     jobs that are due, bound before they begin
 //!     ├ place     what a plan says about running jobs
@@ -32,7 +30,6 @@ mod begin;
 mod cgroups;
 mod command;
 mod ending;
-mod family;
 mod groups;
 mod hold;
 mod host;
@@ -47,7 +44,6 @@ mod orphans;
 mod overflow;
 mod place;
 mod preflight;
-mod senses;
 mod setup;
 mod signals;
 mod stopped;
@@ -60,8 +56,9 @@ pub use cgroups::check_groups;
 pub use command::find_program;
 pub use host::LiveHost;
 pub use keeper::{KEEPER_ARGUMENT, keep};
+pub use linux::tasks::CounterMode;
 pub use memory::{MemoryLooks, MemoryOptions};
-pub use options::{CountersWish, LiveError, LiveOptions};
+pub use options::{LiveError, LiveOptions};
 pub use preflight::{PreflightError, check_runnable, preflight};
 pub use signals::{Sent, send as send_signal};
 pub use watch::{

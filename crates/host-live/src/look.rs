@@ -6,8 +6,8 @@ use base::{JobId, Nanos};
 use linux::{affinity, mempolicy, system};
 use sched::{Cause, Measured, NodeSample, NumaSettings, Sample, Turn};
 
-use crate::family::{Look, When};
 use crate::host::{LiveHost, REST_MAX, State};
+use linux::tasks::{Look, When};
 
 /// How often we ask which orphans came to us, and how much memory is free.
 pub(crate) const SELDOM: Nanos = Nanos::from_secs(1);

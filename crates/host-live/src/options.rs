@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use base::Nanos;
+use linux::tasks::CounterMode;
 
 use crate::memory::MemoryOptions;
 
@@ -37,7 +38,7 @@ pub struct LiveOptions {
     /// jobs and are waited for.
     pub is_sole_parent: bool,
     /// What is counted of tasks.
-    pub counters: CountersWish,
+    pub counters: CounterMode,
     /// Where undo records go; `None`: where they belong ([`linux::undo::folders`]).
     pub undo_folders: Option<Vec<PathBuf>>,
     /// Which groups jobs have whose memory is bound.
@@ -62,28 +63,13 @@ impl Default for LiveOptions {
             takes_signals: true,
             takes_priority: true,
             is_sole_parent: true,
-            counters: CountersWish::Auto,
+            counters: CounterMode::Auto,
             undo_folders: None,
             groups: linux::cgroup::Wish::Auto,
             resctrl_root: PathBuf::from("/"),
             memory: MemoryOptions::default(),
         }
     }
-}
-
-/// What is to be counted of tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CountersWish {
-    /// What the processor counts of each task, with the kernel's own books beside it. Where the
-    /// processor counts nothing, the kernel's own books of each job of a run as a whole (one group), and
-    /// of each thread of a program that is watched, read when it goes: CPU time, waiting and moves of tasks
-    /// are known anyway, and counting costs.
-    #[default]
-    Auto,
-    /// The kernel's own books of each task even where the processor counts nothing.
-    All,
-    /// Nothing.
-    Off,
 }
 
 /// What goes wrong with a live run as a whole. What goes wrong with one job is an outcome of that job.

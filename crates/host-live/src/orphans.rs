@@ -20,9 +20,9 @@ use linux::{affinity, procfs, reap};
 use sched::Cause;
 
 use crate::agenda::Item;
-use crate::family::Claim;
 use crate::hold::may_live;
 use crate::host::{LiveHost, State};
+use linux::tasks::Claim;
 
 /// An exec takes microseconds of CPU time. So often, and so far apart, is asked again; who is still in
 /// one then has no environment that could tell anything.

@@ -15,15 +15,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use base::{CpuId, CpuSet, Nanos, TaskId};
+use linux::collectors::{identity_of, rights};
 use linux::perf::{self, Attr, Flags, Need, Overflows, Whom};
-use linux::senses::{identity_of, rights};
 use linux::source::{Live, text};
 use sched::{CounterEvent, Wake};
 
 use crate::agenda::Ticks;
-use crate::family::{Family, Held};
 use crate::host::{LiveHost, REST_MAX};
 use crate::wakes::Wakes;
+use linux::tasks::{Family, Held};
 
 /// What interval turns are held for.
 #[derive(Debug)]

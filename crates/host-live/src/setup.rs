@@ -17,7 +17,6 @@ use topology::Machine;
 use crate::agenda::{Agenda, Item, Ticks};
 use crate::cgroups::JobGroups;
 use crate::command::{Common, own_environment};
-use crate::family::{Counting, Descriptors, Family};
 use crate::groups::MonGroups;
 use crate::host::{LiveHost, REST_MAX, Slot, State, Stopping, in_one_line};
 use crate::keeper::Keeper;
@@ -26,9 +25,10 @@ use crate::memory::{Manner, Memory};
 use crate::nodes::Nodes;
 use crate::orphans::Orphans;
 use crate::overflow::Overflow;
-use crate::senses::Senses;
 use crate::wakes::Wakes;
-use crate::{CountersWish, LiveError, LiveOptions};
+use crate::{CounterMode, LiveError, LiveOptions};
+use linux::collectors::LiveCollectors;
+use linux::tasks::{Counting, Descriptors, Family};
 
 /// More descriptors than this are of no use to us, and cost the kernel memory.
 const DESCRIPTORS_ENOUGH: u64 = 65_536;
@@ -90,12 +90,12 @@ impl LiveHost {
             nice: common.nice,
             of_strangers: false,
         };
-        let (senses, chosen, mut said) = Senses::open(machine, options.counters);
+        let (senses, chosen, mut said) = LiveCollectors::open(machine, options.counters);
         let overflow = Overflow::open(options.wake, &own_cpus, &wakes).unwrap_or_else(|why| {
             said.push(why);
             None
         });
-        let is_counted = options.counters != CountersWish::Off;
+        let is_counted = options.counters != CounterMode::Off;
         let root = options.resctrl_root.clone();
         let job_groups = JobGroups::open(root.clone(), machine, &common.run, options.groups);
         let mut groups = MonGroups::open(root, machine, &common.run, is_counted);

@@ -10,7 +10,7 @@ use rustix::process::{
     test_kill_process,
 };
 
-use crate::family::Kept;
+use linux::tasks::Kept;
 
 /// What became of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

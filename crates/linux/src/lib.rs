@@ -4,7 +4,7 @@
 //!   read    topology   /sys and /proc as a machine          signals   which counters can be read
 //!           perf       counters of tasks and CPUs           uncore    memory controllers, per node
 //!           resctrl    traffic of caches and groups         pressure  waiting of the whole system
-//!           schedstat  times of CPUs                        senses    one look at all of these
+//!           schedstat  times of CPUs                        collectors one sample of all of these
 //!           source     the seam: kernel or recording        stream    recordings of what the kernel said
 //!           procfs     processes and threads                system    boot, namespace, limits
 //!           environ    environments, and who has none yet
@@ -29,6 +29,7 @@ pub mod affinity;
 mod alone;
 pub mod birth;
 pub mod cgroup;
+pub mod collectors;
 pub mod connector;
 pub mod cpuset;
 pub mod environ;
@@ -44,13 +45,13 @@ pub mod procfs;
 pub mod reap;
 pub mod resctrl;
 pub mod schedstat;
-pub mod senses;
 pub mod signals;
 pub mod source;
 pub mod start;
 pub mod state;
 pub mod stream;
 pub mod system;
+pub mod tasks;
 pub mod topology;
 pub mod uncore;
 pub mod undo;

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use base::TaskId;
 use rustix::fs::{Mode, OFlags};
 
 use crate::fault;
@@ -222,6 +223,28 @@ pub fn migrations(root: &Path, tid: u32) -> Option<u64> {
 /// The environment with which a process was started, as the kernel keeps it.
 pub fn environ(root: &Path, pid: u32) -> io::Result<Vec<u8>> {
     read(&root.join(format!("proc/{pid}/environ")))
+}
+
+/// Whether a task is still running: the tid is in use, by the same task, and that is no zombie.
+///
+/// # Errors
+/// `/proc/TID/stat` cannot be read, so that the state of the task is unknown.
+pub fn is_alive(id: TaskId) -> io::Result<bool> {
+    match stat(Path::new("/"), id.tid) {
+        Ok(stat) => Ok(stat.born_ticks == id.start_time_ticks && stat.state != 'Z'),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a task is known to be running. False where its state is unknown.
+pub fn lives(id: TaskId) -> bool {
+    is_alive(id).unwrap_or(false)
+}
+
+/// Whether a task may be running. True where its state is unknown.
+pub fn may_live(id: TaskId) -> bool {
+    is_alive(id).unwrap_or(true)
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -81,7 +81,7 @@ pub struct CountedAs {
 /// asked for, whether or not this kernel shows counters and lets us count.
 pub fn events(root: &Path) -> (&'static perf::Family, Vec<CountedAs>) {
     let mut source = crate::source::Live::new(root);
-    let family = perf::known(&crate::senses::identity_of(&mut source));
+    let family = perf::known(&crate::collectors::identity_of(&mut source));
     let by_processor = |q: &&sched::CounterEvent| q.source() == sched::EventKind::Hardware;
     let counted = |&counter_event: &sched::CounterEvent| {
         let event = match family.why_absent(counter_event) {

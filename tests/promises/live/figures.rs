@@ -1,7 +1,7 @@
 //! What jobs used, as it is told while they run and when they end.
 
 use base::Nanos;
-use host_live::CountersWish;
+use host_live::CounterMode;
 use sched::{CounterEvent, Measured};
 
 use super::play::Play;
@@ -37,7 +37,7 @@ fn a_waiting_time_that_was_mostly_not_seen_is_not_told() {
          [[job]]\nname = \"b\"\nshell = \"i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done\"\n",
         |options| {
             options.interval = Some(Nanos::from_secs(600));
-            options.counters = CountersWish::Off;
+            options.counters = CounterMode::Off;
         },
     );
     play.finish();

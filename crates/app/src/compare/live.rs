@@ -173,7 +173,7 @@ impl Series<'_> {
             time_limit: self.args.time_limit,
             memory: &self.args.memory,
             signals: &self.args.signals,
-            counters: host_live::CountersWish::Auto,
+            counters: host_live::CounterMode::Auto,
             groups: Wish::Auto,
         };
         let run::Ran { report, ended } =

@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use anyhow::bail;
 use base::Nanos;
+use linux::collectors;
 use linux::perf::{self, Chosen, Meter, Need, TaskGroups};
-use linux::senses;
 use linux::source::Live;
 use sched::{CounterEvent, Counters};
 use trace::counted::Reading;
@@ -29,8 +29,8 @@ use crate::asked::Asked;
 /// It counts no instructions of tasks, for this reason.
 pub(super) fn choose() -> Result<Vec<Chosen>, String> {
     let mut source = Live::new(Path::new("/"));
-    let flags = senses::rights(&mut source)?;
-    let identity = senses::identity_of(&mut source);
+    let flags = collectors::rights(&mut source)?;
+    let identity = collectors::identity_of(&mut source);
     let choice = perf::choose(&mut source, &identity, flags);
     let (groups, refused) = TaskGroups::open(0, &choice.chosen, false);
     // Something must run for a counter to have had a turn.
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_a_program_and_its_children_do_is_counted_from_its_first_instruction() {
         let mut source = Live::new(Path::new("/"));
-        let Ok(flags) = senses::rights(&mut source) else {
+        let Ok(flags) = collectors::rights(&mut source) else {
             println!("not run: perf_event_open is not permitted here");
             return;
         };

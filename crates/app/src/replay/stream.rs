@@ -1,7 +1,7 @@
 //! Replaying a stream: the kernel's bytes through the readers and the engine, to what a policy sees.
 //!
 //! ```text
-//!   stream ─► linux::senses ─► Sample ─► engine ─► Snapshot ─► shown, and handed to the policy
+//!   stream ─► linux::collectors ─► Sample ─► engine ─► Snapshot ─► shown, and handed to the policy
 //! ```
 //!
 //! Nothing is carried out, so that what a policy wants is what it would have wanted at that moment.
@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use base::{JobId, Nanos};
 use engine::Engine;
-use linux::senses::Listener;
+use linux::collectors::Listener;
 use linux::stream;
 use program::{Command, Ending, Job, Origin};
 use sched::{

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use base::{Bytes, Nanos};
 use engine::{Engine, Sink};
-use host_live::{CountersWish, LiveHost, LiveOptions};
+use host_live::{CounterMode, LiveHost, LiveOptions};
 use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
 use linux::cgroup::Wish;
 use program::Workload;
@@ -39,7 +39,7 @@ pub(crate) struct How<'a> {
     pub time_limit: Option<Nanos>,
     pub memory: &'a MemoryArgs,
     pub signals: &'a SignalArgs,
-    pub counters: CountersWish,
+    pub counters: CounterMode,
     pub groups: Wish,
 }
 

@@ -128,12 +128,12 @@ pub enum CountersArg {
     Off,
 }
 
-impl From<CountersArg> for host_live::CountersWish {
+impl From<CountersArg> for host_live::CounterMode {
     fn from(arg: CountersArg) -> Self {
         match arg {
-            CountersArg::Auto => host_live::CountersWish::Auto,
-            CountersArg::All => host_live::CountersWish::All,
-            CountersArg::Off => host_live::CountersWish::Off,
+            CountersArg::Auto => host_live::CounterMode::Auto,
+            CountersArg::All => host_live::CounterMode::All,
+            CountersArg::Off => host_live::CounterMode::Off,
         }
     }
 }

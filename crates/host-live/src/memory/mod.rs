@@ -30,9 +30,9 @@ use sched::{
 };
 use topology::Machine;
 
-use crate::family::Family;
 use crate::hold::{Refused, not_running};
 use crate::wakes::Wakes;
+use linux::tasks::Family;
 use looks::{LOOK_EVERY, Look, Looks};
 
 /// When memory by node is looked at.

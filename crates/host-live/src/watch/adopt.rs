@@ -13,8 +13,8 @@ use super::census::{Found, Stand};
 use super::heirs::Heir;
 use super::respect::LeftAlone;
 use super::{BOARD_EVERY, WatchHost, is_coming_or_going, name_matches};
-use crate::family::Kept;
 use crate::hold::{Hold, lives};
+use linux::tasks::Kept;
 
 /// So many jobs get numbers of their own before numbers of those that left are given again.
 const NUMBERS_FRESH: u32 = 1024;

@@ -57,17 +57,17 @@ pub use respect::LeftAlone;
 
 use crate::LiveError;
 use crate::agenda::Ticks;
-use crate::family::{Counting, Descriptors, Family, Look, When};
 use crate::hold::{Hands, Hold, Refused, confirm, not_running};
 use crate::host::in_one_line;
 use crate::memory::{Manner, Memory};
 use crate::nodes::Nodes;
-use crate::senses::Senses;
 use crate::wakes::{Wake, Wakes};
 use adopt::Watched;
 use census::Census;
 use heirs::{Given, Heir};
 use here::Here;
+use linux::collectors::LiveCollectors;
+use linux::tasks::{Counting, Descriptors, Family, Look, When};
 use notice::Notice;
 
 /// A sleeping thread of a busy process is looked at at least this often.
@@ -114,7 +114,7 @@ pub struct WatchHost {
     ticks: Ticks,
     causes: BTreeSet<Cause>,
     pending: Sample,
-    senses: Option<Senses>,
+    senses: Option<LiveCollectors>,
     n_turns: u64,
     turn_at: Nanos,
     seldom_at: Nanos,
@@ -173,7 +173,7 @@ impl WatchHost {
         let descriptors = Descriptors::new(limit.now, 0);
         let (senses, chosen, said) = match &options.machine {
             Some(machine) => {
-                let (senses, chosen, said) = Senses::open(machine, options.counters);
+                let (senses, chosen, said) = LiveCollectors::open(machine, options.counters);
                 (Some(senses), chosen, said)
             }
             None => (None, Vec::new(), Vec::new()),

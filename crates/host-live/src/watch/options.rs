@@ -10,7 +10,7 @@ use topology::Machine;
 use super::census::BUSY_PERMILLE;
 use super::choice::Choice;
 use crate::memory::MemoryOptions;
-use crate::{CountersWish, LiveError};
+use crate::{CounterMode, LiveError};
 
 /// How watching is to be done.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct WatchOptions {
     /// How memory is moved and looked at.
     pub memory: MemoryOptions,
     /// What is counted of the tasks of jobs.
-    pub counters: CountersWish,
+    pub counters: CounterMode,
     /// The machine whose controllers, caches, pressure and CPUs are measured; `None`: nothing around
     /// the tasks is, and nothing is counted of them.
     pub machine: Option<Machine>,
@@ -60,7 +60,7 @@ impl Default for WatchOptions {
             takes_signals: true,
             undo_folders: None,
             memory: MemoryOptions::default(),
-            counters: CountersWish::Auto,
+            counters: CounterMode::Auto,
             machine: None,
             may_hear: true,
         }

@@ -6,48 +6,48 @@
 
 use std::io;
 
-use linux::perf::{self, Chosen};
-use linux::senses::{Around, SHUT_OUT, identity_of, rights};
-use linux::source::{Live, text};
 use sched::Sample;
 use topology::Machine;
 
-use crate::CountersWish;
+use super::{Around, SHUT_OUT, identity_of, rights};
+use crate::perf::{self, Chosen};
+use crate::source::{Live, text};
+use crate::tasks::CounterMode;
 
 /// What is measured around jobs.
 #[derive(Debug)]
-pub(crate) struct Senses {
+pub struct LiveCollectors {
     around: Around,
     source: Live,
     said_refused: bool,
     said_shut_out: bool,
 }
 
-impl Senses {
+impl LiveCollectors {
     /// Opens what there is; tells what is to be counted of each task, and what cannot be had.
-    pub(crate) fn open(machine: &Machine, wish: CountersWish) -> (Self, Vec<Chosen>, Vec<String>) {
+    pub fn open(machine: &Machine, wish: CounterMode) -> (Self, Vec<Chosen>, Vec<String>) {
         let mut source = Live::new("/".as_ref());
         let (around, mut said) = Around::open(&mut source, machine);
         let chosen = match wish {
-            CountersWish::Off => Vec::new(),
-            CountersWish::Auto | CountersWish::All => chosen(&mut source, &mut said),
+            CounterMode::Off => Vec::new(),
+            CounterMode::Auto | CounterMode::All => chosen(&mut source, &mut said),
         };
-        let senses = Senses { around, source, said_refused: false, said_shut_out: false };
+        let senses = LiveCollectors { around, source, said_refused: false, said_shut_out: false };
         (senses, chosen, said)
     }
 
     /// Reads what loads come from into a sample.
-    pub(crate) fn look(&mut self, sample: &mut Sample) {
+    pub fn look(&mut self, sample: &mut Sample) {
         self.around.look_often(&mut self.source, sample);
     }
 
     /// Reads the rest.
-    pub(crate) fn look_seldom(&mut self, sample: &mut Sample) {
+    pub fn look_seldom(&mut self, sample: &mut Sample) {
         self.around.look_seldom(&mut self.source, sample);
     }
 
     /// What is to be said of tasks that are not counted, once each.
-    pub(crate) fn say(&mut self, refused: Option<&io::Error>, is_shut_out: bool) -> Vec<String> {
+    pub fn say(&mut self, refused: Option<&io::Error>, is_shut_out: bool) -> Vec<String> {
         let mut said = Vec::new();
         if let Some(error) = refused.filter(|_| !std::mem::replace(&mut self.said_refused, true)) {
             let paranoid = text(&mut self.source, "proc/sys/kernel/perf_event_paranoid");

@@ -5,8 +5,8 @@
 //! waited for. Of that, what we saw ourselves is known already; the rest is credited to the first
 //! thread of the process, so that a job's load is all of its load.
 
+use crate::procfs;
 use base::{JobId, Nanos};
-use linux::procfs;
 
 use super::read::Look;
 use super::{Family, Totals};
@@ -16,7 +16,7 @@ const ASK_EVERY: u32 = 8;
 
 /// What is known of the children of a process.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Unseen {
+pub struct Unseen {
     n_looks: u32,
     has_children: bool,
     /// What the kernel told last of children that were waited for, in nanoseconds.
@@ -119,7 +119,7 @@ impl Family {
 
     /// Credits to the first process of a job that has ended what it used, as the kernel told when it
     /// was waited for, beyond what was seen.
-    pub(crate) fn credit_rest(
+    pub fn credit_rest(
         &mut self,
         (job, pid): (JobId, u32),
         totals: &Totals,

@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::procfs;
 use base::{CpuSet, JobId, Nanos, TaskId};
-use linux::procfs;
 
 use super::unseen::Unseen;
 use super::{Family, Process, Thread, Totals};
@@ -16,7 +16,7 @@ const CHILDREN_BYTES: usize = 4096;
 impl Family {
     /// Takes a process and everything below it into a job. `mask` is what a process of this job has by
     /// birth. Tells the processes that are new.
-    pub(crate) fn adopt(&mut self, job: JobId, pid: u32, mask: &Arc<CpuSet>) -> Vec<u32> {
+    pub fn adopt(&mut self, job: JobId, pid: u32, mask: &Arc<CpuSet>) -> Vec<u32> {
         let mut fresh = Vec::new();
         let mut to_do = vec![pid];
         while let Some(pid) = to_do.pop() {
@@ -76,7 +76,7 @@ impl Family {
 
     /// Looks again at everything in a job: threads and children that are not known yet are taken in.
     /// Tells whether there were any.
-    pub(crate) fn refresh(&mut self, job: JobId, mask: &Arc<CpuSet>) -> bool {
+    pub fn refresh(&mut self, job: JobId, mask: &Arc<CpuSet>) -> bool {
         let mut found = false;
         let pids: Vec<u32> = self.processes_of(job).map(|(pid, _)| pid).collect();
         for pid in pids {

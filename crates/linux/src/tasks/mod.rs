@@ -22,19 +22,23 @@ use std::sync::Arc;
 use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
 use sched::Measured;
 
-pub(crate) use counters::Counting;
-pub(crate) use descriptors::{Descriptors, Held, Kept};
-pub(crate) use orphans::Claim;
-pub(crate) use read::{Look, When};
+use crate::affinity::is_same;
+
+pub use counters::{CounterMode, Counting};
+pub use descriptors::{Descriptors, Held, Kept};
+pub use orphans::Claim;
+pub use read::{Look, When};
 
 /// Processes and threads of all jobs.
 #[derive(Debug)]
-pub(crate) struct Family {
+pub struct Family {
     processes: BTreeMap<(JobId, u32), Process>,
     job_of: BTreeMap<u32, JobId>,
+    /// Descriptors that may be kept open between samples.
     pub descriptors: Descriptors,
     /// Whether what a process of a job starts belongs to the job too.
     pub follows_children: bool,
+    /// Counters of the threads, and which events they count.
     pub counting: Counting,
     /// When somebody is to be looked at next.
     look_at: Option<Nanos>,
@@ -50,11 +54,13 @@ pub(crate) struct Family {
 
 /// A process of a job.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
+    /// Start time, in clock ticks since boot.
     pub born_ticks: u64,
     /// The process of its job that started it, until what it used is counted among that one's
     /// children.
     parent: Option<u32>,
+    /// Threads that have not exited, in the order of their discovery.
     pub threads: Vec<Thread>,
     /// What threads that are gone came to.
     past: Totals,
@@ -67,7 +73,8 @@ pub(crate) struct Process {
 
 /// A thread of a job.
 #[derive(Debug)]
-pub(crate) struct Thread {
+pub struct Thread {
+    /// Tid and start time.
     pub id: TaskId,
     /// The mask that it is known to have, from us or by birth.
     pub mask: Arc<CpuSet>,
@@ -80,7 +87,7 @@ pub(crate) struct Thread {
     schedstat: Option<Kept>,
     children: Option<Kept>,
     stat: Option<Kept>,
-    figures: Option<linux::procfs::Schedstat>,
+    figures: Option<crate::procfs::Schedstat>,
     last_cpu: Option<CpuId>,
     /// Its moves between CPUs, and what it had used when they were read.
     migrations: Option<(u64, u64)>,
@@ -97,7 +104,7 @@ pub(crate) struct Thread {
 ///
 /// Threads that ended before their job count as they were last seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub struct Totals {
     /// CPU time, that of unseen children too.
     pub used_ns: u64,
     wait_ns: u64,
@@ -123,12 +130,12 @@ impl Totals {
 
     /// Waiting time, of a job that used so much in all; absent when too much of that was used by
     /// tasks that came and went unseen.
-    pub(crate) fn wait(&self, used: Nanos) -> Measured {
+    pub fn wait(&self, used: Nanos) -> Measured {
         known(self.wait_ns, self.wait_of_ns, used)
     }
 
     /// Moves between CPUs, of a job that used so much in all; absent in the same way.
-    pub(crate) fn n_migrations(&self, used: Nanos) -> Measured {
+    pub fn n_migrations(&self, used: Nanos) -> Measured {
         known(self.n_migrations, self.moves_of_ns, used)
     }
 }
@@ -142,7 +149,8 @@ fn known(value: u64, of_ns: u64, used: Nanos) -> Measured {
 }
 
 impl Family {
-    pub(crate) fn new(descriptors: Descriptors, counting: Counting, run: String) -> Self {
+    /// An empty table. `run` is the value of the environment variable that marks jobs of this run.
+    pub fn new(descriptors: Descriptors, counting: Counting, run: String) -> Self {
         Family {
             processes: BTreeMap::new(),
             job_of: BTreeMap::new(),
@@ -158,43 +166,43 @@ impl Family {
     }
 
     /// Whether a look at somebody was refused since this was last asked.
-    pub(crate) fn take_blind(&mut self) -> bool {
+    pub fn take_blind(&mut self) -> bool {
         std::mem::take(&mut self.is_blind)
     }
 
     /// Makes a job known by name, for orphans that only have their environment left.
-    pub(crate) fn know(&mut self, name: &str, job: JobId) {
+    pub fn know(&mut self, name: &str, job: JobId) {
         self.names.insert(name.to_owned(), job);
     }
 
     /// The job that a process belongs to.
-    pub(crate) fn job_of(&self, pid: u32) -> Option<JobId> {
+    pub fn job_of(&self, pid: u32) -> Option<JobId> {
         self.job_of.get(&pid).copied()
     }
 
     /// The processes of a job, by number.
-    pub(crate) fn processes_of(&self, job: JobId) -> impl Iterator<Item = (u32, &Process)> {
+    pub fn processes_of(&self, job: JobId) -> impl Iterator<Item = (u32, &Process)> {
         self.processes.range((job, 0)..=(job, u32::MAX)).map(|(&(_, pid), process)| (pid, process))
     }
 
     /// The threads of a job, by process.
-    pub(crate) fn threads_of(&mut self, job: JobId) -> impl Iterator<Item = (u32, &mut Thread)> {
+    pub fn threads_of(&mut self, job: JobId) -> impl Iterator<Item = (u32, &mut Thread)> {
         let processes = self.processes.range_mut((job, 0)..=(job, u32::MAX));
         processes.flat_map(|(&(_, pid), process)| process.threads.iter_mut().map(move |t| (pid, t)))
     }
 
     /// All threads of all jobs.
-    pub(crate) fn thread_ids(&self) -> impl Iterator<Item = TaskId> {
+    pub fn thread_ids(&self) -> impl Iterator<Item = TaskId> {
         self.processes.values().flat_map(|process| process.threads.iter().map(|thread| thread.id))
     }
 
     /// One thread and its process.
-    pub(crate) fn thread(&mut self, job: JobId, id: TaskId) -> Option<(u32, &mut Thread)> {
+    pub fn thread(&mut self, job: JobId, id: TaskId) -> Option<(u32, &mut Thread)> {
         self.threads_of(job).find(|(_, thread)| thread.id == id)
     }
 
     /// The job that a thread belongs to.
-    pub(crate) fn job_of_task(&self, id: TaskId) -> Option<JobId> {
+    pub fn job_of_task(&self, id: TaskId) -> Option<JobId> {
         let of_process = |(&(job, _), process): (&(JobId, u32), &Process)| {
             process.threads.iter().any(|thread| thread.id == id).then_some(job)
         };
@@ -204,7 +212,7 @@ impl Family {
     }
 
     /// Forgets a process; tells the threads that it had.
-    pub(crate) fn forget(&mut self, pid: u32) -> Vec<TaskId> {
+    pub fn forget(&mut self, pid: u32) -> Vec<TaskId> {
         let Some(job) = self.job_of.remove(&pid) else { return Vec::new() };
         let process = self.processes.remove(&(job, pid));
         process.into_iter().flat_map(|process| process.threads).map(|thread| thread.id).collect()
@@ -233,13 +241,27 @@ impl Thread {
         }
     }
 
+    /// Records the affinity mask of the thread, as set or read by this process.
+    pub fn has(&mut self, mask: &Arc<CpuSet>) {
+        self.mask = Arc::clone(mask);
+        self.is_confirmed = true;
+    }
+
+    /// Whether this process may have set `mask`: it is the recorded mask or, before the first
+    /// confirmation, any mask that the job has had. A new thread inherits the mask of its parent,
+    /// which may not have been bound to the current mask yet.
+    pub fn may_have(&self, mask: &CpuSet, of_job: &[Arc<CpuSet>], usable: &CpuSet) -> bool {
+        let older = of_job.iter().filter(|_| !self.is_confirmed);
+        std::iter::once(&self.mask).chain(older).any(|ours| is_same(ours, mask, usable))
+    }
+
     /// Whether this is still the thread that it was, and not another with its number. A kept
     /// descriptor stays with its thread; without one the time of birth tells.
-    pub(crate) fn is_alive(&self) -> bool {
+    pub fn is_alive(&self) -> bool {
         let mut buffer = [0; 8];
         let is_read = self.schedstat.as_ref().is_some_and(|file| file.read(&mut buffer).is_ok());
         is_read
-            || match linux::procfs::stat(std::path::Path::new("/"), self.id.tid) {
+            || match crate::procfs::stat(std::path::Path::new("/"), self.id.tid) {
                 Ok(stat) => stat.born_ticks == self.id.start_time_ticks,
                 // Who cannot be looked at is not gone.
                 Err(error) => error.kind() != std::io::ErrorKind::NotFound,

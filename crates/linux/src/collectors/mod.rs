@@ -9,9 +9,11 @@
 //! same look works on the live kernel and on a recording ([`crate::source::Source`]).
 
 mod listener;
+mod live;
 mod tasks;
 
 pub use listener::{Listener, choice, identity_of, rights};
+pub use live::LiveCollectors;
 pub use tasks::{SHUT_OUT, Tasks};
 
 use base::Bytes;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use linux::fault;
+use crate::fault;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Descriptors for a journal, a report, a terminal, pipes, and files that are opened for a moment.
@@ -20,7 +20,7 @@ const STRAGGLERS: u64 = 16;
 
 /// How many descriptors may be kept.
 #[derive(Debug)]
-pub(crate) struct Descriptors {
+pub struct Descriptors {
     free: Arc<AtomicU64>,
     free_for_ends: Arc<AtomicU64>,
     /// Whether one was wanted and there was none.
@@ -31,17 +31,17 @@ pub(crate) struct Descriptors {
 
 /// A file that stays open.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub struct Kept {
     file: OwnedFd,
     free: Arc<AtomicU64>,
 }
 
 impl Descriptors {
     /// What a limit leaves for reading, beside one descriptor for the end of each of these jobs.
-    pub(crate) fn new(limit: u64, n_jobs: u64) -> Self {
+    pub fn new(limit: u64, n_jobs: u64) -> Self {
         let without_reserve = limit.saturating_sub(RESERVE);
         let for_ends = (n_jobs + STRAGGLERS).min(without_reserve / 2);
-        let n_all = match linux::fault::asked("no-descriptors") {
+        let n_all = match crate::fault::asked("no-descriptors") {
             true => 0,
             false => without_reserve - for_ends,
         };
@@ -51,7 +51,7 @@ impl Descriptors {
     }
 
     /// A descriptor that tells of the end of a process; `Ok(None)`: there is none left for it.
-    pub(crate) fn keep_end(&self, pid: u32) -> io::Result<Option<Kept>> {
+    pub fn keep_end(&self, pid: u32) -> io::Result<Option<Kept>> {
         if self.free_for_ends.load(Ordering::Relaxed) == 0 {
             return Ok(None);
         }
@@ -65,12 +65,12 @@ impl Descriptors {
     }
 
     /// Opens a file to be kept. `Ok(None)`: there is no descriptor left for it.
-    pub(crate) fn keep(&mut self, path: &Path) -> io::Result<Option<Kept>> {
+    pub fn keep(&mut self, path: &Path) -> io::Result<Option<Kept>> {
         if self.free.load(Ordering::Relaxed) == 0 {
             self.ran_out = true;
             return Ok(None);
         }
-        match linux::procfs::open(path) {
+        match crate::procfs::open(path) {
             Ok(file) => Ok(Some(Kept::new(file, &self.free))),
             Err(error) if is_shortage(&error) => {
                 self.ran_out = true;
@@ -81,7 +81,7 @@ impl Descriptors {
     }
 
     /// Sets descriptors aside for counters; `None` when too few would be left for files.
-    pub(crate) fn hold(&self, n: usize) -> Option<Held> {
+    pub fn hold(&self, n: usize) -> Option<Held> {
         let n = n as u64;
         let left = self.free.load(Ordering::Relaxed).checked_sub(n)?;
         if left < self.n_all / 4 {
@@ -99,7 +99,7 @@ impl Descriptors {
 
 /// Descriptors that are set aside.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub struct Held {
     n: u64,
     free: Arc<AtomicU64>,
 }
@@ -121,13 +121,13 @@ impl Kept {
     }
 
     /// Reads the file again from its start.
-    pub(crate) fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
-        linux::procfs::read_again(&self.file, buffer)
+    pub fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+        crate::procfs::read_again(&self.file, buffer)
     }
 
     /// For a `task` folder: how many threads there are.
-    pub(crate) fn count_threads(&self) -> io::Result<u32> {
-        linux::procfs::count_threads(&self.file)
+    pub fn count_threads(&self) -> io::Result<u32> {
+        crate::procfs::count_threads(&self.file)
     }
 }
 

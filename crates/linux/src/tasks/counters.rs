@@ -2,7 +2,7 @@
 //!
 //! The first thread of a job that is found has groups that everything it starts inherits, so that
 //! children who come and go unseen are counted. All others have groups of their own. What the first
-//! one did is the whole less what the others did ([`linux::perf::less`]), so that nothing counts
+//! one did is the whole less what the others did ([`crate::perf::less`]), so that nothing counts
 //! twice; what a child did before it was found counts for the first thread.
 //!
 //! Files of threads go before counters: those get a descriptor only as long as a quarter of all is
@@ -11,17 +11,31 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use crate::perf::{Chosen, Meter, TaskGroups, less};
 use base::{JobId, TaskId};
-use linux::perf::{Chosen, Meter, TaskGroups, less};
 use sched::{Counters, TaskSample};
 
 use super::descriptors::Held;
 use super::{Descriptors, Family, Look};
-use crate::CountersWish;
+
+/// Which counters of tasks are opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CounterMode {
+    /// The hardware events of each task, with the software events beside them. Without hardware
+    /// events only totals: one group of software events per job of a run, or per thread of a watched
+    /// program, read when the job or the thread ends. CPU time, wait time and migrations are known
+    /// from `/proc` anyway, and each read has a cost.
+    #[default]
+    Auto,
+    /// The software events of each task even without hardware events.
+    All,
+    /// None.
+    Off,
+}
 
 /// What is counted of threads, and the first thread of every job.
 #[derive(Debug, Default)]
-pub(crate) struct Counting {
+pub struct Counting {
     chosen: Vec<Chosen>,
     /// Whether the first thread of a job counts for whatever that starts.
     pub inherits: bool,
@@ -48,7 +62,7 @@ struct Head {
 
 /// The groups of a thread, open.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub struct Counted {
     groups: TaskGroups,
     /// What they came to; of the first thread of a job with all that it started.
     meter: Meter,
@@ -58,21 +72,22 @@ pub(crate) struct Counted {
 }
 
 impl Counting {
-    pub(crate) fn new(chosen: Vec<Chosen>) -> Self {
+    /// Counters that children inherit from the first thread of each job.
+    pub fn new(chosen: Vec<Chosen>) -> Self {
         Counting { chosen, inherits: true, ..Counting::default() }
     }
 
     /// The same as a run wishes it. The kernel's own events decide nothing: where there are no
     /// others, one group a job is enough to tell of them, of its first thread and all that it starts,
     /// and enough is to read it at the end: a look at 100 busy jobs costs a third more with it.
-    pub(crate) fn of_run(chosen: Vec<Chosen>, wish: CountersWish) -> Self {
+    pub fn of_run(chosen: Vec<Chosen>, wish: CounterMode) -> Self {
         let only_totals = is_only_told(&chosen, wish);
         Counting { only_totals, ..Counting::new(chosen) }
     }
 
     /// The same for programs that are watched, each thread by itself: what they start is no part of their
     /// job. The kernel's own events are read when a thread or its job is gone.
-    pub(crate) fn of_watch(chosen: Vec<Chosen>, wish: CountersWish) -> Self {
+    pub fn of_watch(chosen: Vec<Chosen>, wish: CounterMode) -> Self {
         let only_totals = is_only_told(&chosen, wish);
         Counting { inherits: false, only_totals, ..Counting::new(chosen) }
     }
@@ -94,7 +109,7 @@ impl Counting {
         let (groups, refused) = TaskGroups::open(id.tid, &self.chosen, is_head);
         if let Some(error) = refused {
             descriptors.note_shortage(&error);
-            let is_gone = error.raw_os_error() == Some(linux::perf::GONE);
+            let is_gone = error.raw_os_error() == Some(crate::perf::GONE);
             if !is_gone && self.refused.is_none() {
                 self.refused = Some(error);
             }
@@ -134,8 +149,8 @@ impl Counting {
 
 /// Whether nobody decides by what is counted, so that it is enough to tell it at the end: it is the kernel's
 /// own events alone, and nobody asked for more.
-fn is_only_told(chosen: &[Chosen], wish: CountersWish) -> bool {
-    chosen.iter().all(Chosen::is_kernels) && wish == CountersWish::Auto
+fn is_only_told(chosen: &[Chosen], wish: CounterMode) -> bool {
+    chosen.iter().all(Chosen::is_kernels) && wish == CounterMode::Auto
 }
 
 impl Counted {
@@ -208,7 +223,7 @@ impl Family {
     }
 
     /// All that a watched job was counted for, each of its threads by itself. It is no job any more.
-    pub(crate) fn take_counted_of(&mut self, job: JobId) -> Counters {
+    pub fn take_counted_of(&mut self, job: JobId) -> Counters {
         let past = self.counting.past.get(&job).copied().unwrap_or(Counters::NONE);
         self.counting.forget(job);
         let threads = self.threads_of(job).filter_map(|(_, thread)| thread.counted.as_mut());

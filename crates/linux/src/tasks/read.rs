@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::fault;
+use crate::procfs::{self, Schedstat};
 use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
-use linux::fault;
-use linux::procfs::{self, Schedstat};
 use sched::{Counters, Measured, TaskSample};
 
 use super::{Descriptors, Family, Process, Thread, Totals};
-use crate::hold::may_live;
+use crate::procfs::may_live;
 
 /// A thread that has not run for so many looks is looked at more seldom.
 const QUIET_LOOKS: u32 = 3;
@@ -24,7 +24,8 @@ const ALONE_LOOKS: u32 = 4;
 
 /// When a look at the threads is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct When {
+pub struct When {
+    /// Time of the sample, since the start of the run.
     pub at: Nanos,
     /// The time between two looks.
     pub interval: Nanos,
@@ -34,7 +35,7 @@ pub(crate) struct When {
 
 /// What a look at the threads found.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub struct Look {
     /// Threads that are new or that ran.
     pub tasks: Vec<TaskSample>,
     /// Threads that ended.
@@ -79,12 +80,7 @@ impl When {
 
 impl Family {
     /// Looks at every thread whose turn it is. `mask` gives what processes of a job have by birth.
-    pub(crate) fn look(
-        &mut self,
-        when: When,
-        mask: impl Fn(JobId) -> Arc<CpuSet>,
-        look: &mut Look,
-    ) {
+    pub fn look(&mut self, when: When, mask: impl Fn(JobId) -> Arc<CpuSet>, look: &mut Look) {
         let mut empty: Vec<u32> = Vec::new();
         self.look_at = None;
         for (&(job, pid), process) in &mut self.processes {
@@ -113,7 +109,7 @@ impl Family {
     }
 
     /// When somebody is to be looked at next; `None` when there is nobody.
-    pub(crate) fn next_look(&self) -> Option<Nanos> {
+    pub fn next_look(&self) -> Option<Nanos> {
         self.look_at
     }
 
@@ -132,12 +128,7 @@ impl Family {
     }
 
     /// Reads all threads of a job once more, before they end, and tells what the job came to.
-    pub(crate) fn last_look(
-        &mut self,
-        job: JobId,
-        at: Nanos,
-        look: &mut Look,
-    ) -> (Totals, Counters) {
+    pub fn last_look(&mut self, job: JobId, at: Nanos, look: &mut Look) -> (Totals, Counters) {
         let when = When { at, interval: Nanos(1), rest_max: Nanos::ZERO };
         let mut totals = self.past.remove(&job).unwrap_or_default();
         for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {

@@ -18,8 +18,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Check what the compiler cannot: who knows whom, what may stand in which file
-    Tidy,
+    /// Check rules that the compiler does not: dependencies between crates, unsafe, wording, import cycles
+    Tidy(tidy::Args),
     /// Measure what evenkeel costs on this machine
     Bench(bench::Args),
     /// Record what evenkeel reads of this machine, with nothing private in it
@@ -28,7 +28,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().chore {
-        Chore::Tidy => tidy::main(&root()),
+        Chore::Tidy(args) => tidy::main(&root(), &args),
         Chore::Bench(args) => bench::main(args),
         Chore::RecordMachine(args) => record_machine::main(&args),
     };

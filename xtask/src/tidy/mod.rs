@@ -1,0 +1,83 @@
+//! `cargo xtask tidy`: rules that the compiler does not check.
+//!
+//! ```text
+//!   edges       a crate depends on crates of lower layers only; some crates have a list of dependents
+//!   unsafe      only in the crates that call the kernel, each block with a SAFETY comment
+//!   calls       each system call of `linux` can be made to fail by a test
+//!   purity      pure crates have a clippy.toml that forbids clocks, files and hashed order
+//!   licence     every crate states it
+//!   text        no conflict marks, no trailing blanks, no file above the line limit
+//!   words       no word that has a plain replacement (xtask/tidy-words.toml)
+//!   cycles      no import cycle between sibling modules
+//! ```
+//!
+//! All rules read manifests and source text; nothing is compiled.
+
+mod baseline;
+mod calls;
+mod cycles;
+mod edges;
+mod files;
+mod rust_text;
+mod words;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+/// One violation: place and remedy.
+type Fault = String;
+
+/// Options of `cargo xtask tidy`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Write the present number of word and cycle faults per crate to the baseline
+    #[arg(long)]
+    update_baseline: bool,
+    /// Print every word and cycle fault below this path (default: all), also those that the baseline allows
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = ".")]
+    all: Option<PathBuf>,
+}
+
+/// Checks the tree below `root`. Prints each violation on one line and fails if there is one.
+pub fn main(root: &Path, args: &Args) -> anyhow::Result<()> {
+    let files = tracked(root)?;
+    let mut by_file = words::check(root, &files)?;
+    by_file.extend(cycles::check(root, &files)?);
+    if let Some(path) = &args.all {
+        by_file
+            .iter()
+            .filter(|(file, _)| Path::new(".").join(file).starts_with(Path::new(".").join(path)))
+            .for_each(|(_, found)| {
+                found.iter().for_each(|fault| println!("{fault}"));
+            });
+        return Ok(());
+    }
+    let mut faults = edges::check(root)?;
+    faults.extend(files::check(root, &files)?);
+    faults.extend(baseline::filter(root, by_file, args.update_baseline)?);
+    if faults.is_empty() {
+        println!("tidy: no violations");
+        return Ok(());
+    }
+    for fault in &faults {
+        eprintln!("tidy: {fault}");
+    }
+    bail!("{} violations (docs/ARCHITECTURE.md gives the reason of each rule)", faults.len())
+}
+
+/// Files that git tracks, or would (untracked and not ignored), relative to the root.
+fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let listing = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .context("cannot run git ls-files")?;
+    if !listing.status.success() {
+        bail!("git ls-files failed: {}", String::from_utf8_lossy(&listing.stderr).trim());
+    }
+    let names = String::from_utf8(listing.stdout).context("a file name is not UTF-8")?;
+    let files = names.lines().map(PathBuf::from).filter(|file| root.join(file).is_file());
+    Ok(files.collect())
+}

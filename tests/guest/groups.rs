@@ -180,8 +180,8 @@ fn moves() {
 
 fn refused() {
     let root = Path::new("/");
-    let home = linux::cgroup::choose(root, linux::cgroup::Wish::Auto).home.expect("the top");
-    let groups = linux::cgroup::RunGroups::new(root, home, "test").expect("a name");
+    let home = linux::cgroup::choose(root, linux::cgroup::CgroupMode::Auto).home.expect("the top");
+    let groups = linux::cgroup::RunCgroups::new(root, home, "test").expect("a name");
     groups.prepare().expect("we may");
     let node = |text: &str| text.parse::<NodeSet>().expect("a list");
     let group = groups.make(0, "a", &node("1"));

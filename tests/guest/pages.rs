@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use base::{Bytes, NodeId};
-use linux::pages::{Mover, Process, Stop, Tally, Wish};
+use linux::pages::{MoveRequest, MoveStop, MoveTotals, Mover, Process};
 use sched::{Action, CompletedPageMove, OutcomeResult, PageMoveEnd};
 
 use crate::Promise;
@@ -151,13 +151,13 @@ fn fill_3(but_mib: u64) -> (Play, u32) {
     (play, pid)
 }
 
-fn moved_to_3(pid: u32, reserve_permille: u16) -> Tally {
+fn moved_to_3(pid: u32, reserve_permille: u16) -> MoveTotals {
     let process = Process::open(pid, born(pid), reserve_permille).expect("it lives");
-    let wish = Wish { from: Some(NodeId(0)), to: NodeId(3), limit: u64::MAX };
+    let wish = MoveRequest { from: Some(NodeId(0)), to: NodeId(3), limit: u64::MAX };
     let mut mover = Mover::new(process, wish, &[]).expect("its mappings");
     let tally = (0..100_000).find_map(|_| mover.step()).expect("it ends");
     println!("{tally:?}");
-    assert_eq!(tally.requested, tally.moved + tally.refused.total() + tally.left);
+    assert_eq!(tally.requested, tally.moved + tally.refused.total() + tally.not_attempted);
     tally
 }
 
@@ -174,7 +174,7 @@ fn whole() {
         moved_to_3(pid, 0)
     });
     let tally = moved.join().expect("it was moved");
-    assert_eq!((tally.n_calls, &tally.stop), (1, &Stop::Done), "{tally:?}");
+    assert_eq!((tally.n_calls, &tally.stop), (1, &MoveStop::Done), "{tally:?}");
     assert_eq!(tally.refused.total(), 0, "{tally:?}");
     let memory = nodes::anonymous_kib(pid);
     assert!(980 <= nodes::permille_on(&memory, 3), "{memory:?}");
@@ -187,8 +187,8 @@ fn full() {
     let (filler, _) = fill_3(64);
     let (play, pid) = hog_on_0("hog --size 200M --for 300s --no-self-check", 200 * 1024);
     let tally = moved_to_3(pid, 10);
-    assert_eq!(tally.stop, Stop::Full, "{tally:?}");
-    assert!(tally.moved < 100 << 20 && 0 < tally.left, "{tally:?}");
+    assert_eq!(tally.stop, MoveStop::Full, "{tally:?}");
+    assert!(tally.moved < 100 << 20 && 0 < tally.not_attempted, "{tally:?}");
     // Pages that the kernel compacts right now on the full node are in nobody's numa_maps.
     nodes::until("all that moved, on node 3", || {
         nodes::anonymous_kib(pid).get(&3).copied().unwrap_or(0) == tally.moved / 1024

@@ -15,7 +15,7 @@
 use std::path::{Path, PathBuf};
 
 use base::{Bytes, CpuSet, NodeId, Rng};
-use linux::fault::{self, Wish};
+use linux::fault::{self, FaultPlan};
 use linux::undo;
 use rustix::process::Signal;
 use sched::{Action, OutcomeResult};
@@ -86,7 +86,7 @@ fn play_one(seed: u64) -> Told {
     });
     let folder = folder(play.host().run_id());
     let no_groups = || folder.as_ref().is_none_or(|folder| !folder.exists());
-    fault::take_over(Wish { seed, permille });
+    fault::take_over(FaultPlan { seed, permille });
     let meddler = rng.below(u64::from(N_TURNS)) as u32;
     let mut bound_by_others = None;
     for turn in 0..N_TURNS {
@@ -105,7 +105,7 @@ fn play_one(seed: u64) -> Told {
     if in_order {
         play.host_stop();
         while play.step() {}
-        fault::take_over(Wish::default());
+        fault::take_over(FaultPlan::default());
         assert!(pids.iter().all(|&pid| !lives(pid)), "a run that ended in order leaves nobody");
         let was_kept = 0 < n_files(&state);
         undo::restore(&state, false);
@@ -114,7 +114,7 @@ fn play_one(seed: u64) -> Told {
     }
     let _survivors = Survivors(pids.clone());
     play.abandon();
-    fault::take_over(Wish::default());
+    fault::take_over(FaultPlan::default());
     let was_kept = 0 < n_files(&state);
     let restored = restore_when_free(&state);
     assert_eq!(restored.problems, Vec::<String>::new());
@@ -152,8 +152,8 @@ fn restore_when_free(state: &[PathBuf]) -> undo::Restored {
 fn meddle(play: &Play, cpus: &CpuSet, (seed, permille): (u64, u16)) -> Option<(u32, CpuSet)> {
     let pid = play.pid("meddled")?;
     // A mask that no wish names, so that nobody can take it for ours.
-    let bound = fault::with_errors(Wish::default(), || linux::affinity::set(pid, cpus));
-    fault::take_over(Wish { seed: seed + 1_000_000, permille });
+    let bound = fault::with_errors(FaultPlan::default(), || linux::affinity::set(pid, cpus));
+    fault::take_over(FaultPlan { seed: seed + 1_000_000, permille });
     bound.ok().map(|()| (pid, cpus.clone()))
 }
 

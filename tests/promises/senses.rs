@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use base::{JobId, Rng};
-use linux::collectors::Listener;
+use linux::collectors::StreamCollectors;
 use linux::stream;
 use serde_json::Value;
 
@@ -176,10 +176,10 @@ fn play(path: &Path) -> Result<usize, stream::StreamError> {
     let mut recorded = stream::read(path)?;
     let machine = recorded.machine.clone();
     let jobs = recorded.header.jobs.iter().map(|job| job.pid).zip((0..).map(JobId)).collect();
-    let mut listener = Listener::open(&mut recorded, &machine, jobs);
+    let mut listener = StreamCollectors::open(&mut recorded, &machine, jobs);
     let mut n_turns = 0;
     while recorded.next_turn()?.is_some() {
-        listener.look(&mut recorded, n_turns == 0);
+        listener.sample(&mut recorded, n_turns == 0);
         n_turns += 1;
     }
     Ok(n_turns)

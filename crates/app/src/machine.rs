@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use linux::cgroup::{self, Choice, Wish};
-use linux::signals::{self, CountedAs, Readable, Signal};
+use linux::cgroup::{self, CgroupChoice, CgroupMode};
+use linux::metric_sources::{self, Availability, EventMapping, MetricSource};
 use serde::Serialize;
 use topology::file::{MachineFile, Version, parse_toml, to_toml};
 use topology::{DomainChoice, Domains, Machine, draw};
@@ -55,7 +55,7 @@ pub fn main(args: &Args) -> Done {
 }
 
 /// A machine that is only described has no signals.
-fn machine(args: &Args) -> Result<(Machine, Vec<Signal>), Stop> {
+fn machine(args: &Args) -> Result<(Machine, Vec<MetricSource>), Stop> {
     if let Some(text) = &args.synthetic {
         let machine = Machine::synthetic(text).context("--synthetic").or_wrong()?;
         return Ok((machine, Vec::new()));
@@ -64,8 +64,8 @@ fn machine(args: &Args) -> Result<(Machine, Vec<Signal>), Stop> {
         return Ok((file_or_shipped(path).or_wrong()?, Vec::new()));
     }
     match &args.root {
-        Some(root) => Ok((linux::topology::read(root).or_wrong()?, signals::read(root))),
-        None => Ok((linux::topology::read(Path::new("/"))?, signals::read(Path::new("/")))),
+        Some(root) => Ok((linux::topology::read(root).or_wrong()?, metric_sources::read(root))),
+        None => Ok((linux::topology::read(Path::new("/"))?, metric_sources::read(Path::new("/")))),
     }
 }
 
@@ -99,22 +99,22 @@ pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
     Machine::try_from(file).context(name)
 }
 
-type Events = (&'static linux::perf::Family, Vec<CountedAs>);
+type Events = (&'static linux::perf::Uarch, Vec<EventMapping>);
 
 /// A machine that is only described has no processor whose events could be known.
 fn events(args: &Args) -> Option<Events> {
     let is_described = args.synthetic.is_some() || args.file.is_some();
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
-    (!is_described).then(|| signals::events(root))
+    (!is_described).then(|| metric_sources::events(root))
 }
 
 /// Whether jobs can have groups here, which only the machine itself can tell.
-fn groups(args: &Args) -> Option<Choice> {
+fn groups(args: &Args) -> Option<CgroupChoice> {
     let is_here = args.root.is_none() && args.synthetic.is_none() && args.file.is_none();
-    is_here.then(|| cgroup::choose(Path::new("/"), Wish::Auto))
+    is_here.then(|| cgroup::choose(Path::new("/"), CgroupMode::Auto))
 }
 
-fn draw_groups(groups: Option<Choice>) -> String {
+fn draw_groups(groups: Option<CgroupChoice>) -> String {
     groups.map_or_else(String::new, |choice| {
         format!("groups for jobs whose memory is bound:\n{}", draw::wrap(&choice.to_string(), 2))
     })
@@ -130,8 +130,8 @@ struct GroupsShown {
     why: String,
 }
 
-impl From<Choice> for GroupsShown {
-    fn from(choice: Choice) -> Self {
+impl From<CgroupChoice> for GroupsShown {
+    fn from(choice: CgroupChoice) -> Self {
         let home = choice.home.as_ref();
         GroupsShown {
             back: home.map_or("none".to_owned(), |home| home.version.to_string()),
@@ -153,12 +153,12 @@ struct EventShown<'a> {
     why: Option<&'a str>,
 }
 
-fn shown(events: &[CountedAs]) -> Vec<EventShown<'_>> {
+fn shown(events: &[EventMapping]) -> Vec<EventShown<'_>> {
     events.iter().map(EventShown::new).collect()
 }
 
 impl<'a> EventShown<'a> {
-    fn new(counted: &'a CountedAs) -> Self {
+    fn new(counted: &'a EventMapping) -> Self {
         let event = counted.event.as_ref();
         EventShown {
             quantity: counted.counter_event.name(),
@@ -191,9 +191,9 @@ struct SignalShown {
 /// entry of a list, so that people can read it and `diff` can compare it.
 fn json(
     machine: &Machine,
-    signals: &[Signal],
+    signals: &[MetricSource],
     events: Option<&Events>,
-    groups: Option<Choice>,
+    groups: Option<CgroupChoice>,
 ) -> Result<String, Stop> {
     let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
     let placement = Placement { level: domains.level().to_string(), n_domains: domains.len() };
@@ -232,26 +232,26 @@ fn rows<T: Serialize>(key: &str, entries: &[T]) -> Result<String, serde_json::Er
     Ok(format!("  \"{key}\": [{open}{}{close}]", entries.join(",\n    ")))
 }
 
-fn show_signal(signal: &Signal) -> SignalShown {
+fn show_signal(signal: &MetricSource) -> SignalShown {
     let readable = match signal.readable {
-        Readable::Yes => Some(true),
-        Readable::No => Some(false),
-        Readable::Unknown => None,
+        Availability::Yes => Some(true),
+        Availability::No => Some(false),
+        Availability::Unknown => None,
     };
     let (tier, why) = (signal.tier.to_string(), signal.why.clone());
     SignalShown { tier, quantity: signal.name, readable, why }
 }
 
 /// What can be read, what cannot and why; signals with one answer stand together.
-fn draw_signals(signals: &[Signal]) -> String {
-    let (unknown, known): (Vec<&Signal>, Vec<&Signal>) =
-        signals.iter().partition(|signal| signal.why == signals::ONLY_THERE);
+fn draw_signals(signals: &[MetricSource]) -> String {
+    let (unknown, known): (Vec<&MetricSource>, Vec<&MetricSource>) =
+        signals.iter().partition(|signal| signal.why == metric_sources::ONLY_THERE);
     let mut text = String::new();
     for (idx, signal) in known.iter().enumerate() {
         let mark = match signal.readable {
-            Readable::Yes => "yes",
-            Readable::No => "no",
-            Readable::Unknown => "?",
+            Availability::Yes => "yes",
+            Availability::No => "no",
+            Availability::Unknown => "?",
         };
         let start = format!("  {mark:<4}{:<10} {}", signal.tier, signal.name);
         let follows = known.get(idx + 1).is_some_and(|next| next.why == signal.why);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use base::{JobId, Nanos};
-use linux::collectors::Listener;
+use linux::collectors::StreamCollectors;
 use linux::source::{Live, Source};
 use linux::stream::{Header, JobLine, Tee, VERSION};
 use topology::Machine;
@@ -109,7 +109,7 @@ fn record(
     let mut live = Live::new("/".as_ref());
     let mut tee = Tee::new(&header, &mut live, to)?;
     let began = Instant::now();
-    let mut listener = Listener::open(&mut tee, machine, processes);
+    let mut listener = StreamCollectors::open(&mut tee, machine, processes);
     let length = match (args.length, &child) {
         (Some(length), _) => Some(Duration::from_nanos(length.0)),
         (None, Some(_)) => None,
@@ -119,7 +119,7 @@ fn record(
     loop {
         let at = began.elapsed();
         tee.turn(n_turns, u64::try_from(at.as_nanos()).unwrap_or(u64::MAX))?;
-        let is_anybody_left = listener.look(&mut tee, n_turns == 0).is_some();
+        let is_anybody_left = listener.sample(&mut tee, n_turns == 0).is_some();
         n_turns += 1;
         let next = began + Duration::from_nanos(args.interval.0).saturating_mul(n_turns as u32);
         let next = length.map_or(next, |length| next.min(began + length));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::anyhow;
 use base::{LlcId, NodeId};
-use linux::collectors::Around;
+use linux::collectors::SystemCollectors;
 use linux::source::Live;
 use sched::{
     LoadPreference, Measured, Policy, Sample, SignalTier, TierOverride, TierOverrideError,
@@ -32,9 +32,9 @@ pub(crate) fn check_readable(
     }
     let domains = Domains::of(machine, policy.domains(), machine.allowed());
     let mut source = Live::new("/".as_ref());
-    let (mut around, said) = Around::open(&mut source, machine);
+    let (mut around, said) = SystemCollectors::open(&mut source, machine);
     let mut sample = Sample::default();
-    around.look_often(&mut source, &mut sample);
+    around.sample_traffic(&mut source, &mut sample);
     around.close(&mut source);
     if !domains.is_empty()
         && domains.iter().all(|(_, d)| is_counted(&sample, domains.level(), d.number))
@@ -69,7 +69,7 @@ fn why_not(level: Level) -> String {
         Level::Llc => "memory traffic of an LLC domain",
         Level::Node | Level::Core => "memory controller traffic of a node",
     };
-    let signals = linux::signals::read("/".as_ref());
+    let signals = linux::metric_sources::read("/".as_ref());
     let signal = signals.into_iter().find(|signal| signal.name == event);
     signal.map_or_else(|| "nothing counts it".to_owned(), |signal| signal.why)
 }

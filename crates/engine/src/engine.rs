@@ -11,8 +11,10 @@ use sched::{
 };
 use topology::{Domains, Machine};
 
-use crate::derive::{Around, Controllers, Memories, Meter, Places, Signals, Tasks};
-use crate::guard::{Checked, Guard, MemoryView};
+use crate::derive::{
+    Controllers, LoadDomains, LoadMeter, ProcessMemories, SystemMetrics, Tasks, TierSelector,
+};
+use crate::guard::{Guard, GuardResult, MemoryView};
 use crate::jobs::Jobs;
 use crate::{Approved, LoadBasis, LoadSample, MoveLimits};
 
@@ -24,17 +26,17 @@ pub struct Engine {
     machine: Machine,
     policy: Box<dyn Policy>,
     usable: CpuSet,
-    places: Places,
+    places: LoadDomains,
     rules: NumaSettings,
     jobs: Jobs,
     tasks: Tasks,
     task_places: TaskPlaces,
     controllers: Controllers,
-    around: Around,
-    memories: Memories,
+    around: SystemMetrics,
+    memories: ProcessMemories,
     limits: MoveLimits,
-    meter: Meter,
-    signals: Signals,
+    meter: LoadMeter,
+    signals: TierSelector,
     notes_sent: Vec<Reason>,
     aborted: bool,
     now: Nanos,
@@ -68,7 +70,7 @@ impl TaskPlaces {
         self.placed.get(&task)
     }
 
-    pub fn is_hands_off(&self, task: TaskId) -> bool {
+    pub fn is_unmanaged(&self, task: TaskId) -> bool {
         self.hands_off.contains(&task)
     }
 
@@ -86,21 +88,21 @@ impl Engine {
     /// A run that has not begun.
     pub fn new(machine: Machine, jobs: Vec<Job>, policy: Box<dyn Policy>) -> Engine {
         let usable = machine.allowed().clone();
-        let places = Places::new(Domains::of(&machine, policy.domains(), &usable));
+        let places = LoadDomains::new(Domains::of(&machine, policy.domains(), &usable));
         let mut engine = Engine {
             rules: NumaSettings::default(),
             jobs: Jobs::new(jobs, &machine),
             tasks: Tasks::default(),
             task_places: TaskPlaces::default(),
             controllers: Controllers::new(&machine),
-            around: Around::default(),
-            memories: Memories::default(),
+            around: SystemMetrics::default(),
+            memories: ProcessMemories::default(),
             limits: MoveLimits::default(),
-            meter: Meter::new(
+            meter: LoadMeter::new(
                 policy.interval(),
                 TierOverride::default().loads(policy.load_source()),
             ),
-            signals: Signals::default(),
+            signals: TierSelector::default(),
             notes_sent: Vec::new(),
             aborted: false,
             now: Nanos::ZERO,
@@ -123,8 +125,8 @@ impl Engine {
     /// The same with figures that stand on what is wished, whatever else is there.
     #[must_use]
     pub fn with_signals(mut self, wish: TierOverride) -> Engine {
-        self.meter.set_wish(wish.loads(self.policy.load_source()));
-        self.signals = Signals::new(wish);
+        self.meter.set_preference(wish.loads(self.policy.load_source()));
+        self.signals = TierSelector::new(wish);
         self
     }
 
@@ -177,7 +179,7 @@ impl Engine {
                 now: self.now,
             },
         };
-        let Checked { asks, narrowed, refused } = guard.check(&plan.requests);
+        let GuardResult { asks, narrowed, refused } = guard.check(&plan.requests);
         let loads = is_interval.then(|| self.meter.seen_loads(&self.places.domains));
         let rests = plan.quiescent && asks.is_empty();
         Step {
@@ -231,7 +233,7 @@ impl Engine {
         let mut appeared = Vec::new();
         for event in events {
             if let JobEvent::Attached(job) = event {
-                self.jobs.appeared(job, self.now, &self.machine, &self.usable);
+                self.jobs.attached(job, self.now, &self.machine, &self.usable);
                 appeared.push(job.id);
             }
         }
@@ -241,7 +243,7 @@ impl Engine {
     fn take_event(&mut self, event: &JobEvent) {
         match event {
             JobEvent::Due(job) => self.jobs.due(*job),
-            JobEvent::Unmanaged(job, UnmanagedCause::NotPermitted) => self.jobs.hands_off(*job),
+            JobEvent::Unmanaged(job, UnmanagedCause::NotPermitted) => self.jobs.set_unmanaged(*job),
             JobEvent::Unmanaged(job, UnmanagedCause::AffinityChanged(cpus)) => {
                 self.taken_away(*job, Some(cpus.clone()));
             }
@@ -264,7 +266,7 @@ impl Engine {
 
     /// Somebody else bound a job; `cpus` is `None` until it is told where to.
     fn taken_away(&mut self, job: JobId, cpus: Option<CpuSet>) {
-        self.jobs.hands_off(job);
+        self.jobs.set_unmanaged(job);
         self.jobs.placed(job, cpus, &self.places.domains, &self.usable);
     }
 
@@ -274,7 +276,7 @@ impl Engine {
         self.meter.places_changed(&self.places.domains, &domains);
         self.jobs.usable_changed(&self.machine, &domains, &self.usable);
         let level_before = self.places.domains.level();
-        self.places = Places::new(domains);
+        self.places = LoadDomains::new(domains);
         if level_before != self.places.domains.level() {
             self.meter.expect(&self.places, &self.controllers, &self.around, &self.jobs);
         }
@@ -381,9 +383,9 @@ impl Engine {
         }
         match (target, action, cause) {
             (Target::Job(job), None, _) => self.jobs.ended(job),
-            (Target::Job(job), _, RejectCause::NotPermitted) => self.jobs.hands_off(job),
+            (Target::Job(job), _, RejectCause::NotPermitted) => self.jobs.set_unmanaged(job),
             // Where it was put comes with the next sample.
-            (Target::Job(job), _, RejectCause::Unmanaged) if !self.jobs.is_hands_off(job) => {
+            (Target::Job(job), _, RejectCause::Unmanaged) if !self.jobs.is_unmanaged(job) => {
                 self.taken_away(job, None);
             }
             (Target::Task(task), _, RejectCause::NotPermitted | RejectCause::Unmanaged) => {

@@ -13,8 +13,8 @@ use topology::Machine;
 
 use crate::derive::Tasks;
 use crate::engine::TaskPlaces;
-use crate::jobs::{Entry, Jobs};
-use crate::moves::UnderWay;
+use crate::jobs::{JobEntry, Jobs};
+use crate::moves::ActiveMoves;
 
 mod pages;
 
@@ -33,7 +33,7 @@ pub(crate) struct Guard<'a> {
 
 /// What became of the wishes of a turn.
 #[derive(Debug, Default)]
-pub(crate) struct Checked {
+pub(crate) struct GuardResult {
     /// Those that come through, in order, as they come through.
     pub asks: Vec<Request>,
     /// Those of them that come through in part.
@@ -47,10 +47,11 @@ type Refused = (RejectCause, String);
 
 impl Guard<'_> {
     /// What comes through of these wishes.
-    pub fn check(&self, asks: &[Request]) -> Checked {
-        let mut checked = Checked { asks: Vec::with_capacity(asks.len()), ..Checked::default() };
+    pub fn check(&self, asks: &[Request]) -> GuardResult {
+        let mut checked =
+            GuardResult { asks: Vec::with_capacity(asks.len()), ..GuardResult::default() };
         let mut concerned = Concerned::default();
-        let mut under_way = self.jobs.under_way();
+        let mut under_way = self.jobs.active_moves();
         for ask in asks {
             let one = self.one(ask, &under_way);
             let kind = ask.action.kind();
@@ -72,14 +73,14 @@ impl Guard<'_> {
         checked
     }
 
-    fn one(&self, ask: &Request, under_way: &UnderWay) -> Result<Action, Refused> {
+    fn one(&self, ask: &Request, under_way: &ActiveMoves) -> Result<Action, Refused> {
         let job = self.job_of(ask.target).ok_or_else(|| ended(ask.target))?;
         let (job, entry) = self.jobs.live(job).ok_or_else(|| ended(ask.target))?;
         let task_is_free = match ask.target {
-            Target::Task(task) => self.task_places.is_hands_off(task),
+            Target::Task(task) => self.task_places.is_unmanaged(task),
             Target::Job(_) => false,
         };
-        if entry.hands_off || task_is_free {
+        if entry.is_unmanaged || task_is_free {
             return Err((
                 RejectCause::Unmanaged,
                 format!("{} is not ours to place any more", job.name),
@@ -103,7 +104,7 @@ impl Guard<'_> {
     }
 
     /// What comes through counts for the wishes after it.
-    fn count(&self, target: Target, action: &Action, under_way: &mut UnderWay) {
+    fn count(&self, target: Target, action: &Action, under_way: &mut ActiveMoves) {
         let Action::MovePages { from, to, limit } = action else { return };
         let entry = self.job_of(target).and_then(|job| self.jobs.live(job)).map(|(_, entry)| entry);
         under_way.add(*to, entry.map_or(*limit, |entry| entry.amount(*from, *to, *limit)));
@@ -113,7 +114,7 @@ impl Guard<'_> {
         &self,
         target: Target,
         job: &Job,
-        entry: &Entry,
+        entry: &JobEntry,
         cpus: &CpuSet,
     ) -> Result<Action, Refused> {
         if !cpus.intersects(self.usable) {
@@ -133,14 +134,14 @@ impl Guard<'_> {
         Ok(Action::Place(possible))
     }
 
-    fn release(&self, target: Target, job: &Job, entry: &Entry) -> Result<Action, Refused> {
+    fn release(&self, target: Target, job: &Job, entry: &JobEntry) -> Result<Action, Refused> {
         match self.placed(target, entry) {
             Some(_) => Ok(Action::Release),
             None => Err((RejectCause::Unchanged, format!("{} was not placed by us", job.name))),
         }
     }
 
-    fn placed<'a>(&'a self, target: Target, entry: &'a Entry) -> Option<&'a CpuSet> {
+    fn placed<'a>(&'a self, target: Target, entry: &'a JobEntry) -> Option<&'a CpuSet> {
         match target {
             Target::Job(_) => entry.placed.as_ref(),
             Target::Task(task) => self.task_places.get(task),
@@ -151,7 +152,7 @@ impl Guard<'_> {
         &self,
         target: Target,
         job: &Job,
-        entry: &Entry,
+        entry: &JobEntry,
         policy: &MemoryPolicy,
     ) -> Result<Action, Refused> {
         if entry.state != Some(JobState::Due) || matches!(target, Target::Task(_)) {

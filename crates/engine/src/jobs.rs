@@ -16,13 +16,13 @@ use sched::{Action, CounterEvent, JobMemory, JobState, JobView};
 use topology::{Domains, Machine};
 
 use crate::derive::Declared;
-use crate::moves::{JobMoves, UnderWay};
+use crate::moves::{ActiveMoves, JobMoves};
 
 /// All jobs of a run.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     jobs: Vec<Job>,
-    entries: Vec<Entry>,
+    entries: Vec<JobEntry>,
     /// What each declares.
     declared: Vec<Declared>,
     /// Indices of those that are due or running, rising.
@@ -31,7 +31,7 @@ pub(crate) struct Jobs {
 
 /// What is known of one job.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Entry {
+pub(crate) struct JobEntry {
     /// `None`: it waits or is gone.
     pub state: Option<JobState>,
     /// What it may use; `None`: everything that is usable, as for most jobs.
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     /// The home, or else where most of its tasks ran.
     pub domain: Option<usize>,
     /// The kernel or somebody else took it out of our hands.
-    pub hands_off: bool,
+    pub is_unmanaged: bool,
     pub started: Option<Nanos>,
     pub n_tasks: u32,
     pub rates: JobRates,
@@ -73,7 +73,7 @@ impl JobRates {
     }
 }
 
-impl Entry {
+impl JobEntry {
     /// How much a move would carry, as far as is known: nothing is counted for what is not.
     pub fn amount(&self, from: Option<NodeId>, to: NodeId, limit: Bytes) -> Bytes {
         let known = self.memory.as_ref().map(|memory| memory.own_to_move(from, to));
@@ -88,7 +88,7 @@ impl Entry {
 impl Jobs {
     pub fn new(mut jobs: Vec<Job>, machine: &Machine) -> Self {
         jobs.sort_by_key(|job| job.id);
-        let entries = vec![Entry::default(); jobs.len()];
+        let entries = vec![JobEntry::default(); jobs.len()];
         let declared = jobs.iter().map(|job| Declared::of(job, machine)).collect();
         Jobs { jobs, entries, declared, live: Vec::new() }
     }
@@ -102,16 +102,16 @@ impl Jobs {
         self.jobs.binary_search_by_key(&id, |job| job.id).ok()
     }
 
-    pub fn entry(&self, idx: usize) -> &Entry {
+    pub fn entry(&self, idx: usize) -> &JobEntry {
         &self.entries[idx]
     }
 
-    pub fn entry_mut(&mut self, idx: usize) -> &mut Entry {
+    pub fn entry_mut(&mut self, idx: usize) -> &mut JobEntry {
         &mut self.entries[idx]
     }
 
     /// A job that is due or running.
-    pub fn live(&self, id: JobId) -> Option<(&Job, &Entry)> {
+    pub fn live(&self, id: JobId) -> Option<(&Job, &JobEntry)> {
         let idx = self.idx(id).filter(|&idx| self.entries[idx].state.is_some())?;
         Some((&self.jobs[idx], &self.entries[idx]))
     }
@@ -144,7 +144,7 @@ impl Jobs {
     pub fn due(&mut self, id: JobId) {
         let Some(idx) = self.idx(id) else { return };
         let allowed = self.entries[idx].allowed.take();
-        self.entries[idx] = Entry { state: Some(JobState::Due), allowed, ..Entry::default() };
+        self.entries[idx] = JobEntry { state: Some(JobState::Due), allowed, ..JobEntry::default() };
         if let Err(at) = self.live.binary_search(&idx) {
             self.live.insert(at, idx);
         }
@@ -161,12 +161,12 @@ impl Jobs {
 
     /// It runs already. It takes the next number, or that of one that is gone; any other number is
     /// none that a host may give, and is ignored.
-    pub fn appeared(&mut self, job: &Job, now: Nanos, machine: &Machine, usable: &CpuSet) {
-        let entry = Entry {
+    pub fn attached(&mut self, job: &Job, now: Nanos, machine: &Machine, usable: &CpuSet) {
+        let entry = JobEntry {
             state: Some(JobState::Running),
             started: Some(now),
             allowed: allowed(job, machine, usable),
-            ..Entry::default()
+            ..JobEntry::default()
         };
         let next = self.jobs.last().map_or(0, |last| last.id.0 + 1);
         let idx = match self.idx(job.id) {
@@ -191,22 +191,22 @@ impl Jobs {
     pub fn ended(&mut self, id: JobId) {
         let Some(idx) = self.idx(id) else { return };
         let allowed = self.entries[idx].allowed.take();
-        self.entries[idx] = Entry { allowed, ..Entry::default() };
+        self.entries[idx] = JobEntry { allowed, ..JobEntry::default() };
         if let Ok(at) = self.live.binary_search(&idx) {
             self.live.remove(at);
         }
     }
 
     /// It is not ours to place any more, and stays where it is.
-    pub fn hands_off(&mut self, id: JobId) {
+    pub fn set_unmanaged(&mut self, id: JobId) {
         if let Some(idx) = self.idx(id) {
-            self.entries[idx].hands_off = true;
+            self.entries[idx].is_unmanaged = true;
         }
     }
 
     /// Whether it was taken out of our hands.
-    pub fn is_hands_off(&self, id: JobId) -> bool {
-        self.idx(id).is_some_and(|idx| self.entries[idx].hands_off)
+    pub fn is_unmanaged(&self, id: JobId) -> bool {
+        self.idx(id).is_some_and(|idx| self.entries[idx].is_unmanaged)
     }
 
     /// The host bound it, or gave it back what it had; or somebody else put it there.
@@ -230,8 +230,8 @@ impl Jobs {
     }
 
     /// What moves of memory are under way.
-    pub fn under_way(&self) -> UnderWay {
-        let mut sum = UnderWay::default();
+    pub fn active_moves(&self) -> ActiveMoves {
+        let mut sum = ActiveMoves::default();
         for moves in self.live.iter().map(|&idx| &self.entries[idx].moves) {
             if let Some(moving) = &moves.moving {
                 sum.add(moving.to, moves.amount);
@@ -246,14 +246,14 @@ impl Jobs {
     }
 }
 
-fn seen<'a>(job: &'a Job, entry: &'a Entry, usable: &'a CpuSet) -> JobView<'a> {
+fn seen<'a>(job: &'a Job, entry: &'a JobEntry, usable: &'a CpuSet) -> JobView<'a> {
     JobView {
         job,
         state: entry.state.unwrap_or(JobState::Due),
         allowed: entry.allowed.as_ref().unwrap_or(usable),
         placed: entry.placed.as_ref(),
         domain: entry.domain,
-        movable: !entry.hands_off,
+        movable: !entry.is_unmanaged,
         started: entry.started,
         cpu_time: entry.rates.cpu_time,
         load: entry.rates.load,

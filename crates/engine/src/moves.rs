@@ -163,12 +163,12 @@ impl JobMoves {
 
 /// What is under way already, of all jobs and of this turn's wishes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct UnderWay {
+pub(crate) struct ActiveMoves {
     all: Bytes,
     by_target: Vec<(NodeId, Bytes)>,
 }
 
-impl UnderWay {
+impl ActiveMoves {
     pub fn add(&mut self, to: NodeId, amount: Bytes) {
         self.all = self.all.saturating_add(amount);
         match self.by_target.iter_mut().find(|(node, _)| *node == to) {

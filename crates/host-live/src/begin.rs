@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId};
 use engine::Approved;
+use linux::child_exit::ChildUsage;
 use linux::mempolicy;
-use linux::reap::Used;
-use linux::start::{Batch, Failure, Stage};
+use linux::spawn::{SpawnBatch, SpawnFailure, SpawnStage};
 use linux::{fault, procfs};
 use program::{Ending, MemoryPolicy};
 use sched::{Action, Outcome, OutcomeResult, RejectCause, Target};
@@ -68,7 +68,7 @@ impl LiveHost {
         if due.is_empty() {
             return were_due;
         }
-        let mut batch = Batch::new();
+        let mut batch = SpawnBatch::new();
         let mut forked = Vec::with_capacity(due.len());
         let mut refused = Vec::new();
         for job in due {
@@ -96,7 +96,12 @@ impl LiveHost {
         were_due
     }
 
-    fn fork(&mut self, job: JobId, plan: &Approved, batch: &mut Batch) -> Result<Forked, String> {
+    fn fork(
+        &mut self,
+        job: JobId,
+        plan: &Approved,
+        batch: &mut SpawnBatch,
+    ) -> Result<Forked, String> {
         let base = self.base_cpus(job)?;
         let mut wish = Wish::of(plan, job);
         wish.memory = wish.memory.map(|policy| self.known_policy(policy));
@@ -142,7 +147,7 @@ impl LiveHost {
         }
     }
 
-    fn finish(&mut self, batch: Batch, forked: &[Forked]) -> Vec<Failure> {
+    fn finish(&mut self, batch: SpawnBatch, forked: &[Forked]) -> Vec<SpawnFailure> {
         let finished = batch.finish();
         for (pid, error) in &finished.stayed_out {
             if let Some(child) = forked.iter().find(|child| child.pid == *pid) {
@@ -173,7 +178,7 @@ impl LiveHost {
         }
     }
 
-    fn start(&self, job: JobId, binding: Binding, batch: &mut Batch) -> Result<u32, String> {
+    fn start(&self, job: JobId, binding: Binding, batch: &mut SpawnBatch) -> Result<u32, String> {
         let slot = &self.slots[job.index()];
         let start = self.common.start(&slot.job, binding, 0 < slot.n_runs)?;
         batch.fork(&start).map_err(|error| plain(&error))
@@ -217,7 +222,7 @@ impl LiveHost {
             },
             told: None,
             ended: None,
-            of_orphans: Used::default(),
+            of_orphans: ChildUsage::default(),
             said_stopped: false,
         }
     }
@@ -256,25 +261,31 @@ impl LiveHost {
         }
     }
 
-    fn failure(&self, failure: &Failure, child: &Forked) -> String {
+    fn failure(&self, failure: &SpawnFailure, child: &Forked) -> String {
         let job = &self.slots[child.job.index()].job;
         let said = plain(&failure.error);
         match failure.stage {
-            Stage::Exec => match self.common.program(job) {
+            SpawnStage::Exec => match self.common.program(job) {
                 Ok(program) => format!("cannot run {}: {said}", program.display()),
                 Err(why) => why,
             },
-            Stage::Dir => format!("cannot begin in {}: {said}", self.common.dir(job).display()),
-            Stage::Cpus => format!("cannot be bound to its CPUs: {said}"),
-            Stage::Memory => format!("cannot have its memory policy: {said}"),
-            Stage::Group | Stage::Files | Stage::Limit | Stage::Tie | Stage::Nice => {
+            SpawnStage::Dir => {
+                format!("cannot begin in {}: {said}", self.common.dir(job).display())
+            }
+            SpawnStage::Cpus => format!("cannot be bound to its CPUs: {said}"),
+            SpawnStage::Memory => format!("cannot have its memory policy: {said}"),
+            SpawnStage::Group
+            | SpawnStage::Files
+            | SpawnStage::Limit
+            | SpawnStage::Tie
+            | SpawnStage::Nice => {
                 format!("cannot be set up ({:?}): {said}", failure.stage)
             }
         }
     }
 
     /// Forgets a child that did not become its program; tells why.
-    fn give_up(&mut self, child: &Forked, failure: &Failure) -> String {
+    fn give_up(&mut self, child: &Forked, failure: &SpawnFailure) -> String {
         let detail = self.failure(failure, child);
         self.groups.end(child.job, &mut self.undo);
         self.job_groups.end(child.job);

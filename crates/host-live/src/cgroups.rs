@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::JobId;
-use linux::cgroup::{Choice, Group, RunGroups, Wish, choose};
+use linux::cgroup::{Cgroup, CgroupChoice, CgroupMode, RunCgroups, choose};
 use linux::undo::Log;
 use program::MemoryPolicy;
 use topology::Machine;
@@ -36,41 +36,41 @@ enum Folder {
 /// The groups of all jobs that run.
 #[derive(Debug)]
 pub(crate) struct JobGroups {
-    choice: Choice,
-    run: Option<RunGroups>,
+    choice: CgroupChoice,
+    run: Option<RunCgroups>,
     folder: Folder,
     /// Whether there is anything that a group could keep memory from.
     is_of_use: bool,
     /// Whether it is to be said that there are none.
     is_wanted: bool,
-    of: BTreeMap<JobId, Arc<Group>>,
+    of: BTreeMap<JobId, Arc<Cgroup>>,
     /// Those of jobs that ended, with somebody in them still.
-    left: BTreeMap<JobId, Arc<Group>>,
+    left: BTreeMap<JobId, Arc<Cgroup>>,
     said: BTreeSet<String>,
     to_say: Vec<String>,
 }
 
 /// Whether these groups can be had here; else why not and what would help. What is not wanted at any
 /// price can always be had.
-pub fn check_groups(wish: Wish) -> Result<(), String> {
+pub fn check_groups(wish: CgroupMode) -> Result<(), String> {
     let choice = choose("/".as_ref(), wish);
     match (wish, &choice.home) {
-        (Wish::Only(_), None) => Err(choice.why),
+        (CgroupMode::Only(_), None) => Err(choice.why),
         _ => Ok(()),
     }
 }
 
 impl JobGroups {
     /// Finds out whether there can be groups. `root` is `/` but for tests.
-    pub(crate) fn open(root: PathBuf, machine: &Machine, run: &str, wish: Wish) -> Self {
+    pub(crate) fn open(root: PathBuf, machine: &Machine, run: &str, wish: CgroupMode) -> Self {
         let choice = choose(&root, wish);
         let home = choice.home.clone();
         JobGroups {
-            run: home.and_then(|home| RunGroups::new(&root, home, run)),
+            run: home.and_then(|home| RunCgroups::new(&root, home, run)),
             choice,
             folder: Folder::NotYet,
-            is_of_use: 1 < machine.nodes_with_memory().len() || matches!(wish, Wish::Only(_)),
-            is_wanted: wish != Wish::None,
+            is_of_use: 1 < machine.nodes_with_memory().len() || matches!(wish, CgroupMode::Only(_)),
+            is_wanted: wish != CgroupMode::None,
             of: BTreeMap::new(),
             left: BTreeMap::new(),
             said: BTreeSet::new(),
@@ -104,7 +104,8 @@ impl JobGroups {
         self.prepare(undo);
         let run = self.run.as_ref().filter(|_| self.folder == Folder::There)?;
         let made = run.make(job.0, name, nodes).and_then(|group| {
-            let door = group.door().map_err(|error| format!("{}: {error}", group.path().display()));
+            let door =
+                group.open_procs().map_err(|error| format!("{}: {error}", group.path().display()));
             self.left.remove(&job); // What its last run left is in the same group.
             self.of.insert(job, Arc::new(group));
             door
@@ -153,7 +154,7 @@ impl JobGroups {
     }
 
     /// The group of a job that runs.
-    pub(crate) fn of(&self, job: JobId) -> Option<Arc<Group>> {
+    pub(crate) fn of(&self, job: JobId) -> Option<Arc<Cgroup>> {
         self.of.get(&job).cloned()
     }
 

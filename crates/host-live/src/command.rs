@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use base::CpuSet;
 use linux::fault;
 use linux::mempolicy::Prepared;
-use linux::start::Start;
+use linux::spawn::SpawnRequest;
 use linux::undo::{JOB_VARIABLE, RUN_VARIABLE};
 use program::{Command, Job, MemoryPolicy};
 use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat, fcntl_getfl, fcntl_setfl};
@@ -56,10 +56,10 @@ impl Common {
         job: &Job,
         binding: Binding,
         appends: bool,
-    ) -> Result<Start, String> {
+    ) -> Result<SpawnRequest, String> {
         let (program, args) = self.program_and_args(job)?;
         let dir = self.dir(job);
-        Ok(Start {
+        Ok(SpawnRequest {
             program: c_string(program)?,
             args: args.into_iter().map(c_string).collect::<Result<_, _>>()?,
             env: self.environment(job)?,
@@ -70,7 +70,7 @@ impl Common {
             group: binding.group,
             descriptors: self.descriptors,
             nice: self.nice,
-            dies_with_us: self.dies_with_us,
+            dies_with_parent: self.dies_with_us,
         })
     }
 
@@ -174,7 +174,7 @@ pub(crate) fn check_kind(meta: &Metadata) -> Result<(), &'static str> {
 /// Our own environment for jobs: without what is only for us.
 pub(crate) fn own_environment() -> Vec<CString> {
     let ours = [linux::fault::VARIABLE, RUN_VARIABLE, JOB_VARIABLE];
-    linux::start::environment(&ours)
+    linux::spawn::environment(&ours)
 }
 
 /// Finds a program as a shell would: a name without a slash in `PATH`, another path below the folder.
@@ -225,7 +225,7 @@ pub(crate) fn file_name(job: &str) -> String {
 }
 
 fn c_string(word: impl Into<OsString>) -> Result<CString, String> {
-    linux::start::text(word).map_err(|error| error.to_string())
+    linux::spawn::text(word).map_err(|error| error.to_string())
 }
 
 fn at(path: &Path, error: &io::Error) -> String {

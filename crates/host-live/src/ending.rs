@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use base::{JobId, Nanos};
+use linux::child_exit::{self, ChildExit, ChildStatus, ChildUsage};
 use linux::procfs;
-use linux::reap::{self, How, Reaped, Used};
 use program::Ending;
 use rustix::process::Signal;
 use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, Measured, PageMoveEnd};
@@ -18,7 +18,7 @@ use crate::agenda::Item;
 use crate::host::{ASK_EVERY, LiveHost, Running, State, Stopping};
 use crate::orphans::EXEC_WAIT;
 use crate::signals;
-use linux::tasks::{Look, Totals};
+use linux::tasks::{SampledTasks, TaskTotals};
 
 /// A job that ends sooner than this and restarts is taken notice of only after it, so that a program
 /// that fails at once does not fill the machine with its starts.
@@ -83,7 +83,8 @@ impl LiveHost {
         let outside =
             |pid: &u32| procfs::stat("/".as_ref(), *pid).is_ok_and(|stat| stat.group != group);
         let others = self.family.processes_of(job).filter(|(pid, _)| outside(pid));
-        let others: Vec<(u32, u64)> = others.map(|(pid, its)| (pid, its.born_ticks)).collect();
+        let others: Vec<(u32, u64)> =
+            others.map(|(pid, its)| (pid, its.start_time_ticks)).collect();
         for signal in [signal, Signal::CONT] {
             signals::send_to_group(group, signal);
             for &(pid, born_ticks) in &others {
@@ -204,11 +205,11 @@ impl LiveHost {
     fn close(&mut self, job: JobId, n_out_of_reach: u32, again: bool) -> Option<(u32, JobExit)> {
         let now = self.wakes.now();
         let pid = self.running(job)?.pid;
-        let mut look = Look::default();
-        let (totals, counters) = self.family.last_look(job, now, &mut look);
+        let mut look = SampledTasks::default();
+        let (totals, counters) = self.family.final_sample(job, now, &mut look);
         let traffic = self.groups.traffic_of(job);
         let n_left_behind = n_out_of_reach + self.tell_leftovers(job, pid, now);
-        let reaped = reap::try_reap(pid).ok().flatten();
+        let reaped = child_exit::try_reap(pid).ok().flatten();
         let state = std::mem::replace(&mut self.slots[job.index()].state, State::Over);
         let State::Running(running) = state else { return None };
         if let Some(ends) = &running.ends {
@@ -218,7 +219,7 @@ impl LiveHost {
         let end = end(&running, reaped, figures, again, now);
         self.family.credit_rest((job, pid), &totals, end.user + end.system, &mut look);
         self.pending.tasks.append(&mut look.tasks);
-        self.pending.exited.append(&mut look.gone);
+        self.pending.exited.append(&mut look.exited);
         Some((pid, end))
     }
 
@@ -260,7 +261,7 @@ pub(crate) fn fails_run(host: &mut LiveHost) {
 
 /// What was seen of a job, all its tasks together.
 struct Figures {
-    totals: Totals,
+    totals: TaskTotals,
     counters: Counters,
     traffic: Measured,
     n_left_behind: u32,
@@ -268,23 +269,23 @@ struct Figures {
 
 fn end(
     running: &Running,
-    reaped: Option<Reaped>,
+    reaped: Option<ChildExit>,
     figures: Figures,
     again: bool,
     now: Nanos,
 ) -> JobExit {
-    let status = match reaped.map(|reaped| reaped.how) {
-        Some(How::Exited(status)) => ExitStatus::Exited(status),
-        Some(How::Killed(signal)) => ExitStatus::Signaled(signal),
+    let status = match reaped.map(|reaped| reaped.status) {
+        Some(ChildStatus::Exited(status)) => ExitStatus::Exited(status),
+        Some(ChildStatus::Killed(signal)) => ExitStatus::Signaled(signal),
         // Somebody else waited for it: how it ended nobody can tell.
         None => ExitStatus::Exited(-1),
     };
     let ended = running.ended.unwrap_or(now);
     let mut used = running.of_orphans;
     reaped.iter().for_each(|reaped| used.add(reaped));
-    let Used { user, system, max_resident, n_faults, n_switches } = used;
+    let ChildUsage { user, system, max_resident, n_faults, n_switches } = used;
     let Figures { totals, counters, traffic, n_left_behind } = figures;
-    let counters = match used == Used::default() {
+    let counters = match used == ChildUsage::default() {
         // Nobody was waited for.
         true => counters,
         false => counters

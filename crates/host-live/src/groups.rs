@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use base::JobId;
-use linux::resctrl::{GroupFolder, Made, Monitored};
+use linux::resctrl::{GroupCreation, MonGroupFolder, MonitoredDomains};
 use linux::source::Live;
 use linux::undo::Log;
 use rustix::fs::{Access, access};
@@ -24,7 +24,7 @@ use topology::Machine;
 /// The group of a job.
 #[derive(Debug)]
 struct Group {
-    folder: GroupFolder,
+    folder: MonGroupFolder,
     /// What its counters stood at when it was made.
     base: u64,
 }
@@ -36,13 +36,13 @@ pub(crate) struct MonGroups {
     run: String,
     source: Live,
     /// The domains that are monitored; absent where there can be no groups.
-    monitored: Option<Monitored>,
+    monitored: Option<MonitoredDomains>,
     of: BTreeMap<JobId, Group>,
     /// Those that could not be removed yet.
-    left: Vec<GroupFolder>,
+    left: Vec<MonGroupFolder>,
     is_full: bool,
     /// How a group is made: [`GroupFolder::make`] but for tests.
-    make: fn(GroupFolder, &Path) -> Made,
+    make: fn(MonGroupFolder, &Path) -> GroupCreation,
     /// What was said, to be said once.
     said: BTreeSet<String>,
     to_say: Vec<String>,
@@ -52,7 +52,7 @@ impl MonGroups {
     /// Finds out whether there can be groups. `root` is `/` but for tests.
     pub(crate) fn open(root: PathBuf, machine: &Machine, run: &str, is_wanted: bool) -> Self {
         let mut source = Live::new(&root);
-        let monitored = is_wanted.then(|| Monitored::find(&mut source, machine)).flatten();
+        let monitored = is_wanted.then(|| MonitoredDomains::find(&mut source, machine)).flatten();
         let mut groups = MonGroups {
             run: run.to_owned(),
             source,
@@ -60,7 +60,7 @@ impl MonGroups {
             of: BTreeMap::new(),
             left: Vec::new(),
             is_full: false,
-            make: GroupFolder::make,
+            make: MonGroupFolder::make,
             said: BTreeSet::new(),
             to_say: Vec::new(),
             root,
@@ -84,7 +84,7 @@ impl MonGroups {
         if self.monitored.is_none() || self.is_full {
             return;
         }
-        let group = GroupFolder::of(&self.run, &format!("{}-{name}", job.0));
+        let group = MonGroupFolder::of(&self.run, &format!("{}-{name}", job.0));
         if self.left.contains(&group) {
             self.remove_left(undo);
             if self.left.contains(&group) {
@@ -97,13 +97,13 @@ impl MonGroups {
         }
         let folder = group.name().to_owned();
         match (self.make)(group, &self.root) {
-            Made::Yes(folder) => {
+            GroupCreation::Yes(folder) => {
                 // Where that cannot be read yet nothing has been counted either.
                 let base = self.traffic(&folder).value().unwrap_or(0);
                 self.of.insert(job, Group { folder, base });
                 return;
             }
-            Made::Full => {
+            GroupCreation::Full => {
                 self.is_full = true;
                 self.say(
                     "the processor has no number left for another monitoring group: the traffic of \
@@ -111,7 +111,7 @@ impl MonGroups {
                         .to_owned(),
                 );
             }
-            Made::Refused(why) => self.say(format!(
+            GroupCreation::Refused(why) => self.say(format!(
                 "the traffic of some jobs is not counted: no monitoring group can be made: {why}"
             )),
         }
@@ -188,7 +188,7 @@ impl MonGroups {
         }
     }
 
-    fn traffic(&mut self, folder: &GroupFolder) -> Measured {
+    fn traffic(&mut self, folder: &MonGroupFolder) -> Measured {
         let Some(monitored) = &self.monitored else { return Measured::Absent };
         let domains = monitored.read_group(&mut self.source, folder);
         let known = domains.iter().map(|(_, traffic)| traffic.total_bytes.value());
@@ -305,7 +305,7 @@ mod tests {
     fn a_group_that_cannot_be_removed_yet_stays_on_record_when_its_job_starts_again() {
         let mut world = world();
         world.begin(0);
-        let wish = fault::Wish { seed: 1, permille: 1000 };
+        let wish = fault::FaultPlan { seed: 1, permille: 1000 };
         fault::with_errors(wish, || {
             world.groups.end(JobId(0), &mut world.undo);
             world.begin(0);
@@ -321,7 +321,7 @@ mod tests {
     fn a_processor_without_numbers_is_told_of_once_and_asked_again_when_one_is_free() {
         let mut world = world();
         world.begin(0);
-        world.groups.make = |_, _| Made::Full;
+        world.groups.make = |_, _| GroupCreation::Full;
         world.begin(1);
         // Nobody asks while it is full.
         world.groups.make = |_, _| panic!("asked again");
@@ -330,7 +330,7 @@ mod tests {
         assert!(said.len() == 1 && said[0].contains("no number left"), "{said:?}");
         assert_eq!(world.recorded(), ["evenkeel-run-0-sort"]);
         world.groups.end(JobId(0), &mut world.undo);
-        world.groups.make = GroupFolder::make;
+        world.groups.make = MonGroupFolder::make;
         world.begin(3);
         assert_eq!(world.there(), ["evenkeel-run-3-sort", "theirs"]);
     }
@@ -340,7 +340,7 @@ mod tests {
         let mut world = world();
         world.groups.begin(JobId(0), "sort", &mut Err("no record".to_owned()));
         assert_eq!(world.there(), ["theirs"]);
-        world.groups.make = |_, _| Made::Refused("not permitted".to_owned());
+        world.groups.make = |_, _| GroupCreation::Refused("not permitted".to_owned());
         world.begin(0);
         world.begin(1);
         let said = world.groups.take_said();
@@ -352,7 +352,7 @@ mod tests {
     fn whatever_call_fails_no_group_is_there_that_is_not_on_record() {
         for seed in 0..60 {
             let mut world = world();
-            let wish = fault::Wish { seed, permille: 300 };
+            let wish = fault::FaultPlan { seed, permille: 300 };
             fault::with_errors(wish, || {
                 for job in 0..4 {
                     world.begin(job);

@@ -21,7 +21,7 @@ use sched::{JobEvent, RejectCause, UnmanagedCause};
 use crate::command::plain;
 use crate::host::in_one_line;
 use crate::masks::is_same;
-use linux::tasks::{Family, Thread};
+use linux::tasks::{TaskReader, Thread};
 
 /// How often a job is looked through again for threads that were born while it was being bound.
 const PASSES_MAX: u32 = 8;
@@ -54,7 +54,7 @@ pub(crate) struct Hold {
 
 /// What is needed to bind.
 pub(crate) struct Hands<'a> {
-    pub family: &'a mut Family,
+    pub family: &'a mut TaskReader,
     pub undo: &'a mut Result<Log, String>,
     pub own_cpus: Arc<CpuSet>,
     /// The CPUs among which masks are compared: ours, and where jobs are strangers theirs too.
@@ -265,11 +265,11 @@ impl Hands<'_> {
         }
         let (mut n_freed, mut any_left) = (0, false);
         for _ in 0..PASSES_MAX {
-            self.family.take_blind(); // What was not seen before may be seen now.
+            self.family.take_unreadable(); // What was not seen before may be seen now.
             self.family.refresh(hold.job, &hold.base);
             let n_now;
             (n_now, any_left) = self.release_threads(hold);
-            any_left |= self.family.take_blind();
+            any_left |= self.family.take_unreadable();
             n_freed += n_now;
             if n_now == 0 && !any_left {
                 break;
@@ -290,10 +290,10 @@ impl Hands<'_> {
     /// given back what it had has the mask before, and can be seen only now.
     pub(crate) fn release_late(&mut self, hold: &Hold) {
         if hold.was_ever_placed() {
-            self.family.take_blind();
+            self.family.take_unreadable();
             self.family.refresh(hold.job, &hold.base);
             let (_, any_left) = self.release_threads(hold);
-            let any_left = any_left | self.family.take_blind();
+            let any_left = any_left | self.family.take_unreadable();
             if let Ok(log) = &mut self.undo
                 && any_left
             {

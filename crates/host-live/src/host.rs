@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use base::{CpuSet, JobId, Nanos};
 use engine::{Approved, Host};
-use linux::reap::{Statuses, Used};
+use linux::child_exit::{ChildUsage, SigchldGuard};
 use linux::system::DescriptorLimit;
 use linux::undo::{Log, Restored};
-use linux::{birth, system};
+use linux::{fork_latency, system};
 use program::Job;
 use sched::{Cause, JobEvent, Outcome, PageMoveEnd, Sample, Turn};
 use topology::Machine;
@@ -29,7 +29,7 @@ use crate::overflow::Overflow;
 use crate::wakes::{Wake, Wakes};
 use crate::{LiveError, LiveOptions};
 use linux::collectors::LiveCollectors;
-use linux::tasks::{Family, Kept};
+use linux::tasks::{KeptFile, TaskReader};
 
 /// A sleeping thread is looked at at least this often.
 pub(crate) const REST_MAX: Nanos = Nanos::from_secs(2);
@@ -51,7 +51,7 @@ pub struct LiveHost {
     pub(crate) ticks: Option<Ticks>,
     /// What interval turns are held for; absent where they are polled.
     pub(crate) overflow: Option<Overflow>,
-    pub(crate) family: Family,
+    pub(crate) family: TaskReader,
     pub(crate) undo: Result<Log, String>,
     pub(crate) keeper: Option<Keeper>,
     pub(crate) own_cpus: Arc<CpuSet>,
@@ -88,7 +88,7 @@ pub struct LiveHost {
     pub(crate) restored: Restored,
     pub(crate) is_record_kept: bool,
     /// Given back when this is dropped.
-    pub(crate) _statuses: Statuses,
+    pub(crate) _statuses: SigchldGuard,
 }
 
 /// A job and where it is in its life.
@@ -111,7 +111,7 @@ pub(crate) struct Running {
     /// Its first process, whose number its process group has too.
     pub pid: u32,
     /// Wakes us at its end; absent when there was no descriptor left.
-    pub ends: Option<Kept>,
+    pub ends: Option<KeptFile>,
     pub started: Nanos,
     pub hold: Hold,
     /// When it was told to end.
@@ -119,7 +119,7 @@ pub(crate) struct Running {
     /// When it ended, if that is not taken notice of yet.
     pub ended: Option<Nanos>,
     /// What orphans of it used that have ended.
-    pub of_orphans: Used,
+    pub of_orphans: ChildUsage,
     /// Whether it has been said that the terminal stopped it.
     pub said_stopped: bool,
 }
@@ -174,10 +174,10 @@ impl LiveHost {
             _ => false,
         });
         let parents = jobs.iter().flat_map(|&job| self.family.processes_of(job));
-        let longest = birth::longest("/".as_ref(), parents.map(|(pid, _)| pid));
+        let longest = fork_latency::max_fork_latency("/".as_ref(), parents.map(|(pid, _)| pid));
         let until = Instant::now() + longest;
         while Instant::now() < until {
-            std::thread::sleep(birth::STEP); // The only time that we wait here: everything is over.
+            std::thread::sleep(fork_latency::POLL_INTERVAL); // The only time that we wait here: everything is over.
             for &job in &jobs {
                 if let Some((hold, mut hands)) = self.grasp(job) {
                     hands.release_late(hold);

@@ -1,14 +1,14 @@
 //! What outlives the first process of its job: told to end, waited for, counted.
 
 use base::{JobId, Nanos, TaskId};
-use linux::{procfs, reap};
+use linux::{child_exit, procfs};
 use rustix::process::Signal;
 
 use crate::agenda::Item;
 use crate::hold::may_live;
 use crate::host::{ASK_EVERY, LiveHost, State, Stopping};
 use crate::signals::{self, Sent};
-use linux::tasks::Kept;
+use linux::tasks::KeptFile;
 
 /// A process that outlived the first process of its job, and was told to end.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Straggler {
     group: u32,
     pub born_ticks: u64,
     pub told: Nanos,
-    ends: Option<Kept>,
+    ends: Option<KeptFile>,
 }
 
 impl LiveHost {
@@ -28,10 +28,10 @@ impl LiveHost {
         let mut leftovers = Vec::new();
         for (pid, process) in self.family.processes_of(job).filter(|(pid, _)| *pid != first) {
             match procfs::stat("/".as_ref(), pid) {
-                Ok(stat) if stat.born_ticks != process.born_ticks || stat.state == 'Z' => {}
+                Ok(stat) if stat.born_ticks != process.start_time_ticks || stat.state == 'Z' => {}
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 // Of whom nothing can be told now is seen to later.
-                Ok(_) | Err(_) => leftovers.push((pid, process.born_ticks)),
+                Ok(_) | Err(_) => leftovers.push((pid, process.start_time_ticks)),
             }
         }
         for &(pid, born_ticks) in &leftovers {
@@ -82,7 +82,7 @@ impl LiveHost {
         if let Some(ends) = &straggler.ends {
             self.wakes.unwatch(ends);
         }
-        let _ = reap::try_reap(pid); // It may have been another's child; then that one waits for it.
+        let _ = child_exit::try_reap(pid); // It may have been another's child; then that one waits for it.
         self.take_orphans();
         let group = straggler.group;
         let in_group = self.stragglers.values().any(|other| other.group == group);
@@ -154,8 +154,8 @@ impl LiveHost {
 
     /// A descriptor that wakes us at the end of a process. If there is none left, the process is asked
     /// now and then.
-    pub(crate) fn watch_end(&mut self, pid: u32) -> Option<Kept> {
-        let kept = self.family.descriptors.keep_end(pid).ok().flatten();
+    pub(crate) fn watch_end(&mut self, pid: u32) -> Option<KeptFile> {
+        let kept = self.family.descriptors.keep_pidfd(pid).ok().flatten();
         let watched = kept.filter(|file| self.wakes.watch(file, pid).is_ok());
         if watched.is_none() {
             if !std::mem::replace(&mut self.said_blind, true) {

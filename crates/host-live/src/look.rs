@@ -7,7 +7,7 @@ use linux::{affinity, mempolicy, system};
 use sched::{Cause, Measured, NodeSample, NumaSettings, Sample, Turn};
 
 use crate::host::{LiveHost, REST_MAX, State};
-use linux::tasks::{Look, When};
+use linux::tasks::{SampleTime, SampledTasks};
 
 /// How often we ask which orphans came to us, and how much memory is free.
 pub(crate) const SELDOM: Nanos = Nanos::from_secs(1);
@@ -27,24 +27,24 @@ impl LiveHost {
     }
 
     pub(crate) fn look(&mut self, turn: &Turn, sample: &mut Sample) {
-        let mut look = Look::default();
+        let mut look = SampledTasks::default();
         let (slots, own) = (&self.slots, &self.own_cpus);
         let mask = |job: JobId| match slots.get(job.index()).map(|slot| &slot.state) {
             Some(State::Running(running)) => Arc::clone(running.mask_by_birth()),
             _ => Arc::clone(own),
         };
         let interval = self.options.interval.unwrap_or(REST_MAX);
-        let when = When { at: turn.at, interval, rest_max: REST_MAX };
-        self.family.look(when, mask, &mut look);
+        let when = SampleTime { at: turn.at, interval, rest_max: REST_MAX };
+        self.family.sample(when, mask, &mut look);
         sample.tasks.append(&mut look.tasks);
-        sample.exited.append(&mut look.gone);
-        if !look.stirred_jobs.is_empty() {
+        sample.exited.append(&mut look.exited);
+        if !look.changed_jobs.is_empty() {
             self.tell_keeper();
         }
-        for job in look.stirred_jobs {
+        for job in look.changed_jobs {
             self.check_newcomers(job);
         }
-        self.verify_masks(&look.to_verify);
+        self.verify_masks(&look.masks_to_verify);
         if self.seldom_at <= turn.at {
             self.seldom_at = turn.at + SELDOM;
             // While nobody runs nobody is orphaned or stopped, except by somebody who was not seen.
@@ -57,9 +57,9 @@ impl LiveHost {
             self.confirm_changes();
             sample.nodes = self.nodes.look();
             self.look_at_memory(turn.at);
-            self.senses.look_seldom(sample);
+            self.senses.sample_pressure(sample);
         }
-        self.senses.look(sample);
+        self.senses.sample(sample);
         self.groups.look(sample);
         self.say_descriptors_ran_out();
         self.say_uncounted();
@@ -78,10 +78,10 @@ impl LiveHost {
 
     /// Says once why tasks are not counted that should be.
     fn say_uncounted(&mut self) {
-        let counting = &mut self.family.counting;
+        let counting = &mut self.family.counters;
         let refused = counting.refused.take();
         let is_shut_out = std::mem::take(&mut counting.is_shut_out);
-        let said = self.senses.say(refused.as_ref(), is_shut_out);
+        let said = self.senses.notes(refused.as_ref(), is_shut_out);
         let of_groups = self.groups.take_said().into_iter().chain(self.job_groups.take_said());
         said.into_iter().chain(of_groups).for_each(|text| self.degraded(&text));
     }
@@ -108,8 +108,8 @@ impl LiveHost {
         let numa_balancing = system::numa_balancing("/".as_ref());
         sample.numa_settings = Some(NumaSettings { numa_balancing, interleaves });
         sample.nodes = self.nodes.look();
-        self.senses.look_seldom(sample);
-        self.senses.look(sample);
+        self.senses.sample_pressure(sample);
+        self.senses.sample(sample);
     }
 }
 

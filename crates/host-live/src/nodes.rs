@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use base::{Bytes, NodeId};
-use linux::memory::{self, NodeFigures};
+use linux::memory::{self, NodeMeminfo};
 use linux::system;
 use sched::{Measured, NodeSample};
 use topology::Machine;
@@ -14,7 +14,7 @@ pub(crate) struct Nodes(Vec<NodeFile>);
 struct NodeFile {
     node: NodeId,
     meminfo: OwnedFd,
-    seen: Option<NodeFigures>,
+    seen: Option<NodeMeminfo>,
 }
 
 impl Nodes {
@@ -31,7 +31,7 @@ impl Nodes {
     pub(crate) fn look(&mut self) -> Vec<NodeSample> {
         let mut changed = Vec::new();
         for file in &mut self.0 {
-            let seen = memory::node_figures(&file.meminfo);
+            let seen = memory::node_meminfo(&file.meminfo);
             if seen != file.seen {
                 file.seen = seen;
                 changed.push(NodeSample {

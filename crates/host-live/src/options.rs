@@ -42,7 +42,7 @@ pub struct LiveOptions {
     /// Where undo records go; `None`: where they belong ([`linux::undo::folders`]).
     pub undo_folders: Option<Vec<PathBuf>>,
     /// Which groups jobs have whose memory is bound.
-    pub groups: linux::cgroup::Wish,
+    pub groups: linux::cgroup::CgroupMode,
     /// Where the file systems of resctrl and of groups hang: `/` but for tests.
     pub resctrl_root: PathBuf,
     /// How memory is moved and looked at.
@@ -65,7 +65,7 @@ impl Default for LiveOptions {
             is_sole_parent: true,
             counters: CounterMode::Auto,
             undo_folders: None,
-            groups: linux::cgroup::Wish::Auto,
+            groups: linux::cgroup::CgroupMode::Auto,
             resctrl_root: PathBuf::from("/"),
             memory: MemoryOptions::default(),
         }

@@ -16,13 +16,13 @@ use std::sync::Arc;
 use base::{CpuSet, JobId, Nanos, TaskId};
 use linux::procfs::Stat;
 use linux::undo::Seen;
-use linux::{affinity, procfs, reap};
+use linux::{affinity, child_exit, procfs};
 use sched::Cause;
 
 use crate::agenda::Item;
 use crate::hold::may_live;
 use crate::host::{LiveHost, State};
-use linux::tasks::Claim;
+use linux::tasks::OrphanOwner;
 
 /// An exec takes microseconds of CPU time. So often, and so far apart, is asked again; who is still in
 /// one then has no environment that could tell anything.
@@ -92,16 +92,16 @@ impl LiveHost {
     fn take_orphan(&mut self, pid: u32, stat: &Stat) {
         let is_stray = self.orphans.strays.get(&pid) == Some(&stat.born_ticks);
         let claim = match is_stray {
-            true => Claim::Unknown,
+            true => OrphanOwner::Unknown,
             false => self.claim(pid, stat),
         };
-        if claim != Claim::InExec {
+        if claim != OrphanOwner::InExec {
             self.orphans.in_exec.remove(&pid);
         }
         match claim {
-            Claim::Job(job) if stat.state == 'Z' => self.reap_orphan(Some(job), pid),
-            Claim::Job(job) => self.adopt_orphan(job, pid, stat),
-            Claim::InExec if self.orphans.is_in_exec(pid, stat.born_ticks) => {}
+            OrphanOwner::Job(job) if stat.state == 'Z' => self.reap_orphan(Some(job), pid),
+            OrphanOwner::Job(job) => self.adopt_orphan(job, pid, stat),
+            OrphanOwner::InExec if self.orphans.is_in_exec(pid, stat.born_ticks) => {}
             _ if !self.options.is_sole_parent => {} // It may be a child of whoever uses this library.
             _ if stat.state == 'Z' => self.reap_orphan(None, pid),
             _ if is_stray => {}
@@ -111,14 +111,14 @@ impl LiveHost {
         }
     }
 
-    fn claim(&self, pid: u32, stat: &Stat) -> Claim {
+    fn claim(&self, pid: u32, stat: &Stat) -> OrphanOwner {
         let is_first = |job, group| self.first_process_of.get(&group) == Some(&job);
-        match self.family.claim(pid, stat, is_first) {
-            Claim::Unknown if self.options.is_sole_parent => {
+        match self.family.orphan_owner(pid, stat, is_first) {
+            OrphanOwner::Unknown if self.options.is_sole_parent => {
                 let mut begun = self.slots.iter().filter(|slot| slot.n_runs != 0);
                 match (begun.next(), begun.next()) {
-                    (Some(only), None) => Claim::Job(only.job.id),
-                    _ => Claim::Unknown,
+                    (Some(only), None) => OrphanOwner::Job(only.job.id),
+                    _ => OrphanOwner::Unknown,
                 }
             }
             claim => claim,
@@ -127,7 +127,7 @@ impl LiveHost {
 
     /// What an orphan used counts for its job as long as that runs.
     fn reap_orphan(&mut self, job: Option<JobId>, pid: u32) {
-        let reaped = reap::try_reap(pid).ok().flatten();
+        let reaped = child_exit::try_reap(pid).ok().flatten();
         self.orphans.strays.remove(&pid);
         let mut gone = self.family.forget(pid);
         self.pending.exited.append(&mut gone);

@@ -15,21 +15,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use base::{CpuId, CpuSet, Nanos, TaskId};
-use linux::collectors::{identity_of, rights};
-use linux::perf::{self, Attr, Flags, Need, Overflows, Whom};
+use linux::collectors::{counting_rights, identity_of};
+use linux::perf::{self, Attr, CounterScope, CounterTarget, Flags, OverflowCounters};
 use linux::source::{Live, text};
 use sched::{CounterEvent, Wake};
 
 use crate::agenda::Ticks;
 use crate::host::{LiveHost, REST_MAX};
 use crate::wakes::Wakes;
-use linux::tasks::{Family, Held};
+use linux::tasks::{DescriptorReservation, TaskReader};
 
 /// What interval turns are held for.
 #[derive(Debug)]
 pub(crate) struct Overflow {
     event: CounterEvent,
-    counters: Overflows,
+    counters: OverflowCounters,
     counted: Counted,
     /// Whether the rings are to be looked at before we sleep.
     may_have: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Overflow {
 #[derive(Debug)]
 enum Counted {
     Cpus(Vec<Attr>, CpuSet),
-    Threads(Vec<Attr>, BTreeMap<TaskId, Held>),
+    Threads(Vec<Attr>, BTreeMap<TaskId, DescriptorReservation>),
 }
 
 impl Overflow {
@@ -78,7 +78,7 @@ impl Overflow {
             Ok(()) => Ok(overflow),
             Err(error) => {
                 let is_a_right = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
-                Err((overflow.why(&error, Need::Cpu), is_a_right))
+                Err((overflow.why(&error, CounterScope::Cpu), is_a_right))
             }
         }
     }
@@ -86,12 +86,12 @@ impl Overflow {
     /// Gets ready to count threads, and tries it with this one.
     fn of_threads(event: CounterEvent, every: u64) -> Result<Self, String> {
         let mut source = Live::new("/".as_ref());
-        let flags = rights(&mut source)?;
+        let flags = counting_rights(&mut source)?;
         let attrs = attrs(&mut source, event, flags)?;
         let counted = Counted::Threads(attrs.clone(), BTreeMap::new());
         let mut overflow = Overflow::new(&mut source, event, every, counted)?;
-        let tried = overflow.counters.add(&attrs, Whom::Task(0));
-        tried.map_err(|error| overflow.why(&error, Need::Task))?;
+        let tried = overflow.counters.add(&attrs, CounterTarget::Task(0));
+        tried.map_err(|error| overflow.why(&error, CounterScope::Task))?;
         overflow.counters.retain(|_| false);
         Ok(overflow)
     }
@@ -102,7 +102,7 @@ impl Overflow {
         every: u64,
         counted: Counted,
     ) -> Result<Self, String> {
-        let counters = Overflows::new(every).map_err(|error| error.to_string())?;
+        let counters = OverflowCounters::new(every).map_err(|error| error.to_string())?;
         Ok(Overflow {
             event,
             counters,
@@ -125,22 +125,22 @@ impl Overflow {
     }
 
     /// Counts those who are there now, and nobody else.
-    fn follow(&mut self, cpus: &CpuSet, family: &Family) -> Result<(), String> {
+    fn follow(&mut self, cpus: &CpuSet, family: &TaskReader) -> Result<(), String> {
         let need = match self.counted {
-            Counted::Cpus(..) => Need::Cpu,
-            Counted::Threads(..) => Need::Task,
+            Counted::Cpus(..) => CounterScope::Cpu,
+            Counted::Threads(..) => CounterScope::Task,
         };
         let followed = match need {
-            Need::Cpu => self.follow_cpus(cpus),
-            Need::Task => self.follow_threads(family),
+            CounterScope::Cpu => self.follow_cpus(cpus),
+            CounterScope::Task => self.follow_threads(family),
         };
         followed.map_err(|error| self.why(&error, need))
     }
 
     /// What a refusal means. One that is no number of the kernel's says so itself.
-    fn why(&self, error: &io::Error, need: Need) -> String {
+    fn why(&self, error: &io::Error, need: CounterScope) -> String {
         match error.raw_os_error() {
-            Some(_) => perf::reason(error, self.paranoid, need),
+            Some(_) => perf::explain_refusal(error, self.paranoid, need),
             None => error.to_string(),
         }
     }
@@ -150,10 +150,10 @@ impl Overflow {
         if known == cpus {
             return Ok(());
         }
-        let is_left = |whom| matches!(whom, Whom::Cpu(cpu) if cpus.contains(CpuId(cpu)));
+        let is_left = |whom| matches!(whom, CounterTarget::Cpu(cpu) if cpus.contains(CpuId(cpu)));
         self.counters.retain(is_left);
         for cpu in cpus.iter() {
-            match self.counters.add(attrs, Whom::Cpu(cpu.0)) {
+            match self.counters.add(attrs, CounterTarget::Cpu(cpu.0)) {
                 // Offline since we asked; it is not one of ours in the next turn.
                 Err(error) if is_offline(&error) && !self.counters.is_empty() => {}
                 added => added?,
@@ -163,7 +163,7 @@ impl Overflow {
         Ok(())
     }
 
-    fn follow_threads(&mut self, family: &Family) -> io::Result<()> {
+    fn follow_threads(&mut self, family: &TaskReader) -> io::Result<()> {
         let Counted::Threads(attrs, known) = &mut self.counted else { return Ok(()) };
         let there: BTreeSet<TaskId> = family.thread_ids().collect();
         let mut gone: Vec<u32> = Vec::new();
@@ -173,15 +173,16 @@ impl Overflow {
             stays
         });
         // A number may have been given anew since: what counted the one who is gone counts nobody.
-        self.counters.retain(|whom| !matches!(whom, Whom::Task(tid) if gone.contains(&tid)));
+        self.counters
+            .retain(|whom| !matches!(whom, CounterTarget::Task(tid) if gone.contains(&tid)));
         for id in there {
             if known.contains_key(&id) {
                 continue;
             }
             let none_left = || io::Error::from_raw_os_error(libc::EMFILE);
-            let held = family.descriptors.hold(attrs.len()).ok_or_else(none_left)?;
-            match self.counters.add(attrs, Whom::Task(id.tid)) {
-                Err(error) if error.raw_os_error() == Some(perf::GONE) => {}
+            let held = family.descriptors.reserve(attrs.len()).ok_or_else(none_left)?;
+            match self.counters.add(attrs, CounterTarget::Task(id.tid)) {
+                Err(error) if error.raw_os_error() == Some(perf::TASK_EXITED) => {}
                 added => {
                     added?;
                     known.insert(id, held);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use base::CpuSet;
-use linux::reap::Statuses;
+use linux::child_exit::SigchldGuard;
 use linux::system::DescriptorLimit;
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, system};
@@ -28,7 +28,7 @@ use crate::overflow::Overflow;
 use crate::wakes::Wakes;
 use crate::{CounterMode, LiveError, LiveOptions};
 use linux::collectors::LiveCollectors;
-use linux::tasks::{Counting, Descriptors, Family};
+use linux::tasks::{DescriptorBudget, TaskCounters, TaskReader};
 
 /// More descriptors than this are of no use to us, and cost the kernel memory.
 const DESCRIPTORS_ENOUGH: u64 = 65_536;
@@ -83,7 +83,7 @@ impl LiveHost {
         let places = options.undo_folders.clone().unwrap_or_else(undo::folders);
         let restored = undo::restore_below(&options.resctrl_root, &places, false);
         let undo = Log::create_for(common.run.clone(), &places);
-        let descriptors = Descriptors::new(limit.now, n_jobs);
+        let descriptors = DescriptorBudget::new(limit.now, n_jobs);
         let manner = Manner {
             options: options.memory,
             interval: options.interval,
@@ -101,9 +101,9 @@ impl LiveHost {
         let mut groups = MonGroups::open(root, machine, &common.run, is_counted);
         said.append(&mut groups.take_said());
         LiveHost {
-            family: Family::new(
+            family: TaskReader::new(
                 descriptors,
-                Counting::of_run(chosen, options.counters),
+                TaskCounters::of_run(chosen, options.counters),
                 common.run.clone(),
             ),
             undo: undo.map_err(|error| in_one_line(&error)),
@@ -145,7 +145,7 @@ impl LiveHost {
             limit,
             restored,
             is_record_kept: false,
-            _statuses: Statuses::keep(),
+            _statuses: SigchldGuard::keep(),
             options,
         }
     }
@@ -166,7 +166,7 @@ impl LiveHost {
     fn take_jobs(&mut self, jobs: Vec<Job>) {
         for job in jobs {
             self.agenda.add(job.start, Item::Start(job.id));
-            self.family.know(&job.name, job.id);
+            self.family.register_job_name(&job.name, job.id);
             self.n_ending_left += usize::from(job.ending != Ending::RestartUntilOthersDone);
             self.slots.push(Slot { job, n_runs: 0, state: State::Waiting });
         }

@@ -10,7 +10,7 @@ use rustix::process::{
     test_kill_process,
 };
 
-use linux::tasks::Kept;
+use linux::tasks::KeptFile;
 
 /// What became of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub fn send(pid: u32, born_ticks: u64, signal: Signal) -> Sent {
 }
 
 /// To a process by the descriptor of its end.
-pub(crate) fn send_by(ends: &Kept, signal: Signal) -> Sent {
+pub(crate) fn send_by(ends: &KeptFile, signal: Signal) -> Sent {
     sent(pidfd_send_signal(ends, signal))
 }
 

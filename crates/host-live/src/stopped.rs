@@ -13,7 +13,7 @@ impl LiveHost {
         if !self.options.is_sole_parent {
             return; // Whoever uses this library may wait for its own children that way.
         }
-        while let Some((pid, signal)) = linux::reap::next_stopped() {
+        while let Some((pid, signal)) = linux::child_exit::next_stopped() {
             let verb = match signal {
                 _ if signal == Signal::TTIN.as_raw() => "reads",
                 _ if signal == Signal::TTOU.as_raw() => "changes",

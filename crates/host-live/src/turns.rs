@@ -69,7 +69,7 @@ impl LiveHost {
         if !self.rests {
             return Some(ticks.next());
         }
-        let look_at = self.family.next_look().unwrap_or(self.rest_until);
+        let look_at = self.family.next_sample_at().unwrap_or(self.rest_until);
         Some(ticks.around(look_at.min(self.rest_until)))
     }
 

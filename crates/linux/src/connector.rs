@@ -37,18 +37,18 @@ const BUFFER_BYTES: libc::c_int = 2 << 20;
 
 /// Something that happened to a process. Threads that come and go are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum ProcessEvent {
     /// A process was born.
-    Born {
+    Forked {
         /// Who started it.
         parent: u32,
         /// Its number.
         child: u32,
     },
     /// A process became another program.
-    Became(u32),
+    Exec(u32),
     /// A process ended.
-    Ended(u32),
+    Exited(u32),
     /// Some of what happened was lost.
     Lost,
 }
@@ -80,13 +80,15 @@ impl Connector {
     }
 
     /// Tells everything that happened since the last call, oldest first.
-    pub fn drain(&self, mut each: impl FnMut(Heard)) -> io::Result<()> {
+    pub fn drain(&self, mut each: impl FnMut(ProcessEvent)) -> io::Result<()> {
         let mut buffer = [0; 16 << 10];
         loop {
             match self.receive(&mut buffer) {
                 Ok(Some(bytes)) => parse(bytes).for_each(&mut each),
                 Ok(None) => return Ok(()),
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => each(Heard::Lost),
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    each(ProcessEvent::Lost)
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -163,7 +165,7 @@ struct Message<'a> {
 }
 
 /// What a datagram tells of processes.
-pub fn parse(bytes: &[u8]) -> impl Iterator<Item = Heard> + '_ {
+pub fn parse(bytes: &[u8]) -> impl Iterator<Item = ProcessEvent> + '_ {
     messages(bytes).filter_map(|message| message.heard())
 }
 
@@ -185,15 +187,15 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
 }
 
 impl Message<'_> {
-    fn heard(&self) -> Option<Heard> {
+    fn heard(&self) -> Option<ProcessEvent> {
         let number = |idx: usize| number(self.numbers, 4 * idx);
         match self.what {
             FORK => {
                 let (parent, child, process) = (number(1)?, number(2)?, number(3)?);
-                (child == process).then_some(Heard::Born { parent, child })
+                (child == process).then_some(ProcessEvent::Forked { parent, child })
             }
-            EXEC => Some(Heard::Became(number(1)?)),
-            EXIT => (number(0)? == number(1)?).then_some(Heard::Ended(number(0)?)),
+            EXEC => Some(ProcessEvent::Exec(number(1)?)),
+            EXIT => (number(0)? == number(1)?).then_some(ProcessEvent::Exited(number(0)?)),
             _ => None,
         }
     }
@@ -223,7 +225,7 @@ mod tests {
         bytes
     }
 
-    fn heard(bytes: &[u8]) -> Vec<Heard> {
+    fn heard(bytes: &[u8]) -> Vec<ProcessEvent> {
         parse(bytes).collect()
     }
 
@@ -235,7 +237,11 @@ mod tests {
         let (ended, thread_ended) =
             (message(EXIT, &[20, 20, 0, 17]), message(EXIT, &[21, 10, 0, 0]));
         let all = [born, thread, became, thread_ended, message(4, &[1, 1]), ended].concat();
-        let expected = [Heard::Born { parent: 10, child: 20 }, Heard::Became(20), Heard::Ended(20)];
+        let expected = [
+            ProcessEvent::Forked { parent: 10, child: 20 },
+            ProcessEvent::Exec(20),
+            ProcessEvent::Exited(20),
+        ];
         assert_eq!(heard(&all), expected);
     }
 
@@ -260,8 +266,11 @@ mod tests {
         child.wait().expect("our child");
         let mut all = Vec::new();
         connector.drain(|heard| all.push(heard)).expect("a socket");
-        assert!(all.contains(&Heard::Born { parent: std::process::id(), child: pid }), "{all:?}");
-        assert!(all.contains(&Heard::Became(pid)) && all.contains(&Heard::Ended(pid)));
+        assert!(
+            all.contains(&ProcessEvent::Forked { parent: std::process::id(), child: pid }),
+            "{all:?}"
+        );
+        assert!(all.contains(&ProcessEvent::Exec(pid)) && all.contains(&ProcessEvent::Exited(pid)));
     }
 
     proptest! {

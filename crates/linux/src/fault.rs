@@ -45,7 +45,7 @@ pub fn asked(name: &str) -> bool {
 
 /// What calls are to fail: how many of a thousand, by which seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct FaultPlan {
     /// Which ones, and with which error.
     pub seed: u64,
     /// So many of a thousand calls. None at 0.
@@ -80,18 +80,18 @@ pub fn retry<T>(name: &'static str, mut call: impl FnMut() -> io::Result<T>) -> 
 
 /// What is asked of this thread's calls, for a helper thread that it starts.
 #[cfg(debug_assertions)]
-pub fn wish() -> Wish {
+pub fn wish() -> FaultPlan {
     chance::wish()
 }
 
 /// Nothing is asked in release builds.
 #[cfg(not(debug_assertions))]
-pub fn wish() -> Wish {
-    Wish::default()
+pub fn wish() -> FaultPlan {
+    FaultPlan::default()
 }
 
 /// From now on this thread's calls fail as wished.
-pub fn take_over(wish: Wish) {
+pub fn take_over(wish: FaultPlan) {
     #[cfg(debug_assertions)]
     chance::take_over(wish);
     #[cfg(not(debug_assertions))]
@@ -99,7 +99,7 @@ pub fn take_over(wish: Wish) {
 }
 
 /// Runs something while calls of this thread fail as wished.
-pub fn with_errors<T>(asked: Wish, run: impl FnOnce() -> T) -> T {
+pub fn with_errors<T>(asked: FaultPlan, run: impl FnOnce() -> T) -> T {
     let before = wish();
     take_over(asked);
     let done = run();
@@ -114,18 +114,18 @@ mod chance {
 
     use base::Rng;
 
-    use super::{ERRORS, VARIABLE, Wish};
+    use super::{ERRORS, FaultPlan, VARIABLE};
 
     /// Calls that never say of somebody who lives that he is gone: nobody could tell that from the truth.
     const OF_FILES: [&str; 7] =
         ["read", "readlink", "getdents64", "stat", "lstat", "fstat", "pidfd_open"];
 
     thread_local! {
-        static WISH: Cell<Option<Wish>> = const { Cell::new(None) };
+        static WISH: Cell<Option<FaultPlan>> = const { Cell::new(None) };
         static N_CALLS: Cell<u64> = const { Cell::new(0) };
     }
 
-    pub fn wish() -> Wish {
+    pub fn wish() -> FaultPlan {
         WISH.get().unwrap_or_else(|| {
             let wish = std::env::var(VARIABLE).ok().and_then(|text| parse(&text));
             let wish = wish.unwrap_or_default();
@@ -134,13 +134,13 @@ mod chance {
         })
     }
 
-    pub fn take_over(wish: Wish) {
+    pub fn take_over(wish: FaultPlan) {
         WISH.set(Some(wish));
         N_CALLS.set(0);
     }
 
     pub fn refuse(call: &'static str) -> io::Result<()> {
-        let Wish { seed, permille } = wish();
+        let FaultPlan { seed, permille } = wish();
         if permille == 0 {
             return Ok(());
         }
@@ -157,9 +157,9 @@ mod chance {
         Err(io::Error::from_raw_os_error(errors[idx]))
     }
 
-    pub(super) fn parse(text: &str) -> Option<Wish> {
+    pub(super) fn parse(text: &str) -> Option<FaultPlan> {
         let (seed, permille) = text.strip_prefix("errors:")?.split_once(':')?;
-        Some(Wish { seed: seed.parse().ok()?, permille: permille.parse().ok()? })
+        Some(FaultPlan { seed: seed.parse().ok()?, permille: permille.parse().ok()? })
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn errors(seed: u64, permille: u16) -> Vec<Option<i32>> {
-        with_errors(Wish { seed, permille }, || {
+        with_errors(FaultPlan { seed, permille }, || {
             let call = |_| refuse("a call").err().and_then(|error| error.raw_os_error());
             (0..1000).map(call).collect()
         })
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn an_interrupted_call_is_made_again_and_another_error_is_told() {
         let mut n_made = 0;
-        let told = with_errors(Wish { seed: 3, permille: 500 }, || {
+        let told = with_errors(FaultPlan { seed: 3, permille: 500 }, || {
             let call = |_| {
                 let done = retry("a call", || {
                     n_made += 1;
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_variable_names_seed_and_share() {
-        assert_eq!(chance::parse("errors:5:20"), Some(Wish { seed: 5, permille: 20 }));
+        assert_eq!(chance::parse("errors:5:20"), Some(FaultPlan { seed: 5, permille: 20 }));
         assert_eq!(chance::parse("kill-at:5"), None);
         assert_eq!(chance::parse("errors:5"), None);
     }

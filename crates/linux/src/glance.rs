@@ -113,10 +113,10 @@ impl ProcFolder {
     }
 
     /// Who a process is and what it may use.
-    pub fn standing(&self, pid: u32) -> io::Result<Standing> {
+    pub fn status(&self, pid: u32) -> io::Result<ProcStatus> {
         let mut buffer = [0; 8192];
         let text = self.read(pid, "status", &mut buffer)?;
-        parse_standing(&String::from_utf8_lossy(text))
+        parse_status(&String::from_utf8_lossy(text))
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
     }
 
@@ -161,7 +161,7 @@ impl ProcFolder {
 
 /// Who a process is and what it may use, from `/proc/PID/status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct ProcStatus {
     /// The process that this thread is part of.
     pub process: u32,
     /// The real user.
@@ -176,10 +176,10 @@ pub struct Standing {
     pub nodes: Option<NodeSet>,
 }
 
-impl Standing {
+impl ProcStatus {
     /// Whether who stands like this may bind a process that stands like that: it has the same user, or
     /// the right `CAP_SYS_NICE`. As far as can be told beforehand: namespaces may say otherwise.
-    pub fn may_bind(&self, other: &Standing) -> bool {
+    pub fn may_bind(&self, other: &ProcStatus) -> bool {
         const CAP_SYS_NICE: u32 = 23;
         let its = [other.uid, other.uid_effective];
         self.capabilities & 1 << CAP_SYS_NICE != 0 || its.contains(&self.uid_effective)
@@ -187,13 +187,13 @@ impl Standing {
 }
 
 /// Reads `/proc/PID/status`.
-pub fn parse_standing(text: &str) -> Option<Standing> {
+pub fn parse_status(text: &str) -> Option<ProcStatus> {
     let fields = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         Some(line.split_ascii_whitespace())
     };
     let field = |name: &str| fields(name)?.next();
-    Some(Standing {
+    Some(ProcStatus {
         process: field("Tgid")?.parse().ok()?,
         uid: field("Uid")?.parse().ok()?,
         uid_effective: fields("Uid")?.nth(1)?.parse().ok()?,
@@ -284,7 +284,7 @@ mod tests {
         let glance = folder.glance(own).expect("ourselves");
         let stat = crate::procfs::stat("/".as_ref(), own).expect("ourselves");
         assert_eq!((glance.born_ticks, glance.parent), (stat.born_ticks, stat.parent));
-        assert_eq!(folder.standing(own).expect("ourselves").process, own);
+        assert_eq!(folder.status(own).expect("ourselves").process, own);
         let gone = folder.glance(u32::MAX >> 1).expect_err("no such number");
         assert_eq!(gone.kind(), io::ErrorKind::NotFound);
     }
@@ -303,13 +303,13 @@ mod tests {
     fn binding_others_needs_their_user_or_a_right() {
         let standing = |uids: &str, caps: &str| {
             let text = format!("Tgid:\t7\nUid:\t{uids}\nCapEff:\t{caps}\nCpus_allowed_list:\t0\n");
-            parse_standing(&text).expect("a standing")
+            parse_status(&text).expect("a standing")
         };
         let nobody = standing("65534 65534 65534 65534", "0");
         let nice = standing("65534 65534 65534 65534", "0000000000800000");
         let root = standing("0 0 0 0", "000001ffffffffff");
         let given_up = standing("65534 0 0 0", "0");
-        let may = |one: &Standing, other: &Standing| one.may_bind(other);
+        let may = |one: &ProcStatus, other: &ProcStatus| one.may_bind(other);
         assert!(may(&root, &nobody) && may(&nice, &root) && may(&nobody, &nobody));
         assert!(!may(&nobody, &root) && may(&nobody, &given_up) && may(&given_up, &root));
     }
@@ -319,7 +319,7 @@ mod tests {
         let nodes = |line: &str| {
             let text =
                 format!("Tgid:\t7\nUid:\t0 0 0 0\nCapEff:\t0\nCpus_allowed_list:\t0\n{line}");
-            parse_standing(&text).expect("a standing").nodes.map(|nodes| nodes.to_string())
+            parse_status(&text).expect("a standing").nodes.map(|nodes| nodes.to_string())
         };
         assert_eq!(
             nodes("Mems_allowed:\t3\nMems_allowed_list:\t0-1,4\n").as_deref(),
@@ -355,7 +355,7 @@ mod tests {
         #[test]
         fn nothing_that_is_read_makes_the_parsers_fail(bytes: Vec<u8>, text: String) {
             let _ = (parse(&bytes), parse_last_number(&bytes));
-            let _ = (parse_standing(&text), parse_cgroups(&text));
+            let _ = (parse_status(&text), parse_cgroups(&text));
         }
     }
 }

@@ -25,29 +25,29 @@
 #![allow(unsafe_code)]
 
 pub mod affinity;
-#[cfg(test)]
-mod alone;
-pub mod birth;
 pub mod cgroup;
+pub mod child_exit;
 pub mod collectors;
 pub mod connector;
 pub mod cpuset;
 pub mod environ;
 pub mod fault;
+pub mod fork_latency;
 pub mod glance;
+#[cfg(test)]
+mod isolated_test;
 pub mod memory;
 pub mod mempolicy;
+pub mod metric_sources;
 pub mod numa_maps;
 pub mod pages;
 pub mod perf;
 pub mod pressure;
 pub mod procfs;
-pub mod reap;
 pub mod resctrl;
 pub mod schedstat;
-pub mod signals;
 pub mod source;
-pub mod start;
+pub mod spawn;
 pub mod state;
 pub mod stream;
 pub mod system;

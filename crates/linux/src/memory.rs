@@ -16,7 +16,7 @@ use std::path::Path;
 
 use base::Nanos;
 
-use crate::numa_maps::{self, ByNode, Kinds};
+use crate::numa_maps::{self, ByNode, SmapsBlock};
 use crate::{fault, procfs, system};
 
 pub(crate) mod sample;
@@ -32,7 +32,7 @@ const LINES_MAX: u64 = 16 << 20;
 
 /// What a node has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NodeFigures {
+pub struct NodeMeminfo {
     /// All memory, in bytes.
     pub total: u64,
     /// Free memory.
@@ -46,7 +46,7 @@ pub struct NodeFigures {
 }
 
 /// Reads a node's `meminfo`.
-pub fn parse_node_figures(text: &[u8]) -> Option<NodeFigures> {
+pub fn parse_node_meminfo(text: &[u8]) -> Option<NodeMeminfo> {
     let text = std::str::from_utf8(text).ok()?;
     let number = |key: &str| {
         let rest = text.lines().find_map(|line| line.split_once(key).map(|(_, rest)| rest));
@@ -56,7 +56,7 @@ pub fn parse_node_figures(text: &[u8]) -> Option<NodeFigures> {
     let dirty = kib(" Dirty:").unwrap_or(0).saturating_add(kib(" Writeback:").unwrap_or(0));
     let files = kib(" Inactive(file):").unwrap_or(0).saturating_sub(dirty);
     let rebuilt = kib(" SReclaimable:").unwrap_or(0) / 2;
-    Some(NodeFigures {
+    Some(NodeMeminfo {
         total: kib(" MemTotal:")?,
         free: kib(" MemFree:")?,
         reclaimable: files.saturating_add(rebuilt),
@@ -65,14 +65,14 @@ pub fn parse_node_figures(text: &[u8]) -> Option<NodeFigures> {
 }
 
 /// A node's figures from the descriptor that [`crate::system::open_node_meminfo`] gave.
-pub fn node_figures(meminfo: impl AsFd) -> Option<NodeFigures> {
+pub fn node_meminfo(meminfo: impl AsFd) -> Option<NodeMeminfo> {
     let mut buffer = [0; 4096];
-    parse_node_figures(procfs::read_again(meminfo, &mut buffer).ok()?)
+    parse_node_meminfo(procfs::read_again(meminfo, &mut buffer).ok()?)
 }
 
 /// What a look found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Looked {
+pub struct NumaSample {
     /// What lies where.
     pub nodes: ByNode,
     /// How much of it was looked at, in thousandths.
@@ -86,26 +86,26 @@ pub struct Looked {
     /// ([`Effort::is_check`]).
     pub has_own_policy: bool,
     /// How long the look worked: time in which it waited for a CPU does not count.
-    pub took: Nanos,
+    pub duration: Nanos,
 }
 
 /// What a page costs to walk, learned from look to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct WalkCost {
     /// Picoseconds a page, both files together.
     page_ps: u64,
     /// The same as it was last seen.
     seen_ps: u64,
 }
 
-impl Default for Pace {
+impl Default for WalkCost {
     /// 40 ns: measured on no machine in particular, and replaced by the first look.
     fn default() -> Self {
-        Pace { page_ps: 40_000, seen_ps: 40_000 }
+        WalkCost { page_ps: 40_000, seen_ps: 40_000 }
     }
 }
 
-impl Pace {
+impl WalkCost {
     fn of(self, n_pages: u64) -> Nanos {
         Nanos(self.page_ps.saturating_mul(n_pages) / 1000)
     }
@@ -130,7 +130,7 @@ impl Pace {
 
 /// What one look may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Effort {
+pub struct SampleEffort {
     /// A process that takes longer to walk is sampled.
     pub time: Nanos,
     /// So many of its pages are asked for then.
@@ -140,10 +140,10 @@ pub struct Effort {
     pub is_check: bool,
 }
 
-impl Effort {
+impl SampleEffort {
     /// As many samples as tell a sixteenth from chance.
     pub const fn of(time: Nanos) -> Self {
-        Effort { time, n_samples: 2048, is_check: false }
+        SampleEffort { time, n_samples: 2048, is_check: false }
     }
 }
 
@@ -152,14 +152,14 @@ impl Effort {
 /// # Errors
 /// Of the kind `NotFound` when it is gone or belongs to somebody else by now; other errors say why it
 /// cannot be read.
-pub fn look(
+pub fn sample_process(
     root: &Path,
     (pid, born_ticks): (u32, u64),
-    effort: Effort,
-    pace: &mut Pace,
-) -> io::Result<Looked> {
+    effort: SampleEffort,
+    pace: &mut WalkCost,
+) -> io::Result<NumaSample> {
     // What it waits for a CPU is not the pages' cost.
-    let began = system::worked();
+    let began = system::thread_cpu_time();
     if procfs::stat(root, pid)?.born_ticks != born_ticks {
         return Err(io::ErrorKind::NotFound.into());
     }
@@ -171,9 +171,9 @@ pub fn look(
         false => sample::look(root, pid, resident, effort)?,
     };
     (looked.resident, looked.is_sampled) = (resident.all, !is_walked);
-    looked.took = system::worked().saturating_sub(began);
+    looked.duration = system::thread_cpu_time().saturating_sub(began);
     match (is_walked, looked.permille) {
-        (true, 1000) => pace.learn(n_pages, looked.took),
+        (true, 1000) => pace.learn(n_pages, looked.duration),
         (true, _) => {} // It was cut, and took less than it would have.
         (false, _) if effort.is_check || WALK_MAX < resident.all => {}
         (false, _) => pace.forget(),
@@ -181,13 +181,13 @@ pub fn look(
     Ok(looked)
 }
 
-fn walk(root: &Path, pid: u32) -> io::Result<Looked> {
+fn walk(root: &Path, pid: u32) -> io::Result<NumaSample> {
     let numa = read_lines(&root.join(format!("proc/{pid}/numa_maps")))?;
     // Without it shared memory is told less exactly, and huge pages not at all.
     let smaps = read_smaps(root, pid).unwrap_or_default();
     let (nodes, permille) = add_up(&numa, &smaps, || resident(root, pid))?;
     let has_own_policy = numa_maps::has_policy(&numa.bytes) || has_thread_with_policy(root, pid);
-    Ok(Looked { nodes, permille, has_own_policy, ..Looked::default() })
+    Ok(NumaSample { nodes, permille, has_own_policy, ..NumaSample::default() })
 }
 
 /// What lies where, and how much of it was looked at as closely as can be, in thousandths.
@@ -206,7 +206,7 @@ fn add_up(
         let bytes = pages.saturating_mul(mapping.page_size);
         all = all.saturating_add(bytes);
         // A file says itself that it is one.
-        let is_unkind = kinds.is_none() && mapping.of == numa_maps::Of::Nothing;
+        let is_unkind = kinds.is_none() && mapping.kind == numa_maps::MappingKind::Nothing;
         unkind = unkind.saturating_add(if is_unkind { bytes } else { 0 });
     }
     let mut permille = if numa.is_cut { scale_up(&mut nodes, resident()?) } else { 1000 };
@@ -284,7 +284,7 @@ fn is_reserve(line: &str) -> bool {
 
 /// Mappings of nobody's file, from the lines of `maps`: the process's own, and what it shares; without
 /// those that only keep addresses free.
-fn nobodys_mappings(text: &[u8]) -> impl Iterator<Item = Kinds> {
+fn nobodys_mappings(text: &[u8]) -> impl Iterator<Item = SmapsBlock> {
     text.split(|&byte| byte == b'\n').filter_map(|line| {
         let line = std::str::from_utf8(line).ok()?;
         let kinds = numa_maps::parse_head(line).filter(|_| !is_reserve(line))?;
@@ -300,7 +300,7 @@ fn nobodys_mappings(text: &[u8]) -> impl Iterator<Item = Kinds> {
 }
 
 /// Mappings of a process's own memory, from the lines of `maps`.
-pub(crate) fn own_mappings(text: &[u8]) -> impl Iterator<Item = Kinds> {
+pub(crate) fn own_mappings(text: &[u8]) -> impl Iterator<Item = SmapsBlock> {
     nobodys_mappings(text).filter(|kinds| kinds.is_private)
 }
 
@@ -435,7 +435,7 @@ Node 1 HugePages_Free:      3
 
     #[test]
     fn one_slow_look_does_not_have_a_process_sampled_for_ever() {
-        let mut pace = Pace::default();
+        let mut pace = WalkCost::default();
         let (n_pages, time) = (90_000, Nanos::from_millis(10));
         pace.learn(n_pages, Nanos::from_millis(60));
         assert!(time < pace.of(n_pages), "it is sampled");
@@ -452,7 +452,7 @@ Node 1 HugePages_Free:      3
 
     #[test]
     fn what_was_not_tried_for_long_is_not_thought_to_cost_nothing() {
-        let mut pace = Pace::default();
+        let mut pace = WalkCost::default();
         let (n_pages, time) = (1 << 20, Nanos::from_millis(10));
         (0..10).for_each(|_| pace.learn(n_pages, Nanos::from_millis(80)));
         let n_sampled = (0..).take_while(|_| {
@@ -464,12 +464,12 @@ Node 1 HugePages_Free:      3
 
     #[test]
     fn what_can_be_taken_back_is_clean_files_not_used_lately_and_half_of_the_kernels_own() {
-        let figures = parse_node_figures(MEMINFO.as_bytes()).expect("a node's meminfo");
+        let figures = parse_node_meminfo(MEMINFO.as_bytes()).expect("a node's meminfo");
         let kib = |bytes: u64| bytes / 1024;
         assert_eq!((kib(figures.total), kib(figures.free)), (1_000_000, 400_000));
         assert_eq!(kib(figures.reclaimable), 20_000 - 1_200 + 4_000);
         assert_eq!(figures.n_huge_free, 3);
-        assert_eq!(parse_node_figures(b"Node 1 MemTotal: 5 kB\n"), None);
+        assert_eq!(parse_node_meminfo(b"Node 1 MemTotal: 5 kB\n"), None);
     }
 
     fn own() -> (u32, u64) {
@@ -480,9 +480,13 @@ Node 1 HugePages_Free:      3
     #[test]
     fn the_memory_of_this_process_lies_somewhere_walked_or_sampled() {
         let touched = vec![1u8; 32 << 20];
-        let mut pace = Pace::default();
-        let walked = match look(Path::new("/"), own(), Effort::of(Nanos::from_secs(10)), &mut pace)
-        {
+        let mut pace = WalkCost::default();
+        let walked = match sample_process(
+            Path::new("/"),
+            own(),
+            SampleEffort::of(Nanos::from_secs(10)),
+            &mut pace,
+        ) {
             Ok(walked) => walked,
             Err(error) => {
                 println!("not run: this kernel tells no memory by node ({error})");
@@ -490,12 +494,13 @@ Node 1 HugePages_Free:      3
             }
         };
         assert_eq!(walked.permille, 1000);
-        let own_bytes = |looked: &Looked| -> u64 {
+        let own_bytes = |looked: &NumaSample| -> u64 {
             looked.nodes.values().map(|lies| lies.small + lies.huge).sum()
         };
         assert!(32 << 20 <= own_bytes(&walked), "{walked:?}");
         let sampled =
-            look(Path::new("/"), own(), Effort::of(Nanos::ZERO), &mut pace).expect("a sample");
+            sample_process(Path::new("/"), own(), SampleEffort::of(Nanos::ZERO), &mut pace)
+                .expect("a sample");
         assert!(sampled.permille < 1000);
         assert!(16 << 20 <= own_bytes(&sampled), "{sampled:?}");
         drop(touched);
@@ -544,8 +549,12 @@ Node 1 HugePages_Free:      3
     #[test]
     fn another_with_the_same_number_is_not_looked_at() {
         let (pid, born_ticks) = own();
-        let other =
-            look(Path::new("/"), (pid, born_ticks + 1), Effort::of(Nanos(1)), &mut Pace::default());
+        let other = sample_process(
+            Path::new("/"),
+            (pid, born_ticks + 1),
+            SampleEffort::of(Nanos(1)),
+            &mut WalkCost::default(),
+        );
         assert_eq!(other.expect_err("somebody else").kind(), io::ErrorKind::NotFound);
     }
 
@@ -559,7 +568,7 @@ Node 1 HugePages_Free:      3
 7f200000-7f300000 rw-s 00000000 00:01 9 /dev/shm/x
 7ffd0000-7ffd1000 r-xp 00000000 00:00 0 [vdso]
 ";
-        let starts = |it: Vec<Kinds>| it.iter().map(|k| k.range.0).collect::<Vec<_>>();
+        let starts = |it: Vec<SmapsBlock>| it.iter().map(|k| k.range.0).collect::<Vec<_>>();
         assert_eq!(starts(own_mappings(maps).collect()), [0x55d9_1000, 0x7f00_0000]);
         assert_eq!(
             starts(nobodys_mappings(maps).collect()),
@@ -570,7 +579,7 @@ Node 1 HugePages_Free:      3
     proptest! {
         #[test]
         fn no_text_makes_a_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..300)) {
-            let _ = parse_node_figures(&text);
+            let _ = parse_node_meminfo(&text);
             let _ = nobodys_mappings(&text).count();
         }
     }

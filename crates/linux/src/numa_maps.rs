@@ -20,7 +20,7 @@ use base::NodeId;
 
 /// What lies on one node. The four do not overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lies {
+pub struct NodePages {
     /// The process's own memory in pages of the ordinary size.
     pub small: u64,
     /// The same in huge pages, transparent or reserved.
@@ -32,7 +32,7 @@ pub struct Lies {
 }
 
 /// What lies where.
-pub type ByNode = BTreeMap<NodeId, Lies>;
+pub type ByNode = BTreeMap<NodeId, NodePages>;
 
 /// A line of `numa_maps`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,14 +46,14 @@ pub struct Mapping {
     /// The size of its pages in bytes.
     pub page_size: u64,
     /// What it is a mapping of.
-    pub of: Of,
+    pub kind: MappingKind,
     /// Whether somebody said where its memory is to come from ([`has_policy`]).
     pub has_policy: bool,
 }
 
 /// What a mapping is a mapping of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Of {
+pub enum MappingKind {
     /// Memory of its own.
     #[default]
     Nothing,
@@ -65,7 +65,7 @@ pub enum Of {
 
 /// A block of `smaps`: bytes of each kind in one mapping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kinds {
+pub struct SmapsBlock {
     /// Its first address, and the first after it.
     pub range: (u64, u64),
     /// Whether what is written to it stays the process's own.
@@ -93,7 +93,7 @@ pub fn parse_line(line: &[u8]) -> Option<Mapping> {
             "kernelpagesize_kB" => {
                 mapping.page_size = value.parse::<u64>().ok()?.checked_mul(1024)?
             }
-            "file" => mapping.of = of_path(value),
+            "file" => mapping.kind = of_path(value),
             _ => {
                 let node = key.strip_prefix('N').and_then(|node| node.parse().ok());
                 if let Some(node) = node {
@@ -121,18 +121,18 @@ fn is_policy(word: &str) -> bool {
     !matches!(word, "" | "default" | "local")
 }
 
-fn of_path(path: &str) -> Of {
+fn of_path(path: &str) -> MappingKind {
     const IN_MEMORY: [&str; 5] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage"];
     match IN_MEMORY.iter().any(|prefix| path.starts_with(prefix)) {
-        true => Of::SharedMemory,
-        false => Of::File,
+        true => MappingKind::SharedMemory,
+        false => MappingKind::File,
     }
 }
 
 /// Reads the blocks of `smaps`, by first address. What is not known is passed over.
-pub fn parse_smaps(text: &[u8]) -> BTreeMap<u64, Kinds> {
+pub fn parse_smaps(text: &[u8]) -> BTreeMap<u64, SmapsBlock> {
     let mut all = BTreeMap::new();
-    let mut now: Option<Kinds> = None;
+    let mut now: Option<SmapsBlock> = None;
     for line in text.split(|&byte| byte == b'\n') {
         let Ok(line) = std::str::from_utf8(line) else { continue };
         if let Some(begun) = parse_head(line) {
@@ -146,16 +146,16 @@ pub fn parse_smaps(text: &[u8]) -> BTreeMap<u64, Kinds> {
 }
 
 /// The head of a block, which is also a line of `maps`: range, rights, and whose it is.
-pub fn parse_head(line: &str) -> Option<Kinds> {
+pub fn parse_head(line: &str) -> Option<SmapsBlock> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let address = |text: &str| u64::from_str_radix(text, 16).ok();
     let range = (address(start)?, address(end)?);
     let is_private = words.next()?.as_bytes().get(3) == Some(&b'p');
-    (range.0 < range.1).then(|| Kinds { range, is_private, ..Kinds::default() })
+    (range.0 < range.1).then(|| SmapsBlock { range, is_private, ..SmapsBlock::default() })
 }
 
-fn add_figure(kinds: &mut Kinds, line: &str) {
+fn add_figure(kinds: &mut SmapsBlock, line: &str) {
     let Some((key, rest)) = line.split_once(':') else { return };
     let kib = rest.split_ascii_whitespace().next().and_then(|word| word.parse::<u64>().ok());
     let Some(bytes) = kib.and_then(|kib| kib.checked_mul(1024)) else { return };
@@ -169,7 +169,7 @@ fn add_figure(kinds: &mut Kinds, line: &str) {
 }
 
 /// Adds a mapping to what lies where.
-pub fn add(by_node: &mut ByNode, mapping: &Mapping, kinds: Option<&Kinds>) {
+pub fn add(by_node: &mut ByNode, mapping: &Mapping, kinds: Option<&SmapsBlock>) {
     let all = mapping.nodes.iter().fold(0u64, |sum, (_, pages)| sum.saturating_add(*pages));
     if all == 0 {
         return;
@@ -196,23 +196,25 @@ pub fn add(by_node: &mut ByNode, mapping: &Mapping, kinds: Option<&Kinds>) {
 }
 
 /// A mapping's bytes by kind; together at most `total`.
-fn parts(mapping: &Mapping, kinds: Option<&Kinds>, total: u64) -> Lies {
-    match (mapping.of, kinds) {
-        (Of::SharedMemory, _) => Lies { shared: total, ..Lies::default() },
-        (Of::File, _) => Lies { file: total, ..Lies::default() },
-        (Of::Nothing, None) if 1 < mapping.mapmax => Lies { shared: total, ..Lies::default() },
-        (Of::Nothing, None) => own(total, if is_huge(mapping) { total } else { 0 }),
-        (Of::Nothing, Some(kinds)) => {
+fn parts(mapping: &Mapping, kinds: Option<&SmapsBlock>, total: u64) -> NodePages {
+    match (mapping.kind, kinds) {
+        (MappingKind::SharedMemory, _) => NodePages { shared: total, ..NodePages::default() },
+        (MappingKind::File, _) => NodePages { file: total, ..NodePages::default() },
+        (MappingKind::Nothing, None) if 1 < mapping.mapmax => {
+            NodePages { shared: total, ..NodePages::default() }
+        }
+        (MappingKind::Nothing, None) => own(total, if is_huge(mapping) { total } else { 0 }),
+        (MappingKind::Nothing, Some(kinds)) => {
             let shared = if kinds.is_private { kinds.shared.min(total) } else { total };
             let huge = if is_huge(mapping) { total } else { kinds.huge };
-            Lies { shared, ..own(total - shared, huge) }
+            NodePages { shared, ..own(total - shared, huge) }
         }
     }
 }
 
-fn own(total: u64, huge: u64) -> Lies {
+fn own(total: u64, huge: u64) -> NodePages {
     let huge = huge.min(total);
-    Lies { small: total - huge, huge, ..Lies::default() }
+    NodePages { small: total - huge, huge, ..NodePages::default() }
 }
 
 fn is_huge(mapping: &Mapping) -> bool {
@@ -341,12 +343,12 @@ Anonymous:            16 kB
             (mapmax, of) in (1u64..4, 0usize..3),
             kinds in proptest::option::of((any::<bool>(), 0u64..1 << 30, 0u64..1 << 30, 0u64..1 << 30)),
         ) {
-            let of = [Of::Nothing, Of::File, Of::SharedMemory][of];
+            let of = [MappingKind::Nothing, MappingKind::File, MappingKind::SharedMemory][of];
             let nodes = pages.iter().map(|&(node, n)| (NodeId(node), n)).collect();
             let mapping =
-                Mapping { start: 1, nodes, mapmax, page_size: 4096, of, has_policy: false };
-            let kinds = kinds.map(|(is_private, private, shared, huge)| Kinds {
-                is_private, private, shared, huge, ..Kinds::default()
+                Mapping { start: 1, nodes, mapmax, page_size: 4096, kind: of, has_policy: false };
+            let kinds = kinds.map(|(is_private, private, shared, huge)| SmapsBlock {
+                is_private, private, shared, huge, ..SmapsBlock::default()
             });
             let mut by_node = ByNode::new();
             add(&mut by_node, &mapping, kinds.as_ref());
@@ -365,8 +367,8 @@ Anonymous:            16 kB
             nodes.iter().for_each(|(node, pages)| line += &format!(" N{node}={pages}"));
             line += " kernelpagesize_kB=4";
             let nodes = nodes.into_iter().map(|(node, pages)| (NodeId(node), pages)).collect();
-            let (of, has_policy) = (Of::Nothing, false);
-            let mapping = Mapping { start, nodes, mapmax, page_size: 4096, of, has_policy };
+            let (of, has_policy) = (MappingKind::Nothing, false);
+            let mapping = Mapping { start, nodes, mapmax, page_size: 4096, kind: of, has_policy };
             prop_assert_eq!(parse_line(line.as_bytes()), Some(mapping));
         }
     }

@@ -27,16 +27,16 @@ const ROOT: &str = "sys/fs/resctrl";
 
 /// The LLC domains that are monitored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Monitored {
+pub struct MonitoredDomains {
     /// The folder of each domain, and which it is.
     domains: BTreeMap<String, LlcId>,
 }
 
 /// What became of a wish for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum GroupCreation {
     /// It is there.
-    Yes(GroupFolder),
+    Yes(MonGroupFolder),
     /// The processor has no number left for it.
     Full,
     /// Not, for this reason.
@@ -45,11 +45,11 @@ pub enum Made {
 
 /// A monitoring group that we made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupFolder {
+pub struct MonGroupFolder {
     name: String,
 }
 
-impl Monitored {
+impl MonitoredDomains {
     /// Finds the monitored domains; `None` where resctrl is not mounted or counts no traffic.
     pub fn find(source: &mut dyn Source, machine: &Machine) -> Option<Self> {
         let folders = source.list(&format!("{ROOT}/mon_data")).ok()?;
@@ -59,7 +59,7 @@ impl Monitored {
             Some((folder, *by_number.get(&number)?))
         };
         let domains: BTreeMap<String, LlcId> = folders.into_iter().filter_map(domain).collect();
-        (!domains.is_empty()).then_some(Monitored { domains })
+        (!domains.is_empty()).then_some(MonitoredDomains { domains })
     }
 
     /// What everybody did in each domain.
@@ -71,7 +71,7 @@ impl Monitored {
     pub fn read_group(
         &self,
         source: &mut dyn Source,
-        group: &GroupFolder,
+        group: &MonGroupFolder,
     ) -> Vec<(LlcId, Traffic)> {
         self.read_below(source, &group.folder())
     }
@@ -118,12 +118,12 @@ fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, Ll
     numbers
 }
 
-impl GroupFolder {
+impl MonGroupFolder {
     /// The name of a job's group. What a folder may not be called is left out of it.
     pub fn of(run: &str, job: &str) -> Self {
         let plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
         let short = |text: &str, n: usize| text.chars().filter(plain).take(n).collect::<String>();
-        GroupFolder { name: format!("evenkeel-{}-{}", short(run, 36), short(job, 40)) }
+        MonGroupFolder { name: format!("evenkeel-{}-{}", short(run, 36), short(job, 40)) }
     }
 
     /// The name of its folder.
@@ -133,10 +133,10 @@ impl GroupFolder {
 
     /// The group of that name, if the name is one that this run gives its groups.
     pub fn of_run(run: &str, name: &str) -> Option<Self> {
-        let ours = GroupFolder::of(run, "").name;
+        let ours = MonGroupFolder::of(run, "").name;
         let rest = name.strip_prefix(&ours)?;
         let is_plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-        (is_plain && ours != "evenkeel--").then(|| GroupFolder { name: name.to_owned() })
+        (is_plain && ours != "evenkeel--").then(|| MonGroupFolder { name: name.to_owned() })
     }
 
     /// Where it is.
@@ -150,15 +150,15 @@ impl GroupFolder {
     }
 
     /// Makes it. The caller has written into the undo record that it will.
-    pub fn make(self, root: &Path) -> Made {
+    pub fn make(self, root: &Path) -> GroupCreation {
         let done = fault::refuse("mkdir").and_then(|()| std::fs::create_dir(self.path(root)));
         match done {
-            Ok(()) => Made::Yes(self),
+            Ok(()) => GroupCreation::Yes(self),
             // Busy are numbers that were given back and still count lines in a cache.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EBUSY)) => {
-                Made::Full
+                GroupCreation::Full
             }
-            Err(error) => Made::Refused(error.to_string()),
+            Err(error) => GroupCreation::Refused(error.to_string()),
         }
     }
 
@@ -232,7 +232,7 @@ mod tests {
         ]);
         let machine = Machine::synthetic("nodes=1 llcs=1 cores=2").expect("a machine");
         let mut source = Live::new(root.path());
-        let monitored = Monitored::find(&mut source, &machine).expect("mounted");
+        let monitored = MonitoredDomains::find(&mut source, &machine).expect("mounted");
         let traffic = Traffic {
             total_bytes: Measured::Exact(640),
             local_bytes: Measured::Absent,
@@ -240,25 +240,25 @@ mod tests {
         };
         assert_eq!(monitored.read(&mut source), [(LlcId(0), traffic)]);
         let nothing = tree(&[]);
-        assert_eq!(Monitored::find(&mut Live::new(nothing.path()), &machine), None);
+        assert_eq!(MonitoredDomains::find(&mut Live::new(nothing.path()), &machine), None);
     }
 
     #[test]
     fn only_groups_of_our_names_are_made_and_removed() {
         let root = tree(&[("sys/fs/resctrl/mon_groups/theirs/tasks", "1\n")]);
-        let group = GroupFolder::of("3f-a/../b", "job 1/é");
+        let group = MonGroupFolder::of("3f-a/../b", "job 1/é");
         assert_eq!(group.name(), "evenkeel-3f-ab-job1");
-        assert_eq!(group.clone().make(root.path()), Made::Yes(group.clone()));
-        assert!(matches!(group.clone().make(root.path()), Made::Refused(_)));
+        assert_eq!(group.clone().make(root.path()), GroupCreation::Yes(group.clone()));
+        assert!(matches!(group.clone().make(root.path()), GroupCreation::Refused(_)));
         group.add(root.path(), 42).expect("written");
         assert_eq!(group.tasks(root.path()).expect("read"), [42]);
         group.remove(root.path()).expect("removed");
         group.remove(root.path()).expect("gone already");
-        assert_eq!(GroupFolder::of_run("3f-a/../b", group.name()), Some(group));
+        assert_eq!(MonGroupFolder::of_run("3f-a/../b", group.name()), Some(group));
         for name in ["theirs", "evenkeel-3f-ab-x/../../y", "evenkeel-other-job1", "evenkeel-"] {
-            assert_eq!(GroupFolder::of_run("3f-a/../b", name), None, "{name}");
+            assert_eq!(MonGroupFolder::of_run("3f-a/../b", name), None, "{name}");
         }
-        assert_eq!(GroupFolder::of_run("", "evenkeel--a"), None, "a run without a name");
+        assert_eq!(MonGroupFolder::of_run("", "evenkeel--a"), None, "a run without a name");
         assert!(root.path().join("sys/fs/resctrl/mon_groups/theirs/tasks").exists());
     }
 }

@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use crate::perf::{Group, Spec};
+use crate::perf::{Group, GroupSpec};
 use crate::{fault, procfs};
 
 /// Longer than any file that is read through here.
@@ -41,7 +41,7 @@ pub trait Source {
     /// What a file holds now.
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>>;
     /// Opens a group of counters.
-    fn open(&mut self, spec: &Spec) -> io::Result<Opened>;
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened>;
     /// What a group has counted, as the kernel gives it.
     fn group(&mut self, nr: u32) -> io::Result<Vec<u8>>;
     /// Closes a group.
@@ -130,7 +130,7 @@ impl Source for Live {
         fault::retry("read", || std::fs::read(&path))
     }
 
-    fn open(&mut self, spec: &Spec) -> io::Result<Opened> {
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
         if !self.is_this_machine() {
             return Err(io::ErrorKind::Unsupported.into());
         }

@@ -160,7 +160,7 @@ mod tests {
         let places = vec![world.path().join("state")];
         let file = StateFile::create("r", &places).expect("a place");
         for seed in 0..100 {
-            let wish = fault::Wish { seed, permille: 300 };
+            let wish = fault::FaultPlan { seed, permille: 300 };
             let _ = fault::with_errors(wish, || file.write("text"));
             for (_, told) in read_all(&places) {
                 assert_eq!(told.expect("ours"), "text");

@@ -129,7 +129,7 @@ pub fn is_ignored(signal: i32) -> bool {
 }
 
 /// CPU time that this thread has used: what work costs, without what it waited for a CPU.
-pub fn worked() -> Nanos {
+pub fn thread_cpu_time() -> Nanos {
     // Not refused: a clock that is always there.
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let secs = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -22,7 +22,9 @@ use base::{CpuId, CpuSet, NodeId};
 use sched::Measured;
 use topology::Machine;
 
-use crate::perf::{Attr, DEVICES, Flags, Growing, Spec, Whom, encode, format_of, read_group};
+use crate::perf::{
+    Attr, CounterTarget, DEVICES, Flags, GroupSpec, Growing, encode, format_of, read_group,
+};
 use crate::source::{Source, text};
 
 /// What one operation of a controller moves: a cache line.
@@ -243,7 +245,7 @@ impl Uncore {
             let size = if way.channels.is_empty() { events.len() } else { 1 };
             for together in events.chunks(size.max(1)) {
                 let specs = together.iter().map(|(_, event)| event.clone()).collect();
-                let spec = Spec { whom: Whom::Cpu(cpu.0), events: specs };
+                let spec = GroupSpec { target: CounterTarget::Cpu(cpu.0), events: specs };
                 let opened = source.open(&spec).map_err(|refused| UncoreError::Open {
                     unit: device.to_owned(),
                     cpu: cpu.0,
@@ -413,7 +415,7 @@ mod tests {
             Ok(text.clone().into_bytes())
         }
 
-        fn open(&mut self, spec: &Spec) -> io::Result<Opened> {
+        fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
             self.n_events.push(spec.events.len());
             self.n_open += 1;
             let nr = self.n_events.len() as u32;

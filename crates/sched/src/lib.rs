@@ -7,7 +7,6 @@
 //!
 //! A policy never knows a host, a host never a policy; both know only what stands here.
 
-mod around;
 mod counters;
 mod measured;
 mod memory;
@@ -17,13 +16,10 @@ mod plan;
 mod reason;
 mod sample;
 mod snapshot;
+mod system_metrics;
 mod tiers;
 mod wake;
 
-pub use around::{
-    CpuTimes, LlcSample, LlcView, MonGroupSample, MonGroupView, Pressure, StallTimes, Traffic,
-    TrafficDelta,
-};
 pub use counters::{CounterDeltas, CounterEvent, Counters, EventKind};
 pub use measured::{Measured, SignalTier};
 pub use memory::{
@@ -39,6 +35,10 @@ pub use sample::{
     TaskSample, Turn, UnmanagedCause,
 };
 pub use snapshot::{DomainLoads, JobState, JobView, NodeView, Snapshot, TaskView};
+pub use system_metrics::{
+    CpuTimes, LlcSample, LlcView, MonGroupSample, MonGroupView, Pressure, StallTimes, Traffic,
+    TrafficDelta,
+};
 pub use tiers::{LoadPreference, TierOverride, TierOverrideError, Tiers};
 pub use wake::Wake;
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use base::Bytes;
-use linux::cgroup::{RunGroups, Version, Wish, choose, run_folder};
+use linux::cgroup::{CgroupMode, RunCgroups, Version, choose, run_folder};
 use linux::undo;
 use rustix::process::Signal;
 use sched::Action;
@@ -12,11 +12,11 @@ use sched::Action;
 use super::play::{Play, World, lives, machine, signal};
 
 /// Groups that can be made here, whether or not they are of use with so few nodes.
-pub fn possible() -> Option<Wish> {
-    let all = [Wish::Only(Version::V2), Wish::Only(Version::V1)];
+pub fn possible() -> Option<CgroupMode> {
+    let all = [CgroupMode::Only(Version::V2), CgroupMode::Only(Version::V1)];
     let found = all.into_iter().find(|&wish| choose("/".as_ref(), wish).home.is_some());
     if found.is_none() {
-        println!("groups not run: {}", choose("/".as_ref(), Wish::Auto).why);
+        println!("groups not run: {}", choose("/".as_ref(), CgroupMode::Auto).why);
     }
     found
 }
@@ -65,7 +65,7 @@ fn a_bound_job_is_in_a_group_with_all_that_it_starts_and_others_are_where_they_w
     }
     let mems = std::fs::read_to_string(group.join("cpuset.mems")).expect("a cpuset");
     assert_eq!(mems.trim(), node().to_string());
-    if groups == Wish::Only(Version::V1) {
+    if groups == CgroupMode::Only(Version::V1) {
         assert_eq!(group_of(free), own, "a job without bound memory stays where it is");
     }
     // The group does it: the program itself has no policy.
@@ -100,7 +100,7 @@ fn who_outlives_a_run_is_back_where_it_was_started() {
 fn without_bound_memory_or_where_groups_are_not_wanted_nothing_is_made() {
     let free = "[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n";
     let bound = text().replace("\"bound\"", "\"a\"");
-    for (text, groups) in [(free, possible().unwrap_or_default()), (&bound, Wish::None)] {
+    for (text, groups) in [(free, possible().unwrap_or_default()), (&bound, CgroupMode::None)] {
         let own = group_of(std::process::id());
         let mut play = Play::with(text, |options| options.groups = groups);
         let pid = play.begin("a");
@@ -172,7 +172,7 @@ fn restore_of_a_run_without_a_folder_finds_it_gone() {
     let run = log.run().to_owned();
     log.announce_groups(&home).expect("a record");
     drop(log);
-    let groups = RunGroups::new("/".as_ref(), home, &run).expect("a name");
+    let groups = RunCgroups::new("/".as_ref(), home, &run).expect("a name");
     assert!(!groups.is_there().expect("nothing is in the way"));
     // Its owner is this process, whose children may share the lock until their exec.
     let restored = loop {
@@ -188,8 +188,9 @@ fn restore_of_a_run_without_a_folder_finds_it_gone() {
 #[test]
 fn groups_that_cannot_be_had_and_are_insisted_on_are_one_line_and_nothing_is_started() {
     let kinds = [("v2", Version::V2), ("v1", Version::V1)];
-    let absent =
-        |(_, version): &(&str, Version)| choose("/".as_ref(), Wish::Only(*version)).home.is_none();
+    let absent = |(_, version): &(&str, Version)| {
+        choose("/".as_ref(), CgroupMode::Only(*version)).home.is_none()
+    };
     let Some((word, _)) = kinds.into_iter().find(absent) else {
         println!("not run: both kinds of groups can be had here");
         return;

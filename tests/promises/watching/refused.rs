@@ -16,7 +16,7 @@ use std::path::Path;
 use base::{Bytes, CpuSet, NodeId, Rng};
 use engine::{Engine, Host};
 use host_live::{Choice, WatchHost, WatchOptions};
-use linux::fault::{self, Wish};
+use linux::fault::{self, FaultPlan};
 use linux::undo;
 use sched::{Action, OutcomeResult, Plan, Policy, Reason, ReasonCode, Snapshot};
 
@@ -127,7 +127,7 @@ fn play_one(seed: u64, programs: &[Program; 3]) -> Told {
     let here = machine();
     // Most of them begin well, so that there is something to go wrong.
     let begins_well = rng.below(4) != 0;
-    fault::take_over(if begins_well { Wish::default() } else { Wish { seed, permille } });
+    fault::take_over(if begins_well { FaultPlan::default() } else { FaultPlan { seed, permille } });
     let host = WatchHost::new(&here, options);
     let bound = match host {
         Ok(host) => watch(host, (seed, permille), &mut rng, &meddled, &mut told),
@@ -137,7 +137,7 @@ fn play_one(seed: u64, programs: &[Program; 3]) -> Told {
             None
         }
     };
-    fault::take_over(Wish::default());
+    fault::take_over(FaultPlan::default());
     let n_files = || std::fs::read_dir(&places[0]).map_or(0, Iterator::count);
     told.n_kept = usize::from(n_files() != 0);
     let restored = undo::restore(&places, false);
@@ -166,12 +166,13 @@ fn watch(
     meddled: &Program,
     told: &mut Told,
 ) -> Option<CpuSet> {
-    let without_errors = |run: fn() -> (CpuSet, CpuSet)| fault::with_errors(Wish::default(), run);
+    let without_errors =
+        |run: fn() -> (CpuSet, CpuSet)| fault::with_errors(FaultPlan::default(), run);
     let (all, last) = without_errors(|| two_cpus().expect("asked before"));
     let first: CpuSet = all.first().into_iter().collect();
     let policy = Box::new(Chance { rng: Rng::new(seed ^ 77), first });
-    let here = fault::with_errors(Wish::default(), machine);
-    fault::take_over(Wish { seed, permille });
+    let here = fault::with_errors(FaultPlan::default(), machine);
+    fault::take_over(FaultPlan { seed, permille });
     let mut engine = Engine::new(here, Vec::new(), policy);
     let meddler = rng.below(u64::from(2 * N_TURNS)) as u32;
     let mut bound = None;
@@ -182,8 +183,8 @@ fn watch(
         if turn == meddler {
             // A mask that no wish names, so that nobody can take it for ours.
             let set = || affinity::set(meddled.pid(), &last);
-            bound = fault::with_errors(Wish::default(), set).is_ok().then(|| last.clone());
-            fault::take_over(Wish { seed: seed + 1_000_000, permille });
+            bound = fault::with_errors(FaultPlan::default(), set).is_ok().then(|| last.clone());
+            fault::take_over(FaultPlan { seed: seed + 1_000_000, permille });
         }
     }
     if rng.below(2) == 0 {

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Context;
-use linux::perf::{Flags, Group, Meter, Spec, TaskGroups, Whom, software};
+use linux::perf::{CounterTarget, Flags, Group, GroupSpec, Meter, TaskGroups, software};
 
 use super::stats::Spread;
 
@@ -58,7 +58,8 @@ pub fn run() -> anyhow::Result<()> {
 fn bare() -> anyhow::Result<Group> {
     let events = software(Flags::default()).groups.concat().into_iter();
     let named = events.map(|(event, attr)| (event.name().to_owned(), attr)).collect();
-    Group::open(&Spec { whom: Whom::Task(0), events: named }).context("cannot open the group")
+    Group::open(&GroupSpec { target: CounterTarget::Task(0), events: named })
+        .context("cannot open the group")
 }
 
 fn ns_each(mut run: impl FnMut()) -> f64 {

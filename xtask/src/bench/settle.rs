@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use base::CpuSet;
-use linux::numa_maps::{self, Of};
+use linux::numa_maps::{self, MappingKind};
 
 use super::guest::{self, Guest};
 use super::stats::Spread;
@@ -362,7 +362,7 @@ fn by_node(pid: u32) -> BTreeMap<u32, u64> {
     let text = fs::read(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
     let mappings = text.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);
     let mut nodes = BTreeMap::new();
-    for mapping in mappings.filter(|mapping| mapping.of == Of::Nothing) {
+    for mapping in mappings.filter(|mapping| mapping.kind == MappingKind::Nothing) {
         for (node, n_pages) in mapping.nodes {
             *nodes.entry(node.0).or_insert(0) += n_pages * mapping.page_size / 1024;
         }

@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow};
 use base::{Bytes, JobId, Nanos};
 use engine::{Sink, TurnRecord};
 use lab::compare::{Column, Ended, Figures, Store, Tally, Variant};
-use linux::cgroup::Wish;
+use linux::cgroup::CgroupMode;
 use program::{Ending, Job, MemoryPolicy, Workload};
 use report::EndWord;
 use topology::Machine;
@@ -36,7 +36,7 @@ pub(super) fn main(args: &Args, named: Named) -> Done {
     let signals = args.signals.wish().or_wrong()?;
     for workload in &workloads {
         run::check_loads(workload).or_wrong()?;
-        run::check_here(workload, &machine, Wish::Auto)?;
+        run::check_here(workload, &machine, CgroupMode::Auto)?;
     }
     for column in &plan.columns {
         let policy = policy::build(&column.spec, 0).or_wrong()?;
@@ -174,7 +174,7 @@ impl Series<'_> {
             memory: &self.args.memory,
             signals: &self.args.signals,
             counters: host_live::CounterMode::Auto,
-            groups: Wish::Auto,
+            groups: CgroupMode::Auto,
         };
         let run::Ran { report, ended } =
             run::run_live(&how, checked, &folder, Some(&mut listener))?;

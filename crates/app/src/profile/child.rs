@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use linux::reap::{Reaped, Statuses, reap};
-use linux::start::{Batch, Start};
+use linux::child_exit::{ChildExit, SigchldGuard, reap};
+use linux::spawn::{SpawnBatch, SpawnRequest};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags};
@@ -69,7 +69,7 @@ pub(super) struct Run {
     /// Why it was left.
     pub why: Why,
     /// How the program ended and what it used; of no meaning if we ended it.
-    pub reaped: Reaped,
+    pub reaped: ChildExit,
     /// How long it took.
     pub wall: Duration,
     /// The last line of its error output.
@@ -117,7 +117,7 @@ pub(super) fn run_watched(
     stop: &mut Asked,
     watch: &mut dyn Watch,
 ) -> anyhow::Result<Run> {
-    let _statuses = Statuses::keep();
+    let _statuses = SigchldGuard::keep();
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let begin = Instant::now();
     let mut child = Child::start(what)?;
@@ -138,7 +138,7 @@ pub(super) fn run(
     stop: &mut Asked,
     log: Option<(LogPipe, Taker<'_>)>,
 ) -> anyhow::Result<Run> {
-    let _statuses = Statuses::keep();
+    let _statuses = SigchldGuard::keep();
     // Where this is refused, children that outlive their parents are not ours to end.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let begin = Instant::now();
@@ -172,7 +172,7 @@ impl Child {
                 .context("cannot prepare a pipe")?;
         }
         let inherited = Inherited::now();
-        let mut batch = Batch::new().context("cannot make a pipe")?;
+        let mut batch = SpawnBatch::new().context("cannot make a pipe")?;
         let pid = batch.fork(&start).context("cannot make a process")?;
         drop(start);
         let finished = batch.finish();
@@ -225,7 +225,7 @@ impl Child {
 
     /// Waits until it has stopped itself.
     fn wait_until_stopped(&mut self, until: Instant) -> anyhow::Result<()> {
-        while linux::reap::next_stopped().is_none_or(|(pid, _)| pid != self.pid) {
+        while linux::child_exit::next_stopped().is_none_or(|(pid, _)| pid != self.pid) {
             let is_late = until <= Instant::now();
             if is_late || is_readable(&self.descriptor)? {
                 anyhow::bail!("the program did not get to its begin");
@@ -287,7 +287,7 @@ impl Child {
     }
 
     /// Ends it if it has not ended, and all that it left behind; waits for it.
-    fn end(&mut self, has_ended: bool) -> anyhow::Result<Reaped> {
+    fn end(&mut self, has_ended: bool) -> anyhow::Result<ChildExit> {
         if !has_ended {
             self.ask_to_end();
         }
@@ -349,14 +349,14 @@ fn end_orphans(inherited: &Inherited) {
     }
 }
 
-fn start(what: &What<'_>, errors: OwnedFd) -> anyhow::Result<Start> {
+fn start(what: &What<'_>, errors: OwnedFd) -> anyhow::Result<SpawnRequest> {
     let input = what.input.unwrap_or(Path::new("/dev/null"));
     let input = File::open(input).with_context(|| format!("cannot read {}", input.display()))?;
     let output = File::options().write(true).open("/dev/null").context("cannot open /dev/null")?;
     let files = [input.into(), output.into(), errors];
-    let start = Start::as_ours(&what.program, what.args.iter().cloned(), files);
+    let start = SpawnRequest::as_ours(&what.program, what.args.iter().cloned(), files);
     let start = start.with_context(|| format!("cannot start {}", what.program.display()))?;
-    Ok(Start { env: linux::start::environment(&["VALGRIND_OPTS"]), ..start })
+    Ok(SpawnRequest { env: linux::spawn::environment(&["VALGRIND_OPTS"]), ..start })
 }
 
 /// Reads what is there; 0 if nothing is, or nothing will ever be.

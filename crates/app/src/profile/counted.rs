@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::bail;
 use base::Nanos;
 use linux::collectors;
-use linux::perf::{self, Chosen, Meter, Need, TaskGroups};
+use linux::perf::{self, CounterScope, Meter, PmuGroups, TaskGroups};
 use linux::source::Live;
 use sched::{CounterEvent, Counters};
 use trace::counted::Reading;
@@ -27,9 +27,9 @@ use crate::asked::Asked;
 ///
 /// # Errors
 /// It counts no instructions of tasks, for this reason.
-pub(super) fn choose() -> Result<Vec<Chosen>, String> {
+pub(super) fn choose() -> Result<Vec<PmuGroups>, String> {
     let mut source = Live::new(Path::new("/"));
-    let flags = collectors::rights(&mut source)?;
+    let flags = collectors::counting_rights(&mut source)?;
     let identity = collectors::identity_of(&mut source);
     let choice = perf::choose(&mut source, &identity, flags);
     let (groups, refused) = TaskGroups::open(0, &choice.chosen, false);
@@ -40,14 +40,14 @@ pub(super) fn choose() -> Result<Vec<Chosen>, String> {
         return Ok(choice.chosen.into_iter().chain([software]).collect());
     }
     let told = choice.absent.get(&CounterEvent::Instructions).cloned();
-    let refused = refused.map(|error| perf::reason(&error, None, Need::Task));
+    let refused = refused.map(|error| perf::explain_refusal(&error, None, CounterScope::Task));
     Err(refused.or(told).unwrap_or_else(|| "instructions are not counted".to_owned()))
 }
 
 /// Runs the program and reads its counters until it ends, or its time is up.
 pub(super) fn run(
     target: &Target,
-    chosen: Vec<Chosen>,
+    chosen: Vec<PmuGroups>,
     until: Instant,
     stop: &mut Asked,
 ) -> anyhow::Result<(Vec<Reading>, Run)> {
@@ -67,7 +67,7 @@ pub(super) fn run(
 /// Counters of a program while it runs.
 #[derive(Default)]
 struct Counting {
-    chosen: Vec<Chosen>,
+    chosen: Vec<PmuGroups>,
     groups: TaskGroups,
     meter: Meter,
     readings: Vec<Reading>,
@@ -79,7 +79,10 @@ impl Watch for Counting {
         self.groups = groups;
         match refused.filter(|_| self.groups.is_empty()) {
             Some(error) => {
-                bail!("counters cannot be opened: {}", perf::reason(&error, None, Need::Task))
+                bail!(
+                    "counters cannot be opened: {}",
+                    perf::explain_refusal(&error, None, CounterScope::Task)
+                )
             }
             None => {
                 self.look();
@@ -120,7 +123,7 @@ mod tests {
     #[test]
     fn what_a_program_and_its_children_do_is_counted_from_its_first_instruction() {
         let mut source = Live::new(Path::new("/"));
-        let Ok(flags) = collectors::rights(&mut source) else {
+        let Ok(flags) = collectors::counting_rights(&mut source) else {
             println!("not run: perf_event_open is not permitted here");
             return;
         };
@@ -132,7 +135,7 @@ mod tests {
         let mut stop = Asked::watch().expect("signals can be read");
         let chosen = vec![perf::software(flags)];
         let (readings, run) = super::run(&target, chosen, until, &mut stop).expect("it runs");
-        assert_eq!(run.reaped.how, linux::reap::How::Exited(4));
+        assert_eq!(run.reaped.status, linux::child_exit::ChildStatus::Exited(4));
         assert!(2 <= readings.len());
         assert!(readings.windows(2).all(|pair| pair[0].cpu_time <= pair[1].cpu_time));
         let used = run.reaped.user + run.reaped.system;

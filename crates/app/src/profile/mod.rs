@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use base::{Bytes, Nanos};
-use linux::perf::Chosen;
-use linux::reap::How;
+use linux::child_exit::ChildStatus;
+use linux::perf::PmuGroups;
 use program::Profile;
 use trace::{Meter, Plan, Sampling};
 
@@ -190,11 +190,11 @@ fn learn(
         ));
         return Ok(());
     }
-    account.ended = Some(run.reaped.how);
-    if run.reaped.how != How::Exited(0) {
+    account.ended = Some(run.reaped.status);
+    if run.reaped.status != ChildStatus::Exited(0) {
         let words = run.last_words;
         let words = if words.is_empty() { words } else { format!("; it said: {words}") };
-        account.note(format!("it {}{words}", show::how(run.reaped.how)));
+        account.note(format!("it {}{words}", show::how(run.reaped.status)));
     }
     learnt.cpu_time = Some(run.reaped.user + run.reaped.system);
     learnt.wall = Some(Nanos::from(run.wall));
@@ -217,7 +217,7 @@ fn learn(
 }
 
 /// What the processor can count, or why the cache model is to measure. An error if only counters will do.
-fn counters(args: &Args) -> Result<Result<Vec<Chosen>, String>, Ended> {
+fn counters(args: &Args) -> Result<Result<Vec<PmuGroups>, String>, Ended> {
     if let (Engine::Counters, Some(option)) = (args.engine, of_the_model(args)) {
         let text = "is for the cache model: leave it out, or use --engine cache-model";
         return Err(anyhow!("{option} {text}")).or_wrong();
@@ -249,7 +249,7 @@ fn of_the_model(args: &Args) -> Option<&'static str> {
 }
 
 /// The counters engine.
-fn count(args: &Args, target: &Target, chosen: Vec<Chosen>, output: &Path) -> Done {
+fn count(args: &Args, target: &Target, chosen: Vec<PmuGroups>, output: &Path) -> Done {
     // What is counted is counted behind this machine's own caches, whatever was asked for.
     let here = Here::read(Path::new("/"), None, None, None);
     let mut stop = Asked::watch()?;

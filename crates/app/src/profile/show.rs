@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use linux::reap::How;
+use linux::child_exit::ChildStatus;
 use program::Profile;
 use program::profile::{Figure, Phase};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(super) struct Account {
     /// What was assumed of the machine.
     pub assumed: Vec<String>,
     /// How the program ended when it ran alone.
-    pub ended: Option<How>,
+    pub ended: Option<ChildStatus>,
 }
 
 /// Fewer references than this say little.
@@ -37,7 +37,7 @@ impl Account {
     /// What a counted run has to say.
     pub(super) fn counted(&mut self, run: &Run) {
         match run.why {
-            Why::Ended => self.ended = Some(run.reaped.how),
+            Why::Ended => self.ended = Some(run.reaped.status),
             Why::TimeUp => self.note("time was up: the program was ended".to_owned()),
             Why::Stopped => self.note("stopped: the program was ended".to_owned()),
             Why::Enough => {}
@@ -58,7 +58,7 @@ impl Account {
             Why::Ended | Why::Enough => {}
         }
         if traced.run.why == Why::Ended && self.ended.is_none() {
-            self.ended = Some(traced.run.reaped.how);
+            self.ended = Some(traced.run.reaped.status);
         }
         if traced.meter.n_references() < FEW_REFERENCES {
             let n = traced.meter.n_references();
@@ -100,10 +100,10 @@ impl Account {
 }
 
 /// `exited with status 3`, `was ended by signal 11`.
-pub(super) fn how(how: How) -> String {
+pub(super) fn how(how: ChildStatus) -> String {
     match how {
-        How::Exited(status) => format!("exited with status {status}"),
-        How::Killed(signal) => format!("was ended by signal {signal}"),
+        ChildStatus::Exited(status) => format!("exited with status {status}"),
+        ChildStatus::Killed(signal) => format!("was ended by signal {signal}"),
     }
 }
 

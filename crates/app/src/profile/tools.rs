@@ -220,7 +220,7 @@ fn under(
 fn silent(run: &Run, parser: &Parser) -> anyhow::Error {
     let said = match (run.last_words.as_str(), parser.messages().last()) {
         ("", Some(message)) => message.clone(),
-        ("", None) => format!("{:?}", run.reaped.how),
+        ("", None) => format!("{:?}", run.reaped.status),
         (words, _) => words.to_owned(),
     };
     anyhow!("valgrind traced nothing; it said: {said}")

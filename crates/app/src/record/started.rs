@@ -15,8 +15,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use linux::reap::{Statuses, try_reap};
-use linux::start::{Batch, Start};
+use linux::child_exit::{SigchldGuard, try_reap};
+use linux::spawn::{SpawnBatch, SpawnRequest};
 use rustix::process::Signal;
 
 use crate::inherited::{Inherited, Process};
@@ -35,7 +35,7 @@ pub(super) struct Started {
     pub pid: u32,
     has_ended: bool,
     inherited: Inherited,
-    _statuses: Statuses,
+    _statuses: SigchldGuard,
 }
 
 impl Started {
@@ -48,13 +48,13 @@ impl Started {
         let path = host_live::find_program(Path::new(name), &dir, &search);
         let path = path.map_err(|error| anyhow!("cannot start {name}: {error}"))?;
         let args = command.iter().map(OsString::from);
-        let start =
-            Start::as_ours(path, args, files()?).with_context(|| format!("cannot start {name}"))?;
+        let start = SpawnRequest::as_ours(path, args, files()?)
+            .with_context(|| format!("cannot start {name}"))?;
         let inherited = Inherited::now();
-        let statuses = Statuses::keep();
+        let statuses = SigchldGuard::keep();
         // Where this is refused, children that outlive their parents are not ours to end.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-        let mut batch = Batch::new().context("cannot make a pipe")?;
+        let mut batch = SpawnBatch::new().context("cannot make a pipe")?;
         let pid = batch.fork(&start).context("cannot make a process")?;
         let finished = batch.finish();
         if let Some(failure) = finished.failures.first() {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use base::{JobId, Nanos};
 use engine::Engine;
-use linux::collectors::Listener;
+use linux::collectors::StreamCollectors;
 use linux::stream;
 use program::{Command, Ending, Job, Origin};
 use sched::{
@@ -44,7 +44,7 @@ pub fn main(path: &Path, how: (&str, u64, TierOverride), json: bool) -> Done {
 /// A stream that is being played.
 struct Played {
     recorded: stream::Recorded,
-    listener: Listener,
+    listener: StreamCollectors,
     engine: Engine,
     seen: Rc<RefCell<Option<Shown>>>,
     /// The policy is not asked: the first look is where counting begins.
@@ -127,14 +127,14 @@ impl Played {
         let jobs = jobs.map(|(job, id)| job_of(id, &job.name)).collect();
         let machine = recorded.machine.clone();
         let engine = Engine::new(machine.clone(), jobs, Box::new(watcher)).with_signals(signals);
-        let listener = Listener::open(&mut recorded, &machine, ids);
+        let listener = StreamCollectors::open(&mut recorded, &machine, ids);
         Played { recorded, listener, engine, seen, is_base, is_first: true }
     }
 
     fn next_turn(&mut self) -> Result<Option<Shown>, stream::StreamError> {
         let Some((number, at_ns)) = self.recorded.next_turn()? else { return Ok(None) };
         let is_first = std::mem::take(&mut self.is_first);
-        let sample = self.listener.look(&mut self.recorded, is_first).unwrap_or_default();
+        let sample = self.listener.sample(&mut self.recorded, is_first).unwrap_or_default();
         let at = Nanos(at_ns);
         if is_first {
             self.start_all(&sample, at);

@@ -8,7 +8,7 @@ use base::{Bytes, Nanos};
 use engine::{Engine, Sink};
 use host_live::{CounterMode, LiveHost, LiveOptions};
 use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
-use linux::cgroup::Wish;
+use linux::cgroup::CgroupMode;
 use program::Workload;
 use report::{Report, ReportBuilder};
 use sched::Policy;
@@ -40,7 +40,7 @@ pub(crate) struct How<'a> {
     pub memory: &'a MemoryArgs,
     pub signals: &'a SignalArgs,
     pub counters: CounterMode,
-    pub groups: Wish,
+    pub groups: CgroupMode,
 }
 
 impl<'a> From<&'a Args> for How<'a> {

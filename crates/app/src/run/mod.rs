@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base::{Bytes, Nanos};
-use linux::cgroup::{Version, Wish};
+use linux::cgroup::{CgroupMode, Version};
 use program::Workload;
 use report::Report;
 use topology::Machine;
@@ -147,13 +147,13 @@ enum GroupsArg {
     None,
 }
 
-impl From<GroupsArg> for Wish {
+impl From<GroupsArg> for CgroupMode {
     fn from(arg: GroupsArg) -> Self {
         match arg {
-            GroupsArg::Auto => Wish::Auto,
-            GroupsArg::V2 => Wish::Only(Version::V2),
-            GroupsArg::V1 => Wish::Only(Version::V1),
-            GroupsArg::None => Wish::None,
+            GroupsArg::Auto => CgroupMode::Auto,
+            GroupsArg::V2 => CgroupMode::Only(Version::V2),
+            GroupsArg::V1 => CgroupMode::Only(Version::V1),
+            GroupsArg::None => CgroupMode::None,
         }
     }
 }
@@ -222,7 +222,11 @@ impl Checked {
 }
 
 /// Whether every job can be started here.
-pub(crate) fn check_here(workload: &Workload, machine: &Machine, groups: Wish) -> Result<(), Stop> {
+pub(crate) fn check_here(
+    workload: &Workload,
+    machine: &Machine,
+    groups: CgroupMode,
+) -> Result<(), Stop> {
     host_live::preflight(workload, machine).or_wrong()?;
     let checked = host_live::check_groups(groups);
     checked.map_err(|why| anyhow::anyhow!("--groups {why}")).or_wrong()

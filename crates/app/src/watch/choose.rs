@@ -53,7 +53,7 @@ fn birth(pid: u32) -> anyhow::Result<u64> {
     let absent = || format!("there is no process {pid}");
     let proc = ProcFolder::open("/".as_ref()).context("cannot read /proc")?;
     let born_ticks = proc.glance(pid).ok().with_context(absent)?.born_ticks;
-    let process = proc.standing(pid).ok().with_context(absent)?.process;
+    let process = proc.status(pid).ok().with_context(absent)?.process;
     if process != pid {
         bail!("{pid} is a thread of process {process}: name that one, --pid {process}");
     }

@@ -24,7 +24,7 @@ struct Counter {
 
 /// What the counters of some nodes told about an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reading {
+pub(crate) enum ControllerGrowth {
     /// There never were counters for all of these nodes.
     Never,
     /// There were, and one of them cannot be read now.
@@ -91,21 +91,26 @@ impl Controllers {
     /// When one of `nodes` cannot be read no counter is advanced, so that all loads stand for the
     /// same stretch of time when it can be read again. That stretch is longer than an interval;
     /// the operations are then those of the mean interval in it.
-    pub fn turn_over(&mut self, nodes: &[NodeId], interval: Nanos, elapsed: Nanos) -> Reading {
+    pub fn turn_over(
+        &mut self,
+        nodes: &[NodeId],
+        interval: Nanos,
+        elapsed: Nanos,
+    ) -> ControllerGrowth {
         if !self.known(nodes.iter().copied()) {
             self.advance(interval, elapsed);
-            return Reading::Never;
+            return ControllerGrowth::Never;
         }
         let lost = |node: &NodeId| {
             self.idx(*node).is_none_or(|idx| self.counters[idx].now == Measured::Absent)
         };
         if nodes.iter().any(lost) {
             self.seen.iter_mut().for_each(|seen| seen.controller_ops = None);
-            return Reading::Lost;
+            return ControllerGrowth::Lost;
         }
         self.advance(interval, elapsed);
         let ops = |node: &NodeId| self.idx(*node).and_then(|idx| self.seen[idx].controller_ops);
-        Reading::Ops(nodes.iter().map(|node| ops(node).unwrap_or(0)).collect())
+        ControllerGrowth::Ops(nodes.iter().map(|node| ops(node).unwrap_or(0)).collect())
     }
 
     fn advance(&mut self, interval: Nanos, elapsed: Nanos) {

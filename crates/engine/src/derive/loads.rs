@@ -22,8 +22,8 @@ use base::{JobId, LlcId, Nanos, NodeId};
 use sched::{DomainLoads, LoadPreference, SignalTier};
 use topology::{Domains, Level};
 
-use super::tasks::{Growth, Misses};
-use super::{Around, Controllers, Reading, Tasks};
+use super::tasks::{Misses, TaskGrowth};
+use super::{ControllerGrowth, Controllers, SystemMetrics, Tasks};
 use crate::LoadSample;
 use crate::jobs::{JobRates, Jobs};
 
@@ -35,7 +35,7 @@ const LINE_BYTES: u64 = 64;
 
 /// Turns what grew in an interval into loads.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct LoadMeter {
     loads: DomainLoads,
     cpu_time: Vec<Nanos>,
     /// How long the last interval was; zero before the first has gone by.
@@ -77,23 +77,23 @@ struct Sums {
 
 /// The places of a run and the nodes that they are, if they are nodes.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct LoadDomains {
     pub domains: Domains,
     /// By index of the domain; empty unless places are nodes.
     pub nodes: Vec<NodeId>,
 }
 
-impl Places {
+impl LoadDomains {
     pub fn new(domains: Domains) -> Self {
         let nodes = match domains.level() {
             Level::Node => domains.iter().map(|(_, domain)| NodeId(domain.number)).collect(),
             Level::Llc | Level::Core => Vec::new(),
         };
-        Places { domains, nodes }
+        LoadDomains { domains, nodes }
     }
 }
 
-impl Meter {
+impl LoadMeter {
     pub fn loads(&self) -> &DomainLoads {
         &self.loads
     }
@@ -103,11 +103,11 @@ impl Meter {
     }
 
     pub fn new(nominal: Option<Nanos>, wish: LoadPreference) -> Self {
-        Meter { nominal, wish, n_intervals: 1, ..Meter::default() }
+        LoadMeter { nominal, wish, n_intervals: 1, ..LoadMeter::default() }
     }
 
     /// What loads shall stand on from here on.
-    pub fn set_wish(&mut self, wish: LoadPreference) {
+    pub fn set_preference(&mut self, wish: LoadPreference) {
         self.wish = wish;
     }
 
@@ -167,16 +167,16 @@ impl Meter {
     /// over: tasks that were counted before will be counted again.
     pub fn expect(
         &mut self,
-        places: &Places,
+        places: &LoadDomains,
         controllers: &Controllers,
-        around: &Around,
+        around: &SystemMetrics,
         jobs: &Jobs,
     ) {
         self.loads.readable = true;
         let was_counted = self.loads.tier == SignalTier::Counters;
         let of_tasks = match counted(&self.shares, was_counted) {
-            Counted::All | Counted::Lost => SignalTier::Counters,
-            Counted::NotAll => without_counters(jobs),
+            Coverage::All | Coverage::Lost => SignalTier::Counters,
+            Coverage::NotAll => without_counters(jobs),
         };
         let of_llcs = || match places.domains.level() {
             Level::Llc => places.domains.iter().all(|(_, d)| around.is_counted(LlcId(d.number))),
@@ -199,18 +199,18 @@ impl Meter {
     pub fn turn_over(
         &mut self,
         at: Nanos,
-        places: &Places,
+        places: &LoadDomains,
         jobs: &mut Jobs,
         tasks: &mut Tasks,
         controllers: &mut Controllers,
-        around: &mut Around,
+        around: &mut SystemMetrics,
     ) {
         self.interval = at.saturating_sub(self.begin(at));
         self.n_intervals = self.n_gone_by(at);
         self.interval_at = at;
         let elapsed = at.saturating_sub(self.controllers_at);
         let reading = controllers.turn_over(&places.nodes, self.interval, elapsed);
-        if reading != Reading::Lost {
+        if reading != ControllerGrowth::Lost {
             self.controllers_at = at;
         }
         around.turn_over(at, self.interval);
@@ -227,7 +227,7 @@ impl Meter {
     }
 
     /// What was counted of each LLC domain.
-    fn read_llcs(&mut self, domains: &Domains, around: &Around) -> Reading {
+    fn read_llcs(&mut self, domains: &Domains, around: &SystemMetrics) -> ControllerGrowth {
         let bytes = |number: u32| {
             let llc = around.llcs.iter().find(|llc| llc.llc.0 == number)?;
             llc.traffic.total_bytes
@@ -236,14 +236,14 @@ impl Meter {
         match ops.collect::<Option<Vec<u64>>>() {
             Some(ops) if !ops.is_empty() => {
                 self.llcs_known = true;
-                Reading::Ops(ops)
+                ControllerGrowth::Ops(ops)
             }
-            _ if self.llcs_known => Reading::Lost,
-            _ => Reading::Never,
+            _ if self.llcs_known => ControllerGrowth::Lost,
+            _ => ControllerGrowth::Never,
         }
     }
 
-    fn collect(&mut self, places: &Places, jobs: &Jobs, tasks: &Tasks) {
+    fn collect(&mut self, places: &LoadDomains, jobs: &Jobs, tasks: &Tasks) {
         let domains = &places.domains;
         self.shares.clear();
         let mut last = None;
@@ -271,11 +271,11 @@ impl Meter {
         }
     }
 
-    fn set_loads(&mut self, reading: Reading, jobs: &Jobs) {
+    fn set_loads(&mut self, reading: ControllerGrowth, jobs: &Jobs) {
         self.loads.readable = true;
         match (self.wish, reading) {
             (LoadPreference::Tasks, _) => self.set_loads_of_tasks(jobs),
-            (LoadPreference::Only(SignalTier::Bandwidth), Reading::Never) => {
+            (LoadPreference::Only(SignalTier::Bandwidth), ControllerGrowth::Never) => {
                 self.loads.tier = SignalTier::None;
                 self.loads.loads = vec![0; self.sums.len()];
                 self.loads.readable = false;
@@ -290,7 +290,7 @@ impl Meter {
     /// Of tasks, by one signal and no other; where it is not there loads stand on nothing.
     fn set_loads_only(&mut self, wished: SignalTier, jobs: &Jobs) {
         let is_there = match wished {
-            SignalTier::Counters => counted(&self.shares, true) == Counted::All,
+            SignalTier::Counters => counted(&self.shares, true) == Coverage::All,
             SignalTier::Declared => jobs.any_declares_traffic(),
             SignalTier::Bandwidth | SignalTier::None => false,
         };
@@ -299,25 +299,25 @@ impl Meter {
         self.loads.loads = self.sums.iter().map(|sums| sums.load(tier)).collect();
     }
 
-    fn set_loads_of_places(&mut self, reading: Reading, jobs: &Jobs) {
+    fn set_loads_of_places(&mut self, reading: ControllerGrowth, jobs: &Jobs) {
         match reading {
-            Reading::Ops(ops) => {
+            ControllerGrowth::Ops(ops) => {
                 self.loads.tier = SignalTier::Bandwidth;
                 self.loads.loads = ops;
             }
-            Reading::Lost => self.loads.readable = false,
-            Reading::Never => self.set_loads_of_tasks(jobs),
+            ControllerGrowth::Lost => self.loads.readable = false,
+            ControllerGrowth::Never => self.set_loads_of_tasks(jobs),
         }
     }
 
     fn set_loads_of_tasks(&mut self, jobs: &Jobs) {
         let counted = counted(&self.shares, self.loads.tier == SignalTier::Counters);
-        if counted == Counted::Lost {
+        if counted == Coverage::Lost {
             self.loads.readable = false;
             return;
         }
         self.loads.tier = match counted {
-            Counted::All => SignalTier::Counters,
+            Coverage::All => SignalTier::Counters,
             _ => without_counters(jobs),
         };
         let tier = self.loads.tier;
@@ -325,12 +325,12 @@ impl Meter {
         self.loads.loads.extend(self.sums.iter().map(|sums| sums.load(tier)));
     }
 
-    fn set_job_rates(&self, jobs: &mut Jobs, places: &Places) {
+    fn set_job_rates(&self, jobs: &mut Jobs, places: &LoadDomains) {
         for at in 0..jobs.live_idxs().len() {
             let idx = jobs.live_idxs()[at];
             jobs.entry_mut(idx).rates = JobRates::default();
         }
-        let counted = counted(&self.shares, false) == Counted::All;
+        let counted = counted(&self.shares, false) == Coverage::All;
         let mut declared = Fraction::default();
         for share in &self.shares {
             let Some(idx) = share.job_idx else { continue };
@@ -345,7 +345,7 @@ impl Meter {
         share: &Share,
         counted: bool,
         rest: &mut u64,
-        (places, jobs): (&Places, &Jobs),
+        (places, jobs): (&LoadDomains, &Jobs),
     ) -> u64 {
         match self.loads.tier {
             SignalTier::None => 0,
@@ -385,7 +385,7 @@ impl Meter {
 impl Share {
     /// The places that a task's traffic goes to, each with its part of the whole: those of its job's
     /// pages where they are known, else the one where it ran.
-    fn each_place(&self, places: &Places, jobs: &Jobs, mut tell: impl FnMut(usize, u64, u64)) {
+    fn each_place(&self, places: &LoadDomains, jobs: &Jobs, mut tell: impl FnMut(usize, u64, u64)) {
         let memory = self.job_idx.and_then(|idx| jobs.entry(idx).memory.as_ref());
         // Pages of files and shared ones are left out: programs live in them, and work on their own.
         let whole = memory.map_or(0, |memory| memory.own().0);
@@ -443,7 +443,7 @@ impl Misses {
 
 /// How far the tasks that have run are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counted {
+enum Coverage {
     All,
     NotAll,
     Lost,
@@ -452,13 +452,13 @@ enum Counted {
 /// Whether all tasks that have run since their birth have counters. As long as none has run nothing
 /// is known, so what was holds. One task that sleeps without a counter is enough for a no:
 /// otherwise loads would change their unit whenever it wakes.
-fn counted(shares: &[Share], before: bool) -> Counted {
+fn counted(shares: &[Share], before: bool) -> Coverage {
     let have_run = || shares.iter().filter(|share| share.has_run);
     if before && have_run().any(|share| share.misses == Misses::Lost) {
-        return Counted::Lost;
+        return Coverage::Lost;
     }
     let all = have_run().all(|share| matches!(share.misses, Misses::Grew(_)));
-    if all && (before || have_run().next().is_some()) { Counted::All } else { Counted::NotAll }
+    if all && (before || have_run().next().is_some()) { Coverage::All } else { Coverage::NotAll }
 }
 
 fn without_counters(jobs: &Jobs) -> SignalTier {
@@ -469,14 +469,14 @@ fn share(
     domains: &Domains,
     jobs: &Jobs,
     last: &mut Option<(JobId, Option<usize>)>,
-    growth: &Growth,
+    growth: &TaskGrowth,
 ) -> Share {
-    let Growth { job, cpu, cpu_time, wait, misses, has_run } = *growth;
+    let TaskGrowth { job, cpu, cpu_time, wait, misses, has_run } = *growth;
     let job_idx = look_up(jobs, last, job);
     let ran_on = || domains.of_cpu(cpu?);
     let domain = match job_idx.map(|idx| jobs.entry(idx)) {
         // Whoever took it may have bound one of its threads only: look where each ran.
-        Some(entry) if entry.hands_off => ran_on().or(entry.home),
+        Some(entry) if entry.is_unmanaged => ran_on().or(entry.home),
         Some(entry) => entry.home.or_else(ran_on),
         None => ran_on(),
     };

@@ -7,9 +7,9 @@ use sched::{JobMemory, ProcessMemory};
 
 /// What was last seen of every process.
 #[derive(Debug, Default)]
-pub(crate) struct Memories(BTreeMap<(JobId, TaskId), ProcessMemory>);
+pub(crate) struct ProcessMemories(BTreeMap<(JobId, TaskId), ProcessMemory>);
 
-impl Memories {
+impl ProcessMemories {
     /// Takes in what was looked at; the jobs whose memory is new.
     pub fn take(&mut self, seen: &[ProcessMemory], gone: &[TaskId]) -> Vec<JobId> {
         let mut changed: Vec<JobId> = seen.iter().map(|memory| memory.job).collect();

@@ -13,18 +13,18 @@
 //! A task born in between starts from zero; one that ended in between still counts for the place
 //! where it ran. A figure that was absent at either end has no rate.
 
-mod around;
 mod controllers;
 mod declared;
 mod loads;
 mod memory;
-mod signals;
+mod system;
 mod tasks;
+mod tiers;
 
-pub(crate) use around::Around;
-pub(crate) use controllers::{Controllers, Reading};
+pub(crate) use controllers::{ControllerGrowth, Controllers};
 pub(crate) use declared::Declared;
-pub(crate) use loads::{Meter, Places};
-pub(crate) use memory::Memories;
-pub(crate) use signals::Signals;
+pub(crate) use loads::{LoadDomains, LoadMeter};
+pub(crate) use memory::ProcessMemories;
+pub(crate) use system::SystemMetrics;
 pub(crate) use tasks::Tasks;
+pub(crate) use tiers::TierSelector;

@@ -16,7 +16,7 @@ pub(crate) struct Tasks {
     seen: Vec<TaskView>,
     seen_is_old: bool,
     job_of: BTreeMap<TaskId, JobId>,
-    ended: Vec<Growth>,
+    ended: Vec<TaskGrowth>,
 }
 
 /// A task and its totals.
@@ -42,7 +42,7 @@ struct Totals {
 
 /// What a task did since the last interval turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Growth {
+pub(crate) struct TaskGrowth {
     pub job: JobId,
     /// Where it ran last; of one that ended, a CPU of the place that it counts for.
     pub cpu: Option<CpuId>,
@@ -95,8 +95,8 @@ impl Row {
         self.now.cpu_time.saturating_sub(self.base.cpu_time)
     }
 
-    fn growth(&self) -> Growth {
-        Growth {
+    fn growth(&self) -> TaskGrowth {
+        TaskGrowth {
             job: self.seen.job,
             cpu: self.seen.last_cpu,
             cpu_time: self.cpu_time(),
@@ -242,7 +242,7 @@ impl Tasks {
             let row = &self.rows[row];
             self.job_of.remove(&row.seen.task);
             let growth = row.growth();
-            self.ended.push(Growth { cpu: place_of(growth.job).or(growth.cpu), ..growth });
+            self.ended.push(TaskGrowth { cpu: place_of(growth.job).or(growth.cpu), ..growth });
         }
         let Some(&first) = doomed.first() else { return };
         let (mut kept, mut next) = (first, 0);
@@ -269,12 +269,12 @@ impl Tasks {
     }
 
     /// What every task did since the last interval turn.
-    pub fn growth(&self) -> impl Iterator<Item = Growth> + '_ {
+    pub fn growth(&self) -> impl Iterator<Item = TaskGrowth> + '_ {
         self.rows.iter().map(Row::growth)
     }
 
     /// What the tasks that ended did since the last interval turn.
-    pub fn ended(&self) -> &[Growth] {
+    pub fn ended(&self) -> &[TaskGrowth] {
         &self.ended
     }
 

@@ -5,8 +5,8 @@ use program::Job;
 use sched::{Action, JobState, NodeView, RejectCause};
 
 use super::{Guard, Refused};
-use crate::jobs::Entry;
-use crate::moves::{MoveLimits, UnderWay};
+use crate::jobs::JobEntry;
+use crate::moves::{ActiveMoves, MoveLimits};
 
 /// Nothing smaller is worth a move: a page of the ordinary size on most machines.
 const LEAST: Bytes = Bytes::from_kib(4);
@@ -26,9 +26,9 @@ impl Guard<'_> {
     /// What of a move of memory comes through; `under_way` is told of it.
     pub(super) fn move_pages(
         &self,
-        (job, entry): (&Job, &Entry),
+        (job, entry): (&Job, &JobEntry),
         (from, to, limit): Pages,
-        under_way: &UnderWay,
+        under_way: &ActiveMoves,
     ) -> Result<Action, Refused> {
         self.check_target(job, from, to)?;
         check_state(job, entry, to)?;
@@ -68,9 +68,9 @@ impl Guard<'_> {
     /// The limit that budgets leave.
     fn within_budget(
         &self,
-        (job, entry): (&Job, &Entry),
+        (job, entry): (&Job, &JobEntry),
         (known, limit): (Option<Bytes>, Bytes),
-        under_way: &UnderWay,
+        under_way: &ActiveMoves,
     ) -> Result<Bytes, Refused> {
         let limits = self.memory.limits;
         let (own, line) = (entry.moves.budget(self.memory.now, limits), under_way.room(limits));
@@ -96,7 +96,7 @@ impl Guard<'_> {
     fn check_room(
         &self,
         (known, to, limit): (Option<Bytes>, NodeId, Bytes),
-        under_way: &UnderWay,
+        under_way: &ActiveMoves,
     ) -> Result<(), Refused> {
         let seen = self.memory.nodes.iter().find(|seen| seen.node == to);
         let Some((seen, free)) = seen.and_then(|seen| Some((seen, seen.memory_free?))) else {
@@ -115,7 +115,7 @@ impl Guard<'_> {
     }
 }
 
-fn check_state(job: &Job, entry: &Entry, to: NodeId) -> Result<(), Refused> {
+fn check_state(job: &Job, entry: &JobEntry, to: NodeId) -> Result<(), Refused> {
     if entry.state != Some(JobState::Running) {
         let detail = format!("{} starts with this turn and has no memory yet", job.name);
         return Err((RejectCause::Unsupported, detail));

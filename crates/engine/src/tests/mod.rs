@@ -5,7 +5,7 @@ mod guard;
 mod life;
 mod looping;
 mod moves;
-mod signals;
+mod tiers;
 
 use expect_test::Expect;
 

@@ -17,9 +17,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use base::{Bytes, JobId, Nanos};
-use linux::memory::{self, Effort, Looked, Pace};
+use linux::memory::{self, NumaSample, SampleEffort, WalkCost};
 use linux::pages::call;
-use linux::perf::Heat;
+use linux::perf::AddressSampling;
 use sched::{CompletedPageMove, PageMoveEnd};
 
 use super::job_move::{JobMove, refusal};
@@ -30,10 +30,11 @@ use super::{Manner, News, Order, Seen, Whose};
 /// next are shorter for it: nobody needs to wait for what the first should not have taken.
 const REST_MAX: Nanos = Nanos::from_secs(2);
 /// How long one look may take: a process that is larger is sampled.
-const CLOSE: Effort = Effort::of(Nanos::from_millis(10));
+const CLOSE: SampleEffort = SampleEffort::of(Nanos::from_millis(10));
 /// One that is only to see whether anything has changed: it asks for much the same pages as the one before,
 /// so fewer of them tell as much. A policy of its own is asked for again when its memory would be moved.
-const CHECK: Effort = Effort { time: Nanos::from_millis(1), n_samples: 512, is_check: true };
+const CHECK: SampleEffort =
+    SampleEffort { time: Nanos::from_millis(1), n_samples: 512, is_check: true };
 
 /// Tells news and wakes the loop.
 pub(super) struct Teller {
@@ -72,9 +73,9 @@ struct Work {
     moves: VecDeque<JobMove>,
     looks: VecDeque<(Whose, Look)>,
     is_looking: bool,
-    pace: Pace,
+    pace: WalkCost,
     /// Who tells what is worked on most.
-    heat: Heat,
+    heat: AddressSampling,
     /// The next batch of a move.
     move_at: Nanos,
     /// The next look.
@@ -93,8 +94,8 @@ pub(super) fn run(orders: &Receiver<Order>, teller: Teller, manner: Manner) {
         moves: VecDeque::new(),
         looks: VecDeque::new(),
         is_looking: false,
-        pace: Pace::default(),
-        heat: Heat::find(Path::new("/")),
+        pace: WalkCost::default(),
+        heat: AddressSampling::find(Path::new("/")),
         move_at: Nanos::ZERO,
         look_at: Nanos::ZERO,
     };
@@ -194,7 +195,7 @@ impl Work {
     }
 
     fn one_look(&mut self) {
-        let before = linux::system::worked();
+        let before = linux::system::thread_cpu_time();
         match self.looks.pop_front() {
             Some((whose, how)) => self.look(whose, how),
             None => {
@@ -202,16 +203,17 @@ impl Work {
                 self.teller.tell(News::LookedAtAll);
             }
         }
-        let took = linux::system::worked().saturating_sub(before);
+        let took = linux::system::thread_cpu_time().saturating_sub(before);
         self.look_at =
             self.now().saturating_add(rest(took, self.manner.options.looks_cpu_permille));
     }
 
     fn look(&mut self, (job, process): Whose, how: Look) {
         let which = (process.tid, process.start_time_ticks);
-        match memory::look(Path::new("/"), which, effort(how), &mut self.pace) {
+        match memory::sample_process(Path::new("/"), which, effort(how), &mut self.pace) {
             Ok(looked) => {
-                let Looked { nodes, permille, resident, is_sampled, has_own_policy, .. } = looked;
+                let NumaSample { nodes, permille, resident, is_sampled, has_own_policy, .. } =
+                    looked;
                 let seen = Seen { nodes, permille, resident, is_sampled, has_own_policy };
                 self.teller.tell(News::Lies((job, process), how, seen));
             }
@@ -225,7 +227,7 @@ impl Work {
     }
 }
 
-fn effort(how: Look) -> Effort {
+fn effort(how: Look) -> SampleEffort {
     match how {
         Look::Close => CLOSE,
         Look::Check => CHECK,

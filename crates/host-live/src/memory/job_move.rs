@@ -11,10 +11,10 @@ use std::io;
 use std::time::Duration;
 
 use base::{Bytes, Nanos, NodeId, NodeSet, TaskId};
-use linux::cgroup::Group;
+use linux::cgroup::Cgroup;
 use linux::memory;
-use linux::pages::{Batch, Mover, Process, Stop, Tally, Wish};
-use linux::perf::Heat;
+use linux::pages::{Batch, MoveRequest, MoveStop, MoveTotals, Mover, Process};
+use linux::perf::AddressSampling;
 use sched::{CompletedPageMove, FailedPages, PageMoveEnd, Target};
 
 use super::{Manner, MoveOrder, OWN_POLICY};
@@ -64,7 +64,7 @@ impl JobMove {
     }
 
     /// Goes on by a batch: how many bytes the kernel was asked for, and how it ended, if it did.
-    pub fn step(&mut self, at: Nanos, heat: &Heat) -> (u64, Option<CompletedPageMove>) {
+    pub fn step(&mut self, at: Nanos, heat: &AddressSampling) -> (u64, Option<CompletedPageMove>) {
         let Some(mover) = &mut self.now else { return (0, self.begin_next(at, heat)) };
         let before = mover.asked();
         let tally = mover.step();
@@ -73,12 +73,12 @@ impl JobMove {
         self.learned = mover.batch();
         self.now = None;
         let stop = self.take(tally);
-        let ends = !matches!(stop, Stop::Done | Stop::Ended | Stop::Error(_));
+        let ends = !matches!(stop, MoveStop::Done | MoveStop::Ended | MoveStop::Error(_));
         (asked, ends.then(|| self.ended(word(&stop), at)))
     }
 
     /// The next process; how the move ended when there is none.
-    fn begin_next(&mut self, at: Nanos, heat: &Heat) -> Option<CompletedPageMove> {
+    fn begin_next(&mut self, at: Nanos, heat: &AddressSampling) -> Option<CompletedPageMove> {
         let Some(process) = self.waiting.pop() else {
             let sums = &self.sums;
             let stopped_by = match (&sums.error, sums.any_done) {
@@ -111,7 +111,7 @@ impl JobMove {
     }
 
     /// Takes hold of a process; `None` when its memory is to stay where it is.
-    fn begin(&self, process: TaskId, heat: &Heat) -> io::Result<Option<Mover<Process>>> {
+    fn begin(&self, process: TaskId, heat: &AddressSampling) -> io::Result<Option<Mover<Process>>> {
         let reserve_permille = self.manner.options.reserve_permille;
         let memory = Process::open(process.tid, process.start_time_ticks, reserve_permille)?;
         if self.manner.of_strangers && memory.has_own_policy()? {
@@ -121,7 +121,7 @@ impl JobMove {
             u64::MAX => u64::MAX,
             limit => limit - (self.sums.moved + self.sums.refused.total().0),
         };
-        let wish = Wish { from: self.order.from, to: self.order.to, limit };
+        let wish = MoveRequest { from: self.order.from, to: self.order.to, limit };
         let mover = Mover::new(memory, wish, &hot_of(heat, process.tid))?;
         Ok(Some(mover.with_batch(self.learned)))
     }
@@ -130,13 +130,13 @@ impl JobMove {
         self.sums.error.get_or_insert_with(|| detail.to_owned());
     }
 
-    fn take(&mut self, tally: Tally) -> Stop {
+    fn take(&mut self, tally: MoveTotals) -> MoveStop {
         let sums = &mut self.sums;
         sums.requested = sums.requested.saturating_add(tally.requested);
         sums.moved = sums.moved.saturating_add(tally.moved);
-        sums.left = sums.left.saturating_add(tally.left);
+        sums.left = sums.left.saturating_add(tally.not_attempted);
         sums.in_kernel = sums.in_kernel.saturating_add(tally.in_kernel);
-        sums.any_done |= tally.stop == Stop::Done;
+        sums.any_done |= tally.stop == MoveStop::Done;
         let refused = tally.refused;
         let more = [
             (&mut sums.refused.busy, refused.busy),
@@ -144,11 +144,11 @@ impl JobMove {
             (&mut sums.refused.not_present, refused.not_there),
             (&mut sums.refused.not_permitted, refused.not_permitted),
             (&mut sums.refused.elsewhere, refused.elsewhere),
-            (&mut sums.refused.exited, refused.gone),
+            (&mut sums.refused.exited, refused.unmapped),
             (&mut sums.refused.other, refused.other),
         ];
         more.into_iter().for_each(|(sum, bytes)| *sum = sum.saturating_add(Bytes(bytes)));
-        if let Stop::Error(detail) = &tally.stop {
+        if let MoveStop::Error(detail) = &tally.stop {
             let detail = detail.clone();
             self.failed(&detail);
         }
@@ -158,7 +158,7 @@ impl JobMove {
     /// Ends it here, for a reason of ours.
     pub fn stop(&mut self, by: PageMoveEnd, at: Nanos) -> CompletedPageMove {
         if let Some(mut mover) = self.now.take() {
-            let tally = mover.end(Stop::Stopped);
+            let tally = mover.end(MoveStop::Stopped);
             self.take(tally);
         }
         self.ended(by, at)
@@ -232,18 +232,18 @@ impl JobMove {
 
 /// What a process works on most, which goes first; nothing where addresses are not told, and of a process
 /// that goes in a few batches anyway.
-fn hot_of(heat: &Heat, pid: u32) -> Vec<(u64, u64)> {
+fn hot_of(heat: &AddressSampling, pid: u32) -> Vec<(u64, u64)> {
     let is_worth = || memory::resident("/".as_ref(), pid).is_ok_and(|size| HEAT_MIN <= size);
     if heat.is_unknown() || !is_worth() {
         return Vec::new();
     }
     // The order of addresses will do where the kernel does not let us.
-    heat.of(pid, HEAT_TIME).unwrap_or_default()
+    heat.hottest_ranges(pid, HEAT_TIME).unwrap_or_default()
 }
 
 /// Takes from a group what was left: one node, or all others than the target. The kernel moves what
 /// still lies there before it returns.
-fn close(group: &Group, from: Option<NodeId>, to: NodeId) -> io::Result<()> {
+fn close(group: &Cgroup, from: Option<NodeId>, to: NodeId) -> io::Result<()> {
     let nodes = group.nodes()?;
     let stays = |node: &NodeId| *node == to || from.is_some_and(|from| from != *node);
     let narrow: NodeSet = nodes.iter().filter(stays).collect();
@@ -261,14 +261,14 @@ pub(super) fn refusal(process: TaskId, error: &io::Error, what: &str) -> String 
     format!("process {}: {error}{hint}", process.tid)
 }
 
-fn word(stop: &Stop) -> PageMoveEnd {
+fn word(stop: &MoveStop) -> PageMoveEnd {
     match stop {
-        Stop::Done => PageMoveEnd::Done,
-        Stop::Limit => PageMoveEnd::Limit,
-        Stop::Full => PageMoveEnd::Full,
-        Stop::Ended => PageMoveEnd::Exited,
-        Stop::Stopped => PageMoveEnd::Stopped,
-        Stop::Error(_) => PageMoveEnd::Error,
+        MoveStop::Done => PageMoveEnd::Done,
+        MoveStop::Limit => PageMoveEnd::Limit,
+        MoveStop::Full => PageMoveEnd::Full,
+        MoveStop::Ended => PageMoveEnd::Exited,
+        MoveStop::Stopped => PageMoveEnd::Stopped,
+        MoveStop::Error(_) => PageMoveEnd::Error,
     }
 }
 
@@ -278,23 +278,24 @@ mod tests {
     use std::sync::Arc;
 
     use base::JobId;
-    use linux::cgroup::{Home, RunGroups, Version};
+    use linux::cgroup::{DelegatedCgroup, RunCgroups, Version};
 
     use super::*;
     use crate::memory::MemoryOptions;
 
-    fn group(root: &Path, nodes: &str) -> Arc<Group> {
+    fn group(root: &Path, nodes: &str) -> Arc<Cgroup> {
         for (file, text) in [("cpuset.cpus", "0-3\n"), ("cpuset.mems", "0-1\n")] {
             std::fs::write(root.join(file), text).expect("written");
         }
         let folder = "/".into();
-        let home = Home { version: Version::V1, folder, enables: false, moves_in: false };
-        let run = RunGroups::new(root, home, "3f").expect("a name");
+        let home =
+            DelegatedCgroup { version: Version::V1, folder, enables: false, moves_in: false };
+        let run = RunCgroups::new(root, home, "3f").expect("a name");
         run.prepare().expect("a folder");
         Arc::new(run.make(0, "job", &nodes.parse().expect("nodes")).expect("a group"))
     }
 
-    fn a_move(group: Option<Arc<Group>>, process: TaskId) -> JobMove {
+    fn a_move(group: Option<Arc<Cgroup>>, process: TaskId) -> JobMove {
         let (target, to, limit) = (Target::Job(JobId(0)), NodeId(1), Bytes(u64::MAX));
         let processes = vec![process];
         let order = MoveOrder { target, job: JobId(0), processes, from: None, to, limit, group };
@@ -305,7 +306,7 @@ mod tests {
 
     fn to_its_end(mut this: JobMove) -> CompletedPageMove {
         let mut steps = 0..100_000;
-        let ended = steps.find_map(|_| this.step(Nanos::ZERO, &Heat::default()).1);
+        let ended = steps.find_map(|_| this.step(Nanos::ZERO, &AddressSampling::default()).1);
         ended.expect("every move ends")
     }
 
@@ -325,7 +326,7 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let group = group(root.path(), "0");
         let gone = TaskId { tid: std::process::id(), start_time_ticks: 1 };
-        let nodes = |group: &Group| group.nodes().expect("told").to_string();
+        let nodes = |group: &Cgroup| group.nodes().expect("told").to_string();
         let mut this = a_move(Some(Arc::clone(&group)), gone);
         this.open_group().expect("opened");
         assert_eq!(nodes(&group), "0-1");

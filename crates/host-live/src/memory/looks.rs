@@ -19,7 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{JobId, Nanos, NodeId, TaskId};
-use linux::numa_maps::Lies;
+use linux::numa_maps::NodePages;
 
 use super::{Seen, Whose};
 
@@ -188,7 +188,7 @@ impl Rest {
 
 impl Had {
     fn of(seen: &Seen) -> Self {
-        let parts = |lies: &Lies| [lies.small.saturating_add(lies.huge), lies.shared];
+        let parts = |lies: &NodePages| [lies.small.saturating_add(lies.huge), lies.shared];
         let files = || seen.nodes.iter().map(|(&node, lies)| (node, lies.file)).collect();
         Had {
             nodes: seen.nodes.iter().map(|(&node, lies)| (node, parts(lies))).collect(),
@@ -230,7 +230,7 @@ mod tests {
     const WHOSE: Whose = (JobId(1), TaskId { tid: 7, start_time_ticks: 70 });
 
     fn mib(node_0: u64, node_1: u64) -> Seen {
-        let lies = |mib: u64| Lies { small: mib << 20, ..Lies::default() };
+        let lies = |mib: u64| NodePages { small: mib << 20, ..NodePages::default() };
         Seen {
             nodes: [(NodeId(0), lies(node_0)), (NodeId(1), lies(node_1))].into(),
             permille: 1000,

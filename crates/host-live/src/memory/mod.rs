@@ -20,10 +20,10 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
 use base::{Bytes, JobId, Nanos, NodeId, TaskId};
-use linux::cgroup::Group;
+use linux::cgroup::Cgroup;
 use linux::fault;
 use linux::glance::ProcFolder;
-use linux::numa_maps::{ByNode, Lies};
+use linux::numa_maps::{ByNode, NodePages};
 use rustix::event::{EventfdFlags, eventfd};
 use sched::{
     CompletedPageMove, NodeMemory, PageMoveEnd, ProcessMemory, RejectCause, Sample, Target,
@@ -32,7 +32,7 @@ use topology::Machine;
 
 use crate::hold::{Refused, not_running};
 use crate::wakes::Wakes;
-use linux::tasks::Family;
+use linux::tasks::TaskReader;
 use looks::{LOOK_EVERY, Look, Looks};
 
 /// When memory by node is looked at.
@@ -98,7 +98,7 @@ pub(crate) struct MoveOrder {
     pub to: NodeId,
     pub limit: Bytes,
     /// What binds the job's memory, if a group does.
-    pub group: Option<Arc<Group>>,
+    pub group: Option<Arc<Cgroup>>,
 }
 
 /// What a look at a process found.
@@ -221,11 +221,11 @@ impl Memory {
     /// Begins a move of memory. `is_ours` tells of a job that runs whether we may still touch it.
     pub(crate) fn begin_move(
         &mut self,
-        (wakes, family): (&Wakes, &mut Family),
+        (wakes, family): (&Wakes, &mut TaskReader),
         is_ours: impl FnOnce(JobId) -> Option<bool>,
         target: Target,
         (from, to, limit): (Option<NodeId>, NodeId, Bytes),
-        group_of: impl FnOnce(JobId) -> Option<Arc<Group>>,
+        group_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
     ) -> Result<(), Refused> {
         let (job, processes) = meant(family, target).ok_or_else(not_running)?;
         if !is_ours(job).ok_or_else(not_running)? {
@@ -291,7 +291,7 @@ impl Memory {
     /// Has the memory of these jobs' processes looked at whose turn it is. What is said is to be told.
     pub(crate) fn look(
         &mut self,
-        (wakes, family): (&Wakes, &Family),
+        (wakes, family): (&Wakes, &TaskReader),
         jobs: impl Iterator<Item = JobId>,
         at: Nanos,
     ) -> Option<String> {
@@ -300,7 +300,7 @@ impl Memory {
         let mut whose = Vec::new();
         for job in jobs {
             let its = family.processes_of(job);
-            whose.extend(its.map(|(pid, its)| (job, task((pid, its.born_ticks)))));
+            whose.extend(its.map(|(pid, its)| (job, task((pid, its.start_time_ticks)))));
         }
         self.alone.retain(|known| whose.iter().any(|(_, process)| process == known));
         let whose = self.rests.due(whose, at);
@@ -315,7 +315,12 @@ impl Memory {
     }
 
     /// What the helper has told since; tells whether a move ended.
-    pub(crate) fn take_news(&mut self, family: &Family, pending: &mut Sample, now: Nanos) -> bool {
+    pub(crate) fn take_news(
+        &mut self,
+        family: &TaskReader,
+        pending: &mut Sample,
+        now: Nanos,
+    ) -> bool {
         let mut any_ended = false;
         loop {
             let Some(helper) = &mut self.helper else { return any_ended };
@@ -343,14 +348,16 @@ impl Memory {
     /// Of processes that are still there: what comes too late is nobody's.
     fn lies(
         &mut self,
-        family: &Family,
+        family: &TaskReader,
         (job, process): Whose,
         (how, seen): (Look, Seen),
         pending: &mut Sample,
         at: Nanos,
     ) {
         let mut its = family.processes_of(job);
-        if !its.any(|(pid, its)| (pid, its.born_ticks) == (process.tid, process.start_time_ticks)) {
+        if !its.any(|(pid, its)| {
+            (pid, its.start_time_ticks) == (process.tid, process.start_time_ticks)
+        }) {
             return;
         }
         if !self.rests.found((job, process), how, &seen, at) {
@@ -388,7 +395,7 @@ pub(crate) const OWN_POLICY: &str =
 fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), Refused> {
     let Ok(proc) = ProcFolder::open("/".as_ref()) else { return Ok(()) };
     for process in processes {
-        let nodes = proc.standing(process.tid).ok().and_then(|standing| standing.nodes);
+        let nodes = proc.status(process.tid).ok().and_then(|standing| standing.nodes);
         if let Some(nodes) = nodes.filter(|nodes| !nodes.contains(to)) {
             let whose = process.tid;
             let detail =
@@ -400,24 +407,24 @@ fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), Refused> {
 }
 
 /// The processes that an action is about.
-fn meant(family: &mut Family, target: Target) -> Option<(JobId, Vec<TaskId>)> {
+fn meant(family: &mut TaskReader, target: Target) -> Option<(JobId, Vec<TaskId>)> {
     let whole = |(pid, born_ticks)| TaskId { tid: pid, start_time_ticks: born_ticks };
     match target {
         Target::Job(job) => {
-            let all = family.processes_of(job).map(|(pid, its)| (pid, its.born_ticks));
+            let all = family.processes_of(job).map(|(pid, its)| (pid, its.start_time_ticks));
             Some((job, all.map(whole).collect()))
         }
         Target::Task(task) => {
             let job = family.job_of_task(task)?;
             let (pid, _) = family.thread(job, task)?;
             let mut all = family.processes_of(job);
-            let its = all.find(|(known, _)| *known == pid)?.1.born_ticks;
+            let its = all.find(|(known, _)| *known == pid)?.1.start_time_ticks;
             Some((job, vec![whole((pid, its))]))
         }
     }
 }
 
-fn node_memory(node: NodeId, lies: &Lies) -> NodeMemory {
+fn node_memory(node: NodeId, lies: &NodePages) -> NodeMemory {
     NodeMemory {
         node,
         small: Bytes(lies.small),

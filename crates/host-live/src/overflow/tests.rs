@@ -90,7 +90,7 @@ fn a_refusal_is_said_in_words_and_there_is_a_turn_in_every_interval() {
     let wish = Wake::Overflow { event: CounterEvent::PageFaults, every: 1000 };
     let mut n_refused = 0;
     for seed in 0..100 {
-        let asked = fault::Wish { seed, permille: 200 };
+        let asked = fault::FaultPlan { seed, permille: 200 };
         let opened = fault::with_errors(asked, || Overflow::open(wish, &cpus, &wakes));
         if let Err(why) = opened {
             n_refused += 1;

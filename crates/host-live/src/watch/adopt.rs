@@ -14,7 +14,7 @@ use super::heirs::Heir;
 use super::respect::LeftAlone;
 use super::{BOARD_EVERY, WatchHost, is_coming_or_going, name_matches};
 use crate::hold::{Hold, lives};
-use linux::tasks::Kept;
+use linux::tasks::KeptFile;
 
 /// So many jobs get numbers of their own before numbers of those that left are given again.
 const NUMBERS_FRESH: u32 = 1024;
@@ -29,13 +29,13 @@ pub(super) struct Watched {
     /// When it was placed first, in clock ticks since boot: who is older has nothing from it.
     pub placed_ticks: Option<u64>,
     /// Wakes us at its end; absent when there was no descriptor left.
-    ends: Option<Kept>,
+    ends: Option<KeptFile>,
 }
 
 impl WatchHost {
     /// Makes a busy process a job of the engine.
     pub(super) fn adopt(&mut self, pid: u32, glance: &Glance, permille: u64, now: Nanos) {
-        let Ok(standing) = self.proc.standing(pid) else { return };
+        let Ok(standing) = self.proc.status(pid) else { return };
         let heir =
             self.heirs.get(&pid).filter(|heir| heir.born_ticks == glance.born_ticks).cloned();
         let Some((base, placed)) = self.had(heir.as_ref(), standing.cpus) else {
@@ -52,7 +52,7 @@ impl WatchHost {
         let masks = [Some(Arc::clone(&base)), placed.clone()].into_iter().flatten().collect();
         let hold =
             Hold { job, name, pid, base, placed, masks, hands_off: false, parts_placed: false };
-        let ends = self.family.descriptors.keep_end(pid).ok().flatten();
+        let ends = self.family.descriptors.keep_pidfd(pid).ok().flatten();
         let ends = ends.filter(|file| self.wakes.watch(file, pid).is_ok());
         let event = self.job(&hold, &comm_text(&glance.comm), permille);
         self.pending.jobs.push(JobEvent::Attached(Box::new(event)));
@@ -153,7 +153,7 @@ impl WatchHost {
     /// Whether somebody has given a job a cpuset that says where its memory is to come from. One that
     /// gives it other CPUs shows in its mask, which is looked at more often.
     fn has_come_to_a_cpuset(&self, pid: u32) -> bool {
-        let standing = self.proc.standing(pid);
+        let standing = self.proc.status(pid);
         standing.is_ok_and(|standing| self.here.keeps_memory(standing.nodes.as_ref()))
     }
 
@@ -198,7 +198,7 @@ impl WatchHost {
         if let Some(ends) = &watched.ends {
             self.wakes.unwatch(ends);
         }
-        let counted = Box::new(self.family.take_counted_of(job));
+        let counted = Box::new(self.family.take_counters_of(job));
         let mut gone = self.family.forget(watched.hold.pid);
         self.pending.exited.append(&mut gone);
         self.pending.jobs.push(JobEvent::Detached(job, why, counted));

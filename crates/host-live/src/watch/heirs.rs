@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, TaskId};
 use linux::glance::Glance;
-use linux::{affinity, birth, procfs};
+use linux::{affinity, fork_latency, procfs};
 
 use super::WatchHost;
 use crate::hold::{Hold, may_live};
@@ -87,7 +87,7 @@ impl WatchHost {
             self.heirs.iter().filter(is_its).map(|(&pid, heir)| (pid, heir.clone())).collect();
         let mut any_left = self.release_descendants(&given);
         let parents = heirs.iter().map(|(pid, _)| *pid).chain([given.parent()]);
-        let longest = Nanos::from(birth::longest("/".as_ref(), parents));
+        let longest = Nanos::from(fork_latency::max_fork_latency("/".as_ref(), parents));
         let until = self.wakes.now() + LATE_FOR.max(longest);
         for (pid, Heir { born_ticks, mask, .. }) in heirs {
             self.heirs.remove(&pid);

@@ -103,7 +103,7 @@ impl Here {
             // A container may be shown other CPUs than those that it has.
             self.online = online.or(&self.compared);
         }
-        let standing = proc.standing(1).or_else(|_| proc.standing(std::process::id()));
+        let standing = proc.status(1).or_else(|_| proc.status(std::process::id()));
         if let Ok(standing) = standing {
             self.nodes = standing.nodes;
         }

@@ -40,10 +40,10 @@ use std::time::Instant;
 
 use base::{Bytes, JobId, Nanos, NodeId};
 use engine::{Approved, Host};
-use linux::glance::{ProcFolder, Standing};
+use linux::glance::{ProcFolder, ProcStatus};
 use linux::system::DescriptorLimit;
 use linux::undo::{self, Log, Restored};
-use linux::{affinity, birth, mempolicy, system};
+use linux::{affinity, fork_latency, mempolicy, system};
 use sched::{
     Action, Cause, DetachCause, JobEvent, NumaSettings, Outcome, OutcomeResult, PageMoveEnd,
     RejectCause, Sample, Target, Turn,
@@ -67,7 +67,7 @@ use census::Census;
 use heirs::{Given, Heir};
 use here::Here;
 use linux::collectors::LiveCollectors;
-use linux::tasks::{Counting, Descriptors, Family, Look, When};
+use linux::tasks::{DescriptorBudget, SampleTime, SampledTasks, TaskCounters, TaskReader};
 use notice::Notice;
 
 /// A sleeping thread of a busy process is looked at at least this often.
@@ -99,13 +99,13 @@ pub struct WatchHost {
     free_jobs: VecDeque<JobId>,
     /// Numbers of jobs that left: free once that has been told.
     freed: Vec<JobId>,
-    family: Family,
+    family: TaskReader,
     undo: Result<Log, String>,
     is_record_kept: bool,
     unconfirmed: Vec<u64>,
     restored: Restored,
     /// Whose rights we have, and which.
-    own: Standing,
+    own: ProcStatus,
     here: Here,
     nodes: Nodes,
     memory: Memory,
@@ -161,7 +161,7 @@ impl WatchHost {
         let wakes = Wakes::new(options.takes_signals)?;
         let own_cpus = affinity::get(0).map_err(LiveError::OwnCpus)?;
         let here = Here::new("/".as_ref(), &proc, own_cpus, machine.nodes_with_memory().clone());
-        let own = proc.standing(std::process::id()).map_err(WatchError::Proc)?;
+        let own = proc.status(std::process::id()).map_err(WatchError::Proc)?;
         let run = system::random_id("/".as_ref()).map_err(WatchError::Proc)?;
         let (undo, restored) = undo_for(&options, &run)?;
         let tick_hz = rustix::param::clock_ticks_per_second().max(1);
@@ -170,7 +170,7 @@ impl WatchHost {
             false => Vec::new(),
         };
         let notice = Notice::new(groups, options.may_hear);
-        let descriptors = Descriptors::new(limit.now, 0);
+        let descriptors = DescriptorBudget::new(limit.now, 0);
         let (senses, chosen, said) = match &options.machine {
             Some(machine) => {
                 let (senses, chosen, said) = LiveCollectors::open(machine, options.counters);
@@ -178,8 +178,8 @@ impl WatchHost {
             }
             None => (None, Vec::new(), Vec::new()),
         };
-        let counting = Counting::of_watch(chosen, options.counters);
-        let mut family = Family::new(descriptors, counting, run.clone());
+        let counting = TaskCounters::of_watch(chosen, options.counters);
+        let mut family = TaskReader::new(descriptors, counting, run.clone());
         family.follows_children = false;
         let manner = Manner {
             options: options.memory,
@@ -263,7 +263,7 @@ impl WatchHost {
     }
 
     fn say_rights(&mut self) {
-        let nobodys = Standing { uid: u32::MAX, uid_effective: u32::MAX, ..self.own.clone() };
+        let nobodys = ProcStatus { uid: u32::MAX, uid_effective: u32::MAX, ..self.own.clone() };
         if self.options.act && !self.own.may_bind(&nobodys) {
             self.pending.degraded.push(
                 "processes of other users are left alone, since placing them needs CAP_SYS_NICE: \
@@ -392,23 +392,23 @@ impl WatchHost {
 
     /// Reads the threads of all jobs.
     fn look(&mut self, turn: &Turn, sample: &mut Sample) {
-        let mut look = Look::default();
+        let mut look = SampledTasks::default();
         let (watched, own) = (&self.watched, &self.here.own);
         let mask = |job: JobId| match watched.get(&job) {
             Some(watched) => Arc::clone(watched.hold.mask_by_birth()),
             None => Arc::clone(own),
         };
         let interval = self.options.interval;
-        let when = When { at: turn.at, interval, rest_max: THREAD_REST_MAX };
-        self.family.look(when, mask, &mut look);
+        let when = SampleTime { at: turn.at, interval, rest_max: THREAD_REST_MAX };
+        self.family.sample(when, mask, &mut look);
         sample.tasks.append(&mut look.tasks);
-        sample.exited.append(&mut look.gone);
-        for job in look.stirred_jobs {
+        sample.exited.append(&mut look.exited);
+        for job in look.changed_jobs {
             if let Some((hold, mut hands)) = self.grasp(job) {
                 hands.check_newcomers(hold);
             }
         }
-        for (job, id) in look.to_verify {
+        for (job, id) in look.masks_to_verify {
             if let Some((hold, mut hands)) = self.grasp(job) {
                 hands.verify(hold, id);
             }
@@ -419,7 +419,7 @@ impl WatchHost {
             sample.nodes = self.nodes.look();
             self.look_at_memory(turn.at);
             if let Some(senses) = &mut self.senses {
-                senses.look_seldom(sample);
+                senses.sample_pressure(sample);
             }
         }
         self.look_at_loads(sample);
@@ -437,11 +437,11 @@ impl WatchHost {
     /// What loads come from, and once why a task is not counted.
     fn look_at_loads(&mut self, sample: &mut Sample) {
         let Some(senses) = &mut self.senses else { return };
-        senses.look(sample);
-        let counting = &mut self.family.counting;
+        senses.sample(sample);
+        let counting = &mut self.family.counters;
         let refused = counting.refused.take();
         let is_shut_out = std::mem::take(&mut counting.is_shut_out);
-        sample.degraded.extend(senses.say(refused.as_ref(), is_shut_out));
+        sample.degraded.extend(senses.notes(refused.as_ref(), is_shut_out));
     }
 
     fn first_words(&mut self, sample: &mut Sample) {
@@ -452,8 +452,8 @@ impl WatchHost {
         sample.nodes = self.nodes.look();
         sample.degraded.extend(self.here.first_news());
         if let Some(senses) = &mut self.senses {
-            senses.look_seldom(sample);
-            senses.look(sample);
+            senses.sample_pressure(sample);
+            senses.sample(sample);
         }
     }
 
@@ -523,10 +523,10 @@ impl WatchHost {
         let was_placed = |watched: &&Watched| watched.hold.was_ever_placed();
         let placed = self.watched.values().filter(was_placed).map(|watched| watched.hold.pid);
         let parents = placed.chain(self.late.iter().map(|(_, given)| given.parent()));
-        let longest = birth::longest("/".as_ref(), parents);
+        let longest = fork_latency::max_fork_latency("/".as_ref(), parents);
         let until = Instant::now() + longest;
         while Instant::now() < until {
-            std::thread::sleep(birth::STEP); // The only time that we wait here: everything is over.
+            std::thread::sleep(fork_latency::POLL_INTERVAL); // The only time that we wait here: everything is over.
             self.release_late(Nanos::ZERO);
             for &job in &jobs {
                 if let Some((hold, mut hands)) = self.grasp(job) {

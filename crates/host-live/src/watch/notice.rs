@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use base::Nanos;
-use linux::connector::{Connector, Heard};
+use linux::connector::{Connector, ProcessEvent};
 use linux::glance::parse_last_number;
 use linux::{fault, procfs};
 
@@ -49,7 +49,7 @@ pub(crate) struct Notice {
 #[derive(Debug, Default)]
 pub(crate) struct News {
     /// What the kernel told, oldest first.
-    pub heard: Vec<Heard>,
+    pub heard: Vec<ProcessEvent>,
     /// Numbers that were given: to processes or threads, and some of them are gone again.
     pub numbers: Vec<u32>,
     /// Everything is to be looked through.
@@ -121,7 +121,7 @@ impl Way {
 
 fn hear(connector: &Connector, news: &mut News) -> io::Result<()> {
     connector.drain(|heard| match heard {
-        Heard::Lost => news.all = true,
+        ProcessEvent::Lost => news.all = true,
         heard => news.heard.push(heard),
     })
 }
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(members(&[world.path().join("a")]).expect("lists"), [3, 7, 9]);
         assert!(members(&[world.path().join("gone")]).expect("nobody").is_empty());
         // A list that cannot be read is no list of nobody.
-        let all = fault::Wish { seed: 1, permille: 1000 };
+        let all = fault::FaultPlan { seed: 1, permille: 1000 };
         let refused = fault::with_errors(all, || members(&[world.path().join("a")]));
         assert!(refused.is_err(), "{refused:?}");
     }

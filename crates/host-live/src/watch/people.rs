@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use base::Nanos;
-use linux::connector::Heard;
+use linux::connector::ProcessEvent;
 use linux::environ::{Environ, environ};
 use linux::glance::{Glance, comm_text};
 use linux::undo::RUN_VARIABLE;
@@ -44,14 +44,14 @@ impl WatchHost {
         // In the order of events: a child that is told of before its parent's end is an heir by then.
         for heard in news.heard {
             match heard {
-                Heard::Born { parent, child } => self.is_born(child, Some(parent), now),
-                Heard::Became(pid) => {
+                ProcessEvent::Forked { parent, child } => self.is_born(child, Some(parent), now),
+                ProcessEvent::Exec(pid) => {
                     if let Ok(glance) = self.proc.glance(pid) {
                         self.meet(pid, &glance, None, now);
                     }
                 }
-                Heard::Ended(pid) => self.has_ended(pid),
-                Heard::Lost => {}
+                ProcessEvent::Exited(pid) => self.has_ended(pid),
+                ProcessEvent::Lost => {}
             }
         }
         for pid in news.numbers {
@@ -68,7 +68,7 @@ impl WatchHost {
     fn is_born(&mut self, pid: u32, parent: Option<u32>, now: Nanos) {
         let Ok(glance) = self.proc.glance(pid) else { return };
         let is_process =
-            parent.is_some() || self.proc.standing(pid).is_ok_and(|its| its.process == pid);
+            parent.is_some() || self.proc.status(pid).is_ok_and(|its| its.process == pid);
         if is_process && self.census.get(pid).is_none_or(|k| k.born_ticks != glance.born_ticks) {
             self.meet(pid, &glance, parent, now);
         }
@@ -179,7 +179,7 @@ impl WatchHost {
     pub(super) fn examine(&self, pid: u32, glance: &Glance, is_named: bool) -> Stand {
         let choice = &self.options.choice;
         let comm = comm_text(&glance.comm);
-        let standing = choice.asks_users().then(|| self.proc.standing(pid));
+        let standing = choice.asks_users().then(|| self.proc.status(pid));
         let cgroups = choice.asks_cgroups().then(|| self.proc.cgroups(pid));
         // Who may be excluded and cannot be asked is not chosen for now.
         let is_unknown = !choice.excluded.users.is_empty() && matches!(standing, Some(Err(_)))
@@ -221,7 +221,7 @@ impl WatchHost {
     /// # Errors
     /// It cannot be told now, so that it must not be touched now either.
     pub(super) fn examine_closely(&self, pid: u32) -> io::Result<Option<LeftAlone>> {
-        let standing = self.proc.standing(pid)?;
+        let standing = self.proc.status(pid)?;
         if self.options.act && !self.own.may_bind(&standing) {
             return Ok(Some(LeftAlone::NotPermitted));
         }

@@ -15,16 +15,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access, getxattr};
 
-use super::find::Place;
-use super::{Home, Version, files};
+use super::find::CgroupPath;
+use super::{DelegatedCgroup, Version, files};
 use crate::{fault, procfs};
 
 /// What was seen of our group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each asked once")]
-pub struct Seen {
+pub struct CgroupState {
     /// Which it is.
-    pub own: Place,
+    pub own: CgroupPath,
     /// Who we are.
     pub uid: u32,
     /// Whose folder it is; absent where that cannot be told.
@@ -48,16 +48,16 @@ pub struct Seen {
     pub strangers: Vec<(u32, String)>,
 }
 
-impl Seen {
+impl CgroupState {
     /// Looks at our group below a root.
-    pub fn look(root: &Path, own: Place) -> Self {
+    pub fn look(root: &Path, own: CgroupPath) -> Self {
         let folder = files::below(root, &own.folder);
         let text = |name: &str| files::read(&folder.join(name)).unwrap_or_default();
         let is_root = !files::is_there(&folder.join("cgroup.type")).unwrap_or(true);
         // Where nobody has to move nobody is asked: thousands may live there.
         let needs_room = own.version == Version::V2 && !is_root;
         let meta = fault::retry("stat", || Ok(rustix::fs::stat(&folder)?)).ok();
-        Seen {
+        CgroupState {
             uid: rustix::process::geteuid().as_raw(),
             owner: meta.map(|meta| meta.st_uid),
             unwritable: unwritable(&folder, own.version),
@@ -75,15 +75,19 @@ impl Seen {
 }
 
 /// Decides: the home of our groups, or why there are none and what would help.
-pub fn decide(seen: &Seen) -> Result<Home, String> {
+pub fn decide(seen: &CgroupState) -> Result<DelegatedCgroup, String> {
     let folder = &seen.own.folder;
     let has = |list: &str| list.split_whitespace().any(|name| name == "cpuset");
     is_ours(seen)?;
     if let Some(what) = &seen.unwritable {
         return Err(what.clone());
     }
-    let mut home =
-        Home { version: seen.own.version, folder: folder.clone(), enables: false, moves_in: false };
+    let mut home = DelegatedCgroup {
+        version: seen.own.version,
+        folder: folder.clone(),
+        enables: false,
+        moves_in: false,
+    };
     if home.version == Version::V1 {
         return Ok(home);
     }
@@ -111,7 +115,7 @@ pub fn decide(seen: &Seen) -> Result<Home, String> {
 
 /// Refuses a group below which none for processes can be made. The kernel would let us make folders in it,
 /// and then refuse whoever goes there (EOPNOTSUPP). The root of all may have groups of both sorts.
-fn is_of_processes(seen: &Seen) -> Result<(), String> {
+fn is_of_processes(seen: &CgroupState) -> Result<(), String> {
     let why = match &*seen.kind {
         "domain" => return Ok(()),
         // So is whoever hands down what can be shared out among threads while processes live in it.
@@ -131,7 +135,7 @@ fn is_of_processes(seen: &Seen) -> Result<(), String> {
     ))
 }
 
-fn is_ours(seen: &Seen) -> Result<(), String> {
+fn is_ours(seen: &CgroupState) -> Result<(), String> {
     let folder = &seen.own.folder;
     let shown = folder.display();
     if folder.iter().any(|part| part.to_string_lossy().starts_with("evenkeel-")) {

@@ -15,7 +15,7 @@ use super::files;
 
 /// A group, ours or somebody else's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CgroupPath {
     /// The kind of its hierarchy.
     pub version: Version,
     /// Its folder, from `/` on.
@@ -27,16 +27,16 @@ pub struct Place {
 }
 
 /// Finds our own group in the hierarchy of a kind, or tells why there is none.
-pub fn own(root: &Path, version: Version) -> Result<Place, String> {
+pub fn own(root: &Path, version: Version) -> Result<CgroupPath, String> {
     of(root, "self", version)
 }
 
 /// Finds the group of a thread in the hierarchy of a kind, or tells why there is none.
-pub fn of_thread(root: &Path, tid: u32, version: Version) -> Result<Place, String> {
+pub fn of_thread(root: &Path, tid: u32, version: Version) -> Result<CgroupPath, String> {
     of(root, &tid.to_string(), version)
 }
 
-fn of(root: &Path, whose: &str, version: Version) -> Result<Place, String> {
+fn of(root: &Path, whose: &str, version: Version) -> Result<CgroupPath, String> {
     let text = |path: &str| {
         files::read(&root.join(path)).map_err(|error| format!("/{path} cannot be read: {error}"))
     };
@@ -44,7 +44,7 @@ fn of(root: &Path, whose: &str, version: Version) -> Result<Place, String> {
 }
 
 /// The same from the texts of the two files.
-pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<Place, String> {
+pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<CgroupPath, String> {
     let group = cgroup.lines().find_map(|line| group_of(version, line));
     let group = group.ok_or_else(|| absent(version))?;
     let mut mounts = mountinfo.lines().filter_map(|line| mount_of(version, line)).peekable();
@@ -56,7 +56,7 @@ pub(super) fn find(version: Version, cgroup: &str, mountinfo: &str) -> Result<Pl
         let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
         let is_top = below.as_os_str().is_empty();
         let folder = if is_top { at.clone() } else { at.join(below) };
-        is_plain.then_some(Place { version, folder, mount: at, is_top })
+        is_plain.then_some(CgroupPath { version, folder, mount: at, is_top })
     };
     mounts.find_map(shown).ok_or_else(|| {
         format!("the group {} lies outside of what is mounted here", group.display())

@@ -12,13 +12,13 @@ use crate::fault;
 
 /// A group that we made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct Cgroup {
     pub(super) version: Version,
     pub(super) root: PathBuf,
     pub(super) path: PathBuf,
 }
 
-impl Group {
+impl Cgroup {
     /// Its folder.
     pub fn path(&self) -> &Path {
         &self.path
@@ -56,7 +56,7 @@ impl Group {
     }
 
     /// Where a child writes `0` to come in, together with all that it starts.
-    pub fn door(&self) -> io::Result<OwnedFd> {
+    pub fn open_procs(&self) -> io::Result<OwnedFd> {
         fault::refuse("openat")?;
         let file = OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))?;
         Ok(file.into())

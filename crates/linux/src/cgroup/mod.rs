@@ -27,10 +27,10 @@ mod run;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use decide::{Seen, decide};
-pub use find::{Place, of_thread, own};
-pub use group::Group;
-pub use run::{RunGroups, job_folder, run_folder};
+pub use decide::{CgroupState, decide};
+pub use find::{CgroupPath, of_thread, own};
+pub use group::Cgroup;
+pub use run::{RunCgroups, job_folder, run_folder};
 
 /// The two kinds of hierarchies.
 #[derive(
@@ -46,7 +46,7 @@ pub enum Version {
 
 /// Which kind is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wish {
+pub enum CgroupMode {
     /// v2, or else v1, or else none.
     #[default]
     Auto,
@@ -58,7 +58,7 @@ pub enum Wish {
 
 /// The group that we were started in and may make groups in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Home {
+pub struct DelegatedCgroup {
     /// Its kind.
     pub version: Version,
     /// Its folder, as a path from `/` on.
@@ -71,9 +71,9 @@ pub struct Home {
 
 /// What was chosen, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct CgroupChoice {
     /// The home; absent where there are to be no groups.
-    pub home: Option<Home>,
+    pub home: Option<DelegatedCgroup>,
     /// Why it is this one, or why there is none and what would help; empty when there is nothing to say.
     pub why: String,
 }
@@ -88,7 +88,7 @@ impl fmt::Display for Version {
 }
 
 /// In one line: `v2 below /sys/fs/cgroup`, `none: why`.
-impl fmt::Display for Choice {
+impl fmt::Display for CgroupChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.home {
             Some(home) => write!(f, "{} below {}", home.version, home.folder.display())?,
@@ -102,21 +102,21 @@ impl fmt::Display for Choice {
 }
 
 /// Chooses by looking at what is below a root (`/` but for tests). Changes nothing.
-pub fn choose(root: &Path, wish: Wish) -> Choice {
-    let look = |version| own(root, version).and_then(|own| decide(&Seen::look(root, own)));
+pub fn choose(root: &Path, wish: CgroupMode) -> CgroupChoice {
+    let look = |version| own(root, version).and_then(|own| decide(&CgroupState::look(root, own)));
     let only = |version| match look(version) {
-        Ok(home) => Choice { home: Some(home), why: String::new() },
-        Err(why) => Choice { home: None, why: format!("{version}: {why}") },
+        Ok(home) => CgroupChoice { home: Some(home), why: String::new() },
+        Err(why) => CgroupChoice { home: None, why: format!("{version}: {why}") },
     };
     match wish {
-        Wish::None => Choice { home: None, why: String::new() },
-        Wish::Only(version) => only(version),
-        Wish::Auto => match (only(Version::V2), only(Version::V1)) {
+        CgroupMode::None => CgroupChoice { home: None, why: String::new() },
+        CgroupMode::Only(version) => only(version),
+        CgroupMode::Auto => match (only(Version::V2), only(Version::V1)) {
             (v2, _) if v2.home.is_some() => v2,
             (v2, v1) if v1.home.is_some() => {
-                Choice { home: v1.home, why: format!("not {}", v2.why) }
+                CgroupChoice { home: v1.home, why: format!("not {}", v2.why) }
             }
-            (v2, v1) => Choice { home: None, why: format!("{}; {}", v2.why, v1.why) },
+            (v2, v1) => CgroupChoice { home: None, why: format!("{}; {}", v2.why, v1.why) },
         },
     }
 }

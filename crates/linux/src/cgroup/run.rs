@@ -16,8 +16,8 @@ use std::time::Duration;
 use base::{CpuSet, NodeSet};
 
 use super::decide::comes_from;
-use super::group::Group;
-use super::{Home, Version, files};
+use super::group::Cgroup;
+use super::{DelegatedCgroup, Version, files};
 use crate::{affinity, fault, procfs};
 
 /// Where we are ourselves, if not in the home.
@@ -29,9 +29,9 @@ const ROUNDS_MAX: u32 = 100;
 
 /// The groups of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunGroups {
+pub struct RunCgroups {
     root: PathBuf,
-    home: Home,
+    home: DelegatedCgroup,
     folder: PathBuf,
 }
 
@@ -52,16 +52,16 @@ fn plain(text: &str, n_max: usize) -> String {
     text.chars().filter(is_plain).take(n_max).collect()
 }
 
-impl RunGroups {
+impl RunCgroups {
     /// Of this run, in this home below a root (`/` but for tests). Makes nothing. `None` if the run has
     /// no name that a folder could have.
-    pub fn new(root: &Path, home: Home, run: &str) -> Option<Self> {
+    pub fn new(root: &Path, home: DelegatedCgroup, run: &str) -> Option<Self> {
         let folder = files::below(root, &home.folder).join(run_folder(run)?);
-        Some(RunGroups { root: root.to_owned(), home, folder })
+        Some(RunCgroups { root: root.to_owned(), home, folder })
     }
 
     /// The home.
-    pub fn home(&self) -> &Home {
+    pub fn home(&self) -> &DelegatedCgroup {
         &self.home
     }
 
@@ -157,10 +157,10 @@ impl RunGroups {
     }
 
     /// Makes the group of a job, or takes the one that is there, with these nodes.
-    pub fn make(&self, nr: u32, name: &str, nodes: &NodeSet) -> Result<Group, String> {
+    pub fn make(&self, nr: u32, name: &str, nodes: &NodeSet) -> Result<Cgroup, String> {
         let path = self.folder.join(job_folder(nr, name));
         let made = files::mkdir(&path).map_err(|error| cannot("make", &path, &error))?;
-        let group = Group { version: self.home.version, root: self.root.clone(), path };
+        let group = Cgroup { version: self.home.version, root: self.root.clone(), path };
         fault::point();
         let limited = match self.home.version {
             Version::V1 if made => copy_limits(&self.folder, &group.path),

@@ -17,7 +17,7 @@ const HYBRID: &str = "
 
 fn told(version: Version, cgroup: &str, mountinfo: &str) -> String {
     match find(version, cgroup, mountinfo) {
-        Ok(Place { folder, is_top, .. }) => {
+        Ok(CgroupPath { folder, is_top, .. }) => {
             format!("{}{}\n", folder.display(), if is_top { " (top)" } else { "" })
         }
         Err(why) => format!("none: {why}\n"),
@@ -78,9 +78,9 @@ fn a_container_sees_its_own_part_and_a_path_may_have_blanks() {
     );
 }
 
-fn seen(version: Version, folder: &str) -> Seen {
-    Seen {
-        own: Place {
+fn seen(version: Version, folder: &str) -> CgroupState {
+    CgroupState {
+        own: CgroupPath {
             version,
             folder: folder.into(),
             mount: "/sys/fs/cgroup".into(),
@@ -99,9 +99,9 @@ fn seen(version: Version, folder: &str) -> Seen {
     }
 }
 
-fn check_decide(mut seen: Seen, change: impl FnOnce(&mut Seen), expected: &Expect) {
+fn check_decide(mut seen: CgroupState, change: impl FnOnce(&mut CgroupState), expected: &Expect) {
     change(&mut seen);
-    let home = |home: Home| {
+    let home = |home: DelegatedCgroup| {
         let enables = if home.enables { ", hands down" } else { "" };
         let moves_in = if home.moves_in { ", moves in" } else { "" };
         format!("{}{enables}{moves_in}", home.folder.display())
@@ -191,7 +191,7 @@ fn a_unit_of_systemds_is_ours_when_it_was_delegated_and_we_are_alone_in_it() {
 #[test]
 fn a_group_that_was_given_to_a_user_is_his_and_one_of_somebody_else_is_nobodys() {
     let group = || seen(Version::V2, OURS);
-    let user = |s: &mut Seen| (s.uid, s.owner) = (65534, Some(65534));
+    let user = |s: &mut CgroupState| (s.uid, s.owner) = (65534, Some(65534));
     check_decide(group(), user, &expect!["/sys/fs/cgroup/slurm/job7, hands down, moves in"]);
     check_decide(
         group(),
@@ -226,7 +226,7 @@ fn a_group_that_was_given_to_a_user_is_his_and_one_of_somebody_else_is_nobodys()
 #[test]
 fn where_only_threads_could_go_no_groups_are_tried() {
     let check = |kind: &str, hands_down: &str, expected: &Expect| {
-        let change = |s: &mut Seen| {
+        let change = |s: &mut CgroupState| {
             (s.is_delegated, s.kind, s.hands_down) = (true, kind.into(), hands_down.into());
         };
         check_decide(seen(Version::V2, OURS), change, expected);
@@ -299,11 +299,15 @@ fn tree(version: Version) -> tempfile::TempDir {
 }
 
 /// The groups of a run in a tree where an ordinary user or root may make some.
-fn groups(root: &Path, version: Version) -> RunGroups {
+fn groups(root: &Path, version: Version) -> RunCgroups {
     let own = own(root, version).expect("it is mounted");
-    let home =
-        Home { version, folder: own.folder, enables: version == Version::V2, moves_in: false };
-    RunGroups::new(root, home, "3f-a/../b").expect("a name")
+    let home = DelegatedCgroup {
+        version,
+        folder: own.folder,
+        enables: version == Version::V2,
+        moves_in: false,
+    };
+    RunCgroups::new(root, home, "3f-a/../b").expect("a name")
 }
 
 fn there(root: &Path) -> Vec<String> {
@@ -344,8 +348,9 @@ fn a_run_makes_its_folder_and_groups_and_takes_back_all_of_it() {
 #[test]
 fn a_home_that_is_given_over_to_threads_meanwhile_is_left_as_it_was() {
     let tree = tree(Version::V2);
-    let home = Home { moves_in: true, ..groups(tree.path(), Version::V2).home().clone() };
-    let groups = RunGroups::new(tree.path(), home, "3f").expect("a name");
+    let home =
+        DelegatedCgroup { moves_in: true, ..groups(tree.path(), Version::V2).home().clone() };
+    let groups = RunCgroups::new(tree.path(), home, "3f").expect("a name");
     let folder = tree.path().join("sys/fs/cgroup/evenkeel-3f");
     // The kernel makes this file with the folder.
     std::fs::create_dir(&folder).expect("ours");
@@ -400,11 +405,11 @@ fn whatever_call_fails_everything_can_be_taken_back_later() {
     for (seed, version) in (0..60).zip([Version::V2, Version::V1].into_iter().cycle()) {
         let tree = tree(version);
         let groups = groups(tree.path(), version);
-        fault::with_errors(fault::Wish { seed, permille: 200 }, || {
+        fault::with_errors(fault::FaultPlan { seed, permille: 200 }, || {
             let _ = groups.prepare();
             for nr in 0..3 {
                 let group = groups.make(nr, "sort", &nodes);
-                let _ = group.map(|group| (group.door(), group.set_nodes(&nodes, true)));
+                let _ = group.map(|group| (group.open_procs(), group.set_nodes(&nodes, true)));
             }
             let _ = groups.take_back();
         });
@@ -416,7 +421,7 @@ fn whatever_call_fails_everything_can_be_taken_back_later() {
 #[test]
 fn nothing_is_wanted_nothing_is_looked_for() {
     let nowhere = PathBuf::from("/nonexistent");
-    assert_eq!(choose(&nowhere, Wish::None).to_string(), "none");
-    let choice = choose(&nowhere, Wish::Auto).to_string();
+    assert_eq!(choose(&nowhere, CgroupMode::None).to_string(), "none");
+    let choice = choose(&nowhere, CgroupMode::Auto).to_string();
     assert!(choice.starts_with("none: v2: /proc/self/cgroup cannot be read"), "{choice}");
 }

@@ -9,15 +9,15 @@ use std::io;
 use sched::Sample;
 use topology::Machine;
 
-use super::{Around, SHUT_OUT, identity_of, rights};
-use crate::perf::{self, Chosen};
+use super::{SHUT_OUT, SystemCollectors, counting_rights, identity_of};
+use crate::perf::{self, PmuGroups};
 use crate::source::{Live, text};
 use crate::tasks::CounterMode;
 
 /// What is measured around jobs.
 #[derive(Debug)]
 pub struct LiveCollectors {
-    around: Around,
+    around: SystemCollectors,
     source: Live,
     said_refused: bool,
     said_shut_out: bool,
@@ -25,9 +25,9 @@ pub struct LiveCollectors {
 
 impl LiveCollectors {
     /// Opens what there is; tells what is to be counted of each task, and what cannot be had.
-    pub fn open(machine: &Machine, wish: CounterMode) -> (Self, Vec<Chosen>, Vec<String>) {
+    pub fn open(machine: &Machine, wish: CounterMode) -> (Self, Vec<PmuGroups>, Vec<String>) {
         let mut source = Live::new("/".as_ref());
-        let (around, mut said) = Around::open(&mut source, machine);
+        let (around, mut said) = SystemCollectors::open(&mut source, machine);
         let chosen = match wish {
             CounterMode::Off => Vec::new(),
             CounterMode::Auto | CounterMode::All => chosen(&mut source, &mut said),
@@ -37,22 +37,22 @@ impl LiveCollectors {
     }
 
     /// Reads what loads come from into a sample.
-    pub fn look(&mut self, sample: &mut Sample) {
-        self.around.look_often(&mut self.source, sample);
+    pub fn sample(&mut self, sample: &mut Sample) {
+        self.around.sample_traffic(&mut self.source, sample);
     }
 
     /// Reads the rest.
-    pub fn look_seldom(&mut self, sample: &mut Sample) {
-        self.around.look_seldom(&mut self.source, sample);
+    pub fn sample_pressure(&mut self, sample: &mut Sample) {
+        self.around.sample_pressure(&mut self.source, sample);
     }
 
     /// What is to be said of tasks that are not counted, once each.
-    pub fn say(&mut self, refused: Option<&io::Error>, is_shut_out: bool) -> Vec<String> {
+    pub fn notes(&mut self, refused: Option<&io::Error>, is_shut_out: bool) -> Vec<String> {
         let mut said = Vec::new();
         if let Some(error) = refused.filter(|_| !std::mem::replace(&mut self.said_refused, true)) {
             let paranoid = text(&mut self.source, "proc/sys/kernel/perf_event_paranoid");
             let paranoid = paranoid.ok().and_then(|text| text.parse().ok());
-            let why = perf::reason(error, paranoid, perf::Need::Task);
+            let why = perf::explain_refusal(error, paranoid, perf::CounterScope::Task);
             said.push(format!("some tasks are not counted: {why}"));
         }
         if is_shut_out && !std::mem::replace(&mut self.said_shut_out, true) {
@@ -63,8 +63,8 @@ impl LiveCollectors {
 }
 
 /// What is counted of each task.
-fn chosen(source: &mut Live, said: &mut Vec<String>) -> Vec<Chosen> {
-    let flags = match rights(source) {
+fn chosen(source: &mut Live, said: &mut Vec<String>) -> Vec<PmuGroups> {
+    let flags = match counting_rights(source) {
         Ok(flags) => flags,
         Err(why) => {
             said.push(format!("tasks are not counted: {why}"));

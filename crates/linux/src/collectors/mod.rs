@@ -8,36 +8,36 @@
 //! What a machine does not have is found out once, said once, and costs nothing from then on. The
 //! same look works on the live kernel and on a recording ([`crate::source::Source`]).
 
-mod listener;
 mod live;
+mod stream;
 mod tasks;
 
-pub use listener::{Listener, choice, identity_of, rights};
 pub use live::LiveCollectors;
+pub use stream::{StreamCollectors, choice, counting_rights, identity_of};
 pub use tasks::{SHUT_OUT, Tasks};
 
 use base::Bytes;
 use sched::{LlcSample, Measured, NodeSample, Sample};
 use topology::Machine;
 
-use crate::resctrl::Monitored;
+use crate::resctrl::MonitoredDomains;
 use crate::source::Source;
 use crate::uncore::{Uncore, UncoreError};
 use crate::{perf, pressure, procfs, schedstat};
 
 /// What is measured around tasks.
 #[derive(Debug, Default)]
-pub struct Around {
+pub struct SystemCollectors {
     uncore: Option<Uncore>,
     /// The LLC domains that resctrl monitors.
-    pub monitored: Option<Monitored>,
+    pub monitored: Option<MonitoredDomains>,
     has_pressure: bool,
     has_schedstat: bool,
     /// Nodes whose free memory is told.
     nodes: Vec<base::NodeId>,
 }
 
-impl Around {
+impl SystemCollectors {
     /// Finds out what there is. What should be there and cannot be read comes back in words; what
     /// the machine simply does not have does not.
     pub fn open(source: &mut dyn Source, machine: &Machine) -> (Self, Vec<String>) {
@@ -50,9 +50,9 @@ impl Around {
                 None
             }
         };
-        let around = Around {
+        let around = SystemCollectors {
             uncore,
-            monitored: Monitored::find(source, machine),
+            monitored: MonitoredDomains::find(source, machine),
             has_pressure: pressure::read(source).is_ok(),
             has_schedstat: schedstat::read(source).is_ok_and(|cpus| !cpus.is_empty()),
             nodes: machine.nodes().iter().map(|node| node.id).collect(),
@@ -67,7 +67,7 @@ impl Around {
 
     /// Reads what loads come from, controllers and caches, into a sample; nodes that the sample has
     /// already get the figures of their controllers.
-    pub fn look_often(&mut self, source: &mut dyn Source, sample: &mut Sample) {
+    pub fn sample_traffic(&mut self, source: &mut dyn Source, sample: &mut Sample) {
         self.controllers(source, sample);
         if let Some(monitored) = &self.monitored {
             let sampled = |(llc, traffic)| LlcSample { llc, traffic };
@@ -76,7 +76,7 @@ impl Around {
     }
 
     /// Reads pressure and the times of CPUs into a sample.
-    pub fn look_seldom(&mut self, source: &mut dyn Source, sample: &mut Sample) {
+    pub fn sample_pressure(&mut self, source: &mut dyn Source, sample: &mut Sample) {
         if self.has_pressure {
             sample.pressure = pressure::read(source).ok();
         }
@@ -139,6 +139,6 @@ fn not_counted(source: &mut dyn Source, error: &UncoreError) -> String {
     };
     let paranoid = crate::source::text(source, "proc/sys/kernel/perf_event_paranoid");
     let paranoid = paranoid.ok().and_then(|text| text.parse().ok());
-    let why = perf::reason(refused, paranoid, perf::Need::Cpu);
+    let why = perf::explain_refusal(refused, paranoid, perf::CounterScope::Cpu);
     format!("memory controllers are not counted ({unit} on cpu {cpu}): {why}")
 }

@@ -9,7 +9,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, TaskId};
 use sched::{CounterEvent, Counters, Measured, Sample, TaskSample};
 
-use crate::perf::{Attr, Chosen, Flags, Meter, Spec, Sum, Whom, less};
+use crate::perf::{Attr, CounterTarget, Flags, GroupSpec, Meter, PmuGroups, Sum, less};
 use crate::procfs;
 use crate::source::Source;
 
@@ -17,7 +17,7 @@ use crate::source::Source;
 #[derive(Debug)]
 pub struct Tasks {
     processes: Vec<(u32, JobId)>,
-    chosen: Vec<Chosen>,
+    chosen: Vec<PmuGroups>,
     threads: BTreeMap<(u32, u32), Thread>,
     /// What threads of a process that are gone had counted by themselves.
     past: BTreeMap<u32, Counters>,
@@ -44,7 +44,7 @@ struct Thread {
 
 impl Tasks {
     /// Follows these processes; `chosen` is what is counted of each thread.
-    pub fn new(processes: Vec<(u32, JobId)>, chosen: Vec<Chosen>) -> Self {
+    pub fn new(processes: Vec<(u32, JobId)>, chosen: Vec<PmuGroups>) -> Self {
         let (threads, past, said) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         Tasks { processes, chosen, threads, past, said, born: BTreeMap::new() }
     }
@@ -208,7 +208,8 @@ fn open_group(
         let flags = Flags { inherit, ..attr.flags };
         (event.name().to_owned(), Attr { flags, ..*attr })
     };
-    let spec = Spec { whom: Whom::Task(tid), events: group.iter().map(event).collect() };
+    let spec =
+        GroupSpec { target: CounterTarget::Task(tid), events: group.iter().map(event).collect() };
     match source.open(&spec) {
         Ok(group_of) => {
             let events = group.iter().map(|(event, _)| *event);
@@ -275,7 +276,7 @@ mod tests {
             Ok(text.into_bytes())
         }
 
-        fn open(&mut self, spec: &Spec) -> io::Result<OpenedGroup> {
+        fn open(&mut self, spec: &GroupSpec) -> io::Result<OpenedGroup> {
             self.next += 1;
             self.open.insert(self.next);
             Ok(OpenedGroup { nr: self.next, numbers: (0..spec.events.len() as u64).collect() })

@@ -21,8 +21,8 @@ use std::path::Path;
 
 use base::NodeId;
 
-use super::{Effort, Looked, Resident, Text};
-use crate::numa_maps::{ByNode, Kinds};
+use super::{NumaSample, Resident, SampleEffort, Text};
+use crate::numa_maps::{ByNode, SmapsBlock};
 use crate::pages::call;
 use crate::pages::present::{self, Stretch};
 
@@ -36,7 +36,12 @@ struct Asked {
 }
 
 /// Asks for some of a process's pages, of which so much is resident.
-pub fn look(root: &Path, pid: u32, resident: Resident, effort: Effort) -> io::Result<Looked> {
+pub fn look(
+    root: &Path,
+    pid: u32,
+    resident: Resident,
+    effort: SampleEffort,
+) -> io::Result<NumaSample> {
     let text = super::read_lines(&root.join(format!("proc/{pid}/maps")))?;
     let page = super::page_size();
     let stretches = stretches(root, pid, &text, resident);
@@ -47,17 +52,17 @@ pub fn look(root: &Path, pid: u32, resident: Resident, effort: Effort) -> io::Re
     let n_seen = status.iter().filter(|status| 0 <= **status).count() as u64;
     let permille = u128::from(n_seen * page) * 1000 / u128::from(resident.all.max(1));
     let has_own_policy = !effort.is_check && super::has_own_policy(root, pid, false)?;
-    Ok(Looked {
+    Ok(NumaSample {
         nodes: share_out(&asked, &status, resident),
         permille: (permille as u16).clamp(1, 999),
         has_own_policy,
-        ..Looked::default()
+        ..NumaSample::default()
     })
 }
 
 /// Where pages are, and whether they are its own.
 fn stretches(root: &Path, pid: u32, maps: &Text, resident: Resident) -> Vec<(Stretch, bool)> {
-    let mappings: Vec<Kinds> = super::nobodys_mappings(&maps.bytes).collect();
+    let mappings: Vec<SmapsBlock> = super::nobodys_mappings(&maps.bytes).collect();
     let ranges: Vec<Stretch> = mappings.iter().map(|kinds| kinds.range).collect();
     let found = present::occupied(root, pid, &ranges, resident.all);
     found.into_iter().map(|(idx, stretch)| (stretch, mappings[idx].is_private)).collect()
@@ -185,7 +190,7 @@ pub(crate) mod tests {
         let kept = mapping(16 * TIB, libc::PROT_NONE, 0);
         let hardly = mapping(8 * TIB, libc::PROT_READ | libc::PROT_WRITE, 32);
         let parts = || super::super::resident_parts(root, pid).expect("own figures");
-        let effort = Effort::of(Nanos::ZERO);
+        let effort = SampleEffort::of(Nanos::ZERO);
         let looked = look(root, pid, parts(), effort);
         let began = std::time::Instant::now();
         let again = look(root, pid, parts(), effort);

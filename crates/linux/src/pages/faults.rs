@@ -5,9 +5,9 @@ use std::path::Path;
 
 use base::{Nanos, NodeId};
 
-use super::{Mover, Process, Wish};
-use crate::alone::{alone, n_open};
-use crate::fault::{self, Wish as Faults};
+use super::{MoveRequest, Mover, Process};
+use crate::fault::{self, FaultPlan as Faults};
+use crate::isolated_test::{n_open, run_isolated};
 use crate::{memory, procfs};
 
 /// What came of all seeds.
@@ -21,7 +21,7 @@ struct Came {
 #[test]
 fn whatever_is_refused_looks_and_moves_end_and_leave_nothing_open() {
     let test = "whatever_is_refused_looks_and_moves_end_and_leave_nothing_open";
-    alone(module_path!(), test, || {
+    run_isolated(module_path!(), test, || {
         let mut came = Came::default();
         look_and_move(0, &mut came);
         let before = n_open();
@@ -41,8 +41,13 @@ fn look_and_move(seed: u64, came: &mut Came) {
     let permille = [20, 100, 300][seed as usize % 3];
     fault::with_errors(Faults { seed, permille }, || {
         let time = if seed.is_multiple_of(2) { Nanos::from_secs(1) } else { Nanos::ZERO };
-        let mut pace = memory::Pace::default();
-        match memory::look(Path::new("/"), (pid, born_ticks), memory::Effort::of(time), &mut pace) {
+        let mut pace = memory::WalkCost::default();
+        match memory::sample_process(
+            Path::new("/"),
+            (pid, born_ticks),
+            memory::SampleEffort::of(time),
+            &mut pace,
+        ) {
             Ok(looked) => came.n_looks += u32::from(!looked.nodes.is_empty()),
             Err(error) => {
                 assert!(!error.to_string().is_empty());
@@ -50,7 +55,7 @@ fn look_and_move(seed: u64, came: &mut Came) {
             }
         }
         let limit = if seed % 4 < 2 { 1 << 20 } else { u64::MAX };
-        let wish = Wish { from: Some(NodeId(1)), to: NodeId(0), limit };
+        let wish = MoveRequest { from: Some(NodeId(1)), to: NodeId(0), limit };
         let begun =
             Process::open(pid, born_ticks, 0).and_then(|process| Mover::new(process, wish, &[]));
         let Ok(mut mover) = begun else {
@@ -58,7 +63,7 @@ fn look_and_move(seed: u64, came: &mut Came) {
             return;
         };
         let tally = (0..1000).find_map(|_| mover.step()).expect("it ends");
-        let sum = tally.moved + tally.refused.total() + tally.left;
+        let sum = tally.moved + tally.refused.total() + tally.not_attempted;
         assert_eq!(tally.requested, sum, "seed {seed}: {tally:?}");
         came.n_moves += 1;
     });

@@ -24,6 +24,6 @@ pub mod present;
 pub mod process;
 
 pub use batch::Batch;
-pub use mover::{Memory, Mover, Refused, Stop, Tally, Wish};
+pub use mover::{FailedPageCounts, Memory, MoveRequest, MoveStop, MoveTotals, Mover};
 pub use order::{Range, hot_first};
 pub use process::Process;

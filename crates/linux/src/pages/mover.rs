@@ -34,7 +34,7 @@ const TRIES: u32 = 8;
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct MoveRequest {
     /// Only what lies there; `None`: what lies anywhere else than on the target.
     pub from: Option<NodeId>,
     /// Where to.
@@ -46,7 +46,7 @@ pub struct Wish {
 /// A process whose memory is moved.
 pub trait Memory {
     /// Its own memory, with about how much of each stretch the wish would take along.
-    fn ranges(&mut self, wish: &Wish) -> io::Result<Vec<Range>>;
+    fn ranges(&mut self, wish: &MoveRequest) -> io::Result<Vec<Range>>;
     /// Bytes that the wish would take along and that are in none of the ranges, since the kernel's list
     /// of them was too long: an estimate.
     fn unseen(&self) -> u64;
@@ -74,27 +74,27 @@ pub trait Memory {
 /// What was asked for in vain, in bytes, by the kernel's answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "sched::PagesRefused explains the same fields")]
-pub struct Refused {
+pub struct FailedPageCounts {
     pub busy: u64,
     pub no_memory: u64,
     pub not_there: u64,
     pub not_permitted: u64,
     pub elsewhere: u64,
-    pub gone: u64,
+    pub unmapped: u64,
     pub other: u64,
 }
 
-impl Refused {
+impl FailedPageCounts {
     /// All of them.
     pub fn total(&self) -> u64 {
         let known = [self.busy, self.no_memory, self.not_there, self.not_permitted];
-        known.into_iter().chain([self.elsewhere, self.gone, self.other]).sum()
+        known.into_iter().chain([self.elsewhere, self.unmapped, self.other]).sum()
     }
 }
 
 /// Why it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum MoveStop {
     /// Everything was asked for.
     Done,
     /// As much as the limit allows was asked for, and there was more.
@@ -111,15 +111,15 @@ pub enum Stop {
 
 /// What came of it, in bytes: `requested` = `moved` + `refused` + `left`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tally {
+pub struct MoveTotals {
     /// What was found to be moved, within the limit.
     pub requested: u64,
     /// What was found on the target afterwards.
     pub moved: u64,
     /// What the kernel was asked for in vain.
-    pub refused: Refused,
+    pub refused: FailedPageCounts,
     /// What it was not asked for, or never looked at. An estimate, made before.
-    pub left: u64,
+    pub not_attempted: u64,
     /// Time inside the calls.
     pub in_kernel: Nanos,
     /// Calls that asked for something.
@@ -127,7 +127,7 @@ pub struct Tally {
     /// The longest of them.
     pub longest_call: Nanos,
     /// Why it ended.
-    pub stop: Stop,
+    pub stop: MoveStop,
 }
 
 /// Something that is asked for at once: a page, or what may be a huge page.
@@ -143,7 +143,7 @@ struct Unit {
 #[derive(Debug)]
 pub struct Mover<M> {
     memory: M,
-    wish: Wish,
+    wish: MoveRequest,
     ranges: Vec<Range>,
     range_idx: usize,
     cursor: u64,
@@ -156,7 +156,7 @@ pub struct Mover<M> {
     sources: BTreeSet<NodeId>,
     n_failed: u32,
     moved: u64,
-    refused: Refused,
+    refused: FailedPageCounts,
     in_kernel: Nanos,
     n_calls: u64,
     longest_call: Nanos,
@@ -168,7 +168,7 @@ impl<M: Memory> Mover<M> {
     ///
     /// # Errors
     /// Where the memory lies cannot be read; a kind of `NotFound` says that the process is gone.
-    pub fn new(mut memory: M, wish: Wish, hot: &[(u64, u64)]) -> io::Result<Self> {
+    pub fn new(mut memory: M, wish: MoveRequest, hot: &[(u64, u64)]) -> io::Result<Self> {
         let ranges = memory.ranges(&wish)?;
         let ranges = super::hot_first(&ranges, hot, memory.page_sizes().1);
         let cursor = ranges.first().map_or(0, |range| range.start);
@@ -184,7 +184,7 @@ impl<M: Memory> Mover<M> {
             sources: BTreeSet::new(),
             n_failed: 0,
             moved: 0,
-            refused: Refused::default(),
+            refused: FailedPageCounts::default(),
             in_kernel: Nanos::ZERO,
             n_calls: 0,
             longest_call: Nanos::ZERO,
@@ -222,7 +222,7 @@ impl<M: Memory> Mover<M> {
     }
 
     /// Goes on by one batch; how it ended, if it did.
-    pub fn step(&mut self) -> Option<Tally> {
+    pub fn step(&mut self) -> Option<MoveTotals> {
         match self.one_batch() {
             Ok(None) => {
                 self.n_failed = 0;
@@ -234,18 +234,18 @@ impl<M: Memory> Mover<M> {
     }
 
     /// Ends it here.
-    pub fn end(&mut self, stop: Stop) -> Tally {
+    pub fn end(&mut self, stop: MoveStop) -> MoveTotals {
         let left = match stop {
-            Stop::Limit => 0,
-            Stop::Done => self.memory.unseen(),
+            MoveStop::Limit => 0,
+            MoveStop::Done => self.memory.unseen(),
             _ => self.ahead().saturating_add(self.memory.unseen()),
         };
         let left = left.min(self.wish.limit.saturating_sub(self.asked()));
-        Tally {
+        MoveTotals {
             requested: self.asked() + left,
             moved: self.moved,
             refused: self.refused,
-            left,
+            not_attempted: left,
             in_kernel: self.in_kernel,
             n_calls: self.n_calls,
             longest_call: self.longest_call,
@@ -253,15 +253,15 @@ impl<M: Memory> Mover<M> {
         }
     }
 
-    fn one_batch(&mut self) -> io::Result<Option<Stop>> {
+    fn one_batch(&mut self) -> io::Result<Option<MoveStop>> {
         if !self.memory.is_there()? {
-            return Ok(Some(Stop::Ended));
+            return Ok(Some(MoveStop::Ended));
         }
         let is_whole = self.may_go_whole();
         self.find()?;
         let is_over = self.ranges.len() <= self.range_idx;
         if self.found.is_empty() {
-            return Ok(is_over.then_some(Stop::Done));
+            return Ok(is_over.then_some(MoveStop::Done));
         }
         if is_whole && !is_over {
             // It goes whole when all of it was looked at; in batches if that is more than was said.
@@ -270,19 +270,19 @@ impl<M: Memory> Mover<M> {
         }
         let units = self.take_batch();
         if units.is_empty() {
-            return Ok(Some(Stop::Limit));
+            return Ok(Some(MoveStop::Limit));
         }
         let bytes: u64 = units.iter().map(|unit| unit.bytes).sum();
         if self.memory.room(self.wish.to).is_some_and(|room| room < bytes) {
             self.put_back(&units);
             // Of what is too much in one call a part may have room.
             let was_whole = self.may_go_whole.replace(false) == Some(true);
-            return Ok((!was_whole).then_some(Stop::Full));
+            return Ok((!was_whole).then_some(MoveStop::Full));
         }
         let no_memory_before = self.refused.no_memory;
         self.carry(units)?;
         let is_full = no_memory_before != self.refused.no_memory;
-        Ok(is_full.then_some(Stop::Full))
+        Ok(is_full.then_some(MoveStop::Full))
     }
 
     fn n_found(&self) -> u64 {
@@ -523,15 +523,15 @@ impl<M: Memory> Mover<M> {
     }
 
     /// What a refusal of a whole call means; nothing if it is tried again.
-    fn failed(&mut self, error: &io::Error) -> Option<Stop> {
+    fn failed(&mut self, error: &io::Error) -> Option<MoveStop> {
         self.n_failed += 1;
         match error.raw_os_error() {
             // A process that is ending has given up its memory before its number: the kernel then says
             // that there is none to move (`find_mm_struct` in `mm/migrate.c`).
-            Some(libc::ESRCH | libc::EINVAL) => Some(Stop::Ended),
-            None if error.kind() == io::ErrorKind::NotFound => Some(Stop::Ended),
+            Some(libc::ESRCH | libc::EINVAL) => Some(MoveStop::Ended),
+            None if error.kind() == io::ErrorKind::NotFound => Some(MoveStop::Ended),
             _ if may_pass(error) && self.n_failed < TRIES => None,
-            _ => Some(Stop::Error(what_to_do(error))),
+            _ => Some(MoveStop::Error(what_to_do(error))),
         }
     }
 }
@@ -541,9 +541,9 @@ fn may_pass(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::ENOMEM | libc::EBUSY))
 }
 
-fn kind(refused: &mut Refused, lies: Option<i32>, answer: i32, to: NodeId) -> &mut u64 {
+fn kind(refused: &mut FailedPageCounts, lies: Option<i32>, answer: i32, to: NodeId) -> &mut u64 {
     match (lies, answer.wrapping_neg()) {
-        (None, _) => &mut refused.gone,
+        (None, _) => &mut refused.unmapped,
         (Some(lies), _) if lies < 0 => &mut refused.not_there,
         (_, libc::EBUSY | libc::EAGAIN) => &mut refused.busy,
         (_, libc::ENOMEM) => &mut refused.no_memory,

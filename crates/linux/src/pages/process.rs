@@ -25,11 +25,11 @@ use std::time::Instant;
 use base::{Nanos, NodeId};
 
 use super::call;
-use super::mover::{Memory, Wish};
+use super::mover::{Memory, MoveRequest};
 use super::order::Range;
 use super::present::{self, Stretch};
 use crate::memory::Text;
-use crate::numa_maps::{self, Kinds, Mapping, Of};
+use crate::numa_maps::{self, Mapping, MappingKind, SmapsBlock};
 use crate::{memory, procfs, system};
 
 /// Pages asked for in each stretch of a large process, at most.
@@ -79,7 +79,7 @@ impl Process {
     }
 
     /// The stretches of a process that is not too large to be walked.
-    fn walked(&mut self, wish: &Wish) -> io::Result<Vec<Range>> {
+    fn walked(&mut self, wish: &MoveRequest) -> io::Result<Vec<Range>> {
         let file = |name: &str| Path::new("/proc").join(self.pid.to_string()).join(name);
         let smaps = memory::read_smaps(Path::new("/"), self.pid)?;
         let maps = memory::read_lines(&file("maps"))?;
@@ -94,7 +94,7 @@ impl Process {
     }
 
     /// The stretches of a large one, by samples.
-    fn sampled(&mut self, wish: &Wish) -> io::Result<Vec<Range>> {
+    fn sampled(&mut self, wish: &MoveRequest) -> io::Result<Vec<Range>> {
         let path = format!("/proc/{}/maps", self.pid);
         let maps = memory::read_lines(Path::new(&path))?;
         let mappings: Vec<(u64, u64)> =
@@ -114,7 +114,7 @@ impl Process {
         Ok(())
     }
 
-    fn sample_all(&mut self, mappings: &[Stretch], wish: &Wish) -> io::Result<Sampled> {
+    fn sample_all(&mut self, mappings: &[Stretch], wish: &MoveRequest) -> io::Result<Sampled> {
         let mut all = Sampled::default();
         if mappings.is_empty() {
             return Ok(all);
@@ -133,7 +133,12 @@ impl Process {
     }
 
     /// A stretch out of so much, and what of it is resident.
-    fn sample(&self, (start, end): Stretch, of: u64, wish: &Wish) -> io::Result<(Range, u64)> {
+    fn sample(
+        &self,
+        (start, end): Stretch,
+        of: u64,
+        wish: &MoveRequest,
+    ) -> io::Result<(Range, u64)> {
         let (page, huge) = self.sizes;
         let share = u128::from(SAMPLES_OF_ALL) * u128::from(end - start) / u128::from(of.max(1));
         let n_samples = u64::try_from(share).unwrap_or(SAMPLES).clamp(1, SAMPLES);
@@ -151,7 +156,7 @@ impl Process {
     }
 }
 
-fn goes(node: NodeId, wish: &Wish) -> bool {
+fn goes(node: NodeId, wish: &MoveRequest) -> bool {
     wish.from.map_or(node != wish.to, |from| node == from)
 }
 
@@ -176,10 +181,10 @@ struct Walked {
 }
 
 impl Walked {
-    fn of(maps: &Text, smaps: &Text, numa: &Text, wish: &Wish, sizes: (u64, u64)) -> Self {
+    fn of(maps: &Text, smaps: &Text, numa: &Text, wish: &MoveRequest, sizes: (u64, u64)) -> Self {
         let lines = maps.bytes.split(|&byte| byte == b'\n');
         let heads = lines.filter_map(|line| numa_maps::parse_head(std::str::from_utf8(line).ok()?));
-        let heads: BTreeMap<u64, Kinds> = heads.map(|kinds| (kinds.range.0, kinds)).collect();
+        let heads: BTreeMap<u64, SmapsBlock> = heads.map(|kinds| (kinds.range.0, kinds)).collect();
         let kinds = numa_maps::parse_smaps(&smaps.bytes);
         let mut walked = Walked::default();
         let mut last = 0;
@@ -198,12 +203,12 @@ impl Walked {
     fn add(
         &mut self,
         mapping: &Mapping,
-        head: Option<&Kinds>,
-        kinds: Option<&Kinds>,
-        wish: &Wish,
+        head: Option<&SmapsBlock>,
+        kinds: Option<&SmapsBlock>,
+        wish: &MoveRequest,
         (page, huge): (u64, u64),
     ) {
-        let is_own = mapping.of == Of::Nothing || page < mapping.page_size;
+        let is_own = mapping.kind == MappingKind::Nothing || page < mapping.page_size;
         if !is_own || head.is_some_and(|head| !head.is_private) {
             return;
         }
@@ -227,7 +232,7 @@ impl Walked {
 }
 
 impl Memory for Process {
-    fn ranges(&mut self, wish: &Wish) -> io::Result<Vec<Range>> {
+    fn ranges(&mut self, wish: &MoveRequest) -> io::Result<Vec<Range>> {
         match memory::resident(Path::new("/"), self.pid)? {
             bytes if bytes <= memory::WALK_MAX => self.walked(wish),
             _ => self.sampled(wish),
@@ -268,7 +273,7 @@ impl Memory for Process {
             self.meminfo = Some((node, file));
         }
         let (_, file) = self.meminfo.as_ref()?;
-        let figures = memory::node_figures(file)?;
+        let figures = memory::node_meminfo(file)?;
         let reserve = figures.total / 1000 * u64::from(self.reserve_permille);
         Some((figures.free + figures.reclaimable).saturating_sub(reserve))
     }
@@ -282,7 +287,7 @@ impl Memory for Process {
     }
 
     fn worked(&mut self) -> Nanos {
-        system::worked()
+        system::thread_cpu_time()
     }
 }
 
@@ -312,7 +317,7 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
 
     fn check(maps: (&str, bool), smaps: (&str, bool), numa: (&str, bool), expected: Expect) {
         let text = |(text, is_cut): (&str, bool)| Text { bytes: text.as_bytes().to_vec(), is_cut };
-        let wish = Wish { from: None, to: NodeId(1), limit: u64::MAX };
+        let wish = MoveRequest { from: None, to: NodeId(1), limit: u64::MAX };
         let sizes = (4096, 2 << 20);
         let walked = Walked::of(&text(maps), &text(smaps), &text(numa), &wish, sizes);
         let mut told = String::new();
@@ -374,7 +379,7 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
         let mut process = Process::open(pid, born, 0).expect("this one");
         let start = mapping(8 * tib, libc::PROT_READ | libc::PROT_WRITE, 32);
         // No node has this number, so all of it is to be moved.
-        let wish = Wish { from: None, to: NodeId(1000), limit: u64::MAX };
+        let wish = MoveRequest { from: None, to: NodeId(1000), limit: u64::MAX };
         let sampled = process.sample_all(&[(start, start + 8 * tib)], &wish);
         let tables = present::Tables::open(Path::new("/"), pid);
         let is_told = tables.and_then(|tables| tables.next((start, start + 8 * tib)));

@@ -34,7 +34,7 @@ pub struct Flags {
 
 /// Who is to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Whom {
+pub enum CounterTarget {
     /// This thread, wherever it runs; 0 is the calling one.
     Task(u32),
     /// Everybody on this CPU, or what is outside the cores and belongs to it.
@@ -99,7 +99,11 @@ impl Raw {
 }
 
 /// Opens a counter, in the group of another if one is given. It is closed at exec.
-pub fn open(attr: &Attr, whom: Whom, group: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+pub fn open(
+    attr: &Attr,
+    whom: CounterTarget,
+    group: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
     call(&Raw { read_format: READ_FORMAT, ..Raw::of(attr) }, whom, group)
 }
 
@@ -108,8 +112,9 @@ pub fn open(attr: &Attr, whom: Whom, group: Option<BorrowedFd<'_>>) -> io::Resul
 ///
 /// The clock of a whole CPU goes on while nobody runs there, so its samples are taken only while
 /// somebody does. Of all others that need not be asked, and some processors would refuse it.
-pub(super) fn open_sampling(attr: &Attr, whom: Whom, every: u64) -> io::Result<OwnedFd> {
-    let is_clock = (attr.kind, attr.config[0]) == TASK_CLOCK && matches!(whom, Whom::Cpu(_));
+pub(super) fn open_sampling(attr: &Attr, whom: CounterTarget, every: u64) -> io::Result<OwnedFd> {
+    let is_clock =
+        (attr.kind, attr.config[0]) == TASK_CLOCK && matches!(whom, CounterTarget::Cpu(_));
     let raw = Raw::of(attr);
     let flags = raw.flags | DISABLED | if is_clock { EXCLUDE_IDLE } else { 0 };
     call(&Raw { flags, sample_period: every, wakeup_events: 1, ..raw }, whom, None)
@@ -119,7 +124,7 @@ pub(super) fn open_sampling(attr: &Attr, whom: Whom, every: u64) -> io::Result<O
 /// those of the very instruction where `precise` is 2, and as far as it happens to be known at 0.
 pub(super) fn open_addresses(
     attr: &Attr,
-    whom: Whom,
+    whom: CounterTarget,
     every: u64,
     precise: u8,
     group: Option<BorrowedFd<'_>>,
@@ -129,11 +134,11 @@ pub(super) fn open_addresses(
     call(&Raw { flags, sample_period: every, sample_type: SAMPLE_ADDRESS, ..raw }, whom, group)
 }
 
-fn call(raw: &Raw, whom: Whom, group: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
+fn call(raw: &Raw, whom: CounterTarget, group: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     fault::refuse("perf_event_open")?;
     let (pid, cpu) = match whom {
-        Whom::Task(tid) => (tid.cast_signed(), -1),
-        Whom::Cpu(cpu) => (-1, cpu.cast_signed()),
+        CounterTarget::Task(tid) => (tid.cast_signed(), -1),
+        CounterTarget::Cpu(cpu) => (-1, cpu.cast_signed()),
     };
     let group = group.map_or(-1, |fd| fd.as_raw_fd());
     let close_on_exec: libc::c_ulong = 8;

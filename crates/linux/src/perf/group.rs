@@ -24,11 +24,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use sched::{CounterEvent, Counters, Measured};
 
-use super::attr::{self, Attr, Flags, Whom};
-use super::cut::in_groups;
-use super::family::{Family, Identity, known};
+use super::attr::{self, Attr, CounterTarget, Flags};
 use super::format::{Format, encode};
-use super::values::{COUNTERS_MAX, Counter, Growing, read_group};
+use super::group_read::{COUNTERS_MAX, Counter, Growing, read_group};
+use super::grouping::in_groups;
+use super::uarch::{CpuIdentity, Uarch, uarch_of};
 use crate::fault;
 use crate::source::{Source, text};
 
@@ -37,20 +37,20 @@ pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
 
 /// One group of one task or CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub struct GroupSpec {
     /// Who.
-    pub whom: Whom,
+    pub target: CounterTarget,
     /// What, the leader first; a name for each, which is the counter_event's where it has one.
     pub events: Vec<(String, Attr)>,
 }
 
 /// What is counted of a task on this machine.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct EventChoice {
     /// The family that was found.
-    pub family: &'static Family,
+    pub family: &'static Uarch,
     /// The groups of each PMU.
-    pub chosen: Vec<Chosen>,
+    pub chosen: Vec<PmuGroups>,
     /// What is not counted, and why.
     pub absent: BTreeMap<CounterEvent, String>,
     /// How.
@@ -59,14 +59,14 @@ pub struct Choice {
 
 /// The groups of one PMU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct PmuGroups {
     /// Its name.
     pub pmu: String,
     /// What is counted together.
     pub groups: Vec<Vec<(CounterEvent, Attr)>>,
 }
 
-impl Chosen {
+impl PmuGroups {
     /// Whether these are the kernel's own books, and no counters of a processor.
     pub fn is_kernels(&self) -> bool {
         self.pmu == KERNELS
@@ -92,7 +92,7 @@ pub fn software_event(counter_event: CounterEvent, flags: Flags) -> Option<Attr>
 
 /// The group of the kernel's own books. Who may count a task only in its own code is not told of what
 /// the kernel does with it: of the four, time and page faults are left.
-pub fn software(flags: Flags) -> Chosen {
+pub fn software(flags: Flags) -> PmuGroups {
     let is_told = |counter_event| {
         !flags.user_only
             || matches!(counter_event, CounterEvent::TaskClock | CounterEvent::PageFaults)
@@ -102,14 +102,14 @@ pub fn software(flags: Flags) -> Chosen {
     };
     let group =
         SOFTWARE.into_iter().filter(|(counter_event, _)| is_told(*counter_event)).map(event);
-    Chosen { pmu: KERNELS.to_owned(), groups: vec![group.collect()] }
+    PmuGroups { pmu: KERNELS.to_owned(), groups: vec![group.collect()] }
 }
 
 /// What this processor's counters count of a task, by its family and the PMUs that the kernel shows.
-pub fn choose(source: &mut dyn Source, identity: &Identity, flags: Flags) -> Choice {
-    let family = known(identity);
+pub fn choose(source: &mut dyn Source, identity: &CpuIdentity, flags: Flags) -> EventChoice {
+    let family = uarch_of(identity);
     let absent = CounterEvent::ALL.iter().filter_map(|&q| Some((q, family.why_absent(q)?)));
-    let mut choice = Choice { family, chosen: Vec::new(), absent: absent.collect(), flags };
+    let mut choice = EventChoice { family, chosen: Vec::new(), absent: absent.collect(), flags };
     let devices = source.list(DEVICES).unwrap_or_default();
     let mut n_missing = 0;
     for pmu in &family.pmus {
@@ -125,7 +125,9 @@ pub fn choose(source: &mut dyn Source, identity: &Identity, flags: Flags) -> Cho
         }
     }
     if choice.chosen.is_empty() || n_missing != 0 && family.pmus.len() == 1 {
-        choice.say_absent("the kernel shows no counters of this processor (a virtual machine?)");
+        choice.mark_hardware_absent(
+            "the kernel shows no counters of this processor (a virtual machine?)",
+        );
     }
     choice
 }
@@ -135,20 +137,20 @@ fn is_core(device: &str) -> bool {
     device == "cpu" || device.starts_with("cpu_") || device.starts_with("armv")
 }
 
-fn generic(pmu: &super::Pmu, flags: Flags) -> Chosen {
+fn generic(pmu: &super::Pmu, flags: Flags) -> PmuGroups {
     let number = |terms: &str| terms.strip_prefix("generic=").and_then(|text| text.parse().ok());
     let events = pmu.events.iter().filter_map(|(&counter_event, event)| {
         Some((counter_event, Attr { kind: 0, config: [number(&event.terms)?, 0, 0], flags }))
     });
-    Chosen { pmu: pmu.name.clone(), groups: in_groups(events.collect(), pmu) }
+    PmuGroups { pmu: pmu.name.clone(), groups: in_groups(events.collect(), pmu) }
 }
 
 fn of_device(
     source: &mut dyn Source,
     device: &str,
     pmu: &super::Pmu,
-    choice: &mut Choice,
-) -> Chosen {
+    choice: &mut EventChoice,
+) -> PmuGroups {
     let folder = format!("{DEVICES}/{device}");
     let kind = text(source, &format!("{folder}/type")).ok().and_then(|text| text.parse().ok());
     let format = format_of(source, &folder);
@@ -165,7 +167,7 @@ fn of_device(
             (_, Err(error)) => drop(choice.absent.insert(counter_event, error.to_string())),
         }
     }
-    Chosen { pmu: device.to_owned(), groups: in_groups(events, pmu) }
+    PmuGroups { pmu: device.to_owned(), groups: in_groups(events, pmu) }
 }
 
 /// The words of a PMU; what is in no form that we know is left out, and whoever needs it is told.
@@ -180,9 +182,9 @@ pub(crate) fn format_of(source: &mut dyn Source, folder: &str) -> Format {
     format
 }
 
-impl Choice {
+impl EventChoice {
     /// Nothing of the processor is counted, for this reason.
-    pub fn say_absent(&mut self, why: &str) {
+    pub fn mark_hardware_absent(&mut self, why: &str) {
         self.chosen.clear();
         let by_processor = |q: &&CounterEvent| q.source() == sched::EventKind::Hardware;
         for &counter_event in CounterEvent::ALL.iter().filter(by_processor) {
@@ -207,11 +209,11 @@ impl Group {
     ///
     /// # Errors
     /// What the kernel said to the first counter that it refused.
-    pub fn open(spec: &Spec) -> io::Result<Self> {
+    pub fn open(spec: &GroupSpec) -> io::Result<Self> {
         let mut group = Group { counters: Vec::new(), numbers: Vec::new() };
         for (_, attr) in &spec.events {
             let leader = group.counters.first().map(OwnedFd::as_fd);
-            let counter = attr::open(attr, spec.whom, leader)?;
+            let counter = attr::open(attr, spec.target, leader)?;
             group.numbers.push(attr::number(counter.as_fd())?);
             group.counters.push(counter);
         }
@@ -351,7 +353,7 @@ impl TaskGroups {
     /// that it refuses is left out, and the first refusal comes back beside what did open.
     pub fn open<'a>(
         tid: u32,
-        chosen: impl IntoIterator<Item = &'a Chosen>,
+        chosen: impl IntoIterator<Item = &'a PmuGroups>,
         inherit: bool,
     ) -> (Self, Option<io::Error>) {
         let mut all = TaskGroups::default();
@@ -373,7 +375,10 @@ impl TaskGroups {
             let flags = Flags { inherit, ..attr.flags };
             (counter_event.name().to_owned(), Attr { flags, ..*attr })
         };
-        let spec = Spec { whom: Whom::Task(tid), events: group.iter().map(event).collect() };
+        let spec = GroupSpec {
+            target: CounterTarget::Task(tid),
+            events: group.iter().map(event).collect(),
+        };
         match Group::open(&spec) {
             Ok(open) => {
                 let counter_events = group.iter().map(|(counter_event, _)| *counter_event);
@@ -435,7 +440,7 @@ pub fn less(whole: &Counters, others: &Counters, before: &Counters) -> Counters 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alone::{alone, n_open};
+    use crate::isolated_test::{n_open, run_isolated};
 
     fn bytes(words: &[u64]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
@@ -525,7 +530,7 @@ mod tests {
     #[test]
     fn a_refused_group_is_an_outcome_and_leaves_no_descriptor_open() {
         let test = "a_refused_group_is_an_outcome_and_leaves_no_descriptor_open";
-        alone(module_path!(), test, || {
+        run_isolated(module_path!(), test, || {
             open_and_read(0);
             let before = n_open();
             (1..200).for_each(open_and_read);
@@ -534,7 +539,7 @@ mod tests {
     }
 
     fn open_and_read(seed: u64) {
-        fault::with_errors(fault::Wish { seed, permille: 300 }, || {
+        fault::with_errors(fault::FaultPlan { seed, permille: 300 }, || {
             let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], false);
             assert!(refused.is_some() || !groups.is_empty());
             let _ = groups.read().counters();

@@ -18,25 +18,26 @@
 //! and what was counted in an interval is scaled up by the times of that interval and says so
 //! ([`sched::Measured::Scaled`], [`Meter`]). A group that had no turn in an interval is absent in it.
 
+mod address_sampling;
 mod attr;
-mod cut;
-mod family;
 mod format;
 mod group;
-mod heat;
+mod group_read;
+mod grouping;
 mod overflow;
+mod refusal;
 mod ring;
-mod values;
-mod why;
+mod uarch;
 
-pub use attr::{Attr, Flags, Whom, open};
-pub use family::{Event, Family, FamilyError, Identity, Pmu, families, identity, known};
+pub use address_sampling::AddressSampling;
+pub use attr::{Attr, CounterTarget, Flags, open};
 pub use format::{Format, FormatError, encode};
-pub use group::{
-    Choice, Chosen, Group, Meter, Spec, Sum, TaskGroups, choose, less, software, software_event,
-};
 pub(crate) use group::{DEVICES, format_of};
-pub use heat::Heat;
-pub use overflow::Overflows;
-pub use values::{Counter, Growing, Reading, ValuesError, read_group};
-pub use why::{GONE, Need, own_code_only, reason};
+pub use group::{
+    EventChoice, Group, GroupSpec, Meter, PmuGroups, Sum, TaskGroups, choose, less, software,
+    software_event,
+};
+pub use group_read::{Counter, Growing, Reading, ValuesError, read_group};
+pub use overflow::OverflowCounters;
+pub use refusal::{CounterScope, TASK_EXITED, explain_refusal, own_code_only};
+pub use uarch::{CpuIdentity, Pmu, Uarch, UarchError, UarchEvent, identity, uarch_of, uarchs};

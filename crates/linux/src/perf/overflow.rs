@@ -22,16 +22,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{Timespec, epoll};
 
-use super::attr::{self, Attr, Whom};
+use super::attr::{self, Attr, CounterTarget};
 use super::ring::Ring;
 use crate::fault;
 
 /// Counters of CPUs or tasks, each with its ring, and one descriptor to wait for all.
 #[derive(Debug)]
-pub struct Overflows {
+pub struct OverflowCounters {
     every: u64,
     set: OwnedFd,
-    counters: BTreeMap<Whom, Vec<Counter>>,
+    counters: BTreeMap<CounterTarget, Vec<Counter>>,
 }
 
 /// A counter and its ring. The ring goes first when both are dropped.
@@ -41,7 +41,7 @@ struct Counter {
     file: OwnedFd,
 }
 
-impl Overflows {
+impl OverflowCounters {
     /// A set without counters; each that is added wakes after so many events.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Overflows {
     pub fn new(every: u64) -> io::Result<Self> {
         fault::refuse("epoll_create1")?;
         let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Overflows { every, set, counters: BTreeMap::new() })
+        Ok(OverflowCounters { every, set, counters: BTreeMap::new() })
     }
 
     /// Counts an event of somebody from now on; who is counted already stays so. The event has an
@@ -57,14 +57,14 @@ impl Overflows {
     ///
     /// # Errors
     /// What the kernel said; then nobody is added.
-    pub fn add(&mut self, attrs: &[Attr], whom: Whom) -> io::Result<()> {
+    pub fn add(&mut self, attrs: &[Attr], whom: CounterTarget) -> io::Result<()> {
         if self.counters.contains_key(&whom) {
             return Ok(());
         }
         let open = |attr: &Attr| self.open(attr, whom);
         let counters = match whom {
-            Whom::Task(_) => attrs.iter().map(open).collect::<io::Result<Vec<_>>>()?,
-            Whom::Cpu(_) => {
+            CounterTarget::Task(_) => attrs.iter().map(open).collect::<io::Result<Vec<_>>>()?,
+            CounterTarget::Cpu(_) => {
                 let mut refused = io::ErrorKind::NotFound.into();
                 let opened = attrs.iter().find_map(|attr| match open(attr) {
                     Ok(counter) => Some(counter),
@@ -80,7 +80,7 @@ impl Overflows {
         Ok(())
     }
 
-    fn open(&self, attr: &Attr, whom: Whom) -> io::Result<Counter> {
+    fn open(&self, attr: &Attr, whom: CounterTarget) -> io::Result<Counter> {
         let file = attr::open_sampling(attr, whom, self.every)?;
         let counter = Counter { ring: Ring::map(file.as_fd(), 1)?, file };
         fault::refuse("epoll_ctl")?;
@@ -92,7 +92,7 @@ impl Overflows {
     }
 
     /// Counts those no longer that are not wanted.
-    pub fn retain(&mut self, mut is_wanted: impl FnMut(Whom) -> bool) {
+    pub fn retain(&mut self, mut is_wanted: impl FnMut(CounterTarget) -> bool) {
         self.counters.retain(|whom, _| is_wanted(*whom));
     }
 
@@ -143,7 +143,7 @@ impl Overflows {
     }
 }
 
-impl AsFd for Overflows {
+impl AsFd for OverflowCounters {
     /// Readable when a counter overflowed.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
@@ -170,7 +170,7 @@ mod tests {
     use sched::CounterEvent;
 
     use super::*;
-    use crate::alone::{alone, n_open};
+    use crate::isolated_test::{n_open, run_isolated};
     use crate::perf::{Flags, software_event};
 
     fn page_faults() -> Attr {
@@ -179,9 +179,9 @@ mod tests {
     }
 
     /// Counters of this thread; `None` where that is refused.
-    fn of_this_thread(every: u64) -> Option<Overflows> {
-        let mut overflows = Overflows::new(every).expect("a set");
-        match overflows.add(&[page_faults()], Whom::Task(0)) {
+    fn of_this_thread(every: u64) -> Option<OverflowCounters> {
+        let mut overflows = OverflowCounters::new(every).expect("a set");
+        match overflows.add(&[page_faults()], CounterTarget::Task(0)) {
             Ok(()) => Some(overflows),
             Err(error) => {
                 println!("not run: {error}");
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    fn is_readable(overflows: &Overflows) -> bool {
+    fn is_readable(overflows: &OverflowCounters) -> bool {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(4);
         let outer = epoll::create(epoll::CreateFlags::CLOEXEC).expect("a set");
         let none = epoll::EventData::new_u64(0);
@@ -230,7 +230,7 @@ mod tests {
         assert!(!overflows.any(), "nothing yet");
         touch(5000);
         assert!(overflows.any());
-        let head = |overflows: &Overflows| {
+        let head = |overflows: &OverflowCounters| {
             let counter = overflows.counters.values().flatten().next().expect("the one");
             counter.ring.written()
         };
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_the_set_is_woken_and_a_thread_that_ended_wakes_nobody_for_ever() {
-        let mut overflows = Overflows::new(1000).expect("a set");
+        let mut overflows = OverflowCounters::new(1000).expect("a set");
         let (tell, told) = std::sync::mpsc::channel();
         let (go, may_go) = std::sync::mpsc::channel::<()>();
         let other = std::thread::spawn(move || {
@@ -254,7 +254,7 @@ mod tests {
             touch(5000);
         });
         let tid = told.recv().expect("it runs").as_raw_nonzero().get().unsigned_abs();
-        if let Err(error) = overflows.add(&[page_faults()], Whom::Task(tid)) {
+        if let Err(error) = overflows.add(&[page_faults()], CounterTarget::Task(tid)) {
             println!("not run: {error}");
             go.send(()).expect("it waits");
             other.join().expect("it ends");
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn refused_calls_are_errors_and_leave_nothing_open() {
-        alone(module_path!(), "refused_calls_are_errors_and_leave_nothing_open", || {
+        run_isolated(module_path!(), "refused_calls_are_errors_and_leave_nothing_open", || {
             add_and_rearm(0);
             let before = n_open();
             (1..200).for_each(add_and_rearm);
@@ -286,9 +286,9 @@ mod tests {
     }
 
     fn add_and_rearm(seed: u64) {
-        fault::with_errors(fault::Wish { seed, permille: 200 }, || {
-            let Ok(mut overflows) = Overflows::new(1000) else { return };
-            match overflows.add(&[page_faults()], Whom::Task(0)) {
+        fault::with_errors(fault::FaultPlan { seed, permille: 200 }, || {
+            let Ok(mut overflows) = OverflowCounters::new(1000) else { return };
+            match overflows.add(&[page_faults()], CounterTarget::Task(0)) {
                 Ok(()) => assert_eq!(overflows.len(), 1),
                 Err(_) => assert!(overflows.is_empty()),
             }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::perf::{Attr, Flags, Spec, Whom};
+use crate::perf::{Attr, CounterTarget, Flags, GroupSpec};
 
 /// The version of the format.
 pub const VERSION: u32 = 1;
@@ -120,7 +120,7 @@ pub struct EventLine {
 
 impl Line {
     /// The line of a group that was opened or refused.
-    pub fn opened(spec: &Spec, nr: u32, numbers: &[u64], errno: Option<i32>) -> Self {
+    pub fn opened(spec: &GroupSpec, nr: u32, numbers: &[u64], errno: Option<i32>) -> Self {
         let number = |idx: usize| numbers.get(idx).copied().unwrap_or(0);
         let event = |(idx, (name, attr)): (usize, &(String, Attr))| EventLine {
             name: name.clone(),
@@ -130,9 +130,9 @@ impl Line {
             user_only: attr.flags.user_only,
             number: number(idx),
         };
-        let (task, cpu) = match spec.whom {
-            Whom::Task(tid) => (Some(tid), None),
-            Whom::Cpu(cpu) => (None, Some(cpu)),
+        let (task, cpu) = match spec.target {
+            CounterTarget::Task(tid) => (Some(tid), None),
+            CounterTarget::Cpu(cpu) => (None, Some(cpu)),
         };
         let events = spec.events.iter().enumerate().map(event).collect();
         Line::Open { open: nr, task, cpu, events, errno }

@@ -9,7 +9,7 @@ use topology::Machine;
 
 use super::lines::{EventLine, Header, Line, VERSION, from_hex};
 use crate::fault;
-use crate::perf::{Spec, Whom};
+use crate::perf::{CounterTarget, GroupSpec};
 use crate::source::{Opened, Source};
 
 /// No line of ours is longer: a thousand CPUs of `/proc/schedstat` are a tenth of it.
@@ -42,7 +42,7 @@ type Answer<T> = Result<T, i32>;
 
 /// Everything that was read in one stretch.
 #[derive(Clone, Debug, Default)]
-struct Stretch {
+struct Segment {
     lists: BTreeMap<String, Answer<Vec<String>>>,
     files: BTreeMap<String, Answer<Vec<u8>>>,
     groups: BTreeMap<u32, Answer<Vec<u8>>>,
@@ -55,10 +55,10 @@ pub struct Recorded {
     pub header: Header,
     /// The machine.
     pub machine: Machine,
-    setup: Stretch,
-    now: Stretch,
+    setup: Segment,
+    now: Segment,
     /// Groups by whom and what they count, in the order in which they were opened.
-    opened: Vec<(Spec, Answer<Opened>)>,
+    opened: Vec<(GroupSpec, Answer<Opened>)>,
     /// The turn that comes next, whose line has been read.
     next: Option<(u64, u64)>,
     lines: Lines,
@@ -98,8 +98,8 @@ pub fn read(path: &Path) -> Result<Recorded, StreamError> {
     let mut recorded = Recorded {
         header,
         machine,
-        setup: Stretch::default(),
-        now: Stretch::default(),
+        setup: Segment::default(),
+        now: Segment::default(),
         opened: Vec::new(),
         next: None,
         lines,
@@ -134,7 +134,7 @@ impl Recorded {
     /// A line of it is wrong.
     pub fn next_turn(&mut self) -> Result<Option<(u64, u64)>, StreamError> {
         let Some(turn) = self.next.take() else { return Ok(None) };
-        self.now = Stretch::default();
+        self.now = Segment::default();
         self.take_stretch()?;
         Ok(Some(turn))
     }
@@ -180,18 +180,24 @@ impl Recorded {
         Ok(())
     }
 
-    fn take_open(&mut self, nr: u32, whom: Whom, events: &[EventLine], errno: Option<i32>) {
+    fn take_open(
+        &mut self,
+        nr: u32,
+        whom: CounterTarget,
+        events: &[EventLine],
+        errno: Option<i32>,
+    ) {
         let of = |event: &EventLine| (event.name.clone(), event.attr());
-        let spec = Spec { whom, events: events.iter().map(of).collect() };
+        let spec = GroupSpec { target: whom, events: events.iter().map(of).collect() };
         let numbers = events.iter().map(|event| event.number).collect();
         self.opened.push((spec, errno.map_or(Ok(Opened { nr, numbers }), Err)));
     }
 }
 
-fn whom(task: Option<u32>, cpu: Option<u32>) -> Result<Whom, String> {
+fn whom(task: Option<u32>, cpu: Option<u32>) -> Result<CounterTarget, String> {
     match (task, cpu) {
-        (Some(tid), None) => Ok(Whom::Task(tid)),
-        (None, Some(cpu)) => Ok(Whom::Cpu(cpu)),
+        (Some(tid), None) => Ok(CounterTarget::Task(tid)),
+        (None, Some(cpu)) => Ok(CounterTarget::Cpu(cpu)),
         _ => Err("a group is of a task or of a cpu".to_owned()),
     }
 }
@@ -205,12 +211,12 @@ fn answer<T>(read: Option<T>, errno: Option<i32>) -> Result<Answer<T>, String> {
 }
 
 /// What a group counts, without how.
-fn counts(spec: &Spec) -> Vec<(u32, [u64; 3])> {
+fn counts(spec: &GroupSpec) -> Vec<(u32, [u64; 3])> {
     spec.events.iter().map(|(_, attr)| (attr.kind, attr.config)).collect()
 }
 
 /// Events as part of a larger group that was opened.
-fn among(known: &Spec, answer: &Answer<Opened>, wanted: &[(u32, [u64; 3])]) -> Option<Opened> {
+fn among(known: &GroupSpec, answer: &Answer<Opened>, wanted: &[(u32, [u64; 3])]) -> Option<Opened> {
     let (counted, opened) = (counts(known), answer.as_ref().ok()?);
     let number = |event| {
         let at = counted.iter().position(|counted| counted == event)?;
@@ -239,14 +245,14 @@ impl Source for Recorded {
     /// Of a task, events that were counted among others are found in the group that holds them
     /// all. Where they stand in several the answer is a kernel's to a group that is too large: whoever
     /// asks cuts it, and so reads groups as they were cut when they were recorded.
-    fn open(&mut self, spec: &Spec) -> io::Result<Opened> {
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
         let wanted = counts(spec);
         let known: Vec<_> =
-            self.opened.iter().rev().filter(|(known, _)| known.whom == spec.whom).collect();
+            self.opened.iter().rev().filter(|(known, _)| known.target == spec.target).collect();
         if let Some((_, answer)) = known.iter().find(|(known, _)| counts(known) == wanted) {
             return found(Some(answer), None);
         }
-        if !matches!(spec.whom, Whom::Task(_)) {
+        if !matches!(spec.target, CounterTarget::Task(_)) {
             return Err(io::Error::from_raw_os_error(libc::ENOENT));
         }
         if let Some(opened) = known.iter().find_map(|(known, answer)| among(known, answer, &wanted))

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::lines::{Header, Line, to_hex};
-use crate::perf::Spec;
+use crate::perf::GroupSpec;
 use crate::source::{Opened, Source};
 
 /// A source that writes a stream of everything that is read from it.
@@ -85,7 +85,7 @@ impl Source for Tee<'_> {
         read
     }
 
-    fn open(&mut self, spec: &Spec) -> io::Result<Opened> {
+    fn open(&mut self, spec: &GroupSpec) -> io::Result<Opened> {
         let opened = self.from.open(spec);
         match &opened {
             Ok(Opened { nr, numbers }) => self.write(&Line::opened(spec, *nr, numbers, None)),

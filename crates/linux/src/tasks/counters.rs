@@ -11,12 +11,12 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::perf::{Chosen, Meter, TaskGroups, less};
+use crate::perf::{Meter, PmuGroups, TaskGroups, less};
 use base::{JobId, TaskId};
 use sched::{Counters, TaskSample};
 
-use super::descriptors::Held;
-use super::{Descriptors, Family, Look};
+use super::descriptors::DescriptorReservation;
+use super::{DescriptorBudget, SampledTasks, TaskReader};
 
 /// Which counters of tasks are opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub enum CounterMode {
 
 /// What is counted of threads, and the first thread of every job.
 #[derive(Debug, Default)]
-pub struct Counting {
-    chosen: Vec<Chosen>,
+pub struct TaskCounters {
+    chosen: Vec<PmuGroups>,
     /// Whether the first thread of a job counts for whatever that starts.
     pub inherits: bool,
     /// Groups are read when their thread or its job is gone, and never before; of jobs that inherit nobody
@@ -62,34 +62,34 @@ struct Head {
 
 /// The groups of a thread, open.
 #[derive(Debug)]
-pub struct Counted {
+pub struct ThreadCounters {
     groups: TaskGroups,
     /// What they came to; of the first thread of a job with all that it started.
     meter: Meter,
     /// It is read at the end and never before.
     is_total: bool,
-    _held: Held,
+    _held: DescriptorReservation,
 }
 
-impl Counting {
+impl TaskCounters {
     /// Counters that children inherit from the first thread of each job.
-    pub fn new(chosen: Vec<Chosen>) -> Self {
-        Counting { chosen, inherits: true, ..Counting::default() }
+    pub fn new(chosen: Vec<PmuGroups>) -> Self {
+        TaskCounters { chosen, inherits: true, ..TaskCounters::default() }
     }
 
     /// The same as a run wishes it. The kernel's own events decide nothing: where there are no
     /// others, one group a job is enough to tell of them, of its first thread and all that it starts,
     /// and enough is to read it at the end: a look at 100 busy jobs costs a third more with it.
-    pub fn of_run(chosen: Vec<Chosen>, wish: CounterMode) -> Self {
+    pub fn of_run(chosen: Vec<PmuGroups>, wish: CounterMode) -> Self {
         let only_totals = is_only_told(&chosen, wish);
-        Counting { only_totals, ..Counting::new(chosen) }
+        TaskCounters { only_totals, ..TaskCounters::new(chosen) }
     }
 
     /// The same for programs that are watched, each thread by itself: what they start is no part of their
     /// job. The kernel's own events are read when a thread or its job is gone.
-    pub fn of_watch(chosen: Vec<Chosen>, wish: CounterMode) -> Self {
+    pub fn of_watch(chosen: Vec<PmuGroups>, wish: CounterMode) -> Self {
         let only_totals = is_only_told(&chosen, wish);
-        Counting { inherits: false, only_totals, ..Counting::new(chosen) }
+        TaskCounters { inherits: false, only_totals, ..TaskCounters::new(chosen) }
     }
 
     /// Opens the groups of a thread that was found.
@@ -97,19 +97,19 @@ impl Counting {
         &mut self,
         job: JobId,
         id: TaskId,
-        descriptors: &mut Descriptors,
-    ) -> Option<Box<Counted>> {
+        descriptors: &mut DescriptorBudget,
+    ) -> Option<Box<ThreadCounters>> {
         let has_head = self.heads.contains_key(&job);
         if self.chosen.is_empty() || self.only_totals && self.inherits && has_head {
             return None;
         }
         let n_wanted = self.chosen.iter().flat_map(|chosen| &chosen.groups).map(Vec::len).sum();
-        let held = descriptors.hold(n_wanted)?;
+        let held = descriptors.reserve(n_wanted)?;
         let is_head = self.inherits && !has_head;
         let (groups, refused) = TaskGroups::open(id.tid, &self.chosen, is_head);
         if let Some(error) = refused {
             descriptors.note_shortage(&error);
-            let is_gone = error.raw_os_error() == Some(crate::perf::GONE);
+            let is_gone = error.raw_os_error() == Some(crate::perf::TASK_EXITED);
             if !is_gone && self.refused.is_none() {
                 self.refused = Some(error);
             }
@@ -122,7 +122,7 @@ impl Counting {
             self.heads.insert(job, head);
         }
         let is_total = self.only_totals;
-        Some(Box::new(Counted { groups, meter: Meter::default(), is_total, _held: held }))
+        Some(Box::new(ThreadCounters { groups, meter: Meter::default(), is_total, _held: held }))
     }
 
     /// A thread is gone: what it came to is not the first one's.
@@ -149,11 +149,11 @@ impl Counting {
 
 /// Whether nobody decides by what is counted, so that it is enough to tell it at the end: it is the kernel's
 /// own events alone, and nobody asked for more.
-fn is_only_told(chosen: &[Chosen], wish: CounterMode) -> bool {
-    chosen.iter().all(Chosen::is_kernels) && wish == CounterMode::Auto
+fn is_only_told(chosen: &[PmuGroups], wish: CounterMode) -> bool {
+    chosen.iter().all(PmuGroups::is_kernels) && wish == CounterMode::Auto
 }
 
-impl Counted {
+impl ThreadCounters {
     /// Reads the groups where that is done in every look; tells whether somebody else holds what one of
     /// them needs.
     pub(super) fn look(&mut self) -> bool {
@@ -192,11 +192,11 @@ impl Counted {
     }
 }
 
-impl Family {
+impl TaskReader {
     /// Reads the first thread of a job a last time: it may have slept while others worked for it.
-    pub(super) fn count_head(&mut self, job: JobId, look: &mut Look) {
-        let Some(head) = self.counting.heads.get(&job).map(|head| head.task) else { return };
-        let only_totals = self.counting.only_totals;
+    pub(super) fn count_head(&mut self, job: JobId, look: &mut SampledTasks) {
+        let Some(head) = self.counters.heads.get(&job).map(|head| head.task) else { return };
+        let only_totals = self.counters.only_totals;
         if !only_totals && look.tasks.iter().any(|sample| sample.task == head) {
             return; // Just now.
         }
@@ -215,7 +215,7 @@ impl Family {
 
     /// All that a job was counted for, at its end: its first thread counts for what it started too.
     pub(super) fn counted_of(&self, job: JobId) -> Counters {
-        let Some(head) = self.counting.heads.get(&job) else { return Counters::NONE };
+        let Some(head) = self.counters.heads.get(&job) else { return Counters::NONE };
         let threads = self.processes_of(job).flat_map(|(_, process)| &process.threads);
         let mut heads = threads.filter(|thread| thread.id == head.task);
         let whole = heads.find_map(|thread| Some(thread.counted.as_ref()?.meter.since_opened()));
@@ -223,9 +223,9 @@ impl Family {
     }
 
     /// All that a watched job was counted for, each of its threads by itself. It is no job any more.
-    pub fn take_counted_of(&mut self, job: JobId) -> Counters {
-        let past = self.counting.past.get(&job).copied().unwrap_or(Counters::NONE);
-        self.counting.forget(job);
+    pub fn take_counters_of(&mut self, job: JobId) -> Counters {
+        let past = self.counters.past.get(&job).copied().unwrap_or(Counters::NONE);
+        self.counters.forget(job);
         let threads = self.threads_of(job).filter_map(|(_, thread)| thread.counted.as_mut());
         threads.fold(past, |sum, counted| {
             counted.read();
@@ -240,13 +240,13 @@ impl Family {
         gone: &[(JobId, TaskId, Counters)],
     ) {
         for (job, id, whole) in gone {
-            self.counting.lose(*job, *id, whole);
+            self.counters.lose(*job, *id, whole);
         }
-        if self.counting.only_totals {
+        if self.counters.only_totals {
             return; // No sample holds anything.
         }
         for sample in tasks {
-            let Some(head) = self.counting.heads.get_mut(&sample.job) else { continue };
+            let Some(head) = self.counters.heads.get_mut(&sample.job) else { continue };
             if head.task != sample.task {
                 continue;
             }

@@ -20,7 +20,7 @@ const STRAGGLERS: u64 = 16;
 
 /// How many descriptors may be kept.
 #[derive(Debug)]
-pub struct Descriptors {
+pub struct DescriptorBudget {
     free: Arc<AtomicU64>,
     free_for_ends: Arc<AtomicU64>,
     /// Whether one was wanted and there was none.
@@ -31,12 +31,12 @@ pub struct Descriptors {
 
 /// A file that stays open.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptFile {
     file: OwnedFd,
     free: Arc<AtomicU64>,
 }
 
-impl Descriptors {
+impl DescriptorBudget {
     /// What a limit leaves for reading, beside one descriptor for the end of each of these jobs.
     pub fn new(limit: u64, n_jobs: u64) -> Self {
         let without_reserve = limit.saturating_sub(RESERVE);
@@ -47,31 +47,31 @@ impl Descriptors {
         };
         let count = |n: u64| Arc::new(AtomicU64::new(n));
         let free_for_ends = count(if n_all == 0 { 0 } else { for_ends });
-        Descriptors { free: count(n_all), free_for_ends, ran_out: false, n_all }
+        DescriptorBudget { free: count(n_all), free_for_ends, ran_out: false, n_all }
     }
 
     /// A descriptor that tells of the end of a process; `Ok(None)`: there is none left for it.
-    pub fn keep_end(&self, pid: u32) -> io::Result<Option<Kept>> {
+    pub fn keep_pidfd(&self, pid: u32) -> io::Result<Option<KeptFile>> {
         if self.free_for_ends.load(Ordering::Relaxed) == 0 {
             return Ok(None);
         }
         let Some(process) = Pid::from_raw(pid.cast_signed()) else { return Ok(None) };
         let open = || Ok(pidfd_open(process, PidfdFlags::empty())?);
         match fault::retry("pidfd_open", open) {
-            Ok(file) => Ok(Some(Kept::new(file, &self.free_for_ends))),
+            Ok(file) => Ok(Some(KeptFile::new(file, &self.free_for_ends))),
             Err(error) if is_shortage(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Opens a file to be kept. `Ok(None)`: there is no descriptor left for it.
-    pub fn keep(&mut self, path: &Path) -> io::Result<Option<Kept>> {
+    pub fn keep(&mut self, path: &Path) -> io::Result<Option<KeptFile>> {
         if self.free.load(Ordering::Relaxed) == 0 {
             self.ran_out = true;
             return Ok(None);
         }
         match crate::procfs::open(path) {
-            Ok(file) => Ok(Some(Kept::new(file, &self.free))),
+            Ok(file) => Ok(Some(KeptFile::new(file, &self.free))),
             Err(error) if is_shortage(&error) => {
                 self.ran_out = true;
                 Ok(None)
@@ -81,14 +81,14 @@ impl Descriptors {
     }
 
     /// Sets descriptors aside for counters; `None` when too few would be left for files.
-    pub fn hold(&self, n: usize) -> Option<Held> {
+    pub fn reserve(&self, n: usize) -> Option<DescriptorReservation> {
         let n = n as u64;
         let left = self.free.load(Ordering::Relaxed).checked_sub(n)?;
         if left < self.n_all / 4 {
             return None;
         }
         self.free.fetch_sub(n, Ordering::Relaxed);
-        Some(Held { n, free: Arc::clone(&self.free) })
+        Some(DescriptorReservation { n, free: Arc::clone(&self.free) })
     }
 
     /// Takes notice if an error says that there are no descriptors.
@@ -99,12 +99,12 @@ impl Descriptors {
 
 /// Descriptors that are set aside.
 #[derive(Debug)]
-pub struct Held {
+pub struct DescriptorReservation {
     n: u64,
     free: Arc<AtomicU64>,
 }
 
-impl Drop for Held {
+impl Drop for DescriptorReservation {
     fn drop(&mut self) {
         self.free.fetch_add(self.n, Ordering::Relaxed);
     }
@@ -114,10 +114,10 @@ fn is_shortage(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-impl Kept {
+impl KeptFile {
     fn new(file: OwnedFd, free: &Arc<AtomicU64>) -> Self {
         free.fetch_sub(1, Ordering::Relaxed);
-        Kept { file, free: Arc::clone(free) }
+        KeptFile { file, free: Arc::clone(free) }
     }
 
     /// Reads the file again from its start.
@@ -131,13 +131,13 @@ impl Kept {
     }
 }
 
-impl AsFd for Kept {
+impl AsFd for KeptFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptFile {
     fn drop(&mut self) {
         self.free.fetch_add(1, Ordering::Relaxed);
     }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_is_closed_can_be_kept_again_and_a_shortage_is_told_once() {
-        let mut descriptors = Descriptors::new(RESERVE + 4, 0);
+        let mut descriptors = DescriptorBudget::new(RESERVE + 4, 0);
         let path = Path::new("/proc/self/stat");
         let first = descriptors.keep(path).expect("our own").expect("one of two");
         let second = descriptors.keep(path).expect("our own").expect("two of two");

@@ -11,10 +11,10 @@
 
 mod counters;
 mod descriptors;
-mod find;
+mod discover;
 mod orphans;
-mod read;
-mod unseen;
+mod sampling;
+mod unseen_children;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,22 +24,22 @@ use sched::Measured;
 
 use crate::affinity::is_same;
 
-pub use counters::{CounterMode, Counting};
-pub use descriptors::{Descriptors, Held, Kept};
-pub use orphans::Claim;
-pub use read::{Look, When};
+pub use counters::{CounterMode, TaskCounters};
+pub use descriptors::{DescriptorBudget, DescriptorReservation, KeptFile};
+pub use orphans::OrphanOwner;
+pub use sampling::{SampleTime, SampledTasks};
 
 /// Processes and threads of all jobs.
 #[derive(Debug)]
-pub struct Family {
+pub struct TaskReader {
     processes: BTreeMap<(JobId, u32), Process>,
     job_of: BTreeMap<u32, JobId>,
     /// Descriptors that may be kept open between samples.
-    pub descriptors: Descriptors,
+    pub descriptors: DescriptorBudget,
     /// Whether what a process of a job starts belongs to the job too.
     pub follows_children: bool,
     /// Counters of the threads, and which events they count.
-    pub counting: Counting,
+    pub counters: TaskCounters,
     /// When somebody is to be looked at next.
     look_at: Option<Nanos>,
     /// What jobs have in their environment as the name of this run.
@@ -47,7 +47,7 @@ pub struct Family {
     /// Jobs by the name that they have in their environment.
     names: BTreeMap<String, JobId>,
     /// What threads that are gone came to.
-    past: BTreeMap<JobId, Totals>,
+    past: BTreeMap<JobId, TaskTotals>,
     /// A look at somebody was refused, so that there may be others of whom nothing is known.
     is_blind: bool,
 }
@@ -56,19 +56,19 @@ pub struct Family {
 #[derive(Debug)]
 pub struct Process {
     /// Start time, in clock ticks since boot.
-    pub born_ticks: u64,
+    pub start_time_ticks: u64,
     /// The process of its job that started it, until what it used is counted among that one's
     /// children.
     parent: Option<u32>,
     /// Threads that have not exited, in the order of their discovery.
     pub threads: Vec<Thread>,
     /// What threads that are gone came to.
-    past: Totals,
-    unseen: unseen::Unseen,
+    past: TaskTotals,
+    unseen: unseen_children::UnseenChildren,
     /// When one of its threads wants to be looked at.
     look_at: Nanos,
     /// `/proc/PID/task`, opened when it first ran: its links tell how many threads there are.
-    folder: Option<Kept>,
+    folder: Option<KeptFile>,
 }
 
 /// A thread of a job.
@@ -84,9 +84,9 @@ pub struct Thread {
     pub is_refused: bool,
     /// Its mask has been seen to be that one. A newborn may still have one that its job had before.
     pub is_confirmed: bool,
-    schedstat: Option<Kept>,
-    children: Option<Kept>,
-    stat: Option<Kept>,
+    schedstat: Option<KeptFile>,
+    children: Option<KeptFile>,
+    stat: Option<KeptFile>,
     figures: Option<crate::procfs::Schedstat>,
     last_cpu: Option<CpuId>,
     /// Its moves between CPUs, and what it had used when they were read.
@@ -97,14 +97,14 @@ pub struct Thread {
     look_at: Nanos,
     /// What the processor and the kernel count of it: most threads sleep, and are passed over sooner
     /// without it among them.
-    counted: Option<Box<counters::Counted>>,
+    counted: Option<Box<counters::ThreadCounters>>,
 }
 
 /// What the threads of a job came to, as far as they were seen.
 ///
 /// Threads that ended before their job count as they were last seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct TaskTotals {
     /// CPU time, that of unseen children too.
     pub used_ns: u64,
     wait_ns: u64,
@@ -119,8 +119,8 @@ pub struct Totals {
 /// so little of it.
 const UNKNOWN_MAX: Nanos = Nanos::from_millis(2);
 
-impl Totals {
-    fn add(&mut self, more: Totals) {
+impl TaskTotals {
+    fn add(&mut self, more: TaskTotals) {
         self.used_ns = self.used_ns.saturating_add(more.used_ns);
         self.wait_ns = self.wait_ns.saturating_add(more.wait_ns);
         self.wait_of_ns = self.wait_of_ns.saturating_add(more.wait_of_ns);
@@ -148,15 +148,15 @@ fn known(value: u64, of_ns: u64, used: Nanos) -> Measured {
     }
 }
 
-impl Family {
+impl TaskReader {
     /// An empty table. `run` is the value of the environment variable that marks jobs of this run.
-    pub fn new(descriptors: Descriptors, counting: Counting, run: String) -> Self {
-        Family {
+    pub fn new(descriptors: DescriptorBudget, counting: TaskCounters, run: String) -> Self {
+        TaskReader {
             processes: BTreeMap::new(),
             job_of: BTreeMap::new(),
             descriptors,
             follows_children: true,
-            counting,
+            counters: counting,
             look_at: None,
             run,
             names: BTreeMap::new(),
@@ -166,12 +166,12 @@ impl Family {
     }
 
     /// Whether a look at somebody was refused since this was last asked.
-    pub fn take_blind(&mut self) -> bool {
+    pub fn take_unreadable(&mut self) -> bool {
         std::mem::take(&mut self.is_blind)
     }
 
     /// Makes a job known by name, for orphans that only have their environment left.
-    pub fn know(&mut self, name: &str, job: JobId) {
+    pub fn register_job_name(&mut self, name: &str, job: JobId) {
         self.names.insert(name.to_owned(), job);
     }
 

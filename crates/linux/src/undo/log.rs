@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::UndoError;
 use super::folder::{Folder, folders};
 use super::record::{Header, Line, Records, Whose};
-use crate::cgroup::Home;
+use crate::cgroup::DelegatedCgroup;
 use crate::{fault, procfs, system};
 
 /// A file is rewritten when it has grown beyond this and beyond twice what it needs to hold.
@@ -152,8 +152,8 @@ impl Log {
     }
 
     /// Before the folder for groups is made, and with it the first group.
-    pub fn announce_groups(&mut self, home: &Home) -> Result<(), UndoError> {
-        let Home { version, ref folder, enables, .. } = *home;
+    pub fn announce_groups(&mut self, home: &DelegatedCgroup) -> Result<(), UndoError> {
+        let DelegatedCgroup { version, ref folder, enables, .. } = *home;
         self.write(Line::Groups { version, home: folder.clone(), enables })
     }
 

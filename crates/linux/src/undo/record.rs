@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use base::{CpuSet, TaskId};
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup::{Home, Version};
+use crate::cgroup::{DelegatedCgroup, Version};
 
 /// The version of the format; a record of another version is left to the evenkeel that wrote it.
 const VERSION: u32 = 1;
@@ -263,10 +263,10 @@ impl Records {
     }
 
     /// The home of the groups that are there, or were about to be.
-    pub fn groups_home(&self) -> Option<Home> {
+    pub fn groups_home(&self) -> Option<DelegatedCgroup> {
         let (version, folder, enables) = self.groups.clone()?;
         // Who lives where follows from the folders that are there.
-        Some(Home { version, folder, enables, moves_in: false })
+        Some(DelegatedCgroup { version, folder, enables, moves_in: false })
     }
 
     /// Whether anything is known of this job.

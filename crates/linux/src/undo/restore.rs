@@ -24,7 +24,7 @@ use super::folder::Folder;
 use super::log::{FRESH_SUFFIX, SUFFIX, is_linked, lock, unlink};
 use super::record::{Header, Line, Records, Seen};
 use crate::procfs::{self, Stat};
-use crate::{affinity, birth, fault, system};
+use crate::{affinity, fault, fork_latency, system};
 use family::{Doubts, Search, lives};
 
 /// A child between fork and exec shares the lock of its dead parent. It needs a moment, or a CPU.
@@ -352,7 +352,8 @@ fn put_back(
                 }
                 if let Some(deed) = settle(root, tid, &job, records, &online, dry_run) {
                     if matches!(deed, RestoreAction::PutBack { .. }) && !dry_run {
-                        let until = Instant::now() + birth::longest(root, [process]);
+                        let until =
+                            Instant::now() + fork_latency::max_fork_latency(root, [process]);
                         births_until = births_until.max(until);
                     }
                     *counted.entry((job.clone(), process, comm.clone(), deed)).or_default() += 1;

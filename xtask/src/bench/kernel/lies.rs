@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use base::{Bytes, NodeId};
-use linux::numa_maps::{self, Of};
+use linux::numa_maps::{self, MappingKind};
 use rustix::time::{ClockId, clock_gettime};
 use sched::NodeMemory;
 
@@ -58,7 +58,7 @@ fn look(pid: u32, text: &mut String) {
     let now = clock_gettime(ClockId::Boottime);
     let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
     let mappings = maps.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);
-    for mapping in mappings.filter(|mapping| mapping.of == Of::Nothing) {
+    for mapping in mappings.filter(|mapping| mapping.kind == MappingKind::Nothing) {
         for (node, n_pages) in mapping.nodes {
             *nodes.entry(node).or_insert(0) += n_pages * mapping.page_size;
         }

@@ -94,7 +94,7 @@ impl Fake {
 }
 
 impl Memory for Fake {
-    fn ranges(&mut self, _wish: &Wish) -> io::Result<Vec<Range>> {
+    fn ranges(&mut self, _wish: &MoveRequest) -> io::Result<Vec<Range>> {
         self.refused()?;
         Ok(self.ranges.clone())
     }
@@ -163,17 +163,17 @@ impl Memory for Fake {
     }
 }
 
-fn wish(limit: u64) -> Wish {
-    Wish { from: Some(NodeId(0)), to: NodeId(2), limit }
+fn wish(limit: u64) -> MoveRequest {
+    MoveRequest { from: Some(NodeId(0)), to: NodeId(2), limit }
 }
 
-fn run(fake: Fake, wish: Wish) -> (Tally, Fake) {
+fn run(fake: Fake, wish: MoveRequest) -> (MoveTotals, Fake) {
     let mut mover = Mover::new(fake, wish, &[]).expect("ranges");
     let tally = (0..100_000).find_map(|_| mover.step()).expect("it ends");
     (tally, mover.memory)
 }
 
-fn check(fake: Fake, wish: Wish, expected: Expect) -> Fake {
+fn check(fake: Fake, wish: MoveRequest, expected: Expect) -> Fake {
     let (tally, fake) = run(fake, wish);
     let kib = |bytes: u64| bytes / 1024;
     let refused = format!("{:?}", tally.refused);
@@ -186,7 +186,7 @@ fn check(fake: Fake, wish: Wish, expected: Expect) -> Fake {
         kib(tally.requested),
         kib(tally.moved),
         if refused.trim().is_empty() { " ".to_owned() } else { refused },
-        kib(tally.left),
+        kib(tally.not_attempted),
         tally.stop
     ));
     fake
@@ -216,12 +216,12 @@ fn a_small_process_that_moves_whole_moves_in_one_call() {
 fn a_process_goes_whole_if_it_is_small_enough_whatever_nodes_it_is_on() {
     let fake = || Fake::default().range(1, 3000, 0, false).range(100, 900, 1, true);
     let expected = || expect!["requested 15600 moved 15600 refused left 0: Done"];
-    let from_all = Wish { from: None, ..wish(u64::MAX) };
+    let from_all = MoveRequest { from: None, ..wish(u64::MAX) };
     let whole = check(fake(), from_all, expected());
     assert_eq!((whole.n_whole, whole.asked.len()), (2, 0));
     let with_files = check(fake().with_files(), from_all, expected());
     assert_eq!(with_files.n_whole, 0, "too much is resident");
-    let limited = check(fake(), Wish { limit: 1 << 30, ..from_all }, expected());
+    let limited = check(fake(), MoveRequest { limit: 1 << 30, ..from_all }, expected());
     assert_eq!(limited.n_whole, 0, "a limit may not be passed");
 }
 
@@ -331,10 +331,10 @@ fn somebody_else_may_end_it() {
         Mover::new(Fake::default().range(1, 3000, 0, false).with_files(), wish(u64::MAX), &[])
             .expect("ranges");
     assert_eq!(mover.step(), None);
-    let tally = mover.end(Stop::Stopped);
+    let tally = mover.end(MoveStop::Stopped);
     assert_eq!(tally.requested, 3000 * PAGE);
-    assert_eq!(tally.requested, tally.moved + tally.left);
-    assert!(0 < tally.moved && 0 < tally.left);
+    assert_eq!(tally.requested, tally.moved + tally.not_attempted);
+    assert!(0 < tally.moved && 0 < tally.not_attempted);
 }
 
 #[test]
@@ -364,13 +364,14 @@ fn whatever_the_kernel_refuses_nothing_is_counted_twice_or_lost() {
         let from = [None, Some(0), Some(1), Some(3)][rng.below(4) as usize].map(NodeId);
         let limit = if rng.below(2) == 0 { u64::MAX } else { rng.below(16 << 20) };
         let before = fake.lies.values().filter(|&&node| node == 2).count() as u64 * PAGE;
-        let Ok(mut mover) = Mover::new(fake, Wish { from, to: NodeId(2), limit }, &[]) else {
+        let Ok(mut mover) = Mover::new(fake, MoveRequest { from, to: NodeId(2), limit }, &[])
+        else {
             continue;
         };
         let stops_at = rng.below(40);
         let tally = (0..stops_at).find_map(|_| mover.step());
-        let tally = tally.unwrap_or_else(|| mover.end(Stop::Stopped));
-        let sum = tally.moved + tally.refused.total() + tally.left;
+        let tally = tally.unwrap_or_else(|| mover.end(MoveStop::Stopped));
+        let sum = tally.moved + tally.refused.total() + tally.not_attempted;
         assert_eq!(tally.requested, sum, "seed {seed}: {tally:?}");
         assert!(tally.moved + tally.refused.total() <= limit, "seed {seed}: {tally:?}");
         let after = mover.memory.lies.values().filter(|&&node| node == 2).count() as u64 * PAGE;

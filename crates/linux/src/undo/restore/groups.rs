@@ -7,8 +7,8 @@
 use std::path::Path;
 
 use super::super::record::{Header, Records};
-use crate::cgroup::{RunGroups, run_folder};
-use crate::resctrl::GroupFolder;
+use crate::cgroup::{RunCgroups, run_folder};
+use crate::resctrl::MonGroupFolder;
 
 /// What a group is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) fn remove(
     dry_run: bool,
 ) -> Vec<GroupEntry> {
     let of = |name: &str| {
-        let deed = match GroupFolder::of_run(&header.run, name) {
+        let deed = match MonGroupFolder::of_run(&header.run, name) {
             None => GroupRestoreAction::NotOurs,
             Some(group) => match group.is_there(root) {
                 Ok(false) => GroupRestoreAction::Gone,
@@ -78,7 +78,7 @@ pub(super) fn take_back(
     let name = run_folder(&header.run).unwrap_or_default();
     let name = home.folder.join(name).display().to_string();
     let entry = |deed| Some(GroupEntry { kind: GroupKind::Binds, name: name.clone(), deed });
-    let Some(groups) = RunGroups::new(root, home, &header.run) else {
+    let Some(groups) = RunCgroups::new(root, home, &header.run) else {
         return entry(GroupRestoreAction::NotOurs);
     };
     let was_there = match groups.is_there() {

@@ -312,7 +312,7 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
     let at = root.path().join("sys/fs/resctrl/mon_groups");
     let mut log = world.log();
     let run = log.run().to_owned();
-    let named = ["0-a", "1-gone"].map(|job| crate::resctrl::GroupFolder::of(&run, job));
+    let named = ["0-a", "1-gone"].map(|job| crate::resctrl::MonGroupFolder::of(&run, job));
     for name in [named[0].name(), named[1].name(), "theirs", "evenkeel-another-0-a"] {
         log.announce_mon_group(name).expect("a line");
     }
@@ -402,7 +402,7 @@ fn whatever_is_refused_a_record_stays_until_all_of_it_is_put_back() {
         while world.n_files() != 0 {
             // After some tries the kernel has had enough of it.
             let permille = if nr < 3 { permille } else { 0 };
-            let wish = fault::Wish { seed: seed * 10 + nr, permille };
+            let wish = fault::FaultPlan { seed: seed * 10 + nr, permille };
             let restored = fault::with_errors(wish, || restore(&world.places(), false));
             assert!(restored.problems.iter().all(|problem| !problem.contains('\n')));
             let verdict = restored.files.first().map(|file| &file.verdict);

@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::memory;
 
 /// Between two looks for children.
-pub const STEP: Duration = Duration::from_millis(10);
+pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Of a small process: it may have to wait for a CPU in the middle. Guessed.
 const LEAST: Duration = Duration::from_millis(50);
 /// For each GiB that the parent has: ten times what a kernel of today takes (guessed: 10 ms).
@@ -24,7 +24,7 @@ const MOST: Duration = Duration::from_secs(5);
 
 /// How long births of children of these processes may go unseen, about. Who is gone bears nobody; who
 /// cannot be asked counts as small.
-pub fn longest(root: &Path, processes: impl IntoIterator<Item = u32>) -> Duration {
+pub fn max_fork_latency(root: &Path, processes: impl IntoIterator<Item = u32>) -> Duration {
     let resident = processes.into_iter().filter_map(|pid| match memory::resident(root, pid) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         resident => Some(resident.unwrap_or(0)),
@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(of(0), LEAST);
         assert_eq!(of(20 << 30), Duration::from_millis(2050));
         assert_eq!(of(u64::MAX), MOST);
-        assert_eq!(longest(Path::new("/"), []), Duration::ZERO);
-        assert!(LEAST <= longest(Path::new("/"), [std::process::id()]));
+        assert_eq!(max_fork_latency(Path::new("/"), []), Duration::ZERO);
+        assert!(LEAST <= max_fork_latency(Path::new("/"), [std::process::id()]));
     }
 }

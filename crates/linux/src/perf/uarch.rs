@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 /// What identifies a kind of processor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
+pub struct CpuIdentity {
     /// As CPUID tells it: `GenuineIntel`.
     pub vendor: Option<String>,
     /// The family of that vendor.
@@ -26,7 +26,7 @@ pub struct Identity {
 
 /// A family of processors and what is counted how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Family {
+pub struct Uarch {
     /// The name of its file.
     pub file: String,
     /// What people call it.
@@ -50,12 +50,12 @@ pub struct Pmu {
     /// What has a counter of its own beside those.
     pub fixed: Vec<CounterEvent>,
     /// What is counted how.
-    pub events: BTreeMap<CounterEvent, Event>,
+    pub events: BTreeMap<CounterEvent, UarchEvent>,
 }
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct UarchEvent {
     /// In the words of the PMU's `format` folder.
     pub terms: String,
     /// The vendor's name.
@@ -66,7 +66,7 @@ pub struct Event {
 
 /// What is wrong with an event file.
 #[derive(Debug, thiserror::Error)]
-pub enum FamilyError {
+pub enum UarchError {
     /// No TOML, or not what an event file holds.
     #[error("events/{file}.toml: {what}")]
     Parse {
@@ -155,10 +155,10 @@ files! {
 }
 
 /// All families, in the order in which they are tried.
-pub fn families() -> &'static [Family] {
-    static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
+pub fn uarchs() -> &'static [Uarch] {
+    static FAMILIES: LazyLock<Vec<Uarch>> = LazyLock::new(|| {
         let read = |(file, text): &(&str, &str)| {
-            Family::read(file, text).expect("a test reads every file that is built in")
+            Uarch::read(file, text).expect("a test reads every file that is built in")
         };
         FILES.iter().map(read).collect()
     });
@@ -166,19 +166,19 @@ pub fn families() -> &'static [Family] {
 }
 
 /// The family of a processor; the last one where none fits.
-pub fn known(identity: &Identity) -> &'static Family {
-    let families = families();
+pub fn uarch_of(identity: &CpuIdentity) -> &'static Uarch {
+    let families = uarchs();
     let generic = families.last().expect("there are families");
     families.iter().find(|family| family.fits.fit(identity)).unwrap_or(generic)
 }
 
-impl Family {
+impl Uarch {
     /// Reads an event file.
     ///
     /// # Errors
     /// It is none, or it is silent about a counter_event.
-    pub fn read(file: &str, text: &str) -> Result<Family, FamilyError> {
-        let wrong = |what: String| FamilyError::Parse { file: file.to_owned(), what };
+    pub fn read(file: &str, text: &str) -> Result<Uarch, UarchError> {
+        let wrong = |what: String| UarchError::Parse { file: file.to_owned(), what };
         let read: File = toml::from_str(text)
             .map_err(|error| wrong(error.to_string().trim().replace('\n', " ")))?;
         if read.family != file {
@@ -188,8 +188,8 @@ impl Family {
             read.pmu.into_iter().map(|table| table.pmu(file)).collect::<Result<Vec<_>, _>>()?;
         let absent =
             read.absent.into_iter().map(|(name, why)| Ok((counter_event(file, &name)?, why)));
-        let absent = absent.collect::<Result<BTreeMap<_, _>, FamilyError>>()?;
-        let family = Family {
+        let absent = absent.collect::<Result<BTreeMap<_, _>, UarchError>>()?;
+        let family = Uarch {
             file: file.to_owned(),
             name: read.name,
             source: read.source,
@@ -199,7 +199,7 @@ impl Family {
         };
         match of_processor().find(|counter_event| !family.speaks_of(*counter_event)) {
             None => Ok(family),
-            Some(silent) => Err(FamilyError::Silent { file: file.to_owned(), name: silent.name() }),
+            Some(silent) => Err(UarchError::Silent { file: file.to_owned(), name: silent.name() }),
         }
     }
 
@@ -233,24 +233,24 @@ fn of_processor() -> impl Iterator<Item = CounterEvent> {
     CounterEvent::ALL.iter().copied().filter(by_processor)
 }
 
-fn counter_event(file: &str, name: &str) -> Result<CounterEvent, FamilyError> {
+fn counter_event(file: &str, name: &str) -> Result<CounterEvent, UarchError> {
     let found = of_processor().find(|counter_event| counter_event.name() == name);
-    found.ok_or_else(|| FamilyError::CounterEvent { file: file.to_owned(), name: name.to_owned() })
+    found.ok_or_else(|| UarchError::CounterEvent { file: file.to_owned(), name: name.to_owned() })
 }
 
 impl PmuTable {
-    fn pmu(self, file: &str) -> Result<Pmu, FamilyError> {
+    fn pmu(self, file: &str) -> Result<Pmu, UarchError> {
         let event = |(name, table): (String, EventTable)| {
             let EventTable { event, name: vendors, source } = table;
-            Ok((counter_event(file, &name)?, Event { terms: event, name: vendors, source }))
+            Ok((counter_event(file, &name)?, UarchEvent { terms: event, name: vendors, source }))
         };
-        let events = self.events.into_iter().map(event).collect::<Result<_, FamilyError>>()?;
+        let events = self.events.into_iter().map(event).collect::<Result<_, UarchError>>()?;
         let fixed = self.fixed.iter().map(|name| counter_event(file, name));
-        let fixed = fixed.collect::<Result<_, FamilyError>>()?;
+        let fixed = fixed.collect::<Result<_, UarchError>>()?;
         if self.fixed_source.trim().is_empty() {
             let (file, what) =
                 (file.to_owned(), "fixed_source is empty: say where fixed was taken from");
-            return Err(FamilyError::Parse { file, what: what.to_owned() });
+            return Err(UarchError::Parse { file, what: what.to_owned() });
         }
         Ok(Pmu { name: self.name, n_counters: self.counters, fixed, events })
     }
@@ -267,7 +267,7 @@ impl Pmu {
 }
 
 impl Fits {
-    fn fit(&self, identity: &Identity) -> bool {
+    fn fit(&self, identity: &CpuIdentity) -> bool {
         if let Some(implementer) = self.implementer {
             return identity.arm == Some((implementer, self.part.unwrap_or(u32::MAX)));
         }
@@ -280,8 +280,8 @@ impl Fits {
 
 /// Who the processor is, from `/proc/cpuinfo` and, of an Arm processor, from its register MIDR
 /// (`regs/identification/midr_el1` of its CPU in sysfs).
-pub fn identity(cpuinfo: &str, midr: Option<&str>) -> Identity {
-    let mut identity = Identity::default();
+pub fn identity(cpuinfo: &str, midr: Option<&str>) -> CpuIdentity {
+    let mut identity = CpuIdentity::default();
     let (mut implementer, mut part) = (None, None);
     for line in cpuinfo.lines() {
         let Some((key, value)) = line.split_once(':') else { continue };
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn every_file_is_read_names_its_sources_and_fits_the_format_of_its_pmu() {
         for (file, text) in FILES {
-            let family = Family::read(file, text).expect("an event file");
+            let family = Uarch::read(file, text).expect("an event file");
             assert!(10 < family.source.len(), "{file} names its source");
             for pmu in &family.pmus {
                 for (counter_event, event) in &pmu.events {
@@ -367,14 +367,14 @@ mod tests {
         assert_eq!(there, built_in);
     }
 
-    fn intel(model: u32) -> Identity {
+    fn intel(model: u32) -> CpuIdentity {
         let cpuinfo = format!("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: {model}\n");
         identity(&cpuinfo, None)
     }
 
     #[test]
     fn a_processor_finds_its_family_and_a_strange_one_the_generic_events() {
-        let file = |identity: &Identity| known(identity).file.as_str();
+        let file = |identity: &CpuIdentity| uarch_of(identity).file.as_str();
         assert_eq!(file(&intel(0x2c)), "intel-westmere");
         assert_eq!(file(&intel(0x6a)), "intel-ice-lake-server");
         assert_eq!(file(&intel(0xff)), "generic");
@@ -388,15 +388,15 @@ mod tests {
 
     #[test]
     fn no_two_families_fit_one_processor() {
-        for family in families() {
+        for family in uarchs() {
             for &model in &family.fits.models {
-                let identity = Identity {
+                let identity = CpuIdentity {
                     vendor: family.fits.vendor.clone(),
                     family: family.fits.family,
                     model: Some(model),
                     arm: None,
                 };
-                let n_fit = families().iter().filter(|other| other.fits.fit(&identity)).count();
+                let n_fit = uarchs().iter().filter(|other| other.fits.fit(&identity)).count();
                 assert_eq!(n_fit, 1, "{} {model:#x}", family.file);
             }
         }
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_silent_or_wrong_is_refused_in_one_line() {
-        let error = |text: &str| Family::read("a", text).expect_err("refused").to_string();
+        let error = |text: &str| Uarch::read("a", text).expect_err("refused").to_string();
         let head = "family = \"a\"\nname = \"A\"\nsource = \"a manual\"\nmatch = {}\n";
         let pmu = "[[pmu]]\nname = \"cpu\"\ncounters = 4\nfixed = []\nfixed_source = \"b\"\nevents = {}\n";
         let silent = error(&format!("{head}{pmu}"));
@@ -424,8 +424,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "[a-z\\[\\]{}=\" \n0-9x.]{0,200}") {
-            let _ = Family::read("a", &text);
-            let _ = known(&identity(&text, Some(&text)));
+            let _ = Uarch::read("a", &text);
+            let _ = uarch_of(&identity(&text, Some(&text)));
         }
     }
 }

@@ -4,24 +4,26 @@ use base::JobId;
 use sched::{NumaSettings, Sample};
 use topology::Machine;
 
-use super::{Around, Tasks};
-use crate::perf::{self, Choice, Flags, Identity, Spec, Whom, choose, identity, software};
+use super::{SystemCollectors, Tasks};
+use crate::perf::{
+    self, CounterTarget, CpuIdentity, EventChoice, Flags, GroupSpec, choose, identity, software,
+};
 use crate::source::{Source, text};
 
 /// Everything that is listened to.
 #[derive(Debug)]
-pub struct Listener {
-    around: Around,
+pub struct StreamCollectors {
+    around: SystemCollectors,
     tasks: Tasks,
     said: Vec<String>,
 }
 
-impl Listener {
+impl StreamCollectors {
     /// Opens everything that is there. What cannot be had is told with the first sample.
     pub fn open(source: &mut dyn Source, machine: &Machine, processes: Vec<(u32, JobId)>) -> Self {
-        let (around, mut said) = Around::open(source, machine);
+        let (around, mut said) = SystemCollectors::open(source, machine);
         let mut chosen = Vec::new();
-        match rights(source) {
+        match counting_rights(source) {
             Ok(flags) => {
                 let identity = identity_of(source);
                 chosen = choose(source, &identity, flags).chosen;
@@ -29,19 +31,19 @@ impl Listener {
             }
             Err(why) => said.push(format!("tasks are not counted: {why}")),
         }
-        Listener { around, tasks: Tasks::new(processes, chosen), said }
+        StreamCollectors { around, tasks: Tasks::new(processes, chosen), said }
     }
 
     /// Looks at everything; `None` when no process is left.
-    pub fn look(&mut self, source: &mut dyn Source, is_first: bool) -> Option<Sample> {
+    pub fn sample(&mut self, source: &mut dyn Source, is_first: bool) -> Option<Sample> {
         let mut sample = Sample { degraded: std::mem::take(&mut self.said), ..Sample::default() };
         if is_first {
             let balancing = text(source, "proc/sys/kernel/numa_balancing");
             let numa_balancing = balancing.is_ok_and(|text| text != "0");
             sample.numa_settings = Some(NumaSettings { numa_balancing, interleaves: false });
         }
-        self.around.look_often(source, &mut sample);
-        self.around.look_seldom(source, &mut sample);
+        self.around.sample_traffic(source, &mut sample);
+        self.around.sample_pressure(source, &mut sample);
         self.around.free_memory(source, &mut sample);
         sample.nodes.sort_by_key(|node| node.node);
         let any_left = self.tasks.look(source, &mut sample);
@@ -57,7 +59,7 @@ impl Listener {
 }
 
 /// Who the processor is.
-pub fn identity_of(source: &mut dyn Source) -> Identity {
+pub fn identity_of(source: &mut dyn Source) -> CpuIdentity {
     let cpuinfo = source.file("proc/cpuinfo").unwrap_or_default();
     let midr = text(source, "sys/devices/system/cpu/cpu0/regs/identification/midr_el1").ok();
     identity(&String::from_utf8_lossy(&cpuinfo), midr.as_deref())
@@ -68,13 +70,13 @@ pub fn identity_of(source: &mut dyn Source) -> Identity {
 ///
 /// # Errors
 /// Neither, for this reason.
-pub fn rights(source: &mut dyn Source) -> Result<Flags, String> {
+pub fn counting_rights(source: &mut dyn Source) -> Result<Flags, String> {
     let mut refused = None;
     for flags in [Flags::default(), Flags { user_only: true, ..Flags::default() }] {
         let named =
             |(event, attr): &(sched::CounterEvent, perf::Attr)| (event.name().to_owned(), *attr);
         let events = software(flags).groups.concat().iter().map(named).collect();
-        match source.open(&Spec { whom: Whom::Task(0), events }) {
+        match source.open(&GroupSpec { target: CounterTarget::Task(0), events }) {
             Ok(opened) => {
                 source.close(opened.nr);
                 return Ok(flags);
@@ -85,11 +87,11 @@ pub fn rights(source: &mut dyn Source) -> Result<Flags, String> {
     let refused = refused.expect("it was tried");
     let paranoid = text(source, "proc/sys/kernel/perf_event_paranoid");
     let paranoid = paranoid.ok().and_then(|text| text.parse().ok());
-    Err(perf::reason(&refused, paranoid, perf::Need::Task))
+    Err(perf::explain_refusal(&refused, paranoid, perf::CounterScope::Task))
 }
 
 /// What the processor of a source counts of a task, whoever may see it.
-pub fn choice(source: &mut dyn Source) -> Choice {
+pub fn choice(source: &mut dyn Source) -> EventChoice {
     let identity = identity_of(source);
     choose(source, &identity, Flags::default())
 }

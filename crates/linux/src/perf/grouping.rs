@@ -93,7 +93,7 @@ mod tests {
     use sched::EventKind;
 
     use super::*;
-    use crate::perf::families;
+    use crate::perf::uarchs;
 
     fn cut(
         n_counters: u32,
@@ -109,7 +109,7 @@ mod tests {
 
     /// The groups of the PMUs of a family, a line each.
     fn check(file: &str, expected: Expect) {
-        let family = families().iter().find(|family| family.file == file).expect("a family");
+        let family = uarchs().iter().find(|family| family.file == file).expect("a family");
         let told = family.pmus.iter().flat_map(|pmu| {
             let events: Vec<CounterEvent> = pmu.events.keys().copied().collect();
             cut(pmu.n_counters, &pmu.fixed, &events).into_iter().map(|group| {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn every_group_of_every_family_leaves_a_counter_to_the_watchdog() {
-        for family in families() {
+        for family in uarchs() {
             for pmu in &family.pmus {
                 let events: Vec<CounterEvent> = pmu.events.keys().copied().collect();
                 for group in cut(pmu.n_counters, &pmu.fixed, &events) {
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_has_a_counter_of_its_own_is_counted_by_the_processor() {
-        for pmu in families().iter().flat_map(|family| &family.pmus) {
+        for pmu in uarchs().iter().flat_map(|family| &family.pmus) {
             for event in &pmu.fixed {
                 assert_eq!(event.source(), EventKind::Hardware);
                 assert!(pmu.events.contains_key(event), "{}: {event:?}", pmu.name);

@@ -6,7 +6,7 @@ use std::process::Command;
 const VARIABLE: &str = "EVENKEEL_TEST_ALONE";
 
 /// Runs a test's body in a child that runs nothing else; `module` is the test's `module_path!()`.
-pub fn alone(module: &str, test: &str, body: impl FnOnce()) {
+pub fn run_isolated(module: &str, test: &str, body: impl FnOnce()) {
     let (_crate, module) = module.split_once("::").expect("a test stands in a module");
     let test = format!("{module}::{test}");
     if std::env::var_os(VARIABLE).is_some_and(|wanted| wanted == *test) {

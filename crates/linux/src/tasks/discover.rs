@@ -7,13 +7,13 @@ use std::sync::Arc;
 use crate::procfs;
 use base::{CpuSet, JobId, Nanos, TaskId};
 
-use super::unseen::Unseen;
-use super::{Family, Process, Thread, Totals};
+use super::unseen_children::UnseenChildren;
+use super::{Process, TaskReader, TaskTotals, Thread};
 
 /// A `children` file longer than this is read in another way.
 const CHILDREN_BYTES: usize = 4096;
 
-impl Family {
+impl TaskReader {
     /// Takes a process and everything below it into a job. `mask` is what a process of this job has by
     /// birth. Tells the processes that are new.
     pub fn adopt(&mut self, job: JobId, pid: u32, mask: &Arc<CpuSet>) -> Vec<u32> {
@@ -66,7 +66,7 @@ impl Family {
             let id = TaskId { tid, start_time_ticks: stat.born_ticks };
             let mut thread = Thread::new(id, Arc::clone(mask));
             thread.keep_schedstat(pid, &mut self.descriptors);
-            thread.counted = self.counting.open(job, id, &mut self.descriptors);
+            thread.counted = self.counters.open(job, id, &mut self.descriptors);
             process.threads.push(thread);
         }
         process.look_at = Nanos::ZERO;
@@ -119,11 +119,11 @@ impl Family {
 impl Process {
     fn new(born_ticks: u64, parent: Option<u32>) -> Self {
         Process {
-            born_ticks,
+            start_time_ticks: born_ticks,
             parent,
             threads: Vec::new(),
-            past: Totals::default(),
-            unseen: Unseen::default(),
+            past: TaskTotals::default(),
+            unseen: UnseenChildren::default(),
             look_at: Nanos::ZERO,
             folder: None,
         }
@@ -132,12 +132,12 @@ impl Process {
     /// Whether the process with this number is still the one that it was.
     fn is_still(&self, pid: u32, is_blind: &mut bool) -> bool {
         seen(procfs::stat(root(), pid), is_blind)
-            .is_some_and(|stat| stat.born_ticks == self.born_ticks)
+            .is_some_and(|stat| stat.born_ticks == self.start_time_ticks)
     }
 }
 
 impl Thread {
-    pub(super) fn keep_schedstat(&mut self, pid: u32, descriptors: &mut super::Descriptors) {
+    pub(super) fn keep_schedstat(&mut self, pid: u32, descriptors: &mut super::DescriptorBudget) {
         if self.schedstat.is_none() {
             self.schedstat = descriptors.keep(&self.path(pid, "schedstat")).unwrap_or_default();
         }
@@ -151,7 +151,7 @@ impl Thread {
     fn children(
         &mut self,
         pid: u32,
-        descriptors: &mut super::Descriptors,
+        descriptors: &mut super::DescriptorBudget,
         mut child: impl FnMut(u32),
     ) -> io::Result<()> {
         if self.children.is_none() {

@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use super::attr::{self, Attr, Flags, Whom};
+use super::attr::{self, Attr, CounterTarget, Flags};
 use super::ring::Ring;
 use super::{DEVICES, encode, format_of};
 use crate::procfs;
@@ -24,7 +24,7 @@ use crate::source::{Live, Source, text};
 
 /// How addresses can be had on this machine; an event for each kind of core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heat(Vec<Event>);
+pub struct AddressSampling(Vec<Event>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Event {
@@ -48,12 +48,12 @@ const STRETCH_BITS: u32 = 16;
 /// No more of them are told.
 const STRETCHES_MAX: usize = 1024;
 
-impl Heat {
+impl AddressSampling {
     /// Finds out what this machine, or the tree under another root, can tell.
     pub fn find(root: &Path) -> Self {
         let mut source = Live::new(root);
         let devices = source.list(DEVICES).unwrap_or_default();
-        Heat(devices.iter().filter_map(|device| event_of(&mut source, device)).collect())
+        AddressSampling(devices.iter().filter_map(|device| event_of(&mut source, device)).collect())
     }
 
     /// Whether nothing here tells addresses.
@@ -65,7 +65,7 @@ impl Heat {
     ///
     /// # Errors
     /// What the kernel said, where not one of its threads could be sampled.
-    pub fn of(&self, pid: u32, time: Duration) -> io::Result<Vec<(u64, u64)>> {
+    pub fn hottest_ranges(&self, pid: u32, time: Duration) -> io::Result<Vec<(u64, u64)>> {
         let samplers = self.open(pid)?;
         if samplers.is_empty() {
             return Ok(Vec::new());
@@ -105,7 +105,7 @@ struct Sampler {
 
 impl Sampler {
     fn open(event: &Event, tid: u32) -> io::Result<Self> {
-        let whom = Whom::Task(tid);
+        let whom = CounterTarget::Task(tid);
         let leader = event.leader.as_ref().map(|leader| attr::open(leader, whom, None));
         let leader = leader.transpose()?;
         let group = leader.as_ref().map(AsFd::as_fd);
@@ -229,17 +229,17 @@ mod tests {
             ("cpu_atom/type", "8\n"),
             ("uncore_imc_0/type", "20\n"),
         ]);
-        let heat = Heat::find(intel.path());
+        let heat = AddressSampling::find(intel.path());
         let own_code = Flags { user_only: true, ..Flags::default() };
         let leader = Attr { kind: 4, config: [0x8203, 0, 0], flags: own_code };
         let attr = Attr { kind: 4, config: [0x1cd, 3, 0], flags: own_code };
         let event = Event { attr, leader: Some(leader), every: LOADS, precise: 2 };
-        assert_eq!(heat, Heat(vec![event]));
+        assert_eq!(heat, AddressSampling(vec![event]));
         let amd = tree(&[("ibs_op/type", "11\n"), ("ibs_op/format/cnt_ctl", "config:19\n")]);
         let attr = Attr { kind: 11, config: [1 << 19, 0, 0], flags: Flags::default() };
         let event = Event { attr, leader: None, every: OPERATIONS, precise: 0 };
-        assert_eq!(Heat::find(amd.path()), Heat(vec![event]));
-        assert!(Heat::find(tree(&[("cpu/type", "4\n")]).path()).is_unknown());
+        assert_eq!(AddressSampling::find(amd.path()), AddressSampling(vec![event]));
+        assert!(AddressSampling::find(tree(&[("cpu/type", "4\n")]).path()).is_unknown());
     }
 
     /// No machine of ours has such an event; the kernel's page faults tell addresses the same way.

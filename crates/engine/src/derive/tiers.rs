@@ -25,7 +25,7 @@ const LINE_BYTES: u64 = 64;
 
 /// The choice, and what it was.
 #[derive(Debug, Default)]
-pub(crate) struct Signals {
+pub(crate) struct TierSelector {
     wish: TierOverride,
     tiers: Tiers,
 }
@@ -33,9 +33,9 @@ pub(crate) struct Signals {
 /// A task's figures of an interval and whether it has run since its birth.
 pub(crate) type Row<'a> = (&'a mut TaskView, bool);
 
-impl Signals {
+impl TierSelector {
     pub fn new(wish: TierOverride) -> Self {
-        Signals { wish, tiers: Tiers::default() }
+        TierSelector { wish, tiers: Tiers::default() }
     }
 
     pub fn tiers(&self) -> &Tiers {

@@ -8,9 +8,9 @@ use crate::fault;
 
 /// A child that ended and has been waited for. Figures include children that it waited for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reaped {
+pub struct ChildExit {
     /// By itself with this status, or by a signal.
-    pub how: How,
+    pub status: ChildStatus,
     /// CPU time in its own code.
     pub user: Nanos,
     /// CPU time in the kernel.
@@ -26,11 +26,11 @@ pub struct Reaped {
 /// As long as this lives, the kernel keeps how children ended until somebody waits for them. Whoever
 /// started us may have had SIGCHLD ignored, and then it keeps nothing.
 #[derive(Debug)]
-pub struct Statuses {
+pub struct SigchldGuard {
     was_ignored: bool,
 }
 
-impl Statuses {
+impl SigchldGuard {
     /// From now on.
     pub fn keep() -> Self {
         let was_ignored = crate::system::is_ignored(libc::SIGCHLD);
@@ -39,11 +39,11 @@ impl Statuses {
             // SAFETY: no handler is set, only the usual action.
             unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         }
-        Statuses { was_ignored }
+        SigchldGuard { was_ignored }
     }
 }
 
-impl Drop for Statuses {
+impl Drop for SigchldGuard {
     fn drop(&mut self) {
         if self.was_ignored {
             // Not refused: it fails for numbers of no signals alone.
@@ -55,7 +55,7 @@ impl Drop for Statuses {
 
 /// What several children used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
+pub struct ChildUsage {
     /// CPU time in their own code, all together.
     pub user: Nanos,
     /// CPU time in the kernel, all together.
@@ -68,9 +68,9 @@ pub struct Used {
     pub n_switches: u64,
 }
 
-impl Used {
+impl ChildUsage {
     /// Takes one more child in.
-    pub fn add(&mut self, child: &Reaped) {
+    pub fn add(&mut self, child: &ChildExit) {
         self.user += child.user;
         self.system += child.system;
         self.max_resident = self.max_resident.max(child.max_resident);
@@ -81,7 +81,7 @@ impl Used {
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum ChildStatus {
     /// It called exit with this status.
     Exited(i32),
     /// This signal ended it.
@@ -90,12 +90,12 @@ pub enum How {
 
 /// Waits for a child if it has ended; `None` as long as it has not. It is gone after this: read what
 /// `/proc` tells of it before.
-pub fn try_reap(pid: u32) -> io::Result<Option<Reaped>> {
+pub fn try_reap(pid: u32) -> io::Result<Option<ChildExit>> {
     wait4(pid, libc::WNOHANG)
 }
 
 /// Waits for a child until it has ended.
-pub fn reap(pid: u32) -> io::Result<Option<Reaped>> {
+pub fn reap(pid: u32) -> io::Result<Option<ChildExit>> {
     wait4(pid, 0)
 }
 
@@ -113,7 +113,7 @@ pub fn next_stopped() -> Option<(u32, i32)> {
     (done == 0 && pid != 0).then_some((pid.unsigned_abs(), signal))
 }
 
-fn wait4(pid: u32, flags: i32) -> io::Result<Option<Reaped>> {
+fn wait4(pid: u32, flags: i32) -> io::Result<Option<ChildExit>> {
     let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
     if pid <= 0 {
         return Err(io::Error::from_raw_os_error(libc::ESRCH)); // 0 would mean the whole group.
@@ -131,15 +131,15 @@ fn wait4(pid: u32, flags: i32) -> io::Result<Option<Reaped>> {
     })
 }
 
-fn reaped(status: i32, usage: &libc::rusage) -> Reaped {
+fn reaped(status: i32, usage: &libc::rusage) -> ChildExit {
     let how = if libc::WIFSIGNALED(status) {
-        How::Killed(libc::WTERMSIG(status))
+        ChildStatus::Killed(libc::WTERMSIG(status))
     } else {
-        How::Exited(libc::WEXITSTATUS(status))
+        ChildStatus::Exited(libc::WEXITSTATUS(status))
     };
     let count = |told: libc::c_long| u64::try_from(told).unwrap_or(0);
-    Reaped {
-        how,
+    ChildExit {
+        status: how,
         user: nanos(usage.ru_utime),
         system: nanos(usage.ru_stime),
         max_resident: Bytes::from_kib(count(usage.ru_maxrss)),

@@ -26,7 +26,7 @@ use crate::{affinity, fault, mempolicy};
 
 /// A program with everything that it is to find when it begins.
 #[derive(Debug)]
-pub struct Start {
+pub struct SpawnRequest {
     /// The file to run, as a path that does not depend on the folder or on `PATH`.
     pub program: CString,
     /// Its arguments, its own name first.
@@ -49,10 +49,10 @@ pub struct Start {
     /// The nice value that it begins with; absent: that of the thread that starts it.
     pub nice: Option<i32>,
     /// Whether the kernel ends it when the thread that starts it ends.
-    pub dies_with_us: bool,
+    pub dies_with_parent: bool,
 }
 
-impl Start {
+impl SpawnRequest {
     /// A program that begins as we did: in our folder and environment, on our CPUs and with our
     /// descriptors. Its life is tied to ours.
     ///
@@ -63,7 +63,7 @@ impl Start {
         args: impl IntoIterator<Item = OsString>,
         files: [OwnedFd; 3],
     ) -> io::Result<Self> {
-        Ok(Start {
+        Ok(SpawnRequest {
             program: text(program)?,
             args: args.into_iter().map(text).collect::<Result<_, _>>()?,
             env: environment(&[]),
@@ -75,7 +75,7 @@ impl Start {
             // Not refused: of our own process it cannot be.
             descriptors: rustix::process::getrlimit(rustix::process::Resource::Nofile),
             nice: None,
-            dies_with_us: true,
+            dies_with_parent: true,
         })
     }
 }
@@ -103,7 +103,7 @@ pub fn text(word: impl Into<OsString>) -> io::Result<CString> {
 
 /// What a child was doing when it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum SpawnStage {
     /// Making a process group of its own.
     Group,
     /// Taking over its files.
@@ -126,20 +126,20 @@ pub enum Stage {
 
 /// A child that could not become its program. It has ended and been waited for.
 #[derive(Debug)]
-pub struct Failure {
+pub struct SpawnFailure {
     /// Its process number.
     pub pid: u32,
     /// What it was doing.
-    pub stage: Stage,
+    pub stage: SpawnStage,
     /// What the kernel said.
     pub error: io::Error,
 }
 
 /// What became of all children of a batch.
 #[derive(Debug)]
-pub struct Finished {
+pub struct SpawnResult {
     /// Those that did not become their program.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<SpawnFailure>,
     /// Those that did without the group that was meant for them, and what the kernel said.
     pub stayed_out: Vec<(u32, io::Error)>,
     /// An error says that not all can be told.
@@ -148,22 +148,22 @@ pub struct Finished {
 
 /// Programs started at one instant.
 #[derive(Debug)]
-pub struct Batch {
+pub struct SpawnBatch {
     reader: OwnedFd,
     writer: OwnedFd,
     n_forked: u32,
 }
 
-const STAGES: [Stage; 9] = [
-    Stage::Group,
-    Stage::Files,
-    Stage::Dir,
-    Stage::Limit,
-    Stage::Cpus,
-    Stage::Memory,
-    Stage::Tie,
-    Stage::Nice,
-    Stage::Exec,
+const STAGES: [SpawnStage; 9] = [
+    SpawnStage::Group,
+    SpawnStage::Files,
+    SpawnStage::Dir,
+    SpawnStage::Limit,
+    SpawnStage::Cpus,
+    SpawnStage::Memory,
+    SpawnStage::Tie,
+    SpawnStage::Nice,
+    SpawnStage::Exec,
 ];
 
 /// Not a failure: the child goes on. Stands in a report where a stage would.
@@ -173,17 +173,17 @@ const STAYED_OUT: u32 = u32::MAX;
 /// what a pipe takes in one piece, so reports never mix.
 const REPORT_BYTES: usize = 12;
 
-impl Batch {
+impl SpawnBatch {
     /// Nothing started yet.
     pub fn new() -> io::Result<Self> {
         fault::refuse("pipe2")?;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        Ok(Batch { reader, writer, n_forked: 0 })
+        Ok(SpawnBatch { reader, writer, n_forked: 0 })
     }
 
     /// Makes a child that becomes the program, and returns its process number at once. Whether it
     /// became the program is told by [`Batch::finish`].
-    pub fn fork(&mut self, start: &Start) -> io::Result<u32> {
+    pub fn fork(&mut self, start: &SpawnRequest) -> io::Result<u32> {
         let args = pointers(&start.args);
         let env = pointers(&start.env);
         let report = self.writer.as_raw_fd();
@@ -210,9 +210,9 @@ impl Batch {
     }
 
     /// Waits until every child has become its program or failed, and tells those that failed.
-    pub fn finish(self) -> Finished {
+    pub fn finish(self) -> SpawnResult {
         drop(self.writer);
-        let mut finished = Finished { failures: vec![], stayed_out: vec![], told: Ok(()) };
+        let mut finished = SpawnResult { failures: vec![], stayed_out: vec![], told: Ok(()) };
         if self.n_forked == 0 {
             return finished;
         }
@@ -221,13 +221,13 @@ impl Batch {
             match read_whole(&self.reader, &mut report) {
                 Ok(true) => finished.take(&report),
                 Ok(false) => return finished,
-                Err(error) => return Finished { told: Err(error), ..finished },
+                Err(error) => return SpawnResult { told: Err(error), ..finished },
             }
         }
     }
 }
 
-impl Finished {
+impl SpawnResult {
     /// What a child has written; one on its way out is waited for.
     fn take(&mut self, report: &[u8; REPORT_BYTES]) {
         let word = |idx: usize| {
@@ -239,10 +239,10 @@ impl Finished {
         if word(1) == STAYED_OUT {
             return self.stayed_out.push((pid, error));
         }
-        let stage = STAGES.get(word(1) as usize).copied().unwrap_or(Stage::Exec);
+        let stage = STAGES.get(word(1) as usize).copied().unwrap_or(SpawnStage::Exec);
         // Who cannot be waited for is gone already: somebody else did it, or nobody keeps statuses.
-        let _ = crate::reap::reap(pid);
-        self.failures.push(Failure { pid, stage, error });
+        let _ = crate::child_exit::reap(pid);
+        self.failures.push(SpawnFailure { pid, stage, error });
     }
 }
 
@@ -267,7 +267,7 @@ fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
 /// # Safety
 /// To be called in a freshly forked child, with lists that end in a null pointer.
 unsafe fn become_program(
-    start: &Start,
+    start: &SpawnRequest,
     args: &[*const libc::c_char],
     env: &[*const libc::c_char],
     report: RawFd,
@@ -278,7 +278,7 @@ unsafe fn become_program(
     unsafe {
         let exec = || libc::execve(start.program.as_ptr(), args.as_ptr(), env.as_ptr());
         if let Err((stage, error)) =
-            prepare(start, report, parent).and_then(|()| check("execve", Stage::Exec, exec))
+            prepare(start, report, parent).and_then(|()| check("execve", SpawnStage::Exec, exec))
         {
             tell(report, stage as u32, error);
         }
@@ -287,12 +287,12 @@ unsafe fn become_program(
 }
 
 /// What a child was doing when it failed, and the kernel's number for why.
-type Failed = (Stage, i32);
+type Failed = (SpawnStage, i32);
 
 /// Makes a call of a child; one that a signal interrupted is made again. Allocates nothing.
 fn check(
     name: &'static str,
-    stage: Stage,
+    stage: SpawnStage,
     mut call: impl FnMut() -> libc::c_int,
 ) -> Result<(), Failed> {
     let call = || if call() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) };
@@ -320,7 +320,7 @@ unsafe fn tell(report: RawFd, what: u32, error: i32) {
 ///
 /// # Safety
 /// As for [`become_program`].
-unsafe fn enter_group(start: &Start, report: RawFd) -> bool {
+unsafe fn enter_group(start: &SpawnRequest, report: RawFd) -> bool {
     let Some(door) = &start.group else { return false };
     let enter = || {
         // SAFETY: a call on a byte that lives.
@@ -337,37 +337,37 @@ unsafe fn enter_group(start: &Start, report: RawFd) -> bool {
 ///
 /// # Safety
 /// As for [`become_program`].
-unsafe fn prepare(start: &Start, report: RawFd, parent: libc::pid_t) -> Result<(), Failed> {
+unsafe fn prepare(start: &SpawnRequest, report: RawFd, parent: libc::pid_t) -> Result<(), Failed> {
     // SAFETY: system calls on values that live until the exec.
     unsafe {
-        check("setpgid", Stage::Group, || libc::setpgid(0, 0))?;
+        check("setpgid", SpawnStage::Group, || libc::setpgid(0, 0))?;
         reset_signals();
         for (file, number) in start.files.iter().zip(0..) {
-            check("dup2", Stage::Files, || libc::dup2(file.as_raw_fd(), number))?;
+            check("dup2", SpawnStage::Files, || libc::dup2(file.as_raw_fd(), number))?;
         }
-        check("chdir", Stage::Dir, || libc::chdir(start.dir.as_ptr()))?;
+        check("chdir", SpawnStage::Dir, || libc::chdir(start.dir.as_ptr()))?;
         let limit = |value: Option<u64>| value.unwrap_or(libc::RLIM_INFINITY);
         let rlimit = libc::rlimit {
             rlim_cur: limit(start.descriptors.current),
             rlim_max: limit(start.descriptors.maximum),
         };
         let set = || libc::setrlimit(libc::RLIMIT_NOFILE, &raw const rlimit);
-        check("setrlimit", Stage::Limit, set)?;
+        check("setrlimit", SpawnStage::Limit, set)?;
     }
     // Before the CPUs: old kernels give whoever changes its cpuset all CPUs of the new one.
     // SAFETY: as for the caller.
     let is_bound = unsafe { enter_group(start, report) };
     if let Some(cpus) = &start.cpus {
-        affinity::set(0, cpus).map_err(|error| (Stage::Cpus, number(&error)))?;
+        affinity::set(0, cpus).map_err(|error| (SpawnStage::Cpus, number(&error)))?;
     }
     if let Some(memory) = start.memory.as_ref().filter(|_| !is_bound) {
-        memory.apply().map_err(|error| (Stage::Memory, number(&error)))?;
+        memory.apply().map_err(|error| (SpawnStage::Memory, number(&error)))?;
     }
-    if start.dies_with_us {
+    if start.dies_with_parent {
         // SAFETY: calls on numbers.
         unsafe {
             let tie = || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            check("prctl", Stage::Tie, tie)?;
+            check("prctl", SpawnStage::Tie, tie)?;
             if libc::getppid() != parent {
                 libc::_exit(127); // Our parent ended before the tie held.
             }
@@ -377,7 +377,7 @@ unsafe fn prepare(start: &Start, report: RawFd, parent: libc::pid_t) -> Result<(
         // Last, so that what comes before is done soon, however busy the machine is.
         // SAFETY: a call on numbers.
         let set = || unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
-        check("setpriority", Stage::Nice, set)?;
+        check("setpriority", SpawnStage::Nice, set)?;
     }
     Ok(())
 }
@@ -413,7 +413,7 @@ unsafe fn reset_signals() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reap::{How, reap};
+    use crate::child_exit::{ChildStatus, reap};
     use std::fs::File;
     use std::io::{Read, Seek};
 
@@ -421,10 +421,10 @@ mod tests {
         CString::new(text).expect("no zero byte")
     }
 
-    fn shell(script: &str, out: &File) -> Start {
+    fn shell(script: &str, out: &File) -> SpawnRequest {
         let null = || OwnedFd::from(File::open("/dev/null").expect("the null device"));
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        Start {
+        SpawnRequest {
             program: text("/bin/sh"),
             args: ["sh", "-c", script].map(text).into(),
             env: vec![text("PATH=/usr/bin:/bin"), text("GREETING=hello")],
@@ -435,11 +435,11 @@ mod tests {
             group: None,
             descriptors: limit,
             nice: None,
-            dies_with_us: false,
+            dies_with_parent: false,
         }
     }
 
-    fn finish(batch: Batch) -> Vec<Failure> {
+    fn finish(batch: SpawnBatch) -> Vec<SpawnFailure> {
         let finished = batch.finish();
         finished.told.expect("a pipe");
         finished.failures
@@ -460,17 +460,17 @@ mod tests {
         let mut start = shell(script, &out);
         start.cpus = Some(one.clone());
         start.descriptors.current = Some(99);
-        let mut batch = Batch::new().expect("a pipe");
+        let mut batch = SpawnBatch::new().expect("a pipe");
         let pid = batch.fork(&start).expect("a child");
         assert!(finish(batch).is_empty());
-        assert_eq!(reap(pid).expect("our child").expect("it ended").how, How::Exited(0));
+        assert_eq!(reap(pid).expect("our child").expect("it ended").status, ChildStatus::Exited(0));
         assert_eq!(said(&mut out), format!("/\nhello\n99\nCpus_allowed_list:\t{one}\n"));
     }
 
     #[test]
     fn a_child_has_a_group_of_its_own_in_our_session() {
         let out = tempfile::tempfile().expect("a file");
-        let mut batch = Batch::new().expect("a pipe");
+        let mut batch = SpawnBatch::new().expect("a pipe");
         let pid = batch.fork(&shell("exec sleep 60", &out)).expect("a child");
         assert!(finish(batch).is_empty());
         let root = std::path::Path::new("/");
@@ -479,28 +479,31 @@ mod tests {
         assert_eq!((its.group, its.session), (pid, ours.session));
         // SAFETY: a call on numbers; the child is ours and not waited for.
         unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
-        assert_eq!(reap(pid).expect("our child").expect("it ended").how, How::Killed(9));
+        assert_eq!(reap(pid).expect("our child").expect("it ended").status, ChildStatus::Killed(9));
     }
 
     #[test]
     fn who_cannot_start_is_told_with_the_stage_and_the_kernels_word() {
         let out = tempfile::tempfile().expect("a file");
-        let fails = |change: &dyn Fn(&mut Start)| {
+        let fails = |change: &dyn Fn(&mut SpawnRequest)| {
             let mut start = shell("exit 0", &out);
             change(&mut start);
-            let mut batch = Batch::new().expect("a pipe");
+            let mut batch = SpawnBatch::new().expect("a pipe");
             let fine = batch.fork(&shell("exit 3", &out)).expect("a child");
             let pid = batch.fork(&start).expect("a child");
             let failures = finish(batch);
-            assert_eq!(reap(fine).expect("our child").expect("it ended").how, How::Exited(3));
+            assert_eq!(
+                reap(fine).expect("our child").expect("it ended").status,
+                ChildStatus::Exited(3)
+            );
             assert_eq!(failures.iter().map(|f| f.pid).collect::<Vec<_>>(), [pid]);
             (failures[0].stage, failures[0].error.raw_os_error())
         };
         let nowhere = || text("/nonexistent");
-        assert_eq!(fails(&|s| s.program = nowhere()), (Stage::Exec, Some(libc::ENOENT)));
-        assert_eq!(fails(&|s| s.dir = nowhere()), (Stage::Dir, Some(libc::ENOENT)));
+        assert_eq!(fails(&|s| s.program = nowhere()), (SpawnStage::Exec, Some(libc::ENOENT)));
+        assert_eq!(fails(&|s| s.dir = nowhere()), (SpawnStage::Dir, Some(libc::ENOENT)));
         let no_cpu = Some(CpuSet::new());
-        assert_eq!(fails(&|s| s.cpus.clone_from(&no_cpu)), (Stage::Cpus, Some(libc::EINVAL)));
+        assert_eq!(fails(&|s| s.cpus.clone_from(&no_cpu)), (SpawnStage::Cpus, Some(libc::EINVAL)));
     }
 
     #[test]
@@ -509,14 +512,14 @@ mod tests {
         let mut start = shell("echo here", &out);
         // A door that cannot be written.
         start.group = Some(File::open("/dev/null").expect("the null device").into());
-        let mut batch = Batch::new().expect("a pipe");
+        let mut batch = SpawnBatch::new().expect("a pipe");
         let pid = batch.fork(&start).expect("a child");
         let finished = batch.finish();
         assert!(finished.failures.is_empty(), "{finished:?}");
         let stayed_out =
             finished.stayed_out.iter().map(|(pid, error)| (*pid, error.raw_os_error()));
         assert_eq!(stayed_out.collect::<Vec<_>>(), [(pid, Some(libc::EBADF))]);
-        assert_eq!(reap(pid).expect("our child").expect("it ended").how, How::Exited(0));
+        assert_eq!(reap(pid).expect("our child").expect("it ended").status, ChildStatus::Exited(0));
         assert_eq!(said(&mut out), "here\n");
     }
 }

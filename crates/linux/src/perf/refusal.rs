@@ -17,19 +17,19 @@ use std::io;
 
 /// What is to be counted decides what right it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum CounterScope {
     /// A task, in its own code only: the least right there is.
     Task,
     /// Everything on a CPU, or outside the cores.
     Cpu,
 }
 
-impl Need {
+impl CounterScope {
     /// The largest `perf_event_paranoid` with which it works without a capability.
     pub fn paranoid_max(self) -> i32 {
         match self {
-            Need::Task => 2,
-            Need::Cpu => 0,
+            CounterScope::Task => 2,
+            CounterScope::Cpu => 0,
         }
     }
 }
@@ -46,7 +46,7 @@ pub fn own_code_only(paranoid: Option<i32>) -> String {
 }
 
 /// Why a counter did not open.
-pub fn reason(error: &io::Error, paranoid: Option<i32>, need: Need) -> String {
+pub fn explain_refusal(error: &io::Error, paranoid: Option<i32>, need: CounterScope) -> String {
     let enough = need.paranoid_max();
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) => {
@@ -66,7 +66,7 @@ pub fn reason(error: &io::Error, paranoid: Option<i32>, need: Need) -> String {
 }
 
 /// The error that says that the task is gone: an everyday outcome.
-pub const GONE: i32 = libc::ESRCH;
+pub const TASK_EXITED: i32 = libc::ESRCH;
 
 #[cfg(test)]
 mod tests {
@@ -75,11 +75,11 @@ mod tests {
     #[test]
     fn a_refusal_says_which_value_or_capability_would_help() {
         let refused = io::Error::from_raw_os_error(libc::EACCES);
-        let own = reason(&refused, Some(3), Need::Task);
+        let own = explain_refusal(&refused, Some(3), CounterScope::Task);
         assert_eq!(own, "perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON");
-        let cpu = reason(&refused, Some(2), Need::Cpu);
+        let cpu = explain_refusal(&refused, Some(2), CounterScope::Cpu);
         assert_eq!(cpu, "perf_event_paranoid is 2: set it to 0 or less, or give CAP_PERFMON");
-        assert!(reason(&refused, Some(1), Need::Task).contains("filter"));
+        assert!(explain_refusal(&refused, Some(1), CounterScope::Task).contains("filter"));
         assert_eq!(
             own_code_only(Some(2)),
             "in its own code only; to count what the kernel does for it: perf_event_paranoid is 2, set \
@@ -87,6 +87,6 @@ mod tests {
         );
         assert!(own_code_only(Some(1)).ends_with("it: give CAP_PERFMON"));
         let absent = io::Error::from_raw_os_error(libc::ENOENT);
-        assert!(reason(&absent, Some(2), Need::Task).contains("no such counter"));
+        assert!(explain_refusal(&absent, Some(2), CounterScope::Task).contains("no such counter"));
     }
 }

@@ -8,7 +8,7 @@ use crate::procfs::{self, Schedstat};
 use base::{CpuId, CpuSet, JobId, Nanos, TaskId};
 use sched::{Counters, Measured, TaskSample};
 
-use super::{Descriptors, Family, Process, Thread, Totals};
+use super::{DescriptorBudget, Process, TaskReader, TaskTotals, Thread};
 use crate::procfs::may_live;
 
 /// A thread that has not run for so many looks is looked at more seldom.
@@ -24,7 +24,7 @@ const ALONE_LOOKS: u32 = 4;
 
 /// When a look at the threads is.
 #[derive(Clone, Copy, Debug)]
-pub struct When {
+pub struct SampleTime {
     /// Time of the sample, since the start of the run.
     pub at: Nanos,
     /// The time between two looks.
@@ -35,15 +35,15 @@ pub struct When {
 
 /// What a look at the threads found.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct SampledTasks {
     /// Threads that are new or that ran.
     pub tasks: Vec<TaskSample>,
     /// Threads that ended.
-    pub gone: Vec<TaskId>,
+    pub exited: Vec<TaskId>,
     /// Jobs that may have new threads or processes.
-    pub stirred_jobs: BTreeSet<JobId>,
+    pub changed_jobs: BTreeSet<JobId>,
     /// Threads whose masks are to be compared with what we know of them.
-    pub to_verify: Vec<(JobId, TaskId)>,
+    pub masks_to_verify: Vec<(JobId, TaskId)>,
     /// What threads that ended had counted.
     gone_counted: Vec<(JobId, TaskId, Counters)>,
     /// Whether a group waits for counters that somebody else has.
@@ -52,7 +52,7 @@ pub struct Look {
     stirred: Vec<(JobId, u32)>,
 }
 
-impl When {
+impl SampleTime {
     /// Whether what is to be looked at then is to be looked at now: a tick may come a little early.
     fn is_due(&self, look_at: Nanos) -> bool {
         look_at <= self.at + Nanos(self.interval.0 / 2)
@@ -78,9 +78,14 @@ impl When {
     }
 }
 
-impl Family {
+impl TaskReader {
     /// Looks at every thread whose turn it is. `mask` gives what processes of a job have by birth.
-    pub fn look(&mut self, when: When, mask: impl Fn(JobId) -> Arc<CpuSet>, look: &mut Look) {
+    pub fn sample(
+        &mut self,
+        when: SampleTime,
+        mask: impl Fn(JobId) -> Arc<CpuSet>,
+        look: &mut SampledTasks,
+    ) {
         let mut empty: Vec<u32> = Vec::new();
         self.look_at = None;
         for (&(job, pid), process) in &mut self.processes {
@@ -102,19 +107,19 @@ impl Family {
         }
     }
 
-    fn take_counted(&mut self, look: &mut Look) {
-        self.counting.is_shut_out |= look.is_shut_out;
+    fn take_counted(&mut self, look: &mut SampledTasks) {
+        self.counters.is_shut_out |= look.is_shut_out;
         let gone = std::mem::take(&mut look.gone_counted);
         self.settle_counters(&mut look.tasks, &gone);
     }
 
     /// When somebody is to be looked at next; `None` when there is nobody.
-    pub fn next_look(&self) -> Option<Nanos> {
+    pub fn next_sample_at(&self) -> Option<Nanos> {
         self.look_at
     }
 
     /// Takes in what a process that ran may have started.
-    fn find_new(&mut self, (job, pid): (JobId, u32), mask: &Arc<CpuSet>, look: &mut Look) {
+    fn find_new(&mut self, (job, pid): (JobId, u32), mask: &Arc<CpuSet>, look: &mut SampledTasks) {
         let Some(process) = self.processes.get_mut(&(job, pid)) else { return };
         if !process.is_asked_for_new() {
             return;
@@ -123,13 +128,18 @@ impl Family {
         let grew = has_other_threads && !self.list_threads(job, pid, mask).is_empty();
         let ran = |thread: &Thread| thread.n_looks_quiet == 0;
         if self.look_for_children(job, pid, mask, ran) || grew {
-            look.stirred_jobs.insert(job);
+            look.changed_jobs.insert(job);
         }
     }
 
     /// Reads all threads of a job once more, before they end, and tells what the job came to.
-    pub fn last_look(&mut self, job: JobId, at: Nanos, look: &mut Look) -> (Totals, Counters) {
-        let when = When { at, interval: Nanos(1), rest_max: Nanos::ZERO };
+    pub fn final_sample(
+        &mut self,
+        job: JobId,
+        at: Nanos,
+        look: &mut SampledTasks,
+    ) -> (TaskTotals, Counters) {
+        let when = SampleTime { at, interval: Nanos(1), rest_max: Nanos::ZERO };
         let mut totals = self.past.remove(&job).unwrap_or_default();
         for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
             process.look_at = Nanos::ZERO;
@@ -141,7 +151,7 @@ impl Family {
         self.count_head(job, look);
         self.take_counted(look);
         let counters = self.counted_of(job);
-        self.counting.forget(job);
+        self.counters.forget(job);
         (totals, counters)
     }
 }
@@ -150,11 +160,11 @@ impl Process {
     fn read(
         &mut self,
         (job, pid): (JobId, u32),
-        when: When,
-        descriptors: &mut Descriptors,
-        look: &mut Look,
+        when: SampleTime,
+        descriptors: &mut DescriptorBudget,
+        look: &mut SampledTasks,
     ) {
-        let (n_tasks, n_gone) = (look.tasks.len(), look.gone.len());
+        let (n_tasks, n_gone) = (look.tasks.len(), look.exited.len());
         let (past, unseen) = (&mut self.past, self.unseen.credited());
         self.threads.retain_mut(|thread| {
             if !when.is_due(thread.look_at) {
@@ -164,7 +174,7 @@ impl Process {
                 if may_live(thread.id) {
                     return true; // It could not be read this time.
                 }
-                look.gone.push(thread.id);
+                look.exited.push(thread.id);
                 let counted = thread.counted.as_mut().map(|counted| counted.at_end());
                 look.gone_counted.extend(counted.map(|whole| (job, thread.id, whole)));
                 past.add(thread.totals());
@@ -179,13 +189,13 @@ impl Process {
                     ..thread.sample(job, pid, unseen)
                 });
                 if thread.n_looks_ran % MASKS_EVERY == 1 {
-                    look.to_verify.push((job, thread.id));
+                    look.masks_to_verify.push((job, thread.id));
                 }
             }
             true
         });
         self.look_at = self.threads.iter().map(|thread| thread.look_at).min().unwrap_or_default();
-        if look.tasks.len() != n_tasks || look.gone.len() != n_gone {
+        if look.tasks.len() != n_tasks || look.exited.len() != n_gone {
             look.stirred.push((job, pid));
         }
     }
@@ -204,7 +214,7 @@ impl Process {
     }
 
     /// Whether the process has more or fewer threads than are known.
-    fn has_other_threads(&mut self, pid: u32, descriptors: &mut Descriptors) -> bool {
+    fn has_other_threads(&mut self, pid: u32, descriptors: &mut DescriptorBudget) -> bool {
         if self.folder.is_none() {
             let path = format!("/proc/{pid}/task");
             self.folder = descriptors.keep(path.as_ref()).unwrap_or_default();
@@ -214,7 +224,7 @@ impl Process {
     }
 
     /// What its threads came to, those that ended too.
-    pub(super) fn totals(&self) -> Totals {
+    pub(super) fn totals(&self) -> TaskTotals {
         let mut totals = self.past;
         self.threads.iter().for_each(|thread| totals.add(thread.totals()));
         totals.used_ns = totals.used_ns.saturating_add(self.unseen.credited().0);
@@ -224,7 +234,7 @@ impl Process {
 
 impl Thread {
     /// The figures of now; `None` when the thread is gone.
-    fn read(&mut self, pid: u32, descriptors: &mut Descriptors) -> Option<Schedstat> {
+    fn read(&mut self, pid: u32, descriptors: &mut DescriptorBudget) -> Option<Schedstat> {
         self.keep_schedstat(pid, descriptors);
         let mut buffer = [0; 96];
         if let Some(file) = &self.schedstat {
@@ -238,7 +248,7 @@ impl Thread {
     }
 
     /// Takes figures in; tells whether they are new.
-    fn take(&mut self, figures: Schedstat, when: When) -> bool {
+    fn take(&mut self, figures: Schedstat, when: SampleTime) -> bool {
         let ran = self.figures.is_none_or(|known| known.run_ns != figures.run_ns);
         self.n_looks_quiet = if ran { 0 } else { self.n_looks_quiet.saturating_add(1) };
         self.n_looks_ran = self.n_looks_ran.wrapping_add(u32::from(ran));
@@ -251,7 +261,7 @@ impl Thread {
     /// The CPU of a thread that may choose, and its moves between CPUs now and then. A thread that we
     /// bound to one CPU is there, unless somebody else moved it, which is noticed when its mask is
     /// looked at.
-    fn look_closer(&mut self, pid: u32, descriptors: &mut Descriptors) {
+    fn look_closer(&mut self, pid: u32, descriptors: &mut DescriptorBudget) {
         if self.mask.len() == 1 && !self.is_foreign {
             self.last_cpu = self.mask.first();
             return;
@@ -269,7 +279,7 @@ impl Thread {
         &mut self,
         pid: u32,
         keep: bool,
-        descriptors: &mut Descriptors,
+        descriptors: &mut DescriptorBudget,
         parse: impl Fn(&[u8]) -> Option<T>,
     ) -> Option<T> {
         if self.stat.is_none() && keep {
@@ -303,9 +313,9 @@ impl Thread {
 
     /// The first thread of a process can still be read after its end, as long as nobody has waited
     /// for it.
-    fn totals(&self) -> Totals {
+    fn totals(&self) -> TaskTotals {
         let (n_migrations, moves_of_ns) = self.migrations.unwrap_or_default();
-        Totals {
+        TaskTotals {
             used_ns: self.used(),
             wait_ns: self.figures.map_or(0, |figures| figures.wait_ns),
             wait_of_ns: self.used(),
@@ -335,9 +345,9 @@ impl Thread {
 mod tests {
     use super::*;
 
-    fn at_ms(at: u64) -> When {
+    fn at_ms(at: u64) -> SampleTime {
         let ms = Nanos::from_millis;
-        When { at: ms(at), interval: ms(250), rest_max: Nanos::from_secs(2) }
+        SampleTime { at: ms(at), interval: ms(250), rest_max: Nanos::from_secs(2) }
     }
 
     #[test]

@@ -18,7 +18,7 @@ type OfCpu = Total<CpuTimes, (Nanos, Nanos)>;
 
 /// Everything that is measured around tasks.
 #[derive(Debug, Default)]
-pub(crate) struct Around {
+pub(crate) struct SystemMetrics {
     of_llcs: BTreeMap<LlcId, OfTraffic>,
     of_groups: BTreeMap<(JobId, LlcId), OfTraffic>,
     of_cpus: BTreeMap<CpuId, OfCpu>,
@@ -74,7 +74,7 @@ fn put<K: Ord, T: Copy, G: Copy + Default>(
     (total.now, total.is_new) = (now, true);
 }
 
-impl Around {
+impl SystemMetrics {
     /// Takes new totals in.
     pub fn take(&mut self, sample: &Sample) {
         let at = self.at;
@@ -175,14 +175,14 @@ mod tests {
         Sample { llcs: vec![LlcSample { llc: LlcId(1), traffic }], ..Sample::default() }
     }
 
-    fn seen(around: &Around) -> Vec<Option<u64>> {
+    fn seen(around: &SystemMetrics) -> Vec<Option<u64>> {
         around.llcs.iter().map(|llc| llc.traffic.total_bytes).collect()
     }
 
     #[test]
     fn counting_begins_with_the_first_total_and_pauses_while_there_is_none() {
         let second = Nanos::from_secs(1);
-        let mut around = Around::default();
+        let mut around = SystemMetrics::default();
         let mut told = Vec::new();
         for (nr, bytes) in [
             (1, Measured::Exact(1000)),
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_longer_stretch_counts_as_its_mean_interval() {
-        let mut around = Around::default();
+        let mut around = SystemMetrics::default();
         around.take(&llc(Measured::Exact(0)));
         around.turn_over(Nanos::from_secs(1), Nanos::from_secs(1));
         around.take(&llc(Measured::Exact(400)));

@@ -8,15 +8,15 @@
 use crate::procfs;
 use base::{JobId, Nanos};
 
-use super::read::Look;
-use super::{Family, Totals};
+use super::sampling::SampledTasks;
+use super::{TaskReader, TaskTotals};
 
 /// A process that never had a child is asked about children every so many looks that it ran in.
 const ASK_EVERY: u32 = 8;
 
 /// What is known of the children of a process.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unseen {
+pub struct UnseenChildren {
     n_looks: u32,
     has_children: bool,
     /// What the kernel told last of children that were waited for, in nanoseconds.
@@ -26,7 +26,7 @@ pub struct Unseen {
     credited_ns: u64,
 }
 
-impl Unseen {
+impl UnseenChildren {
     /// What children used that nobody saw.
     pub(super) fn credited(&self) -> Nanos {
         Nanos(self.credited_ns)
@@ -64,9 +64,9 @@ impl Unseen {
     }
 }
 
-impl Family {
+impl TaskReader {
     /// Adds to the samples what children used that came and went unseen.
-    pub(super) fn credit_unseen(&mut self, (job, pid): (JobId, u32), look: &mut Look) {
+    pub(super) fn credit_unseen(&mut self, (job, pid): (JobId, u32), look: &mut SampledTasks) {
         let more = self.ask_about_children(job, pid).unwrap_or_default();
         if more != Nanos::ZERO {
             self.credit(job, pid, more, look);
@@ -122,9 +122,9 @@ impl Family {
     pub fn credit_rest(
         &mut self,
         (job, pid): (JobId, u32),
-        totals: &Totals,
+        totals: &TaskTotals,
         used: Nanos,
-        look: &mut Look,
+        look: &mut SampledTasks,
     ) {
         let rest = used.0.saturating_sub(totals.used_ns);
         let Some(process) = self.processes.get_mut(&(job, pid)).filter(|_| rest != 0) else {
@@ -136,7 +136,7 @@ impl Family {
 
     /// Adds CPU time that was just credited to the sample of the first thread of a process, which may
     /// have to be made.
-    fn credit(&self, job: JobId, pid: u32, more: Nanos, look: &mut Look) {
+    fn credit(&self, job: JobId, pid: u32, more: Nanos, look: &mut SampledTasks) {
         let is_first = |thread: &&super::Thread| thread.id.tid == pid;
         let Some(process) = self.processes.get(&(job, pid)) else { return };
         let Some(first) = process.threads.iter().find(is_first) else { return };
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_of_children_is_not_credited_again() {
-        let mut unseen = Unseen::default();
+        let mut unseen = UnseenChildren::default();
         assert_eq!(unseen.take(30), Nanos(30), "nobody was seen");
         unseen.seen_one_go(50);
         assert_eq!(unseen.take(85), Nanos(5), "a seen one used 50, its last 5 unseen");
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_child_that_nobody_waited_for_takes_nothing_back() {
-        let mut unseen = Unseen::default();
+        let mut unseen = UnseenChildren::default();
         assert_eq!(unseen.take(30), Nanos(30));
         unseen.seen_one_go(100);
         assert_eq!((unseen.take(60), unseen.credited()), (Nanos(0), Nanos(30)));
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_process_without_children_is_asked_now_and_then() {
-        let mut unseen = Unseen::default();
+        let mut unseen = UnseenChildren::default();
         let asked: Vec<u32> = (1..20).filter(|_| unseen.is_asked()).collect();
         assert_eq!(asked, [1, 9, 17]);
         unseen.has_child();

@@ -18,11 +18,11 @@ use std::io;
 use std::path::Path;
 
 use crate::fault;
-use crate::perf::{self, Attr, Flags, Need, Whom};
+use crate::perf::{self, Attr, CounterScope, CounterTarget, Flags};
 
 /// What a signal stands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tier {
+pub enum SourceTier {
     /// The processor's counters per task.
     Counters,
     /// Memory controllers or caches, per node or LLC domain.
@@ -35,7 +35,7 @@ pub enum Tier {
 
 /// Whether a signal can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readable {
+pub enum Availability {
     /// It was tried.
     Yes,
     /// It was tried, or what it needs is not there.
@@ -46,31 +46,31 @@ pub enum Readable {
 
 /// One signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signal {
+pub struct MetricSource {
     /// What it stands on.
-    pub tier: Tier,
+    pub tier: SourceTier,
     /// What it tells, with whom it tells it of.
     pub name: &'static str,
     /// Whether it can be read here.
-    pub readable: Readable,
+    pub readable: Availability,
     /// What it is read from, or why it cannot be read and what would help.
     pub why: String,
 }
 
-impl fmt::Display for Tier {
+impl fmt::Display for SourceTier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Tier::Counters => "counters",
-            Tier::Bandwidth => "bandwidth",
-            Tier::Kernel => "kernel",
-            Tier::Declared => "declared",
+            SourceTier::Counters => "counters",
+            SourceTier::Bandwidth => "bandwidth",
+            SourceTier::Kernel => "kernel",
+            SourceTier::Declared => "declared",
         })
     }
 }
 
 /// What the processor would count of a task, or why not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CountedAs {
+pub struct EventMapping {
     /// Of what.
     pub counter_event: sched::CounterEvent,
     /// The vendor's name of the event, and its words in the PMU's format; or why there is none.
@@ -79,22 +79,22 @@ pub struct CountedAs {
 
 /// The family of the processor of the machine below a root folder, and its events: those that would be
 /// asked for, whether or not this kernel shows counters and lets us count.
-pub fn events(root: &Path) -> (&'static perf::Family, Vec<CountedAs>) {
+pub fn events(root: &Path) -> (&'static perf::Uarch, Vec<EventMapping>) {
     let mut source = crate::source::Live::new(root);
-    let family = perf::known(&crate::collectors::identity_of(&mut source));
+    let family = perf::uarch_of(&crate::collectors::identity_of(&mut source));
     let by_processor = |q: &&sched::CounterEvent| q.source() == sched::EventKind::Hardware;
     let counted = |&counter_event: &sched::CounterEvent| {
         let event = match family.why_absent(counter_event) {
             Some(why) => Err(why),
             None => Ok(named(family, counter_event)),
         };
-        CountedAs { counter_event, event }
+        EventMapping { counter_event, event }
     };
     (family, sched::CounterEvent::ALL.iter().filter(by_processor).map(counted).collect())
 }
 
 /// An event's name and words; of a hybrid processor those of every kind of core.
-fn named(family: &perf::Family, counter_event: sched::CounterEvent) -> (String, String) {
+fn named(family: &perf::Uarch, counter_event: sched::CounterEvent) -> (String, String) {
     let mut names: Vec<&str> = Vec::new();
     let mut terms: Vec<&str> = Vec::new();
     for event in family.pmus.iter().filter_map(|pmu| pmu.events.get(&counter_event)) {
@@ -107,32 +107,36 @@ fn named(family: &perf::Family, counter_event: sched::CounterEvent) -> (String, 
 }
 
 /// All signals of the machine below a root folder, best tier first.
-pub fn read(root: &Path) -> Vec<Signal> {
+pub fn read(root: &Path) -> Vec<MetricSource> {
     let place = Place { root, is_live: root == Path::new("/") };
-    let counters = |name, event| signal(Tier::Counters, name, place.task_counter(event));
+    let counters = |name, event| signal(SourceTier::Counters, name, place.task_counter(event));
     vec![
         counters("last-level cache misses of a task", Event::CacheMisses),
         counters("cycles and instructions of a task", Event::Instructions),
-        signal(Tier::Bandwidth, "memory controller traffic of a node", place.controllers()),
-        signal(Tier::Bandwidth, "memory traffic of an LLC domain", place.resctrl()),
-        signal(Tier::Kernel, "page faults and moves of a task", place.task_counter(Event::Faults)),
-        signal(Tier::Kernel, "waiting time of a task", place.schedstat()),
-        signal(Tier::Kernel, "pressure on CPUs and memory", place.pressure()),
+        signal(SourceTier::Bandwidth, "memory controller traffic of a node", place.controllers()),
+        signal(SourceTier::Bandwidth, "memory traffic of an LLC domain", place.resctrl()),
         signal(
-            Tier::Declared,
+            SourceTier::Kernel,
+            "page faults and moves of a task",
+            place.task_counter(Event::Faults),
+        ),
+        signal(SourceTier::Kernel, "waiting time of a task", place.schedstat()),
+        signal(SourceTier::Kernel, "pressure on CPUs and memory", place.pressure()),
+        signal(
+            SourceTier::Declared,
             "class or profile × CPU time of a job",
-            (Readable::Yes, DECLARED.to_owned()),
+            (Availability::Yes, DECLARED.to_owned()),
         ),
     ]
 }
 
 const DECLARED: &str = "the workload file says it";
 
-fn signal(tier: Tier, name: &'static str, (readable, why): Answer) -> Signal {
-    Signal { tier, name, readable, why }
+fn signal(tier: SourceTier, name: &'static str, (readable, why): Answer) -> MetricSource {
+    MetricSource { tier, name, readable, why }
 }
 
-type Answer = (Readable, String);
+type Answer = (Availability, String);
 
 /// What is tried, as the kernel numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +149,7 @@ enum Event {
 
 /// Opens a counter, disabled, and closes it; of a task with what the kernel does for it, or only in its
 /// own code, which takes the least right.
-fn try_open(event: Event, whom: Whom, user_only: bool) -> io::Result<()> {
+fn try_open(event: Event, whom: CounterTarget, user_only: bool) -> io::Result<()> {
     let (kind, number) = match event {
         Event::CacheMisses => (0, 3),
         Event::Instructions => (0, 1),
@@ -164,16 +168,18 @@ fn task_answer(
     open: impl Fn(bool) -> io::Result<()>,
 ) -> Answer {
     if open(false).is_ok() {
-        return (Readable::Yes, "perf_event_open".to_owned());
+        return (Availability::Yes, "perf_event_open".to_owned());
     }
     match open(true) {
         Ok(()) => {
             // Moves between CPUs happen in the kernel.
             let less = if event == Event::Faults { "page faults alone, " } else { "" };
             let why = format!("perf_event_open, {less}{}", perf::own_code_only(paranoid));
-            (Readable::Yes, why)
+            (Availability::Yes, why)
         }
-        Err(error) => (Readable::No, perf::reason(&error, paranoid, Need::Task)),
+        Err(error) => {
+            (Availability::No, perf::explain_refusal(&error, paranoid, CounterScope::Task))
+        }
     }
 }
 
@@ -192,9 +198,9 @@ impl Place<'_> {
     fn task_counter(&self, event: Event) -> Answer {
         let paranoid = self.paranoid();
         if !self.is_live {
-            return (Readable::Unknown, only_there(paranoid));
+            return (Availability::Unknown, only_there(paranoid));
         }
-        task_answer(event, paranoid, |user_only| try_open(event, Whom::Task(0), user_only))
+        task_answer(event, paranoid, |user_only| try_open(event, CounterTarget::Task(0), user_only))
     }
 
     /// Counters outside the cores belong to no task: counting them needs the right to count a
@@ -202,17 +208,23 @@ impl Place<'_> {
     fn controllers(&self) -> Answer {
         let units = self.controller_units();
         if units.is_empty() && !self.is_live && !self.has("sys/bus/event_source") {
-            return (Readable::Unknown, ONLY_THERE.to_owned());
+            return (Availability::Unknown, ONLY_THERE.to_owned());
         }
         if units.is_empty() {
-            return (Readable::No, "the kernel knows no counter of memory controllers".to_owned());
+            return (
+                Availability::No,
+                "the kernel knows no counter of memory controllers".to_owned(),
+            );
         }
         if !self.is_live {
-            return (Readable::Unknown, format!("{units}; {}", only_there(self.paranoid())));
+            return (Availability::Unknown, format!("{units}; {}", only_there(self.paranoid())));
         }
-        match try_open(Event::CpuClock, Whom::Cpu(first_cpu()), false) {
-            Ok(()) => (Readable::Yes, units),
-            Err(error) => (Readable::No, perf::reason(&error, self.paranoid(), Need::Cpu)),
+        match try_open(Event::CpuClock, CounterTarget::Cpu(first_cpu()), false) {
+            Ok(()) => (Availability::Yes, units),
+            Err(error) => (
+                Availability::No,
+                perf::explain_refusal(&error, self.paranoid(), CounterScope::Cpu),
+            ),
         }
     }
 
@@ -249,40 +261,43 @@ impl Place<'_> {
         let is_known = self.text("proc/filesystems").is_ok_and(|text| text.contains("resctrl"));
         match features {
             Ok(features) if features.contains("mbm_total_bytes") => {
-                (Readable::Yes, "resctrl".to_owned())
+                (Availability::Yes, "resctrl".to_owned())
             }
-            Ok(_) => (Readable::No, "resctrl here counts no memory traffic".to_owned()),
+            Ok(_) => (Availability::No, "resctrl here counts no memory traffic".to_owned()),
             Err(_) if self.has("sys/fs/resctrl/schemata") => (
-                Readable::No,
+                Availability::No,
                 "resctrl is mounted, but this processor has no monitoring".to_owned(),
             ),
             Err(_) if is_known => (
-                Readable::No,
+                Availability::No,
                 "resctrl is not mounted: mount -t resctrl resctrl /sys/fs/resctrl".to_owned(),
             ),
             Err(_) if !self.is_live && !self.has("proc/filesystems") => {
-                (Readable::Unknown, ONLY_THERE.to_owned())
+                (Availability::Unknown, ONLY_THERE.to_owned())
             }
-            Err(_) => (Readable::No, "the kernel has no resctrl for this processor".to_owned()),
+            Err(_) => (Availability::No, "the kernel has no resctrl for this processor".to_owned()),
         }
     }
 
     fn schedstat(&self) -> Answer {
         match self.text("proc/self/schedstat") {
-            Ok(_) => (Readable::Yes, "/proc/PID/schedstat".to_owned()),
-            Err(_) if !self.is_live => (Readable::Unknown, ONLY_THERE.to_owned()),
-            Err(_) => (Readable::No, "the kernel was built without SCHED_INFO".to_owned()),
+            Ok(_) => (Availability::Yes, "/proc/PID/schedstat".to_owned()),
+            Err(_) if !self.is_live => (Availability::Unknown, ONLY_THERE.to_owned()),
+            Err(_) => (Availability::No, "the kernel was built without SCHED_INFO".to_owned()),
         }
     }
 
     fn pressure(&self) -> Answer {
         match self.text("proc/pressure/memory") {
-            Ok(_) => (Readable::Yes, "/proc/pressure".to_owned()),
-            Err(_) if !self.is_live => (Readable::Unknown, ONLY_THERE.to_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (Readable::No, "the kernel has no PSI (since Linux 4.20, CONFIG_PSI)".to_owned())
+            Ok(_) => (Availability::Yes, "/proc/pressure".to_owned()),
+            Err(_) if !self.is_live => (Availability::Unknown, ONLY_THERE.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (
+                Availability::No,
+                "the kernel has no PSI (since Linux 4.20, CONFIG_PSI)".to_owned(),
+            ),
+            Err(_) => {
+                (Availability::No, "PSI is switched off: start the kernel with psi=1".to_owned())
             }
-            Err(_) => (Readable::No, "PSI is switched off: start the kernel with psi=1".to_owned()),
         }
     }
 
@@ -397,7 +412,7 @@ mod tests {
     #[test]
     fn this_machine_answers_by_trying() {
         for signal in read(Path::new("/")) {
-            assert_ne!(signal.readable, Readable::Unknown, "{signal:?}");
+            assert_ne!(signal.readable, Availability::Unknown, "{signal:?}");
             assert!(!signal.why.is_empty() && !signal.why.contains('\n'), "{signal:?}");
         }
     }

@@ -100,13 +100,13 @@ fn broken_toml_is_refused_with_its_place() {
     toml(
         "[[job]\n",
         expect![[r#"
-        evenkeel: w.toml:4:7: broken TOML: unclosed array table, expected `]`
+        evenkeel: w.toml:4:7: invalid TOML: unclosed array table, expected `]`
     "#]],
     );
     toml(
         "[[job]]\ncommand = [\"a\n",
         expect![[r#"
-        evenkeel: w.toml:5:14: broken TOML: unclosed array, expected `]`
+        evenkeel: w.toml:5:14: invalid TOML: unclosed array, expected `]`
     "#]],
     );
 }
@@ -116,7 +116,7 @@ fn a_file_that_is_no_text_or_not_there_is_refused() {
     let trial = Trial::new();
     trial.write("w.toml", b"# \xff\n");
     expect![[r#"
-        evenkeel: w.toml:1:3: this is no UTF-8 text
+        evenkeel: w.toml:1:3: the file is not UTF-8 text
     "#]]
     .assert_eq(&trial.refused(&["run", "w.toml"]));
     expect![[r#"
@@ -150,7 +150,7 @@ fn negative_and_absurd_times_are_refused() {
     job(
         "command = [\"true\"]\nstart = -1",
         expect![[r#"
-        evenkeel: w.toml:6:9: start is -1, but no time here is negative; write 0 or more
+        evenkeel: w.toml:6:9: start is -1, and times cannot be negative; write 0 or more
     "#]],
     );
     job(
@@ -174,7 +174,7 @@ fn negative_and_absurd_times_are_refused() {
     classic(
         "-1 3 /bin/true",
         expect![[r#"
-        evenkeel: w.txt:2:1: start is -1, but no time here is negative; write 0 or more
+        evenkeel: w.txt:2:1: start is -1, and times cannot be negative; write 0 or more
     "#]],
     );
 }
@@ -241,7 +241,7 @@ fn names_that_are_taken_are_refused() {
     job(
         "name = \"mark\"\ncommand = [\"true\"]",
         expect![[r#"
-            evenkeel: w.toml:5:8: the name "mark" is taken already in line 2; rename one
+            evenkeel: w.toml:5:8: the name "mark" is already used in line 2; rename one
         "#]],
     );
 }
@@ -251,13 +251,13 @@ fn classes_counts_and_threads_out_of_range_are_refused() {
     job(
         "command = [\"true\"]\nclass = 16",
         expect![[r#"
-        evenkeel: w.toml:6:9: class 16 is out of range; classes are whole numbers from 0 to 15
+        evenkeel: w.toml:6:9: class 16 is out of range; classes are integers from 0 to 15
     "#]],
     );
     job(
         "command = [\"true\"]\nclass = -1",
         expect![[r#"
-        evenkeel: w.toml:6:9: class -1 is out of range; classes are whole numbers from 0 to 15
+        evenkeel: w.toml:6:9: class -1 is out of range; classes are integers from 0 to 15
     "#]],
     );
     job(
@@ -281,7 +281,7 @@ fn classes_counts_and_threads_out_of_range_are_refused() {
     classic(
         "0 16 /bin/true",
         expect![[r#"
-        evenkeel: w.txt:2:3: class 16 is out of range; classes are whole numbers from 0 to 15
+        evenkeel: w.txt:2:3: class 16 is out of range; classes are integers from 0 to 15
     "#]],
     );
 }
@@ -291,7 +291,7 @@ fn a_job_that_runs_nothing_two_things_or_nonsense_is_refused() {
     job(
         "class = 1",
         expect![[r#"
-        evenkeel: w.toml:4:1: this job runs nothing; add command = ["program", "argument"], shell or load
+        evenkeel: w.toml:4:1: the job has no command; add command = ["program", "argument"], shell or load
     "#]],
     );
     job(
@@ -362,7 +362,7 @@ fn a_workload_without_jobs_or_without_an_end_is_refused() {
     .assert_eq(&trial.refused(&["run", "w.txt"]));
     trial.write("w.toml", format!("{MARK}restart = \"until-others-done\"\n"));
     expect![[r#"
-        evenkeel: w.toml:1:1: every job is restarted until the others are done, so none ever ends; let one end
+        evenkeel: w.toml:1:1: every job is restarted until the others are done, so the run never ends; let one job end
     "#]].assert_eq(&trial.refused(&["run", "w.toml"]));
 }
 

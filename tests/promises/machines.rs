@@ -118,19 +118,19 @@ fn a_machine_that_is_none_is_refused_in_one_line() {
     check(
         &["machine", "--synthetic", "nodes=0"],
         expect_test::expect![[r#"
-        evenkeel: --synthetic: nodes=0: write a whole number from 1 to 1024
+        evenkeel: --synthetic: nodes=0: write an integer from 1 to 1024
     "#]],
     );
     check(
         &["machine", "--file", "twice.toml"],
         expect_test::expect![[r#"
-            evenkeel: twice.toml:4: cpus: cpu0 belongs to node0 and to node1
+            evenkeel: twice.toml:4:20: cpus: cpu0 belongs to node0 and to node1
         "#]],
     );
     check(
         &["machine", "--file", "typo.toml"],
         expect_test::expect![[r#"
-        evenkeel: typo.toml:3: unknown key "onlin"; did you mean "online"?
+        evenkeel: typo.toml:3:13: unknown key "onlin"; did you mean "online"?
     "#]],
     );
     check(

@@ -336,7 +336,7 @@ fn machines_that_cannot_be_are_refused() {
         "bytes_per_s = 12800000000",
         "bytes_per_s = 12.8e9",
         expect![[r#"
-        evenkeel: FOLDER/corun-pair.toml:12: bytes_per_s: must be a whole number, 0 or more, not a decimal number
+        evenkeel: FOLDER/corun-pair.toml:12:105: bytes_per_s: must be an integer from 0, not a decimal number
     "#]],
     );
 }

@@ -387,7 +387,7 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
         ("w.toml", "class = 9", "restart = \"until-others-done\""),
         &[],
         expect![
-            "evenkeel: w.toml:2:1: every job is restarted until the others are done, so none ever ends; let one end"
+            "evenkeel: w.toml:2:1: every job is restarted until the others are done, so the run never ends; let one job end"
         ],
     );
     refused(
@@ -398,7 +398,7 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
     refused(
         ("m.toml", "cpus = \"2-3\", node = 1", "cpus = \"\", node = 1"),
         &[],
-        expect!["evenkeel: m.toml:7: cpus: llc1 has no CPU: leave it out"],
+        expect!["evenkeel: m.toml:7:84: cpus: llc1 has no CPU: remove the entry"],
     );
     refused(
         ("m.toml", "format_version = 1", "format_version = 1\nkernel = \"linux-3.0\""),
@@ -464,7 +464,7 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
         ),
         &[],
         expect![
-            "evenkeel: m.toml:11: the access from node0 to node1 has a latency of 30 ns, and the one to its own memory has 90: what is farther is not faster"
+            "evenkeel: m.toml:11:43: the access from node0 to node1 has a latency of 30 ns, less than the 90 ns of local memory"
         ],
     );
     refused(

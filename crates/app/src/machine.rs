@@ -93,7 +93,7 @@ pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
     let file: MachineFile = serde_json::from_str(&text).map_err(|error| {
         let said = error.to_string();
         let message = said.split(" at line ").next().unwrap_or(&said);
-        let message = topology::file::in_words(message);
+        let message = base::toml_reader::plain_message(message);
         anyhow!("{name}:{}:{}: {message}", error.line(), error.column())
     })?;
     Machine::try_from(file).context(name)

@@ -1,8 +1,8 @@
-//! Sets of CPUs and nodes, and the kernel's two ways to write them.
+//! Sets of CPUs and nodes, and the two text formats that the kernel has for them.
 //!
 //! ```text
-//!   list text   0-3,8          /sys/devices/system/cpu/online, cpuset.cpus
-//!   mask text   00000001,000000ff   highest word first, 32 bits a word: shared_cpu_map, Cpus_allowed
+//!   list format   0-3,8               /sys/devices/system/cpu/online, cpuset.cpus
+//!   mask format   00000001,000000ff   shared_cpu_map, Cpus_allowed: 32-bit words, highest first
 //! ```
 
 use std::cmp::Ordering;
@@ -18,52 +18,52 @@ pub type CpuSet = IdSet<CpuId>;
 /// A set of nodes.
 pub type NodeSet = IdSet<NodeId>;
 
-/// A set of numbered things, kept as bits.
+/// A set of ids as a bitmap.
 ///
 /// ```text
-///   CPUs 320-327 of 1024      0  0  0  0  0  ff  0  0  …  0      words of the machine
+///   CPUs 320-327 of 1024      0  0  0  0  0  ff  0  0  …  0      64-bit words
 ///                             └── skipped ──┘ └ kept
 /// ```
 ///
-/// Words of zeros before the first member and after the last are not kept, and a single word needs no
-/// memory of its own: so a core, a cache or a node of ordinary size costs the same on every machine.
+/// Zero words before the first member and after the last member are not stored, and a single word is stored
+/// inline. So the set of a core, an LLC domain or a node takes the same memory on every machine.
 ///
-/// Iterates in rising order. Equal sets are equal whatever was removed from them before.
+/// The set iterates in increasing order. Equal sets compare equal, whatever was inserted and removed before.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct IdSet<T> {
-    /// Words of zeros before the first that is kept; 0 in the empty set.
+    /// Number of zero words before the first stored word; 0 for the empty set.
     n_skipped: usize,
     kept: Words,
     kind: PhantomData<T>,
 }
 
-/// Words in a row; neither the first nor the last is zero, except that the empty set has one zero.
+/// Adjacent words. The first and the last are nonzero, except for the one zero word of the empty set.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Words {
     One(u64),
-    /// At least two.
+    /// At least two words.
     Many(Vec<u64>),
 }
 
-/// Why a text is no set.
+/// The error of a text that is not a set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSetError {
-    /// Neither a number nor a range stood between two commas.
-    #[error("{0:?} is no number or range; write a list such as 0-3,8")]
+    /// The text between two commas is not a number or a range.
+    #[error("{0:?} is not a number or a range; write a list such as 0-3,8")]
     NotARange(String),
-    /// A range whose end lies before its start.
+    /// The end of a range is below its start.
     #[error("the range {0:?} ends before it starts")]
     Backwards(String),
-    /// A number beyond anything that Linux supports.
-    #[error("{0} is beyond the largest number possible ({max})", max = MAX_ID)]
+    /// An id above [`MAX_ID`].
+    #[error("{0} is above the largest possible number ({max})", max = MAX_ID)]
     TooLarge(u64),
-    /// A mask had something else than hexadecimal words of at most 32 bits.
-    #[error("{0:?} is no hexadecimal mask")]
+    /// The mask is not a list of hexadecimal words of at most 32 bits.
+    #[error("{0:?} is not a hexadecimal mask")]
     NotAMask(String),
 }
 
-/// The kernel's own limit is 8192 CPUs and 1024 nodes; a larger number is a mistake, and would make
-/// us reserve memory for it.
+/// The limits of the kernel are 8192 CPUs and 1024 nodes. A larger id is an error of the input, and the
+/// bitmap for it would take too much memory.
 const MAX_ID: u64 = 65_535;
 
 impl<T> Default for IdSet<T> {
@@ -73,7 +73,7 @@ impl<T> Default for IdSet<T> {
 }
 
 impl<T> IdSet<T> {
-    /// What these words hold, each by its number; those outside the span are zero.
+    /// The set with these words; `word` returns each word of `span` by its index.
     fn of_words(span: Range<usize>, word: impl Fn(usize) -> u64) -> Self {
         let is_used = |&at: &usize| word(at) != 0;
         let Some(first) = span.clone().find(is_used) else { return Self::default() };
@@ -99,7 +99,7 @@ impl<T> IdSet<T> {
         }
     }
 
-    /// The numbers of the words that are kept.
+    /// The indices of the stored words.
     fn span(&self) -> Range<usize> {
         self.n_skipped..self.n_skipped + self.kept().len()
     }
@@ -109,12 +109,12 @@ impl<T> IdSet<T> {
         kept.copied().unwrap_or(0)
     }
 
-    /// Whether none is in.
+    /// Whether the set has no members.
     pub fn is_empty(&self) -> bool {
         matches!(self.kept, Words::One(0))
     }
 
-    /// The bits as 64-bit words, lowest first; none at the end is zero.
+    /// The bitmap as 64-bit words, lowest first, without trailing zero words.
     pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
         let n_words = if self.is_empty() { 0 } else { self.span().end };
         (0..n_words).map(|at| self.word(at))
@@ -122,7 +122,7 @@ impl<T> IdSet<T> {
 }
 
 impl<T: Eq> Ord for IdSet<T> {
-    /// By words, lowest first.
+    /// Compares the bitmaps word by word, lowest first.
     fn cmp(&self, other: &Self) -> Ordering {
         self.words().cmp(other.words())
     }
@@ -140,7 +140,7 @@ impl<T: SetId> IdSet<T> {
         Self::default()
     }
 
-    /// Adds one; says whether it was new.
+    /// Adds an id; returns whether it was absent before.
     pub fn insert(&mut self, id: T) -> bool {
         let (at, bit) = place(id);
         if self.word(at) & bit != 0 {
@@ -156,7 +156,7 @@ impl<T: SetId> IdSet<T> {
         true
     }
 
-    /// Keeps this word too, and all between.
+    /// Extends the stored words to word `at`.
     fn widen(&mut self, at: usize) {
         let Range { start, end } = self.span();
         let (start, end) = (start.min(at), end.max(at + 1));
@@ -164,7 +164,7 @@ impl<T: SetId> IdSet<T> {
         self.n_skipped = start;
     }
 
-    /// Takes one out; says whether it was in.
+    /// Removes an id; returns whether it was present.
     pub fn remove(&mut self, id: T) -> bool {
         let (at, bit) = place(id);
         if self.word(at) & bit == 0 {
@@ -179,77 +179,77 @@ impl<T: SetId> IdSet<T> {
         true
     }
 
-    /// Whether it is in.
+    /// Whether the id is a member.
     pub fn contains(&self, id: T) -> bool {
         let (at, bit) = place(id);
         self.word(at) & bit != 0
     }
 
-    /// How many are in.
+    /// Number of members.
     pub fn len(&self) -> usize {
         self.kept().iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The lowest.
+    /// The lowest member.
     pub fn first(&self) -> Option<T> {
         let word = self.kept().first().filter(|word| **word != 0)?;
         Some(T::from(self.n_skipped as u32 * 64 + word.trailing_zeros()))
     }
 
-    /// The highest.
+    /// The highest member.
     pub fn last(&self) -> Option<T> {
         let word = self.kept().last().filter(|word| **word != 0)?;
         Some(T::from((self.span().end as u32 - 1) * 64 + 63 - word.leading_zeros()))
     }
 
-    /// All, in rising order.
+    /// All members in increasing order.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         let n_words = self.n_skipped as u32;
         Members { words: self.kept().iter(), n_words, bits: Bits(0), kind: PhantomData }
     }
 
-    /// Those in both.
+    /// The intersection.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self::of_words(self.span(), |at| self.word(at) & other.word(at))
     }
 
-    /// Those in either.
+    /// The union.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
-        let (own, its) = (self.span(), other.span());
-        let span = own.start.min(its.start)..own.end.max(its.end);
+        let (ours, theirs) = (self.span(), other.span());
+        let span = ours.start.min(theirs.start)..ours.end.max(theirs.end);
         Self::of_words(span, |at| self.word(at) | other.word(at))
     }
 
-    /// Those in this one and not in the other.
+    /// The difference: members of this set that are not in `other`.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         Self::of_words(self.span(), |at| self.word(at) & !other.word(at))
     }
 
-    /// Whether all of these are in the other.
+    /// Whether every member is in `other`.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.span().all(|at| self.word(at) & !other.word(at) == 0)
     }
 
-    /// Whether some are in both.
+    /// Whether the intersection is not empty.
     pub fn intersects(&self, other: &Self) -> bool {
         self.span().any(|at| self.word(at) & other.word(at) != 0)
     }
 
-    /// Reads the kernel's mask text, highest word first.
+    /// Parses the mask format.
     pub fn from_mask_text(text: &str) -> Result<Self, ParseSetError> {
-        let refuse = || ParseSetError::NotAMask(text.trim().to_owned());
+        let reject = || ParseSetError::NotAMask(text.trim().to_owned());
         let mut set = Self::new();
         for (word_idx, word) in text.trim().rsplit(',').enumerate() {
             let digits = word.trim().trim_start_matches("0x");
             let well_formed =
                 (1..=8).contains(&digits.len()) && digits.chars().all(|c| c.is_ascii_hexdigit());
             if !well_formed {
-                return Err(refuse());
+                return Err(reject());
             }
-            let bits = u32::from_str_radix(digits, 16).map_err(|_| refuse())?;
+            let bits = u32::from_str_radix(digits, 16).map_err(|_| reject())?;
             for bit in Bits(u64::from(bits)) {
                 set.insert_checked(word_idx as u64 * 32 + u64::from(bit))?;
             }
@@ -257,7 +257,7 @@ impl<T: SetId> IdSet<T> {
         Ok(set)
     }
 
-    /// The set that these words hold, lowest first.
+    /// The set with these words, lowest first.
     pub fn from_words(words: &[u64]) -> Self {
         Self::of_words(0..words.len(), |at| words[at])
     }
@@ -274,12 +274,12 @@ fn place<T: SetId>(id: T) -> (usize, u64) {
     ((number / 64) as usize, 1u64 << (number % 64))
 }
 
-/// The members of a set: words of zeros are passed over.
+/// Iterator over the members; skips zero words.
 struct Members<'a, T> {
     words: std::slice::Iter<'a, u64>,
-    /// Words begun or skipped.
+    /// Words read or skipped so far.
     n_words: u32,
-    /// What is left of the last of them.
+    /// The remaining bits of the last word read.
     bits: Bits,
     kind: PhantomData<T>,
 }
@@ -296,7 +296,7 @@ impl<T: SetId> Iterator for Members<'_, T> {
     }
 }
 
-/// The positions of the ones in a word, lowest first.
+/// Iterator over the positions of the set bits of a word, lowest first.
 struct Bits(u64);
 
 impl Iterator for Bits {
@@ -331,7 +331,7 @@ impl<T: SetId> Extend<T> for IdSet<T> {
 impl<T: SetId> FromStr for IdSet<T> {
     type Err = ParseSetError;
 
-    /// Reads the kernel's list text. White space and an empty text (no member) are fine.
+    /// Parses the list format. White space is ignored; an empty text is the empty set.
     fn from_str(text: &str) -> Result<Self, ParseSetError> {
         let mut set = Self::new();
         for part in text.trim().split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
@@ -361,7 +361,7 @@ fn range(part: &str) -> Result<(u64, u64), ParseSetError> {
 }
 
 impl<T: SetId> fmt::Display for IdSet<T> {
-    /// The kernel's list text; nothing at all for the empty set.
+    /// The list format; an empty text for the empty set.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         let mut ids = self.iter().map(SetId::number).peekable();
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn list_text_is_read_and_written_as_the_kernel_does() {
+    fn the_list_format_is_that_of_the_kernel() {
         for text in ["", "0", "0-3,8", "5,7,9-11", "64-65,1023"] {
             assert_eq!(set(text).to_string(), text);
         }
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lists_are_refused_with_the_part_at_fault() {
+    fn invalid_lists_are_rejected_with_the_invalid_part() {
         for text in ["a", "1-", "-1", "1,,2", "3-1", "99999999", "1-99999999999", "1 2", "+1"] {
             assert!(text.parse::<CpuSet>().is_err(), "{text}");
         }
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_forgets_how_it_was_made() {
+    fn equality_does_not_depend_on_the_history_of_a_set() {
         let mut made = set("0,900");
         assert!(made.remove(CpuId(900)));
         assert_eq!(made, set("0"));
@@ -445,7 +445,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_is_what_its_members_are_whatever_came_and_went(
+        fn a_set_has_the_inserted_members_without_the_removed_ones(
             steps in proptest::collection::vec((any::<bool>(), 0u32..400), 0..80),
         ) {
             let (mut made, mut members) = (CpuSet::new(), BTreeSet::new());

@@ -1,4 +1,4 @@
-//! Numbers of things. A bare integer never names a CPU, a node or a job.
+//! Typed ids of CPUs, nodes, LLC domains, cores, jobs and tasks.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The number as an index into a table that has an entry for every number.
+            /// The id as an index into a table with one entry per id.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -30,29 +30,29 @@ macro_rules! id {
 }
 
 id! {
-    /// What the kernel schedules on; the kernel's own number, holes included.
+    /// A logical CPU; the kernel's number. Numbers can have gaps.
     CpuId, "cpu"
 }
 id! {
-    /// Memory and the CPUs near it; the kernel's own number, holes included.
+    /// A NUMA node; the kernel's number. Numbers can have gaps.
     NodeId, "node"
 }
 id! {
-    /// CPUs that share one last-level cache; numbered by us, by the lowest CPU in each.
+    /// An LLC domain: CPUs that share one last-level cache. Numbered by evenkeel in the order of their lowest CPUs.
     LlcId, "llc"
 }
 id! {
-    /// A physical core; numbered by us, by the lowest CPU in each.
+    /// A physical core. Numbered by evenkeel in the order of their lowest CPUs.
     CoreId, "core"
 }
 id! {
-    /// One run of one line of a workload (each copy is a job of its own); numbered by us, in start order.
+    /// One run of one line of a workload; each copy is a job of its own. Numbered by evenkeel in start order.
     JobId, "job"
 }
 
-/// Numbers that an [`crate::IdSet`] can hold.
+/// Ids that an [`crate::IdSet`] can hold.
 pub trait SetId: Copy + From<u32> {
-    /// The plain number.
+    /// The id as a number.
     fn number(self) -> u32;
 }
 
@@ -70,13 +70,12 @@ impl SetId for NodeId {
 
 /// A thread that the kernel schedules.
 ///
-/// Thread numbers are used again; together with the birth time they name one thread for as long as
-/// the machine is up.
+/// The kernel reuses thread ids. Together with the start time, a thread id is unique until the next reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
-    /// The kernel's thread number.
+    /// The kernel's thread id.
     pub tid: u32,
-    /// When it was created, in clock ticks since boot (field 22 of `/proc/TID/stat`).
+    /// Start time in clock ticks since boot (field 22 of `/proc/TID/stat`).
     pub start_time_ticks: u64,
 }
 

@@ -1,17 +1,20 @@
-//! The words that every room uses: numbers of things, sizes, times, sets and chance.
+//! Types that every crate uses: ids, times, sizes, sets of CPUs and nodes, random numbers, and the reader of
+//! TOML files.
 //!
-//! Nothing here reads a file, a clock or a source of chance of its own.
+//! The crate reads no file, no clock and no source of randomness of its own.
 
 mod cpuset;
-mod flag;
 mod ids;
+mod plural;
 mod rng;
+mod stop_flag;
+pub mod suggest;
+pub mod toml_reader;
 mod units;
-mod words;
 
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
-pub use flag::StopFlag;
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
+pub use plural::counted_noun;
 pub use rng::Rng;
+pub use stop_flag::StopFlag;
 pub use units::{Bytes, Nanos, ParseUnitError, TIME_EXAMPLE, exact_nanos};
-pub use words::counted_noun;

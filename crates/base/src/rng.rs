@@ -1,27 +1,27 @@
-//! Chance that can be repeated: the same seed gives the same numbers on every machine and version.
+//! Reproducible random numbers: a seed gives the same numbers on every machine and in every version.
 
 use rand::{Rng as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A seeded source of numbers (PCG, a fixed algorithm, unlike a library's default).
+/// A seeded generator. The algorithm is fixed (PCG), unlike the default of a library.
 #[derive(Clone, Debug)]
 pub struct Rng(Pcg64Mcg);
 
 impl Rng {
-    /// The source that belongs to a seed.
+    /// The generator of a seed.
     pub fn new(seed: u64) -> Self {
         Rng(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// Any number.
+    /// Uniform on all 64-bit numbers.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform on `0..bound`, without bias. Panics when `bound` is 0: there is nothing to choose from.
+    /// Uniform on `0..bound`, without bias. Panics if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        assert!(bound != 0, "a choice among nothing");
-        // Numbers below `reject` would make small results likelier; draw again instead.
+        assert!(bound != 0, "bound is 0");
+        // Numbers below `reject` would make small results more likely, so they are drawn again.
         let reject = bound.wrapping_neg() % bound;
         loop {
             let drawn = self.next_u64();
@@ -31,22 +31,22 @@ impl Rng {
         }
     }
 
-    /// Uniform on `0.0..1.0`, 53 bits of it.
+    /// Uniform on `0.0..1.0`, with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// The index of one weight, chosen in proportion. `None` when all weights are zero or there are none.
+    /// The index of one weight, drawn in proportion to the weights. `None` if all weights are zero or there are none.
     pub fn weighted(&mut self, weights: &[u64]) -> Option<usize> {
         let total: u64 = weights.iter().sum();
         if total == 0 {
             return None;
         }
-        let mut left = self.below(total);
+        let mut remaining = self.below(total);
         weights.iter().position(|&weight| {
-            let here = left < weight;
-            left = left.saturating_sub(weight);
-            here
+            let is_here = remaining < weight;
+            remaining = remaining.saturating_sub(weight);
+            is_here
         })
     }
 }
@@ -56,15 +56,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_numbers_for_ever() {
+    fn a_seed_gives_the_same_numbers_in_every_version() {
         let mut rng = Rng::new(1);
         let drawn: Vec<u64> = (0..3).map(|_| rng.below(1000)).collect();
-        // Written down once: workloads in the repository were generated from these streams.
+        // Workloads in the repository were generated from these streams, so the values must never change.
         assert_eq!(drawn, [939, 799, 792]);
     }
 
     #[test]
-    fn weights_decide_and_zero_never_wins() {
+    fn weight_zero_is_never_drawn() {
         let mut rng = Rng::new(7);
         for _ in 0..100 {
             assert_ne!(rng.weighted(&[3, 0, 1]), Some(1));

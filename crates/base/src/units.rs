@@ -1,4 +1,4 @@
-//! Times and sizes: whole nanoseconds, whole bytes.
+//! Times in whole nanoseconds and sizes in whole bytes.
 
 use std::fmt;
 use std::iter::Sum;
@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A length of time, or an instant since the start of a run, in nanoseconds.
+/// A duration, or an instant since the start of a run, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
@@ -14,9 +14,9 @@ pub struct Nanos(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
-/// Why a text is no time or size; says what would be.
+/// The error of a text that is not a time or a size, with an example of a valid one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is no {what}; write {example}")]
+#[error("{found:?} is not a {what}; write {example}")]
 pub struct ParseUnitError {
     what: &'static str,
     found: String,
@@ -24,7 +24,7 @@ pub struct ParseUnitError {
 }
 
 impl Nanos {
-    /// No time at all; as an instant, the start of the run.
+    /// Zero; as an instant, the start of the run.
     pub const ZERO: Nanos = Nanos(0);
 
     /// Whole seconds.
@@ -44,12 +44,12 @@ impl Nanos {
         fits.then_some(Nanos(nanos as u64))
     }
 
-    /// For showing and for models; never to order events by.
+    /// For output and models. Never order events by it.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// For showing and for models; never to order events by.
+    /// For output and models. Never order events by it.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
@@ -59,7 +59,7 @@ impl Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The sum, or the largest time there is.
+    /// The sum, or [`u64::MAX`] nanoseconds on overflow.
     pub fn saturating_add(self, more: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(more.0))
     }
@@ -104,7 +104,7 @@ impl Sum for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// Four figures with a unit: `1.250 s`, `250.0 ms`, `3.500 us`, `17 ns`.
+    /// In a unit that fits: `1.250 s`, `250.0 ms`, `3.500 us`, `17 ns`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0 {
             0 => "0 s".to_owned(),
@@ -131,10 +131,10 @@ impl FromStr for Nanos {
     }
 }
 
-/// What a text that is a time looks like, for who wrote another.
+/// Examples of valid times, for error messages.
 pub const TIME_EXAMPLE: &str = "seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d";
 
-/// The units of times, longest first where one ends like another, with their nanoseconds.
+/// The units of time in nanoseconds. A unit precedes the units that are its suffix.
 const TIME_UNITS: [(&str, u128); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -146,17 +146,16 @@ const TIME_UNITS: [(&str, u128); 8] = [
     ("", 1_000_000_000),
 ];
 
-/// The nanoseconds of a time as people write it: digits, at most one point, and a unit, else seconds. `None` if
-/// it is none of these.
+/// Parses a time: digits, at most one decimal point and an optional unit (default: seconds).
 ///
-/// No float stands between the text and the nanoseconds, so what is written is read back equal. A part
-/// finer than a nanosecond is cut off; what is beyond all numbers is the largest.
+/// The computation uses integers only, so a time that was written is read back equal. Digits below one
+/// nanosecond are truncated. The result saturates on overflow.
 pub fn exact_nanos(text: &str) -> Option<u128> {
     let text = text.trim();
     TIME_UNITS.iter().find_map(|&(unit, scale)| decimal(text.strip_suffix(unit)?.trim_end(), scale))
 }
 
-/// A plain decimal times a whole number; `None` if the text is no plain decimal. Saturates.
+/// A plain decimal times a whole number; `None` if the text is not a plain decimal. Saturates.
 fn decimal(text: &str, scale: u128) -> Option<u128> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let plain = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
@@ -178,7 +177,7 @@ fn digits(text: &str) -> u128 {
 }
 
 impl Bytes {
-    /// Nothing.
+    /// Zero bytes.
     pub const ZERO: Bytes = Bytes(0);
 
     /// Whole kibibytes.
@@ -191,13 +190,13 @@ impl Bytes {
         Bytes(mib << 20)
     }
 
-    /// What is left; nothing when more is taken than there is.
+    /// The difference, or zero if `less` is larger.
     #[must_use]
     pub fn saturating_sub(self, less: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(less.0))
     }
 
-    /// Both together, as far as the number reaches.
+    /// The sum, or [`u64::MAX`] bytes on overflow.
     #[must_use]
     pub fn saturating_add(self, more: Bytes) -> Bytes {
         Bytes(self.0.saturating_add(more.0))
@@ -218,7 +217,7 @@ impl Sum for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// In the largest binary unit that leaves at least 1: `512 B`, `32.0 MiB`, `23.5 GiB`.
+    /// In the largest binary unit with a value of at least 1: `512 B`, `32.0 MiB`, `23.5 GiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
         if self.0 < 1024 {
@@ -237,9 +236,9 @@ impl fmt::Display for Bytes {
 impl FromStr for Bytes {
     type Err = ParseUnitError;
 
-    /// `4096`, `64M`, `64MiB`, `1.5G`; units are binary, a bare number is bytes.
+    /// `4096`, `64M`, `64MiB`, `1.5G`. Units are binary; a number without a unit is bytes.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        let refuse = || ParseUnitError {
+        let reject = || ParseUnitError {
             what: "size",
             found: text.to_owned(),
             example: "bytes, or a number with K, M, G or T such as 64M",
@@ -253,8 +252,8 @@ impl FromStr for Bytes {
             Some('T') => (&bare[..bare.len() - 1], 40),
             _ => (bare, 0),
         };
-        let value = plain_number(number).ok_or_else(refuse)? * (1u64 << shift) as f64;
-        (value < 1.8e19).then_some(Bytes(value as u64)).ok_or_else(refuse)
+        let value = plain_number(number).ok_or_else(reject)? * (1u64 << shift) as f64;
+        (value < 1.8e19).then_some(Bytes(value as u64)).ok_or_else(reject)
     }
 }
 
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_with_an_example() {
+    fn an_invalid_time_is_rejected_with_an_example() {
         for text in ["", "-1", "1e9", "inf", "NaN", "ms", "1..2", "99999999999999999999"] {
             let error = text.parse::<Nanos>().expect_err(text).to_string();
             assert!(error.contains("250ms"), "{error}");
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_sizes_read_well() {
+    fn times_and_sizes_are_printed_with_a_unit() {
         assert_eq!(Nanos(1_250_000_000).to_string(), "1.250 s");
         assert_eq!(Nanos(250_000_000).to_string(), "250.0 ms");
         assert_eq!(Bytes::from_mib(32).to_string(), "32.0 MiB");

@@ -185,7 +185,7 @@ impl Hardware {
             if node.memory.is_none() {
                 self.assume(format!("{} of memory on each node", MEMORY));
             }
-            let access = machine.figures().accesses.iter();
+            let access = machine.perf_attributes().accesses.iter();
             let own = access.clone().find(|a| is_told && a.from == node.id && a.to == node.id);
             let told_ns = own.and_then(|access| access.latency_ns);
             let told_cap = own.and_then(|access| access.bandwidth_bytes_per_s);
@@ -222,7 +222,8 @@ impl Hardware {
             self.cpus.push(Cpu { id: cpu.id, core: 0, cache: 0, node, ghz: GHZ, smt_share: 1.0 });
         }
         for core in machine.cores() {
-            let known = machine.figures().kinds.get(&core.kind).copied().unwrap_or_default();
+            let known =
+                machine.perf_attributes().kinds.get(&core.kind).copied().unwrap_or_default();
             if known.frequency_mhz.is_none() {
                 self.assume(format!("{GHZ} GHz for the fastest cores"));
             }
@@ -333,7 +334,8 @@ impl Hardware {
         let (Some(one), Some(other)) = (self.nodes[from].id, self.nodes[to].id) else {
             return Way { distance, ..Way::default() };
         };
-        let told = machine.figures().accesses.iter().find(|a| a.from == one && a.to == other);
+        let told =
+            machine.perf_attributes().accesses.iter().find(|a| a.from == one && a.to == other);
         let local_ns = self.nodes[to].channel.unloaded_ns;
         let told_ns = told.and_then(|access| access.latency_ns).map(|figure| figure.value as f64);
         if told_ns.is_none() {

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
+use base::toml_reader::SourceText;
 use base::{JobId, Nanos};
 
-use crate::error::{N_JOBS_MAX, Text, WorkloadFault};
+use crate::error::{N_JOBS_MAX, WorkloadFault};
 use crate::time::{TIME_MAX, seconds};
 use crate::{Command, Ending, Job, Workload, WorkloadError};
 
 /// A line of a file: a job that may stand for several.
-pub(crate) struct Line {
+pub(crate) struct JobLine {
     /// As written; absent: made from the program's.
     pub(crate) name: Option<String>,
     /// As written; only then is `{copy}` replaced.
@@ -22,13 +23,13 @@ pub(crate) struct Line {
     /// Where the line begins.
     pub(crate) offset: usize,
     /// Where its name stands.
-    pub(crate) name_at: usize,
+    pub(crate) name_offset: usize,
     /// Where its output stands.
-    pub(crate) output_at: usize,
+    pub(crate) output_offset: usize,
 }
 
 /// What a file says beside its jobs.
-pub(crate) struct Frame {
+pub(crate) struct FileHeader {
     /// The name of the workload, if the file says one.
     pub(crate) name: Option<String>,
     /// Files that may be copied per node.
@@ -39,13 +40,13 @@ pub(crate) struct Frame {
 
 /// The workload of these lines.
 pub(crate) fn workload(
-    text: &Text<'_>,
-    frame: Frame,
-    lines: Vec<Line>,
+    text: &SourceText<'_>,
+    frame: FileHeader,
+    lines: Vec<JobLine>,
 ) -> Result<Workload, WorkloadError> {
     let n_jobs: usize = lines.iter().map(|line| line.copies.unwrap_or(1) as usize).sum();
     if let Some(last) = lines.last().filter(|_| N_JOBS_MAX < n_jobs) {
-        return Err(text.fault(last.offset, WorkloadFault::TooManyJobs));
+        return Err(text.error_at(last.offset, WorkloadFault::TooManyJobs));
     }
     let mut names = Names::default();
     for line in lines.iter().filter(|line| line.name.is_some()) {
@@ -115,13 +116,15 @@ struct Names {
 
 impl Names {
     /// Takes the written name of a line for all its copies.
-    fn claim(&mut self, text: &Text<'_>, line: &Line) -> Result<(), WorkloadError> {
+    fn claim(&mut self, text: &SourceText<'_>, line: &JobLine) -> Result<(), WorkloadError> {
         let Some(name) = &line.name else { return Ok(()) };
         for number in 1..=line.copies.unwrap_or(1) {
             let name = numbered(name, number);
-            let here = text.line(line.name_at);
+            let here = text.line(line.name_offset);
             if let Some(other_line) = self.taken.insert(name.clone(), here) {
-                return Err(text.fault(line.name_at, WorkloadFault::Duplicate { name, other_line }));
+                return Err(
+                    text.error_at(line.name_offset, WorkloadFault::Duplicate { name, other_line })
+                );
             }
         }
         Ok(())
@@ -148,8 +151,8 @@ pub(crate) fn numbered(name: &str, number: u32) -> String {
 
 /// Adds every copy of a line.
 fn copies(
-    text: &Text<'_>,
-    line: &Line,
+    text: &SourceText<'_>,
+    line: &JobLine,
     names: &mut Names,
     jobs: &mut Vec<Job>,
 ) -> Result<(), WorkloadError> {
@@ -158,7 +161,7 @@ fn copies(
     let last = u128::from(line.every.0) * u128::from(n_copies - 1) + u128::from(line.job.start.0);
     if u128::from(TIME_MAX.0) < last {
         let found = seconds(line.every);
-        return Err(text.fault(line.offset, WorkloadFault::AbsurdTime { key: "every", found }));
+        return Err(text.error_at(line.offset, WorkloadFault::TimeTooLong { key: "every", found }));
     }
     for number in 1..=n_copies {
         let mut job = line.job.clone();
@@ -176,12 +179,12 @@ fn copies(
 }
 
 /// Copies that write one file would each begin by emptying it.
-fn check_outputs(text: &Text<'_>, line: &Line) -> Result<(), WorkloadError> {
+fn check_outputs(text: &SourceText<'_>, line: &JobLine) -> Result<(), WorkloadError> {
     let shared =
         |output: &&PathBuf| is_emptied(output) && !output.to_string_lossy().contains(PLACEHOLDER);
     match &line.job.output.as_ref().filter(shared) {
         Some(_) if 1 < line.copies.unwrap_or(1) => {
-            Err(text.fault(line.output_at, WorkloadFault::SharedOutput { key: "output" }))
+            Err(text.error_at(line.output_offset, WorkloadFault::SharedOutput { key: "output" }))
         }
         _ => Ok(()),
     }
@@ -202,14 +205,19 @@ struct Outputs {
 }
 
 impl Outputs {
-    fn claim(&mut self, text: &Text<'_>, line: &Line, job: &Job) -> Result<(), WorkloadError> {
+    fn claim(
+        &mut self,
+        text: &SourceText<'_>,
+        line: &JobLine,
+        job: &Job,
+    ) -> Result<(), WorkloadError> {
         let Some(output) = job.output.as_deref().filter(|path| is_emptied(path)) else {
             return Ok(());
         };
         let folder = text.file.parent().unwrap_or(Path::new(""));
         let place = |path: &Path| plain(&folder.join(path));
         let path = place(output);
-        let refuse = |fault| Err(text.fault(line.output_at, fault));
+        let refuse = |fault| Err(text.error_at(line.output_offset, fault));
         if job.input.as_deref().is_some_and(|input| place(input) == path) {
             return refuse(WorkloadFault::OutputIsInput);
         }
@@ -248,12 +256,16 @@ pub(crate) fn put_number(job: &mut Job, number: &str) {
 }
 
 /// What no single line can break.
-fn check_whole(text: &Text<'_>, jobs: &[Job], example: &'static str) -> Result<(), WorkloadError> {
+fn check_whole(
+    text: &SourceText<'_>,
+    jobs: &[Job],
+    example: &'static str,
+) -> Result<(), WorkloadError> {
     let Some(first) = jobs.first() else {
-        return Err(text.fault(0, WorkloadFault::NoJob { example }));
+        return Err(text.error_at(0, WorkloadFault::NoJob { example }));
     };
     match jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
-        true => Err(text.fault(text.start_of(first.origin.line), WorkloadFault::NobodyEnds)),
+        true => Err(text.error_at(text.start_of(first.origin.line), WorkloadFault::EndlessRun)),
         false => Ok(()),
     }
 }

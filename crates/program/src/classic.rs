@@ -14,10 +14,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use base::toml_reader::SourceText;
 use base::{JobId, Nanos};
 
-use crate::assemble::{self, Frame, Line};
-use crate::error::{Text, WorkloadFault};
+use crate::assemble::{self, FileHeader, JobLine};
+use crate::error::WorkloadFault;
 use crate::{Class, Command, Ending, Job, Origin, Workload, WorkloadError, time};
 
 /// What to add when there is no job.
@@ -25,15 +26,15 @@ const EXAMPLE: &str = "0 - /usr/bin/sort /tmp/words";
 
 /// Reads a workload in the classic form. `path` names it and gives its folder; nothing is opened.
 pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
-    let text = Text::new(text.strip_prefix('\u{feff}').unwrap_or(text), path);
+    let text = SourceText::new(text.strip_prefix('\u{feff}').unwrap_or(text), path);
     match toml_at(&text) {
-        Some(offset) => Err(text.fault(offset, WorkloadFault::TomlByAnotherName)),
+        Some(offset) => Err(text.error_at(offset, WorkloadFault::TomlWithoutSuffix)),
         None => read(&text, path),
     }
 }
 
 /// Where a table begins, which no job of this form looks like.
-fn toml_at(text: &Text<'_>) -> Option<usize> {
+fn toml_at(text: &SourceText<'_>) -> Option<usize> {
     let mut offset = 0;
     for line in text.text.split_inclusive('\n') {
         if ["[[job]]", "[defaults]"].iter().any(|table| line.trim_start().starts_with(table)) {
@@ -44,12 +45,12 @@ fn toml_at(text: &Text<'_>) -> Option<usize> {
     None
 }
 
-fn read(text: &Text<'_>, path: &Path) -> Result<Workload, WorkloadError> {
+fn read(text: &SourceText<'_>, path: &Path) -> Result<Workload, WorkloadError> {
     let mut lines = Vec::new();
     let mut read_only = Vec::new();
     let mut offset = 0;
     for raw in text.text.split_inclusive('\n') {
-        let place = |(at, fault)| text.fault(offset + at, fault);
+        let place = |(at, fault)| text.error_at(offset + at, fault);
         let fields = split(raw.trim_end_matches(['\n', '\r'])).map_err(place)?;
         match fields.first().map(|first| first.text.as_str()) {
             None => {}
@@ -59,14 +60,14 @@ fn read(text: &Text<'_>, path: &Path) -> Result<Workload, WorkloadError> {
             Some(_) => {
                 let origin = Origin { file: path.to_owned(), line: text.line(offset) };
                 let job = job(&fields, origin).map_err(place)?;
-                lines.push(Line {
+                lines.push(JobLine {
                     name: None,
                     copies: None,
                     every: Nanos::ZERO,
                     job,
                     offset,
-                    name_at: offset,
-                    output_at: offset,
+                    name_offset: offset,
+                    output_offset: offset,
                 });
             }
         }
@@ -74,7 +75,7 @@ fn read(text: &Text<'_>, path: &Path) -> Result<Workload, WorkloadError> {
     }
     // Names are given in start order, so that writing and reading again gives the same names.
     lines.sort_by_key(|line| line.job.start);
-    assemble::workload(text, Frame { name: None, read_only, example: EXAMPLE }, lines)
+    assemble::workload(text, FileHeader { name: None, read_only, example: EXAMPLE }, lines)
 }
 
 /// A field and where in its line it begins.
@@ -139,7 +140,7 @@ fn directive(fields: &[Field]) -> Result<PathBuf, (usize, WorkloadFault)> {
     let path = absolute(rest, "path", first.at)?;
     match rest.get(1) {
         Some(more) if !more.text.starts_with('#') => {
-            Err((more.at, WorkloadFault::Surplus { found: more.text.clone() }))
+            Err((more.at, WorkloadFault::ExtraField { found: more.text.clone() }))
         }
         _ => Ok(path),
     }

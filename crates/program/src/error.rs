@@ -1,165 +1,106 @@
-//! What can be wrong in a workload or a program list, and where.
+//! Errors of workloads, program lists and profiles.
 //!
-//! Each mistake is one line: `file:line:column: what is wrong; what to do`. The first mistake in
-//! the file is the one reported, since later ones often follow from it.
-
-use std::path::{Path, PathBuf};
+//! Each error is one line: `file:line:column: problem; what to do`. Only the first error of a file is
+//! reported, because later ones are often consequences of it.
 
 use base::ParseSetError;
+use base::suggest::did_you_mean;
+use base::toml_reader::{Located, TomlFault};
 
-/// More jobs than this in one file are a mistake.
+/// Most jobs in one file. A larger number is a typing error.
 pub const N_JOBS_MAX: usize = 100_000;
 
-/// More threads than this in one job are a mistake: Linux itself stops at 8192 CPUs.
+/// Most threads in one job. Linux supports at most 8192 CPUs, so a larger number is a typing error.
 pub const N_THREADS_MAX: u32 = 65_536;
 
-/// A mistake in a file, with its place.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}:{line}:{column}: {fault}", file.display())]
-pub struct WorkloadError {
-    /// The file as the user named it.
-    pub file: PathBuf,
-    /// The line, from 1.
-    pub line: usize,
-    /// The column, from 1, in characters.
-    pub column: usize,
-    /// What is wrong there.
-    pub fault: WorkloadFault,
-}
+/// An error in a file, with its position.
+pub type WorkloadError = Located<WorkloadFault>;
 
-/// What is wrong at some place of a file.
+/// An error in a workload, a program list or a profile. `found` is the text as written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadFault {
-    /// The text is no TOML at all.
-    #[error("broken TOML: {0}")]
-    BrokenToml(String),
-    /// The file is not text.
-    #[error("this is no UTF-8 text")]
+    /// An error of the TOML reader.
+    #[error(transparent)]
+    Toml(#[from] TomlFault),
+    /// The file is not UTF-8 text.
+    #[error("the file is not UTF-8 text")]
     NotText,
-    /// A key that means nothing there.
-    #[error("unknown key {key:?} in {whose}; {}", hint(*.nearest, known))]
-    UnknownKey {
-        /// The key as written.
-        key: String,
-        /// In what: `a job`, `the workload`.
-        whose: &'static str,
-        /// The known key that is spelt almost so.
-        nearest: Option<&'static str>,
-        /// Every key that is known there.
-        known: &'static [&'static str],
-    },
-    /// A key that has its place elsewhere.
-    #[error("{key} may not stand in {whose}: it belongs to a single job or program")]
-    Misplaced {
-        /// The key.
-        key: String,
-        /// In what.
-        whose: &'static str,
-    },
-    /// A path with nothing in it.
-    #[error("{key} is empty; write a path, or leave the key out")]
+    /// The path under this key is empty.
+    #[error("{key} is empty; write a path, or remove the key")]
     EmptyPath {
         /// The key.
         key: &'static str,
     },
-    /// A key that must be there is not.
-    #[error("{whose} has no {key:?}; add {example}")]
-    Missing {
-        /// The key.
-        key: &'static str,
-        /// In what.
-        whose: &'static str,
-        /// A line that would do.
-        example: &'static str,
-    },
-    /// A value of the wrong kind.
-    #[error("{key} must be {expected}, not {found}")]
-    WrongKind {
-        /// The key.
-        key: String,
-        /// What it must be, with an example.
-        expected: &'static str,
-        /// The kind found.
-        found: &'static str,
-    },
-    /// A number that lies outside what makes sense.
-    #[error("{key} is {found}, which is out of range; write {range}")]
-    OutOfRange {
-        /// The key.
-        key: &'static str,
-        /// The number as written.
-        found: String,
-        /// What would do.
-        range: &'static str,
-    },
-    /// A text that is no time.
-    #[error("{found:?} is no time; write {}", base::TIME_EXAMPLE)]
-    NoTime {
-        /// The text.
+    /// Not a time.
+    #[error("{found:?} is not a time; write {}", base::TIME_EXAMPLE)]
+    Time {
+        /// As written.
         found: String,
     },
     /// A time before the start of the run.
-    #[error("{key} is {found}, but no time here is negative; write 0 or more")]
+    #[error("{key} is {found}, and times cannot be negative; write 0 or more")]
     NegativeTime {
         /// The key.
         key: &'static str,
-        /// The time as written.
+        /// As written.
         found: String,
     },
-    /// A time so large that it must be a mistake.
+    /// A time above [`crate::TIME_MAX`].
     #[error("{key} is {found}, more than 366 days; write {}", base::TIME_EXAMPLE)]
-    AbsurdTime {
+    TimeTooLong {
         /// The key.
         key: &'static str,
-        /// The time as written.
+        /// As written.
         found: String,
     },
-    /// A length of time that must not be nothing.
+    /// A time that must not be zero.
     #[error("{key} must be longer than 0")]
-    NoLength {
+    ZeroTime {
         /// The key.
         key: &'static str,
     },
-    /// A class beyond 15, or none at all.
-    #[error("class {found} is out of range; classes are whole numbers from 0 to 15")]
+    /// Not a class.
+    #[error("class {found} is out of range; classes are integers from 0 to 15")]
     Class {
         /// As written.
         found: String,
     },
-    /// A sensitivity that is none.
+    /// Not an entry of a sensitivity table.
     #[error(
-        "{found:?} is no sensitivity: write a class from 0 to 15, or remote, and a slow-down from 0 to 100 in steps of 0.001"
+        "{found:?} is not a sensitivity: write a class from 0 to 15, or remote, and a slowdown from 0 to 100 in steps of 0.001"
     )]
     Sensitivity {
         /// As written.
         found: String,
     },
-    /// A name that could not name a file or would break a table.
+    /// A name that cannot be used in a file name or a table.
     #[error(
-        "{found:?} cannot be a name: use 1 to 100 bytes without a slash, a control character or a dot in front"
+        "{found:?} cannot be a name: use 1 to 100 bytes without a slash, a control character or a leading dot"
     )]
     Name {
         /// As written.
         found: String,
     },
-    /// The name of a program of a list that leaves no room for the numbers of its instances.
-    #[error("{found:?} is too long: use at most 93 bytes, so that .2, .3 and so on fit behind it")]
+    /// The name of a listed program is too long for the suffixes of its instances.
+    #[error(
+        "{found:?} is too long: use at most 93 bytes, so that the suffixes .2, .3 and so on fit"
+    )]
     ProgramName {
         /// As written.
         found: String,
     },
-    /// Two jobs of one name.
-    #[error("the name {name:?} is taken already in line {other_line}; rename one")]
+    /// Two jobs with one name.
+    #[error("the name {name:?} is already used in line {other_line}; rename one")]
     Duplicate {
         /// The name.
         name: String,
-        /// Where the first one stands.
+        /// The line of the first job.
         other_line: usize,
     },
-    /// A job that runs nothing.
-    #[error("this job runs nothing; add command = [\"program\", \"argument\"], shell or load")]
+    /// A job without a command.
+    #[error("the job has no command; add command = [\"program\", \"argument\"], shell or load")]
     NoCommand,
-    /// A job that runs two things.
+    /// A job with two commands.
     #[error("{first} and {second} in one job; keep one, or make two jobs")]
     TwoCommands {
         /// One key.
@@ -173,115 +114,111 @@ pub enum WorkloadFault {
         /// The key.
         key: &'static str,
     },
-    /// A program of the built-in ones that does not exist.
-    #[error("there is no built-in program {found:?}; {}", hint(*.nearest, crate::LOADS))]
-    NoLoad {
+    /// Not a built-in program.
+    #[error("there is no built-in program {found:?}; {}", did_you_mean(found, crate::LOADS.iter().copied()))]
+    UnknownLoad {
         /// As written.
         found: String,
-        /// The one that is spelt almost so.
-        nearest: Option<&'static str>,
     },
     /// More jobs than [`N_JOBS_MAX`].
     #[error("more than {N_JOBS_MAX} jobs in one file; lower copies or split the file")]
     TooManyJobs,
-    /// `every` with nothing to space out.
+    /// `every` in a job with one copy.
     #[error("every needs copies of 2 or more: it is the time between their starts")]
-    NothingToSpace,
-    /// Copies that would write over each other's output.
+    EveryWithoutCopies,
+    /// All copies of a job write the same file.
     #[error("{key} is the same file for every copy; put {{copy}} into its name")]
     SharedOutput {
         /// The key.
         key: &'static str,
     },
-    /// Two lines that would each begin by emptying the other's output.
-    #[error("the output {path} is that of the job in line {other_line} already; name another file")]
+    /// Two jobs write the same file.
+    #[error("the output {path} is already that of the job in line {other_line}; name another file")]
     TakenOutput {
-        /// The file as this line names it.
+        /// The file as this job names it.
         path: String,
-        /// Where the other job stands.
+        /// The line of the other job.
         other_line: usize,
     },
-    /// A job that would empty what it is about to read.
-    #[error("output is its input too, and would be emptied before it is read; name another file")]
+    /// A job truncates the file that it reads.
+    #[error(
+        "output is also the input, and would be truncated before it is read; name another file"
+    )]
     OutputIsInput,
-    /// A job that would empty the file it stands in.
-    #[error("output is this workload file itself, which would be emptied; name another file")]
+    /// A job truncates its own workload file.
+    #[error("output is this workload file itself, which would be truncated; name another file")]
     OutputIsWorkload,
-    /// A text that is no list of CPUs or nodes.
+    /// Not a set of CPUs or nodes.
     #[error("{key}: {source}")]
     Set {
         /// The key.
         key: &'static str,
-        /// What is wrong with it.
+        /// The error in the list.
         source: ParseSetError,
     },
-    /// A list with nothing in it.
-    #[error("{key} names none; write a list such as 0-3,8, or leave the key out")]
+    /// An empty set of CPUs or nodes.
+    #[error("{key} is empty; write a list such as 0-3,8, or remove the key")]
     EmptySet {
         /// The key.
         key: &'static str,
     },
-    /// A text that is no memory policy.
+    /// Not a memory policy.
     #[error(
-        "{found:?} is no memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES"
+        "{found:?} is not a memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES"
     )]
     Memory {
         /// As written.
         found: String,
     },
-    /// A value of `restart` that does not exist.
+    /// Not a value of `restart`.
     #[error("restart is {found}; write \"until-others-done\" or \"no\"")]
     Restart {
         /// As written.
         found: String,
     },
-    /// A job that ends in two ways.
+    /// A job with two endings.
     #[error("stop_after and restart in one job; keep one")]
-    EndsTwice,
-    /// Only jobs that wait for the others.
-    #[error("every job is restarted until the others are done, so none ever ends; let one end")]
-    NobodyEnds,
-    /// Nothing to run.
+    TwoEndings,
+    /// Every job waits for the others to end.
+    #[error(
+        "every job is restarted until the others are done, so the run never ends; let one job end"
+    )]
+    EndlessRun,
+    /// A workload without jobs.
     #[error("there is no job; add one, such as: {example}")]
     NoJob {
-        /// A line that would do.
+        /// A valid job.
         example: &'static str,
     },
-    /// The name of a variable that no environment can hold.
-    #[error("{found:?} cannot be the name of a variable; leave out = and make it not empty")]
+    /// Not a name of an environment variable.
+    #[error("{found:?} cannot be the name of a variable; it must not be empty or contain =")]
     VariableName {
         /// As written.
         found: String,
     },
-    /// A NUL character where the kernel takes none.
-    #[error("{key} holds a NUL character, which no program can be given; take it out")]
+    /// A NUL character in a string for the kernel.
+    #[error("{key} contains a NUL character, which no argument can hold; remove it")]
     Nul {
         /// The key.
         key: String,
     },
-    /// A file of a later version.
-    #[error("version {found} is not known here; this evenkeel reads version 1")]
-    Version {
-        /// As written.
-        found: String,
-    },
-    /// A line of the classic form with fewer than its three fields.
+    /// A line of the classic form with fewer than three fields.
     #[error(
         "a job is START CLASS PATH [ARGUMENT …], and the {missing} is missing; {}",
         class_hint(missing)
     )]
     MissingField {
-        /// The first that is missing.
+        /// The first missing field.
         missing: &'static str,
     },
     /// `@ro` without a path.
-    #[error("@ro names no file; write @ro PATH")]
+    #[error("@ro has no file; write @ro PATH")]
     NoPath,
-    /// TOML in a file that is read as the classic form.
-    #[error("this is TOML, and the name of the file does not end in .toml; rename it")]
-    TomlByAnotherName,
-    /// A program or file of the classic form that is not given from the root.
-    #[error("{found:?} does not begin with /; the classic form takes absolute paths only")]
+    /// TOML in a file that is read in the classic form.
+    #[error("the file is TOML, but its name does not end in .toml; rename it")]
+    TomlWithoutSuffix,
+    /// A relative path in the classic form.
+    #[error("{found:?} does not begin with /; the classic form needs absolute paths")]
     RelativePath {
         /// As written.
         found: String,
@@ -289,63 +226,65 @@ pub enum WorkloadFault {
     /// A quotation mark without its partner.
     #[error("the quotation mark that opens here is never closed; add \" at the end")]
     OpenQuote,
-    /// A line that begins with @ and something unknown.
-    #[error("unknown line {found:?}; the only one with @ is @ro PATH")]
+    /// An unknown directive.
+    #[error("unknown line {found:?}; the only line with @ is @ro PATH")]
     Directive {
         /// The first field.
         found: String,
     },
-    /// Something after the end of a line that takes one path.
-    #[error("{found:?} stands after the path; quote a path that holds blanks")]
-    Surplus {
-        /// The first field that is too many.
+    /// A field after the path of a directive.
+    #[error("{found:?} follows the path; put a path with blanks into quotation marks")]
+    ExtraField {
+        /// The first such field.
         found: String,
     },
-    /// A size that is none.
-    #[error("{key}: {found:?} is no size; write bytes, or a number with K, M, G or T such as 64M")]
-    NoSize {
+    /// Not a size.
+    #[error(
+        "{key}: {found:?} is not a size; write bytes, or a number with K, M, G or T such as 64M"
+    )]
+    Size {
         /// The key.
         key: &'static str,
         /// As written.
         found: String,
     },
-    /// Phases whose parts do not make a whole.
-    #[error("the shares of all phases add up to {found}, and must add up to 1")]
+    /// The shares of the phases are not a whole.
+    #[error("the shares of all phases add up to {found}; they must add up to 1")]
     Shares {
         /// The sum.
         found: String,
     },
-    /// A list of a curve that is not as long as that of the sizes.
-    #[error("{key} has {found} numbers for {sizes} sizes in cache_bytes; write one for each")]
+    /// Two lists of a curve differ in length.
+    #[error("{key} has {found} numbers for {sizes} sizes in cache_bytes; write one for each size")]
     CurveLength {
         /// The key.
         key: &'static str,
-        /// How many it has.
+        /// Its length.
         found: usize,
-        /// How many it should have.
+        /// The length of `cache_bytes`.
         sizes: usize,
     },
-    /// Sizes of a curve that do not rise.
-    #[error("cache_bytes must rise from one size above 0 to the next; sort them, each once")]
+    /// The sizes of a curve are not increasing.
+    #[error(
+        "cache_bytes must increase from a first size above 0; sort the sizes and write each once"
+    )]
     CurveSizes,
-    /// Something in a figure that means nothing there.
-    #[error("{found:?} means nothing in {key}; a figure has value, source and error")]
-    InFigure {
-        /// The figure.
+    /// An unknown key in a profile value.
+    #[error("unknown key {found:?} in {key}; known are value, source and error")]
+    ProfileValueKey {
+        /// The key of the profile value.
         key: &'static str,
-        /// The word in it.
+        /// The unknown key in it.
         found: String,
     },
-    /// A source that is none.
-    #[error("{found:?} is no source of a figure; {}", hint(*.nearest, &["counters", "traced", "declared", "estimated"]))]
-    NoSource {
+    /// Not a source of a profile value.
+    #[error("{found:?} is not a source of a value; {}", did_you_mean(found, ["counters", "traced", "declared", "estimated"]))]
+    ValueSource {
         /// As written.
         found: String,
-        /// The one that is spelt almost so.
-        nearest: Option<&'static str>,
     },
-    /// A text that is no build id.
-    #[error("{found:?} is no build id; write its hexadecimal digits, as file(1) shows them")]
+    /// Not a build id.
+    #[error("{found:?} is not a build id; write its hexadecimal digits, as file(1) prints them")]
     BuildId {
         /// As written.
         found: String,
@@ -353,88 +292,8 @@ pub enum WorkloadFault {
 }
 
 fn class_hint(missing: &str) -> &'static str {
-    if missing == "class" {
-        "write - for none"
-    } else {
-        "name the program from the root, as /bin/true"
-    }
-}
-
-/// The nearest name, or all there are.
-fn hint(nearest: Option<&str>, known: &[&str]) -> String {
-    match nearest {
-        Some(nearest) => format!("did you mean {nearest:?}?"),
-        None => format!("known are {}", known.join(", ")),
-    }
-}
-
-/// The known name that a mistyped one most likely meant: at most a third of its letters differ.
-pub(crate) fn nearest(found: &str, known: &'static [&'static str]) -> Option<&'static str> {
-    let likeness = |name: &str| strsim::damerau_levenshtein(&found.to_lowercase(), name);
-    let best = known.iter().copied().min_by_key(|name| likeness(name))?;
-    (likeness(best) * 3 <= best.len().max(3)).then_some(best)
-}
-
-/// A text that knows where its lines begin, to turn an offset into a place.
-pub(crate) struct Text<'t> {
-    pub(crate) text: &'t str,
-    pub(crate) file: &'t Path,
-    line_starts: Vec<usize>,
-}
-
-impl<'t> Text<'t> {
-    pub(crate) fn new(text: &'t str, file: &'t Path) -> Self {
-        let after_newline =
-            text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1);
-        Text { text, file, line_starts: std::iter::once(0).chain(after_newline).collect() }
-    }
-
-    /// The line of a byte offset, from 1.
-    pub(crate) fn line(&self, offset: usize) -> usize {
-        self.line_starts.partition_point(|&start| start <= offset)
-    }
-
-    /// The byte offset at which a line begins.
-    pub(crate) fn start_of(&self, line: usize) -> usize {
-        self.line_starts.get(line - 1).copied().unwrap_or_default()
-    }
-
-    /// The mistake at a byte offset.
-    pub(crate) fn fault(&self, offset: usize, fault: WorkloadFault) -> WorkloadError {
-        let line = self.line(offset);
-        let before = self.text.get(self.line_starts[line - 1]..offset).unwrap_or_default();
-        let column = before.chars().count() + 1;
-        WorkloadError { file: self.file.to_owned(), line, column, fault }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_counts_lines_and_characters_from_1() {
-        let text = Text::new("a\nüb\n", Path::new("w"));
-        let place = |offset| {
-            let error = text.fault(offset, WorkloadFault::NotText);
-            (error.line, error.column)
-        };
-        assert_eq!([place(0), place(2), place(4), place(6)], [(1, 1), (2, 1), (2, 2), (3, 1)]);
-        assert_eq!(place(99).0, 3, "an offset beyond the end stays in the last line");
-    }
-
-    #[test]
-    fn a_slip_of_the_keyboard_is_recognised_and_nonsense_is_not() {
-        const KNOWN: &[&str] = &["command", "class", "cpus", "stop_after"];
-        for (found, meant) in [
-            ("comand", Some("command")),
-            ("Class", Some("class")),
-            ("cpu", Some("cpus")),
-            ("stop-after", Some("stop_after")),
-            ("zebra", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(found, KNOWN), meant, "{found}");
-        }
+    match missing {
+        "class" => "write - for no class",
+        _ => "write the absolute path of the program, such as /bin/true",
     }
 }

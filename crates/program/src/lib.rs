@@ -16,11 +16,11 @@ mod classic;
 mod error;
 mod generate;
 mod job;
-mod list;
 pub mod profile;
+mod program_list;
 mod sensitivity;
 mod time;
-mod toml_form;
+mod toml_workload;
 mod write;
 
 use std::path::Path;
@@ -29,11 +29,11 @@ pub use classic::parse_classic;
 pub use error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadError, WorkloadFault};
 pub use generate::{GenerateError, GeneratorOptions, generate};
 pub use job::{Class, Command, Ending, Job, MemoryPolicy, Origin, Workload};
-pub use list::{Program, ProgramList};
 pub use profile::Profile;
+pub use program_list::{Program, ProgramList};
 pub use sensitivity::{SLOWDOWN_MAX_PERMILLE, Sensitivity};
 pub use time::{TIME_MAX, parse_time};
-pub use toml_form::parse_toml;
+pub use toml_workload::parse_toml;
 pub use write::{WriteError, to_classic, to_toml};
 
 /// The built-in synthetic programs: the first argument of `evenkeel load`.
@@ -60,7 +60,8 @@ pub fn parse_bytes(bytes: &[u8], path: &Path) -> Result<Workload, WorkloadError>
         Ok(text) => parse(text, path),
         Err(error) => {
             let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-            Err(error::Text::new(&valid, path).fault(valid.len(), WorkloadFault::NotText))
+            Err(base::toml_reader::SourceText::new(&valid, path)
+                .error_at(valid.len(), WorkloadFault::NotText))
         }
     }
 }

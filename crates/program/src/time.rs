@@ -27,14 +27,14 @@ pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, WorkloadFault
         let is_huge =
             size.parse::<f64>().is_ok_and(|n| n.is_finite() && TIME_MAX.as_secs_f64() < n);
         return Err(match is_huge && !negative {
-            true => WorkloadFault::AbsurdTime { key, found: found() },
-            false => WorkloadFault::NoTime { found: found() },
+            true => WorkloadFault::TimeTooLong { key, found: found() },
+            false => WorkloadFault::Time { found: found() },
         });
     };
     match u64::try_from(nanos) {
         _ if negative && nanos != 0 => Err(WorkloadFault::NegativeTime { key, found: found() }),
         Ok(nanos) if nanos <= TIME_MAX.0 => Ok(Nanos(nanos)),
-        _ => Err(WorkloadFault::AbsurdTime { key, found: found() }),
+        _ => Err(WorkloadFault::TimeTooLong { key, found: found() }),
     }
 }
 
@@ -74,12 +74,12 @@ mod tests {
         for text in
             ["", ".", "s", "ms", "1e3", "inf", "nan", "1..2", "--1", "1 2", "0x10", "1w", "h"]
         {
-            assert!(matches!(fault(text), WorkloadFault::NoTime { .. }), "{text}");
+            assert!(matches!(fault(text), WorkloadFault::Time { .. }), "{text}");
         }
         assert!(matches!(fault("-1"), WorkloadFault::NegativeTime { .. }));
         assert!(matches!(fault("-0.5 ms"), WorkloadFault::NegativeTime { .. }));
         for text in ["31622401", "367d", &"9".repeat(60)] {
-            assert!(matches!(fault(text), WorkloadFault::AbsurdTime { .. }), "{text}");
+            assert!(matches!(fault(text), WorkloadFault::TimeTooLong { .. }), "{text}");
         }
         assert_eq!(read("start", "31622400"), Ok(TIME_MAX));
         assert_eq!(read("start", "366d"), Ok(TIME_MAX));

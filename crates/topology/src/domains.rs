@@ -1,11 +1,10 @@
-//! What a policy places on: nodes, LLC domains or cores.
+//! Placement domains: the nodes, LLC domains or cores that a policy places tasks on.
 //!
-//! `auto` takes the coarsest level that has at least two members that we may use. A laptop has one
-//! node and one LLC domain, so there a domain is a core; with a single CPU nothing is placed.
-//! Policies that are about caches ask for caches first.
+//! `auto` selects the coarsest level with at least two usable domains. A laptop has one node and one LLC domain,
+//! so its domains are cores. With a single CPU, no task is placed. Policies for shared caches prefer LLC domains.
 //!
-//! A node counts when it has CPUs that we may use and is not known to be without memory: a node
-//! without CPUs is never a place to run, and one without memory has no controller to keep even.
+//! A node is a domain if it has usable CPUs and is not known to be without memory. Tasks cannot run on a node
+//! without CPUs, and a node without memory has no memory controller to balance.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +13,7 @@ use base::{CpuId, CpuSet, NodeId};
 
 use crate::Machine;
 
-/// How coarse a domain is.
+/// The level of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// A NUMA node.
@@ -25,47 +24,47 @@ pub enum Level {
     Core,
 }
 
-/// Which level to place on.
+/// The level to place tasks on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DomainChoice {
-    /// The coarsest with at least two members.
+    /// The coarsest level with at least two domains.
     #[default]
     Auto,
-    /// LLC domains if there are two of them, else as [`DomainChoice::Auto`]: what `auto` means to
-    /// policies that are about caches.
+    /// LLC domains if there are at least two of them, else as [`DomainChoice::Auto`]. The meaning of `auto` for
+    /// policies for shared caches.
     Caches,
-    /// This one, however many members it has.
+    /// This level, however many domains it has.
     At(Level),
 }
 
-/// The text was none of `auto`, `node`, `llc`, `core`.
+/// The error of a text other than `auto`, `node`, `llc` and `core`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no placement domain: auto, node, llc or core")]
+#[error("{0:?} is not a placement domain; write auto, node, llc or core")]
 pub struct ParseLevelError(String);
 
-/// One place: a node, an LLC domain or a core, with the CPUs in it that may be used.
+/// A node, an LLC domain or a core, with its usable CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     /// The number of the node, LLC domain or core.
     pub number: u32,
-    /// Its CPUs that may be used; never empty.
+    /// Its usable CPUs; never empty.
     pub cpus: CpuSet,
-    /// The node that it lies on, if on one.
+    /// Its node; absent if its CPUs are on several.
     pub node: Option<NodeId>,
 }
 
-/// All places of one level, by number. A domain is named by its index in here.
+/// All domains of one level, sorted by number. A domain is identified by its index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domains {
     level: Level,
     list: Vec<Domain>,
-    /// What people call each: asked for in every reason.
+    /// The label of each domain. Computed once, because every reason prints labels.
     labels: Vec<String>,
     idx_of_cpu: Vec<Option<u32>>,
 }
 
 impl Level {
-    /// Coarsest first.
+    /// All levels, coarsest first.
     pub const ALL: [Level; 3] = [Level::Node, Level::Llc, Level::Core];
 }
 
@@ -110,7 +109,7 @@ impl FromStr for DomainChoice {
 }
 
 impl Domains {
-    /// The places of a machine among the CPUs that may be used.
+    /// The domains of a machine among the usable CPUs.
     pub fn of(machine: &Machine, choice: DomainChoice, usable: &CpuSet) -> Self {
         let at = |level| Domains::at(machine, level, usable);
         match choice {
@@ -160,43 +159,43 @@ impl Domains {
         Domains { level, list, labels, idx_of_cpu }
     }
 
-    /// How coarse these are.
+    /// The level of the domains.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// How many there are.
+    /// Number of domains.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is none, so that nothing can be placed.
+    /// Whether there is no domain, so that no task can be placed.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All, by number.
+    /// All domains with their indices, sorted by number.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Domain)> {
         self.list.iter().enumerate()
     }
 
-    /// One, by index. Panics when there is no such index: it did not come from here.
+    /// A domain by index. Panics if the index is not from this set of domains.
     pub fn get(&self, idx: usize) -> &Domain {
         &self.list[idx]
     }
 
-    /// The index of the domain that holds a CPU.
+    /// The index of the domain of a CPU.
     pub fn of_cpu(&self, cpu: CpuId) -> Option<usize> {
         self.idx_of_cpu.get(cpu.index()).copied().flatten().map(|idx| idx as usize)
     }
 
-    /// The index of the one domain that holds all of these CPUs; `None` if they lie on several.
+    /// The index of the domain that has all these CPUs; `None` if they are in several.
     pub fn of_set(&self, cpus: &CpuSet) -> Option<usize> {
         let idx = self.of_cpu(cpus.first()?)?;
         cpus.is_subset(&self.list[idx].cpus).then_some(idx)
     }
 
-    /// What people call a domain: `node 1`, `llc 3`, `core 7`.
+    /// The label of a domain: `node 1`, `llc 3`, `core 7`.
     pub fn label(&self, idx: usize) -> String {
         self.labels[idx].clone()
     }

@@ -1,18 +1,21 @@
-//! The machine as a value: nodes, last-level caches, cores, SMT siblings, kinds and speeds.
+//! The hardware topology as a value: nodes, LLC domains, cores, SMT siblings, core kinds and capacities.
 //!
-//! Nothing here reads a machine: `linux` does that and builds these values. Files of machines are
-//! text in, value out.
+//! The crate opens no file. `linux` reads `/sys` and builds these values; machine files are parsed from
+//! text.
 
 mod domains;
 pub mod draw;
-mod figures;
 pub mod file;
 mod machine;
+mod perf_attributes;
 mod synthetic;
 
 pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
-pub use figures::{Access, CacheFigures, Figure, Figures, KindFigures, Source};
 pub use machine::{
     Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node, System,
+};
+pub use perf_attributes::{
+    AttributeSource, CacheAttributes, CoreKindAttributes, MemoryAccess, PerfAttributes,
+    SourcedValue,
 };
 pub use synthetic::SyntheticError;

@@ -7,9 +7,9 @@
 //!         cpu 0 cpu 4      …        two SMT siblings
 //! ```
 //!
-//! The drawing is the usual case, not the rule. A node may have no CPUs or no memory; a CPU may have
-//! no node and no known cache; a cache may span nodes (sub-NUMA clusters); every numbering has holes.
-//! So a machine is four flat lists that refer to each other, checked once when it is made.
+//! The drawing is the common case. A node may have no CPUs or no memory, a CPU may have no node and no known
+//! cache, a cache may span nodes (sub-NUMA clustering), and ids may have gaps. So a machine is four flat lists
+//! that refer to each other. Their consistency is checked once, in [`Machine::new`].
 
 mod check;
 
@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 
-use crate::Figures;
+use crate::PerfAttributes;
 
 pub use check::MachineError;
 
-/// The firmware's number for the distance of a node to itself.
+/// The SLIT distance of a node to itself.
 pub const DISTANCE_LOCAL: u32 = 10;
 
-/// A machine whose parts agree with each other. Made by [`Machine::new`]; cannot be changed.
+/// A consistent, immutable machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     parts: MachineParts,
@@ -33,103 +33,105 @@ pub struct Machine {
     with_memory: NodeSet,
 }
 
-/// What a machine is made of, each list sorted by id.
+/// The parts of a machine, each list sorted by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineParts {
-    /// What it is called, for people.
+    /// A name for output.
     pub name: String,
-    /// NUMA nodes. Empty when the kernel tells of none (then there is one memory, without a number).
+    /// NUMA nodes. Empty if the kernel reports none; then there is one memory without a node number.
     pub nodes: Vec<Node>,
-    /// Last-level caches. Empty when the machine does not tell of its caches.
+    /// Last-level caches. Empty if the machine does not report its caches.
     pub llcs: Vec<Llc>,
-    /// Physical cores that have at least one CPU online.
+    /// Physical cores with at least one online CPU.
     pub cores: Vec<Core>,
-    /// All CPUs that are present, the offline ones too.
+    /// All present CPUs, including the offline ones.
     pub cpus: Vec<Cpu>,
-    /// Nodes that this process may take memory from.
+    /// Nodes that this process may allocate memory on.
     pub nodes_allowed: NodeSet,
-    /// Latencies and bandwidths, as far as somebody knows.
-    pub figures: Figures,
-    /// What runs on it.
+    /// Latencies, bandwidths and frequencies, where known.
+    pub perf_attributes: PerfAttributes,
+    /// The kernel of the machine.
     pub system: System,
-    /// What the source of this machine told wrongly and how it was mended, a sentence each.
+    /// Corrections that the reader made to inconsistent sources, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// The kernel that runs on a machine, where a simulator is to behave like it.
+/// The kernel that the simulator behaves like.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
     /// Its name, such as `linux-6.18`.
     pub kernel: Option<String>,
-    /// Whether it moves tasks and pages between nodes by itself (`kernel.numa_balancing`).
+    /// Whether automatic NUMA balancing is enabled (`kernel.numa_balancing`).
     pub numa_balancing: Option<bool>,
 }
 
-/// Memory and the CPUs near it.
+/// A NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// The kernel's number.
     pub id: NodeId,
-    /// Its CPUs that are online; may be empty.
+    /// Its online CPUs; may be empty.
     pub cpus: CpuSet,
-    /// Its memory; zero for a node without any, absent when not told.
+    /// Its memory; zero for a node without memory, absent if unknown.
     pub memory: Option<Bytes>,
-    /// How much of it was free when the machine was read.
+    /// Free memory when the machine was read.
     pub memory_free: Option<Bytes>,
-    /// Relative cost from here to every node, 10 is local. Empty when the firmware tells nothing.
+    /// SLIT distances to every node; 10 is local. Empty if the firmware has none.
     pub distances: BTreeMap<NodeId, u32>,
 }
 
-/// CPUs that share one last-level cache.
+/// A last-level cache and the CPUs that share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Llc {
-    /// Our number.
+    /// Assigned by evenkeel.
     pub id: LlcId,
-    /// The CPUs that share it, online ones only.
+    /// The online CPUs that share it.
     pub cpus: CpuSet,
-    /// The node that holds all of its CPUs; absent when they lie on several or on none.
+    /// The node of all its CPUs; absent if they are on several nodes or on none.
     pub node: Option<NodeId>,
-    /// Its size.
+    /// Its size, if known.
     pub size: Option<Bytes>,
-    /// 3 for a third-level cache, and so on.
+    /// The cache level, such as 3.
     pub level: u32,
 }
 
 /// A physical core.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Core {
-    /// Our number.
+    /// Assigned by evenkeel.
     pub id: CoreId,
-    /// Its SMT siblings, online ones only.
+    /// Its online SMT siblings.
     pub cpus: CpuSet,
-    /// What sort of core: `performance`, `efficiency`, … ; `uniform` when all are alike.
+    /// The core kind: `performance`, `efficiency`, …; `uniform` if the machine has only one.
     pub kind: String,
-    /// Relative throughput, 1024 for the fastest core of the machine.
+    /// Relative throughput; 1024 for the fastest core of the machine.
     pub capacity: u32,
 }
 
-/// What the kernel schedules on.
+/// A logical CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
     /// The kernel's number.
     pub id: CpuId,
-    /// Whether the kernel schedules on it now.
+    /// Whether it is online.
     pub online: bool,
-    /// Whether this process may run on it (affinity and cpuset together); never while it is offline.
+    /// Whether this process may run on it (affinity and cpuset). False while it is offline.
     pub allowed: bool,
-    /// Its core; absent while offline.
+    /// Its core; absent while it is offline.
     pub core: Option<CoreId>,
-    /// Its last-level cache, where known.
+    /// Its last-level cache, if known.
     pub llc: Option<LlcId>,
-    /// Its node, where there is one.
+    /// Its node, if it has one.
     pub node: Option<NodeId>,
 }
 
 impl Machine {
-    /// Checks the parts against each other, sorts them by id, and fills in what each CPU belongs to.
+    /// Checks the parts against each other, sorts them by id, and sets the core, LLC and node of each CPU.
     ///
-    /// The `core`, `llc` and `node` of a CPU follow from the lists; what the caller put there is
-    /// only checked: `None` is filled in, a contradiction is an error.
+    /// The `core`, `llc` and `node` of a CPU follow from the lists. A value that the caller set must agree.
+    ///
+    /// # Errors
+    /// [`MachineError`] for the first contradiction.
     pub fn new(mut parts: MachineParts) -> Result<Self, MachineError> {
         check::check(&mut parts)?;
         let online: CpuSet = parts.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect();
@@ -149,7 +151,7 @@ impl Machine {
         &self.parts
     }
 
-    /// What it is called.
+    /// The name for output.
     pub fn name(&self) -> &str {
         &self.parts.name
     }
@@ -164,12 +166,12 @@ impl Machine {
         &self.parts.llcs
     }
 
-    /// All cores with a CPU online, by id.
+    /// All cores with an online CPU, by id.
     pub fn cores(&self) -> &[Core] {
         &self.parts.cores
     }
 
-    /// All CPUs present, by id.
+    /// All present CPUs, by id.
     pub fn cpus(&self) -> &[Cpu] {
         &self.parts.cpus
     }
@@ -191,42 +193,42 @@ impl Machine {
 
     /// One CPU.
     pub fn cpu(&self, id: CpuId) -> Option<&Cpu> {
-        // Where all are told, each is at the place of its number.
+        // Without gaps in the ids, the index is the id.
         let at = self.parts.cpus.get(id.index()).filter(|cpu| cpu.id == id);
         at.or_else(|| find(&self.parts.cpus, |cpu| cpu.id, id))
     }
 
-    /// CPUs that the kernel schedules on.
+    /// Online CPUs.
     pub fn online(&self) -> &CpuSet {
         &self.online
     }
 
-    /// CPUs that are online and that this process may run on.
+    /// Online CPUs that this process may run on.
     pub fn allowed(&self) -> &CpuSet {
         &self.allowed
     }
 
-    /// Nodes that this process may take memory from.
+    /// Nodes that this process may allocate memory on.
     pub fn nodes_allowed(&self) -> &NodeSet {
         &self.parts.nodes_allowed
     }
 
-    /// Those of them that are not known to be without memory: where memory can come from at all.
+    /// The allowed nodes, without those that are known to have no memory.
     pub fn nodes_with_memory(&self) -> &NodeSet {
         &self.with_memory
     }
 
-    /// Latencies and bandwidths, as far as somebody knows.
-    pub fn figures(&self) -> &Figures {
-        &self.parts.figures
+    /// Latencies, bandwidths and frequencies, where known.
+    pub fn perf_attributes(&self) -> &PerfAttributes {
+        &self.parts.perf_attributes
     }
 
-    /// What runs on it, where that is told.
+    /// The kernel of the machine, where the machine file has one.
     pub fn system(&self) -> &System {
         &self.parts.system
     }
 
-    /// What the source of this machine told wrongly and how it was mended, a sentence each.
+    /// Corrections that the reader made to inconsistent sources, one sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.parts.warnings
     }

@@ -1,4 +1,4 @@
-//! A machine from a line of text, for tests, examples and the simulator.
+//! Synthetic machines from one line of text, for tests, examples and the simulator.
 //!
 //! ```text
 //!   nodes=2 llcs=2 cores=4 smt=2
@@ -9,61 +9,59 @@
 //!       cpu 0,1 … 6,7   cpu 8,9 … 14,15     …
 //! ```
 //!
-//! `llcs` are per node, `cores` per LLC domain, `smt` CPUs per core; all are 1 when left out. CPUs
-//! are numbered node by node, cache by cache, core by core, so that SMT siblings stand together and
-//! a test can tell at a glance where a CPU lies. `mem` is memory per node, `llc` the size of each
-//! last-level cache (`0`: the machine does not tell of its caches), `distance` what two different
-//! nodes are apart (10 is local). Every CPU is online and allowed; half of the memory is free.
+//! `llcs` is per node, `cores` per LLC domain, `smt` CPUs per core; the default is 1. CPUs are numbered node by
+//! node, cache by cache and core by core, so SMT siblings have adjacent numbers. `mem` is the memory of each
+//! node, `llc` the size of each last-level cache (`0`: the machine reports no caches), and `distance` the SLIT
+//! distance between two different nodes. Every CPU is online and allowed. Half of the memory is free.
 
+use base::suggest::did_you_mean;
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId};
 
 use crate::{Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node};
 
-/// The kernel's own limit on x86 and ARM; a larger machine is a slip of the finger.
+/// The limit of the kernel on x86 and ARM. A larger machine is a typing error.
 const CPUS_MAX: u64 = 8192;
-/// The kernel's own limit.
+/// The limit of the kernel.
 const NODES_MAX: u64 = 1024;
-/// What firmware may write at most; 255 says that there is no way from one node to the other.
+/// The largest distance in a SLIT; 255 means unreachable.
 const DISTANCE_MAX: u64 = 254;
 
-/// Why a text describes no machine.
+/// The error of a text that is not a synthetic machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyntheticError {
-    /// Something that is not `key=value`.
+    /// Not `key=value`.
     #[error("{0:?} is not key=value; write for example \"nodes=2 llcs=2 cores=4 smt=2\"")]
     NotAPair(String),
-    /// A key that there is not.
-    #[error("unknown key {key:?}; {}", hint(*.nearest))]
+    /// An unknown key.
+    #[error("unknown key {key:?}; {}", did_you_mean(key, KEYS))]
     UnknownKey {
         /// As written.
         key: String,
-        /// The one that is spelt almost so.
-        nearest: Option<&'static str>,
     },
-    /// A key for the second time.
-    #[error("{0} stands twice")]
-    Twice(&'static str),
-    /// A value that is no number, or that no machine has.
+    /// A key that occurs twice.
+    #[error("{0} is defined twice")]
+    DuplicateKey(&'static str),
+    /// A value that is not a number, or is out of range.
     #[error("{key}={value}: {expected}")]
     Value {
-        /// Which.
+        /// The key.
         key: &'static str,
-        /// What stood there.
+        /// The value as written.
         value: String,
-        /// What would be right.
+        /// What to write.
         expected: String,
     },
-    /// Each number is fine, their product is not.
+    /// Too many CPUs.
     #[error("nodes × llcs × cores × smt is {0} CPUs; the most is {CPUS_MAX}")]
     TooManyCpus(u64),
-    /// Cannot happen unless this module is wrong.
+    /// An internal error of this module.
     #[error(transparent)]
     Machine(#[from] MachineError),
 }
 
 const KEYS: [&str; 7] = ["nodes", "llcs", "cores", "smt", "mem", "llc", "distance"];
 
-/// What the text asks for.
+/// The parsed parameters.
 struct Shape {
     n_nodes: u64,
     llcs_per_node: u64,
@@ -75,7 +73,7 @@ struct Shape {
 }
 
 impl Machine {
-    /// A machine from a line of text such as `nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21`.
+    /// A machine from a line such as `nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21`.
     pub fn synthetic(text: &str) -> Result<Machine, SyntheticError> {
         let shape = Shape::parse(text)?;
         let n_cpus = shape.n_cpus();
@@ -99,11 +97,11 @@ impl Shape {
         };
         let mut seen = Vec::new();
         for pair in text.split([' ', ',', '\t', '\n']).filter(|pair| !pair.is_empty()) {
-            let refuse = || SyntheticError::NotAPair(pair.to_owned());
-            let (key, value) = pair.split_once('=').ok_or_else(refuse)?;
+            let reject = || SyntheticError::NotAPair(pair.to_owned());
+            let (key, value) = pair.split_once('=').ok_or_else(reject)?;
             let key = known(key)?;
             if seen.contains(&key) {
-                return Err(SyntheticError::Twice(key));
+                return Err(SyntheticError::DuplicateKey(key));
             }
             seen.push(key);
             shape.set(key, value)?;
@@ -128,7 +126,7 @@ impl Shape {
     }
 
     fn n_cpus(&self) -> u64 {
-        // Each factor is at most 8192, so that the product of four fits.
+        // Each factor is at most 8192, so the product of four does not overflow.
         self.n_nodes * self.llcs_per_node * self.cores_per_llc * self.cpus_per_core
     }
 
@@ -187,27 +185,14 @@ fn cpu(number: u64) -> Cpu {
     Cpu { id: CpuId(number as u32), online: true, allowed: true, ..Cpu::default() }
 }
 
-/// The CPUs of the so-manieth part when every part has as many.
+/// The CPUs of part number `part` if every part has `n_cpus`.
 fn run_of(part: u64, n_cpus: u64) -> CpuSet {
     (part * n_cpus..(part + 1) * n_cpus).map(|cpu| CpuId(cpu as u32)).collect()
 }
 
 fn known(key: &str) -> Result<&'static str, SyntheticError> {
-    if let Some(exact) = KEYS.into_iter().find(|known| *known == key) {
-        return Ok(exact);
-    }
-    let slips = |known: &&'static str| strsim::damerau_levenshtein(key, known);
-    let nearest = KEYS.into_iter().min_by_key(slips);
-    let nearest = nearest.filter(|nearest| slips(nearest) * 3 <= nearest.len().max(3));
-    Err(SyntheticError::UnknownKey { key: key.to_owned(), nearest })
-}
-
-/// The key that was meant, if at most a third of its letters differ; else all there are.
-fn hint(nearest: Option<&'static str>) -> String {
-    match nearest {
-        Some(nearest) => format!("did you mean {nearest:?}?"),
-        None => format!("known are {}", KEYS.join(", ")),
-    }
+    let exact = KEYS.into_iter().find(|known| *known == key);
+    exact.ok_or_else(|| SyntheticError::UnknownKey { key: key.to_owned() })
 }
 
 fn number(key: &'static str, text: &str, min: u64, max: u64) -> Result<u64, SyntheticError> {
@@ -216,7 +201,7 @@ fn number(key: &'static str, text: &str, min: u64, max: u64) -> Result<u64, Synt
     value.ok_or_else(|| SyntheticError::Value {
         key,
         value: text.to_owned(),
-        expected: format!("write a whole number from {min} to {max}"),
+        expected: format!("write an integer from {min} to {max}"),
     })
 }
 
@@ -252,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_numbered_node_by_node_and_siblings_stand_together() {
+    fn cpus_are_numbered_node_by_node_and_smt_siblings_are_adjacent() {
         check(
             "nodes=2 llcs=2 cores=1 smt=2",
             expect_test::expect![[r#"
@@ -271,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_text_is_one_cpu_and_a_cache_without_size_is_not_told() {
+    fn an_empty_text_is_one_cpu_and_a_cache_of_size_zero_is_unknown() {
         check(
             "",
             expect_test::expect![[r#"
@@ -291,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_machine_has_is_refused_with_what_would_be_right() {
+    fn invalid_machines_are_rejected_with_a_valid_value() {
         for text in [
             "nodes=0",
             "nodes=-1",
@@ -318,8 +303,8 @@ mod tests {
         check(
             "nodes=x",
             expect_test::expect![[r#"
-            nodes=x: write a whole number from 1 to 1024
-        "#]],
+                nodes=x: write an integer from 1 to 1024
+            "#]],
         );
         check(
             "nodes=100 cores=100",
@@ -336,14 +321,14 @@ mod tests {
         }
 
         #[test]
-        fn every_cpu_lies_on_one_node_one_llc_and_one_core(
+        fn every_cpu_is_on_one_node_one_llc_and_one_core(
             nodes in 1u32..5, llcs in 1u32..4, cores in 1u32..4, smt in 1u32..3,
         ) {
             let text = format!("nodes={nodes} llcs={llcs} cores={cores} smt={smt}");
             let machine = Machine::synthetic(&text).expect("a small machine");
             prop_assert_eq!(machine.cpus().len() as u32, nodes * llcs * cores * smt);
             for cpu in machine.cpus() {
-                let llc = cpu.llc.and_then(|id| machine.llc(id)).expect("told");
+                let llc = cpu.llc.and_then(|id| machine.llc(id)).expect("every CPU has an LLC domain");
                 prop_assert!(llc.cpus.contains(cpu.id) && llc.node == cpu.node);
                 prop_assert!(machine.core(cpu.core.expect("online")).is_some());
             }

@@ -45,7 +45,7 @@ fn a_job_that_would_empty_its_own_input_is_refused() {
     keeps(
         "[[job]]\ncommand = [\"sort\"]\ninput = \"precious\"\noutput = \"precious\"\n",
         expect![[r#"
-            evenkeel: w.toml:7:10: output is its input too, and would be emptied before it is read; name another file
+            evenkeel: w.toml:7:10: output is also the input, and would be truncated before it is read; name another file
         "#]],
     );
     keeps(
@@ -61,7 +61,7 @@ fn a_job_that_would_empty_the_workload_or_a_program_is_refused() {
     keeps(
         "[[job]]\ncommand = [\"true\"]\noutput = \"w.toml\"\n",
         expect![[r#"
-        evenkeel: w.toml:6:10: output is this workload file itself, which would be emptied; name another file
+        evenkeel: w.toml:6:10: output is this workload file itself, which would be truncated; name another file
     "#]],
     );
     keeps(
@@ -91,13 +91,13 @@ fn two_jobs_with_one_output_are_refused() {
     keeps(
         &two("out", "out"),
         expect![[r#"
-        evenkeel: w.toml:11:10: the output out is that of the job in line 4 already; name another file
+        evenkeel: w.toml:11:10: the output out is already that of the job in line 4; name another file
     "#]],
     );
     keeps(
         &two("out", "./out"),
         expect![[r#"
-        evenkeel: w.toml:11:10: the output ./out is that of the job in line 4 already; name another file
+        evenkeel: w.toml:11:10: the output ./out is already that of the job in line 4; name another file
     "#]],
     );
     keeps(
@@ -115,7 +115,7 @@ fn two_jobs_with_one_output_are_refused() {
     keeps(
         &two("/dev/shm/evenkeel-test", "/dev/shm/evenkeel-test"),
         expect![[r#"
-        evenkeel: w.toml:11:10: the output /dev/shm/evenkeel-test is that of the job in line 4 already; name another file
+        evenkeel: w.toml:11:10: the output /dev/shm/evenkeel-test is already that of the job in line 4; name another file
     "#]],
     );
     keeps(
@@ -128,7 +128,7 @@ fn two_jobs_with_one_output_are_refused() {
         "[[job]]\nname = \"c\"\ncopies = 2\ncommand = [\"true\"]\noutput = \"c.{copy}\"\n\
          [[job]]\nname = \"d\"\ncommand = [\"true\"]\noutput = \"c.2\"\n",
         expect![[r#"
-            evenkeel: w.toml:12:10: the output c.2 is that of the job in line 4 already; name another file
+            evenkeel: w.toml:12:10: the output c.2 is already that of the job in line 4; name another file
         "#]],
     );
 }
@@ -400,10 +400,10 @@ fn of_a_file_of_another_version_nothing_else_is_looked_at() {
     trial.write("j.jsonl", "{\"journal\":99,\"part\":\"first\"}\n");
     trial.write("s.stream", "{\"evenkeel_stream\":99}\n");
     for (args, expected) in [
-        (&["run", "future.toml"][..], "future.toml:2:11: version 99 is not known here"),
-        (&["generate", "--list", "future.toml"], "future.toml:2:11: version 99 is not known here"),
-        (&["run", "named.toml"], "p.profile.toml:2:11: version 99 is not known here"),
-        (&["machine", "--file", "machine.toml"], "machine.toml:1: format_version is 99"),
+        (&["run", "future.toml"][..], "future.toml:2:11: version is 99; this evenkeel reads version 1"),
+        (&["generate", "--list", "future.toml"], "future.toml:2:11: version is 99; this evenkeel reads version 1"),
+        (&["run", "named.toml"], "p.profile.toml:2:11: version is 99; this evenkeel reads version 1"),
+        (&["machine", "--file", "machine.toml"], "machine.toml:1:18: format_version is 99"),
         (&["machine", "--file", "machine.json"], "machine.json: format_version is 99"),
         (&["explain", "j.jsonl"], "j.jsonl:1: the journal has format 99"),
         (&["replay", "j.jsonl"], "j.jsonl:1: the journal has format 99"),

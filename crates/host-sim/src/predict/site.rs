@@ -123,8 +123,9 @@ fn site(
         return Err(SiteError::NoCpu { llc: id });
     }
     let node = node_of(machine, llc);
-    let own = |access: &&topology::Access| access.from == access.to && Some(access.from) == node;
-    let access = machine.figures().accesses.iter().find(own);
+    let own =
+        |access: &&topology::MemoryAccess| access.from == access.to && Some(access.from) == node;
+    let access = machine.perf_attributes().accesses.iter().find(own);
     let number = node.map_or(0, |node| node.0);
     let peak = access.and_then(|access| access.bandwidth_bytes_per_s).filter(|at| 0 < at.value);
     let peak = peak.ok_or(SiteError::NoBandwidth { llc: id, node: number })?;
@@ -162,12 +163,12 @@ fn node_of(machine: &Machine, llc: &Llc) -> Option<NodeId> {
 }
 
 fn hit_ns(machine: &Machine, llc: &Llc) -> Option<f64> {
-    Some(machine.figures().llcs.get(&llc.id)?.latency_ns?.value as f64)
+    Some(machine.perf_attributes().llcs.get(&llc.id)?.latency_ns?.value as f64)
 }
 
 /// As told of the core's kind.
 fn mhz(machine: &Machine, core: &Core) -> Option<u64> {
-    let told = machine.figures().kinds.get(&core.kind)?.frequency_mhz?;
+    let told = machine.perf_attributes().kinds.get(&core.kind)?.frequency_mhz?;
     Some(told.value).filter(|mhz| 0 < *mhz)
 }
 

@@ -38,7 +38,7 @@ fn a_verdict_of_draws_follows_the_limits_of_the_specification() {
 fn a_machine_with_farther_memory_has_the_ratio_that_was_asked_for() {
     let world = World::shipped("tilepro64").expect("ships").remote_over_local(2.0);
     let mean = |is_local: bool| {
-        let all = world.machine.figures().accesses.iter();
+        let all = world.machine.perf_attributes().accesses.iter();
         let of = all.filter(|way| (way.from == way.to) == is_local);
         let of: Vec<f64> =
             of.filter_map(|way| way.latency_ns).map(|figure| figure.value as f64).collect();

@@ -90,7 +90,7 @@ impl World {
     /// Latency to memory elsewhere so that on average over all pairs of nodes it is `ratio` times that of
     /// one's own; the differences between distances grow alike.
     pub fn remote_over_local(self, ratio: f64) -> Self {
-        let all = &self.machine.figures().accesses;
+        let all = &self.machine.perf_attributes().accesses;
         let mean = |is_local: bool| {
             let of = all.iter().filter(|way| (way.from == way.to) == is_local);
             let of: Vec<f64> =
@@ -160,9 +160,9 @@ impl World {
         World { name, own_work: Some(each), ..self }
     }
 
-    fn changed(self, how: &str, change: impl Fn(&mut topology::Access)) -> Self {
+    fn changed(self, how: &str, change: impl Fn(&mut topology::MemoryAccess)) -> Self {
         let mut parts = self.machine.parts().clone();
-        parts.figures.accesses.iter_mut().for_each(change);
+        parts.perf_attributes.accesses.iter_mut().for_each(change);
         let machine = Machine::new(parts).expect("only figures of a sound machine were changed");
         World { name: format!("{}, {how}", self.name), machine, ..self }
     }

@@ -28,7 +28,11 @@ fn every_machine_tells_all_that_the_simulator_needs_and_looks_as_it_should() {
 fn memory_elsewhere_on_the_tile_chip_is_a_tenth_slower_on_average() {
     let machine = machine("tilepro64").unwrap();
     let ns = |is_local: bool| {
-        let all = machine.figures().accesses.iter().filter(|way| (way.from == way.to) == is_local);
+        let all = machine
+            .perf_attributes()
+            .accesses
+            .iter()
+            .filter(|way| (way.from == way.to) == is_local);
         let all: Vec<f64> = all.map(|way| way.latency_ns.unwrap().value as f64).collect();
         all.iter().sum::<f64>() / all.len() as f64
     };

@@ -107,7 +107,7 @@ fn parts(tree: &Tree, info: &CpuInfo) -> MachineParts {
         nodes: nodes.list,
         llcs,
         nodes_allowed,
-        figures: nodes.figures,
+        perf_attributes: nodes.perf_attributes,
         system: System::default(),
         warnings,
     }

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use ::topology::{Access, DISTANCE_LOCAL, Figure, Figures, Node, Source};
+use ::topology::{
+    AttributeSource, DISTANCE_LOCAL, MemoryAccess, Node, PerfAttributes, SourcedValue,
+};
 use base::{Bytes, CpuSet, NodeId, NodeSet};
 
 use super::tree::{FIGURE_MAX, Tree};
@@ -16,7 +18,7 @@ pub(super) struct Nodes {
     /// By id.
     pub(super) list: Vec<Node>,
     /// Latencies and bandwidths that the firmware states.
-    pub(super) figures: Figures,
+    pub(super) perf_attributes: PerfAttributes,
 }
 
 /// Reads all nodes. A kernel without NUMA has one memory, which becomes node 0.
@@ -43,11 +45,12 @@ pub(super) fn read(tree: &Tree, online: &CpuSet, warnings: &mut Vec<String>) -> 
         node.distances = rows.get(&node.id).cloned().unwrap_or_default();
         node.distances.retain(|to, _| known.contains(*to));
     }
-    let figures = Figures { accesses: accesses(tree, &list), ..Figures::default() };
+    let perf_attributes =
+        PerfAttributes { accesses: accesses(tree, &list), ..PerfAttributes::default() };
     if list.is_empty() {
         list.push(whole_memory(tree, online));
     }
-    Nodes { list, figures }
+    Nodes { list, perf_attributes }
 }
 
 fn folder(id: NodeId) -> String {
@@ -139,14 +142,14 @@ fn row(own: NodeId, text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> 
 /// What the firmware says of reads from the nearest CPUs to each memory (class 1; before Linux 5.7
 /// there is only class 0, the nearest of all that can read, devices too). Linux gives whole nanoseconds
 /// and megabytes per second; writes and farther CPUs are left out.
-fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<Access> {
+fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<MemoryAccess> {
     let with_cpus: NodeSet = nodes.iter().filter(|n| !n.cpus.is_empty()).map(|n| n.id).collect();
     let mut accesses = Vec::new();
     for to in nodes.iter().map(|node| node.id) {
         let classes =
             ["access1", "access0"].map(|class| format!("{}/{class}/initiators", folder(to)));
         let Some(folder) = classes.into_iter().find(|folder| tree.has(folder)) else { continue };
-        let firmware = |value| Figure { value, source: Source::Firmware };
+        let firmware = |value| SourcedValue { value, source: AttributeSource::Firmware };
         let positive = |name: &str| tree.number(&format!("{folder}/{name}")).filter(|&n| n != 0);
         let latency_ns = positive("read_latency").map(firmware);
         let bandwidth = positive("read_bandwidth").and_then(|n| n.checked_mul(1_000_000));
@@ -156,7 +159,7 @@ fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<Access> {
             continue;
         }
         let from = tree.numbered(&folder, "node").into_iter().map(NodeId);
-        accesses.extend(from.filter(|from| with_cpus.contains(*from)).map(|from| Access {
+        accesses.extend(from.filter(|from| with_cpus.contains(*from)).map(|from| MemoryAccess {
             from,
             to,
             latency_ns,

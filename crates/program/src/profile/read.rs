@@ -22,12 +22,14 @@
 
 use std::path::Path;
 
+use base::toml_reader::{
+    SourceText, Table, TomlFault, Value, decimal, describe, integer, wrong_type,
+};
 use base::{Bytes, Nanos};
-use toml::de::DeValue;
 
 use super::{Curve, Figure, Phase, Point, Profile, Source};
-use crate::error::{Text, WorkloadFault, nearest};
-use crate::toml_form::fields::{self, Fields, shown, wrong};
+use crate::error::WorkloadFault;
+use crate::toml_workload::{job_table, values};
 use crate::{Class, WorkloadError};
 
 const KNOWN: &[&str] = &[
@@ -70,31 +72,26 @@ const CURVE_KNOWN: &[&str] = &[
     "error_per_1000",
 ];
 
-const SOURCES: &[&str] = &["counters", "traced", "declared", "estimated"];
-
 /// Reads a profile. `path` stands in messages; nothing is opened.
 pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> {
-    let text = Text::new(text, path);
-    let document = fields::document(&text)?;
-    let top = Fields::new(&text, document.get_ref(), 0, "the profile", KNOWN, PHASE_KNOWN)?;
+    let text = SourceText::new(text, path);
+    let document = text.parse("version")?;
+    let top = Table::new(&text, document.get_ref(), 0, "the profile", KNOWN, PHASE_KNOWN)?;
     let phases = top.tables("phase", "a phase", PHASE_KNOWN)?;
     let phases: Vec<Phase> = phases.iter().map(phase).collect::<Result<_, _>>()?;
     if phases.is_empty() {
         let example = "[[phase]] with the key curve or cycles_per_instruction";
-        return Err(top.fault(WorkloadFault::Missing {
-            key: "phase",
-            whose: "the profile",
-            example,
-        }));
+        let missing = TomlFault::Missing { key: "phase", table: "the profile", example };
+        return Err(top.error(missing.into()));
     }
     check_shares(&top, &phases)?;
     Ok(Profile {
-        name: top.need("name", "name = \"sort\"", crate::toml_form::line::name)?,
+        name: top.require("name", "name = \"sort\"", job_table::name)?,
         build_id: top.get("build_id", build_id)?,
-        made_by: top.get("made_by", fields::string)?.unwrap_or_default(),
-        command: top.get("command", fields::strings)?.unwrap_or_default(),
+        made_by: top.get("made_by", values::string)?.unwrap_or_default(),
+        command: top.get("command", values::strings)?.unwrap_or_default(),
         class: top.get("class", class)?,
-        class_cache: top.get("class_cache_bytes", size)?,
+        class_cache: top.get("class_cache_bytes", values::size)?,
         cpu_time: top.get("cpu_time_ns", nanos)?,
         covered: top.get("covered", share)?,
         phases,
@@ -104,15 +101,15 @@ pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> 
 /// Rounding may cost the last digits, a forgotten phase costs more.
 const SHARES_OFF_MAX: f64 = 0.01;
 
-fn check_shares(top: &Fields<'_>, phases: &[Phase]) -> Result<(), WorkloadError> {
+fn check_shares(top: &Table<'_>, phases: &[Phase]) -> Result<(), WorkloadError> {
     let sum: f64 = phases.iter().map(|phase| phase.share.value()).sum();
     let off = (sum - 1.0).abs();
     (off <= SHARES_OFF_MAX)
         .then_some(())
-        .ok_or_else(|| top.fault_at("phase", WorkloadFault::Shares { found: format!("{sum:.3}") }))
+        .ok_or_else(|| top.error_in("phase", WorkloadFault::Shares { found: format!("{sum:.3}") }))
 }
 
-fn phase(table: &Fields<'_>) -> Result<Phase, WorkloadError> {
+fn phase(table: &Table<'_>) -> Result<Phase, WorkloadError> {
     let figure = |key| table.get(key, figure);
     Ok(Phase {
         share: table.get("share", share)?.unwrap_or_default(),
@@ -127,18 +124,18 @@ fn phase(table: &Fields<'_>) -> Result<Phase, WorkloadError> {
         l1_misses: figure("l1_misses_per_1000")?,
         burst_instructions: figure("burst_instructions")?,
         sleep_ns: figure("sleep_ns")?,
-        private_cache: table.get("private_cache_bytes", size)?,
+        private_cache: table.get("private_cache_bytes", values::size)?,
         bandwidth: figure("bandwidth_bytes_per_s")?,
-        curve: match table.inside("curve", "the curve", CURVE_KNOWN)? {
+        curve: match table.table("curve", "the curve", CURVE_KNOWN, &[])? {
             Some(curve) => read_curve(&curve)?,
             None => Curve::default(),
         },
     })
 }
 
-fn read_curve(table: &Fields<'_>) -> Result<Curve, WorkloadError> {
-    let sizes = table.need("cache_bytes", "cache_bytes = [1048576]", numbers)?;
-    let misses = table.need("misses_per_1000", "misses_per_1000 = [1.5]", numbers)?;
+fn read_curve(table: &Table<'_>) -> Result<Curve, WorkloadError> {
+    let sizes = table.require("cache_bytes", "cache_bytes = [1048576]", numbers)?;
+    let misses = table.require("misses_per_1000", "misses_per_1000 = [1.5]", numbers)?;
     let write_backs = table.get("write_backs_per_1000", numbers)?;
     let prefetches = table.get("prefetches_per_1000", numbers)?;
     let errors = table.get("error_per_1000", numbers)?;
@@ -151,7 +148,7 @@ fn read_curve(table: &Fields<'_>) -> Result<Curve, WorkloadError> {
     for (key, list) in lists.into_iter().filter_map(|(key, list)| Some((key, list?))) {
         if list.len() != sizes.len() {
             let fault = WorkloadFault::CurveLength { key, found: list.len(), sizes: sizes.len() };
-            return Err(table.fault_at(key, fault));
+            return Err(table.error_in(key, fault));
         }
     }
     let point = |(idx, size): (usize, &f64)| Point {
@@ -166,19 +163,19 @@ fn read_curve(table: &Fields<'_>) -> Result<Curve, WorkloadError> {
     // A cache of no size holds nothing of anybody, and what is missed there is no point of the curve.
     let has_size = points.first().is_none_or(|first| first.cache != Bytes::ZERO);
     let curve = Curve::new(source, points).filter(|_| has_size);
-    curve.ok_or_else(|| table.fault_at("cache_bytes", WorkloadFault::CurveSizes))
+    curve.ok_or_else(|| table.error_in("cache_bytes", WorkloadFault::CurveSizes))
 }
 
 /// A figure: a table, or a bare number that somebody declared.
-fn figure(key: &'static str, value: &DeValue<'_>) -> Result<Figure, WorkloadFault> {
-    let DeValue::Table(table) = value else { return declared(key, value) };
+fn figure(key: &'static str, value: &Value<'_>) -> Result<Figure, WorkloadFault> {
+    let Value::Table(table) = value else { return declared(key, value) };
     let known = ["value", "source", "error"];
     if let Some(other) = table.keys().find(|word| !known.contains(&word.get_ref().as_ref())) {
         let found = other.get_ref().to_string();
-        return Err(WorkloadFault::InFigure { key, found });
+        return Err(WorkloadFault::ProfileValueKey { key, found });
     }
     let Some(number) = table.get("value") else {
-        return Err(wrong(key, EXPECTED, value));
+        return Err(wrong_type(key, EXPECTED, value));
     };
     let figure = declared(key, number.get_ref())?;
     let error = table.get("error").map(|error| number_of(key, error.get_ref())).transpose()?;
@@ -188,65 +185,58 @@ fn figure(key: &'static str, value: &DeValue<'_>) -> Result<Figure, WorkloadFaul
 
 const EXPECTED: &str = "a number, or { value = 1.5, source = \"traced\" }";
 
-fn declared(key: &'static str, value: &DeValue<'_>) -> Result<Figure, WorkloadFault> {
-    let refuse =
-        || WorkloadFault::OutOfRange { key, found: shown(value), range: "a number from 0" };
-    Figure::new(number_of(key, value)?, Source::Declared).ok_or_else(refuse)
+fn declared(key: &'static str, value: &Value<'_>) -> Result<Figure, WorkloadFault> {
+    let fault = || TomlFault::OutOfRange { key, found: describe(value), range: "a number from 0" };
+    Figure::new(number_of(key, value)?, Source::Declared).ok_or_else(|| fault().into())
 }
 
-fn share(key: &'static str, value: &DeValue<'_>) -> Result<Figure, WorkloadFault> {
+fn share(key: &'static str, value: &Value<'_>) -> Result<Figure, WorkloadFault> {
     let share = figure(key, value)?;
-    let refuse =
-        WorkloadFault::OutOfRange { key, found: share.value().to_string(), range: "0 to 1" };
-    if share.value() <= 1.0 { Ok(share) } else { Err(refuse) }
+    let fault = TomlFault::OutOfRange { key, found: share.value().to_string(), range: "0 to 1" };
+    if share.value() <= 1.0 { Ok(share) } else { Err(fault.into()) }
 }
 
-fn number_of(key: &'static str, value: &DeValue<'_>) -> Result<f64, WorkloadFault> {
+fn number_of(key: &'static str, value: &Value<'_>) -> Result<f64, WorkloadFault> {
     let text = match value {
-        DeValue::Float(number) => number.as_str().to_owned(),
-        DeValue::Integer(number) => fields::decimal(number),
-        other => return Err(wrong(key, EXPECTED, other)),
+        Value::Float(number) => number.as_str().to_owned(),
+        Value::Integer(number) => decimal(number),
+        other => return Err(wrong_type(key, EXPECTED, other)),
     };
-    let refuse =
-        || WorkloadFault::OutOfRange { key, found: text.clone(), range: "a number from 0" };
-    let number: f64 = text.parse().map_err(|_| refuse())?;
-    if number.is_finite() && 0.0 <= number { Ok(number) } else { Err(refuse()) }
+    let number: Option<f64> = text.parse().ok();
+    let number = number.filter(|number| number.is_finite() && 0.0 <= *number);
+    number
+        .ok_or_else(|| TomlFault::OutOfRange { key, found: text, range: "a number from 0" }.into())
 }
 
-fn numbers(key: &'static str, value: &DeValue<'_>) -> Result<Vec<f64>, WorkloadFault> {
-    let DeValue::Array(array) = value else {
-        return Err(wrong(key, "a list of numbers such as [1, 2.5]", value));
+fn numbers(key: &'static str, value: &Value<'_>) -> Result<Vec<f64>, WorkloadFault> {
+    let Value::Array(array) = value else {
+        return Err(wrong_type(key, "an array of numbers such as [1, 2.5]", value));
     };
     array.iter().map(|entry| number_of(key, entry.get_ref())).collect()
 }
 
-fn source(key: &'static str, value: &DeValue<'_>) -> Result<Source, WorkloadFault> {
-    let word = fields::string(key, value)?;
+fn source(key: &'static str, value: &Value<'_>) -> Result<Source, WorkloadFault> {
+    let word = values::string(key, value)?;
     let known = Source::ALL.into_iter().find(|source| source.word() == word);
-    let nearest = nearest(&word, SOURCES);
-    known.ok_or(WorkloadFault::NoSource { found: word, nearest })
+    known.ok_or(WorkloadFault::ValueSource { found: word })
 }
 
 /// As [`figure`], of a whole number from 0 to 15.
-fn class(key: &'static str, value: &DeValue<'_>) -> Result<(Class, Source), WorkloadFault> {
+fn class(key: &'static str, value: &Value<'_>) -> Result<(Class, Source), WorkloadFault> {
     let figure = figure(key, value)?;
     let number = figure.value();
-    let refuse = || WorkloadFault::Class { found: number.to_string() };
+    let reject = || WorkloadFault::Class { found: number.to_string() };
     let whole = if number.fract() == 0.0 && number <= 255.0 { Some(number as u8) } else { None };
-    let class = whole.and_then(Class::new).ok_or_else(refuse)?;
+    let class = whole.and_then(Class::new).ok_or_else(reject)?;
     Ok((class, figure.source))
 }
 
-fn size(key: &'static str, value: &DeValue<'_>) -> Result<Bytes, WorkloadFault> {
-    fields::size(key, value)
+fn nanos(key: &'static str, value: &Value<'_>) -> Result<Nanos, WorkloadFault> {
+    Ok(Nanos(integer(key, value, (0, u64::MAX), "nanoseconds from 0")?))
 }
 
-fn nanos(key: &'static str, value: &DeValue<'_>) -> Result<Nanos, WorkloadFault> {
-    fields::whole(key, value, (0, u64::MAX), "nanoseconds from 0").map(Nanos)
-}
-
-fn build_id(key: &'static str, value: &DeValue<'_>) -> Result<String, WorkloadFault> {
-    let id = fields::string(key, value)?;
+fn build_id(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
+    let id = values::string(key, value)?;
     let fine = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     if fine { Ok(id) } else { Err(WorkloadFault::BuildId { found: id }) }
 }

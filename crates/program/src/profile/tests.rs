@@ -74,7 +74,7 @@ fn every_mistake_is_one_line_with_its_place() {
     );
     check(
         "name = 'x'\n[[phase]]\nshare = 0.5",
-        expect!["p.toml:2:1: the shares of all phases add up to 0.500, and must add up to 1"],
+        expect!["p.toml:2:1: the shares of all phases add up to 0.500; they must add up to 1"],
     );
     check(
         "name = 'x'\n[[phase]]\noverlap = -1",
@@ -87,53 +87,50 @@ fn every_mistake_is_one_line_with_its_place() {
     check(
         "name = 'x'\n[[phase]]\noverlap = {value = 1, sauce = 2}",
         expect![[
-            r#"p.toml:3:11: "sauce" means nothing in overlap; a figure has value, source and error"#
+            r#"p.toml:3:11: unknown key "sauce" in overlap; known are value, source and error"#
         ]],
     );
     check(
         "name = 'x'\n[[phase]]\noverlap = {value = 1, source = 'trace'}",
-        expect![[r#"p.toml:3:11: "trace" is no source of a figure; did you mean "traced"?"#]],
+        expect![[r#"p.toml:3:11: "trace" is not a source of a value; did you mean "traced"?"#]],
     );
     check(
         "name = 'x'\nclass = 16\n[[phase]]",
-        expect!["p.toml:2:9: class 16 is out of range; classes are whole numbers from 0 to 15"],
+        expect!["p.toml:2:9: class 16 is out of range; classes are integers from 0 to 15"],
     );
     check(
         "name = 'x'\nbuild_id = 'xyz'\n[[phase]]",
         expect![[
-            r#"p.toml:2:12: "xyz" is no build id; write its hexadecimal digits, as file(1) shows them"#
+            r#"p.toml:2:12: "xyz" is not a build id; write its hexadecimal digits, as file(1) prints them"#
         ]],
     );
     check(
         "name = 'x'\n[[phase]]\n[phase.curve]\ncache_bytes = [1, 2]\nmisses_per_1000 = [1]",
         expect![
-            "p.toml:5:19: misses_per_1000 has 1 numbers for 2 sizes in cache_bytes; write one for each"
+            "p.toml:5:19: misses_per_1000 has 1 numbers for 2 sizes in cache_bytes; write one for each size"
         ],
     );
     check(
         "name = 'x'\n[[phase]]\n[phase.curve]\ncache_bytes = [2, 1]\nmisses_per_1000 = [1, 1]",
         expect![
-            "p.toml:4:15: cache_bytes must rise from one size above 0 to the next; sort them, each once"
+            "p.toml:4:15: cache_bytes must increase from a first size above 0; sort the sizes and write each once"
         ],
     );
     check(
         "name = 'x'\n[[phase]]\n[phase.curve]\ncache_bytes = [0, 1]\nmisses_per_1000 = [1, 1]",
         expect![
-            "p.toml:4:15: cache_bytes must rise from one size above 0 to the next; sort them, each once"
+            "p.toml:4:15: cache_bytes must increase from a first size above 0; sort the sizes and write each once"
         ],
     );
     check(
         "name = 'x'\n[[phase]]\ncurv = 1",
         expect![[r#"p.toml:3:1: unknown key "curv" in a phase; did you mean "curve"?"#]],
     );
-    check(
-        "version = 2",
-        expect!["p.toml:1:11: version 2 is not known here; this evenkeel reads version 1"],
-    );
+    check("version = 2", expect!["p.toml:1:11: version is 2; this evenkeel reads version 1"]);
     // Another version may have other keys.
     check(
         "stages = 3\nversion = 2",
-        expect!["p.toml:2:11: version 2 is not known here; this evenkeel reads version 1"],
+        expect!["p.toml:2:11: version is 2; this evenkeel reads version 1"],
     );
 }
 

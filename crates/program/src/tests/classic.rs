@@ -65,26 +65,26 @@ fn every_mistake_has_its_line() {
         (
             "\n0 -",
             expect![[r#"
-                lab/mix.txt:2:1: a job is START CLASS PATH [ARGUMENT …], and the path is missing; name the program from the root, as /bin/true
+                lab/mix.txt:2:1: a job is START CLASS PATH [ARGUMENT …], and the path is missing; write the absolute path of the program, such as /bin/true
             "#]],
         ),
         (
             "7",
             expect![[r#"
-                lab/mix.txt:1:1: a job is START CLASS PATH [ARGUMENT …], and the class is missing; write - for none
+                lab/mix.txt:1:1: a job is START CLASS PATH [ARGUMENT …], and the class is missing; write - for no class
             "#]],
         ),
         (
             "-1 3 /bin/a",
             expect![[r#"
-            lab/mix.txt:1:1: start is -1, but no time here is negative; write 0 or more
-        "#]],
+                lab/mix.txt:1:1: start is -1, and times cannot be negative; write 0 or more
+            "#]],
         ),
         (
             "soon 3 /bin/a",
             expect![[r#"
-            lab/mix.txt:1:1: "soon" is no time; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
-        "#]],
+                lab/mix.txt:1:1: "soon" is not a time; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
+            "#]],
         ),
         (
             "1e9 3 /bin/a",
@@ -95,20 +95,20 @@ fn every_mistake_has_its_line() {
         (
             "0 16 /bin/a",
             expect![[r#"
-            lab/mix.txt:1:3: class 16 is out of range; classes are whole numbers from 0 to 15
-        "#]],
+                lab/mix.txt:1:3: class 16 is out of range; classes are integers from 0 to 15
+            "#]],
         ),
         (
             "0 x /bin/a",
             expect![[r#"
-            lab/mix.txt:1:3: class x is out of range; classes are whole numbers from 0 to 15
-        "#]],
+                lab/mix.txt:1:3: class x is out of range; classes are integers from 0 to 15
+            "#]],
         ),
         (
             "0 3 a",
             expect![[r#"
-            lab/mix.txt:1:5: "a" does not begin with /; the classic form takes absolute paths only
-        "#]],
+                lab/mix.txt:1:5: "a" does not begin with /; the classic form needs absolute paths
+            "#]],
         ),
         (
             "0 3 /bin/a \"b c",
@@ -119,20 +119,20 @@ fn every_mistake_has_its_line() {
         (
             "@rw /a",
             expect![[r#"
-            lab/mix.txt:1:1: unknown line "@rw"; the only one with @ is @ro PATH
-        "#]],
+                lab/mix.txt:1:1: unknown line "@rw"; the only line with @ is @ro PATH
+            "#]],
         ),
         (
             "@ro a",
             expect![[r#"
-            lab/mix.txt:1:5: "a" does not begin with /; the classic form takes absolute paths only
-        "#]],
+                lab/mix.txt:1:5: "a" does not begin with /; the classic form needs absolute paths
+            "#]],
         ),
         (
             "@ro /a b",
             expect![[r#"
-            lab/mix.txt:1:8: "b" stands after the path; quote a path that holds blanks
-        "#]],
+                lab/mix.txt:1:8: "b" follows the path; put a path with blanks into quotation marks
+            "#]],
         ),
         (
             "# nothing\n",
@@ -148,7 +148,7 @@ fn every_mistake_has_its_line() {
 #[test]
 fn bytes_that_are_no_text_are_refused_at_their_place() {
     let error = crate::parse_bytes(b"# a\n0 - \xff", std::path::Path::new("w")).unwrap_err();
-    assert_eq!(error.to_string(), "w:2:5: this is no UTF-8 text");
+    assert_eq!(error.to_string(), "w:2:5: the file is not UTF-8 text");
 }
 
 #[test]
@@ -156,14 +156,14 @@ fn toml_under_another_name_is_told_so() {
     classic(
         "# mine\n\n[[job]]\ncommand = [\"a\"]\n",
         expect![[r#"
-        lab/mix.txt:3:1: this is TOML, and the name of the file does not end in .toml; rename it
-    "#]],
+            lab/mix.txt:3:1: the file is TOML, but its name does not end in .toml; rename it
+        "#]],
     );
     classic(
         "version = 1\n[defaults]\nclass = 1\n",
         expect![[r#"
-        lab/mix.txt:2:1: this is TOML, and the name of the file does not end in .toml; rename it
-    "#]],
+            lab/mix.txt:2:1: the file is TOML, but its name does not end in .toml; rename it
+        "#]],
     );
 }
 
@@ -172,31 +172,31 @@ fn what_is_missing_in_a_line_is_said_for_that_line() {
     classic(
         "@ro",
         expect![[r#"
-        lab/mix.txt:1:1: @ro names no file; write @ro PATH
-    "#]],
+            lab/mix.txt:1:1: @ro has no file; write @ro PATH
+        "#]],
     );
     classic(
         "0 -",
         expect![[r#"
-        lab/mix.txt:1:1: a job is START CLASS PATH [ARGUMENT …], and the path is missing; name the program from the root, as /bin/true
-    "#]],
+            lab/mix.txt:1:1: a job is START CLASS PATH [ARGUMENT …], and the path is missing; write the absolute path of the program, such as /bin/true
+        "#]],
     );
     classic(
         "0",
         expect![[r#"
-        lab/mix.txt:1:1: a job is START CLASS PATH [ARGUMENT …], and the class is missing; write - for none
-    "#]],
+            lab/mix.txt:1:1: a job is START CLASS PATH [ARGUMENT …], and the class is missing; write - for no class
+        "#]],
     );
     classic(
         "0 - /bin/a\0b",
         expect![[r#"
-        lab/mix.txt:1:5: the path holds a NUL character, which no program can be given; take it out
-    "#]],
+            lab/mix.txt:1:5: the path contains a NUL character, which no argument can hold; remove it
+        "#]],
     );
     classic(
         "0 - /bin/a b\0c",
         expect![[r#"
-        lab/mix.txt:1:12: the line holds a NUL character, which no program can be given; take it out
-    "#]],
+            lab/mix.txt:1:12: the line contains a NUL character, which no argument can hold; remove it
+        "#]],
     );
 }

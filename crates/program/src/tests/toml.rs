@@ -173,7 +173,7 @@ fn broken_toml_says_where() {
     toml(
         "[[job]]\ncommand = [\"a\"\nstart = 1\n",
         expect![[r#"
-            lab/mix.toml:3:1: broken TOML: missing comma between array elements, expected `,`
+            lab/mix.toml:3:1: invalid TOML: missing comma between array elements, expected `,`
         "#]],
     );
 }
@@ -205,14 +205,14 @@ fn negative_and_absurd_times_are_refused() {
     job(
         "command = [\"a\"]\nstart = -1",
         expect![[r#"
-        lab/mix.toml:3:9: start is -1, but no time here is negative; write 0 or more
-    "#]],
+            lab/mix.toml:3:9: start is -1, and times cannot be negative; write 0 or more
+        "#]],
     );
     job(
         "command = [\"a\"]\nstart = \"-250ms\"",
         expect![[r#"
-        lab/mix.toml:3:9: start is -250ms, but no time here is negative; write 0 or more
-    "#]],
+            lab/mix.toml:3:9: start is -250ms, and times cannot be negative; write 0 or more
+        "#]],
     );
     job(
         "command = [\"a\"]\nstart = 1_000_000_000",
@@ -223,8 +223,8 @@ fn negative_and_absurd_times_are_refused() {
     job(
         "command = [\"a\"]\nstart = inf",
         expect![[r#"
-        lab/mix.toml:3:9: "inf" is no time; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
-    "#]],
+            lab/mix.toml:3:9: "inf" is not a time; write seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1d
+        "#]],
     );
     job(
         "command = [\"a\"]\nstop_after = 0",
@@ -245,8 +245,8 @@ fn a_job_runs_exactly_one_thing() {
     job(
         "class = 1",
         expect![[r#"
-        lab/mix.toml:1:1: this job runs nothing; add command = ["program", "argument"], shell or load
-    "#]],
+            lab/mix.toml:1:1: the job has no command; add command = ["program", "argument"], shell or load
+        "#]],
     );
     job(
         "command = [\"a\"]\nshell = \"a\"",
@@ -269,14 +269,14 @@ fn a_job_runs_exactly_one_thing() {
     job(
         "command = \"sort -n\"",
         expect![[r#"
-        lab/mix.toml:2:11: command must be a list such as ["sort", "-n"] (for a line that a shell reads there is the key shell), not a text
-    "#]],
+            lab/mix.toml:2:11: command must be an array such as ["sort", "-n"] (use the key shell for a line of shell), not a string
+        "#]],
     );
     job(
         "command = [\"sleep\", 5]",
         expect![[r#"
-        lab/mix.toml:2:11: command must be a list of texts in quotation marks only, not a whole number
-    "#]],
+            lab/mix.toml:2:11: command must be an array of strings only, not an integer
+        "#]],
     );
     job(
         "load = \"hogg --for 1s\"",
@@ -287,8 +287,8 @@ fn a_job_runs_exactly_one_thing() {
     job(
         "command = [\"a\\u0000\"]",
         expect![[r#"
-        lab/mix.toml:2:11: command holds a NUL character, which no program can be given; take it out
-    "#]],
+            lab/mix.toml:2:11: command contains a NUL character, which no argument can hold; remove it
+        "#]],
     );
 }
 
@@ -297,13 +297,13 @@ fn numbers_out_of_range_are_refused() {
     job(
         "command = [\"a\"]\nclass = 16",
         expect![[r#"
-        lab/mix.toml:3:9: class 16 is out of range; classes are whole numbers from 0 to 15
-    "#]],
+            lab/mix.toml:3:9: class 16 is out of range; classes are integers from 0 to 15
+        "#]],
     );
     job(
         "command = [\"a\"]\nclass = \"high\"",
         expect![[r#"
-            lab/mix.toml:3:9: class must be a whole number from 0 to 15, not a text
+            lab/mix.toml:3:9: class must be an integer from 0 to 15, not a string
         "#]],
     );
     job(
@@ -327,15 +327,15 @@ fn numbers_out_of_range_are_refused() {
     toml(
         "version = 2",
         expect![[r#"
-        lab/mix.toml:1:11: version 2 is not known here; this evenkeel reads version 1
-    "#]],
+            lab/mix.toml:1:11: version is 2; this evenkeel reads version 1
+        "#]],
     );
     // Another version may have other keys.
     toml(
         "stages = 3\nversion = 2",
         expect![[r#"
-        lab/mix.toml:2:11: version 2 is not known here; this evenkeel reads version 1
-    "#]],
+            lab/mix.toml:2:11: version is 2; this evenkeel reads version 1
+        "#]],
     );
 }
 
@@ -344,20 +344,20 @@ fn names_are_unique_and_can_name_files() {
     job(
         "name = \"a\"\ncommand = [\"x\"]\n[[job]]\nname = \"a\"\ncommand = [\"y\"]",
         expect![[r#"
-            lab/mix.toml:5:8: the name "a" is taken already in line 2; rename one
+            lab/mix.toml:5:8: the name "a" is already used in line 2; rename one
         "#]],
     );
     job(
         "name = \"a\"\ncopies = 2\ncommand = [\"x\"]\n[[job]]\nname = \"a.2\"\ncommand = [\"y\"]",
         expect![[r#"
-            lab/mix.toml:6:8: the name "a.2" is taken already in line 2; rename one
+            lab/mix.toml:6:8: the name "a.2" is already used in line 2; rename one
         "#]],
     );
     job(
         "name = \"../a\"\ncommand = [\"x\"]",
         expect![[r#"
-        lab/mix.toml:2:8: "../a" cannot be a name: use 1 to 100 bytes without a slash, a control character or a dot in front
-    "#]],
+            lab/mix.toml:2:8: "../a" cannot be a name: use 1 to 100 bytes without a slash, a control character or a leading dot
+        "#]],
     );
 }
 
@@ -372,20 +372,20 @@ fn sets_and_memory_policies_are_checked() {
     job(
         "command = [\"a\"]\ncpus = \"\"",
         expect![[r#"
-        lab/mix.toml:3:8: cpus names none; write a list such as 0-3,8, or leave the key out
-    "#]],
+            lab/mix.toml:3:8: cpus is empty; write a list such as 0-3,8, or remove the key
+        "#]],
     );
     job(
         "command = [\"a\"]\nmemory = \"strict:0\"",
         expect![[r#"
-        lab/mix.toml:3:10: "strict:0" is no memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES
-    "#]],
+            lab/mix.toml:3:10: "strict:0" is not a memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES
+        "#]],
     );
     job(
         "command = [\"a\"]\nmemory = \"bind:x\"",
         expect![[r#"
-        lab/mix.toml:3:10: memory: "x" is no number or range; write a list such as 0-3,8
-    "#]],
+            lab/mix.toml:3:10: memory: "x" is not a number or a range; write a list such as 0-3,8
+        "#]],
     );
 }
 
@@ -406,8 +406,8 @@ fn ends_do_not_contradict_each_other() {
     job(
         "command = [\"a\"]\nrestart = \"until-others-done\"",
         expect![[r#"
-        lab/mix.toml:1:1: every job is restarted until the others are done, so none ever ends; let one end
-    "#]],
+            lab/mix.toml:1:1: every job is restarted until the others are done, so the run never ends; let one job end
+        "#]],
     );
 }
 
@@ -440,14 +440,14 @@ fn an_environment_is_a_table_of_texts() {
     job(
         "command = [\"a\"]\nenv = { N = 4 }",
         expect![[r#"
-        lab/mix.toml:3:7: env.N must be a text in quotation marks, not a whole number
-    "#]],
+            lab/mix.toml:3:7: env.N must be a string in quotation marks, not an integer
+        "#]],
     );
     job(
         "command = [\"a\"]\nenv = { \"A=B\" = \"c\" }",
         expect![[r#"
-        lab/mix.toml:3:7: "A=B" cannot be the name of a variable; leave out = and make it not empty
-    "#]],
+            lab/mix.toml:3:7: "A=B" cannot be the name of a variable; it must not be empty or contain =
+        "#]],
     );
 }
 
@@ -464,8 +464,8 @@ fn a_workload_without_jobs_is_refused() {
     toml(
         "[job]\ncommand = [\"a\"]",
         expect![[r#"
-        lab/mix.toml:1:1: job must be a list of tables, each begun by [[…]], not a table
-    "#]],
+            lab/mix.toml:1:1: job must be an array of tables, each with the header [[…]], not a table
+        "#]],
     );
 }
 
@@ -479,15 +479,15 @@ fn no_two_jobs_write_one_file() {
         "out",
         "out",
         expect![[r#"
-        lab/mix.toml:6:10: the output out is that of the job in line 1 already; name another file
-    "#]],
+            lab/mix.toml:6:10: the output out is already that of the job in line 1; name another file
+        "#]],
     );
     two(
         "out",
         "./out",
         expect![[r#"
-        lab/mix.toml:6:10: the output ./out is that of the job in line 1 already; name another file
-    "#]],
+            lab/mix.toml:6:10: the output ./out is already that of the job in line 1; name another file
+        "#]],
     );
     two(
         "out",
@@ -511,13 +511,13 @@ fn no_two_jobs_write_one_file() {
         "/dev/shm/out",
         "/dev/shm/out",
         expect![[r#"
-        lab/mix.toml:6:10: the output /dev/shm/out is that of the job in line 1 already; name another file
-    "#]],
+            lab/mix.toml:6:10: the output /dev/shm/out is already that of the job in line 1; name another file
+        "#]],
     );
     job(
         "command = [\"a\"]\noutput = \"a.{copy}\"\ncopies = 2\n[[job]]\ncommand = [\"b\"]\noutput = \"a.2\"",
         expect![[r#"
-            lab/mix.toml:7:10: the output a.2 is that of the job in line 1 already; name another file
+            lab/mix.toml:7:10: the output a.2 is already that of the job in line 1; name another file
         "#]],
     );
 }
@@ -527,14 +527,14 @@ fn a_job_does_not_empty_its_input_or_the_workload() {
     job(
         "command = [\"a\"]\ninput = \"x\"\noutput = \"./x\"",
         expect![[r#"
-        lab/mix.toml:4:10: output is its input too, and would be emptied before it is read; name another file
-    "#]],
+            lab/mix.toml:4:10: output is also the input, and would be truncated before it is read; name another file
+        "#]],
     );
     job(
         "command = [\"a\"]\noutput = \"mix.toml\"",
         expect![[r#"
-        lab/mix.toml:3:10: output is this workload file itself, which would be emptied; name another file
-    "#]],
+            lab/mix.toml:3:10: output is this workload file itself, which would be truncated; name another file
+        "#]],
     );
 }
 
@@ -543,14 +543,14 @@ fn a_value_of_the_wrong_kind_is_not_called_out_of_range() {
     job(
         "command = [\"a\"]\nclass = \"3\"",
         expect![[r#"
-        lab/mix.toml:3:9: class must be a whole number from 0 to 15, not a text
-    "#]],
+            lab/mix.toml:3:9: class must be an integer from 0 to 15, not a string
+        "#]],
     );
     job(
         "command = [\"a\"]\nclass = true",
         expect![[r#"
-        lab/mix.toml:3:9: class must be a whole number from 0 to 15, not true or false
-    "#]],
+            lab/mix.toml:3:9: class must be an integer from 0 to 15, not a boolean
+        "#]],
     );
     job(
         "command = [\"a\"]\ncpus = 0x0",
@@ -562,8 +562,8 @@ fn a_value_of_the_wrong_kind_is_not_called_out_of_range() {
     job(
         "command = [\"a\"]\ndir = \"\"",
         expect![[r#"
-        lab/mix.toml:3:7: dir is empty; write a path, or leave the key out
-    "#]],
+            lab/mix.toml:3:7: dir is empty; write a path, or remove the key
+        "#]],
     );
     job(
         "command = [\"a\"]\nstart = 1e30",
@@ -578,8 +578,8 @@ fn a_key_that_stands_twice_is_named_where_it_stands_again() {
     job(
         "command = [\"a\"]\nclass = 1\nclass = 2",
         expect![[r#"
-        lab/mix.toml:4:1: broken TOML: class stands twice
-    "#]],
+            lab/mix.toml:4:1: invalid TOML: key class is defined twice
+        "#]],
     );
 }
 
@@ -588,20 +588,20 @@ fn a_key_in_the_wrong_place_is_told_so() {
     toml(
         "[defaults]\nstart = 1",
         expect![[r#"
-        lab/mix.toml:2:1: start may not stand in the defaults: it belongs to a single job or program
-    "#]],
+            lab/mix.toml:2:1: start is not allowed in the defaults: it belongs to a single job or program
+        "#]],
     );
     toml(
         "[defaults]\ncommand = [\"a\"]",
         expect![[r#"
-        lab/mix.toml:2:1: command may not stand in the defaults: it belongs to a single job or program
-    "#]],
+            lab/mix.toml:2:1: command is not allowed in the defaults: it belongs to a single job or program
+        "#]],
     );
     toml(
         "command = [\"a\"]",
         expect![[r#"
-        lab/mix.toml:1:1: command may not stand in the workload: it belongs to a single job or program
-    "#]],
+            lab/mix.toml:1:1: command is not allowed in the workload: it belongs to a single job or program
+        "#]],
     );
     toml(
         "[defaults]\nstrat = 1",

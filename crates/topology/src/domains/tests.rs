@@ -1,4 +1,4 @@
-//! What `auto` takes, machine by machine.
+//! The level that `auto` selects on several machines.
 
 use super::*;
 use crate::{Machine, MachineParts};
@@ -14,7 +14,7 @@ fn synthetic(text: &str) -> Machine {
     Machine::synthetic(text).expect("a machine")
 }
 
-/// What `auto` takes among all CPUs, one line a domain.
+/// The domains that `auto` selects among all CPUs, one per line.
 fn check(machine: &Machine, expected: expect_test::Expect) {
     check_among(machine, machine.allowed(), expected);
 }
@@ -54,7 +54,7 @@ fn auto_takes_the_coarsest_level_with_two_members() {
 }
 
 #[test]
-fn who_asks_for_caches_gets_the_next_best_where_there_are_not_two_of_them() {
+fn caches_fall_back_to_auto_if_there_are_fewer_than_two_llc_domains() {
     let level = |text: &str| {
         let machine = synthetic(text);
         Domains::of(&machine, DomainChoice::Caches, machine.allowed()).level()
@@ -66,7 +66,7 @@ fn who_asks_for_caches_gets_the_next_best_where_there_are_not_two_of_them() {
 }
 
 #[test]
-fn on_a_single_cpu_there_is_one_core_and_nothing_to_choose() {
+fn a_single_cpu_is_one_core_domain() {
     check(
         &synthetic(""),
         expect_test::expect![[r#"
@@ -76,7 +76,7 @@ fn on_a_single_cpu_there_is_one_core_and_nothing_to_choose() {
 }
 
 #[test]
-fn a_level_counts_by_the_cpus_that_may_be_used() {
+fn only_usable_cpus_count_for_the_level() {
     let machine = synthetic("nodes=2 llcs=2 cores=2");
     check_among(
         &machine,
@@ -90,7 +90,7 @@ fn a_level_counts_by_the_cpus_that_may_be_used() {
 }
 
 #[test]
-fn a_node_without_cpus_or_without_memory_is_no_place() {
+fn a_node_without_cpus_or_without_memory_is_not_a_domain() {
     let machine = changed("nodes=3 cores=2", |parts| {
         parts.nodes[1].cpus = CpuSet::new();
         parts.llcs[1].node = None;
@@ -108,7 +108,7 @@ fn a_node_without_cpus_or_without_memory_is_no_place() {
 }
 
 #[test]
-fn memory_that_is_not_told_is_no_reason_to_avoid_a_node() {
+fn a_node_with_unknown_memory_is_a_domain() {
     let machine = changed("nodes=2", |parts| {
         parts.nodes.iter_mut().for_each(|node| (node.memory, node.memory_free) = (None, None));
     });
@@ -122,7 +122,7 @@ fn memory_that_is_not_told_is_no_reason_to_avoid_a_node() {
 }
 
 #[test]
-fn a_set_of_cpus_lies_in_one_domain_or_in_none() {
+fn a_set_of_cpus_is_in_one_domain_or_in_none() {
     let domains = Domains::of(&synthetic("nodes=2 cores=2"), DomainChoice::Auto, &set("0-3"));
     assert_eq!(domains.of_set(&set("2-3")), Some(1));
     assert_eq!(domains.of_set(&set("1-2")), None);
@@ -136,7 +136,7 @@ fn levels_are_read_as_they_are_written() {
         assert_eq!(text.parse::<DomainChoice>().expect(text).to_string(), text);
     }
     let error = "socket".parse::<DomainChoice>().expect_err("no level").to_string();
-    assert_eq!(error, "\"socket\" is no placement domain: auto, node, llc or core");
+    assert_eq!(error, "\"socket\" is not a placement domain; write auto, node, llc or core");
 }
 
 fn set(text: &str) -> CpuSet {

@@ -1,15 +1,15 @@
-//! A node as a box: a line or two for each last-level cache in it.
+//! A node as a box: one or two lines for each last-level cache.
 
 use base::{CpuSet, LlcId};
 
 use super::{WIDTH, cpus_of, shorten};
 use crate::{Core, Llc, Machine, Node};
 
-/// Inside the frame.
+/// Columns inside the frame.
 const ROOM: usize = WIDTH - 4;
-/// More caches than this in one node are told together, and so are those that each serve one core.
+/// Above this number, the caches of a node share one line. So do caches that each serve one core.
 const SHELVES_MAX: usize = 8;
-/// Lines that the cores of one cache may take before they are summed up.
+/// Above this number of lines, the cores of a cache are abbreviated.
 const LINES_MAX: usize = 3;
 
 pub(super) fn node(machine: &Machine, node: &Node) -> String {
@@ -17,7 +17,7 @@ pub(super) fn node(machine: &Machine, node: &Node) -> String {
         (Some(base::Bytes::ZERO), _) => "no memory".to_owned(),
         (Some(memory), Some(free)) => format!("{memory}, {free} free"),
         (Some(memory), None) => memory.to_string(),
-        (None, _) => "memory not told".to_owned(),
+        (None, _) => "memory unknown".to_owned(),
     };
     let title = format!("node {}", node.id.0);
     if node.cpus.is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn node(machine: &Machine, node: &Node) -> String {
     frame(&title, &memory, &lines(machine, &node.cpus))
 }
 
-/// CPUs that no node lists: their node is offline, or the firmware forgot them.
+/// CPUs that no node lists: their node is offline, or the firmware omits them.
 pub(super) fn without_node(machine: &Machine) -> String {
     let listed = machine.nodes().iter().fold(CpuSet::new(), |all, node| all.or(&node.cpus));
     let left = machine.online().minus(&listed);
@@ -58,7 +58,7 @@ fn lines(machine: &Machine, cpus: &CpuSet) -> Vec<String> {
     }
     let uncached = cpus.minus(&cached);
     if !uncached.is_empty() {
-        shelves.push(("cache not told".to_owned(), uncached));
+        shelves.push(("no known cache".to_owned(), uncached));
     }
     let indent = shelves.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0) + 2;
     shelves.iter().flat_map(|(label, cpus)| shelf(machine, label, indent, cpus)).collect()
@@ -102,7 +102,7 @@ fn shelf(machine: &Machine, label: &str, indent: usize, cpus: &CpuSet) -> Vec<St
     starts.zip(lines).map(|(start, line)| format!("{start:<indent$}{line}")).collect()
 }
 
-/// Each core, or their sum where they would take too many lines.
+/// Each core, or an abbreviated list where the cores take too many lines.
 fn cells(named: &str, cores: &[&Core], cpus: &CpuSet, room: usize) -> Vec<String> {
     let mut lines = vec![named.to_owned()];
     for core in cores {

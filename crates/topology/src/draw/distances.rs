@@ -1,22 +1,22 @@
-//! How far the nodes are apart: a sentence where one number says it, a table where it fits.
+//! The distances between nodes: one sentence if all are equal, else a table if it fits.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::Machine;
 
-/// Sixteen columns of four, and the node at the left, fit into eighty.
+/// Sixteen columns of four characters and the row header fit into eighty columns.
 const TABLE_MAX: usize = 16;
 
 pub(super) fn draw(machine: &Machine) -> String {
-    let told: Vec<_> = machine.nodes().iter().filter(|node| !node.distances.is_empty()).collect();
+    let known: Vec<_> = machine.nodes().iter().filter(|node| !node.distances.is_empty()).collect();
     if machine.nodes().len() < 2 {
         return String::new();
     }
-    if told.is_empty() {
-        return "distances between nodes are not told\n".to_owned();
+    if known.is_empty() {
+        return "distances between nodes are unknown\n".to_owned();
     }
-    let remote: BTreeSet<u32> = told
+    let remote: BTreeSet<u32> = known
         .iter()
         .flat_map(|node| node.distances.iter().filter(|(to, _)| **to != node.id).map(|(_, d)| *d))
         .collect();

@@ -1,4 +1,4 @@
-//! The machine as a drawing for a terminal of eighty columns, without colour.
+//! Text drawings of a machine, 80 columns wide and without colour.
 //!
 //! ```text
 //!   ┌─ node 0 ──────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
@@ -6,9 +6,8 @@
 //!   └───────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! What stands in brackets is a core with several CPUs; a bare number is a core with one. Up to eight
-//! nodes are boxes; more are lines of a table. What would not fit is told as a sum: the drawing is for
-//! the eye, `--json` has everything.
+//! Brackets hold the SMT siblings of one core; a number without brackets is a core with one CPU. Up to eight
+//! nodes are drawn as boxes, more as a table. Lists that do not fit are abbreviated; `--json` prints everything.
 
 mod boxes;
 mod distances;
@@ -19,12 +18,12 @@ use base::CpuSet;
 
 use crate::{Domain, DomainChoice, Domains, Machine, Node};
 
-/// Columns of a terminal.
+/// Columns of the terminal.
 pub const WIDTH: usize = 80;
-/// More nodes than this are a table.
+/// Above this number, nodes are drawn as a table.
 const BOXES_MAX: usize = 8;
 
-/// Draws a machine; every line ends in a newline and is at most [`WIDTH`] wide.
+/// Draws a machine. Every line ends with a newline and is at most [`WIDTH`] columns wide.
 pub fn draw(machine: &Machine) -> String {
     let mut text = overview(machine);
     if machine.nodes().len() <= BOXES_MAX {
@@ -35,13 +34,13 @@ pub fn draw(machine: &Machine) -> String {
     }
     text.push_str(&distances::draw(machine));
     text.push_str(&notes(machine));
-    // Names come from files: whatever stands in them, a line stays a line.
+    // Names come from files and can contain control characters and long lines.
     text.lines().map(|line| cut(line) + "\n").collect()
 }
 
 fn overview(machine: &Machine) -> String {
-    let told = machine.nodes().iter().filter_map(|node| node.memory);
-    let memory = base::Bytes(told.fold(0, |sum: u64, memory| sum.saturating_add(memory.0)));
+    let known = machine.nodes().iter().filter_map(|node| node.memory);
+    let memory = base::Bytes(known.fold(0, |sum: u64, memory| sum.saturating_add(memory.0)));
     let counted = [
         count(machine.online().len(), "CPU"),
         count(machine.cores().len(), "core"),
@@ -57,7 +56,7 @@ fn overview(machine: &Machine) -> String {
 
 fn count(n: usize, what: &str) -> String {
     match n {
-        0 => format!("no {what} told"),
+        0 => format!("no known {what}"),
         n => base::counted_noun(n, what),
     }
 }
@@ -84,7 +83,7 @@ fn table(machine: &Machine) -> String {
     text
 }
 
-/// What holds for the whole machine: kinds, offline CPUs, what may be used, mends.
+/// Facts about the whole machine: core kinds, offline CPUs, allowed CPUs and memory, warnings.
 fn notes(machine: &Machine) -> String {
     let mut lines = kinds(machine);
     let present: CpuSet = machine.cpus().iter().map(|cpu| cpu.id).collect();
@@ -95,7 +94,7 @@ fn notes(machine: &Machine) -> String {
     lines.push(may_use(machine));
     lines.push(placement(machine));
     lines.extend(machine.warnings().iter().map(|warning| format!("warning: {warning}")));
-    // What goes on in another line is indented; the first line is not.
+    // Continuation lines are indented; the first line is not.
     lines.iter().map(|line| wrap(line, 2).split_off(2)).collect()
 }
 
@@ -111,9 +110,9 @@ fn kinds(machine: &Machine) -> Vec<String> {
         return Vec::new();
     }
     kinds.sort_unstable();
-    let told = kinds.iter().map(|(capacity, kind, n)| format!("{n} {kind} ({})", capacity.0));
-    let told: Vec<String> = told.collect();
-    vec![format!("core kinds, with capacity (1024 is the fastest): {}", told.join(", "))]
+    let counts = kinds.iter().map(|(capacity, kind, n)| format!("{n} {kind} ({})", capacity.0));
+    let counts: Vec<String> = counts.collect();
+    vec![format!("core kinds, with capacity (1024 is the fastest): {}", counts.join(", "))]
 }
 
 fn may_use(machine: &Machine) -> String {
@@ -153,7 +152,7 @@ fn cpus_of(node: &Node) -> String {
     if node.cpus.is_empty() { "no CPU".to_owned() } else { format!("CPUs {}", node.cpus) }
 }
 
-/// List text cut at a comma, with a mark and the number of CPUs, when it is too long.
+/// A CPU list in list format. If it is too long, it is cut at a comma and followed by the number of CPUs.
 fn shorten(cpus: &CpuSet, width: usize) -> String {
     let text = if cpus.is_empty() { "none".to_owned() } else { cpus.to_string() };
     if text.len() <= width {
@@ -169,7 +168,7 @@ fn cut(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(WIDTH).collect()
 }
 
-/// Breaks a line at blanks, or in a list at commas. It starts, and goes on, after `indent` columns.
+/// Breaks a line at blanks and commas. Every line starts with `indent` blanks.
 pub fn wrap(line: &str, indent: usize) -> String {
     let mut text = " ".repeat(indent);
     let mut column = indent;

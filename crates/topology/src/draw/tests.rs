@@ -45,7 +45,7 @@ fn nodes_are_boxes_with_a_line_for_each_cache() {
 }
 
 #[test]
-fn a_machine_with_one_cpu_says_that_nothing_can_be_placed() {
+fn a_machine_with_one_cpu_reports_that_no_program_can_be_placed() {
     check(
         &synthetic(""),
         expect_test::expect![[r#"
@@ -61,7 +61,7 @@ fn a_machine_with_one_cpu_says_that_nothing_can_be_placed() {
 }
 
 #[test]
-fn many_nodes_are_a_table_and_many_distances_a_span() {
+fn many_nodes_are_a_table_and_many_distances_a_range() {
     let machine = changed("nodes=18 cores=16 smt=4", |parts| {
         parts.nodes[0].distances.insert(base::NodeId(1), 12);
     });
@@ -97,7 +97,7 @@ fn many_nodes_are_a_table_and_many_distances_a_span() {
 }
 
 #[test]
-fn many_caches_and_many_cores_are_summed_up() {
+fn many_caches_and_many_cores_are_abbreviated() {
     check(
         &synthetic("llcs=16 cores=8 smt=2"),
         expect_test::expect![[r#"
@@ -125,7 +125,7 @@ fn many_caches_and_many_cores_are_summed_up() {
 }
 
 #[test]
-fn what_is_offline_forbidden_or_mended_is_said() {
+fn offline_cpus_forbidden_cpus_and_warnings_are_printed() {
     let machine = changed("nodes=2 cores=4", |parts| {
         for cpu in &mut parts.cpus {
             cpu.allowed = cpu.id.0 < 3;
@@ -182,24 +182,24 @@ fn memory_without_cpus_and_cpus_without_node_or_cache_are_drawn() {
     check(
         &machine,
         expect_test::expect![[r#"
-        synthetic nodes=3 cores=2 llc=0
-        6 CPUs, 6 cores, no last-level cache told, 3 nodes, 48.0 GiB
-        ┌─ node 0 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
-        │ cache not told  0 1                                                          │
-        └──────────────────────────────────────────────────────────────────────────────┘
-        ┌─ node 1 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
-        │ cache not told  2 3                                                          │
-        └──────────────────────────────────────────────────────────────────────────────┘
-        ── node 2: no CPU, 16.0 GiB, 8.0 GiB free
-        ┌─ no node ────────────────────────────────────────────────────────────────────┐
-        │ cache not told  4 5                                                          │
-        └──────────────────────────────────────────────────────────────────────────────┘
-        distance to   0   1   2
-          from    0  10  21  21
-          from    1  21  10  40
-          from    2  21  21  10
-        this process may use all of it
-        programs are placed on 2 nodes: 0-1
-    "#]],
+            synthetic nodes=3 cores=2 llc=0
+            6 CPUs, 6 cores, no known last-level cache, 3 nodes, 48.0 GiB
+            ┌─ node 0 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
+            │ no known cache  0 1                                                          │
+            └──────────────────────────────────────────────────────────────────────────────┘
+            ┌─ node 1 ──────────────────────────────────────────── 16.0 GiB, 8.0 GiB free ─┐
+            │ no known cache  2 3                                                          │
+            └──────────────────────────────────────────────────────────────────────────────┘
+            ── node 2: no CPU, 16.0 GiB, 8.0 GiB free
+            ┌─ no node ────────────────────────────────────────────────────────────────────┐
+            │ no known cache  4 5                                                          │
+            └──────────────────────────────────────────────────────────────────────────────┘
+            distance to   0   1   2
+              from    0  10  21  21
+              from    1  21  10  40
+              from    2  21  21  10
+            this process may use all of it
+            programs are placed on 2 nodes: 0-1
+        "#]],
     );
 }

@@ -1,56 +1,56 @@
-//! Between a machine and its file. Everything that a machine knows survives the way there and back.
+//! Conversion between [`Machine`] and [`MachineFile`]. It loses nothing in either direction.
 
 use std::collections::BTreeMap;
 
 use base::{Bytes, CoreId, CpuId, IdSet, LlcId, NodeId, NodeSet, ParseSetError, SetId};
 
 use super::{
-    AccessEntry, Bandwidth, Besides, CoreEntry, CpuEntry, FORMAT_VERSION, Frequency, KindEntry,
-    Latency, LlcEntry, MachineFile, NodeEntry, Share, SourceName, Version,
+    AccessEntry, Bandwidth, CoreEntry, CpuEntry, FORMAT_VERSION, Frequency, Ignored, KindEntry,
+    Latency, LlcEntry, MachineFile, NodeEntry, Share, Version,
 };
 use crate::{
-    Access, CacheFigures, Core, Cpu, DISTANCE_LOCAL, Figure, Figures, KindFigures, Llc, Machine,
-    MachineError, MachineParts, Node, Source, System,
+    CacheAttributes, Core, CoreKindAttributes, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError,
+    MachineParts, MemoryAccess, Node, PerfAttributes, SourcedValue, System,
 };
 
-/// As for sets of CPUs and nodes; the kernel's own limits are lower.
+/// The limit of CPU and node sets, for all ids. The limits of the kernel are lower.
 const ID_MAX: u32 = 65_535;
 
-/// Why a file that could be read is no machine.
+/// The error of a file whose values are not a machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
-    /// A version of the format that this build does not know.
-    #[error("format_version is {0}, this evenkeel reads {FORMAT_VERSION}")]
+    /// A version of the format that this build does not read.
+    #[error("format_version is {0}; this evenkeel reads version {FORMAT_VERSION}")]
     Version(u32),
-    /// A list of CPUs or nodes that is none.
-    #[error("{field} of {whose}")]
+    /// Not a list of CPUs or nodes.
+    #[error("{field} of {part}")]
     List {
-        /// The entry.
-        whose: String,
-        /// The field in it.
+        /// The entry, such as `node1`.
+        part: String,
+        /// The field in the entry.
         field: &'static str,
-        /// What is wrong with the text.
+        /// The error in the list.
         source: ParseSetError,
     },
-    /// A number beyond anything that Linux supports; sets of such numbers would fill the memory.
-    #[error("{what} {id}: numbers go up to {ID_MAX}")]
-    Number {
-        /// What is numbered.
-        what: &'static str,
-        /// The number.
+    /// An id above the largest that Linux supports. Sets of such ids would take too much memory.
+    #[error("{kind} {id}: ids are at most {ID_MAX}")]
+    Id {
+        /// `node`, `llc`, `core` or `cpu`.
+        kind: &'static str,
+        /// The id.
         id: u32,
     },
-    /// A distance to something else than a node number, written as the kernel writes it.
-    #[error("distances of {whose}: {key:?} is no node number")]
-    Distance {
-        /// The node.
-        whose: NodeId,
-        /// What stood there.
+    /// A key of `distances` that is not a node number as the kernel prints it.
+    #[error("distances of {node}: {key:?} is not a node number")]
+    DistanceKey {
+        /// The node that has the distance.
+        node: NodeId,
+        /// The key as written.
         key: String,
     },
     /// The parts contradict each other.
     #[error(transparent)]
-    Contradiction(#[from] MachineError),
+    Machine(#[from] MachineError),
 }
 
 impl From<&Machine> for MachineFile {
@@ -62,18 +62,18 @@ impl From<&Machine> for MachineFile {
             nodes_allowed: Some(parts.nodes_allowed.to_string()),
             warnings: parts.warnings.clone(),
             nodes: parts.nodes.iter().map(node_entry).collect(),
-            llcs: parts.llcs.iter().map(|llc| llc_entry(llc, &parts.figures)).collect(),
+            llcs: parts.llcs.iter().map(|llc| llc_entry(llc, &parts.perf_attributes)).collect(),
             cores: parts.cores.iter().map(core_entry).collect(),
             cpus: parts.cpus.iter().map(cpu_entry).collect(),
-            accesses: parts.figures.accesses.iter().map(access_entry).collect(),
-            core_kinds: parts.figures.kinds.iter().map(kind_entry).collect(),
+            accesses: parts.perf_attributes.accesses.iter().map(access_entry).collect(),
+            core_kinds: parts.perf_attributes.kinds.iter().map(kind_entry).collect(),
             kernel: parts.system.kernel.clone(),
             numa_balancing: parts.system.numa_balancing,
-            placement: Besides,
-            signals: Besides,
-            processor_family: Besides,
-            events: Besides,
-            groups: Besides,
+            placement: Ignored,
+            signals: Ignored,
+            processor_family: Ignored,
+            events: Ignored,
+            groups: Ignored,
         }
     }
 }
@@ -84,7 +84,7 @@ impl TryFrom<MachineFile> for Machine {
     fn try_from(file: MachineFile) -> Result<Self, FileError> {
         Version { format_version: file.format_version }.check()?;
         check_numbers(&file)?;
-        let figures = figures(&file);
+        let perf_attributes = perf_attributes(&file);
         let nodes: Vec<Node> = file.nodes.into_iter().map(node).collect::<Result<_, _>>()?;
         let parts = MachineParts {
             name: file.name,
@@ -96,15 +96,15 @@ impl TryFrom<MachineFile> for Machine {
             llcs: file.llcs.into_iter().map(llc).collect::<Result<_, _>>()?,
             cores: file.cores.into_iter().map(core).collect::<Result<_, _>>()?,
             cpus: file.cpus.into_iter().map(cpu).collect(),
-            figures,
+            perf_attributes,
             system: System { kernel: file.kernel, numa_balancing: file.numa_balancing },
             warnings: file.warnings,
         };
-        refuse_unknown_nodes(&parts.nodes, &parts.nodes_allowed)?;
-        refuse_odd_distances(&parts.nodes)?;
+        check_allowed_nodes(&parts.nodes, &parts.nodes_allowed)?;
+        check_distances(&parts.nodes)?;
         let machine = Machine::new(parts)?;
-        refuse_offline_members(&machine)?;
-        refuse_missing_distances(machine.nodes())?;
+        check_members_online(&machine)?;
+        check_all_distances(machine.nodes())?;
         Ok(machine)
     }
 }
@@ -115,7 +115,7 @@ fn check_numbers(file: &MachineFile) -> Result<(), FileError> {
     let cores = file.cores.iter().map(|core| ("core", core.id));
     let cpus = file.cpus.iter().map(|cpu| ("cpu", cpu.id));
     match nodes.chain(llcs).chain(cores).chain(cpus).find(|(_, id)| ID_MAX < *id) {
-        Some((what, id)) => Err(FileError::Number { what, id }),
+        Some((kind, id)) => Err(FileError::Id { kind, id }),
         None => Ok(()),
     }
 }
@@ -130,8 +130,8 @@ fn node_entry(node: &Node) -> NodeEntry {
     }
 }
 
-fn llc_entry(llc: &Llc, figures: &Figures) -> LlcEntry {
-    let known = figures.llcs.get(&llc.id).copied().unwrap_or_default();
+fn llc_entry(llc: &Llc, attributes: &PerfAttributes) -> LlcEntry {
+    let known = attributes.llcs.get(&llc.id).copied().unwrap_or_default();
     LlcEntry {
         id: llc.id.0,
         cpus: llc.cpus.to_string(),
@@ -159,7 +159,7 @@ fn cpu_entry(cpu: &Cpu) -> CpuEntry {
     }
 }
 
-fn access_entry(access: &Access) -> AccessEntry {
+fn access_entry(access: &MemoryAccess) -> AccessEntry {
     AccessEntry {
         from_node: access.from.0,
         to_node: access.to.0,
@@ -168,9 +168,9 @@ fn access_entry(access: &Access) -> AccessEntry {
     }
 }
 
-fn kind_entry((kind, known): (&String, &KindFigures)) -> KindEntry {
-    let frequency = |its: Figure| Frequency { mhz: its.value, source: its.source.into() };
-    let share = |its: Figure| Share { permille: its.value, source: its.source.into() };
+fn kind_entry((kind, known): (&String, &CoreKindAttributes)) -> KindEntry {
+    let frequency = |its: SourcedValue| Frequency { mhz: its.value, source: its.source };
+    let share = |its: SourcedValue| Share { permille: its.value, source: its.source };
     KindEntry {
         kind: kind.clone(),
         frequency: known.frequency_mhz.map(frequency),
@@ -178,21 +178,21 @@ fn kind_entry((kind, known): (&String, &KindFigures)) -> KindEntry {
     }
 }
 
-fn kind_figures(entry: &KindEntry) -> (String, KindFigures) {
-    let figure = |value, source: SourceName| Figure { value, source: source.into() };
-    let frequency_mhz = entry.frequency.map(|its| figure(its.mhz, its.source));
-    let smt_permille = entry.smt.map(|its| figure(its.permille, its.source));
-    (entry.kind.clone(), KindFigures { frequency_mhz, smt_permille })
+fn kind_attributes(entry: &KindEntry) -> (String, CoreKindAttributes) {
+    let value = |value, source| SourcedValue { value, source };
+    let frequency_mhz = entry.frequency.map(|its| value(its.mhz, its.source));
+    let smt_permille = entry.smt.map(|its| value(its.permille, its.source));
+    (entry.kind.clone(), CoreKindAttributes { frequency_mhz, smt_permille })
 }
 
 fn node(entry: NodeEntry) -> Result<Node, FileError> {
     let id = NodeId(entry.id);
     let mut distances = BTreeMap::new();
     for (key, cost) in entry.distances {
-        // `0`, `00` and `+0` would be one node three times.
+        // `0`, `00` and `+0` would be the same node.
         let number = key.parse().ok().filter(|number: &u32| number.to_string() == key);
-        let refuse = || FileError::Distance { whose: id, key: key.clone() };
-        distances.insert(NodeId(number.ok_or_else(refuse)?), cost);
+        let reject = || FileError::DistanceKey { node: id, key: key.clone() };
+        distances.insert(NodeId(number.ok_or_else(reject)?), cost);
     }
     Ok(Node {
         id,
@@ -231,31 +231,31 @@ fn cpu(entry: CpuEntry) -> Cpu {
     }
 }
 
-fn figures(file: &MachineFile) -> Figures {
-    let accesses = file.accesses.iter().map(|entry| Access {
+fn perf_attributes(file: &MachineFile) -> PerfAttributes {
+    let accesses = file.accesses.iter().map(|entry| MemoryAccess {
         from: NodeId(entry.from_node),
         to: NodeId(entry.to_node),
-        latency_ns: entry.latency.map(Figure::from),
-        bandwidth_bytes_per_s: entry.bandwidth.map(Figure::from),
+        latency_ns: entry.latency.map(SourcedValue::from),
+        bandwidth_bytes_per_s: entry.bandwidth.map(SourcedValue::from),
     });
     let known = file.llcs.iter().filter(|llc| llc.latency.is_some() || llc.bandwidth.is_some());
     let llcs = known.map(|llc| {
-        let latency_ns = llc.latency.map(Figure::from);
-        let bandwidth_bytes_per_s = llc.bandwidth.map(Figure::from);
-        (LlcId(llc.id), CacheFigures { latency_ns, bandwidth_bytes_per_s })
+        let latency_ns = llc.latency.map(SourcedValue::from);
+        let bandwidth_bytes_per_s = llc.bandwidth.map(SourcedValue::from);
+        (LlcId(llc.id), CacheAttributes { latency_ns, bandwidth_bytes_per_s })
     });
-    let kinds = file.core_kinds.iter().map(kind_figures);
-    Figures { accesses: accesses.collect(), llcs: llcs.collect(), kinds: kinds.collect() }
+    let kinds = file.core_kinds.iter().map(kind_attributes);
+    PerfAttributes { accesses: accesses.collect(), llcs: llcs.collect(), kinds: kinds.collect() }
 }
 
-fn list<T: SetId>(whose: &str, field: &'static str, text: &str) -> Result<IdSet<T>, FileError> {
-    text.parse().map_err(|source| FileError::List { whose: whose.to_owned(), field, source })
+fn list<T: SetId>(part: &str, field: &'static str, text: &str) -> Result<IdSet<T>, FileError> {
+    text.parse().map_err(|source| FileError::List { part: part.to_owned(), field, source })
 }
 
-fn refuse_unknown_nodes(nodes: &[Node], allowed: &NodeSet) -> Result<(), MachineError> {
+fn check_allowed_nodes(nodes: &[Node], allowed: &NodeSet) -> Result<(), MachineError> {
     match allowed.iter().find(|id| nodes.iter().all(|node| node.id != *id)) {
-        Some(id) => Err(MachineError::Absurd {
-            whose: "nodes_allowed".to_owned(),
+        Some(id) => Err(MachineError::Invalid {
+            part: "nodes_allowed".to_owned(),
             field: "nodes_allowed",
             problem: format!("has {id}, which is not a node of this machine"),
         }),
@@ -263,92 +263,72 @@ fn refuse_unknown_nodes(nodes: &[Node], allowed: &NodeSet) -> Result<(), Machine
     }
 }
 
-/// As the kernel does with the firmware's: 10 is local and nothing is nearer.
-fn refuse_odd_distances(nodes: &[Node]) -> Result<(), MachineError> {
+/// As the kernel requires of the firmware: 10 is local, and no distance is smaller.
+fn check_distances(nodes: &[Node]) -> Result<(), MachineError> {
     for node in nodes {
-        let is_odd = |(to, cost): &(&NodeId, &u32)| match **to == node.id {
+        let is_invalid = |(to, cost): &(&NodeId, &u32)| match **to == node.id {
             true => **cost != DISTANCE_LOCAL,
             false => **cost < DISTANCE_LOCAL,
         };
-        if let Some((to, cost)) = node.distances.iter().find(is_odd) {
-            return Err(MachineError::Absurd {
-                whose: node.id.to_string(),
+        if let Some((to, cost)) = node.distances.iter().find(is_invalid) {
+            return Err(MachineError::Invalid {
+                part: node.id.to_string(),
                 field: "distances",
-                problem: format!("is {cost} from {to}: 10 is local, others are farther"),
+                problem: format!("has distance {cost} to {to}: 10 is local, others are larger"),
             });
         }
     }
     Ok(())
 }
 
-/// As the kernel tells them: a square of all nodes, or nothing.
-fn refuse_missing_distances(nodes: &[Node]) -> Result<(), MachineError> {
-    let any_told = nodes.iter().any(|node| !node.distances.is_empty());
-    for node in nodes.iter().filter(|_| any_told) {
+/// As in the kernel: distances for all pairs of nodes, or for none.
+fn check_all_distances(nodes: &[Node]) -> Result<(), MachineError> {
+    let any_known = nodes.iter().any(|node| !node.distances.is_empty());
+    for node in nodes.iter().filter(|_| any_known) {
         if let Some(to) = nodes.iter().find(|to| !node.distances.contains_key(&to.id)) {
-            return Err(MachineError::Absurd {
-                whose: node.id.to_string(),
+            return Err(MachineError::Invalid {
+                part: node.id.to_string(),
                 field: "distances",
-                problem: format!("tells no distance to {}: tell all of them or none", to.id),
+                problem: format!("has no distance to {}: give all distances or none", to.id),
             });
         }
     }
     Ok(())
 }
 
-/// Nodes, caches and cores list CPUs that can run something.
-fn refuse_offline_members(machine: &Machine) -> Result<(), MachineError> {
+/// Nodes, caches and cores list online CPUs only.
+fn check_members_online(machine: &Machine) -> Result<(), MachineError> {
     let is_member = |cpu: &&Cpu| cpu.node.is_some() || cpu.llc.is_some() || cpu.core.is_some();
     match machine.cpus().iter().filter(|cpu| !cpu.online).find(is_member) {
-        Some(cpu) => Err(MachineError::Absurd {
-            whose: cpu.id.to_string(),
+        Some(cpu) => Err(MachineError::Invalid {
+            part: cpu.id.to_string(),
             field: "online",
-            problem: "is offline, yet a node, an llc or a core lists it".to_owned(),
+            problem: "is offline, but a node, an llc or a core lists it".to_owned(),
         }),
         None => Ok(()),
     }
 }
 
-impl From<Figure> for Latency {
-    fn from(figure: Figure) -> Self {
-        Latency { ns: figure.value, source: figure.source.into() }
+impl From<SourcedValue> for Latency {
+    fn from(value: SourcedValue) -> Self {
+        Latency { ns: value.value, source: value.source }
     }
 }
 
-impl From<Figure> for Bandwidth {
-    fn from(figure: Figure) -> Self {
-        Bandwidth { bytes_per_s: figure.value, source: figure.source.into() }
+impl From<SourcedValue> for Bandwidth {
+    fn from(value: SourcedValue) -> Self {
+        Bandwidth { bytes_per_s: value.value, source: value.source }
     }
 }
 
-impl From<Latency> for Figure {
+impl From<Latency> for SourcedValue {
     fn from(latency: Latency) -> Self {
-        Figure { value: latency.ns, source: latency.source.into() }
+        SourcedValue { value: latency.ns, source: latency.source }
     }
 }
 
-impl From<Bandwidth> for Figure {
+impl From<Bandwidth> for SourcedValue {
     fn from(bandwidth: Bandwidth) -> Self {
-        Figure { value: bandwidth.bytes_per_s, source: bandwidth.source.into() }
-    }
-}
-
-impl From<Source> for SourceName {
-    fn from(source: Source) -> Self {
-        match source {
-            Source::Measured => SourceName::Measured,
-            Source::Firmware => SourceName::Firmware,
-            Source::Assumed => SourceName::Assumed,
-        }
-    }
-}
-
-impl From<SourceName> for Source {
-    fn from(name: SourceName) -> Self {
-        match name {
-            SourceName::Measured => Source::Measured,
-            SourceName::Firmware => Source::Firmware,
-            SourceName::Assumed => Source::Assumed,
-        }
+        SourcedValue { value: bandwidth.bytes_per_s, source: bandwidth.source }
     }
 }

@@ -1,4 +1,4 @@
-//! A machine as a file: one versioned type, written as TOML by people and as JSON on wires.
+//! Machine files: one versioned type, as TOML for users and as JSON in journals.
 //!
 //! ```toml
 //! format_version = 1
@@ -12,95 +12,94 @@
 //! cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3 }, { id = 4, online = false }]
 //! ```
 //!
-//! Sets of CPUs are Linux list text. What a CPU belongs to follows from the lists; where a file says
-//! it as well, both must agree. `accesses`, and `latency` and `bandwidth` of caches, are for the
-//! simulator; each such figure names its source.
+//! CPU sets are in the list format of Linux. The node, LLC domain and core of a CPU follow from the lists; if
+//! an entry of `cpus` has them too, both must agree. `accesses`, `core_kinds`, and `latency` and `bandwidth` of
+//! caches are for the simulator. Each of these values has its source.
 
 mod convert;
-mod place;
 #[cfg(test)]
 mod tests;
-mod text;
-mod words;
+mod toml;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use convert::FileError;
-pub use text::{ParseFileError, parse_toml, read_toml, to_toml};
-pub use words::in_words;
+use crate::AttributeSource;
 
-/// The version that this build writes, and the only one so far.
+pub use convert::FileError;
+pub use toml::{ParseFileError, parse_toml, read_toml, to_toml};
+
+/// The only version so far.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// A machine as it stands in a file. See the module for an example.
+/// The content of a machine file. See the module for an example.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineFile {
-    /// [`FORMAT_VERSION`]; another number is refused, not guessed at.
+    /// [`FORMAT_VERSION`]; any other version is rejected.
     pub format_version: u32,
-    /// What the machine is called, for people.
+    /// A name for output.
     #[serde(default)]
     pub name: String,
-    /// Nodes that this process may take memory from, as list text; all when left out.
+    /// Nodes that this process may allocate memory on, in list format. Default: all.
     #[serde(default)]
     pub nodes_allowed: Option<String>,
-    /// What the source told wrongly and how it was mended, a sentence each.
+    /// Corrections that the reader made to inconsistent sources, one sentence each.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// NUMA nodes; none when the kernel tells of none.
+    /// NUMA nodes. Empty if the kernel reports none.
     #[serde(default)]
     pub nodes: Vec<NodeEntry>,
-    /// Last-level caches; none when the machine does not tell of its caches.
+    /// Last-level caches. Empty if the machine does not report its caches.
     #[serde(default)]
     pub llcs: Vec<LlcEntry>,
-    /// Physical cores with a CPU online.
+    /// Physical cores with at least one online CPU.
     #[serde(default)]
     pub cores: Vec<CoreEntry>,
-    /// All CPUs that are present, the offline ones too.
+    /// All present CPUs, including the offline ones.
     pub cpus: Vec<CpuEntry>,
-    /// What it costs CPUs to reach memory, as far as somebody knows.
+    /// Latency and bandwidth between nodes, where known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accesses: Vec<AccessEntry>,
-    /// How fast cores are, by kind, as far as somebody knows.
+    /// Frequency and SMT speed by core kind, where known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub core_kinds: Vec<KindEntry>,
-    /// Which kernel a simulator is to behave like, such as `linux-6.18`.
+    /// The kernel that the simulator behaves like, such as `linux-6.18`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// Whether that kernel moves tasks and pages between nodes by itself.
+    /// Whether that kernel has automatic NUMA balancing enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_balancing: Option<bool>,
-    /// What `evenkeel machine --json` prints besides: it follows from the rest.
+    /// Printed by `evenkeel machine --json`, and ignored here: it is derived from the rest.
     #[serde(default, skip_serializing)]
-    pub placement: Besides,
-    /// The same: what can be read is asked of the machine itself.
+    pub placement: Ignored,
+    /// Ignored, like `placement`: the collectors that work on the machine.
     #[serde(default, skip_serializing)]
-    pub signals: Besides,
-    /// The same: what counts there.
+    pub signals: Ignored,
+    /// Ignored, like `placement`: the processor family.
     #[serde(default, skip_serializing)]
-    pub processor_family: Besides,
-    /// The same.
+    pub processor_family: Ignored,
+    /// Ignored, like `placement`: the hardware events.
     #[serde(default, skip_serializing)]
-    pub events: Besides,
-    /// The same: which groups jobs can have there.
+    pub events: Ignored,
+    /// Ignored, like `placement`: the resctrl groups.
     #[serde(default, skip_serializing)]
-    pub groups: Besides,
+    pub groups: Ignored,
 }
 
-/// What is looked at before the rest of a file: another version may have other keys.
+/// The version of a file. It is read before the other keys, because another version may have other keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Version {
-    /// As in [`MachineFile`].
+    /// See [`MachineFile`].
     pub format_version: u32,
 }
 
 impl Version {
-    /// Whether this build reads files of it.
+    /// Whether this build reads the version.
     ///
     /// # Errors
-    /// It does not.
+    /// [`FileError::Version`] for any version other than [`FORMAT_VERSION`].
     pub fn check(self) -> Result<(), FileError> {
         match self.format_version {
             FORMAT_VERSION => Ok(()),
@@ -109,56 +108,56 @@ impl Version {
     }
 }
 
-/// Something that is no part of a machine and may stand beside it, whatever it is.
+/// A value that is accepted and ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Besides;
+pub struct Ignored;
 
-impl<'de> Deserialize<'de> for Besides {
+impl<'de> Deserialize<'de> for Ignored {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Besides)
+        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Ignored)
     }
 }
 
-/// Memory and the CPUs near it.
+/// A NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeEntry {
     /// The kernel's number.
     pub id: u32,
-    /// Its online CPUs, as list text; empty text for none.
+    /// Its online CPUs in list format; may be empty.
     pub cpus: String,
-    /// Its memory; 0 for a node without any, absent when not known.
+    /// Its memory; 0 for a node without memory, absent if unknown.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
-    /// How much was free when the machine was read.
+    /// Free memory when the machine was read.
     #[serde(default)]
     pub memory_free_bytes: Option<u64>,
-    /// Relative cost from here to each node, by its number; 10 is local.
+    /// SLIT distance to each node, by node number; 10 is local.
     #[serde(default)]
     pub distances: BTreeMap<String, u32>,
 }
 
-/// CPUs that share one last-level cache.
+/// A last-level cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LlcEntry {
-    /// Our number.
+    /// Assigned by evenkeel.
     pub id: u32,
-    /// The online CPUs that share it, as list text.
+    /// The online CPUs that share it, in list format.
     pub cpus: String,
-    /// The node that holds all of them; absent when they lie on several or on none.
+    /// The node of all its CPUs; absent if they are on several nodes or on none.
     #[serde(default)]
     pub node: Option<u32>,
-    /// Its size, where known.
+    /// Its size, if known.
     #[serde(default)]
     pub size_bytes: Option<u64>,
-    /// 3 for a third-level cache, and so on.
-    #[serde(default = "usual_level")]
+    /// The cache level, such as 3.
+    #[serde(default = "default_level")]
     pub level: u32,
-    /// How long a CPU waits for it.
+    /// Latency of a hit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// What it gives to all of its CPUs together.
+    /// Peak of all its CPUs together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
 }
@@ -167,68 +166,68 @@ pub struct LlcEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreEntry {
-    /// Our number.
+    /// Assigned by evenkeel.
     pub id: u32,
-    /// Its online SMT siblings, as list text.
+    /// Its online SMT siblings in list format.
     pub cpus: String,
-    /// What sort of core it is; `uniform` when all are alike.
-    #[serde(default = "usual_kind")]
+    /// The core kind; `uniform` if the machine has only one.
+    #[serde(default = "default_kind")]
     pub kind: String,
-    /// Relative throughput, 1024 for the fastest core of the machine.
-    #[serde(default = "usual_capacity")]
+    /// Relative throughput; 1024 for the fastest core of the machine.
+    #[serde(default = "default_capacity")]
     pub capacity: u32,
 }
 
-/// What the kernel schedules on.
+/// A logical CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuEntry {
     /// The kernel's number.
     pub id: u32,
-    /// Whether the kernel schedules on it.
-    #[serde(default = "yes")]
+    /// Whether it is online.
+    #[serde(default = "online")]
     pub online: bool,
     /// Whether this process may run on it.
-    #[serde(default = "yes")]
+    #[serde(default = "online")]
     pub allowed: bool,
-    /// The core that lists it.
+    /// Its core.
     #[serde(default)]
     pub core: Option<u32>,
-    /// The last-level cache that lists it.
+    /// Its last-level cache.
     #[serde(default)]
     pub llc: Option<u32>,
-    /// The node that lists it.
+    /// Its node.
     #[serde(default)]
     pub node: Option<u32>,
 }
 
-/// What it costs the CPUs of one node to reach the memory of another, or of their own.
+/// Access from the CPUs of one node to the memory of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessEntry {
-    /// The node whose CPUs ask.
+    /// The node of the CPUs.
     pub from_node: u32,
-    /// The node whose memory answers.
+    /// The node of the memory.
     pub to_node: u32,
-    /// How long one access waits when nothing else goes on.
+    /// Unloaded latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// The peak of what all CPUs of the first node together can get.
+    /// Peak of all CPUs of `from_node` together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
 }
 
-/// How fast the cores of one kind are.
+/// Attributes of the cores of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindEntry {
-    /// The kind, as cores name it.
-    #[serde(default = "usual_kind")]
+    /// The kind, as in [`CoreEntry::kind`].
+    #[serde(default = "default_kind")]
     pub kind: String,
-    /// How fast they run.
+    /// Frequency under load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency: Option<Frequency>,
-    /// How fast a CPU is while its SMT sibling is busy too.
+    /// Speed of a CPU while its SMT sibling is busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smt: Option<Share>,
 }
@@ -237,66 +236,54 @@ pub struct KindEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Frequency {
-    /// Cycles in a microsecond.
+    /// In MHz.
     pub mhz: u64,
-    /// Who says so.
-    pub source: SourceName,
+    /// The source of the value.
+    pub source: AttributeSource,
 }
 
-/// A part of something, with its source.
+/// A share with its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// In thousandths.
+    /// In permille.
     pub permille: u64,
-    /// Who says so.
-    pub source: SourceName,
+    /// The source of the value.
+    pub source: AttributeSource,
 }
 
-/// A waiting time with its source.
+/// A latency with its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Latency {
     /// Nanoseconds.
     pub ns: u64,
-    /// Who says so.
-    pub source: SourceName,
+    /// The source of the value.
+    pub source: AttributeSource,
 }
 
-/// A rate with its source.
+/// A bandwidth with its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bandwidth {
     /// Bytes per second.
     pub bytes_per_s: u64,
-    /// Who says so.
-    pub source: SourceName,
+    /// The source of the value.
+    pub source: AttributeSource,
 }
 
-/// [`crate::Source`] as it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SourceName {
-    /// A benchmark on this machine.
-    Measured,
-    /// The machine's own tables.
-    Firmware,
-    /// A guess.
-    Assumed,
-}
-
-fn yes() -> bool {
+fn online() -> bool {
     true
 }
 
-fn usual_level() -> u32 {
+fn default_level() -> u32 {
     3
 }
 
-fn usual_kind() -> String {
+fn default_kind() -> String {
     "uniform".to_owned()
 }
 
-fn usual_capacity() -> u32 {
+fn default_capacity() -> u32 {
     1024
 }

@@ -1,9 +1,9 @@
-//! Machine files: the example of the module, what is wrong with it after one change, and the way back.
+//! Machine files: the example of the module, the errors after one change to it, and writing.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Access, CacheFigures, Figure, Machine, Source};
+use crate::{AttributeSource, CacheAttributes, Machine, MemoryAccess, SourcedValue};
 
 const SMALL: &str = r#"
 format_version = 1
@@ -18,13 +18,14 @@ cpus = [{ id = 0 }, { id = 1 }, { id = 2 }, { id = 3 }, { id = 4, online = false
 accesses = [{ from_node = 0, to_node = 1, latency = { ns = 138, source = "measured" } }]
 "#;
 
-/// The error that a text gives after one change to [`SMALL`].
+/// The error after one change to [`SMALL`].
 fn check(from: &str, to: &str, expected: expect_test::Expect) {
     assert!(SMALL.contains(from), "{from} is not in the example");
-    let error = parse_toml(&SMALL.replacen(from, to, 1), "box.toml").expect_err("it is wrong");
-    let said = with_causes(&error);
-    assert!(!said.contains('\n'), "{said:?} is more than a line");
-    expected.assert_eq(&said);
+    let error =
+        parse_toml(&SMALL.replacen(from, to, 1), "box.toml").expect_err("the text is invalid");
+    let message = with_causes(&error);
+    assert!(!message.contains('\n'), "{message:?} is more than a line");
+    expected.assert_eq(&message);
 }
 
 /// An error as a command prints it.
@@ -36,244 +37,246 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 }
 
 #[test]
-fn the_example_is_a_machine_with_its_figures() {
+fn the_example_is_a_machine_with_performance_attributes() {
     let machine = parse_toml(SMALL, "box.toml").expect("a machine");
     assert_eq!(machine.online().to_string(), "0-3");
     assert_eq!(machine.nodes_allowed().to_string(), "0-1");
-    let measured = Figure { value: 138, source: Source::Measured };
-    assert_eq!(machine.figures().accesses[0].latency_ns, Some(measured));
-    let assumed = Figure { value: 40, source: Source::Assumed };
-    assert_eq!(machine.figures().llcs[&base::LlcId(0)].latency_ns, Some(assumed));
+    let measured = SourcedValue { value: 138, source: AttributeSource::Measured };
+    assert_eq!(machine.perf_attributes().accesses[0].latency_ns, Some(measured));
+    let assumed = SourcedValue { value: 40, source: AttributeSource::Assumed };
+    assert_eq!(machine.perf_attributes().llcs[&base::LlcId(0)].latency_ns, Some(assumed));
 }
 
 #[test]
-fn what_is_no_toml_or_no_key_is_named_with_its_line() {
+fn syntax_errors_unknown_keys_and_wrong_types_have_their_position() {
     check(
         "cpus = \"0-1\", mem",
         "cpus = 0, mem",
-        expect_test::expect![
-            "box.toml:5: cpus: must be a text in quotation marks, not a whole number"
-        ],
+        expect_test::expect!["box.toml:5:20: cpus: must be a string, not an integer"],
     );
     check(
         "memory_bytes",
         "memory_byte",
         expect_test::expect![[
-            r#"box.toml:5: unknown key "memory_byte"; did you mean "memory_bytes"?"#
+            r#"box.toml:5:27: unknown key "memory_byte"; did you mean "memory_bytes"?"#
         ]],
     );
     check(
         "llcs =",
         "lcs =",
-        expect_test::expect![[r#"box.toml:8: unknown key "lcs"; did you mean "llcs"?"#]],
+        expect_test::expect![[r#"box.toml:8:1: unknown key "lcs"; did you mean "llcs"?"#]],
     );
     check(
         "{ id = 1 }",
         "{ id = 1",
-        expect_test::expect!["box.toml:10: missing key for inline table element, expected key"],
+        expect_test::expect![
+            "box.toml:10:31: invalid TOML: missing key for inline table element, expected key"
+        ],
     );
     check(
         "id = 2 }",
         "id = -2 }",
         expect_test::expect![
-            "box.toml:10: id: -2 does not fit: write a whole number, 0 to 4294967295"
+            "box.toml:10:40: id: -2 is out of range; write an integer from 0 to 4294967295"
         ],
     );
     check(
         "cpus = [{ id = 0 }",
         "cpu = [{ id = 0 }",
-        expect_test::expect![[r#"box.toml:10: unknown key "cpu"; did you mean "cpus"?"#]],
+        expect_test::expect![[r#"box.toml:10:1: unknown key "cpu"; did you mean "cpus"?"#]],
     );
     check(
         "source = \"measured\"",
         "source = \"hearsay\"",
         expect_test::expect![[
-            r#"box.toml:11: source: "hearsay" is not known here; write one of measured, firmware, assumed"#
+            r#"box.toml:11:74: source: "hearsay" is not a known value; write one of measured, firmware, assumed"#
         ]],
     );
 }
 
 #[test]
-fn a_machine_that_contradicts_itself_is_refused() {
+fn a_machine_that_contradicts_itself_is_rejected() {
     check(
         "format_version = 1",
         "format_version = 2",
-        expect_test::expect!["box.toml:2: format_version is 2, this evenkeel reads 1"],
+        expect_test::expect!["box.toml:2:18: format_version is 2; this evenkeel reads version 1"],
     );
     // Another version may have other keys.
     check(
         "format_version = 1",
         "stages = 3\nformat_version = 2",
-        expect_test::expect!["box.toml:3: format_version is 2, this evenkeel reads 1"],
+        expect_test::expect!["box.toml:3:18: format_version is 2; this evenkeel reads version 1"],
     );
     check(
         "cpus = \"2-3\"",
         "cpus = \"1-3\"",
-        expect_test::expect!["box.toml:6: cpus: cpu1 belongs to node0 and to node1"],
+        expect_test::expect!["box.toml:6:20: cpus: cpu1 belongs to node0 and to node1"],
     );
     check(
         "cpus = \"2-3\"",
         "cpus = \"2-9\"",
         expect_test::expect![
-            "box.toml:6: cpus: node1 has cpu5, which is not among the machine's CPUs"
+            "box.toml:6:20: cpus: node1 has cpu5, which is not among the machine's CPUs"
         ],
     );
     check(
         "cpus = \"2-3\"",
         "cpus = \"3-2\"",
         expect_test::expect![[
-            r#"box.toml:6: cpus of node1: the range "3-2" ends before it starts"#
+            r#"box.toml:6:20: cpus of node1: the range "3-2" ends before it starts"#
         ]],
     );
     check(
         "{ id = 1 }",
         "{ id = 1, node = 1 }",
-        expect_test::expect![
-            "box.toml:10: cpu1 says that it belongs to node1, but node1 does not list it"
-        ],
+        expect_test::expect!["box.toml:10:38: cpu1 names node1, but node1 does not list it"],
     );
-    check("{ id = 1 }", "{ id = 0 }", expect_test::expect!["box.toml:10: id: cpu0 stands twice"]);
+    check(
+        "{ id = 1 }",
+        "{ id = 0 }",
+        expect_test::expect!["box.toml:10:28: id: cpu0 is defined twice"],
+    );
     check(
         "1 = 21 }",
         "7 = 21 }",
         expect_test::expect![
-            "box.toml:5: distances: node0 has a distance to node7, which is not a node of this machine"
+            "box.toml:5:66: distances: node0 has a distance to node7, which is not a node of this machine"
         ],
     );
     check(
         "1 = 21 }",
         "1 = 9 }",
         expect_test::expect![
-            "box.toml:5: distances: node0 is 9 from node1: 10 is local, others are farther"
+            "box.toml:5:66: distances: node0 has distance 9 to node1: 10 is local, others are larger"
         ],
     );
     check(
         "0 = 10",
         "0 = 11",
         expect_test::expect![
-            "box.toml:5: distances: node0 is 11 from node0: 10 is local, others are farther"
+            "box.toml:5:66: distances: node0 has distance 11 to node0: 10 is local, others are larger"
         ],
     );
     check(
         "{ id = 3 }",
         "{ id = 3, online = false }",
         expect_test::expect![
-            "box.toml:10: online: cpu3 is offline, yet a node, an llc or a core lists it"
+            "box.toml:10:64: online: cpu3 is offline, but a node, an llc or a core lists it"
         ],
     );
     check(
         "1 = 21 }",
         "one = 21 }",
-        expect_test::expect![[r#"box.toml:5: distances of node0: "one" is no node number"#]],
+        expect_test::expect![[r#"box.toml:5:66: distances of node0: "one" is not a node number"#]],
     );
     check(
         "node = 0, size",
         "node = 1, size",
-        expect_test::expect!["box.toml:8: llc0 names a node that does not hold its CPUs"],
+        expect_test::expect!["box.toml:8:40: llc0 names a node that does not have all its CPUs"],
     );
     check(
         "size_bytes = 8388608",
         "size_bytes = 9000000000000000000",
         expect_test::expect![
-            "box.toml:8: size_bytes: llc0 has 9000000000000000000: no machine has so much"
+            "box.toml:8:56: size_bytes: llc0 has 9000000000000000000, which is above the largest possible value"
         ],
     );
     check(
         "to_node = 1",
         "to_node = 3",
         expect_test::expect![
-            "box.toml:11: accesses: the access from node0 to node3 names node3, which is not a node of this machine"
+            "box.toml:11:13: accesses: the access from node0 to node3 names node3, which is not a node of this machine"
         ],
     );
     check(
         "id = 4, online",
         "id = 4000000000, online",
-        expect_test::expect!["box.toml:10: id: cpu 4000000000: numbers go up to 65535"],
+        expect_test::expect!["box.toml:10:64: cpu 4000000000: ids are at most 65535"],
     );
     check(
         "\"two small nodes\"",
         "\"x\"\nnodes_allowed = \"5\"",
         expect_test::expect![
-            "box.toml:4: nodes_allowed has node5, which is not a node of this machine"
+            "box.toml:4:17: nodes_allowed has node5, which is not a node of this machine"
         ],
     );
     check(
         "cores = [{ id = 0, cpus = \"0-1\" }",
         "cores = [{ id = 0, cpus = \"0-1\", capacity = 0 }",
-        expect_test::expect!["box.toml:9: core0 has capacity 0: 1 to 1024"],
+        expect_test::expect!["box.toml:9:45: core0 has capacity 0: capacities are 1 to 1024"],
     );
 }
 
 #[test]
-fn cores_that_lie_in_two_places_or_leave_a_cpu_out_are_refused() {
+fn cores_in_two_domains_or_without_an_online_cpu_are_rejected() {
     let cores = |cores: &str, expected| {
         check("cores = [{ id = 0, cpus = \"0-1\" }, { id = 1, cpus = \"2-3\" }]", cores, expected);
     };
     cores(
         "cores = [{ id = 0, cpus = \"0-1\" }]",
         expect_test::expect![
-            "box.toml:10: id: cpu2 is online and in no core, though cores are listed"
+            "box.toml:10:40: id: cpu2 is online and in no core, although cores are listed"
         ],
     );
     cores(
         "cores = [{ id = 0, cpus = \"0,2\" }, { id = 1, cpus = \"1,3\" }]",
         expect_test::expect![
-            "box.toml:9: cpus: core0 lies in node0 and in node1: a core lies in one"
+            "box.toml:9:27: cpus: core0 is in node0 and in node1: a core is in one"
         ],
     );
     check(
         "llcs = [{ id = 0, cpus = \"0-1\"",
         "llcs = [{ id = 1, cpus = \"1\" },\n  { id = 0, cpus = \"0\"",
         expect_test::expect![
-            "box.toml:10: cpus: core0 lies in llc0 and in llc1: a core lies in one"
+            "box.toml:10:27: cpus: core0 is in llc0 and in llc1: a core is in one"
         ],
     );
 }
 
 #[test]
-fn caches_without_cpus_or_of_no_level_are_refused() {
+fn caches_without_cpus_or_with_an_invalid_level_are_rejected() {
     check(
         "cpus = \"0-1\", node = 0",
         "cpus = \"\", node = 0",
-        expect_test::expect!["box.toml:8: cpus: llc0 has no CPU: leave it out"],
+        expect_test::expect!["box.toml:8:26: cpus: llc0 has no CPU: remove the entry"],
     );
     check(
         "level = 3",
         "level = 0",
-        expect_test::expect!["box.toml:8: llc0 has level 0: caches have 1 to 9"],
+        expect_test::expect!["box.toml:8:73: llc0 has level 0: cache levels are 1 to 9"],
     );
     check(
         "level = 3",
         "level = 4294967295",
-        expect_test::expect!["box.toml:8: llc0 has level 4294967295: caches have 1 to 9"],
+        expect_test::expect!["box.toml:8:73: llc0 has level 4294967295: cache levels are 1 to 9"],
     );
 }
 
 #[test]
-fn distances_are_told_of_all_pairs_or_of_none() {
+fn distances_are_given_for_all_pairs_or_for_none() {
     check(
         "distances = { 0 = 21, 1 = 10 }",
         "distances = { 1 = 10 }",
         expect_test::expect![
-            "box.toml:6: distances: node1 tells no distance to node0: tell all of them or none"
+            "box.toml:6:66: node1 has no distance to node0: give all distances or none"
         ],
     );
     check(
         ", distances = { 0 = 21, 1 = 10 }",
         "",
         expect_test::expect![
-            "box.toml:6: distances: node1 tells no distance to node0: tell all of them or none"
+            "box.toml:6:3: node1 has no distance to node0: give all distances or none"
         ],
     );
 }
 
 #[test]
-fn a_figure_of_nothing_is_left_out_and_not_zero() {
+fn attributes_of_value_zero_are_rejected() {
     check(
         "ns = 138",
         "ns = 0",
         expect_test::expect![
-            "box.toml:11: latency: the access from node0 to node1 has a figure of 0: leave it out if it is not known"
+            "box.toml:11:53: latency: the access from node0 to node1 has a value of 0: remove the key if the value is unknown"
         ],
     );
     let kinds =
@@ -281,92 +284,92 @@ fn a_figure_of_nothing_is_left_out_and_not_zero() {
     kinds(
         "core_kinds = [{ frequency = { mhz = 0, source = \"assumed\" } }]",
         expect_test::expect![[
-            r#"box.toml:11: core_kinds: the kind "uniform" has a figure of 0: leave it out if it is not known"#
+            r#"box.toml:11:14: core_kinds: the kind "uniform" has a value of 0: remove the key if the value is unknown"#
         ]],
     );
     kinds(
         "core_kinds = [{ smt = { permille = 1001, source = \"assumed\" } }]",
         expect_test::expect![[
-            r#"box.toml:11: core_kinds: the kind "uniform" is faster beside a busy sibling than alone: smt goes up to 1000"#
+            r#"box.toml:11:14: core_kinds: the kind "uniform" is faster with a busy sibling than alone: smt is at most 1000"#
         ]],
     );
     kinds(
         "core_kinds = [{ kind = \"large\" }]",
         expect_test::expect![[
-            r#"box.toml:11: core_kinds: the kind "large" has figures, and no core is of it"#
+            r#"box.toml:11:14: core_kinds: the kind "large" has attributes, but no core is of this kind"#
         ]],
     );
 }
 
 #[test]
-fn one_node_has_one_name_in_distances() {
+fn distance_keys_are_plain_node_numbers() {
     check(
         "0 = 10, 1 = 21",
         "0 = 10, '00' = 10, 1 = 21",
-        expect_test::expect![[r#"box.toml:5: distances of node0: "00" is no node number"#]],
+        expect_test::expect![[r#"box.toml:5:66: distances of node0: "00" is not a node number"#]],
     );
     check(
         "0 = 10, 1 = 21",
         "'+0' = 10, 1 = 21",
-        expect_test::expect![[r#"box.toml:5: distances of node0: "+0" is no node number"#]],
+        expect_test::expect![[r#"box.toml:5:66: distances of node0: "+0" is not a node number"#]],
     );
 }
 
 #[test]
-fn keys_that_nothing_resembles_are_answered_with_all_there_are() {
+fn an_unknown_key_without_a_similar_one_lists_all_keys() {
     check(
         "memory_bytes",
         "zebra",
         expect_test::expect![[
-            r#"box.toml:5: unknown key "zebra"; known are id, cpus, memory_bytes, memory_free_bytes, distances"#
+            r#"box.toml:5:27: unknown key "zebra"; known are id, cpus, memory_bytes, memory_free_bytes, distances"#
         ]],
     );
     check(
         "format_version = 1\n",
         "",
-        expect_test::expect!["box.toml:1: format_version is missing; add it"],
+        expect_test::expect!["box.toml:1:1: format_version is missing; add it"],
     );
     check(
         "{ id = 1 }",
         "1",
-        expect_test::expect!["box.toml:10: must be a table, not a whole number"],
+        expect_test::expect!["box.toml:10:21: must be a table, not an integer"],
     );
 }
 
 #[test]
-fn a_key_that_stands_twice_is_named_where_it_stands_again() {
+fn a_duplicate_key_is_reported_at_its_second_definition() {
     check(
         "name = \"two",
         "name = \"x\"\nname = \"two",
-        expect_test::expect!["box.toml:4: name stands twice"],
+        expect_test::expect!["box.toml:4:1: invalid TOML: key name is defined twice"],
     );
 }
 
 #[test]
-fn what_is_offline_cannot_be_allowed() {
+fn an_offline_cpu_is_not_allowed() {
     let machine = parse_toml(SMALL, "box.toml").expect("a machine");
-    let cpu = machine.cpu(base::CpuId(4)).expect("it is there");
+    let cpu = machine.cpu(base::CpuId(4)).expect("the CPU is present");
     assert!(!cpu.online && !cpu.allowed);
 }
 
 #[test]
-fn what_is_printed_beside_a_machine_is_no_part_of_it() {
+fn values_that_evenkeel_machine_prints_beside_the_machine_are_ignored() {
     let text = format!("{SMALL}placement = {{ level = \"llc\" }}\nsignals = [1, \"x\"]\n");
     assert_eq!(parse_toml(&text, "x"), parse_toml(SMALL, "x"));
 }
 
 #[test]
-fn what_is_written_is_read_as_the_same_file() {
+fn a_written_machine_is_read_back_equal() {
     let machine = parse_toml(SMALL, "box.toml").expect("a machine");
     let again = read_toml(&to_toml(&machine), "again.toml").expect("TOML");
     assert_eq!(again, MachineFile::from(&machine));
 }
 
 #[test]
-fn a_machine_is_one_line_for_each_of_its_parts() {
+fn every_part_of_a_machine_is_one_line() {
     let machine = Machine::synthetic("cores=2 smt=2").expect("a machine");
     expect_test::expect![[r##"
-        # A machine for evenkeel. Sets of CPUs are Linux list text.
+        # A machine for evenkeel. CPU sets are in the list format of Linux.
         format_version = 1
         name = "synthetic cores=2 smt=2"
         nodes_allowed = "0"
@@ -391,10 +394,14 @@ fn a_machine_is_one_line_for_each_of_its_parts() {
     "##]].assert_eq(&to_toml(&machine));
 }
 
-fn figure() -> impl Strategy<Value = Option<Figure>> {
-    let sources =
-        prop_oneof![Just(Source::Measured), Just(Source::Firmware), Just(Source::Assumed)];
-    let known = (0..=1u64 << 60, sources).prop_map(|(value, source)| Figure { value, source });
+fn sourced_value() -> impl Strategy<Value = Option<SourcedValue>> {
+    let sources = prop_oneof![
+        Just(AttributeSource::Measured),
+        Just(AttributeSource::Firmware),
+        Just(AttributeSource::Assumed)
+    ];
+    let known =
+        (0..=1u64 << 60, sources).prop_map(|(value, source)| SourcedValue { value, source });
     proptest::option::of(known)
 }
 
@@ -402,17 +409,17 @@ proptest! {
     #[test]
     fn any_machine_survives_being_written_and_read(
         nodes in 1u32..4, llcs in 1u32..3, cores in 1u32..4, smt in 1u32..3,
-        latency_ns in figure(), bandwidth_bytes_per_s in figure(), name in ".{0,12}",
+        latency_ns in sourced_value(), bandwidth_bytes_per_s in sourced_value(), name in ".{0,12}",
     ) {
         let text = format!("nodes={nodes} llcs={llcs} cores={cores} smt={smt}");
         let mut parts = Machine::synthetic(&text).expect("a machine").parts().clone();
         parts.name = name;
         parts.warnings = vec!["something\nodd \"here\"".to_owned()];
         let (from, to) = (base::NodeId(0), base::NodeId(nodes - 1));
-        parts.figures.accesses = vec![Access { from, to, latency_ns, bandwidth_bytes_per_s }];
+        parts.perf_attributes.accesses = vec![MemoryAccess { from, to, latency_ns, bandwidth_bytes_per_s }];
         if latency_ns.is_some() {
-            let figures = CacheFigures { latency_ns, bandwidth_bytes_per_s };
-            parts.figures.llcs.insert(base::LlcId(0), figures);
+            let attributes = CacheAttributes { latency_ns, bandwidth_bytes_per_s };
+            parts.perf_attributes.llcs.insert(base::LlcId(0), attributes);
         }
         let machine = Machine::new(parts).expect("still a machine");
         let text = to_toml(&machine);

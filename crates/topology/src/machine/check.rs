@@ -1,108 +1,107 @@
-//! Whether the parts of a machine agree with each other.
+//! Consistency checks of the parts of a machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 
 use super::{Core, Cpu, MachineParts};
-use crate::{Figure, Figures};
+use crate::{PerfAttributes, SourcedValue};
 
-/// The highest level that a cache has. Four is the most that any machine has; sysfs itself would
-/// tell more with a second digit.
+/// The highest cache level. Real machines have at most 4.
 const LEVEL_MAX: u32 = 9;
 
-/// How the parts of a machine contradict each other. Each names the part at fault.
+/// A contradiction between the parts of a machine. Parts have names such as `node1` or `cpu3`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineError {
-    /// Two entries with one number.
-    #[error("{0} stands twice")]
-    Twice(String),
-    /// A list names a CPU that `cpus` does not have.
-    #[error("{whose} has {cpu}, which is not among the machine's CPUs")]
-    NoSuchCpu {
-        /// The list.
-        whose: String,
+    /// Two entries with one id.
+    #[error("{0} is defined twice")]
+    DuplicateId(String),
+    /// A list has a CPU that is not in `cpus`.
+    #[error("{part} has {cpu}, which is not among the machine's CPUs")]
+    UnknownCpu {
+        /// The part with the list.
+        part: String,
         /// The CPU.
         cpu: CpuId,
     },
-    /// Two nodes, caches or cores hold the same CPU.
+    /// Two nodes, two caches or two cores have the same CPU.
     #[error("{cpu} belongs to {first} and to {second}")]
-    Shared {
+    SharedCpu {
         /// The CPU.
         cpu: CpuId,
-        /// One that has it.
+        /// The first part.
         first: String,
-        /// Another that has it.
+        /// The second part.
         second: String,
     },
-    /// A CPU says it belongs to a part that does not list it, or the other way round.
-    #[error("{cpu} says that it belongs to {said}, but {said} does not list it")]
+    /// The node, llc or core of a CPU does not list it.
+    #[error("{cpu} names {part}, but {part} does not list it")]
     NotListed {
         /// The CPU.
         cpu: CpuId,
-        /// The part that it names.
-        said: String,
+        /// The part that the CPU names.
+        part: String,
     },
-    /// A distance to a node that is not there.
+    /// A distance to an unknown node.
     #[error("{node} has a distance to {to}, which is not a node of this machine")]
-    DistanceToNowhere {
-        /// From.
+    UnknownDistance {
+        /// The node that has the distance.
         node: NodeId,
-        /// To.
+        /// The unknown node.
         to: NodeId,
     },
-    /// Something that cannot be.
-    #[error("{whose} {problem}")]
-    Absurd {
+    /// An invalid value.
+    #[error("{part} {problem}")]
+    Invalid {
         /// The part.
-        whose: String,
-        /// The field of it that is wrong, as it is called in a file.
+        part: String,
+        /// The field at fault, as in machine files.
         field: &'static str,
-        /// What is wrong with it, as the rest of a sentence.
+        /// The problem, as a predicate of the part.
         problem: String,
     },
-    /// Nothing to run on.
+    /// No CPU is online.
     #[error("the machine has no CPU online")]
     NoCpu,
 }
 
-/// Sorts the parts, fills in what each CPU belongs to, and says what contradicts what.
+/// Sorts the parts, sets the node, llc and core of each CPU, and checks everything.
 pub(super) fn check(parts: &mut MachineParts) -> Result<(), MachineError> {
-    sort_and_find_twins(parts)?;
+    sort_and_check_ids(parts)?;
     let cpu_ids: CpuSet = parts.cpus.iter().map(|cpu| cpu.id).collect();
     let owners = Owners::collect(parts, &cpu_ids)?;
     for cpu in &mut parts.cpus {
-        owners.tell(cpu)?;
+        owners.assign(cpu)?;
         cpu.allowed &= cpu.online;
     }
-    check_figures(parts)?;
-    check_cores_are_whole(parts)
+    check_values(parts)?;
+    check_cores(parts)
 }
 
-fn sort_and_find_twins(parts: &mut MachineParts) -> Result<(), MachineError> {
+fn sort_and_check_ids(parts: &mut MachineParts) -> Result<(), MachineError> {
     parts.nodes.sort_by_key(|node| node.id);
     parts.llcs.sort_by_key(|llc| llc.id);
     parts.cores.sort_by_key(|core| core.id);
     parts.cpus.sort_by_key(|cpu| cpu.id);
-    twin(parts.nodes.iter().map(|node| node.id))?;
-    twin(parts.llcs.iter().map(|llc| llc.id))?;
-    twin(parts.cores.iter().map(|core| core.id))?;
-    twin(parts.cpus.iter().map(|cpu| cpu.id))
+    check_unique(parts.nodes.iter().map(|node| node.id))?;
+    check_unique(parts.llcs.iter().map(|llc| llc.id))?;
+    check_unique(parts.cores.iter().map(|core| core.id))?;
+    check_unique(parts.cpus.iter().map(|cpu| cpu.id))
 }
 
-fn twin<I: Ord + Copy + std::fmt::Display>(
+fn check_unique<I: Ord + Copy + std::fmt::Display>(
     ids: impl Iterator<Item = I>,
 ) -> Result<(), MachineError> {
     let mut seen = BTreeSet::new();
     for id in ids {
         if !seen.insert(id) {
-            return Err(MachineError::Twice(id.to_string()));
+            return Err(MachineError::DuplicateId(id.to_string()));
         }
     }
     Ok(())
 }
 
-/// Which node, cache and core holds each CPU, as the lists say.
+/// The node, cache and core of each CPU according to the lists.
 struct Owners {
     nodes: BTreeMap<CpuId, NodeId>,
     llcs: BTreeMap<CpuId, LlcId>,
@@ -118,7 +117,7 @@ impl Owners {
         })
     }
 
-    fn tell(&self, cpu: &mut Cpu) -> Result<(), MachineError> {
+    fn assign(&self, cpu: &mut Cpu) -> Result<(), MachineError> {
         cpu.node = agreed(cpu.id, cpu.node, self.nodes.get(&cpu.id))?;
         cpu.llc = agreed(cpu.id, cpu.llc, self.llcs.get(&cpu.id))?;
         cpu.core = agreed(cpu.id, cpu.core, self.cores.get(&cpu.id))?;
@@ -134,11 +133,11 @@ fn owners<'a, I: Copy + std::fmt::Display>(
     for (owner, cpus) in lists {
         for cpu in cpus.iter() {
             if !cpu_ids.contains(cpu) {
-                return Err(MachineError::NoSuchCpu { whose: owner.to_string(), cpu });
+                return Err(MachineError::UnknownCpu { part: owner.to_string(), cpu });
             }
             if let Some(first) = owner_of.insert(cpu, owner) {
                 let (first, second) = (first.to_string(), owner.to_string());
-                return Err(MachineError::Shared { cpu, first, second });
+                return Err(MachineError::SharedCpu { cpu, first, second });
             }
         }
     }
@@ -147,97 +146,97 @@ fn owners<'a, I: Copy + std::fmt::Display>(
 
 fn agreed<I: Copy + PartialEq + std::fmt::Display>(
     cpu: CpuId,
-    said: Option<I>,
+    named: Option<I>,
     listed: Option<&I>,
 ) -> Result<Option<I>, MachineError> {
-    match said {
-        Some(said) if listed != Some(&said) => {
-            Err(MachineError::NotListed { cpu, said: said.to_string() })
+    match named {
+        Some(named) if listed != Some(&named) => {
+            Err(MachineError::NotListed { cpu, part: named.to_string() })
         }
         _ => Ok(listed.copied()),
     }
 }
 
-/// No CPU that runs may be without a core where there are cores.
-fn check_cores_are_whole(parts: &MachineParts) -> Result<(), MachineError> {
+/// If there are cores, every online CPU has one.
+fn check_cores(parts: &MachineParts) -> Result<(), MachineError> {
     let is_left_out = |cpu: &&Cpu| cpu.online && cpu.core.is_none();
     if let Some(cpu) = parts.cpus.iter().find(is_left_out).filter(|_| !parts.cores.is_empty()) {
-        return Err(absurd(cpu.id, "id", "is online and in no core, though cores are listed"));
+        return Err(invalid(cpu.id, "id", "is online and in no core, although cores are listed"));
     }
     for core in &parts.cores {
         if core.capacity == 0 || 1024 < core.capacity {
-            let problem = format!("has capacity {}: 1 to 1024", core.capacity);
-            return Err(absurd(core.id, "capacity", problem));
+            let problem = format!("has capacity {}: capacities are 1 to 1024", core.capacity);
+            return Err(invalid(core.id, "capacity", problem));
         }
         if core.cpus.is_empty() {
-            return Err(absurd(core.id, "cpus", "has no CPU"));
+            return Err(invalid(core.id, "cpus", "has no CPU"));
         }
-        check_one(core, parts.nodes.iter().map(|node| (node.id, &node.cpus)))?;
-        check_one(core, parts.llcs.iter().map(|llc| (llc.id, &llc.cpus)))?;
+        check_one_holder(core, parts.nodes.iter().map(|node| (node.id, &node.cpus)))?;
+        check_one_holder(core, parts.llcs.iter().map(|llc| (llc.id, &llc.cpus)))?;
     }
     Ok(())
 }
 
-/// A core lies in one node and one cache, as far as its CPUs lie in any.
-fn check_one<'a, I: std::fmt::Display>(
+/// All CPUs of a core are on one node and share one cache, where they have any.
+fn check_one_holder<'a, I: std::fmt::Display>(
     core: &Core,
     lists: impl Iterator<Item = (I, &'a CpuSet)>,
 ) -> Result<(), MachineError> {
     let mut holders = lists.filter(|(_, cpus)| cpus.intersects(&core.cpus));
     match (holders.next(), holders.next()) {
         (Some((first, _)), Some((second, _))) => {
-            let problem = format!("lies in {first} and in {second}: a core lies in one");
-            Err(absurd(core.id, "cpus", problem))
+            let problem = format!("is in {first} and in {second}: a core is in one");
+            Err(invalid(core.id, "cpus", problem))
         }
         _ => Ok(()),
     }
 }
 
-fn absurd(
-    whose: impl std::fmt::Display,
+fn invalid(
+    part: impl std::fmt::Display,
     field: &'static str,
     problem: impl Into<String>,
 ) -> MachineError {
-    MachineError::Absurd { whose: whose.to_string(), field, problem: problem.into() }
+    MachineError::Invalid { part: part.to_string(), field, problem: problem.into() }
 }
 
-fn check_figures(parts: &MachineParts) -> Result<(), MachineError> {
+fn check_values(parts: &MachineParts) -> Result<(), MachineError> {
     let node_ids: NodeSet = parts.nodes.iter().map(|node| node.id).collect();
     for node in &parts.nodes {
         if let Some((&to, _)) = node.distances.iter().find(|(to, _)| !node_ids.contains(**to)) {
-            return Err(MachineError::DistanceToNowhere { node: node.id, to });
+            return Err(MachineError::UnknownDistance { node: node.id, to });
         }
         if node.memory < node.memory_free {
-            let problem = "has more memory free than it has";
-            return Err(absurd(node.id, "memory_free_bytes", problem));
+            let problem = "has more free memory than memory";
+            return Err(invalid(node.id, "memory_free_bytes", problem));
         }
     }
     for llc in &parts.llcs {
         let node = llc.node.and_then(|id| parts.nodes.iter().find(|node| node.id == id));
         if llc.node.is_some() && !node.is_some_and(|node| llc.cpus.is_subset(&node.cpus)) {
-            return Err(absurd(llc.id, "node", "names a node that does not hold its CPUs"));
+            return Err(invalid(llc.id, "node", "names a node that does not have all its CPUs"));
         }
         if llc.size == Some(Bytes::ZERO) {
-            let problem = "has no size: leave it out if it is not known";
-            return Err(absurd(llc.id, "size_bytes", problem));
+            let problem = "has size 0: remove the key if the size is unknown";
+            return Err(invalid(llc.id, "size_bytes", problem));
         }
         if llc.cpus.is_empty() {
-            return Err(absurd(llc.id, "cpus", "has no CPU: leave it out"));
+            return Err(invalid(llc.id, "cpus", "has no CPU: remove the entry"));
         }
         if !(1..=LEVEL_MAX).contains(&llc.level) {
-            let problem = format!("has level {}: caches have 1 to {LEVEL_MAX}", llc.level);
-            return Err(absurd(llc.id, "level", problem));
+            let problem = format!("has level {}: cache levels are 1 to {LEVEL_MAX}", llc.level);
+            return Err(invalid(llc.id, "level", problem));
         }
     }
-    check_knowledge(&parts.figures, parts)?;
+    check_attributes(&parts.perf_attributes, parts)?;
     check_sizes(parts)
 }
 
-/// The largest figure of a machine, an exbibyte: files and other languages hold it exactly.
-const FIGURE_MAX: u64 = 1 << 60;
+/// The largest value of a machine: 2^60, which JSON and TOML readers hold exactly enough.
+const VALUE_MAX: u64 = 1 << 60;
 
 fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {
-    let figures = &parts.figures;
+    let attributes = &parts.perf_attributes;
     let of_nodes = parts.nodes.iter().flat_map(|node| {
         let sizes = [("memory_bytes", node.memory), ("memory_free_bytes", node.memory_free)];
         sizes.map(|(field, bytes)| (node.id.to_string(), field, bytes.map(|bytes| bytes.0)))
@@ -246,91 +245,99 @@ fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {
         .llcs
         .iter()
         .map(|llc| (llc.id.to_string(), "size_bytes", llc.size.map(|bytes| bytes.0)));
-    let of_accesses = figures.accesses.iter().flat_map(|access| {
-        let whose = format!("the access from {} to {}", access.from, access.to);
-        known(whose, access.latency_ns, access.bandwidth_bytes_per_s)
+    let of_accesses = attributes.accesses.iter().flat_map(|access| {
+        let part = format!("the access from {} to {}", access.from, access.to);
+        known(part, access.latency_ns, access.bandwidth_bytes_per_s)
     });
-    let of_caches = figures
+    let of_caches = attributes
         .llcs
         .iter()
         .flat_map(|(id, of)| known(id.to_string(), of.latency_ns, of.bandwidth_bytes_per_s));
-    let of_kinds = figures.kinds.iter().flat_map(|(kind, of)| {
-        let whose = format!("the kind {kind:?}");
-        let figures = [("core_kinds", of.frequency_mhz), ("core_kinds", of.smt_permille)];
-        figures.map(|(field, figure)| (whose.clone(), field, figure.map(|figure| figure.value)))
+    let of_kinds = attributes.kinds.iter().flat_map(|(kind, of)| {
+        let part = format!("the kind {kind:?}");
+        let values = [("core_kinds", of.frequency_mhz), ("core_kinds", of.smt_permille)];
+        values.map(|(field, value)| (part.clone(), field, value.map(|value| value.value)))
     });
     let known: Vec<_> = of_accesses.chain(of_caches).chain(of_kinds).collect();
-    if let Some((whose, field, _)) = known.iter().find(|(.., figure)| *figure == Some(0)) {
-        return Err(absurd(whose, field, "has a figure of 0: leave it out if it is not known"));
+    if let Some((part, field, _)) = known.iter().find(|(.., value)| *value == Some(0)) {
+        return Err(invalid(
+            part,
+            field,
+            "has a value of 0: remove the key if the value is unknown",
+        ));
     }
     let mut all = of_nodes.chain(of_llcs).chain(known);
-    match all.find(|(.., figure)| Some(FIGURE_MAX) < *figure) {
-        Some((whose, field, figure)) => {
-            let figure = figure.unwrap_or_default();
-            Err(absurd(whose, field, format!("has {figure}: no machine has so much")))
+    match all.find(|(.., value)| Some(VALUE_MAX) < *value) {
+        Some((part, field, value)) => {
+            let value = value.unwrap_or_default();
+            Err(invalid(
+                part,
+                field,
+                format!("has {value}, which is above the largest possible value"),
+            ))
         }
         None => Ok(()),
     }
 }
 
 fn known(
-    whose: String,
-    latency: Option<Figure>,
-    bandwidth: Option<Figure>,
+    part: String,
+    latency: Option<SourcedValue>,
+    bandwidth: Option<SourcedValue>,
 ) -> [(String, &'static str, Option<u64>); 2] {
     [("latency", latency), ("bandwidth", bandwidth)]
-        .map(|(field, figure)| (whose.clone(), field, figure.map(|figure| figure.value)))
+        .map(|(field, value)| (part.clone(), field, value.map(|value| value.value)))
 }
 
-/// Measured latencies of neighbours within a package differ by so many thousandths and less from run to run.
+/// Run-to-run variation of measured latencies between nodes of one package, in permille.
 const LATENCY_NOISE_PERMILLE: u64 = 100;
 
-/// Another node's memory does not answer sooner than one's own, but for what measuring gets wrong.
-fn check_own_nearest(figures: &Figures) -> Result<(), MachineError> {
-    for own in figures.accesses.iter().filter(|access| access.from == access.to) {
+/// The memory of another node is not faster than local memory, except for measurement noise.
+fn check_local_is_fastest(attributes: &PerfAttributes) -> Result<(), MachineError> {
+    for own in attributes.accesses.iter().filter(|access| access.from == access.to) {
         let Some(local) = own.latency_ns else { continue };
         let least = local.value.saturating_mul(1000 - LATENCY_NOISE_PERMILLE) / 1000;
-        let from_here = figures.accesses.iter().filter(|access| access.from == own.from);
+        let from_here = attributes.accesses.iter().filter(|access| access.from == own.from);
         for (to, latency) in from_here.filter_map(|access| Some((access.to, access.latency_ns?))) {
             if latency.value < least {
                 let problem = format!(
-                    "has a latency of {} ns, and the one to its own memory has {}: what is farther is not faster",
+                    "has a latency of {} ns, less than the {} ns of local memory",
                     latency.value, local.value
                 );
-                let whose = format!("the access from {} to {to}", own.from);
-                return Err(absurd(whose, "latency", problem));
+                let part = format!("the access from {} to {to}", own.from);
+                return Err(invalid(part, "latency", problem));
             }
         }
     }
     Ok(())
 }
 
-fn check_knowledge(figures: &Figures, parts: &MachineParts) -> Result<(), MachineError> {
+fn check_attributes(attributes: &PerfAttributes, parts: &MachineParts) -> Result<(), MachineError> {
     let node_ids: NodeSet = parts.nodes.iter().map(|node| node.id).collect();
     let mut pairs = BTreeSet::new();
-    for access in &figures.accesses {
+    for access in &attributes.accesses {
         let (from, to) = (access.from, access.to);
-        if let Some(nowhere) = [from, to].into_iter().find(|&id| !node_ids.contains(id)) {
-            let problem = format!("names {nowhere}, which is not a node of this machine");
-            return Err(absurd(format!("the access from {from} to {to}"), "accesses", problem));
+        if let Some(unknown) = [from, to].into_iter().find(|&id| !node_ids.contains(id)) {
+            let problem = format!("names {unknown}, which is not a node of this machine");
+            return Err(invalid(format!("the access from {from} to {to}"), "accesses", problem));
         }
         if !pairs.insert((from, to)) {
-            return Err(MachineError::Twice(format!("the access from {from} to {to}")));
+            return Err(MachineError::DuplicateId(format!("the access from {from} to {to}")));
         }
     }
-    check_own_nearest(figures)?;
-    for (kind, of) in &figures.kinds {
-        let whose = format!("the kind {kind:?}");
+    check_local_is_fastest(attributes)?;
+    for (kind, of) in &attributes.kinds {
+        let part = format!("the kind {kind:?}");
         if parts.cores.iter().all(|core| core.kind != *kind) {
-            return Err(absurd(whose, "core_kinds", "has figures, and no core is of it"));
+            return Err(invalid(part, "core_kinds", "has attributes, but no core is of this kind"));
         }
         if of.smt_permille.is_some_and(|share| 1000 < share.value) {
-            let problem = "is faster beside a busy sibling than alone: smt goes up to 1000";
-            return Err(absurd(whose, "core_kinds", problem));
+            let problem = "is faster with a busy sibling than alone: smt is at most 1000";
+            return Err(invalid(part, "core_kinds", problem));
         }
     }
-    match figures.llcs.keys().find(|&&id| parts.llcs.iter().all(|llc| llc.id != id)) {
-        Some(nowhere) => Err(absurd(nowhere, "latency", "has figures and is not there")),
+    match attributes.llcs.keys().find(|&&id| parts.llcs.iter().all(|llc| llc.id != id)) {
+        Some(unknown) => Err(invalid(unknown, "latency", "has attributes but does not exist")),
         None => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! The same machine with one memory: what is left of a result there is owed to caches alone.
 
 use base::NodeSet;
-use topology::{Access, Machine};
+use topology::{Machine, MemoryAccess};
 
 /// All nodes as one, which is as near to every CPU as its own was and carries what all carried together.
 pub(super) fn one_memory(machine: &Machine) -> Machine {
@@ -14,14 +14,14 @@ pub(super) fn one_memory(machine: &Machine) -> Machine {
             only.memory_free.zip(other.memory_free).map(|(one, other)| one.saturating_add(other));
     }
     only.distances.retain(|node, _| *node == only.id);
-    let own: Vec<Access> =
-        parts.figures.accesses.iter().filter(|way| way.from == way.to).cloned().collect();
+    let own: Vec<MemoryAccess> =
+        parts.perf_attributes.accesses.iter().filter(|way| way.from == way.to).cloned().collect();
     let sum = own.iter().filter_map(|way| way.bandwidth_bytes_per_s).map(|f| f.value).sum::<u64>();
     if let Some(mut way) = own.into_iter().find(|way| way.from == only.id) {
         if let Some(bandwidth) = way.bandwidth_bytes_per_s.as_mut() {
             bandwidth.value = sum;
         }
-        parts.figures.accesses = vec![way];
+        parts.perf_attributes.accesses = vec![way];
     }
     parts.llcs.iter_mut().for_each(|llc| llc.node = Some(only.id));
     parts.cpus.iter_mut().for_each(|cpu| cpu.node = Some(only.id));
@@ -39,7 +39,7 @@ mod tests {
         let two = crate::shipped::machine("opteron-8356-2x4").expect("ships");
         let one = one_memory(&two);
         assert_eq!((one.nodes().len(), one.llcs().len(), one.cpus().len()), (1, 2, 8));
-        let ways = &one.figures().accesses;
+        let ways = &one.perf_attributes().accesses;
         let bandwidth = ways[0].bandwidth_bytes_per_s.map(|figure| figure.value);
         assert_eq!((ways.len(), bandwidth), (1, Some(21_400_000_000)));
     }

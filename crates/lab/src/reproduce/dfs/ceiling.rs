@@ -179,7 +179,7 @@ fn used(here: &Played, world: &World) -> Table {
     let heads = ["workload", "mean", "busiest", "paper", "ours"];
     let title = "use of the controllers under linux, over the whole run, in %; moves a run by DFS";
     let mut table = Table::new(title, &heads).units(&["%", "%", "count"]);
-    let accesses = world.machine.figures().accesses.iter();
+    let accesses = world.machine.perf_attributes().accesses.iter();
     let caps: Vec<f64> = accesses
         .filter(|way| way.from == way.to)
         .filter_map(|way| way.bandwidth_bytes_per_s)

@@ -1,19 +1,19 @@
-//! A flag that work looks at now and then.
+//! A flag that requests a long computation to stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Says that work is no longer wanted. Whoever has a clone can raise it; nobody lowers it.
+/// A request to stop. Every clone can raise it; it is never lowered. Computations poll it.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Whoever looks from now on leaves off.
+    /// Requests all holders of a clone to stop.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether to leave off.
+    /// Whether the flag was raised.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -20,13 +20,12 @@
 
 use std::path::Path;
 
+use base::toml_reader::{SourceText, Table, TomlFault, Value, integer};
 use base::{Bytes, Nanos};
-use toml::de::DeValue;
 
 use crate::assemble::is_emptied;
-use crate::error::{Text, WorkloadFault};
-use crate::toml_form::fields::{self, Fields};
-use crate::toml_form::line;
+use crate::error::WorkloadFault;
+use crate::toml_workload::{job_table, values};
 use crate::{Job, WorkloadError};
 
 /// The programs of a list, in the order of the file.
@@ -89,21 +88,21 @@ const WEIGHT_MAX: u64 = 1_000_000;
 impl ProgramList {
     /// Reads a list in TOML. `path` stands in messages; nothing is opened.
     pub fn parse(text: &str, path: &Path) -> Result<ProgramList, WorkloadError> {
-        let text = Text::new(text, path);
-        let document = fields::document(&text)?;
+        let text = SourceText::new(text, path);
+        let document = text.parse("version")?;
         let top =
-            Fields::new(&text, document.get_ref(), 0, "the program list", KNOWN, PROGRAM_KNOWN)?;
+            Table::new(&text, document.get_ref(), 0, "the program list", KNOWN, PROGRAM_KNOWN)?;
         let tables = top.tables("program", "a program", PROGRAM_KNOWN)?;
         let programs = tables.iter().map(|table| program(&text, table));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
         check_names(&text, &tables, &programs)?;
         check_outputs(&tables, &programs)?;
         match programs.is_empty() {
-            true => Err(top.fault(WorkloadFault::Missing {
+            true => Err(top.error(WorkloadFault::Toml(TomlFault::Missing {
                 key: "program",
-                whose: "the program list",
+                table: "the program list",
                 example: "[[program]] with a name and a command",
-            })),
+            }))),
             false => Ok(ProgramList { programs }),
         }
     }
@@ -114,23 +113,23 @@ impl ProgramList {
     }
 }
 
-fn program(text: &Text<'_>, table: &Fields<'_>) -> Result<Program, WorkloadError> {
-    let name = table.need("name", "name = \"cjpeg\"", name)?;
-    let line = line::read(text, table, &line::Common::default())?;
+fn program(text: &SourceText<'_>, table: &Table<'_>) -> Result<Program, WorkloadError> {
+    let name = table.require("name", "name = \"cjpeg\"", name)?;
+    let line = job_table::read(text, table, &job_table::SharedKeys::default())?;
     Ok(Program {
         job: Job { name, ..line.job },
-        suite: table.get("suite", line::name)?,
+        suite: table.get("suite", job_table::name)?,
         weight: table.get("weight", weight)?.unwrap_or(1),
         instances_max: table.get("max", instances)?,
-        footprint: table.get("footprint", fields::size)?.unwrap_or_default(),
-        lasts: table.get("lasts", fields::length)?.unwrap_or(LASTS_DEFAULT),
-        hog: table.get("hog", fields::yes)?.unwrap_or(false),
+        footprint: table.get("footprint", values::size)?.unwrap_or_default(),
+        lasts: table.get("lasts", values::positive_time)?.unwrap_or(LASTS_DEFAULT),
+        hog: table.get("hog", values::boolean)?.unwrap_or(false),
     })
 }
 
 /// A name with room for `.2`, `.3` … behind it.
-fn name(key: &'static str, value: &DeValue<'_>) -> Result<String, WorkloadFault> {
-    match line::name(key, value)? {
+fn name(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
+    match job_table::name(key, value)? {
         long if NAME_BYTES_MAX < long.len() => Err(WorkloadFault::ProgramName { found: long }),
         name => Ok(name),
     }
@@ -140,8 +139,8 @@ fn name(key: &'static str, value: &DeValue<'_>) -> Result<String, WorkloadFault>
 const NAME_BYTES_MAX: usize = 93;
 
 fn check_names(
-    text: &Text<'_>,
-    tables: &[Fields<'_>],
+    text: &SourceText<'_>,
+    tables: &[Table<'_>],
     programs: &[Program],
 ) -> Result<(), WorkloadError> {
     let mut lines = std::collections::BTreeMap::new();
@@ -149,7 +148,7 @@ fn check_names(
         let name = &program.job.name;
         if let Some(other_line) = lines.insert(name, text.line(table.offset_of("name"))) {
             return Err(
-                table.fault_at("name", WorkloadFault::Duplicate { name: name.clone(), other_line })
+                table.error_in("name", WorkloadFault::Duplicate { name: name.clone(), other_line })
             );
         }
     }
@@ -157,13 +156,13 @@ fn check_names(
 }
 
 /// Programs that write one file would each begin by emptying it.
-fn check_outputs(tables: &[Fields<'_>], programs: &[Program]) -> Result<(), WorkloadError> {
+fn check_outputs(tables: &[Table<'_>], programs: &[Program]) -> Result<(), WorkloadError> {
     let mut lines = std::collections::BTreeMap::new();
     for (table, program) in tables.iter().zip(programs) {
         let Some(output) = program.job.output.as_ref().filter(|path| is_emptied(path)) else {
             continue;
         };
-        let fault = |fault| Err(table.fault_at("output", fault));
+        let fault = |fault| Err(table.error_in("output", fault));
         if program.job.input.as_ref() == Some(output) {
             return fault(WorkloadFault::OutputIsInput);
         }
@@ -175,12 +174,12 @@ fn check_outputs(tables: &[Fields<'_>], programs: &[Program]) -> Result<(), Work
     Ok(())
 }
 
-fn weight(key: &'static str, value: &DeValue<'_>) -> Result<u64, WorkloadFault> {
-    fields::whole(key, value, (0, WEIGHT_MAX), "0 to 1000000")
+fn weight(key: &'static str, value: &Value<'_>) -> Result<u64, WorkloadFault> {
+    Ok(integer(key, value, (0, WEIGHT_MAX), "0 to 1000000")?)
 }
 
-fn instances(key: &'static str, value: &DeValue<'_>) -> Result<u32, WorkloadFault> {
-    fields::whole(key, value, (1, u64::from(u32::MAX)), "1 or more").map(|number| number as u32)
+fn instances(key: &'static str, value: &Value<'_>) -> Result<u32, WorkloadFault> {
+    Ok(integer(key, value, (1, u64::from(u32::MAX)), "1 or more")? as u32)
 }
 
 #[cfg(test)]
@@ -246,23 +245,23 @@ mod tests {
             (
                 "[[program]]\nname = \"a\"\nload = \"hog\"\nfootprint = \"1X\"",
                 expect![[
-                    r#"list.toml:4:13: footprint: "1X" is no size; write bytes, or a number with K, M, G or T such as 64M"#
+                    r#"list.toml:4:13: footprint: "1X" is not a size; write bytes, or a number with K, M, G or T such as 64M"#
                 ]],
             ),
             (
                 "[[program]]\nname = \"a\"\nload = \"hog\"\n[[program]]\nname = \"a\"\nload = \"hog\"",
-                expect![[r#"list.toml:5:8: the name "a" is taken already in line 2; rename one"#]],
+                expect![[r#"list.toml:5:8: the name "a" is already used in line 2; rename one"#]],
             ),
             (
                 "[[program]]\nname = \"a\"\nload = \"hog\"\noutput = \"o\"\n[[program]]\nname = \"b\"\nload = \"hog\"\noutput = \"o\"",
                 expect![
-                    "list.toml:8:10: the output o is that of the job in line 1 already; name another file"
+                    "list.toml:8:10: the output o is already that of the job in line 1; name another file"
                 ],
             ),
             (
                 "[[program]]\nname = \"a\"\nload = \"hog\"\ninput = \"o\"\noutput = \"o\"",
                 expect![
-                    "list.toml:5:10: output is its input too, and would be emptied before it is read; name another file"
+                    "list.toml:5:10: output is also the input, and would be truncated before it is read; name another file"
                 ],
             ),
         ] {

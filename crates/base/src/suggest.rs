@@ -1,0 +1,55 @@
+//! "Did you mean": the known name that is closest to a mistyped one.
+//!
+//! The distance is the Damerau-Levenshtein edit distance: insertions, deletions, substitutions and
+//! transpositions of adjacent letters each count as one edit. Case is ignored.
+
+/// All known names within one edit per three letters of the known name (at least one edit), the closest
+/// first. Names at equal distance keep their order in `known`. The threshold is guessed.
+pub fn similar<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let found = found.to_lowercase();
+    let edits = |name: &str| strsim::damerau_levenshtein(&found, &name.to_lowercase());
+    let mut near: Vec<(usize, &str)> = known.into_iter().map(|name| (edits(name), name)).collect();
+    near.retain(|(edits, name)| edits * 3 <= name.chars().count().max(3));
+    near.sort_by_key(|(edits, _)| *edits);
+    near.into_iter().map(|(_, name)| name).collect()
+}
+
+/// The closest of [`similar`].
+pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    similar(found, known).first().copied()
+}
+
+/// `did you mean "NAME"?`, or `known are A, B, C` where no known name is similar.
+pub fn did_you_mean<'a>(
+    found: &str,
+    known: impl IntoIterator<Item = &'a str, IntoIter: Clone>,
+) -> String {
+    let known = known.into_iter();
+    match nearest(found, known.clone()) {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typing_error_finds_the_name_and_an_unrelated_word_finds_none() {
+        const KNOWN: [&str; 4] = ["command", "class", "cpus", "stop_after"];
+        for (found, meant) in [
+            ("comand", Some("command")),
+            ("Class", Some("class")),
+            ("cpu", Some("cpus")),
+            ("stop-after", Some("stop_after")),
+            ("zebra", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(found, KNOWN), meant, "{found}");
+        }
+        assert_eq!(did_you_mean("cpsu", KNOWN), "did you mean \"cpus\"?");
+        assert_eq!(did_you_mean("zebra", ["a1", "b2"]), "known are a1, b2");
+        assert_eq!(similar("dfs", ["dsf", "linux", "dfs"]), ["dfs", "dsf"]);
+    }
+}

@@ -1,0 +1,482 @@
+//! TOML files read with positions.
+//!
+//! Every error is one line that names the file, the line and the column of the value at fault:
+//!
+//! ```text
+//!   jobs.toml:7:1: unknown key "comand" in a job; did you mean "command"?
+//! ```
+//!
+//! There are two ways to read a document. [`Table`] gives typed access by key, for formats whose values
+//! are checked one by one. [`deserialize`] fills a serde type, for formats that also exist as JSON.
+//! Opening files is the caller's work.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable};
+
+pub use toml::de::DeValue as Value;
+
+use crate::suggest::did_you_mean;
+
+/// An error at a position of a file. `F` describes the error itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located<F> {
+    /// The file as the user named it.
+    pub file: PathBuf,
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    /// The error.
+    pub fault: F,
+}
+
+impl<F: fmt::Display> fmt::Display for Located<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file.display(), self.line, self.column, self.fault)
+    }
+}
+
+impl<F: fmt::Debug + fmt::Display> std::error::Error for Located<F> {}
+
+/// An error that any TOML format can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TomlFault {
+    /// The text is not TOML.
+    #[error("invalid TOML: {0}")]
+    Syntax(String),
+    /// A key that the format does not have.
+    #[error("unknown key {key:?}{table}; {hint}")]
+    UnknownKey {
+        /// The key as written.
+        key: String,
+        /// ` in a job`, or empty if the table has no name.
+        table: String,
+        /// The similar key, or all known keys.
+        hint: String,
+    },
+    /// A key that belongs into another table of the format.
+    #[error("{key} is not allowed in {table}: it belongs to a single job or program")]
+    Misplaced {
+        /// The key.
+        key: String,
+        /// The table that has it.
+        table: &'static str,
+    },
+    /// A required key is missing.
+    #[error("{table} has no {key:?}; add {example}")]
+    Missing {
+        /// The key.
+        key: &'static str,
+        /// The table without it.
+        table: &'static str,
+        /// A valid line.
+        example: &'static str,
+    },
+    /// A value of another type.
+    #[error("{key} must be {expected}, not {found}")]
+    WrongType {
+        /// The key.
+        key: String,
+        /// The required type, with an example.
+        expected: &'static str,
+        /// The type found.
+        found: &'static str,
+    },
+    /// A number outside the permitted range.
+    #[error("{key} is {found}, which is out of range; write {range}")]
+    OutOfRange {
+        /// The key.
+        key: &'static str,
+        /// The number as written.
+        found: String,
+        /// The permitted range.
+        range: &'static str,
+    },
+    /// Another version of the format.
+    #[error("{key} is {found}; this evenkeel reads version 1")]
+    Version {
+        /// The key of the version.
+        key: &'static str,
+        /// The version as written.
+        found: String,
+    },
+    /// An error that serde reports, in the terms of [`plain_message`].
+    #[error("{0}")]
+    Other(String),
+}
+
+/// A text with its file name and the offsets of its lines.
+#[derive(Clone, Debug)]
+pub struct SourceText<'t> {
+    /// The text.
+    pub text: &'t str,
+    /// The file as the user named it.
+    pub file: &'t Path,
+    line_starts: Vec<usize>,
+}
+
+impl<'t> SourceText<'t> {
+    /// `file` is only used in errors.
+    pub fn new(text: &'t str, file: &'t Path) -> Self {
+        let after_newline =
+            text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1);
+        SourceText { text, file, line_starts: std::iter::once(0).chain(after_newline).collect() }
+    }
+
+    /// The line of a byte offset, from 1. An offset beyond the end is in the last line.
+    pub fn line(&self, offset: usize) -> usize {
+        self.line_starts.partition_point(|&start| start <= offset)
+    }
+
+    /// The byte offset at which a line (from 1) begins.
+    pub fn start_of(&self, line: usize) -> usize {
+        self.line_starts.get(line - 1).copied().unwrap_or_default()
+    }
+
+    /// An error at a byte offset.
+    pub fn error_at<F>(&self, offset: usize, fault: F) -> Located<F> {
+        let line = self.line(offset);
+        let before = self.text.get(self.line_starts[line - 1]..offset).unwrap_or_default();
+        let column = before.chars().count() + 1;
+        Located { file: self.file.to_owned(), line, column, fault }
+    }
+
+    /// Parses the text and checks its version.
+    ///
+    /// The version under `version_key`, if present, must be 1. It is checked before any other key, because
+    /// another version may have other keys.
+    pub fn parse<F: From<TomlFault>>(
+        &self,
+        version_key: &'static str,
+    ) -> Result<Spanned<DeTable<'t>>, Located<F>> {
+        let document = DeTable::parse(self.text).map_err(|error| {
+            let span = error.span().unwrap_or_default();
+            let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            let fault = match self.text.get(span.clone()).filter(|_| message == "duplicate key") {
+                Some(key) => format!("key {key} is defined twice"),
+                None => message,
+            };
+            self.error_at(span.start, TomlFault::Syntax(fault).into())
+        })?;
+        let is_known = |version: &Value<'_>| matches!(version, Value::Integer(number) if number.as_str() == "1");
+        match document.get_ref().get(version_key).filter(|found| !is_known(found.get_ref())) {
+            None => Ok(document),
+            Some(other) => {
+                let fault =
+                    TomlFault::Version { key: version_key, found: describe(other.get_ref()) };
+                Err(self.error_at(other.span().start, fault.into()))
+            }
+        }
+    }
+}
+
+/// Reads one value or returns its error. The key is only used in errors.
+pub type Read<T, F> = fn(&'static str, &Value<'_>) -> Result<T, F>;
+
+/// A TOML table with its position and a name for errors (`a job`, `the workload`).
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a> {
+    text: &'a SourceText<'a>,
+    table: &'a DeTable<'a>,
+    /// The byte offset at which the table begins.
+    pub offset: usize,
+    name: &'static str,
+}
+
+impl<'a> Table<'a> {
+    /// A table whose keys are all in `known`. Keys in `elsewhere` are valid in other tables of the format and
+    /// get an error that says so.
+    pub fn new<F: From<TomlFault>>(
+        text: &'a SourceText<'a>,
+        table: &'a DeTable<'a>,
+        offset: usize,
+        name: &'static str,
+        known: &[&str],
+        elsewhere: &[&str],
+    ) -> Result<Self, Located<F>> {
+        let is_known = |key: &&Spanned<Cow<'_, str>>| known.contains(&key.get_ref().as_ref());
+        let unknown = table.keys().filter(|key| !is_known(key)).min_by_key(|key| key.span().start);
+        let Some(unknown) = unknown else { return Ok(Table { text, table, offset, name }) };
+        let key = unknown.get_ref().to_string();
+        let fault = match elsewhere.contains(&key.as_str()) {
+            true => TomlFault::Misplaced { key, table: name },
+            false => {
+                let hint = did_you_mean(&key, known.iter().copied());
+                TomlFault::UnknownKey { key, table: format!(" in {name}"), hint }
+            }
+        };
+        Err(text.error_at(unknown.span().start, fault.into()))
+    }
+
+    /// The value of an optional key.
+    pub fn get<T, F>(&self, key: &'static str, read: Read<T, F>) -> Result<Option<T>, Located<F>> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        let at = |fault| self.text.error_at(value.span().start, fault);
+        read(key, value.get_ref()).map(Some).map_err(at)
+    }
+
+    /// The value of a required key.
+    pub fn require<T, F: From<TomlFault>>(
+        &self,
+        key: &'static str,
+        example: &'static str,
+        read: Read<T, F>,
+    ) -> Result<T, Located<F>> {
+        let missing = || TomlFault::Missing { key, table: self.name, example };
+        self.get(key, read)?.ok_or_else(|| self.error(missing().into()))
+    }
+
+    /// The table under an optional key; see [`Table::new`].
+    pub fn table<F: From<TomlFault>>(
+        &self,
+        key: &'static str,
+        name: &'static str,
+        known: &[&str],
+        elsewhere: &[&str],
+    ) -> Result<Option<Table<'a>>, Located<F>> {
+        let Some(value) = self.table.get(key) else { return Ok(None) };
+        self.subtable(key, "a table", value, name, known, elsewhere).map(Some)
+    }
+
+    /// The tables of an array of tables (`[[key]]`), in the order of the file.
+    pub fn tables<F: From<TomlFault>>(
+        &self,
+        key: &'static str,
+        name: &'static str,
+        known: &[&str],
+    ) -> Result<Vec<Table<'a>>, Located<F>> {
+        const EXPECTED: &str = "an array of tables, each with the header [[…]]";
+        let Some(value) = self.table.get(key) else { return Ok(Vec::new()) };
+        let Value::Array(array) = value.get_ref() else {
+            return Err(self.error_in(key, wrong_type(key, EXPECTED, value.get_ref())));
+        };
+        array.iter().map(|entry| self.subtable(key, EXPECTED, entry, name, known, &[])).collect()
+    }
+
+    fn subtable<F: From<TomlFault>>(
+        &self,
+        key: &'static str,
+        expected: &'static str,
+        value: &'a Spanned<Value<'a>>,
+        name: &'static str,
+        known: &[&str],
+        elsewhere: &[&str],
+    ) -> Result<Table<'a>, Located<F>> {
+        let offset = value.span().start;
+        match value.get_ref() {
+            Value::Table(table) => Table::new(self.text, table, offset, name, known, elsewhere),
+            other => Err(self.text.error_at(offset, wrong_type(key, expected, other))),
+        }
+    }
+
+    /// Whether the key is present.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// An error of the whole table.
+    pub fn error<F>(&self, fault: F) -> Located<F> {
+        self.text.error_at(self.offset, fault)
+    }
+
+    /// An error in the value of a key.
+    pub fn error_in<F>(&self, key: &str, fault: F) -> Located<F> {
+        self.text.error_at(self.offset_of(key), fault)
+    }
+
+    /// The byte offset of the value of a key, or of the table if the key is absent.
+    pub fn offset_of(&self, key: &str) -> usize {
+        self.table.get(key).map_or(self.offset, |value| value.span().start)
+    }
+}
+
+/// The error for a value of another type than `expected`.
+pub fn wrong_type<F: From<TomlFault>>(key: &str, expected: &'static str, found: &Value<'_>) -> F {
+    TomlFault::WrongType { key: key.to_owned(), expected, found: type_name(found) }.into()
+}
+
+/// The type of a value, with its article.
+pub fn type_name(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::String(_) => "a string",
+        Value::Integer(_) => "an integer",
+        Value::Float(_) => "a decimal number",
+        Value::Boolean(_) => "a boolean",
+        Value::Datetime(_) => "a date",
+        Value::Array(_) => "an array",
+        Value::Table(_) => "a table",
+    }
+}
+
+/// A scalar value as the file has it; otherwise its type.
+pub fn describe(value: &Value<'_>) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(flag) => flag.to_string(),
+        other => type_name(other).to_owned(),
+    }
+}
+
+/// An integer in base 10, whatever base the file uses.
+pub fn decimal(number: &DeInteger<'_>) -> String {
+    let value = i128::from_str_radix(number.as_str(), number.radix());
+    value.map_or_else(|_| number.as_str().to_owned(), |value| value.to_string())
+}
+
+/// An integer from `low` to `high`. `range` describes the range in errors.
+pub fn integer(
+    key: &'static str,
+    value: &Value<'_>,
+    (low, high): (u64, u64),
+    range: &'static str,
+) -> Result<u64, TomlFault> {
+    let Value::Integer(number) = value else { return Err(wrong_type(key, "an integer", value)) };
+    let fits = u64::from_str_radix(number.as_str(), number.radix()).ok();
+    let reject = || TomlFault::OutOfRange { key, found: number.to_string(), range };
+    fits.filter(|number| (low..=high).contains(number)).ok_or_else(reject)
+}
+
+/// Fills a serde type from a whole document.
+pub fn deserialize<T: DeserializeOwned>(text: &SourceText<'_>) -> Result<T, Located<TomlFault>> {
+    toml::from_str(text.text).map_err(|error| {
+        let span = error.span().unwrap_or_default();
+        let start = span.start.min(text.text.len());
+        let message = plain_message(&error.message().trim().replace('\n', ", "));
+        let fault = match unknown_field(&message) {
+            _ if message == "duplicate key" => {
+                let key = text.text.get(span).unwrap_or_default();
+                TomlFault::Syntax(format!("key {key} is defined twice"))
+            }
+            Some((key, known)) => {
+                let hint = did_you_mean(key, known);
+                TomlFault::UnknownKey { key: key.to_owned(), table: String::new(), hint }
+            }
+            None => TomlFault::Other(key_before(&text.text[..start]) + &message),
+        };
+        text.error_at(start, fault)
+    })
+}
+
+/// `KEY: ` if the text ends with `KEY =`, else empty.
+fn key_before(text: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let left = text.trim_end().strip_suffix('=').unwrap_or_default();
+    match left.trim_end().rsplit(|c| !is_bare(c)).next() {
+        None | Some("") => String::new(),
+        Some(key) => format!("{key}: "),
+    }
+}
+
+/// The unknown key and the known ones, from serde's message.
+fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
+    let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
+    Some((quoted.next()?, quoted.collect()))
+}
+
+/// A message of serde without the names of Rust types: `invalid type: integer `0`, expected a string` becomes
+/// `must be a string, not an integer`.
+pub fn plain_message(message: &str) -> String {
+    let plain = type_or_value(message).or_else(|| variant(message)).or_else(|| missing(message));
+    plain.unwrap_or_else(|| message.to_owned())
+}
+
+/// `invalid type: FOUND, expected KIND` and `invalid value: FOUND, expected KIND`.
+fn type_or_value(message: &str) -> Option<String> {
+    let (what, rest) = message.strip_prefix("invalid ")?.split_once(": ")?;
+    let (found, expected) = rest.rsplit_once(", expected ")?;
+    let value = found.split('`').nth(1).or_else(|| found.split('"').nth(1));
+    match what {
+        "type" => Some(format!("must be {}, not {}", plain_type(expected), plain_type(found))),
+        "value" => Some(format!("{} is out of range; write {}", value?, plain_type(expected))),
+        _ => None,
+    }
+}
+
+/// `unknown variant `x`, expected one of `a`, `b``.
+fn variant(message: &str) -> Option<String> {
+    let mut quoted = message.strip_prefix("unknown variant ")?.split('`').skip(1).step_by(2);
+    let found = quoted.next()?;
+    let known: Vec<&str> = quoted.collect();
+    Some(format!("{found:?} is not a known value; write one of {}", known.join(", ")))
+}
+
+/// `missing field `x``.
+fn missing(message: &str) -> Option<String> {
+    let field = message.strip_prefix("missing field ")?.split('`').nth(1)?;
+    Some(format!("{field} is missing; add it"))
+}
+
+/// The type that serde's message begins with.
+fn plain_type(message: &str) -> &str {
+    const TYPES: [(&str, &str); 16] = [
+        ("integer", "an integer"),
+        ("u8", "an integer from 0 to 255"),
+        ("u32", "an integer from 0 to 4294967295"),
+        ("u64", "an integer from 0"),
+        ("i64", "an integer from 0"),
+        ("floating point", "a decimal number"),
+        ("string", "a string"),
+        ("a string", "a string"),
+        ("boolean", "a boolean"),
+        ("a boolean", "a boolean"),
+        ("sequence", "an array"),
+        ("a sequence", "an array"),
+        ("null", "null"),
+        ("datetime", "a date"),
+        ("map", "a table"),
+        ("a map", "a table"),
+    ];
+    let known = TYPES.iter().find(|(start, _)| message.starts_with(start));
+    let is_table = message.starts_with("struct").then_some("a table");
+    known.map(|(_, name)| *name).or(is_table).unwrap_or(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_counts_lines_and_characters_from_1() {
+        let text = SourceText::new("a\nüb\n", Path::new("w"));
+        let position = |offset| {
+            let error = text.error_at(offset, ());
+            (error.line, error.column)
+        };
+        assert_eq!(
+            [position(0), position(2), position(4), position(6)],
+            [(1, 1), (2, 1), (2, 2), (3, 1)]
+        );
+        assert_eq!(position(99).0, 3, "an offset beyond the end is in the last line");
+    }
+
+    #[test]
+    fn messages_of_serde_are_printed_without_names_of_rust_types() {
+        for (message, plain) in [
+            ("invalid type: integer `0`, expected a string", "must be a string, not an integer"),
+            ("invalid type: map, expected a sequence", "must be an array, not a table"),
+            (
+                "invalid type: string \"a, expected b\", expected u32",
+                "must be an integer from 0 to 4294967295, not a string",
+            ),
+            (
+                "invalid value: integer `-2`, expected u32",
+                "-2 is out of range; write an integer from 0 to 4294967295",
+            ),
+            (
+                "unknown variant `hearsay`, expected one of `measured`, `firmware`",
+                "\"hearsay\" is not a known value; write one of measured, firmware",
+            ),
+            ("missing field `cpus`", "cpus is missing; add it"),
+            ("something new", "something new"),
+        ] {
+            assert_eq!(plain_message(message), plain);
+        }
+    }
+}

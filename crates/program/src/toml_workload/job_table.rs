@@ -1,0 +1,281 @@
+//! One `[[job]]` table of a TOML workload, and the `[defaults]` table.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use base::toml_reader::{SourceText, Table, Value, decimal, describe, integer, wrong_type};
+use base::{CpuSet, IdSet, JobId, Nanos, NodeSet, SetId};
+
+use super::values;
+use crate::assemble::{self, JobLine};
+use crate::error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadFault};
+use crate::sensitivity::parse_slowdown;
+use crate::{Class, Command, Ending, Job, LOADS, MemoryPolicy, Origin, Sensitivity, WorkloadError};
+
+/// The keys of a job.
+pub(super) const KNOWN: &[&str] = &[
+    "name",
+    "command",
+    "shell",
+    "load",
+    "start",
+    "copies",
+    "every",
+    "output",
+    "class",
+    "sensitivity",
+    "profile",
+    "dir",
+    "env",
+    "input",
+    "threads",
+    "stop_after",
+    "restart",
+    "cpus",
+    "nodes",
+    "memory",
+];
+
+/// The keys of the defaults: those that several jobs may share.
+pub(super) const SHARED: &[&str] = &[
+    "class",
+    "sensitivity",
+    "profile",
+    "dir",
+    "env",
+    "input",
+    "threads",
+    "stop_after",
+    "restart",
+    "cpus",
+    "nodes",
+    "memory",
+];
+
+/// The values of the keys in [`SHARED`].
+#[derive(Default)]
+pub(crate) struct SharedKeys {
+    class: Option<Class>,
+    sensitivity: Option<Sensitivity>,
+    profile: Option<String>,
+    dir: Option<PathBuf>,
+    env: BTreeMap<String, String>,
+    input: Option<PathBuf>,
+    threads: Option<u32>,
+    ending: Option<Ending>,
+    cpus: Option<CpuSet>,
+    nodes: Option<NodeSet>,
+    memory: Option<MemoryPolicy>,
+}
+
+impl SharedKeys {
+    pub(super) fn read(table: &Table<'_>) -> Result<SharedKeys, WorkloadError> {
+        Ok(SharedKeys {
+            class: table.get("class", class)?,
+            sensitivity: table.get("sensitivity", sensitivity)?,
+            profile: table.get("profile", profile)?,
+            dir: table.get("dir", values::path)?,
+            env: table.get("env", values::variables)?.unwrap_or_default(),
+            input: table.get("input", values::path)?,
+            threads: table.get("threads", threads)?,
+            ending: ending(table)?,
+            cpus: table.get("cpus", set)?,
+            nodes: table.get("nodes", set)?,
+            memory: table.get("memory", memory)?,
+        })
+    }
+}
+
+/// One job. Absent keys have the values of the defaults.
+pub(crate) fn read(
+    text: &SourceText<'_>,
+    table: &Table<'_>,
+    defaults: &SharedKeys,
+) -> Result<JobLine, WorkloadError> {
+    let own = SharedKeys::read(table)?;
+    let copies = table.get("copies", copies)?;
+    let every = table.get("every", values::time)?;
+    if every.is_some() && copies.unwrap_or(1) < 2 {
+        return Err(table.error_in("every", WorkloadFault::EveryWithoutCopies));
+    }
+    let env = defaults.env.clone().into_iter().chain(own.env).collect();
+    let job = Job {
+        id: JobId(0),
+        name: String::new(),
+        command: command(table)?,
+        start: table.get("start", values::time)?.unwrap_or_default(),
+        class: own.class.or(defaults.class),
+        sensitivity: own.sensitivity.or_else(|| defaults.sensitivity.clone()),
+        profile: own.profile.or_else(|| defaults.profile.clone()),
+        found: None,
+        dir: own.dir.or_else(|| defaults.dir.clone()),
+        env,
+        input: own.input.or_else(|| defaults.input.clone()),
+        output: table.get("output", values::path)?,
+        threads: own.threads.or(defaults.threads).unwrap_or(1),
+        ending: own.ending.or(defaults.ending).unwrap_or_default(),
+        cpus: own.cpus.or_else(|| defaults.cpus.clone()),
+        nodes: own.nodes.or_else(|| defaults.nodes.clone()),
+        memory: own.memory.or_else(|| defaults.memory.clone()),
+        origin: Origin { file: text.file.to_owned(), line: text.line(table.offset) },
+    };
+    let name = table.get("name", name)?;
+    let every = every.unwrap_or(Nanos::ZERO);
+    let (name_offset, output_offset) = (table.offset_of("name"), table.offset_of("output"));
+    Ok(JobLine { name, copies, every, job, offset: table.offset, name_offset, output_offset })
+}
+
+/// Exactly one of `command`, `shell` and `load`.
+fn command(table: &Table<'_>) -> Result<Command, WorkloadError> {
+    let present: Vec<&'static str> =
+        ["command", "shell", "load"].into_iter().filter(|key| table.has(key)).collect();
+    let read = match present[..] {
+        [] => return Err(table.error(WorkloadFault::NoCommand)),
+        [first, second, ..] => {
+            return Err(table.error_in(second, WorkloadFault::TwoCommands { first, second }));
+        }
+        ["command"] => table.get("command", program)?,
+        ["shell"] => table.get("shell", shell)?,
+        [_] => table.get("load", load)?,
+    };
+    read.ok_or_else(|| table.error(WorkloadFault::NoCommand))
+}
+
+fn program(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault> {
+    const EXPECTED: &str =
+        "an array such as [\"sort\", \"-n\"] (use the key shell for a line of shell)";
+    if let Value::String(_) = value {
+        return Err(wrong_type(key, EXPECTED, value));
+    }
+    let mut args = values::strings(key, value)?.into_iter();
+    match args.next().filter(|program| !program.trim().is_empty()) {
+        Some(program) => Ok(Command::Program { program: program.into(), args: args.collect() }),
+        None => Err(WorkloadFault::EmptyCommand { key }),
+    }
+}
+
+fn shell(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault> {
+    match values::string(key, value)? {
+        line if line.trim().is_empty() => Err(WorkloadFault::EmptyCommand { key }),
+        line => Ok(Command::Shell(line)),
+    }
+}
+
+/// An array of arguments, or a string that is split at blanks.
+fn load(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault> {
+    let args: Vec<String> = match value {
+        Value::String(text) => {
+            values::without_nul(key, text)?.split_whitespace().map(str::to_owned).collect()
+        }
+        other => values::strings(key, other)?,
+    };
+    match args.first() {
+        None => Err(WorkloadFault::EmptyCommand { key }),
+        Some(kind) if LOADS.contains(&kind.as_str()) => Ok(Command::Load(args)),
+        Some(kind) => Err(WorkloadFault::UnknownLoad { found: kind.clone() }),
+    }
+}
+
+pub(crate) fn name(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
+    let name = values::string(key, value)?;
+    assemble::check_name(&name).map(|()| name)
+}
+
+fn profile(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
+    name(key, value)
+}
+
+fn class(key: &'static str, value: &Value<'_>) -> Result<Class, WorkloadFault> {
+    let reject = || WorkloadFault::Class { found: describe(value) };
+    let Value::Integer(number) = value else {
+        return Err(wrong_type(key, "an integer from 0 to 15", value));
+    };
+    let number = u8::from_str_radix(number.as_str(), number.radix()).map_err(|_| reject())?;
+    Class::new(number).ok_or_else(reject)
+}
+
+/// A table from classes (and `remote`) to slowdowns.
+fn sensitivity(key: &'static str, value: &Value<'_>) -> Result<Sensitivity, WorkloadFault> {
+    const EXPECTED: &str = "a table such as { 4 = 0.05, 9 = 0.3, remote = 0.2 }";
+    let Value::Table(table) = value else { return Err(wrong_type(key, EXPECTED, value)) };
+    let mut by_class = Vec::new();
+    let mut remote = 0;
+    for (name, value) in table.iter() {
+        let name: &str = name.get_ref();
+        let reject = || WorkloadFault::Sensitivity {
+            found: format!("{name} = {}", describe(value.get_ref())),
+        };
+        let slowdown = slowdown(value.get_ref()).ok_or_else(reject)?;
+        match name.parse().ok().and_then(Class::new) {
+            Some(class) => by_class.push((class, slowdown)),
+            None if name == "remote" => remote = slowdown,
+            None => return Err(reject()),
+        }
+    }
+    Ok(Sensitivity::new(by_class, remote))
+}
+
+fn slowdown(value: &Value<'_>) -> Option<u32> {
+    match value {
+        Value::Float(number) => parse_slowdown(number.as_str()),
+        Value::Integer(number) => parse_slowdown(&decimal(number)),
+        _ => None,
+    }
+}
+
+fn copies(key: &'static str, value: &Value<'_>) -> Result<u32, WorkloadFault> {
+    Ok(integer(key, value, (1, N_JOBS_MAX as u64), "1 to 100000")? as u32)
+}
+
+fn threads(key: &'static str, value: &Value<'_>) -> Result<u32, WorkloadFault> {
+    Ok(integer(key, value, (1, u64::from(N_THREADS_MAX)), "1 to 65536")? as u32)
+}
+
+/// `stop_after` or `restart`; a job cannot have both.
+fn ending(table: &Table<'_>) -> Result<Option<Ending>, WorkloadError> {
+    let after = table.get("stop_after", values::positive_time)?.map(Ending::After);
+    let restart = table.get("restart", restart_value)?;
+    match (after, restart) {
+        (Some(_), Some(Ending::RestartUntilOthersDone)) => {
+            Err(table.error_in("restart", WorkloadFault::TwoEndings))
+        }
+        (after, restart) => Ok(after.or(restart)),
+    }
+}
+
+fn restart_value(_key: &'static str, value: &Value<'_>) -> Result<Ending, WorkloadFault> {
+    match value {
+        Value::String(text) if text == "until-others-done" => Ok(Ending::RestartUntilOthersDone),
+        Value::String(text) if text == "no" => Ok(Ending::Exit),
+        other => Err(WorkloadFault::Restart { found: describe(other) }),
+    }
+}
+
+/// A list such as `"0-3,8"`, or a number for a set of one.
+fn set<T: SetId>(key: &'static str, value: &Value<'_>) -> Result<IdSet<T>, WorkloadFault> {
+    match value {
+        Value::Integer(number) => members(key, &decimal(number)),
+        other => members(key, &values::string(key, other)?),
+    }
+}
+
+fn members<T: SetId>(key: &'static str, text: &str) -> Result<IdSet<T>, WorkloadFault> {
+    match text.parse::<IdSet<T>>() {
+        Ok(set) if set.is_empty() => Err(WorkloadFault::EmptySet { key }),
+        Ok(set) => Ok(set),
+        Err(source) => Err(WorkloadFault::Set { key, source }),
+    }
+}
+
+fn memory(key: &'static str, value: &Value<'_>) -> Result<MemoryPolicy, WorkloadFault> {
+    let text = values::string(key, value)?;
+    let reject = || WorkloadFault::Memory { found: text.clone() };
+    let (kind, nodes) = text.split_once(':').ok_or_else(reject)?;
+    match kind.trim() {
+        "bind" => Ok(MemoryPolicy::Bind(members(key, nodes)?)),
+        "preferred" => Ok(MemoryPolicy::Preferred(members(key, nodes)?)),
+        "interleave" => Ok(MemoryPolicy::Interleave(members(key, nodes)?)),
+        "weighted-interleave" => Ok(MemoryPolicy::WeightedInterleave(members(key, nodes)?)),
+        _ => Err(reject()),
+    }
+}

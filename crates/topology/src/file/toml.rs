@@ -1,0 +1,148 @@
+//! Machine files as TOML, with one line per node, cache, core and CPU.
+//!
+//! A machine with 256 CPUs is a file of about 500 lines. Errors have the line and the column of the value
+//! at fault and the name of its field.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use base::toml_reader::{Located, SourceText, TomlFault, Value, deserialize};
+use serde::Serialize;
+
+use super::{FileError, MachineFile};
+use crate::{Machine, MachineError};
+
+/// The error of a text that is not a machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseFileError {
+    /// The text is not TOML, or has an unknown key or a value of another type.
+    #[error("{0}")]
+    Toml(Located<TomlFault>),
+    /// The values of the file are not a machine. The place is the position, and the field if the error
+    /// does not name it.
+    #[error("{}", place_of(.place, .source))]
+    Invalid {
+        /// The position of the value at fault, and its field.
+        place: Located<&'static str>,
+        /// The error.
+        source: FileError,
+    },
+}
+
+fn place_of(place: &Located<&str>, error: &FileError) -> String {
+    match error.to_string().contains(place.fault) {
+        true => format!("{}:{}:{}", place.file.display(), place.line, place.column),
+        false => place.to_string(),
+    }
+}
+
+/// Parses a machine from TOML. `path` is only used in errors.
+pub fn parse_toml(text: &str, path: &str) -> Result<Machine, ParseFileError> {
+    let text = SourceText::new(text, Path::new(path));
+    Machine::try_from(read(&text)?).map_err(|error| {
+        let (part, field) = part_and_field(&error);
+        let offset = offset(&text, &part, field).unwrap_or_default();
+        ParseFileError::Invalid { place: text.error_at(offset, field), source: error }
+    })
+}
+
+/// Parses the type of the file without checking that it is a machine.
+pub fn read_toml(text: &str, path: &str) -> Result<MachineFile, ParseFileError> {
+    read(&SourceText::new(text, Path::new(path)))
+}
+
+fn read(text: &SourceText<'_>) -> Result<MachineFile, ParseFileError> {
+    text.parse("format_version").map_err(ParseFileError::Toml)?;
+    deserialize(text).map_err(ParseFileError::Toml)
+}
+
+/// The name of the part at fault (`node1`; empty for the machine), and the field at fault.
+fn part_and_field(error: &FileError) -> (String, &'static str) {
+    match error {
+        FileError::Version(_) => (String::new(), "format_version"),
+        FileError::List { part, field, .. } => (part.clone(), field),
+        FileError::Id { kind, id } => (format!("{kind}{id}"), "id"),
+        FileError::DistanceKey { node, .. } => (node.to_string(), "distances"),
+        FileError::Machine(error) => match error {
+            MachineError::DuplicateId(part) => (part.clone(), "id"),
+            MachineError::UnknownCpu { part, .. } => (part.clone(), "cpus"),
+            MachineError::SharedCpu { second, .. } => (second.clone(), "cpus"),
+            MachineError::NotListed { cpu, part } => {
+                let fields = ["node", "llc", "core"];
+                let field = fields.into_iter().find(|field| part.starts_with(field));
+                (cpu.to_string(), field.unwrap_or("id"))
+            }
+            MachineError::UnknownDistance { node, .. } => (node.to_string(), "distances"),
+            MachineError::Invalid { part, field, .. } => (part.clone(), field),
+            MachineError::NoCpu => (String::new(), "cpus"),
+        },
+    }
+}
+
+/// The offset of a field of a part, or of the part if it does not have the field. Of two parts with one
+/// id, the second.
+fn offset(text: &SourceText<'_>, part: &str, field: &str) -> Option<usize> {
+    let document = text.parse::<TomlFault>("format_version").ok()?;
+    let table = document.get_ref();
+    let Some((list, keys)) = list_and_keys(part) else {
+        return table.get(field).map(|value| value.span().start);
+    };
+    let has_id = |entry: &Value<'_>, (key, id): (&str, u32)| {
+        let number = entry.get(key).and_then(|value| value.get_ref().as_integer());
+        number.is_some_and(|number| u32::from_str_radix(number.as_str(), number.radix()) == Ok(id))
+    };
+    let entry = table
+        .get(list)?
+        .get_ref()
+        .as_array()?
+        .iter()
+        .rfind(|entry| keys.iter().all(|&key| has_id(entry.get_ref(), key)))?;
+    let fields = entry.get_ref().as_table()?;
+    Some(fields.get(field).map_or(entry.span().start, |value| value.span().start))
+}
+
+/// The array that holds a part, and the ids that select it: `node1` is the entry of `nodes` with `id` 1.
+fn list_and_keys(part: &str) -> Option<(&'static str, Vec<(&'static str, u32)>)> {
+    let number = |kind: &str, name: &str| name.strip_prefix(kind)?.parse().ok();
+    let access = part.strip_prefix("the access from ");
+    if let Some((from, to)) = access.and_then(|nodes| nodes.split_once(" to ")) {
+        let keys = vec![("from_node", number("node", from)?), ("to_node", number("node", to)?)];
+        return Some(("accesses", keys));
+    }
+    let lists = [("node", "nodes"), ("llc", "llcs"), ("core", "cores"), ("cpu", "cpus")];
+    lists.into_iter().find_map(|(kind, list)| Some((list, vec![("id", number(kind, part)?)])))
+}
+
+/// Writes a machine; [`parse_toml`] reads the same machine from it.
+pub fn to_toml(machine: &Machine) -> String {
+    let file = MachineFile::from(machine);
+    let mut text =
+        String::from("# A machine for evenkeel. CPU sets are in the list format of Linux.\n");
+    let mut line = |key: &str, value: String| {
+        let _ = writeln!(text, "{key} = {value}");
+    };
+    line("format_version", file.format_version.to_string());
+    line("name", inline(&file.name));
+    if let Some(allowed) = &file.nodes_allowed {
+        line("nodes_allowed", inline(allowed));
+    }
+    line("warnings", rows(&file.warnings));
+    line("nodes", rows(&file.nodes));
+    line("llcs", rows(&file.llcs));
+    line("cores", rows(&file.cores));
+    line("cpus", rows(&file.cpus));
+    line("accesses", rows(&file.accesses));
+    text
+}
+
+fn rows<T: Serialize>(entries: &[T]) -> String {
+    let lines: String = entries.iter().map(|entry| format!("  {},\n", inline(entry))).collect();
+    if lines.is_empty() { "[]".to_owned() } else { format!("[\n{lines}]") }
+}
+
+fn inline<T: Serialize>(value: &T) -> String {
+    let mut text = String::new();
+    let written = value.serialize(toml::ser::ValueSerializer::new(&mut text));
+    written.expect("entries hold strings, flags, and integers that Machine::new keeps below 2^60");
+    text
+}

@@ -1,0 +1,90 @@
+//! Performance attributes of memory, caches and cores: latencies, bandwidths, frequencies.
+//!
+//! ```text
+//!   CPUs of node 0 ── 138 ns, 20 GB/s (measured) ──► memory of node 1
+//! ```
+//!
+//! SLIT distances only order nodes; the simulator needs times and rates. They come from the firmware (ACPI
+//! HMAT, see `Documentation/admin-guide/mm/numaperf.rst` of Linux), from a benchmark or from an assumption.
+//! Every value has its source, so that a report can list the assumed ones. Placement does not need these
+//! attributes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base::{LlcId, NodeId};
+use serde::{Deserialize, Serialize};
+
+/// The source of a value, most trustworthy first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AttributeSource {
+    /// A benchmark on this machine.
+    Measured,
+    /// The firmware of this machine (ACPI HMAT). Vendors round these values.
+    Firmware,
+    /// An assumption, or the data sheet of a similar machine.
+    Assumed,
+}
+
+/// A value with its source. The name of the field that holds it has the unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourcedValue {
+    /// The value.
+    pub value: u64,
+    /// Its source.
+    pub source: AttributeSource,
+}
+
+/// Access from the CPUs of one node to the memory of a node (the same or another).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryAccess {
+    /// The node of the CPUs (the initiator).
+    pub from: NodeId,
+    /// The node of the memory (the target).
+    pub to: NodeId,
+    /// Unloaded latency of one cache line in nanoseconds.
+    pub latency_ns: Option<SourcedValue>,
+    /// Peak of all CPUs of `from` together in bytes per second: channels × width × transfer rate. Programs
+    /// reach less; the model of the memory channel says how much.
+    pub bandwidth_bytes_per_s: Option<SourcedValue>,
+}
+
+/// Attributes of a last-level cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheAttributes {
+    /// Latency of a hit in nanoseconds.
+    pub latency_ns: Option<SourcedValue>,
+    /// Peak of all its CPUs together in bytes per second.
+    pub bandwidth_bytes_per_s: Option<SourcedValue>,
+}
+
+/// Attributes of the cores of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreKindAttributes {
+    /// Frequency under load in MHz.
+    pub frequency_mhz: Option<SourcedValue>,
+    /// Speed of a CPU while its SMT sibling is busy, in permille of its speed alone.
+    pub smt_permille: Option<SourcedValue>,
+}
+
+/// All performance attributes of a machine. On most machines few of them are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PerfAttributes {
+    /// At most one entry for each pair of nodes.
+    pub accesses: Vec<MemoryAccess>,
+    /// By last-level cache.
+    pub llcs: BTreeMap<LlcId, CacheAttributes>,
+    /// By the name of the core kind.
+    pub kinds: BTreeMap<String, CoreKindAttributes>,
+}
+
+impl fmt::Display for AttributeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            AttributeSource::Measured => "measured",
+            AttributeSource::Firmware => "firmware",
+            AttributeSource::Assumed => "assumed",
+        })
+    }
+}

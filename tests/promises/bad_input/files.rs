@@ -400,9 +400,18 @@ fn of_a_file_of_another_version_nothing_else_is_looked_at() {
     trial.write("j.jsonl", "{\"journal\":99,\"part\":\"first\"}\n");
     trial.write("s.stream", "{\"evenkeel_stream\":99}\n");
     for (args, expected) in [
-        (&["run", "future.toml"][..], "future.toml:2:11: version is 99; this evenkeel reads version 1"),
-        (&["generate", "--list", "future.toml"], "future.toml:2:11: version is 99; this evenkeel reads version 1"),
-        (&["run", "named.toml"], "p.profile.toml:2:11: version is 99; this evenkeel reads version 1"),
+        (
+            &["run", "future.toml"][..],
+            "future.toml:2:11: version is 99; this evenkeel reads version 1",
+        ),
+        (
+            &["generate", "--list", "future.toml"],
+            "future.toml:2:11: version is 99; this evenkeel reads version 1",
+        ),
+        (
+            &["run", "named.toml"],
+            "p.profile.toml:2:11: version is 99; this evenkeel reads version 1",
+        ),
         (&["machine", "--file", "machine.toml"], "machine.toml:1:18: format_version is 99"),
         (&["machine", "--file", "machine.json"], "machine.json: format_version is 99"),
         (&["explain", "j.jsonl"], "j.jsonl:1: the journal has format 99"),

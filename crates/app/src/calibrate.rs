@@ -19,7 +19,7 @@ use policy::{Threshold, calibrate};
 use report::calibration::{CalibratedProgram, Calibration, FORMAT};
 use sched::{CounterEvent, JobEvent, OutcomeResult, Target};
 
-use crate::exit::{Done, OrWrong};
+use crate::command_result::{CommandResult, OrUsageError};
 use crate::recorded;
 
 /// Find the limits th_sq and th_ref of the policy divided for a machine
@@ -43,8 +43,8 @@ struct Alone {
 }
 
 /// Reads the journals, finds the limits, prints.
-pub fn main(args: &Args) -> Done {
-    let found = calibration(&runs(&args.runs)?).or_wrong()?;
+pub fn main(args: &Args) -> CommandResult {
+    let found = calibration(&runs(&args.runs)?).or_usage_error()?;
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", found.to_json().context("cannot write JSON")?)?;
@@ -63,12 +63,12 @@ pub fn main(args: &Args) -> Done {
 }
 
 /// All runs, each once however often and by whatever name it is given; the others are said.
-fn runs(paths: &[PathBuf]) -> Result<Vec<Alone>, crate::exit::Stop> {
+fn runs(paths: &[PathBuf]) -> Result<Vec<Alone>, crate::command_result::CommandError> {
     let mut all: Vec<(&Path, Alone)> = Vec::new();
     for path in paths {
         let run = alone(path)?;
         match all.iter().find(|(_, other)| *other == run) {
-            Some((first, _)) => crate::exit::say(format_args!(
+            Some((first, _)) => crate::command_result::print_error(format_args!(
                 "{} is the run of {} again: it counts once",
                 path.display(),
                 first.display()
@@ -80,7 +80,7 @@ fn runs(paths: &[PathBuf]) -> Result<Vec<Alone>, crate::exit::Stop> {
     if let Some(((one, here), (other, there))) =
         machines().zip(machines().skip(1)).find(|((_, here), (_, there))| here != there)
     {
-        return Err(crate::exit::Stop::Wrong(anyhow!(
+        return Err(crate::command_result::CommandError::Usage(anyhow!(
             "{} ran on {here:?} and {} on {there:?}: limits belong to one machine, give its runs alone",
             one.display(),
             other.display()
@@ -128,7 +128,7 @@ struct Seen {
 }
 
 /// What each program of a run did, if each ran alone.
-fn alone(run: &Path) -> Result<Alone, crate::exit::Stop> {
+fn alone(run: &Path) -> Result<Alone, crate::command_result::CommandError> {
     let mut recording = recorded::open(run)?;
     let machine = recording.header().machine.parts().name.clone();
     let id = recording.header().run_id.clone();
@@ -136,7 +136,7 @@ fn alone(run: &Path) -> Result<Alone, crate::exit::Stop> {
     let mut tasks: BTreeMap<TaskId, Seen> = BTreeMap::new();
     let mut running: Vec<JobId> = Vec::new();
     for turn in &mut recording {
-        let turn = turn.or_wrong()?;
+        let turn = turn.or_usage_error()?;
         let record = turn.record();
         for task in &record.sample.tasks {
             let counted = |event| task.counters.get(event).value();
@@ -155,13 +155,13 @@ fn alone(run: &Path) -> Result<Alone, crate::exit::Stop> {
                 running.push(job);
             }
         }
-        check_alone(run, &running, &names).or_wrong()?;
+        check_alone(run, &running, &names).or_usage_error()?;
     }
     let programs = names.into_iter().enumerate().map(|(idx, name)| {
         let [sq_per_s, ref_per_s] = rates(run, &name, JobId(idx as u32), &tasks)?;
         Ok(CalibratedProgram { name, run: id.clone(), sq_per_s, ref_per_s })
     });
-    let programs = programs.collect::<anyhow::Result<_>>().or_wrong()?;
+    let programs = programs.collect::<anyhow::Result<_>>().or_usage_error()?;
     Ok(Alone { machine, run: id, programs })
 }
 

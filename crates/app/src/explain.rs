@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use base::JobId;
 use program::Job;
 
-use crate::exit::{Done, OrWrong, Stop};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::recorded;
 
 /// Tell from a journal why jobs ran where they did
@@ -24,13 +24,13 @@ pub struct Args {
 }
 
 /// Tells.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     let recording = recorded::open(&args.journal)?;
     let only = match &args.job {
         Some(name) => Some(job_named(name, &recording.header().jobs)?),
         None => None,
     };
-    let told = report::explain::explain(recording, only).or_wrong()?;
+    let told = report::explain::explain(recording, only).or_usage_error()?;
     let mut out = std::io::stdout().lock();
     match args.json {
         true => writeln!(out, "{}", told.to_json()?)?,
@@ -39,7 +39,7 @@ pub fn main(args: &Args) -> Done {
     Ok(())
 }
 
-fn job_named(name: &str, jobs: &[Job]) -> Result<JobId, Stop> {
+fn job_named(name: &str, jobs: &[Job]) -> Result<JobId, CommandError> {
     if let Some(job) = jobs.iter().find(|job| job.name == name) {
         return Ok(job.id);
     }
@@ -47,5 +47,5 @@ fn job_named(name: &str, jobs: &[Job]) -> Result<JobId, Stop> {
         Some(near) => format!("did you mean {near:?}?"),
         None => format!("it has {}", base::counted_noun(jobs.len(), "other")),
     };
-    Err(Stop::Wrong(anyhow::anyhow!("the journal has no job {name:?}: {hint}")))
+    Err(CommandError::Usage(anyhow::anyhow!("the journal has no job {name:?}: {hint}")))
 }

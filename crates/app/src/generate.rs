@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow};
 use base::{Bytes, Nanos};
 use program::{Command, GeneratorOptions, ProgramList, Workload};
 
-use crate::exit::{Done, OrWrong, Stop};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 use rebase::rebase;
 
@@ -78,37 +78,37 @@ fn suite_weight(text: &str) -> Result<(String, u64), String> {
 }
 
 /// Prints or writes the workload.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     let text = list_text(args.list.as_deref())?;
     if args.print_list {
         return Ok(write!(std::io::stdout(), "{text}")?);
     }
-    let form = form(args).or_wrong()?;
+    let form = form(args).or_usage_error()?;
     let path = args.list.as_deref().unwrap_or(Path::new("built-in.toml"));
-    let mut list = ProgramList::parse(&text, path).or_wrong()?;
+    let mut list = ProgramList::parse(&text, path).or_usage_error()?;
     if let Some(path) = &args.list {
-        rebase(&mut list, path, args.out.as_deref(), form).or_wrong()?;
+        rebase(&mut list, path, args.out.as_deref(), form).or_usage_error()?;
     }
     say_what_is_not_limited(args, &list);
-    let mut workload = program::generate(&list, &wish(args)?).or_wrong()?;
+    let mut workload = program::generate(&list, &wish(args)?).or_usage_error()?;
     // A file is called what its name says, in every table that it comes into.
     let stem = args.out.as_deref().filter(|out| is_file_name(out)).and_then(Path::file_stem);
     if let Some(name) = stem.and_then(|stem| stem.to_str()).filter(|name| !name.is_empty()) {
         workload.name = name.to_owned();
     }
-    let text = format!("{}\n{}", first_line(args), written(form, workload).or_wrong()?);
+    let text = format!("{}\n{}", first_line(args), written(form, workload).or_usage_error()?);
     match &args.out {
         None => std::io::stdout().write_all(text.as_bytes())?,
         Some(out) => std::fs::write(out, text)
             .with_context(|| format!("cannot write {}", out.display()))
-            .or_wrong()?,
+            .or_usage_error()?,
     }
     Ok(())
 }
 
-fn list_text(path: Option<&Path>) -> Result<String, Stop> {
+fn list_text(path: Option<&Path>) -> Result<String, CommandError> {
     let Some(path) = path else { return Ok(BUILT_IN.to_owned()) };
-    input::text("program list", path).or_wrong()
+    input::text("program list", path).or_usage_error()
 }
 
 /// A limit that holds for some programs only is said.
@@ -123,10 +123,11 @@ fn say_what_is_not_limited(args: &Args, list: &ProgramList) {
     }
 }
 
-fn wish(args: &Args) -> Result<GeneratorOptions, Stop> {
+fn wish(args: &Args) -> Result<GeneratorOptions, CommandError> {
     let suite_weights: BTreeMap<String, u64> = args.suite_weights.iter().cloned().collect();
     if suite_weights.len() != args.suite_weights.len() {
-        return Err(anyhow!("--suite-weights names a suite twice; name each once")).or_wrong();
+        return Err(anyhow!("--suite-weights names a suite twice; name each once"))
+            .or_usage_error();
     }
     Ok(GeneratorOptions {
         n_jobs: args.n,

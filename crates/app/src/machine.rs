@@ -13,7 +13,7 @@ use serde::Serialize;
 use topology::file::{MachineFile, Version, parse_toml, to_toml};
 use topology::{DomainChoice, Domains, Machine, draw};
 
-use crate::exit::{Done, OrWrong, Stop};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 
 /// Which machine to show, and how.
@@ -37,7 +37,7 @@ pub struct Args {
 }
 
 /// Shows a machine.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     let (machine, signals) = machine(args)?;
     let events = events(args);
     let text = match (args.json, args.toml) {
@@ -55,16 +55,18 @@ pub fn main(args: &Args) -> Done {
 }
 
 /// A machine that is only described has no signals.
-fn machine(args: &Args) -> Result<(Machine, Vec<MetricSource>), Stop> {
+fn machine(args: &Args) -> Result<(Machine, Vec<MetricSource>), CommandError> {
     if let Some(text) = &args.synthetic {
-        let machine = Machine::synthetic(text).context("--synthetic").or_wrong()?;
+        let machine = Machine::synthetic(text).context("--synthetic").or_usage_error()?;
         return Ok((machine, Vec::new()));
     }
     if let Some(path) = &args.file {
-        return Ok((file_or_shipped(path).or_wrong()?, Vec::new()));
+        return Ok((file_or_shipped(path).or_usage_error()?, Vec::new()));
     }
     match &args.root {
-        Some(root) => Ok((linux::topology::read(root).or_wrong()?, metric_sources::read(root))),
+        Some(root) => {
+            Ok((linux::topology::read(root).or_usage_error()?, metric_sources::read(root)))
+        }
         None => Ok((linux::topology::read(Path::new("/"))?, metric_sources::read(Path::new("/")))),
     }
 }
@@ -194,7 +196,7 @@ fn json(
     signals: &[MetricSource],
     events: Option<&Events>,
     groups: Option<CgroupChoice>,
-) -> Result<String, Stop> {
+) -> Result<String, CommandError> {
     let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
     let placement = Placement { level: domains.level().to_string(), n_domains: domains.len() };
     let signals: Vec<SignalShown> = signals.iter().map(show_signal).collect();

@@ -1,12 +1,10 @@
 //! `evenkeel`: the command line. It puts a policy, a host and sinks together and prints; it decides nothing.
 
-mod asked;
 mod calibrate;
+mod command_result;
 mod compare;
-mod exit;
 mod explain;
 mod generate;
-mod inherited;
 mod input;
 mod load;
 mod machine;
@@ -30,7 +28,7 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use exit::OrWrong;
+use command_result::OrUsageError;
 
 /// Decides where programs run, and where their memory lies, on machines whose cores share caches,
 /// memory controllers and links.
@@ -88,7 +86,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return exit::from_clap(&error),
+        Err(error) => return command_result::from_clap(&error),
     };
     let done = match cli.command {
         Command::Machine(args) => machine::main(&args),
@@ -113,11 +111,11 @@ fn main() -> ExitCode {
             Ok(())
         }
     };
-    exit::from_result(done)
+    command_result::from_result(done)
 }
 
 /// Where undo records lie must not depend on the folder that a command is called in.
-fn check_state() -> exit::Done {
-    linux::undo::check_variable().or_wrong()?;
+fn check_state() -> command_result::CommandResult {
+    linux::undo::check_variable().or_usage_error()?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::io::Write;
 use policy::{ParamInfo, PolicyInfo, Without};
 use serde_json::{Value, json};
 
-use crate::exit::{Done, OrWrong};
+use crate::command_result::{CommandResult, OrUsageError};
 
 /// Which policy, and how.
 #[derive(Debug, clap::Args)]
@@ -23,11 +23,11 @@ pub struct Args {
 }
 
 /// Lists policies.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     let chosen = match &args.name {
         None => policy::registry().iter().chain([&lab::oracle::INFO]).collect(),
         Some(name) if name == lab::oracle::NAME => vec![&lab::oracle::INFO],
-        Some(name) => vec![policy::find(name).map_err(lab::oracle::beside).or_wrong()?],
+        Some(name) => vec![policy::find(name).map_err(lab::oracle::beside).or_usage_error()?],
     };
     let text = if args.json { as_json(&chosen)? } else { as_text(&chosen) };
     std::io::stdout().write_all(text.as_bytes())?;

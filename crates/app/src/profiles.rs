@@ -140,7 +140,7 @@ impl Shelf {
                     let why = if id.is_some() { "the profile" } else { "the program" };
                     let path = file.path.display();
                     self.said
-                        .push(format!("{path} is used by its name alone: {why} has no build id"));
+                        .push(format!("{path} is matched by name only: {why} has no build id"));
                 }
                 return Ok(Some(file));
             }
@@ -264,10 +264,7 @@ mod tests {
         assert_eq!(classes, [5, 2]);
         assert!(jobs.jobs.iter().all(|job| job.found.as_ref().unwrap().name == "prog"));
         assert_eq!(said.len(), 1, "{said:?}");
-        assert!(
-            said[0].ends_with("used by its name alone: the program has no build id"),
-            "{said:?}"
-        );
+        assert!(said[0].ends_with("matched by name only: the program has no build id"), "{said:?}");
     }
 
     #[test]

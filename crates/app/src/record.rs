@@ -17,9 +17,9 @@ use linux::source::{Live, Source};
 use linux::stream::{Header, JobLine, Tee, VERSION};
 use topology::Machine;
 
-use crate::asked::Asked;
-use crate::exit::{Done, OrWrong, Stop};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
+use linux::stop_signals::StopSignals;
 use started::Started;
 
 /// Record what the kernel says of the machine and of processes, for `evenkeel replay`
@@ -43,22 +43,22 @@ pub struct Args {
 }
 
 /// Records until the time is over or nobody is left.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     check(args)?;
     let machine = linux::topology::read("/".as_ref())?;
     let refused = || format!("cannot write {}", args.output.display());
     let file = match File::create_new(&args.output) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let text = format!("{} is there already: name a new file", args.output.display());
-            return Err(Stop::Wrong(anyhow!(text)));
+            return Err(CommandError::Usage(anyhow!(text)));
         }
-        made => made.with_context(refused).or_wrong()?,
+        made => made.with_context(refused).or_usage_error()?,
     };
     // Read before anything is started: whoever is told to end has to end that first.
-    let mut asked = Asked::watch()?;
+    let mut signals = StopSignals::block()?;
     let mut child = start(args).inspect_err(|_| drop(std::fs::remove_file(&args.output)))?;
     let mut to = BufWriter::new(file);
-    let recorded = record(args, &machine, (child.as_mut(), &mut asked), &mut to);
+    let recorded = record(args, &machine, (child.as_mut(), &mut signals), &mut to);
     let recorded = recorded.with_context(refused);
     drop(child); // With all that it started.
     let n_turns = recorded?;
@@ -67,23 +67,23 @@ pub fn main(args: &Args) -> Done {
     Ok(())
 }
 
-fn check(args: &Args) -> Result<(), Stop> {
+fn check(args: &Args) -> Result<(), CommandError> {
     if args.pid.is_empty() && args.command.is_empty() {
         let text = "nobody to follow: give --pid P, or a program after --";
-        return Err(Stop::Wrong(anyhow!(text)));
+        return Err(CommandError::Usage(anyhow!(text)));
     }
     for pid in &args.pid {
         let there = linux::procfs::stat("/".as_ref(), *pid);
-        there.with_context(|| format!("--pid {pid}: there is no such process")).or_wrong()?;
+        there.with_context(|| format!("--pid {pid}: there is no such process")).or_usage_error()?;
     }
     Ok(())
 }
 
-fn start(args: &Args) -> Result<Option<Started>, Stop> {
+fn start(args: &Args) -> Result<Option<Started>, CommandError> {
     if args.command.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Started::start(&args.command).or_wrong()?))
+    Ok(Some(Started::start(&args.command).or_usage_error()?))
 }
 
 /// Of processes that nobody ends, where it is not said how long.
@@ -94,7 +94,7 @@ const NAP: Duration = Duration::from_millis(50);
 fn record(
     args: &Args,
     machine: &Machine,
-    (mut child, asked): (Option<&mut Started>, &mut Asked),
+    (mut child, signals): (Option<&mut Started>, &mut StopSignals),
     to: &mut BufWriter<File>,
 ) -> std::io::Result<u64> {
     let pids = args.pid.iter().copied().chain(child.as_ref().map(|child| child.pid));
@@ -124,7 +124,7 @@ fn record(
         let next = began + Duration::from_nanos(args.interval.0).saturating_mul(n_turns as u32);
         let next = length.map_or(next, |length| next.min(began + length));
         let is_over = length.is_some_and(|length| length <= at);
-        if !is_anybody_left || is_over || !wait(next, child.as_deref_mut(), length, asked) {
+        if !is_anybody_left || is_over || !wait(next, child.as_deref_mut(), length, signals) {
             break;
         }
     }
@@ -139,11 +139,11 @@ fn wait(
     next: Instant,
     mut child: Option<&mut Started>,
     length: Option<Duration>,
-    asked: &mut Asked,
+    signals: &mut StopSignals,
 ) -> bool {
     loop {
         let has_ended = child.as_mut().is_some_and(|child| child.has_ended());
-        if asked.asked() || has_ended && length.is_none() {
+        if signals.received() || has_ended && length.is_none() {
             return false;
         }
         let left = next.saturating_duration_since(Instant::now());

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use journal::Recording;
 
-use crate::exit::{OrWrong, Stop};
+use crate::command_result::{CommandError, OrUsageError};
 
 /// What the journal is called in the folder of a run.
 const IN_FOLDER: &str = "journal.jsonl";
 
 /// The journal of that name, or the one in the folder of that name.
-pub fn open(path: &Path) -> Result<Recording, Stop> {
-    journal::read(&file(path)).or_wrong()
+pub fn open(path: &Path) -> Result<Recording, CommandError> {
+    journal::read(&file(path)).or_usage_error()
 }
 
 fn file(path: &Path) -> PathBuf {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use report::Report;
 
-use crate::exit::{Done, OrWrong};
+use crate::command_result::{CommandResult, OrUsageError};
 use crate::recorded;
 
 /// Make the report of a journal again
@@ -25,11 +25,11 @@ pub struct Args {
 }
 
 /// Reads, prints and writes.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     let recording = recorded::open(&args.journal)?;
-    let report = report::from_journal(recording).or_wrong()?;
+    let report = report::from_journal(recording).or_usage_error()?;
     if let Some(folder) = &args.out {
-        write_files(&report, folder).or_wrong()?;
+        write_files(&report, folder).or_usage_error()?;
     }
     let mut out = std::io::stdout().lock();
     match args.json {

@@ -8,9 +8,9 @@ use base::StopFlag;
 use lab::compare::seeds;
 use lab::reproduce::{Experiment, Rig, STUDIES, Study, html, list, text};
 
-use crate::asked::Asked;
-use crate::exit::{Done, OrWrong};
+use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
+use linux::stop_signals::StopSignals;
 
 /// Which paper, and how thoroughly.
 #[derive(Debug, clap::Args)]
@@ -44,7 +44,7 @@ pub struct Args {
 }
 
 /// Reproduces.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     let known = || STUDIES.iter().map(|study| study.name).collect::<Vec<_>>().join(", ");
     let study = Study::find(&args.study)
         .ok_or_else(|| {
@@ -54,26 +54,26 @@ pub fn main(args: &Args) -> Done {
                 known()
             )
         })
-        .or_wrong()?;
-    let wanted = wanted(study, &args.only).or_wrong()?;
-    let seeds = seeds(&args.seeds).or_wrong()?;
+        .or_usage_error()?;
+    let wanted = wanted(study, &args.only).or_usage_error()?;
+    let seeds = seeds(&args.seeds).or_usage_error()?;
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
     let n_threads = args.jobs.map_or_else(all, usize::from);
     if args.list {
-        check_list(args).or_wrong()?;
+        check_list(args).or_usage_error()?;
         std::io::stdout().write_all(list(study, &wanted).as_bytes())?;
         return Ok(());
     }
     if let Some(file) = &args.html {
         // Hours later would be late to find out; what is there already stays until there is something new.
         let can = std::fs::OpenOptions::new().create(true).append(true).open(file);
-        can.with_context(|| format!("cannot write {}", file.display())).or_wrong()?;
+        can.with_context(|| format!("cannot write {}", file.display())).or_usage_error()?;
     }
     let stop = StopFlag::default();
-    let signals = std::cell::RefCell::new(Asked::watch()?);
+    let signals = std::cell::RefCell::new(StopSignals::block()?);
     let shows = !args.quiet && std::io::stderr().is_terminal();
     let look = |done: usize, all: usize| {
-        if signals.borrow_mut().asked() {
+        if signals.borrow_mut().received() {
             stop.raise();
         }
         if shows {

@@ -11,7 +11,7 @@ use linux::undo::{
 };
 use serde_json::{Value, json};
 
-use crate::exit::{Done, Stop};
+use crate::command_result::{CommandError, CommandResult};
 
 /// Put back what a killed evenkeel left changed.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// Restores every leftover of this user. Fails when something could not be put back.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     let restored = undo::restore(&undo::folders(), args.dry_run);
     let mut out = io::stdout().lock();
     if args.json {
@@ -40,7 +40,7 @@ pub fn main(args: &Args) -> Done {
     if !failed && !args.dry_run {
         crate::status::sweep(|_| true); // What killed ones told of themselves is over.
     }
-    if failed || !restored.problems.is_empty() { Err(Stop::Said) } else { Ok(()) }
+    if failed || !restored.problems.is_empty() { Err(CommandError::Reported) } else { Ok(()) }
 }
 
 /// What a start of `run` says about leftovers that it put back; nothing when there were none.

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use linux::{procfs, state, system, undo};
 use report::status::{OwnerWord, STATE_FORMAT, Status, WatchState};
 
-use crate::exit::{Done, Stop};
+use crate::command_result::{CommandError, CommandResult};
 
 /// Show who is looked after, what was changed and who is left alone
 #[derive(Debug, clap::Args)]
@@ -21,7 +21,7 @@ pub struct Args {
 }
 
 /// Shows all. Fails when one of them was killed and left things changed, so that scripts notice.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     let (all, problems) = read();
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -39,7 +39,7 @@ pub fn main(args: &Args) -> Done {
     }
     let is_gone = |status: &Status| status.owner == OwnerWord::Gone && status.state.acts;
     let failed = !problems.is_empty() || all.iter().any(is_gone);
-    if failed { Err(Stop::Said) } else { Ok(()) }
+    if failed { Err(CommandError::Reported) } else { Ok(()) }
 }
 
 /// All states of this boot, and what could not be read.

@@ -34,6 +34,7 @@ pub mod environ;
 pub mod fault;
 pub mod fork_latency;
 pub mod glance;
+pub mod inherited_children;
 #[cfg(test)]
 mod isolated_test;
 pub mod memory;
@@ -49,6 +50,7 @@ pub mod schedstat;
 pub mod source;
 pub mod spawn;
 pub mod state;
+pub mod stop_signals;
 pub mod stream;
 pub mod system;
 pub mod tasks;

@@ -75,7 +75,7 @@ fn compare(words: &[&str], args: &Args) -> anyhow::Result<()> {
         );
     }
     let number = |key: &str| exact[key].as_f64().unwrap_or(0.0);
-    let share = sampled["lines_share"].as_f64().unwrap_or(0.0);
+    let share = sampled["sampled_lines_share"].as_f64().unwrap_or(0.0);
     println!(
         "  {:.1} million references, 1 line of {:.0} in the sample; {:.2} million references a second",
         number("n_references") / 1e6,

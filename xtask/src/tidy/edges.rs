@@ -1,8 +1,8 @@
 //! Who may know whom.
 //!
 //! ```text
-//!   10 app · 9 lab · 8 report edge · 7 journal · 6 host-scx · 5 host-sim host-live
-//!    4 engine policy linux · 3 model · 2 sched trace · 1 topology program · 0 base
+//!   10 app · 9 lab · 8 report edge · 7 journal · 6 host-scx · 5 host-sim host-live profiler
+//!    4 engine policy linux · 3 model · 2 sched · 1 topology program · 0 base
 //! ```
 //!
 //! A room uses rooms on lower floors only. Some doors stay shut although the floors would allow
@@ -22,13 +22,13 @@ const FLOORS: &[(&str, u8)] = &[
     ("topology", 1),
     ("program", 1),
     ("sched", 2),
-    ("trace", 2),
     ("model", 3),
     ("engine", 4),
     ("policy", 4),
     ("linux", 4),
     ("host-sim", 5),
     ("host-live", 5),
+    ("profiler", 5),
     ("host-scx", 6),
     ("journal", 7),
     ("report", 8),
@@ -41,7 +41,11 @@ const FLOORS: &[(&str, u8)] = &[
 const GUESTS: &[(&str, &[&str], &str)] = &[
     ("policy", &["lab", "app"], "hosts know `dyn Policy` alone"),
     ("model", &["policy"], "what policies believe must not leak into the physics"),
-    ("linux", &["host-live", "host-scx", "app"], "only hosts touch the machine"),
+    (
+        "linux",
+        &["host-live", "host-scx", "profiler", "app"],
+        "only hosts and the profiler touch the machine",
+    ),
     ("host-sim", &["lab", "app"], "a policy that knew the physics would only confirm it"),
     ("host-live", &["host-scx", "lab", "app"], "nothing below decides where it runs"),
 ];
@@ -143,7 +147,7 @@ mod tests {
     #[test]
     fn a_shut_door_stays_shut_for_tests_too() {
         let faults = check("journal", "dev-dependencies = { linux = 1 }");
-        assert!(faults[0].contains("only hosts touch the machine"), "{faults:?}");
+        assert!(faults[0].contains("only hosts and the profiler touch the machine"), "{faults:?}");
     }
 
     #[test]

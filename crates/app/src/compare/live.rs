@@ -19,9 +19,9 @@ use topology::Machine;
 
 use super::progress::Progress;
 use super::{Args, Checked, Named, Ran, files, open, publish};
-use crate::asked::Asked;
-use crate::exit::{Done, OrWrong, Stop};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::run;
+use linux::stop_signals::StopSignals;
 
 /// One part of a run's journal.
 const JOURNAL_PART: Bytes = Bytes(64 << 20);
@@ -29,23 +29,23 @@ const JOURNAL_PART: Bytes = Bytes(64 << 20);
 const ALONE: &str = "linux";
 
 /// Runs what is left of the comparison and reports all of it.
-pub(super) fn main(args: &Args, named: Named) -> Done {
+pub(super) fn main(args: &Args, named: Named) -> CommandResult {
     let Named { plan, workloads, said } = named;
-    refuse(args, &plan.columns).or_wrong()?;
+    refuse(args, &plan.columns).or_usage_error()?;
     let machine = linux::topology::read(Path::new("/"))?;
-    let signals = args.signals.wish().or_wrong()?;
+    let signals = args.signals.wish().or_usage_error()?;
     for workload in &workloads {
-        run::check_loads(workload).or_wrong()?;
+        run::check_loads(workload).or_usage_error()?;
         run::check_here(workload, &machine, CgroupMode::Auto)?;
     }
     for column in &plan.columns {
-        let policy = policy::build(&column.spec, 0).or_wrong()?;
-        crate::signals::check_readable(&signals, &*policy, &machine).or_wrong()?;
+        let policy = policy::build(&column.spec, 0).or_usage_error()?;
+        crate::signals::check_readable(&signals, &*policy, &machine).or_usage_error()?;
     }
     let checked = Checked { plan, machine, workloads, said, options: options(args) };
     let (folder, store) = open(args, &checked)?;
     let progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
-    let signals = Asked::watch()?;
+    let signals = StopSignals::block()?;
     let mut series = Series { args, checked: &checked, folder: &folder, store, progress, signals };
     let went = series.go();
     series.progress.finish();
@@ -106,12 +106,12 @@ struct Series<'a> {
     folder: &'a Path,
     store: Store,
     progress: Progress,
-    signals: Asked,
+    signals: StopSignals,
 }
 
 impl Series<'_> {
     /// Whether everything is done.
-    fn go(&mut self) -> Result<bool, Stop> {
+    fn go(&mut self) -> Result<bool, CommandError> {
         if self.args.solo && !self.all_alone()? {
             return Ok(false);
         }
@@ -139,8 +139,8 @@ impl Series<'_> {
         workload: Workload,
         spec: &str,
         seed: u64,
-    ) -> Result<Option<Figures>, Stop> {
-        if self.signals.asked() {
+    ) -> Result<Option<Figures>, CommandError> {
+        if self.signals.received() {
             return Ok(None);
         }
         let path = self.folder.join(name);
@@ -149,7 +149,7 @@ impl Series<'_> {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error)
                     .with_context(|| format!("cannot begin {} anew", path.display()))
-                    .map_err(Stop::Failed);
+                    .map_err(CommandError::Failed);
             }
             _ => {}
         }
@@ -184,14 +184,14 @@ impl Series<'_> {
         match (report.run.end, ended) {
             (Some(EndWord::Interrupted), _) if !was_limited => return Ok(None),
             (Some(EndWord::Interrupted), _) => figures.ended = Ended::Stopped,
-            (_, Err(Stop::Failed(error))) => return Err(Stop::Failed(error)),
+            (_, Err(CommandError::Failed(error))) => return Err(CommandError::Failed(error)),
             _ => {}
         }
         Ok(Some(figures))
     }
 
     /// Runs each job alone, jobs alike once; whether all are done.
-    fn all_alone(&mut self) -> Result<bool, Stop> {
+    fn all_alone(&mut self) -> Result<bool, CommandError> {
         for (nr, workload) in self.checked.workloads.iter().enumerate() {
             if self.store.alone.contains_key(&nr) {
                 continue;

@@ -24,7 +24,7 @@ use program::{Job, Workload};
 use report::comparison::Comparison;
 use topology::Machine;
 
-use crate::exit::{Done, OrWrong, Stop};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::run::{MemoryArgs, SimArgs};
 use crate::signals::SignalArgs;
 use crate::{input, profiles};
@@ -144,16 +144,16 @@ struct Ran {
 }
 
 /// Compares and reports.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     if args.parquet.is_some() {
-        parquet::check().or_wrong()?;
+        parquet::check().or_usage_error()?;
     }
     for file in [&args.csv, &args.parquet].into_iter().flatten() {
-        files::check_place(file).or_wrong()?;
+        files::check_place(file).or_usage_error()?;
     }
     let named = plan(args)?;
     match args.host {
-        HostKind::Sim if args.solo => Err(Stop::Wrong(anyhow::anyhow!(
+        HostKind::Sim if args.solo => Err(CommandError::Usage(anyhow::anyhow!(
             "--solo is for real programs: simulated jobs run alone anyway; leave it out"
         ))),
         HostKind::Sim => sim::main(args, named),
@@ -171,33 +171,33 @@ fn tell_interrupted(args: &Args, folder: &Path) {
 }
 
 /// What is compared, and the workloads with their profiles.
-fn plan(args: &Args) -> Result<Named, Stop> {
-    let columns = columns(args.policies.iter().map(String::as_str)).or_wrong()?;
+fn plan(args: &Args) -> Result<Named, CommandError> {
+    let columns = columns(args.policies.iter().map(String::as_str)).or_usage_error()?;
     if args.host == HostKind::Live && columns.iter().any(lab::oracle::is_column) {
-        return Err(Stop::Wrong(lab::oracle::OracleError::Live.into()));
+        return Err(CommandError::Usage(lab::oracle::OracleError::Live.into()));
     }
-    let seeds = seeds(&args.seeds).or_wrong()?;
+    let seeds = seeds(&args.seeds).or_usage_error()?;
     let mut workloads = Vec::with_capacity(args.workloads.len());
     let mut said = Vec::new();
     for path in &args.workloads {
-        let bytes = input::bytes("workload", path).or_wrong()?;
-        let mut workload = program::parse_bytes(&bytes, path).or_wrong()?;
-        said.extend(profiles::attach(&mut workload, &args.profiles).or_wrong()?);
+        let bytes = input::bytes("workload", path).or_usage_error()?;
+        let mut workload = program::parse_bytes(&bytes, path).or_usage_error()?;
+        said.extend(profiles::attach(&mut workload, &args.profiles).or_usage_error()?);
         workloads.push(workload);
     }
     let names = workloads.iter().map(|workload| workload.name.clone()).collect();
-    let plan = Plan::new(columns, args.baseline.as_deref(), names, seeds).or_wrong()?;
+    let plan = Plan::new(columns, args.baseline.as_deref(), names, seeds).or_usage_error()?;
     said.sort();
     said.dedup();
     Ok(Named { plan, workloads, said })
 }
 
 /// The folder, and what it holds of this comparison.
-fn open(args: &Args, checked: &Checked) -> Result<(PathBuf, Store), Stop> {
-    let folder = files::folder(args.out.as_deref(), &checked.plan.workloads).or_wrong()?;
+fn open(args: &Args, checked: &Checked) -> Result<(PathBuf, Store), CommandError> {
+    let folder = files::folder(args.out.as_deref(), &checked.plan.workloads).or_usage_error()?;
     let Checked { plan, machine, options, .. } = checked;
     let identity = Identity::new(plan, machine, &checked.jobs(), options.clone());
-    let store = Store::open(&folder, &identity, plan).or_wrong()?;
+    let store = Store::open(&folder, &identity, plan).or_usage_error()?;
     if !args.quiet {
         checked.said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
     }
@@ -205,7 +205,12 @@ fn open(args: &Args, checked: &Checked) -> Result<(PathBuf, Store), Stop> {
 }
 
 /// Writes and prints what there is.
-fn publish(args: &Args, checked: &Checked, ran: &Ran, (folder, store): (&Path, &Store)) -> Done {
+fn publish(
+    args: &Args,
+    checked: &Checked,
+    ran: &Ran,
+    (folder, store): (&Path, &Store),
+) -> CommandResult {
     let about = About {
         host: match args.host {
             HostKind::Sim => "sim",
@@ -223,7 +228,7 @@ fn publish(args: &Args, checked: &Checked, ran: &Ran, (folder, store): (&Path, &
     written?;
     let all_well =
         told.runs.iter().all(|run| run.ended == report::comparison::RunEndWord::Finished);
-    if ran.is_interrupted || !all_well { Err(Stop::Said) } else { Ok(()) }
+    if ran.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
 }
 
 fn show(args: &Args, told: &Comparison, folder: &Path, is_written: bool) -> anyhow::Result<()> {

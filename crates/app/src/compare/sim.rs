@@ -10,33 +10,33 @@ use lab::compare::{Figures, Landed, Plan, SimBench, SimSetting, median_runs, run
 
 use super::progress::Progress;
 use super::{Args, Checked, Named, Ran, Timelines, files, open, publish};
-use crate::asked::Asked;
-use crate::exit::{Done, OrWrong};
+use crate::command_result::{CommandResult, OrUsageError};
 use crate::run::{Readable, check_declared};
+use linux::stop_signals::StopSignals;
 
 /// Runs what is left of the comparison and reports all of it.
-pub(super) fn main(args: &Args, named: Named) -> Done {
+pub(super) fn main(args: &Args, named: Named) -> CommandResult {
     let Named { plan, workloads, mut said } = named;
     let machine = args.sim.machine()?;
     if args.sim.readable == Readable::None {
         for (column, workload) in
             plan.columns.iter().flat_map(|column| workloads.iter().map(move |its| (column, its)))
         {
-            check_declared(&column.spec, workload).or_wrong()?;
+            check_declared(&column.spec, workload).or_usage_error()?;
         }
     }
     let setting = SimSetting {
         machine: machine.clone(),
         options: args.sim.options(0, None, args.time_limit),
         limits: args.memory.limits(),
-        signals: args.signals.wish().or_wrong()?,
+        signals: args.signals.wish().or_usage_error()?,
     };
     let jobs = workloads.iter().map(|workload| workload.jobs.clone()).collect();
-    let bench = SimBench::new(setting, jobs).or_wrong()?;
+    let bench = SimBench::new(setting, jobs).or_usage_error()?;
     let mut options = options(args);
     for column in &plan.columns {
         let settings =
-            bench.check(column).with_context(|| format!("policy {column}")).or_wrong()?;
+            bench.check(column).with_context(|| format!("policy {column}")).or_usage_error()?;
         options.insert("kernel".to_owned(), settings.kernel.name().to_owned());
     }
     let assumed = bench.assumed().join("; ");
@@ -48,7 +48,7 @@ pub(super) fn main(args: &Args, named: Named) -> Done {
     let (folder, mut store) = open(args, &checked)?;
     let left = store.left(&checked.plan);
     let stop = StopFlag::default();
-    let mut signals = Asked::watch()?;
+    let mut signals = StopSignals::block()?;
     let mut progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
     let work = |number: usize| -> anyhow::Result<_> {
         let key = checked.plan.key(number);
@@ -61,7 +61,7 @@ pub(super) fn main(args: &Args, named: Named) -> Done {
             store.keep(number, figures, &checked.plan)?;
             progress.one_more();
         }
-        if signals.asked() {
+        if signals.received() {
             stop.raise();
         }
         progress.show();
@@ -70,11 +70,11 @@ pub(super) fn main(args: &Args, named: Named) -> Done {
     let result = run_all(&left, n_threads(args), &stop, work, land);
     progress.finish();
     result?;
-    let timelines = match signals.asked() {
+    let timelines = match signals.received() {
         true => BTreeMap::new(),
         false => timelines(args, &bench, (&checked.plan, &store.done), &folder, &mut signals)?,
     };
-    let is_interrupted = signals.asked();
+    let is_interrupted = signals.received();
     if is_interrupted {
         super::tell_interrupted(args, &folder);
     }
@@ -90,7 +90,7 @@ fn timelines(
     bench: &SimBench,
     (plan, done): (&Plan, &BTreeMap<usize, Figures>),
     folder: &Path,
-    signals: &mut Asked,
+    signals: &mut StopSignals,
 ) -> anyhow::Result<BTreeMap<usize, String>> {
     let numbers = match args.timelines {
         Timelines::None => return Ok(BTreeMap::new()),
@@ -109,7 +109,7 @@ fn timelines(
         Ok(bench.report(plan, number, &stop)?.map(|report| report.to_html()))
     };
     let land = |landed| -> anyhow::Result<()> {
-        if signals.asked() {
+        if signals.received() {
             stop.raise();
         }
         let Landed::Run(number, page) = landed else { return Ok(()) };

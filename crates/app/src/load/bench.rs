@@ -20,7 +20,7 @@ use super::Account;
 use super::budget::Budget;
 use super::memory::{self, Room};
 use super::workers::{self, Part, least_cpu_time};
-use crate::exit::{Done, OrWrong};
+use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 
 /// Options of `load rows` and `load columns`.
@@ -113,9 +113,9 @@ pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
     args.sizes().map(drop)
 }
 
-pub(crate) fn main(args: &Args, order: Order) -> Done {
+pub(crate) fn main(args: &Args, order: Order) -> CommandResult {
     let kind = if order == Order::Rows { "rows" } else { "columns" };
-    let (size, all) = args.sizes().or_wrong()?;
+    let (size, all) = args.sizes().or_usage_error()?;
     let llc = args.room.llc();
     let mut account = Account::new(kind, args.budget.json);
     account.say(&format!(

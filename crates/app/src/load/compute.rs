@@ -5,7 +5,7 @@ use std::hint::black_box;
 use super::Account;
 use super::budget::Budget;
 use super::workers::{self, Part};
-use crate::exit::Done;
+use crate::command_result::CommandResult;
 
 /// Options of `load compute`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ impl Part for Arithmetic {
     }
 }
 
-pub(crate) fn main(args: &Args) -> Done {
+pub(crate) fn main(args: &Args) -> CommandResult {
     let mut account = Account::new("compute", args.budget.json);
     account.note("threads", args.budget.threads);
     let done = workers::run(&args.budget, Arithmetic::new);

@@ -7,7 +7,7 @@ use base::Nanos;
 
 use super::Account;
 use super::budget::{Budget, Work};
-use crate::exit::{Done, Stop};
+use crate::command_result::{CommandError, CommandResult};
 use crate::input;
 
 /// Options of `load sleep`.
@@ -21,7 +21,7 @@ pub(crate) struct SleepArgs {
     status: u8,
 }
 
-pub(crate) fn sleep(args: &SleepArgs) -> Done {
+pub(crate) fn sleep(args: &SleepArgs) -> CommandResult {
     std::thread::sleep(args.time.into());
     if args.status != 0 {
         std::process::exit(args.status.into());
@@ -43,7 +43,7 @@ pub(crate) struct ForkArgs {
     budget: Budget,
 }
 
-pub(crate) fn fork(args: &ForkArgs) -> Done {
+pub(crate) fn fork(args: &ForkArgs) -> CommandResult {
     let begin = std::time::Instant::now();
     let mut children = Vec::new();
     for _ in 0..args.children {
@@ -59,7 +59,10 @@ pub(crate) fn fork(args: &ForkArgs) -> Done {
     for child in children {
         let output = child.wait_with_output().context("cannot wait for a child")?;
         if !output.status.success() {
-            return Err(Stop::Failed(anyhow::anyhow!("a child ended with {}", output.status)));
+            return Err(CommandError::Failed(anyhow::anyhow!(
+                "a child ended with {}",
+                output.status
+            )));
         }
         let said: serde_json::Value =
             serde_json::from_slice(&output.stdout).context("a child printed no account")?;

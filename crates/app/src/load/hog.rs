@@ -15,7 +15,7 @@ use super::budget::Budget;
 use super::memory::{self, Buffer, LINE_BYTES, Room};
 use super::walk::Walk;
 use super::workers::{self, Part, least_cpu_time};
-use crate::exit::{Done, OrWrong};
+use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 
 /// Options of `load hog`.
@@ -127,8 +127,8 @@ pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
     check_buffer(&args.room, &args.room.buffer(args.size, args.budget.threads)?)
 }
 
-pub(crate) fn main(args: &Args) -> Done {
-    let buffer = args.room.buffer(args.size, args.budget.threads).or_wrong()?;
+pub(crate) fn main(args: &Args) -> CommandResult {
+    let buffer = args.room.buffer(args.size, args.budget.threads).or_usage_error()?;
     let Buffer { size, llc, .. } = buffer;
     let mut account = Account::new("hog", args.budget.json);
     account.say(&headline(args, size, llc))?;

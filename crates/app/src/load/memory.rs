@@ -97,7 +97,7 @@ impl Room {
     }
 }
 
-/// Asked once: a workload may hold thousands of hogs.
+/// Read once: a workload may hold thousands of hogs.
 fn llc_of_this_machine() -> Option<Bytes> {
     static LLC: OnceLock<Option<Bytes>> = OnceLock::new();
     *LLC.get_or_init(|| {

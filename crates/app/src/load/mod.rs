@@ -34,7 +34,7 @@ use std::io::Write;
 use clap::{Parser, Subcommand};
 use serde_json::{Map, Value};
 
-use crate::exit::Done;
+use crate::command_result::CommandResult;
 
 /// Be one of the built-in synthetic programs
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ enum Kind {
 }
 
 /// Runs the program.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     match &args.kind {
         Kind::Hog(args) => hog::main(args),
         Kind::Compute(args) => compute::main(args),
@@ -75,7 +75,7 @@ pub fn main(args: &Args) -> Done {
 }
 
 /// Whether a job with these arguments would run: whether they are understood, and what the program
-/// would refuse at its start. Asked before anything is started.
+/// would refuse at its start. Called before any job starts.
 pub fn check(args: &[String]) -> Result<(), String> {
     match parse(args)?.kind {
         Kind::Hog(args) => hog::check(&args),

@@ -13,7 +13,7 @@ use super::compute::Arithmetic;
 use super::hog::{self, Hog};
 use super::memory::{self, Buffer, Room};
 use super::workers::Part;
-use crate::exit::{Done, OrWrong};
+use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 
 /// Options of `load phases`.
@@ -77,8 +77,8 @@ pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-pub(crate) fn main(args: &Args) -> Done {
-    let buffer = args.buffer().or_wrong()?;
+pub(crate) fn main(args: &Args) -> CommandResult {
+    let buffer = args.buffer().or_usage_error()?;
     let mut account = Account::new("phases", args.json);
     account.note("copies", args.room.copies);
     if let Some(buffer @ Buffer { size, llc, .. }) = buffer {

@@ -20,7 +20,7 @@ use host_sim::predict::{Cast, Guest, Predicted, Site, Split, Stage, best, side_b
 use program::is_toml;
 use program::profile::parse_profile;
 
-use crate::exit::{Done, OrWrong, say};
+use crate::command_result::{CommandResult, OrUsageError, print_error};
 use crate::recorded::nearest;
 use crate::{input, machine};
 
@@ -61,9 +61,9 @@ struct Told<'a> {
 }
 
 /// Predicts.
-pub fn main(args: &Args) -> Done {
-    let told = predict(args).or_wrong()?;
-    told.notes.iter().for_each(say);
+pub fn main(args: &Args) -> CommandResult {
+    let told = predict(args).or_usage_error()?;
+    told.notes.iter().for_each(print_error);
     let text = if args.json { show::json(&told)? } else { show::text(&told) };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())

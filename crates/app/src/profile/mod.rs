@@ -1,21 +1,16 @@
 //! `evenkeel profile -- CMD`: measures a program alone and writes its profile.
 //!
 //! ```text
-//!   counters      the processor counts while the program runs once
+//!   counters      one run with hardware counters
 //!   cache-model   alone (CPU time) ─► counted (instructions) ─► traced (reuse distances) ─► curve
 //! ```
 //!
-//! Where no counters can be opened the program runs up to three times, so it must not mind being run
-//! again. All of it takes no longer than `--limit`.
+//! Without hardware counters the program runs up to three times, so repeated runs must be harmless. `--limit`
+//! bounds the total time. The measurement itself is in the crate `profiler`.
 
-mod assemble;
-mod child;
-mod counted;
-mod here;
-mod show;
-mod sketch;
-mod target;
-mod tools;
+mod find;
+mod output;
+mod text_charts;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,215 +20,223 @@ use anyhow::{Context, anyhow, bail};
 use base::{Bytes, Nanos};
 use linux::child_exit::ChildStatus;
 use linux::perf::PmuGroups;
+use linux::stop_signals::StopSignals;
+use profiler::measure::assemble::{self, WholeRun};
+use profiler::measure::machine_parameters::{MachineParameters, parse_frequency};
+use profiler::measure::program_run::StopCause;
+use profiler::measure::valgrind::{self, TraceOptions, TracedRun, Valgrind};
+use profiler::measure::{MeasuredProgram, counters};
+use profiler::{Sampling, WindowMeter, WindowPlan};
 use program::Profile;
-use trace::{Meter, Plan, Sampling};
 
-use crate::asked::Asked;
-use crate::exit::{Done, OrWrong, Stop as Ended};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::{input, profiles};
-use assemble::Learnt;
-use child::Why;
-use here::Here;
-use show::{Account, Shown};
-use target::Target;
-use tools::{Traced, Valgrind, Wish};
+use output::{ProfileOutput, RunNotes};
 
 /// Measure a program alone and write its profile
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The program and its arguments, after two dashes
+    /// Program and arguments to measure, after two dashes
     #[arg(last = true, required_unless_present = "list", value_name = "CMD")]
     command: Vec<OsString>,
-    /// Tell the profiles that ship, which a job takes by its key profile, and run nothing
+    /// Print the names of the shipped profiles, which a job selects with its key profile; runs nothing
     #[arg(long, exclusive = true)]
     list: bool,
-    /// What to measure with
+    /// Measure with this engine
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     engine: Engine,
-    /// Where to write the profile [default: the profile folder, by name and build id]
+    /// Write the profile to this file [default: by name and build id in the profile folder]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What the profile is called [default: the program's name]
+    /// Set the name of the profile [default: the name of the program]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// What the program reads as standard input [default: nothing]
+    /// Use this file as standard input of the program [default: /dev/null]
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// References before the first window (they warm the model)
+    /// Skip this many references before the first window; they warm up the model
     #[arg(long, value_name = "N", default_value = "0", value_parser = number, allow_hyphen_values = true)]
     skip: u64,
-    /// Windows at most
+    /// Trace at most this many windows
     #[arg(long, value_name = "N", default_value_t = WINDOWS, value_parser = input::whole::<u32>(1..=10_000), allow_hyphen_values = true)]
     windows: u32,
-    /// References of a window: fetched instructions, loads, stores
+    /// Set the references per window: instruction fetches, loads and stores
     #[arg(long, value_name = "N", default_value_t = REFS, value_parser = some_number, allow_hyphen_values = true)]
     refs: u64,
-    /// Time for all of it
+    /// Limit the total time of all runs
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = input::some_time, allow_hyphen_values = true)]
     limit: Nanos,
-    /// Cycles a second, for cycles per instruction [default: as the machine says]
-    #[arg(long, value_name = "2.6GHz", value_parser = here::frequency, allow_hyphen_values = true)]
+    /// Set the clock frequency, which cycles per instruction depend on [default: of this machine]
+    #[arg(long, value_name = "2.6GHz", value_parser = parse_frequency, allow_hyphen_values = true)]
     frequency: Option<f64>,
-    /// Cycles per instruction, where you know them
+    /// Set the cycles per instruction [default: estimated from CPU time and frequency]
     #[arg(long, value_name = "NUMBER", value_parser = ratio, allow_hyphen_values = true)]
     cpi: Option<f64>,
-    /// Bytes of the last-level cache that the class is for [default: this machine's]
+    /// Set the size of the last-level cache that the class is for [default: of this machine]
     #[arg(long, value_name = "SIZE")]
     llc: Option<Bytes>,
-    /// Bytes of a core's own caches [default: this machine's]
+    /// Set the size of the private caches of a core [default: of this machine]
     #[arg(long, value_name = "SIZE")]
     private_cache: Option<Bytes>,
-    /// Lines that the model keeps at most; more of them are sampled
+    /// Keep at most this many cache lines in the model; samples lines beyond that
     #[arg(long, value_name = "N", default_value_t = LINES, value_parser = some_number, allow_hyphen_values = true)]
     lines: u64,
-    /// Run it once only, traced: no cycles per instruction, no class
+    /// Run the program once only, traced; the profile has no cycles per instruction and no class
     #[arg(long)]
     once: bool,
-    /// No pictures beside the profile
+    /// Do not write charts (HTML) beside the profile
     #[arg(long)]
     no_html: bool,
-    /// Print JSON instead of the table
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// What is traced where nothing else is asked for.
+/// Defaults of the cache model.
 const WINDOWS: u32 = 20;
 const REFS: u64 = 5_000_000;
 const LINES: u64 = 65_536;
 
-/// What measures.
+/// Source of the measured values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Engine {
-    /// Counters where they can be opened, else the cache model
+    /// Hardware counters if they can be opened, else the cache model
     Auto,
-    /// The processor's counters
+    /// Hardware counters
     Counters,
-    /// A traced run and a model of caches
+    /// A trace under valgrind and a model of caches
     CacheModel,
 }
 
-/// The alone run takes at most this part of the limit, the counted one that: the tracer has the rest.
+/// Largest shares of the time limit for the run alone and for the counted run. The traced run has the rest.
 const ALONE_PART: f64 = 1.0 / 6.0;
 const COUNT_PART: f64 = 1.0 / 3.0;
 
-/// Measures, writes, prints.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     if args.list {
         use std::io::Write;
         let lines: String =
             lab::shipped::profiles().iter().map(|name| format!("{name}\n")).collect();
         return Ok(std::io::stdout().write_all(lines.as_bytes())?);
     }
-    let target =
-        Target::find(&args.command, args.input.as_deref(), args.name.as_deref()).or_wrong()?;
-    check_name(&target.name).or_wrong()?;
-    let output = output(args, &target).or_wrong()?;
-    let here = Here::read(Path::new("/"), args.llc, args.private_cache, args.frequency);
-    let why_no_counters = match counters(args)? {
-        Ok(chosen) => return count(args, &target, chosen, &output),
-        Err(why) => why,
+    let target = find::program(&args.command, args.input.as_deref(), args.name.as_deref())
+        .or_usage_error()?;
+    check_name(&target.name).or_usage_error()?;
+    let output = output(args, &target).or_usage_error()?;
+    let machine =
+        MachineParameters::read(Path::new("/"), args.llc, args.private_cache, args.frequency);
+    let no_counters_cause = match select_counters(args)? {
+        Ok(chosen) => return measure_with_counters(args, &target, chosen, &output),
+        Err(cause) => cause,
     };
-    let valgrind = Valgrind::find().or_wrong()?;
-    let mut stop = Asked::watch()?;
-    let mut account = Account::default();
-    account.assumed.clone_from(&here.assumed);
+    let valgrind = find::valgrind().or_usage_error()?;
+    let mut stop = StopSignals::block()?;
+    let mut notes = RunNotes::default();
+    notes.assumed.clone_from(&machine.assumed);
     if args.engine == Engine::Auto {
-        account.note(format!("no counters ({why_no_counters}): the cache model measures"));
+        notes.push(format!("no counters ({no_counters_cause}): using the cache model"));
     }
-    let mut learnt = Learnt { cpi_declared: args.cpi, ..Learnt::default() };
+    let mut whole = WholeRun { cpi_declared: args.cpi, ..WholeRun::default() };
     let until = Instant::now() + Duration::from(args.limit);
     let limit = Duration::from(args.limit);
     if !args.once {
-        learn(&valgrind, &target, limit, &mut stop, &mut learnt, &mut account)?;
+        measure_whole_run(&valgrind, &target, limit, &mut stop, &mut whole, &mut notes)?;
     }
-    say(
+    progress(
         args,
-        &format!("tracing {}, until {} windows are full or time is up", target.name, args.windows),
+        &format!(
+            "tracing {} until {} windows are complete or time is up",
+            target.name, args.windows
+        ),
     );
-    let traced = tools::trace(&valgrind, &target, &wish(args, &learnt, until), &mut stop)?;
+    let traced =
+        valgrind::trace(&valgrind, &target, &trace_options(args, &whole, until), &mut stop)?;
     drop(stop);
-    account.take(&traced, &learnt);
-    let profile = assemble::from_windows(&target, traced.meter.windows(), &learnt, &here)
-        .ok_or_else(|| anyhow!("the trace ended before there was anything to measure"))?;
-    account.judge(&profile, &target);
-    publish(args, &profile, Some(&traced), &account, &output)
+    notes.add_traced(&traced, &whole);
+    let profile = assemble::from_windows(&target, traced.meter.windows(), &whole, &machine)
+        .ok_or_else(|| {
+            anyhow!("the trace ended before the first window; raise --limit or lower --skip")
+        })?;
+    notes.add_missing(&profile, &target);
+    publish(args, &profile, Some(&traced), &notes, &output)
 }
 
-fn wish(args: &Args, learnt: &Learnt, until: Instant) -> Wish {
-    Wish {
-        plan: Plan { skip: args.skip, window: args.refs, n_windows: args.windows, gap: 0 },
+fn trace_options(args: &Args, whole: &WholeRun, until: Instant) -> TraceOptions {
+    TraceOptions {
+        plan: WindowPlan { skip: args.skip, window: args.refs, n_windows: args.windows, gap: 0 },
         sampling: Sampling::FixedSize(usize::try_from(args.lines).unwrap_or(usize::MAX)),
-        n_instructions: learnt.n_instructions,
+        n_instructions: whole.n_instructions,
         until,
     }
 }
 
-/// The first two runs.
-fn learn(
+/// The first two runs of the cache model: alone, and with counted instructions.
+fn measure_whole_run(
     valgrind: &Valgrind,
-    target: &Target,
+    target: &MeasuredProgram,
     limit: Duration,
-    stop: &mut Asked,
-    learnt: &mut Learnt,
-    account: &mut Account,
-) -> Result<(), Ended> {
+    stop: &mut StopSignals,
+    whole: &mut WholeRun,
+    notes: &mut RunNotes,
+) -> Result<(), CommandError> {
     let begin = Instant::now();
-    let run = tools::alone(target, begin + limit.mul_f64(ALONE_PART), stop)?;
-    if run.why == Why::Stopped {
-        return Err(anyhow!("stopped before anything was traced").into());
+    let run = valgrind::run_alone(target, begin + limit.mul_f64(ALONE_PART), stop)?;
+    if run.stop_cause == StopCause::Interrupted {
+        return Err(anyhow!("interrupted before the traced run").into());
     }
-    if run.why != Why::Ended {
+    if run.stop_cause != StopCause::Exited {
         let waited = Nanos::from(run.wall);
-        account.note(format!(
-            "it ran for more than {waited} alone and was ended: its instructions are not counted"
+        notes.push(format!(
+            "the run alone was ended after {waited}: the instructions of the whole run are not counted"
         ));
         return Ok(());
     }
-    account.ended = Some(run.reaped.status);
+    notes.exit = Some(run.reaped.status);
     if run.reaped.status != ChildStatus::Exited(0) {
-        let words = run.last_words;
-        let words = if words.is_empty() { words } else { format!("; it said: {words}") };
-        account.note(format!("it {}{words}", show::how(run.reaped.status)));
+        let line = run.last_stderr_line;
+        let line = if line.is_empty() { line } else { format!("; its last error message: {line}") };
+        notes.push(format!("the program {}{line}", output::exit_text(run.reaped.status)));
     }
-    learnt.cpu_time = Some(run.reaped.user + run.reaped.system);
-    learnt.wall = Some(Nanos::from(run.wall));
+    whole.cpu_time = Some(run.reaped.user + run.reaped.system);
+    whole.wall = Some(Nanos::from(run.wall));
     let until = Instant::now() + limit.mul_f64(COUNT_PART);
-    let counted = tools::count(valgrind, target, until, stop)?;
-    if stop.asked() {
-        return Err(anyhow!("stopped before anything was traced").into());
+    let counted = valgrind::count_instructions(valgrind, target, until, stop)?;
+    if stop.received() {
+        return Err(anyhow!("interrupted before the traced run").into());
     }
-    learnt.n_instructions = counted.map(|counted| counted.n);
-    if let Some(n) = counted.map(|counted| counted.n_silent).filter(|n| *n != 0) {
-        account.note(format!(
-            "{n} of its processes were replaced or killed before they told how many instructions they ran: \
-             these are not counted"
+    whole.n_instructions = counted.map(|counted| counted.n);
+    if let Some(n) = counted.map(|counted| counted.n_unreported).filter(|n| *n != 0) {
+        notes.push(format!(
+            "{n} processes called execve or were killed before they reported their instructions: \
+             these instructions are not counted"
         ));
     }
-    if learnt.n_instructions.is_none() {
-        account.note("its instructions could not be counted to its end in time".to_owned());
+    if whole.n_instructions.is_none() {
+        notes.push("the run with counted instructions did not finish in time".to_owned());
     }
     Ok(())
 }
 
-/// What the processor can count, or why the cache model is to measure. An error if only counters will do.
-fn counters(args: &Args) -> Result<Result<Vec<PmuGroups>, String>, Ended> {
-    if let (Engine::Counters, Some(option)) = (args.engine, of_the_model(args)) {
-        let text = "is for the cache model: leave it out, or use --engine cache-model";
-        return Err(anyhow!("{option} {text}")).or_wrong();
+/// The hardware counters to use, or the reason to use the cache model.
+///
+/// # Errors
+/// Counters are requested with `--engine counters` and cannot be opened.
+fn select_counters(args: &Args) -> Result<Result<Vec<PmuGroups>, String>, CommandError> {
+    if let (Engine::Counters, Some(option)) = (args.engine, cache_model_option(args)) {
+        let hint = "applies to the cache model only; remove it or use --engine cache-model";
+        return Err(anyhow!("{option} {hint}")).or_usage_error();
     }
-    match (args.engine, counted::choose()) {
-        (Engine::CacheModel, _) => Ok(Err("the cache model was asked for".to_owned())),
-        (Engine::Counters, Err(why)) => {
-            let text = "counters cannot be opened here";
-            Err(anyhow!("{text}: {why}; use --engine cache-model")).or_wrong()
+    match (args.engine, counters::choose()) {
+        (Engine::CacheModel, _) => Ok(Err("--engine cache-model is set".to_owned())),
+        (Engine::Counters, Err(cause)) => {
+            Err(anyhow!("cannot open counters: {cause}; use --engine cache-model")).or_usage_error()
         }
         (_, found) => Ok(found),
     }
 }
 
-/// The first option that only the cache model heeds.
-fn of_the_model(args: &Args) -> Option<&'static str> {
+/// The first option on the command line that applies to the cache model only.
+fn cache_model_option(args: &Args) -> Option<&'static str> {
     let options = [
         (args.skip != 0, "--skip"),
         (args.windows != WINDOWS, "--windows"),
@@ -248,42 +251,50 @@ fn of_the_model(args: &Args) -> Option<&'static str> {
     options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
 }
 
-/// The counters engine.
-fn count(args: &Args, target: &Target, chosen: Vec<PmuGroups>, output: &Path) -> Done {
-    // What is counted is counted behind this machine's own caches, whatever was asked for.
-    let here = Here::read(Path::new("/"), None, None, None);
-    let mut stop = Asked::watch()?;
+/// Measures with hardware counters.
+fn measure_with_counters(
+    args: &Args,
+    target: &MeasuredProgram,
+    chosen: Vec<PmuGroups>,
+    output: &Path,
+) -> CommandResult {
+    // The counters measure the caches of this machine; options for other sizes do not apply.
+    let machine = MachineParameters::read(Path::new("/"), None, None, None);
+    let mut stop = StopSignals::block()?;
     let until = Instant::now() + Duration::from(args.limit);
-    say(args, &format!("counting {} until it ends or time is up", target.name));
-    let (readings, run) = counted::run(target, chosen, until, &mut stop)?;
+    progress(args, &format!("counting {} until it exits or time is up", target.name));
+    let (totals, run) = counters::run(target, chosen, until, &mut stop)?;
     drop(stop);
-    let mut account = Account { assumed: here.assumed.clone(), ..Account::default() };
-    account.counted(&run);
-    if let Some(unused) = of_the_model(args) {
-        account.note(format!("{unused} was not used: counters measured, not the cache model"));
+    let mut notes = RunNotes { assumed: machine.assumed.clone(), ..RunNotes::default() };
+    notes.add_counted(&run);
+    if let Some(unused) = cache_model_option(args) {
+        notes
+            .push(format!("{unused} has no effect: counters were used instead of the cache model"));
     }
-    let profile = assemble::from_readings(target, &readings, &run, &here)
+    let profile = assemble::from_counters(target, &totals, &run, &machine)
         .ok_or_else(|| anyhow!("no instruction was counted; use --engine cache-model"))?;
-    account.judge(&profile, target);
-    publish(args, &profile, None, &account, output)
+    notes.add_missing(&profile, target);
+    publish(args, &profile, None, &notes, output)
 }
 
-fn say(args: &Args, text: &str) {
+/// Prints a progress line, except with `--json`.
+fn progress(args: &Args, text: &str) {
     if !args.json {
         eprintln!("evenkeel: {text}");
     }
 }
 
-/// A name that can name a file.
+/// Checks that the profile name is valid as a file name.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let fine = (1..=100).contains(&name.len())
         && !name.starts_with('.')
         && !name.contains(|c: char| c == '/' || c.is_control());
-    fine.then_some(()).ok_or_else(|| anyhow!("{name:?} cannot name a profile; say --name NAME"))
+    fine.then_some(())
+        .ok_or_else(|| anyhow!("{name:?} is not a valid profile name; set --name NAME"))
 }
 
-/// Where the profile goes: known to be writable before anything runs.
-fn output(args: &Args, target: &Target) -> anyhow::Result<PathBuf> {
+/// Path of the profile. Checks that it is writable before any run.
+fn output(args: &Args, target: &MeasuredProgram) -> anyhow::Result<PathBuf> {
     let path = match &args.output {
         Some(path) => path.clone(),
         None => profiles::default_file(&target.name, target.build_id.as_deref())?,
@@ -291,7 +302,7 @@ fn output(args: &Args, target: &Target) -> anyhow::Result<PathBuf> {
     let page = path.with_extension("html");
     if !args.no_html && page == path {
         let name = path.display();
-        bail!("{name} would be its page of pictures too: name it .toml, or say --no-html");
+        bail!("--output {name} is also the path of the charts; use .toml or --no-html");
     }
     let refused = || format!("cannot write {}", path.display());
     if let Some(folder) = path.parent().filter(|folder| args.output.is_none() && !folder.exists()) {
@@ -304,7 +315,7 @@ fn output(args: &Args, target: &Target) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Whether a file can be written. Opened without emptying it: an old one stays until there is a new one.
+/// Checks that a file is writable, without truncation: an existing file is kept until it is replaced.
 fn probe(path: &Path) -> anyhow::Result<()> {
     let refused = || format!("cannot write {}", path.display());
     let is_new = !path.exists();
@@ -318,28 +329,28 @@ fn probe(path: &Path) -> anyhow::Result<()> {
 fn publish(
     args: &Args,
     profile: &Profile,
-    traced: Option<&Traced>,
-    account: &Account,
+    traced: Option<&TracedRun>,
+    notes: &RunNotes,
     output: &Path,
-) -> Done {
+) -> CommandResult {
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     };
     write(output, profile.to_toml())?;
     let page = (!args.no_html).then(|| output.with_extension("html"));
     if let Some(page) = &page {
-        let none = Meter::new(Plan::default(), Sampling::default());
+        let none = WindowMeter::new(WindowPlan::default(), Sampling::default());
         let meter = traced.map_or(&none, |traced| &traced.meter);
-        let (windows, view) = (meter.windows(), meter.view());
-        write(page, report::profile::page(profile, windows, view, &account.notes))?;
+        let (windows, pattern) = (meter.windows(), meter.access_pattern());
+        write(page, report::profile::page(profile, windows, pattern, &notes.notes))?;
     }
-    let shown = Shown { profile, traced, account, output, page: page.as_deref() };
-    let text = if args.json { shown.json()? } else { shown.text() };
+    let result = ProfileOutput { profile, traced, notes, output, page: page.as_deref() };
+    let text = if args.json { result.json()? } else { result.text() };
     use std::io::Write;
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-/// A count as a user writes it: `5M` are five million.
+/// Parses a count: `5M` is five million.
 fn number(text: &str) -> Result<u64, String> {
     let refuse = || "write a whole number, or one with K, M or G such as 5M".to_owned();
     let units = [('K', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
@@ -366,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_have_units_of_a_thousand() {
+    fn counts_have_decimal_units() {
         for (text, n) in
             [("0", 0), ("17", 17), ("5M", 5_000_000), ("64k", 64_000), ("2G", 2_000_000_000)]
         {

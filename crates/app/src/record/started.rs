@@ -19,7 +19,7 @@ use linux::child_exit::{SigchldGuard, try_reap};
 use linux::spawn::{SpawnBatch, SpawnRequest};
 use rustix::process::Signal;
 
-use crate::inherited::{Inherited, Process};
+use linux::inherited_children::{InheritedChildren, ProcessKey};
 
 /// Between asking everybody to end and ending them.
 const GRACE: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ pub(super) struct Started {
     /// Its number.
     pub pid: u32,
     has_ended: bool,
-    inherited: Inherited,
+    inherited: InheritedChildren,
     _statuses: SigchldGuard,
 }
 
@@ -50,7 +50,7 @@ impl Started {
         let args = command.iter().map(OsString::from);
         let start = SpawnRequest::as_ours(path, args, files()?)
             .with_context(|| format!("cannot start {name}"))?;
-        let inherited = Inherited::now();
+        let inherited = InheritedChildren::now();
         let statuses = SigchldGuard::keep();
         // Where this is refused, children that outlive their parents are not ours to end.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -74,7 +74,7 @@ impl Started {
 impl Drop for Started {
     fn drop(&mut self) {
         let until = Instant::now() + GRACE;
-        signal_all(self.inherited.others(), Signal::TERM);
+        signal_all(self.inherited.new_descendants(), Signal::TERM);
         while !is_alone(&self.inherited) && Instant::now() < until {
             std::thread::sleep(NAP);
         }
@@ -82,25 +82,25 @@ impl Drop for Started {
             if is_alone(&self.inherited) {
                 return;
             }
-            signal_all(self.inherited.others(), Signal::KILL);
+            signal_all(self.inherited.new_descendants(), Signal::KILL);
             std::thread::sleep(NAP);
         }
     }
 }
 
 /// The number may have been given to another one since it was looked up: then nothing is sent.
-fn signal_all(processes: Vec<Process>, signal: Signal) {
+fn signal_all(processes: Vec<ProcessKey>, signal: Signal) {
     for (pid, born_ticks) in processes {
         host_live::send_signal(pid, born_ticks, signal);
     }
 }
 
 /// Waits for those of our children that have ended; tells whether nobody is left.
-fn is_alone(inherited: &Inherited) -> bool {
-    for (pid, _) in inherited.own_others() {
+fn is_alone(inherited: &InheritedChildren) -> bool {
+    for (pid, _) in inherited.new_children() {
         let _ = try_reap(pid);
     }
-    inherited.own_others().is_empty()
+    inherited.new_children().is_empty()
 }
 
 fn files() -> anyhow::Result<[std::os::fd::OwnedFd; 3]> {

@@ -14,7 +14,7 @@ use journal::{
     Header, JournalWriter, Limits, PolicyUsed, Recording, ReplayError, Replayed, RunEnd,
 };
 
-use crate::exit::{Done, OrWrong, Stop};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::signals::SignalArgs;
 use crate::{input, recorded};
 
@@ -45,7 +45,7 @@ pub struct Args {
 }
 
 /// Replays and tells how much was decided otherwise.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     if linux::stream::is_stream(&args.journal) {
         return over_stream(args);
     }
@@ -53,11 +53,11 @@ pub fn main(args: &Args) -> Done {
     let original = recording.header().clone();
     let spec = args.policy.as_ref().unwrap_or(&original.policy.spec);
     let seed = args.seed.unwrap_or(original.seed);
-    let policy = with_judge(policy::build(spec, seed).or_wrong()?, &original.options);
+    let policy = with_judge(policy::build(spec, seed).or_usage_error()?, &original.options);
     let used = PolicyUsed { name: policy.name().to_owned(), spec: spec.clone() };
     let header = original.replayed(env!("CARGO_PKG_VERSION"), used, seed);
     let limits = crate::run::limits_of(&original.options);
-    let signals = args.signals.or_recorded(&original.options).or_wrong()?;
+    let signals = args.signals.or_recorded(&original.options).or_usage_error()?;
     let mut engine = Engine::new(original.machine.clone(), original.jobs.clone(), policy)
         .with_move_limits(limits)
         .with_signals(signals);
@@ -69,13 +69,13 @@ pub fn main(args: &Args) -> Done {
     Ok(())
 }
 
-fn over_stream(args: &Args) -> Done {
+fn over_stream(args: &Args) -> CommandResult {
     if args.out.is_some() {
         let text = "--out writes a journal, and a stream has none: leave it out";
-        return Err(Stop::Wrong(anyhow!(text)));
+        return Err(CommandError::Usage(anyhow!(text)));
     }
     let policy = args.policy.as_deref().unwrap_or("dfs");
-    let signals = args.signals.wish().or_wrong()?;
+    let signals = args.signals.wish().or_usage_error()?;
     stream::main(&args.journal, (policy, args.seed.unwrap_or(0), signals), args.json)
 }
 
@@ -96,14 +96,14 @@ fn into_journal(
     engine: &mut Engine,
     header: &Header,
     path: &Path,
-) -> Result<Replayed, Stop> {
+) -> Result<Replayed, CommandError> {
     let refused = || format!("cannot write {}", path.display());
     match File::create_new(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let text = format!("{} is there already: name a new file", path.display());
-            return Err(Stop::Wrong(anyhow!(text)));
+            return Err(CommandError::Usage(anyhow!(text)));
         }
-        made => made.with_context(refused).or_wrong()?,
+        made => made.with_context(refused).or_usage_error()?,
     };
     write(recording, engine, header, path).inspect_err(|_| {
         let _ = fs::remove_file(path); // Half a journal is of no use to anybody.
@@ -115,10 +115,10 @@ fn write(
     engine: &mut Engine,
     header: &Header,
     path: &Path,
-) -> Result<Replayed, Stop> {
+) -> Result<Replayed, CommandError> {
     let refused = || format!("cannot write {}", path.display());
     let writer = JournalWriter::create(path, header, Limits::default());
-    let mut writer = writer.with_context(refused).or_wrong()?;
+    let mut writer = writer.with_context(refused).or_usage_error()?;
     let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(stop)?;
     let end =
         recording.end().map(|end| RunEnd { own_cpu: None, own_max_resident: None, ..end.clone() });
@@ -130,10 +130,10 @@ fn write(
 }
 
 /// A journal that cannot be read on is the caller's; one that cannot be written on is not.
-fn stop(error: ReplayError) -> Stop {
+fn stop(error: ReplayError) -> CommandError {
     match error {
-        ReplayError::Sink(_) => Stop::Failed(error.into()),
-        _ => Stop::Wrong(error.into()),
+        ReplayError::Sink(_) => CommandError::Failed(error.into()),
+        _ => CommandError::Usage(error.into()),
     }
 }
 

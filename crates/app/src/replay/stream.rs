@@ -23,16 +23,16 @@ use sched::{
 };
 
 use super::shown::{Shown, lines};
-use crate::exit::{Done, OrWrong};
+use crate::command_result::{CommandResult, OrUsageError};
 
 /// Shows every turn of a stream.
-pub fn main(path: &Path, how: (&str, u64, TierOverride), json: bool) -> Done {
+pub fn main(path: &Path, how: (&str, u64, TierOverride), json: bool) -> CommandResult {
     let (policy, seed, signals) = how;
-    let decides = policy::build(policy, seed).or_wrong()?;
-    let recorded = stream::read(path).or_wrong()?;
+    let decides = policy::build(policy, seed).or_usage_error()?;
+    let recorded = stream::read(path).or_usage_error()?;
     let mut out = std::io::stdout().lock();
     let mut played = Played::new(recorded, decides, signals);
-    while let Some(shown) = played.next_turn().or_wrong()? {
+    while let Some(shown) = played.next_turn().or_usage_error()? {
         match json {
             true => writeln!(out, "{}", serde_json::to_string(&shown)?)?,
             false => write!(out, "{}", lines(&shown))?,

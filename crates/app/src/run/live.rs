@@ -15,7 +15,7 @@ use sched::Policy;
 use topology::Machine;
 
 use super::{Args, Checked, Folder, GRACE, MemoryArgs};
-use crate::exit::{Done, OrWrong, Stop};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::signals::SignalArgs;
 use crate::state::RunState;
 use crate::view::{Mode, View};
@@ -23,7 +23,7 @@ use crate::view::{Mode, View};
 /// What a run left: its report in any case, and how the command is to end.
 pub(crate) struct Ran {
     pub report: Report,
-    pub ended: Done,
+    pub ended: CommandResult,
 }
 
 /// How a run is done, whichever command asked for it.
@@ -71,7 +71,7 @@ pub(crate) fn run(
     checked: Checked,
     folder: &Folder,
     listener: Option<&mut dyn Sink>,
-) -> Result<Ran, Stop> {
+) -> Result<Ran, CommandError> {
     let mut parts = Parts::new(how, checked, folder)?;
     let error = parts.go(listener);
     Ok(parts.conclude(error))
@@ -90,7 +90,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(args: &How<'_>, checked: Checked, folder: &Folder) -> Result<Self, Stop> {
+    fn new(args: &How<'_>, checked: Checked, folder: &Folder) -> Result<Self, CommandError> {
         let Checked { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, policy.name());
         let options = options(args, &*policy, folder);
@@ -106,7 +106,7 @@ impl Parts {
         let journal = JournalWriter::create(&path, &header, limits)
             .inspect_err(|_| folder.forget())
             .with_context(|| format!("cannot write {}", path.display()))
-            .or_wrong()?;
+            .or_usage_error()?;
         let mode = Mode::fitting(args.quiet);
         Ok(Parts {
             host,
@@ -140,8 +140,10 @@ impl Parts {
         let report = self.report.finish(Some(&end));
         let finished = self.journal.finish(&end).context("cannot finish the journal");
         let ended = match error.or(finished.err()) {
-            Some(error) => Err(Stop::Failed(error)),
-            None if end.how == HowEnded::Interrupted || !report.all_well() => Err(Stop::Said),
+            Some(error) => Err(CommandError::Failed(error)),
+            None if end.how == HowEnded::Interrupted || !report.all_well() => {
+                Err(CommandError::Reported)
+            }
             None => Ok(()),
         };
         Ran { report, ended }

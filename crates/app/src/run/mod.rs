@@ -22,7 +22,7 @@ use program::Workload;
 use report::Report;
 use topology::Machine;
 
-use crate::exit::{Done, OrWrong, Stop};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::report::write_files;
 use crate::signals::SignalArgs;
 use crate::{input, profiles};
@@ -159,13 +159,13 @@ impl From<GroupsArg> for CgroupMode {
 }
 
 /// Runs a workload and reports.
-pub fn main(args: &Args) -> Done {
+pub fn main(args: &Args) -> CommandResult {
     if args.host == HostKind::Sim {
         if let Some(option) = args.given_for_live() {
             let said = anyhow::anyhow!(
                 "{option} is for programs that really run: leave it out with --host sim"
             );
-            return Err(Stop::Wrong(said));
+            return Err(CommandError::Usage(said));
         }
         let (ran, folder) = sim::run(args)?;
         return publish(args, ran, &folder);
@@ -174,16 +174,16 @@ pub fn main(args: &Args) -> Done {
         let said = anyhow::anyhow!(
             "{option} describes a simulated machine: write --host sim too, or leave it out"
         );
-        return Err(Stop::Wrong(said));
+        return Err(CommandError::Usage(said));
     }
     let checked = Checked::new(args)?;
-    let folder = Folder::make(args.out.as_deref(), &checked.workload.name).or_wrong()?;
+    let folder = Folder::make(args.out.as_deref(), &checked.workload.name).or_usage_error()?;
     publish(args, run_live(&How::from(args), checked, &folder, None)?, &folder)
 }
 
 /// Writes and prints the report, whatever went wrong before: a disk that is full is no reason to
 /// keep what is known to oneself. The first thing that went wrong is what the command ends with.
-fn publish(args: &Args, ran: Ran, folder: &Folder) -> Done {
+fn publish(args: &Args, ran: Ran, folder: &Folder) -> CommandResult {
     let Ran { report, ended } = ran;
     let written = write_files(&report, &folder.file(""));
     let shown = show(args, &report, folder, written.is_ok());
@@ -201,19 +201,19 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    fn new(args: &Args) -> Result<Self, Stop> {
-        let bytes = input::bytes("workload", &args.workload).or_wrong()?;
-        let mut workload = program::parse_bytes(&bytes, &args.workload).or_wrong()?;
-        let said = profiles::attach(&mut workload, &args.profiles).or_wrong()?;
-        check_loads(&workload).or_wrong()?;
+    fn new(args: &Args) -> Result<Self, CommandError> {
+        let bytes = input::bytes("workload", &args.workload).or_usage_error()?;
+        let mut workload = program::parse_bytes(&bytes, &args.workload).or_usage_error()?;
+        let said = profiles::attach(&mut workload, &args.profiles).or_usage_error()?;
+        check_loads(&workload).or_usage_error()?;
         if lab::oracle::is_named(&args.policy) {
-            return Err(Stop::Wrong(lab::oracle::OracleError::Live.into()));
+            return Err(CommandError::Usage(lab::oracle::OracleError::Live.into()));
         }
-        let policy = policy::build(&args.policy, args.seed).or_wrong()?;
+        let policy = policy::build(&args.policy, args.seed).or_usage_error()?;
         let machine = linux::topology::read(Path::new("/"))?;
         check_here(&workload, &machine, args.groups.into())?;
-        let signals = args.signals.wish().or_wrong()?;
-        crate::signals::check_readable(&signals, &*policy, &machine).or_wrong()?;
+        let signals = args.signals.wish().or_usage_error()?;
+        crate::signals::check_readable(&signals, &*policy, &machine).or_usage_error()?;
         if !args.quiet {
             said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
         }
@@ -226,10 +226,10 @@ pub(crate) fn check_here(
     workload: &Workload,
     machine: &Machine,
     groups: CgroupMode,
-) -> Result<(), Stop> {
-    host_live::preflight(workload, machine).or_wrong()?;
+) -> Result<(), CommandError> {
+    host_live::preflight(workload, machine).or_usage_error()?;
     let checked = host_live::check_groups(groups);
-    checked.map_err(|why| anyhow::anyhow!("--groups {why}")).or_wrong()
+    checked.map_err(|why| anyhow::anyhow!("--groups {why}")).or_usage_error()
 }
 
 /// The arguments of built-in programs are known to be wrong before any of them starts.

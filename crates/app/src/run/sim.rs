@@ -22,10 +22,10 @@ use topology::Machine;
 
 use super::live::Ran;
 use super::{Args, Folder};
-use crate::asked::Asked;
-use crate::exit::{OrWrong, Stop};
+use crate::command_result::{CommandError, OrUsageError};
 use crate::view::{Mode, View};
 use crate::{input, profiles};
+use linux::stop_signals::StopSignals;
 
 /// How a simulated machine behaves.
 #[derive(Clone, Debug, clap::Args)]
@@ -152,12 +152,12 @@ impl SimArgs {
     }
 
     /// The machine: of the file, or this one.
-    pub fn machine(&self) -> Result<Machine, Stop> {
+    pub fn machine(&self) -> Result<Machine, CommandError> {
         match &self.machine {
             Some(path) => {
-                let machine = crate::machine::file_or_shipped(path).or_wrong()?;
+                let machine = crate::machine::file_or_shipped(path).or_usage_error()?;
                 let kernel = host_sim::check_kernel(&machine, &self.options(0, None, None));
-                kernel.with_context(|| path.display().to_string()).or_wrong()?;
+                kernel.with_context(|| path.display().to_string()).or_usage_error()?;
                 Ok(machine)
             }
             None => Ok(linux::topology::read(Path::new("/"))?),
@@ -169,33 +169,33 @@ impl SimArgs {
 ///
 /// # Errors
 /// Something about the command is wrong, or the journal cannot be begun: nothing has run then.
-pub(super) fn run(args: &Args) -> Result<(Ran, Folder), Stop> {
-    let mut asked = Asked::watch()?;
+pub(super) fn run(args: &Args) -> Result<(Ran, Folder), CommandError> {
+    let mut signals = StopSignals::block()?;
     let stop = StopFlag::default();
-    asked.beside(&stop, || run_until(&stop, args))
+    signals.run_with_flag(&stop, || run_until(&stop, args))
 }
 
 /// The same, as long as nobody says that it is to stop.
-fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), Stop> {
-    let bytes = input::bytes("workload", &args.workload).or_wrong()?;
-    let mut workload = program::parse_bytes(&bytes, &args.workload).or_wrong()?;
-    let said = profiles::attach(&mut workload, &args.profiles).or_wrong()?;
-    lab::oracle::check(&args.policy).or_wrong()?;
+fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), CommandError> {
+    let bytes = input::bytes("workload", &args.workload).or_usage_error()?;
+    let mut workload = program::parse_bytes(&bytes, &args.workload).or_usage_error()?;
+    let said = profiles::attach(&mut workload, &args.profiles).or_usage_error()?;
+    lab::oracle::check(&args.policy).or_usage_error()?;
     let machine = args.sim.machine()?;
-    let signals = args.signals.wish().or_wrong()?;
+    let signals = args.signals.wish().or_usage_error()?;
     let hardware = Arc::new(Hardware::new(&machine));
-    let scripts = host_sim::cast::cast(&workload.jobs, &hardware).or_wrong()?;
+    let scripts = host_sim::cast::cast(&workload.jobs, &hardware).or_usage_error()?;
     let policy = match lab::oracle::is_named(&args.policy) {
         true => oracle(stop, args, &machine, &workload, &signals)?,
-        false => policy::build(&args.policy, args.seed).or_wrong()?,
+        false => policy::build(&args.policy, args.seed).or_usage_error()?,
     };
     if args.sim.readable == Readable::None {
-        check_declared(&args.policy, &workload).or_wrong()?;
+        check_declared(&args.policy, &workload).or_usage_error()?;
     }
     let options = args.sim.options(args.seed, policy.interval(), args.time_limit);
     let options = SimOptions { stop: stop.clone(), fail_fast: args.fail_fast, ..options };
     let host = SimHost::with_scripts(&machine, hardware, &workload.jobs, scripts, options);
-    let mut host = host.or_wrong()?;
+    let mut host = host.or_usage_error()?;
     if !args.quiet {
         said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
         let assumed = host.assumed();
@@ -206,14 +206,14 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), Stop> {
             );
         }
     }
-    let folder = Folder::make(args.out.as_deref(), &workload.name).or_wrong()?;
+    let folder = Folder::make(args.out.as_deref(), &workload.name).or_usage_error()?;
     let header = header(args, &workload, machine, &*policy, &host);
     let limits = Limits { part: args.journal_part, ..Limits::default() };
     let path = folder.file("journal.jsonl");
     let mut journal = JournalWriter::create(&path, &header, limits)
         .inspect_err(|_| folder.forget())
         .with_context(|| format!("cannot write {}", path.display()))
-        .or_wrong()?;
+        .or_usage_error()?;
     let mut report = ReportBuilder::new(&header);
     let mut view = View::new(if args.quiet { Mode::Quiet } else { Mode::Lines }, &header);
     let mut engine = Engine::new(header.machine, header.jobs, policy)
@@ -232,8 +232,8 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), Stop> {
     let report = report.finish(Some(&end));
     let finished = journal.finish(&end).context("cannot finish the journal");
     let ended = match error.or(finished.err()) {
-        Some(error) => Err(Stop::Failed(error)),
-        None if how == HowEnded::Interrupted || !report.all_well() => Err(Stop::Said),
+        Some(error) => Err(CommandError::Failed(error)),
+        None if how == HowEnded::Interrupted || !report.all_well() => Err(CommandError::Reported),
         None => Ok(()),
     };
     Ok((Ran { report, ended }, folder))
@@ -246,18 +246,18 @@ fn oracle(
     machine: &Machine,
     workload: &Workload,
     signals: &TierOverride,
-) -> Result<Box<dyn Policy>, Stop> {
+) -> Result<Box<dyn Policy>, CommandError> {
     let setting = SimSetting {
         machine: machine.clone(),
         options: args.sim.options(args.seed, None, args.time_limit),
         limits: args.memory.limits(),
         signals: *signals,
     };
-    let column = Column::parse(&args.policy).or_wrong()?;
-    let bench = SimBench::new(setting, vec![workload.jobs.clone()]).or_wrong()?;
-    let policy = bench.oracle((&column, 0, args.seed), stop).or_wrong()?;
+    let column = Column::parse(&args.policy).or_usage_error()?;
+    let bench = SimBench::new(setting, vec![workload.jobs.clone()]).or_usage_error()?;
+    let policy = bench.oracle((&column, 0, args.seed), stop).or_usage_error()?;
     let stopped = "interrupted while the oracle searched: nothing has been run";
-    policy.ok_or_else(|| Stop::Failed(anyhow::anyhow!(stopped)))
+    policy.ok_or_else(|| CommandError::Failed(anyhow::anyhow!(stopped)))
 }
 
 /// Where nothing can be read, a policy must find what it needs in the programs' profiles.

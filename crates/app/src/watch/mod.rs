@@ -21,7 +21,7 @@ use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
 use program::Class;
 use sched::Wake;
 
-use crate::exit::{Done, OrWrong, Stop};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 use crate::restore::tell_kept;
 use crate::run::{CountersArg, MemoryArgs};
@@ -99,20 +99,20 @@ pub struct Args {
 }
 
 /// Looks after programs until somebody or the time ends it.
-pub fn main(args: &Args) -> Done {
-    let policy = policy::build(&args.policy, args.seed).or_wrong()?;
+pub fn main(args: &Args) -> CommandResult {
+    let policy = policy::build(&args.policy, args.seed).or_usage_error()?;
     if policy.wake() != Wake::Poll {
         return Err(anyhow!(
             "watch has a turn in every interval: leave wake= out of {:?}",
             args.policy
         ))
-        .or_wrong();
+        .or_usage_error();
     }
     let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
-    let chosen = choose::choose(args).or_wrong()?;
+    let chosen = choose::choose(args).or_usage_error()?;
     let machine = linux::topology::read(Path::new("/"))?;
-    let signals = args.signals.wish().or_wrong()?;
-    check_readable(&signals, &*policy, &machine).or_wrong()?;
+    let signals = args.signals.wish().or_usage_error()?;
+    check_readable(&signals, &*policy, &machine).or_usage_error()?;
     let options = WatchOptions {
         choice: chosen.choice,
         cgroup_folders: chosen.folders,
@@ -126,12 +126,12 @@ pub fn main(args: &Args) -> Done {
         memory: args.memory.options(),
         ..WatchOptions::default()
     };
-    args.signals.wish().or_wrong()?;
+    args.signals.wish().or_usage_error()?;
     if let Some(path) = args.journal.as_deref().map(journal_path).filter(|path| path.exists()) {
         let there = anyhow::anyhow!("{} is there already: name another file", path.display());
-        return Err(Stop::Wrong(there));
+        return Err(CommandError::Usage(there));
     }
-    let host = WatchHost::new(&machine, options).or_wrong()?;
+    let host = WatchHost::new(&machine, options).or_usage_error()?;
     let text = crate::restore::to_text(host.restored(), false);
     if !host.restored().files.is_empty() && !args.quiet {
         eprint!("{text}");
@@ -158,7 +158,7 @@ pub fn main(args: &Args) -> Done {
     watch(args, host, engine, header)
 }
 
-fn watch(args: &Args, mut host: WatchHost, mut engine: Engine, header: Header) -> Done {
+fn watch(args: &Args, mut host: WatchHost, mut engine: Engine, header: Header) -> CommandResult {
     let mut journal = args.journal.as_deref().map(|path| begin(path, &header)).transpose()?;
     let mut state = StateSink::new(&header, args, host.board());
     // There is nothing to redraw: lines can be kept.
@@ -181,14 +181,14 @@ fn watch(args: &Args, mut host: WatchHost, mut engine: Engine, header: Header) -
         journal.finish(&end).context("cannot finish the journal")?;
     }
     // Who ends watching by a signal has what was wanted.
-    result.map(|_| ()).map_err(Stop::Failed)
+    result.map(|_| ()).map_err(CommandError::Failed)
 }
 
-fn begin(path: &Path, header: &Header) -> Result<JournalWriter, Stop> {
+fn begin(path: &Path, header: &Header) -> Result<JournalWriter, CommandError> {
     let path = journal_path(path);
     JournalWriter::create(&path, header, Limits::default())
         .with_context(|| format!("cannot write {}", path.display()))
-        .or_wrong()
+        .or_usage_error()
 }
 
 fn journal_path(path: &Path) -> PathBuf {

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use profiler::{AccessPattern, Window};
 use program::Profile;
 use program::profile::Point;
-use trace::{View, Window};
 
 use super::svg::Drawing;
 use crate::units;
@@ -107,8 +107,8 @@ fn ranks(lines: BTreeSet<u64>) -> BTreeMap<u64, f64> {
 }
 
 /// Every data reference of the stretch.
-pub(super) fn stretch(view: &View) -> String {
-    let dots = view.dots();
+pub(super) fn stretch(view: &AccessPattern) -> String {
+    let dots = view.data_references();
     if dots.is_empty() {
         return "<p class=\"empty\">No data reference was seen.</p>".to_owned();
     }
@@ -205,26 +205,26 @@ fn at_least(power: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace::{Kind, Meter, Plan, Reference, Sampling};
+    use profiler::{Reference, ReferenceKind, Sampling, WindowMeter, WindowPlan};
 
     /// A page of a program that streams, whose name and command want to break out.
     fn page(n_references: u64) -> String {
-        let plan = Plan { window: 500, n_windows: 4, ..Plan::default() };
-        let mut meter = Meter::new(plan, Sampling::FixedRate(0));
+        let plan = WindowPlan { window: 500, n_windows: 4, ..WindowPlan::default() };
+        let mut meter = WindowMeter::new(plan, Sampling::FixedRate(0));
         for nr in 0..n_references {
-            let kind = if nr % 3 == 0 { Kind::Store } else { Kind::Load };
+            let kind = if nr % 3 == 0 { ReferenceKind::Store } else { ReferenceKind::Load };
             meter.take(Reference { kind, address: 64 * nr, size: 8 });
-            meter.take(Reference { kind: Kind::Fetch, address: 4 * (nr % 8), size: 4 });
+            meter.take(Reference { kind: ReferenceKind::Fetch, address: 4 * (nr % 8), size: 4 });
         }
         meter.finish();
-        let phases = trace::phase_figures(meter.windows(), 1.0, 0.5).into_iter().collect();
+        let phases = profiler::phase_from_windows(meter.windows(), 1.0, 0.5).into_iter().collect();
         let profile = program::Profile {
             name: "<b>&".to_owned(),
             command: vec!["</svg><script>".to_owned()],
             phases,
             ..program::Profile::default()
         };
-        super::super::page(&profile, meter.windows(), meter.view(), &["<i>".to_owned()])
+        super::super::page(&profile, meter.windows(), meter.access_pattern(), &["<i>".to_owned()])
     }
 
     #[test]

@@ -10,16 +10,21 @@
 mod charts;
 mod svg;
 
+use profiler::{AccessPattern, Window};
 use program::Profile;
 use program::profile::{Figure, Phase};
-use trace::{View, Window};
 
 use crate::html::CSS;
 use crate::html::escape::escape;
 use crate::html::head::LOGO;
 
 /// The page; `notes` are whole sentences that must be read before the figures are believed.
-pub fn page(profile: &Profile, windows: &[Window], view: &View, notes: &[String]) -> String {
+pub fn page(
+    profile: &Profile,
+    windows: &[Window],
+    view: &AccessPattern,
+    notes: &[String],
+) -> String {
     let title = escape(&profile.name);
     let body = [
         hero(profile, windows, view, notes),
@@ -72,7 +77,7 @@ fn card(title: &str, lead: &str, inside: &str) -> String {
     )
 }
 
-fn stretch_lead(view: &View) -> String {
+fn stretch_lead(view: &AccessPattern) -> String {
     let unit = match view.lines_per_work() {
         Some(1) => "A round of its innermost loop uses 1 data line.".to_owned(),
         Some(n) => format!("A round of its innermost loop uses {n} data lines."),
@@ -83,12 +88,12 @@ fn stretch_lead(view: &View) -> String {
     )
 }
 
-fn hero(profile: &Profile, windows: &[Window], view: &View, notes: &[String]) -> String {
+fn hero(profile: &Profile, windows: &[Window], view: &AccessPattern, notes: &[String]) -> String {
     let command = profile.command.join(" ");
     let class = profile.class.map_or("–".to_owned(), |(class, _)| class.number().to_string());
     let at = profile.class_cache.map_or(String::new(), |size| format!("with {size} of cache"));
     let cpi = profile.phases.first().and_then(|phase| phase.cycles_per_instruction);
-    let again: f64 = windows.iter().map(|window| window.n_again).sum();
+    let again: f64 = windows.iter().map(|window| window.n_reused).sum();
     let lines: f64 = windows.iter().map(|window| window.n_lines).sum();
     let again =
         if lines == 0.0 { "–".to_owned() } else { format!("{:.0} %", again / lines * 100.0) };

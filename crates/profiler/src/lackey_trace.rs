@@ -1,57 +1,57 @@
-//! The text that valgrind's lackey writes with `--trace-mem=yes`: a line for each reference.
+//! Parser of the trace that valgrind's lackey writes with `--trace-mem=yes`: one line per reference.
 //!
 //! ```text
-//!   I  0401ab70,3        an instruction of 3 bytes was fetched
-//!    L 1fff000660,8      8 bytes were loaded
-//!    S 1fff000668,8      stored
-//!    M 0421bcd8,4        loaded and stored by one instruction
-//!   ==4711== Command: …  valgrind speaking for itself
+//!   I  0401ab70,3        fetch of a 3-byte instruction
+//!    L 1fff000660,8      load of 8 bytes
+//!    S 1fff000668,8      store
+//!    M 0421bcd8,4        load and store by one instruction
+//!   ==4711== Command: …  message of valgrind
 //! ```
 //!
-//! Hundreds of millions of lines pass, so bytes are parsed without being copied or made text; a line that
-//! ends in the next chunk is kept until then.
+//! A trace has hundreds of millions of lines, so the parser works on bytes without copying. It keeps an
+//! incomplete line until the next chunk.
 
-/// What a reference does.
+/// Kind of a memory reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Fetches an instruction.
+pub enum ReferenceKind {
+    /// Instruction fetch.
     Fetch,
-    /// Reads data.
+    /// Data load.
     Load,
-    /// Writes data.
+    /// Data store.
     Store,
-    /// Reads and writes data.
+    /// Data load and store.
     Modify,
 }
 
-/// One reference to memory.
+/// One memory reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// What it does.
-    pub kind: Kind,
-    /// The first byte's address.
+    /// Fetch, load, store or both.
+    pub kind: ReferenceKind,
+    /// Address of the first byte.
     pub address: u64,
-    /// Bytes, at least 1.
+    /// Size in bytes, at least 1.
     pub size: u32,
 }
 
-/// Longer lines are cut: none of lackey's is.
+/// Longer lines are truncated; lackey writes none.
 const LINE_MAX: usize = 512;
-/// So much of what valgrind says for itself is kept.
+/// Number of valgrind messages kept.
 const N_MESSAGES_MAX: usize = 64;
 
-/// Takes the text chunk by chunk.
+/// Incremental parser.
 #[derive(Clone, Debug, Default)]
-pub struct Parser {
-    /// The begin of a line whose end has not come yet.
+pub struct LackeyParser {
+    /// Start of an incomplete line.
     rest: Vec<u8>,
     messages: Vec<String>,
     n_programs: u64,
-    n_strange: u64,
+    n_unparsed: u64,
 }
 
-impl Parser {
-    /// Parses a chunk and hands on its references in order.
+impl LackeyParser {
+    /// Parses a chunk and passes its references to `to`, in order.
     pub fn feed(&mut self, chunk: &[u8], mut to: impl FnMut(Reference)) {
         let mut chunk = chunk;
         if !self.rest.is_empty() {
@@ -70,19 +70,19 @@ impl Parser {
         self.keep(chunk);
     }
 
-    /// What valgrind said for itself, without its `==PID==`: the first lines.
+    /// First messages of valgrind, without their `==PID==` prefix.
     pub fn messages(&self) -> &[String] {
         &self.messages
     }
 
-    /// Programs that were begun under the tracer: 1, and one for each exec in a child.
+    /// Number of programs run under the tracer: 1, plus one per execve in a child.
     pub fn n_programs(&self) -> u64 {
         self.n_programs
     }
 
-    /// Lines that made no sense.
-    pub fn n_strange(&self) -> u64 {
-        self.n_strange
+    /// Number of lines that are neither a reference nor a message.
+    pub fn n_unparsed(&self) -> u64 {
+        self.n_unparsed
     }
 
     fn keep(&mut self, part: &[u8]) {
@@ -99,25 +99,25 @@ impl Parser {
 
     fn other(&mut self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
-        let Some(said) = text.strip_prefix("==").and_then(|text| text.split_once("== ")) else {
-            // An empty line of valgrind's own ends in its `==`.
-            self.n_strange += u64::from(!text.is_empty() && !text.starts_with("=="));
+        let Some(message) = text.strip_prefix("==").and_then(|text| text.split_once("== ")) else {
+            // An empty message of valgrind consists of its `==` prefix.
+            self.n_unparsed += u64::from(!text.is_empty() && !text.starts_with("=="));
             return;
         };
-        self.n_programs += u64::from(said.1.starts_with("Command: "));
-        if self.messages.len() < N_MESSAGES_MAX && !said.1.trim().is_empty() {
-            self.messages.push(said.1.to_owned());
+        self.n_programs += u64::from(message.1.starts_with("Command: "));
+        if self.messages.len() < N_MESSAGES_MAX && !message.1.trim().is_empty() {
+            self.messages.push(message.1.to_owned());
         }
     }
 }
 
-/// A reference, if the line is one.
+/// Parses a reference line.
 fn parse(line: &[u8]) -> Option<Reference> {
     let kind = match line {
-        [b'I', b' ', b' ', ..] => Kind::Fetch,
-        [b' ', b'L', b' ', ..] => Kind::Load,
-        [b' ', b'S', b' ', ..] => Kind::Store,
-        [b' ', b'M', b' ', ..] => Kind::Modify,
+        [b'I', b' ', b' ', ..] => ReferenceKind::Fetch,
+        [b' ', b'L', b' ', ..] => ReferenceKind::Load,
+        [b' ', b'S', b' ', ..] => ReferenceKind::Store,
+        [b' ', b'M', b' ', ..] => ReferenceKind::Modify,
         _ => return None,
     };
     let rest = &line[3..];
@@ -137,7 +137,7 @@ fn hex(byte: u8) -> Option<u8> {
     }
 }
 
-/// Bytes of a reference: the largest instruction that saves registers takes some thousand.
+/// Size in bytes. The largest instructions, which save registers, access a few thousand bytes.
 fn size(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || 6 < digits.len() {
         return None;
@@ -154,32 +154,32 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn all(chunks: &[&[u8]]) -> (Vec<Reference>, Parser) {
-        let (mut parser, mut found) = (Parser::default(), Vec::new());
+    fn all(chunks: &[&[u8]]) -> (Vec<Reference>, LackeyParser) {
+        let (mut parser, mut found) = (LackeyParser::default(), Vec::new());
         chunks.iter().for_each(|chunk| parser.feed(chunk, |reference| found.push(reference)));
         (found, parser)
     }
 
     #[test]
-    fn each_kind_of_line_is_known_and_the_rest_is_told() {
+    fn each_kind_of_line_is_parsed_and_other_lines_are_counted() {
         let text = b"==7== Command: sort x\n==7==\nI  0401ab70,3\n L 1fff000660,8\n S 10,1\n M ffffffffffffffff,4\nI  04zz,3\n";
         let (found, parser) = all(&[text]);
         let reference = |kind, address, size| Reference { kind, address, size };
         assert_eq!(
             found,
             [
-                reference(Kind::Fetch, 0x401_ab70, 3),
-                reference(Kind::Load, 0x1f_ff00_0660, 8),
-                reference(Kind::Store, 0x10, 1),
-                reference(Kind::Modify, u64::MAX, 4),
+                reference(ReferenceKind::Fetch, 0x401_ab70, 3),
+                reference(ReferenceKind::Load, 0x1f_ff00_0660, 8),
+                reference(ReferenceKind::Store, 0x10, 1),
+                reference(ReferenceKind::Modify, u64::MAX, 4),
             ]
         );
-        assert_eq!((parser.n_programs(), parser.n_strange()), (1, 1));
+        assert_eq!((parser.n_programs(), parser.n_unparsed()), (1, 1));
         assert_eq!(parser.messages(), ["Command: sort x"]);
     }
 
     #[test]
-    fn what_is_nearly_a_reference_is_none() {
+    fn malformed_references_are_rejected() {
         for line in [
             "I  ,3",
             "I  1,",
@@ -198,8 +198,12 @@ mod tests {
     }
 
     fn reference() -> impl Strategy<Value = Reference> {
-        let kind =
-            prop_oneof![Just(Kind::Fetch), Just(Kind::Load), Just(Kind::Store), Just(Kind::Modify)];
+        let kind = prop_oneof![
+            Just(ReferenceKind::Fetch),
+            Just(ReferenceKind::Load),
+            Just(ReferenceKind::Store),
+            Just(ReferenceKind::Modify)
+        ];
         (kind, any::<u64>(), 1u32..1000).prop_map(|(kind, address, size)| Reference {
             kind,
             address,
@@ -207,20 +211,20 @@ mod tests {
         })
     }
 
-    /// As lackey prints it: at least eight digits.
+    /// The format of lackey: at least eight hexadecimal digits.
     fn written(reference: &Reference) -> String {
         let start = match reference.kind {
-            Kind::Fetch => "I ",
-            Kind::Load => " L",
-            Kind::Store => " S",
-            Kind::Modify => " M",
+            ReferenceKind::Fetch => "I ",
+            ReferenceKind::Load => " L",
+            ReferenceKind::Store => " S",
+            ReferenceKind::Modify => " M",
         };
         format!("{start} {:08x},{}\n", reference.address, reference.size)
     }
 
     proptest! {
         #[test]
-        fn references_survive_being_cut_anywhere(
+        fn chunk_boundaries_do_not_change_the_references(
             references in proptest::collection::vec(reference(), 0..30),
             cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..5),
         ) {
@@ -233,7 +237,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn the_parser_accepts_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = all(&[&bytes]);
         }
     }

@@ -1,96 +1,98 @@
-//! What is told of a profile that was measured: a table with a sketch, or JSON.
+//! Output of a measured profile: text with charts, or JSON.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use linux::child_exit::ChildStatus;
+use profiler::measure::MeasuredProgram;
+use profiler::measure::assemble::WholeRun;
+use profiler::measure::program_run::{ProgramRun, StopCause};
+use profiler::measure::valgrind::TracedRun;
+use profiler::{AccessPattern, CurveEstimate, Window};
 use program::Profile;
 use program::profile::{Figure, Phase};
 use serde_json::{Value, json};
-use trace::{CurveFound, View, Window};
 
-use super::assemble::Learnt;
-use super::child::{Run, Why};
-use super::sketch;
-use super::target::Target;
-use super::tools::Traced;
+use super::text_charts;
 
-/// What is worth knowing beside the figures.
+/// Notes about a measurement.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Account {
-    /// Whole sentences.
+pub(super) struct RunNotes {
+    /// Complete sentences.
     pub notes: Vec<String>,
-    /// What was assumed of the machine.
+    /// Machine parameters that were assumed.
     pub assumed: Vec<String>,
-    /// How the program ended when it ran alone.
-    pub ended: Option<ChildStatus>,
+    /// Exit of the program when it ran alone.
+    pub exit: Option<ChildStatus>,
 }
 
-/// Fewer references than this say little.
-const FEW_REFERENCES: u64 = 1_000_000;
+/// A trace with fewer references is dominated by program start. Guessed.
+const N_REFERENCES_MIN: u64 = 1_000_000;
 
-impl Account {
-    pub(super) fn note(&mut self, text: String) {
+impl RunNotes {
+    pub(super) fn push(&mut self, text: String) {
         self.notes.push(text);
     }
 
-    /// What a counted run has to say.
-    pub(super) fn counted(&mut self, run: &Run) {
-        match run.why {
-            Why::Ended => self.ended = Some(run.reaped.status),
-            Why::TimeUp => self.note("time was up: the program was ended".to_owned()),
-            Why::Stopped => self.note("stopped: the program was ended".to_owned()),
-            Why::Enough => {}
+    /// Adds notes about a run with counters.
+    pub(super) fn add_counted(&mut self, run: &ProgramRun) {
+        match run.stop_cause {
+            StopCause::Exited => self.exit = Some(run.reaped.status),
+            StopCause::TimeUp => self.push("time was up: the program was ended".to_owned()),
+            StopCause::Interrupted => self.push("interrupted: the program was ended".to_owned()),
+            StopCause::LogComplete => {}
         }
     }
 
-    /// What the trace itself has to say.
-    pub(super) fn take(&mut self, traced: &Traced, learnt: &Learnt) {
+    /// Adds notes about a traced run.
+    pub(super) fn add_traced(&mut self, traced: &TracedRun, whole: &WholeRun) {
         let n_windows = traced.meter.windows().len();
         let planned = traced.meter.plan().n_windows;
-        match traced.run.why {
-            Why::TimeUp => self.note(format!(
+        match traced.run.stop_cause {
+            StopCause::TimeUp => self.push(format!(
                 "time was up after {n_windows} of {planned} windows: the traced program was ended"
             )),
-            Why::Stopped => self.note(format!(
-                "stopped after {n_windows} of {planned} windows: the traced program was ended"
+            StopCause::Interrupted => self.push(format!(
+                "interrupted after {n_windows} of {planned} windows: the traced program was ended"
             )),
-            Why::Ended | Why::Enough => {}
+            StopCause::Exited | StopCause::LogComplete => {}
         }
-        if traced.run.why == Why::Ended && self.ended.is_none() {
-            self.ended = Some(traced.run.reaped.status);
+        if traced.run.stop_cause == StopCause::Exited && self.exit.is_none() {
+            self.exit = Some(traced.run.reaped.status);
         }
-        if traced.meter.n_references() < FEW_REFERENCES {
+        if traced.meter.n_references() < N_REFERENCES_MIN {
             let n = traced.meter.n_references();
-            self.note(format!("it made {n} references only: its figures are those of starting up"));
+            self.push(format!(
+                "the trace has only {n} references: the values describe program start"
+            ));
         }
         match traced.parser.n_programs() {
             0 | 1 => {}
-            n => self.note(format!(
-                "{n} programs ran, children included: they are modelled as one that uses one cache, and equal addresses in them as one memory"
+            n => self.push(format!(
+                "{n} programs ran, including children: the model treats them as one program with one cache and one address space"
             )),
         }
-        if traced.parser.n_strange() != 0 {
-            let n = traced.parser.n_strange();
-            self.note(format!("{n} lines of the trace made no sense and were left out"));
+        if traced.parser.n_unparsed() != 0 {
+            let n = traced.parser.n_unparsed();
+            self.push(format!("{n} lines of the trace could not be parsed and were skipped"));
         }
-        if learnt
+        if whole
             .wall
-            .zip(learnt.cpu_time)
+            .zip(whole.cpu_time)
             .is_some_and(|(wall, cpu)| 1.2 * wall.as_secs_f64() < cpu.as_secs_f64())
         {
-            self.note("its threads ran in turn while they were traced: what they take from each other's caches at the same time is not seen".to_owned());
+            self.push("valgrind serializes threads: contention between the threads of the program is not measured".to_owned());
         }
     }
 
-    /// What is missing in the profile, and what to do.
-    pub(super) fn judge(&mut self, profile: &Profile, target: &Target) {
+    /// Adds notes about missing and assumed values.
+    pub(super) fn add_missing(&mut self, profile: &Profile, target: &MeasuredProgram) {
         if profile.class.is_none() {
-            self.note("no class: that takes cycles per instruction; raise --limit, shorten the run, or say --cpi and --frequency".to_owned());
+            self.push("no class: it needs cycles per instruction; raise --limit, shorten the run, or set --cpi and --frequency".to_owned());
         }
         if target.build_id.is_none() {
-            self.note(
-                "the program has no build id: its profile is found by its name alone".to_owned(),
+            self.push(
+                "the program has no build id: its profile is matched by name only".to_owned(),
             );
         }
         for assumed in &self.assumed {
@@ -99,79 +101,85 @@ impl Account {
     }
 }
 
-/// `exited with status 3`, `was ended by signal 11`.
-pub(super) fn how(how: ChildStatus) -> String {
+/// `exited with status 3`, `was killed by signal 11`.
+pub(super) fn exit_text(how: ChildStatus) -> String {
     match how {
         ChildStatus::Exited(status) => format!("exited with status {status}"),
-        ChildStatus::Killed(signal) => format!("was ended by signal {signal}"),
+        ChildStatus::Killed(signal) => format!("was killed by signal {signal}"),
     }
 }
 
-/// Everything that is told.
-pub(super) struct Shown<'a> {
+/// A measured profile with everything to print.
+pub(super) struct ProfileOutput<'a> {
     pub profile: &'a Profile,
-    /// Absent where the processor counted.
-    pub traced: Option<&'a Traced>,
-    pub account: &'a Account,
+    /// `None` for a run with counters.
+    pub traced: Option<&'a TracedRun>,
+    pub notes: &'a RunNotes,
     pub output: &'a Path,
     pub page: Option<&'a Path>,
 }
 
-impl Shown<'_> {
-    /// For people, 80 columns wide.
+impl ProfileOutput<'_> {
+    /// Text of 80 columns.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        for (label, what) in self.facts() {
-            let _ = writeln!(text, "{label:<14}{what}");
+        for (label, value) in self.facts() {
+            let _ = writeln!(text, "{label:<14}{value}");
         }
         if let Some(found) = self.whole_curve() {
-            text += &format!("\n{}", sketch::curve(&found.curve));
+            text += &format!("\n{}", text_charts::curve(&found.curve));
         }
-        text += &sketch::phases(&self.profile.phases);
-        if let Some(view) = self.view().filter(|view| !view.dots().is_empty()) {
-            text += &format!("\n{}", sketch::addresses(view));
+        text += &text_charts::phases(&self.profile.phases);
+        if let Some(pattern) =
+            self.pattern().filter(|pattern| !pattern.data_references().is_empty())
+        {
+            text += &format!("\n{}", text_charts::addresses(pattern));
         }
-        for note in &self.account.notes {
-            text += &format!("\n{}", sketch::wrapped(&format!("note: {note}")));
+        for note in &self.notes.notes {
+            text += &format!("\n{}", text_charts::wrapped(&format!("note: {note}")));
         }
         text += &format!("\n\nprofile:  {}\n", self.output.display());
         if let Some(page) = self.page {
-            text += &format!("pictures: {}\n", page.display());
+            text += &format!("charts:   {}\n", page.display());
         }
         text
     }
 
-    /// The curve of all windows together.
-    fn whole_curve(&self) -> Option<CurveFound> {
+    /// Miss-ratio curve over all windows.
+    fn whole_curve(&self) -> Option<CurveEstimate> {
         let covered = self.profile.covered.map_or(0.0, Figure::value);
-        trace::curve(self.windows(), covered)
+        profiler::curve(self.windows(), covered)
     }
 
     fn windows(&self) -> &[Window] {
         self.traced.map_or(&[], |traced| traced.meter.windows())
     }
 
-    fn view(&self) -> Option<&View> {
-        self.traced.map(|traced| traced.meter.view())
+    fn pattern(&self) -> Option<&AccessPattern> {
+        self.traced.map(|traced| traced.meter.access_pattern())
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
         let profile = self.profile;
         let first = profile.phases.first();
         let mut facts = vec![("program", profile.name.clone())];
-        if let Some(ended) = self.account.ended {
-            facts.push(("it", how(ended)));
+        if let Some(exit) = self.notes.exit {
+            facts.push(("exit", exit_text(exit)));
         }
         if let Some(cpu) = profile.cpu_time {
-            let busy = first.and_then(|phase| phase.threads).map(Figure::value);
-            let busy = busy.map_or(String::new(), |n| format!("; {n:.1} CPUs busy on average"));
-            facts.push(("alone", format!("{cpu} of CPU time{busy}")));
+            let threads = first.and_then(|phase| phase.threads).map(Figure::value);
+            let threads =
+                threads.map_or(String::new(), |n| format!("; {n:.1} CPUs used on average"));
+            facts.push(("alone", format!("{cpu} of CPU time{threads}")));
         }
         facts.extend(self.traced_facts());
         if let Some(share) = self.whole_curve().and_then(|found| found.error_share) {
             facts.push((
                 "error",
-                format!("{:.1} % at most, of the misses in the smallest cache", share * 100.0),
+                format!(
+                    "{:.1} % at most, relative to the misses in the smallest cache",
+                    share * 100.0
+                ),
             ));
         }
         if let Some(cpi) = first.and_then(|phase| phase.cycles_per_instruction) {
@@ -185,22 +193,25 @@ impl Shown<'_> {
                 format!("{number} with {cache} of last-level cache ({})", source.word()),
             ));
         }
-        if let Some(lines) = self.view().and_then(View::lines_per_work) {
+        if let Some(lines) = self.pattern().and_then(AccessPattern::lines_per_work) {
             facts.push((
                 "unit of work",
-                format!("{lines} data lines, a round of its innermost loop"),
+                format!("{lines} data lines per iteration of the innermost loop"),
             ));
         }
-        if let Some(again) = used_again(self.windows()) {
+        if let Some(share) = reused_share(self.windows()) {
             facts.push((
-                "used again",
-                format!("{:.0} % of a window's lines, after 64 others or more", again * 100.0),
+                "reused",
+                format!(
+                    "{:.0} % of the lines of a window, after 64 or more other lines",
+                    share * 100.0
+                ),
             ));
         }
         facts
     }
 
-    /// How much was traced.
+    /// Amount of traced data.
     fn traced_facts(&self) -> Vec<(&'static str, String)> {
         let (Some(traced), profile) = (self.traced, self.profile) else { return Vec::new() };
         let meter = &traced.meter;
@@ -217,22 +228,23 @@ impl Shown<'_> {
                 millions(instructions)
             ),
         ));
-        let covered =
-            profile.covered.map_or("unknown: the run was not counted".to_owned(), |share| {
-                format!("{:.3} % of the run's instructions", share.value() * 100.0)
+        let covered = profile
+            .covered
+            .map_or("unknown: the instructions of the run were not counted".to_owned(), |share| {
+                format!("{:.3} % of the instructions of the run", share.value() * 100.0)
             });
         facts.push(("covered", covered));
         facts.push((
             "lines",
             match meter.rate() {
-                1.0 => "all of them looked at".to_owned(),
-                rate => format!("1 of {:.0} looked at", 1.0 / rate),
+                1.0 => "all lines sampled".to_owned(),
+                rate => format!("1 of {:.0} sampled", 1.0 / rate),
             },
         ));
         facts
     }
 
-    /// For programs. Field names end in their units.
+    /// JSON. Key names end in their units.
     pub(super) fn json(&self) -> anyhow::Result<String> {
         let profile = self.profile;
         let windows = self.windows();
@@ -243,7 +255,7 @@ impl Shown<'_> {
             "build_id": profile.build_id,
             "made_by": profile.made_by,
             "command": profile.command,
-            "ended": self.account.ended.map(how),
+            "exit": self.notes.exit.map(exit_text),
             "cpu_time_ns": profile.cpu_time.map(|time| time.0),
             "class": profile.class.map(|(class, _)| class.number()),
             "class_cache_bytes": profile.class_cache.map(|size| size.0),
@@ -251,25 +263,25 @@ impl Shown<'_> {
             "n_windows": windows.len(),
             "n_references": references,
             "n_instructions": instructions,
-            "lines_share": self.traced.map(|traced| traced.meter.rate()),
+            "sampled_lines_share": self.traced.map(|traced| traced.meter.rate()),
             "n_programs": self.traced.map(|traced| traced.parser.n_programs()),
-            "lines_per_work": self.view().and_then(View::lines_per_work),
-            "used_again_share": used_again(windows),
+            "lines_per_work": self.pattern().and_then(AccessPattern::lines_per_work),
+            "reused_lines_share": reused_share(windows),
             "error_share": self.whole_curve().and_then(|found| found.error_share),
             "phases": profile.phases.iter().map(phase_json).collect::<Vec<_>>(),
-            "notes": self.account.notes,
-            "profile": self.output.display().to_string(),
-            "pictures": self.page.map(|page| page.display().to_string()),
+            "notes": self.notes.notes,
+            "profile_file": self.output.display().to_string(),
+            "charts_file": self.page.map(|page| page.display().to_string()),
         });
         Ok(format!("{}\n", serde_json::to_string_pretty(&value)?))
     }
 }
 
-/// The share of the lines of a window that were used again in it after many others.
-fn used_again(windows: &[Window]) -> Option<f64> {
+/// Share of the lines of a window that are reused in it at a long reuse distance.
+fn reused_share(windows: &[Window]) -> Option<f64> {
     let lines: f64 = windows.iter().map(|window| window.n_lines).sum();
-    let again: f64 = windows.iter().map(|window| window.n_again).sum();
-    (0.0 < lines).then_some(again / lines)
+    let reused: f64 = windows.iter().map(|window| window.n_reused).sum();
+    (0.0 < lines).then_some(reused / lines)
 }
 
 fn figure_json(figure: Option<Figure>) -> Value {

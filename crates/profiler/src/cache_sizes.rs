@@ -1,29 +1,29 @@
-//! The cache sizes that are told apart: two for each doubling, from 16 KiB to 4 GiB.
+//! Modelled cache sizes: two per doubling, from 16 KiB to 4 GiB.
 
 use base::Bytes;
 
 /// Bytes of a line.
 pub const LINE_BYTES: u64 = 64;
 
-/// The smallest size is 2 to this many lines: 16 KiB.
+/// Log2 of the lines of the smallest size, 16 KiB.
 const LOG2_LINES_MIN: u32 = 8;
 /// Doublings above it: up to 4 GiB.
 const N_DOUBLINGS: usize = 18;
-/// How many sizes there are.
+/// Number of sizes.
 pub const N_SIZES: usize = 2 * N_DOUBLINGS + 1;
 
-/// Lines of the cache of one size: 256, 384, 512, 768 …
+/// Lines of size `idx`: 256, 384, 512, 768 …
 pub(crate) fn size_lines(idx: usize) -> u64 {
     let whole = 1 << (LOG2_LINES_MIN as usize + idx / 2);
     if idx.is_multiple_of(2) { whole } else { whole + whole / 2 }
 }
 
-/// Bytes of the cache of one size, 0 to [`N_SIZES`].
+/// Bytes of size `idx`, 0 to [`N_SIZES`] - 1.
 pub fn size_bytes(idx: usize) -> Bytes {
     Bytes(size_lines(idx.min(N_SIZES - 1)) * LINE_BYTES)
 }
 
-/// How many of the sizes hold at most so many lines: those that a reuse distance misses in.
+/// Number of sizes with at most `lines` lines: those in which this reuse distance misses.
 pub(crate) fn n_sizes_up_to(lines: u64) -> usize {
     let Some(log) = lines.checked_ilog2().filter(|log| LOG2_LINES_MIN <= *log) else { return 0 };
     let has_half = lines >> (log - 1) & 1;
@@ -36,14 +36,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_rise_from_16_kib_to_4_gib() {
+    fn sizes_range_from_16_kib_to_4_gib() {
         assert_eq!(size_bytes(0), Bytes::from_kib(16));
         assert_eq!(size_bytes(1), Bytes::from_kib(24));
         assert_eq!(size_bytes(N_SIZES - 1), Bytes::from_mib(4096));
     }
 
     #[test]
-    fn a_distance_misses_in_every_size_that_holds_no_more_lines() {
+    fn a_distance_misses_in_every_size_with_at_most_that_many_lines() {
         for lines in (0..5000).chain([1 << 26, (1 << 26) - 1, 1 << 27, u64::MAX]) {
             let slow = (0..N_SIZES).filter(|&idx| size_lines(idx) <= lines).count();
             assert_eq!(n_sizes_up_to(lines), slow, "{lines}");

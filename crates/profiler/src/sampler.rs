@@ -1,74 +1,72 @@
-//! Reuse distances of a random part of the lines, in one pass and bounded memory.
+//! Reuse distances of a random sample of the lines, in one pass and bounded memory.
 //!
-//! A line is looked at if a hash of its number is below a threshold: the same lines always, about a
-//! share R of all. Their reuse distance among themselves, divided by R, is the distance among all; each
-//! use stands for 1/R uses. This is SHARDS (Waldspurger, Park, Garthwaite, Ahmad, *Efficient MRC
-//! Construction with SHARDS*, USENIX FAST 2015), in both of its forms:
+//! A line is sampled if a hash of its number is below a threshold, so the sample is always the same lines, a
+//! share R of all. The reuse distance among sampled lines, divided by R, estimates the distance among all
+//! lines, and each use has weight 1/R. This is SHARDS (C. A. Waldspurger, N. Park, A. Garthwaite, I. Ahmad, *Efficient MRC
+//! Construction with SHARDS*, USENIX FAST 2015), in both variants:
 //!
-//! * **fixed size**: R begins at 1, and is lowered whenever more lines are kept than there is room for;
-//! * **fixed rate**: R stays.
+//! * **fixed size**: R starts at 1 and is halved whenever the number of lines exceeds the limit;
+//! * **fixed rate**: R is constant.
 //!
-//! Two things differ from the paper. R is halved, instead of lowered by one line at a time, so that every
-//! weight is a whole number; and what was counted before keeps its weight, which was right then, instead
-//! of being rescaled. The paper's correction of the number of references (SHARDS-adj) puts the difference
-//! into the smallest distance: here that is what comes of dividing misses by the true number of
-//! instructions instead of a sampled one.
+//! Two details differ from the paper. R is halved instead of lowered by one line at a time, so every weight is
+//! an integer. Earlier counts keep their weight, which was correct at the time, instead of being rescaled. The paper's correction
+//! of the number of references (SHARDS-adj) assigns the difference to the smallest distance. Dividing misses
+//! by the true number of instructions has the same effect.
 //!
-//! Write-backs come from the same pass. A changed line is written to memory by every cache that evicts
-//! it before it is used again, and a line keeps note of the caches that have it changed: those that hold
-//! more than so many lines (Thompson and Smith, *Efficient (stack) algorithms for analysis of write-back
-//! and sector memories*, ACM TOCS 7(1), 1989).
+//! The same pass counts write-backs. Every cache that evicts a modified line before its next use writes it
+//! back. A line stores the cache sizes in which it is dirty: those with more than `dirty_above` lines
+//! (J. G. Thompson, A. J. Smith, *Efficient (stack) algorithms for analysis of write-back and sector memories*,
+//! ACM TOCS 7(1), 1989).
 //!
 //! ```text
-//!   caches of   0 ─────────── m ────────────── D ──────────►  lines
-//!   a line changed above m      used again at distance D:
-//!                              ╰── wrote it ──╯╰─ have it changed still
+//!   cache size  0 ─────────── m ────────────── D ──────────►  lines
+//!   a line dirty above m        used again at distance D:
+//!                              ╰─ wrote it ───╯╰─ still dirty
 //! ```
 
-use crate::sizes::{N_SIZES, n_sizes_up_to};
-use crate::stack::LruStack;
-use crate::table::hash;
+use crate::cache_sizes::{N_SIZES, n_sizes_up_to};
+use crate::stack::{LruStack, hash};
 
-/// How lines are chosen.
+/// How lines are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
-    /// At most so many lines are kept; all as long as they fit.
+    /// Samples at most this many lines; all lines while they fit.
     FixedSize(usize),
-    /// One of 2 to this many lines is kept. 0 is exact.
+    /// Samples one of 2^n lines. 0 is exact.
     FixedRate(u32),
 }
 
 impl Default for Sampling {
-    /// Exact up to 4 MiB in use; some megabytes of memory.
+    /// Exact up to a footprint of 4 MiB. Needs a few megabytes of memory.
     fn default() -> Self {
         Sampling::FixedSize(1 << 16)
     }
 }
 
-/// Groups of lines that are told apart, to see how much hangs on the choice of lines.
+/// Number of line groups, for the error due to line sampling.
 pub(crate) const N_GROUPS: usize = 8;
 
-/// Octaves of reuse distance that are told apart.
+/// Number of reuse-distance octaves.
 pub(crate) const N_OCTAVES: usize = 40;
 
-/// A use after fewer other lines than this is the same use still: a loop over neighbours.
+/// A reuse at a smaller distance is part of the same use: a loop over neighbouring elements.
 const AGAIN_LINES: u64 = 64;
 
-/// What was counted from the begin up to now; differences of two are what happened between.
+/// Cumulative counts. The difference of two tallies describes the interval between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// For each group: how many uses missed in all sizes below the index and in none from it on.
+    /// Per group: uses that missed in all sizes below the index and hit from it on.
     pub misses: [[u64; N_SIZES + 1]; N_GROUPS],
     /// Write-backs of each size, as differences from one size to the next.
     pub write_backs: [i64; N_SIZES + 1],
     /// Uses by the octave of their distance: 0, 1, 2 to 3, 4 to 7 …
     pub octaves: [u64; N_OCTAVES],
     /// First uses of a line.
-    pub n_new: u64,
-    /// Lines that were used in a window, each once a window.
+    pub n_first_uses: u64,
+    /// Lines used in a window, once per window.
     pub n_in_window: u64,
-    /// Lines that were used again in a window after many others.
-    pub n_again: u64,
+    /// Lines used again in a window at a distance of at least `AGAIN_LINES`.
+    pub n_reused: u64,
 }
 
 impl Default for Tally {
@@ -77,18 +75,18 @@ impl Default for Tally {
             misses: [[0; N_SIZES + 1]; N_GROUPS],
             write_backs: [0; N_SIZES + 1],
             octaves: [0; N_OCTAVES],
-            n_new: 0,
+            n_first_uses: 0,
             n_in_window: 0,
-            n_again: 0,
+            n_reused: 0,
         }
     }
 }
 
-/// The sampled stack with its counts.
+/// Sampled LRU stack with its counts.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     stack: LruStack,
-    /// How often R was halved.
+    /// Number of times R was halved.
     halvings: u32,
     n_lines_max: usize,
     window: u32,
@@ -96,7 +94,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Nothing was seen yet.
+    /// A sampler that has seen no line.
     pub fn new(sampling: Sampling) -> Self {
         let (halvings, n_lines_max) = match sampling {
             Sampling::FixedSize(n_lines) => (0, n_lines.max(1)),
@@ -111,17 +109,17 @@ impl Sampler {
         }
     }
 
-    /// The share of lines that is looked at now.
+    /// Current share of lines that are sampled.
     pub fn rate(&self) -> f64 {
         1.0 / self.weight() as f64
     }
 
-    /// Lines that are kept now.
+    /// Number of lines in the stack.
     pub fn n_lines(&self) -> usize {
         self.stack.len()
     }
 
-    /// Uses a line.
+    /// Records a use of a line.
     pub fn touch(&mut self, line: u64, writes: bool) {
         if !self.keeps(line) {
             return;
@@ -133,13 +131,13 @@ impl Sampler {
         let tally = &mut self.tally;
         tally.misses[group(line)][n_missed] += weight;
         tally.octaves[octave(distance)] += weight;
-        tally.n_new += if distance.is_none() { weight } else { 0 };
+        tally.n_first_uses += if distance.is_none() { weight } else { 0 };
         if entry.window != self.window {
             (entry.window, entry.again) = (self.window, false);
             tally.n_in_window += weight;
         } else if !entry.again && distance.is_some_and(|lines| AGAIN_LINES <= lines) {
             entry.again = true;
-            tally.n_again += weight;
+            tally.n_reused += weight;
         }
         let written = distance.map_or(0..0, |lines| written(entry.dirty_above, lines));
         if !written.is_empty() {
@@ -156,12 +154,12 @@ impl Sampler {
         }
     }
 
-    /// Begins the next window.
+    /// Starts the next window.
     pub(crate) fn next_window(&mut self) {
         self.window += 1;
     }
 
-    /// What was counted up to now, with the write-backs of lines that were evicted and not used since.
+    /// Counts so far, including write-backs of lines that were evicted and not used since.
     pub(crate) fn tally_now(&self) -> Tally {
         let mut tally = self.tally.clone();
         for (depth, entry) in self.stack.newest_first().enumerate() {
@@ -174,8 +172,8 @@ impl Sampler {
         tally
     }
 
-    /// Some of the lines that were used in this window: those with the smallest hash, so that they
-    /// are the same ones in every window. Rising.
+    /// Some lines used in this window: those with the smallest hash, so that every window shows the same lines.
+    /// Sorted by number.
     pub(crate) fn lines_in_window(&self, n_max: usize) -> Vec<u64> {
         let used = self.stack.table.iter().filter(|entry| entry.window == self.window);
         let mut lines: Vec<(u64, u64)> = used.map(|entry| (hash(entry.line), entry.line)).collect();
@@ -194,35 +192,29 @@ impl Sampler {
         self.halvings == 0 || hash(line) >> (64 - self.halvings) == 0
     }
 
-    /// Looks at half as many lines from now on.
+    /// Halves the sampled share until the lines fit.
     fn halve(&mut self) {
         while self.n_lines_max < self.stack.len() && self.halvings < 40 {
             self.halvings += 1;
             let lines: Vec<u64> = self.stack.table.iter().map(|entry| entry.line).collect();
-            let gone: Vec<u64> = lines.into_iter().filter(|line| !self.keeps(*line)).collect();
-            gone.into_iter().for_each(|line| self.forget(line));
+            let dropped: Vec<u64> = lines.into_iter().filter(|line| !self.keeps(*line)).collect();
+            dropped.into_iter().for_each(|line| self.stack.remove(line));
         }
-    }
-
-    /// Forgets a line that is looked at no more. What it would have written back is lost with it, and is
-    /// found again in the weight of those that stay.
-    fn forget(&mut self, line: u64) {
-        self.stack.remove(line);
     }
 }
 
-/// The sizes that wrote a line to memory: it was changed in those above `dirty_above` lines, and evicted
-/// by those up to `distance`.
+/// Sizes that wrote a line back: it was dirty in those above `dirty_above` lines, and those up to `distance` evicted
+/// it.
 fn written(dirty_above: u64, distance: u64) -> std::ops::Range<usize> {
     n_sizes_up_to(dirty_above)..n_sizes_up_to(distance)
 }
 
-/// Low bits of the hash choose the group: the high ones are alike for all lines that are kept.
+/// The group depends on low hash bits, because the high bits are equal for all sampled lines.
 fn group(line: u64) -> usize {
     (hash(line) >> 8) as usize % N_GROUPS
 }
 
-/// 0 for distance 0, 1 for 1, 2 for 2 and 3, and so on; the last one for a first use.
+/// 0 for distance 0, 1 for 1, 2 for 2 and 3, and so on; the last octave is a first use.
 pub(crate) fn octave(distance: Option<u64>) -> usize {
     let octave = |lines: u64| lines.checked_ilog2().map_or(0, |log| log as usize + 1);
     distance.map_or(N_OCTAVES - 1, |lines| octave(lines).min(N_OCTAVES - 2))
@@ -234,9 +226,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sizes::size_lines;
+    use crate::cache_sizes::size_lines;
 
-    /// Misses of each size.
+    /// Misses per size.
     fn misses(tally: &Tally) -> Vec<u64> {
         let of_size =
             |idx: usize| tally.misses.iter().map(move |group| group[idx + 1..].iter().sum::<u64>());
@@ -252,7 +244,7 @@ mod tests {
         sums.take(N_SIZES).collect()
     }
 
-    /// One LRU cache of so many lines, as simple as can be: misses and write-backs.
+    /// Reference model: one LRU cache of `n_lines` lines. Returns misses and write-backs.
     fn cache(n_lines: u64, uses: &[(u64, bool)]) -> (u64, i64) {
         let (mut lines, mut misses, mut written): (Vec<(u64, bool)>, u64, i64) = Default::default();
         for &(line, writes) in uses {
@@ -272,7 +264,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
-        fn unsampled_it_counts_what_a_cache_of_each_size_does(seed in any::<u64>()) {
+        fn without_sampling_the_counts_equal_those_of_an_lru_cache_of_each_size(seed in any::<u64>()) {
             let mut chance = Rng::new(seed);
             let near_or_far = |chance: &mut Rng| if chance.below(3) == 0 { 1500 } else { 300 };
             let uses: Vec<(u64, bool)> = (0..8000)
@@ -292,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Lines in an order that has short and long distances.
+    /// Lines with short and long reuse distances.
     fn uses(n: u64, n_lines: u64, seed: u64) -> impl Iterator<Item = u64> {
         let mut chance = Rng::new(seed);
         (0..n).map(move |_| {
@@ -302,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_tells_nearly_what_all_lines_tell() {
+    fn a_sample_estimates_the_misses_within_6_percent() {
         for sampling in [Sampling::FixedRate(4), Sampling::FixedSize(8192)] {
             let (mut all, mut some) =
                 (Sampler::new(Sampling::FixedRate(0)), Sampler::new(sampling));
@@ -320,15 +312,18 @@ mod tests {
     }
 
     #[test]
-    fn no_more_lines_are_kept_than_there_is_room_for() {
+    fn the_number_of_sampled_lines_is_bounded() {
         let mut sampler = Sampler::new(Sampling::FixedSize(1000));
         for line in 0..1_000_000 {
             sampler.touch(line, true);
             assert!(sampler.n_lines() <= 1000);
         }
         assert!(sampler.rate() <= 1.0 / 1024.0);
-        let n_new = sampler.tally.n_new as f64;
-        assert!((n_new / 1e6 - 1.0).abs() < 0.15, "{n_new} first uses instead of a million");
+        let n_first_uses = sampler.tally.n_first_uses as f64;
+        assert!(
+            (n_first_uses / 1e6 - 1.0).abs() < 0.15,
+            "{n_first_uses} first uses instead of one million"
+        );
     }
 
     #[test]

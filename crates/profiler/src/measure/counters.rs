@@ -1,11 +1,11 @@
-//! The counters engine: the program runs once, and the processor counts.
+//! Measurement with hardware counters: the program runs once.
 //!
 //! ```text
-//!   sh stops itself ─► counters are opened on it, for its children too ─► it goes on and becomes the program
-//!                      every 100 ms they are read                      ─► phases (trace::counted)
+//!   sh stops itself ─► counters are opened on it and inherited by its children ─► SIGCONT, execve of the program
+//!                      the counters are read every 100 ms                     ─► phases (counter_phases)
 //! ```
 //!
-//! So not one instruction of the program is missed, and some thousand of the shell's are counted with it.
+//! The counters cover every instruction of the program, plus a few thousand of the shell.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -16,65 +16,68 @@ use base::Nanos;
 use linux::collectors;
 use linux::perf::{self, CounterScope, Meter, PmuGroups, TaskGroups};
 use linux::source::Live;
+use linux::stop_signals::StopSignals;
 use sched::{CounterEvent, Counters};
-use trace::counted::Reading;
 
-use super::child::{self, Run, Watch, What, Why};
-use super::target::Target;
-use crate::asked::Asked;
+use super::MeasuredProgram;
+use super::program_run::{self, ExecSpec, Observer, ProgramRun, StopCause};
+use crate::counter_phases::CounterTotals;
 
-/// What this processor can count of a task.
+/// Selects the task counters that this CPU supports.
 ///
 /// # Errors
-/// It counts no instructions of tasks, for this reason.
-pub(super) fn choose() -> Result<Vec<PmuGroups>, String> {
+/// The reason why instructions of tasks cannot be counted.
+pub fn choose() -> Result<Vec<PmuGroups>, String> {
     let mut source = Live::new(Path::new("/"));
     let flags = collectors::counting_rights(&mut source)?;
     let identity = collectors::identity_of(&mut source);
     let choice = perf::choose(&mut source, &identity, flags);
     let (groups, refused) = TaskGroups::open(0, &choice.chosen, false);
-    // Something must run for a counter to have had a turn.
+    // A counter is only scheduled while the task runs.
     std::hint::black_box((0..100_000u64).fold(0, |sum, nr| sum ^ std::hint::black_box(nr)));
     if groups.read().counters().get(CounterEvent::Instructions).value().is_some() {
         let software = perf::software(flags);
         return Ok(choice.chosen.into_iter().chain([software]).collect());
     }
-    let told = choice.absent.get(&CounterEvent::Instructions).cloned();
+    let absent = choice.absent.get(&CounterEvent::Instructions).cloned();
     let refused = refused.map(|error| perf::explain_refusal(&error, None, CounterScope::Task));
-    Err(refused.or(told).unwrap_or_else(|| "instructions are not counted".to_owned()))
+    Err(refused.or(absent).unwrap_or_else(|| "instructions are not counted".to_owned()))
 }
 
-/// Runs the program and reads its counters until it ends, or its time is up.
-pub(super) fn run(
-    target: &Target,
+/// Runs the program and samples its counters until it exits or the time limit is reached.
+///
+/// # Errors
+/// The program or its counters cannot be started.
+pub fn run(
+    target: &MeasuredProgram,
     chosen: Vec<PmuGroups>,
     until: Instant,
-    stop: &mut Asked,
-) -> anyhow::Result<(Vec<Reading>, Run)> {
+    stop: &mut StopSignals,
+) -> anyhow::Result<(Vec<CounterTotals>, ProgramRun)> {
     let words = ["sh", "-c", "kill -STOP $$; exec \"$@\"", "sh"].map(OsString::from);
     let path = target.path.clone().into_os_string();
     let args = words.into_iter().chain([path]).chain(target.args.iter().cloned()).collect();
     let input = target.input.as_deref();
-    let what = What { program: "/bin/sh".into(), args, input, inherits: None };
-    let mut counting = Counting { chosen, ..Counting::default() };
-    let run = child::run_watched(&what, until, stop, &mut counting)?;
-    if run.why == Why::Stopped && counting.readings.len() < 2 {
+    let spec = ExecSpec { program: "/bin/sh".into(), args, input, inherited_fd: None };
+    let mut sampler = CounterSampler { chosen, ..CounterSampler::default() };
+    let run = program_run::run_observed(&spec, until, stop, &mut sampler)?;
+    if run.stop_cause == StopCause::Interrupted && sampler.totals.len() < 2 {
         bail!("stopped before anything was counted");
     }
-    Ok((counting.readings, run))
+    Ok((sampler.totals, run))
 }
 
-/// Counters of a program while it runs.
+/// Samples the counters of a running program.
 #[derive(Default)]
-struct Counting {
+struct CounterSampler {
     chosen: Vec<PmuGroups>,
     groups: TaskGroups,
     meter: Meter,
-    readings: Vec<Reading>,
+    totals: Vec<CounterTotals>,
 }
 
-impl Watch for Counting {
-    fn begin(&mut self, pid: u32) -> anyhow::Result<()> {
+impl Observer for CounterSampler {
+    fn start(&mut self, pid: u32) -> anyhow::Result<()> {
         let (groups, refused) = TaskGroups::open(pid, &self.chosen, true);
         self.groups = groups;
         match refused.filter(|_| self.groups.is_empty()) {
@@ -85,26 +88,26 @@ impl Watch for Counting {
                 )
             }
             None => {
-                self.look();
+                self.sample();
                 Ok(())
             }
         }
     }
 
-    fn look(&mut self) {
+    fn sample(&mut self) {
         let sum = self.groups.read();
-        // Groups take turns: an interval lasts until each has had one.
+        // Event groups are multiplexed: an interval ends when each group has been scheduled.
         if !self.meter.would_miss(&sum) {
             self.meter.take(&sum);
-            self.readings.push(reading(&self.meter.now()));
+            self.totals.push(totals(&self.meter.now()));
         }
     }
 }
 
-fn reading(counters: &Counters) -> Reading {
+fn totals(counters: &Counters) -> CounterTotals {
     let value = |event| counters.get(event).value();
     let count = |event| value(event).map(|n| n as f64);
-    Reading {
+    CounterTotals {
         cpu_time: Nanos(value(CounterEvent::TaskClock).unwrap_or(0)),
         cycles: count(CounterEvent::Cycles),
         instructions: count(CounterEvent::Instructions),
@@ -121,26 +124,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_program_and_its_children_do_is_counted_from_its_first_instruction() {
+    fn counters_include_children_and_start_with_the_first_instruction() {
         let mut source = Live::new(Path::new("/"));
         let Ok(flags) = collectors::counting_rights(&mut source) else {
-            println!("not run: perf_event_open is not permitted here");
+            println!("skipped: perf_event_open is not permitted");
             return;
         };
-        // The kernel's own books stand for the processor's: they are on every machine.
+        // Software events stand in for hardware events: every machine has them.
         let script = "(i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done); exit 4";
-        let words: Vec<OsString> = ["sh", "-c", script].map(OsString::from).into();
-        let target = Target::find(&words, None, None).expect("a shell is there");
+        let target = MeasuredProgram {
+            argv0: "sh".into(),
+            path: "/bin/sh".into(),
+            args: ["-c", script].map(OsString::from).into(),
+            input: None,
+            name: "sh".into(),
+            build_id: None,
+        };
         let until = Instant::now() + Duration::from_secs(120);
-        let mut stop = Asked::watch().expect("signals can be read");
+        let mut stop = StopSignals::block().expect("signals are blocked");
         let chosen = vec![perf::software(flags)];
-        let (readings, run) = super::run(&target, chosen, until, &mut stop).expect("it runs");
+        let (totals, run) = super::run(&target, chosen, until, &mut stop).expect("it starts");
         assert_eq!(run.reaped.status, linux::child_exit::ChildStatus::Exited(4));
-        assert!(2 <= readings.len());
-        assert!(readings.windows(2).all(|pair| pair[0].cpu_time <= pair[1].cpu_time));
+        assert!(2 <= totals.len());
+        assert!(totals.windows(2).all(|pair| pair[0].cpu_time <= pair[1].cpu_time));
         let used = run.reaped.user + run.reaped.system;
-        let counted = readings[readings.len() - 1].cpu_time;
+        let counted = totals[totals.len() - 1].cpu_time;
         assert!(used.0 / 2 < counted.0, "{counted} of {used}");
-        assert_eq!(readings[0].instructions, None, "what does not count is absent");
+        assert_eq!(totals[0].instructions, None, "an event that was not opened is absent");
     }
 }

@@ -1,30 +1,28 @@
-//! From windows to the figures of a profile, with their errors.
+//! Phases and miss-ratio curves from windows, with error estimates.
 //!
-//! Two things make a figure uncertain, and both are seen in the data: which lines were looked at (lines
-//! fall into eight groups by their hash, and groups differ), and which part of the run was (windows
-//! differ). Each gives a standard error of the mean; only what was left out counts, so the first is
-//! scaled by the root of the share of lines that was not looked at, the second by that of instructions.
-//! The error that is told is twice the root of the sum of their squares. What neither can tell: windows of
-//! one stretch are more alike than the rest of the run is.
+//! Two choices make a value uncertain: the sampled lines (lines fall into eight groups by hash, and groups
+//! differ) and the sampled part of the run (windows differ). Each gives a standard error of the mean. The first
+//! is scaled by the square root of the share of lines not sampled, the second by that of the
+//! instructions not traced. The reported error is twice the root of the sum of squares. Not covered: windows of one
+//! segment resemble each other more than the rest of the run.
 
 use program::profile::{Curve, Figure, Phase, Point, Source};
 
+use crate::cache_sizes::{LINE_BYTES, N_SIZES, size_bytes};
 use crate::sampler::N_GROUPS;
-use crate::sizes::{LINE_BYTES, N_SIZES, size_bytes};
 use crate::windows::Window;
 
-/// A curve with what else the windows tell of all sizes.
+/// Miss-ratio curve with its error.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CurveFound {
+pub struct CurveEstimate {
     /// Misses and write-backs per 1000 instructions.
     pub curve: Curve,
-    /// The largest error of a point above the smallest sizes, as a part of the misses of the smallest.
+    /// Largest error of any point, relative to the misses of the smallest cache.
     pub error_share: Option<f64>,
 }
 
-/// The miss-ratio curve of some windows, which are so large a share of the run's instructions; `None`
-/// without windows.
-pub fn curve(windows: &[Window], share_covered: f64) -> Option<CurveFound> {
+/// Miss-ratio curve of some windows that cover `share_covered` of the run's instructions. `None` without windows.
+pub fn curve(windows: &[Window], share_covered: f64) -> Option<CurveEstimate> {
     let n_instructions: u64 = windows.iter().map(|window| window.n_instructions).sum();
     let points: Vec<Point> =
         (0..N_SIZES).map(|idx| point(windows, idx, n_instructions, share_covered)).collect();
@@ -33,7 +31,7 @@ pub fn curve(windows: &[Window], share_covered: f64) -> Option<CurveFound> {
     let worst = worst.and_then(|errors| errors.into_iter().max_by(f64::total_cmp));
     let points = shortened(points);
     let curve = Curve::new(Source::Traced, points).filter(|_| 0 < n_instructions)?;
-    Some(CurveFound { curve, error_share: worst.zip(top).map(|(error, top)| error / top) })
+    Some(CurveEstimate { curve, error_share: worst.zip(top).map(|(error, top)| error / top) })
 }
 
 fn point(windows: &[Window], idx: usize, n_instructions: u64, share_covered: f64) -> Point {
@@ -52,7 +50,7 @@ fn point(windows: &[Window], idx: usize, n_instructions: u64, share_covered: f64
     }
 }
 
-/// Sizes behind which nothing changes any more are left out, but for one.
+/// Removes the largest sizes while the curve stays flat.
 fn shortened(mut points: Vec<Point>) -> Vec<Point> {
     let same = |a: &Point, b: &Point| a.misses == b.misses && a.write_backs == b.write_backs;
     while 2 < points.len() && same(&points[points.len() - 1], &points[points.len() - 2]) {
@@ -61,7 +59,7 @@ fn shortened(mut points: Vec<Point>) -> Vec<Point> {
     points
 }
 
-/// The standard error of all misses that comes of looking at a part of the lines.
+/// Standard error of the misses due to line sampling.
 fn error_by_lines(windows: &[Window], idx: usize) -> f64 {
     let of_group = |group: usize| windows.iter().map(|window| window.misses[group][idx]).sum();
     let groups: Vec<f64> = (0..N_GROUPS).map(of_group).collect();
@@ -69,8 +67,8 @@ fn error_by_lines(windows: &[Window], idx: usize) -> f64 {
     (N_GROUPS as f64 * variance(&groups) * left_out).sqrt()
 }
 
-/// The standard error of misses per 1000 instructions that comes of looking at a part of the run; `None`
-/// if one window alone was looked at and more was left out.
+/// Standard error of the misses per 1000 instructions due to tracing a part of the run. `None` for one window
+/// that does not cover the run.
 fn error_by_windows(windows: &[Window], idx: usize, share_covered: f64) -> Option<f64> {
     let left_out = (1.0 - share_covered).clamp(0.0, 1.0);
     if left_out == 0.0 {
@@ -86,15 +84,15 @@ fn variance(numbers: &[f64]) -> f64 {
     numbers.iter().map(|number| (number - mean) * (number - mean)).sum::<f64>() / (n - 1.0).max(1.0)
 }
 
-/// The smallest size from which on a larger cache saves less than a twentieth of what the largest saves.
+/// Smallest cache size beyond which a larger cache saves less than 5 % of what the largest saves.
 pub fn working_set(curve: &Curve) -> Option<base::Bytes> {
     let (first, last) = (curve.points().first()?, curve.points().last()?);
     let enough = last.misses + (first.misses - last.misses) / 20.0;
     curve.points().iter().find(|point| point.misses <= enough).map(|point| point.cache)
 }
 
-/// What windows tell of a phase: all but what needs times. `share` is its part of the instructions.
-pub fn phase_figures(windows: &[Window], share: f64, share_covered: f64) -> Option<Phase> {
+/// Phase values that need no times. `share` is the phase's part of the instructions.
+pub fn phase_from_windows(windows: &[Window], share: f64, share_covered: f64) -> Option<Phase> {
     let curve = curve(windows, share_covered)?.curve;
     let traced = |value: f64| Figure::new(value, Source::Traced);
     let footprint: f64 = footprint_lines(windows);
@@ -108,11 +106,11 @@ pub fn phase_figures(windows: &[Window], share: f64, share_covered: f64) -> Opti
     })
 }
 
-/// Lines that the windows touch: those of the first one, and what is new in the others. Lines of an
-/// earlier phase that are used again in a later window of this one only are missing.
+/// Lines touched by the windows: those of the first window plus first uses in the others. Lines of an earlier
+/// phase that this phase uses only in a later window are missing.
 fn footprint_lines(windows: &[Window]) -> f64 {
     let first = windows.first().map_or(0.0, |window| window.n_lines);
-    let more: f64 = windows.iter().skip(1).map(|window| window.n_new).sum();
+    let more: f64 = windows.iter().skip(1).map(|window| window.n_first_uses).sum();
     windows.iter().map(|window| window.n_lines).fold(first + more, f64::max)
 }
 
@@ -125,7 +123,7 @@ mod tests {
         let tally = Tally::default();
         let mut window = Window::between(&tally, &tally);
         window.n_instructions = 1000;
-        // What fits 32 KiB misses in smaller caches only.
+        // A working set of 32 KiB misses in smaller caches only.
         window.misses = [[0.0; N_SIZES]; N_GROUPS];
         for group in &mut window.misses {
             group[0] = misses / N_GROUPS as f64;
@@ -135,17 +133,17 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_ends_where_nothing_changes_any_more() {
+    fn a_curve_ends_where_it_becomes_flat() {
         let found = curve(&[window(8.0), window(8.0)], 1.0).unwrap();
-        let told: Vec<(u64, f64)> =
+        let points: Vec<(u64, f64)> =
             found.curve.points().iter().map(|point| (point.cache.0 >> 10, point.misses)).collect();
-        assert_eq!(told, [(16, 8.0), (24, 8.0), (32, 0.0)]);
+        assert_eq!(points, [(16, 8.0), (24, 8.0), (32, 0.0)]);
         assert_eq!(working_set(&found.curve), Some(base::Bytes::from_kib(32)));
         assert_eq!(found.error_share, Some(0.0));
     }
 
     #[test]
-    fn windows_that_differ_make_an_error_unless_all_was_seen() {
+    fn different_windows_cause_an_error_unless_the_whole_run_was_traced() {
         let windows = [window(4.0), window(8.0), window(6.0), window(6.0)];
         let error = |share| curve(&windows, share).unwrap().curve.points()[0].error;
         assert_eq!(error(1.0), Some(0.0));
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_lines_that_differ_make_an_error_only_where_lines_were_left_out() {
+    fn different_line_groups_cause_an_error_only_if_lines_were_sampled() {
         let mut one = window(8.0);
         one.misses[0][0] = 3.0;
         let error = |rate| {
@@ -170,8 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn without_windows_there_is_no_curve() {
+    fn no_curve_without_windows() {
         assert_eq!(curve(&[], 1.0), None);
-        assert_eq!(phase_figures(&[], 1.0, 1.0), None);
+        assert_eq!(phase_from_windows(&[], 1.0, 1.0), None);
     }
 }

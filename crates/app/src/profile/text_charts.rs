@@ -1,20 +1,20 @@
-//! Pictures made of letters: the miss curve and the addresses of a stretch.
+//! Text charts: the miss-ratio curve and the addresses of a segment.
 
 use std::collections::BTreeSet;
 
 use base::Bytes;
+use profiler::AccessPattern;
 use program::profile::{Curve, Figure, Phase};
-use trace::View;
 
-/// Columns of a terminal.
+/// Width of the text.
 const WIDTH: usize = 80;
-/// Columns of a bar.
+/// Width of a bar.
 const BAR: usize = 34;
-/// Columns and rows of the address picture.
+/// Size of the address chart.
 const COLUMNS: usize = 72;
 const ROWS: usize = 12;
 
-/// A line for every doubling of the cache, with a bar for its misses.
+/// One line with a bar of misses per doubling of the cache size.
 pub(super) fn curve(curve: &Curve) -> String {
     let top = curve.points().iter().map(|point| point.misses).fold(0.0, f64::max);
     let mut text = "     cache   misses      ±   write-backs   of 1000 instructions\n".to_owned();
@@ -33,13 +33,13 @@ pub(super) fn curve(curve: &Curve) -> String {
     text
 }
 
-/// A line for each phase.
+/// One line per phase.
 pub(super) fn phases(phases: &[Phase]) -> String {
     let size = |figure: Option<Figure>| {
         figure.map_or("-".to_owned(), |figure| Bytes(figure.value() as u64).to_string())
     };
     let mut text =
-        "\n   phase  share    touches   works on  LLC accesses /1000  memory traffic\n".to_owned();
+        "\n   phase  share  footprint   work. set  LLC accesses /1000       bandwidth\n".to_owned();
     for (idx, phase) in phases.iter().enumerate() {
         let accesses = phase.llc_accesses.map_or("-".to_owned(), |n| format!("{:.2}", n.value()));
         let traffic = phase.bandwidth.map_or("-".to_owned(), |_| size(phase.bandwidth) + "/s");
@@ -56,9 +56,9 @@ pub(super) fn phases(phases: &[Phase]) -> String {
     text
 }
 
-/// Data references of the stretch: time to the right, touched lines upwards without the gaps between them.
-pub(super) fn addresses(view: &View) -> String {
-    let dots = view.dots();
+/// Data references of the segment: time to the right, touched lines upwards without gaps.
+pub(super) fn addresses(pattern: &AccessPattern) -> String {
+    let dots = pattern.data_references();
     let lines: BTreeSet<u64> = dots.iter().map(|dot| dot.line).collect();
     let lines: Vec<u64> = lines.into_iter().collect();
     let mut grid = vec![vec![' '; COLUMNS]; ROWS];
@@ -73,18 +73,18 @@ pub(super) fn addresses(view: &View) -> String {
         .map(|row| format!("  |{}\n", row.into_iter().collect::<String>().trim_end()))
         .collect();
     format!(
-        "addresses of {} data references in a row, {} lines (. read, w written)\n{rows}  +{}\n",
+        "addresses of {} consecutive data references, {} lines (. read, w written)\n{rows}  +{}\n",
         dots.len(),
         lines.len(),
         "-".repeat(COLUMNS)
     )
 }
 
-/// A text on lines of at most 80 columns, later ones indented.
+/// Wraps a text at 80 columns and indents all lines but the first.
 pub(super) fn wrapped(text: &str) -> String {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("begun with one");
+        let last = lines.last_mut().expect("has at least one line");
         match last.chars().count() + 1 + word.chars().count() {
             _ if last.is_empty() => last.push_str(word),
             width if width <= WIDTH => *last += &format!(" {word}"),
@@ -96,13 +96,13 @@ pub(super) fn wrapped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use profiler::{Reference, ReferenceKind, Sampling, WindowMeter, WindowPlan};
     use program::profile::{Point, Source};
-    use trace::{Kind, Meter, Plan, Reference, Sampling};
 
     use super::*;
 
     #[test]
-    fn a_curve_is_a_bar_for_every_doubling() {
+    fn a_curve_has_one_bar_per_doubling() {
         let point = |kib, misses| Point {
             cache: Bytes::from_kib(kib),
             misses,
@@ -111,7 +111,7 @@ mod tests {
             error: None,
         };
         let points = vec![point(16, 20.0), point(24, 15.0), point(32, 10.0), point(64, 0.0)];
-        let found = Curve::new(Source::Traced, points).expect("it rises");
+        let found = Curve::new(Source::Traced, points).expect("misses fall");
         let drawn = curve(&found);
         let rows: Vec<Vec<&str>> =
             drawn.lines().skip(1).map(|row| row.split_whitespace().collect()).collect();
@@ -119,18 +119,18 @@ mod tests {
         assert_eq!(rows[0], ["16.0", "KiB", "20.00", "-", "5.00", &whole]);
         assert_eq!(rows[1], ["32.0", "KiB", "10.00", "-", "2.50", &half]);
         assert_eq!(rows[2], ["64.0", "KiB", "0.00", "-", "0.00"]);
-        assert_eq!(rows.len(), 3, "24 KiB is no doubling");
+        assert_eq!(rows.len(), 3, "24 KiB is not a doubling");
     }
 
     #[test]
-    fn a_stream_is_a_slope() {
-        let plan = Plan { window: 200, n_windows: 1, ..Plan::default() };
-        let mut meter = Meter::new(plan, Sampling::FixedRate(0));
+    fn a_sequential_access_pattern_is_a_diagonal() {
+        let plan = WindowPlan { window: 200, n_windows: 1, ..WindowPlan::default() };
+        let mut meter = WindowMeter::new(plan, Sampling::FixedRate(0));
         for nr in 0..200 {
-            let kind = if nr % 50 == 0 { Kind::Store } else { Kind::Load };
+            let kind = if nr % 50 == 0 { ReferenceKind::Store } else { ReferenceKind::Load };
             meter.take(Reference { kind, address: 64 * nr, size: 8 });
         }
-        let drawn = addresses(meter.view());
+        let drawn = addresses(meter.access_pattern());
         assert!(drawn.lines().all(|line| line.chars().count() <= WIDTH), "{drawn}");
         let rows: Vec<&str> = drawn.lines().skip(1).take(ROWS).collect();
         let ends: Vec<usize> = rows.iter().map(|row| row.len()).collect();

@@ -1,0 +1,56 @@
+//! Resolves the command line of `evenkeel profile` to an executable.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{anyhow, bail};
+use profiler::measure::MeasuredProgram;
+use profiler::measure::valgrind::Valgrind;
+
+/// Finds the program as a shell does, and checks that it is executable and its input readable.
+pub(super) fn program(
+    command: &[OsString],
+    input: Option<&Path>,
+    name: Option<&str>,
+) -> anyhow::Result<MeasuredProgram> {
+    let Some((argv0, args)) = command.split_first().filter(|(argv0, _)| !argv0.is_empty()) else {
+        bail!("no program given; write evenkeel profile -- PROGRAM ARGUMENT…")
+    };
+    let path = in_path(argv0.as_ref(), &std::env::current_dir()?)?;
+    host_live::check_runnable(&path).map_err(|error| anyhow!(error))?;
+    if let Some(input) = input {
+        std::fs::File::open(input)
+            .map_err(|error| anyhow!("cannot read the input {}: {error}", input.display()))?;
+    }
+    let is_load = is_own(&path) && args.first().is_some_and(|word| word == "load");
+    let default_name = match args.get(1).filter(|_| is_load) {
+        Some(kind) => program::profile::load_name(&kind.to_string_lossy()),
+        None => Path::new(argv0).file_name().unwrap_or(argv0).to_string_lossy().into_owned(),
+    };
+    let build_id = if is_load { None } else { crate::profiles::build_id(&path) };
+    Ok(MeasuredProgram {
+        argv0: argv0.clone(),
+        path,
+        args: args.to_vec(),
+        input: input.map(Path::to_owned),
+        name: name.map_or(default_name, str::to_owned),
+        build_id,
+    })
+}
+
+pub(super) fn valgrind() -> anyhow::Result<Valgrind> {
+    in_path("valgrind".as_ref(), "/".as_ref()).map(Valgrind::new).map_err(|_| {
+        anyhow!("the cache model needs valgrind, which is not in PATH; run apt install valgrind")
+    })
+}
+
+fn in_path(program: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    host_live::find_program(program, folder, &search).map_err(|error| anyhow!(error))
+}
+
+/// Whether `path` is the executable of evenkeel itself.
+fn is_own(path: &Path) -> bool {
+    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+    own.is_some() && own == std::fs::canonicalize(path).ok()
+}

@@ -1,0 +1,49 @@
+//! Child processes that existed before this process started any.
+//!
+//! A process keeps its children across `execve`, and a shell replaces itself by the last command of its
+//! line. The children of evenkeel may therefore be background jobs of the user. They are recorded at the
+//! start and never signalled.
+
+use std::collections::BTreeSet;
+
+use crate::procfs;
+
+/// PID and start time in clock ticks since boot.
+pub type ProcessKey = (u32, u64);
+
+/// The descendants of this process at the time of [`InheritedChildren::now`].
+#[derive(Clone, Debug, Default)]
+pub struct InheritedChildren(BTreeSet<ProcessKey>);
+
+impl InheritedChildren {
+    /// Records all current descendants.
+    pub fn now() -> Self {
+        InheritedChildren(InheritedChildren::default().new_descendants().into_iter().collect())
+    }
+
+    /// Descendants of this process that were not inherited, parents first.
+    pub fn new_descendants(&self) -> Vec<ProcessKey> {
+        let mut found: Vec<ProcessKey> = Vec::new();
+        let mut parents = vec![std::process::id()];
+        while let Some(parent) = parents.pop() {
+            for child in self.new_children_of(parent) {
+                if found.iter().all(|known| known.0 != child.0) {
+                    found.push(child);
+                    parents.push(child.0);
+                }
+            }
+        }
+        found
+    }
+
+    /// Direct children of this process that were not inherited.
+    pub fn new_children(&self) -> Vec<ProcessKey> {
+        self.new_children_of(std::process::id())
+    }
+
+    fn new_children_of(&self, parent: u32) -> Vec<ProcessKey> {
+        let all = procfs::all_children("/".as_ref(), parent).unwrap_or_default();
+        let with_start = |pid| Some((pid, procfs::stat("/".as_ref(), pid).ok()?.born_ticks));
+        all.into_iter().filter_map(with_start).filter(|child| !self.0.contains(child)).collect()
+    }
+}

@@ -1,0 +1,143 @@
+//! Memory access pattern of a program for display, as in figure 6 of J. K. Park and J. Kim, *Application
+//! Characteristic-based Divided Scheduling for Multicore Systems*.
+//!
+//! The charts show every data reference of one short segment in the middle of the windows, and the lines
+//! that each window used (`Window::lines`). The segment also yields the number of lines per unit of work. The paper
+//! counts them by hand. Here a unit of work is the interval between two executions of the segment's most
+//! frequent instruction, that is, one iteration of its innermost loop.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Data references recorded per segment.
+const N_DOTS: usize = 4000;
+
+/// One data reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataReference {
+    /// Line number: address divided by the line size.
+    pub line: u64,
+    /// Whether the reference writes.
+    pub writes: bool,
+    /// Address of the instruction that made the reference.
+    pub instruction: u64,
+}
+
+/// The recorded segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessPattern {
+    data_references: Vec<DataReference>,
+    /// Fetched instructions in order, each with the number of data references before it.
+    fetched: Vec<(u64, usize)>,
+    instruction: u64,
+    n_windows: u32,
+    is_open: bool,
+}
+
+impl AccessPattern {
+    /// Starts a new segment at windows 1, 2, 4, 8 …. The number of windows is not known in advance; the last
+    /// of these is in the second half of the run.
+    pub(crate) fn begin_window(&mut self) {
+        self.n_windows += 1;
+        if self.n_windows.is_power_of_two() {
+            self.data_references.clear();
+            self.fetched.clear();
+            self.is_open = true;
+        }
+    }
+
+    pub(crate) fn fetch(&mut self, address: u64) {
+        self.instruction = address;
+        if self.is_open {
+            self.fetched.push((address, self.data_references.len()));
+            // Ends a segment that has few data references.
+            self.is_open = self.fetched.len() < 16 * N_DOTS;
+        }
+    }
+
+    pub(crate) fn data(&mut self, line: u64, writes: bool) {
+        if self.is_open {
+            self.data_references.push(DataReference {
+                line,
+                writes,
+                instruction: self.instruction,
+            });
+            self.is_open = self.data_references.len() < N_DOTS;
+        }
+    }
+
+    /// Data references of the segment, in order.
+    pub fn data_references(&self) -> &[DataReference] {
+        &self.data_references
+    }
+
+    /// Data lines per unit of work: the median over the iterations of the innermost loop. `None` without a
+    /// loop.
+    pub fn lines_per_work(&self) -> Option<u64> {
+        let mut n_times: BTreeMap<u64, u32> = BTreeMap::new();
+        self.fetched.iter().for_each(|(address, _)| *n_times.entry(*address).or_default() += 1);
+        // Among equally frequent instructions the lowest address is the loop head.
+        let (head, n) =
+            n_times.iter().max_by_key(|(address, n)| (**n, std::cmp::Reverse(**address)))?;
+        if *n < N_ROUNDS_MIN {
+            return None;
+        }
+        let heads: Vec<usize> = self
+            .fetched
+            .iter()
+            .filter(|(address, _)| address == head)
+            .map(|(_, reference)| *reference)
+            .collect();
+        let lines_of = |round: &[usize]| {
+            let lines: BTreeSet<u64> = self.data_references[round[0]..round[1]]
+                .iter()
+                .map(|reference| reference.line)
+                .collect();
+            lines.len() as u64
+        };
+        let mut counts: Vec<u64> = heads.windows(2).map(lines_of).collect();
+        counts.sort_unstable();
+        counts.get(counts.len() / 2).copied()
+    }
+}
+
+/// Fewer iterations do not count as a loop. Guessed.
+const N_ROUNDS_MIN: u32 = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loop that reads two arrays and writes a third, one line per array and iteration.
+    fn a_loop(n_rounds: u64) -> AccessPattern {
+        let mut view = AccessPattern::default();
+        view.begin_window();
+        for round in 0..n_rounds {
+            for (nr, writes) in [(0, false), (1, false), (2, true)] {
+                view.fetch(100 + nr);
+                view.data(1000 * nr + round, writes);
+            }
+        }
+        view
+    }
+
+    #[test]
+    fn an_iteration_of_the_innermost_loop_is_a_unit_of_work() {
+        assert_eq!(a_loop(100).lines_per_work(), Some(3));
+        assert_eq!(a_loop(5).lines_per_work(), None, "five iterations do not count as a loop");
+    }
+
+    #[test]
+    fn a_stretch_has_an_end_and_a_later_window_begins_another() {
+        let mut view = a_loop(100_000);
+        assert_eq!(view.data_references().len(), N_DOTS);
+        assert_eq!(
+            view.data_references()[2],
+            DataReference { line: 2000, writes: true, instruction: 102 }
+        );
+        view.begin_window();
+        assert!(view.data_references().is_empty());
+        view.data(7, true);
+        view.begin_window();
+        assert_eq!(view.data_references().len(), 1, "the third window does not start a segment");
+    }
+}

@@ -1,0 +1,46 @@
+//! Runs of the measured program: alone, with hardware counters, or under valgrind.
+//!
+//! ```text
+//!   counters.rs       one run with hardware counters
+//!   valgrind.rs       the cache model: alone ─► instruction count ─► trace
+//!   program_run.rs    one run of the program, with its time limit and its cleanup
+//!   assemble.rs       windows or counter samples ─► Profile
+//! ```
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this module starts programs and reads clocks; the analysis beside it does not"
+)]
+
+pub mod assemble;
+pub mod counters;
+pub mod machine_parameters;
+pub mod program_run;
+pub mod valgrind;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The program to measure.
+#[derive(Clone, Debug)]
+pub struct MeasuredProgram {
+    /// Its name as the user wrote it.
+    pub argv0: OsString,
+    /// Path of the executable.
+    pub path: PathBuf,
+    /// Arguments without the name.
+    pub args: Vec<OsString>,
+    /// Standard input; `None` is /dev/null.
+    pub input: Option<PathBuf>,
+    /// Name of the profile.
+    pub name: String,
+    /// Build id in hexadecimal; `None` for scripts and executables without one.
+    pub build_id: Option<String>,
+}
+
+impl MeasuredProgram {
+    /// The command line as the user wrote it.
+    pub fn command(&self) -> Vec<String> {
+        let words = std::iter::once(&self.argv0).chain(&self.args);
+        words.map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+}

@@ -1,0 +1,309 @@
+//! Exact reuse distance: the number of other lines used since a line's last use.
+//!
+//! Each use takes the next slot of an array and frees the line's previous slot. The reuse distance is the
+//! number of used slots after the previous one. A binary indexed tree counts them in logarithmic time (B. T. Bennett,
+//! V. J. Kruskal, *LRU stack processing*, IBM Journal of Research and Development 19(4), 1975; with balanced trees
+//! F. Olken, *Efficient methods for calculating the success function of fixed space replacement policies*, Technical
+//! Report LBL-12370, 1981).
+//!
+//! ```text
+//!   slots  a · c d · b e        use of c: d, b, e are after it: distance 3
+//!          a · · d · b e c
+//! ```
+//!
+//! A full array is compacted.
+//!
+//! Hash table from line number to line state, with a fixed seed. A tree is too slow for one lookup per reference, and the order of the table is never used.
+//!
+//! Open addressing with linear probing. Removal moves later entries back (D. E. Knuth, *The Art of Computer Programming*,
+//! vol. 3, section 6.4, algorithm R), so there are no tombstones.
+
+/// Minimum ratio of slots to lines after compaction.
+const SPARE: usize = 4;
+const N_SLOTS_MIN: usize = 1 << 12;
+const EMPTY: u64 = u64::MAX;
+
+/// Lines ordered by their last use.
+#[derive(Clone, Debug)]
+pub struct LruStack {
+    pub(crate) table: Table,
+    /// Line in each slot.
+    slots: Vec<u64>,
+    /// Binary indexed tree: number of used slots.
+    sums: Vec<u32>,
+    next: usize,
+}
+
+impl Default for LruStack {
+    fn default() -> Self {
+        LruStack {
+            table: Table::new(),
+            slots: vec![EMPTY; N_SLOTS_MIN],
+            sums: vec![0; N_SLOTS_MIN + 1],
+            next: 0,
+        }
+    }
+}
+
+impl LruStack {
+    /// Records a use of a line. Returns its reuse distance, `None` for a first use.
+    pub fn touch(&mut self, line: u64) -> Option<u64> {
+        self.touch_entry(line).1
+    }
+
+    /// Number of lines.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether no line has been used.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn touch_entry(&mut self, line: u64) -> (&mut LineEntry, Option<u64>) {
+        if self.next == self.slots.len() {
+            self.close_up();
+        }
+        let slot = self.next;
+        self.next += 1;
+        let n_lines = self.table.len() as u64;
+        let distance = match self.table.get_mut(line) {
+            None => {
+                self.table.add(LineEntry { line, dirty_above: u64::MAX, ..LineEntry::default() });
+                None
+            }
+            Some(entry) => {
+                let former = entry.slot as usize;
+                // A repeated use of the most recent line keeps its slot.
+                if former + 1 == slot {
+                    self.next = slot;
+                    let entry = self.table.get_mut(line).expect("found just above");
+                    return (entry, Some(0));
+                }
+                let behind = n_lines - u64::from(self.n_taken_up_to(former));
+                self.leave(former);
+                Some(behind)
+            }
+        };
+        self.slots[slot] = line;
+        self.add(slot, 1);
+        let entry = self.table.get_mut(line).expect("found or added just above");
+        entry.slot = slot as u32;
+        (entry, distance)
+    }
+
+    /// Removes a line.
+    pub(crate) fn remove(&mut self, line: u64) {
+        if let Some(slot) = self.table.get(line).map(|entry| entry.slot as usize) {
+            self.leave(slot);
+            self.table.remove(line);
+        }
+    }
+
+    /// Lines from the most to the least recently used.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &LineEntry> {
+        let taken = self.slots[..self.next].iter().rev().filter(|line| **line != EMPTY);
+        taken.filter_map(|line| self.table.get(*line))
+    }
+
+    fn leave(&mut self, slot: usize) {
+        self.slots[slot] = EMPTY;
+        self.add(slot, -1);
+    }
+
+    /// Compacts the used slots; doubles the array if it is too full.
+    fn close_up(&mut self) {
+        let taken: Vec<u64> = self.slots.iter().copied().filter(|line| *line != EMPTY).collect();
+        let n_slots = (taken.len() * SPARE).max(N_SLOTS_MIN);
+        self.slots = vec![EMPTY; n_slots];
+        self.sums = vec![0; n_slots + 1];
+        self.next = taken.len();
+        for (slot, line) in taken.into_iter().enumerate() {
+            self.slots[slot] = line;
+            self.add(slot, 1);
+            if let Some(entry) = self.table.get_mut(line) {
+                entry.slot = slot as u32;
+            }
+        }
+    }
+
+    fn add(&mut self, slot: usize, change: i32) {
+        let mut idx = slot + 1;
+        while idx < self.sums.len() {
+            self.sums[idx] = self.sums[idx].wrapping_add_signed(change);
+            idx += idx & idx.wrapping_neg();
+        }
+    }
+
+    /// Number of used slots up to and including this one.
+    fn n_taken_up_to(&self, slot: usize) -> u32 {
+        let (mut idx, mut sum) = (slot + 1, 0u32);
+        while 0 < idx {
+            sum = sum.wrapping_add(self.sums[idx]);
+            idx &= idx - 1;
+        }
+        sum
+    }
+}
+
+/// State of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LineEntry {
+    /// Line number.
+    pub line: u64,
+    /// Slot in the LRU stack.
+    pub slot: u32,
+    /// The line is dirty in caches with more lines than this; `u64::MAX` if in none.
+    pub dirty_above: u64,
+    /// Window of the last use, from 1.
+    pub window: u32,
+    /// Whether the line was used again in that window at a distance of at least `AGAIN_LINES`.
+    pub again: bool,
+}
+
+/// Load factor at most 1/2.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    places: Vec<Option<LineEntry>>,
+    n_entries: usize,
+}
+
+/// Hash of a line number, equal in every run: the finalizer of splitmix64 (G. L. Steele, D. Lea, C. H. Flood, *Fast
+/// splittable pseudorandom number generators*, OOPSLA 2014).
+pub(crate) fn hash(line: u64) -> u64 {
+    let mut mixed = line.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ mixed >> 31
+}
+
+impl Table {
+    pub fn new() -> Self {
+        Table { places: vec![None; 1024], n_entries: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.n_entries
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &LineEntry> {
+        self.places.iter().flatten()
+    }
+
+    pub fn get_mut(&mut self, line: u64) -> Option<&mut LineEntry> {
+        let place = self.find(line);
+        self.places[place].as_mut()
+    }
+
+    pub fn get(&self, line: u64) -> Option<&LineEntry> {
+        self.places[self.find(line)].as_ref()
+    }
+
+    /// Adds a line that is not in the table.
+    pub fn add(&mut self, entry: LineEntry) {
+        if self.places.len() <= 2 * (self.n_entries + 1) {
+            self.grow();
+        }
+        let place = self.find(entry.line);
+        self.places[place] = Some(entry);
+        self.n_entries += 1;
+    }
+
+    pub fn remove(&mut self, line: u64) {
+        let mut hole = self.find(line);
+        if self.places[hole].take().is_none() {
+            return;
+        }
+        self.n_entries -= 1;
+        let mask = self.places.len() - 1;
+        let mut next = (hole + 1) & mask;
+        while let Some(entry) = self.places[next] {
+            let home = self.home(entry.line);
+            // An entry may move back unless its home slot is after the hole.
+            if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(hole) & mask) {
+                self.places[hole] = self.places[next].take();
+                hole = next;
+            }
+            next = (next + 1) & mask;
+        }
+    }
+
+    /// Index of a line, or of the free place where it belongs.
+    fn find(&self, line: u64) -> usize {
+        let mut place = self.home(line);
+        while self.places[place].is_some_and(|entry| entry.line != line) {
+            place = (place + 1) & (self.places.len() - 1);
+        }
+        place
+    }
+
+    fn home(&self, line: u64) -> usize {
+        // Low bits: the high bits are equal for all sampled lines.
+        hash(line) as usize & (self.places.len() - 1)
+    }
+
+    fn grow(&mut self) {
+        let bigger = vec![None; self.places.len() * 2];
+        let before = std::mem::replace(&mut self.places, bigger);
+        for entry in before.into_iter().flatten() {
+            let place = self.find(entry.line);
+            self.places[place] = Some(entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// Reference model: Mattson's stack as a list.
+    #[derive(Default)]
+    struct List(Vec<u64>);
+
+    impl List {
+        fn touch(&mut self, line: u64) -> Option<u64> {
+            let place = self.0.iter().position(|&other| other == line);
+            place.map(|place| self.0.remove(place));
+            self.0.insert(0, line);
+            place.map(|place| place as u64)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn distances_equal_those_of_a_linear_search(
+            lines in proptest::collection::vec(0u64..90, 0..12_000),
+        ) {
+            let (mut stack, mut list) = (LruStack::default(), List::default());
+            for line in lines {
+                prop_assert_eq!(stack.touch(line), list.touch(line));
+            }
+            let order: Vec<u64> = stack.newest_first().map(|entry| entry.line).collect();
+            prop_assert_eq!(order, list.0);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_behaves_like_a_btree_map(steps in proptest::collection::vec((0u64..600, any::<bool>()), 0..4000)) {
+            let (mut table, mut tree) = (Table::new(), BTreeMap::new());
+            for (nr, (line, remove)) in steps.into_iter().enumerate() {
+                if remove {
+                    table.remove(line);
+                    tree.remove(&line);
+                } else if tree.insert(line, nr as u32).is_none() {
+                    table.add(LineEntry { line, slot: nr as u32, ..LineEntry::default() });
+                } else if let Some(entry) = table.get_mut(line) {
+                    entry.slot = nr as u32;
+                }
+            }
+            prop_assert_eq!(table.len(), tree.len());
+            for line in 0..600 {
+                prop_assert_eq!(table.get(line).map(|entry| entry.slot), tree.get(&line).copied());
+            }
+        }
+    }
+}

@@ -1,6 +1,6 @@
-# Two commands are all a new machine needs:  make demo  and  make test.
+# Start with  make demo  or  make test;  both install missing dependencies.
 
-.PHONY: demo demo-numa test test-vm check build bench setup clean
+.PHONY: demo demo-numa test test-vm check build bench book setup clean
 
 CARGO := scripts/cargo
 
@@ -15,18 +15,18 @@ test:
 	$(CARGO) build --workspace
 	$(CARGO) test --workspace --no-fail-fast
 
-# The tests that need several NUMA nodes, on a real kernel in a guest.
+# Tests that need several NUMA nodes, in a guest.
 test-vm:
 	scripts/setup build test
 	scripts/test-vm
 
-# What CI asks beyond the tests.
+# CI checks that are not tests.
 check:
 	scripts/setup build lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask tidy
-	shellcheck scripts/setup scripts/cargo scripts/demo scripts/demo-numa scripts/numa-vm scripts/test-vm workloads/prepare .ci/run
+	shellcheck scripts/setup scripts/book scripts/cargo scripts/demo scripts/demo-numa scripts/numa-vm scripts/test-vm workloads/prepare .ci/run
 
 build:
 	scripts/setup build demo
@@ -35,6 +35,10 @@ build:
 bench:
 	scripts/setup build test
 	$(CARGO) run --release --quiet --package xtask -- bench
+
+# The book, in target/book.
+book:
+	scripts/book
 
 setup:
 	scripts/setup build demo test lint

@@ -8,12 +8,14 @@
 //!   licence     every crate states it
 //!   text        no conflict marks, no trailing blanks, no file above the line limit
 //!   words       no word that has a plain replacement (xtask/tidy-words.toml)
+//!   book        every page is in SUMMARY.md, links between documents resolve
 //!   cycles      no import cycle between sibling modules
 //! ```
 //!
 //! All rules read manifests and source text; nothing is compiled.
 
 mod baseline;
+mod book;
 mod calls;
 mod cycles;
 mod edges;
@@ -56,6 +58,7 @@ pub fn main(root: &Path, args: &Args) -> anyhow::Result<()> {
     }
     let mut faults = edges::check(root)?;
     faults.extend(files::check(root, &files)?);
+    faults.extend(book::check(root, &files)?);
     faults.extend(baseline::filter(root, by_file, args.update_baseline)?);
     if faults.is_empty() {
         println!("tidy: no violations");

@@ -1,0 +1,140 @@
+//! The book in `docs/`: every page is in SUMMARY.md, and links between documents resolve.
+//!
+//! Checked are Markdown links to files and headings of the repository, in all tracked Markdown files, and
+//! the files that pages include (`{{#include path}}`). External links are not checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::Context;
+use regex::Regex;
+
+use super::Fault;
+
+/// The folder of the book.
+const BOOK: &str = "docs";
+
+/// Faults of all Markdown files in `files`.
+pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
+    let mut pages = BTreeMap::new();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|ext| ext == "md")) {
+        let text = fs::read_to_string(root.join(file));
+        pages
+            .insert(file.clone(), text.with_context(|| format!("cannot read {}", file.display()))?);
+    }
+    check_pages(&pages, |path| root.join(path).exists())
+}
+
+fn check_pages(
+    pages: &BTreeMap<PathBuf, String>,
+    exists: impl Fn(&Path) -> bool,
+) -> anyhow::Result<Vec<Fault>> {
+    let link = Regex::new(r"\]\(([^)\s]*)\)|\{\{#include ([^}\s]+)\}\}")?;
+    let summary = Path::new(BOOK).join("SUMMARY.md");
+    let mut listed = BTreeSet::from([summary.clone()]);
+    let mut faults = Vec::new();
+    for (page, text) in pages {
+        for (idx, line) in text.lines().enumerate() {
+            for found in link.captures_iter(line) {
+                let target = found.get(1).or(found.get(2)).map_or("", |target| target.as_str());
+                if target.contains("://") || target.starts_with("mailto:") {
+                    continue;
+                }
+                let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+                let path = if path.is_empty() { page.clone() } else { resolve(page, path) };
+                let at = format!("{}:{}", page.display(), idx + 1);
+                if !exists(&path) {
+                    faults.push(format!("{at}: {} does not exist", path.display()));
+                } else if !heading.is_empty() && !has_heading(pages.get(&path), heading) {
+                    faults.push(format!("{at}: {} has no heading #{heading}", path.display()));
+                }
+                if *page == summary {
+                    listed.insert(path);
+                }
+            }
+        }
+    }
+    for page in pages.keys().filter(|page| page.starts_with(BOOK) && !listed.contains(*page)) {
+        faults.push(format!("{}: not in {}", page.display(), summary.display()));
+    }
+    Ok(faults)
+}
+
+/// The path of a link, relative to the root of the repository.
+fn resolve(page: &Path, link: &str) -> PathBuf {
+    let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
+    for part in Path::new(link).components() {
+        match part {
+            Component::ParentDir => {
+                path.pop();
+            }
+            Component::CurDir => {}
+            other => path.push(other),
+        }
+    }
+    path
+}
+
+/// Whether a page has a heading with this anchor: lower case, punctuation removed, blanks as hyphens.
+fn has_heading(page: Option<&String>, anchor: &str) -> bool {
+    let Some(text) = page else { return true }; // A link into a source file.
+    let mut in_code = false;
+    text.lines().any(|line| {
+        in_code ^= line.starts_with("```");
+        let title = line.trim_start_matches('#');
+        let is_heading = !in_code && title.len() < line.len() && title.starts_with(' ');
+        let kept = title.trim().to_lowercase();
+        let kept = kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        is_heading && kept.collect::<String>().replace(' ', "-") == anchor
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pages: &[(&str, &str)], expected: &[&str]) {
+        let pages = pages.iter().map(|(path, text)| (PathBuf::from(path), (*text).to_owned()));
+        let pages: BTreeMap<PathBuf, String> = pages.collect();
+        let faults = check_pages(&pages, |path| pages.contains_key(path)).expect("patterns");
+        assert_eq!(faults, expected);
+    }
+
+    #[test]
+    fn a_page_that_summary_lists_and_a_link_to_its_heading_are_valid() {
+        let summary = ("docs/SUMMARY.md", "- [A](a.md)\n- [B](b/c.md)");
+        check(
+            &[
+                summary,
+                ("docs/a.md", "[x](b/c.md#one--two)"),
+                ("docs/b/c.md", "# One & two\n[u](../a.md)"),
+            ],
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_missing_page_file_or_heading_is_a_fault() {
+        check(
+            &[
+                ("docs/SUMMARY.md", "- [A](a.md)"),
+                ("docs/a.md", "[x](no.md) [y](#no)"),
+                ("docs/b.md", ""),
+            ],
+            &[
+                "docs/a.md:1: docs/no.md does not exist",
+                "docs/a.md:1: docs/a.md has no heading #no",
+                "docs/b.md: not in docs/SUMMARY.md",
+            ],
+        );
+    }
+
+    #[test]
+    fn an_included_file_must_exist() {
+        check(
+            &[("README.md", "{{#include crates/x.txt}}")],
+            &["README.md:1: crates/x.txt does not exist"],
+        );
+    }
+}

@@ -1,4 +1,4 @@
-//! From the lines of a file to its workload: copies, names, order, and what only the whole can break.
+//! From the lines of a file to a workload: copies, names, order, and checks across lines.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -10,35 +10,35 @@ use crate::error::{N_JOBS_MAX, WorkloadFault};
 use crate::time::{TIME_MAX, seconds};
 use crate::{Command, Ending, Job, Workload, WorkloadError};
 
-/// A line of a file: a job that may stand for several.
+/// A line of a file. It stands for as many jobs as it has copies.
 pub(crate) struct JobLine {
-    /// As written; absent: made from the program's.
+    /// As written. If absent, the name is derived from the program.
     pub(crate) name: Option<String>,
-    /// As written; only then is `{copy}` replaced.
+    /// As written. If present, `{copy}` is replaced.
     pub(crate) copies: Option<u32>,
-    /// The time between the starts of two copies.
+    /// Time between the starts of two copies.
     pub(crate) every: Nanos,
     /// The job, without id and name.
     pub(crate) job: Job,
-    /// Where the line begins.
+    /// Byte offset of the line.
     pub(crate) offset: usize,
-    /// Where its name stands.
+    /// Byte offset of its name.
     pub(crate) name_offset: usize,
-    /// Where its output stands.
+    /// Byte offset of its output.
     pub(crate) output_offset: usize,
 }
 
-/// What a file says beside its jobs.
+/// The values of a file besides its jobs.
 pub(crate) struct FileHeader {
-    /// The name of the workload, if the file says one.
+    /// The name of the workload, if the file has one.
     pub(crate) name: Option<String>,
-    /// Files that may be copied per node.
+    /// Files that may be replicated per node.
     pub(crate) read_only: Vec<PathBuf>,
-    /// A job to add when there is none.
+    /// A valid job, for the error of a file without jobs.
     pub(crate) example: &'static str,
 }
 
-/// The workload of these lines.
+/// Builds the workload.
 pub(crate) fn workload(
     text: &SourceText<'_>,
     frame: FileHeader,
@@ -61,7 +61,7 @@ pub(crate) fn workload(
             outputs.claim(text, line, job)?;
         }
     }
-    check_whole(text, &jobs, frame.example)?;
+    check_jobs(text, &jobs, frame.example)?;
     jobs.sort_by_key(|job| job.start); // Stable: equal starts keep the order of the file.
     jobs.iter_mut().zip(0..).for_each(|(job, number)| job.id = JobId(number));
     let folder = text.file.parent().unwrap_or(Path::new("")).to_owned();
@@ -69,53 +69,53 @@ pub(crate) fn workload(
     Ok(Workload { name, folder, jobs, read_only: frame.read_only })
 }
 
-/// A name that can name a file and stand in a table.
+/// Checks that a name can be part of a file name and of a table.
 pub(crate) fn check_name(name: &str) -> Result<(), WorkloadFault> {
-    let fine = (1..=NAME_BYTES_MAX).contains(&name.len())
+    let is_valid = (1..=NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with('.')
         && !name.contains(|c: char| c == '/' || c.is_control());
-    fine.then_some(()).ok_or_else(|| WorkloadFault::Name { found: name.to_owned() })
+    is_valid.then_some(()).ok_or_else(|| WorkloadFault::Name { found: name.to_owned() })
 }
 
-/// With `.100000` behind it a name still leaves room for `.stdout` in the 255 bytes of a file name.
+/// A name with `.100000` and `.stdout` appended fits into the 255 bytes of a file name.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Any text, mended so that it can be a name.
-fn mended(text: &str) -> String {
-    let mut name: String = text.trim_start_matches('.').chars().map(mended_char).collect();
+/// A valid name from any text.
+fn sanitized(text: &str) -> String {
+    let mut name: String = text.trim_start_matches('.').chars().map(sanitized_char).collect();
     while NAME_BYTES_MAX < name.len() {
         name.pop();
     }
     if name.is_empty() { "job".to_owned() } else { name }
 }
 
-fn mended_char(c: char) -> char {
+fn sanitized_char(c: char) -> char {
     if c == '/' || c.is_control() { '_' } else { c }
 }
 
 fn file_name(name: Option<&std::ffi::OsStr>) -> String {
-    mended(&name.unwrap_or_default().to_string_lossy())
+    sanitized(&name.unwrap_or_default().to_string_lossy())
 }
 
-/// What a job without a name is called, before it is made unique.
-fn natural_name(command: &Command) -> String {
+/// The name of a job without a name, before it is made unique.
+fn derived_name(command: &Command) -> String {
     match command {
         Command::Program { program, .. } => file_name(program.file_name()),
         Command::Shell(_) => "sh".to_owned(),
-        Command::Load(args) => args.first().map_or("load".to_owned(), |kind| mended(kind)),
+        Command::Load(args) => args.first().map_or("load".to_owned(), |kind| sanitized(kind)),
     }
 }
 
-/// The names that are taken, with the line that took them.
+/// The names in use, with the lines that define them.
 #[derive(Default)]
 struct Names {
     taken: BTreeMap<String, usize>,
-    /// The next number to try behind a natural name.
+    /// The next number to try for a derived name.
     next: BTreeMap<String, u32>,
 }
 
 impl Names {
-    /// Takes the written name of a line for all its copies.
+    /// Reserves the written name of a line for all its copies.
     fn claim(&mut self, text: &SourceText<'_>, line: &JobLine) -> Result<(), WorkloadError> {
         let Some(name) = &line.name else { return Ok(()) };
         for number in 1..=line.copies.unwrap_or(1) {
@@ -130,7 +130,7 @@ impl Names {
         Ok(())
     }
 
-    /// The first of `name`, `name.2`, `name.3` … that is free.
+    /// Reserves the first free one of `name`, `name.2`, `name.3`, …
     fn free(&mut self, name: String, line: usize) -> String {
         let next = self.next.entry(name.clone()).or_insert(1);
         loop {
@@ -144,12 +144,12 @@ impl Names {
     }
 }
 
-/// The name of a copy: the first keeps the plain one.
+/// The name of a copy. The first copy has the plain name.
 pub(crate) fn numbered(name: &str, number: u32) -> String {
     if number == 1 { name.to_owned() } else { format!("{name}.{number}") }
 }
 
-/// Adds every copy of a line.
+/// Adds all copies of a line.
 fn copies(
     text: &SourceText<'_>,
     line: &JobLine,
@@ -168,20 +168,20 @@ fn copies(
         job.start += Nanos(line.every.0 * u64::from(number - 1));
         job.name = match &line.name {
             Some(name) => numbered(name, number),
-            None => names.free(natural_name(&job.command), job.origin.line),
+            None => names.free(derived_name(&job.command), job.origin.line),
         };
         if line.copies.is_some() {
-            put_number(&mut job, &number.to_string());
+            replace_placeholder(&mut job, &number.to_string());
         }
         jobs.push(job);
     }
     Ok(())
 }
 
-/// Copies that write one file would each begin by emptying it.
+/// Copies must not truncate each other's output.
 fn check_outputs(text: &SourceText<'_>, line: &JobLine) -> Result<(), WorkloadError> {
     let shared =
-        |output: &&PathBuf| is_emptied(output) && !output.to_string_lossy().contains(PLACEHOLDER);
+        |output: &&PathBuf| is_truncated(output) && !output.to_string_lossy().contains(PLACEHOLDER);
     match &line.job.output.as_ref().filter(shared) {
         Some(_) if 1 < line.copies.unwrap_or(1) => {
             Err(text.error_at(line.output_offset, WorkloadFault::SharedOutput { key: "output" }))
@@ -190,17 +190,16 @@ fn check_outputs(text: &SourceText<'_>, line: &JobLine) -> Result<(), WorkloadEr
     }
 }
 
-/// Whether this is a file that loses what it held when a job begins to write. A device does not; what
-/// `/dev/shm` holds are files.
-pub(crate) fn is_emptied(output: &Path) -> bool {
+/// Whether a job truncates this file when it opens it for output. Devices are not truncated; files under
+/// `/dev/shm` are.
+pub(crate) fn is_truncated(output: &Path) -> bool {
     !output.starts_with("/dev") || output.starts_with("/dev/shm")
 }
 
-/// The files that jobs write, by their names alone: what is one file under two names is found by
-/// the host, which can look.
+/// The output files of the jobs, compared by path. The host detects one file under two paths.
 #[derive(Default)]
 struct Outputs {
-    /// With the line that writes it.
+    /// The line that writes each file.
     taken: BTreeMap<PathBuf, usize>,
 }
 
@@ -211,21 +210,21 @@ impl Outputs {
         line: &JobLine,
         job: &Job,
     ) -> Result<(), WorkloadError> {
-        let Some(output) = job.output.as_deref().filter(|path| is_emptied(path)) else {
+        let Some(output) = job.output.as_deref().filter(|path| is_truncated(path)) else {
             return Ok(());
         };
         let folder = text.file.parent().unwrap_or(Path::new(""));
-        let place = |path: &Path| plain(&folder.join(path));
+        let place = |path: &Path| without_dots(&folder.join(path));
         let path = place(output);
-        let refuse = |fault| Err(text.error_at(line.output_offset, fault));
+        let reject = |fault| Err(text.error_at(line.output_offset, fault));
         if job.input.as_deref().is_some_and(|input| place(input) == path) {
-            return refuse(WorkloadFault::OutputIsInput);
+            return reject(WorkloadFault::OutputIsInput);
         }
-        if plain(text.file) == path {
-            return refuse(WorkloadFault::OutputIsWorkload);
+        if without_dots(text.file) == path {
+            return reject(WorkloadFault::OutputIsWorkload);
         }
         match self.taken.insert(path, job.origin.line) {
-            Some(other_line) => refuse(WorkloadFault::TakenOutput {
+            Some(other_line) => reject(WorkloadFault::TakenOutput {
                 path: output.display().to_string(),
                 other_line,
             }),
@@ -234,29 +233,29 @@ impl Outputs {
     }
 }
 
-/// A path without `.` in it.
-fn plain(path: &Path) -> PathBuf {
+/// A path without `.` components.
+fn without_dots(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// What becomes the number of the copy.
+/// The text that is replaced by the number of the copy.
 pub(crate) const PLACEHOLDER: &str = "{copy}";
 
-/// Puts the number of a copy wherever `{copy}` stands.
-pub(crate) fn put_number(job: &mut Job, number: &str) {
-    let put = |text: &mut String| *text = text.replace(PLACEHOLDER, number);
+/// Replaces [`PLACEHOLDER`] in all texts of a job.
+pub(crate) fn replace_placeholder(job: &mut Job, number: &str) {
+    let replace = |text: &mut String| *text = text.replace(PLACEHOLDER, number);
     match &mut job.command {
-        Command::Program { args, .. } | Command::Load(args) => args.iter_mut().for_each(put),
-        Command::Shell(line) => put(line),
+        Command::Program { args, .. } | Command::Load(args) => args.iter_mut().for_each(replace),
+        Command::Shell(line) => replace(line),
     }
     for path in [&mut job.dir, &mut job.input, &mut job.output].into_iter().flatten() {
         *path = path.to_string_lossy().replace(PLACEHOLDER, number).into();
     }
-    job.env.values_mut().for_each(put);
+    job.env.values_mut().for_each(replace);
 }
 
-/// What no single line can break.
-fn check_whole(
+/// Checks that need all jobs.
+fn check_jobs(
     text: &SourceText<'_>,
     jobs: &[Job],
     example: &'static str,

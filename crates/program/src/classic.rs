@@ -1,15 +1,15 @@
-//! Workloads in the classic form: a job a line (spec 1.2).
+//! Workloads in the classic form, with one job per line.
 //!
 //! ```text
 //! # start  class  program and arguments
 //! 0        7      /usr/bin/cjpeg -quality 90 "/tmp/a photo.ppm"
 //! 2.5      -      /usr/bin/sort /tmp/words
-//! @ro /tmp/words                      # this file may be copied per node
+//! @ro /tmp/words                      # this file may be replicated per node
 //! ```
 //!
-//! Fields are parted by blanks. Between quotation marks a blank is an ordinary character, `\"` is a
-//! quotation mark and `\\` a backslash; any other backslash stands for itself. A `#` begins a
-//! comment only at the start of a line, or behind `@ro PATH`: arguments may hold it.
+//! Fields are separated by blanks. Inside quotation marks, a blank is an ordinary character, `\"` is a quotation
+//! mark and `\\` a backslash; any other backslash is itself. A `#` starts a comment only at the start of a line
+//! or after `@ro PATH`, because arguments may contain it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,20 +21,20 @@ use crate::assemble::{self, FileHeader, JobLine};
 use crate::error::WorkloadFault;
 use crate::{Class, Command, Ending, Job, Origin, Workload, WorkloadError, time};
 
-/// What to add when there is no job.
+/// Printed when a workload has no job.
 const EXAMPLE: &str = "0 - /usr/bin/sort /tmp/words";
 
-/// Reads a workload in the classic form. `path` names it and gives its folder; nothing is opened.
+/// Parses a workload in the classic form. `path` gives its name and folder; no file is opened.
 pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = SourceText::new(text.strip_prefix('\u{feff}').unwrap_or(text), path);
-    match toml_at(&text) {
+    match toml_offset(&text) {
         Some(offset) => Err(text.error_at(offset, WorkloadFault::TomlWithoutSuffix)),
         None => read(&text, path),
     }
 }
 
-/// Where a table begins, which no job of this form looks like.
-fn toml_at(text: &SourceText<'_>) -> Option<usize> {
+/// The offset of the first TOML table header, which no line of the classic form can look like.
+fn toml_offset(text: &SourceText<'_>) -> Option<usize> {
     let mut offset = 0;
     for line in text.text.split_inclusive('\n') {
         if ["[[job]]", "[defaults]"].iter().any(|table| line.trim_start().starts_with(table)) {
@@ -50,16 +50,16 @@ fn read(text: &SourceText<'_>, path: &Path) -> Result<Workload, WorkloadError> {
     let mut read_only = Vec::new();
     let mut offset = 0;
     for raw in text.text.split_inclusive('\n') {
-        let place = |(at, fault)| text.error_at(offset + at, fault);
-        let fields = split(raw.trim_end_matches(['\n', '\r'])).map_err(place)?;
+        let locate = |(at, fault)| text.error_at(offset + at, fault);
+        let fields = split(raw.trim_end_matches(['\n', '\r'])).map_err(locate)?;
         match fields.first().map(|first| first.text.as_str()) {
             None => {}
             Some(first) if first.starts_with('@') => {
-                read_only.push(directive(&fields).map_err(place)?);
+                read_only.push(directive(&fields).map_err(locate)?);
             }
             Some(_) => {
                 let origin = Origin { file: path.to_owned(), line: text.line(offset) };
-                let job = job(&fields, origin).map_err(place)?;
+                let job = job(&fields, origin).map_err(locate)?;
                 lines.push(JobLine {
                     name: None,
                     copies: None,
@@ -73,18 +73,18 @@ fn read(text: &SourceText<'_>, path: &Path) -> Result<Workload, WorkloadError> {
         }
         offset += raw.len();
     }
-    // Names are given in start order, so that writing and reading again gives the same names.
+    // Names are assigned in start order, so writing and reading back gives the same names.
     lines.sort_by_key(|line| line.job.start);
     assemble::workload(text, FileHeader { name: None, read_only, example: EXAMPLE }, lines)
 }
 
-/// A field and where in its line it begins.
+/// A field and its byte offset in the line.
 struct Field {
     at: usize,
     text: String,
 }
 
-/// The fields of a line; none if it is blank or a comment.
+/// The fields of a line; none if the line is blank or a comment.
 fn split(line: &str) -> Result<Vec<Field>, (usize, WorkloadFault)> {
     let mut fields = Vec::new();
     let mut rest = line.char_indices().peekable();
@@ -114,7 +114,7 @@ fn field(rest: &mut Chars<'_>) -> Result<String, (usize, WorkloadFault)> {
     Ok(text)
 }
 
-/// What stands up to the closing quotation mark; `None` if there is none.
+/// The text up to the closing quotation mark; `None` if there is none.
 fn quoted(rest: &mut Chars<'_>, text: &mut String) -> Option<()> {
     loop {
         match rest.next()?.1 {
@@ -188,11 +188,11 @@ fn class(field: Option<&Field>, line_at: usize) -> Result<Option<Class>, (usize,
     }
     let digits = field.text.bytes().all(|b| b.is_ascii_digit());
     let number = digits.then(|| field.text.parse().ok()).flatten().and_then(Class::new);
-    let refuse = || (field.at, WorkloadFault::Class { found: field.text.clone() });
-    number.map(Some).ok_or_else(refuse)
+    let reject = || (field.at, WorkloadFault::Class { found: field.text.clone() });
+    number.map(Some).ok_or_else(reject)
 }
 
-/// The path that stands first.
+/// The first field as an absolute path.
 fn absolute(
     fields: &[Field],
     missing: &'static str,

@@ -11,76 +11,76 @@ use crate::{Profile, Sensitivity};
 /// The jobs of one file, in start order; equal starts keep the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// What it is called: the name in the file, or the file's own.
+    /// The name in the file, or the name of the file.
     pub name: String,
-    /// The folder of the file: relative paths in it begin here.
+    /// The folder of the file; relative paths are resolved against it.
     pub folder: PathBuf,
-    /// One for each copy of each line; `jobs[i].id` is `JobId(i)`.
+    /// One job for each copy of each line; `jobs[i].id` is `JobId(i)`.
     pub jobs: Vec<Job>,
-    /// Files that nobody writes during the run, so that they may be copied per node (spec 4.8).
+    /// Files that are not written during the run and may be replicated per node.
     pub read_only: Vec<PathBuf>,
 }
 
 /// One run of one line of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its number: the place in the start order.
+    /// The position in start order.
     pub id: JobId,
-    /// Unique in the workload: the line's name, with `.2`, `.3` … for further copies.
+    /// Unique in the workload: the name of the line, with `.2`, `.3`, … for further copies.
     pub name: String,
-    /// What it runs.
+    /// The command to run.
     pub command: Command,
-    /// When it starts, since the start of the run.
+    /// Start time since the start of the run.
     pub start: Nanos,
-    /// Its memory class as declared; absent counts as 0.
+    /// The declared memory class; absent counts as 0.
     pub class: Option<Class>,
-    /// How much it suffers from others; absent counts as not at all.
+    /// Its slowdown beside other programs; absent counts as none.
     pub sensitivity: Option<Sensitivity>,
-    /// The name of the profile that describes its program.
+    /// The name of its profile.
     pub profile: Option<String>,
-    /// The profile that was found for it, by that name or by its program's.
+    /// The profile found by that name, or by the name of its program.
     pub found: Option<Arc<Profile>>,
-    /// Where it runs: absolute, or relative to the workload's folder. Absent: the workload's folder.
+    /// Working directory, absolute or relative to the workload's folder. Default: the workload's folder.
     pub dir: Option<PathBuf>,
-    /// Variables added to evenkeel's own environment.
+    /// Variables added to the environment of evenkeel.
     pub env: BTreeMap<String, String>,
-    /// What it reads as standard input; absent: nothing (`/dev/null`).
+    /// File for standard input; absent: `/dev/null`.
     pub input: Option<PathBuf>,
-    /// Where its standard output goes; absent: a file beside the report.
+    /// File for standard output; absent: a file in the folder of the report.
     pub output: Option<PathBuf>,
-    /// How many threads it keeps busy: it gets as many CPUs. At least 1.
+    /// Number of threads that it keeps busy, and of CPUs that it is assigned. At least 1.
     pub threads: u32,
-    /// When it is over.
+    /// When it ends.
     pub ending: Ending,
-    /// CPUs that it may use; absent: all that evenkeel may.
+    /// CPUs that it may use; absent: all that evenkeel may use.
     pub cpus: Option<CpuSet>,
-    /// Nodes that it may run on and take memory from; absent: all that evenkeel may.
+    /// Nodes that it may run and allocate memory on; absent: all that evenkeel may use.
     pub nodes: Option<NodeSet>,
-    /// Where its memory comes from; absent: first touch, as the kernel does by default.
+    /// Its memory policy; absent: first touch, the default of the kernel.
     pub memory: Option<MemoryPolicy>,
-    /// Where it stands, for messages.
+    /// Its position in the file, for errors.
     pub origin: Origin,
 }
 
-/// What a job runs.
+/// The command of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A program with its arguments; no shell looks at them. A name without a slash is looked up
-    /// in `PATH`; a relative path begins at the workload's folder.
+    /// A program with arguments, without a shell. A name without a slash is looked up in `PATH`; a relative path
+    /// is resolved against the workload's folder.
     Program {
         /// The program.
         program: PathBuf,
         /// Its arguments, without the program's own name.
         args: Vec<String>,
     },
-    /// A line for `/bin/sh -c`, asked for by the key `shell`.
+    /// A line for `/bin/sh -c` (key `shell`).
     Shell(String),
-    /// One of the built-in synthetic programs (`evenkeel load …`): their arguments.
+    /// The arguments of a built-in synthetic program (`evenkeel load …`).
     Load(Vec<String>),
 }
 
-/// How hard a program uses memory, 0 to 15: class k stands for about 2^k - 1 memory controller
-/// operations a millisecond (spec 1.1).
+/// The memory class of a program, 0 to 15: floor(log2(1 + r)), where r is its number of memory controller
+/// operations (misses and write-backs) per millisecond of CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class(u8);
 
@@ -98,41 +98,39 @@ impl Class {
         self.0
     }
 
-    /// Memory controller operations per millisecond of CPU time that the class stands for: its
-    /// lower limit, 2^k - 1 (spec 1.1).
+    /// The lower limit of the class: 2^k - 1 memory controller operations per millisecond of CPU time.
     pub fn controller_ops_per_ms(self) -> u64 {
         (1 << self.0) - 1
     }
 }
 
-/// When a job is over.
+/// When a job ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
     /// When its program exits.
     #[default]
     Exit,
-    /// After so long it is told to end, if it has not by itself. That is no failure.
+    /// After this time it is terminated, if it is still running. This is not a failure.
     After(Nanos),
-    /// Started again whenever it exits, until every job that ends by itself has ended.
+    /// It is restarted on every exit, until all jobs with another ending have ended.
     RestartUntilOthersDone,
 }
 
-/// Where the memory of a job comes from (`set_mempolicy(2)`), set before its program begins.
+/// The memory policy of a job (`set_mempolicy(2)`), set before its program is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryPolicy {
-    /// From these nodes and no others (`MPOL_BIND`).
+    /// Only these nodes (`MPOL_BIND`).
     Bind(NodeSet),
-    /// From these nodes as long as they have some (`MPOL_PREFERRED_MANY`, or `MPOL_PREFERRED` for one).
+    /// These nodes while they have free memory (`MPOL_PREFERRED_MANY`, or `MPOL_PREFERRED` for one).
     Preferred(NodeSet),
-    /// Page by page in turn over these nodes (`MPOL_INTERLEAVE`).
+    /// Page by page over these nodes (`MPOL_INTERLEAVE`).
     Interleave(NodeSet),
-    /// In turn too, each node as often as the weight says that the system gives it
-    /// (`MPOL_WEIGHTED_INTERLEAVE`, since Linux 6.9).
+    /// Page by page over these nodes, by the weights of the system (`MPOL_WEIGHTED_INTERLEAVE`, since Linux 6.9).
     WeightedInterleave(NodeSet),
 }
 
 impl MemoryPolicy {
-    /// The nodes that it names.
+    /// Its nodes.
     pub fn nodes(&self) -> &NodeSet {
         match self {
             MemoryPolicy::Bind(nodes)
@@ -142,7 +140,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// The same sort for other nodes.
+    /// The same policy with other nodes.
     #[must_use]
     pub fn with_nodes(&self, nodes: NodeSet) -> MemoryPolicy {
         match self {
@@ -154,7 +152,7 @@ impl MemoryPolicy {
     }
 }
 
-/// Where in which file something stands.
+/// A line of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The file as the user named it.
@@ -181,8 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_stands_for_the_least_traffic_that_gives_it() {
-        // Read forwards (spec 1.1): class = floor(log2(1 + operations a millisecond)).
+    fn a_class_has_the_smallest_rate_of_that_class_as_its_lower_limit() {
         let class_of = |ops: u64| (1 + ops).ilog2();
         for number in 0..=Class::MAX {
             let ops = Class::new(number).unwrap().controller_ops_per_ms();

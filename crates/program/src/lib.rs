@@ -1,6 +1,6 @@
-//! What runs: jobs, their programs and the files that list them.
+//! Workloads: jobs, programs, program profiles, and the files that define them.
 //!
-//! Text in, values out. Whether a program is there and can be run is asked by the host that runs it.
+//! The crate parses text and opens no file. The host checks whether a program exists and is executable.
 //!
 //! ```text
 //!   workload.toml ──parse_toml──┐
@@ -8,7 +8,7 @@
 //!   workload.txt ─parse_classic─┘       ▲
 //!   program list + seed ──generate──────┘
 //!
-//!   NAME.profile.toml ──parse_profile──► Profile ──► a job's class, and its counters where none can be read
+//!   NAME.profile.toml ──parse_profile──► Profile ──► the class of a job, and its counters where no hardware has any
 //! ```
 
 mod assemble;
@@ -39,14 +39,14 @@ pub use write::{WriteError, to_classic, to_toml};
 /// The built-in synthetic programs: the first argument of `evenkeel load`.
 pub const LOADS: &[&str] = &["hog", "compute", "rows", "columns", "sleep", "fork", "phases"];
 
-/// Whether a workload of that name is read as TOML: it ends in `.toml`, in letters of either size.
+/// Whether a file is read as TOML: its name ends in `.toml`, in upper or lower case.
 pub fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"))
 }
 
-/// Reads a workload: TOML if [`is_toml`] says so of `path`, else the classic form.
+/// Parses a workload: as TOML if [`is_toml`] returns true for `path`, else in the classic form.
 ///
-/// `path` names the workload, gives its folder and stands in messages; nothing is opened.
+/// `path` gives the name and the folder of the workload and is printed in errors. No file is opened.
 pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     match is_toml(path) {
         true => parse_toml(text, path),
@@ -54,7 +54,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     }
 }
 
-/// Reads a workload from the bytes of a file, which need not be text.
+/// Parses a workload from bytes, which may be invalid UTF-8.
 pub fn parse_bytes(bytes: &[u8], path: &Path) -> Result<Workload, WorkloadError> {
     match std::str::from_utf8(bytes) {
         Ok(text) => parse(text, path),

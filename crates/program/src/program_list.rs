@@ -1,4 +1,4 @@
-//! Program lists: what the generator draws from.
+//! Program lists: the input of the workload generator.
 //!
 //! ```toml
 //! version = 1
@@ -7,23 +7,23 @@
 //! name = "cjpeg"
 //! command = ["cjpeg", "-outfile", "/dev/null", "photo.ppm"]
 //! class = 5
-//! suite = "pictures"     # a group whose share of the draw can be chosen
-//! weight = 2             # drawn twice as often as one of weight 1 (the default)
-//! max = 4                # at most so many at a time
-//! footprint = "64M"      # memory of one, counted against the generator's limit
-//! lasts = "5s"           # about how long it runs alone; 10 s if nobody says
-//! hog = true             # drawn only as one of the hogs (--hog-fraction)
+//! suite = "pictures"     # a group; the generator can be given a weight for each
+//! weight = 2             # drawn twice as often as a program of weight 1 (the default)
+//! max = 4                # most instances at a time
+//! footprint = "64M"      # memory of one instance, for the generator's memory limit
+//! lasts = "5s"           # approximate run time alone; default 10 s
+//! hog = true             # drawn only for hogs (--hog-fraction)
 //! ```
 //!
-//! Beside these a program knows the keys of a job that do not concern its start and end. `{copy}`
-//! in them becomes the number of the instance.
+//! A program also has the keys of a job, except those for its start and end. `{copy}` in them becomes the number
+//! of the instance.
 
 use std::path::Path;
 
 use base::toml_reader::{SourceText, Table, TomlFault, Value, integer};
 use base::{Bytes, Nanos};
 
-use crate::assemble::is_emptied;
+use crate::assemble::is_truncated;
 use crate::error::WorkloadFault;
 use crate::toml_workload::{job_table, values};
 use crate::{Job, WorkloadError};
@@ -35,22 +35,22 @@ pub struct ProgramList {
     pub programs: Vec<Program>,
 }
 
-/// A program that may be drawn.
+/// A program of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What each instance is like; its `name` is the program's.
+    /// The template of its instances; its `name` is the program's.
     pub job: Job,
-    /// The group it belongs to.
+    /// The suite it belongs to.
     pub suite: Option<String>,
-    /// How often it is drawn, relative to the others.
+    /// Relative frequency in the draw.
     pub weight: u64,
-    /// At most so many at a time; absent: as many as are drawn.
+    /// Most instances at a time; absent: no limit.
     pub instances_max: Option<u32>,
     /// Memory of one instance.
     pub footprint: Bytes,
-    /// About how long it runs alone: so long it counts as running.
+    /// Approximate run time alone. An instance counts as running for this time.
     pub lasts: Nanos,
-    /// Whether it is one of the hogs, which are drawn apart.
+    /// Whether it is drawn for hogs only.
     pub hog: bool,
 }
 
@@ -79,14 +79,14 @@ const PROGRAM_KNOWN: &[&str] = &[
     "memory",
 ];
 
-/// How long a program is taken to run when its list does not say. A guess.
+/// Run time of a program without `lasts`. A guess.
 const LASTS_DEFAULT: Nanos = Nanos::from_secs(10);
 
-/// Weights beyond this are a mistake, and their sum could overflow.
+/// A larger weight is a typing error, and the sum of weights could overflow.
 const WEIGHT_MAX: u64 = 1_000_000;
 
 impl ProgramList {
-    /// Reads a list in TOML. `path` stands in messages; nothing is opened.
+    /// Parses a list in TOML. `path` is only used in errors; no file is opened.
     pub fn parse(text: &str, path: &Path) -> Result<ProgramList, WorkloadError> {
         let text = SourceText::new(text, path);
         let document = text.parse("version")?;
@@ -107,7 +107,7 @@ impl ProgramList {
         }
     }
 
-    /// The suites, each once, in rising order.
+    /// The suites of the list.
     pub fn suites(&self) -> std::collections::BTreeSet<&str> {
         self.programs.iter().filter_map(|program| program.suite.as_deref()).collect()
     }
@@ -127,7 +127,7 @@ fn program(text: &SourceText<'_>, table: &Table<'_>) -> Result<Program, Workload
     })
 }
 
-/// A name with room for `.2`, `.3` … behind it.
+/// A name that can take the suffixes `.2`, `.3`, …
 fn name(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
     match job_table::name(key, value)? {
         long if NAME_BYTES_MAX < long.len() => Err(WorkloadFault::ProgramName { found: long }),
@@ -135,7 +135,7 @@ fn name(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
     }
 }
 
-/// A job's name has at most 100; the largest number behind a dot takes seven.
+/// The limit for job names (100) without the longest suffix (7).
 const NAME_BYTES_MAX: usize = 93;
 
 fn check_names(
@@ -155,11 +155,11 @@ fn check_names(
     Ok(())
 }
 
-/// Programs that write one file would each begin by emptying it.
+/// Programs must not truncate each other's output.
 fn check_outputs(tables: &[Table<'_>], programs: &[Program]) -> Result<(), WorkloadError> {
     let mut lines = std::collections::BTreeMap::new();
     for (table, program) in tables.iter().zip(programs) {
-        let Some(output) = program.job.output.as_ref().filter(|path| is_emptied(path)) else {
+        let Some(output) = program.job.output.as_ref().filter(|path| is_truncated(path)) else {
             continue;
         };
         let fault = |fault| Err(table.error_in("output", fault));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_a_job_with_what_the_draw_needs() {
+    fn a_program_is_a_job_with_parameters_of_the_draw() {
         let list = parse(
             r#"
             [[program]]
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_have_their_places() {
+    fn errors_have_their_position() {
         for (text, expected) in [
             (
                 "",

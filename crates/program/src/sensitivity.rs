@@ -1,22 +1,20 @@
-//! How much a program suffers from company: its slow-down beside one program of each class, and from
-//! memory that is all on another node.
+//! Sensitivity: the slowdown of a program beside one program of each class, and with remote memory.
 //!
 //! ```text
-//!   slow-down = cycles per instruction beside it / cycles per instruction alone - 1
+//!   slowdown = cycles per instruction beside the other program / cycles per instruction alone - 1
 //!
 //!   sensitivity = { 4 = 0.05, 9 = 0.30, remote = 0.2 }      in a workload file
 //! ```
 //!
-//! Held in thousandths, whole numbers, so that what is decided by it never hangs on rounding. Between
-//! two classes that are given it is linear, below the lowest it falls to nothing at class 0, and above
-//! the highest it stays (spec 1.10).
+//! Values are integers in permille, so that decisions do not depend on rounding. Between two given classes the
+//! slowdown is linear. Below the lowest given class it falls to zero at class 0. Above the highest it is constant.
 
 use crate::Class;
 
-/// Largest slow-down that can be declared: a hundred times the program's own time.
+/// The largest slowdown that can be declared: a hundred times the run time alone.
 pub const SLOWDOWN_MAX_PERMILLE: u32 = 100_000;
 
-/// What a program suffers, in thousandths of its time alone.
+/// Slowdowns of a program in permille of its run time alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sensitivity {
     by_class: Vec<(Class, u32)>,
@@ -24,19 +22,18 @@ pub struct Sensitivity {
 }
 
 impl Sensitivity {
-    /// From slow-downs beside a program of some classes, in any order, and from remote memory. A
-    /// class that stands twice counts as it stands last.
+    /// From slowdowns by class, in any order, and with remote memory. Of two values for a class, the last counts.
     pub fn new(by_class: impl IntoIterator<Item = (Class, u32)>, remote: u32) -> Self {
         let sorted: std::collections::BTreeMap<Class, u32> = by_class.into_iter().collect();
         Sensitivity { by_class: sorted.into_iter().collect(), remote }
     }
 
-    /// The classes that were given, rising, each with its slow-down in thousandths.
+    /// The given classes in increasing order, each with its slowdown in permille.
     pub fn given(&self) -> &[(Class, u32)] {
         &self.by_class
     }
 
-    /// Slow-down in thousandths beside one program of a class.
+    /// Slowdown in permille beside one program of this class.
     pub fn beside(&self, class: Class) -> u32 {
         let above = self.by_class.partition_point(|(known, _)| *known < class);
         let nothing = (Class::default(), 0);
@@ -48,13 +45,13 @@ impl Sensitivity {
         }
     }
 
-    /// Slow-down in thousandths when all of its memory lies on another node.
+    /// Slowdown in permille if all its memory is on another node.
     pub fn remote(&self) -> u32 {
         self.remote
     }
 }
 
-/// On the straight line between two figures.
+/// Linear interpolation.
 fn between(low: (Class, u32), high: (Class, u32), class: Class) -> u32 {
     let number = |class: Class| i64::from(class.number());
     let width = (number(high.0) - number(low.0)).max(1);
@@ -62,8 +59,8 @@ fn between(low: (Class, u32), high: (Class, u32), class: Class) -> u32 {
     u32::try_from(i64::from(low.1) + rise).unwrap_or(0)
 }
 
-/// A slow-down as people write it, such as `0.25`, in thousandths; `None` when it is none, negative,
-/// finer than a thousandth or above [`SLOWDOWN_MAX_PERMILLE`].
+/// Parses a slowdown such as `0.25` to permille. `None` if it is negative, not a number, has more than three
+/// decimals or is above [`SLOWDOWN_MAX_PERMILLE`].
 pub(crate) fn parse_slowdown(text: &str) -> Option<u32> {
     let (whole, behind) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
@@ -79,7 +76,7 @@ pub(crate) fn parse_slowdown(text: &str) -> Option<u32> {
     (permille <= SLOWDOWN_MAX_PERMILLE).then_some(permille)
 }
 
-/// The same as text again.
+/// A slowdown as text, the inverse of [`parse_slowdown`].
 pub(crate) fn slowdown_text(permille: u32) -> String {
     let text = format!("{}.{:03}", permille / 1000, permille % 1000);
     let text = text.trim_end_matches('0');
@@ -96,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_classes_lie_on_the_line_between_their_neighbours() {
+    fn slowdowns_of_missing_classes_are_interpolated() {
         let sens = Sensitivity::new([(class(10), 300), (class(4), 100)], 0);
         let beside: Vec<u32> = (0..=15).map(|k| sens.beside(class(k))).collect();
         assert_eq!(
@@ -106,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_down_may_fall_with_the_class_and_nothing_given_is_nothing() {
+    fn a_slowdown_may_fall_with_the_class_and_an_empty_sensitivity_is_zero() {
         let falling = Sensitivity::new([(class(0), 90), (class(3), 0)], 0);
         assert_eq!([0, 1, 2, 3].map(|k| falling.beside(class(k))), [90, 60, 30, 0]);
         assert_eq!(Sensitivity::default().beside(class(15)), 0);
     }
 
     #[test]
-    fn slow_downs_are_read_in_thousandths() {
+    fn slowdowns_are_read_in_permille() {
         for (text, permille) in
             [("0", Some(0)), ("0.25", Some(250)), ("1.5000", Some(1500)), ("100", Some(100_000))]
         {

@@ -1,21 +1,21 @@
-//! Times as people write them: what is wrong with one is told apart.
+//! Times in workload files, with distinct errors for invalid, negative and too long times.
 
 use base::{Nanos, exact_nanos};
 
 use crate::error::WorkloadFault;
 
-/// Times beyond this are a mistake of the unit: 366 days.
+/// The longest time, 366 days. A longer one has the wrong unit.
 pub const TIME_MAX: Nanos = Nanos::from_secs(366 * 86_400);
 
-/// Reads a time as workload files hold it, for a command's options.
+/// Parses a time of a command line option in the format of workload files.
 ///
 /// # Errors
-/// It is none, negative, or beyond [`TIME_MAX`].
+/// The time is invalid, negative, or above [`TIME_MAX`].
 pub fn parse_time(text: &str) -> Result<Nanos, WorkloadFault> {
     read("the time", text)
 }
 
-/// Reads a time for the key `key`: not negative, at most [`TIME_MAX`].
+/// Parses a time from 0 to [`TIME_MAX`]. `key` is only used in errors.
 pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, WorkloadFault> {
     let found = || text.trim().to_owned();
     let (negative, size) = match text.trim().strip_prefix('-') {
@@ -23,7 +23,7 @@ pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, WorkloadFault
         None => (false, text.trim().strip_prefix("+").unwrap_or(text.trim())),
     };
     let Some(nanos) = exact_nanos(size) else {
-        // 1e30 is no way to write a time, but a number, and what is wrong with it is its size.
+        // 1e30 is not a valid time either, but the error is about its size.
         let is_huge =
             size.parse::<f64>().is_ok_and(|n| n.is_finite() && TIME_MAX.as_secs_f64() < n);
         return Err(match is_huge && !negative {
@@ -38,7 +38,7 @@ pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, WorkloadFault
     }
 }
 
-/// Seconds as an exact decimal without zeros at its end: `0`, `1.5`, `0.000000001`.
+/// Seconds as an exact decimal without trailing zeros: `0`, `1.5`, `0.000000001`.
 pub(crate) fn seconds(time: Nanos) -> String {
     let text = format!("{}.{:09}", time.0 / 1_000_000_000, time.0 % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_be_wrong_is_told_apart() {
+    fn invalid_negative_and_too_long_times_have_distinct_errors() {
         let fault = |text| read("start", text).expect_err(text);
         for text in
             ["", ".", "s", "ms", "1e3", "inf", "nan", "1..2", "--1", "1 2", "0x10", "1w", "h"]
@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back_equal(nanos in 0..=TIME_MAX.0) {
+        fn a_written_time_is_read_back_equal(nanos in 0..=TIME_MAX.0) {
             prop_assert_eq!(read("start", &seconds(Nanos(nanos))), Ok(Nanos(nanos)));
         }
     }

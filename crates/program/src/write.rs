@@ -1,4 +1,4 @@
-//! Workloads as text again: what is written is read back equal, but for the places in the file.
+//! Writing workloads. A written workload is read back equal, except for the positions in the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,28 +7,28 @@ use crate::sensitivity::slowdown_text;
 use crate::time::seconds;
 use crate::{Class, Command, Ending, Job, MemoryPolicy, Sensitivity, Workload};
 
-/// Why a workload cannot be written.
+/// The error of a workload that cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// A path that is no UTF-8 text; neither form can hold it.
-    #[error("job {job}: the path {path:?} is no UTF-8 text; rename the file")]
+    /// A path that is not UTF-8, which neither form can hold.
+    #[error("job {job}: the path {path:?} is not UTF-8 text; rename the file")]
     NotText {
         /// The job, or `read_only`.
         job: String,
-        /// The path, as far as it can be shown.
+        /// The path, with replacement characters.
         path: String,
     },
-    /// Something that the classic form has no place for.
-    #[error("job {job}: the classic form has no place for {what}; write TOML")]
+    /// A value that the classic form cannot hold.
+    #[error("job {job}: the classic form cannot hold {what}; write TOML")]
     NoPlace {
         /// The job, or `read_only`.
         job: String,
-        /// What it has that does not fit.
+        /// The value.
         what: &'static str,
     },
 }
 
-/// The workload as TOML, every copy a job of its own.
+/// Writes a workload as TOML, with one job per copy.
 pub fn to_toml(workload: &Workload) -> Result<String, WriteError> {
     let mut text = format!("version = 1\nname = {}\n", quoted(&workload.name));
     if !workload.read_only.is_empty() {
@@ -45,7 +45,7 @@ pub fn to_toml(workload: &Workload) -> Result<String, WriteError> {
     Ok(text)
 }
 
-/// The keys that say something else than what they say by being absent.
+/// The keys of a job with values other than the default.
 fn keys(job: &Job) -> Result<Vec<(&'static str, String)>, WriteError> {
     let path = |path: &Option<std::path::PathBuf>| {
         path.as_deref().map(|path| in_toml(&job.name, path)).transpose()
@@ -126,7 +126,7 @@ fn text_of<'p>(job: &str, path: &'p Path) -> Result<&'p str, WriteError> {
     path.to_str().ok_or_else(not_text)
 }
 
-/// A text as a TOML string on one line.
+/// A TOML string on one line.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -143,9 +143,9 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// The workload in the classic form, which holds start, class and an absolute program only.
+/// Writes a workload in the classic form, which holds start, class and absolute program only.
 ///
-/// Names are not kept: a reader makes them from the programs' file names.
+/// Names are not written. The reader derives them from the programs.
 pub fn to_classic(workload: &Workload) -> Result<String, WriteError> {
     let mut text = String::new();
     for path in &workload.read_only {
@@ -170,7 +170,7 @@ pub fn to_classic(workload: &Workload) -> Result<String, WriteError> {
     Ok(text)
 }
 
-/// The program and arguments of a job that has nothing else.
+/// The program and arguments of a job that has no other values.
 fn plain(job: &Job) -> Result<(&Path, &[String]), &'static str> {
     let (program, args) = match &job.command {
         Command::Program { program, args } => (program, args),
@@ -178,7 +178,7 @@ fn plain(job: &Job) -> Result<(&Path, &[String]), &'static str> {
         Command::Load(_) => return Err("a built-in program"),
     };
     let more = [
-        (!program.is_absolute(), "a program that is not given from the root"),
+        (!program.is_absolute(), "a relative program path"),
         (job.sensitivity.is_some(), "a sensitivity"),
         (job.profile.is_some(), "a profile"),
         (job.dir.is_some(), "a working directory"),
@@ -186,18 +186,18 @@ fn plain(job: &Job) -> Result<(&Path, &[String]), &'static str> {
         (job.input.is_some(), "an input file"),
         (job.output.is_some(), "an output file"),
         (job.threads != 1, "threads"),
-        (job.ending != Ending::Exit, "another end than the program's exit"),
+        (job.ending != Ending::Exit, "an ending"),
         (job.cpus.is_some(), "CPUs"),
         (job.nodes.is_some(), "nodes"),
         (job.memory.is_some(), "a memory policy"),
     ];
-    match more.iter().find(|(there, _)| *there) {
+    match more.iter().find(|(is_set, _)| *is_set) {
         Some((_, what)) => Err(what),
         None => Ok((program, args)),
     }
 }
 
-/// A field, in quotation marks where it needs them.
+/// A field, quoted if necessary.
 fn field(text: &str) -> Result<String, &'static str> {
     if text.contains('\n') {
         return Err("a line break in an argument");

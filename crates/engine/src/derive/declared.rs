@@ -52,7 +52,7 @@ impl Declared {
 /// `None` where the profile does not tell how fast its program goes.
 fn by_profile(profile: &Profile, machine: &Machine) -> Option<Declared> {
     let cache = machine.llcs().iter().filter_map(|llc| llc.size).min().unwrap_or(Bytes::ZERO);
-    let rates = profile.figures_per_cpu_second(cache, profile.frequency()?);
+    let rates = profile.rates_per_cpu_second(cache, profile.frequency()?);
     let mut declared = Declared::default();
     for (event, rate) in told(&rates) {
         declared.per_second[event as usize] = rate.and_then(whole);

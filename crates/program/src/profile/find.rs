@@ -1,45 +1,45 @@
-//! Which profile belongs to a program.
+//! The profile of a program.
 //!
 //! ```text
 //!   the program's folder, then each profile folder:
-//!     NAME.profile.toml                    of any build, unless the file says of which
-//!     NAME-0123456789ab.profile.toml       of one build: the first digits of its build id
+//!     NAME.profile.toml                    for any build, unless the file has a build id
+//!     NAME-0123456789ab.profile.toml       for one build: the first digits of its build id
 //! ```
 //!
-//! Another build of a program may do other things, so a profile that names another build id is no
-//! profile of this one. A name alone is believed, and whoever uses it says so.
+//! Another build of a program may behave differently, so a profile with another build id is rejected. A match by
+//! name alone is accepted and reported.
 
 use std::path::PathBuf;
 
 use super::Profile;
 
-/// How the names of profile files end.
+/// The suffix of profile files.
 pub const SUFFIX: &str = ".profile.toml";
 
-/// Digits of a build id in a file's name: enough that two builds on one machine differ.
+/// Digits of the build id in a file name. Collisions on one machine are unlikely.
 const ID_DIGITS: usize = 12;
 
-/// A profile and the file it was read from.
+/// A profile and its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileFile {
-    /// Where it lies.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What it says.
+    /// Its content.
     pub profile: Profile,
 }
 
-/// How well a profile and a program go together.
+/// How well a profile matches a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fit {
-    /// It was measured on another build, or on another program.
+    /// The profile is of another program or another build.
     Not,
-    /// The names are the same; one of the two has no build id.
+    /// The names match; one of the two has no build id.
     Name,
-    /// The names and the build ids are the same.
+    /// The names and the build ids match.
     Build,
 }
 
-/// Whether a profile is that of a program with this name and build id.
+/// Matches a profile with the name and the build id of a program.
 pub fn fit(profile: &Profile, name: &str, build_id: Option<&str>) -> Fit {
     match (&profile.build_id, build_id) {
         _ if profile.name != name => Fit::Not,
@@ -49,13 +49,12 @@ pub fn fit(profile: &Profile, name: &str, build_id: Option<&str>) -> Fit {
     }
 }
 
-/// What the profile of a built-in program is called: the program is evenkeel itself, whose build says
-/// nothing about it.
+/// The profile name of a built-in program. Its executable is evenkeel itself, so the build id is not used.
 pub fn load_name(kind: &str) -> String {
     format!("load-{kind}")
 }
 
-/// The name of the file for a profile: with the build id if there is one.
+/// The file name of a profile, with the build id if there is one.
 pub fn file_name(name: &str, build_id: Option<&str>) -> String {
     match build_id.map(|id| id.get(..ID_DIGITS).unwrap_or(id)) {
         Some(id) => format!("{name}-{id}{SUFFIX}"),

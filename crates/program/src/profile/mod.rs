@@ -1,23 +1,21 @@
-//! A program's measured character: what it asks of caches and memory, wherever it runs.
+//! Program profiles: how a program uses caches and memory, independent of the machine.
 //!
-//! Where no counter can be read, a program's counters are its profile × its CPU time. So a profile must
-//! serve machines of every cache size, and tells misses as a curve:
+//! Where hardware counters are not available, the counters of a program are its profile × its CPU time. So a
+//! profile must be valid for every cache size. It has misses as a miss-ratio curve:
 //!
 //! ```text
 //!   misses per 1000 instructions
 //!     20 ┤●──●─╮
-//!        │     ╰●──●──╮                  a cache of this size would miss so often;
-//!      5 ┤            ╰──●──●──●         below what fits the working set it is steep
+//!        │     ╰●──●──╮                  misses in a cache of this size;
+//!      5 ┤            ╰──●──●──●         steep while the cache is smaller than the working set
 //!        └─┬──┬──┬──┬──┬──┬──┬──┬
 //!         16K        1M        64M  bytes of cache
 //! ```
 //!
-//! Every figure says where it comes from ([`Source`]) and, where that is known, how far it may be off.
-//! A figure that nobody knows is absent, never zero. One program has one or several phases; shares are
-//! parts of its instructions.
+//! Every value has its source ([`Source`]) and, where known, its error. An unknown value is absent, never zero.
+//! A program has one or several phases; shares are shares of its instructions.
 //!
-//! Left out: how the program changes with its input (a profile is of one command), and what prefetchers
-//! add to its traffic.
+//! Out of scope: dependence on the input of the program (a profile is of one command line).
 
 mod find;
 mod rates;
@@ -32,74 +30,74 @@ pub use find::{Fit, ProfileFile, SUFFIX, file_name, fit, load_name};
 pub use rates::Rates;
 pub use read::parse_profile;
 
-/// What is known of a program.
+/// The profile of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// The program's name: the last part of what was started.
+    /// The program's name: the file name of the command.
     pub name: String,
-    /// The build id of its ELF file, hexadecimal; absent for scripts and files without one.
+    /// The build id of its ELF file in hexadecimal; absent for scripts and files without one.
     pub build_id: Option<String>,
-    /// What measured it, in words.
+    /// The tool that measured it.
     pub made_by: String,
-    /// The command that was measured.
+    /// The measured command line.
     pub command: Vec<String>,
-    /// Its class for policies that want one, at [`Profile::class_cache`].
+    /// Its memory class with a cache of [`Profile::class_cache`].
     pub class: Option<(Class, Source)>,
-    /// The cache size that the class was taken at.
+    /// The cache size of the class.
     pub class_cache: Option<Bytes>,
-    /// CPU time of the whole command when it ran by itself.
+    /// CPU time of the whole command, run alone.
     pub cpu_time: Option<Nanos>,
-    /// The share of its instructions that was measured, 0 to 1.
+    /// Share of its instructions that were measured, 0 to 1.
     pub covered: Option<Figure>,
-    /// What it does, in order; at least one.
+    /// Its phases in order; at least one.
     pub phases: Vec<Phase>,
 }
 
-/// A stretch in which a program keeps its character.
+/// A part of a program with constant characteristics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phase {
-    /// Its part of the program's instructions; all parts add up to 1.
+    /// Its share of the program's instructions; all shares add up to 1.
     pub share: Figure,
     /// Instructions in it.
     pub instructions: Option<Figure>,
-    /// Processor cycles per instruction as it ran, misses included.
+    /// Cycles per instruction as measured, including the stalls on misses.
     pub cycles_per_instruction: Option<Figure>,
-    /// The part of them that does not wait for anything beyond the core's own caches.
+    /// Cycles per instruction without stalls on accesses beyond the private caches.
     pub core_cycles_per_instruction: Option<Figure>,
-    /// How many misses are under way at a time, on average.
+    /// Memory-level parallelism: the average number of outstanding misses.
     pub overlap: Option<Figure>,
-    /// Bytes that it touches in all.
+    /// Bytes touched in total.
     pub footprint_bytes: Option<Figure>,
-    /// Bytes of cache from which on more cache hardly helps.
+    /// Cache size in bytes above which the misses hardly fall.
     pub working_set_bytes: Option<Figure>,
-    /// Threads that it keeps busy.
+    /// Number of busy threads.
     pub threads: Option<Figure>,
-    /// What passes a core's own caches, per 1000 instructions: the last-level cache's accesses.
+    /// Accesses to the last-level cache per 1000 instructions.
     pub llc_accesses: Option<Figure>,
-    /// Data accesses that the core's first cache could not serve, per 1000 instructions.
+    /// Data misses of the first-level cache per 1000 instructions.
     pub l1_misses: Option<Figure>,
-    /// Instructions of a thread between two sleeps; absent: it never sleeps.
+    /// Instructions of a thread between two sleeps; absent if it does not sleep.
     pub burst_instructions: Option<Figure>,
-    /// Nanoseconds that each of those sleeps lasts.
+    /// Duration of each sleep in nanoseconds.
     pub sleep_ns: Option<Figure>,
-    /// The size of the core's own caches that [`Phase::llc_accesses`] was taken behind.
+    /// Size of the private caches for which [`Phase::llc_accesses`] was measured.
     pub private_cache: Option<Bytes>,
-    /// Bytes between cache and memory for each second of CPU time, at [`Profile::class_cache`].
+    /// Memory traffic in bytes per second of CPU time, with a cache of [`Profile::class_cache`].
     pub bandwidth: Option<Figure>,
     /// Misses and write-backs by cache size.
     pub curve: Curve,
 }
 
-/// A number with where it comes from.
+/// A value with its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     value: f64,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
     error: Option<f64>,
 }
 
-/// Finite by construction, so every figure equals itself.
+/// The value is finite, so equality is reflexive.
 impl Eq for Figure {}
 
 impl Default for Figure {
@@ -108,17 +106,17 @@ impl Default for Figure {
     }
 }
 
-/// Where a figure comes from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// The processor counted it.
+    /// Hardware counters.
     Counters,
-    /// Seen in a trace of the program's memory references.
+    /// A trace of the program's memory references.
     Traced,
-    /// Somebody wrote it down.
+    /// Declared by the user.
     #[default]
     Declared,
-    /// Reckoned from other figures, some of them assumed.
+    /// Computed from other values, some of them assumed.
     Estimated,
 }
 
@@ -128,8 +126,8 @@ impl Figure {
         (value.is_finite() && 0.0 <= value).then_some(Figure { value, source, error: None })
     }
 
-    /// The same with its error: half the width of the range that holds the true value in 19 of 20
-    /// cases, in the figure's own unit. An error that is no number is left out.
+    /// The same value with an error: half the width of its 95 % confidence interval, in the unit of the value. An
+    /// error that is negative or not finite is ignored.
     pub fn with_error(self, error: Option<f64>) -> Self {
         Figure { error: error.filter(|error| error.is_finite() && 0.0 <= *error), ..self }
     }
@@ -139,18 +137,18 @@ impl Figure {
         self.value
     }
 
-    /// How far it may be off, see [`Figure::with_error`].
+    /// Half the width of the 95 % confidence interval, see [`Figure::with_error`].
     pub fn error(self) -> Option<f64> {
         self.error
     }
 }
 
 impl Source {
-    /// All of them, the surest first.
+    /// All sources, most trustworthy first.
     pub const ALL: [Source; 4] =
         [Source::Counters, Source::Traced, Source::Declared, Source::Estimated];
 
-    /// Its word in files and for people.
+    /// The name of the source in files and output.
     pub fn word(self) -> &'static str {
         match self {
             Source::Counters => "counters",
@@ -161,66 +159,64 @@ impl Source {
     }
 }
 
-/// Misses and write-backs per 1000 instructions over cache sizes, sizes rising.
+/// Misses and write-backs per 1000 instructions by cache size (a miss-ratio curve).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// Where all of it comes from.
+    /// The source of all values.
     pub source: Source,
     points: Vec<Point>,
 }
 
-/// Finite by construction, so every curve equals itself.
+/// The values are finite, so equality is reflexive.
 impl Eq for Curve {}
 
-/// What a cache of one size would do.
+/// The values for one cache size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
-    /// The cache's size.
+    /// The cache size.
     pub cache: Bytes,
     /// Misses per 1000 instructions.
     pub misses: f64,
-    /// Changed lines written to memory per 1000 instructions; absent if nobody knows.
+    /// Write-backs per 1000 instructions; absent if unknown.
     pub write_backs: Option<f64>,
-    /// Lines that prefetchers read from memory per 1000 instructions, not among the misses; absent if
-    /// nobody knows.
+    /// Lines read by prefetchers per 1000 instructions, not counted as misses; absent if unknown.
     pub prefetches: Option<f64>,
-    /// How far the misses may be off, as in [`Figure::with_error`].
+    /// The error of the misses, see [`Figure::with_error`].
     pub error: Option<f64>,
 }
 
 impl Curve {
-    /// A curve; `None` unless sizes rise and every number is finite and not negative.
+    /// A curve; `None` unless the sizes increase and every value is finite and not negative.
     pub fn new(source: Source, points: Vec<Point>) -> Option<Self> {
-        let fine = |number: f64| number.is_finite() && 0.0 <= number;
-        let all_fine = points.iter().all(|point| {
+        let is_valid = |number: f64| number.is_finite() && 0.0 <= number;
+        let all_valid = points.iter().all(|point| {
             [Some(point.misses), point.write_backs, point.prefetches, point.error]
                 .into_iter()
                 .flatten()
-                .all(fine)
+                .all(is_valid)
         });
-        let rises = points.windows(2).all(|pair| pair[0].cache < pair[1].cache);
-        (all_fine && rises).then_some(Curve { source, points })
+        let is_increasing = points.windows(2).all(|pair| pair[0].cache < pair[1].cache);
+        (all_valid && is_increasing).then_some(Curve { source, points })
     }
 
-    /// Its points, sizes rising.
+    /// Its points in increasing order of size.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// Misses per 1000 instructions in a cache of this size; `None` without any point.
+    /// Misses per 1000 instructions in a cache of this size; `None` for an empty curve.
     ///
-    /// Between two points it goes straight over the logarithm of the size, as they are spaced; beyond
-    /// the ends it stays as there.
+    /// Linear in the logarithm of the size between two points; constant outside.
     pub fn misses_at(&self, cache: Bytes) -> Option<f64> {
         self.at(cache, |point| Some(point.misses))
     }
 
-    /// Write-backs per 1000 instructions from a cache of this size, as [`Curve::misses_at`].
+    /// Write-backs per 1000 instructions, see [`Curve::misses_at`].
     pub fn write_backs_at(&self, cache: Bytes) -> Option<f64> {
         self.at(cache, |point| point.write_backs)
     }
 
-    /// Lines that prefetchers read per 1000 instructions, as [`Curve::misses_at`].
+    /// Lines read by prefetchers per 1000 instructions, see [`Curve::misses_at`].
     pub fn prefetches_at(&self, cache: Bytes) -> Option<f64> {
         self.at(cache, |point| point.prefetches)
     }
@@ -232,15 +228,15 @@ impl Curve {
             (None, None) => None,
             (Some(low), Some(high)) => {
                 let log = |size: Bytes| libm::log2(size.0.max(1) as f64);
-                let way = (log(cache) - log(low.cache)) / (log(high.cache) - log(low.cache));
-                Some(figure(low)? + way * (figure(high)? - figure(low)?))
+                let position = (log(cache) - log(low.cache)) / (log(high.cache) - log(low.cache));
+                Some(figure(low)? + position * (figure(high)? - figure(low)?))
             }
         }
     }
 }
 
 impl Class {
-    /// The class of so many memory controller operations per millisecond of CPU time (spec 1.1).
+    /// The class of a rate of memory controller operations per millisecond of CPU time.
     pub fn of_rate(ops_per_ms: f64) -> Class {
         let whole = ops_per_ms.clamp(0.0, 1e9) as u64;
         let number = (1 + whole).ilog2().min(u32::from(Class::MAX));

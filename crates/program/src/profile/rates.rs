@@ -1,13 +1,13 @@
-//! What a program does in a second of CPU time: its profile as counters would show it.
+//! Rates of a program per second of CPU time, computed from its profile.
 
 use base::Bytes;
 
 use super::{Phase, Profile};
 
-/// Bytes of a cache line, which is what a miss and a write-back move.
+/// Bytes of a cache line.
 const LINE_BYTES: f64 = 64.0;
 
-/// Figures per second of CPU time. What the profile cannot tell is absent.
+/// Events per second of CPU time. Values that the profile does not have are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Processor cycles.
@@ -18,29 +18,29 @@ pub struct Rates {
     pub llc_references: Option<f64>,
     /// Misses of the last-level cache.
     pub llc_misses: Option<f64>,
-    /// Changed lines that the last-level cache writes to memory.
+    /// Write-backs of the last-level cache.
     pub write_backs: Option<f64>,
 }
 
 impl Rates {
-    /// Lines between cache and memory: misses and write-backs, what a memory controller counts.
+    /// Memory controller operations: misses and write-backs.
     pub fn controller_ops(&self) -> Option<f64> {
         self.llc_misses.map(|misses| misses + self.write_backs.unwrap_or(0.0))
     }
 
-    /// Bytes between cache and memory.
+    /// Memory traffic in bytes.
     pub fn bandwidth(&self) -> Option<f64> {
         self.controller_ops().map(|lines| lines * LINE_BYTES)
     }
 }
 
 impl Profile {
-    /// What the program does in a second of CPU time where it has `cache` bytes of last-level cache and
-    /// the processor makes `frequency` cycles a second: an average over its phases.
+    /// The rates with `cache` bytes of last-level cache and a frequency in cycles per second, averaged over the
+    /// phases.
     ///
-    /// Cycles per instruction are taken as they were measured; that they change with the cache is left
-    /// to models. Without them nothing but cycles is known.
-    pub fn figures_per_cpu_second(&self, cache: Bytes, frequency: f64) -> Rates {
+    /// The measured cycles per instruction are used for every cache size; models may correct them. If the
+    /// profile has none, only the cycles are known.
+    pub fn rates_per_cpu_second(&self, cache: Bytes, frequency: f64) -> Rates {
         let cpi = self.average(|phase| Some(phase.cycles_per_instruction?.value()));
         let instructions =
             cpi.filter(|cpi| 0.0 < *cpi).map(|cpi| frequency / cpi).filter(|rate| rate.is_finite());
@@ -54,8 +54,8 @@ impl Profile {
         }
     }
 
-    /// Cycles a second at which it was measured: all of its cycles in its CPU time. Absent when either
-    /// is not told.
+    /// The frequency at which the profile was measured in cycles per second: its cycles over its CPU time. Absent
+    /// if either is unknown.
     pub fn frequency(&self) -> Option<f64> {
         let cycles = |phase: &Phase| {
             Some(phase.instructions?.value() * phase.cycles_per_instruction?.value())
@@ -65,7 +65,7 @@ impl Profile {
         (0.0 < seconds && 0.0 < all).then(|| all / seconds).filter(|hertz| hertz.is_finite())
     }
 
-    /// An average over instructions; absent if any phase does not know.
+    /// The average over instructions; absent if a phase does not have the value.
     pub fn average(&self, figure: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
         let mut sum = 0.0;
         let mut share = 0.0;

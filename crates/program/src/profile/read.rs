@@ -1,13 +1,13 @@
-//! Profiles from TOML.
+//! Parsing of profiles.
 //!
 //! ```toml
 //! version = 1
 //! name = "sort"
-//! build_id = "5c0ffee…"            # may be left out: then of any build
+//! build_id = "5c0ffee…"            # optional; without it the profile is for any build
 //! class = { value = 7, source = "estimated" }
 //!
 //! [[phase]]
-//! share = 1.0                      # a bare number is declared
+//! share = 1.0                      # a plain number has the source "declared"
 //! cycles_per_instruction = { value = 0.9, source = "estimated", error = 0.2 }
 //! llc_accesses_per_1000 = 31.0
 //!
@@ -15,7 +15,7 @@
 //! source = "traced"
 //! cache_bytes = [1048576, 33554432]
 //! misses_per_1000 = [12.5, 0.4]
-//! write_backs_per_1000 = [3.0, 0.1]     # these three may be left out
+//! write_backs_per_1000 = [3.0, 0.1]     # this and the next two are optional
 //! prefetches_per_1000 = [4.0, 0.2]
 //! error_per_1000 = [0.2, 0.05]
 //! ```
@@ -72,7 +72,7 @@ const CURVE_KNOWN: &[&str] = &[
     "error_per_1000",
 ];
 
-/// Reads a profile. `path` stands in messages; nothing is opened.
+/// Parses a profile. `path` is only used in errors; no file is opened.
 pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> {
     let text = SourceText::new(text, path);
     let document = text.parse("version")?;
@@ -98,7 +98,7 @@ pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> 
     })
 }
 
-/// Rounding may cost the last digits, a forgotten phase costs more.
+/// Tolerance for rounding of the shares. A missing phase is a larger deviation.
 const SHARES_OFF_MAX: f64 = 0.01;
 
 fn check_shares(top: &Table<'_>, phases: &[Phase]) -> Result<(), WorkloadError> {
@@ -160,13 +160,13 @@ fn read_curve(table: &Table<'_>) -> Result<Curve, WorkloadError> {
     };
     let points: Vec<Point> = sizes.iter().enumerate().map(point).collect();
     let source = table.get("source", source)?.unwrap_or_default();
-    // A cache of no size holds nothing of anybody, and what is missed there is no point of the curve.
+    // A cache of size 0 is not a point of the curve.
     let has_size = points.first().is_none_or(|first| first.cache != Bytes::ZERO);
     let curve = Curve::new(source, points).filter(|_| has_size);
     curve.ok_or_else(|| table.error_in("cache_bytes", WorkloadFault::CurveSizes))
 }
 
-/// A figure: a table, or a bare number that somebody declared.
+/// A value: a table, or a plain number of source "declared".
 fn figure(key: &'static str, value: &Value<'_>) -> Result<Figure, WorkloadFault> {
     let Value::Table(table) = value else { return declared(key, value) };
     let known = ["value", "source", "error"];
@@ -221,7 +221,7 @@ fn source(key: &'static str, value: &Value<'_>) -> Result<Source, WorkloadFault>
     known.ok_or(WorkloadFault::ValueSource { found: word })
 }
 
-/// As [`figure`], of a whole number from 0 to 15.
+/// See [`figure`]; an integer from 0 to 15.
 fn class(key: &'static str, value: &Value<'_>) -> Result<(Class, Source), WorkloadFault> {
     let figure = figure(key, value)?;
     let number = figure.value();
@@ -237,6 +237,6 @@ fn nanos(key: &'static str, value: &Value<'_>) -> Result<Nanos, WorkloadFault> {
 
 fn build_id(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
     let id = values::string(key, value)?;
-    let fine = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if fine { Ok(id) } else { Err(WorkloadFault::BuildId { found: id }) }
+    let is_valid = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_valid { Ok(id) } else { Err(WorkloadFault::BuildId { found: id }) }
 }

@@ -1,5 +1,4 @@
-//! Profiles are read with the place of each mistake, written so that they are read back equal, and tell
-//! what a second of CPU time holds.
+//! Profiles: reading, writing, errors with positions, and rates.
 
 use std::path::Path;
 
@@ -44,12 +43,12 @@ fn read(text: &str) -> Profile {
 }
 
 fn check(text: &str, expected: Expect) {
-    let error = parse_profile(text, Path::new("p.toml")).expect_err("it is wrong");
+    let error = parse_profile(text, Path::new("p.toml")).expect_err("the profile is invalid");
     expected.assert_eq(&error.to_string());
 }
 
 #[test]
-fn what_is_written_is_read_back_equal() {
+fn a_written_profile_is_read_back_equal() {
     let profile = read(PROFILE);
     let text = profile.to_toml();
     assert_eq!(read(&text), profile, "{text}");
@@ -60,7 +59,7 @@ fn what_is_written_is_read_back_equal() {
 }
 
 #[test]
-fn every_mistake_is_one_line_with_its_place() {
+fn every_error_is_one_line_with_its_position() {
     check(
         "name = 'x'",
         expect![
@@ -135,8 +134,8 @@ fn every_mistake_is_one_line_with_its_place() {
 }
 
 #[test]
-fn a_second_of_cpu_time_holds_the_average_over_all_instructions() {
-    let rates = read(PROFILE).figures_per_cpu_second(Bytes::from_mib(1), 2e9);
+fn rates_are_averages_over_all_instructions() {
+    let rates = read(PROFILE).rates_per_cpu_second(Bytes::from_mib(1), 2e9);
     assert_eq!(rates.instructions, Some(1e9));
     assert_eq!(rates.llc_references, Some(15e6)); // (30 + 3 × 10) / 4 for 1000
     assert_eq!(rates.llc_misses, Some(11e6)); // (20 + 3 × 8) / 4
@@ -146,14 +145,14 @@ fn a_second_of_cpu_time_holds_the_average_over_all_instructions() {
 }
 
 #[test]
-fn what_a_profile_does_not_tell_is_absent() {
-    let rates = read("name = 'x'\n[[phase]]\n").figures_per_cpu_second(Bytes::from_mib(1), 2e9);
+fn rates_that_a_profile_does_not_have_are_absent() {
+    let rates = read("name = 'x'\n[[phase]]\n").rates_per_cpu_second(Bytes::from_mib(1), 2e9);
     assert_eq!(rates, Rates { cycles: 2e9, ..Rates::default() });
     assert_eq!(rates.bandwidth(), None);
 }
 
 #[test]
-fn between_two_sizes_a_curve_goes_straight_over_the_logarithm() {
+fn a_curve_is_interpolated_over_the_logarithm_of_the_size() {
     let curve = &read(PROFILE).phases[0].curve;
     for (kib, misses) in [(1, 20.0), (1024, 20.0), (2048, 15.0), (4096, 10.0), (1 << 20, 10.0)] {
         assert_eq!(curve.misses_at(Bytes::from_kib(kib)), Some(misses), "{kib} KiB");
@@ -170,7 +169,7 @@ fn a_class_is_the_logarithm_of_the_rate() {
 }
 
 #[test]
-fn another_build_is_another_program() {
+fn a_profile_of_another_build_does_not_match() {
     let profile = read(PROFILE);
     assert_eq!(fit(&profile, "sort", Some("5C0FFE")), Fit::Build);
     assert_eq!(fit(&profile, "sort", None), Fit::Name);
@@ -180,7 +179,7 @@ fn another_build_is_another_program() {
     assert_eq!(file_name("run.sh", None), "run.sh.profile.toml");
 }
 
-fn a_figure() -> impl Strategy<Value = Figure> {
+fn profile_value() -> impl Strategy<Value = Figure> {
     (0.0..1e12f64, 0..4usize, proptest::option::of(0.0..1e6f64)).prop_map(|(value, nr, error)| {
         Figure::new(value, Source::ALL[nr]).unwrap().with_error(error)
     })
@@ -188,9 +187,9 @@ fn a_figure() -> impl Strategy<Value = Figure> {
 
 proptest! {
     #[test]
-    fn any_figures_survive_the_file(
+    fn any_profile_is_written_and_read_back_equal(
         name in "[a-z\"\\\\]{1,20}",
-        figures in proptest::collection::vec(proptest::option::of(a_figure()), 6),
+        figures in proptest::collection::vec(proptest::option::of(profile_value()), 6),
         misses in proptest::collection::vec(0.0..1e3f64, 0..20),
     ) {
         let point = |(idx, misses): (usize, &f64)| Point {

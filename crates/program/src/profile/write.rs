@@ -1,4 +1,4 @@
-//! A profile as text: what is written is read back equal.
+//! Writing of profiles. A written profile is read back equal.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::{Curve, Figure, Phase, Profile};
 use crate::write::quoted;
 
 impl Profile {
-    /// The file.
+    /// The profile as TOML.
     pub fn to_toml(&self) -> String {
         let mut text = format!("version = 1\nname = {}\n", quoted(&self.name));
         let mut add = |key: &str, value: Option<String>| {
@@ -74,7 +74,7 @@ fn add_curve(text: &mut String, curve: &Curve) {
     ];
     add_list(text, "cache_bytes", &sizes);
     for (key, column) in columns {
-        // All or none: TOML has no word for what is absent.
+        // A column is written completely or not at all, because TOML has no null.
         let column: Option<Vec<f64>> = column.into_iter().collect::<Option<_>>();
         if let Some(column) = column {
             let numbers: Vec<String> = column.into_iter().map(number).collect();
@@ -83,7 +83,7 @@ fn add_curve(text: &mut String, curve: &Curve) {
     }
 }
 
-/// A list over as many lines as it takes.
+/// An array, wrapped over several lines.
 fn add_list(text: &mut String, key: &str, words: &[String]) {
     let rows: Vec<String> = words.chunks(6).map(|row| format!("  {},\n", row.join(", "))).collect();
     let _ = write!(text, "{key} = [\n{}]\n", rows.concat());
@@ -99,7 +99,7 @@ fn figure(figure: Figure) -> String {
     )
 }
 
-/// The shortest text that is read back as the same number; TOML wants a digit on both sides of the dot.
+/// The shortest text that is read back as the same number, with digits on both sides of the point.
 fn number(number: f64) -> String {
     format!("{number:?}")
 }

@@ -21,7 +21,7 @@ fn a_line_is_start_class_program_and_arguments() {
 }
 
 #[test]
-fn files_that_may_be_copied_are_kept() {
+fn read_only_files_are_kept() {
     classic(
         "@ro /data/words     # this file may be copied per node\n@ro \"/a b\"\n0 - /bin/a\n",
         expect![[r#"
@@ -34,7 +34,7 @@ fn files_that_may_be_copied_are_kept() {
 }
 
 #[test]
-fn lines_are_sorted_stably_and_names_made_unique_in_that_order() {
+fn lines_are_sorted_stably_and_names_are_made_unique_in_start_order() {
     classic(
         "5 1 /bin/a x\n0 2 /bin/b\n5 3 /opt/a y\n0 4 /bin/b.2\n0 5 /bin/b\n",
         expect![[r#"
@@ -49,7 +49,7 @@ fn lines_are_sorted_stably_and_names_made_unique_in_that_order() {
 }
 
 #[test]
-fn quotation_marks_hold_blanks_marks_and_nothing() {
+fn quotation_marks_enclose_blanks_escaped_marks_and_empty_fields() {
     classic(
         r#"0 - /bin/a "" "x ""y" "\"q\"" "back\\slash a\.b" c\d"#,
         expect![[r#"
@@ -60,7 +60,7 @@ fn quotation_marks_hold_blanks_marks_and_nothing() {
 }
 
 #[test]
-fn every_mistake_has_its_line() {
+fn every_error_has_its_position() {
     for (text, expected) in [
         (
             "\n0 -",
@@ -146,13 +146,13 @@ fn every_mistake_has_its_line() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_refused_at_their_place() {
+fn invalid_utf_8_is_rejected_at_its_position() {
     let error = crate::parse_bytes(b"# a\n0 - \xff", std::path::Path::new("w")).unwrap_err();
     assert_eq!(error.to_string(), "w:2:5: the file is not UTF-8 text");
 }
 
 #[test]
-fn toml_under_another_name_is_told_so() {
+fn toml_without_the_suffix_is_reported() {
     classic(
         "# mine\n\n[[job]]\ncommand = [\"a\"]\n",
         expect![[r#"
@@ -168,7 +168,7 @@ fn toml_under_another_name_is_told_so() {
 }
 
 #[test]
-fn what_is_missing_in_a_line_is_said_for_that_line() {
+fn a_missing_field_is_reported_in_its_line() {
     classic(
         "@ro",
         expect![[r#"

@@ -1,4 +1,4 @@
-//! The generator: what a wish and a seed give.
+//! The workload generator.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn list() -> ProgramList {
     ProgramList::parse(LIST, Path::new("list.toml")).expect("a list")
 }
 
-fn wish() -> GeneratorOptions {
+fn options() -> GeneratorOptions {
     GeneratorOptions {
         n_jobs: 8,
         seed: 1,
@@ -50,8 +50,8 @@ fn wish() -> GeneratorOptions {
     }
 }
 
-fn made(wish: &GeneratorOptions) -> Workload {
-    generate(&list(), wish).expect("a workload")
+fn made(options: &GeneratorOptions) -> Workload {
+    generate(&list(), options).expect("a workload")
 }
 
 fn programs(workload: &Workload) -> Vec<&str> {
@@ -60,8 +60,8 @@ fn programs(workload: &Workload) -> Vec<&str> {
 }
 
 #[test]
-fn a_seed_gives_the_same_workload_for_ever() {
-    let lines: Vec<String> = made(&wish()).jobs.iter().map(line).collect();
+fn a_seed_gives_the_same_workload_in_every_version() {
+    let lines: Vec<String> = made(&options()).jobs.iter().map(line).collect();
     expect![[r#"
         hog at 1.159 s: load ["hog"] line=18
         hog.2 at 2.095 s: load ["hog"] line=18
@@ -76,13 +76,13 @@ fn a_seed_gives_the_same_workload_for_ever() {
 
 #[test]
 fn another_seed_gives_another_workload() {
-    assert_ne!(made(&wish()), made(&GeneratorOptions { seed: 2, ..wish() }));
+    assert_ne!(made(&options()), made(&GeneratorOptions { seed: 2, ..options() }));
 }
 
 #[test]
-fn exactly_the_wished_share_are_hogs() {
+fn the_share_of_hogs_is_exact() {
     for (fraction, n_hogs) in [(0.0, 0), (0.3, 12), (1.0, 40)] {
-        let workload = made(&GeneratorOptions { n_jobs: 40, hog_fraction: fraction, ..wish() });
+        let workload = made(&GeneratorOptions { n_jobs: 40, hog_fraction: fraction, ..options() });
         assert_eq!(programs(&workload).iter().filter(|name| **name == "hog").count(), n_hogs);
     }
 }
@@ -92,8 +92,9 @@ fn suites_are_drawn_by_their_weights() {
     let weights =
         |spec, cbench| BTreeMap::from([("SPEC".to_owned(), spec), ("cBench".to_owned(), cbench)]);
     let n_of = |suite_weights, name: &str| {
-        let wish = GeneratorOptions { n_jobs: 1000, hog_fraction: 0.0, suite_weights, ..wish() };
-        programs(&made(&wish)).iter().filter(|found| **found == name).count()
+        let options =
+            GeneratorOptions { n_jobs: 1000, hog_fraction: 0.0, suite_weights, ..options() };
+        programs(&made(&options)).iter().filter(|found| **found == name).count()
     };
     assert_eq!(n_of(weights(1, 0), "dijkstra"), 0);
     let third = n_of(weights(2, 1), "dijkstra");
@@ -101,37 +102,37 @@ fn suites_are_drawn_by_their_weights() {
 }
 
 #[test]
-fn a_suite_that_nobody_belongs_to_is_refused() {
+fn a_suite_without_programs_is_rejected() {
     let suite_weights = BTreeMap::from([("spec".to_owned(), 1)]);
-    let error = generate(&list(), &GeneratorOptions { suite_weights, ..wish() })
+    let error = generate(&list(), &GeneratorOptions { suite_weights, ..options() })
         .expect_err("no such suite");
-    expect![[r#"no program of the list belongs to the suite "spec"; there are: SPEC, cBench"#]]
+    expect![[r#"no program of the list belongs to the suite "spec"; known are SPEC, cBench"#]]
         .assert_eq(&error.to_string());
 }
 
 #[test]
-fn a_list_that_allows_too_little_is_an_error_and_no_endless_draw() {
+fn a_list_with_too_few_instances_is_an_error() {
     let list = "[[program]]\nname = \"a\"\nload = \"compute\"\nmax = 1";
     let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
-    let crowded = GeneratorOptions { hog_fraction: 0.0, ..wish() };
+    let crowded = GeneratorOptions { hog_fraction: 0.0, ..options() };
     assert!(matches!(generate(&list, &crowded), Err(GenerateError::Full { .. })));
-    assert_eq!(generate(&list, &wish()), Err(GenerateError::Nothing("hogs")));
+    assert_eq!(generate(&list, &options()), Err(GenerateError::Nothing("hogs")));
 }
 
 #[test]
-fn wishes_that_make_no_sense_are_refused() {
-    for wish in [
-        GeneratorOptions { n_jobs: 0, ..wish() },
-        GeneratorOptions { n_jobs: 100_001, ..wish() },
-        GeneratorOptions { hog_fraction: f64::NAN, ..wish() },
-        GeneratorOptions { hog_fraction: 1.5, ..wish() },
-        GeneratorOptions { span: Nanos(u64::MAX), ..wish() },
+fn invalid_options_are_rejected() {
+    for options in [
+        GeneratorOptions { n_jobs: 0, ..options() },
+        GeneratorOptions { n_jobs: 100_001, ..options() },
+        GeneratorOptions { hog_fraction: f64::NAN, ..options() },
+        GeneratorOptions { hog_fraction: 1.5, ..options() },
+        GeneratorOptions { span: Nanos(u64::MAX), ..options() },
     ] {
-        assert!(generate(&list(), &wish).is_err(), "{wish:?}");
+        assert!(generate(&list(), &options).is_err(), "{options:?}");
     }
 }
 
-/// The most of a program that run at a moment, each taken to last `lasts`.
+/// The largest number of instances that run at one time, if each runs for `lasts`.
 fn most_at_a_time(workload: &Workload, program: &str, lasts: Nanos) -> usize {
     let starts = || {
         let own = workload.jobs.iter().zip(programs(workload)).filter(|(_, name)| *name == program);
@@ -143,13 +144,13 @@ fn most_at_a_time(workload: &Workload, program: &str, lasts: Nanos) -> usize {
 
 proptest! {
     #[test]
-    fn limits_hold_and_the_workload_can_be_written_and_read(
+    fn limits_hold_and_the_workload_is_read_back_equal(
         seed: u64, n_jobs in 1usize..60, span_s in 0u64..200, hogs in 0.0..=1.0f64, memory: bool
     ) {
         let memory = memory.then(|| Bytes::from_mib(100));
         let span = Nanos::from_secs(span_s);
-        let wish = GeneratorOptions { n_jobs, seed, span, hog_fraction: hogs, memory, ..wish() };
-        let workload = made(&wish);
+        let options = GeneratorOptions { n_jobs, seed, span, hog_fraction: hogs, memory, ..options() };
+        let workload = made(&options);
         prop_assert_eq!(workload.jobs.len(), n_jobs);
         prop_assert!(workload.jobs.iter().all(|job| job.start <= span));
         let most = if memory.is_some() { 1 } else { 2 };
@@ -163,11 +164,11 @@ proptest! {
     }
 }
 
-/// The names and outputs of three instances of the only program that is drawn.
+/// The names and outputs of three instances of the only drawn program.
 fn instances(list: &str) -> Vec<(String, String)> {
     let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
-    let wish = GeneratorOptions { n_jobs: 3, hog_fraction: 0.0, ..wish() };
-    let workload = generate(&list, &wish).expect("a workload");
+    let options = GeneratorOptions { n_jobs: 3, hog_fraction: 0.0, ..options() };
+    let workload = generate(&list, &options).expect("a workload");
     let text = to_toml(&workload).expect("its paths are text");
     let again = parse_toml(&text, Path::new("w.toml")).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let output =
@@ -176,7 +177,7 @@ fn instances(list: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn instances_of_a_program_with_an_output_have_a_file_each() {
+fn every_instance_of_a_program_has_its_own_output_file() {
     let made = |output: &str| -> Vec<String> {
         let list = format!("[[program]]\nname = \"a\"\ncommand = [\"a\"]\noutput = \"{output}\"");
         instances(&list).into_iter().map(|(_, output)| output).collect()
@@ -187,7 +188,7 @@ fn instances_of_a_program_with_an_output_have_a_file_each() {
 }
 
 #[test]
-fn a_number_that_would_give_the_name_or_output_of_another_program_is_left_out() {
+fn instance_numbers_skip_names_and_outputs_of_other_programs() {
     let other = "[[program]]\nname = \"a.2\"\ncommand = [\"a\"]\noutput = \"o.3\"\nweight = 0\n";
     let list = format!("{other}[[program]]\nname = \"a\"\ncommand = [\"a\"]\noutput = \"o\"");
     let made = instances(&list);
@@ -196,15 +197,15 @@ fn a_number_that_would_give_the_name_or_output_of_another_program_is_left_out() 
 }
 
 #[test]
-fn footprints_beyond_all_numbers_do_not_overflow() {
+fn huge_footprints_do_not_overflow() {
     let list = "[[program]]\nname = \"a\"\ncommand = [\"a\"]\nfootprint = \"16000000T\"";
     assert_eq!(instances(list).len(), 3, "without a limit no footprint counts");
     let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
-    let wish = GeneratorOptions {
+    let options = GeneratorOptions {
         n_jobs: 3,
         hog_fraction: 0.0,
         memory: Some(Bytes(u64::MAX - 1)),
-        ..wish()
+        ..options()
     };
-    assert!(generate(&list, &wish).is_err(), "the second one finds no room");
+    assert!(generate(&list, &options).is_err(), "the second one finds no room");
 }

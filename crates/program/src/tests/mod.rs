@@ -1,4 +1,4 @@
-//! The two forms, text in and text out.
+//! Workloads: parsing, generating, writing.
 
 mod classic;
 mod generate;
@@ -12,12 +12,12 @@ use expect_test::Expect;
 
 use crate::{Command, Job, Workload, WorkloadError};
 
-/// The workload of a text, one line a job with what it says, or the mistake.
+/// Compares the parsed workload, printed with one line per job, or the error.
 fn check(text: &str, path: &str, expected: Expect) {
-    expected.assert_eq(&shown(crate::parse(text, Path::new(path))));
+    expected.assert_eq(&printed(crate::parse(text, Path::new(path))));
 }
 
-fn shown(result: Result<Workload, WorkloadError>) -> String {
+fn printed(result: Result<Workload, WorkloadError>) -> String {
     match result {
         Err(error) => format!("{error}\n"),
         Ok(workload) => {
@@ -66,7 +66,7 @@ fn line(job: &Job) -> String {
 }
 
 #[test]
-fn a_name_that_ends_in_toml_is_read_as_toml_in_letters_of_either_size() {
+fn the_suffix_toml_is_recognized_in_upper_and_lower_case() {
     for name in ["w.toml", "w.TOML", "w.Toml"] {
         let parsed = crate::parse("[[job]]\ncommand = [\"a\"]\n", Path::new(name));
         assert!(parsed.is_ok(), "{name}");

@@ -1,4 +1,4 @@
-//! Any text is a workload or a mistake, and any workload survives being written and read.
+//! Random tests: any text is a workload or an error, and any workload is written and read back equal.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::{
     TIME_MAX, Workload, WriteError, parse_bytes, parse_classic, parse_toml, to_classic, to_toml,
 };
 
-/// Text as a program may be given it: anything but NUL.
+/// Any argument of a program: text without NUL.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{1,6}", "[^\\x00]{0,8}", "[ \"\\\\\t\n\r#{}@-]{0,4}"]
 }
@@ -107,7 +107,7 @@ fn job() -> impl Strategy<Value = Job> {
     )
 }
 
-/// A workload as a reader would give it: sorted, numbered, with names of its own.
+/// A workload as the parser returns it: sorted, numbered, with unique names.
 fn workload() -> impl Strategy<Value = Workload> {
     let names = btree_set("[^\\x00/\\pC.][^\\x00/\\pC]{0,6}", 8);
     (names, vec(job(), 1..8), vec(path(), 0..3)).prop_map(|(names, mut jobs, read_only)| {
@@ -129,8 +129,8 @@ fn workload() -> impl Strategy<Value = Workload> {
     })
 }
 
-/// Two workloads differ in where their jobs stand, and are the same none the less.
-fn without_places(mut workload: Workload) -> Workload {
+/// Clears the positions in the file, for comparisons.
+fn without_positions(mut workload: Workload) -> Workload {
     workload.jobs.iter_mut().for_each(|job| job.origin = Origin::default());
     workload
 }
@@ -141,11 +141,11 @@ proptest! {
         let text = to_toml(&made).expect("its paths are text");
         let read = parse_toml(&text, Path::new("lab/x.toml"));
         let read = read.map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?;
-        prop_assert_eq!(without_places(read), made);
+        prop_assert_eq!(without_positions(read), made);
     }
 
     #[test]
-    fn a_workload_read_from_the_classic_form_survives_it(
+    fn a_workload_in_the_classic_form_is_written_and_read_back_equal(
         lines in vec((time(), option::of(0u8..=15), "/[^\\x00\n]{0,8}", vec(text(), 0..4)), 1..8)
     ) {
         let jobs = lines.into_iter().map(|(start, class, program, args)| {
@@ -160,7 +160,7 @@ proptest! {
                 prop_assert_eq!(read.jobs.len(), made.jobs.len());
                 let again = to_classic(&read).expect("it was written before");
                 let again = parse_classic(&again, path).expect("it was read before");
-                prop_assert_eq!(without_places(read), without_places(again));
+                prop_assert_eq!(without_positions(read), without_positions(again));
             }
             Err(WriteError::NoPlace { what, .. }) => prop_assert!(what.contains("line break")),
             Err(other) => prop_assert!(false, "{}", other),
@@ -168,7 +168,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_workload_or_a_mistake_on_one_line(bytes in vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_a_workload_or_an_error_of_one_line(bytes in vec(any::<u8>(), 0..200)) {
         for path in ["w.toml", "w.txt"] {
             if let Err(error) = parse_bytes(&bytes, Path::new(path)) {
                 prop_assert_eq!(error.to_string().lines().count(), 1);
@@ -177,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_of_the_right_letters_is_a_workload_or_a_mistake_on_one_line(
+    fn any_text_of_valid_tokens_is_a_workload_or_an_error_of_one_line(
         words in vec(proptest::sample::select(WORDS), 0..40)
     ) {
         let text = words.concat();
@@ -191,7 +191,7 @@ proptest! {
     }
 }
 
-/// The pieces that workloads are made of, and what breaks them.
+/// Tokens of valid and invalid workloads.
 const WORDS: &[&str] = &[
     "[[job]]\n",
     "[defaults]\n",

@@ -1,4 +1,4 @@
-//! Workloads in TOML: what each key means, and each mistake at its place.
+//! Workloads in TOML: every key, and every error with its position.
 
 use expect_test::{Expect, expect};
 
@@ -8,7 +8,7 @@ fn toml(text: &str, expected: Expect) {
     check(text, "lab/mix.toml", expected);
 }
 
-/// The mistake in a job that consists of these lines (the first of them is line 2).
+/// The error of a job with these lines, starting in line 2.
 fn job(lines: &str, expected: Expect) {
     toml(&format!("[[job]]\n{lines}"), expected);
 }
@@ -25,7 +25,7 @@ fn a_job_needs_nothing_but_a_command() {
 }
 
 #[test]
-fn every_key_is_kept() {
+fn every_key_is_read() {
     toml(
         r#"
         version = 1
@@ -64,7 +64,7 @@ fn every_key_is_kept() {
 }
 
 #[test]
-fn copies_are_jobs_of_their_own_with_numbers_and_spaced_starts() {
+fn copies_are_separate_jobs_with_numbers_and_spaced_starts() {
     job(
         r#"
         name = "small"
@@ -84,7 +84,7 @@ fn copies_are_jobs_of_their_own_with_numbers_and_spaced_starts() {
 }
 
 #[test]
-fn braces_mean_nothing_in_a_job_without_copies() {
+fn the_placeholder_is_kept_in_a_job_without_copies() {
     job(
         r#"command = ["awk", "{copy}"]"#,
         expect![[r#"
@@ -95,7 +95,7 @@ fn braces_mean_nothing_in_a_job_without_copies() {
 }
 
 #[test]
-fn starts_decide_the_order_and_equal_starts_keep_that_of_the_file() {
+fn jobs_are_sorted_by_start_and_then_by_position() {
     toml(
         r#"
         job = [
@@ -114,7 +114,7 @@ fn starts_decide_the_order_and_equal_starts_keep_that_of_the_file() {
 }
 
 #[test]
-fn names_made_from_programs_step_around_written_ones() {
+fn derived_names_skip_written_names() {
     toml(
         r#"
         [[job]]
@@ -140,7 +140,7 @@ fn names_made_from_programs_step_around_written_ones() {
 }
 
 #[test]
-fn defaults_hold_for_jobs_that_say_nothing_else() {
+fn defaults_apply_to_jobs_without_the_key() {
     toml(
         r#"
         [defaults]
@@ -169,7 +169,7 @@ fn defaults_hold_for_jobs_that_say_nothing_else() {
 }
 
 #[test]
-fn broken_toml_says_where() {
+fn invalid_toml_has_a_position() {
     toml(
         "[[job]]\ncommand = [\"a\"\nstart = 1\n",
         expect![[r#"
@@ -179,7 +179,7 @@ fn broken_toml_says_where() {
 }
 
 #[test]
-fn unknown_keys_are_refused_with_the_nearest_known_one() {
+fn unknown_keys_are_rejected_with_the_nearest_known_one() {
     job(
         "comand = [\"a\"]",
         expect![[r#"
@@ -201,7 +201,7 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
 }
 
 #[test]
-fn negative_and_absurd_times_are_refused() {
+fn negative_and_too_long_times_are_rejected() {
     job(
         "command = [\"a\"]\nstart = -1",
         expect![[r#"
@@ -241,7 +241,7 @@ fn negative_and_absurd_times_are_refused() {
 }
 
 #[test]
-fn a_job_runs_exactly_one_thing() {
+fn a_job_has_exactly_one_command() {
     job(
         "class = 1",
         expect![[r#"
@@ -293,7 +293,7 @@ fn a_job_runs_exactly_one_thing() {
 }
 
 #[test]
-fn numbers_out_of_range_are_refused() {
+fn numbers_out_of_range_are_rejected() {
     job(
         "command = [\"a\"]\nclass = 16",
         expect![[r#"
@@ -340,7 +340,7 @@ fn numbers_out_of_range_are_refused() {
 }
 
 #[test]
-fn names_are_unique_and_can_name_files() {
+fn names_are_unique_and_valid_in_file_names() {
     job(
         "name = \"a\"\ncommand = [\"x\"]\n[[job]]\nname = \"a\"\ncommand = [\"y\"]",
         expect![[r#"
@@ -390,7 +390,7 @@ fn sets_and_memory_policies_are_checked() {
 }
 
 #[test]
-fn ends_do_not_contradict_each_other() {
+fn a_job_has_at_most_one_ending_and_one_job_ends() {
     job(
         "command = [\"a\"]\nrestart = true",
         expect![[r#"
@@ -412,7 +412,7 @@ fn ends_do_not_contradict_each_other() {
 }
 
 #[test]
-fn copies_do_not_write_over_each_other() {
+fn copies_do_not_overwrite_each_other() {
     job(
         "command = [\"a\"]\ncopies = 2\noutput = \"out\"",
         expect![[r#"
@@ -436,7 +436,7 @@ fn copies_do_not_write_over_each_other() {
 }
 
 #[test]
-fn an_environment_is_a_table_of_texts() {
+fn an_environment_is_a_table_of_strings() {
     job(
         "command = [\"a\"]\nenv = { N = 4 }",
         expect![[r#"
@@ -452,7 +452,7 @@ fn an_environment_is_a_table_of_texts() {
 }
 
 #[test]
-fn a_workload_without_jobs_is_refused() {
+fn a_workload_without_jobs_is_rejected() {
     for text in ["", "name = \"empty\"", "job = []"] {
         toml(
             text,
@@ -523,7 +523,7 @@ fn no_two_jobs_write_one_file() {
 }
 
 #[test]
-fn a_job_does_not_empty_its_input_or_the_workload() {
+fn a_job_does_not_truncate_its_input_or_the_workload() {
     job(
         "command = [\"a\"]\ninput = \"x\"\noutput = \"./x\"",
         expect![[r#"
@@ -539,7 +539,7 @@ fn a_job_does_not_empty_its_input_or_the_workload() {
 }
 
 #[test]
-fn a_value_of_the_wrong_kind_is_not_called_out_of_range() {
+fn a_value_of_another_type_is_not_reported_as_out_of_range() {
     job(
         "command = [\"a\"]\nclass = \"3\"",
         expect![[r#"
@@ -574,7 +574,7 @@ fn a_value_of_the_wrong_kind_is_not_called_out_of_range() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_named_where_it_stands_again() {
+fn a_duplicate_key_is_reported_at_its_second_definition() {
     job(
         "command = [\"a\"]\nclass = 1\nclass = 2",
         expect![[r#"
@@ -584,7 +584,7 @@ fn a_key_that_stands_twice_is_named_where_it_stands_again() {
 }
 
 #[test]
-fn a_key_in_the_wrong_place_is_told_so() {
+fn a_key_in_the_wrong_table_is_reported() {
     toml(
         "[defaults]\nstart = 1",
         expect![[r#"
@@ -612,7 +612,7 @@ fn a_key_in_the_wrong_place_is_told_so() {
 }
 
 #[test]
-fn a_sensitivity_names_classes_and_slow_downs() {
+fn a_sensitivity_is_a_table_of_classes_and_slowdowns() {
     for lines in [
         "sensitivity = 0.5",
         "sensitivity = { 16 = 0.1 }",
@@ -622,8 +622,8 @@ fn a_sensitivity_names_classes_and_slow_downs() {
         "sensitivity = { remote = \"much\" }",
     ] {
         let text = format!("[[job]]\ncommand = [\"a\"]\n{lines}\n");
-        let said = crate::parse_toml(&text, "w.toml".as_ref()).expect_err(lines).to_string();
-        assert!(said.starts_with("w.toml:3:15: "), "{said}");
-        assert!(said.contains("sensitivity"), "{said}");
+        let message = crate::parse_toml(&text, "w.toml".as_ref()).expect_err(lines).to_string();
+        assert!(message.starts_with("w.toml:3:15: "), "{message}");
+        assert!(message.contains("sensitivity"), "{message}");
     }
 }

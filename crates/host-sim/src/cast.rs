@@ -1,8 +1,8 @@
-//! From jobs with profiles to scripts: what a simulated machine has to know before anything runs.
+//! Conversion of jobs with profiles to scripts.
 //!
-//! A job without a profile cannot be simulated, and a profile that lacks a figure says which. Nothing is
-//! made up: only what a program does to its core's first cache is taken for its accesses to the last one
-//! where nobody tells it.
+//! A job without a profile cannot be simulated. If a profile lacks a value, the error names it. No value is
+//! invented, with one exception: without first-level misses, they are taken to be the accesses to the last-level
+//! cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,106 +15,106 @@ use crate::hardware::Hardware;
 use crate::physics::{FillTable, Fitted, ProfileError, of_phase};
 use crate::script::{Act, Script};
 
-/// Why a job cannot be simulated. Each message says what to do.
+/// The error of a job that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CastError {
-    /// Nothing is known of its program.
+    /// Its program has no profile.
     #[error(
         "{origin}: job {job:?}: its program has no profile, and the simulator cannot run it: name one with profile = \"NAME\", or measure it with evenkeel profile"
     )]
     NoProfile {
-        /// Where the job stands.
+        /// The position of the job.
         origin: String,
         /// Its name.
         job: String,
     },
-    /// The profile lacks a figure, or has one that cannot be.
+    /// The profile lacks a value or has an invalid one.
     #[error("{origin}: job {job:?}: profile {profile:?}, phase {phase}: {what}")]
     Profile {
-        /// Where the job stands.
+        /// The position of the job.
         origin: String,
         /// Its name.
         job: String,
         /// The profile's name.
         profile: String,
-        /// Which phase, from 1.
+        /// The number of the phase, from 1.
         phase: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// It would never end.
+    /// The run would never end.
     #[error(
-        "{origin}: job {job:?} restarts until the others are done, and there are no others: the run would never end"
+        "{origin}: job {job:?} is restarted until the others are done, but there are no others, so the run never ends; let one job end"
     )]
     NeverEnds {
-        /// Where the job stands.
+        /// The position of the job.
         origin: String,
         /// Its name.
         job: String,
     },
-    /// A node that is not there.
+    /// An unknown node.
     #[error("{origin}: job {job:?} names {node}, which this machine does not have: it has {has}")]
     NoNode {
-        /// Where the job stands.
+        /// The position of the job.
         origin: String,
         /// Its name.
         job: String,
         /// The node.
         node: base::NodeId,
-        /// Those that there are, in words.
+        /// The existing nodes.
         has: String,
     },
-    /// A CPU that is not there.
+    /// Unknown CPUs.
     #[error("{origin}: job {job:?}: this machine has no CPUs {cpus}: it has {has}")]
     NoSuchCpu {
-        /// Where the job stands.
+        /// The position of the job.
         origin: String,
         /// Its name.
         job: String,
-        /// Those of its CPUs.
+        /// The unknown CPUs.
         cpus: CpuSet,
-        /// All that there are.
+        /// The existing CPUs.
         has: CpuSet,
     },
-    /// It needs more memory than there is.
-    #[error("{origin}: job {job:?} needs {needs} of memory, {whose} has {has}")]
+    /// The job needs more memory than the machine has.
+    #[error("{origin}: job {job:?} needs {needs} of memory, {place} has {has}")]
     TooLarge {
-        /// Where the job stands.
+        /// The position of the job.
         origin: String,
         /// Its name.
         job: String,
-        /// How much.
+        /// The required memory.
         needs: Bytes,
-        /// Whose memory it would have to fit in.
-        whose: String,
-        /// How much that is.
+        /// The machine, or the nodes it is bound to.
+        place: String,
+        /// The existing memory.
         has: Bytes,
     },
-    /// Nobody would wait for its end, and what is told of it would fill any disk.
+    /// The job would run too long to be simulated.
     #[error(
-        "{origin}: job {job:?} would run {takes} alone on this machine: mend the figures of its profile{or}"
+        "{origin}: job {job:?} would run {takes} alone on this machine: correct the values of its profile{or}"
     )]
     TooLong {
-        /// Where the job stands.
+        /// The position of the job.
         origin: String,
         /// Its name.
         job: String,
-        /// How long, in words.
+        /// The run time, as text.
         takes: String,
-        /// What else can be done.
+        /// The alternative to a correction.
         or: &'static str,
     },
-    /// None of the CPUs that it may use is there.
+    /// None of the job's CPUs exists.
     #[error("{origin}: job {job:?} may use none of the machine's CPUs")]
     NoCpu {
-        /// Where the job stands.
+        /// The position of the job.
         origin: String,
         /// Its name.
         job: String,
     },
 }
 
-/// Scripts of all jobs, in their order. Jobs with the same profile and threads share one.
+/// The scripts of all jobs, in the same order. Jobs with the same profile and number of threads share one.
 ///
 /// # Errors
 /// The first job that cannot be simulated.
@@ -144,17 +144,17 @@ pub fn cast(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script>>, CastE
     Ok(scripts)
 }
 
-/// Longer than this nothing is simulated unless a limit is set: 100 days.
+/// The longest run without a time limit: 100 days.
 const LONGEST: Nanos = Nanos::from_secs(100 * 86_400);
 
-/// Longer than this no clock of nanoseconds counts: 100 years.
+/// The longest run at all: 100 years.
 const LONGEST_EVER: Nanos = Nanos::from_secs(36_525 * 86_400);
 
-/// Whether each job would come to an end by itself in a time that somebody means. With a limit only those
-/// are refused whose figures give no time that can be reckoned with.
+/// Checks that each job ends in an acceptable time. With a time limit, only run times that cannot be computed with
+/// are rejected.
 ///
 /// # Errors
-/// The first that would not.
+/// The first job that runs too long.
 pub fn check_lengths(
     jobs: &[Job],
     scripts: &[Arc<Script>],
@@ -198,13 +198,13 @@ fn check_cpus(job: &Job, hardware: &Hardware) -> Result<(), CastError> {
 }
 
 fn check_nodes(job: &Job, hardware: &Hardware) -> Result<(), CastError> {
-    let there: NodeSet = hardware.nodes.iter().filter_map(|node| node.id).collect();
+    let existing: NodeSet = hardware.nodes.iter().filter_map(|node| node.id).collect();
     let named = job.nodes.iter().chain(job.memory.as_ref().map(program::MemoryPolicy::nodes));
-    match named.flat_map(NodeSet::iter).find(|node| !there.contains(*node)) {
+    match named.flat_map(NodeSet::iter).find(|node| !existing.contains(*node)) {
         Some(node) => {
-            let has = match there.is_empty() {
+            let has = match existing.is_empty() {
                 true => "no nodes".to_owned(),
-                false => format!("nodes {there}"),
+                false => format!("nodes {existing}"),
             };
             let (origin, job) = (job.origin.to_string(), job.name.clone());
             Err(CastError::NoNode { origin, job, node, has })
@@ -219,17 +219,17 @@ fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), Cas
         (Some(program::MemoryPolicy::Bind(nodes)), _) | (None, Some(nodes)) => Some(nodes.clone()),
         _ => None,
     };
-    let counts = |node: &&crate::hardware::Node| {
+    let is_usable = |node: &&crate::hardware::Node| {
         bound.as_ref().is_none_or(|nodes| node.id.is_some_and(|id| nodes.contains(id)))
     };
-    let has = Bytes(hardware.nodes.iter().filter(counts).map(|node| node.memory.0).sum());
+    let has = Bytes(hardware.nodes.iter().filter(is_usable).map(|node| node.memory.0).sum());
     let needs = Bytes(script.footprint_max());
     if has < needs {
-        let whose = match bound {
-            Some(nodes) => format!("what it is bound to (nodes {nodes})"),
+        let place = match bound {
+            Some(nodes) => format!("its nodes {nodes}"),
             None => "the machine".to_owned(),
         };
-        return Err(CastError::TooLarge { origin, job: name, needs, whose, has });
+        return Err(CastError::TooLarge { origin, job: name, needs, place, has });
     }
     let may = |cpu: &crate::hardware::Cpu| {
         let node_id = hardware.nodes[cpu.node].id;
@@ -266,7 +266,9 @@ fn act(job: &Job, profile: &Profile, phase: &Phase, hardware: &Hardware) -> Resu
         .map_err(|error: ProfileError| error.to_string())?;
     let instructions = instructions(profile, phase)?;
     if instructions < 1.0 {
-        return Err("has no length: leave the phase out, or tell its instructions".to_owned());
+        return Err(
+            "the phase has no instructions; remove the phase, or set instructions".to_owned()
+        );
     }
     let kinds = hardware.cache_sizes();
     let fills = kinds.iter().map(|&bytes| FillTable::new(behaviour.character(), bytes)).collect();
@@ -290,16 +292,16 @@ fn sleeps(phase: &Phase) -> Result<Option<(f64, u64)>, String> {
             Ok(Some((burst.value(), sleep.value() as u64)))
         }
         (Some(_), Some(_)) => Err("burst_instructions must be 1 or more".to_owned()),
-        _ => Err("burst_instructions and sleep_ns go together: tell both or none".to_owned()),
+        _ => Err("burst_instructions and sleep_ns belong together; set both or none".to_owned()),
     }
 }
 
-/// Instructions of a phase: as told, else its share of what the program makes in its CPU time.
+/// Instructions of a phase: the given value, else its share of the instructions executed in its CPU time.
 fn instructions(profile: &Profile, phase: &Phase) -> Result<f64, String> {
-    if let Some(told) = phase.instructions {
-        return Ok(told.value());
+    if let Some(given) = phase.instructions {
+        return Ok(given.value());
     }
-    Err("it tells no instructions, so nobody knows when it ends".to_owned()).or_else(
+    Err("it has no instructions, so its end is unknown; set instructions".to_owned()).or_else(
         |error: String| match (profile.cpu_time, profile.frequency()) {
             (Some(time), Some(hertz)) => {
                 let cpi = profile.average(|p| Some(p.cycles_per_instruction?.value()));

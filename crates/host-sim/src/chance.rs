@@ -1,40 +1,40 @@
-//! What chance changes from run to run: causes, never results.
+//! Run-to-run variation of the simulated machine, by seed. It varies causes, never results.
 //!
-//! | key | what differs | default | source |
+//! | key | varies | default | source |
 //! | --- | --- | --- | --- |
-//! | `start` | when a job really begins, up to so much late | 10ms | measured: the first job of a run is up after 7.1 ms (6.1 to 19.5), `xtask bench start` |
-//! | `placement` | the CPU that jobs are started from | on | measured that it differs: `xtask bench kernel` tells where first jobs were seen |
-//! | `idle` | which of several idle CPUs alike the kernel takes | on | as `placement`: it hangs on which fell idle last |
-//! | `length` | how long a stretch of a program is, as a part of it | 0.005 | measured: `xtask bench chance` |
-//! | `sleep` | how long a sleep is, as a part of it | 0.1 | between what the same measures of timers and of a disk |
-//! | `counters` | what counters show, as a part of it | 0.01 | published: Weaver and McKee, IISWC 2008: runs differ by up to 1.07 % |
-//! | `pages` | the part of each node that something else holds at first, up to so much | off | measured: 2 to 26 % of a guest's nodes of 1 GiB, `xtask bench kernel` |
+//! | `start` | the delay of a job's start, up to this time | 10ms | measured: the first job of a run runs after 7.1 ms (6.1 to 19.5), `xtask bench start` |
+//! | `placement` | the CPU that jobs are started from | on | measured: `xtask bench kernel` prints the CPUs of first jobs |
+//! | `idle` | the choice among equally good idle CPUs | on | as `placement`: it depends on which CPU became idle last |
+//! | `length` | the length of a program's phase, relative | 0.005 | measured: `xtask bench chance` |
+//! | `sleep` | the duration of a sleep, relative | 0.1 | between the values for timers and for a disk of the same benchmark |
+//! | `counters` | the increments of counters, relative | 0.01 | V. M. Weaver, S. A. McKee, "Can Hardware Performance Counters Be Trusted?", IISWC 2008: runs differ by up to 1.07 % |
+//! | `pages` | the share of each node that is in use at the start, up to this share | off | measured: 2 to 26 % of the nodes of 1 GiB of a guest, `xtask bench kernel` |
 //!
-//! What a job draws hangs on the seed, its number and its thread alone: under another policy it draws the
-//! same, so that runs can be compared seed by seed. A key set to `off` (or 0) changes nothing any more.
+//! The values of a job depend on the seed, its number and its thread only, not on the policy. So runs of several
+//! policies can be compared seed by seed. A key with the value `off` (or 0) disables its variation.
 
 use base::{Nanos, Rng};
 
-/// How much of each cause there is.
+/// The amount of each variation; see the table of the module.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chance {
-    /// See the table of the module.
+    /// Largest start delay.
     pub start: Nanos,
-    /// As above.
+    /// Whether the CPU of the first fork varies.
     pub placement: bool,
-    /// As above.
+    /// Whether the choice among idle CPUs varies.
     pub idle: bool,
-    /// As above.
+    /// Relative standard deviation of phase lengths.
     pub length: f64,
-    /// As above.
+    /// Relative standard deviation of sleeps.
     pub sleep: f64,
-    /// As above.
+    /// Relative standard deviation of counter increments.
     pub counters: f64,
-    /// As above.
+    /// Largest share of a node that is in use at the start.
     pub pages: f64,
 }
 
-/// The names of the keys.
+/// The keys.
 pub const KEYS: &[&str] = &["start", "placement", "idle", "length", "sleep", "counters", "pages"];
 
 impl Default for Chance {
@@ -51,26 +51,26 @@ impl Default for Chance {
     }
 }
 
-/// Why a text names no chance.
+/// The error of a text that is not a variation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChanceError {
-    /// No equals sign, or no such key.
-    #[error("{0:?} is no cause of chance: write off, or KEY=VALUE with one of {keys}", keys = KEYS.join(", "))]
+    /// No equals sign, or an unknown key.
+    #[error("{0:?} is not a variation: write off, or KEY=VALUE with one of {keys}", keys = KEYS.join(", "))]
     Key(String),
-    /// A value that the key does not take.
+    /// A value that the key does not accept.
     #[error("{key} cannot be {found:?}: write {takes}")]
     Value {
         /// The key.
         key: String,
-        /// What was written.
+        /// As written.
         found: String,
-        /// What is possible.
+        /// Accepted values.
         takes: &'static str,
     },
 }
 
 impl Chance {
-    /// Nothing is left to chance.
+    /// No variation.
     pub const OFF: Chance = Chance {
         start: Nanos::ZERO,
         placement: false,
@@ -81,7 +81,7 @@ impl Chance {
         pages: 0.0,
     };
 
-    /// The usual, changed by `off` or by keys between commas.
+    /// The default, changed by `off`, `on` and `KEY=VALUE` pairs, separated by commas.
     pub fn parse(text: &str) -> Result<Self, ChanceError> {
         let mut chance = Chance::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -96,45 +96,45 @@ impl Chance {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ChanceError> {
-        let refuse =
+        let reject =
             |takes| ChanceError::Value { key: key.to_owned(), found: value.to_owned(), takes };
         let switch = || match value {
             "on" => Ok(true),
             "off" => Ok(false),
-            _ => Err(refuse("on or off")),
+            _ => Err(reject("on or off")),
         };
-        let part = || match value {
+        let share = || match value {
             "off" => Ok(0.0),
             _ => value
                 .parse()
                 .ok()
-                .filter(|part| (0.0..=0.5).contains(part))
-                .ok_or_else(|| refuse("off, or a part from 0 to 0.5")),
+                .filter(|share| (0.0..=0.5).contains(share))
+                .ok_or_else(|| reject("off, or a share from 0 to 0.5")),
         };
         match key {
             "start" if value == "off" => self.start = Nanos::ZERO,
             "start" => {
                 let time = value.parse().ok().filter(|time| *time <= Nanos::from_secs(60));
-                self.start = time.ok_or_else(|| refuse("off, or a time up to 60s"))?;
+                self.start = time.ok_or_else(|| reject("off, or a time up to 60s"))?;
             }
             "placement" => self.placement = switch()?,
             "idle" => self.idle = switch()?,
-            "length" => self.length = part()?,
-            "sleep" => self.sleep = part()?,
-            "counters" => self.counters = part()?,
-            "pages" => self.pages = part()?,
+            "length" => self.length = share()?,
+            "sleep" => self.sleep = share()?,
+            "counters" => self.counters = share()?,
+            "pages" => self.pages = share()?,
             _ => return Err(ChanceError::Key(format!("{key}={value}"))),
         }
         Ok(())
     }
 
-    /// The causes that belong to a seed.
+    /// The random streams of a seed.
     pub fn causes(self, seed: u64) -> Causes {
         Causes { chance: self, seed, sleeps: stream(seed, 3), counters: stream(seed, 4) }
     }
 }
 
-/// Causes of one run.
+/// The random streams of one run.
 #[derive(Clone, Debug)]
 pub struct Causes {
     chance: Chance,
@@ -143,12 +143,12 @@ pub struct Causes {
     counters: Rng,
 }
 
-/// A source of numbers of its own for each use, so that one draw more of one changes no other.
+/// A separate stream for each use, so that an additional draw of one use does not change the others.
 fn stream(seed: u64, of: u64) -> Rng {
     Rng::new(mix(seed, of))
 }
 
-/// Two numbers as one, all bits of both in all bits of it (the finalizer of SplitMix64).
+/// Mixes two numbers into one (the finalizer of SplitMix64).
 fn mix(one: u64, other: u64) -> u64 {
     let mut mixed = one ^ other.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -162,12 +162,12 @@ impl Causes {
         self.chance.placement.then(|| stream(self.seed, 1))
     }
 
-    /// Draws among idle CPUs alike.
+    /// Draws among equally good idle CPUs.
     pub(crate) fn idle_choice(&self) -> Option<Rng> {
         self.chance.idle.then(|| stream(self.seed, 2))
     }
 
-    /// How late a job begins, the so many-th time.
+    /// The start delay of the given run of a job.
     pub(crate) fn late(&self, job: usize, run: u32) -> Nanos {
         if self.chance.start == Nanos::ZERO {
             return Nanos::ZERO;
@@ -176,7 +176,7 @@ impl Causes {
         Nanos(rng.below(self.chance.start.0 + 1))
     }
 
-    /// How long a stretch of a thread is, as a part of what its profile says.
+    /// The length of a phase of a thread, relative to the profile.
     pub(crate) fn length(&self, job: usize, thread: usize, act: usize) -> f64 {
         if self.chance.length == 0.0 {
             return 1.0;
@@ -185,7 +185,7 @@ impl Causes {
         around(&mut stream(mix(self.seed, 6), of), self.chance.length)
     }
 
-    /// How long a sleep is.
+    /// The duration of a sleep.
     pub(crate) fn sleep(&mut self, ns: u64) -> u64 {
         if self.chance.sleep == 0.0 {
             return ns;
@@ -193,7 +193,7 @@ impl Causes {
         (ns as f64 * around(&mut self.sleeps, self.chance.sleep)) as u64
     }
 
-    /// The part of a node's memory that something else holds when the run begins.
+    /// The share of a node's memory that is in use at the start of the run.
     pub(crate) fn held(&self, node: usize) -> f64 {
         if self.chance.pages == 0.0 {
             return 0.0;
@@ -201,7 +201,7 @@ impl Causes {
         self.chance.pages * stream(mix(self.seed, 7), node as u64).unit()
     }
 
-    /// What a counter shows instead of what it grew by.
+    /// A counter increment with noise.
     pub(crate) fn counted(&mut self, grown: f64) -> f64 {
         if self.chance.counters == 0.0 {
             return grown;
@@ -210,9 +210,9 @@ impl Causes {
     }
 }
 
-/// A factor near 1, evenly spread so that its standard deviation is `part`.
+/// A factor, uniformly distributed around 1 with standard deviation `part`.
 fn around(rng: &mut Rng, part: f64) -> f64 {
-    /// Half the width of an even spread with a standard deviation of 1.
+    /// Half the width of a uniform distribution with standard deviation 1.
     const HALF_WIDTH: f64 = 1.732_050_807_568_877_2;
     (1.0 + part * HALF_WIDTH * (2.0 * rng.unit() - 1.0)).max(0.0)
 }
@@ -222,26 +222,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_change_the_usual_and_off_leaves_nothing_to_chance() {
+    fn keys_change_the_default_and_off_disables_all_variation() {
         assert_eq!(Chance::parse("off"), Ok(Chance::OFF));
         assert_eq!(Chance::parse(""), Ok(Chance::default()));
-        let some = Chance::parse("off,start=5ms,idle=on").expect("sound");
+        let some = Chance::parse("off,start=5ms,idle=on").expect("valid");
         assert_eq!(some, Chance { start: Nanos::from_millis(5), idle: true, ..Chance::OFF });
     }
 
     #[test]
-    fn what_is_no_cause_is_refused_with_what_would_be() {
-        let said = |text| Chance::parse(text).expect_err("it is wrong").to_string();
+    fn an_unknown_key_is_rejected_with_the_known_ones() {
+        let error = |text| Chance::parse(text).expect_err("the text is invalid").to_string();
         assert_eq!(
-            said("luck=1"),
-            "\"luck=1\" is no cause of chance: write off, or KEY=VALUE with one of start, placement, idle, length, sleep, counters, pages"
+            error("luck=1"),
+            "\"luck=1\" is not a variation: write off, or KEY=VALUE with one of start, placement, idle, length, sleep, counters, pages"
         );
-        assert_eq!(said("length=2"), "length cannot be \"2\": write off, or a part from 0 to 0.5");
-        assert_eq!(said("idle=1"), "idle cannot be \"1\": write on or off");
+        assert_eq!(
+            error("length=2"),
+            "length cannot be \"2\": write off, or a share from 0 to 0.5"
+        );
+        assert_eq!(error("idle=1"), "idle cannot be \"1\": write on or off");
     }
 
     #[test]
-    fn what_a_job_draws_hangs_on_the_seed_and_its_number_alone() {
+    fn the_values_of_a_job_depend_on_the_seed_and_its_number_only() {
         let one = Chance::default().causes(7);
         let mut other = Chance::default().causes(7);
         other.sleep(1000);

@@ -1,62 +1,62 @@
-//! What goes wrong in a simulated run, by seed.
+//! Fault injection for simulated runs, by seed.
 //!
-//! | key | what happens | value |
+//! | key | fault | value |
 //! | --- | --- | --- |
-//! | `lost` | an interval's figures of tasks are not told | part of the intervals |
-//! | `starved` | a task's counters did not run in an interval: they are absent | part of the tasks and intervals |
-//! | `refused` | a wish to place a job is refused, as by a kernel that says no | part of the wishes |
-//! | `busy` | pages that are to be moved are in use and stay | part of the pages |
-//! | `noisy` | programs that nobody manages come and go, one at a time each, hungry for memory | how many |
-//! | `unplugged` | a CPU goes offline, and comes back after some seconds | once in so much time, on average |
+//! | `lost` | the task samples of an interval are lost | share of the intervals |
+//! | `starved` | a task's counters did not run in an interval: they are absent | share of the tasks and intervals |
+//! | `refused` | a placement request is rejected, as by the kernel | share of the requests |
+//! | `busy` | pages are busy and cannot be moved | share of the pages |
+//! | `noisy` | unmanaged memory-hungry programs start and end, one at a time each | number |
+//! | `unplugged` | a CPU goes offline for some seconds | average time between two such faults |
 
 use base::{Nanos, Rng};
 
-/// How much of each fault there is.
+/// The amount of each fault; see the table of the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// See the table of the module.
+    /// Share of intervals.
     pub lost: f64,
-    /// As above.
+    /// Share of tasks and intervals.
     pub starved: f64,
-    /// As above.
+    /// Share of requests.
     pub refused: f64,
-    /// As above.
+    /// Share of pages.
     pub busy: f64,
-    /// As above.
+    /// Number of neighbours.
     pub noisy: u32,
-    /// As above; zero: never.
+    /// Average time between two faults; zero for none.
     pub unplugged: Nanos,
 }
 
-/// The names of the keys.
+/// The keys.
 pub const KEYS: &[&str] = &["lost", "starved", "refused", "busy", "noisy", "unplugged"];
 
-/// Neighbours at the most.
+/// Most neighbours.
 const NOISY_MAX: u32 = 64;
 
-/// Why a text names no faults.
+/// The error of a text that is not a list of faults.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FaultError {
-    /// No such key.
-    #[error("{0:?} is no fault: write KEY=VALUE with one of {keys}", keys = KEYS.join(", "))]
+    /// An unknown key.
+    #[error("{0:?} is not a fault: write KEY=VALUE with one of {keys}", keys = KEYS.join(", "))]
     Key(String),
-    /// A value that the key does not take.
+    /// A value that the key does not accept.
     #[error("{key} cannot be {found:?}: write {takes}")]
     Value {
         /// The key.
         key: String,
-        /// What was written.
+        /// As written.
         found: String,
-        /// What is possible.
+        /// Accepted values.
         takes: &'static str,
     },
 }
 
 impl Faults {
-    /// Faults between commas: `lost=0.1,unplugged=20s`.
+    /// `KEY=VALUE` pairs, separated by commas: `lost=0.1,unplugged=20s`.
     ///
     /// # Errors
-    /// A key that there is not, or a value that it does not take.
+    /// An unknown key, or a value that it does not accept.
     pub fn parse(text: &str) -> Result<Self, FaultError> {
         let mut faults = Faults::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -68,45 +68,45 @@ impl Faults {
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), FaultError> {
-        let refuse =
+        let reject =
             |takes| FaultError::Value { key: key.to_owned(), found: value.to_owned(), takes };
-        let part = || {
-            let part = value.parse().ok().filter(|part| (0.0..=1.0).contains(part));
-            part.ok_or_else(|| refuse("a part from 0 to 1"))
+        let share = || {
+            let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+            share.ok_or_else(|| reject("a share from 0 to 1"))
         };
         match key {
-            "lost" => self.lost = part()?,
-            "starved" => self.starved = part()?,
-            "refused" => self.refused = part()?,
-            "busy" => self.busy = part()?,
+            "lost" => self.lost = share()?,
+            "starved" => self.starved = share()?,
+            "refused" => self.refused = share()?,
+            "busy" => self.busy = share()?,
             "noisy" => {
                 let n = value.parse().ok().filter(|n| *n <= NOISY_MAX);
-                self.noisy = n.ok_or_else(|| refuse("a whole number up to 64"))?;
+                self.noisy = n.ok_or_else(|| reject("an integer up to 64"))?;
             }
             "unplugged" => {
                 let time = value.parse().ok().filter(|time| Nanos::from_millis(100) <= *time);
-                self.unplugged = time.ok_or_else(|| refuse("a time of 100ms or more"))?;
+                self.unplugged = time.ok_or_else(|| reject("a time of 100ms or more"))?;
             }
             _ => return Err(FaultError::Key(format!("{key}={value}"))),
         }
         Ok(())
     }
 
-    /// Whether nothing goes wrong.
+    /// Whether there are no faults.
     pub fn is_none(&self) -> bool {
         *self == Faults::default()
     }
 }
 
-/// A sort of fault, each with chance of its own: how often one is drawn for changes nothing of the others, so
-/// that two policies that look differently often meet the same neighbours and lose the same CPUs.
+/// A kind of fault. Each kind has its own random stream, so the number of draws of one kind does not affect the others.
+/// Two policies with different sampling rates have the same neighbours and lose the same CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     Lost,
     Starved,
     Refused,
     Unplugged,
-    /// That neighbour.
+    /// The neighbour with this index.
     Noisy(u32),
 }
 
@@ -115,11 +115,11 @@ pub(crate) enum Sort {
 pub(crate) struct Luck {
     pub faults: Faults,
     seed: u64,
-    /// By [`Luck::place`], as far as they were asked.
+    /// Created on demand, by [`Luck::place`].
     rngs: Vec<Rng>,
 }
 
-/// Nothing that chance draws from uses this.
+/// Differs from the seeds of the other random streams.
 const SALT: u64 = 0x6661_756c_7473;
 
 impl Luck {
@@ -127,17 +127,17 @@ impl Luck {
         Luck { faults, seed: seed ^ SALT, rngs: Vec::new() }
     }
 
-    /// Whether something with this probability happens. What never happens draws nothing.
+    /// Whether a fault of this probability occurs. A probability of zero draws nothing.
     pub fn strikes(&mut self, sort: Sort, part: f64) -> bool {
         0.0 < part && self.rng(sort).unit() < part
     }
 
-    /// A time around so many nanoseconds: from half to one and a half of it.
+    /// A time around `ns` nanoseconds, from half to one and a half.
     pub fn around(&mut self, sort: Sort, ns: u64) -> u64 {
         ns / 2 + self.rng(sort).below(ns.max(1))
     }
 
-    /// One of so many.
+    /// An index below `n`.
     pub fn one_of(&mut self, sort: Sort, n: usize) -> usize {
         self.rng(sort).below(n.max(1) as u64) as usize
     }
@@ -162,7 +162,7 @@ impl Luck {
     }
 }
 
-/// Takes seeds of neighbouring numbers far apart: 2^64 by the golden ratio.
+/// Spreads consecutive seeds: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_often_one_sort_is_drawn_changes_nothing_of_another() {
+    fn the_number_of_draws_of_one_kind_does_not_affect_the_others() {
         let draw = |n_lost: usize| {
             let mut luck = Luck::new(Faults::default(), 7);
             for _ in 0..n_lost {
@@ -181,20 +181,20 @@ mod tests {
         };
         assert_eq!(draw(0), draw(100));
         let times = std::collections::BTreeSet::from(draw(0));
-        assert_eq!(times.len(), 4, "each has chance of its own");
+        assert_eq!(times.len(), 4, "every kind has its own stream");
     }
 
     #[test]
-    fn faults_are_read_and_what_is_none_is_refused() {
-        let some = Faults::parse("lost=0.5, noisy=2,unplugged=3s").expect("sound");
+    fn faults_are_parsed_and_invalid_ones_are_rejected() {
+        let some = Faults::parse("lost=0.5, noisy=2,unplugged=3s").expect("valid");
         let expected =
             Faults { lost: 0.5, noisy: 2, unplugged: Nanos::from_secs(3), ..Faults::default() };
         assert_eq!(some, expected);
-        let said = |text| Faults::parse(text).expect_err("it is wrong").to_string();
-        assert_eq!(said("lost=2"), "lost cannot be \"2\": write a part from 0 to 1");
+        let error = |text| Faults::parse(text).expect_err("the text is invalid").to_string();
+        assert_eq!(error("lost=2"), "lost cannot be \"2\": write a share from 0 to 1");
         assert_eq!(
-            said("fire=1"),
-            "\"fire=1\" is no fault: write KEY=VALUE with one of lost, starved, refused, busy, noisy, unplugged"
+            error("fire=1"),
+            "\"fire=1\" is not a fault: write KEY=VALUE with one of lost, starved, refused, busy, noisy, unplugged"
         );
     }
 }

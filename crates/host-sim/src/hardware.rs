@@ -1,58 +1,58 @@
-//! The machine as the physics needs it: numbers in dense tables instead of ids and sets.
+//! The machine in dense tables, as the physics needs it.
 //!
 //! ```text
-//!   cpu ─► core (GHz, siblings) ─► cache (bytes) ─► home node
+//!   cpu ─► core (GHz, siblings) ─► cache (bytes) ─► local node
 //!                                     │
-//!                        way[node of the CPU][node of the memory]:
-//!                        nanoseconds more than at the controller, and the link on the way
+//!                        path[node of the CPU][node of the memory]:
+//!                        extra latency in nanoseconds, and the interconnect link
 //! ```
 //!
-//! A machine file may leave out any figure. What is then assumed is said in words
-//! ([`Hardware::assumed`]), so that a result that stands on guesses can say so.
+//! A machine file may omit any value. [`Hardware::assumed`] lists the values that are assumed instead, so that
+//! reports can print them. CPUs, cores, caches and nodes are identified by their index.
 
 use base::{Bytes, CpuId, CpuSet, NodeId};
 use topology::Machine;
 
 use crate::physics::{Channel, Fitted};
 
-/// Cycles per nanosecond of a core that nobody told of. Guessed: a server's usual speed under load.
+/// Frequency of a core without a known frequency, in GHz. Guessed: typical of servers under load.
 const GHZ: f64 = 2.4;
-/// How fast a CPU is beside a busy sibling. Guessed: two threads of a core together do a quarter to a
-/// third more than one.
+/// Speed of a CPU with a busy SMT sibling, relative to alone. Guessed: two threads of a core together are a quarter
+/// to a third faster than one.
 const SMT_SHARE: f64 = 0.62;
-/// Nanoseconds of a miss to the own node's memory. Guessed: servers of the last ten years have 70 to 120.
+/// Unloaded latency of local memory in nanoseconds. Guessed: servers of the last ten years have 70 to 120.
 const LOCAL_NS: f64 = 90.0;
-/// Peak bytes per nanosecond of a controller for each core near it. Guessed: a channel of DDR4 or DDR5 for
-/// three to five cores.
+/// Peak bandwidth of a node's memory per core, in bytes per nanosecond. Guessed: one channel of DDR4 or DDR5
+/// for three to five cores.
 const CAP_PER_CORE: f64 = 8.0;
-/// Bytes of last-level cache of a core on a machine that tells of no caches. Guessed.
+/// Last-level cache per core on a machine that reports no caches, in bytes. Guessed.
 const CACHE_BYTES: f64 = 1024.0 * 1024.0;
-/// Memory of a node that nobody told of.
+/// Memory of a node with unknown memory. Guessed.
 const MEMORY: Bytes = Bytes(64 << 30);
-/// The firmware's number for a distance that nobody told.
+/// SLIT distance between two nodes with unknown distance. Guessed.
 const DISTANCE: u32 = 20;
 
-/// A machine in tables. CPUs, cores, caches and nodes are named by their place in them.
+/// A machine in tables.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    /// By place, in the order of their numbers; those online when it was read.
+    /// CPUs that were online when the machine was read, by number.
     pub cpus: Vec<Cpu>,
-    /// Cores, each with its CPUs.
+    /// The CPUs of each core.
     pub cores: Vec<Vec<usize>>,
     /// Last-level caches.
     pub caches: Vec<Cache>,
-    /// Nodes; at least one.
+    /// NUMA nodes; at least one.
     pub nodes: Vec<Node>,
-    /// Links between nodes whose bandwidth is known.
+    /// Interconnect links with known bandwidth.
     pub links: Vec<Link>,
-    /// From the node of a CPU (row) to the node of memory (column).
+    /// From the node of the CPU (row) to the node of the memory (column).
     ways: Vec<Way>,
-    /// Place of each CPU by its number.
+    /// Index of each CPU by its number.
     place_of: Vec<Option<usize>>,
     assumed: Vec<String>,
 }
 
-/// A CPU.
+/// A logical CPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cpu {
     /// Its number.
@@ -63,59 +63,59 @@ pub struct Cpu {
     pub cache: usize,
     /// Its node.
     pub node: usize,
-    /// Cycles in a nanosecond.
+    /// Frequency in GHz.
     pub ghz: f64,
-    /// How fast it is while a sibling is busy, as a part of alone.
+    /// Speed while a sibling is busy, relative to alone.
     pub smt_share: f64,
 }
 
 /// A last-level cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cache {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: f64,
     /// Its CPUs.
     pub cpus: Vec<usize>,
-    /// Which of the sizes that there are.
+    /// Index of its size in [`Hardware::cache_sizes`].
     kind: usize,
 }
 
-/// A node.
+/// A NUMA node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Its number; none on a machine that tells of no nodes.
+    /// Its number; absent on a machine that reports no nodes.
     pub id: Option<NodeId>,
     /// Its CPUs.
     pub cpus: Vec<usize>,
-    /// The last-level caches of these, rising.
+    /// The last-level caches of its CPUs, sorted.
     pub caches: Vec<usize>,
     /// Its memory.
     pub memory: Bytes,
-    /// Its memory controller.
+    /// Its memory controller and channels.
     pub channel: Channel,
-    /// Other nodes in the order in which memory comes from them when there is none left here.
+    /// The other nodes in the order of the kernel's fallback list (zonelist).
     pub nearest: Vec<usize>,
 }
 
-/// What lies between two nodes.
+/// The path from the CPUs of one node to the memory of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Way {
-    /// Nanoseconds more than an access of the memory's own node takes.
+    /// Latency in nanoseconds beyond that of a local access.
     pub more_ns: f64,
-    /// The link that is used, if its bandwidth is known.
+    /// The link on the path, if its bandwidth is known.
     pub link: Option<usize>,
-    /// What the firmware calls the distance.
+    /// SLIT distance.
     pub distance: u32,
 }
 
-/// A link, in one direction.
+/// An interconnect link in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// From the node of the CPUs.
+    /// The node of the CPUs.
     pub from: usize,
-    /// To the node of the memory.
+    /// The node of the memory.
     pub to: usize,
-    /// How it queues; its unloaded time is nothing, since that stands in [`Way::more_ns`].
+    /// Its bandwidth and queueing. Its unloaded latency is zero; see [`Way::more_ns`].
     pub channel: Channel,
 }
 
@@ -139,27 +139,27 @@ impl Hardware {
         hardware
     }
 
-    /// What was guessed because the machine file does not tell it, a sentence each.
+    /// The assumed values, one sentence each.
     pub fn assumed(&self) -> &[String] {
         &self.assumed
     }
 
-    /// What lies between a CPU's node and memory.
+    /// The path from a CPU's node to a memory node.
     pub fn way(&self, from: usize, to: usize) -> &Way {
         &self.ways[from * self.nodes.len() + to]
     }
 
-    /// The place of a CPU.
+    /// The index of a CPU.
     pub fn place(&self, cpu: CpuId) -> Option<usize> {
         self.place_of.get(cpu.index()).copied().flatten()
     }
 
-    /// The place of a node.
+    /// The index of a node.
     pub fn node_place(&self, id: NodeId) -> Option<usize> {
         self.nodes.iter().position(|node| node.id == Some(id))
     }
 
-    /// The different sizes of its caches, rising.
+    /// The distinct sizes of the caches, increasing.
     pub fn cache_sizes(&self) -> Vec<f64> {
         let mut sizes: Vec<f64> = self.caches.iter().map(|cache| cache.bytes).collect();
         sizes.sort_by(f64::total_cmp);
@@ -167,44 +167,45 @@ impl Hardware {
         sizes
     }
 
-    /// Which of [`Hardware::cache_sizes`] a cache has.
+    /// The index of a cache's size in [`Hardware::cache_sizes`].
     pub fn cache_kind(&self, cache: usize) -> usize {
         self.caches[cache].kind
     }
 
-    /// The places of a set of CPUs, rising.
+    /// The indices of a set of CPUs, increasing.
     pub fn places(&self, cpus: &CpuSet) -> Vec<usize> {
         cpus.iter().filter_map(|cpu| self.place(cpu)).collect()
     }
 
     fn add_nodes(&mut self, machine: &Machine) {
         let anonymous = [topology::Node::default()];
-        let told = if machine.nodes().is_empty() { &anonymous[..] } else { machine.nodes() };
-        let is_told = !machine.nodes().is_empty();
-        for node in told {
+        let listed = if machine.nodes().is_empty() { &anonymous[..] } else { machine.nodes() };
+        let has_nodes = !machine.nodes().is_empty();
+        for node in listed {
             if node.memory.is_none() {
                 self.assume(format!("{} of memory on each node", MEMORY));
             }
             let access = machine.perf_attributes().accesses.iter();
-            let own = access.clone().find(|a| is_told && a.from == node.id && a.to == node.id);
-            let told_ns = own.and_then(|access| access.latency_ns);
-            let told_cap = own.and_then(|access| access.bandwidth_bytes_per_s);
+            let own = access.clone().find(|a| has_nodes && a.from == node.id && a.to == node.id);
+            let known_ns = own.and_then(|access| access.latency_ns);
+            let known_capacity = own.and_then(|access| access.bandwidth_bytes_per_s);
             let n_cores = machine.cores().iter().filter(|c| c.cpus.intersects(&node.cpus)).count();
-            let cap = CAP_PER_CORE * n_cores.max(1) as f64;
-            if told_ns.is_none() {
+            let capacity = CAP_PER_CORE * n_cores.max(1) as f64;
+            if known_ns.is_none() {
                 self.assume(format!("{LOCAL_NS} ns for a miss to the own node's memory"));
             }
-            if told_cap.is_none() {
+            if known_capacity.is_none() {
                 self.assume(format!("{CAP_PER_CORE} GB/s of memory bandwidth for each core"));
             }
-            let ns = told_ns.map_or(LOCAL_NS, |figure| figure.value as f64);
-            let cap = told_cap.map_or(cap, |figure| figure.value as f64 / 1e9);
+            let ns = known_ns.map_or(LOCAL_NS, |ns| ns.value as f64);
+            let capacity =
+                known_capacity.map_or(capacity, |bandwidth| bandwidth.value as f64 / 1e9);
             self.nodes.push(Node {
-                id: is_told.then_some(node.id),
+                id: has_nodes.then_some(node.id),
                 cpus: Vec::new(),
                 caches: Vec::new(),
                 memory: node.memory.unwrap_or(MEMORY),
-                channel: Fitted::default().channel(ns, cap),
+                channel: Fitted::default().channel(ns, capacity),
                 nearest: Vec::new(),
             });
         }
@@ -228,11 +229,11 @@ impl Hardware {
                 self.assume(format!("{GHZ} GHz for the fastest cores"));
             }
             let fastest = GHZ * f64::from(core.capacity) / 1024.0;
-            let ghz = known.frequency_mhz.map_or(fastest, |figure| figure.value as f64 / 1000.0);
+            let ghz = known.frequency_mhz.map_or(fastest, |mhz| mhz.value as f64 / 1000.0);
             let cpus = self.places(&core.cpus);
-            let share = known.smt_permille.map(|figure| figure.value as f64 / 1000.0);
+            let share = known.smt_permille.map(|permille| permille.value as f64 / 1000.0);
             if 1 < cpus.len() && share.is_none() {
-                self.assume(format!("{SMT_SHARE} of its speed for a CPU beside a busy sibling"));
+                self.assume(format!("{SMT_SHARE} of its speed for a CPU with a busy SMT sibling"));
             }
             for &cpu in &cpus {
                 self.cpus[cpu].core = self.cores.len();
@@ -295,27 +296,29 @@ impl Hardware {
                 self.ways[from * n_nodes + to] = way;
             }
         }
-        let mut turns = vec![0; n_nodes];
+        let mut n_first = vec![0; n_nodes];
         for from in 0..n_nodes {
-            self.nodes[from].nearest = self.fallbacks(from, &mut turns);
+            self.nodes[from].nearest = self.fallbacks(from, &mut n_first);
         }
     }
 
-    /// Where memory comes from when a node has none left, in the order of the kernel's zone lists
-    /// (`find_next_best_node`, `build_zonelists`): the nearest first; of nodes as far away those with higher numbers
-    /// before those with lower ones, and of these first which was not the first choice of others.
-    fn fallbacks(&self, from: usize, turns: &mut [u32]) -> Vec<usize> {
-        let mut left: Vec<usize> = (0..self.nodes.len()).filter(|&to| to != from).collect();
-        let mut order: Vec<usize> = Vec::with_capacity(left.len());
+    /// The fallback order of a node's memory, as in the kernel's zonelists (`find_next_best_node`,
+    /// `build_zonelists`): by distance. Among equal distances, nodes with higher numbers precede nodes with lower
+    /// ones, and then nodes that are the first choice of fewer other nodes.
+    fn fallbacks(&self, from: usize, n_first: &mut [u32]) -> Vec<usize> {
+        let mut remaining: Vec<usize> = (0..self.nodes.len()).filter(|&to| to != from).collect();
+        let mut order: Vec<usize> = Vec::with_capacity(remaining.len());
         let mut before = topology::DISTANCE_LOCAL;
         let cost = |to: usize| {
             let has_cpus = u32::from(!self.nodes[to].cpus.is_empty());
             self.way(from, to).distance.saturating_add(u32::from(to < from) + has_cpus)
         };
-        while let Some(best) = left.iter().copied().min_by_key(|&to| (cost(to), turns[to], to)) {
-            left.retain(|&to| to != best);
+        while let Some(best) =
+            remaining.iter().copied().min_by_key(|&to| (cost(to), n_first[to], to))
+        {
+            remaining.retain(|&to| to != best);
             let distance = self.way(from, best).distance;
-            turns[best] += u32::from(distance != before);
+            n_first[best] += u32::from(distance != before);
             before = distance;
             order.push(best);
         }
@@ -324,8 +327,8 @@ impl Hardware {
 
     fn way_of(&mut self, machine: &Machine, from: usize, to: usize) -> Way {
         let distance_of = |from: usize, to: usize| -> Option<u32> {
-            let told = machine.node(self.nodes[from].id?)?;
-            told.distances.get(&self.nodes[to].id?).copied()
+            let node = machine.node(self.nodes[from].id?)?;
+            node.distances.get(&self.nodes[to].id?).copied()
         };
         if from == to {
             return Way { distance: topology::DISTANCE_LOCAL, ..Way::default() };
@@ -334,17 +337,17 @@ impl Hardware {
         let (Some(one), Some(other)) = (self.nodes[from].id, self.nodes[to].id) else {
             return Way { distance, ..Way::default() };
         };
-        let told =
+        let access =
             machine.perf_attributes().accesses.iter().find(|a| a.from == one && a.to == other);
         let local_ns = self.nodes[to].channel.unloaded_ns;
-        let told_ns = told.and_then(|access| access.latency_ns).map(|figure| figure.value as f64);
-        if told_ns.is_none() {
-            self.assume("that latencies between nodes are in proportion to distances".to_owned());
+        let known_ns = access.and_then(|access| access.latency_ns).map(|ns| ns.value as f64);
+        if known_ns.is_none() {
+            self.assume("latencies between nodes in proportion to their distances".to_owned());
         }
-        let ns = told_ns.unwrap_or(local_ns * f64::from(distance) / 10.0);
-        let cap = told.and_then(|access| access.bandwidth_bytes_per_s);
-        let link = cap.map(|cap| {
-            let channel = Fitted::default().channel(local_ns, cap.value as f64 / 1e9);
+        let ns = known_ns.unwrap_or(local_ns * f64::from(distance) / 10.0);
+        let bandwidth = access.and_then(|access| access.bandwidth_bytes_per_s);
+        let link = bandwidth.map(|bandwidth| {
+            let channel = Fitted::default().channel(local_ns, bandwidth.value as f64 / 1e9);
             self.links.push(Link { from, to, channel: Channel { unloaded_ns: 0.0, ..channel } });
             self.links.len() - 1
         });
@@ -363,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_nodes_as_far_away_memory_comes_from_the_next_one_first() {
+    fn among_equally_distant_nodes_the_next_one_is_the_first_fallback() {
         let ring = |from: u32| {
             let hops = |to: u32| from.abs_diff(to).min(4 - from.abs_diff(to));
             let to: Vec<String> =
@@ -389,7 +392,7 @@ mod tests {
         assert_eq!(nearest(0), [1, 3, 2]);
         assert_eq!(nearest(1), [2, 0, 3]);
         assert_eq!(nearest(2), [3, 1, 0]);
-        // Both neighbours have lower numbers; node 2 was the first choice of node 1 already.
+        // Both neighbours have lower numbers, and node 2 is already the first choice of node 1.
         assert_eq!(nearest(3), [0, 2, 1]);
     }
 }

@@ -1,9 +1,9 @@
-//! The simulated machine as a host: turns, samples, plans carried out.
+//! The simulated machine as a host: turns, samples, applied plans.
 //!
 //! ```text
-//!   wait    goes on to the next instant at which something is to be told
-//!   sample  what counters, /proc and memory would show of it
-//!   apply   binds, starts, moves pages: at once, at no cost but that of its effects
+//!   wait    advances the simulation to the next turn
+//!   sample  counters, /proc and memory of the simulated machine
+//!   apply   sets affinities, starts jobs, migrates pages; only their effects take time
 //! ```
 
 mod act;
@@ -35,41 +35,40 @@ pub use look::Capabilities;
 use slots::{Slot, State};
 use trouble::Trouble;
 
-/// A line of the caches.
+/// Bytes of a cache line.
 const LINE_BYTES: f64 = 64.0;
-/// Instants with events after which the host looks whether it is to stop, although nothing is to be told: a few
-/// hundredths of a second's work.
+/// Instants with events after which the host polls the stop flag, even without a turn: a few hundredths of a second.
 const N_INSTANTS: u64 = 1 << 14;
 
-/// How a simulated run goes.
+/// Options of a simulated run.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// The policy's interval; `None`: turns come with events only.
+    /// The policy's interval; `None` for turns on events only.
     pub interval: Option<Nanos>,
-    /// Seed of all chance.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// What is left to chance.
+    /// Run-to-run variation.
     pub chance: Chance,
-    /// Which kernel; `None`: as the machine file says, else the newest.
+    /// The modelled kernel; `None` for that of the machine file, else the newest.
     pub kernel: Option<Version>,
-    /// Whether that balances between nodes; `None`: as the machine file says, else not.
+    /// Whether it balances between nodes; `None` for the setting of the machine file, else no.
     pub numa_balancing: Option<bool>,
-    /// Whether programs slow each other down through caches and controllers.
+    /// Whether programs contend for caches and memory bandwidth.
     pub contention: bool,
-    /// Jobs without a rule of their own take memory page by page from all nodes in turn.
+    /// Whether the memory of jobs without a memory policy is interleaved over all nodes.
     pub interleave: bool,
-    /// What can be read of the machine.
+    /// Available data sources.
     pub capabilities: Capabilities,
-    /// Interval turns are left out for as long as the policy rests, although programs run: figures in
-    /// between are missing from the record then, and nothing else.
+    /// Whether interval turns are skipped while the policy is quiescent, although jobs run. The record then lacks the
+    /// samples in between.
     pub leaves_out_rests: bool,
-    /// Everything is stopped then.
+    /// All jobs are terminated at this time.
     pub time_limit: Option<Nanos>,
-    /// Everything is stopped as soon as a job fails.
+    /// All jobs are terminated when one fails.
     pub fail_fast: bool,
-    /// What goes wrong.
+    /// Injected faults.
     pub faults: Faults,
-    /// Everything is stopped as soon as this is raised.
+    /// All jobs are terminated when this flag is raised.
     pub stop: StopFlag,
 }
 
@@ -93,26 +92,26 @@ impl Default for SimOptions {
     }
 }
 
-/// Why a machine and a workload cannot be simulated.
+/// The error of a machine and a workload that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// A job.
+    /// A job cannot be simulated.
     #[error(transparent)]
     Cast(#[from] CastError),
-    /// The machine file names a kernel that is not modelled.
+    /// The machine file names a kernel without a model.
     #[error("there is no model of the kernel {found:?}: write {known}")]
     Kernel {
-        /// What it says.
+        /// As in the file.
         found: String,
-        /// All there are.
+        /// The modelled kernels.
         known: String,
     },
-    /// The kernel cannot do what is asked.
-    #[error("{0} cannot balance between nodes (kernels since 3.13 can): leave numa_balancing out")]
+    /// The kernel does not have the requested feature.
+    #[error("{0} cannot balance between nodes (kernels since 3.13 can): remove numa_balancing")]
     NoNumaBalancing(&'static str),
 }
 
-/// A machine that is reckoned instead of watched.
+/// The simulated host.
 #[derive(Debug)]
 pub struct SimHost {
     pub(crate) fluid: Fluid,
@@ -123,7 +122,7 @@ pub struct SimHost {
     pub(crate) pending: Sample,
     pub(crate) due: Vec<JobId>,
     pub(crate) why: BTreeSet<Cause>,
-    /// Instants at which jobs are due, told to end, or end after their time; the earliest last.
+    /// Instants at which jobs are due or must end; the earliest last.
     pub(crate) agenda: Vec<(u64, JobId, Agenda)>,
     pub(crate) next_interval: Option<u64>,
     pub(crate) n_turns: u64,
@@ -137,30 +136,30 @@ pub struct SimHost {
     broken: Option<Broken>,
 }
 
-/// Something that is to be done for a job at an instant.
+/// A scheduled action for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Agenda {
-    /// It is due.
+    /// The job is due.
     Due,
-    /// Its time is over, if that is still the same run of it.
+    /// The run time of the job is over, if it is still this run of it.
     Stop(u32),
 }
 
 impl SimHost {
-    /// A machine on which nothing runs yet.
+    /// A machine without running jobs.
     ///
     /// # Errors
-    /// A job that cannot be simulated, or a kernel that is not modelled. Nothing has run then.
+    /// A job that cannot be simulated, or a kernel without a model.
     pub fn new(machine: &Machine, jobs: &[Job], options: SimOptions) -> Result<Self, SimError> {
         let hardware = Arc::new(Hardware::new(machine));
         let scripts = cast::cast(jobs, &hardware)?;
         SimHost::with_scripts(machine, hardware, jobs, scripts, options)
     }
 
-    /// The same from what was made ready before, for many runs of one workload.
+    /// The same from prepared scripts, for several runs of one workload.
     ///
     /// # Errors
-    /// A kernel that is not modelled.
+    /// A kernel without a model.
     pub fn with_scripts(
         machine: &Machine,
         hardware: Arc<Hardware>,
@@ -212,7 +211,7 @@ impl SimHost {
         Nanos(self.fluid.now())
     }
 
-    /// How much happened.
+    /// Work done by the simulation so far.
     pub fn counts(&self) -> Counts {
         self.fluid.counts()
     }
@@ -225,17 +224,17 @@ impl SimHost {
         nodes.map(|(idx, node)| (node.id, self.fluid.lines(idx).map(bytes))).collect()
     }
 
-    /// What was assumed of the machine, a sentence each.
+    /// The assumed values of the machine, one sentence each.
     pub fn assumed(&self) -> &[String] {
         self.fluid.hardware().assumed()
     }
 
-    /// Which kernel is modelled, and whether it balances between nodes.
+    /// The modelled kernel and its settings.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Whether the run was stopped before its end.
+    /// Whether the run was stopped early.
     pub fn was_stopped(&self) -> bool {
         self.is_stopping
     }
@@ -245,12 +244,12 @@ impl SimHost {
     }
 
     fn never_ends(&self) -> Broken {
-        let left = self.slots.iter().find(|slot| !matches!(slot.state, State::Over));
-        let name = left.map_or("somebody", |slot| &slot.job.name);
+        let running = self.slots.iter().find(|slot| !matches!(slot.state, State::Over));
+        let name = running.map_or("a job", |slot| &slot.job.name);
         Broken { at: self.now(), what: format!("{name} never ends") }
     }
 
-    /// The next instant at which something is to be told for certain.
+    /// The next instant with a scheduled turn or action.
     fn next_known(&self) -> Option<u64> {
         let agenda = self.agenda.last().map(|(at, ..)| *at);
         let interval = self.next_interval.filter(|_| !self.rests);
@@ -258,7 +257,7 @@ impl SimHost {
         [agenda, interval, limit, self.next_trouble()].into_iter().flatten().min()
     }
 
-    /// What is due at this instant, by the clock.
+    /// Handles everything that is due now.
     fn take_due(&mut self) {
         self.take_trouble();
         let now = self.fluid.now();
@@ -285,7 +284,7 @@ impl SimHost {
                 News::JobEnded { job, out_of_memory } if job < self.slots.len() => {
                     self.job_ended(job, out_of_memory);
                 }
-                // A neighbour, whom nobody manages.
+                // A neighbour of the fault injection, which is not a managed job.
                 News::JobEnded { job, .. } => self.fluid.forget(job),
                 News::Moved(done) => {
                     let looked = self.checker.look_at_move(&self.fluid, &done);
@@ -304,7 +303,7 @@ impl SimHost {
         Turn { number, at: self.now(), causes }
     }
 
-    /// After a rest intervals go on in their old rhythm.
+    /// After a quiescent time, interval turns continue at their original rhythm.
     fn wake_up(&mut self) {
         if !std::mem::take(&mut self.rests) {
             return;
@@ -314,35 +313,35 @@ impl SimHost {
         }
     }
 
-    /// Whether turns by the clock may be left out until something happens.
+    /// Whether interval turns may be skipped until an event.
     fn may_rest(&self) -> bool {
         let runs = |slot: &Slot| matches!(slot.state, State::Running(_));
         self.options.leaves_out_rests || !self.slots.iter().any(runs)
     }
 }
 
-/// The next multiple of an interval.
+/// The next multiple of an interval after `now`.
 fn after(now: u64, interval: Nanos) -> u64 {
     (now / interval.0 + 1) * interval.0
 }
 
-/// Whether the kernel that a machine file names is modelled, and can do what the file wants of it.
+/// Checks the kernel that a machine file names, and its settings.
 ///
 /// # Errors
-/// It is not, or cannot.
+/// The kernel has no model, or lacks a feature.
 pub fn check_kernel(machine: &Machine, options: &SimOptions) -> Result<(), SimError> {
     settings(machine, options).map(|_| ())
 }
 
 fn settings(machine: &Machine, options: &SimOptions) -> Result<Settings, SimError> {
-    let told = machine.system().kernel.as_deref().map(|name| {
+    let named = machine.system().kernel.as_deref().map(|name| {
         let known = || Version::ALL.map(Version::name).join(", ");
         let unknown = || SimError::Kernel { found: name.to_owned(), known: known() };
         Version::of_name(name).ok_or_else(unknown)
     });
     let kernel = match options.kernel {
         Some(kernel) => kernel,
-        None => told.transpose()?.unwrap_or_default(),
+        None => named.transpose()?.unwrap_or_default(),
     };
     let numa_balancing =
         options.numa_balancing.or(machine.system().numa_balancing).unwrap_or(false);
@@ -370,7 +369,7 @@ impl Host for SimHost {
             }
             match self.next_known() {
                 Some(until) => self.fluid.advance_some(until, N_INSTANTS),
-                // Nothing by the clock: on to the next event, wherever it is.
+                // Without scheduled turns: the next event, whenever it is.
                 None => match self.fluid.next_event() {
                     Some(at) => self.fluid.advance(at),
                     None => return Err(self.never_ends()),
@@ -415,7 +414,7 @@ impl Host for SimHost {
     }
 }
 
-/// Why a move ended, from what became of it.
+/// The reason for the end of a page migration, from its result.
 fn stopped_by(done: &crate::fluid::PageMove) -> PageMoveEnd {
     if done.job_ended {
         PageMoveEnd::Exited

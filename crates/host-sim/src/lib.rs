@@ -1,14 +1,14 @@
-//! The simulated machine.
+//! The simulated host.
 //!
 //! ```text
-//!   machine file ─► hardware.rs ─┐                      ┌─ kernel/   where tasks go that nobody placed
-//!   profiles ─► cast.rs ─► script.rs ─► fluid/: who runs where, how fast, until when ◄── physics/
+//!   machine file ─► hardware.rs ─────────────┐            ┌─ kernel/   CPU selection and load balancing
+//!   profiles ─► script_builder.rs ─► script.rs ─► fluid/ ◄┴─ physics/  speeds under contention
 //!                                         ▲
-//!   engine ◄── turns, samples ── host.rs ─┘  plans carried out
+//!   engine ◄── turns, samples ── host.rs ─┘  plans applied
 //! ```
 //!
-//! [`SimHost`] is a host like any other: the same engine and the same policies decide for it. Physics and
-//! [`predict`] are for `lab` and `app` alone: a policy that knew them would only confirm them.
+//! [`SimHost`] implements the same host interface as the live host, for the same engine and policies. Only `lab`
+//! and `app` use the physics and [`predict`]. A policy must not use them: it would confirm its own model.
 
 pub mod calibrate;
 pub mod cast;

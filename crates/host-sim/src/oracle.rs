@@ -1,16 +1,15 @@
-//! The best placement of what runs now, found with the physics itself.
+//! An oracle policy: the best placement of the running jobs according to the physics of the simulator.
 //!
 //! ```text
-//!   jobs that run or are due ─► every assignment to last-level caches, if those are few enough,
-//!                               else greedily, then moves and swaps until none helps
-//!                           ─► the one with the smallest sum of slow-downs
+//!   running and due jobs ─► every assignment to last-level caches, if there are few enough,
+//!                           else a greedy assignment, then moves and swaps while they help
+//!                        ─► the assignment with the smallest sum of slowdowns
 //! ```
 //!
-//! It is no policy for a real machine: it knows what the simulated machine will do, which no counter tells.
-//! It shows how much there was to gain. It looks at the present alone, so of a workload whose jobs come and
-//! go it is a strong placement and not a proven best one; where it searches instead of trying everything, its
-//! reason says how far above a bound it ended. Memory stays where it lies, and who moves away from it pays in
-//! the reckoning.
+//! It cannot run on a real machine, because it uses the physics of the simulated machine. It shows how much a
+//! policy could gain. It considers the present only, so for jobs that start and end it is a strong placement,
+//! not a proven optimum. The reasons report a heuristic search. Memory stays on its nodes, and the cost of a
+//! migration away from it is part of the result.
 
 use std::sync::Arc;
 
@@ -22,27 +21,27 @@ use crate::fluid::{Fluid, JobStart, MemoryRule, Settings};
 use crate::hardware::Hardware;
 use crate::script::{Act, Script};
 
-/// So many assignments are tried one by one; more are searched.
+/// Up to this number, all assignments are evaluated; above it, a heuristic search is used.
 const TRIED_MAX: u64 = 4096;
-/// A move must make the sum of slow-downs smaller by this part: below, the solution's own inexactness
-/// would move programs to and fro.
+/// A change must reduce the sum of slowdowns by this share. Below it, the inexactness of the solver would move
+/// programs back and forth.
 const WORTH: f64 = 0.005;
-/// Sweeps over all moves and swaps.
+/// Most sweeps over all moves and swaps.
 const SWEEPS_MAX: usize = 8;
-/// Instructions of which no run sees the end.
+/// Instructions that no run completes.
 const ENDLESS: f64 = 1e18;
 
-/// Knows the scripts of all jobs.
+/// The oracle for the jobs of one workload.
 #[derive(Debug)]
 pub struct Oracle {
     hardware: Arc<Hardware>,
     scripts: Vec<Arc<Script>>,
     settings: Settings,
-    /// Where each job was put last: its cache.
+    /// The last-level cache assigned to each job.
     put: Vec<Option<usize>>,
 }
 
-/// A job to be placed.
+/// A job to assign.
 struct Guest {
     id: JobId,
     idx: usize,
@@ -50,7 +49,7 @@ struct Guest {
     open: Vec<usize>,
     allowed: CpuSet,
     movable: bool,
-    /// Bytes on each node, by place; nothing for one that is due.
+    /// Bytes on each node; zero for a job that is due.
     memory: Vec<u64>,
 }
 
@@ -95,8 +94,8 @@ impl Oracle {
         seen.jobs.iter().map(of).filter(|guest| !guest.open.is_empty()).collect()
     }
 
-    /// The sum of slow-downs of an assignment: nanoseconds of each with all others over those alone, more
-    /// where threads share CPUs.
+    /// The sum of slowdowns of an assignment: run time with all others over run time alone, including the wait time
+    /// on shared CPUs.
     fn cost(&self, guests: &[Guest], put: &[usize]) -> f64 {
         let mut fluid = Fluid::new(self.hardware.clone(), self.settings, Chance::OFF.causes(0));
         for (guest, &cache) in guests.iter().zip(put) {
@@ -113,7 +112,7 @@ impl Oracle {
                 memory: MemoryRule::FirstTouch,
                 weight: 1.0,
             });
-            fluid.lay_as(guest.idx, &guest.memory);
+            fluid.place_memory(guest.idx, &guest.memory);
         }
         let _ = fluid.next_event();
         let slow = |guest: &Guest| {
@@ -123,7 +122,7 @@ impl Oracle {
         guests.iter().map(slow).sum()
     }
 
-    /// The best of all assignments, or of those that a search found; with how many were looked at.
+    /// The best assignment found, its cost, the number of evaluated assignments, and whether all were evaluated.
     fn best(&self, guests: &[Guest], now: Option<Vec<usize>>) -> (Vec<usize>, f64, u64, bool) {
         let n_all = guests.iter().try_fold(1u64, |all, guest| {
             let options = if guest.movable { guest.open.len() as u64 } else { 1 };
@@ -160,7 +159,7 @@ impl Oracle {
         (put, cost, n_tried, true)
     }
 
-    /// One after the other where it hurts least, then moves and swaps until none helps.
+    /// A greedy assignment, then moves and swaps while they help.
     fn search(&self, guests: &[Guest], now: Option<Vec<usize>>) -> (Vec<usize>, f64, u64, bool) {
         let mut n_tried = 0;
         let mut put = now.unwrap_or_else(|| self.greedy(guests, &mut n_tried));

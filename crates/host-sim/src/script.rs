@@ -1,7 +1,7 @@
-//! What a job does in the simulator: its profile, made ready for one machine.
+//! The script of a simulated job: its profile, prepared for one machine.
 //!
 //! ```text
-//!   act 1: touch its footprint ─► so many instructions, with sleeps between bursts ─► act 2 …
+//!   phase 1: first touch of its footprint ─► instructions, with sleeps between bursts ─► phase 2 …
 //! ```
 
 use std::sync::Arc;
@@ -9,47 +9,47 @@ use std::sync::Arc;
 use crate::hardware::Hardware;
 use crate::physics::{Behaviour, FillTable};
 
-/// All that one job does, for each of its threads.
+/// The work of one job.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// In order; at least one.
     pub acts: Vec<Act>,
-    /// How many threads do it, each its part.
+    /// Number of threads. The instructions are divided among them.
     pub n_threads: u32,
 }
 
-/// A stretch in which it keeps its character.
+/// A part of the job with constant characteristics.
 #[derive(Clone, Debug)]
 pub struct Act {
-    /// How fast it is with how much cache.
+    /// Its speed by cache size.
     pub behaviour: Arc<Behaviour>,
-    /// How it fills each of the machine's caches, by [`Hardware::cache_kind`].
+    /// How it fills each cache of the machine, by [`Hardware::cache_kind`].
     pub fills: Arc<Vec<FillTable>>,
-    /// Instructions of each thread.
+    /// Instructions per thread.
     pub instructions: f64,
-    /// Instructions between two sleeps, and how long each lasts in nanoseconds.
+    /// Instructions between two sleeps, and the duration of each sleep in nanoseconds.
     pub sleeps: Option<(f64, u64)>,
-    /// Bytes of memory that the whole job has in it.
+    /// Memory of the whole job in this phase, in bytes.
     pub footprint: u64,
     /// Accesses to the last-level cache per 1000 instructions.
     pub references: f64,
-    /// Misses of the first cache per 1000 instructions.
+    /// Misses of the first-level cache per 1000 instructions.
     pub l1_misses: f64,
 }
 
 impl Script {
-    /// The most memory that it has at a time.
+    /// The largest memory footprint of any phase, in bytes.
     pub fn footprint_max(&self) -> u64 {
         self.acts.iter().map(|act| act.footprint).max().unwrap_or(0)
     }
 
-    /// Nanoseconds of 1000 instructions of its first act, alone on an idle machine and near its memory.
+    /// Nanoseconds per 1000 instructions of the first phase, alone on an idle machine with local memory.
     pub fn ns_alone(&self, hardware: &Hardware) -> f64 {
         self.acts.first().map_or(1.0, |act| ns_alone(act, hardware))
     }
 
-    /// Nanoseconds that it takes at the least, wherever it runs and wherever its memory is: the fastest core to
-    /// itself, the whole of the largest cache, and memory that nobody asks anything of, itself included.
+    /// A lower bound of its run time in nanoseconds on any placement: the fastest core, the whole of the largest
+    /// cache, and unloaded memory.
     pub fn least_ns(&self, hardware: &Hardware) -> f64 {
         let ghz = hardware.cpus.iter().map(|cpu| cpu.ghz).fold(0.0, f64::max);
         let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
@@ -61,12 +61,12 @@ impl Script {
         })
     }
 
-    /// Nanoseconds that it takes on the fastest core of an idle machine, near its memory.
+    /// Its run time in nanoseconds on the fastest core of an idle machine with local memory.
     pub fn alone_ns(&self, hardware: &Hardware) -> f64 {
         self.sum_ns(|act| ns_alone(act, hardware))
     }
 
-    /// All acts with their sleeps, at so many nanoseconds for 1000 instructions of each.
+    /// Run time of all phases with their sleeps, from the nanoseconds per 1000 instructions of each phase.
     fn sum_ns(&self, each: impl Fn(&Act) -> f64) -> f64 {
         let of = |act: &Act| {
             let sleeps = act.sleeps.map_or(0.0, |(burst, ns)| {
@@ -78,7 +78,7 @@ impl Script {
     }
 }
 
-/// Nanoseconds of 1000 instructions of an act, alone on an idle machine and near its memory.
+/// Nanoseconds per 1000 instructions of a phase, alone on an idle machine with local memory.
 fn ns_alone(act: &Act, hardware: &Hardware) -> f64 {
     let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
     let Some(cpu) = fastest else { return 1.0 };

@@ -1,11 +1,11 @@
-//! Tables of measured figures: CSV text with a header, from which columns are taken by name.
+//! CSV tables of measured values, with a header and columns selected by name.
 //!
 //! ```text
-//!   program,llc_kib,ipc      columns in any order, more of them than are asked for
-//!   sort,1024,0.93           a cell that is no number is told as FILE:LINE:COLUMN
+//!   program,llc_kib,ipc      columns in any order; other columns are ignored
+//!   sort,1024,0.93           errors have FILE:LINE:COLUMN
 //! ```
 //!
-//! Text is handed in; nothing is opened. Numbers are finite and not negative.
+//! The caller reads the file. Numbers are finite and not negative.
 
 use std::fmt;
 
@@ -22,13 +22,13 @@ pub struct Sheet<'a> {
 #[derive(Clone, Debug)]
 pub struct Line {
     cells: Vec<String>,
-    /// Counted from 1.
+    /// Line number in the file, from 1.
     number: u64,
-    /// Where it begins in the text.
+    /// Byte offset in the text.
     begin: usize,
 }
 
-/// What is wrong with a table, and where.
+/// An error in a table, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SheetError {
     place: String,
@@ -44,33 +44,33 @@ impl fmt::Display for SheetError {
 }
 
 impl Line {
-    /// Which line of the file it is, from 1.
+    /// The line number in the file, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 }
 
 impl<'a> Sheet<'a> {
-    /// Reads a table; `file` stands in messages.
+    /// Parses a table; `file` is only used in errors.
     ///
     /// # Errors
-    /// No header, a column twice, or a row with more or fewer cells than the header.
+    /// No header, a duplicate column, or a row with another number of cells than the header.
     pub fn read(text: &'a str, file: &'a str) -> Result<Self, SheetError> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
         let at = |line: u64, what: String| SheetError { place: format!("{file}:{line}:1"), what };
         let header = reader.headers().map_err(|error| at(1, error.to_string()))?;
         let header: Vec<String> = header.iter().map(|cell| cell.trim().to_owned()).collect();
         if header.iter().all(String::is_empty) {
-            return Err(at(1, "there is no header; write the names of the columns".to_owned()));
+            return Err(at(1, "the header is missing; write the names of the columns".to_owned()));
         }
         if let Some(idx) = (1..header.len()).find(|&idx| header[..idx].contains(&header[idx])) {
-            return Err(at(1, format!("the column \"{}\" stands there twice", header[idx])));
+            return Err(at(1, format!("the column \"{}\" is defined twice", header[idx])));
         }
         let mut lines = Vec::new();
         for record in reader.records() {
             let record = record.map_err(|error| at(1, error.to_string()))?;
             if record.iter().all(|cell| cell.trim().is_empty()) {
-                continue; // Spreadsheets leave such lines at the end.
+                continue; // Spreadsheets append empty rows.
             }
             let (number, begin) = place(text, record.position());
             if record.len() != header.len() {
@@ -93,32 +93,32 @@ impl<'a> Sheet<'a> {
         &self.header
     }
 
-    /// Where a column stands, if it is there.
+    /// The index of a column, if it exists.
     pub fn find(&self, column: &str) -> Option<usize> {
         self.header.iter().position(|cell| cell == column)
     }
 
-    /// Where a column stands.
+    /// The index of a required column.
     ///
     /// # Errors
-    /// It is not there.
+    /// The column is missing.
     pub fn need(&self, column: &str) -> Result<usize, SheetError> {
         self.find(column).ok_or_else(|| {
-            let there = self.header.join(", ");
-            let what = format!("there is no column \"{column}\"; the columns are {there}");
+            let columns = self.header.join(", ");
+            let what = format!("there is no column \"{column}\"; the columns are {columns}");
             SheetError { place: format!("{}:1:1", self.file), what }
         })
     }
 
-    /// A cell's text.
+    /// The text of a cell.
     pub fn word<'l>(&self, line: &'l Line, column: usize) -> &'l str {
         line.cells.get(column).map_or("", String::as_str)
     }
 
-    /// A cell's number; `None` where it is empty.
+    /// The number in a cell; `None` if the cell is empty.
     ///
     /// # Errors
-    /// It is no number, infinite or negative.
+    /// Not a number, infinite or negative.
     pub fn number(&self, line: &Line, column: usize) -> Result<Option<f64>, SheetError> {
         let text = self.word(line, column);
         if text.is_empty() {
@@ -129,10 +129,10 @@ impl<'a> Sheet<'a> {
         value.map(Some).ok_or_else(|| self.fault(line, column, what()))
     }
 
-    /// A cell's number.
+    /// The number in a cell.
     ///
     /// # Errors
-    /// As [`Sheet::number`], or the cell is empty.
+    /// See [`Sheet::number`], or the cell is empty.
     pub fn need_number(&self, line: &Line, column: usize) -> Result<f64, SheetError> {
         let what = || format!("{} is empty; write a number from 0", self.header[column]);
         self.number(line, column)?.ok_or_else(|| self.fault(line, column, what()))
@@ -149,7 +149,7 @@ impl<'a> Sheet<'a> {
         SheetError { place: format!("{}:{}:1", self.file, line.number), what }
     }
 
-    /// The letter, counted from 1, at which a cell begins.
+    /// The column, from 1 in characters, at which a cell begins.
     fn column_of(&self, line: &Line, column: usize) -> usize {
         let rest = self.text.get(line.begin..).unwrap_or_default();
         let (mut n_commas, mut quoted) = (0, false);
@@ -167,8 +167,8 @@ impl<'a> Sheet<'a> {
     }
 }
 
-/// The line, from 1, and the byte at which a record begins: the reader counts empty lines before it as
-/// part of it.
+/// The line, from 1, and the byte offset at which a record begins. The CSV reader counts preceding empty lines as
+/// part of the record.
 fn place(text: &str, position: Option<&csv::Position>) -> (u64, usize) {
     let begin = position.map_or(0, |at| at.byte() as usize).min(text.len());
     let rest = text.get(begin..).unwrap_or_default();
@@ -185,8 +185,8 @@ mod tests {
 
     const TEXT: &str = "name,\"a, b\",c\nx,1.5,\n\n\"y, z\",\"2\",-1\n";
 
-    fn check(told: Result<impl fmt::Debug, SheetError>, expected: Expect) {
-        expected.assert_eq(&told.expect_err("it is wrong").to_string());
+    fn check(result: Result<impl fmt::Debug, SheetError>, expected: Expect) {
+        expected.assert_eq(&result.expect_err("the table is invalid").to_string());
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_with_nothing_in_them_and_the_marks_of_other_systems_mean_nothing() {
+    fn empty_lines_and_other_line_endings_are_ignored() {
         let plain = Sheet::read("a,b\n1,2\n3,4\n", "t.csv").unwrap();
         let cells = |text| {
             let sheet = Sheet::read(text, "t.csv").unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_with_its_place() {
+    fn every_error_has_its_position() {
         let sheet = Sheet::read(TEXT, "t.csv").unwrap();
         check(
             sheet.need("d"),
@@ -238,11 +238,11 @@ mod tests {
         );
         check(
             Sheet::read("", "t.csv"),
-            expect!["t.csv:1:1: there is no header; write the names of the columns"],
+            expect!["t.csv:1:1: the header is missing; write the names of the columns"],
         );
         check(
             Sheet::read("a,b,a\n", "t.csv"),
-            expect![[r#"t.csv:1:1: the column "a" stands there twice"#]],
+            expect![[r#"t.csv:1:1: the column "a" is defined twice"#]],
         );
         check(
             Sheet::read("a,b\n1,2\n1\n", "t.csv"),

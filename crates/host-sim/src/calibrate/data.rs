@@ -1,56 +1,56 @@
-//! Measured slow-downs: pairs of programs on one cache, and programs alone with their memory farther away.
+//! Measured slowdowns: pairs of programs on one cache, and programs alone with remote memory.
 
 use super::Machine;
 use crate::predict::programs::{Known, KnownError, from_csv};
 use crate::sheet::{Sheet, SheetError};
 
-/// All that was measured on one machine.
+/// The measurements on one machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Truth {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// What each program does alone.
+    /// Each program alone.
     pub programs: Vec<Known>,
-    /// Two side by side.
+    /// Pairs of programs on one cache.
     pub pairs: Vec<Pair>,
-    /// One with all of its memory farther away.
+    /// Programs with remote memory.
     pub remote: Vec<Remote>,
 }
 
-/// Two programs side by side; numbers count in [`Truth::programs`].
+/// Two programs on one cache, as indices into [`Truth::programs`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// Which two.
+    /// The programs.
     pub programs: [usize; 2],
-    /// Times as long as alone.
+    /// Run times relative to alone.
     pub slowdowns: [f64; 2],
 }
 
-/// A program with its memory farther away.
+/// A program with all its memory on another node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Remote {
-    /// Which one.
+    /// The program.
     pub program: usize,
-    /// Times as long as with it near.
+    /// Run time relative to local memory.
     pub slowdown: f64,
 }
 
-/// Why data cannot be used.
+/// The error of invalid data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DataError {
-    /// The programs alone.
+    /// In the table of programs alone.
     #[error(transparent)]
     Known(#[from] KnownError),
-    /// The slow-downs.
+    /// In a table of slowdowns.
     #[error(transparent)]
     Sheet(#[from] SheetError),
 }
 
 impl Truth {
-    /// From the three tables of `workloads/data/corun`, each with its name for messages.
+    /// Parses the three tables of `workloads/data/corun`, each with its file name for errors.
     ///
     /// # Errors
-    /// A table cannot be read, or names a program of which nothing is known alone.
+    /// A table is invalid, or has a program that is not in the first table.
     pub fn read(
         machine: Machine,
         solo: (&str, &str),
@@ -93,11 +93,12 @@ impl Truth {
     ) -> Result<usize, SheetError> {
         let name = sheet.word(line, column);
         let found = self.programs.iter().position(|known| known.name == name);
-        let what = || format!("nothing is known of \"{name}\" alone");
+        let what =
+            || format!("there is no row for \"{name}\" alone; add it to the table of programs");
         found.ok_or_else(|| sheet.fault(line, column, what()))
     }
 
-    /// What is left when a program never was in it: neither its pairs nor its remote memory.
+    /// The data without a program: without its pairs and its remote memory.
     pub fn without(&self, program: usize) -> Truth {
         let mut left = self.clone();
         left.pairs.retain(|pair| !pair.programs.contains(&program));
@@ -105,7 +106,7 @@ impl Truth {
         left
     }
 
-    /// The pairs that a program is in.
+    /// The pairs of a program.
     pub fn pairs_of(&self, program: usize) -> impl Iterator<Item = &Pair> {
         self.pairs.iter().filter(move |pair| pair.programs.contains(&program))
     }

@@ -1,51 +1,51 @@
-//! How far off predictions are, with each program left out of the fit in turn.
+//! Leave-one-out cross-validation of predictions.
 
 use super::{BEGIN, Fitted, Simple, Told, Truth, fit_from};
 
-/// What one model told of pairs in which a program is that it was not fitted on.
+/// The predictions of a model for pairs with a program that was left out of its fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// A row for each program left out and each slow-down of the pairs that it is in.
+    /// One row per program left out and slowdown of its pairs.
     pub rows: Vec<Row>,
 }
 
-/// One slow-down.
+/// One predicted slowdown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// The program that was left out.
     pub left_out: usize,
-    /// Whose slow-down.
+    /// The program with this slowdown.
     pub program: usize,
-    /// Beside whom.
+    /// The other program of the pair.
     pub beside: usize,
-    /// What the model told.
-    pub told: f64,
-    /// What was measured.
+    /// The predicted slowdown.
+    pub predicted: f64,
+    /// The measured slowdown.
     pub measured: f64,
 }
 
-/// Of several predictions.
+/// Errors of several predictions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Errors {
-    /// Mean absolute error of the slow-down.
+    /// Mean absolute error of the slowdown.
     pub mean: f64,
-    /// The largest.
+    /// Largest absolute error.
     pub largest: f64,
-    /// Spearman's rank correlation of what was told with what was measured.
+    /// Spearman's rank correlation of predicted and measured slowdowns.
     pub rank: f64,
 }
 
-/// The physics, fitted anew for each program left out.
+/// Cross-validates the physics.
 pub fn judge(truth: &Truth) -> Judged {
     judge_from(truth, &BEGIN)
 }
 
-/// The same with fits that begin elsewhere: what the left-out error owes to the begin.
+/// The same with other initial parameters of the fits.
 pub fn judge_from(truth: &Truth, begin: &Fitted) -> Judged {
     left_out(truth, |rest| physics(truth, &fit_from(rest, begin)))
 }
 
-/// A simple predictor, fitted anew for each program left out.
+/// Cross-validates a baseline predictor.
 pub fn simple(truth: &Truth, begin: &Simple) -> Judged {
     left_out(truth, |rest| {
         let fitted = begin.fit(rest);
@@ -53,10 +53,10 @@ pub fn simple(truth: &Truth, begin: &Simple) -> Judged {
     })
 }
 
-/// The physics with figures that are given, on all pairs.
+/// A predictor: the physics with given parameters.
 pub fn physics(truth: &Truth, fitted: &Fitted) -> impl Fn(&super::Pair) -> [f64; 2] + use<> {
-    let told = Told::new(truth, fitted);
-    move |pair| told.pair(pair)
+    let predictor = Told::new(truth, fitted);
+    move |pair| predictor.pair(pair)
 }
 
 fn left_out<M: Fn(&super::Pair) -> [f64; 2]>(truth: &Truth, fit: impl Fn(&Truth) -> M) -> Judged {
@@ -70,35 +70,35 @@ fn left_out<M: Fn(&super::Pair) -> [f64; 2]>(truth: &Truth, fit: impl Fn(&Truth)
     Judged { rows }
 }
 
-/// Predictions of a model that was fitted on what it is judged by.
+/// Predictions of a model for the data of its own fit.
 pub fn in_sample(truth: &Truth, model: impl Fn(&super::Pair) -> [f64; 2]) -> Judged {
     let rows = truth.pairs.iter().flat_map(|pair| both(pair, model(pair)));
     Judged { rows: rows.collect() }
 }
 
-fn both(pair: &super::Pair, told: [f64; 2]) -> [Row; 2] {
+fn both(pair: &super::Pair, predicted: [f64; 2]) -> [Row; 2] {
     let [a, b] = pair.programs;
     [(0, a, b), (1, b, a)].map(|(idx, program, beside)| Row {
         left_out: program,
         program,
         beside,
-        told: told[idx],
+        predicted: predicted[idx],
         measured: pair.slowdowns[idx],
     })
 }
 
 impl Judged {
-    /// All errors.
+    /// The errors of all rows.
     pub fn errors(&self) -> Errors {
         Errors::of(self.rows.iter())
     }
 
-    /// Those of the pairs of a program that was left out.
+    /// The errors for the pairs of a program that was left out.
     pub fn of(&self, left_out: usize) -> Errors {
         Errors::of(self.rows.iter().filter(|row| row.left_out == left_out))
     }
 
-    /// Those of pairs that a program is not in.
+    /// The errors for the pairs without a program.
     pub fn errors_without(&self, program: usize) -> Errors {
         Errors::of(self.rows.iter().filter(|row| row.program != program && row.beside != program))
     }
@@ -106,24 +106,23 @@ impl Judged {
 
 impl Errors {
     fn of<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Self {
-        let off = rows.clone().map(|row| (row.told - row.measured).abs());
-        let told: Vec<f64> = rows.clone().map(|row| row.told).collect();
+        let off = rows.clone().map(|row| (row.predicted - row.measured).abs());
+        let predicted: Vec<f64> = rows.clone().map(|row| row.predicted).collect();
         let measured: Vec<f64> = rows.map(|row| row.measured).collect();
         Errors {
             mean: super::mean(off.clone()),
             largest: off.fold(0.0, f64::max),
-            rank: rank_correlation(&told, &measured),
+            rank: rank_correlation(&predicted, &measured),
         }
     }
 }
 
-/// Spearman's: whether two lists of figures stand in the same order, 1 if they do, -1 if in the opposite one; 0
-/// where all of one list are equal.
+/// Spearman's rank correlation: 1 for the same order, -1 for the opposite order; 0 if all values of one list are equal.
 pub fn rank_correlation(one: &[f64], other: &[f64]) -> f64 {
     correlation(&ranks(one), &ranks(other))
 }
 
-/// The place of each value in their order; equals share the middle of theirs.
+/// The rank of each value; equal values have the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let below = |value: &f64| values.iter().filter(|other| *other < value).count();
     let upto = |value: &f64| values.iter().filter(|other| *other <= value).count();

@@ -1,19 +1,19 @@
-//! The smallest value of a function of a few numbers, without its slope: Nelder and Mead, "A simplex
-//! method for function minimization", The Computer Journal 7(4), 1965.
+//! Minimization of a function without derivatives: J. A. Nelder, R. Mead, "A Simplex Method for Function Minimization",
+//! The Computer Journal 7(4), 1965.
 //!
 //! ```text
-//!      worst                    the worst corner is mirrored at the middle of the others;
-//!        ╲╲                     if that is good, further out; if it is not, half-way;
-//!   good──╳── mirrored          if nothing helps, all corners come closer to the best
+//!      worst                    the worst vertex is reflected at the centroid of the others;
+//!        ╲╲                     if that is the best, expanded; if it is not better, contracted;
+//!   good──╳── reflected         if nothing helps, all vertices shrink towards the best
 //! ```
 //!
-//! Nothing is left to chance: the same function and begin give the same end on every machine.
+//! The method is deterministic: the same function and start give the same result on every machine.
 
-/// A corner: its numbers, and the function there.
+/// A vertex: its coordinates, and the function value.
 type Corner = (Vec<f64>, f64);
 
-/// The best numbers found and the function there, after so many rounds from a simplex at `begin` with
-/// edges of `edge`.
+/// The best coordinates found and the function value there, after `n_rounds` from a simplex at `begin` with edges of
+/// `edge`.
 pub fn smallest(
     of: impl Fn(&[f64]) -> f64,
     begin: &[f64],
@@ -38,7 +38,7 @@ pub fn smallest(
     corners.swap_remove(0)
 }
 
-/// A stable sort: of equals the older one stays in front.
+/// A stable sort: of equal vertices the older one stays first.
 fn sort(corners: &mut [Corner]) {
     corners.sort_by(|one, other| one.1.total_cmp(&other.1));
 }
@@ -79,8 +79,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bottom_of_a_bent_valley_is_found() {
-        // Rosenbrock's function, smallest at (1, 1).
+    fn the_minimum_of_rosenbrocks_function_is_found() {
+        // The minimum is at (1, 1).
         let valley = |x: &[f64]| {
             let (one, two) = (1.0 - x[0], x[1] - x[0] * x[0]);
             one * one + 100.0 * two * two
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_function_is_no_number_nothing_is_found() {
+    fn regions_where_the_function_is_nan_are_avoided() {
         let walled = |x: &[f64]| if x[0] < 0.0 { f64::NAN } else { x[0] };
         let (numbers, _) = smallest(walled, &[3.0], 1.0, 60);
         assert!(0.0 <= numbers[0] && numbers[0] < 1e-6, "{numbers:?}");

@@ -1,42 +1,41 @@
-//! Predictors that somebody would try first: what the physics must beat, on the same data, fitted the
-//! same way.
+//! Baseline predictors, which the physics must beat on the same data, fitted in the same way.
 //!
-//! | name | slow-down |
+//! | name | slowdown |
 //! | --- | --- |
 //! | one | 1 |
 //! | sum | a + b × (own + other's misses) |
 //! | two terms | a + b × own misses + c × other's misses |
 //! | product | a + b × own misses × other's bandwidth |
-//! | fixed point | the cache split by misses per cycle, misses from the curve, cycles = rest + misses × price, the price stretched by an M/D/1 queue |
-//! | with service time | the same, the channel's rate fitted |
+//! | fixed point | cache split by misses per cycle, misses from the curve, cycles = rest + misses × cost, the cost scaled by an M/D/1 queue |
+//! | with service time | the same with a fitted service rate of the channel |
 //!
-//! Misses are per 1000 instructions in the whole cache, prefetches among them. The first four are as
-//! `workloads/data/corun/README.md` tells them; the fifth is built after its description.
+//! Misses are per 1000 instructions in the whole cache, including prefetches. The first four are those of
+//! `workloads/data/corun/README.md`; the fifth is implemented from its description there.
 
 use super::{Pair, Truth};
 use crate::predict::programs::Known;
 
-/// A simple predictor with its constants.
+/// A baseline predictor with its constants.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Simple {
-    /// Nothing is slowed down.
+    /// No slowdown.
     One,
-    /// Pressure, added up.
+    /// The sum of both misses.
     Sum(Vec<f64>),
-    /// Pressure in two terms.
+    /// Both misses in separate terms.
     TwoTerms(Vec<f64>),
     /// Own misses times the other's bandwidth.
     Product(Vec<f64>),
-    /// Cache and queue together, with the peak of the channel as its rate.
+    /// Cache and queue, with the peak bandwidth as the service rate.
     FixedPoint,
-    /// The same with a rate, in bytes per nanosecond.
+    /// The same with a fitted service rate in bytes per nanosecond.
     ServiceTime(f64),
 }
 
-/// All of them before a fit, with their names.
+/// All baselines before a fit, with their names.
 pub fn all() -> [(&'static str, Simple); 6] {
     [
-        ("every slow-down is 1", Simple::One),
+        ("every slowdown is 1", Simple::One),
         ("sum of both misses", Simple::Sum(Vec::new())),
         ("own and other's misses, two terms", Simple::TwoTerms(Vec::new())),
         ("own misses x other's bandwidth", Simple::Product(Vec::new())),
@@ -46,7 +45,7 @@ pub fn all() -> [(&'static str, Simple); 6] {
 }
 
 impl Simple {
-    /// The same with constants fitted: least squares, and for the rate the least mean absolute error.
+    /// Fits the constants by least squares, and the service rate by the smallest mean absolute error.
     pub fn fit(&self, truth: &Truth) -> Simple {
         match self {
             Simple::One => Simple::One,
@@ -58,7 +57,7 @@ impl Simple {
         }
     }
 
-    /// The slow-downs of two.
+    /// The slowdowns of a pair.
     pub fn pair(&self, truth: &Truth, pair: &Pair) -> [f64; 2] {
         let [a, b] = pair.programs.map(|idx| &truth.programs[idx]);
         let each = |constants: &[f64]| {
@@ -98,14 +97,14 @@ impl Simple {
     }
 }
 
-/// Bytes per nanosecond alone.
+/// Bandwidth alone in bytes per nanosecond.
 fn bandwidth(truth: &Truth, known: &Known) -> f64 {
     let row = known.character.at(truth.machine.cache);
     let cycles = row.cycles.unwrap_or(1.0);
     64.0 * (row.reads + row.writes) / 1000.0 / cycles * truth.machine.ghz
 }
 
-/// The constants with the least squares: the normal equations, by elimination.
+/// Solves the normal equations of least squares by elimination.
 fn solve(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
     let n = rows.first().map_or(0, |(terms, _)| terms.len());
     let mut lines: Vec<Vec<f64>> = (0..n)
@@ -130,13 +129,13 @@ fn solve(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
     (0..n).map(|i| lines[i][n] / lines[i][i]).collect()
 }
 
-/// Rates tried, in bytes per nanosecond: every fiftieth up to the peak.
+/// Tries service rates in steps of a fiftieth of the peak.
 fn best_rate(truth: &Truth) -> Simple {
     let off = |rate: f64| {
         let model = Simple::ServiceTime(rate);
         let each = truth.pairs.iter().flat_map(|pair| {
-            let told = model.pair(truth, pair);
-            [0, 1].map(|idx| (told[idx] - pair.slowdowns[idx]).abs())
+            let predicted = model.pair(truth, pair);
+            [0, 1].map(|idx| (predicted[idx] - pair.slowdowns[idx]).abs())
         });
         super::mean(each)
     };
@@ -145,16 +144,16 @@ fn best_rate(truth: &Truth) -> Simple {
     Simple::ServiceTime(best.map_or(truth.machine.peak, |(rate, _)| rate))
 }
 
-/// Beyond this the queue's formula tells nothing. Chosen so that the predictor is at its best.
+/// Utilization above which the queueing formula is not used. Chosen for the best result of this baseline.
 const USE_MAX: f64 = 0.94;
-/// A curve whose misses change by less than this part tells no price of a miss.
+/// A curve with a smaller relative change of misses does not determine the cost of a miss.
 const FLAT: f64 = 0.05;
-/// Cycles per instruction that are no waiting, at least: a core of four.
+/// Smallest number of cycles per instruction without stalls: a core that issues four instructions.
 const REST_MIN: f64 = 0.25;
-/// Rounds of the fixed point; half of each change is taken.
+/// Iterations of the fixed point; half of each change is applied.
 const N_ROUNDS: usize = 100;
 
-/// The fixed point.
+/// Solves the fixed point.
 fn queued(truth: &Truth, programs: [&Known; 2], rate: f64) -> [f64; 2] {
     let line_cycles = 64.0 / rate * truth.machine.ghz;
     let cache = truth.machine.cache;
@@ -180,15 +179,15 @@ fn queued(truth: &Truth, programs: [&Known; 2], rate: f64) -> [f64; 2] {
     [0, 1].map(|idx| cycles[idx] / priced[idx].alone)
 }
 
-/// A program as the fixed point sees it.
+/// A program in the fixed point.
 #[derive(Clone)]
 struct Priced<'a> {
     known: &'a Known,
     /// Cycles per instruction alone, with the whole cache.
     alone: f64,
-    /// Those of them that are no waiting.
+    /// Cycles per instruction without stalls.
     rest: f64,
-    /// Cycles of a miss, a thousand times.
+    /// Cycles per thousandth of a miss.
     price: f64,
 }
 
@@ -205,15 +204,15 @@ impl<'a> Priced<'a> {
         self.known.character.at(bytes).misses
     }
 
-    /// Lines over the channel for each instruction.
+    /// Memory traffic in lines per instruction.
     fn lines(&self, bytes: f64) -> f64 {
         let row = self.known.character.at(bytes);
         (row.reads + row.writes) / 1000.0
     }
 }
 
-/// The slope of cycles over misses at a program's cache sizes; `None` if its misses hardly change or it
-/// does not rise.
+/// The slope of cycles over misses at a program's cache sizes; `None` if the misses hardly change or the slope is not
+/// positive.
 fn price(known: &Known) -> Option<f64> {
     let rows = known.character.rows();
     let points: Vec<(f64, f64)> =
@@ -232,7 +231,7 @@ fn price(known: &Known) -> Option<f64> {
     Some(xy / xx).filter(|slope| 0.0 < *slope)
 }
 
-/// The one in the middle of those that are known.
+/// The median of the known costs.
 fn usual_price(truth: &Truth) -> f64 {
     let mut known: Vec<f64> = truth.programs.iter().filter_map(price).collect();
     known.sort_by(f64::total_cmp);

@@ -1,32 +1,32 @@
-//! Whether a model finds the best split of four programs over two caches: which pairs it would make, and
-//! what those pairs cost as measured.
+//! The quality of a model for placement: whether it finds the best pairing of four programs on two caches, and the
+//! measured cost of its pairings.
 
 use super::{Pair, Truth};
 
-/// How a model does over all choices of four programs.
+/// The results for all combinations of four programs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Splits {
-    /// Choices of four.
+    /// Combinations.
     pub n: usize,
-    /// Those of which it finds the best of the three splits.
+    /// Those with the best of the three pairings chosen.
     pub n_best: usize,
-    /// Mean slow-down, as measured, with the splits that it chooses ...
+    /// Mean measured slowdown of the chosen pairings.
     pub chosen: f64,
-    /// ... with the best ones ...
+    /// Mean measured slowdown of the best pairings.
     pub best: f64,
-    /// ... and with the mean of all three.
+    /// Mean measured slowdown of all pairings.
     pub blind: f64,
 }
 
-/// All fours of which every pair was measured.
+/// Evaluates all combinations with measurements of every pair.
 pub fn splits(truth: &Truth, model: impl Fn(&Pair) -> [f64; 2]) -> Splits {
     let mut all = Splits { n: 0, n_best: 0, chosen: 0.0, best: 0.0, blind: 0.0 };
     for four in fours(truth.programs.len()) {
         let Some(ways) = ways(truth, four) else { continue };
         let measured = ways.map(|two| two.map(|pair| pair.slowdowns).concat());
         let measured = measured.map(|each| each.iter().sum::<f64>() / 4.0);
-        let told = ways.map(|two| two.map(&model).concat().iter().sum::<f64>());
-        let (chosen, best) = (least(&told), least(&measured));
+        let predicted = ways.map(|two| two.map(&model).concat().iter().sum::<f64>());
+        let (chosen, best) = (least(&predicted), least(&measured));
         all.n += 1;
         all.n_best += usize::from(chosen == best);
         all.chosen += measured[chosen];
@@ -49,7 +49,7 @@ fn fours(n: usize) -> Vec<[usize; 4]> {
     all
 }
 
-/// The three splits, two pairs each.
+/// The three pairings, two pairs each.
 fn ways(truth: &Truth, [a, b, c, d]: [usize; 4]) -> Option<[[&Pair; 2]; 3]> {
     let find = |one: usize, other: usize| {
         let both = |pair: &&Pair| pair.programs == [one, other] || pair.programs == [other, one];

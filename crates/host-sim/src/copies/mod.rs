@@ -1,45 +1,45 @@
-//! How much slower a program gets beside copies of itself, from a few figures of it alone.
+//! The slowdown of a program that runs beside copies of the same program, from its counters alone.
 //!
-//! The published figures of SPEC CPU2006 hold no miss-ratio curves, so a curve of one free length `s` is
-//! assumed for each program, fitted on the slow-down of 8 copies and judged on those of 2 and 4:
+//! The published values of SPEC CPU2006 have no miss-ratio curves. So each program gets a curve with one free
+//! parameter `s`, which is fitted to the slowdown of 8 copies and validated on those of 2 and 4:
 //!
 //! ```text
-//!   misses │╲                 mpki(c) = MPKI + (APKI − MPKI) × f(c)  below the cache C
-//!          │ ╲__              f falls as exp(−c / s), from 1 at no cache to 0 at C
+//!   misses │╲                 mpki(c) = MPKI + (APKI − MPKI) × f(c)  for c below the cache size C
+//!          │ ╲__              f(c) falls as exp(−c / s), from 1 without cache to 0 at C
 //!          │    ╲______
 //!          └──────────┴─► c
 //!        C/8  C/4  C/2  C     k copies have C / k each
 //! ```
 //!
-//! This is a model of its own beside the room's physics: the table tells too little for that one.
-//! Constants are those of the machine that the figures come from, as far as it is known.
+//! The model is separate from the physics of this crate, which needs more values than the table has. The
+//! constants are those of the machine that was measured, as far as they are known.
 
 mod table;
 
 pub use table::{Measured, measured};
 
-/// Bytes of last-level cache of the machine, in MiB. Guessed: it is said to be 20 to 25.
+/// Last-level cache of the machine in MiB. Guessed; publications give 20 to 25.
 pub const CACHE_MIB: f64 = 20.0;
-/// Cycles in a second. Fits bandwidth, misses and instructions per cycle together.
+/// Frequency in Hz. Consistent with bandwidth, misses and instructions per cycle.
 pub const CLOCK: f64 = 2.4e9;
-/// Cycles of a miss when nobody else asks. Assumed.
+/// Unloaded miss latency in cycles. Assumed.
 pub const MEMORY_CYCLES: f64 = 200.0;
-/// Cycles of a hit. Assumed.
+/// Hit latency in cycles. Assumed.
 const HIT_CYCLES: f64 = 40.0;
-/// Bytes in a second of the memory that the copies share. Fitted; 58e9 is seen in the data.
+/// Bandwidth of the memory that the copies share, in bytes per second. Fitted; the data contain up to 58e9.
 const BANDWIDTH: f64 = 80e9;
-/// A use beyond which the queue's formula tells nothing.
+/// Highest utilization for which the queueing formula is used.
 const USE_MAX: f64 = 0.98;
-/// Bytes for each miss are not told well where hardly anything misses: below so many per 1000 ...
+/// Below this number of misses per 1000 instructions, the bytes per miss are not reliable ...
 const MISSES_FEW: f64 = 0.3;
-/// ... this is taken.
+/// ... and this value is used.
 const BYTES_WHERE_FEW: f64 = 128.0;
-/// Most accesses under way at a time that a stall can tell.
+/// Largest memory-level parallelism that stalls can show.
 const OVERLAP_MAX: f64 = 16.0;
-/// Cycles per instruction that the core itself needs at least.
+/// Smallest number of core cycles per instruction.
 const CORE_CYCLES_MIN: f64 = 0.05;
 
-/// What is known of a program alone.
+/// Counters of a program alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alone {
     /// Instructions per cycle.
@@ -48,24 +48,24 @@ pub struct Alone {
     pub mpki: f64,
     /// Its accesses per 1000 instructions.
     pub apki: f64,
-    /// Bytes in a second between cache and memory.
+    /// Memory traffic in bytes per second.
     pub bandwidth: f64,
-    /// The part of all cycles in which it waits with an access under way.
+    /// Share of cycles that are stalled with an outstanding access.
     pub stall_share: f64,
 }
 
 impl Alone {
-    /// Cycles per instruction that it would wait if nothing overlapped.
+    /// Stall cycles per instruction without any overlap.
     fn waits(&self) -> f64 {
         (self.mpki * MEMORY_CYCLES + (self.apki - self.mpki) * HIT_CYCLES) / 1000.0
     }
 
-    /// Accesses under way at a time: what all would wait for one after the other, through what it stalls.
+    /// Memory-level parallelism: serial access latencies over stall cycles.
     pub fn overlap(&self) -> f64 {
         (self.waits() * self.ipc / self.stall_share).clamp(1.0, OVERLAP_MAX)
     }
 
-    /// Bytes that are moved for each miss: its line, what is written back, and what prefetchers read.
+    /// Bytes transferred per miss: the line, write-backs and prefetches.
     pub fn bytes_per_miss(&self) -> f64 {
         match self.mpki <= MISSES_FEW {
             true => BYTES_WHERE_FEW,
@@ -74,7 +74,7 @@ impl Alone {
     }
 }
 
-/// Misses per 1000 instructions with so many MiB and a curve of the length `s` MiB.
+/// Misses per 1000 instructions with a cache of `mib` MiB and a curve of length `s` MiB.
 pub fn falling(apki: f64, mpki: f64, mib: f64, s: f64) -> f64 {
     if CACHE_MIB <= mib {
         return mpki;
@@ -83,7 +83,7 @@ pub fn falling(apki: f64, mpki: f64, mib: f64, s: f64) -> f64 {
     mpki + (apki - mpki) * (libm::exp(-mib / s) - end) / (1.0 - end)
 }
 
-/// A program as the formulas see it.
+/// A program in the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copied {
     alone: Alone,
@@ -93,7 +93,7 @@ pub struct Copied {
 }
 
 impl Copied {
-    /// What follows from the figures alone.
+    /// Derives the parameters from the counters of a program alone.
     pub fn new(alone: Alone) -> Self {
         let cycles = 1.0 / alone.ipc;
         let overlap = alone.overlap();
@@ -101,14 +101,14 @@ impl Copied {
         Copied { alone, overlap, core_cycles, bytes_per_miss: alone.bytes_per_miss() }
     }
 
-    /// Times as long as alone, with so many copies and a curve of the length `s` MiB.
+    /// Run time relative to alone with `n_copies` copies and a curve of length `s` MiB.
     pub fn slowdown(&self, n_copies: u32, s: f64) -> f64 {
         let alone = &self.alone;
         let n_copies = f64::from(n_copies);
         let mpki = self.mpki(CACHE_MIB / n_copies, s);
         let (cycles_alone, queue_alone) = (1.0 / alone.ipc, {
-            let asks = CLOCK * alone.ipc * alone.mpki / 1000.0 * self.bytes_per_miss;
-            queue(asks / BANDWIDTH)
+            let moved = CLOCK * alone.ipc * alone.mpki / 1000.0 * self.bytes_per_miss;
+            queue(moved / BANDWIDTH)
         });
         let moved = n_copies * mpki / 1000.0 * self.bytes_per_miss * CLOCK;
         let mut cycles = cycles_alone;
@@ -122,12 +122,12 @@ impl Copied {
         cycles / cycles_alone
     }
 
-    /// Misses per 1000 instructions with so many MiB.
+    /// Misses per 1000 instructions with a cache of `mib` MiB.
     fn mpki(&self, mib: f64, s: f64) -> f64 {
         falling(self.alone.apki, self.alone.mpki, mib, s)
     }
 
-    /// The length in MiB with which so many copies are slowed down most nearly as was measured.
+    /// The curve length in MiB that reproduces a measured slowdown best.
     pub fn fit(&self, n_copies: u32, slowdown: f64) -> f64 {
         let off = |s: &f64| (self.slowdown(n_copies, *s) - slowdown).abs();
         let lengths = (0..N_LENGTHS).map(|idx| CACHE_MIB / RATIO_MIN / libm::pow(STEP, idx as f64));
@@ -136,11 +136,11 @@ impl Copied {
     }
 }
 
-/// Rounds until cycles and use go together.
+/// Iterations of the fixed point.
 const N_ROUNDS: usize = 400;
-/// The part of a change that is taken.
+/// Relaxation factor of the fixed point.
 const DAMPING: f64 = 0.3;
-/// Lengths tried: from 4 caches down to a sixtieth of one, in steps of two percent.
+/// Number of tried lengths: from 4 caches down to a sixtieth of one, in steps of two percent.
 const N_LENGTHS: usize = 280;
 const RATIO_MIN: f64 = 0.25;
 const STEP: f64 = 1.02;
@@ -150,25 +150,28 @@ fn queue(in_use: f64) -> f64 {
     in_use * in_use / (1.0 - in_use)
 }
 
-/// A program's slow-down fitted on 8 copies, beside what was measured at fewer.
+/// A program fitted to 8 copies, with its predictions for fewer copies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// Which program.
+    /// The program.
     pub program: String,
-    /// The length fitted, in MiB.
+    /// The fitted curve length in MiB.
     pub s: f64,
-    /// Copies, measured, told by the formulas.
+    /// Copies, measured slowdown, predicted slowdown.
     pub rows: Vec<(u32, f64, f64)>,
 }
 
 impl Judged {
-    /// The largest difference, at any number of copies.
+    /// The largest absolute error.
     pub fn off(&self) -> f64 {
-        self.rows.iter().map(|(_, measured, told)| (measured - told).abs()).fold(0.0, f64::max)
+        self.rows
+            .iter()
+            .map(|(_, measured, predicted)| (measured - predicted).abs())
+            .fold(0.0, f64::max)
     }
 }
 
-/// Every program that has a slow-down at 8 copies, fitted there and judged at 2 and 4.
+/// Fits every program with a slowdown at 8 copies and validates it at 2 and 4.
 pub fn judge(programs: &[Measured]) -> Vec<Judged> {
     let judged = |its: &Measured| {
         let copied = Copied::new(its.alone);
@@ -187,18 +190,18 @@ mod tests {
     const TABLE: &str = include_str!("../../../../workloads/data/benchmarks.csv");
 
     fn all() -> Vec<Measured> {
-        measured(TABLE, "benchmarks.csv").expect("it is sound")
+        measured(TABLE, "benchmarks.csv").expect("the table is valid")
     }
 
     #[test]
-    fn fitted_on_eight_copies_it_is_right_on_two_and_four_for_eighteen_of_twenty_four() {
+    fn a_fit_to_eight_copies_predicts_two_and_four_for_nineteen_of_twenty_four() {
         let judged = judge(&all());
         let n_right = judged.iter().filter(|its| its.off() <= 0.10).count();
         assert_eq!((n_right, judged.len()), (19, 24), "{judged:#?}");
     }
 
     #[test]
-    fn the_programs_that_are_off_are_those_of_the_published_check() {
+    fn the_programs_with_large_errors_are_those_of_the_published_check() {
         let off: Vec<_> = judge(&all()).into_iter().filter(|its| 0.10 < its.off()).collect();
         let off: Vec<&str> = off.iter().map(|its| its.program.as_str()).collect();
         let known = ["433.milc", "459.GemsFDTD", "462.libquantum", "471.omnetpp", "483.xalancbmk"];
@@ -206,10 +209,10 @@ mod tests {
     }
 
     #[test]
-    fn one_copy_is_not_slowed_down() {
+    fn one_copy_has_no_slowdown() {
         for its in all() {
             let slowdown = Copied::new(its.alone).slowdown(1, 5.0);
-            // Where the core needs more than is left, cycles alone are not met.
+            // The lower bound of core cycles can exceed the measured cycles slightly.
             assert!((slowdown - 1.0).abs() < 0.02, "{}: {slowdown}", its.program);
         }
     }

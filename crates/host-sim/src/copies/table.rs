@@ -1,11 +1,11 @@
-//! The table of published figures, `workloads/data/benchmarks.csv`: a row for each program and input.
+//! The table of published values, `workloads/data/benchmarks.csv`, with one row per program and input.
 
 use std::collections::BTreeMap;
 
 use super::Alone;
 use crate::sheet::{Line, Sheet, SheetError};
 
-/// A program in the table.
+/// A program of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Its name.
@@ -16,16 +16,16 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Times as long as alone with so many copies, where that was measured.
+    /// Run time relative to alone with `n_copies` copies, if measured.
     pub fn slowdown(&self, n_copies: u32) -> Option<f64> {
         self.slowdowns.get(&n_copies).copied()
     }
 }
 
-/// The programs of which everything is known that [`Alone`] asks for, in the table's order.
+/// The programs with all values of [`Alone`], in the order of the table.
 ///
 /// # Errors
-/// A column is missing, or a cell is no number.
+/// A column is missing, or a cell is not a number.
 pub fn measured(text: &str, file: &str) -> Result<Vec<Measured>, SheetError> {
     let sheet = Sheet::read(text, file)?;
     let name = sheet.need("benchmark")?;
@@ -52,15 +52,15 @@ pub fn measured(text: &str, file: &str) -> Result<Vec<Measured>, SheetError> {
 
 fn alone(sheet: &Sheet<'_>, lines: &[&Line]) -> Result<Option<Alone>, SheetError> {
     let of = |column: &str| mean(sheet, lines, column);
-    let figures = (of("ipc_alone")?, of("llc_mpki")?, of("llc_apki")?);
-    let (Some(ipc), Some(mpki), Some(apki)) = figures else { return Ok(None) };
+    let values = (of("ipc_alone")?, of("llc_mpki")?, of("llc_apki")?);
+    let (Some(ipc), Some(mpki), Some(apki)) = values else { return Ok(None) };
     let (Some(mb), Some(stall_share)) = (of("mem_bw_mb_s")?, of("l2_stall_frac")?) else {
         return Ok(None);
     };
     Ok(Some(Alone { ipc, mpki, apki, bandwidth: mb * 1e6, stall_share }))
 }
 
-/// Over the inputs that have it.
+/// The mean over the inputs that have a value.
 fn mean(sheet: &Sheet<'_>, lines: &[&Line], column: &str) -> Result<Option<f64>, SheetError> {
     let column = sheet.need(column)?;
     let (mut sum, mut n) = (0.0, 0u32);

@@ -1,11 +1,11 @@
-//! Something of each job that has been started and not forgotten, found by its number.
+//! A map from job numbers to values, for jobs that were started and not yet freed.
 //!
 //! ```text
-//!   number   0  1  2  3  4  5        jobs are numbered from 0 on in the order of their starts
-//!   place    ·  1  ·  0  2  ·        what lives stands close together; a place left is taken again
+//!   job number   0  1  2  3  4  5        jobs are numbered from 0 in start order
+//!   slot         ·  1  ·  0  2  ·        values are stored densely; free slots are reused
 //! ```
 
-/// In a list; four bytes for each number up to the largest.
+/// A dense map; four bytes per job number up to the largest.
 #[derive(Clone, Debug)]
 pub(super) struct ByJob<T> {
     place_of: Vec<u32>,
@@ -13,7 +13,7 @@ pub(super) struct ByJob<T> {
     free: Vec<u32>,
 }
 
-/// No place.
+/// No slot.
 const NONE: u32 = u32::MAX;
 
 impl<T> Default for ByJob<T> {
@@ -23,7 +23,7 @@ impl<T> Default for ByJob<T> {
 }
 
 impl<T> ByJob<T> {
-    /// Takes one in, in the place of what was there.
+    /// Inserts a value, replacing the previous one.
     pub fn insert(&mut self, job: usize, one: T) {
         if self.place_of.len() <= job {
             self.place_of.resize(job + 1, NONE);
@@ -58,7 +58,7 @@ impl<T> ByJob<T> {
         self.list.get_mut(*self.place_of.get(job)? as usize)?.as_mut()
     }
 
-    /// All, in no order that means anything.
+    /// All values in arbitrary order.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.list.iter().flatten()
     }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_that_was_left_is_taken_again() {
+    fn a_free_slot_is_reused() {
         let mut by_job = ByJob::default();
         (0..3).for_each(|job| by_job.insert(job, job * 10));
         assert_eq!((by_job.remove(1), by_job.remove(1), by_job.get(1)), (Some(10), None, None));

@@ -1,19 +1,21 @@
-//! Without contention: tasks that nobody has to look at until their stretch ends.
+//! Virtual time of run queues without contention: tasks need no update until their segment ends.
 //!
-//! What a task gets of its CPU hangs on weights alone then. So a CPU keeps one clock, the nanoseconds that it
-//! has given for each unit of weight, and a task that only runs has an end by that clock which no coming or
-//! going of others changes:
+//! Without contention, the progress of a task depends on weights only. So each CPU has a virtual clock: the nanoseconds
+//! that it has served per unit of weight. By that clock, the end of a task's segment does not change when other tasks
+//! arrive or leave:
 //!
 //! ```text
-//!   served ───────────────┬────────►        served += passed / weights
+//!   served ───────────────┬────────►        served += elapsed / sum of weights
 //!                         │
-//!   calm, by their end    ▼ next
-//!                    a    b         c   …   a task has got (served now - served then) × its weight
+//!   queued, by end        ▼ next
+//!                    a    b         c   …   progress of a task = (served now - served then) × its weight
 //! ```
 //!
-//! Of an event only those are settled and solved that it is about, not all tasks of its CPU. Tasks that touch memory for the
-//! first time, or pay for something, are restless: they are settled whenever their CPU is, as all are
-//! with contention. This is the virtual time of fair queueing (Parekh and Gallager, 1993).
+//! An event updates and solves only the tasks that it affects, not all tasks of the CPU. Tasks that touch memory for the
+//! first time or lose CPU time (to a cold cache or page migration) are not queued; they are updated with their CPU, as
+//! all tasks are with contention. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A Generalized
+//! Processor Sharing Approach to Flow Control in Integrated Services Networks", IEEE/ACM Transactions on Networking,
+//! 1993.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,57 +26,57 @@ use super::tasks::Doing;
 use super::{Fluid, Task, TaskState};
 use crate::physics::Behaviour;
 
-/// The calm and the restless of a CPU.
+/// The queued and unqueued tasks of a CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calm {
-    /// Nanoseconds that it has given for each unit of weight since it was idle.
+    /// Nanoseconds served per unit of weight since the CPU was idle.
     pub served: f64,
-    /// By the bits of their end, which order as the ends do, since none is negative. Those that were stirred
-    /// stand there until their turn comes.
+    /// Queued tasks by the bits of their end, which sort like the ends because none is negative. Entries of tasks that were
+    /// unqueued remain until they reach the top.
     by_end: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The others, in the order of their coming.
+    /// The unqueued tasks in order of arrival.
     pub restless: Vec<usize>,
-    /// How fast it was beside its siblings when its tasks were solved last.
+    /// The SMT speed for which its tasks were solved.
     smt: f64,
 }
 
-/// Fewer entries are not worth leaving those out that were stirred.
+/// Stale entries are not swept below this number of entries.
 const LEAST_SWEPT: usize = 64;
 
-/// How a program runs alone on a CPU, and what that hangs on.
+/// The solution for a program alone on a CPU, with the values it depends on.
 #[derive(Clone, Debug)]
 pub(super) struct Alone {
     behaviour: Arc<Behaviour>,
-    figures: [u64; N_FIGURES],
-    /// Nanoseconds for 1000 instructions, and of a miss.
+    key: [u64; N_KEYS],
+    /// Nanoseconds per 1000 instructions, and miss latency in nanoseconds.
     ns: f64,
     miss_ns: f64,
     each: Tally,
 }
 
-const N_FIGURES: usize = 6;
-/// So many are remembered: more than programs and kinds of CPUs that mostly run together.
+const N_KEYS: usize = 6;
+/// Size of the cache of solutions: more than programs and kinds of CPUs usually run together.
 const N_ALONE: usize = 64;
 
-/// A calm task.
+/// A queued task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CalmTask {
-    /// What had been served when it was settled last.
+    /// Served time at its last update.
     from: f64,
-    /// When that was.
+    /// The instant of its last update.
     at: u64,
-    /// Its end, by what is served.
+    /// The end of its segment in served time.
     end: f64,
 }
 
 impl Calm {
-    /// Nanoseconds to the first end.
+    /// Nanoseconds until the first end.
     pub fn first_ns(&self, weight: f64) -> f64 {
         let first = self.by_end.peek().map(|Reverse((end, _))| f64::from_bits(*end));
         first.map_or(f64::INFINITY, |end| (end - self.served).max(0.0) * weight)
     }
 
-    /// Leaves out those that have been stirred: at the top, and everywhere when most are.
+    /// Removes stale entries: at the top, and everywhere if most are stale.
     fn drop_stirred(&mut self, (cpu, n_here): (usize, usize), tasks: &[Task]) {
         let holds = |&(end, idx): &(u64, usize)| {
             let task = &tasks[idx];
@@ -88,14 +90,14 @@ impl Calm {
         }
     }
 
-    /// A restless task is gone.
+    /// Removes an unqueued task.
     pub fn leaves(&mut self, idx: usize) {
         self.restless.retain(|other| *other != idx);
     }
 }
 
 impl Fluid {
-    /// A task that came to a CPU is restless until that is reckoned.
+    /// Adds an arriving task to the unqueued tasks of a CPU.
     pub(super) fn comes_restless(&mut self, idx: usize, cpu: usize) {
         if !self.settings.contention {
             self.cpus[cpu].calm.restless.push(idx);
@@ -103,7 +105,7 @@ impl Fluid {
         }
     }
 
-    /// A calm task is settled and restless from here on. Its CPU is settled.
+    /// Updates and unqueues a task. Its CPU must be updated.
     pub(super) fn stir(&mut self, idx: usize) {
         if self.tasks[idx].calm.is_none() {
             return;
@@ -113,7 +115,7 @@ impl Fluid {
         self.cpus[self.tasks[idx].cpu].calm.restless.push(idx);
     }
 
-    /// What a calm task did since it was settled last. Its CPU is settled.
+    /// Updates a queued task. Its CPU must be updated.
     fn settle_one(&mut self, idx: usize) {
         let task = &self.tasks[idx];
         let Some(calm) = task.calm else { return };
@@ -126,7 +128,7 @@ impl Fluid {
         }
     }
 
-    /// Settles the calm of a CPU that is settled.
+    /// Updates the queued tasks of a CPU that is updated.
     pub(super) fn settle_calm(&mut self, cpu: usize) {
         if self.settings.contention {
             return;
@@ -136,7 +138,7 @@ impl Fluid {
         }
     }
 
-    /// Settles the calm tasks of a job: where its pages lie is about to change.
+    /// Updates the queued tasks of a job before its pages move.
     pub(super) fn settle_job(&mut self, job: usize) {
         if self.settings.contention {
             return;
@@ -150,7 +152,7 @@ impl Fluid {
         }
     }
 
-    /// The restless of a CPU that only run are calm until their stretch ends.
+    /// Queues the tasks of a CPU that only run until the end of their segments.
     pub(super) fn calm_down(&mut self, cpu: usize) {
         if self.settings.contention {
             return;
@@ -175,7 +177,7 @@ impl Fluid {
         state.calm.drop_stirred((cpu, state.tasks.len()), &self.tasks);
     }
 
-    /// The calm of a CPU whose stretch is over.
+    /// Unqueues the tasks of a CPU after the end of their segments.
     pub(super) fn stir_those_through(&mut self, cpu: usize) {
         self.drop_stirred(cpu);
         while let Some(&Reverse((end, idx))) = self.cpus[cpu].calm.by_end.peek()
@@ -186,7 +188,7 @@ impl Fluid {
         }
     }
 
-    /// What runs on a CPU has changed. Nobody else is faster or slower for it but who shares its core.
+    /// Marks a CPU after a change. Only tasks of the same core can change their speed.
     pub(super) fn touched_without_contention(&mut self, cpu: usize) {
         if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
             self.solver.stale_cpus.push(cpu);
@@ -198,9 +200,9 @@ impl Fluid {
         self.solver.is_dirty = true;
     }
 
-    /// Without contention everybody has the whole cache, and memory as it is when nobody else asks for it.
+    /// Solves tasks without contention: each has the whole cache and unloaded memory.
     pub(super) fn solve_each_alone(&mut self) {
-        // Whoever is solved is settled first, and what comes of that may touch others.
+        // Solving a task updates it first, which may mark further tasks.
         while !self.solver.fresh.is_empty() || !self.solver.touched_cpus.is_empty() {
             let mut fresh = std::mem::take(&mut self.solver.fresh);
             let mut touched = std::mem::take(&mut self.solver.touched_cpus);
@@ -212,7 +214,7 @@ impl Fluid {
                     fresh.extend(&self.cpus[cpu].tasks);
                 }
             }
-            fresh.dedup(); // Who begins an act begins it on a CPU.
+            fresh.dedup(); // A task that starts a phase while it arrives is listed twice.
             for &idx in &fresh {
                 if self.tasks[idx].state == TaskState::Runnable {
                     self.solve_alone(idx);
@@ -245,18 +247,17 @@ impl Fluid {
         task.miss_ns = miss_ns;
     }
 
-    /// How a task runs alone there. What programs of one character do on CPUs alike is reckoned once.
+    /// The solution for a task alone on a CPU. It is computed once per program and kind of CPU.
     fn alone(&mut self, idx: usize, cpu: usize) -> usize {
         let its = &self.hardware.cpus[cpu];
         let bytes = self.hardware.caches[its.cache].bytes;
         let fixed_ns = self.hardware.nodes[its.node].channel.unloaded_ns;
         let smt = self.smt_share(cpu);
         let act = self.act_of(idx);
-        let figures = [bytes, fixed_ns, smt, its.ghz, act.references, act.l1_misses];
-        let figures = figures.map(f64::to_bits);
-        let is_it = |known: &Alone| {
-            Arc::ptr_eq(&known.behaviour, &act.behaviour) && known.figures == figures
-        };
+        let key = [bytes, fixed_ns, smt, its.ghz, act.references, act.l1_misses];
+        let key = key.map(f64::to_bits);
+        let is_it =
+            |known: &Alone| Arc::ptr_eq(&known.behaviour, &act.behaviour) && known.key == key;
         if let Some(place) = self.solver.alone.iter().position(is_it) {
             return place;
         }
@@ -264,13 +265,13 @@ impl Fluid {
         self.tasks[idx].held = bytes;
         self.tasks[idx].asks.user.fixed_ns = fixed_ns;
         self.tasks[idx].asks.ns = self.speed_at(idx, smt, bytes);
-        self.set_each(idx);
+        self.update_counts_of(idx);
         let task = &self.tasks[idx];
         let (ns, miss_ns, each) = (task.asks.ns, task.miss_ns, task.each);
         if self.solver.alone.len() == N_ALONE {
             self.solver.alone.clear();
         }
-        self.solver.alone.push(Alone { behaviour, figures, ns, miss_ns, each });
+        self.solver.alone.push(Alone { behaviour, key, ns, miss_ns, each });
         self.solver.alone.len() - 1
     }
 }

@@ -1,4 +1,4 @@
-//! What checkers ask of the fluid machine.
+//! Invariants of the fluid model.
 
 use base::CpuId;
 
@@ -16,7 +16,7 @@ impl Fluid {
                 return Err(format!("something runs on {id}, which is offline"));
             }
             for task in state.tasks.iter().map(|&idx| &self.tasks[idx]) {
-                // One none of whose CPUs is online runs wherever there is one, as in the kernel.
+                // If no allowed CPU is online, the task runs on any other CPU, as in the kernel.
                 let may = |mask: &Vec<bool>| {
                     mask[cpu] || !mask.iter().zip(&self.kernel.online).any(|(may, on)| *may && *on)
                 };

@@ -1,4 +1,4 @@
-//! Who runs on which CPU: tasks come, go, share it by weight, and are settled for what they did.
+//! Run queues: enqueue, dequeue, migration, load balancing, and the progress of tasks over time.
 
 use super::calm::Calm;
 use super::events::Event;
@@ -6,45 +6,44 @@ use super::tasks::Doing;
 use super::{Fluid, News, Task, TaskState};
 use crate::kernel::Pull;
 
-/// What runs on a CPU.
+/// The run queue of a CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CpuState {
-    /// Tasks that run or wait, in the order of their coming.
+    /// Runnable tasks in order of arrival.
     pub tasks: Vec<usize>,
-    /// Their weights together.
+    /// The sum of their weights.
     pub weight: f64,
-    /// How many of these are no whole numbers.
+    /// Number of weights that are not whole numbers.
     n_broken: usize,
-    /// Without contention: those that wait for the end of their stretch ([`super::calm`]).
+    /// Without contention: tasks that wait for the end of their segment ([`super::calm`]).
     pub calm: Calm,
-    /// Up to when they are settled.
+    /// The instant up to which its tasks are updated.
     pub settled: u64,
-    /// When the stretches on it were reckoned last, something has changed since.
+    /// Whether anything changed since the end of its first segment was computed.
     pub is_stale: bool,
 }
 
-/// When the busy CPUs of a domain look at each other.
+/// Balancing state of the busy CPUs of a domain.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
-    /// There is an event for it.
+    /// Whether an event is scheduled.
     is_due: bool,
-    /// Looks that are still taken, until something changes.
+    /// Remaining attempts until the next change.
     n_left: u32,
 }
 
-/// The kernel evens out so often after a change before it leaves things as they are: as often as it
-/// takes to give up on tasks that run.
+/// Balancing attempts after a change: enough to move running tasks after the failed attempts.
 const BALANCE_TRIES: u32 = 6;
-/// The busy CPUs of a domain look at each other so often in vain before they leave things as they are: until
-/// a task's load of 1024, halved with each look after the first, is none.
+/// Attempts of the busy CPUs of a domain after a change: until the load of a task (1024), halved with each attempt
+/// after the first, is zero.
 const ROUND_TRIES: u32 = 12;
-/// Nanoseconds between two such looks on a machine of one CPU, growing with the CPUs as the kernel's
-/// interval of a domain does (`get_sd_balance_interval`: the weight in milliseconds).
+/// Nanoseconds between two attempts, per CPU of the machine, as in the kernel (`get_sd_balance_interval`: the weight in
+/// milliseconds).
 const BALANCE_NS: u64 = 1_000_000;
-/// At most this many milliseconds, however large the machine.
+/// The largest interval in milliseconds.
 const BALANCE_MS_MAX: u64 = 64;
 
-/// Whole numbers up to here are added and taken away without rounding.
+/// Sums of whole numbers up to this one are exact.
 const WHOLE_MAX: f64 = (1u64 << 52) as f64;
 
 fn is_broken(weight: f64) -> bool {
@@ -52,15 +51,15 @@ fn is_broken(weight: f64) -> bool {
 }
 
 impl CpuState {
-    /// A task comes, behind the others.
+    /// Appends a task.
     fn comes(&mut self, idx: usize, weight: f64) {
         self.tasks.push(idx);
         self.weight += weight;
         self.n_broken += usize::from(is_broken(weight));
     }
 
-    /// A task goes. Of whole weights the sum is exact; others are summed anew, so that nothing is left of
-    /// weights that are gone.
+    /// Removes a task. Sums of whole weights are exact; otherwise the sum is recomputed, so that rounding errors do not
+    /// accumulate.
     fn goes(&mut self, idx: usize, all: &[Task]) {
         let Some(at) = self.tasks.iter().position(|&other| other == idx) else { return };
         self.tasks.remove(at);
@@ -80,7 +79,7 @@ impl CpuState {
 }
 
 impl Fluid {
-    /// Settles everything on a CPU up to now.
+    /// Updates the tasks of a CPU up to now.
     pub(super) fn settle_cpu(&mut self, cpu: usize) {
         let state = &mut self.cpus[cpu];
         let passed = (self.now - state.settled) as f64;
@@ -91,7 +90,7 @@ impl Fluid {
         let weight = state.weight;
         state.calm.served += passed / weight;
         let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };
-        // A copy: whoever touches memory when none is left is killed, and leaves the list meanwhile.
+        // A copy, because a task that is OOM-killed leaves the run queue during the loop.
         let mut all = std::mem::take(&mut self.settling);
         all.extend(eager);
         for &idx in &all {
@@ -120,7 +119,7 @@ impl Fluid {
         }
     }
 
-    /// Settles every CPU.
+    /// Updates all CPUs.
     pub fn settle_all(&mut self) {
         for cpu in 0..self.cpus.len() {
             self.settle_cpu(cpu);
@@ -128,11 +127,11 @@ impl Fluid {
         }
     }
 
-    /// A task joins the run queue of a CPU.
+    /// Adds a task to the run queue of a CPU.
     pub(super) fn enqueue(&mut self, idx: usize, cpu: usize) {
         self.settle_cpu(cpu);
         if self.tasks[idx].state == TaskState::Ended {
-            return; // A thread of its job found no memory.
+            return; // A thread of its job was OOM-killed.
         }
         self.tasks[idx].cpu = cpu;
         self.tasks[idx].state = TaskState::Runnable;
@@ -142,11 +141,11 @@ impl Fluid {
         self.load.add(&self.hardware, cpu);
         self.warm_up(idx, self.hardware.cpus[cpu].cache);
         self.touched_cpu(cpu);
-        self.balance_soon();
-        self.look_round_soon(cpu);
+        self.schedule_balance();
+        self.schedule_busy_balance(cpu);
     }
 
-    /// A task leaves its run queue.
+    /// Removes a task from its run queue.
     pub(super) fn dequeue(&mut self, idx: usize) {
         let cpu = self.tasks[idx].cpu;
         self.n_changes += 1;
@@ -161,10 +160,10 @@ impl Fluid {
         self.unlist(idx);
         self.load.remove(&self.hardware, cpu);
         self.touched_cpu(cpu);
-        self.balance_soon();
+        self.schedule_balance();
     }
 
-    /// What runs on a CPU has changed: its cache is to be solved again, and so are those of its siblings.
+    /// Marks the cache of a CPU, and those of its SMT siblings, to be solved again.
     pub(super) fn touched_cpu(&mut self, cpu: usize) {
         if !self.settings.contention {
             return self.touched_without_contention(cpu);
@@ -177,13 +176,13 @@ impl Fluid {
         }
     }
 
-    /// A task goes from one run queue to another.
+    /// Migrates a task to another run queue.
     pub(super) fn migrate(&mut self, idx: usize, to: usize) {
         let from = self.tasks[idx].cpu;
         if from == to {
             return;
         }
-        // Settled first: whoever finds no memory then is gone, maybe this task itself.
+        // Both CPUs are updated first; a task that is OOM-killed by that has ended, possibly this one.
         self.settle_cpu(from);
         self.settle_cpu(to);
         if self.tasks[idx].state == TaskState::Ended {
@@ -197,7 +196,7 @@ impl Fluid {
         }
     }
 
-    /// A task's share of its CPU against others is another.
+    /// Changes the weight of a task.
     pub(super) fn reweigh(&mut self, idx: usize, weight: f64) {
         let cpu = self.tasks[idx].cpu;
         self.settle_cpu(cpu);
@@ -215,7 +214,7 @@ impl Fluid {
         self.counts.migrations += 1;
     }
 
-    /// When the first stretch on a CPU ends is reckoned anew.
+    /// Computes when the first segment on a CPU ends.
     pub(super) fn reckon(&mut self, cpu: usize) {
         if !self.settings.contention {
             self.settle_cpu(cpu);
@@ -228,13 +227,13 @@ impl Fluid {
             task.stretch_ns() * state.weight / task.weight
         });
         let first = ends.fold(f64::INFINITY, f64::min).min(state.calm.first_ns(state.weight));
-        // Rounded up, so that the stretch is over then; a task that never progresses has no event.
+        // Rounded up, so that the segment has ended at that instant. A task without progress has no event.
         let at = (first < 1e18).then(|| self.now + (libm::ceil(first) as u64).max(1));
         self.events.set_cpu(cpu, at);
         self.cpus[cpu].is_stale = false;
     }
 
-    /// The first stretch on a CPU has ended.
+    /// Handles the end of the first segment on a CPU.
     pub(super) fn stretch_ends(&mut self, cpu: usize) {
         self.settle_cpu(cpu);
         self.stir_those_through(cpu);
@@ -254,7 +253,7 @@ impl Fluid {
         self.solver.stale_cpus.push(cpu);
     }
 
-    /// A task that has touched all its memory asks for other things from now on.
+    /// Marks a CPU to be solved again when one of its tasks has touched all its new memory, which changes its demand.
     fn touching_may_be_over(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
         let is_touching = task.doing() == Doing::Touching;
@@ -290,7 +289,7 @@ impl Fluid {
         self.fell_idle(cpu);
     }
 
-    /// A sleep is over.
+    /// Handles the end of a sleep.
     pub(super) fn wakes(&mut self, idx: usize, life: u64) {
         let task = &self.tasks[idx];
         if task.life != life || task.state != TaskState::Sleeping {
@@ -299,7 +298,7 @@ impl Fluid {
         let (before, allowed) = (task.cpu, task.allowed.clone());
         let allowed = allowed.as_deref().map(Vec::as_slice);
         let cpu = self.kernel.wake(&self.hardware, &self.load, before, allowed);
-        // Where nothing that it may use is online it goes anywhere, as in the kernel.
+        // If no allowed CPU is online, the task runs on any other CPU, as in the kernel.
         let cpu = cpu.or_else(|| self.kernel.wake(&self.hardware, &self.load, before, None));
         let cpu = cpu.unwrap_or(before);
         self.enqueue(idx, cpu);
@@ -308,7 +307,7 @@ impl Fluid {
         }
     }
 
-    /// A CPU has nothing to do any more: it takes from others.
+    /// Lets a CPU without tasks pull a task from another one.
     pub(super) fn fell_idle(&mut self, cpu: usize) {
         if !self.cpus[cpu].tasks.is_empty() || !self.kernel.online[cpu] {
             return;
@@ -329,8 +328,8 @@ impl Fluid {
         }
     }
 
-    /// Something changed, so that the kernel's next even-outs may find something to do.
-    pub(super) fn balance_soon(&mut self) {
+    /// Schedules balancing attempts after a change.
+    pub(super) fn schedule_balance(&mut self) {
         if self.balance_left == 0 {
             let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);
             self.events.add(self.now + ms * BALANCE_NS, Event::Balance);
@@ -338,12 +337,12 @@ impl Fluid {
         self.balance_left = BALANCE_TRIES;
     }
 
-    /// The kernel evens out.
+    /// Handles a balancing attempt of the kernel.
     pub(super) fn even_out(&mut self) {
         self.balance_left = self.balance_left.saturating_sub(1);
         let left = self.balance_left;
         let before = (self.n_changes, self.kernel.n_failed_changes());
-        // Where nothing changed since it found nothing it finds nothing again.
+        // If nothing changed since an attempt found nothing, this one finds nothing either.
         if self.even_at != Some(before) {
             self.pull_all();
             self.waiting_since = match self.waits_beside_idle() {
@@ -371,8 +370,8 @@ impl Fluid {
         }
     }
 
-    /// Somebody came to a CPU: where he shares it, the domains that it belongs to will look at that.
-    fn look_round_soon(&mut self, cpu: usize) {
+    /// Schedules balancing among the busy CPUs of the domains of a CPU with several tasks.
+    fn schedule_busy_balance(&mut self, cpu: usize) {
         if self.load.running[cpu] < 2 {
             return;
         }
@@ -386,7 +385,7 @@ impl Fluid {
         }
     }
 
-    /// The busy CPUs of a domain look at each other: who shares a CPU is carried round.
+    /// Handles a balancing attempt among the busy CPUs of a domain.
     pub(super) fn carry_round(&mut self, domain: usize) {
         self.rounds[domain].n_left -= 1;
         for here in 0..self.kernel.n_groups(domain) {
@@ -406,8 +405,8 @@ impl Fluid {
         }
     }
 
-    /// A CPU is unplugged, or comes back. What ran there goes elsewhere, even where it may not (as the
-    /// kernel does when no CPU that a task may use is left).
+    /// Takes a CPU offline, or online. Its tasks migrate to other CPUs, even to CPUs outside their affinity, as in the
+    /// kernel when no allowed CPU is online.
     pub fn set_online(&mut self, cpu: usize, online: bool) {
         if self.kernel.online[cpu] == online {
             return;
@@ -418,7 +417,7 @@ impl Fluid {
         if online {
             self.load.set_online(&hardware, cpu, true);
             self.take_back(cpu);
-            self.balance_soon();
+            self.schedule_balance();
             return self.fell_idle(cpu);
         }
         for idx in self.cpus[cpu].tasks.clone() {
@@ -436,7 +435,7 @@ impl Fluid {
         self.load.set_online(&hardware, cpu, false);
     }
 
-    /// Those that ran where they may not because this CPU was away return to it (as since Linux 6.2).
+    /// Returns tasks outside their affinity to a CPU that is online again (as since Linux 6.2).
     fn take_back(&mut self, cpu: usize) {
         for other in 0..self.cpus.len() {
             for idx in self.cpus[other].tasks.clone() {
@@ -452,21 +451,21 @@ impl Fluid {
         let (job, cpu) = (self.tasks[idx].job, self.tasks[idx].cpu);
         self.dequeue(idx);
         self.tasks[idx].state = TaskState::Ended;
-        if self.thread_gone(job) {
+        if self.thread_exited(job) {
             self.tell(News::JobEnded { job, out_of_memory: false });
         }
         self.fell_idle(cpu);
     }
 }
 
-/// Of the tasks that share a CPU the one that came first and may go to another CPU: the kernel takes from
-/// the end of a list whose beginning is who ran last, so that they go in turn.
+/// The first arrived task of a shared CPU that may run on another CPU. The kernel takes from the tail of a list; its
+/// head is the task that ran last, so tasks migrate in rotation.
 fn first_for(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
     let may = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
     from.tasks.iter().find(may).copied().filter(|_| 1 < from.tasks.len())
 }
 
-/// A task of a run queue that may go to a CPU: of those that wait, the one that came last.
+/// The last arrived task of a run queue that may run on another CPU.
 fn one_for(from: &CpuState, tasks: &[Task], to: usize, running_too: bool) -> Option<usize> {
     if from.tasks.len() < 2 && !running_too {
         return None;

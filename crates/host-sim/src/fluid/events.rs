@@ -1,39 +1,40 @@
-//! What will happen when.
+//! The event queue.
 //!
-//! The end of the first stretch of a task on a CPU can be moved, and mostly is: so CPUs play a tournament, in which
-//! the one that changes plays its games anew. All others stay in a heap until they come. Of those at one instant CPUs come first, then wake-ups, then the kernel, then the mover.
+//! The end of the first segment on a CPU is rescheduled often. So CPUs are the leaves of a tournament tree, in which a
+//! change updates one path. All other events are in a heap. At one instant, CPUs precede wake-ups, then the kernel's
+//! events, then page migration.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Something that happens at an instant.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// The first stretch on a CPU ends.
+    /// The first segment on a CPU ends.
     Cpu(usize),
-    /// A task's sleep is over; its life, so that one that was given to another task is none.
+    /// A task's sleep ends. The generation detects that the task's slot was reused.
     Wake(usize, u64),
-    /// The kernel evens out.
+    /// Load balancing of the whole machine.
     Balance,
-    /// The busy CPUs of a domain look at each other.
+    /// Load balancing among the busy CPUs of a domain.
     CarryRound(usize),
-    /// The kernel looks at a job's pages; its life as above.
+    /// NUMA balancing scans the pages of a job; generation as above.
     NumaScan(usize, u64),
-    /// A batch of pages has been moved.
+    /// A batch of pages was moved.
     Mover,
 }
 
-/// All of them.
+/// The queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<(u64, Event, u64)>>,
-    /// The first of each pair of CPUs, of each pair of these, and so on: from 1 on, place `at` is the first of
-    /// places `2 * at` and `2 * at + 1`. The second half are the CPUs themselves.
+    /// Tournament tree of CPUs: node `at` (from 1) has the earlier one of its children `2 * at` and `2 * at + 1`. The second
+    /// half are the leaves.
     firsts: Vec<(u64, usize)>,
     n_entries: u64,
 }
 
-/// When nothing ends on a CPU: after everything else.
+/// The instant of a CPU without an event: after all others.
 const NEVER: u64 = u64::MAX;
 
 impl Events {
@@ -42,7 +43,7 @@ impl Events {
         Events { firsts: vec![(NEVER, 0); 2 * n_leaves], ..Events::default() }
     }
 
-    /// The first stretch on a CPU ends then; `None`: nothing runs there.
+    /// Reschedules the end of the first segment on a CPU; `None` if no task runs there.
     pub fn set_cpu(&mut self, cpu: usize, at: Option<u64>) {
         let mut place = self.firsts.len() / 2 + cpu;
         self.firsts[place] = (at.unwrap_or(NEVER), cpu);
@@ -62,7 +63,7 @@ impl Events {
         Some(self.firsts[1].0.min(other)).filter(|&at| at != NEVER)
     }
 
-    /// The next event if it is not after an instant.
+    /// Removes the next event if it is at or before an instant.
     pub fn take_at(&mut self, at: u64) -> Option<Event> {
         let other = self.heap.peek().map_or(NEVER, |Reverse((at, ..))| *at);
         let (first, cpu) = self.firsts[1];

@@ -1,4 +1,4 @@
-//! Jobs: started, bound, ended.
+//! Jobs: start, affinity, end.
 
 use std::sync::Arc;
 
@@ -8,52 +8,52 @@ use super::tally::Tally;
 use super::{Fluid, Task, TaskState};
 use crate::script::Script;
 
-/// Where a job's memory comes from. Nodes by place.
+/// The memory policy of a job. Nodes are indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MemoryRule {
-    /// The node of the CPU that touches it first; when that is full, the nearest with some.
+    /// The node of the CPU that touches a page first; if it is full, the next one in its fallback order.
     #[default]
     FirstTouch,
-    /// These nodes in turn, page by page.
+    /// Page by page over these nodes.
     Interleave(Vec<usize>),
-    /// These first, as first touch among them.
+    /// First touch among these nodes, then elsewhere.
     Preferred(Vec<usize>),
-    /// These and no others.
+    /// Only these nodes.
     Bind(Vec<usize>),
 }
 
-/// What a job is started with.
+/// The parameters of a job start.
 #[derive(Clone, Debug)]
 pub struct JobStart {
     /// Its number.
     pub job: usize,
-    /// What it does.
+    /// Its work.
     pub script: Arc<Script>,
-    /// CPUs that it may use, by place; `None`: all.
+    /// CPUs that it may use, by index; `None` for all.
     pub allowed: Option<Arc<Vec<bool>>>,
-    /// Where its memory comes from.
+    /// Its memory policy.
     pub memory: MemoryRule,
-    /// Its share of a CPU against others.
+    /// Its weight on shared CPUs.
     pub weight: f64,
 }
 
-/// A job that runs.
+/// A running job.
 #[derive(Clone, Debug)]
 pub(super) struct JobState {
     pub tasks: Vec<usize>,
     pub n_alive: usize,
     pub memory: MemoryRule,
     pub life: u64,
-    /// Bytes that the act in progress is to have.
+    /// The footprint of its current phase in bytes.
     pub footprint: u64,
-    /// What NUMA balancing knows of its memory.
+    /// The state of NUMA balancing for its memory.
     pub scan: Scan,
 }
 
 impl Fluid {
-    /// Starts a job; returns the number of its first thread.
+    /// Starts a job; returns the id of its first thread.
     ///
-    /// Its CPUs must not be empty.
+    /// The set of allowed CPUs must not be empty.
     pub fn start(&mut self, start: JobStart) -> u32 {
         let first_tid = self.next_tid;
         let life = u64::from(first_tid);
@@ -72,7 +72,7 @@ impl Fluid {
             let task = self.new_task(start.job, &start.script, start.allowed.clone(), start.weight);
             let allowed = start.allowed.as_deref().map(Vec::as_slice);
             let cpu = self.kernel.fork(&self.hardware, &self.load, parent, allowed);
-            // Where nothing that it may use is online any more it runs wherever there is something.
+            // If no allowed CPU is online, the task runs on any other CPU.
             let cpu = cpu.or_else(|| self.kernel.fork(&self.hardware, &self.load, parent, None));
             let cpu = cpu.unwrap_or(parent);
             if let Some(job) = self.jobs.get_mut(start.job) {
@@ -82,7 +82,7 @@ impl Fluid {
             self.begin_act(task);
             self.enqueue(task, cpu);
             if self.tasks[task].state == TaskState::Ended {
-                break; // Another thread of it found no memory.
+                break; // Another thread of the job was OOM-killed.
             }
             parent = cpu;
         }
@@ -90,7 +90,7 @@ impl Fluid {
         first_tid
     }
 
-    /// The CPU that jobs are started from.
+    /// The CPU that forks the first task of a job.
     fn parent_cpu(&mut self) -> usize {
         match &mut self.fork_chance {
             Some(rng) => rng.below(self.hardware.cpus.len() as u64) as usize,
@@ -149,7 +149,7 @@ impl Fluid {
         }
     }
 
-    /// A task goes on to its next act: what that touches anew, and how much there is to do.
+    /// Starts the next phase of a task: first touch of new memory, then its instructions.
     pub(super) fn begin_act(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
         let act = &task.script.acts[task.act];
@@ -168,7 +168,7 @@ impl Fluid {
         if let Some(state) = self.jobs.get_mut(job).filter(|state| state.footprint != footprint) {
             state.footprint = footprint;
             if footprint < has {
-                self.pages.give_back(job, has - footprint);
+                self.pages.free_some(job, has - footprint);
             }
         }
         let grows = footprint.saturating_sub(has) as f64 / n_threads;
@@ -180,14 +180,14 @@ impl Fluid {
         self.touched_cpu(cpu);
     }
 
-    /// One thread of a job is gone; whether it was the last.
-    pub(super) fn thread_gone(&mut self, job: usize) -> bool {
+    /// Records the end of one thread; returns whether it was the last.
+    pub(super) fn thread_exited(&mut self, job: usize) -> bool {
         let Some(state) = self.jobs.get_mut(job) else { return false };
         state.n_alive -= 1;
         state.n_alive == 0
     }
 
-    /// Ends a job at once, as a signal would.
+    /// Kills a job at once.
     pub fn kill(&mut self, job: usize) {
         let Some(state) = self.jobs.get_mut(job) else { return };
         state.n_alive = 0;
@@ -204,7 +204,7 @@ impl Fluid {
         }
     }
 
-    /// Gives back what a job had, after its figures were taken.
+    /// Frees the memory and the tasks of an ended job, after its counters were read.
     pub fn forget(&mut self, job: usize) {
         self.pages.end(job);
         self.dying = self.dying.filter(|dying| *dying != job);
@@ -215,13 +215,13 @@ impl Fluid {
         }
     }
 
-    /// The threads of a job that has been started and not forgotten.
+    /// The threads of a job that was started and not yet freed.
     pub fn tasks_of(&self, job: usize) -> impl Iterator<Item = &Task> {
         let state = self.jobs.get(job);
         state.into_iter().flat_map(|state| &state.tasks).map(|&idx| &self.tasks[idx])
     }
 
-    /// Binds a job to CPUs, or lets it go anywhere. Returns how many threads that concerns.
+    /// Sets the affinity of a job; `None` for all CPUs. Returns the number of affected threads.
     pub fn bind(&mut self, job: usize, allowed: Option<Arc<Vec<bool>>>) -> u32 {
         let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
         let n = tasks.into_iter().map(|idx| self.bind_task(idx, allowed.clone())).sum();
@@ -229,7 +229,7 @@ impl Fluid {
         n
     }
 
-    /// Binds one thread, by its number.
+    /// Sets the affinity of one thread by its id.
     pub fn bind_tid(&mut self, tid: u32, allowed: Option<Arc<Vec<bool>>>) -> u32 {
         let alive = |task: &Task| task.tid == tid && task.life != 0;
         match self.tasks.iter().position(alive) {
@@ -249,7 +249,7 @@ impl Fluid {
         if may_stay || self.tasks[idx].state != TaskState::Runnable {
             return 1;
         }
-        // The kernel takes any CPU of the new set; here the idlest near where it was.
+        // The kernel selects any CPU of the new mask; the model selects the idlest one near the previous CPU.
         let mask = allowed.as_deref().map(Vec::as_slice);
         if let Some(to) = self.kernel.fork(&self.hardware, &self.load, cpu, mask) {
             self.migrate(idx, to);
@@ -257,7 +257,7 @@ impl Fluid {
         1
     }
 
-    /// Sets a job's share of a CPU against others.
+    /// Sets the weight of a job on shared CPUs.
     pub fn set_weight(&mut self, job: usize, weight: f64) {
         let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
         for idx in tasks {

@@ -1,17 +1,16 @@
-//! The fluid machine: between two events every task progresses at a constant rate.
+//! The fluid model of the machine: between two events, every task progresses at a constant rate.
 //!
 //! ```text
-//!   events: a stretch of a task ends · a sleep is over · the kernel evens out · pages were moved
+//!   events: a task's segment ends · a sleep ends · the kernel balances · pages were moved
 //!      │
-//!      ▼ settle what ran since ─► change who runs where ─► solve the domains that were touched ─► next
+//!      ▼ update running tasks ─► change the run queues ─► solve the affected domains ─► next event
 //! ```
 //!
-//! A CPU is shared by the tasks on it by weight; a last-level cache by the rate at which its tasks put
-//! lines in; a controller and a link by what is asked of them ([`crate::physics`]). Rates are solved
-//! again only for caches and controllers that an event touches, and for those that these are tied to by
-//! tasks whose memory lies there.
+//! Tasks share a CPU by weight, a last-level cache by their insertion rates, and controllers and links by their demand
+//! ([`crate::physics`]). Rates are solved again only for caches and controllers that an event affects, and for those
+//! that share tasks with them.
 //!
-//! Times are whole nanoseconds; what happens at one instant happens in the order of kinds and numbers.
+//! Times are whole nanoseconds. Events at one instant are ordered by kind and number.
 
 mod by_job;
 mod calm;
@@ -48,15 +47,14 @@ use jobs::JobState;
 use pages::{Doomed, Pages};
 use rates::Solver;
 
-/// How the simulated machine behaves beyond its machine file.
+/// Settings of the simulated machine beyond its machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Which kernel.
+    /// The modelled kernel.
     pub kernel: Version,
-    /// Whether it moves tasks and pages between nodes by itself.
+    /// Whether automatic NUMA balancing is enabled.
     pub numa_balancing: bool,
-    /// Whether programs slow each other down through caches and controllers; without, only CPU time is
-    /// shared.
+    /// Whether programs contend for caches and memory bandwidth. Without contention they only share CPU time.
     pub contention: bool,
 }
 
@@ -66,21 +64,21 @@ impl Default for Settings {
     }
 }
 
-/// Something that the host is to be told.
+/// An event that the host handles.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
-    /// The last thread of a job ended, at this nanosecond.
+    /// The last thread of a job ended.
     JobEnded {
-        /// Which.
+        /// The job.
         job: usize,
-        /// It was ended because no memory was left.
+        /// It was OOM-killed.
         out_of_memory: bool,
     },
-    /// A move of pages is over.
+    /// A page migration ended.
     Moved(PageMove),
 }
 
-/// The machine with everything that runs on it.
+/// The machine with all its jobs.
 #[derive(Debug)]
 pub struct Fluid {
     hardware: Arc<Hardware>,
@@ -101,42 +99,43 @@ pub struct Fluid {
     next_tid: u32,
     /// Lines of each controller up to now, reads and writes.
     lines: Vec<[f64; 2]>,
+    /// Remaining balancing attempts until the next change.
     balance_left: u32,
-    /// How often anything changed that an even-out looks at.
+    /// Number of changes to run queues and affinities.
     n_changes: u64,
-    /// What was so when an even-out found nothing: that count and the kernel's.
+    /// That number and the kernel's count of failure changes when an attempt found nothing.
     even_at: Option<(u64, u64)>,
     rounds: Vec<Round>,
-    /// Since when every even-out has left somebody waiting beside an idle CPU.
+    /// The instant since which a task waits although a CPU that it may use is idle.
     waiting_since: Option<u64>,
-    /// CPU time of all tasks up to now, in nanoseconds.
+    /// CPU time of all tasks so far, in nanoseconds.
     cpu_ns_given: f64,
     counts: Counts,
-    /// Jobs that found no room for memory that they touched.
+    /// Jobs with memory that could not be allocated.
     doomed: Vec<Doomed>,
-    /// A job that was killed for want of memory and still holds its own.
+    /// An OOM-killed job that still holds its memory.
     dying: Option<usize>,
-    /// Room for those that are being settled.
+    /// Reused buffer of tasks to update.
     settling: Vec<usize>,
-    /// And for those whose stretch may be over.
+    /// Reused buffer of tasks with segments that may have ended.
     stretching: Vec<usize>,
 }
 
-/// How much happened, for reports and benchmarks.
+/// Work of the simulation, for reports and benchmarks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Events.
     pub events: u64,
-    /// Times that rates were solved.
+    /// Number of times that rates were solved.
     pub solves: u64,
-    /// Tasks that came to another CPU.
+    /// Task migrations.
     pub migrations: u64,
-    /// Bytes of pages that came to another node.
+    /// Bytes of migrated pages.
     pub pages_moved_bytes: u64,
 }
 
 impl Fluid {
-    /// A machine on which nothing runs.
+    /// A machine without jobs.
     pub fn new(hardware: Arc<Hardware>, settings: Settings, causes: Causes) -> Self {
         let kernel = Kernel::new(settings.kernel, &hardware, causes.idle_choice());
         let n_nodes = hardware.nodes.len();
@@ -182,12 +181,12 @@ impl Fluid {
         &self.hardware
     }
 
-    /// How much happened so far.
+    /// Work done so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// When the next event is.
+    /// The instant of the next event.
     pub fn next_event(&mut self) -> Option<u64> {
         self.solve();
         while self.reap() {
@@ -196,13 +195,12 @@ impl Fluid {
         self.events.next_at()
     }
 
-    /// Goes on to an instant, through every event up to it, that instant's own included. It stops after
-    /// the first instant at which something is to be told.
+    /// Advances to an instant, including its own events. Stops after the first instant with a notice for the host.
     pub fn advance(&mut self, until: u64) {
         self.advance_some(until, u64::MAX);
     }
 
-    /// The same, but it stops after so many instants with events too.
+    /// The same, but stops after `n_instants` instants with events, too.
     pub fn advance_some(&mut self, until: u64, mut n_instants: u64) {
         while let Some(at) = self.next_event().filter(|&at| at <= until) {
             if self.has_news() || n_instants == 0 {
@@ -218,12 +216,12 @@ impl Fluid {
         self.now = self.now.max(until);
     }
 
-    /// What happened that the host is to be told, with its instant, in order.
+    /// The notices for the host with their instants, in order.
     pub fn take_news(&mut self) -> Vec<(u64, News)> {
         std::mem::take(&mut self.news)
     }
 
-    /// Whether something is to be told.
+    /// Whether there is a notice for the host.
     pub fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
@@ -248,5 +246,5 @@ impl Fluid {
     }
 }
 
-/// Numbers of threads begin here: those below belong to the system.
+/// The first thread id. Smaller ones belong to the system.
 const FIRST_TID: u32 = 1000;

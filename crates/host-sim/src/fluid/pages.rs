@@ -1,4 +1,4 @@
-//! Where memory lies: first touch, spill, moves. Of no byte is anything lost or counted twice.
+//! Memory of jobs: first touch, fallback to other nodes, page migration. All bytes are accounted for.
 
 use std::collections::VecDeque;
 
@@ -10,62 +10,62 @@ use crate::hardware::Hardware;
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
-/// Lines of a page: what a controller counts for it when it is moved or touched.
+/// Lines per page: the controller traffic of moving or touching it.
 const LINES_PER_PAGE: f64 = 64.0;
-/// Bytes per nanosecond that the mover moves: about a gigabyte a second, as the kernel's `move_pages` does on servers of the last
-/// years with pages of 4 KiB. Guessed.
+/// Page migration in bytes per nanosecond: about 1 GB/s, as `move_pages` reaches on servers of the last years with pages
+/// of 4 KiB. Guessed.
 pub(super) const MOVE_RATE: f64 = 1.0;
-/// Bytes that are moved before the mover looks again.
+/// Bytes per batch of page migration.
 const BATCH: u64 = 64 << 20;
 
-/// A move of a job's pages.
+/// A page migration of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageMove {
-    /// Whose.
+    /// The job.
     pub job: usize,
-    /// Thousandths of the pages that are in use and stay.
+    /// Share of its pages that are busy and stay, in permille.
     pub busy_permille: u64,
-    /// Only what lies there.
+    /// Only pages on this node; `None` for all nodes.
     pub from: Option<usize>,
-    /// Where to.
+    /// The target node.
     pub to: usize,
-    /// At most this much.
+    /// Most bytes to move.
     pub limit: u64,
-    /// What was found to be moved, within the limit.
+    /// Bytes attempted, within the limit.
     pub requested: u64,
-    /// What was moved.
+    /// Bytes moved.
     pub moved: u64,
-    /// What did not fit on the target.
+    /// Bytes that did not fit on the target.
     pub no_memory: u64,
-    /// What was refused as in use.
+    /// Bytes of busy pages.
     pub busy: u64,
-    /// When it was begun, in nanoseconds.
+    /// Start in nanoseconds.
     pub since: u64,
-    /// Nanoseconds inside the calls that move.
+    /// Nanoseconds in the system calls.
     pub in_kernel: u64,
-    /// The job ended meanwhile.
+    /// Whether the job ended during the migration.
     pub job_ended: bool,
 }
 
-/// The memory of all jobs.
+/// The memory of all nodes and jobs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pages {
     size: Vec<u64>,
     free: Vec<u64>,
-    /// What the kernel and files held when the run began, and what it takes back when nothing is free.
+    /// Memory in use by the kernel and the page cache at the start of the run; reclaimed when a node has no free memory.
     held: Vec<u64>,
     jobs: ByJob<JobPages>,
     queue: VecDeque<PageMove>,
-    /// The batch that is being moved now.
+    /// The batch in progress.
     batch: Option<Batch>,
 }
 
-/// A job that touched memory for which there was no room.
+/// A job with memory that could not be allocated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doomed {
     job: usize,
     life: u64,
-    /// The node that it touched it from, and bytes that are missing.
+    /// The node of the CPU, and the missing bytes.
     node: usize,
     bytes: u64,
 }
@@ -81,11 +81,11 @@ struct Batch {
 #[derive(Clone, Debug, Default)]
 struct JobPages {
     on: Vec<u64>,
-    /// Bytes touched that are less than a page yet.
+    /// Bytes touched below a whole page.
     rest: f64,
-    /// Whose turn it is to hold the next page of striped memory.
+    /// Index of the next node of interleaved memory.
     next: usize,
-    /// The part of it on each node that holds some.
+    /// Share of its memory on each node with any.
     parts: Vec<(usize, f64)>,
 }
 
@@ -98,7 +98,7 @@ impl JobPages {
 }
 
 impl Pages {
-    /// Of a machine of whose nodes something else holds these parts.
+    /// The memory of a machine; `held` returns the share of a node in use at the start.
     pub fn new(hardware: &Hardware, held: impl Fn(usize) -> f64) -> Self {
         let size: Vec<u64> =
             hardware.nodes.iter().map(|node| node.memory.0 / PAGE * PAGE).collect();
@@ -108,7 +108,7 @@ impl Pages {
         Pages { free, held, size, ..Pages::default() }
     }
 
-    /// Makes room for so many bytes on a node, as far as what is held there can be taken back.
+    /// Frees up to `bytes` on a node by reclaim.
     fn reclaim(&mut self, node: usize, bytes: u64) {
         let taken = bytes.saturating_sub(self.free[node]).min(self.held[node]);
         self.held[node] -= taken;
@@ -131,8 +131,8 @@ impl Pages {
         self.jobs.get(job).map_or(0, |pages| pages.on.iter().sum())
     }
 
-    /// Gives some of it back, from all nodes alike.
-    pub fn give_back(&mut self, job: usize, bytes: u64) {
+    /// Frees memory of a job, in proportion on all nodes.
+    pub fn free_some(&mut self, job: usize, bytes: u64) {
         let Some(pages) = self.jobs.get_mut(job) else { return };
         let total: u64 = pages.on.iter().sum::<u64>().max(1);
         for (on, free) in pages.on.iter_mut().zip(&mut self.free) {
@@ -144,12 +144,12 @@ impl Pages {
         pages.update();
     }
 
-    /// The part of a job's memory on each node that holds some.
+    /// The share of a job's memory on each node with any.
     pub fn parts(&self, job: usize) -> &[(usize, f64)] {
         self.jobs.get(job).map_or(&[], |pages| &pages.parts)
     }
 
-    /// Bytes that are being moved each nanosecond, by node.
+    /// Bandwidth of page migration on a node in bytes per nanosecond.
     pub fn moving(&self, node: usize) -> f64 {
         match &self.batch {
             Some(batch) if batch.from == node || batch.to == node => MOVE_RATE,
@@ -157,7 +157,7 @@ impl Pages {
         }
     }
 
-    /// Takes up to so many bytes on a node; returns how many.
+    /// Allocates up to `bytes` on a node; returns the allocated bytes.
     fn take(&mut self, job: usize, node: usize, bytes: u64) -> u64 {
         let taken = bytes.min(self.free[node]);
         if let Some(pages) = self.jobs.get_mut(job) {
@@ -170,22 +170,22 @@ impl Pages {
 }
 
 impl Fluid {
-    /// Bytes of free memory on a node.
+    /// Free memory of a node in bytes.
     pub fn memory_free(&self, node: usize) -> u64 {
         self.pages.free[node]
     }
 
-    /// Bytes on a node that the kernel can take back.
+    /// Reclaimable memory of a node in bytes.
     pub fn memory_reclaimable(&self, node: usize) -> u64 {
         self.pages.held[node]
     }
 
-    /// Bytes of a job on each node.
+    /// Memory of a job on each node in bytes.
     pub fn memory_of(&self, job: usize) -> &[u64] {
         self.pages.jobs.get(job).map_or(&[], |pages| &pages.on)
     }
 
-    /// Checks that of each node what is held and what is free make its size.
+    /// Checks that used and free memory of each node add up to its size.
     pub fn check_pages(&self) -> Result<(), String> {
         for (node, size) in self.pages.size.iter().enumerate() {
             let jobs: u64 = self.pages.jobs.values().map(|pages| pages.on[node]).sum();
@@ -199,8 +199,8 @@ impl Fluid {
         Ok(())
     }
 
-    /// A job has so many bytes on each node without having touched them: for what-if reckoning.
-    pub fn lay_as(&mut self, job: usize, on: &[u64]) {
+    /// Allocates memory of a job without first touch, for hypothetical placements.
+    pub fn place_memory(&mut self, job: usize, on: &[u64]) {
         for (node, &bytes) in on.iter().enumerate() {
             self.pages.take(job, node, bytes / PAGE * PAGE);
         }
@@ -210,7 +210,7 @@ impl Fluid {
         self.touch_solver(job);
     }
 
-    /// A job touches memory for the first time from a node.
+    /// First touch of memory by a job from a node.
     pub(super) fn touch(&mut self, job: usize, cpu_node: usize, bytes: f64) {
         let Some(pages) = self.pages.jobs.get_mut(job) else { return };
         pages.rest += bytes;
@@ -219,16 +219,16 @@ impl Fluid {
         if whole == 0 {
             return;
         }
-        let left = self.lay_down(job, cpu_node, whole);
+        let left = self.allocate(job, cpu_node, whole);
         let alive = self.jobs.get(job).filter(|state| 0 < state.n_alive);
         if let Some(life) = alive.map(|state| state.life).filter(|_| 0 < left) {
             self.doomed.push(Doomed { job, life, node: cpu_node, bytes: left });
         }
     }
 
-    /// Kills a job that found no room for its memory, if there is none now either. One at a time: what it
-    /// held must be free before somebody else is judged. Touching itself kills nobody, since it is found out
-    /// in the middle of everything else. Returns whether anything changed.
+    /// OOM-kills a job after a failed allocation, if the allocation still fails. Kills one job at a time: its memory must
+    /// be free before the next job is checked. A kill cannot happen during first touch, which occurs in the middle of other
+    /// updates. Returns whether anything changed.
     pub(super) fn reap(&mut self) -> bool {
         let mut has_changed = false;
         while self.dying.is_none() && !self.doomed.is_empty() {
@@ -238,7 +238,7 @@ impl Fluid {
                 continue;
             }
             has_changed = true;
-            if 0 < self.lay_down(job, node, bytes) {
+            if 0 < self.allocate(job, node, bytes) {
                 self.kill(job);
                 self.dying = Some(job);
                 self.tell(News::JobEnded { job, out_of_memory: true });
@@ -247,11 +247,11 @@ impl Fluid {
         has_changed
     }
 
-    /// Lays pages of a job down by its own rule; returns what fitted nowhere.
-    fn lay_down(&mut self, job: usize, cpu_node: usize, bytes: u64) -> u64 {
+    /// Allocates pages of a job by its policy; returns the bytes that could not be allocated.
+    fn allocate(&mut self, job: usize, cpu_node: usize, bytes: u64) -> u64 {
         self.settle_job(job);
         let rule = self.jobs.get(job).map(|state| state.memory.clone()).unwrap_or_default();
-        let left = self.lay(job, cpu_node, &rule, bytes);
+        let left = self.allocate_by(job, cpu_node, &rule, bytes);
         if let Some(pages) = self.pages.jobs.get_mut(job) {
             pages.update();
         }
@@ -259,8 +259,8 @@ impl Fluid {
         left
     }
 
-    /// Lays pages down as the rule says; returns what fitted nowhere.
-    fn lay(&mut self, job: usize, cpu_node: usize, rule: &MemoryRule, bytes: u64) -> u64 {
+    /// Allocates pages by a policy; returns the bytes that could not be allocated.
+    fn allocate_by(&mut self, job: usize, cpu_node: usize, rule: &MemoryRule, bytes: u64) -> u64 {
         let (nodes, may_spill) = match rule {
             MemoryRule::Interleave(nodes) => (self.stripe(job, nodes, bytes), true),
             MemoryRule::FirstTouch => (vec![(cpu_node, bytes)], true),
@@ -282,13 +282,13 @@ impl Fluid {
             let others = others.filter(|other| may_spill || only.contains(other));
             let order: Vec<usize> = std::iter::once(node).chain(others).collect();
             let mut rest = bytes;
-            // What is free anywhere comes before what has to be taken back.
+            // Free memory on any node is used before reclaim.
             for takes_back in [false, true] {
                 for &node in &order {
                     if takes_back {
                         self.pages.reclaim(node, rest);
                     }
-                    rest -= self.put(job, node, rest);
+                    rest -= self.allocate_on(job, node, rest);
                 }
             }
             left += rest;
@@ -296,14 +296,14 @@ impl Fluid {
         left
     }
 
-    fn put(&mut self, job: usize, node: usize, bytes: u64) -> u64 {
+    fn allocate_on(&mut self, job: usize, node: usize, bytes: u64) -> u64 {
         let taken = self.pages.take(job, node, bytes);
         let lines = taken as f64 / PAGE as f64 * LINES_PER_PAGE;
         self.lines[node][1] += lines;
         taken
     }
 
-    /// Pages in turn over some nodes.
+    /// Pages interleaved over some nodes.
     fn stripe(&mut self, job: usize, nodes: &[usize], bytes: u64) -> Vec<(usize, u64)> {
         let Some(pages) = self.pages.jobs.get_mut(job) else { return Vec::new() };
         let n_pages = bytes / PAGE;
@@ -318,7 +318,7 @@ impl Fluid {
         (0..nodes.len()).map(of).collect()
     }
 
-    /// Lines that a job read and wrote, charged to the controllers that hold its pages.
+    /// Adds the lines of a job to the counters of the controllers of its pages.
     pub(super) fn count_lines(&mut self, job: usize, cpu_node: usize, reads: f64, writes: f64) {
         let parts = self.pages.parts(job);
         if parts.is_empty() {
@@ -331,38 +331,38 @@ impl Fluid {
         }
     }
 
-    /// Lines that each controller has read and written.
+    /// Lines read and written by a controller so far.
     pub fn lines(&self, node: usize) -> [f64; 2] {
         self.lines[node]
     }
 
-    /// Begins a move of pages, behind those that were asked for before.
-    pub fn move_pages(&mut self, wish: PageMove) {
-        self.pages.queue.push_back(PageMove { since: self.now, ..wish });
+    /// Queues a page migration.
+    pub fn move_pages(&mut self, page_move: PageMove) {
+        self.pages.queue.push_back(PageMove { since: self.now, ..page_move });
         if self.pages.batch.is_none() {
             self.next_batch();
         }
     }
 
-    /// A batch has been moved.
+    /// Handles the end of a batch.
     pub(super) fn mover_step(&mut self) {
         let Some(batch) = self.pages.batch.take() else { return };
-        let Some(mut wish) = self.pages.queue.pop_front() else { return };
-        wish.in_kernel += self.now - batch.began;
-        wish.requested += batch.bytes;
-        let has = self.pages.jobs.get(wish.job).map_or(0, |pages| pages.on[batch.from]);
-        let busy = batch.bytes / PAGE * wish.busy_permille / 1000 * PAGE;
+        let Some(mut page_move) = self.pages.queue.pop_front() else { return };
+        page_move.in_kernel += self.now - batch.began;
+        page_move.requested += batch.bytes;
+        let has = self.pages.jobs.get(page_move.job).map_or(0, |pages| pages.on[batch.from]);
+        let busy = batch.bytes / PAGE * page_move.busy_permille / 1000 * PAGE;
         let bytes = (batch.bytes - busy).min(has);
         self.pages.reclaim(batch.to, bytes);
-        let moved = self.shift(wish.job, batch.from, batch.to, bytes);
-        wish.moved += moved;
-        wish.busy += busy;
-        wish.no_memory += batch.bytes - busy - moved;
-        self.pages.queue.push_front(wish);
+        let moved = self.shift(page_move.job, batch.from, batch.to, bytes);
+        page_move.moved += moved;
+        page_move.busy += busy;
+        page_move.no_memory += batch.bytes - busy - moved;
+        self.pages.queue.push_front(page_move);
         self.next_batch();
     }
 
-    /// Moves pages at once; returns how many bytes fitted.
+    /// Moves pages at once; returns the bytes that fitted.
     pub(super) fn shift(&mut self, job: usize, from: usize, to: usize, bytes: u64) -> u64 {
         let moved = bytes.min(self.pages.free[to]) / PAGE * PAGE;
         self.settle_job(job);
@@ -380,24 +380,26 @@ impl Fluid {
         moved
     }
 
-    /// The next batch of the first move, or its end.
+    /// Starts the next batch of the first migration in the queue, or ends the migration.
     fn next_batch(&mut self) {
-        while let Some(wish) = self.pages.queue.front() {
-            let on = self.pages.jobs.get(wish.job).map(|pages| &pages.on);
-            // What was refused once is not asked for again.
-            let is_full = 0 < wish.no_memory || 0 < wish.busy;
+        while let Some(page_move) = self.pages.queue.front() {
+            let on = self.pages.jobs.get(page_move.job).map(|pages| &pages.on);
+            // Pages that failed once are not attempted again.
+            let is_full = 0 < page_move.no_memory || 0 < page_move.busy;
             let found = on.and_then(|on| {
                 let leaves = |&node: &usize| {
-                    node != wish.to && wish.from.is_none_or(|from| from == node) && 0 < on[node]
+                    node != page_move.to
+                        && page_move.from.is_none_or(|from| from == node)
+                        && 0 < on[node]
                 };
                 (0..on.len()).find(leaves).map(|node| (node, on[node]))
             });
-            let left = wish.limit.saturating_sub(wish.requested) / PAGE * PAGE;
+            let left = page_move.limit.saturating_sub(page_move.requested) / PAGE * PAGE;
             match found.filter(|_| 0 < left && !is_full) {
                 Some((from, there)) => {
                     let bytes = there.min(left).min(BATCH);
                     let takes = libm::ceil(bytes as f64 / MOVE_RATE) as u64;
-                    let to = wish.to;
+                    let to = page_move.to;
                     self.pages.batch = Some(Batch { from, to, bytes, began: self.now });
                     self.events.add(self.now + takes, Event::Mover);
                     self.update_moving();
@@ -405,8 +407,8 @@ impl Fluid {
                 }
                 None => {
                     let job_ended = on.is_none();
-                    if let Some(wish) = self.pages.queue.pop_front() {
-                        self.tell(News::Moved(PageMove { job_ended, ..wish }));
+                    if let Some(page_move) = self.pages.queue.pop_front() {
+                        self.tell(News::Moved(PageMove { job_ended, ..page_move }));
                         self.update_moving();
                     }
                 }
@@ -414,12 +416,12 @@ impl Fluid {
         }
     }
 
-    /// Whether moves are under way.
+    /// Whether page migrations are in progress.
     pub fn is_moving(&self) -> bool {
         !self.pages.queue.is_empty()
     }
 
-    /// A job's memory lies elsewhere: its tasks run at another speed.
+    /// Marks the caches of a job's tasks to be solved again after its memory moved.
     fn touch_solver(&mut self, job: usize) {
         let cpus: Vec<usize> = self.tasks_of(job).map(|task| task.cpu).collect();
         for cpu in cpus {
@@ -429,7 +431,7 @@ impl Fluid {
     }
 }
 
-/// The node itself if it is among them, else the nearest that is.
+/// The node itself if it is among `nodes`, else the first of its fallback order that is.
 fn nearest(nodes: &[usize], here: usize, hardware: &Hardware) -> usize {
     if nodes.contains(&here) {
         return here;

@@ -1,15 +1,15 @@
-//! How fast everybody is, solved for the caches that were touched and for what that shakes.
+//! Speeds of tasks, solved for the affected caches and everything that depends on them.
 //!
 //! ```text
-//!   touched caches ─► who holds how much, and how fast each is at the present latencies
-//!        ▲                        │ what each controller and link is asked for
+//!   affected caches ─► occupancy and speed of each task at the present latencies
+//!        ▲                        │ demand on each controller and link
 //!        │                        ▼
-//!   caches whose tasks ◄── controllers and links whose latency no longer goes with what they are asked for:
-//!   changed their speed       their latency, and the speed of all who use them
+//!   caches with tasks ◄── controllers and links with a latency that is inconsistent with the demand:
+//!   of changed speed       new latency, and new speeds of all their users
 //! ```
 //!
-//! What stays within [`CLOSE`] is left as it is: so an event costs as much as it changes. Nothing drifts,
-//! since what is compared is always what is asked now with what the latency in force stands for.
+//! Changes within [`CLOSE`] are ignored, so the cost of an event depends on what it changes. Errors do not accumulate,
+//! because the present demand is always compared with the demand for which the latency was solved.
 
 use super::calm::Alone;
 use super::tally::{Tally, queue_full};
@@ -18,58 +18,58 @@ use super::{Fluid, TaskState};
 use crate::hardware::Hardware;
 use crate::physics::{Channel, FillTable, Place, User, Visit, settle_one, shares_into};
 
-/// Latencies and speeds are exact to this part of them.
+/// Relative precision of latencies and speeds.
 const CLOSE: f64 = 1e-3;
-/// A cache is shared anew when one of its tasks has changed its speed by more than this part.
-const STIRRED: f64 = 4e-3;
-/// So often shares and speeds are found from each other at most.
+/// A cache is solved again when the speed of a task has changed by more than this share.
+const SPEED_CHANGE_MIN: f64 = 4e-3;
+/// Most iterations between occupancies and speeds.
 const N_ROUNDS: usize = 24;
-/// Of each change of a share so much is taken once they have begun to swing.
+/// Relaxation factor of the iteration once it oscillates.
 const DAMPING: f64 = 0.5;
-/// Rounds over caches and controllers until what is left is left: far more than any machine here needed.
+/// Most sweeps over caches and controllers; far more than any machine needed so far.
 const N_SWEEPS: usize = 64;
-/// Nanoseconds of a hit in the shared cache: 40 cycles at 2.4 GHz (spec 8.3).
+/// Hit latency of the shared cache in nanoseconds: 40 cycles at 2.4 GHz.
 pub const HIT_NS: f64 = 40.0 / 2.4;
-/// Steps in which the misses of a cold cache are summed.
+/// Steps of the sum over the misses of a cold cache.
 const COLD_STEPS: u32 = 16;
 
-/// What was touched, and what the solution is.
+/// The state of the solver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Solver {
     touched: Vec<bool>,
     queue: Vec<usize>,
-    /// Whether anything is asked otherwise than before.
+    /// Whether any demand has changed.
     pub is_dirty: bool,
     /// Controllers by node, then links.
     places: Vec<PlaceState>,
-    /// CPUs whose next event is to be reckoned.
+    /// CPUs to reschedule.
     pub stale_cpus: Vec<usize>,
-    /// Tasks whose speed changed, and what they do with each instruction is to be worked out.
+    /// Tasks with a changed speed; their counts per instruction are to be recomputed.
     pub changed: Vec<usize>,
     held: Vec<f64>,
     visits: Vec<Visit>,
     uses: Vec<(usize, f64)>,
-    /// Without contention: tasks that came to a CPU or to another act since, and CPUs whose siblings may be
-    /// busy or idle otherwise than before.
+    /// Without contention: tasks that arrived on a CPU or started a phase, and CPUs with SMT siblings that may have become busy
+    /// or idle.
     pub fresh: Vec<usize>,
-    /// How programs run alone, as far as that was reckoned lately.
+    /// Recent solutions of programs alone.
     pub alone: Vec<Alone>,
     pub touched_cpus: Vec<usize>,
 }
 
-/// A controller or a link.
+/// The state of a controller or a link.
 #[derive(Clone, Debug)]
 struct PlaceState {
     channel: Channel,
-    /// Nanoseconds of a miss.
+    /// Miss latency in nanoseconds.
     latency: f64,
-    /// Whoever waits for nothing is slowed down by this, where more is asked for than can be moved.
+    /// Demand over capacity, at least 1. It also slows down programs that never wait for memory.
     beyond: f64,
-    /// Bytes per nanosecond of pages that are moved.
+    /// Bandwidth of page migration in bytes per nanosecond.
     moving: f64,
-    /// Bytes per nanosecond of everybody, as asked now.
+    /// Present demand of all users in bytes per nanosecond.
     used: f64,
-    /// The same that the latency stands for.
+    /// The demand for which the latency was solved.
     settled: f64,
     /// Tasks that use it.
     users: Vec<usize>,
@@ -82,8 +82,8 @@ impl PlaceState {
         PlaceState { channel, latency, beyond: 1.0, moving: 0.0, used: 0.0, settled: 0.0, users }
     }
 
-    /// Whether its latency no longer goes with what it is asked for.
-    fn is_shaken(&self) -> bool {
+    /// Whether its latency is inconsistent with its present demand.
+    fn is_inconsistent(&self) -> bool {
         let latency = |used: f64| self.channel.latency_ns(used / self.channel.cap);
         let differs = libm::fabs(latency(self.used) - latency(self.settled));
         let is_full = self.channel.cap * (1.0 - CLOSE) <= self.settled.max(self.used);
@@ -110,31 +110,31 @@ impl Solver {
         }
     }
 
-    /// What a task asks of a place, taken back or added.
-    fn ask(&mut self, asked: &[(usize, f64)], sign: f64) {
+    /// Adds (sign 1) or removes (sign -1) the demand of a task.
+    fn add_demand(&mut self, asked: &[(usize, f64)], sign: f64) {
         for &(place, bytes) in asked {
             self.places[place].used += sign * bytes;
         }
     }
 }
 
-/// What a task asks of the machine as it runs now.
+/// The present demand of a task on the machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asks {
-    /// Its demand, and over which places its misses go.
+    /// Its demand, and its share of misses per channel.
     pub user: User,
-    /// Bytes per nanosecond that it moves at each place.
+    /// Its bandwidth on each channel in bytes per nanosecond.
     asked: Vec<(usize, f64)>,
-    /// Nanoseconds for 1000 instructions.
+    /// Nanoseconds per 1000 instructions.
     pub ns: f64,
-    /// The same when its cache was shared last.
+    /// The same when its cache was last solved.
     pub ns_shared: f64,
-    /// Whether it stands among the users of its places.
+    /// Whether it is among the users of its channels.
     is_listed: bool,
 }
 
 impl Fluid {
-    /// Solves what was touched, and reckons when the next stretches end.
+    /// Solves all affected domains and reschedules the ends of segments.
     pub(super) fn solve(&mut self) {
         if !self.solver.is_dirty && self.solver.stale_cpus.is_empty() {
             return;
@@ -151,17 +151,17 @@ impl Fluid {
                     self.solver.touched[cache] = false;
                     self.solve_cache(cache);
                 }
-                let shaken = (0..self.solver.places.len())
-                    .filter(|&place| self.solver.places[place].is_shaken());
-                let shaken: Vec<usize> = shaken.collect();
-                for &place in &shaken {
+                let inconsistent = (0..self.solver.places.len())
+                    .filter(|&place| self.solver.places[place].is_inconsistent());
+                let inconsistent: Vec<usize> = inconsistent.collect();
+                for &place in &inconsistent {
                     self.solve_place(place);
                 }
-                if shaken.is_empty() && self.solver.queue.is_empty() {
+                if inconsistent.is_empty() && self.solver.queue.is_empty() {
                     break;
                 }
             }
-            self.set_what_each_does();
+            self.update_counts_per_instruction();
         }
         let mut stale = std::mem::take(&mut self.solver.stale_cpus);
         for &cpu in &stale {
@@ -169,7 +169,7 @@ impl Fluid {
                 self.reckon(cpu);
             }
         }
-        // What comes of reckoning waits for the next time.
+        // CPUs that become stale by that wait for the next call.
         stale.clear();
         stale.append(&mut self.solver.stale_cpus);
         self.solver.stale_cpus = stale;
@@ -180,7 +180,7 @@ impl Fluid {
         &task.script.acts[task.act.min(task.script.acts.len() - 1)]
     }
 
-    /// Who holds how much of a cache, and how fast its tasks are at the present latencies.
+    /// Solves the occupancy of a cache, and the speeds of its tasks at the present latencies.
     fn solve_cache(&mut self, cache: usize) {
         let hardware = self.hardware.clone();
         let mut members = Vec::new();
@@ -218,7 +218,7 @@ impl Fluid {
         }
     }
 
-    /// Shares and speeds that go together, at the present latencies.
+    /// Iterates occupancies and speeds at the present latencies.
     fn share(&mut self, hardware: &Hardware, cache: usize, members: &[(usize, f64)]) {
         let bytes = hardware.caches[cache].bytes;
         let kind = hardware.cache_kind(cache);
@@ -254,7 +254,7 @@ impl Fluid {
         self.solver.held = held;
     }
 
-    /// What a task demands with so much cache; returns nanoseconds for 1000 instructions.
+    /// Computes the demand of a task with this occupancy; returns nanoseconds per 1000 instructions.
     pub(super) fn speed_at(&mut self, idx: usize, smt: f64, held: f64) -> f64 {
         let behaviour = &self.act_of(idx).behaviour;
         let demand = behaviour.demand(held);
@@ -266,7 +266,7 @@ impl Fluid {
         self.ns_now(idx)
     }
 
-    /// Nanoseconds for 1000 instructions at the present latencies.
+    /// Nanoseconds per 1000 instructions at the present latencies.
     fn ns_now(&self, idx: usize) -> f64 {
         let user = &self.tasks[idx].asks.user;
         let (mut miss, mut beyond) = (user.fixed_ns, 1.0f64);
@@ -277,7 +277,7 @@ impl Fluid {
         ((user.core_ns + user.exposed * miss) * beyond).max(1e-6)
     }
 
-    /// The latency of a place that goes with what is asked of it, and the speed of all who use it.
+    /// Solves the latency of a channel and the speeds of all its users.
     fn solve_place(&mut self, place: usize) {
         let users = std::mem::take(&mut self.solver.places[place].users);
         let state = &self.solver.places[place];
@@ -311,14 +311,14 @@ impl Fluid {
             let ns = self.ns_now(idx);
             self.set_speed(idx, ns);
             let shared = self.tasks[idx].asks.ns_shared;
-            if STIRRED < libm::fabs(ns / shared - 1.0) {
+            if SPEED_CHANGE_MIN < libm::fabs(ns / shared - 1.0) {
                 let cache = self.hardware.cpus[self.tasks[idx].cpu].cache;
                 if 1 < self.tasks_in_cache(cache) {
                     self.solver.touch(cache);
                 }
             }
         }
-        // Summed anew, so that no rounding adds up.
+        // Summed again, so that rounding errors do not accumulate.
         let of = |idx: &usize| {
             let asked = self.tasks[*idx].asks.asked.iter().filter(|(other, _)| *other == place);
             asked.map(|(_, bytes)| bytes).sum::<f64>()
@@ -334,7 +334,7 @@ impl Fluid {
         self.hardware.caches[cache].cpus.iter().map(|&cpu| self.cpus[cpu].tasks.len()).sum()
     }
 
-    /// From now on a task takes so long for 1000 instructions.
+    /// Sets the speed of a task and its demand.
     fn set_speed(&mut self, idx: usize, ns: f64) {
         let cpu = self.tasks[idx].cpu;
         self.settle_cpu(cpu);
@@ -347,7 +347,7 @@ impl Fluid {
         task.asks.ns = ns;
         task.speed = 1000.0 / ns;
         let asks = &mut task.asks;
-        self.solver.ask(&asks.asked, -1.0);
+        self.solver.add_demand(&asks.asked, -1.0);
         asks.asked.clear();
         if task.doing() == Doing::Touching {
             let asks = &mut task.asks;
@@ -357,11 +357,11 @@ impl Fluid {
             let each = asks.user.duty * asks.user.bytes / ns;
             asks.asked.extend(asks.user.uses.iter().map(|&(place, part)| (place, part * each)));
         }
-        self.solver.ask(&task.asks.asked, 1.0);
+        self.solver.add_demand(&task.asks.asked, 1.0);
         self.solver.changed.push(idx);
     }
 
-    /// Writes down over which places the misses of a task go, and by which part of a CPU it runs.
+    /// Records the channels of a task's misses, and its share of the CPU.
     fn list(&mut self, idx: usize, cpu: usize) {
         let node = self.hardware.cpus[cpu].node;
         let duty = self.tasks[idx].weight / self.cpus[cpu].weight;
@@ -369,8 +369,8 @@ impl Fluid {
         let before = std::mem::take(&mut self.tasks[idx].asks.user.uses);
         let mut uses = std::mem::take(&mut self.solver.uses);
         let fixed =
-            self.each_place(self.tasks[idx].job, node, |place, part| uses.push((place, part)));
-        // A task that touches memory for the first time does so through the controller of its node.
+            self.each_channel(self.tasks[idx].job, node, |place, part| uses.push((place, part)));
+        // First touch uses the controller of the local node.
         if uses.iter().all(|(place, _)| *place != node) {
             uses.push((node, 0.0));
         }
@@ -381,7 +381,7 @@ impl Fluid {
         if !same {
             let was_listed = std::mem::replace(&mut asks.is_listed, true);
             let (after, asks) = (asks.user.uses.clone(), std::mem::take(&mut asks.asked));
-            self.solver.ask(&asks, -1.0);
+            self.solver.add_demand(&asks, -1.0);
             for &(place, _) in before.iter().filter(|_| was_listed) {
                 self.solver.places[place].users.retain(|&user| user != idx);
             }
@@ -393,36 +393,37 @@ impl Fluid {
         self.solver.uses.clear();
     }
 
-    /// A task leaves its CPU: nothing is asked for it any more.
+    /// Removes a task from the users of its channels.
     pub(super) fn unlist(&mut self, idx: usize) {
         let asks = &mut self.tasks[idx].asks;
         let asked = std::mem::take(&mut asks.asked);
         let uses = std::mem::take(&mut asks.user.uses);
         let was_listed = std::mem::take(&mut asks.is_listed);
-        self.solver.ask(&asked, -1.0);
+        self.solver.add_demand(&asked, -1.0);
         for &(place, _) in uses.iter().filter(|_| was_listed) {
             self.solver.places[place].users.retain(|&user| user != idx);
         }
     }
 
-    /// The controllers and links that a job's misses go over from a node, with their parts.
-    fn each_place(&self, job: usize, node: usize, mut tell: impl FnMut(usize, f64)) -> f64 {
+    /// Calls `visit` with each controller and link of a job's misses from a node, and their shares; returns the fixed part
+    /// of the miss latency.
+    fn each_channel(&self, job: usize, node: usize, mut visit: impl FnMut(usize, f64)) -> f64 {
         let mut fixed_ns = 0.0;
         let parts = self.pages.parts(job);
         let local = [(node, 1.0)];
         let parts = if parts.is_empty() { &local[..] } else { parts };
         for &(to, part) in parts {
-            let way = self.hardware.way(node, to);
-            fixed_ns += part * way.more_ns;
-            tell(to, part);
-            if let Some(link) = way.link {
-                tell(self.hardware.nodes.len() + link, part);
+            let path = self.hardware.way(node, to);
+            fixed_ns += part * path.more_ns;
+            visit(to, part);
+            if let Some(link) = path.link {
+                visit(self.hardware.nodes.len() + link, part);
             }
         }
         fixed_ns
     }
 
-    /// Pages begin or cease to be moved.
+    /// Updates the background traffic after page migration starts or stops.
     pub(super) fn update_moving(&mut self) {
         for node in 0..self.hardware.nodes.len() {
             let moving = self.pages.moving(node);
@@ -433,7 +434,7 @@ impl Fluid {
         self.solver.is_dirty = true;
     }
 
-    /// How fast a CPU is beside its siblings, as a part of alone.
+    /// The speed of a CPU beside its SMT siblings, relative to alone.
     pub(super) fn smt_share(&self, cpu: usize) -> f64 {
         let its = &self.hardware.cpus[cpu];
         let siblings = &self.hardware.cores[its.core];
@@ -442,21 +443,21 @@ impl Fluid {
         if is_beside { its.smt_share } else { 1.0 }
     }
 
-    /// What those do with each instruction whose speed has changed.
-    fn set_what_each_does(&mut self) {
+    /// Recomputes the counts per instruction of tasks with a changed speed.
+    fn update_counts_per_instruction(&mut self) {
         let mut changed = std::mem::take(&mut self.solver.changed);
         changed.sort_unstable();
         changed.dedup();
         for &idx in &changed {
             if self.tasks[idx].state == TaskState::Runnable {
-                self.set_each(idx);
+                self.update_counts_of(idx);
             }
         }
         changed.clear();
         self.solver.changed = changed;
     }
 
-    pub(super) fn set_each(&mut self, idx: usize) {
+    pub(super) fn update_counts_of(&mut self, idx: usize) {
         let task = &self.tasks[idx];
         let (ns, user) = (task.asks.ns, &task.asks.user);
         let latency = user.uses.iter().map(|(p, part)| part * self.solver.places[*p].latency);
@@ -484,11 +485,10 @@ impl Fluid {
         task.miss_ns = miss_ns;
     }
 
-    /// A task comes to a cache that holds nothing of it: it reads what it will hold again, once.
+    /// Charges the cost of a cold cache to a task that moves to another one.
     ///
-    /// While it fills up from nothing to what it will hold, each line that is put in stands for
-    /// 1 - misses(then) / misses(now) misses more than later (the same filling as in
-    /// [`crate::physics::shares`]).
+    /// While it fills the cache up to its occupancy, each inserted line stands for 1 - misses(occupancy) /
+    /// misses(present) additional misses (the filling of [`crate::physics::shares`]).
     pub(super) fn warm_up(&mut self, idx: usize, cache: usize) {
         let task = &self.tasks[idx];
         if task.warm_in.is_none() || task.warm_in == Some(cache) || !self.settings.contention {

@@ -7,81 +7,81 @@ use super::rates::Asks;
 use super::tally::Tally;
 use crate::script::Script;
 
-/// A thread.
+/// A thread of a simulated job.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Its number for people.
+    /// Its thread id.
     pub tid: u32,
-    /// When it was born, in nanoseconds.
+    /// Start time in nanoseconds.
     pub born: u64,
-    /// The job that it belongs to.
+    /// Its job.
     pub job: usize,
-    /// Where it is in its life.
+    /// Its scheduling state.
     pub state: TaskState,
-    /// The CPU that it is on, or was on before it went to sleep.
+    /// The CPU of its run queue, or the last one while it sleeps.
     pub cpu: usize,
-    /// CPUs that it may use, by place; `None`: all.
+    /// CPUs that it may use, by index; `None` for all.
     pub allowed: Option<Arc<Vec<bool>>>,
-    /// Its share of a CPU against others on it.
+    /// Its weight on a shared CPU.
     pub weight: f64,
-    /// CPU time, in nanoseconds.
+    /// CPU time in nanoseconds.
     pub cpu_ns: f64,
-    /// Nanoseconds that it wanted to run and did not.
+    /// Wait time in nanoseconds: runnable but not running.
     pub wait_ns: f64,
-    /// How often it came to another CPU.
+    /// Number of migrations to another CPU.
     pub n_migrations: u64,
-    /// What it did.
+    /// Its counts.
     pub done: Tally,
     pub(super) life: u64,
     pub(super) script: Arc<Script>,
     pub(super) act: usize,
-    /// Instructions left in this act.
+    /// Remaining instructions of the current phase.
     pub(super) left: f64,
-    /// Instructions left before it sleeps.
+    /// Remaining instructions until it sleeps.
     pub(super) burst_left: f64,
-    /// Bytes that it is about to touch for the first time.
+    /// Remaining bytes of first touch.
     pub(super) touch_left: f64,
-    /// Whether it was doing that when its stretch was reckoned.
+    /// Whether it was touching memory when its segment was computed.
     pub(super) was_touching: bool,
-    /// CPU time that it loses to cold caches, or to pages that the kernel moves under it.
+    /// CPU time that it loses to a cold cache or to page migration.
     pub(super) debt_ns: f64,
-    /// Lines that it reads from memory for each nanosecond of that debt.
+    /// Lines read per nanosecond of that CPU time.
     pub(super) debt_lines_per_ns: f64,
     /// Instructions per nanosecond of CPU time.
     pub(super) speed: f64,
-    /// What each instruction does besides.
+    /// Counts per instruction.
     pub(super) each: Tally,
-    /// Nanoseconds of a miss, for what cold caches cost.
+    /// Miss latency in nanoseconds, for the cost of a cold cache.
     pub(super) miss_ns: f64,
-    /// Bytes of the cache that it holds.
+    /// Cache occupancy in bytes.
     pub(super) held: f64,
-    /// The node from which it used its memory in the last pass of NUMA balancing.
+    /// The node from which it used its memory in the last scan of NUMA balancing.
     pub(super) used_from: Option<usize>,
-    /// The cache in which it holds them.
+    /// The cache of its occupancy.
     pub(super) warm_in: Option<usize>,
-    /// While it waits for the end of its stretch without being looked at.
+    /// Set while it waits for the end of its segment in the queue of its CPU.
     pub(super) calm: Option<CalmTask>,
     pub(super) asks: Asks,
 }
 
-/// Where a task is in its life.
+/// The scheduling state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskState {
-    /// It runs, or waits for its turn.
+    /// Running or waiting.
     Runnable,
-    /// It sleeps.
+    /// Sleeping.
     Sleeping,
-    /// It has ended, and its place may be given to another.
+    /// Ended; its slot may be reused.
     Ended,
 }
 
-/// Bytes that are touched for the first time in a nanosecond of CPU time: the kernel clears a page of
-/// 4 KiB and maps it in about half a microsecond. Guessed after what page-fault benchmarks usually show.
+/// First touch in bytes per nanosecond of CPU time: the kernel clears and maps a page of 4 KiB in about half a
+/// microsecond. Guessed from typical page-fault benchmarks.
 pub(super) const TOUCH_RATE: f64 = 8.0;
-/// Instructions below this count as done.
+/// Fewer remaining instructions count as none.
 const NEARLY: f64 = 1e-3;
 
-/// What a task does next.
+/// The activity of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     Touching,
@@ -100,7 +100,7 @@ impl Task {
         }
     }
 
-    /// CPU time to the end of what it does.
+    /// CPU time until the end of the current segment.
     pub(super) fn stretch_ns(&self) -> f64 {
         match self.doing() {
             Doing::Touching => self.touch_left / TOUCH_RATE,
@@ -109,12 +109,12 @@ impl Task {
         }
     }
 
-    /// Whether what it does is over.
+    /// Whether the current segment has ended.
     pub(super) fn is_through(&self) -> bool {
         self.doing() == Doing::Running && self.left.min(self.burst_left) <= NEARLY
     }
 
-    /// Progresses by CPU time; returns the bytes that it touched for the first time.
+    /// Progresses by CPU time; returns the bytes of first touch.
     pub(super) fn run_ns(&mut self, cpu_ns: f64) -> f64 {
         let mut rest = cpu_ns;
         let mut touched = 0.0;
@@ -155,7 +155,7 @@ impl Task {
         touched
     }
 
-    /// A cost besides its work: CPU time, and lines that it reads meanwhile.
+    /// Adds lost CPU time, and the lines that are read during it.
     pub(super) fn owe(&mut self, ns: f64, lines: f64) {
         let all_lines = self.debt_lines_per_ns * self.debt_ns + lines;
         self.debt_ns += ns;

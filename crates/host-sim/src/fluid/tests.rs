@@ -1,4 +1,4 @@
-//! The fluid machine: time-sharing, caches, memory, moves, in worlds of a few tasks.
+//! The fluid model with few tasks: time sharing, caches, memory, page migration.
 
 use topology::Machine;
 
@@ -9,7 +9,7 @@ use crate::script::{Act, Script};
 
 const MIB: u64 = 1 << 20;
 
-/// A machine of small nodes that is easy to reckon with: 1 GHz, 100 ns, 10 GB/s, 8 MiB of cache.
+/// A machine with simple numbers: 1 GHz, 100 ns, 10 GB/s, 8 MiB of cache.
 fn machine(text: &str) -> Fluid {
     let machine = Machine::synthetic(text).expect("a machine");
     let mut hardware = Hardware::new(&machine);
@@ -20,7 +20,7 @@ fn machine(text: &str) -> Fluid {
     Fluid::new(Arc::new(hardware), settings, Chance::OFF.causes(0))
 }
 
-/// One that needs a nanosecond for an instruction, and so many misses for 1000 of them.
+/// A script with 1 ns per instruction and `misses` misses per 1000 instructions.
 fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script> {
     let row = |bytes: f64, misses: f64| Row {
         bytes,
@@ -31,7 +31,7 @@ fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script
         writes: 0.0,
     };
     let rows = vec![row(1048576.0, misses), row(8.0 * 1048576.0, misses / 4.0)];
-    let character = Character::new(rows, row(0.0, 4.0 * misses)).expect("sound");
+    let character = Character::new(rows, row(0.0, 4.0 * misses)).expect("a valid curve");
     let behaviour = Behaviour::known(&character, 1.0, 1.0, Fitted::default().habits(1.0));
     let sizes = fluid.hardware().cache_sizes();
     let act = Act {
@@ -53,7 +53,7 @@ fn start(fluid: &mut Fluid, job: usize, script: &Arc<Script>, cpu: Option<usize>
     fluid.start(JobStart { job, script: script.clone(), allowed: mask, memory, weight: 1.0 });
 }
 
-/// When each job ends, in milliseconds, by number.
+/// The end of each job in milliseconds, by job number.
 fn ends(fluid: &mut Fluid) -> Vec<(usize, u64)> {
     let mut ends = Vec::new();
     while let Some(at) = fluid.next_event() {
@@ -64,13 +64,13 @@ fn ends(fluid: &mut Fluid) -> Vec<(usize, u64)> {
             }
         }
     }
-    fluid.check_pages().expect("of memory nothing is lost");
+    fluid.check_pages().expect("all memory is accounted for");
     ends.sort_unstable();
     ends
 }
 
 #[test]
-fn who_shares_a_cpu_takes_twice_as_long() {
+fn a_task_on_a_shared_cpu_takes_twice_as_long() {
     let mut fluid = machine("cores=2");
     let work = script(&fluid, 1e9, 0.0, 0);
     [0, 1].into_iter().for_each(|job| start(&mut fluid, job, &work, Some(0)));
@@ -79,29 +79,29 @@ fn who_shares_a_cpu_takes_twice_as_long() {
 }
 
 #[test]
-fn weights_share_a_cpu_in_their_proportion() {
+fn a_cpu_is_shared_in_proportion_to_the_weights() {
     let mut fluid = machine("cores=1");
     let work = script(&fluid, 1e9, 0.0, 0);
     start(&mut fluid, 0, &work, None);
     start(&mut fluid, 1, &work, None);
     fluid.set_weight(1, 3.0);
-    // Three quarters for the one until 1333 ms, then everything for the other.
+    // Three quarters for the first until 1333 ms, then everything for the other.
     assert_eq!(ends(&mut fluid), [(0, 2000), (1, 1333)]);
 }
 
 #[test]
-fn the_kernel_takes_an_idle_cpu_for_one_that_waits() {
+fn a_waiting_task_is_moved_to_an_idle_cpu() {
     let mut fluid = machine("cores=2");
     let (long, short) = (script(&fluid, 3e9, 0.0, 0), script(&fluid, 1e9, 0.0, 0));
     start(&mut fluid, 0, &short, None);
     [1, 2].into_iter().for_each(|job| start(&mut fluid, job, &long, None));
-    // Who shares goes round until the short one is over; then each long one has a CPU for itself, and
-    // the 7 s of work are done after little more than 3.5 s.
+    // Tasks on shared CPUs rotate until the short one ends; then each long one has its own CPU, and the 7 s of work are
+    // done after little more than 3.5 s.
     let found = ends(&mut fluid);
     assert_eq!(found.iter().map(|(_, ms)| ms).max(), Some(&3512), "{found:?}");
 }
 
-/// When each of so many programs of a second ends that are started one after the other, in milliseconds.
+/// The ends of `n_jobs` programs of one second that start one after the other, in milliseconds.
 fn all_end(text: &str, n_jobs: usize) -> Vec<u64> {
     let mut fluid = machine(text);
     let work = script(&fluid, 1e9, 0.0, 0);
@@ -110,21 +110,21 @@ fn all_end(text: &str, n_jobs: usize) -> Vec<u64> {
 }
 
 #[test]
-fn three_programs_on_two_cpus_share_them_alike() {
-    // Not one alone on a CPU for a second and two together on the other.
+fn three_programs_on_two_cpus_get_equal_shares() {
+    // Without rotation, one would run alone for a second and two would share the other CPU.
     let ends = all_end("cores=2", 3);
     assert!(ends.iter().all(|ms| (1400..=1520).contains(ms)), "{ends:?}");
 }
 
 #[test]
-fn who_shares_goes_round_between_nodes_too() {
+fn tasks_on_shared_cpus_rotate_between_nodes() {
     let ends = all_end("nodes=4 cores=2", 9);
-    // If always the same two shared, they would end after 1500 ms.
+    // Without rotation, two would end after 1500 ms.
     assert!(ends.iter().all(|ms| *ms <= 1200), "{ends:?}");
 }
 
 #[test]
-fn who_is_bound_to_a_shared_cpu_stays_there() {
+fn a_task_bound_to_a_shared_cpu_stays_there() {
     let mut fluid = machine("cores=2");
     let work = script(&fluid, 1e9, 0.0, 0);
     [0, 1].into_iter().for_each(|job| start(&mut fluid, job, &work, Some(0)));
@@ -134,7 +134,7 @@ fn who_is_bound_to_a_shared_cpu_stays_there() {
 }
 
 #[test]
-fn programs_that_share_a_cache_slow_each_other_down_and_others_do_not() {
+fn programs_slow_each_other_down_only_on_a_shared_cache() {
     let together = |machine_text: &str| {
         let mut fluid = machine(machine_text);
         let work = script(&fluid, 1e9, 20.0, 0);
@@ -147,7 +147,7 @@ fn programs_that_share_a_cache_slow_each_other_down_and_others_do_not() {
 }
 
 #[test]
-fn memory_of_another_node_takes_longer() {
+fn remote_memory_is_slower() {
     let took = |from: usize, to: usize| {
         let mut fluid = machine("nodes=2 cores=1 mem=1G");
         let work = script(&fluid, 1e9, 20.0, 64);
@@ -162,7 +162,7 @@ fn memory_of_another_node_takes_longer() {
 }
 
 #[test]
-fn pages_that_are_moved_after_it_make_it_fast_again() {
+fn a_task_is_fast_again_after_its_pages_migrate_to_it() {
     let took = |moves: bool| {
         let mut fluid = machine("nodes=2 cores=1 mem=1G");
         let work = script(&fluid, 1e9, 20.0, 64);
@@ -173,7 +173,7 @@ fn pages_that_are_moved_after_it_make_it_fast_again() {
             fluid.move_pages(PageMove { to: 1, limit: u64::MAX, ..PageMove::default() });
         }
         fluid.advance(500_000_000);
-        fluid.check_pages().expect("nothing is lost");
+        fluid.check_pages().expect("all memory is accounted for");
         let there = fluid.memory_of(0)[1];
         assert_eq!(there, if moves { 64 * MIB } else { 0 });
         ends(&mut fluid)[0].1
@@ -182,7 +182,7 @@ fn pages_that_are_moved_after_it_make_it_fast_again() {
 }
 
 #[test]
-fn a_node_that_is_full_spills_to_the_nearest_and_a_full_machine_ends_somebody() {
+fn a_full_node_falls_back_to_the_next_and_a_full_machine_oom_kills() {
     let mut fluid = machine("nodes=2 cores=1 mem=64M");
     let work = script(&fluid, 1e9, 0.0, 96);
     start(&mut fluid, 0, &work, Some(0));
@@ -193,12 +193,12 @@ fn a_node_that_is_full_spills_to_the_nearest_and_a_full_machine_ends_somebody() 
     let news = fluid.take_news();
     assert!(matches!(news[..], [(_, News::JobEnded { job: 1, out_of_memory: true })]), "{news:?}");
     fluid.forget(1);
-    fluid.check_pages().expect("what it had is free again");
+    fluid.check_pages().expect("its memory is free");
     assert_eq!(fluid.memory_free(1), 32 * MIB);
 }
 
 #[test]
-fn who_finds_no_memory_while_it_is_taken_elsewhere_is_gone() {
+fn a_job_is_oom_killed_if_its_memory_is_allocated_by_another_first() {
     let mut fluid = machine("cores=2 mem=64M");
     let work = script(&fluid, 1e9, 0.0, 128);
     start(&mut fluid, 0, &work, Some(0));
@@ -206,18 +206,18 @@ fn who_finds_no_memory_while_it_is_taken_elsewhere_is_gone() {
     fluid.bind(0, Some(Arc::new(vec![false, true])));
     let news = fluid.take_news();
     assert!(matches!(news[..], [(_, News::JobEnded { job: 0, out_of_memory: true })]), "{news:?}");
-    fluid.check_places().expect("nobody is left on a CPU");
+    fluid.check_places().expect("no ended task is on a CPU");
     fluid.forget(0);
     assert_eq!(fluid.memory_free(0), 64 * MIB);
 }
 
 #[test]
-fn of_many_that_find_no_memory_no_more_are_killed_than_must_be() {
+fn no_more_jobs_are_oom_killed_than_necessary() {
     let mut fluid = machine("cores=1 mem=48M");
     let work = script(&fluid, 1e9, 20.0, 24);
     (0..4).for_each(|job| start(&mut fluid, job, &work, None));
     let mut killed = Vec::new();
-    // Somebody looks at all of them again and again: at one look the last page goes, and several are short.
+    // All jobs are updated repeatedly; in one update the last page is allocated, and several jobs are short of memory.
     for look in 1..=100_000 {
         fluid.advance(look * 200_000);
         fluid.settle_all();
@@ -227,15 +227,15 @@ fn of_many_that_find_no_memory_no_more_are_killed_than_must_be() {
             killed.extend(out_of_memory.then_some(job));
             fluid.forget(job);
         }
-        fluid.check_pages().expect("nothing is lost");
-        fluid.check_places().expect("nobody who is gone is on a CPU");
+        fluid.check_pages().expect("all memory is accounted for");
+        fluid.check_places().expect("no ended task is on a CPU");
     }
     assert_eq!(killed.len(), 2, "48 MiB hold two of 24 and not three: {killed:?}");
     assert_eq!(fluid.memory_free(0), 48 * MIB);
 }
 
 #[test]
-fn striped_memory_lies_on_all_nodes_alike() {
+fn interleaved_memory_is_spread_evenly_over_all_nodes() {
     let mut fluid = machine("nodes=4 cores=1 mem=1G");
     let work = script(&fluid, 1e9, 0.0, 64);
     let memory = MemoryRule::Interleave(vec![0, 1, 2, 3]);
@@ -245,7 +245,7 @@ fn striped_memory_lies_on_all_nodes_alike() {
 }
 
 #[test]
-fn a_cold_cache_costs_once_and_no_more_than_filling_it() {
+fn a_cold_cache_costs_once_and_at_most_the_time_to_fill_it() {
     let took = |moves: u64| {
         let mut fluid = machine("llcs=2 cores=1 llc=8M");
         let work = script(&fluid, 1e9, 20.0, 0);
@@ -258,13 +258,13 @@ fn a_cold_cache_costs_once_and_no_more_than_filling_it() {
         ends(&mut fluid)[0].1
     };
     let (none, one, three) = (took(0), took(1), took(3));
-    // 8 MiB are 131072 lines of 100 ns: 13 ms at the most.
+    // 8 MiB are 131072 lines of 100 ns: at most 13 ms.
     assert!(none < one && one - none <= 14, "{none} {one}");
     assert!((three - none).abs_diff(3 * (one - none)) <= 2, "{none} {one} {three}");
 }
 
 #[test]
-fn counters_tell_what_was_done() {
+fn counters_report_the_work_of_a_task() {
     let mut fluid = machine("cores=1 llc=8M");
     let work = script(&fluid, 1e9, 20.0, 0);
     start(&mut fluid, 0, &work, None);
@@ -272,7 +272,7 @@ fn counters_tell_what_was_done() {
         let at = fluid.next_event().expect("it ends");
         fluid.advance(at);
     }
-    let task = fluid.tasks_of(0).next().expect("it is not forgotten").clone();
+    let task = fluid.tasks_of(0).next().expect("it is not freed").clone();
     let close = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-3;
     assert!(close(task.done.instructions, 1e9), "{:?}", task.done);
     assert!(close(task.done.misses, 5e6), "a quarter of 20 per 1000: {:?}", task.done);
@@ -282,7 +282,7 @@ fn counters_tell_what_was_done() {
     assert!(0.0 < task.done.queue_full && task.done.queue_full < task.done.references);
 }
 
-/// Ends of programs that share a CPU by weight and nothing else, in nanoseconds: step by step.
+/// Reference: the ends of programs that share a CPU by weight, in nanoseconds, computed step by step.
 fn shared(work: &[(f64, f64, f64)]) -> Vec<f64> {
     let mut left: Vec<f64> = work.iter().map(|one| one.1).collect();
     let mut ends = vec![f64::NAN; work.len()];
@@ -308,7 +308,7 @@ fn shared(work: &[(f64, f64, f64)]) -> Vec<f64> {
 }
 
 #[test]
-fn without_contention_a_cpu_is_shared_by_weight_whoever_comes_and_goes() {
+fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
     let mut rng = base::Rng::new(3);
     for round in 0..30 {
         let mut fluid = machine("cores=2 llc=8M");
@@ -316,7 +316,7 @@ fn without_contention_a_cpu_is_shared_by_weight_whoever_comes_and_goes() {
         let one = script(&fluid, 1.0, 0.0, 0);
         let ns_each = one.ns_alone(fluid.hardware()) / 1000.0;
         let n_jobs = 1 + rng.below(8) as usize;
-        // Start, CPU time, weight; whole milliseconds, so that events meet.
+        // Start, CPU time, weight; whole milliseconds, so that events coincide.
         let work: Vec<(f64, f64, f64)> = (0..n_jobs)
             .map(|_| {
                 let start = rng.below(20) as f64 * 1e6;
@@ -349,7 +349,7 @@ fn without_contention_a_cpu_is_shared_by_weight_whoever_comes_and_goes() {
                 fluid.start(JobStart { job, script, allowed: mask, memory, weight });
             }
             if rng.below(3) == 0 {
-                fluid.settle_all(); // A look changes nothing.
+                fluid.settle_all(); // An update changes nothing.
             }
         }
         for (at, (end, expected)) in found.iter().zip(shared(&work)).enumerate() {
@@ -361,12 +361,12 @@ fn without_contention_a_cpu_is_shared_by_weight_whoever_comes_and_goes() {
                 work[at]
             );
         }
-        fluid.check_cpu_time().expect("no more than there was");
+        fluid.check_cpu_time().expect("at most the existing CPU time");
     }
 }
 
 #[test]
-fn who_shares_a_cpu_with_one_that_finds_no_memory_loses_nothing() {
+fn tasks_beside_an_oom_killed_one_lose_no_cpu_time() {
     for contention in [true, false] {
         let mut fluid = machine("nodes=1 cores=1 mem=64M");
         fluid.settings.contention = contention;
@@ -389,14 +389,14 @@ fn who_shares_a_cpu_with_one_that_finds_no_memory_loses_nothing() {
         let last = ends.iter().copied().fold(0.0, f64::max);
         let sum: f64 = given.iter().sum();
         assert!((sum - last).abs() < 100.0, "one CPU was never idle: {sum} of {last} ns given");
-        fluid.check_cpu_time().expect("no more than there was");
+        fluid.check_cpu_time().expect("at most the existing CPU time");
     }
 }
 
-/// What a random world without contention comes to: ends of jobs, CPU time, waiting, lines; looked at after
-/// every event, or never before a job ends. Nobody has memory, and each job is bound to a
-/// CPU: a look splits sums and so puts an instant off by a nanosecond, past which the kernel may choose otherwise.
-fn played(seed: u64, is_looked_at: bool) -> Vec<f64> {
+/// The result of a random run without contention: ends of jobs, CPU time, wait time, lines. Tasks are updated after
+/// every event, or only at the ends of jobs. No job has memory, and each is bound to a CPU: an update splits sums and
+/// can shift an instant by a nanosecond, and then the kernel may choose another CPU.
+fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
     let mut rng = base::Rng::new(seed);
     let mut fluid = machine("nodes=2 llcs=1 cores=2 smt=2 mem=1G llc=8M");
     fluid.settings.contention = false;
@@ -419,7 +419,7 @@ fn played(seed: u64, is_looked_at: bool) -> Vec<f64> {
                 fluid.forget(job);
                 alive.retain(|other| *other != job);
             }
-            if is_looked_at {
+            if is_updated {
                 fluid.settle_all();
             }
         }
@@ -463,19 +463,19 @@ fn played(seed: u64, is_looked_at: bool) -> Vec<f64> {
 }
 
 #[test]
-fn without_contention_a_look_changes_nothing_whatever_happens() {
+fn without_contention_additional_updates_change_nothing() {
     let is_same = |seed: &u64| {
-        let (seldom, often) = (played(*seed, false), played(*seed, true));
+        let (seldom, often) = (simulated(*seed, false), simulated(*seed, true));
         let is_close =
             |(one, other): (&f64, &f64)| (one - other).abs() <= 1e-6 * one.abs().max(1e9);
         seldom.len() == often.len() && seldom.iter().zip(&often).all(is_close)
     };
     let n_same = (0..100).filter(is_same).count();
-    // Two things at one instant may change places all the same.
+    // Two events at one instant may still be swapped.
     assert!(97 <= n_same, "{n_same} of 100");
 }
 
-/// Two nodes of two CPUs with NUMA balancing, and a program of 64 MiB that began on CPU 0 and runs for long.
+/// Two nodes of two CPUs with NUMA balancing, and a long-running program of 64 MiB that started on CPU 0.
 fn balanced(memory: MemoryRule) -> Fluid {
     let mut fluid = machine("nodes=2 cores=2 mem=256M");
     fluid.settings.numa_balancing = true;
@@ -489,12 +489,12 @@ fn mask_of(fluid: &Fluid, cpus: &[usize]) -> Arc<Vec<bool>> {
     Arc::new((0..fluid.hardware().cpus.len()).map(|cpu| cpus.contains(&cpu)).collect())
 }
 
-/// Seconds after which most of its memory lies on node 1, and the node that it runs on then.
-fn comes_over(fluid: &mut Fluid) -> (f64, usize) {
+/// Seconds until most of its memory is on node 1, and its node at that time.
+fn migrates(fluid: &mut Fluid) -> (f64, usize) {
     let begin = fluid.now();
     for _ in 0..400 {
         fluid.advance(fluid.now() + 100_000_000);
-        fluid.check_pages().expect("nothing is lost");
+        fluid.check_pages().expect("all memory is accounted for");
         if fluid.memory_of(0)[0] < fluid.memory_of(0)[1] {
             break;
         }
@@ -504,25 +504,28 @@ fn comes_over(fluid: &mut Fluid) -> (f64, usize) {
 }
 
 #[test]
-fn the_memory_of_a_young_job_comes_at_once_and_that_of_an_old_one_when_it_was_used_twice() {
+fn memory_of_a_young_job_migrates_at_once_and_that_of_an_old_one_after_two_uses() {
     let mut young = balanced(MemoryRule::FirstTouch);
     young.advance(500_000_000);
     let there = mask_of(&young, &[2]);
     young.bind(0, Some(there.clone()));
-    let (young_s, node) = comes_over(&mut young);
+    let (young_s, node) = migrates(&mut young);
     assert_eq!(node, 1);
-    assert!((0.4..0.7).contains(&young_s), "with the first pass, at one second: {young_s}");
+    assert!((0.4..0.7).contains(&young_s), "in the first scan, at one second: {young_s}");
 
-    // Looks at 1, 2.3, 3.99, 6.187, 9.043 and 12.756 s of CPU time, a little later each for what they take.
+    // Scans at 1, 2.3, 3.99, 6.187, 9.043 and 12.756 s of CPU time, each slightly delayed by its own cost.
     let mut old = balanced(MemoryRule::FirstTouch);
     old.advance(10_000_000_000);
     old.bind(0, Some(there));
-    let (old_s, _) = comes_over(&mut old);
-    assert!((4.7..5.2).contains(&old_s), "one pass sees it, the next two seconds later: {old_s}");
+    let (old_s, _) = migrates(&mut old);
+    assert!(
+        (4.7..5.2).contains(&old_s),
+        "recorded by one scan, migrated by the next, two seconds later: {old_s}"
+    );
 }
 
 #[test]
-fn an_old_job_goes_back_to_its_memory_where_it_may() {
+fn an_old_job_migrates_back_to_its_memory() {
     let mut fluid = balanced(MemoryRule::FirstTouch);
     fluid.advance(10_000_000_000);
     let there = mask_of(&fluid, &[2]);
@@ -536,7 +539,7 @@ fn an_old_job_goes_back_to_its_memory_where_it_may() {
 }
 
 #[test]
-fn two_old_jobs_change_places_where_no_cpu_is_free() {
+fn two_old_jobs_are_swapped_if_no_cpu_is_idle() {
     let mut fluid = balanced(MemoryRule::FirstTouch);
     let work = script(&fluid, 1e12, 0.0, 64);
     (1..4).for_each(|job| start(&mut fluid, job, &work, Some(job)));
@@ -556,7 +559,7 @@ fn two_old_jobs_change_places_where_no_cpu_is_free() {
 }
 
 #[test]
-fn a_job_with_a_memory_policy_of_its_own_is_left_alone() {
+fn a_job_with_a_memory_policy_is_not_balanced() {
     for memory in [MemoryRule::Preferred(vec![0]), MemoryRule::Interleave(vec![0, 1])] {
         let mut fluid = balanced(memory);
         fluid.advance(500_000_000);
@@ -568,7 +571,7 @@ fn a_job_with_a_memory_policy_of_its_own_is_left_alone() {
 }
 
 #[test]
-fn what_somebody_else_holds_of_a_node_is_taken_back_when_nothing_else_is_free() {
+fn memory_in_use_by_others_is_reclaimed_if_no_other_memory_is_free() {
     let settings = Settings::default();
     let chance = Chance { pages: 0.5, ..Chance::OFF };
     let machine = Machine::synthetic("nodes=2 cores=1 mem=128M").expect("a machine");
@@ -585,6 +588,6 @@ fn what_somebody_else_holds_of_a_node_is_taken_back_when_nothing_else_is_free() 
     let work = script(&fluid, 1e9, 0.0, 250);
     start(&mut fluid, 0, &work, Some(0));
     fluid.advance(500_000_000);
-    fluid.check_pages().expect("nothing is lost");
+    fluid.check_pages().expect("all memory is accounted for");
     assert_eq!(fluid.memory_of(0).iter().sum::<u64>(), 250 * MIB, "all of it is there");
 }

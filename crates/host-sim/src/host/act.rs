@@ -1,4 +1,4 @@
-//! Plans carried out.
+//! Applying plans.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::faults::Sort;
 use crate::fluid::{JobStart, MemoryRule, PageMove};
 
 impl SimHost {
-    /// Starts every job that is due, as the plan says.
+    /// Starts every due job with its placement from the plan.
     pub(super) fn start_due(&mut self, plan: &Approved, outcomes: &mut Vec<Outcome>) -> Vec<JobId> {
         let due = std::mem::take(&mut self.due);
         for &job in &due {
@@ -54,7 +54,7 @@ impl SimHost {
         outcomes.extend(memory.map(|policy| done(Some(Action::MemoryPolicy(policy)), 1)));
     }
 
-    /// The CPUs that a job's own line leaves it.
+    /// The CPUs of a job's own line.
     fn own_cpus(&self, job: &Job) -> Option<Arc<Vec<bool>>> {
         if job.cpus.is_none() && job.nodes.is_none() {
             return None;
@@ -92,54 +92,51 @@ impl SimHost {
         }
     }
 
-    /// Carries out what concerns jobs that run already.
+    /// Applies the requests for running jobs.
     pub(super) fn change_running(
         &mut self,
         plan: &Approved,
         started: &[JobId],
         outcomes: &mut Vec<Outcome>,
     ) {
-        for ask in plan.requests() {
-            if matches!(ask.target, Target::Job(job) if started.contains(&job)) {
+        for request in plan.requests() {
+            if matches!(request.target, Target::Job(job) if started.contains(&job)) {
                 continue;
             }
-            let result = self.change(ask.target, &ask.action);
-            let action = Some(ask.action.clone());
-            outcomes.push(Outcome { target: ask.target, action, result });
+            let result = self.change(request.target, &request.action);
+            let action = Some(request.action.clone());
+            outcomes.push(Outcome { target: request.target, action, result });
         }
     }
 
     fn change(&mut self, target: Target, action: &Action) -> OutcomeResult {
-        let refuse =
-            |why, detail: &str| OutcomeResult::Rejected { cause: why, detail: detail.to_owned() };
+        let reject =
+            |cause, detail: &str| OutcomeResult::Rejected { cause, detail: detail.to_owned() };
         let Some(idx) = self.job_of(target) else {
-            return refuse(RejectCause::Exited, "it ended before");
+            return reject(RejectCause::Exited, "the job has ended");
         };
         let allowed = match action {
             Action::Place(cpus) => Some(self.mask(cpus)),
             Action::Release => self.own_cpus(&self.slots[idx].job),
             Action::MemoryPolicy(_) => {
-                return refuse(RejectCause::AlreadyStarted, "it runs already");
+                return reject(RejectCause::AlreadyStarted, "the job is running");
             }
             Action::MovePages { from, to, limit } => {
-                let place = |node| self.fluid.hardware().node_place(node);
-                let Some(to) = place(*to) else {
-                    return refuse(RejectCause::NodesUnusable, "there is no such node");
+                let index = |node| self.fluid.hardware().node_place(node);
+                let Some(to) = index(*to) else {
+                    return reject(RejectCause::NodesUnusable, "the node does not exist");
                 };
-                let from = from.and_then(place);
+                let from = from.and_then(index);
                 let busy_permille = (1000.0 * self.luck.faults.busy) as u64;
                 let limit = limit.0;
-                let wish =
+                let page_move =
                     PageMove { job: idx, from, to, limit, busy_permille, ..PageMove::default() };
-                self.fluid.move_pages(wish);
+                self.fluid.move_pages(page_move);
                 return OutcomeResult::InProgress;
             }
         };
         if self.luck.strikes(Sort::Refused, self.luck.faults.refused) {
-            return refuse(
-                RejectCause::Unsupported,
-                "the kernel said no (a fault of this scenario)",
-            );
+            return reject(RejectCause::Unsupported, "injected fault of this run");
         }
         let n = match target {
             Target::Job(_) => self.fluid.bind(idx, allowed),
@@ -159,12 +156,12 @@ impl SimHost {
         }
     }
 
-    /// A move of pages is over.
+    /// Reports the end of a page migration.
     pub(super) fn move_ended(&mut self, done: &PageMove) {
         let nodes = &self.fluid.hardware().nodes;
         let job = self.slots[done.job].job.id;
         let Some(to) = nodes[done.to].id else { return };
-        let refused = FailedPages {
+        let failed = FailedPages {
             no_memory: Bytes(done.no_memory),
             busy: Bytes(done.busy),
             ..FailedPages::default()
@@ -177,7 +174,7 @@ impl SimHost {
             limit: Bytes(done.limit),
             requested: Bytes(done.requested),
             moved: Bytes(done.moved),
-            failed: refused,
+            failed,
             not_attempted: Bytes::ZERO,
             duration: Nanos(self.fluid.now() - done.since),
             in_kernel: Nanos(done.in_kernel),

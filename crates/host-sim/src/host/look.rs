@@ -1,4 +1,4 @@
-//! What counters, `/proc` and `numa_maps` would show of the simulated machine.
+//! Sampling: counters, `/proc` and `numa_maps` of the simulated machine.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use super::slots::State;
 use crate::faults::Sort;
 use crate::fluid::{Tally, Task, TaskState};
 
-/// What can be read of a simulated machine.
+/// The available data sources of a simulated machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Counters of the processor for each task.
+    /// Hardware counters per task.
     pub counters: bool,
-    /// Counters of memory controllers.
+    /// Counters of the memory controllers.
     pub controllers: bool,
-    /// Where memory lies.
+    /// Memory of the jobs by node.
     pub memory: bool,
 }
 
@@ -30,10 +30,10 @@ impl Default for Capabilities {
     }
 }
 
-/// Width of a controller's counter.
+/// Width of the controllers' counters.
 const COUNTER_BITS: u8 = 64;
 
-/// What was told before, so that only what changed is told again.
+/// The last reported values, to report changes only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
     tasks: BTreeMap<TaskId, Shown>,
@@ -42,7 +42,7 @@ pub(crate) struct Noted {
     shown_nodes: Vec<f64>,
 }
 
-/// What a task's counters show, which is not quite what it did.
+/// The counters of a task with and without measurement noise.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shown {
     truly: Tally,
@@ -60,14 +60,14 @@ impl Noted {
     }
 }
 
-/// Clock ticks of a second, in which births are told.
+/// Nanoseconds per clock tick of start times.
 const TICK_NS: u64 = 10_000_000;
 
 pub(super) fn id_of(task: &Task) -> TaskId {
     TaskId { tid: task.tid, start_time_ticks: task.born / TICK_NS }
 }
 
-/// What is counted of a task, without noise.
+/// The counters of a task without noise.
 pub(super) fn counters_of(task: &Task) -> Counters {
     as_counters(&task.done, task)
 }
@@ -98,7 +98,7 @@ impl SimHost {
         self.look_at_nodes(sample);
     }
 
-    /// Everything that an interval turn looks at.
+    /// Samples everything for an interval turn.
     pub(super) fn look(&mut self, sample: &mut Sample) {
         self.fluid.settle_all();
         let is_lost = self.luck.strikes(Sort::Lost, self.luck.faults.lost);
@@ -196,7 +196,7 @@ impl SimHost {
     }
 }
 
-/// A task's counters with the noise of all readings so far: what each interval grew by is off by a part.
+/// The counters of a task with the noise of all samples so far: every increment has a relative error.
 fn show(shown: &mut Shown, task: &Task, causes: &mut crate::chance::Causes) -> Counters {
     let grown = |now: f64, before: f64| now - before;
     let (now, before) = (&task.done, &shown.truly);

@@ -1,4 +1,4 @@
-//! Jobs and where they are in their lives.
+//! The jobs of the workload and their states.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) struct Slot {
     pub state: State,
 }
 
-/// Where a job is in its life.
+/// The state of a job.
 #[derive(Debug)]
 pub(crate) enum State {
     Waiting,
@@ -28,7 +28,7 @@ pub(crate) enum State {
     Over,
 }
 
-/// A job that runs.
+/// A running job.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub pid: u32,
@@ -40,15 +40,15 @@ impl Slot {
         Slot { job, script, n_runs: 0, state: State::Waiting }
     }
 
-    /// Whether it ends by itself, so that others wait for it.
+    /// Whether it ends on its own, so that restarted jobs wait for it.
     fn ends(&self) -> bool {
         self.job.ending != Ending::RestartUntilOthersDone
     }
 }
 
-/// The signal that ends what has no memory left.
+/// The signal of the OOM killer.
 const SIGKILL: i32 = 9;
-/// The signal that ends what was told to end.
+/// The signal of a requested termination.
 const SIGTERM: i32 = 15;
 
 impl SimHost {
@@ -62,7 +62,7 @@ impl SimHost {
         }
     }
 
-    /// A job that is to end after some time has had it.
+    /// Terminates a job after its run time.
     pub(crate) fn time_is_over(&mut self, job: JobId, run: u32) {
         let slot = &self.slots[job.index()];
         if slot.n_runs == run && matches!(slot.state, State::Running(_)) {
@@ -70,7 +70,7 @@ impl SimHost {
         }
     }
 
-    /// The last thread of a job ended by itself.
+    /// Handles the end of a job's last thread.
     pub(crate) fn job_ended(&mut self, idx: usize, out_of_memory: bool) {
         if !matches!(self.slots[idx].state, State::Running(_)) {
             return;
@@ -83,7 +83,7 @@ impl SimHost {
         }
     }
 
-    /// Ends a job, because we are told to.
+    /// Terminates a job.
     pub(crate) fn end(&mut self, idx: usize, by_us: bool) {
         self.fluid.settle_all();
         self.fluid.kill(idx);
@@ -117,7 +117,7 @@ impl SimHost {
         }
     }
 
-    /// Those that restart until the others are done are done too.
+    /// Ends the restarted jobs after all others.
     fn end_restarting(&mut self) {
         for idx in 0..self.slots.len() {
             match self.slots[idx].state {

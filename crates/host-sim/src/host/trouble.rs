@@ -1,4 +1,4 @@
-//! Faults of a simulated run, carried out: CPUs that go away, neighbours that nobody manages.
+//! Fault injection: CPUs that go offline, and unmanaged neighbours.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::fluid::{JobStart, MemoryRule};
 use crate::physics::{Behaviour, Character, FillTable, Fitted, Row};
 use crate::script::{Act, Script};
 
-/// An unplugged CPU comes back after so long, on average: long enough for several turns.
+/// Average time that a CPU stays offline: several turns.
 const AWAY_NS: u64 = 5_000_000_000;
-/// A neighbour stays for so long, on average, and stays away as long.
+/// Average time between start and end of a neighbour, and between end and start.
 const NOISE_NS: u64 = 3_000_000_000;
 
-/// What goes wrong next.
+/// The schedule of the faults.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trouble {
-    /// When a CPU goes away next, and which one comes back when.
+    /// The next instant at which a CPU goes offline, and the offline CPUs with the instants of their return.
     unplug_at: Option<u64>,
     away: Vec<(u64, usize)>,
-    /// When each neighbour comes or goes, and whether it is there.
+    /// For each neighbour the next instant at which it starts or ends, and whether it runs.
     noise: Vec<(u64, bool)>,
     noise_script: Option<Arc<Script>>,
 }
@@ -42,7 +42,7 @@ impl SimHost {
         }
     }
 
-    /// When something goes wrong next.
+    /// The next instant with a fault.
     pub(super) fn next_trouble(&self) -> Option<u64> {
         let away = self.trouble.away.iter().map(|(at, _)| *at);
         let noise = self.trouble.noise.iter().map(|(at, _)| *at);
@@ -72,7 +72,7 @@ impl SimHost {
         }
     }
 
-    /// One of the CPUs goes away; never the last one of the machine.
+    /// Takes a CPU offline, except the last one of the machine.
     fn unplug(&mut self) -> bool {
         let n_cpus = self.fluid.hardware().cpus.len();
         let cpu = self.luck.one_of(Sort::Unplugged, n_cpus);
@@ -86,19 +86,19 @@ impl SimHost {
         true
     }
 
-    /// CPUs that are online.
+    /// The online CPUs.
     pub(super) fn usable(&self) -> CpuSet {
         let cpus = self.fluid.hardware().cpus.iter().enumerate();
         let online = cpus.filter(|(idx, _)| self.trouble.away.iter().all(|(_, cpu)| cpu != idx));
         online.map(|(_, cpu)| cpu.id).collect()
     }
 
-    /// A neighbour comes or goes.
+    /// Starts or ends a neighbour.
     fn noise(&mut self, nth: usize) {
         let now = self.fluid.now();
         let (at, is_there) = self.trouble.noise[nth];
         let Some(script) = self.trouble.noise_script.clone().filter(|_| at <= now) else { return };
-        // Numbers that no job of the workload has.
+        // Job numbers above those of the workload.
         let job = self.slots.len() + nth;
         if is_there {
             self.fluid.settle_all();
@@ -112,7 +112,7 @@ impl SimHost {
             (now + self.luck.around(Sort::Noisy(nth as u32), NOISE_NS), !is_there);
     }
 
-    /// It reads memory all the time and never ends by itself.
+    /// A script that reads memory and never ends.
     fn noise_script(&self) -> Script {
         let hardware = self.fluid.hardware();
         let row = Row {
@@ -123,7 +123,7 @@ impl SimHost {
             reads: 20.0,
             writes: 5.0,
         };
-        let character = Character::new(vec![row], row).expect("one row contradicts nobody");
+        let character = Character::new(vec![row], row).expect("a curve of one point is valid");
         let behaviour = Behaviour::known(&character, 0.5, 4.0, Fitted::default().habits(2.4));
         let sizes = hardware.cache_sizes();
         let act = Act {

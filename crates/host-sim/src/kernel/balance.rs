@@ -1,34 +1,34 @@
-//! How the kernel evens out what runs where.
+//! Load balancing between nodes, LLC domains and CPUs.
 //!
 //! ```text
-//!   system: nodes ── node: caches ── cache: CPUs
-//!        every level in its own time; a CPU that fell idle asks at once, the nearest level first
+//!   machine: nodes ── node: caches ── cache: CPUs
+//!        every level at its own interval; a newly idle CPU balances at once, nearest level first
 //! ```
 
-use super::select::{numa_imbalance, numa_room};
+use super::select::{numa_imbalance, numa_imbalance_limit};
 use super::{Allowed, Kernel, Load, Version};
 use crate::hardware::Hardware;
 
-/// An even-out of one domain fails so often before a task that runs is moved, not only one that waits
-/// (`cache_nice_tries` + 2 in `need_active_balance`).
+/// Failed attempts of a domain after which a running task is moved, not only a waiting one (`cache_nice_tries` + 2 in
+/// `need_active_balance`).
 const FAILED_MAX: u32 = 3;
-/// Between nodes a load above this, in hundredths of the other's, is an imbalance (`imbalance_pct`).
+/// Imbalance between nodes in percent of the other node's load (`imbalance_pct`).
 const TOLERATED: u32 = 125;
 
-/// A task is to be pulled from one CPU to another.
+/// A migration from one run queue to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pull {
-    /// From the run queue of this CPU.
+    /// The source CPU.
     pub from: usize,
-    /// To that of this one.
+    /// The target CPU.
     pub to: usize,
-    /// Even the task that runs may be taken, where the queue holds no other.
+    /// Whether a running task may be moved if the queue has no waiting one.
     pub running_too: bool,
 }
 
 impl Kernel {
-    /// What a CPU that has nothing to do takes from others: from the nearest domain that has tasks
-    /// waiting. `takes(from)` tells whether one that waits there may go to it.
+    /// The pull of an idle CPU from the nearest domain with waiting tasks. `takes(from)` returns whether a waiting task of
+    /// that CPU may run on it.
     pub fn pull_idle(
         &self,
         hardware: &Hardware,
@@ -37,7 +37,7 @@ impl Kernel {
         takes: &dyn Fn(usize) -> bool,
     ) -> Option<Pull> {
         let its = &hardware.cpus[idle];
-        // Domains in which somebody waits, the nearest first.
+        // Domains with waiting tasks, nearest first.
         let cache = &hardware.caches[its.cache].cpus;
         let own_node = &hardware.nodes[its.node].cpus;
         let near = [(cache, load.caches[its.cache]), (own_node, load.nodes[its.node])];
@@ -52,7 +52,7 @@ impl Kernel {
         })
     }
 
-    /// One even-out of the whole machine: what is pulled within each domain, one task each.
+    /// One balancing attempt of the whole machine: the first pull of any domain.
     pub fn even_out(
         &mut self,
         hardware: &Hardware,
@@ -74,14 +74,14 @@ impl Kernel {
                 return Some(pull);
             }
         }
-        // Where loads are even and affinity alone makes somebody wait (`sgc->imbalance`).
+        // Loads are balanced, but affinity makes a task wait (`sgc->imbalance`).
         let idle = (0..hardware.cpus.len())
             .filter(|&cpu| load.running[cpu] == 0 && self.may(Allowed::None, cpu));
         idle.into_iter()
             .find_map(|cpu| self.pull_idle(hardware, load, cpu, &|from| takes(from, cpu, false)))
     }
 
-    /// What a node pulls from the busiest other one.
+    /// The pull of a node from the busiest other node.
     fn between_nodes(
         &mut self,
         hardware: &Hardware,
@@ -100,11 +100,11 @@ impl Kernel {
         let (busy, own) = (nodes[busiest], nodes[here]);
         let is_overloaded = busy.cpus < busy.running;
         let imbalance = match self.version {
-            // An idle CPU never leaves others waiting elsewhere, whatever the loads.
+            // A CPU is never left idle while tasks wait on another node, whatever the loads.
             _ if is_overloaded && 0 < own.idle => 1,
             Version::V6_18 if !is_overloaded => {
                 let more = own.idle.saturating_sub(busy.idle);
-                numa_imbalance(more, own.running + 1, numa_room(hardware, here)) / 2
+                numa_imbalance(more, own.running + 1, numa_imbalance_limit(hardware, here)) / 2
             }
             _ => {
                 let tips = u64::from(TOLERATED) * per_cpu(here) < 100 * per_cpu(busiest);
@@ -122,7 +122,7 @@ impl Kernel {
         self.move_one(from, to, load, takes, key)
     }
 
-    /// What a cache pulls from the busiest other one of its node.
+    /// The pull of a cache from the busiest other cache of its node.
     fn between_caches(
         &mut self,
         hardware: &Hardware,
@@ -140,7 +140,7 @@ impl Kernel {
             (per_cpu, std::cmp::Reverse(cache))
         })?;
         let (busy, own) = (caches[busiest], caches[here]);
-        // Siblings are spread over: half of the difference (`SD_PREFER_SIBLING`).
+        // Tasks are spread over siblings: half of the difference (`SD_PREFER_SIBLING`).
         if own.idle == 0 || busy.running.saturating_sub(own.running) / 2 == 0 {
             return None;
         }
@@ -148,7 +148,7 @@ impl Kernel {
         self.move_one(from, to, load, takes, hardware.caches[here].cpus[0])
     }
 
-    /// A waiting task if there is one; one that runs only after several attempts.
+    /// Moves a waiting task if there is one, else a running one after several attempts.
     fn move_one(
         &mut self,
         from: &[usize],
@@ -174,13 +174,13 @@ impl Kernel {
         self.failed[key] = n_failed;
     }
 
-    /// How often it changed what it remembers of even-outs: where that and what runs where are as they were,
-    /// an even-out that found nothing finds nothing again.
+    /// Number of changes of the failure counters. If neither they nor the run queues have changed, an attempt that found
+    /// nothing finds nothing again.
     pub fn n_failed_changes(&self) -> u64 {
         self.n_failed_changes
     }
 
-    /// From the busiest CPU of some to the idlest of others.
+    /// A pull from the busiest of some CPUs to the idlest of others.
     fn within(
         &self,
         from: &[usize],
@@ -189,11 +189,11 @@ impl Kernel {
         takes: &dyn Fn(usize, usize, bool) -> bool,
         running_too: bool,
     ) -> Option<Pull> {
-        // Two tasks of difference, or one that runs alone and a CPU that runs nothing.
+        // A difference of two tasks, or one running task and an idle CPU.
         let more = if running_too { 1 } else { 2 };
         let most = from.iter().map(|&cpu| load.running[cpu]).max()?;
         if to.iter().all(|&cpu| most < load.running[cpu] + more) {
-            return None; // As nearly always.
+            return None; // The common case.
         }
         let mut targets: Vec<usize> = to
             .iter()
@@ -201,7 +201,7 @@ impl Kernel {
             .filter(|&cpu| self.may(Allowed::None, cpu) && load.running[cpu] + more <= most)
             .collect();
         targets.sort_unstable_by_key(|&cpu| (load.running[cpu], cpu));
-        // The idlest first; another one where nobody may go to that.
+        // The idlest CPU first; another one if no task may run on it.
         targets.into_iter().find_map(|target| {
             let least = load.running[target] + more;
             let busy = from.iter().copied().filter(|&cpu| least <= load.running[cpu]);

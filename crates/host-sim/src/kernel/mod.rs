@@ -1,27 +1,26 @@
-//! The kernel of the simulated machine: where it puts tasks that nobody placed.
+//! A model of the kernel's scheduler: CPU selection and load balancing of tasks that the policy does not place.
 //!
 //! ```text
 //!   fork, exec    down the scheduling domains to the idlest group, then to its idlest CPU
-//!   wake-up       the CPU of before if it is idle, else an idle one that shares its cache
-//!   fell idle     pulls a waiting task from the busiest CPU, the nearest domain first
-//!   periodic      each domain in its own time evens out the number of running tasks
-//!   shared CPUs   tasks are carried round, so that not always the same ones share
-//!   NUMA          (balance::numa) pages follow tasks, tasks follow pages
+//!   wake-up       the previous CPU if idle, else an idle CPU of the same LLC domain
+//!   newly idle    pulls a waiting task from the busiest CPU, nearest domain first
+//!   periodic      every domain balances the number of running tasks at its own interval
+//!   busy CPUs     also balance, so that not always the same tasks share a CPU
+//!   NUMA          (numa.rs, fluid/numa.rs) pages migrate to tasks, and tasks to pages
 //! ```
 //!
-//! Three generations are told apart by what they did differently:
+//! Three kernel versions are modelled, with these differences:
 //!
 //! | | `linux-6.18` | `linux-4.2` | `linux-2.6.27` |
 //! | --- | --- | --- | --- |
-//! | fork between nodes | stays while an eighth of the node has room, and two idle CPUs more are no difference | least load, ties elsewhere | as 4.2 |
-//! | wake-up | idle core, then idle sibling in the cache | idle sibling in the cache | the CPU of before |
-//! | evens out | idle CPUs, allowing a small imbalance between nodes | load by number | load by number |
-//! | NUMA balancing | can | can | cannot |
+//! | fork between nodes | local while at most an eighth of the node is busy, and a difference of two idle CPUs is tolerated | least load, ties to the other node | as 4.2 |
+//! | wake-up | idle core, then idle SMT sibling in the LLC domain | idle CPU in the LLC domain | the previous CPU |
+//! | balances | idle CPUs, with a tolerated imbalance between nodes | number of tasks | number of tasks |
+//! | NUMA balancing | yes | yes | no |
 //!
-//! Rules as in the kernel's `kernel/sched/fair.c` of those versions (`find_idlest_group`,
-//! `select_idle_sibling`, `find_busiest_group`, `calculate_imbalance`, `adjust_numa_imbalance`).
-//! Everything runs at one weight of load per task; what a task's load was in the past is left out, and so
-//! are deadline and real-time tasks.
+//! The rules are those of `kernel/sched/fair.c` in these versions (`find_idlest_group`, `select_idle_sibling`,
+//! `find_busiest_group`, `calculate_imbalance`, `adjust_numa_imbalance`). Out of scope: load tracking over time (every
+//! task has the same load), deadline and real-time tasks.
 
 mod balance;
 mod numa;
@@ -36,10 +35,10 @@ use crate::hardware::Hardware;
 
 pub use balance::Pull;
 
-/// Which kernel.
+/// The modelled kernel version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// Linux 6.18 (fair class with group types and NUMA imbalance).
+    /// Linux 6.18 (fair class with group types and tolerated NUMA imbalance).
     #[default]
     V6_18,
     /// Linux 4.2.
@@ -49,7 +48,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// All, the newest first.
+    /// All versions, newest first.
     pub const ALL: [Version; 3] = [Version::V6_18, Version::V4_2, Version::V2_6_27];
 
     /// The name in machine files.
@@ -61,18 +60,18 @@ impl Version {
         }
     }
 
-    /// The kernel of that name.
+    /// The version with this name.
     pub fn of_name(name: &str) -> Option<Version> {
         Version::ALL.into_iter().find(|version| version.name() == name)
     }
 
-    /// Whether it can balance between nodes by where memory is (since Linux 3.13).
+    /// Whether it has automatic NUMA balancing (since Linux 3.13).
     pub fn can_balance_numa(self) -> bool {
         self != Version::V2_6_27
     }
 }
 
-/// How many tasks run or want to run on each CPU, and in each domain above.
+/// Runnable tasks of each CPU and of each domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// By CPU.
@@ -82,7 +81,7 @@ pub struct Load {
     nodes: Vec<Sum>,
 }
 
-/// A domain's tasks and idle CPUs.
+/// Runnable tasks and idle CPUs of a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     running: u32,
@@ -91,7 +90,7 @@ struct Sum {
 }
 
 impl Load {
-    /// Nothing runs.
+    /// No tasks.
     pub fn new(hardware: &Hardware) -> Self {
         let sum = |cpus: usize| Sum { running: 0, idle: cpus as u32, cpus: cpus as u32 };
         Load {
@@ -102,7 +101,7 @@ impl Load {
         }
     }
 
-    /// One task more on a CPU.
+    /// Adds a task to a CPU.
     pub fn add(&mut self, hardware: &Hardware, cpu: usize) {
         self.running[cpu] += 1;
         let its = &hardware.cpus[cpu];
@@ -114,7 +113,7 @@ impl Load {
         }
     }
 
-    /// One task less on a CPU.
+    /// Removes a task from a CPU.
     pub fn remove(&mut self, hardware: &Hardware, cpu: usize) {
         self.running[cpu] -= 1;
         let its = &hardware.cpus[cpu];
@@ -126,7 +125,7 @@ impl Load {
         }
     }
 
-    /// A CPU on which nothing runs goes away, or comes back.
+    /// Takes a CPU without tasks offline, or online.
     pub fn set_online(&mut self, hardware: &Hardware, cpu: usize, online: bool) {
         let its = &hardware.cpus[cpu];
         for sum in [&mut self.caches[its.cache], &mut self.nodes[its.node]] {
@@ -136,37 +135,37 @@ impl Load {
         }
     }
 
-    /// Whether nothing runs on any CPU of a core.
+    /// Whether no task runs on any CPU of a core.
     fn is_core_idle(&self, core: usize) -> bool {
         self.cores_busy[core] == 0
     }
 }
 
-/// CPUs by place that somebody may use; `None`: all that are online.
+/// An affinity mask by CPU index; `None` for all online CPUs.
 pub type Allowed<'a> = Option<&'a [bool]>;
 
-/// The kernel's habits and what it remembers.
+/// The scheduler and its state.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// Which.
     pub version: Version,
-    /// CPUs that are online, by place.
+    /// The online CPUs, by index.
     pub online: Vec<bool>,
-    /// Which of several CPUs that are alike is taken: in a real machine that hangs on which of them fell
-    /// idle last. `None`: the lowest.
+    /// Draws one of several equally good CPUs. On a real machine the choice depends on which CPU became idle last. `None`
+    /// for the lowest.
     chance: Option<Rng>,
-    /// How often an even-out of each domain found only tasks that run.
+    /// Failed balancing attempts of each domain: only running tasks were found.
     failed: Vec<u32>,
-    /// How often any of these changed.
+    /// Number of changes of `failed`.
     n_failed_changes: u64,
     domains: Vec<round::Domain>,
     domains_of_cpu: Vec<Vec<usize>>,
-    /// Room for the CPUs among which one is chosen.
+    /// Reused buffer of candidate CPUs.
     open: Vec<usize>,
 }
 
 impl Kernel {
-    /// A kernel that has just started.
+    /// A kernel after boot.
     pub fn new(version: Version, hardware: &Hardware, chance: Option<Rng>) -> Self {
         let domains = round::domains(hardware);
         Kernel {
@@ -185,7 +184,7 @@ impl Kernel {
         self.online[cpu] && allowed.is_none_or(|allowed| allowed[cpu])
     }
 
-    /// One of those for which `key` is least: any of them, by chance, or the first.
+    /// A candidate with the smallest key: a random one, or the first.
     fn least<K: Ord>(
         &mut self,
         among: impl Iterator<Item = usize> + Clone,

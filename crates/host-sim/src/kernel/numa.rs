@@ -1,20 +1,21 @@
-//! Which CPU a task gets that the kernel wants to bring to its memory.
+//! CPU selection for a task that NUMA balancing migrates to its memory.
 //!
 //! ```text
-//!   memory's node has a CPU idle, and would not be the fuller one by too much ─► that CPU
-//!   it has none, but both nodes together would be no less even               ─► its least busy CPU
-//!   else                                                                     ─► only in exchange for another
+//!   a CPU of the memory's node is idle, and the imbalance is tolerated      ─► that CPU
+//!   none is idle, but the imbalance between the nodes does not grow         ─► its least busy CPU
+//!   otherwise                                                               ─► only by swapping two tasks
 //! ```
 //!
-//! Rules as in `task_numa_find_cpu`, `task_numa_compare` and `load_too_imbalanced` of `kernel/sched/fair.c`.
+//! The rules are those of `task_numa_find_cpu`, `task_numa_compare` and `load_too_imbalanced` in
+//! `kernel/sched/fair.c`.
 
-use super::select::{numa_imbalance, numa_room};
+use super::select::{numa_imbalance, numa_imbalance_limit};
 use super::{Allowed, Kernel, Load, Version};
 use crate::hardware::Hardware;
 
 impl Kernel {
-    /// The CPU of the node `home` for a task that runs on `from`; `None` where it would do the balance
-    /// between the nodes harm, or where it may not run.
+    /// The CPU of node `home` for a task on CPU `from`. `None` if the imbalance would grow, or if the task may not run
+    /// there.
     pub fn numa_cpu(
         &self,
         hardware: &Hardware,
@@ -26,7 +27,7 @@ impl Kernel {
         let has_spare = self.version == Version::V6_18 && dst.running < dst.cpus;
         let may_move = if has_spare {
             let more = (dst.running + 1).saturating_sub(src.running.saturating_sub(1));
-            numa_imbalance(more, dst.running + 1, numa_room(hardware, home)) == 0
+            numa_imbalance(more, dst.running + 1, numa_imbalance_limit(hardware, home)) == 0
         } else {
             let apart = |src_tasks: u32, dst_tasks: u32| {
                 (u64::from(dst_tasks) * u64::from(src.cpus))

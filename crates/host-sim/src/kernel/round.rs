@@ -1,48 +1,46 @@
-//! Tasks that share CPUs are carried round, so that not always the same ones share.
+//! Load balancing among busy CPUs: tasks that share CPUs migrate, so that not always the same tasks share.
 //!
 //! ```text
-//!   two CPUs, three tasks      cpu 0  a b    a b ─b waits longest─►  a      ─►  c a  …
-//!                              cpu 1  c                              c b        b
+//!   two CPUs, three tasks      cpu 0  a b    a b ─b has waited longest─►  a      ─►  c a  …
+//!                              cpu 1  c                                   c b        b
 //! ```
 //!
-//! Nobody idles there, and moving a task only exchanges who shares. The kernel does it all the same: a CPU that
-//! is busy looks around too, sixteen times as seldom as one that is idle (`busy_factor`), and takes a task
-//! from a group of CPUs with more load than the average, if its own has less than that. How much may
-//! go is the smaller of both distances from the average. A whole task is mostly more than that; so with
-//! every look that moved nothing a task counts for half as much (`detach_tasks`: its load shifted by
-//! `nr_balance_failed`), until one goes.
+//! No CPU is idle there, and a migration only changes which tasks share a CPU. The kernel balances nevertheless: a
+//! busy CPU balances sixteen times less often than an idle one (`busy_factor`) and pulls a task from a group with more
+//! than average load, if its own group has less than average. The smaller distance from the average limits the load
+//! that is moved. The load of a task is mostly above that limit, so it is halved after every failed attempt
+//! (`detach_tasks`: the load is shifted by `nr_balance_failed`) until a task is moved.
 //!
-//! Kernels before that rule took one task wherever that would not turn the difference round
-//! (`fix_small_imbalance`), which comes to the same without the waiting.
+//! Kernels before that rule moved one task if that did not reverse the imbalance (`fix_small_imbalance`). The result is
+//! the same without the delay.
 //!
-//! Left out: hot caches (a task that ran in the last half millisecond stays at first), and that a real kernel's
-//! groups overlap where nodes are at several distances.
+//! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups where nodes have several distances.
 
 use super::{Allowed, Kernel, Load, Pull, Version};
 use crate::hardware::Hardware;
 
-/// A domain whose groups look at each other.
+/// A scheduling domain with its groups.
 #[derive(Clone, Debug)]
 pub(super) struct Domain {
     /// CPUs of each group.
     groups: Vec<Vec<usize>>,
-    /// Looks of each group in a row that moved nothing (`nr_balance_failed`).
+    /// Failed attempts of each group in a row (`nr_balance_failed`).
     failed: Vec<u32>,
-    /// Nanoseconds between two looks of a busy CPU.
+    /// Nanoseconds between two attempts of a busy CPU.
     period_ns: u64,
 }
 
-/// Milliseconds between two looks of a busy CPU for each CPU of a domain: `get_sd_balance_interval` takes
-/// the weight in milliseconds times `busy_factor`.
+/// Milliseconds between two attempts of a busy CPU, per CPU of the domain: `get_sd_balance_interval` is the domain's
+/// weight in milliseconds times `busy_factor`.
 const BUSY_MS_PER_CPU: u64 = 16;
-/// A group with this much more load than one that is overloaded itself, in hundredths, is no busier
-/// (`imbalance_pct`); kernels before Linux 5.5 compared all groups so, with 125.
+/// A group is busier than an overloaded one only above this percentage of its load (`imbalance_pct`). Kernels before
+/// Linux 5.5 compared all groups, with 125.
 const MORE: u64 = 117;
 const MORE_BEFORE: u64 = 125;
 /// Load of a task (`NICE_0_LOAD`).
 const TASK: u64 = 1024;
 
-/// Caches whose CPUs, nodes whose caches, and the machine whose nodes look at each other.
+/// The domains: CPUs of each cache, caches of each node, nodes of the machine.
 pub(super) fn domains(hardware: &Hardware) -> Vec<Domain> {
     let of_cache = |cache: usize| hardware.caches[cache].cpus.clone();
     let node_of =
@@ -67,7 +65,7 @@ impl Domain {
     }
 }
 
-/// The domains that each CPU belongs to.
+/// The domains of each CPU.
 pub(super) fn by_cpu(domains: &[Domain], n_cpus: usize) -> Vec<Vec<usize>> {
     let mut of_cpu = vec![Vec::new(); n_cpus];
     for (idx, domain) in domains.iter().enumerate() {
@@ -76,7 +74,7 @@ pub(super) fn by_cpu(domains: &[Domain], n_cpus: usize) -> Vec<Vec<usize>> {
     of_cpu
 }
 
-/// Tasks and CPUs that are online, of a group.
+/// Runnable tasks and online CPUs of a group.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     running: u64,
@@ -85,7 +83,7 @@ struct Group {
 }
 
 impl Group {
-    /// Load for each CPU.
+    /// Load per CPU.
     fn load(self) -> u64 {
         TASK * self.running / self.cpus.max(1)
     }
@@ -96,32 +94,32 @@ impl Group {
 }
 
 impl Kernel {
-    /// How many domains there are.
+    /// Number of domains.
     pub fn n_domains(&self) -> usize {
         self.domains.len()
     }
 
-    /// The domains that a CPU belongs to.
+    /// The domains of a CPU.
     pub fn domains_of(&self, cpu: usize) -> &[usize] {
         &self.domains_of_cpu[cpu]
     }
 
-    /// How often the busy CPUs of a domain look at each other: nanoseconds in between.
+    /// Nanoseconds between two attempts of the busy CPUs of a domain.
     pub fn period_ns(&self, domain: usize) -> u64 {
         self.domains[domain].period_ns
     }
 
-    /// How many groups a domain has.
+    /// Number of groups of a domain.
     pub fn n_groups(&self, domain: usize) -> usize {
         self.domains[domain].groups.len()
     }
 
-    /// Whether anybody shares a CPU in a domain.
+    /// Whether any CPU of a domain has more than one runnable task.
     pub fn shares(&self, domain: usize, load: &Load) -> bool {
         self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < load.running[cpu])
     }
 
-    /// What one group of a domain, all of whose CPUs are busy, takes from the busiest other.
+    /// The pull of one group of a domain, if all its CPUs are busy, from the busiest other group.
     pub fn carry_round(
         &mut self,
         load: &Load,
@@ -155,11 +153,11 @@ impl Kernel {
         group
     }
 
-    /// The group to take from, and how much load may go (`find_busiest_group`, `calculate_imbalance`).
+    /// The busiest group and the load that may be moved (`find_busiest_group`, `calculate_imbalance`).
     fn busiest(&self, groups: &[Group], here: usize) -> Option<(usize, u64)> {
         let own = groups[here];
         if own.cpus == 0 || own.has_idle {
-            return None; // Idle CPUs look by themselves, and sooner.
+            return None; // Idle CPUs balance on their own, more often.
         }
         let others = (0..groups.len()).filter(|&idx| idx != here && groups[idx].is_overloaded());
         let busiest = others.max_by_key(|&idx| (groups[idx].load(), std::cmp::Reverse(idx)))?;
@@ -179,7 +177,7 @@ impl Kernel {
         Some((busiest, over.min(under)))
     }
 
-    /// From a CPU on which somebody waits to the one with the fewest tasks.
+    /// A pull from a CPU with a waiting task to the CPU with the fewest tasks.
     fn one_of(
         &self,
         load: &Load,

@@ -1,20 +1,19 @@
-//! Which CPU a task gets when it is born or wakes up.
+//! CPU selection for new tasks and for tasks that wake up.
 
 use super::{Allowed, Kernel, Load, Sum, Version};
 use crate::hardware::Hardware;
 
-/// The part of a node that tasks may fill before a small difference between nodes counts: an eighth, since
-/// Linux 6.0 (`imb_numa_nr` in `kernel/sched/topology.c`, where a node has one last-level cache; with
-/// several, one task for each of them).
+/// Share of a node that may be busy before small imbalances between nodes count: an eighth, since Linux 6.0
+/// (`imb_numa_nr` in `kernel/sched/topology.c` for a node with one LLC domain; with several, one task for each).
 const NUMA_PART: u32 = 8;
-/// So many idle CPUs more are no imbalance as long as that part is not full (`NUMA_IMBALANCE_MIN`).
+/// Difference of idle CPUs that is tolerated below that share (`NUMA_IMBALANCE_MIN`).
 const NUMA_TOLERATED: u32 = 2;
-/// Between groups of a domain a difference below this part is none, in hundredths of the load
-/// (`imbalance_pct` 125 at nodes, halved for new tasks in old kernels; 117 within).
+/// Tolerated imbalance between groups of a domain, in percent of the load (`imbalance_pct`: 125 between nodes, halved
+/// for new tasks in old kernels; 117 within a node).
 const TOLERATED: u32 = 112;
 
 impl Kernel {
-    /// Where a new task begins that was born on `parent`. `None` when it may run nowhere.
+    /// The CPU of a new task with a parent on `parent`. `None` if no CPU is allowed.
     pub fn fork(
         &mut self,
         hardware: &Hardware,
@@ -33,7 +32,7 @@ impl Kernel {
         idlest
     }
 
-    /// The node: that of the parent unless another one is clearly less busy.
+    /// The node: that of the parent, unless another one is clearly less busy.
     fn fork_node(
         &mut self,
         hardware: &Hardware,
@@ -49,14 +48,14 @@ impl Kernel {
         }
         let best = self.idlest_group(&sums, (0 < sums[local].cpus).then_some(local))?;
         let (own, other) = (sums[local], sums[best]);
-        let room = numa_room(hardware, local).min(own.cpus);
+        let limit = numa_imbalance_limit(hardware, local).min(own.cpus);
         let stays = self.version == Version::V6_18
             && 0 < own.idle
-            && numa_imbalance(other.idle.saturating_sub(own.idle), own.running + 1, room) == 0;
+            && numa_imbalance(other.idle.saturating_sub(own.idle), own.running + 1, limit) == 0;
         Some(if stays { local } else { best })
     }
 
-    /// The last-level cache in a node.
+    /// The LLC domain in a node.
     fn fork_cache(
         &mut self,
         hardware: &Hardware,
@@ -76,7 +75,7 @@ impl Kernel {
         self.idlest_group(&sums, local).map(|idx| caches[idx])
     }
 
-    /// What the CPUs of each group that may be used run.
+    /// Runnable tasks and idle CPUs of each group, among the allowed CPUs.
     fn sums<'a>(
         &self,
         groups: impl Iterator<Item = &'a [usize]>,
@@ -99,14 +98,14 @@ impl Kernel {
         groups.map(of).collect()
     }
 
-    /// `find_idlest_group`: the group for one task more, the local one where it is about as good.
+    /// `find_idlest_group`: the group for a new task; the local group if it is about as good.
     fn idlest_group(&mut self, sums: &[Sum], local: Option<usize>) -> Option<usize> {
         let open = |idx: &usize| 0 < sums[*idx].cpus;
         let others = (0..sums.len()).filter(open).filter(|&idx| Some(idx) != local);
         let by_load = |idx: usize| permille(&sums[idx]);
         let has_spare = |idx: usize| 0 < sums[idx].idle;
         let best = match self.version {
-            // Most idle CPUs where there are some, else least load.
+            // Most idle CPUs if there are any, else least load.
             Version::V6_18 => {
                 self.least(others.clone(), |idx| (std::cmp::Reverse(sums[idx].idle), by_load(idx)))
             }
@@ -123,13 +122,13 @@ impl Kernel {
         Some(if stays { local } else { best })
     }
 
-    /// The idlest of some CPUs: one whose siblings are idle too, if there is one.
+    /// The idlest of some CPUs; a CPU with idle siblings is preferred.
     fn idlest_cpu(&mut self, hardware: &Hardware, load: &Load, open: &[usize]) -> Option<usize> {
         let busy_core = |cpu: usize| !load.is_core_idle(hardware.cpus[cpu].core);
         self.least(open.iter().copied(), |cpu| (load.running[cpu], busy_core(cpu)))
     }
 
-    /// Where a task that slept on `before` goes on.
+    /// The CPU of a task that wakes up and was on `before`.
     pub fn wake(
         &mut self,
         hardware: &Hardware,
@@ -159,20 +158,20 @@ impl Kernel {
     }
 }
 
-/// Load of a group for each CPU in it, in thousandths.
+/// Load per CPU of a group, in permille.
 fn permille(sum: &Sum) -> u32 {
     1000 * sum.running / sum.cpus.max(1)
 }
 
-/// What of a difference of idle CPUs between nodes counts, where the node that gets a task would then run
-/// so many (`adjust_numa_imbalance`).
-pub(super) fn numa_imbalance(difference: u32, running: u32, room: u32) -> u32 {
-    let is_small = running <= room && difference <= NUMA_TOLERATED;
+/// The imbalance between nodes that counts if the receiving node would then run `running` tasks
+/// (`adjust_numa_imbalance`).
+pub(super) fn numa_imbalance(difference: u32, running: u32, limit: u32) -> u32 {
+    let is_small = running <= limit && difference <= NUMA_TOLERATED;
     if is_small { 0 } else { difference }
 }
 
-/// How many tasks a node may run while small differences are none.
-pub(super) fn numa_room(hardware: &Hardware, node: usize) -> u32 {
+/// Number of tasks of a node below which small imbalances are tolerated.
+pub(super) fn numa_imbalance_limit(hardware: &Hardware, node: usize) -> u32 {
     let its = &hardware.nodes[node];
     match its.caches.len() as u32 {
         n_caches @ 2.. => n_caches,

@@ -1,78 +1,78 @@
-//! How long a miss takes where several programs use one memory controller.
+//! The latency of a miss when several programs share one memory controller.
 //!
 //! ```text
-//!   latency │               │   full: nobody gets more until somebody asks for less
+//!   latency │               │   saturated: bandwidth is at its limit
 //!           │               │
-//!           │         __..──┘   unloaded + slope × use: requests that meet by chance
+//!           │         __..──┘   unloaded + slope × utilization: requests that queue by chance
 //!           │  __..──''
 //!           │''
-//!           └───────────────┴─► use: what is moved ÷ what can be moved
+//!           └───────────────┴─► utilization: bandwidth ÷ capacity
 //! ```
 //!
-//! The more a miss takes, the fewer are asked for: so latency and use are found together, and nobody can
-//! move more than the controller can. Where it is full, the latency is whatever makes everybody together
-//! ask for no more; whoever hides latency well is slowed down least by it.
+//! A higher latency reduces the demand. So latency and utilization are solved together, and the bandwidth never
+//! exceeds the capacity. At saturation, the latency is the one at which the demand equals the capacity. Programs with
+//! a high memory-level parallelism are slowed down least by it.
 //!
-//! A queue's formula, that grows without bound towards full use, was tried beside the straight line: fitted, it
-//! vanished. Cores have only so many misses under way, so queues stay short.
+//! A queueing formula that diverges at full utilization was fitted in addition to the straight line, and its
+//! coefficient vanished. Cores have a limited number of outstanding misses, so queues stay short.
 
 /// A memory controller with its channels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Channel {
-    /// Nanoseconds of a miss when nobody else asks.
+    /// Unloaded miss latency in nanoseconds.
     pub unloaded_ns: f64,
-    /// Bytes per nanosecond that can be moved at the most.
+    /// Capacity: the largest bandwidth in bytes per nanosecond.
     pub cap: f64,
-    /// Nanoseconds more at full use, growing evenly with it.
+    /// Additional latency at full utilization in nanoseconds; linear in utilization.
     pub slope_ns: f64,
 }
 
-/// What a program asks for, per 1000 instructions.
+/// The demand of a program per 1000 instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
-    /// Nanoseconds per 1000 instructions without waiting for memory.
+    /// Nanoseconds without stalls on memory.
     pub core_ns: f64,
-    /// Nanoseconds more for each nanosecond that a miss takes: exposed misses ÷ overlap.
+    /// Nanoseconds per nanosecond of miss latency: exposed misses ÷ memory-level parallelism.
     pub exposed: f64,
-    /// Bytes moved.
+    /// Bytes transferred.
     pub bytes: f64,
 }
 
-/// What comes of it.
+/// The solution for a set of demands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
-    /// Nanoseconds that a miss takes.
+    /// Loaded miss latency in nanoseconds.
     pub latency_ns: f64,
-    /// What is moved, as a part of what can be.
+    /// Utilization: bandwidth over capacity.
     pub in_use: f64,
     /// Nanoseconds per 1000 instructions, in the order of the demands.
     pub each_ns: Vec<f64>,
 }
 
-/// So often the range of latencies is halved, at the most.
+/// Most bisection steps.
 const N_HALVINGS: usize = 60;
-/// A latency that is known to this part of it is known.
+/// Relative precision of the latency.
 const EXACT: f64 = 1e-10;
 
 impl Channel {
-    /// The same where a program alone was seen to move so many bytes per nanosecond: what was moved can be.
+    /// The same channel with a capacity of at least `moved` bytes per nanosecond, which a program alone reached.
     pub fn with_seen(self, moved: f64) -> Channel {
         Channel { cap: self.cap.max(moved), ..self }
     }
 
-    /// Nanoseconds that a miss takes at a use, as long as the channel is not full.
+    /// Loaded latency in nanoseconds at a utilization below saturation.
     pub fn latency_ns(&self, in_use: f64) -> f64 {
         self.unloaded_ns + self.slope_ns * in_use.clamp(0.0, 1.0)
     }
 
-    /// Latency, use and speeds that go together.
+    /// Solves latency, utilization and speeds.
     pub fn load(&self, demands: &[Demand]) -> Loaded {
         let in_use = |latency_ns: f64| {
             let each = demands.iter().map(|demand| demand.bytes / demand.takes_ns(latency_ns));
             each.filter(|bytes| bytes.is_finite()).sum::<f64>() / self.cap
         };
-        // With a higher latency less is moved, so there is one that fits. At this one everybody together
-        // moves less than the cap, whatever they ask for.
+        // The bandwidth falls with the latency, so there is one solution. At this upper bound, all programs together
+        // move less than the capacity.
         let slowest = |demand: &Demand| demand.bytes / self.cap / demand.exposed;
         let bound = demands.iter().map(slowest).filter(|ns| ns.is_finite()).sum::<f64>();
         let (mut low, mut high) = (self.unloaded_ns, self.latency_ns(1.0).max(bound));
@@ -88,7 +88,7 @@ impl Channel {
                 low = latency_ns;
             }
         }
-        // Whoever moves much and waits for nothing is slowed down all the same.
+        // A program that moves data without waiting is limited by the capacity, too.
         let used = in_use(high);
         let beyond = used.max(1.0);
         let each_ns = demands.iter().map(|demand| demand.takes_ns(high) * beyond).collect();
@@ -97,7 +97,7 @@ impl Channel {
 }
 
 impl Demand {
-    /// The same where each miss takes so many nanoseconds more on its way, as over a link.
+    /// The same demand with `by_ns` of additional latency per miss, as over an interconnect.
     pub fn farther(self, by_ns: f64) -> Demand {
         Demand { core_ns: self.core_ns + self.exposed * by_ns, ..self }
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_nothing_waits_for_nothing() {
+    fn a_program_without_misses_is_not_slowed_down() {
         let quiet = Demand { core_ns: 250.0, ..Demand::default() };
         let loaded = CHANNEL.load(&[quiet]);
         assert!((loaded.latency_ns - 45.0).abs() < 1e-6 && loaded.in_use == 0.0);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn together_they_move_no_more_than_the_cap_even_if_they_wait_for_nothing() {
+    fn total_bandwidth_never_exceeds_the_capacity() {
         let blind = Demand { core_ns: 10.0, exposed: 0.0, bytes: 640.0 };
         let waits = Demand { core_ns: 250.0, exposed: 5.0, bytes: 640.0 };
         let demands = [blind, waits, blind];
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_way_is_hidden_where_the_channel_is_full_and_felt_where_it_is_not() {
+    fn extra_latency_is_hidden_at_saturation_and_not_below() {
         let takes = |demand: Demand| CHANNEL.load(&[demand]).each_ns[0];
         let hog = Demand { core_ns: 75.0, exposed: 4.0, bytes: 6000.0 };
         assert!((takes(hog.farther(60.0)) / takes(hog) - 1.0).abs() < 1e-6);
@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn latency_and_use_go_together(demands in proptest::collection::vec(demand(), 1..9)) {
+        fn latency_and_utilization_are_consistent(demands in proptest::collection::vec(demand(), 1..9)) {
             let loaded = CHANNEL.load(&demands);
             let moved = moved(&demands, &loaded);
             prop_assert!(moved <= CHANNEL.cap * (1.0 + 1e-6), "{moved}");
@@ -161,7 +161,7 @@ mod tests {
         }
 
         #[test]
-        fn one_more_makes_nobody_faster(
+        fn an_additional_program_makes_no_other_faster(
             demands in proptest::collection::vec(demand(), 1..6),
             more in demand(),
         ) {

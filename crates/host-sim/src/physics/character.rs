@@ -1,26 +1,26 @@
-//! What a program asks of caches and memory, by the size of the cache that it has.
+//! The miss-ratio curve of a program: misses and memory traffic by cache size.
 //!
 //! ```text
-//!   misses │▔▔╲                      between two measured sizes: straight over the logarithm of the size
-//!          │   ╲___                  below the smallest: up to all that it asks for, at [`ALL_MISS`]
-//!          │       ╲________         beyond the largest: as there
+//!   misses │▔▔╲                      between two points: linear in the logarithm of the size
+//!          │   ╲___                  below the first point: up to the misses without a cache, at [`ALL_MISS`]
+//!          │       ╲________         above the last point: constant
 //!          └─────┴───┴────┴───► size
 //! ```
 
-/// With so little cache (or less) everything that is asked for misses. Guessed: a few sets are lost
-/// before anything is used again.
+/// Cache size in bytes at and below which every access misses. Guessed: with a few sets, lines are evicted before
+/// they are reused.
 pub const ALL_MISS: f64 = 8192.0;
 
-/// What was measured, or traced, at one cache size.
+/// The values for one cache size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Bytes of last-level cache.
+    /// Size of the last-level cache in bytes.
     pub bytes: f64,
-    /// Cycles per instruction alone, if that is known.
+    /// Cycles per instruction alone, if known.
     pub cycles: Option<f64>,
     /// Misses of loads and stores per 1000 instructions.
     pub demand_misses: f64,
-    /// The same with prefetches: what takes cache.
+    /// Misses including prefetches: the rate of insertion into the cache.
     pub misses: f64,
     /// Lines read from memory per 1000 instructions.
     pub reads: f64,
@@ -28,56 +28,58 @@ pub struct Row {
     pub writes: f64,
 }
 
-/// A program, or a phase of one.
+/// The curve of a program or a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Character {
     rows: Vec<Row>,
-    /// What misses when there is no cache at all.
+    /// The values without any cache.
     none: Row,
-    /// The same as a row that lies below the first.
+    /// The same at the size [`ALL_MISS`], below the first point.
     below: Row,
-    /// Of each row how far it lies above the one before it, over the logarithm of the size.
+    /// For each point the logarithm of its size over that of the previous point.
     steps: Vec<f64>,
 }
 
-/// Why something is no character.
+/// The error of points that are not a curve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CharacterError {
-    /// Nothing was measured.
-    #[error("it has no figures for any cache size")]
+    /// No points.
+    #[error("it has no values for any cache size")]
     Empty,
-    /// A figure cannot be.
-    #[error("{what} at {kib} KiB is {value}, which cannot be")]
+    /// An invalid value.
+    #[error(
+        "{what} at {kib} KiB is {value}; values must be finite and not negative, and cycles above 0"
+    )]
     Odd {
-        /// Which.
+        /// The name of the value.
         what: &'static str,
-        /// Of which size.
+        /// The cache size in KiB.
         kib: u64,
-        /// Its value, in words.
+        /// The value as text.
         value: String,
     },
-    /// A size stands twice.
-    #[error("{kib} KiB stands there twice")]
+    /// Two points of one size.
+    #[error("{kib} KiB is defined twice")]
     Twice {
-        /// Which.
+        /// The size in KiB.
         kib: u64,
     },
-    /// More cache, more misses.
+    /// More misses with more cache.
     #[error("misses rise from {less_kib} KiB to {more_kib} KiB of cache")]
     Rises {
-        /// From.
+        /// The smaller size in KiB.
         less_kib: u64,
-        /// To.
+        /// The larger size in KiB.
         more_kib: u64,
     },
 }
 
 impl Character {
-    /// From rows in any order, and what misses when there is no cache: all that passes the core's own.
+    /// A curve from points in any order, and from the values without any cache (all accesses beyond the private caches).
     ///
     /// # Errors
-    /// No rows, figures that are negative or no numbers, a size twice, or a curve that rises by more than
-    /// a tenth (measurements of what hardly misses scatter).
+    /// No points, invalid values, duplicate sizes, or a curve that rises by more than a tenth (measurements of small
+    /// miss rates are noisy).
     pub fn new(mut rows: Vec<Row>, none: Row) -> Result<Self, CharacterError> {
         rows.iter().chain([&none]).try_for_each(check)?;
         rows.sort_by(|one, other| one.bytes.total_cmp(&other.bytes));
@@ -91,7 +93,7 @@ impl Character {
             }
         }
         let first = rows.first().ok_or(CharacterError::Empty)?;
-        // What misses with no cache is never less than what misses with some.
+        // Without a cache there are never fewer misses than with one.
         let none = Row {
             bytes: 0.0,
             cycles: None,
@@ -106,7 +108,7 @@ impl Character {
         Ok(Character { none, below, steps, rows })
     }
 
-    /// The figures at a size; cycles only where they were measured.
+    /// The values at a size. Cycles are only set at the size of a point.
     pub fn at(&self, bytes: f64) -> Row {
         let after = self.rows.partition_point(|row| row.bytes < bytes);
         match (after.checked_sub(1).map(|before| &self.rows[before]), self.rows.get(after)) {
@@ -118,18 +120,18 @@ impl Character {
         }
     }
 
-    /// What misses when there is no cache: all that passes the core's own.
+    /// The values without any cache.
     pub fn none(&self) -> &Row {
         &self.none
     }
 
-    /// What was measured, the smallest size first.
+    /// The points in increasing order of size.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 }
 
-/// Straight over the logarithm of the size; `whole` is that of both sizes' ratio.
+/// Linear in the logarithm of the size; `whole` is the logarithm of the ratio of both sizes.
 fn between(less: &Row, more: &Row, whole: f64, bytes: f64) -> Row {
     let part = (libm::log(bytes.max(1.0) / less.bytes) / whole).clamp(0.0, 1.0);
     let mix = |of: fn(&Row) -> f64| of(less) + (of(more) - of(less)) * part;
@@ -144,7 +146,7 @@ fn between(less: &Row, more: &Row, whole: f64, bytes: f64) -> Row {
 }
 
 fn check(row: &Row) -> Result<(), CharacterError> {
-    let figures = [
+    let values = [
         ("the cache size", row.bytes),
         ("misses of loads and stores", row.demand_misses),
         ("misses", row.misses),
@@ -152,7 +154,7 @@ fn check(row: &Row) -> Result<(), CharacterError> {
         ("lines written", row.writes),
         ("cycles per instruction", row.cycles.unwrap_or(1.0)),
     ];
-    let odd = figures.into_iter().find(|(_, value)| !(value.is_finite() && 0.0 <= *value));
+    let odd = values.into_iter().find(|(_, value)| !(value.is_finite() && 0.0 <= *value));
     let zero = (row.cycles == Some(0.0)).then_some(("cycles per instruction", 0.0));
     match odd.or(zero) {
         Some((what, value)) => {
@@ -178,13 +180,13 @@ mod tests {
         Row { bytes: kib * KIB, misses, demand_misses: misses / 2.0, ..Row::default() }
     }
 
-    fn refused(rows: Vec<Row>, expected: Expect) {
-        let error = Character::new(rows, Row::default()).expect_err("it cannot be");
+    fn rejected(rows: Vec<Row>, expected: Expect) {
+        let error = Character::new(rows, Row::default()).expect_err("the points are invalid");
         expected.assert_eq(&error.to_string());
     }
 
     #[test]
-    fn between_sizes_misses_go_straight_over_the_logarithm_and_below_up_to_all() {
+    fn misses_are_interpolated_over_the_logarithm_of_the_size() {
         let rows = vec![row(1024.0, 4.0), row(128.0, 10.0)];
         let character = Character::new(rows, row(0.0, 18.0)).unwrap();
         let misses = |kib: f64| character.at(kib * KIB).misses;
@@ -202,31 +204,35 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cache_no_less_is_missed_than_with_one() {
+    fn misses_without_a_cache_are_at_least_those_of_the_first_point() {
         let character = Character::new(vec![row(128.0, 10.0)], Row::default()).unwrap();
         assert_eq!(character.at(0.0).misses, 10.0);
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
-        refused(vec![], expect!["it has no figures for any cache size"]);
-        refused(
+    fn invalid_points_are_rejected() {
+        rejected(vec![], expect!["it has no values for any cache size"]);
+        rejected(
             vec![row(128.0, f64::NAN)],
-            expect!["misses of loads and stores at 128 KiB is NaN, which cannot be"],
+            expect![
+                "misses of loads and stores at 128 KiB is NaN; values must be finite and not negative, and cycles above 0"
+            ],
         );
-        refused(
+        rejected(
             vec![Row { cycles: Some(0.0), ..row(128.0, 1.0) }],
-            expect!["cycles per instruction at 128 KiB is 0, which cannot be"],
+            expect![
+                "cycles per instruction at 128 KiB is 0; values must be finite and not negative, and cycles above 0"
+            ],
         );
-        refused(vec![row(128.0, 1.0), row(128.0, 1.0)], expect!["128 KiB stands there twice"]);
-        refused(
+        rejected(vec![row(128.0, 1.0), row(128.0, 1.0)], expect!["128 KiB is defined twice"]);
+        rejected(
             vec![row(256.0, 2.0), row(128.0, 1.0)],
             expect!["misses rise from 128 KiB to 256 KiB of cache"],
         );
     }
 
     #[test]
-    fn a_curve_may_scatter_a_little() {
+    fn a_curve_may_rise_slightly_because_of_noise() {
         assert!(Character::new(vec![row(128.0, 90.0), row(256.0, 92.0)], Row::default()).is_ok());
     }
 }

@@ -1,22 +1,22 @@
-//! What was calibrated on measured figures, as ratios that serve other machines.
+//! Calibrated parameters, as ratios that apply to other machines.
 //!
-//! A machine file tells two figures of its memory: the latency of a miss when nobody else asks, and the
-//! peak of its channels, their width times their rate. What a loaded channel does in between is taken
-//! from one machine whose slow-downs are known (`workloads/data/corun`), in parts of those two:
+//! A machine file has two values of its memory: the unloaded miss latency, and the peak bandwidth (width × transfer
+//! rate of the channels). The behaviour under load is taken from one machine with measured slowdowns
+//! (`workloads/data/corun`), relative to these two values:
 //!
 //! ```text
-//!   latency = unloaded × (1 + slope × use),  use = moved ÷ (cap × peak)
+//!   latency = unloaded × (1 + slope × utilization),  utilization = bandwidth ÷ (cap × peak)
 //! ```
 
 use super::{Channel, Habits};
 
-/// The calibrated figures. [`Fitted::default`] is what ships.
+/// The calibrated parameters. [`Fitted::default`] has the shipped values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitted {
-    /// See [`Channel::slope_ns`]; in parts of the unloaded latency.
+    /// See [`Channel::slope_ns`]; relative to the unloaded latency.
     pub slope: f64,
-    /// What can be moved, as a part of the peak: rows that close and reads that turn into writes cost the
-    /// rest. Not fitted on slow-downs: it is what the hungriest program moves alone.
+    /// Reachable bandwidth relative to the peak; row misses and read-write turnarounds take the rest. Not fitted to
+    /// slowdowns: it is the largest bandwidth of any program alone.
     pub cap: f64,
     /// See [`Habits::overlap`].
     pub overlap: f64,
@@ -27,24 +27,23 @@ pub struct Fitted {
 }
 
 impl Default for Fitted {
-    /// As `cargo xtask bench physics` fits them on all of the data; a test fits them again.
+    /// As printed by `cargo xtask bench physics` for all data; a test repeats the fit.
     fn default() -> Self {
         Fitted { slope: 1.22, cap: 0.607, overlap: 1.33, overlap_max: 10.1, late: 0.121 }
     }
 }
 
-/// Cycles per instruction that no program goes below: a core that begins four instructions in a cycle,
-/// and a bit. Guessed.
+/// Smallest number of core cycles per instruction: a core that issues four instructions per cycle, and a margin.
+/// Guessed.
 const CORE_CYCLES_MIN: f64 = 0.3;
 
 impl Fitted {
-    /// A channel with so many nanoseconds of a miss when nobody else asks, and so many bytes per
-    /// nanosecond (GB/s) at its peak.
+    /// A channel with this unloaded miss latency and this peak bandwidth in bytes per nanosecond (GB/s).
     pub fn channel(&self, unloaded_ns: f64, peak: f64) -> Channel {
         Channel { unloaded_ns, cap: self.cap * peak, slope_ns: self.slope * unloaded_ns }
     }
 
-    /// What programs have in common on cores of so many cycles in a nanosecond.
+    /// The parameters of programs on cores of this frequency.
     pub fn habits(&self, ghz: f64) -> Habits {
         Habits {
             overlap: self.overlap,

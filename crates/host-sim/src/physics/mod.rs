@@ -1,16 +1,16 @@
-//! How fast programs are that share caches and memory, from what each is alone.
+//! Speeds of programs that share caches and memory, computed from each program alone.
 //!
 //! ```text
-//!   own figures ── character.rs ─► misses at any cache size
-//!   all of a cache ── share.rs ─► who holds how much
-//!   all of a channel ── channel.rs ─► how long a miss takes, and so how fast everybody is
-//!   figures of one program at several sizes ── solo.rs ─► what of its cycles is waiting
-//!   a profile ── profile.rs ─► the same, as far as it is told
-//!   two figures of a machine's memory ── fitted.rs ─► its channel
+//!   values of one program ── character.rs ─► misses at any cache size
+//!   all programs of a cache ── share.rs ─► cache occupancy of each
+//!   all programs of a channel ── channel.rs ─► miss latency, and with it the speed of each
+//!   one program at several cache sizes ── solo.rs ─► its share of stall cycles
+//!   a profile ── profile.rs ─► the same, as far as the profile has it
+//!   latency and peak bandwidth of a memory ── fitted.rs ─► its channel
 //! ```
 //!
-//! Cycles per instruction = the core's own + exposed misses × loaded latency ÷ overlap. Everything is
-//! a rate that holds as long as nobody comes, goes or changes.
+//! Cycles per instruction = core cycles + exposed misses × loaded latency ÷ memory-level parallelism. All results
+//! are rates that are valid until a program starts, ends or changes its phase.
 
 mod channel;
 mod character;

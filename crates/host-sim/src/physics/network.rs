@@ -1,55 +1,55 @@
-//! How long misses take where several programs use several controllers and links at once.
+//! Miss latencies when several programs share several controllers and links.
 //!
 //! ```text
-//!   program a ──► controller 0            each place has the latency that goes with its use,
-//!   program b ──► controller 0, link, 1   each program runs as fast as its latencies let it,
-//!   program c ──► controller 1            and so asks for so much: found place by place in turn
+//!   program a ──► controller 0            each channel has the latency of its utilization,
+//!   program b ──► controller 0, link, 1   each program has the speed of its latencies and with it
+//!   program c ──► controller 1            its demand: solved channel by channel, iteratively
 //! ```
 //!
-//! With one controller this is [`Channel::load`]: the same curve, the same bound.
+//! With one controller the solution is that of [`Channel::load`].
 
 use super::channel::Channel;
 
-/// What one program asks of the network.
+/// The demand of one program on all its channels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct User {
-    /// Nanoseconds per 1000 instructions without waiting for memory.
+    /// Nanoseconds per 1000 instructions without stalls on memory.
     pub core_ns: f64,
-    /// Nanoseconds more for each nanosecond that a miss takes.
+    /// Nanoseconds per nanosecond of miss latency, per 1000 instructions.
     pub exposed: f64,
-    /// Bytes moved per 1000 instructions.
+    /// Bytes transferred per 1000 instructions.
     pub bytes: f64,
-    /// The part of the time that it runs, 0 to 1.
+    /// Share of time that it runs, 0 to 1.
     pub duty: f64,
-    /// Nanoseconds of a miss that nobody can change: what lies between, on average over its pages.
+    /// Fixed part of the miss latency in nanoseconds: the paths between the nodes, averaged over its pages.
     pub fixed_ns: f64,
-    /// The places that it uses, with the part of its misses that goes there.
+    /// The channels it uses, with the share of its misses on each.
     pub uses: Vec<(usize, f64)>,
 }
 
-/// What a [`User`] asks of one place, the others being as they are.
+/// The demand of a [`User`] on one channel while the latencies of the others are constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Visit {
     core_ns: f64,
     exposed: f64,
     bytes: f64,
     duty: f64,
-    /// Nanoseconds of a miss that are not this place's.
+    /// Part of the miss latency on other channels, in nanoseconds.
     elsewhere_ns: f64,
-    /// The part of its misses that goes there.
+    /// Share of its misses on this channel.
     part: f64,
 }
 
-/// A controller or a link, and what uses it besides the programs.
+/// A controller or a link, with its background traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Place {
-    /// How it queues.
+    /// Its capacity and queueing.
     pub channel: Channel,
-    /// Bytes per nanosecond of pages that are moved or touched for the first time.
+    /// Background traffic in bytes per nanosecond: page migration and first touch.
     pub besides: f64,
 }
 
-/// So often the range of latencies of a place is halved.
+/// Bisection steps per channel.
 const N_HALVINGS: usize = 40;
 
 impl User {
@@ -58,46 +58,44 @@ impl User {
         self.core_ns + self.exposed * self.miss_ns(latencies)
     }
 
-    /// What it asks of one of its places, to which that part of its misses goes and beside which a miss takes
-    /// so many nanoseconds.
+    /// The demand on one channel that has this share of the misses, if a miss takes `elsewhere_ns` on the others.
     pub fn visit(&self, part: f64, elsewhere_ns: f64) -> Visit {
         let User { core_ns, exposed, bytes, duty, .. } = *self;
         Visit { core_ns, exposed, bytes, duty, elsewhere_ns, part }
     }
 
-    /// Nanoseconds of its misses, on average over its pages.
+    /// Average miss latency over its pages, in nanoseconds.
     pub fn miss_ns(&self, latencies: &[f64]) -> f64 {
         let each = self.uses.iter().map(|(place, part)| part * latencies[*place]);
         self.fixed_ns + each.sum::<f64>()
     }
 }
 
-/// The latency of a place at which what is asked of it goes with it, and by how much what is asked there
-/// goes beyond what can be moved (1 where it does not): who waits for nothing is slowed down by that all
-/// the same. `before` is where the search begins.
+/// The latency of a channel that is consistent with its demand, and the demand over the capacity (at least 1). The
+/// latter is a slowdown that also applies to programs that never wait for memory. `before` is the initial value.
 pub fn settle_one(visits: &[Visit], place: &Place, before: f64) -> (f64, f64) {
     let latency = one(&asking(visits, before), place, before);
     let used = in_use(&asking(visits, latency), place, latency, latency);
     (latency, used.max(1.0))
 }
 
-/// What one user asks of the place. What does not hang on its latency is worked out once: the latency is
-/// tried many times.
+/// The demand of one user on the channel. The parts that do not depend on the latency are computed once, because the
+/// bisection evaluates many latencies.
 #[derive(Clone, Copy, Debug)]
 struct Asking {
-    /// The part of its misses that goes there.
+    /// Share of its misses on the channel.
     part: f64,
-    /// Nanoseconds per 1000 instructions at the latency of before.
+    /// Nanoseconds per 1000 instructions at the initial latency.
     takes_ns: f64,
-    /// Nanoseconds more for each nanosecond that a miss takes, all its misses and those of this place.
+    /// Nanoseconds per nanosecond of miss latency: for all its misses, and for those on this channel.
     waits: f64,
     exposed: f64,
-    /// Bytes per 1000 instructions as far as it runs, all and those of this place.
+    /// Bytes per 1000 instructions, weighted by run time: in total, and on this channel.
     demands: f64,
     moves: f64,
 }
 
-/// Those that use the place at all.
+/// The demands of the users with misses on the channel.
 fn asking(visits: &[Visit], latency: f64) -> Vec<Asking> {
     let asks = |visit: &Visit| {
         let Visit { core_ns, exposed, bytes, duty, elsewhere_ns, part } = *visit;
@@ -114,7 +112,7 @@ fn asking(visits: &[Visit], latency: f64) -> Vec<Asking> {
     visits.iter().filter(|visit| 0.0 < visit.part).map(asks).collect()
 }
 
-/// The latency of the place at which what is asked goes with it.
+/// The latency at which utilization and demand are consistent.
 fn one(here: &[Asking], place: &Place, before: f64) -> f64 {
     let channel = &place.channel;
     let used = |latency: f64| in_use(here, place, before, latency);
@@ -126,13 +124,13 @@ fn one(here: &[Asking], place: &Place, before: f64) -> f64 {
     if here.is_empty() {
         return channel.latency_ns(place.besides / channel.cap);
     }
-    // At this latency everybody together moves less than the cap, whatever they ask for.
+    // At this upper bound, all programs together move less than the capacity.
     let slowest = here
         .iter()
         .map(|asking| asking.demands / channel.cap / asking.waits.max(1e-12) / asking.part);
     let bound = slowest.filter(|ns| ns.is_finite()).sum::<f64>().min(1e9);
     let most = channel.latency_ns(1.0).max(bound);
-    // The latency hardly differs from the one before: a narrow range around it is tried first.
+    // The latency is usually close to the initial value, so a narrow range around it is tried first.
     let (mut low, mut high) = narrow(low, most, before, fits);
     for _ in 0..N_HALVINGS {
         if high - low < high * 1e-9 {
@@ -144,7 +142,7 @@ fn one(here: &[Asking], place: &Place, before: f64) -> f64 {
     high
 }
 
-/// A range that holds the latency sought, as narrow as the one before it lets it be.
+/// A range that contains the solution, as narrow as possible around the initial value.
 fn narrow(low: f64, high: f64, before: f64, fits: impl Fn(f64) -> bool) -> (f64, f64) {
     if !(low < before && before < high) {
         return (low, high);
@@ -197,7 +195,7 @@ mod tests {
         User { core_ns, exposed, bytes, duty: 1.0, fixed_ns: 0.0, uses: uses.to_vec() }
     }
 
-    /// The latencies of all places, gone through in turn until nothing changes.
+    /// The latencies of all channels after a fixed number of iterations.
     fn settled(users: &[User], besides: &[f64]) -> Vec<f64> {
         let mut latencies = vec![45.0; besides.len()];
         for _ in 0..50 {
@@ -219,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn one_controller_behaves_as_a_channel_alone_does() {
+    fn one_controller_is_solved_as_a_single_channel() {
         let users = [user(250.0, 640.0, &[(0, 1.0)]), user(50.0, 1280.0, &[(0, 1.0)])];
         let demands: Vec<Demand> = users
             .iter()
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_uses_the_quiet_controller_waits_less() {
+    fn a_program_on_the_less_utilized_controller_waits_less() {
         let hogs: Vec<User> = (0..4).map(|_| user(20.0, 1280.0, &[(0, 1.0)])).collect();
         let both = user(250.0, 640.0, &[(0, 0.5), (1, 0.5)]);
         let far = user(250.0, 640.0, &[(1, 1.0)]);
@@ -243,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_besides_makes_everybody_wait() {
+    fn background_traffic_raises_the_latency() {
         let users = [user(250.0, 640.0, &[(0, 1.0)])];
         let at = |besides| settled(&users, &[besides])[0];
         assert!(at(0.0) + 10.0 < at(4.0));

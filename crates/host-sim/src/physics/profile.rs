@@ -1,14 +1,14 @@
-//! The behaviour of a program whose profile is known.
+//! The CPI model of a program from its profile.
 //!
-//! | the profile tells | core cycles | overlap |
+//! | the profile has | core cycles | overlap |
 //! | --- | --- | --- |
-//! | core cycles and overlap | as told | as told |
-//! | core cycles | as told | the usual one |
-//! | cycles and overlap | what is left of the cycles without the waiting | as told |
-//! | cycles | as left by a fit | from the fit, near the usual one |
+//! | core cycles and overlap | from the profile | from the profile |
+//! | core cycles | from the profile | the default |
+//! | cycles and overlap | cycles without the stalls | from the profile |
+//! | cycles | from a fit | from the fit, near the default |
 //!
-//! A profile's cycles per instruction were measured at one cache size (the one that its class was taken
-//! at, else that of the machine here) and are taken for cycles of this machine.
+//! The cycles per instruction of a profile are measured with one cache size: that of its class, else that of the
+//! machine here. They are taken as cycles of this machine.
 
 use base::Bytes;
 use program::Profile;
@@ -16,32 +16,32 @@ use program::profile::{Curve, Figure, Phase};
 
 use super::{Behaviour, Channel, Character, CharacterError, Habits, Row};
 
-/// Why a profile tells no behaviour.
+/// The error of a profile without a CPI model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// Nothing says how fast it is.
-    #[error("it tells neither core_cycles_per_instruction nor cycles_per_instruction")]
+    /// No cycles per instruction.
+    #[error("it has neither core_cycles_per_instruction nor cycles_per_instruction; set one")]
     NoCycles,
-    /// Faster than any core.
-    #[error("its {key} is {found}: no core takes less than {CYCLES_MIN} cycles for an instruction")]
+    /// Fewer cycles per instruction than any core needs.
+    #[error("its {key} is {found}: no core needs fewer than {CYCLES_MIN} cycles per instruction")]
     TooFast {
-        /// Which figure.
+        /// The key of the value.
         key: &'static str,
-        /// What it says.
+        /// The value as text.
         found: String,
     },
-    /// It has no curve.
-    #[error("it has no curve of misses over cache sizes")]
+    /// No miss-ratio curve.
+    #[error("it has no curve of misses by cache size; set curve")]
     NoCurve,
-    /// Its figures cannot be.
+    /// An invalid miss-ratio curve.
     #[error(transparent)]
     Character(#[from] CharacterError),
 }
 
-/// A whole program: the average of its phases over their instructions.
+/// The model of a whole program: the average of its phases, weighted by instructions.
 ///
 /// # Errors
-/// As [`of_phase`], of any phase.
+/// See [`of_phase`]; the error of any phase.
 pub fn of_profile(
     profile: &Profile,
     bytes: f64,
@@ -54,11 +54,11 @@ pub fn of_profile(
     }
 }
 
-/// A phase on a machine with a last-level cache of so many bytes. `measured_at`: the cache that its cycles
-/// per instruction were measured with, if that is known.
+/// The model of a phase on a machine with a last-level cache of `bytes`. `measured_at` is the cache size for which
+/// its cycles per instruction were measured, if known.
 ///
 /// # Errors
-/// No curve, neither of the two cycles, or a curve that cannot be.
+/// No curve, no cycles, or an invalid curve.
 pub fn of_phase(
     phase: &Phase,
     measured_at: Option<Bytes>,
@@ -66,7 +66,7 @@ pub fn of_phase(
     channel: &Channel,
     habits: Habits,
 ) -> Result<Behaviour, ProfileError> {
-    let value = |figure: Option<Figure>| figure.map(Figure::value);
+    let value = |value: Option<Figure>| value.map(Figure::value);
     let core = value(phase.core_cycles_per_instruction);
     let cycles = value(phase.cycles_per_instruction);
     let overlap = value(phase.overlap).filter(|overlap| 1.0 <= *overlap);
@@ -81,14 +81,14 @@ pub fn of_phase(
     let cycles = cycles.ok_or(ProfileError::NoCycles)?;
     let at = measured_at.map_or(bytes, |size| size.0 as f64);
     let character = measured(rows, none, at, cycles)?;
-    let told = match overlap {
+    let model = match overlap {
         Some(overlap) => Behaviour::with_overlap(&character, at, channel, habits, overlap),
         None => Behaviour::of(&character, at, channel, habits),
     };
-    told.ok_or(ProfileError::NoCycles)
+    model.ok_or(ProfileError::NoCycles)
 }
 
-/// No core is faster (spec 8.3): twenty instructions in a cycle, where the widest of today end ten.
+/// The smallest plausible value: 20 instructions per cycle. The widest cores retire about 10.
 const CYCLES_MIN: f64 = 0.05;
 
 fn check_cycles(key: &'static str, cycles: Option<f64>) -> Result<(), ProfileError> {
@@ -98,7 +98,7 @@ fn check_cycles(key: &'static str, cycles: Option<f64>) -> Result<(), ProfileErr
     }
 }
 
-/// The rows with one more, or one of them, that knows its cycles.
+/// The curve with the cycles added to one of its points.
 fn measured(
     mut rows: Vec<Row>,
     none: Row,
@@ -111,7 +111,7 @@ fn measured(
     Character::new(rows, none)
 }
 
-/// What the curve tells, and what misses without any cache.
+/// The points of the curve, and the misses without any cache.
 fn rows(phase: &Phase) -> Result<(Vec<Row>, Row), ProfileError> {
     let row = |point: &program::profile::Point| Row {
         bytes: point.cache.0 as f64,
@@ -136,7 +136,7 @@ fn rows(phase: &Phase) -> Result<(Vec<Row>, Row), ProfileError> {
     Ok((rows, none))
 }
 
-/// One phase that does on average what all do; what one of them does not tell is not told.
+/// A phase with the average values of all phases. A value that one phase lacks is absent.
 fn average(profile: &Profile) -> Phase {
     let of = |figure: fn(&Phase) -> Option<Figure>| {
         let value = profile.average(|phase| Some(figure(phase)?.value()))?;
@@ -177,7 +177,7 @@ mod tests {
 
     const MIB: f64 = 1048576.0;
 
-    fn told(phases: &str) -> Result<Behaviour, ProfileError> {
+    fn model_of(phases: &str) -> Result<Behaviour, ProfileError> {
         let text = format!("name = \"x\"\n{phases}");
         let profile = parse_profile(&text, Path::new("x")).expect("a profile");
         let fitted = Fitted::default();
@@ -187,18 +187,18 @@ mod tests {
     const CURVE: &str = "curve = { cache_bytes = [131072, 1048576], misses_per_1000 = [9, 3], prefetches_per_1000 = [2, 1] }";
 
     #[test]
-    fn core_cycles_and_overlap_are_taken_as_told() {
-        let figures = "core_cycles_per_instruction = 0.8\noverlap = 3\n";
-        let its = told(&format!("[[phase]]\nshare = 1\n{figures}{CURVE}")).unwrap();
+    fn core_cycles_and_overlap_are_taken_from_the_profile() {
+        let keys = "core_cycles_per_instruction = 0.8\noverlap = 3\n";
+        let its = model_of(&format!("[[phase]]\nshare = 1\n{keys}{CURVE}")).unwrap();
         let demand = its.demand(MIB);
         assert!((its.overlap() - 3.0).abs() < 1e-9 && (demand.core_ns - 200.0).abs() < 1e-9);
         assert!((demand.bytes - 256.0).abs() < 1e-9, "3 misses and a prefetch: {demand:?}");
     }
 
     #[test]
-    fn from_cycles_alone_the_core_is_what_waiting_leaves() {
-        let its =
-            told(&format!("[[phase]]\nshare = 1\ncycles_per_instruction = 1.5\n{CURVE}")).unwrap();
+    fn without_core_cycles_the_core_is_the_rest_of_the_stalls() {
+        let its = model_of(&format!("[[phase]]\nshare = 1\ncycles_per_instruction = 1.5\n{CURVE}"))
+            .unwrap();
         let habits = Fitted::default().habits(4.0);
         assert!((its.overlap() / habits.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
         let alone = Fitted::default().channel(45.0, 12.8).load(&[its.demand(MIB)]).each_ns[0];
@@ -206,9 +206,9 @@ mod tests {
     }
 
     #[test]
-    fn with_cycles_an_overlap_that_is_told_holds() {
-        let figures = "cycles_per_instruction = 1.5\noverlap = 2\n";
-        let its = told(&format!("[[phase]]\nshare = 1\n{figures}{CURVE}")).unwrap();
+    fn a_given_overlap_is_used_together_with_cycles() {
+        let keys = "cycles_per_instruction = 1.5\noverlap = 2\n";
+        let its = model_of(&format!("[[phase]]\nshare = 1\n{keys}{CURVE}")).unwrap();
         assert!((its.overlap() - 2.0).abs() < 1e-9, "{}", its.overlap());
     }
 
@@ -217,15 +217,15 @@ mod tests {
         let phase = |share: f64, core: f64| {
             format!("[[phase]]\nshare = {share}\ncore_cycles_per_instruction = {core}\n{CURVE}\n")
         };
-        let its = told(&(phase(0.25, 1.0) + &phase(0.75, 2.0))).unwrap();
+        let its = model_of(&(phase(0.25, 1.0) + &phase(0.75, 2.0))).unwrap();
         assert!((its.demand(MIB).core_ns - 437.5).abs() < 1e-9, "{:?}", its.demand(MIB));
     }
 
     #[test]
-    fn a_profile_without_cycles_or_curve_tells_nothing() {
-        let error = told(&format!("[[phase]]\nshare = 1\n{CURVE}")).expect_err("no cycles");
+    fn a_profile_without_cycles_or_without_a_curve_is_an_error() {
+        let error = model_of(&format!("[[phase]]\nshare = 1\n{CURVE}")).expect_err("no cycles");
         assert_eq!(error, ProfileError::NoCycles);
-        let error = told("[[phase]]\nshare = 1\ncycles_per_instruction = 1\n");
+        let error = model_of("[[phase]]\nshare = 1\ncycles_per_instruction = 1\n");
         assert_eq!(error.expect_err("no curve"), ProfileError::NoCurve);
     }
 }

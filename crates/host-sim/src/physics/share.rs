@@ -1,9 +1,8 @@
-//! Who holds how much of a cache that several programs share.
+//! Occupancy of a shared cache by each program.
 //!
-//! Each program puts lines into the cache at the rate at which it misses, and misses the less the more it
-//! holds. In a cache that forgets what was used least recently, everybody's lines stay for the same time
-//! `T`; so each holds what it can fill in that time, beginning with nothing, and `T` is such that
-//! together they fill the cache:
+//! A program inserts lines into the cache at the rate of its misses, and misses less the more it occupies. In an LRU
+//! cache, all lines have the same residence time `T`. So each program occupies what it can fill in that time, starting
+//! from nothing, and `T` is the time at which all programs together fill the cache:
 //!
 //! ```text
 //!   size │            ╭─── a        d size / d t = misses(size) per instruction ÷ time per instruction
@@ -13,35 +12,35 @@
 //!                      T
 //! ```
 //!
-//! (Footprint theory: Xiang, Ding, Luo, Bao, "HOTL: a higher order theory of locality", ASPLOS 2013,
-//! sections 2 and 3; for independent references the same as Che's approximation.)
+//! See X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL: A Higher Order Theory of Locality", ASPLOS 2013, sections 2 and 3.
+//! For independent references it is the same as Che's approximation.
 //!
-//! Counted in instructions, how a program fills does not depend on how fast it runs. So that is worked out
-//! once, in a [`FillTable`]; its speed only stretches the time.
+//! Per instruction, the filling does not depend on the speed of the program. So it is computed once, in a
+//! [`FillTable`], and the speed only scales the time.
 
 use super::Character;
 use super::character::ALL_MISS;
 
-/// Bytes of a line.
+/// Bytes of a cache line.
 pub(crate) const LINE: f64 = 64.0;
 /// Steps in which a cache is filled.
 const N_STEPS: usize = 128;
-/// Who never misses never fills anything: so slow that the others are done before. Per 1000 instructions.
+/// Lower bound of misses per 1000 instructions. With it, the others fill the cache first.
 const MISSES_MIN: f64 = 1e-9;
-/// The cache is full when no more than this part of it is empty: below the rounding of sums.
+/// The cache is full if at most this share of it is empty: below the rounding error of sums.
 const EMPTY: f64 = 1e-12;
 
-/// How many instructions a program needs to fill a cache, step by step.
+/// Instructions that a program needs to fill a cache, step by step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FillTable {
-    /// Thousands of instructions after which 0, 1, 2 … steps are full; rising, ever more slowly filled.
+    /// Thousands of instructions after which 0, 1, 2 … steps are filled; increasing, with increasing increments.
     spent: Vec<f64>,
     steps: Vec<Step>,
-    /// All of them, in bytes.
+    /// The sum of all steps in bytes.
     bytes: f64,
 }
 
-/// A part of a cache that is taken to fill evenly. Bytes.
+/// A part of a cache that is filled at a constant rate, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Step {
     begin: f64,
@@ -58,22 +57,22 @@ impl Step {
         [Step { width, ..*self }, Step { begin: self.begin + width, width }]
     }
 
-    /// Whether `character` is done missing somewhere on the way to its middle. In a large cache that is where a
-    /// small program has all that it needs; taken as one step it would never come to hold it.
+    /// Whether the curve falls to zero misses somewhere before the middle of the step. In a large cache, a small program
+    /// has its whole working set there; without refinement it would never occupy it.
     fn hides_a_knee(&self, character: &Character) -> bool {
         let misses = |bytes| character.at(bytes).misses;
         ALL_MISS < self.width && misses(self.middle()) * STEEP < misses(self.begin)
     }
 }
 
-/// A step in which misses fall to less than one part of so many is halved. Guessed.
+/// A step is halved if its misses fall by more than this factor. Guessed.
 const STEEP: f64 = 16.0;
 
 impl FillTable {
-    /// How `character` fills a cache of so many bytes.
+    /// The filling of a cache of `bytes` by a program.
     pub fn new(character: &Character, bytes: f64) -> Self {
         let width = bytes / N_STEPS as f64;
-        // The next one last.
+        // A stack: the next step is the last element.
         let even = (0..N_STEPS).rev().map(|idx| Step { begin: idx as f64 * width, width });
         let mut ahead: Vec<Step> = even.collect();
         let mut table =
@@ -84,7 +83,7 @@ impl FillTable {
                 ahead.extend(step.halves().into_iter().rev());
                 continue;
             }
-            // What was measured scatters; a cache that holds more never misses more often.
+            // Measurements are noisy; more cache never causes more misses.
             misses = character.at(step.middle()).misses.clamp(MISSES_MIN, misses);
             so_far += step.width / LINE / misses;
             table.spent.push(so_far);
@@ -93,7 +92,7 @@ impl FillTable {
         table
     }
 
-    /// Bytes that are full after so many thousand instructions, and bytes that each thousand adds there.
+    /// Bytes filled after `thousands` of instructions, and bytes per thousand instructions at that point.
     fn after(&self, thousands: f64) -> (f64, f64) {
         let next = self.spent.partition_point(|&spent| spent <= thousands);
         let (Some(&end), Some(step)) = (self.spent.get(next), self.steps.get(next - 1)) else {
@@ -105,19 +104,18 @@ impl FillTable {
     }
 }
 
-/// Bytes that each holds, in their order: how it fills a cache of so many bytes or more, and how long an
-/// instruction of it takes as it runs, in any unit that is the same for all. Who does not run (takes for
-/// ever) holds nothing.
+/// The occupancy of each program in bytes. A program is given by its filling of a cache of at least `bytes` and its
+/// time per instruction, in a common unit. A program that does not run (infinite time) occupies nothing.
 pub fn shares(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
     let mut held = vec![0.0; programs.len()];
     shares_into(programs, bytes, &mut held);
     held
 }
 
-/// As [`shares`], into a list of as many.
+/// The same as [`shares`], written into a slice of the same length.
 pub fn shares_into(programs: &[(&FillTable, f64)], bytes: f64, held: &mut [f64]) {
-    // What all fill together grows ever more slowly. So its tangent meets the size of the cache too early,
-    // never too late, and tangent after tangent comes to the very step in which the cache is full.
+    // The total filling is concave in time. So Newton's method from the left never overshoots and reaches the step in
+    // which the cache is full.
     let mut time = 0.0;
     let n_steps = programs.iter().map(|(table, _)| table.steps.len()).sum::<usize>();
     for _ in 0..n_steps.max(N_STEPS) {
@@ -150,16 +148,16 @@ mod tests {
             ..Row::default()
         };
         let rows = misses.iter().rev().enumerate().map(row).collect();
-        FillTable::new(&Character::new(rows, Row::default()).expect("sound"), MIB)
+        FillTable::new(&Character::new(rows, Row::default()).expect("a valid curve"), MIB)
     }
 
     #[test]
-    fn alone_it_holds_everything() {
+    fn one_program_occupies_the_whole_cache() {
         assert!((shares(&[(&table(&[5.0]), 1.0)], MIB)[0] - MIB).abs() < 1.0);
     }
 
     #[test]
-    fn two_that_never_hit_hold_by_their_misses_per_time() {
+    fn two_programs_without_hits_occupy_by_their_miss_rates() {
         let (one, other) = (table(&[20.0]), table(&[10.0]));
         let held = shares(&[(&one, 1.0), (&other, 2.0)], MIB);
         assert!((held[0] / held[1] - 4.0).abs() < 1e-6, "{held:?}");
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_run_holds_nothing() {
+    fn a_program_that_does_not_run_occupies_nothing() {
         let one = table(&[20.0]);
         let held = shares(&[(&one, 1.0), (&one, f64::INFINITY)], MIB);
         assert!((held[0] - MIB).abs() < 1.0 && held[1] == 0.0, "{held:?}");
@@ -175,19 +173,19 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_little_keeps_it_beside_one_who_reads_a_stream() {
-        // Nothing is missed from 512 KiB on.
+    fn a_small_working_set_stays_resident_beside_a_streaming_program() {
+        // No misses from 512 KiB on.
         let (small, stream) = (table(&[30.0, 0.0, 0.0]), table(&[30.0]));
         let held = shares(&[(&small, 1.0), (&stream, 1.0)], MIB);
         assert!(0.2 * MIB < held[0] && held[0] < 0.5 * MIB, "{held:?}");
     }
 
     #[test]
-    fn a_small_program_keeps_what_it_needs_in_a_cache_of_any_size() {
-        // Nothing is missed from 128 KiB on.
+    fn a_small_working_set_stays_resident_in_a_cache_of_any_size() {
+        // No misses from 128 KiB on.
         let row = |bytes, misses| Row { bytes, misses, ..Row::default() };
-        let all = Character::new(vec![row(MIB / 8.0, 0.0)], row(0.0, 30.0)).expect("sound");
-        let stream = Character::new(vec![row(MIB, 30.0)], Row::default()).expect("sound");
+        let all = Character::new(vec![row(MIB / 8.0, 0.0)], row(0.0, 30.0)).expect("a valid curve");
+        let stream = Character::new(vec![row(MIB, 30.0)], Row::default()).expect("a valid curve");
         for mib in [8.0, 32.0, 64.0, 1024.0] {
             let [small, stream] = [&all, &stream].map(|its| FillTable::new(its, mib * MIB));
             let held = shares(&[(&small, 1.0), (&stream, 1.0)], mib * MIB);
@@ -197,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_nobody_fills_is_shared_all_the_same() {
+    fn a_cache_that_no_program_fills_is_shared_equally() {
         let quiet = table(&[0.0]);
         let held = shares(&[(&quiet, 1.0), (&quiet, 1.0)], MIB);
         assert!((held[0] - MIB / 2.0).abs() < 1.0 && held[0] == held[1], "{held:?}");

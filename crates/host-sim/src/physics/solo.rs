@@ -1,81 +1,81 @@
-//! What of a program's cycles is waiting for memory, told from how fast it is alone.
+//! A CPI model of one program: stall cycles on memory, estimated from its speed alone.
 //!
 //! ```text
-//!   cycles │        ×      slope: cycles that each exposed miss costs = latency ÷ overlap
-//!          │     ×         where it crosses the axis: the core's own
+//!   cycles │        ×      slope: stall cycles per exposed miss = latency ÷ memory-level parallelism
+//!          │     ×         intercept: core cycles
 //!          │  × ╱
 //!          │  ╱
 //!          └──────────► exposed misses × latency, at several cache sizes
 //! ```
 //!
-//! A curve that is flat tells no slope, and scatter would be taken for one; so each program's overlap is
-//! drawn towards the usual one, the more the less its figures tell. Figures of a program that nearly fills
-//! its channel are left out: there the latency follows the program. Of a program that does fill it at the
-//! size asked for, nothing of this can be told; it is taken to have as many misses under way as a core can
-//! have, and to wait for them all of its time but what the core needs.
+//! A flat curve contains no slope, and noise would be taken for one. So each program's parallelism (the overlap) is
+//! regularized towards the default, the more the less information its points have. Points near saturation of the
+//! channel are excluded, because there the latency follows the program. If a program saturates the channel at the
+//! given size, its parallelism cannot be estimated. It is taken to have the largest number of outstanding misses that
+//! a core can have, and to be stalled all the time except for the smallest number of core cycles.
 
 use super::channel::{Channel, Demand};
 use super::character::{Character, Row};
 use super::share::LINE;
 
-/// What programs on a machine have in common.
+/// Parameters that all programs on a machine share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Habits {
-    /// Misses under way at a time, of the usual program.
+    /// Memory-level parallelism of a typical program.
     pub overlap: f64,
-    /// Misses under way at a time, at the most: of whoever fills the channel alone.
+    /// Largest memory-level parallelism: that of a program that saturates the channel alone.
     pub overlap_max: f64,
-    /// The part of prefetched lines that come too late.
+    /// Share of prefetched lines that arrive too late.
     pub late: f64,
-    /// Cycles per instruction that no program goes below: one over the width of the core, and a bit.
+    /// Smallest number of core cycles per instruction: the inverse of the issue width, and a margin.
     pub core_cycles_min: f64,
-    /// Cycles in a nanosecond.
+    /// Frequency in GHz.
     pub ghz: f64,
-    /// Nanoseconds of a hit in the last-level cache. Only for programs whose core cycles are told without
-    /// it; where cycles were measured, hits are in them.
+    /// Hit latency of the last-level cache in nanoseconds. Only used if the core cycles of a program do not include
+    /// hits; measured cycles include them.
     pub hit_ns: f64,
 }
 
-/// How far overlaps lie apart, of which the inverse is taken. Guessed.
+/// Spread of the inverse parallelism among programs. Guessed.
 const SPREAD: f64 = 0.25;
-/// How exact cycles per instruction are measured, as a part of them.
+/// Relative error of measured cycles per instruction.
 const SCATTER: f64 = 0.01;
-/// Bytes of cache of the row from which the others' differences are told, or the next to it: as on the machine that
-/// the habits were fitted on, and the same on every machine. Were it the size asked for, the scatter of that row
-/// would be in every difference, and a program would hide latency well or badly with the size of the cache.
-const TOLD_FROM: f64 = 1048576.0;
-/// Whoever uses more of a channel tells nothing of latency.
-const TELLS_UPTO: f64 = 0.8;
-/// Between these parts of what a channel gives a program that is alone begins to fill it, and does. Guessed.
+/// Cache size in bytes of the point that the differences of the others are relative to (or the next one to it), as on
+/// the machine of the calibration. It is the same on every machine. With the size of the machine instead, the noise of
+/// that point would be in every difference, and the parallelism would depend on the size of the cache.
+const BASE_BYTES: f64 = 1048576.0;
+/// Points above this utilization contain no information about the latency.
+const INFORMATIVE_MAX: f64 = 0.8;
+/// Utilizations of a program alone between which it begins to saturate the channel and saturates it. Guessed.
 const FILLS: [f64; 2] = [0.85, 0.95];
 
-/// A program on a machine, as far as its speed goes.
+/// The CPI model of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Behaviour {
     character: Character,
     core_cycles: f64,
-    /// One over the overlap.
+    /// Inverse of the memory-level parallelism.
     waits: f64,
     habits: Habits,
 }
 
-/// What a program does per 1000 instructions with so much cache.
+/// Event counts of a program per 1000 instructions with one cache size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// Loads and stores that pass the core's own caches.
+    /// Loads and stores that miss the private caches.
     pub accesses: f64,
-    /// Those of them that the last-level cache has not.
+    /// Those that miss the last-level cache.
     pub demand_misses: f64,
     /// Lines that prefetchers read from memory.
     pub prefetches: f64,
-    /// Lines read from memory, prefetched ones among them.
+    /// Lines read from memory, including prefetched ones.
     pub reads: f64,
     /// Lines written to memory.
     pub writes: f64,
 }
 
 impl Behaviour {
-    /// What `character` tells, for a cache of so many bytes; `None` without cycles at any size.
+    /// Fits the model for a cache of `bytes`; `None` without cycles at any size.
     pub fn of(
         character: &Character,
         bytes: f64,
@@ -89,7 +89,7 @@ impl Behaviour {
         Some(Behaviour::through(character, here, waits, habits))
     }
 
-    /// The same with an overlap that is known; `None` without cycles at any size.
+    /// The same with a known overlap; `None` without cycles at any size.
     pub fn with_overlap(
         character: &Character,
         bytes: f64,
@@ -103,8 +103,8 @@ impl Behaviour {
         Some(Behaviour::through(character, here, 1.0 / overlap.max(1.0), habits))
     }
 
-    /// A program of which both are known: core cycles per instruction, without any wait beyond the core's
-    /// own caches, and the overlap.
+    /// The model of a program with known core cycles per instruction (without stalls beyond the private caches) and known
+    /// overlap.
     pub fn known(character: &Character, core_cycles: f64, overlap: f64, habits: Habits) -> Self {
         let waits = 1.0 / overlap.max(1.0);
         let hits = character.none().demand_misses / 1000.0 * habits.hit_ns * habits.ghz;
@@ -113,12 +113,12 @@ impl Behaviour {
     }
 
     fn through(character: &Character, here: &Point, waits: f64, habits: Habits) -> Self {
-        // What is left for the core is never less than it needs.
+        // The core has at least its smallest number of cycles.
         let core_min = habits.core_cycles_min.min(here.cycles);
         let most = here.cycles - core_min;
         let waits = if most < waits * here.wait { most / here.wait } else { waits };
         let core_cycles = here.cycles - waits * here.wait;
-        // Of who fills the channel latency tells nothing: it follows from all that they have under way.
+        // At saturation, the latency contains no information: it follows from all outstanding misses.
         let full = ((here.in_use - FILLS[0]) / (FILLS[1] - FILLS[0])).clamp(0.0, 1.0);
         let mix = |apart: f64, filling: f64| apart * (1.0 - full) + filling * full;
         Behaviour {
@@ -129,27 +129,27 @@ impl Behaviour {
         }
     }
 
-    /// The same on cores of so many cycles in a nanosecond: its cycles stay, what memory takes stays as well.
+    /// The same program on cores of another frequency. Core cycles and memory latencies stay the same.
     pub fn clocked(self, ghz: f64) -> Self {
         Behaviour { habits: Habits { ghz, ..self.habits }, ..self }
     }
 
-    /// What it misses.
+    /// Its miss-ratio curve.
     pub fn character(&self) -> &Character {
         &self.character
     }
 
-    /// Misses that it has under way at a time.
+    /// Memory-level parallelism.
     pub fn overlap(&self) -> f64 {
         1.0 / self.waits
     }
 
-    /// Cycles in a nanosecond of the cores that its demand is told for.
+    /// The frequency for which [`Behaviour::demand`] is computed, in GHz.
     pub fn ghz(&self) -> f64 {
         self.habits.ghz
     }
 
-    /// What it asks of its channel with so much cache.
+    /// The demand with a cache of `bytes`.
     pub fn demand(&self, bytes: f64) -> Demand {
         let row = self.character.at(bytes);
         Demand {
@@ -159,7 +159,7 @@ impl Behaviour {
         }
     }
 
-    /// What counters would show of 1000 instructions with so much cache.
+    /// The counters with a cache of `bytes`.
     pub fn counts(&self, bytes: f64) -> Counts {
         let row = self.character.at(bytes);
         Counts {
@@ -179,11 +179,11 @@ fn nearest(points: &[Point], bytes: f64) -> Option<&Point> {
     })
 }
 
-/// How cycles grow with waiting, from one row to the others, drawn towards the usual; `None` without rows.
+/// The slope of cycles over stalls relative to the base point, regularized towards the default; `None` without points.
 fn slope(points: &[Point], habits: &Habits) -> Option<f64> {
-    let base = nearest(points, TOLD_FROM)?;
+    let base = nearest(points, BASE_BYTES)?;
     let (mut xx, mut xy) = (0.0, 0.0);
-    for point in points.iter().filter(|point| point.in_use <= TELLS_UPTO) {
+    for point in points.iter().filter(|point| point.in_use <= INFORMATIVE_MAX) {
         let (x, y) = (point.wait - base.wait, point.cycles - base.cycles);
         (xx, xy) = (xx + x * x, xy + x * y);
     }
@@ -191,22 +191,21 @@ fn slope(points: &[Point], habits: &Habits) -> Option<f64> {
     Some((xy + doubt / habits.overlap) / (xx + doubt))
 }
 
-/// Misses per 1000 instructions that somebody waits for.
+/// Misses per 1000 instructions that stall the core.
 fn exposed(row: &Row, habits: &Habits) -> f64 {
     row.demand_misses + habits.late * prefetched(row)
 }
 
-/// Lines that nobody had asked for when they were read. Where several ask for a line at once it is read
-/// once, so lines read may be fewer than misses.
+/// Prefetched lines. If several accesses miss the same line, it is read once, so lines read can be fewer than misses.
 fn prefetched(row: &Row) -> f64 {
     (row.reads.min(row.misses) - row.demand_misses).max(0.0)
 }
 
-/// A row as a point of the picture above.
+/// A point of the drawing above.
 struct Point {
     bytes: f64,
     cycles: f64,
-    /// Cycles per instruction that it would wait without any overlap.
+    /// Stall cycles per instruction without any overlap.
     wait: f64,
     in_use: f64,
 }
@@ -228,18 +227,18 @@ mod tests {
 
     const MIB: f64 = 1048576.0;
 
-    /// 4 GHz, 45 ns, 12.8 GB/s at the peak.
+    /// 4 GHz, 45 ns, 12.8 GB/s peak.
     fn machine() -> (Channel, Habits) {
         (Fitted::default().channel(45.0, 12.8), Fitted::default().habits(4.0))
     }
 
-    /// Misses of loads, by size, with the cycles of a core part and an overlap that are known.
+    /// A curve with these misses, generated from known core cycles and overlap.
     fn made(misses: &[f64], core: f64, overlap: f64) -> Character {
         let (channel, habits) = machine();
         let row = |(idx, &misses): (usize, &f64)| {
             let bytes = MIB / f64::from(1u32 << idx);
             let row = Row { bytes, misses, demand_misses: misses, reads: misses, ..Row::default() };
-            // Cycles and use go together; a few rounds find them.
+            // Cycles and utilization depend on each other; a few iterations suffice.
             let mut cycles = core;
             for _ in 0..50 {
                 let point = Point::of(&Row { cycles: Some(cycles), ..row }, &channel, &habits);
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn from_a_curve_that_is_steep_core_and_overlap_are_found_again() {
+    fn core_cycles_and_overlap_of_a_steep_curve_are_recovered() {
         let (channel, habits) = machine();
         let its = Behaviour::of(&made(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, habits).unwrap();
         assert!((its.overlap() - 2.5).abs() < 0.05, "{}", its.overlap());
@@ -260,10 +259,10 @@ mod tests {
     }
 
     #[test]
-    fn how_well_latency_is_hidden_does_not_hang_on_the_size_of_the_cache() {
+    fn the_overlap_does_not_depend_on_the_cache_size() {
         let (channel, habits) = machine();
         let made = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
-        // One point scatters by two percent.
+        // One point has an error of two percent.
         let mut rows = made.rows().to_vec();
         rows[1].cycles = rows[1].cycles.map(|cycles| cycles * 0.98);
         let scattered = Character::new(rows, Row::default()).unwrap();
@@ -273,24 +272,24 @@ mod tests {
     }
 
     #[test]
-    fn from_a_curve_that_is_flat_the_usual_overlap_is_taken() {
+    fn a_flat_curve_gives_the_default_overlap() {
         let (channel, habits) = machine();
         let its = Behaviour::of(&made(&[5.0, 5.0, 5.0], 1.2, 2.5), MIB, &channel, habits).unwrap();
         assert!((its.overlap() / habits.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
     }
 
     #[test]
-    fn what_was_measured_alone_is_told_alone() {
+    fn the_measured_speed_alone_is_reproduced() {
         let (channel, habits) = machine();
         let character = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
         let its = Behaviour::of(&character, MIB, &channel, habits).unwrap();
-        let told = channel.load(&[its.demand(MIB)]).each_ns[0] * 4.0 / 1000.0;
+        let predicted = channel.load(&[its.demand(MIB)]).each_ns[0] * 4.0 / 1000.0;
         let measured = character.at(MIB).cycles.unwrap();
-        assert!((told / measured - 1.0).abs() < 1e-6, "{told} {measured}");
+        assert!((predicted / measured - 1.0).abs() < 1e-6, "{predicted} {measured}");
     }
 
     #[test]
-    fn who_fills_the_channel_has_all_misses_under_way_that_a_core_can_have() {
+    fn a_program_that_saturates_the_channel_has_the_largest_overlap() {
         let (channel, habits) = machine();
         let row = Row {
             bytes: MIB,
@@ -307,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_show_what_passes_the_core_and_what_is_missed() {
+    fn counts_are_accesses_misses_and_prefetches() {
         let (_, habits) = machine();
         let row = Row {
             bytes: MIB,
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_are_added_where_core_cycles_are_told_without_them() {
+    fn hits_are_added_to_known_core_cycles() {
         let (_, habits) = machine();
         let row = Row { bytes: MIB, demand_misses: 10.0, misses: 10.0, ..Row::default() };
         let character = Character::new(vec![row], row).unwrap();

@@ -1,4 +1,4 @@
-//! Who is known: programs from tables and from profiles, by name.
+//! Known programs by name, from tables and profiles.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use super::programs::{Known, KnownError, from_csv};
 use super::{Domain, Guest, Site, Sites};
 use crate::physics::{Behaviour, Fitted, ProfileError, of_profile};
 
-/// All programs that files tell of.
+/// A set of programs from several files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cast {
     members: Vec<Member>,
-    /// Cycles in a nanosecond of the machine that they were measured on, where a table tells.
+    /// Frequency in GHz of the machine of the measurements, if a table determines it.
     pub ghz: Option<f64>,
-    /// What was assumed, a sentence each.
+    /// The assumptions, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// One program.
+/// A program with its file.
 #[derive(Clone, Debug, PartialEq)]
 struct Member {
     name: String,
@@ -26,21 +26,21 @@ struct Member {
     told: Told,
 }
 
-/// How a program is told.
+/// The source of a program's values.
 #[derive(Clone, Debug, PartialEq)]
 enum Told {
     Table(Box<Known>),
     Profile(Box<Profile>),
 }
 
-/// Why programs cannot be used.
+/// The error of programs that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CastError {
-    /// A table is wrong.
+    /// An error in a table.
     #[error(transparent)]
     Known(#[from] KnownError),
-    /// Two files tell of one program.
-    #[error("program {name} is told by {one} and by {other}; leave one of them out")]
+    /// Two files have the same program.
+    #[error("program {name} is in {one} and in {other}; remove one of them")]
     Twice {
         /// Which.
         name: String,
@@ -49,14 +49,14 @@ pub enum CastError {
         /// The other.
         other: String,
     },
-    /// A profile does not tell enough.
+    /// A profile lacks values.
     #[error("{file}: program {name}")]
     Profile {
-        /// The profile.
+        /// The file.
         file: String,
-        /// Whose.
+        /// The program.
         name: String,
-        /// Why.
+        /// The error.
         source: ProfileError,
     },
 }
@@ -64,13 +64,13 @@ pub enum CastError {
 impl Cast {
     /// Adds the programs of a table.
     ///
-    /// # Errors
-    /// The table is wrong, or tells of a program that is known already.
+    /// The table is invalid, or has a program that is already in the set.
+    /// The table is invalid, or has a program that is already in the set.
     pub fn add_table(&mut self, text: &str, file: &str) -> Result<(), CastError> {
-        let told = from_csv(text, file)?;
-        self.ghz = self.ghz.or(told.ghz);
-        self.notes.extend(told.notes);
-        told.programs.into_iter().try_for_each(|known| {
+        let table = from_csv(text, file)?;
+        self.ghz = self.ghz.or(table.ghz);
+        self.notes.extend(table.notes);
+        table.programs.into_iter().try_for_each(|known| {
             self.add(Member {
                 name: known.name.clone(),
                 file: file.to_owned(),
@@ -82,7 +82,7 @@ impl Cast {
     /// Adds the program of a profile.
     ///
     /// # Errors
-    /// It is known already.
+    /// The program is already in the set.
     pub fn add_profile(&mut self, profile: Profile, file: &str) -> Result<(), CastError> {
         let name = profile.name.clone();
         self.add(Member { name, file: file.to_owned(), told: Told::Profile(Box::new(profile)) })
@@ -102,39 +102,38 @@ impl Cast {
         }
     }
 
-    /// The names of all.
+    /// The names of all programs.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|member| member.name.as_str())
     }
 }
 
-/// Where programs are put: LLC domains with their memory, and what holds on all of them.
+/// The LLC domains for programs with their memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
-    /// The domains, as the machine tells them.
+    /// The domains of the machine.
     pub sites: Vec<Site>,
-    /// The same as the physics sees them.
+    /// The same for the physics.
     pub domains: Vec<Domain>,
-    /// What was assumed, a sentence each.
+    /// The assumptions, one sentence each.
     pub notes: Vec<String>,
     fitted: Fitted,
 }
 
-/// What a slow-down is beside, where domains differ.
-const UNLIKE: &str = "the LLC domains are not alike: in the split, alone means on that of them where a program is fastest";
-/// A program that moves so much more alone than the channel is said to give is worth a word.
+/// Printed if domains differ.
+const UNLIKE: &str = "the LLC domains differ: in the split, slowdowns are relative to a program alone on its fastest domain";
+/// A measured bandwidth above the capacity by this factor is reported.
 const WORTH_A_WORD: f64 = 1.02;
 
 impl Stage {
-    /// The first so many LLC domains of a machine. Those that it does not have are taken to be like the
-    /// first, each with a memory of its own.
-    pub fn new(told: Sites, n_domains: usize, cast: &Cast, fitted: Fitted) -> Self {
-        let Sites { all: mut sites, mut notes } = told;
+    /// The first `n_domains` LLC domains of a machine. Missing ones are copies of the first, each with its own memory.
+    pub fn new(known: Sites, n_domains: usize, cast: &Cast, fitted: Fitted) -> Self {
+        let Sites { all: mut sites, mut notes } = known;
         let n_there = sites.len();
         sites.truncate(n_domains);
         if let (Some(first), true) = (sites.first().cloned(), n_there < n_domains) {
             notes.push(format!(
-                "the machine has {n_there} of {n_domains} LLC domains: the others are taken to be like the first, each with a memory of its own"
+                "the machine has {n_there} of {n_domains} LLC domains: the others are assumed to equal the first, each with its own memory"
             ));
             let alike = Site { node: None, ..first };
             sites.resize(n_domains, alike);
@@ -153,7 +152,7 @@ impl Stage {
         Domain { cache: site.cache, channel: self.fitted.channel(site.unloaded_ns, site.peak) }
     }
 
-    /// Whatever a program of the tables moved alone can be moved, up to the peak that the machine file tells.
+    /// Raises the capacity of the channels to the largest bandwidth that a program of the tables reached alone, up to the peak.
     fn see(&mut self, cast: &Cast) {
         let Some(site) = self.sites.first() else { return };
         let moved = |member: &Member| match &member.told {
@@ -168,7 +167,7 @@ impl Stage {
         {
             let (cap, peak) = (domain.channel.cap, site.peak);
             self.notes.push(format!(
-                "{name} alone moves {moved:.2} GB/s, more than the {cap:.2} GB/s that a peak of {peak:.2} GB/s was taken to give: now {:.2} GB/s are",
+                "{name} alone moves {moved:.2} GB/s, more than the {cap:.2} GB/s derived from a peak of {peak:.2} GB/s: assumed {:.2} GB/s",
                 moved.min(peak)
             ));
         }
@@ -177,17 +176,17 @@ impl Stage {
         }
     }
 
-    /// A program on each of the domains; `None` if nobody knows it.
+    /// A program on each of the domains; `None` for an unknown program.
     ///
     /// # Errors
-    /// Its profile does not tell enough.
+    /// Its profile lacks values.
     pub fn guest(&self, cast: &Cast, name: &str) -> Result<Option<Guest>, CastError> {
         let Some(member) = cast.members.iter().find(|member| member.name == name) else {
             return Ok(None);
         };
         let mut on: Vec<Arc<Behaviour>> = Vec::new();
         for (idx, site) in self.sites.iter().enumerate() {
-            // Many domains are like one before them, and many programs are on all of them.
+            // Many domains equal a previous one, and the model is then shared.
             let known = (0..idx).find(|other| self.sites[*other].is_like(site));
             let Some(behaviour) = (match known.and_then(|other| on.get(other)) {
                 Some(known) => Some(Arc::clone(known)),
@@ -200,34 +199,34 @@ impl Stage {
         Ok(Guest::new(on, &self.domains))
     }
 
-    /// How a program behaves on a domain. Its cycles are those of the first domain's cores and memory.
+    /// The model of a program on a domain. Its cycles are those of the first domain's cores and memory.
     fn behaviour(&self, member: &Member, at: usize) -> Result<Option<Behaviour>, CastError> {
         let both = |idx: usize| self.sites.get(idx).zip(self.domains.get(idx));
         let (Some((first, domain)), Some((site, there))) = (both(0), both(at)) else {
             return Ok(None);
         };
         let mut habits = self.fitted.habits(first.ghz);
-        // Hits take as many nanoseconds after the clock is set.
+        // The hit latency in nanoseconds does not depend on the frequency.
         habits.hit_ns = site.hit_ns.unwrap_or(0.0) * (site.ghz / first.ghz);
-        let told = match &member.told {
+        let model = match &member.told {
             Told::Table(known) => {
                 let asks = known.asks(first.ghz, first.peak);
                 Behaviour::of(&asks, there.cache, &domain.channel, habits)
             }
             Told::Profile(profile) => {
-                let told = of_profile(profile, domain.cache, &domain.channel, habits);
-                Some(told.map_err(|source| CastError::Profile {
+                let model = of_profile(profile, domain.cache, &domain.channel, habits);
+                Some(model.map_err(|source| CastError::Profile {
                     file: member.file.clone(),
                     name: member.name.clone(),
                     source,
                 })?)
             }
         };
-        Ok(told.map(|its| its.clocked(site.ghz)))
+        Ok(model.map(|its| its.clocked(site.ghz)))
     }
 }
 
-/// Domains behind which there is one memory.
+/// Notes on domains that share one memory.
 fn shared(sites: &[Site]) -> Vec<String> {
     let mut notes = Vec::new();
     for (idx, site) in sites.iter().enumerate() {
@@ -238,7 +237,7 @@ fn shared(sites: &[Site]) -> Vec<String> {
             let ids = sites.iter().filter(same).map(|site| site.llc.0.to_string());
             let ids = ids.collect::<Vec<_>>().join(", ");
             notes.push(format!(
-                "LLC domains {ids} share the memory of node {}: traffic in one is felt in the others",
+                "LLC domains {ids} share the memory of node {}: the traffic of one slows down the others",
                 node.0
             ));
         }

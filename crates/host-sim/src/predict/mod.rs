@@ -1,13 +1,12 @@
-//! How much slower programs are side by side than alone.
+//! Prediction of the slowdown of programs that run together.
 //!
 //! ```text
-//!   programs.rs, profiles ── what each does alone ─┐
-//!   site.rs ── caches and memories ── cast.rs ─────┼─► side by side ─► slow-downs
-//!                                                  └─► split.rs ─► who goes where so that the mean is least
+//!   program tables, profiles ── each program alone ─┐
+//!   site.rs ── caches and memories ── cast.rs ──────┼─► together ─► slowdowns
+//!                                                   └─► split.rs ─► placement with the smallest mean slowdown
 //! ```
 //!
-//! Each program runs on a core of its own. Caches are found from speeds and speeds from caches, in turn,
-//! until they go together.
+//! Each program runs on its own core. Occupancies and speeds are iterated until they are consistent.
 
 mod cast;
 pub mod programs;
@@ -22,17 +21,17 @@ pub use split::{Guest, Split, SplitError, Way, best};
 
 use crate::physics::{Behaviour, Channel, Demand, FillTable, shares_into};
 
-/// A last-level cache and the memory behind it.
+/// A last-level cache with the memory behind it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Domain {
-    /// Bytes of cache.
+    /// Size of the cache in bytes.
     pub cache: f64,
     /// The memory controller.
     pub channel: Channel,
 }
 
 impl Domain {
-    /// Nanoseconds of 1000 instructions of a program that has it for itself.
+    /// Nanoseconds per 1000 instructions of a program that has the domain to itself.
     pub fn alone_ns(&self, its: &Behaviour) -> f64 {
         alone_ns(its, self.cache, &self.channel)
     }
@@ -42,37 +41,36 @@ fn alone_ns(its: &Behaviour, bytes: f64, channel: &Channel) -> f64 {
     channel.load(&[its.demand(bytes)]).each_ns.first().copied().unwrap_or(1.0)
 }
 
-/// What is predicted of one program.
+/// The prediction for one program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Predicted {
-    /// Times as long as alone on the same domain.
+    /// Run time relative to alone on the same domain.
     pub slowdown: f64,
     /// Nanoseconds of 1000 instructions.
     pub takes_ns: f64,
-    /// Bytes of the cache that it holds.
+    /// Cache occupancy in bytes.
     pub cache: f64,
-    /// Bytes per nanosecond that it moves.
+    /// Bandwidth in bytes per nanosecond.
     pub bytes_per_ns: f64,
 }
 
-/// So often who holds what and how fast everybody is are found from each other, at the most; half of each
-/// change is taken, so that nothing swings.
+/// Most iterations between occupancies and speeds. Half of each change is applied, to avoid oscillation.
 const N_ROUNDS: usize = 48;
-/// Bytes of a cache that are nothing, as a part of it.
+/// Relative change of an occupancy below which it counts as converged.
 const STILL: f64 = 1e-7;
 
-/// All of them on one domain, each alone on a core; in their order.
+/// The predictions for programs on one domain, each alone on its core, in the same order.
 pub fn side_by_side(programs: &[&Behaviour], domain: &Domain) -> Vec<Predicted> {
     together(&[(programs, domain.cache)], &domain.channel).into_iter().flatten().collect()
 }
 
-/// Groups of programs, each with a cache of its own, on one channel.
+/// The predictions for groups of programs with one cache per group and a common channel.
 pub fn together(groups: &[(&[&Behaviour], f64)], channel: &Channel) -> Vec<Vec<Predicted>> {
     let mut caches: Vec<Cache<'_>> =
         groups.iter().map(|(programs, bytes)| Cache::new(programs, *bytes, channel)).collect();
     let mut demands: Vec<Demand> = Vec::new();
     for _ in 0..N_ROUNDS {
-        // Every cache takes its turn, whether or not one before it still changes.
+        // Every cache is updated, even if a previous one has not converged.
         let n_moving = caches.iter_mut().map(Cache::share).filter(|still| !still).count();
         demands.clear();
         demands.extend(caches.iter().flat_map(Cache::demands));
@@ -83,15 +81,15 @@ pub fn together(groups: &[(&[&Behaviour], f64)], channel: &Channel) -> Vec<Vec<P
             break;
         }
     }
-    caches.iter().map(Cache::told).collect()
+    caches.iter().map(Cache::predictions).collect()
 }
 
-/// A cache and who uses it.
+/// A cache with its programs.
 struct Cache<'a> {
     programs: &'a [&'a Behaviour],
     bytes: f64,
     tables: Vec<FillTable>,
-    /// Nanoseconds of 1000 instructions alone and together, and bytes held, in the programs' order.
+    /// Nanoseconds per 1000 instructions alone and together, and occupancies in bytes, in the order of the programs.
     alone: Vec<f64>,
     each_ns: Vec<f64>,
     held: Vec<f64>,
@@ -104,7 +102,7 @@ impl<'a> Cache<'a> {
         Cache { programs, bytes, tables, each_ns: alone.clone(), alone, held: Vec::new() }
     }
 
-    /// Shares the cache by the speeds of now; whether hardly anything changed.
+    /// Updates the occupancies for the present speeds; returns whether they have converged.
     fn share(&mut self) -> bool {
         let fast: Vec<_> = self.tables.iter().zip(self.each_ns.iter().copied()).collect();
         let mut fits = vec![0.0; fast.len()];
@@ -129,7 +127,7 @@ impl<'a> Cache<'a> {
         self.each_ns.iter_mut().zip(each_ns).for_each(|(ns, now)| *ns = now);
     }
 
-    fn told(&self) -> Vec<Predicted> {
+    fn predictions(&self) -> Vec<Predicted> {
         let each = self.programs.iter().zip(&self.alone).zip(&self.each_ns).zip(&self.held);
         each.map(|(((its, alone), ns), held)| Predicted {
             slowdown: ns / alone,

@@ -1,4 +1,4 @@
-//! What is known of programs alone, from a table: a row for each program and cache size.
+//! Tables of programs measured alone, with one row per program and cache size.
 //!
 //! ```text
 //!   program,llc_kib,ipc,llc_apki,llc_mpki,…
@@ -6,39 +6,38 @@
 //!   sort,   1024,   0.93,20,     7,
 //! ```
 //!
-//! `pki` is per 1000 instructions. Columns beyond those five may be left out, and are then taken from the
-//! others, which is told; columns that mean nothing here are not looked at.
+//! `pki` is per 1000 instructions. Columns beyond these five are optional. Missing ones are derived from the others,
+//! with a note. Unknown columns are ignored.
 
 use crate::physics::{Character, CharacterError, LINE, Row};
 use crate::sheet::{Line, Sheet, SheetError};
 
-/// A program as a table tells it.
+/// A program of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
     /// Its name.
     pub name: String,
-    /// What it asks of caches and memory, as far as the table tells; see [`Known::asks`].
+    /// Its misses and memory traffic, as far as the table has them; see [`Known::asks`].
     pub character: Character,
-    /// Bytes that it moves per cycle, the most at any size.
+    /// Memory traffic in bytes per cycle, the largest at any cache size.
     bytes_per_cycle: f64,
-    /// The same per nanosecond (GB/s), where the table tells it.
+    /// The same in bytes per nanosecond (GB/s), where the table has it.
     gbs: Option<f64>,
-    /// Bytes of cache, and GB/s moved with it: of a table that tells those, but not what is written.
+    /// Cache size in bytes and GB/s, if the table has bandwidths but no writes.
     untold: Vec<(f64, f64)>,
 }
 
 impl Known {
-    /// What it asks of caches and memory where its cores make so many cycles in a nanosecond and its memory
-    /// moves no more than `peak` GB/s. Where the table tells what was moved but not what was written, the rest
-    /// beyond the lines read was written.
+    /// The miss-ratio curve for cores of `ghz` and a memory with a peak of `peak` GB/s. If the table has bandwidths but no
+    /// writes, the writes are the bandwidth beyond the lines read.
     pub fn asks(&self, ghz: f64, peak: f64) -> Character {
         if self.untold.is_empty() {
             return self.character.clone();
         }
         let far = |row: &Row, bytes: f64| libm::fabs(libm::log(row.bytes / bytes));
         let writes = |row: &Row| {
-            let told = self.untold.iter();
-            let near = told.min_by(|one, other| far(row, one.0).total_cmp(&far(row, other.0)));
+            let known = self.untold.iter();
+            let near = known.min_by(|one, other| far(row, one.0).total_cmp(&far(row, other.0)));
             let at = |bytes, gbs: f64| written(&self.character.at(bytes), gbs.min(peak), ghz);
             near.map_or(row.writes, |&(bytes, gbs)| at(bytes, gbs))
         };
@@ -47,55 +46,54 @@ impl Known {
         Character::new(rows, *self.character.none()).unwrap_or_else(|_| self.character.clone())
     }
 
-    /// Bytes per nanosecond that it was seen to move alone, the most at any size; where the table does not
-    /// tell, with so many cycles in a nanosecond.
+    /// Largest bandwidth alone in bytes per nanosecond. If the table has none, it is computed for cores of `ghz`.
     pub fn moved(&self, ghz: f64) -> f64 {
         self.gbs.unwrap_or(self.bytes_per_cycle * ghz)
     }
 }
 
-/// What a table tells.
+/// The content of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knowledge {
     /// In the order of their first rows.
     pub programs: Vec<Known>,
-    /// Cycles in a nanosecond of the machine that they were measured on: of bandwidths over lines per
-    /// instruction the one that lies in the middle; the least where it is not told what was written.
+    /// Frequency of the measured machine in GHz, from bandwidths over lines per instruction: the median, or the smallest if
+    /// the table has no writes.
     pub ghz: Option<f64>,
-    /// What was assumed, a sentence each.
+    /// The assumptions, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Why a table tells nothing.
+/// The error of a table without usable programs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KnownError {
-    /// As a table it is wrong.
+    /// An error in the table.
     #[error(transparent)]
     Sheet(#[from] SheetError),
-    /// There are no rows.
-    #[error("{file}: there is no program in it")]
+    /// No rows.
+    #[error("{file}: the table has no program; add a row")]
     Empty {
-        /// Which.
+        /// The file.
         file: String,
     },
-    /// The figures of a program cannot be.
+    /// Invalid values of a program.
     #[error("{file}:{line}:1: program {name}")]
     Character {
-        /// Which.
+        /// The file.
         file: String,
         /// Its first row.
         line: u64,
         /// The program.
         name: String,
-        /// Why.
+        /// The error.
         source: CharacterError,
     },
 }
 
-/// Reads a table with the columns of `workloads/data/corun/solo.csv`.
+/// Parses a table with the columns of `workloads/data/corun/solo.csv`.
 ///
 /// # Errors
-/// A column that is needed is missing, a cell is no number, a program's figures cannot be.
+/// A required column is missing, a cell is not a number, or the values of a program are invalid.
 pub fn from_csv(text: &str, file: &str) -> Result<Knowledge, KnownError> {
     let sheet = Sheet::read(text, file)?;
     let columns = Columns::of(&sheet)?;
@@ -120,8 +118,7 @@ pub fn from_csv(text: &str, file: &str) -> Result<Knowledge, KnownError> {
     Ok(Knowledge { programs, ghz, notes: columns.notes(file) })
 }
 
-/// Lines written per 1000 instructions by who moves so many bytes per nanosecond; none where the lines that
-/// it reads are more than that.
+/// Lines written per 1000 instructions at a bandwidth of `gbs`; zero if the lines read exceed it.
 fn written(row: &Row, gbs: f64, ghz: f64) -> f64 {
     let ns = 1000.0 * row.cycles.unwrap_or(0.0) / ghz;
     (gbs * ns / LINE - row.reads).max(0.0)
@@ -131,7 +128,7 @@ fn bytes_per_cycle(row: &Row) -> f64 {
     LINE * (row.reads + row.writes) / 1000.0 / row.cycles.unwrap_or(1.0)
 }
 
-/// Where what stands.
+/// The indices of the columns.
 struct Columns {
     program: usize,
     kib: usize,
@@ -146,13 +143,13 @@ struct Columns {
     gbs: Option<usize>,
 }
 
-/// No core is faster (spec 8.3); the widest of today end ten.
+/// The largest plausible value. The widest cores retire about 10.
 const IPC_MAX: f64 = 20.0;
-/// Per 1000 instructions; one that copies a page touches 128 lines.
+/// Per 1000 instructions. An instruction that copies a page touches 128 lines.
 const PKI_MAX: f64 = 1e6;
 /// A TiB.
 const KIB_MAX: f64 = 1073741824.0;
-/// GB/s: a hundred times as much as the fastest memory of today moves.
+/// GB/s: a hundred times the fastest memory.
 const GBS_MAX: f64 = 1e6;
 
 impl Columns {
@@ -174,7 +171,7 @@ impl Columns {
 
     fn notes(&self, file: &str) -> Vec<String> {
         let written = match self.gbs {
-            Some(_) => "what dram_gbs tells beyond the lines read is written",
+            Some(_) => "the bandwidth dram_gbs beyond the lines read is written",
             None => "nothing is written to memory",
         };
         let absent = [
@@ -190,16 +187,16 @@ impl Columns {
 
     fn ghz(&self, sheet: &Sheet<'_>) -> Result<Option<f64>, SheetError> {
         let Some(gbs) = self.gbs else { return Ok(None) };
-        let mut told = Vec::new();
+        let mut known = Vec::new();
         for line in sheet.lines() {
             let moved = bytes_per_cycle(&self.row(sheet, line)?);
             let gbs = sheet.number(line, gbs)?.filter(|gbs| MOVES_MUCH <= *gbs);
-            told.extend(gbs.map(|gbs| gbs / moved).filter(|ghz| ghz.is_finite()));
+            known.extend(gbs.map(|gbs| gbs / moved).filter(|ghz| ghz.is_finite()));
         }
-        told.sort_by(f64::total_cmp);
-        // Where writes are not told, bandwidths over lines read are too high for all but those who write nothing.
-        let which = if self.writes.is_some() { told.len() / 2 } else { 0 };
-        Ok(told.get(which).copied())
+        known.sort_by(f64::total_cmp);
+        // Without writes, bandwidth over lines read is too high for all programs except those that write nothing.
+        let which = if self.writes.is_some() { known.len() / 2 } else { 0 };
+        Ok(known.get(which).copied())
     }
 
     fn known(
@@ -240,7 +237,7 @@ impl Columns {
         let some = |column: Option<usize>| column.map(need).transpose();
         let positive = |column, unit: &str| match need(column)? {
             value if 0.0 < value => Ok(value),
-            _ => Err(sheet.fault(line, column, format!("it is 0; write {unit}"))),
+            _ => Err(sheet.fault(line, column, format!("the value is 0; write {unit}"))),
         };
         self.check(sheet, line)?;
         let misses = need(self.mpki)?;
@@ -255,15 +252,15 @@ impl Columns {
         })
     }
 
-    /// Looked at in every row, whether or not it serves there: rubbish is rubbish.
+    /// Checks every row for implausible values, whether the row is used or not.
     fn check(&self, sheet: &Sheet<'_>, line: &Line) -> Result<(), SheetError> {
         let rates = [Some(self.apki), Some(self.mpki), self.demand_apki, self.demand_mpki];
         let rates = rates.into_iter().chain([self.reads, self.writes, self.write_backs]).flatten();
-        let most =
-            rates.map(|column| (column, PKI_MAX, "no thousand instructions ask for so much"));
-        let ipc = (self.ipc, IPC_MAX, "no core ends 20 instructions in a cycle");
-        let kib = (self.kib, KIB_MAX, "no cache is so large");
-        let gbs = self.gbs.map(|column| (column, GBS_MAX, "no memory moves so much"));
+        let most = rates.map(|column| (column, PKI_MAX, "the largest plausible value is 1000000"));
+        let ipc = (self.ipc, IPC_MAX, "the largest plausible value is 20");
+        let kib = (self.kib, KIB_MAX, "the largest plausible size is 1 TiB");
+        let gbs =
+            self.gbs.map(|column| (column, GBS_MAX, "the largest plausible bandwidth is 1000000"));
         for (column, most, why) in most.chain([ipc, kib]).chain(gbs) {
             if sheet.number(line, column)?.is_some_and(|value| most < value) {
                 let (name, value) = (&sheet.header()[column], sheet.word(line, column));
@@ -290,7 +287,7 @@ impl Columns {
         Ok(())
     }
 
-    /// What misses when there is no cache: all that is asked for.
+    /// The values without a cache: every access misses.
     fn none(&self, sheet: &Sheet<'_>, line: &Line, row: &Row) -> Result<Row, SheetError> {
         let some = |column: Option<usize>| column.map(|at| sheet.need_number(line, at)).transpose();
         let all = sheet.need_number(line, self.apki)?;
@@ -306,7 +303,7 @@ impl Columns {
     }
 }
 
-/// GB/s from which on a rounded bandwidth tells the frequency well.
+/// Bandwidth in GB/s above which a rounded value determines the frequency precisely.
 const MOVES_MUCH: f64 = 0.2;
 
 #[cfg(test)]
@@ -317,14 +314,14 @@ mod tests {
 
     const SOLO: &str = include_str!("../../../../workloads/data/corun/solo.csv");
 
-    fn refused(text: &str, expected: Expect) {
-        let error = from_csv(text, "solo.csv").expect_err("it is wrong");
+    fn rejected(text: &str, expected: Expect) {
+        let error = from_csv(text, "solo.csv").expect_err("the table is invalid");
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         expected.assert_eq(&format!("{error}{}", cause.unwrap_or_default()));
     }
 
     #[test]
-    fn the_table_that_ships_is_read_without_assumptions() {
+    fn the_shipped_table_is_read_without_assumptions() {
         let told = from_csv(SOLO, "solo.csv").unwrap();
         let names: Vec<&str> = told.programs.iter().map(|its| its.name.as_str()).collect();
         assert_eq!(names, ["bwaindex", "xz", "hmmsim", "bzip2", "perl", "stream"]);
@@ -333,13 +330,13 @@ mod tests {
     }
 
     #[test]
-    fn the_frequency_follows_from_bandwidths_and_lines() {
-        let ghz = from_csv(SOLO, "solo.csv").unwrap().ghz.expect("it is told");
+    fn the_frequency_is_computed_from_bandwidths_and_lines() {
+        let ghz = from_csv(SOLO, "solo.csv").unwrap().ghz.expect("it is known");
         assert!((ghz - 4.0).abs() < 0.1, "{ghz}");
     }
 
     #[test]
-    fn what_is_left_out_is_assumed_and_told() {
+    fn missing_columns_are_assumed_with_a_note() {
         let told = from_csv("program,llc_kib,ipc,llc_apki,llc_mpki\nx,512,1,9,5\n", "s.csv");
         let told = told.unwrap();
         let row = told.programs[0].character.rows()[0];
@@ -365,28 +362,28 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_a_table_leaves_out_follow_from_its_bandwidths() {
+    fn missing_writes_are_computed_from_bandwidths() {
         let (full, less) = (SOLO.to_owned(), without("dram_write_lines_pki"));
         let (full, less) = (from_csv(&full, "s.csv").unwrap(), from_csv(&less, "s.csv").unwrap());
         assert!((less.ghz.unwrap() / full.ghz.unwrap() - 1.0).abs() < 0.03, "{:?}", less.ghz);
         for (full, less) in full.programs.iter().zip(&less.programs) {
             let (full, less) = (full.asks(4.0, 12.8), less.asks(4.0, 12.8));
             for (full, less) in full.rows().iter().zip(less.rows()) {
-                // A part of all lines: bandwidths and lines were not counted over the very same instructions.
+                // Relative to all lines: bandwidths and lines were not counted over exactly the same instructions.
                 let off = (full.writes - less.writes).abs() / (full.reads + full.writes);
                 assert!(off < 0.08, "{full:?} {less:?}");
             }
         }
         expect![[r#"
             [
-                "s.csv has no column dram_write_lines_pki: assumed that what dram_gbs tells beyond the lines read is written",
+                "s.csv has no column dram_write_lines_pki: assumed that the bandwidth dram_gbs beyond the lines read is written",
             ]
         "#]]
         .assert_debug_eq(&less.notes);
     }
 
     #[test]
-    fn writes_from_bandwidths_are_never_negative_and_never_above_the_peak() {
+    fn computed_writes_are_neither_negative_nor_above_the_peak() {
         let writes = |gbs: &str, peak: f64| {
             let text = format!(
                 "program,llc_kib,ipc,llc_apki,llc_mpki,dram_gbs\nx,512,1,9,5,{gbs}\nx,1024,1,9,5,\n"
@@ -395,7 +392,7 @@ mod tests {
             let asks = told.programs[0].asks(4.0, peak);
             [asks.none(), &asks.rows()[0], &asks.rows()[1]].map(|row| row.writes)
         };
-        // 5 lines in 250 ns are 1.28 GB/s; 10 are twice as much. A row without bandwidth writes as the next.
+        // 5 lines in 250 ns are 1.28 GB/s; 10 lines are twice that. A row without bandwidth uses that of the next row.
         assert_eq!(writes("2.56", 12.8), [5.0; 3]);
         assert_eq!(writes("1.00", 12.8), [0.0; 3]);
         assert_eq!(writes("99", 2.56), [5.0; 3]);
@@ -403,70 +400,70 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_place() {
+    fn invalid_values_are_rejected_with_their_position() {
         let head = "program,llc_kib,ipc,llc_apki,llc_mpki\n";
-        refused(
+        rejected(
             "program,ipc\nx,1\n",
             expect![[
                 r#"solo.csv:1:1: there is no column "llc_kib"; the columns are program, ipc"#
             ]],
         );
-        refused(head, expect!["solo.csv: there is no program in it"]);
-        refused(
+        rejected(head, expect!["solo.csv: the table has no program; add a row"]);
+        rejected(
             &format!("{head}x,512,fast,9,5\n"),
             expect![[r#"solo.csv:2:7: ipc is "fast"; write a number from 0"#]],
         );
-        refused(
+        rejected(
             &format!("{head}x,512,500,9,5\n"),
-            expect!["solo.csv:2:7: ipc is 500: no core ends 20 instructions in a cycle"],
+            expect!["solo.csv:2:7: ipc is 500: the largest plausible value is 20"],
         );
-        refused(
+        rejected(
             &format!("{head}x,1e300,1,9,5\n"),
-            expect!["solo.csv:2:3: llc_kib is 1e300: no cache is so large"],
+            expect!["solo.csv:2:3: llc_kib is 1e300: the largest plausible size is 1 TiB"],
         );
-        refused(
+        rejected(
             &format!("{head}x,512,1,1e308,1e308\n"),
-            expect!["solo.csv:2:9: llc_apki is 1e308: no thousand instructions ask for so much"],
+            expect!["solo.csv:2:9: llc_apki is 1e308: the largest plausible value is 1000000"],
         );
-        refused(
+        rejected(
             &format!("{head}x,512,1,5,9\n"),
             expect!["solo.csv:2:11: llc_mpki is 9, more than the 5 of llc_apki"],
         );
-        refused(
+        rejected(
             "program,llc_kib,ipc,llc_apki,llc_mpki,demand_mpki\nx,512,1,9,5,8\n",
             expect!["solo.csv:2:13: demand_mpki is 8, more than the 5 of llc_mpki"],
         );
-        refused(
+        rejected(
             &format!("{head}x,512,1,9,5\nx,1024,1,many,5\n"),
             expect![[r#"solo.csv:3:10: llc_apki is "many"; write a number from 0"#]],
         );
-        refused(
+        rejected(
             &format!("{head}x,512,0,9,5\n"),
-            expect!["solo.csv:2:7: it is 0; write instructions per cycle"],
+            expect!["solo.csv:2:7: the value is 0; write instructions per cycle"],
         );
-        refused(
+        rejected(
             &format!("{head}x,0,1,9,5\n"),
-            expect!["solo.csv:2:3: it is 0; write the size of the cache in KiB"],
+            expect!["solo.csv:2:3: the value is 0; write the size of the cache in KiB"],
         );
-        refused(
+        rejected(
             &format!("{head},512,1,9,5\n"),
             expect!["solo.csv:2:1: program is empty; write its name"],
         );
-        refused(
+        rejected(
             &format!("{head}x,512,1,9,-5\n"),
             expect![[r#"solo.csv:2:11: llc_mpki is "-5"; write a number from 0"#]],
         );
-        refused(
+        rejected(
             &format!("{head}x,512,1,9,\n"),
             expect!["solo.csv:2:11: llc_mpki is empty; write a number from 0"],
         );
-        refused(
+        rejected(
             &format!("{head}x,512,1,9,5\nx,1024,1,9,7\n"),
             expect!["solo.csv:2:1: program x: misses rise from 512 KiB to 1024 KiB of cache"],
         );
-        refused(
+        rejected(
             &format!("{head}x,512,1,9,5\nx,512,1,9,5\n"),
-            expect!["solo.csv:2:1: program x: 512 KiB stands there twice"],
+            expect!["solo.csv:2:1: program x: 512 KiB is defined twice"],
         );
     }
 }

@@ -1,12 +1,12 @@
-//! Which program goes to which LLC domain, so that the mean slow-down is least.
+//! The placement of programs on LLC domains with the smallest mean slowdown.
 //!
 //! ```text
-//!   a b c d  ─►  {a b} {c d}   {a c} {b d}   {a d} {b c} …      as many as there are, each predicted
+//!   a b c d  ─►  {a b} {c d}   {a c} {b d}   {a d} {b c} …      every placement is predicted
 //! ```
 //!
-//! Domains of one node share its channel, so what runs in one is felt in the other. Of domains that are
-//! alike and still empty only the first is tried. Where there are too many assignments the programs are put
-//! one after the other where they cost least, and then moved and swapped as long as that helps.
+//! Domains of one node share its channel, so the traffic of one affects the others. Of equal empty domains, only the
+//! first is tried. If there are too many placements, the programs are placed greedily and then moved and swapped while
+//! that helps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,54 +16,53 @@ use base::counted_noun;
 use super::{Domain, Site, together};
 use crate::physics::Behaviour;
 
-/// A program that may go to any of several domains.
+/// A program that can be placed on any of several domains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guest {
-    /// How it behaves on each, in their order.
+    /// Its model on each domain, in the order of the domains.
     on: Vec<Arc<Behaviour>>,
-    /// Nanoseconds of 1000 instructions alone where it is fastest: one measure for the whole split. Were it
-    /// alone on the domain that it goes to, who goes to a slow domain would seem to lose nothing there.
+    /// Nanoseconds per 1000 instructions alone on its fastest domain: one reference for all placements. With the domain of the
+    /// placement as the reference, a program on a slow domain would seem to lose nothing.
     alone_ns: f64,
 }
 
 impl Guest {
-    /// From how it behaves on each domain; `None` without a domain.
+    /// From its model on each domain; `None` without domains.
     pub fn new(on: Vec<Arc<Behaviour>>, domains: &[Domain]) -> Option<Self> {
         let alone = on.iter().zip(domains).map(|(its, domain)| domain.alone_ns(its));
         let alone_ns = alone.reduce(f64::min)?;
         Some(Guest { on, alone_ns })
     }
 
-    /// How it behaves on the first domain.
+    /// Its model on the first domain.
     pub fn on_first(&self) -> Option<&Behaviour> {
         self.on.first().map(Arc::as_ref)
     }
 }
 
-/// An assignment.
+/// A placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
-    /// The domain of each program, in their order; numbers count in the list of domains.
+    /// The index of the domain of each program, in the order of the programs.
     pub domains: Vec<usize>,
-    /// The slow-down of each program, in their order: times as long as alone on the domain where it is
-    /// fastest.
+    /// The slowdown of each program relative to alone on its fastest domain, in the order of the programs.
     pub slowdowns: Vec<f64>,
     /// Their mean.
     pub mean: f64,
-    /// How it was found.
+    /// The search method.
     pub way: Way,
 }
 
-/// How an assignment was found.
+/// How a placement was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// All of them were looked at.
+    /// All placements were predicted: the placement is optimal.
     Exhaustive,
-    /// One after the other, then moves and swaps: there may be a better one.
+    /// Greedy, then moves and swaps: there may be a better placement.
     Search,
 }
 
-/// Why there is none.
+/// The error of programs that cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SplitError {
     /// More programs than CPUs.
@@ -82,11 +81,11 @@ pub enum SplitError {
     },
 }
 
-/// With so many assignments all are looked at.
+/// Up to this number, all placements are predicted.
 const N_ASSIGNMENTS_MAX: usize = 20_000;
 
-/// The best assignment of programs to domains, of which `sites` tells CPUs and nodes. Domains without a
-/// node have a channel of their own.
+/// The best placement of programs on domains. `sites` has the CPUs and nodes of the domains. Domains without a node have
+/// their own channel.
 ///
 /// # Errors
 /// There are more programs than CPUs.
@@ -119,14 +118,14 @@ struct Board<'a> {
     channels: Vec<Vec<usize>>,
     /// The channel of each domain.
     channel_of: Vec<usize>,
-    /// Of each domain the first that matches it, and of each channel the first whose domains match.
+    /// For each domain the first equal one, and for each channel the first with equal domains.
     site_like: Vec<usize>,
     channel_like: Vec<usize>,
-    /// Slow-downs on one channel, by its domains and who is in each.
+    /// Slowdowns on one channel, by its domains and their programs.
     known: BTreeMap<Crew, Vec<(usize, f64)>>,
 }
 
-/// The domains of one channel, and the programs in each.
+/// The domains of one channel and the programs on each.
 type Crew = Vec<(usize, Vec<usize>)>;
 
 impl<'a> Board<'a> {
@@ -154,7 +153,7 @@ impl<'a> Board<'a> {
         Board { programs, sites, domains, channels, channel_of, site_like, channel_like, known }
     }
 
-    /// Adds every assignment that goes on from `begun`; whether that was possible.
+    /// Collects all placements that extend `begun`; returns whether there are few enough.
     fn collect(&self, begun: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) -> bool {
         if begun.len() == self.programs.len() {
             all.push(begun.clone());
@@ -171,8 +170,8 @@ impl<'a> Board<'a> {
         true
     }
 
-    /// Domains with room for one more; of those that are empty and alike only the first. Alike are domains that
-    /// match on one channel, or on channels that match and are idle.
+    /// Domains with a free CPU; of equal empty ones only the first. Domains are equal on one channel, or on equal idle
+    /// channels.
     fn choices(&self, begun: &[usize]) -> Vec<usize> {
         let mut n_in = vec![0; self.sites.len()];
         let mut busy = vec![false; self.channels.len()];
@@ -204,7 +203,7 @@ impl<'a> Board<'a> {
         best.map_or_else(Vec::new, |(_, assignment)| assignment)
     }
 
-    /// Each where it costs least, then moves and swaps.
+    /// A greedy placement, then moves and swaps.
     fn search(&mut self) -> Vec<usize> {
         let mut now: Vec<usize> = Vec::new();
         for _ in 0..self.programs.len() {
@@ -246,7 +245,7 @@ impl<'a> Board<'a> {
         self.slowdowns(assignment).iter().sum()
     }
 
-    /// Of the programs assigned so far.
+    /// The slowdowns of the programs placed so far.
     fn slowdowns(&mut self, assignment: &[usize]) -> Vec<f64> {
         let mut slowdowns = vec![1.0; assignment.len()];
         let busy: BTreeSet<usize> = assignment.iter().map(|at| self.channel_of[*at]).collect();
@@ -275,19 +274,19 @@ impl<'a> Board<'a> {
         let groups: Vec<(&[&Behaviour], f64)> = (key.iter().zip(&members))
             .map(|((domain, _), members)| (members.as_slice(), self.domains[*domain].cache))
             .collect();
-        let told = together(&groups, &self.domains[lead].channel);
+        let predictions = together(&groups, &self.domains[lead].channel);
         let flat = key.iter().flat_map(|(_, who)| who.iter().copied());
         let slow = |(program, takes_ns): (usize, f64)| {
             (program, takes_ns / self.programs[program].alone_ns)
         };
-        let takes = told.iter().flatten().map(|its| its.takes_ns);
+        let takes = predictions.iter().flatten().map(|its| its.takes_ns);
         let both: Vec<(usize, f64)> = flat.zip(takes).map(slow).collect();
         self.known.insert(key, both.clone());
         both
     }
 }
 
-/// Of each thing the first that is like it.
+/// For each element the first equal one.
 fn first_like<T>(all: &[T], is_like: impl Fn(&T, &T) -> bool) -> Vec<usize> {
     let mut firsts: Vec<usize> = Vec::new();
     let mut like = |idx: usize| {
@@ -300,10 +299,10 @@ fn first_like<T>(all: &[T], is_like: impl Fn(&T, &T) -> bool) -> Vec<usize> {
     (0..all.len()).map(&mut like).collect()
 }
 
-/// Less than this is rounding; of equals the first stays.
+/// Smaller differences are rounding errors; of equal placements the first is kept.
 const GAIN_MIN: f64 = 1e-9;
 
-/// The slow-downs of any assignment, for tests.
+/// The slowdowns of any placement, for tests.
 #[cfg(test)]
 pub(super) fn testing<'a>(
     programs: &'a [Guest],

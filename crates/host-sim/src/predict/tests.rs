@@ -1,4 +1,4 @@
-//! What holds of every prediction, and the best splits of programs that are known.
+//! Properties of predictions, and the best placements of known programs.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ fn shipped() -> Vec<(String, Behaviour)> {
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     let habits = Fitted::default().habits(4.0);
     let of = |its: programs::Known| {
-        let told = Behaviour::of(&its.character, MIB, &domain(MIB).channel, habits);
-        (its.name, told.unwrap())
+        let model = Behaviour::of(&its.character, MIB, &domain(MIB).channel, habits);
+        (its.name, model.unwrap())
     };
     from_csv(solo, "solo.csv").unwrap().programs.into_iter().map(of).collect()
 }
@@ -40,7 +40,7 @@ fn site(id: u32, node: u32, n_cpus: usize) -> Site {
     }
 }
 
-/// Programs that behave alike on all of some domains.
+/// Programs with the same model on all domains.
 fn guests(programs: &[&Behaviour], domains: &[Domain]) -> Vec<Guest> {
     let on = |its: &&Behaviour| {
         let its = Arc::new((*its).clone());
@@ -49,7 +49,7 @@ fn guests(programs: &[&Behaviour], domains: &[Domain]) -> Vec<Guest> {
     programs.iter().map(|its| Guest::new(on(its), domains).unwrap()).collect()
 }
 
-/// The names in each domain of the best split, and how it was found.
+/// The names on each domain of the best placement, and the search method.
 fn split(names: &[&str], sites: &[Site]) -> String {
     let all = shipped();
     let chosen: Vec<&Behaviour> =
@@ -65,9 +65,9 @@ fn split(names: &[&str], sites: &[Site]) -> String {
 }
 
 #[test]
-fn of_four_programs_the_pairs_with_the_least_mean_are_found() {
-    // What was measured of the three splits of each four, from pairs.csv:
-    // stream+bzip2 1.508, 1.055, xz+hmmsim 1.142, 1.210; with xz or hmmsim at stream's side far more.
+fn of_four_programs_the_pairs_with_the_smallest_mean_are_found() {
+    // Measured slowdowns of the three pairings of these four programs, from pairs.csv:
+    // stream+bzip2 1.508, 1.055, xz+hmmsim 1.142, 1.210; much more if xz or hmmsim runs beside stream.
     let sites = [site(0, 0, 2), site(1, 1, 2)];
     assert_eq!(
         split(&["xz", "hmmsim", "bzip2", "stream"], &sites),
@@ -94,7 +94,7 @@ fn a_domain_never_gets_more_programs_than_it_has_cpus() {
 }
 
 #[test]
-fn where_there_are_too_many_assignments_a_search_is_as_good_as_known_ones() {
+fn a_heuristic_search_is_at_least_as_good_as_a_round_robin_placement() {
     let all = shipped();
     let many: Vec<&Behaviour> = (0..20).map(|idx| &all[idx % all.len()].1).collect();
     let sites: Vec<Site> = (0..4).map(|idx| site(idx, idx, 5)).collect();
@@ -102,7 +102,7 @@ fn where_there_are_too_many_assignments_a_search_is_as_good_as_known_ones() {
     let many = guests(&many, &domains);
     let found = best(&many, &sites, &domains).unwrap();
     assert_eq!(found.way, Way::Search);
-    // In turn is what `spread` would do.
+    // The placement of the policy `spread`.
     let mut board = split::testing(&many, &sites, &domains);
     let in_turn: Vec<usize> = (0..20).map(|idx| idx % 4).collect();
     let spread = board(&in_turn).iter().sum::<f64>() / 20.0;
@@ -110,8 +110,8 @@ fn where_there_are_too_many_assignments_a_search_is_as_good_as_known_ones() {
 }
 
 #[test]
-fn of_very_many_domains_everybody_gets_one() {
-    // Each look at one more empty domain that is like the others would cost; 1024 of them took minutes.
+fn many_equal_empty_domains_are_not_tried_one_by_one() {
+    // Without this rule, 1024 domains took minutes.
     let all = shipped();
     let many: Vec<&Behaviour> = (0..16).map(|idx| &all[idx % all.len()].1).collect();
     let sites: Vec<Site> = (0..1024).map(|idx| site(idx, idx, 8)).collect();
@@ -121,7 +121,7 @@ fn of_very_many_domains_everybody_gets_one() {
 }
 
 #[test]
-fn domains_of_one_node_feel_each_others_traffic() {
+fn domains_of_one_node_slow_each_other_down() {
     let all = shipped();
     let of = |name: &str| &all.iter().find(|(known, _)| known == name).unwrap().1;
     let two = guests(&[of("bwaindex"), of("stream")], &[domain(MIB); 2]);
@@ -131,8 +131,8 @@ fn domains_of_one_node_feel_each_others_traffic() {
     assert!(1.5 < near.mean, "{near:?}");
 }
 
-/// The split of some programs of the shipped table over the LLC domains of a machine.
-fn split_on(machine: &str, names: &[&str]) -> (Split, Vec<String>) {
+/// The placement of programs of the shipped table on the LLC domains of a machine.
+fn place_on(machine: &str, names: &[&str]) -> (Split, Vec<String>) {
     let mut cast = Cast::default();
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     cast.add_table(solo, "solo.csv").unwrap();
@@ -144,8 +144,8 @@ fn split_on(machine: &str, names: &[&str]) -> (Split, Vec<String>) {
     (best(&guests, &stage.sites, &stage.domains).unwrap(), stage.notes)
 }
 
-/// Two domains with memories of their own: MiB of cache, and what else is told of the cores of each.
-fn unlike(mib: [u64; 2], cores: [&str; 2], kinds: &str) -> String {
+/// Two domains with separate memories: cache sizes in MiB, and further keys of their cores.
+fn differing(mib: [u64; 2], cores: [&str; 2], kinds: &str) -> String {
     let llc = |id: usize| {
         let cpus = format!("{}-{}", 2 * id, 2 * id + 1);
         let size = mib[id] << 20;
@@ -172,41 +172,41 @@ fn unlike(mib: [u64; 2], cores: [&str; 2], kinds: &str) -> String {
 const PLAIN: &str = "{ kind = \"uniform\", frequency = { mhz = 4000, source = \"assumed\" } }";
 
 #[test]
-fn in_a_split_alone_is_where_a_program_is_fastest() {
-    // hmmsim alone takes 1.350 cycles for an instruction with 1 MiB, and 1.617 at 128 KiB; nobody is beside it.
-    let one = |mib| split_on(&unlike(mib, ["", ""], PLAIN), &["hmmsim", "hmmsim"]).0;
+fn slowdowns_of_a_placement_are_relative_to_the_fastest_domain() {
+    // hmmsim alone takes 1.350 cycles per instruction with 1 MiB, and 1.617 with 128 KiB.
+    let one = |mib| place_on(&differing(mib, ["", ""], PLAIN), &["hmmsim", "hmmsim"]).0;
     let (small_last, small_first) = (one([2, 1]), one([1, 2]));
-    for (told, small) in [(&small_last, 1), (&small_first, 0)] {
-        let at = told.domains.iter().position(|at| *at == small).expect("one each");
-        assert!((told.slowdowns[at] * 0.7409 / 0.7494 - 1.0).abs() < 1e-3, "{told:?}");
-        assert!((told.slowdowns[1 - at] - 1.0).abs() < 1e-9, "{told:?}");
+    for (predicted, small) in [(&small_last, 1), (&small_first, 0)] {
+        let at = predicted.domains.iter().position(|at| *at == small).expect("one each");
+        assert!((predicted.slowdowns[at] * 0.7409 / 0.7494 - 1.0).abs() < 1e-3, "{predicted:?}");
+        assert!((predicted.slowdowns[1 - at] - 1.0).abs() < 1e-9, "{predicted:?}");
     }
 }
 
 #[test]
-fn who_needs_a_large_cache_gets_it_and_who_needs_none_the_small_one() {
+fn a_cache_sensitive_program_gets_the_large_cache() {
     for (mib, expected) in [([1, 2], [1, 0]), ([2, 1], [0, 1])] {
-        let (told, notes) = split_on(&unlike(mib, ["", ""], PLAIN), &["hmmsim", "bzip2"]);
-        assert_eq!(told.domains, expected, "{mib:?}: {told:?}");
-        assert!(notes.iter().any(|note| note.contains("not alike")), "{notes:?}");
+        let (predicted, notes) = place_on(&differing(mib, ["", ""], PLAIN), &["hmmsim", "bzip2"]);
+        assert_eq!(predicted.domains, expected, "{mib:?}: {predicted:?}");
+        assert!(notes.iter().any(|note| note.contains("LLC domains differ")), "{notes:?}");
     }
 }
 
 #[test]
-fn a_slow_core_costs_what_the_clock_makes_of_the_cycles_that_do_not_wait() {
+fn a_slow_core_scales_core_cycles_only() {
     let kinds = "{ kind = \"performance\", frequency = { mhz = 4000, source = \"assumed\" } }, { kind = \"efficiency\", frequency = { mhz = 2000, source = \"assumed\" } }";
     let kind = [", kind = \"performance\"", ", kind = \"efficiency\""];
-    let told = split_on(&unlike([1, 1], kind, kinds), &["perl"; 3]).0;
-    // Three do not fit on the fast cores. It hardly waits: 0.683 of its 0.690 cycles are the core's.
-    let slow = told.slowdowns[told.domains.iter().position(|at| *at == 1).unwrap()];
-    assert!((slow - (0.683 * 2.0 + 0.007) / 0.690).abs() < 0.01, "{told:?}");
-    // By capacity where no frequency is told.
+    let predicted = place_on(&differing([1, 1], kind, kinds), &["perl"; 3]).0;
+    // Three do not fit on the fast cores. 0.683 of its 0.690 cycles per instruction are core cycles.
+    let slow = predicted.slowdowns[predicted.domains.iter().position(|at| *at == 1).unwrap()];
+    assert!((slow - (0.683 * 2.0 + 0.007) / 0.690).abs() < 0.01, "{predicted:?}");
+    // By capacity, if no frequency is known.
     let kind = ["", ", kind = \"efficiency\", capacity = 512"];
-    let same = split_on(&unlike([1, 1], kind, ""), &["perl"; 3]).0;
-    assert!((same.mean / told.mean - 1.0).abs() < 0.01, "{same:?} {told:?}");
-    // The first domain's cores are those that the table was measured on.
+    let same = place_on(&differing([1, 1], kind, ""), &["perl"; 3]).0;
+    assert!((same.mean / predicted.mean - 1.0).abs() < 0.01, "{same:?} {predicted:?}");
+    // The table was measured on the cores of the first domain.
     let kind = [", kind = \"efficiency\"", ", kind = \"performance\""];
-    let turned = split_on(&unlike([1, 1], kind, kinds), &["perl"; 3]).0;
+    let turned = place_on(&differing([1, 1], kind, kinds), &["perl"; 3]).0;
     assert!(
         (turned.slowdowns.iter().copied().fold(1.0, f64::max) - slow).abs() < 0.02,
         "{turned:?}"
@@ -214,27 +214,27 @@ fn a_slow_core_costs_what_the_clock_makes_of_the_cycles_that_do_not_wait() {
 }
 
 #[test]
-fn domains_that_are_alike_have_nothing_to_say_of_alone() {
-    let (told, notes) = split_on(&unlike([1, 1], ["", ""], PLAIN), &["hmmsim", "stream"]);
-    assert_eq!(told.slowdowns, [1.0, 1.0]);
+fn equal_domains_have_no_note_on_the_reference() {
+    let (predicted, notes) = place_on(&differing([1, 1], ["", ""], PLAIN), &["hmmsim", "stream"]);
+    assert_eq!(predicted.slowdowns, [1.0, 1.0]);
     assert!(notes.is_empty(), "{notes:?}");
 }
 
 #[test]
-fn beside_a_hog_a_larger_cache_makes_nobody_slower() {
-    // By what each does alone at sizes that were measured; stream itself scatters by 2.6 %.
+fn beside_a_hog_a_larger_cache_slows_no_program_down() {
+    // Relative to each program alone at the measured sizes; the error of stream itself is 2.6 %.
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     let (channel, habits) = (domain(MIB).channel, Fitted::default().habits(4.0));
-    let told = from_csv(solo, "solo.csv").unwrap();
+    let predicted = from_csv(solo, "solo.csv").unwrap();
     let takes = |kib: f64, idx: usize| {
         let of = |idx: usize| {
-            let character = &told.programs[idx].character;
+            let character = &predicted.programs[idx].character;
             Behaviour::of(character, kib * 1024.0, &channel, habits).unwrap()
         };
         let both = [of(idx), of(5)];
         side_by_side(&[&both[0], &both[1]], &domain(kib * 1024.0))[0].takes_ns
     };
-    for (idx, its) in told.programs.iter().enumerate().take(5) {
+    for (idx, its) in predicted.programs.iter().enumerate().take(5) {
         for kib in [128.0, 256.0, 512.0, 1024.0] {
             let grown = takes(2.0 * kib, idx) / takes(kib, idx);
             assert!(grown < 1.02, "{}: {grown} with twice {kib} KiB", its.name);
@@ -268,7 +268,7 @@ fn behaviour() -> impl Strategy<Value = Behaviour> {
     )
 }
 
-/// Who waits for all that it moves, with core and overlap known.
+/// A program that waits for all its traffic, with known core cycles and overlap.
 fn waiting() -> impl Strategy<Value = Behaviour> {
     (behaviour(), 0.2..2.0f64, 1.0..6.0f64).prop_map(|(its, core, overlap)| {
         let waits = |row: &Row| Row { demand_misses: row.misses, writes: 0.0, ..*row };
@@ -280,21 +280,21 @@ fn waiting() -> impl Strategy<Value = Behaviour> {
 
 proptest! {
     #[test]
-    fn shares_fill_the_cache_and_nobody_is_faster_than_alone(
+    fn occupancies_fill_the_cache_and_no_program_is_faster_than_alone(
         programs in proptest::collection::vec(behaviour(), 1..6),
     ) {
         let programs: Vec<&Behaviour> = programs.iter().collect();
-        let told = side_by_side(&programs, &domain(MIB));
-        let held: f64 = told.iter().map(|its| its.cache).sum();
-        prop_assert!((held / MIB - 1.0).abs() < 1e-6, "{told:?}");
-        // What is written falls with the cache too; a smaller share may be cheaper by rounding alone.
-        prop_assert!(told.iter().all(|its| 1.0 - 1e-6 <= its.slowdown), "{told:?}");
-        let moved: f64 = told.iter().map(|its| its.bytes_per_ns).sum();
+        let predicted = side_by_side(&programs, &domain(MIB));
+        let held: f64 = predicted.iter().map(|its| its.cache).sum();
+        prop_assert!((held / MIB - 1.0).abs() < 1e-6, "{predicted:?}");
+        // Write-backs fall with the cache, too; rounding alone may make a smaller occupancy cheaper.
+        prop_assert!(predicted.iter().all(|its| 1.0 - 1e-6 <= its.slowdown), "{predicted:?}");
+        let moved: f64 = predicted.iter().map(|its| its.bytes_per_ns).sum();
         prop_assert!(moved <= domain(MIB).channel.cap * (1.0 + 1e-6), "{moved}");
     }
 
     #[test]
-    fn order_changes_nothing_but_the_order(
+    fn the_order_of_the_programs_does_not_matter(
         programs in proptest::collection::vec(behaviour(), 2..6),
     ) {
         let there: Vec<&Behaviour> = programs.iter().collect();
@@ -306,30 +306,30 @@ proptest! {
     }
 
     #[test]
-    fn a_program_beside_itself_fares_as_itself(its in behaviour(), n in 2usize..5) {
-        let told = side_by_side(&vec![&its; n], &domain(MIB));
-        for one in &told {
-            prop_assert!((one.slowdown / told[0].slowdown - 1.0).abs() < 1e-9, "{told:?}");
-            prop_assert!((one.cache * n as f64 / MIB - 1.0).abs() < 1e-6, "{told:?}");
+    fn copies_of_one_program_have_equal_predictions(its in behaviour(), n in 2usize..5) {
+        let predicted = side_by_side(&vec![&its; n], &domain(MIB));
+        for one in &predicted {
+            prop_assert!((one.slowdown / predicted[0].slowdown - 1.0).abs() < 1e-9, "{predicted:?}");
+            prop_assert!((one.cache * n as f64 / MIB - 1.0).abs() < 1e-6, "{predicted:?}");
         }
     }
 
     #[test]
-    fn one_more_program_slows_the_others_down(
+    fn an_additional_program_slows_the_others_down(
         programs in proptest::collection::vec(behaviour(), 1..4),
         more in behaviour(),
     ) {
         let few: Vec<&Behaviour> = programs.iter().collect();
         let many: Vec<&Behaviour> = programs.iter().chain([&more]).collect();
         let (few, many) = (side_by_side(&few, &domain(MIB)), side_by_side(&many, &domain(MIB)));
-        let sum = |told: &[Predicted]| told.iter().map(|its| its.slowdown).sum::<f64>();
+        let sum = |predicted: &[Predicted]| predicted.iter().map(|its| its.slowdown).sum::<f64>();
         prop_assert!(sum(&few) <= sum(&many[..few.len()]) * (1.0 + 1e-3), "{few:?} {many:?}");
     }
 
-    // Who is relieved of misses and does not wait for writes and prefetches may move more of those, and slow
-    // down the others; who waits for all that it moves never does.
+    // A program with fewer misses that does not wait for write-backs and prefetches may transfer more of those and slow
+    // down the others. A program that waits for all its traffic never does.
     #[test]
-    fn where_all_wait_for_what_they_move_a_larger_cache_slows_nobody_down(
+    fn if_all_traffic_is_waited_for_a_larger_cache_slows_no_program_down(
         programs in proptest::collection::vec(waiting(), 2..5),
         mib in 0.25..4.0f64,
         more in 1.0..4.0f64,

@@ -100,7 +100,7 @@ fn what_a_machine_file_leaves_out_is_assumed_and_said() {
             "latency = { ns = 45, source = \"measured\" }, ",
             "",
             expect![
-                "evenkeel: the machine tells no latency of node 0: assumed 70 ns of an unloaded miss\n"
+                "evenkeel: the machine has no latency for node 0: assumed 70 ns\n"
             ],
             0.25,
         ),
@@ -108,7 +108,7 @@ fn what_a_machine_file_leaves_out_is_assumed_and_said() {
             "frequency = { mhz = 4000, source = \"assumed\" }",
             "",
             expect![
-                "evenkeel: the machine tells no frequency: 4.04 GHz follows from the programs' bandwidths\n"
+                "evenkeel: the machine has no frequency: computed 4.04 GHz from the programs' bandwidths\n"
             ],
             0.02,
         ),
@@ -116,7 +116,7 @@ fn what_a_machine_file_leaves_out_is_assumed_and_said() {
             "bytes_per_s = 12800000000",
             "bytes_per_s = 7700000000",
             expect![
-                "evenkeel: stream alone moves 7.77 GB/s, more than the 4.67 GB/s that a peak of 7.70 GB/s was taken to give: now 7.70 GB/s are\n"
+                "evenkeel: stream alone moves 7.77 GB/s, more than the 4.67 GB/s derived from a peak of 7.70 GB/s: assumed 7.70 GB/s\n"
             ],
             0.08,
         ),
@@ -146,7 +146,7 @@ fn a_profile_tells_a_program_too() {
     let (status, _, said) = run(&["--machine", PAIR, "--programs", &both, "mine"]);
     assert_eq!(status, Some(2));
     let said = said.replace(&path.display().to_string(), "FILE");
-    expect!["evenkeel: FILE: program mine: it tells neither core_cycles_per_instruction nor cycles_per_instruction\n"].assert_eq(&said);
+    expect!["evenkeel: FILE: program mine: it has neither core_cycles_per_instruction nor cycles_per_instruction; set one\n"].assert_eq(&said);
 }
 
 /// A machine of two domains with memories of their own, of so many MiB of cache each.
@@ -188,7 +188,7 @@ fn a_small_domain_is_not_for_free() {
         assert!((slow(well) - 1.0).abs() < 1e-9, "{all}");
         // Nobody is beside it, but of 1 MiB it gets 0.7409 instructions in a cycle and of 2 MiB 0.7494.
         assert!((slow(badly) - 0.7494 / 0.7409).abs() < 1e-3, "{all}");
-        expect!["evenkeel: the LLC domains are not alike: in the split, alone means on that of them where a program is fastest\n"].assert_eq(&told(&args).1);
+        expect!["evenkeel: the LLC domains differ: in the split, slowdowns are relative to a program alone on its fastest domain\n"].assert_eq(&told(&args).1);
     }
     let alike = two_domains(&folder, [1, 1]);
     let args = ["--machine", &alike, "--programs", SOLO, "--domains", "2", "hmmsim", "hmmsim"];
@@ -297,7 +297,7 @@ fn programs_that_cannot_be_are_refused_with_their_place() {
         "xz,256,",
         "xz,512,",
         expect![[r#"
-        evenkeel: FOLDER/solo.csv:7:1: program xz: 512 KiB stands there twice
+        evenkeel: FOLDER/solo.csv:7:1: program xz: 512 KiB is defined twice
     "#]],
     );
     refused_table(
@@ -322,7 +322,7 @@ fn machines_that_cannot_be_are_refused() {
         ", bandwidth = { bytes_per_s = 12800000000, source = \"assumed\" }",
         "",
         expect![[r#"
-            evenkeel: FOLDER/corun-pair.toml: the machine tells no bandwidth of the memory behind the last-level cache 0; write accesses = [{ from_node = 0, to_node = 0, bandwidth = { bytes_per_s = 12800000000, source = "assumed" } }]
+            evenkeel: FOLDER/corun-pair.toml: the machine has no bandwidth for the memory of the last-level cache 0; write accesses = [{ from_node = 0, to_node = 0, bandwidth = { bytes_per_s = 12800000000, source = "assumed" } }]
         "#]],
     );
     refused_machine(
@@ -398,7 +398,7 @@ fn wishes_that_make_no_sense_are_refused() {
     refused(
         &["--machine", PAIR, "--programs", &twice, "xz"],
         expect![[r#"
-        evenkeel: program bwaindex is told by workloads/data/corun/solo.csv and by workloads/data/corun/solo.csv; leave one of them out
+        evenkeel: program bwaindex is in workloads/data/corun/solo.csv and in workloads/data/corun/solo.csv; remove one of them
     "#]],
     );
 }

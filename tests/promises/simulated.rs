@@ -359,14 +359,14 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
         ("hog.profile.toml", "instructions = 2000000000.0\n", ""),
         &[],
         expect![[
-            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: it tells no instructions, so nobody knows when it ends"#
+            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: it has no instructions, so its end is unknown; set instructions"#
         ]],
     );
     refused(
         ("hog.profile.toml", "instructions = 2000000000.0", "instructions = 0.0"),
         &[],
         expect![[
-            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: has no length: leave the phase out, or tell its instructions"#
+            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: the phase has no instructions; remove the phase, or set instructions"#
         ]],
     );
     refused(
@@ -411,14 +411,14 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
         ("hog.profile.toml", "instructions = 2000000000.0", "instructions = 9e17"),
         &[],
         expect![[
-            r#"evenkeel: w.toml:2: job "hog" would run 28 years alone on this machine: mend the figures of its profile, or end the run earlier with --time-limit"#
+            r#"evenkeel: w.toml:2: job "hog" would run 28 years alone on this machine: correct the values of its profile, or end the run earlier with --time-limit"#
         ]],
     );
     refused(
         ("hog.profile.toml", "[30.0, 10.0]", "[1e300, 1e300]"),
         &["--time-limit", "5s"],
         expect![[
-            r#"evenkeel: w.toml:2: job "hog" would run longer than a million years alone on this machine: mend the figures of its profile"#
+            r#"evenkeel: w.toml:2: job "hog" would run longer than a million years alone on this machine: correct the values of its profile"#
         ]],
     );
     refused(
@@ -429,7 +429,7 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
         ),
         &[],
         expect![[
-            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: its core_cycles_per_instruction is 0: no core takes less than 0.05 cycles for an instruction"#
+            r#"evenkeel: w.toml:2: job "hog": profile "hog", phase 1: its core_cycles_per_instruction is 0: no core needs fewer than 0.05 cycles per instruction"#
         ]],
     );
     refused(
@@ -471,7 +471,7 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
         none,
         &["--kernel", "linux-2.6.27", "--numa-balancing", "on"],
         expect![
-            "evenkeel: m.toml: linux-2.6.27 cannot balance between nodes (kernels since 3.13 can): leave numa_balancing out"
+            "evenkeel: m.toml: linux-2.6.27 cannot balance between nodes (kernels since 3.13 can): remove numa_balancing"
         ],
     );
 }

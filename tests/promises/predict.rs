@@ -99,9 +99,7 @@ fn what_a_machine_file_leaves_out_is_assumed_and_said() {
         (
             "latency = { ns = 45, source = \"measured\" }, ",
             "",
-            expect![
-                "evenkeel: the machine has no latency for node 0: assumed 70 ns\n"
-            ],
+            expect!["evenkeel: the machine has no latency for node 0: assumed 70 ns\n"],
             0.25,
         ),
         (

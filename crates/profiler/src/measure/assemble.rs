@@ -138,11 +138,11 @@ fn add_class(profile: &mut Profile, machine: &MachineParameters) {
     let Some(frequency) = machine.frequency else { return };
     for phase in &mut profile.phases {
         let alone = Profile { phases: vec![phase.clone()], ..Profile::default() };
-        let rates = alone.figures_per_cpu_second(machine.llc, frequency);
+        let rates = alone.rates_per_cpu_second(machine.llc, frequency);
         let found = rates.bandwidth().and_then(|rate| Figure::new(rate, Source::Estimated));
         phase.bandwidth = phase.bandwidth.or(found);
     }
-    let rates = profile.figures_per_cpu_second(machine.llc, frequency);
+    let rates = profile.rates_per_cpu_second(machine.llc, frequency);
     let class = |rate: f64| (Class::of_rate(rate / 1000.0), Source::Estimated);
     profile.class = rates.controller_ops().map(class);
     profile.class_cache = Some(machine.llc);

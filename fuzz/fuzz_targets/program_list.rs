@@ -1,4 +1,4 @@
-//! Any text is a program list or a mistake on one line, and a list gives a workload or a reason.
+//! Any text is a program list or gives an error of one line; a list gives a workload or an error.
 #![no_main]
 
 use std::collections::BTreeMap;

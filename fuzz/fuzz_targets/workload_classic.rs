@@ -1,4 +1,4 @@
-//! The same for the classic form.
+//! As `workload_toml`, for the classic format.
 #![no_main]
 
 use std::path::Path;
@@ -10,7 +10,7 @@ fuzz_target!(|bytes: &[u8]| {
     match program::parse_bytes(bytes, path) {
         Err(error) => assert_eq!(error.to_string().lines().count(), 1, "{error}"),
         Ok(workload) => {
-            let text = program::to_classic(&workload).expect("nothing else can be said in it");
+            let text = program::to_classic(&workload).expect("nothing else can be message in it");
             let mut again = program::parse_classic(&text, path).expect("it was written by us");
             for (again, job) in again.jobs.iter_mut().zip(&workload.jobs) {
                 again.origin = job.origin.clone();

@@ -1,4 +1,4 @@
-//! Any bytes are a workload or a mistake on one line; a workload survives being written and read.
+//! Any bytes are a workload or give an error of one line; a workload is equal after writing and parsing.
 #![no_main]
 
 use std::path::Path;

@@ -1,32 +1,32 @@
-//! Every call of the room `linux` can be made to fail.
+//! Every system call of the crate `linux` can be made to fail by a test.
 //!
-//! Tests let a share of all calls fail (`linux::fault`), and see that nothing breaks. That holds only for
-//! calls that ask first: a function that calls the system has `fault::refuse("name")` or
-//! `fault::retry("name", …)` in it, or says in a comment why not:
+//! Tests let a share of all calls fail (`linux::fault`) and verify that nothing breaks. This covers only
+//! functions that contain `fault::refuse("name")` or `fault::retry("name", …)`. A function without them
+//! needs a comment with the reason:
 //!
 //! ```text
 //!   // Not refused: it has no way to fail.
 //! ```
 //!
-//! Read line by line, as rustfmt sets them: a function ends with a brace below its first letter. Seen are
-//! calls by their usual names; whoever hides one behind another name will not be found out.
+//! The check reads lines as rustfmt formats them: a function ends with a brace below its first letter.
+//! It detects calls by their usual names; a call under another name is not detected.
 
 use super::Fault;
 
-/// The room.
-const ROOM: &str = "crates/linux/src/";
+/// The checked crate.
+const CRATE: &str = "crates/linux/src/";
 
-/// How a function asks, or says why it need not. A child between fork and exec asks through `check`.
-const ASKS: &[&str] = &["fault::refuse(", "fault::retry(", "check(\"", "// Not refused: "];
+/// What a fallible function contains. A child between fork and exec uses `check`.
+const FAULT_POINTS: &[&str] = &["fault::refuse(", "fault::retry(", "check(\"", "// Not refused: "];
 
-/// Files of it that are for tests only, or that make calls fail themselves.
-const OTHERS: &[&str] = &["fault.rs", "alone.rs", "pages/faults.rs"];
+/// Files for tests only, and files that implement the faults.
+const EXEMPT: &[&str] = &["fault.rs", "alone.rs", "pages/faults.rs"];
 
-/// What a call of the system begins with; what follows is its name and an opening bracket.
+/// Paths of system calls; the name and an opening bracket follow.
 const PATHS: &[&str] =
     &["libc::", "fs::", "io::", "pipe::", "process::", "event::", "epoll::", "mm::"];
 
-/// Names without a path: what is brought in by `use`, and questions to a path.
+/// Names without a path: imported functions, and methods of `Path`.
 const NAMES: &[&str] = &[
     "File::open(",
     "File::create(",
@@ -44,8 +44,8 @@ const NAMES: &[&str] = &[
     ".metadata()",
 ];
 
-/// What stands behind such a path and is no call, or one that cannot fail.
-const HARMLESS: &[&str] = &[
+/// Names after such a path that are no system call, or that cannot fail.
+const INFALLIBLE: &[&str] = &[
     "getpid",
     "geteuid",
     "getuid",
@@ -56,11 +56,11 @@ const HARMLESS: &[&str] = &[
     "create_locked",
 ];
 
-/// The calls of a file that cannot be made to fail.
+/// Calls of a file that cannot be made to fail.
 pub fn check(file: &str, text: &str) -> Vec<Fault> {
-    let Some(inside) = file.strip_prefix(ROOM) else { return Vec::new() };
+    let Some(inside) = file.strip_prefix(CRATE) else { return Vec::new() };
     let is_for_tests = inside.ends_with("tests.rs") || inside.contains("tests/");
-    if is_for_tests || OTHERS.contains(&inside) {
+    if is_for_tests || EXEMPT.contains(&inside) {
         return Vec::new();
     }
     let lines: Vec<&str> = text.lines().collect();
@@ -74,10 +74,10 @@ pub fn check(file: &str, text: &str) -> Vec<Fault> {
         let after = idx + function_len(&lines[idx..]);
         let body = &lines[idx..after];
         let call = body.iter().position(|line| is_call(line));
-        if let Some(call) = call.filter(|_| !asks(body)) {
+        if let Some(call) = call.filter(|_| !has_fault_point(body)) {
             faults.push(format!(
-                "{file}:{}: a call that cannot be made to fail: begin with fault::refuse, or say \
-                 `// Not refused: why`",
+                "{file}:{}: a call that cannot be made to fail: begin with fault::refuse, or add \
+                 `// Not refused: reason`",
                 idx + call + 1
             ));
         }
@@ -86,7 +86,7 @@ pub fn check(file: &str, text: &str) -> Vec<Fault> {
     faults
 }
 
-/// How many lines the function has that begins here; 1 for anything else.
+/// Number of lines of the function that begins here; 1 for anything else.
 fn function_len(lines: &[&str]) -> usize {
     let first = lines[0];
     let indent = &first[..first.len() - first.trim_start().len()];
@@ -100,8 +100,8 @@ fn function_len(lines: &[&str]) -> usize {
     lines.iter().position(|line| *line == end).map_or(1, |at| at + 1)
 }
 
-fn asks(body: &[&str]) -> bool {
-    body.iter().any(|line| ASKS.iter().any(|asks| line.contains(asks)))
+fn has_fault_point(body: &[&str]) -> bool {
+    body.iter().any(|line| FAULT_POINTS.iter().any(|point| line.contains(point)))
 }
 
 fn is_call(line: &str) -> bool {
@@ -109,7 +109,7 @@ fn is_call(line: &str) -> bool {
     if code.trim_start().starts_with("use ") {
         return false;
     }
-    let behind = |path: &str| {
+    let calls = |path: &str| {
         code.match_indices(path).any(|(at, _)| {
             let rest = &code[at + path.len()..];
             let name: String = rest
@@ -120,15 +120,15 @@ fn is_call(line: &str) -> bool {
                 code[..at].chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_');
             begins_a_word
                 && !name.is_empty()
-                && !HARMLESS.contains(&&*name)
+                && !INFALLIBLE.contains(&&*name)
                 && rest[name.len()..].starts_with('(')
         })
     };
-    PATHS.iter().any(|path| behind(path)) || NAMES.iter().any(|name| begins_with(code, name))
+    PATHS.iter().any(|path| calls(path)) || NAMES.iter().any(|name| contains_name(code, name))
 }
 
-/// Whether a name stands in code, and not as the end of a longer one.
-fn begins_with(code: &str, name: &str) -> bool {
+/// Whether `name` is in `code`, and not as the end of a longer name.
+fn contains_name(code: &str, name: &str) -> bool {
     code.match_indices(name).any(|(at, _)| {
         let before = code[..at].chars().next_back();
         name.starts_with('.') || before.is_none_or(|c| !c.is_alphanumeric() && !"_.".contains(c))
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_nobody_can_let_fail_is_seen() {
+    fn a_call_without_a_fault_point_is_reported() {
         assert_eq!(n_faults("        rustix::io::write(&self.file, b\"x\")?;"), 1);
         assert_eq!(n_faults("        let done = libc::syscall(libc::SYS_x);"), 1);
         assert_eq!(n_faults("        std::fs::read(path)"), 1);
@@ -156,15 +156,15 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_first_or_says_why_not_may_call() {
+    fn a_call_after_a_fault_point_or_with_a_reason_is_allowed() {
         let call = "        std::fs::read(path)";
         assert_eq!(n_faults(&format!("        fault::refuse(\"read\")?;\n{call}")), 0);
         assert_eq!(n_faults("        fault::retry(\"read\", || std::fs::read(path))"), 0);
-        assert_eq!(n_faults(&format!("        // Not refused: why.\n{call}")), 0);
+        assert_eq!(n_faults(&format!("        // Not refused: reason.\n{call}")), 0);
     }
 
     #[test]
-    fn what_is_no_call_and_what_is_for_tests_is_left_alone() {
+    fn infallible_functions_comments_and_tests_are_exempt() {
         assert_eq!(n_faults("        let uid = rustix::process::geteuid();"), 0);
         assert_eq!(n_faults("        Err(io::Error::last_os_error())"), 0);
         assert_eq!(n_faults("        libc::WIFSIGNALED(status)"), 0);
@@ -175,8 +175,8 @@ mod tests {
         let elsewhere = "//! x\nfn f() {\n    fs::read(path)\n}\n";
         assert!(check("crates/app/src/x.rs", elsewhere).is_empty());
         assert_eq!(check("crates/linux/src/x.rs", elsewhere).len(), 1);
-        let asks =
+        let refused =
             "//! x\npub(super) fn f() {\n    fault::refuse(\"read\")?;\n    fs::read(path)\n}\n";
-        assert!(check("crates/linux/src/x.rs", asks).is_empty());
+        assert!(check("crates/linux/src/x.rs", refused).is_empty());
     }
 }

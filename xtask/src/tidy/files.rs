@@ -1,4 +1,4 @@
-//! What may stand in which file.
+//! Rules for single files: unsafe code, purity, length, opening comment, whitespace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,26 +7,25 @@ use anyhow::Context;
 
 use super::{Fault, calls};
 
-/// Rooms that may hold `unsafe`: they speak with the kernel.
-const UNSAFE_ROOMS: &[&str] = &["crates/linux/", "crates/host-scx/", "crates/host-sim/src/ffi"];
+/// Folders with `unsafe` code: they call the kernel or C code.
+const UNSAFE_FOLDERS: &[&str] = &["crates/linux/", "crates/host-scx/", "crates/host-sim/src/ffi"];
 
-/// Rooms that do no I/O and read no clock; each forbids it in a clippy.toml of its own.
-const PURE_ROOMS: &[&str] =
+/// Crates without I/O and clocks; the clippy.toml of each forbids them.
+const PURE_CRATES: &[&str] =
     &["base", "topology", "program", "sched", "model", "engine", "policy", "host-sim", "profiler"];
 
-/// A source file longer than this hides more than one subject. A ratchet: only growth past it is
-/// refused, and tables of alike things (fields, codes) may stand in a file of their own.
+/// Largest number of lines of a source file. A longer one usually has more than one subject.
 const LINES_MAX: usize = 700;
 
-/// Files that may be longer, and why.
+/// Files that may be longer: path, reason.
 const LONG_FILES: &[(&str, &str)] = &[];
 
-/// How unsafe code begins, spelled in two halves so that this file does not hold it.
+/// Beginnings of unsafe code, in two halves so that this file does not contain them.
 const OPENS_UNSAFE: [&str; 2] = [concat!("uns", "afe {"), concat!("uns", "afe impl")];
 
 /// Checks every tracked file.
 pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
-    let mut faults = pure_rooms(root);
+    let mut faults = pure_crates(root);
     for file in files.iter().filter(|file| is_text(file)) {
         let path = root.join(file);
         let text =
@@ -36,14 +35,14 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-fn pure_rooms(root: &Path) -> Vec<Fault> {
-    let missing = PURE_ROOMS.iter().filter(|room| {
-        let folder = root.join("crates").join(room);
+fn pure_crates(root: &Path) -> Vec<Fault> {
+    let missing = PURE_CRATES.iter().filter(|name| {
+        let folder = root.join("crates").join(name);
         folder.is_dir() && !forbids_io(&folder)
     });
     missing
-        .map(|room| {
-            format!("crates/{room}: its clippy.toml must forbid clocks, files and hashed order")
+        .map(|name| {
+            format!("crates/{name}: its clippy.toml must forbid clocks, files and hashed order")
         })
         .collect()
 }
@@ -85,15 +84,19 @@ fn check_rust(file: &str, text: &str) -> Vec<Fault> {
         faults.push(format!("{file}: {n_lines} lines, at most {LINES_MAX}: split it by subject"));
     }
     if !text.starts_with("//!") && !text.starts_with("#!") {
-        faults.push(format!("{file}: opens without `//!`: say what it is about"));
+        faults.push(format!("{file}: has no `//!` comment at the top: describe its content"));
     }
-    let allowed = UNSAFE_ROOMS.iter().any(|room| file.starts_with(room));
+    let allowed = UNSAFE_FOLDERS.iter().any(|folder| file.starts_with(folder));
     let lines: Vec<&str> = text.lines().collect();
     for (idx, line) in lines.iter().enumerate() {
         let code = line.split("//").next().unwrap_or_default();
         let opens = OPENS_UNSAFE.iter().any(|opening| code.contains(opening));
         if opens && !allowed {
-            faults.push(format!("{file}:{}: unsafe outside {}", idx + 1, UNSAFE_ROOMS.join(", ")));
+            faults.push(format!(
+                "{file}:{}: unsafe outside {}",
+                idx + 1,
+                UNSAFE_FOLDERS.join(", ")
+            ));
         }
         let argued = lines[idx.saturating_sub(8)..=idx].iter().any(|l| l.contains("SAFETY:"));
         if opens && allowed && !argued {
@@ -107,17 +110,17 @@ fn check_rust(file: &str, text: &str) -> Vec<Fault> {
 mod tests {
     use super::*;
 
-    // Spelled in two halves, so that this file does not hold what it forbids.
+    // In two halves, so that this file does not contain what it forbids.
     const OPENS: &str = concat!("uns", "afe { f() }");
 
     #[test]
-    fn unsafe_stays_where_the_kernel_is() {
+    fn unsafe_code_outside_of_its_folders_is_a_fault() {
         let faults = check_text("crates/report/src/x.rs", &format!("//! x\n{OPENS}\n"));
         assert!(faults[0].contains(":2: unsafe outside"), "{faults:?}");
     }
 
     #[test]
-    fn unsafe_is_argued() {
+    fn unsafe_code_without_a_safety_comment_is_a_fault() {
         let bare = format!("//! x\n{OPENS}\n");
         assert_eq!(check_text("crates/linux/src/x.rs", &bare).len(), 1);
         let argued = format!("//! x\n// SAFETY: f needs nothing.\n{OPENS}\n");
@@ -125,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_it_is_about_and_stays_short() {
-        assert!(check_text("a.rs", "fn f() {}\n")[0].contains("opens without"));
+    fn a_file_without_opening_comment_or_above_the_line_limit_is_a_fault() {
+        assert!(check_text("a.rs", "fn f() {}\n")[0].contains("has no `//!`"));
         let long = format!("//! x\n{}", "\n".repeat(LINES_MAX));
         assert!(check_text("a.rs", &long)[0].contains("split it"));
     }
 
     #[test]
-    fn blanks_and_conflicts_are_seen() {
+    fn trailing_blanks_and_conflict_marks_are_faults() {
         let conflict = format!("//! x\n{} ours\nlet a = 1; \n", "<".repeat(7));
         assert_eq!(check_text("a.rs", &conflict).len(), 2);
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: rules that the compiler does not check.
 //!
 //! ```text
-//!   edges       a crate depends on crates of lower layers only; some crates have a list of dependents
+//!   layers      a crate depends on crates of lower layers only; some crates have a list of dependents
 //!   unsafe      only in the crates that call the kernel, each block with a SAFETY comment
 //!   calls       each system call of `linux` can be made to fail by a test
 //!   purity      pure crates have a clippy.toml that forbids clocks, files and hashed order
@@ -18,8 +18,8 @@ mod baseline;
 mod book;
 mod calls;
 mod cycles;
-mod edges;
 mod files;
+mod layers;
 mod rust_text;
 mod words;
 
@@ -56,7 +56,7 @@ pub fn main(root: &Path, args: &Args) -> anyhow::Result<()> {
             });
         return Ok(());
     }
-    let mut faults = edges::check(root)?;
+    let mut faults = layers::check(root)?;
     faults.extend(files::check(root, &files)?);
     faults.extend(book::check(root, &files)?);
     faults.extend(baseline::filter(root, by_file, args.update_baseline)?);

@@ -1,12 +1,12 @@
-//! Who may know whom.
+//! Allowed dependencies between crates.
 //!
 //! ```text
 //!   10 app · 9 lab · 8 report edge · 7 journal · 6 host-scx · 5 host-sim host-live profiler
 //!    4 engine policy linux · 3 model · 2 sched · 1 topology program · 0 base
 //! ```
 //!
-//! A room uses rooms on lower floors only. Some doors stay shut although the floors would allow
-//! them; a door with a guest list may be used by those on it and by nobody else.
+//! A crate depends on crates of lower layers only. Some crates have a list of dependents: only crates on
+//! the list may depend on them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,8 +16,8 @@ use anyhow::Context;
 
 use super::Fault;
 
-/// Every room and its floor.
-const FLOORS: &[(&str, u8)] = &[
+/// Every crate and its layer.
+const LAYERS: &[(&str, u8)] = &[
     ("base", 0),
     ("topology", 1),
     ("program", 1),
@@ -37,54 +37,53 @@ const FLOORS: &[(&str, u8)] = &[
     ("app", 10),
 ];
 
-/// Rooms that only these others may use, and why.
-const GUESTS: &[(&str, &[&str], &str)] = &[
-    ("policy", &["lab", "app"], "hosts know `dyn Policy` alone"),
-    ("model", &["policy"], "what policies believe must not leak into the physics"),
+/// Crates with a list of dependents: crate, dependents, reason.
+const RESTRICTED: &[(&str, &[&str], &str)] = &[
+    ("policy", &["lab", "app"], "hosts use `dyn Policy`"),
+    ("model", &["policy"], "the physics must not depend on what policies estimate"),
     (
         "linux",
         &["host-live", "host-scx", "profiler", "app"],
-        "only hosts and the profiler touch the machine",
+        "only hosts and the profiler access the machine",
     ),
-    ("host-sim", &["lab", "app"], "a policy that knew the physics would only confirm it"),
-    ("host-live", &["host-scx", "lab", "app"], "nothing below decides where it runs"),
+    ("host-sim", &["lab", "app"], "a policy with access to the physics would only confirm it"),
+    ("host-live", &["host-scx", "lab", "app"], "lower layers do not select the host"),
 ];
 
-/// Edges that break a rule on purpose: from, to, why. Empty is the best length.
+/// Deliberate exceptions: from, to, reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
-/// Rooms that stand outside the floors.
+/// Crates without a layer.
 const OUTSIDE: &[&str] = &["xtask", "tests"];
 
-/// Reads every manifest and compares its dependencies with the floors.
+/// Reads every manifest and checks its dependencies.
 pub fn check(root: &Path) -> anyhow::Result<Vec<Fault>> {
     let mut faults = Vec::new();
-    let rooms = fs::read_dir(root.join("crates")).context("cannot list crates/")?;
-    for room in rooms {
-        let folder = room?.path();
+    let crates = fs::read_dir(root.join("crates")).context("cannot list crates/")?;
+    for entry in crates {
+        let folder = entry?.path();
         let manifest = folder.join("Cargo.toml");
         let text = fs::read_to_string(&manifest)
             .with_context(|| format!("cannot read {}", manifest.display()))?;
         let table: toml::Table =
             text.parse().with_context(|| format!("cannot parse {}", manifest.display()))?;
         let folder_name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        faults.extend(check_room(&folder_name, &table));
+        faults.extend(check_crate(&folder_name, &table));
     }
     faults.sort();
     Ok(faults)
 }
 
-/// One manifest. Development dependencies count too: a test that needs a higher floor belongs
+/// Checks one manifest, development dependencies included: a test that needs a higher layer belongs
 /// into `tests/`.
-fn check_room(folder: &str, manifest: &toml::Table) -> Vec<Fault> {
+fn check_crate(folder: &str, manifest: &toml::Table) -> Vec<Fault> {
     let mut faults = Vec::new();
     let name = manifest.get("package").and_then(|p| p.get("name")).and_then(|n| n.as_str());
     if name != Some(folder) {
         faults.push(format!("crates/{folder}: the crate's name must be the folder's"));
     }
-    let Some(floor) = floor_of(folder) else {
-        faults
-            .push(format!("crates/{folder} stands on no floor: add it to xtask/src/tidy/edges.rs"));
+    let Some(layer) = layer_of(folder) else {
+        faults.push(format!("crates/{folder} has no layer: add it to xtask/src/tidy/layers.rs"));
         return faults;
     };
     if manifest.get("lints").is_none() {
@@ -95,30 +94,31 @@ fn check_room(folder: &str, manifest: &toml::Table) -> Vec<Fault> {
         .filter_map(|kind| manifest.get(*kind)?.as_table())
         .flat_map(|table| table.keys())
     {
-        faults.extend(check_edge(folder, floor, used));
+        faults.extend(check_dependency(folder, layer, used));
     }
     faults
 }
 
-fn check_edge(from: &str, floor: u8, to: &str) -> Option<Fault> {
+fn check_dependency(from: &str, layer: u8, to: &str) -> Option<Fault> {
     if EXCEPTIONS.iter().any(|(a, b, _)| (*a, *b) == (from, to)) {
         return None;
     }
     if OUTSIDE.contains(&to) {
-        return Some(format!("crates/{from} uses {to}, which stands outside the house"));
+        return Some(format!("crates/{from} depends on {to}, which has no layer"));
     }
-    let to_floor = floor_of(to)?; // Not a room: a library.
-    if floor <= to_floor {
+    let to_layer = layer_of(to)?; // `None`: a library.
+    if layer <= to_layer {
         return Some(format!(
-            "crates/{from} (floor {floor}) uses {to} (floor {to_floor}): only lower floors may be used"
+            "crates/{from} (layer {layer}) depends on {to} (layer {to_layer}): only lower layers are allowed"
         ));
     }
-    let (_, guests, why) = GUESTS.iter().find(|(room, _, _)| *room == to)?;
-    (!guests.contains(&from)).then(|| format!("crates/{from} uses {to}, a shut door: {why}"))
+    let (_, dependents, reason) = RESTRICTED.iter().find(|(name, _, _)| *name == to)?;
+    (!dependents.contains(&from))
+        .then(|| format!("crates/{from} is not an allowed dependent of {to}: {reason}"))
 }
 
-fn floor_of(room: &str) -> Option<u8> {
-    FLOORS.iter().copied().collect::<BTreeMap<_, _>>().get(room).copied()
+fn layer_of(name: &str) -> Option<u8> {
+    LAYERS.iter().copied().collect::<BTreeMap<_, _>>().get(name).copied()
 }
 
 #[cfg(test)]
@@ -127,33 +127,33 @@ mod tests {
 
     fn check(folder: &str, manifest: &str) -> Vec<Fault> {
         let header = format!("package.name = '{folder}'\nlints.workspace = true\n");
-        check_room(folder, &(header + manifest).parse().expect("a manifest"))
+        check_crate(folder, &(header + manifest).parse().expect("a manifest"))
     }
 
     #[test]
-    fn lower_floors_and_libraries_may_be_used() {
+    fn lower_layers_and_libraries_are_allowed() {
         assert!(
             check("engine", "dependencies = { base = 1, sched = 1, thiserror = 1 }").is_empty()
         );
     }
 
     #[test]
-    fn a_neighbour_or_a_higher_floor_may_not() {
+    fn the_same_or_a_higher_layer_is_not_allowed() {
         let faults = check("engine", "dependencies = { policy = 1, journal = 1 }");
         assert_eq!(faults.len(), 2, "{faults:?}");
         assert!(faults[0].contains("journal"), "{faults:?}");
     }
 
     #[test]
-    fn a_shut_door_stays_shut_for_tests_too() {
+    fn the_list_of_dependents_holds_for_development_dependencies_too() {
         let faults = check("journal", "dev-dependencies = { linux = 1 }");
-        assert!(faults[0].contains("only hosts and the profiler touch the machine"), "{faults:?}");
+        assert!(faults[0].contains("only hosts and the profiler access the machine"), "{faults:?}");
     }
 
     #[test]
-    fn a_room_without_a_floor_or_with_another_name_is_a_fault() {
-        assert!(check("attic", "")[0].contains("no floor"));
+    fn a_crate_without_a_layer_or_with_another_name_is_a_fault() {
+        assert!(check("attic", "")[0].contains("no layer"));
         let renamed = "package.name = 'x'\nlints.workspace = true".parse().expect("a manifest");
-        assert!(check_room("base", &renamed)[0].contains("name must be the folder's"));
+        assert!(check_crate("base", &renamed)[0].contains("name must be the folder's"));
     }
 }

@@ -34,7 +34,7 @@ build:
 
 bench:
 	scripts/setup build test
-	$(CARGO) run --release --quiet --package xtask -- bench
+	$(CARGO) run --release --quiet --package bench
 
 # The book, in target/book.
 book:

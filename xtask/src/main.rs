@@ -1,38 +1,43 @@
-//! Chores of the house: `cargo xtask …`. They stand outside the floors and may know every room.
+//! Developer tools: `cargo xtask …`. They are outside the crate layers and may depend on any crate.
 
-mod bench;
 mod record_machine;
 mod tidy;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
+use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", about = "Chores of the house")]
+#[command(name = "cargo xtask", about = "Developer tools of evenkeel")]
 struct Cli {
     #[command(subcommand)]
-    chore: Chore,
+    tool: Tool,
 }
 
 #[derive(Debug, Subcommand)]
-enum Chore {
+enum Tool {
     /// Check rules that the compiler does not: dependencies between crates, unsafe, wording, import cycles
     Tidy(tidy::Args),
-    /// Measure what evenkeel costs on this machine
-    Bench(bench::Args),
-    /// Record what evenkeel reads of this machine, with nothing private in it
+    /// Run the benchmarks of the crate bench in a release build; --help lists them
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Arguments of the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Record the files of this machine that evenkeel reads, without private data
     RecordMachine(record_machine::Args),
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().chore {
-        Chore::Tidy(args) => tidy::main(&root(), &args),
-        Chore::Bench(args) => bench::main(args),
-        Chore::RecordMachine(args) => record_machine::main(&args),
+    let result = match Cli::parse().tool {
+        Tool::Tidy(args) => tidy::main(&root(), &args),
+        Tool::Bench { args } => bench(&args),
+        Tool::RecordMachine(args) => record_machine::main(&args),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
@@ -41,8 +46,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository's folder.
+fn bench(args: &[String]) -> anyhow::Result<()> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["run", "--quiet", "--release", "--package", "bench", "--"])
+        .args(args)
+        .current_dir(root())
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "the benchmark failed ({status})");
+    Ok(())
+}
+
+/// Root folder of the repository.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("xtask lies in the repository").to_owned()
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().expect("xtask is a folder of the repository").to_owned()
 }

@@ -54,7 +54,7 @@ const RESTRICTED: &[(&str, &[&str], &str)] = &[
 const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
 /// Crates without a layer.
-const OUTSIDE: &[&str] = &["xtask", "tests"];
+const OUTSIDE: &[&str] = &["bench", "xtask", "tests"];
 
 /// Reads every manifest and checks its dependencies.
 pub fn check(root: &Path) -> anyhow::Result<Vec<Fault>> {

@@ -1,11 +1,11 @@
-//! Where the memory of programs lies in the guest, looked at beside the run.
+//! Memory of programs per node in the guest, sampled during a run.
 //!
-//! evenkeel looks at it every two seconds and more seldom while it stays, and only so often that it costs a
-//! hundredth of a CPU, which in an emulated guest is one program in two seconds. So this program looks too:
-//! twice a second, all of them, into a file beside the journal with a line for each process.
+//! evenkeel samples memory every two seconds or less often, within a budget of 1 % of a CPU, which in an emulated
+//! guest suffices for one program per two seconds. This program therefore samples all programs twice per second, and
+//! writes a file beside the journal with one line per process.
 //!
 //! ```text
-//!   12.480 1301 0:67108864 3:4096         seconds since boot, process, bytes of its own by node
+//!   12.480 1301 0:67108864 3:4096         seconds since boot, PID, bytes of private memory per node
 //! ```
 
 use std::collections::BTreeMap;
@@ -21,24 +21,24 @@ use linux::numa_maps::{self, MappingKind};
 use rustix::time::{ClockId, clock_gettime};
 use sched::NodeMemory;
 
-/// The file, beside the journal.
-pub const FILE: &str = "lies.txt";
-/// Between two looks at everybody.
-const EVERY: Duration = Duration::from_millis(500);
+/// File name, beside the journal.
+pub const FILE: &str = "node_pages.txt";
+/// Sampling interval.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// One look at a process.
+/// One sample of a process.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Look {
+pub struct NodePages {
     /// Seconds since boot.
     pub at_s: f64,
-    /// Which process.
+    /// PID.
     pub pid: u32,
-    /// Its own memory by node.
+    /// Private memory per node.
     pub nodes: Vec<NodeMemory>,
 }
 
-/// Looks at the children of a process until that ends; its status, and a line for each look.
-pub fn watch(mut parent: Child) -> anyhow::Result<(std::process::ExitStatus, String)> {
+/// Samples the children of a process until it exits. Returns its status and the samples as text.
+pub fn sample_until_exit(mut parent: Child) -> anyhow::Result<(std::process::ExitStatus, String)> {
     let mut text = String::new();
     loop {
         if let Some(status) = parent.try_wait()? {
@@ -46,14 +46,14 @@ pub fn watch(mut parent: Child) -> anyhow::Result<(std::process::ExitStatus, Str
         }
         let children = linux::procfs::all_children("/".as_ref(), parent.id()).unwrap_or_default();
         for pid in children {
-            look(pid, &mut text);
+            sample(pid, &mut text);
         }
-        std::thread::sleep(EVERY);
+        std::thread::sleep(SAMPLE_INTERVAL);
     }
 }
 
-/// Adds a line; none for a process that has ended.
-fn look(pid: u32, text: &mut String) {
+/// Adds a line, unless the process has exited.
+fn sample(pid: u32, text: &mut String) {
     let Ok(maps) = fs::read(format!("/proc/{pid}/numa_maps")) else { return };
     let now = clock_gettime(ClockId::Boottime);
     let mut nodes: BTreeMap<NodeId, u64> = BTreeMap::new();
@@ -71,16 +71,16 @@ fn look(pid: u32, text: &mut String) {
     text.push('\n');
 }
 
-/// What is in the file of a run, if it has one.
-pub fn read(run: &Path) -> anyhow::Result<Vec<Look>> {
+/// Reads the file of a run. Empty if there is none.
+pub fn read(run: &Path) -> anyhow::Result<Vec<NodePages>> {
     let file = run.join(FILE);
     match fs::read_to_string(&file) {
-        Ok(text) => parse(&text).with_context(|| format!("{} is not sound", file.display())),
+        Ok(text) => parse(&text).with_context(|| format!("{} is malformed", file.display())),
         Err(_) => Ok(Vec::new()),
     }
 }
 
-fn parse(text: &str) -> Option<Vec<Look>> {
+fn parse(text: &str) -> Option<Vec<NodePages>> {
     let line = |line: &str| {
         let mut words = line.split(' ');
         let (at_s, pid) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -89,7 +89,7 @@ fn parse(text: &str) -> Option<Vec<Look>> {
             let (node, small) = (NodeId(node.parse().ok()?), Bytes(bytes.parse().ok()?));
             Some(NodeMemory { node, small, ..NodeMemory::default() })
         };
-        Some(Look { at_s, pid, nodes: words.map(node).collect::<Option<_>>()? })
+        Some(NodePages { at_s, pid, nodes: words.map(node).collect::<Option<_>>()? })
     };
     text.lines().map(line).collect()
 }
@@ -99,12 +99,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_time_a_process_and_what_lies_where() {
-        let looks = parse("12.480 1301 0:4096 3:8192\n13.000 1302\n").expect("sound");
-        assert_eq!((looks[0].at_s, looks[0].pid), (12.48, 1301));
-        let on: Vec<_> = looks[0].nodes.iter().map(|lies| (lies.node.0, lies.own().0)).collect();
+    fn a_line_has_a_time_a_pid_and_bytes_per_node() {
+        let samples = parse("12.480 1301 0:4096 3:8192\n13.000 1302\n").expect("it is valid");
+        assert_eq!((samples[0].at_s, samples[0].pid), (12.48, 1301));
+        let on: Vec<_> =
+            samples[0].nodes.iter().map(|memory| (memory.node.0, memory.own().0)).collect();
         assert_eq!(on, [(0, 4096), (3, 8192)]);
-        assert_eq!(looks[1], Look { at_s: 13.0, pid: 1302, nodes: Vec::new() });
+        assert_eq!(samples[1], NodePages { at_s: 13.0, pid: 1302, nodes: Vec::new() });
         assert_eq!(parse("12.480 1301 0\n"), None);
     }
 }

@@ -1,17 +1,16 @@
-//! How fast the simulator is: events and simulated job-seconds for each second of CPU time.
+//! Speed of the simulator: events and simulated job seconds per second of CPU time.
 //!
 //! ```text
-//!   jobs   100, 10,000, 1,000,000       each runs alone for about a second; as many at a time as make
-//!   cores  8, 64, 1,024                 the machine busy, never more than four for each core
+//!   jobs   100, 10,000, 1,000,000       each runs alone for about a second; the number of concurrent jobs
+//!   cores  8, 64, 1,024                 keeps the machine busy, with at most four per core
 //! ```
 //!
-//! The fluid machine is driven directly, so that neither a policy nor a journal is measured. Each point
-//! runs in a process of its own, so that its memory is known.
+//! The benchmark drives the fluid model directly, without a policy or a journal. Each point runs in its own
+//! process, so that its peak memory is known.
 
 use std::collections::VecDeque;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use base::Rng;
@@ -20,39 +19,39 @@ use host_sim::fluid::{Fluid, JobStart, MemoryRule, News, Settings};
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Behaviour, Character, FillTable, Fitted, Row};
 use host_sim::script::{Act, Script};
-use rustix::time::{ClockId, clock_gettime};
 use topology::Machine;
 
-/// What to measure.
+use crate::stats::process_cpu_time;
+
+/// Options of `bench simulator`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Args {
-    /// One point only, here: JOBS,CORES,on|off (contention)
+    /// Measure only this point, in this process: JOBS,CORES,on|off (contention)
     #[arg(long, value_name = "JOBS,CORES,on|off")]
     point: Option<String>,
-    /// Leave out the points with a million jobs
+    /// Skip the points with a million jobs
     #[arg(long)]
     quick: bool,
 }
 
 const JOBS: [usize; 3] = [100, 10_000, 1_000_000];
 const CORES: [usize; 3] = [8, 64, 1024];
-/// Jobs for each core at the most.
+/// Maximum number of jobs per core.
 const PER_CORE: usize = 4;
 
-/// Measures and prints.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     if let Some(point) = &args.point {
         return one(point);
     }
-    println!("The simulated machine alone: CPU seconds of its process");
-    println!("jobs      cores  contention  events/s   job-s/s    solves/event  CPU s    memory");
+    println!("The fluid model alone, CPU time of its process");
+    println!("jobs      cores  contention  events/s   job-s/s    solutions/event  CPU s    memory");
     for contention in ["on", "off"] {
         for cores in CORES {
             for jobs in JOBS.into_iter().filter(|&jobs| !args.quick || jobs < 1_000_000) {
                 let point = format!("{jobs},{cores},{contention}");
                 let own = std::env::current_exe().context("cannot find this program")?;
                 let mut command = Command::new(own);
-                let done = command.args(["bench", "simulator", "--point", &point]).status()?;
+                let done = command.args(["simulator", "--point", &point]).status()?;
                 if !done.success() {
                     bail!("the point {point} failed");
                 }
@@ -64,15 +63,17 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 
 fn one(point: &str) -> anyhow::Result<()> {
     let words: Vec<&str> = point.split(',').collect();
-    let &[jobs, cores, contention] = words.as_slice() else { bail!("write JOBS,CORES,on|off") };
+    let &[jobs, cores, contention] = words.as_slice() else {
+        bail!("--point {point}: write JOBS,CORES,on|off")
+    };
     let (jobs, cores): (usize, usize) = (jobs.parse()?, cores.parse()?);
     let is_on = contention == "on";
-    let before = cpu_time();
+    let before = process_cpu_time();
     let done = simulate(jobs, cores, is_on)?;
-    let seconds = (cpu_time() - before).as_secs_f64();
-    let memory = linux_peak().unwrap_or(0) >> 20;
+    let seconds = (process_cpu_time() - before).as_secs_f64();
+    let memory = peak_resident_bytes().unwrap_or(0) >> 20;
     println!(
-        "{jobs:<9} {cores:<6} {contention:<11} {:<10.3e} {:<10.3e} {:<13.3} {seconds:<8.3} {memory} MiB",
+        "{jobs:<9} {cores:<6} {contention:<11} {:<10.3e} {:<10.3e} {:<16.3} {seconds:<8.3} {memory} MiB",
         done.events as f64 / seconds,
         done.job_seconds / seconds,
         done.solves as f64 / done.events.max(1) as f64,
@@ -97,7 +98,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<D
     let settings = Settings { contention, ..Settings::default() };
     let mut fluid = Fluid::new(hardware, settings, Chance::default().causes(1));
     let mut rng = Rng::new(1);
-    // Two jobs for each core at first; whenever one ends one or two begin, up to four for each core.
+    // Two jobs per core at first. At each end one or two jobs start, up to four per core.
     let mut waiting: VecDeque<usize> = (0..n_jobs).collect();
     let mut running = 0;
     let mut job_seconds = 0.0;
@@ -112,15 +113,15 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<D
         running += 1;
     }
     while 0 < running {
-        let at = fluid.next_event().context("nothing happens any more, and jobs are left")?;
+        let at = fluid.next_event().context("no event is left, but jobs are")?;
         fluid.advance(at);
         for (_, news) in fluid.take_news() {
             let News::JobEnded { job, .. } = news else { continue };
             job_seconds += fluid.tasks_of(job).map(|task| task.cpu_ns / 1e9).sum::<f64>();
             fluid.forget(job);
             running -= 1;
-            let n_begin = 1 + usize::from(rng.below(2) == 1 && running + 2 <= PER_CORE * n_cores);
-            for _ in 0..n_begin {
+            let n_starts = 1 + usize::from(rng.below(2) == 1 && running + 2 <= PER_CORE * n_cores);
+            for _ in 0..n_starts {
                 let Some(job) = waiting.pop_front() else { break };
                 start(&mut fluid, job, &mut rng);
                 running += 1;
@@ -131,7 +132,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<D
     Ok(Done { events: counts.events, solves: counts.solves, job_seconds })
 }
 
-/// Eight characters, from one that stays in its own caches to one that streams.
+/// Eight programs, from cache-resident to streaming.
 pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
     let one = |nth: u32| {
         let misses = f64::from(nth * nth) * 0.5;
@@ -165,13 +166,8 @@ pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
     (0..8).map(one).collect()
 }
 
-fn cpu_time() -> Duration {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
-}
-
-/// The largest resident memory of this process, in bytes.
-fn linux_peak() -> Option<u64> {
+/// Peak resident memory of this process in bytes.
+fn peak_resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)

@@ -1,22 +1,22 @@
-//! What watching costs: CPU used by evenkeel itself at 4 turns a second, as a share of one CPU, and
-//! its memory, while jobs sleep or are busy; beside a shell that started the same jobs.
+//! CPU time and memory of evenkeel at 4 turns per second while jobs sleep or compute, against a shell that started the
+//! same jobs.
 //!
-//! The share is taken over windows in the steady state, when every job has started. A shell that
-//! waits uses nothing then, so its row shows what the measurement itself cannot tell apart from zero.
+//! The share of a CPU is measured in windows after all jobs have started. A waiting shell uses no CPU time, so its
+//! row shows the resolution of the measurement.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::stats::Spread;
-use super::tool::{self, Run};
+use crate::evenkeel::{self, EvenkeelRun};
+use crate::stats::Spread;
 
-/// How long to look.
+/// Options of `bench overhead`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Windows measured for each row
+    /// Set the number of windows per row
     #[arg(long, default_value_t = 6)]
     windows: u32,
-    /// Length of a window in seconds
+    /// Set the length of a window in seconds
     #[arg(long, default_value_t = 3)]
     seconds: u64,
 }
@@ -27,89 +27,90 @@ impl Default for Args {
     }
 }
 
-/// What the jobs of a row do.
+/// Program of the jobs.
 #[derive(Clone, Copy, Debug)]
-enum Doing {
+enum JobKind {
     Sleeping,
     Busy,
 }
 
-const ROWS: [(Doing, usize); 7] = [
-    (Doing::Sleeping, 1),
-    (Doing::Sleeping, 16),
-    (Doing::Sleeping, 100),
-    (Doing::Sleeping, 1000),
-    (Doing::Busy, 16),
-    (Doing::Busy, 100),
-    (Doing::Busy, 1000),
+const ROWS: [(JobKind, usize); 7] = [
+    (JobKind::Sleeping, 1),
+    (JobKind::Sleeping, 16),
+    (JobKind::Sleeping, 100),
+    (JobKind::Sleeping, 1000),
+    (JobKind::Busy, 16),
+    (JobKind::Busy, 100),
+    (JobKind::Busy, 1000),
 ];
 
-/// Measures every row and prints it.
 pub fn main(args: &Args) -> anyhow::Result<()> {
-    tool::build()?;
-    println!("CPU used in the steady state, in percent of one CPU: median (lowest to highest) of");
+    evenkeel::build()?;
     println!(
-        "{} windows of {} s each; progress off, policy dfs, 4 turns a second",
+        "CPU time after all jobs have started, in percent of one CPU: median (lowest to highest) of"
+    );
+    println!(
+        "{} windows of {} s each; no progress output, policy dfs, 4 turns per second",
         args.windows, args.seconds
     );
     println!("{:<16} {:>24} {:>20} {:>12}", "jobs", "evenkeel %", "shell loop %", "peak MiB");
     let empty = empty_loop(args)?;
     println!("{:<16} {:>24}", "an empty loop", format!("{empty:.4}"));
-    for (doing, n) in ROWS {
-        let (ours, peak_kib) = evenkeel(doing, n, args)?;
-        let shell = shell_loop(doing, n, args)?;
+    for (kind, n) in ROWS {
+        let (own, peak_kib) = evenkeel(kind, n, args)?;
+        let shell = shell_loop(kind, n, args)?;
         let label =
-            format!("{n} {}", if matches!(doing, Doing::Busy) { "busy" } else { "sleeping" });
+            format!("{n} {}", if matches!(kind, JobKind::Busy) { "busy" } else { "sleeping" });
         let peak = format!("{:.1}", peak_kib as f64 / 1024.0);
         println!(
             "{label:<16} {:>24} {:>20} {peak:>12}",
-            format!("{ours:.4}"),
+            format!("{own:.4}"),
             format!("{shell:.4}")
         );
     }
-    tool::sweep()
+    evenkeel::remove_runs()
 }
 
-/// A thread that wakes four times a second and does nothing: what waking alone costs on this machine.
+/// A thread that wakes four times per second and does nothing: the cost of waking up alone.
 fn empty_loop(args: &Args) -> anyhow::Result<Spread> {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let _ = tell.send(rustix::thread::gettid().as_raw_nonzero());
+        let _ = sender.send(rustix::thread::gettid().as_raw_nonzero());
         loop {
             std::thread::sleep(Duration::from_millis(250));
         }
     });
-    let thread = told.recv()?;
+    let thread = receiver.recv()?;
     let mut shares = Vec::new();
     for _ in 0..args.windows.max(1) {
-        let (begin, before) = (Instant::now(), tool::thread_cpu_ns(thread.get())?);
+        let (begin, before) = (Instant::now(), evenkeel::thread_cpu_ns(thread.get())?);
         std::thread::sleep(Duration::from_secs(args.seconds.max(1)));
-        let used = tool::thread_cpu_ns(thread.get())? - before;
+        let used = evenkeel::thread_cpu_ns(thread.get())? - before;
         shares.push(100.0 * used as f64 / begin.elapsed().as_nanos() as f64);
     }
     Ok(Spread::of(shares))
 }
 
-fn evenkeel(doing: Doing, n: usize, args: &Args) -> anyhow::Result<(Spread, u64)> {
-    let command = match doing {
-        Doing::Sleeping => r#"["sleep", "600"]"#.to_owned(),
-        Doing::Busy => r#"["sh", "-c", "while :; do :; done"]"#.to_owned(),
+fn evenkeel(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<(Spread, u64)> {
+    let command = match kind {
+        JobKind::Sleeping => r#"["sleep", "600"]"#.to_owned(),
+        JobKind::Busy => r#"["sh", "-c", "while :; do :; done"]"#.to_owned(),
     };
     let workload = format!("[[job]]\nname = \"j\"\ncommand = {command}\nclass = 5\ncopies = {n}\n");
-    let run = Run::start(&format!("{doing:?}-{n}"), &workload, "dfs")?;
+    let run = EvenkeelRun::start(&format!("{kind:?}-{n}"), &workload, "dfs")?;
     run.wait_for_children(n)?;
     let share = shares(run.pid(), args)?;
-    let peak = tool::peak_resident_kib(run.pid())?;
+    let peak = evenkeel::peak_resident_kib(run.pid())?;
     run.stop()?;
     Ok((share, peak))
 }
 
-fn shell_loop(doing: Doing, n: usize, args: &Args) -> anyhow::Result<Spread> {
-    let one = match doing {
-        Doing::Sleeping => "sleep 600",
-        Doing::Busy => "sh -c 'while :; do :; done'",
+fn shell_loop(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<Spread> {
+    let one = match kind {
+        JobKind::Sleeping => "sleep 600",
+        JobKind::Busy => "sh -c 'while :; do :; done'",
     };
-    // The shell ends its own children when it is told to: nobody else knows them.
+    // The shell kills its own children on SIGTERM.
     let script = format!(
         "trap 'kill $pids; exit' TERM; i=0; while [ $i -lt {n} ]; do {one} & pids=\"$pids $!\"; i=$((i+1)); done; echo; wait"
     );
@@ -129,14 +130,14 @@ fn shell_loop(doing: Doing, n: usize, args: &Args) -> anyhow::Result<Spread> {
     Ok(share)
 }
 
-/// Percent of one CPU in each window, after one that is not counted.
+/// Percent of one CPU per window, after one window that does not count.
 fn shares(pid: u32, args: &Args) -> anyhow::Result<Spread> {
     std::thread::sleep(Duration::from_secs(args.seconds));
     let mut shares = Vec::new();
     for _ in 0..args.windows.max(1) {
-        let (begin, before) = (Instant::now(), tool::cpu_ns(pid)?);
+        let (begin, before) = (Instant::now(), evenkeel::cpu_ns(pid)?);
         std::thread::sleep(Duration::from_secs(args.seconds.max(1)));
-        let used = tool::cpu_ns(pid)? - before;
+        let used = evenkeel::cpu_ns(pid)? - before;
         shares.push(100.0 * used as f64 / begin.elapsed().as_nanos() as f64);
     }
     Ok(Spread::of(shares))

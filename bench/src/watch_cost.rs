@@ -1,8 +1,8 @@
-//! What looking after everybody costs: CPU time and system calls per interval, and memory, of
-//! `evenkeel watch --all` beside so many sleeping and busy processes.
+//! CPU time and system calls per interval, and memory, of `evenkeel watch --all` with many sleeping and busy
+//! processes.
 //!
-//! CPU time is the kernel's own, over windows in the steady state. System calls are counted in a run of
-//! their own, since counting them costs time.
+//! CPU time is the kernel's accounting over windows after the warm-up. System calls are counted in a separate run,
+//! because counting them costs time.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,89 +11,88 @@ use std::time::Duration;
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::crowd::{Busy, Crowd};
-use super::stats::Spread;
-use super::tool;
+use crate::evenkeel;
+use crate::processes::{BusyProgram, ProcessSet};
+use crate::stats::Spread;
 
-/// How many, and for how long.
+/// Options of `bench watch`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Numbers of sleeping processes
+    /// Set the numbers of sleeping processes
     #[arg(long, value_delimiter = ',', default_values_t = [100, 1000, 5000])]
     sleepers: Vec<u32>,
-    /// Numbers of busy processes
+    /// Set the numbers of busy processes
     #[arg(long, value_delimiter = ',', default_values_t = [0, 2, 8])]
     busy: Vec<u32>,
-    /// Seconds between two looks
+    /// Set the sampling interval in seconds
     #[arg(long, default_value_t = 5)]
     interval: u64,
-    /// Windows of two intervals measured for each row
+    /// Set the number of windows per row, of two intervals each
     #[arg(long, default_value_t = 6)]
     windows: u32,
-    /// Seconds before anything is measured: by then who sleeps is looked at as seldom as can be
+    /// Set the warm-up in seconds; after it sleeping processes are sampled at the longest interval
     #[arg(long, default_value_t = 70)]
     settle: u64,
-    /// The built program, where this one was built elsewhere
+    /// Use this evenkeel executable (default: a release build)
     #[arg(long)]
     tool: Option<PathBuf>,
 }
 
-/// Measures every row and prints it.
 pub fn main(args: &Args) -> anyhow::Result<()> {
-    let tool = tool::given_or_built(args.tool.as_deref())?;
+    let tool = evenkeel::given_or_built(args.tool.as_deref())?;
     println!(
-        "evenkeel watch --all, one look every {} s: median (lowest to highest) of",
+        "evenkeel watch --all, one sample per {} s: median (lowest to highest) of",
         args.interval
     );
-    println!("{} windows of two looks", args.windows);
+    println!("{} windows of two samples", args.windows);
     println!(
         "{:>9} {:>5} {:>26} {:>12} {:>10}",
-        "sleeping", "busy", "ms CPU a look", "calls a look", "peak MiB"
+        "sleeping", "busy", "CPU ms per sample", "calls/sample", "peak MiB"
     );
     for &n_busy in &args.busy {
         for &n_sleepers in &args.sleepers {
-            let crowd = Crowd::start(n_sleepers, n_busy, &Busy::Loops)?;
+            let watched = ProcessSet::start(n_sleepers, n_busy, &BusyProgram::EmptyLoop)?;
             let (cpu, peak_kib) = cost(&tool, args)?;
             let calls = calls(&tool, args)?.map_or("-".to_owned(), |calls| format!("{calls:.0}"));
             let peak = format!("{:.1}", peak_kib as f64 / 1024.0);
             let cpu = format!("{cpu:.2}");
             println!("{n_sleepers:>9} {n_busy:>5} {cpu:>26} {calls:>12} {peak:>10}");
-            drop(crowd);
+            drop(watched);
         }
     }
     Ok(())
 }
 
-/// CPU time per look, in milliseconds, and the largest resident memory.
+/// CPU time per sample in ms, and peak memory.
 fn cost(tool: &Path, args: &Args) -> anyhow::Result<(Spread, u64)> {
     let watch = watch(tool, args, None)?;
     let pid = watch.id();
     std::thread::sleep(Duration::from_secs(args.settle));
     let mut costs = Vec::new();
     for _ in 0..args.windows.max(1) {
-        let before = tool::cpu_ns(pid)?;
+        let before = evenkeel::cpu_ns(pid)?;
         std::thread::sleep(Duration::from_secs(2 * args.interval));
-        let used = tool::cpu_ns(pid)?.saturating_sub(before);
+        let used = evenkeel::cpu_ns(pid)?.saturating_sub(before);
         costs.push(used as f64 / 2e6);
     }
-    let peak_kib = tool::peak_resident_kib(pid)?;
+    let peak_kib = evenkeel::peak_resident_kib(pid)?;
     end(watch)?;
     Ok((Spread::of(costs), peak_kib))
 }
 
-/// System calls per look: what a longer run makes more than a shorter one. `None` without `strace`.
+/// System calls per sample: the difference of a longer and a shorter run. `None` without `strace`.
 fn calls(tool: &Path, args: &Args) -> anyhow::Result<Option<f64>> {
     if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
         return Ok(None);
     }
-    const LOOKS: u64 = 4;
-    let (short, long) = (args.settle.max(1), args.settle + LOOKS * args.interval);
+    const N_SAMPLES: u64 = 4;
+    let (short, long) = (args.settle.max(1), args.settle + N_SAMPLES * args.interval);
     let before = traced(tool, args, short)?;
     let after = traced(tool, args, long)?;
-    Ok(Some(after.saturating_sub(before) as f64 / LOOKS as f64))
+    Ok(Some(after.saturating_sub(before) as f64 / N_SAMPLES as f64))
 }
 
-/// How many system calls a run of so many seconds makes.
+/// System calls of a run of this length.
 fn traced(tool: &Path, args: &Args, seconds: u64) -> anyhow::Result<u64> {
     let output = Command::new("strace")
         .args(["-f", "-c", "-U", "calls"])
@@ -104,7 +103,7 @@ fn traced(tool: &Path, args: &Args, seconds: u64) -> anyhow::Result<u64> {
         .context("cannot run strace")?;
     let text = String::from_utf8_lossy(&output.stderr);
     let mut numbers = text.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok());
-    numbers.next_back().context("strace tells no sum of calls")
+    numbers.next_back().context("strace printed no total")
 }
 
 fn watch(tool: &Path, args: &Args, seconds: Option<u64>) -> anyhow::Result<Child> {

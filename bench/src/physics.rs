@@ -1,7 +1,7 @@
-//! How right the physics of the simulated machine is, on measured slow-downs: it is fitted here, judged on
-//! what was left out of the fit, and stands beside simple predictors that were fitted the same way.
+//! Accuracy of the simulator's physics on measured slowdowns: fitted here, validated on data left out of the
+//! fit, and compared with simple predictors that were fitted in the same way.
 //!
-//! Nothing is measured on this machine; the same files give the same figures everywhere.
+//! Nothing is measured on this machine; the same files give the same results everywhere.
 
 use std::fs;
 
@@ -20,20 +20,20 @@ const SOLO: &str = "workloads/data/corun/solo.csv";
 const PAIRS: &str = "workloads/data/corun/pairs.csv";
 const REMOTE: &str = "workloads/data/corun/numa.csv";
 const BENCHMARKS: &str = "workloads/data/benchmarks.csv";
-/// The program that fills the channel alone: errors are told with it and without.
+/// The program that saturates the memory channel alone. Errors are printed with and without it.
 const HOG: &str = "stream";
-/// Nanoseconds that remote memory is farther away in the data.
+/// Additional latency of remote memory in the data, in ns.
 const FARTHER_NS: f64 = 60.0;
 
-/// What is claimed: programs of 24 within this of the slow-downs of copies ...
+/// Claim: of 24 programs, the slowdown of copies is predicted within this ...
 const COPIES_WITHIN: f64 = 0.10;
-/// ... at least so many, and ...
+/// ... for at least this many, and ...
 const COPIES_RIGHT_MIN: usize = 18;
-/// ... remote memory within this part.
+/// ... remote memory within this relative error.
 const REMOTE_WITHIN: f64 = 0.08;
 
-/// Fits, judges and prints; fails when a claim does not hold.
-pub fn run() -> anyhow::Result<()> {
+/// Fits, validates and prints. Fails if a claim does not hold.
+pub fn main() -> anyhow::Result<()> {
     let truth = truth()?;
     let fitted = fit(&truth);
     print_fit(&fitted);
@@ -42,7 +42,7 @@ pub fn run() -> anyhow::Result<()> {
     let near = print_remote(&truth, &fitted);
     match right && better && near {
         true => Ok(()),
-        false => bail!("the physics is less right than is claimed; see the tables"),
+        false => bail!("the physics is less accurate than claimed; see the tables"),
     }
 }
 
@@ -62,14 +62,18 @@ fn truth() -> anyhow::Result<Truth> {
 
 fn print_fit(fitted: &Fitted) {
     println!("## Fitted on all pairs and remote runs\n");
-    println!("| figure | fitted | ships |\n| --- | --- | --- |");
+    println!("| parameter | fitted | shipped |\n| --- | --- | --- |");
     let ships = Fitted::default();
     for (name, fitted, ships) in [
-        ("latency at full use, in unloaded latencies more", fitted.slope, ships.slope),
-        ("what can be moved, as a part of the peak (not fitted)", fitted.cap, ships.cap),
-        ("misses under way at a time, usually", fitted.overlap, ships.overlap),
-        ("the same at the most", fitted.overlap_max, ships.overlap_max),
-        ("part of prefetched lines that come too late", fitted.late, ships.late),
+        (
+            "additional latency at full utilization, in unloaded latencies",
+            fitted.slope,
+            ships.slope,
+        ),
+        ("achievable bandwidth relative to the peak (not fitted)", fitted.cap, ships.cap),
+        ("outstanding misses, typical", fitted.overlap, ships.overlap),
+        ("outstanding misses, maximum", fitted.overlap_max, ships.overlap_max),
+        ("share of late prefetches", fitted.late, ships.late),
     ] {
         println!("| {name} | {fitted:.3} | {ships:.3} |");
     }
@@ -77,13 +81,15 @@ fn print_fit(fitted: &Fitted) {
 
 fn print_copies() -> anyhow::Result<bool> {
     let judged = copies::judge(&copies::measured(&read(BENCHMARKS)?, BENCHMARKS)?);
-    println!("\n## Copies: fitted on 8, judged on 2 and 4\n");
-    println!("| program | s, MiB | 2 copies: told (measured) | 4 copies | largest error |");
+    println!("\n## Copies: fitted on 8, validated on 2 and 4\n");
+    println!("| program | s, MiB | 2 copies: predicted (measured) | 4 copies | largest error |");
     println!("| --- | --- | --- | --- | --- |");
     for its in &judged {
         let cell = |n: u32| {
             let row = its.rows.iter().find(|row| row.0 == n);
-            row.map_or(String::new(), |(_, measured, told)| format!("{told:.2} ({measured:.2})"))
+            row.map_or(String::new(), |(_, measured, predicted)| {
+                format!("{predicted:.2} ({measured:.2})")
+            })
         };
         println!(
             "| {} | {:.1} | {} | {} | {:.2} |",
@@ -106,7 +112,7 @@ fn print_pairs(truth: &Truth, fitted: &Fitted) -> anyhow::Result<bool> {
     let hog = truth.programs.iter().position(|its| its.name == HOG);
     let hog = hog.with_context(|| format!("{SOLO} has no {HOG}"))?;
     let own = judge(truth);
-    println!("\n## Pairs: each program left out of the fit in turn\n");
+    println!("\n## Pairs: leave-one-out over the programs\n");
     println!(
         "| predictor | mean error | without {HOG} | largest | rank correlation | fitted on all | best splits |"
     );
@@ -131,9 +137,7 @@ fn print_pairs(truth: &Truth, fitted: &Fitted) -> anyhow::Result<bool> {
     let found = splits(truth, physics(truth, fitted));
     let all = in_sample(truth, physics(truth, fitted)).errors();
     row("**the physics**", &own, all, found.n_best, found.n);
-    println!(
-        "\n| the physics, its fits begun with as many misses under way | mean error | without {HOG} |"
-    );
+    println!("\n| the physics, initial value of outstanding misses | mean error | without {HOG} |");
     println!("| --- | --- | --- |");
     for overlap_max in [8.0, 10.0, 12.0, 16.0] {
         let judged = judge_from(truth, &Fitted { overlap_max, ..BEGIN });
@@ -145,21 +149,21 @@ fn print_pairs(truth: &Truth, fitted: &Fitted) -> anyhow::Result<bool> {
         println!("| {} | {:.3} |", its.name, own.of(idx).mean);
     }
     println!(
-        "\nSplits of four programs over two caches: mean slow-down {:.3} as chosen by the physics, {:.3} at best, {:.3} blindly",
+        "\nSplits of four programs over two caches: mean slowdown {:.3} as chosen by the physics, {:.3} optimal, {:.3} random",
         found.chosen, found.best, found.blind
     );
     Ok(better)
 }
 
 fn print_remote(truth: &Truth, fitted: &Fitted) -> bool {
-    println!("\n## Remote memory, {FARTHER_NS} ns farther: slow-down of a program alone\n");
-    println!("| program | told | measured |\n| --- | --- | --- |");
-    let told = Told::new(truth, fitted);
+    println!("\n## Remote memory, {FARTHER_NS} ns more latency: slowdown of a program alone\n");
+    println!("| program | predicted | measured |\n| --- | --- | --- |");
+    let predictor = Told::new(truth, fitted);
     let mut near = true;
     for its in &truth.remote {
-        let (told, measured) = (told.remote(its.program), its.slowdown);
-        println!("| {} | {told:.3} | {measured:.3} |", truth.programs[its.program].name);
-        near &= (told / measured - 1.0).abs() < REMOTE_WITHIN;
+        let (predicted, measured) = (predictor.remote(its.program), its.slowdown);
+        println!("| {} | {predicted:.3} | {measured:.3} |", truth.programs[its.program].name);
+        near &= (predicted / measured - 1.0).abs() < REMOTE_WITHIN;
     }
     near
 }

@@ -1,9 +1,8 @@
-//! `cargo xtask bench counters`: what a counter sample of a task costs.
+//! Cost of a counter sample of a task.
 //!
-//! A sample is one `read()` of a group of four software events, its parsing, and taking it in. Beside it, in
-//! turn, that `read()` alone, which is what any program would pay for it; the cheapest call that there is
-//! (`getppid`), so that the figure can be judged on another machine; and one read of the task's
-//! `schedstat`, which evenkeel does anyway.
+//! A sample is one `read()` of a group of four software events, its parsing and its accumulation. For comparison,
+//! alternately: the `read()` alone, the cheapest system call (`getppid`), which makes the value portable to other machines, and
+//! one read of the task's `schedstat`, which evenkeel performs anyway.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,20 +10,19 @@ use std::time::Instant;
 use anyhow::Context;
 use linux::perf::{CounterTarget, Flags, Group, GroupSpec, Meter, TaskGroups, software};
 
-use super::stats::Spread;
+use crate::stats::Spread;
 
 const ROUNDS: usize = 11;
 const READS: u32 = 20_000;
 
-/// Measures and prints.
-pub fn run() -> anyhow::Result<()> {
+pub fn main() -> anyhow::Result<()> {
     let (groups, refused) = TaskGroups::open(0, [&software(Flags::default())], false);
     if let Some(error) = refused {
-        println!("not run: software events of a task are refused ({error})");
+        println!("skipped: cannot open software events of a task ({error})");
         return Ok(());
     }
     let schedstat = linux::procfs::open("/proc/thread-self/schedstat".as_ref())
-        .context("cannot open our own schedstat")?;
+        .context("cannot open /proc/thread-self/schedstat")?;
     let bare = bare()?;
     let (mut samples, mut reads, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     let (mut files, mut meter) = (Vec::new(), Meter::default());
@@ -44,17 +42,17 @@ pub fn run() -> anyhow::Result<()> {
         }));
     }
     let ratio: Vec<f64> = samples.iter().zip(&calls).map(|(sample, call)| sample / call).collect();
-    println!("| what | ns: median (low to high) of {ROUNDS} rounds | target |");
+    println!("| operation | ns: median (low to high) of {ROUNDS} rounds | target |");
     println!("| --- | --- | --- |");
     println!("| a counter sample: group of 4 software events | {:.0} | 500 |", Spread::of(samples));
     println!("| its `read()` alone | {:.0} | |", Spread::of(reads));
     println!("| one read of schedstat | {:.0} | |", Spread::of(files));
-    println!("| the cheapest call | {:.0} | |", Spread::of(calls));
-    println!("| a counter sample, in cheapest calls | {:.1} | |", Spread::of(ratio));
+    println!("| the cheapest system call | {:.0} | |", Spread::of(calls));
+    println!("| a counter sample / the cheapest system call | {:.1} | |", Spread::of(ratio));
     Ok(())
 }
 
-/// The same group, to be read and nothing else.
+/// The same group, only for `read()`.
 fn bare() -> anyhow::Result<Group> {
     let events = software(Flags::default()).groups.concat().into_iter();
     let named = events.map(|(event, attr)| (event.name().to_owned(), attr)).collect();

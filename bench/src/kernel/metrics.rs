@@ -1,15 +1,15 @@
-//! How a kernel spread tasks, out of the journal of a run: the same figures of a real one and of a simulated.
+//! Task and memory placement metrics from the journal of a run, the same for a real and a simulated kernel.
 //!
 //! ```text
-//!   between two looks, for each task:  ran + waited = wanted to run       on the CPU it was seen on last
-//!   over all tasks:                    Σ ran, Σ waited;  CPUs − Σ ran = idle
+//!   between two samples, per task:  ran + waited = runnable time       on the CPU of the last sample
+//!   over all tasks:                 Σ ran, Σ waited;  CPUs − Σ ran = idle
 //! ```
 //!
-//! Figures of an interval are weighed by its length. What ran for less than a look between two others is not
-//! seen where it was, and a task that went away and came back between two looks has not moved.
+//! Metrics of an interval are weighted by its length. The location of a task that runs only between two samples is not
+//! seen, and a task that moves away and back between two samples counts as not moved.
 //!
-//! Memory lies where it was seen last: as the journal tells, or where somebody looked more often ([`super::lies`])
-//! as he tells.
+//! The location of memory is that of the last sample: of the journal, or of the denser samples in [`super::node_pages`]
+//! if there are any.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -20,86 +20,85 @@ use journal::RecordedTurn;
 use sched::{Cause, JobEvent, JobExit, NodeMemory, TaskSample};
 use topology::Machine;
 
-use super::lies::{self, Look};
+use super::node_pages::{self, NodePages};
 
-/// What came of one run.
+/// Metrics of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Figures {
-    /// Seconds until the last job had ended.
-    pub whole_s: f64,
-    /// Of the first kind of jobs: the longest over the shortest.
-    pub slowest: f64,
-    /// Of the first kind of jobs: the most CPU time that one got over the least.
+pub struct Metrics {
+    /// Time until the last job ended, in seconds.
+    pub makespan_s: f64,
+    /// First kind of jobs: longest over shortest wall time.
+    pub longest_over_shortest: f64,
+    /// First kind of jobs: most over least CPU time.
     pub unfair: f64,
-    /// The part of the time in which tasks wanted to run that they waited.
+    /// Wait time over runnable time.
     pub waited: f64,
-    /// CPUs that were idle while as many tasks waited.
+    /// Number of idle CPUs while at least as many tasks waited.
     pub lost_cpus: f64,
-    /// Tasks that wanted to run: most on a node less fewest on a node.
+    /// Runnable tasks: maximum minus minimum over the nodes.
     pub uneven: f64,
-    /// Times that a task was seen on another CPU of its node, for each second of wanting to run.
+    /// Migrations within a node per second of runnable time.
     pub within_s: f64,
-    /// The same for a CPU of another node.
+    /// Migrations between nodes per second of runnable time.
     pub across_s: f64,
-    /// The part of memory on the node that its program runs on; first and second half of the time.
-    pub own: [f64; 2],
-    /// The part on nodes at the next distance.
+    /// Share of memory on the node of its program; first and second half of the run.
+    pub local: [f64; 2],
+    /// Share on nodes at the smallest remote distance.
     pub near: f64,
-    /// The part farther away.
+    /// Share on nodes at larger distances.
     pub far: f64,
-    /// Seconds in a row that a program had less than nine tenths of its memory on its node.
+    /// Mean duration of a period with less than 90 % local memory, in seconds.
     pub away_s: f64,
-    /// How often that began, of all programs.
+    /// Number of such periods over all programs.
     pub n_away: f64,
-    /// MiB of all programs that came to another node.
+    /// Memory migrated between nodes, in MiB.
     pub moved_mib: f64,
 }
 
-/// A figure with its name.
-pub type Row = (&'static str, fn(&Figures) -> f64);
+/// A metric with its name.
+pub type MetricRow = (&'static str, fn(&Metrics) -> f64);
 
-/// Of jobs that end by themselves.
-pub const ENDING: &[Row] =
-    &[("whole time, s", |f| f.whole_s), ("longest / shortest job", |f| f.slowest)];
+/// Metrics of jobs that end.
+pub const ENDING: &[MetricRow] =
+    &[("makespan, s", |f| f.makespan_s), ("longest / shortest job", |f| f.longest_over_shortest)];
 
-/// Of jobs that go on.
-pub const ENDLESS: &[Row] = &[("most / least CPU got", |f| f.unfair)];
+/// Metrics of endless jobs.
+pub const ENDLESS: &[MetricRow] = &[("most / least CPU time", |f| f.unfair)];
 
-/// Of all.
-pub const ALWAYS: &[Row] = &[
-    ("waited, part of runnable", |f| f.waited),
-    ("idle CPUs while as many wait", |f| f.lost_cpus),
-    ("nodes: most - fewest tasks", |f| f.uneven),
-    ("CPU changes/s in the node", |f| f.within_s),
-    ("  to another node", |f| f.across_s),
+/// Metrics of all jobs.
+pub const ALWAYS: &[MetricRow] = &[
+    ("wait time / runnable time", |f| f.waited),
+    ("idle CPUs while tasks wait", |f| f.lost_cpus),
+    ("tasks per node, max - min", |f| f.uneven),
+    ("migrations/s within a node", |f| f.within_s),
+    ("  between nodes", |f| f.across_s),
 ];
 
-/// Of jobs with memory.
-pub const MEMORY: &[Row] = &[
-    ("memory on its node, 1st half", |f| f.own[0]),
-    ("  second half", |f| f.own[1]),
-    ("  on the next nodes, in all", |f| f.near),
-    ("  on farther ones", |f| f.far),
-    ("times away from memory", |f| f.n_away),
+/// Metrics of jobs with memory.
+pub const MEMORY: &[MetricRow] = &[
+    ("local memory, first half", |f| f.local[0]),
+    ("  second half", |f| f.local[1]),
+    ("  on nearest remote nodes", |f| f.near),
+    ("  on other remote nodes", |f| f.far),
+    ("periods with remote memory", |f| f.n_away),
     ("  seconds each", |f| f.away_s),
     ("MiB moved", |f| f.moved_mib),
 ];
 
-/// A run, and when each of its jobs really began, in seconds, by number.
-pub struct Run {
-    /// What came of it.
-    pub figures: Figures,
-    /// From the start of the run.
+/// A run with the start time of each job.
+pub struct GuestRun {
+    /// Its metrics.
+    pub metrics: Metrics,
+    /// Job start times in seconds since the start of the run, by job number.
     pub starts_s: Vec<f64>,
-    /// The CPU that the first job was seen on first.
+    /// CPU of the first job in its first sample.
     pub first_cpu: Option<CpuId>,
-    /// The machine as it was at the start.
+    /// The machine at the start of the run.
     pub machine: Machine,
 }
 
-/// Of the journal in a file. Looks of the first seconds do not count, if so told; nor does what comes after
-/// the first end then.
-pub fn of(journal: &Path, from_s: f64, to_s: f64) -> anyhow::Result<Run> {
+/// Reads a journal. With `from_s` above 0, samples before it do not count, nor those after the first end of a job.
+pub fn of_journal(journal: &Path, from_s: f64, to_s: f64) -> anyhow::Result<GuestRun> {
     let mut recording =
         journal::read(journal).with_context(|| format!("cannot read {}", journal.display()))?;
     let header = recording.header();
@@ -108,24 +107,24 @@ pub fn of(journal: &Path, from_s: f64, to_s: f64) -> anyhow::Result<Run> {
     let machine = header.machine.clone();
     let mut tally =
         Tally { from_s, half_s: (from_s + to_s) / 2.0, ..Tally::new(machine.clone(), kinds) };
-    let run = journal.parent().context("a journal lies in a folder")?;
-    tally.looks = lies::read(run)?.into();
-    tally.is_told_more = !tally.looks.is_empty();
+    let run = journal.parent().context("a journal is in a folder")?;
+    tally.samples = node_pages::read(run)?.into();
+    tally.has_samples = !tally.samples.is_empty();
     for turn in recording.by_ref() {
         tally.turn(&turn.with_context(|| format!("in {}", journal.display()))?);
     }
-    let (figures, first_cpu) = (tally.figures(), tally.first_cpu);
-    Ok(Run { figures, starts_s: tally.starts_s, first_cpu, machine })
+    let (metrics, first_cpu) = (tally.metrics(), tally.first_cpu);
+    Ok(GuestRun { metrics, starts_s: tally.starts_s, first_cpu, machine })
 }
 
-/// Copies are called `name-0`, `name-1`, `name-2`.
+/// Kind of a job: copies are named `name-0`, `name-1`, `name-2`.
 fn kind(name: &str) -> &str {
     name.split('-').next().unwrap_or(name)
 }
 
-/// What a task had come to when it was looked at last.
+/// Last sample of a task.
 #[derive(Clone, Copy, Debug)]
-struct Last {
+struct TaskTotals {
     ran: Nanos,
     waited: u64,
     on: Option<CpuId>,
@@ -135,19 +134,19 @@ struct Last {
 struct Tally {
     machine: Machine,
     kinds: Vec<String>,
-    tasks: BTreeMap<TaskId, Last>,
-    looked_at: Nanos,
-    /// Shortest and longest of the first kind.
+    tasks: BTreeMap<TaskId, TaskTotals>,
+    sampled_at: Nanos,
+    /// Shortest and longest wall time of the first kind of jobs.
     jobs_s: Option<(f64, f64)>,
     starts_s: Vec<f64>,
     first_cpu: Option<CpuId>,
-    whole: Nanos,
+    end: Nanos,
     from_s: f64,
-    /// Jobs that were to go on have ended: what happens with fewer of them does not count.
+    /// An endless job has ended: later samples do not count.
     is_over: bool,
     /// CPU time of each job, by number.
-    got_s: Vec<f64>,
-    /// Seconds of looks in which somebody wanted to run.
+    cpu_s: Vec<f64>,
+    /// Duration of intervals with runnable tasks, in seconds.
     time_s: f64,
     ran_s: f64,
     waited_s: f64,
@@ -155,17 +154,17 @@ struct Tally {
     uneven_s: f64,
     n_within: u32,
     n_across: u32,
-    /// Where the middle of the time is that counts.
+    /// Middle of the counted time.
     half_s: f64,
-    memory: BTreeMap<JobId, Held>,
-    /// What others saw of memory and was not come to yet.
-    looks: VecDeque<Look>,
-    /// Whose the processes are.
+    memory: BTreeMap<JobId, JobMemory>,
+    /// Memory samples that are not processed yet.
+    samples: VecDeque<NodePages>,
+    /// Job of each PID.
     jobs: BTreeMap<u32, JobId>,
-    is_told_more: bool,
-    /// From seconds since boot to seconds of the run: the nearest that the births of tasks tell.
+    has_samples: bool,
+    /// Offset from seconds since boot to seconds of the run, from start times of tasks.
     since_boot_s: f64,
-    /// Seconds of programs with memory, in both halves, and how much of it where, in parts of all.
+    /// Seconds of programs with memory in both halves, and the same weighted by the share of memory at each distance.
     held_s: [f64; 2],
     own_s: [f64; 2],
     near_s: f64,
@@ -175,10 +174,10 @@ struct Tally {
     moved_bytes: u64,
 }
 
-/// The memory of a job.
+/// Memory of a job.
 #[derive(Clone, Debug, Default)]
-struct Held {
-    /// Bytes by place of the node in the machine's list.
+struct JobMemory {
+    /// Bytes by index of the node.
     on: Vec<u64>,
     is_away: bool,
 }
@@ -191,12 +190,12 @@ impl Tally {
             first_cpu: None,
             from_s: 0.0,
             is_over: false,
-            got_s: vec![0.0; kinds.len()],
+            cpu_s: vec![0.0; kinds.len()],
             kinds,
             tasks: BTreeMap::new(),
-            looked_at: Nanos::ZERO,
+            sampled_at: Nanos::ZERO,
             jobs_s: None,
-            whole: Nanos::ZERO,
+            end: Nanos::ZERO,
             time_s: 0.0,
             ran_s: 0.0,
             waited_s: 0.0,
@@ -206,9 +205,9 @@ impl Tally {
             n_across: 0,
             half_s: f64::INFINITY,
             memory: BTreeMap::new(),
-            looks: VecDeque::new(),
+            samples: VecDeque::new(),
             jobs: BTreeMap::new(),
-            is_told_more: false,
+            has_samples: false,
             since_boot_s: f64::INFINITY,
             held_s: [0.0; 2],
             own_s: [0.0; 2],
@@ -223,15 +222,19 @@ impl Tally {
     fn turn(&mut self, recorded: &RecordedTurn) {
         for event in &recorded.sample.jobs {
             if let JobEvent::Ended(job, end) = event {
-                self.whole = self.whole.max(recorded.turn.at);
+                self.end = self.end.max(recorded.turn.at);
                 self.ended(recorded.turn.at, *job, end);
             }
         }
-        if !self.is_told_more {
-            recorded.sample.memory.iter().for_each(|found| self.lies(found.job, &found.nodes));
+        if !self.has_samples {
+            recorded
+                .sample
+                .memory
+                .iter()
+                .for_each(|found| self.record_memory(found.job, &found.nodes));
         }
         if recorded.turn.causes.contains(&Cause::Interval) {
-            self.look(recorded.turn.at, &recorded.sample.tasks);
+            self.sample(recorded.turn.at, &recorded.sample.tasks);
         }
     }
 
@@ -245,9 +248,9 @@ impl Tally {
         }
     }
 
-    fn look(&mut self, at: Nanos, tasks: &[TaskSample]) {
-        self.take_looks(at, tasks);
-        let passed_s = at.saturating_sub(std::mem::replace(&mut self.looked_at, at)).as_secs_f64();
+    fn sample(&mut self, at: Nanos, tasks: &[TaskSample]) {
+        self.take_memory_samples(at, tasks);
+        let passed_s = at.saturating_sub(std::mem::replace(&mut self.sampled_at, at)).as_secs_f64();
         let counts = self.from_s <= at.as_secs_f64() - passed_s && !self.is_over;
         let (mut ran_s, mut waited_s) = (0.0, 0.0);
         let mut by_node = vec![0.0; self.machine.nodes().len()];
@@ -255,16 +258,16 @@ impl Tally {
             if task.job == JobId(0) {
                 self.first_cpu = self.first_cpu.or(task.last_cpu);
             }
-            let (ran, waited) = self.grown(task, counts);
+            let (ran, waited) = self.task_delta(task, counts);
             ran_s += ran;
             waited_s += waited;
             if counts {
-                self.got_s[task.job.index()] += ran;
+                self.cpu_s[task.job.index()] += ran;
             }
             if let Some(node) = task.last_cpu.and_then(|cpu| self.node_of(cpu)) {
                 by_node[node] += ran + waited;
                 if counts {
-                    self.holds(task.job, node, at.as_secs_f64(), passed_s);
+                    self.add_memory_time(task.job, node, at.as_secs_f64(), passed_s);
                 }
             }
         }
@@ -281,26 +284,26 @@ impl Tally {
         self.waited_s += waited_s;
     }
 
-    /// Takes in what others saw up to a look.
-    fn take_looks(&mut self, at: Nanos, tasks: &[TaskSample]) {
+    /// Processes the memory samples up to `at`.
+    fn take_memory_samples(&mut self, at: Nanos, tasks: &[TaskSample]) {
         let at_s = at.as_secs_f64();
         for task in tasks {
-            let born_s = task.task.start_time_ticks as f64 / TICKS_PER_S;
-            self.since_boot_s = self.since_boot_s.min(at_s - born_s);
+            let start_s = task.task.start_time_ticks as f64 / TICKS_PER_S;
+            self.since_boot_s = self.since_boot_s.min(at_s - start_s);
             self.jobs.insert(task.process, task.job);
         }
-        let is_past = |look: &&Look| look.at_s + self.since_boot_s <= at_s;
-        let n_past = self.looks.iter().take_while(is_past).count();
-        let past: Vec<Look> = self.looks.drain(..n_past).collect();
-        for look in past {
-            if let Some(&job) = self.jobs.get(&look.pid) {
-                self.lies(job, &look.nodes);
+        let is_past = |sample: &&NodePages| sample.at_s + self.since_boot_s <= at_s;
+        let n_past = self.samples.iter().take_while(is_past).count();
+        let past: Vec<NodePages> = self.samples.drain(..n_past).collect();
+        for sample in past {
+            if let Some(&job) = self.jobs.get(&sample.pid) {
+                self.record_memory(job, &sample.nodes);
             }
         }
     }
 
-    /// Where a job's memory was found; each has one process.
-    fn lies(&mut self, job: JobId, found: &[NodeMemory]) {
+    /// Records the memory of a job; each job has one process.
+    fn record_memory(&mut self, job: JobId, found: &[NodeMemory]) {
         let now: Vec<u64> =
             self.machine.nodes().iter().map(|node| own_on(found, node.id)).collect();
         let held = self.memory.entry(job).or_default();
@@ -311,8 +314,8 @@ impl Tally {
         self.moved_bytes += gains(&before, &held.on).min(gains(&held.on, &before));
     }
 
-    /// A program ran on a node for so long, up to now.
-    fn holds(&mut self, job: JobId, node: usize, at_s: f64, passed_s: f64) {
+    /// Adds `passed_s` of a program on a node, up to `at_s`.
+    fn add_memory_time(&mut self, job: JobId, node: usize, at_s: f64, passed_s: f64) {
         let distance = |from: usize, to: usize| {
             let nodes = self.machine.nodes();
             nodes[from].distances.get(&nodes[to].id).copied().unwrap_or(topology::DISTANCE_LOCAL)
@@ -322,7 +325,7 @@ impl Tally {
         let Some(held) = self.memory.get_mut(&job) else { return };
         let total: u64 = held.on.iter().sum();
         if total < MEMORY_MIN {
-            return; // Nothing of its own yet.
+            return; // The program has not allocated its memory.
         }
         let part = |bytes: u64| bytes as f64 / total as f64;
         let is_next = |other: &usize| Some(distance(node, *other)) == next && *other != node;
@@ -333,18 +336,21 @@ impl Tally {
         self.own_s[half] += own * passed_s;
         self.near_s += near * passed_s;
         self.far_s += (1.0 - own - near) * passed_s;
-        let is_away = own < TOGETHER;
+        let is_away = own < LOCAL_SHARE_MIN;
         self.n_away += u32::from(is_away && !held.is_away);
         held.is_away = is_away;
         self.away_s += if is_away { passed_s } else { 0.0 };
     }
 
-    /// Seconds that a task ran and waited since it was looked at last; whether it moved is counted.
-    fn grown(&mut self, task: &TaskSample, counts: bool) -> (f64, f64) {
-        let now =
-            Last { ran: task.cpu_time, waited: task.wait.value().unwrap_or(0), on: task.last_cpu };
+    /// Seconds that a task ran and waited since its last sample. Counts migrations.
+    fn task_delta(&mut self, task: &TaskSample, counts: bool) -> (f64, f64) {
+        let now = TaskTotals {
+            ran: task.cpu_time,
+            waited: task.wait.value().unwrap_or(0),
+            on: task.last_cpu,
+        };
         let before = self.tasks.insert(task.task, now);
-        let last = before.unwrap_or(Last { ran: Nanos::ZERO, waited: 0, on: now.on });
+        let last = before.unwrap_or(TaskTotals { ran: Nanos::ZERO, waited: 0, on: now.on });
         if let (Some(from), Some(to)) = (last.on, now.on)
             && from != to
             && counts
@@ -356,30 +362,32 @@ impl Tally {
         (ran, Nanos(now.waited.saturating_sub(last.waited)).as_secs_f64())
     }
 
-    /// The place of a CPU's node in the machine's list.
+    /// Index of a CPU's node.
     fn node_of(&self, cpu: CpuId) -> Option<usize> {
         let node = self.machine.cpu(cpu)?.node?;
         self.machine.nodes().iter().position(|known| known.id == node)
     }
 
-    fn figures(&self) -> Figures {
+    fn metrics(&self) -> Metrics {
         let wanted_s = self.ran_s + self.waited_s;
         let per = |sum: f64, of: f64| if 0.0 < of { sum / of } else { 0.0 };
-        let first = self.kinds.iter().zip(&self.got_s).filter(|(kind, _)| **kind == self.kinds[0]);
-        let got = first.map(|(_, got_s)| *got_s);
-        let (least, most) = got.fold((f64::INFINITY, 0.0_f64), |(least, most), got_s| {
-            (least.min(got_s), most.max(got_s))
+        let first = self.kinds.iter().zip(&self.cpu_s).filter(|(kind, _)| **kind == self.kinds[0]);
+        let got = first.map(|(_, cpu_s)| *cpu_s);
+        let (least, most) = got.fold((f64::INFINITY, 0.0_f64), |(least, most), cpu_s| {
+            (least.min(cpu_s), most.max(cpu_s))
         });
-        Figures {
-            whole_s: self.whole.as_secs_f64(),
-            slowest: self.jobs_s.map_or(1.0, |(shortest, longest)| per(longest, shortest)),
+        Metrics {
+            makespan_s: self.end.as_secs_f64(),
+            longest_over_shortest: self
+                .jobs_s
+                .map_or(1.0, |(shortest, longest)| per(longest, shortest)),
             unfair: per(most, least),
             waited: per(self.waited_s, wanted_s),
             lost_cpus: per(self.lost_s, self.time_s),
             uneven: per(self.uneven_s, self.time_s),
             within_s: per(f64::from(self.n_within), wanted_s),
             across_s: per(f64::from(self.n_across), wanted_s),
-            own: [0, 1].map(|half| per(self.own_s[half], self.held_s[half])),
+            local: [0, 1].map(|half| per(self.own_s[half], self.held_s[half])),
             near: per(self.near_s, self.held_s.iter().sum()),
             far: per(self.far_s, self.held_s.iter().sum()),
             away_s: per(self.away_s, f64::from(self.n_away)),
@@ -389,16 +397,16 @@ impl Tally {
     }
 }
 
-/// Bytes of its own on a node.
+/// Private bytes on a node.
 fn own_on(found: &[NodeMemory], node: NodeId) -> u64 {
-    found.iter().filter(|lies| lies.node == node).map(|lies| lies.own().0).sum()
+    found.iter().filter(|memory| memory.node == node).map(|memory| memory.own().0).sum()
 }
 
-/// Clock ticks of a second, in which births are told.
+/// Clock ticks per second of task start times.
 const TICKS_PER_S: f64 = 100.0;
-/// A program whose memory is on its node to this part is together with it.
-const TOGETHER: f64 = 0.9;
-/// With less than this a program has not touched its memory yet, only what every program has.
+/// Share of local memory from which a program counts as local.
+const LOCAL_SHARE_MIN: f64 = 0.9;
+/// Below this a program has not allocated its memory, only what every program has.
 const MEMORY_MIN: u64 = 32 << 20;
 
 #[cfg(test)]
@@ -422,44 +430,44 @@ mod tests {
     }
 
     #[test]
-    fn what_tasks_ran_and_waited_tells_idle_cpus_and_uneven_nodes() {
+    fn idle_cpus_and_node_imbalance_follow_from_run_and_wait_times() {
         let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
         let mut tally = Tally::new(machine, vec!["a".to_owned()]);
-        // Two tasks share cpu 0 for a second, then one of them goes to the other node.
-        tally.look(Nanos::from_secs(1), &[task(1, 500, 500, 0), task(2, 500, 500, 0)]);
-        tally.look(Nanos::from_secs(2), &[task(1, 1500, 500, 0), task(2, 1500, 500, 2)]);
-        let figures = tally.figures();
-        assert_eq!(figures.lost_cpus, 0.5, "one of two seconds");
-        assert_eq!((figures.uneven, figures.waited), (1.0, 0.25));
-        assert_eq!((figures.within_s, figures.across_s), (0.0, 0.25));
+        // Two tasks share CPU 0 for a second, then one migrates to the other node.
+        tally.sample(Nanos::from_secs(1), &[task(1, 500, 500, 0), task(2, 500, 500, 0)]);
+        tally.sample(Nanos::from_secs(2), &[task(1, 1500, 500, 0), task(2, 1500, 500, 2)]);
+        let metrics = tally.metrics();
+        assert_eq!(metrics.lost_cpus, 0.5, "one of two seconds");
+        assert_eq!((metrics.uneven, metrics.waited), (1.0, 0.25));
+        assert_eq!((metrics.within_s, metrics.across_s), (0.0, 0.25));
     }
 
     #[test]
-    fn memory_elsewhere_counts_as_away_until_nine_tenths_are_on_the_node() {
+    fn a_program_is_remote_until_90_percent_of_its_memory_is_local() {
         let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
         let mut tally = Tally { half_s: 2.0, ..Tally::new(machine, vec!["a".to_owned()]) };
-        let lies = |node: u32, mib: u64| NodeMemory {
+        let memory = |node: u32, mib: u64| NodeMemory {
             node: NodeId(node),
             small: base::Bytes::from_mib(mib),
             ..NodeMemory::default()
         };
-        // A second near its memory, two away from it (cpu 2 is on node 1), one after most of it came.
-        tally.lies(JobId(0), &[lies(0, 64)]);
-        tally.look(Nanos::from_secs(1), &[task(1, 1000, 0, 0)]);
-        tally.look(Nanos::from_secs(2), &[task(1, 2000, 0, 2)]);
-        tally.look(Nanos::from_secs(3), &[task(1, 3000, 0, 2)]);
-        tally.lies(JobId(0), &[lies(0, 4), lies(1, 60)]);
-        tally.look(Nanos::from_secs(4), &[task(1, 4000, 0, 2)]);
-        let figures = tally.figures();
-        assert_eq!(figures.own, [0.5, 60.0 / 128.0]);
-        assert_eq!((figures.n_away, figures.away_s, figures.moved_mib), (1.0, 2.0, 60.0));
+        // One second local, two seconds remote (CPU 2 is on node 1), one second after most of it migrated.
+        tally.record_memory(JobId(0), &[memory(0, 64)]);
+        tally.sample(Nanos::from_secs(1), &[task(1, 1000, 0, 0)]);
+        tally.sample(Nanos::from_secs(2), &[task(1, 2000, 0, 2)]);
+        tally.sample(Nanos::from_secs(3), &[task(1, 3000, 0, 2)]);
+        tally.record_memory(JobId(0), &[memory(0, 4), memory(1, 60)]);
+        tally.sample(Nanos::from_secs(4), &[task(1, 4000, 0, 2)]);
+        let metrics = tally.metrics();
+        assert_eq!(metrics.local, [0.5, 60.0 / 128.0]);
+        assert_eq!((metrics.n_away, metrics.away_s, metrics.moved_mib), (1.0, 2.0, 60.0));
     }
 
     #[test]
-    fn what_others_saw_of_memory_is_taken_in_when_its_time_comes() {
+    fn memory_samples_are_processed_in_time_order() {
         let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
         let mut tally = Tally::new(machine, vec!["a".to_owned()]);
-        let seen = |at_s: f64, mib: u64| Look {
+        let memory = |at_s: f64, mib: u64| NodePages {
             at_s,
             pid: 1,
             nodes: vec![NodeMemory {
@@ -468,13 +476,13 @@ mod tests {
                 ..NodeMemory::default()
             }],
         };
-        // Born 10 s after boot and seen first after a second of the run.
-        tally.looks = [seen(9.5, 1), seen(10.5, 40), seen(12.0, 64)].into();
-        let mut born = task(1, 1000, 0, 0);
-        born.task.start_time_ticks = 1000;
-        tally.look(Nanos::from_secs(1), &[born.clone()]);
-        assert_eq!(tally.memory[&JobId(0)].on, [1 << 20, 0], "the next one is yet to come");
-        tally.look(Nanos::from_secs(3), &[born]);
+        // Started 10 s after boot, first sampled after one second of the run.
+        tally.samples = [memory(9.5, 1), memory(10.5, 40), memory(12.0, 64)].into();
+        let mut started = task(1, 1000, 0, 0);
+        started.task.start_time_ticks = 1000;
+        tally.sample(Nanos::from_secs(1), &[started.clone()]);
+        assert_eq!(tally.memory[&JobId(0)].on, [1 << 20, 0], "the next sample is later");
+        tally.sample(Nanos::from_secs(3), &[started]);
         assert_eq!(tally.memory[&JobId(0)].on, [64 << 20, 0]);
     }
 }

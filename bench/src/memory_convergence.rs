@@ -1,17 +1,16 @@
-//! How long it takes until programs run where their memory lies, and how much is moved for it: watch
-//! beside the kernel's own NUMA balancing and numad, in a guest with two nodes.
+//! Time until memory and tasks are on the same node, and pages moved for it: watch, the kernel's NUMA balancing
+//! and numad, in a guest with two nodes.
 //!
 //! ```text
 //!   before      node 0: all memory, half of the programs        node 1: the other half
-//!   settled     every program has nine tenths of its memory on the node that it runs on,
-//!               and so it stays for some seconds
+//!   converged   every program has at least 90 % of its memory on the node that it runs on,
+//!               and stays so for some seconds
 //! ```
 //!
-//! As many programs as CPUs, so that the kernel has no reason to move any for the CPUs' sake, and nobody
-//! is bound. Pages are counted by the kernel (`pgmigrate_success` of /proc/vmstat), whoever moved them.
-//! After settling everything stays as it is for a while longer; what is moved then was in vain, and the most
-//! of all rounds is told. Times are
-//! the guest's, which is emulated: compare them, nothing more.
+//! There are as many programs as CPUs, so that the kernel has no reason to migrate tasks for load balancing. No program is
+//! bound. The kernel counts page migrations (`pgmigrate_success` in /proc/vmstat), whatever requested them.
+//! After convergence the measurement continues; pages moved in this time are wasted, and the maximum over the
+//! rounds is printed. The guest is emulated: its times are only comparable with each other.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,62 +22,62 @@ use anyhow::Context;
 use base::CpuSet;
 use linux::numa_maps::{self, MappingKind};
 
-use super::guest::{self, Guest};
-use super::stats::Spread;
-use super::tool;
-use super::watcher::{self, Watcher};
+use crate::evenkeel;
+use crate::guest::{self, Guest};
+use crate::processes::{self, Watcher};
+use crate::stats::Spread;
 
-/// How many, and for how long.
+/// Options of `bench settle`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Rounds, each with all four
+    /// Set the number of rounds, each with all four mechanisms
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// MiB of each program; numad looks only at those of 300 and more
+    /// Set the memory of each program in MiB; numad ignores programs below 300 MiB
     #[arg(long, default_value_t = 350)]
     size_mib: u64,
-    /// Seconds after which whoever has not settled is given up
+    /// Give up after this many seconds without convergence
     #[arg(long, default_value_t = 60)]
     patience: u64,
-    /// Seconds to stay settled, and again to be watched afterwards
+    /// Set the seconds that placement must stay converged, and the time measured after it
     #[arg(long, default_value_t = 5)]
     stay: u64,
-    /// Policy of watch
+    /// Set the policy of watch
     #[arg(long, default_value = "dfs[interval=1s,memory=follow]")]
     policy: String,
-    /// Say what watch decided in its last round, and why
+    /// Print the decisions of watch in the last round, with reasons
     #[arg(long)]
     explain: bool,
-    /// The built program, where this one was built elsewhere
+    /// Use this evenkeel executable (default: a release build)
     #[arg(long)]
     tool: Option<PathBuf>,
-    /// Already in the guest
+    /// Set in the guest
     #[arg(long, hide = true)]
     inside: bool,
 }
 
 const N_NODES: u32 = 2;
 const N_CPUS: u32 = 4;
-/// Of the guest, whose files are gone with it.
+/// A file of the guest.
 const JOURNAL: &str = "/tmp/settle.jsonl";
 const BALANCING: &str = "/proc/sys/kernel/numa_balancing";
 
-/// Boots the guest; there, measures and prints.
+/// Boots the guest and measures there.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     if args.inside {
         return measure(args);
     }
     guest::need("numad", "numad")?;
-    let tool = tool::given_or_built(args.tool.as_deref())?;
+    let tool = evenkeel::given_or_built(args.tool.as_deref())?;
     let each = args.patience + 2 * args.stay + 60;
     let limit = Duration::from_secs(300 + 2 * each * 4 * u64::from(args.rounds.max(1)));
     Guest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit, kernel: "" }
         .run(&words(args, &tool))
 }
 
-/// The same again, for the guest.
+/// Arguments for the run in the guest.
 fn words(args: &Args, tool: &Path) -> Vec<String> {
-    let mut words = ["bench", "settle", "--inside"].map(str::to_owned).to_vec();
+    let mut words = ["settle", "--inside"].map(str::to_owned).to_vec();
     let options = [
         ("--rounds", args.rounds.to_string()),
         ("--size-mib", args.size_mib.to_string()),
@@ -92,36 +91,37 @@ fn words(args: &Args, tool: &Path) -> Vec<String> {
     words
 }
 
-/// Who brings programs and memory together.
+/// The mechanism that migrates tasks or pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
-    Nobody,
+enum Mechanism {
+    Nothing,
     Kernel,
     Watch,
     Numad,
 }
 
-const ALL: [Who; 4] = [Who::Nobody, Who::Kernel, Who::Watch, Who::Numad];
+const ALL: [Mechanism; 4] =
+    [Mechanism::Nothing, Mechanism::Kernel, Mechanism::Watch, Mechanism::Numad];
 
-impl Who {
+impl Mechanism {
     fn name(self) -> &'static str {
         match self {
-            Who::Nobody => "nobody",
-            Who::Kernel => "the kernel",
-            Who::Watch => "watch --act",
-            Who::Numad => "numad",
+            Mechanism::Nothing => "none",
+            Mechanism::Kernel => "NUMA balancing",
+            Mechanism::Watch => "watch --act",
+            Mechanism::Numad => "numad",
         }
     }
 
     fn start(self, tool: &Path, args: &Args) -> anyhow::Result<Option<Watcher>> {
-        fs::write(BALANCING, if self == Who::Kernel { "1" } else { "0" })?;
+        fs::write(BALANCING, if self == Mechanism::Kernel { "1" } else { "0" })?;
         let command = match self {
-            Who::Nobody | Who::Kernel => return Ok(None),
-            Who::Numad => watcher::numad(1),
-            Who::Watch => {
+            Mechanism::Nothing | Mechanism::Kernel => return Ok(None),
+            Mechanism::Numad => processes::numad(1),
+            Mechanism::Watch => {
                 let mut command = Command::new(tool);
                 command.args(["watch", "--all", "--act", "--quiet", "--class"]);
-                command.arg(tool::class_of(tool));
+                command.arg(evenkeel::class_of(tool));
                 command.args(["--policy", &args.policy, "--journal"]).arg(JOURNAL);
                 let _ = fs::remove_file(JOURNAL);
                 command
@@ -131,118 +131,125 @@ impl Who {
     }
 }
 
-/// What came of it.
+/// Result of one run.
 #[derive(Clone, Copy, Debug)]
-struct Outcome {
-    /// Seconds; `None` when it never came to rest.
-    settled_s: Option<f64>,
-    /// MiB moved until then, or in all the time.
+struct Convergence {
+    /// Seconds until convergence; `None` if not reached.
+    converged_s: Option<f64>,
+    /// MiB moved until convergence, or in total.
     moved_mib: f64,
-    /// MiB moved after that.
+    /// MiB moved after convergence.
     after_mib: f64,
-    /// How often a program was seen on another node than just before, in all the time.
-    n_crossed: u32,
-    /// How much of all memory lay where its program ran at the end, as a share.
-    together: f64,
+    /// Number of times a program was sampled on another node than before.
+    n_node_changes: u32,
+    /// Share of all memory on the node of its program at the end.
+    local_share: f64,
 }
 
 fn measure(args: &Args) -> anyhow::Result<()> {
-    let tool = args.tool.clone().context("the guest is told where evenkeel lies")?;
+    let tool = args.tool.clone().context("--inside needs --tool")?;
     println!("{N_CPUS} programs of {} MiB on {N_CPUS} CPUs and {N_NODES} nodes", args.size_mib);
-    println!("watch with the policy {}; numad looks every second", args.policy);
+    println!("watch with the policy {}; numad scans every second", args.policy);
     println!(
-        "median (lowest to highest) of {} rounds, in turn; moved of who never settled: in all",
+        "median (lowest to highest) of {} rounds, alternating; without convergence, MiB moved are the",
         args.rounds.max(1)
     );
-    println!("the time; and later: the most of a round; crossed and together: medians");
-    let mut all: [Vec<Outcome>; 4] = Default::default();
+    println!("total; moved after it: maximum of a round; node changes and local memory: medians");
+    let mut all: [Vec<Convergence>; 4] = Default::default();
     for _ in 0..args.rounds.max(1) {
-        for (who, outcomes) in ALL.into_iter().zip(&mut all) {
-            outcomes.push(outcome(who, &tool, args)?);
+        for (mechanism, outcomes) in ALL.into_iter().zip(&mut all) {
+            outcomes.push(outcome(mechanism, &tool, args)?);
         }
     }
     println!(
-        "{:<12} {:>7} {:>20} {:>22} {:>9} {:>8} {:>8}",
-        "who", "settled", "after s", "MiB moved until then", "and later", "crossed", "together"
+        "{:<15} {:>9} {:>20} {:>22} {:>9} {:>12} {:>8}",
+        "mechanism",
+        "converged",
+        "after s",
+        "MiB moved until then",
+        "after it",
+        "node changes",
+        "local"
     );
-    for (who, outcomes) in ALL.into_iter().zip(&all) {
-        row(who, outcomes);
+    for (mechanism, outcomes) in ALL.into_iter().zip(&all) {
+        row(mechanism, outcomes);
     }
-    println!("processes that numad says it moved: {}", watcher::numad_moves());
+    println!("moves by numad: {}", processes::numad_moves());
     if args.explain {
-        let told = Command::new(&tool).args(["explain", JOURNAL]).output()?;
-        print!("{}", String::from_utf8_lossy(&told.stdout));
+        let explanation = Command::new(&tool).args(["explain", JOURNAL]).output()?;
+        print!("{}", String::from_utf8_lossy(&explanation.stdout));
     }
     Ok(())
 }
 
-fn row(who: Who, outcomes: &[Outcome]) {
-    let spread = |figure: fn(&Outcome) -> f64| Spread::of(outcomes.iter().map(figure).collect());
-    let settled: Vec<f64> = outcomes.iter().filter_map(|outcome| outcome.settled_s).collect();
-    let n_settled = format!("{} of {}", settled.len(), outcomes.len());
-    let after = match settled.is_empty() {
+fn row(mechanism: Mechanism, outcomes: &[Convergence]) {
+    let spread =
+        |figure: fn(&Convergence) -> f64| Spread::of(outcomes.iter().map(figure).collect());
+    let converged: Vec<f64> = outcomes.iter().filter_map(|outcome| outcome.converged_s).collect();
+    let n_converged = format!("{} of {}", converged.len(), outcomes.len());
+    let after = match converged.is_empty() {
         true => "-".to_owned(),
-        false => format!("{:.1}", Spread::of(settled)),
+        false => format!("{:.1}", Spread::of(converged)),
     };
     println!(
-        "{:<12} {n_settled:>7} {after:>20} {:>22} {:>9.0} {:>8.0} {:>7.0}%",
-        who.name(),
+        "{:<15} {n_converged:>9} {after:>20} {:>22} {:>9.0} {:>12.0} {:>7.0}%",
+        mechanism.name(),
         format!("{:.0}", spread(|outcome| outcome.moved_mib)),
         spread(|outcome| outcome.after_mib).high,
-        spread(|outcome| f64::from(outcome.n_crossed)).median,
-        100.0 * spread(|outcome| outcome.together).median,
+        spread(|outcome| f64::from(outcome.n_node_changes)).median,
+        100.0 * spread(|outcome| outcome.local_share).median,
     );
 }
 
-fn outcome(who: Who, tool: &Path, args: &Args) -> anyhow::Result<Outcome> {
+fn outcome(mechanism: Mechanism, tool: &Path, args: &Args) -> anyhow::Result<Convergence> {
     fs::write(BALANCING, "0")?;
     let nodes = Nodes::read()?;
     let programs = Programs::start(tool, args.size_mib, &nodes)?;
     let moved_before = moved_pages()?;
-    let mut watcher = who.start(tool, args)?;
-    let outcome = watched(&programs, &nodes, args, moved_before);
+    let mut watcher = mechanism.start(tool, args)?;
+    let outcome = observe(&programs, &nodes, args, moved_before);
     if let Some(watcher) = &mut watcher {
         watcher.end()?;
     }
     outcome
 }
 
-/// Looks four times a second until it has settled and stayed so, or patience is over; then a while longer.
-fn watched(
+/// Samples four times per second until placement has converged and stayed so, or time is up.
+fn observe(
     programs: &Programs,
     nodes: &Nodes,
     args: &Args,
     moved_before: u64,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<Convergence> {
     let (begin, stay) = (Instant::now(), Duration::from_secs(args.stay));
     let patience = Duration::from_secs(args.patience);
     let mut since: Option<(Duration, u64)> = None;
-    let (mut n_crossed, mut last) = (0, Vec::new());
+    let (mut n_node_changes, mut last) = (0, Vec::new());
     loop {
         std::thread::sleep(Duration::from_millis(250));
         let (at, moved) = (begin.elapsed(), moved_pages()?);
-        let looks = programs.look(nodes)?;
-        let now: Vec<u32> = looks.iter().map(|look| look.runs_on).collect();
-        n_crossed += now.iter().zip(&last).filter(|(now, last)| now != last).count() as u32;
+        let samples = programs.sample(nodes)?;
+        let now: Vec<u32> = samples.iter().map(|sample| sample.runs_on).collect();
+        n_node_changes += now.iter().zip(&last).filter(|(now, last)| now != last).count() as u32;
         last = now;
-        let together = looks.iter().all(|look| 0.9 <= look.share());
-        since = if together { since.or(Some((at, moved))) } else { None };
-        let is_over = match since {
-            Some((settled, _)) => settled + 2 * stay <= at,
+        let is_local = samples.iter().all(|sample| 0.9 <= sample.share());
+        since = if is_local { since.or(Some((at, moved))) } else { None };
+        let is_finished = match since {
+            Some((converged, _)) => converged + 2 * stay <= at,
             None => patience <= at,
         };
-        if !is_over {
+        if !is_finished {
             continue;
         }
-        let there: u64 = looks.iter().map(|look| look.there_kib).sum();
-        let all: u64 = looks.iter().map(|look| look.all_kib).sum();
+        let local: u64 = samples.iter().map(|sample| sample.local_kib).sum();
+        let all: u64 = samples.iter().map(|sample| sample.all_kib).sum();
         let until = since.map_or(moved, |(_, moved)| moved);
-        return Ok(Outcome {
-            settled_s: since.map(|(at, _)| at.as_secs_f64()),
+        return Ok(Convergence {
+            converged_s: since.map(|(at, _)| at.as_secs_f64()),
             moved_mib: mib(until - moved_before),
             after_mib: mib(moved - until),
-            n_crossed,
-            together: there as f64 / all.max(1) as f64,
+            n_node_changes,
+            local_share: local as f64 / all.max(1) as f64,
         });
     }
 }
@@ -251,7 +258,7 @@ fn mib(pages: u64) -> f64 {
     pages as f64 * 4096.0 / f64::from(1 << 20)
 }
 
-/// Pages that the kernel has moved since it booted, whoever asked for it.
+/// Pages migrated since boot.
 fn moved_pages() -> anyhow::Result<u64> {
     let text = fs::read_to_string("/proc/vmstat")?;
     let line = text.lines().find_map(|line| line.strip_prefix("pgmigrate_success "));
@@ -281,20 +288,20 @@ impl Nodes {
     }
 }
 
-/// Where a program runs, and how much of its memory is there.
-struct Look {
+/// Node of a program, and its memory there.
+struct PlacementSample {
     runs_on: u32,
-    there_kib: u64,
+    local_kib: u64,
     all_kib: u64,
 }
 
-impl Look {
+impl PlacementSample {
     fn share(&self) -> f64 {
-        self.there_kib as f64 / self.all_kib.max(1) as f64
+        self.local_kib as f64 / self.all_kib.max(1) as f64
     }
 }
 
-/// Programs with all their memory on node 0, half of them running on another node. They end with this.
+/// Programs with all their memory on node 0; half of them run on node 1. Drop kills them.
 struct Programs(Vec<Child>);
 
 impl Programs {
@@ -311,13 +318,13 @@ impl Programs {
             programs.0.push(started.context("cannot start a program")?);
         }
         linux::affinity::set(0, &nodes.all())?;
-        let has_all = || {
+        let is_allocated = || {
             let memory = programs.0.iter().map(|child| by_node(child.id()));
             let mut sums = memory.map(|nodes| nodes.values().sum::<u64>());
             sums.all(|kib| size_mib * 1024 <= kib).then_some(())
         };
-        watcher::wait_for("the memory of all programs", has_all)?;
-        // Half go to the other node; then all may run anywhere again.
+        processes::wait_for("memory of all programs", is_allocated)?;
+        // Migrates half of the programs to the other node, then allows all CPUs again.
         for (idx, child) in programs.0.iter().enumerate() {
             bind(child.id(), &nodes.0[idx % nodes.0.len()])?;
         }
@@ -328,14 +335,14 @@ impl Programs {
         Ok(programs)
     }
 
-    fn look(&self, nodes: &Nodes) -> anyhow::Result<Vec<Look>> {
+    fn sample(&self, nodes: &Nodes) -> anyhow::Result<Vec<PlacementSample>> {
         let one = |child: &Child| {
             let stat = linux::procfs::stat("/".as_ref(), child.id())
-                .context("a program ended while it was measured")?;
-            let runs_on = nodes.of(stat.last_cpu).context("a CPU of no node")?;
+                .context("a program exited during the measurement")?;
+            let runs_on = nodes.of(stat.last_cpu).context("a CPU without a node")?;
             let memory = by_node(child.id());
-            let there_kib = memory.get(&runs_on).copied().unwrap_or(0);
-            Ok(Look { runs_on, there_kib, all_kib: memory.values().sum() })
+            let local_kib = memory.get(&runs_on).copied().unwrap_or(0);
+            Ok(PlacementSample { runs_on, local_kib, all_kib: memory.values().sum() })
         };
         self.0.iter().map(one).collect()
     }
@@ -357,7 +364,7 @@ fn bind(pid: u32, cpus: &CpuSet) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Anonymous memory in KiB by node.
+/// Anonymous memory in KiB per node.
 fn by_node(pid: u32) -> BTreeMap<u32, u64> {
     let text = fs::read(format!("/proc/{pid}/numa_maps")).unwrap_or_default();
     let mappings = text.split(|&byte| byte == b'\n').filter_map(numa_maps::parse_line);

@@ -1,11 +1,10 @@
-//! `cargo xtask bench compare`: how long a comparison in the simulator takes, and where its time goes.
+//! Duration of a comparison in the simulator, and its parts.
 //!
-//! 12 policies × 10 workloads of ten simulated minutes × 20 seeds on a machine of two sockets with 14 cores
-//! each, nothing journalled: what somebody waits for who asks which policy is best. Programs come and go, so
-//! that some twenty run at a time; six characters, from one that never misses to one that streams.
+//! 12 policies × 10 workloads of ten simulated minutes × 20 seeds on a machine with two sockets of 14 cores, without
+//! journals. About twenty programs run at a time, in six kinds from cache-resident to streaming.
 //!
-//! The target of a minute is checked in release only, with the two threads that it is meant for, and against
-//! the CPU time divided by the threads: the clock shows whoever else is on the machine.
+//! The target of one minute is checked in release builds with two threads, against CPU time divided by the number of
+//! threads, because wall time depends on other load.
 
 use host_sim::check::Broken;
 use std::path::Path;
@@ -21,34 +20,35 @@ use lab::compare::{
     About, Column, Figures, Landed, Plan, SimBench, SimSetting, columns, run_all, summarize,
 };
 use program::{Job, Profile, Workload};
-use rustix::time::{ClockId, clock_gettime};
+
 use sched::{Outcome, Sample, TierOverride, Turn};
 use topology::Machine;
 
+use crate::stats::{process_cpu_time, thread_cpu_time};
+
 /// The machine of the target.
 const MACHINE: &str = "nodes=2 llcs=1 cores=14 llc=35M mem=64G";
-/// Twelve columns, of the policies that there are.
+/// Twelve columns.
 const POLICIES: &str = "linux,linux@interleave,linux@numa-balancing,linux@interleave+numa-balancing,\
      spread,spread[memory=bind],spread[domains=core],\
      dfs,dfs[reading=paper],dfs[cooldown=0],dfs[trigger=ratio],dfs[domains=core]";
 const N_WORKLOADS: usize = 10;
-/// So many that a run takes ten minutes under `linux`.
+/// A run takes ten simulated minutes under `linux`.
 const N_JOBS: u64 = 100;
-/// The most that all of it may take.
+/// Target for the whole comparison.
 const TARGET_S: f64 = 60.0;
 
-/// How much is measured.
+/// Options of `bench compare`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Seeds
+    /// Set the number of seeds
     #[arg(long, default_value_t = 20)]
     seeds: u64,
-    /// Threads
     #[arg(long, default_value_t = 2)]
     jobs: usize,
 }
 
-/// Measures and prints; fails when the target is missed.
+/// Measures and prints. Fails if the target is missed.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let begun = Instant::now();
     let machine = Machine::synthetic(MACHINE).context("the synthetic machine")?;
@@ -76,10 +76,11 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         options: &Default::default(),
         timelines: &Default::default(),
     };
-    let told = summarize(&plan, &done, &about);
-    let (n_json, n_html) = (told.to_json()?.len(), told.to_html().len());
-    let whole = begun.elapsed();
-    let mean_s = told.runs.iter().map(|run| run.whole_s).sum::<f64>() / told.runs.len() as f64;
+    let comparison = summarize(&plan, &done, &about);
+    let (n_json, n_html) = (comparison.to_json()?.len(), comparison.to_html().len());
+    let total = begun.elapsed();
+    let mean_s =
+        comparison.runs.iter().map(|run| run.whole_s).sum::<f64>() / comparison.runs.len() as f64;
     println!(
         "{} policies × {N_WORKLOADS} workloads × {} seeds = {} runs of {mean_s:.0} simulated seconds each, {} threads",
         plan.columns.len(),
@@ -91,20 +92,20 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     println!("| tables of machine and programs, each job alone | {:.2} |", ready.as_secs_f64());
     println!("| runs | {:.2} |", (ran - ready).as_secs_f64());
     println!(
-        "| intervals, tests, JSON ({} KiB), page ({} KiB) | {:.2} |",
+        "| intervals, tests, JSON ({} KiB), HTML ({} KiB) | {:.2} |",
         n_json >> 10,
         n_html >> 10,
-        (whole - ran).as_secs_f64()
+        (total - ran).as_secs_f64()
     );
-    println!("| all, by the clock | {:.2} |", whole.as_secs_f64());
-    let used = clock(ClockId::ProcessCPUTime).as_secs_f64();
+    println!("| total wall time | {:.2} |", total.as_secs_f64());
+    let used = process_cpu_time().as_secs_f64();
     println!(
         "| CPU time of all threads, divided by {} | {:.2} |",
         args.jobs,
         used / args.jobs as f64
     );
     by_column(&plan, &runs);
-    inside(&plan, &machine, &jobs[0])?;
+    time_by_part(&plan, &machine, &jobs[0])?;
     judge(args, plan.n_runs(), used / args.jobs as f64)
 }
 
@@ -112,15 +113,15 @@ fn judge(args: &Args, n_runs: usize, took_s: f64) -> anyhow::Result<()> {
     let is_target = args.jobs == 2 && n_runs == 2400;
     if cfg!(debug_assertions) || !is_target {
         println!(
-            "not compared with the target of {TARGET_S} s: that is for 2400 runs, 2 threads and a release build"
+            "the target of {TARGET_S} s is not checked: it applies to 2400 runs, 2 threads and a release build"
         );
     } else if TARGET_S < took_s {
-        bail!("it takes {took_s:.1} s, and {TARGET_S} s are the most it may take");
+        bail!("the comparison takes {took_s:.1} s; the target is {TARGET_S} s");
     }
     Ok(())
 }
 
-/// A run's figures and the CPU time that it took, by number.
+/// Results and CPU time of each run, by run number.
 type Runs = std::collections::BTreeMap<usize, (Figures, Duration)>;
 
 fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<Runs> {
@@ -129,10 +130,10 @@ fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<Runs> 
     let mut runs = Runs::new();
     let work = |number: usize| -> anyhow::Result<_> {
         let key = plan.key(number);
-        let before = cpu_time();
-        let what = (&plan.columns[key.column], key.workload, plan.seeds[key.seed]);
-        let figures = bench.run(what, &stop, None)?;
-        Ok(figures.map(|figures| (figures, cpu_time().saturating_sub(before))))
+        let before = thread_cpu_time();
+        let run = (&plan.columns[key.column], key.workload, plan.seeds[key.seed]);
+        let figures = bench.run(run, &stop, None)?;
+        Ok(figures.map(|figures| (figures, thread_cpu_time().saturating_sub(before))))
     };
     let land = |landed| {
         if let Landed::Run(number, run) = landed {
@@ -145,7 +146,7 @@ fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<Runs> 
 }
 
 fn by_column(plan: &Plan, runs: &Runs) {
-    println!("\n| policy | CPU ms a run |\n| --- | --- |");
+    println!("\n| policy | CPU ms per run |\n| --- | --- |");
     for (nr, column) in plan.columns.iter().enumerate() {
         let mine = runs.iter().filter(|(number, _)| plan.key(**number).column == nr);
         let times: Vec<f64> = mine.map(|(_, (_, time))| time.as_secs_f64() * 1e3).collect();
@@ -153,10 +154,10 @@ fn by_column(plan: &Plan, runs: &Runs) {
     }
 }
 
-/// Where the time of a single run goes, for the first of each policy.
-fn inside(plan: &Plan, machine: &Machine, jobs: &[Job]) -> anyhow::Result<()> {
+/// Parts of the time of a single run, for each policy.
+fn time_by_part(plan: &Plan, machine: &Machine, jobs: &[Job]) -> anyhow::Result<()> {
     println!(
-        "\n| one run | turns | events | rates solved | machine ms | looks ms | deeds ms | decisions ms |"
+        "\n| one run | turns | events | rate solutions | machine ms | sampling ms | actions ms | decisions ms |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     let hardware = Arc::new(Hardware::new(machine));
@@ -167,17 +168,17 @@ fn inside(plan: &Plan, machine: &Machine, jobs: &[Job]) -> anyhow::Result<()> {
         let options = SimOptions { interval: policy.interval(), ..options };
         let host =
             SimHost::with_scripts(machine, hardware.clone(), jobs, scripts.clone(), options)?;
-        let mut host = Timed {
+        let mut host = TimedHost {
             host,
             n_turns: 0,
-            waits: Duration::ZERO,
-            looks: Duration::ZERO,
-            deeds: Duration::ZERO,
+            machine: Duration::ZERO,
+            sampling: Duration::ZERO,
+            actions: Duration::ZERO,
         };
         let mut engine = Engine::new(machine.clone(), jobs.to_vec(), policy);
         let begun = Instant::now();
         engine::run(&mut host, &mut engine, &mut []).context("a run")?;
-        let rest = begun.elapsed().saturating_sub(host.waits + host.looks + host.deeds);
+        let rest = begun.elapsed().saturating_sub(host.machine + host.sampling + host.actions);
         let counts = host.host.counts();
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         println!(
@@ -185,9 +186,9 @@ fn inside(plan: &Plan, machine: &Machine, jobs: &[Job]) -> anyhow::Result<()> {
             host.n_turns,
             counts.events,
             counts.solves,
-            ms(host.waits),
-            ms(host.looks),
-            ms(host.deeds),
+            ms(host.machine),
+            ms(host.sampling),
+            ms(host.actions),
             ms(rest)
         );
     }
@@ -204,22 +205,22 @@ fn options(column: &Column) -> SimOptions {
     }
 }
 
-/// A simulated machine whose parts of the loop are timed.
-struct Timed {
+/// A simulated host that measures the time of each part of the loop.
+struct TimedHost {
     host: SimHost,
     n_turns: u64,
-    waits: Duration,
-    looks: Duration,
-    deeds: Duration,
+    machine: Duration,
+    sampling: Duration,
+    actions: Duration,
 }
 
-impl Host for Timed {
+impl Host for TimedHost {
     type Error = Broken;
 
     fn wait(&mut self) -> Result<Option<Turn>, Broken> {
         let begun = Instant::now();
         let turn = self.host.wait();
-        self.waits += begun.elapsed();
+        self.machine += begun.elapsed();
         self.n_turns += 1;
         turn
     }
@@ -227,14 +228,14 @@ impl Host for Timed {
     fn sample(&mut self, turn: &Turn) -> Result<Sample, Broken> {
         let begun = Instant::now();
         let sample = self.host.sample(turn);
-        self.looks += begun.elapsed();
+        self.sampling += begun.elapsed();
         sample
     }
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
         let begun = Instant::now();
         let outcomes = self.host.apply(plan);
-        self.deeds += begun.elapsed();
+        self.actions += begun.elapsed();
         outcomes
     }
 
@@ -243,21 +244,11 @@ impl Host for Timed {
     }
 }
 
-/// CPU time that this thread has used.
-fn cpu_time() -> Duration {
-    clock(ClockId::ThreadCPUTime)
-}
-
-fn clock(id: ClockId) -> Duration {
-    let now = clock_gettime(id);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
-}
-
-/// A sort of program.
+/// Name, core cycles per instruction, memory-level parallelism, MiB, LLC accesses and misses (1, 8 and 32 MiB) per 1000
+/// instructions.
 type Character = (&'static str, f64, f64, u64, f64, [f64; 3]);
 
-/// Name, core cycles per instruction, overlap, MiB, accesses and misses (1, 8 and 32 MiB) per 1000
-/// instructions. Made up, to span what programs do.
+/// Invented to span the range of real programs.
 const CHARACTERS: [Character; 6] = [
     ("compute", 0.5, 1.5, 8, 1.0, [0.2, 0.1, 0.0]),
     ("calm", 0.7, 2.0, 64, 5.0, [2.0, 0.8, 0.2]),
@@ -267,7 +258,7 @@ const CHARACTERS: [Character; 6] = [
     ("chase", 0.4, 1.1, 1024, 35.0, [34.0, 32.0, 28.0]),
 ];
 
-/// Programs that come over eight minutes and take half a minute to one and a half alone.
+/// Programs that start within eight minutes and run for 30 to 90 seconds alone.
 fn workload(seed: u64) -> anyhow::Result<Vec<Job>> {
     let mut rng = Rng::new(seed);
     let mut text = String::new();
@@ -291,7 +282,7 @@ fn workload(seed: u64) -> anyhow::Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// A character that takes about so many seconds alone at 2.4 GHz.
+/// A profile of a program that runs for about `seconds` alone at 2.4 GHz.
 fn profile(
     (name, core, overlap, mib, accesses, misses): Character,
     seconds: u64,

@@ -1,4 +1,4 @@
-//! The program under measurement: built for release, started as a user would, watched from outside.
+//! The evenkeel executable under measurement: a release build, started as a user does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// Builds `evenkeel` for release.
+/// Builds the release executable.
 pub fn build() -> anyhow::Result<()> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let built = Command::new(cargo)
@@ -21,47 +21,47 @@ pub fn build() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the built program lies, next to wherever this one was built.
+/// Path of the release executable, in the target folder of this program.
 pub fn path() -> anyhow::Result<PathBuf> {
-    let here = std::env::current_exe().context("cannot tell where this program lies")?;
-    let target = here.ancestors().nth(2).context("this program lies outside a target folder")?;
+    let here = std::env::current_exe().context("cannot find the path of this program")?;
+    let target = here.ancestors().nth(2).context("this program is not in a target folder")?;
     let tool = target.join("release/evenkeel");
     if !tool.is_file() {
-        bail!("{} is not there: run cargo build --release", tool.display());
+        bail!("{} does not exist; run cargo build --release", tool.display());
     }
     Ok(tool)
 }
 
-/// The program that was named, or else the one built now. Named is what was built elsewhere.
+/// The given executable, or else a release build.
 pub fn given_or_built(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
-        // A guest and a link are told the whole path.
+        // Guests and symbolic links need an absolute path.
         return fs::canonicalize(given).with_context(|| format!("cannot find {}", given.display()));
     }
     build()?;
     path()
 }
 
-/// The class that watch is told of programs which are this one, whatever it is called: with a class they
-/// weigh something, and a policy has something to decide.
+/// Option value that declares a class for this executable in watch, by its name. Programs without a class have no load, so a
+/// policy has nothing to decide.
 pub fn class_of(tool: &Path) -> String {
     let name = tool.file_name().unwrap_or_default().to_string_lossy();
     format!("{}=12", name.chars().take(NAME_MAX).collect::<String>())
 }
 
-/// The kernel keeps so much of a program's name.
+/// Length of `comm` in the kernel.
 const NAME_MAX: usize = 15;
 
-/// A run of evenkeel in the background, in a folder that goes with it.
-pub struct Run {
+/// A background `evenkeel run` with its own folder.
+pub struct EvenkeelRun {
     child: Child,
     folder: PathBuf,
 }
 
-impl Run {
-    /// Starts a workload of this text under this policy, without a progress view.
+impl EvenkeelRun {
+    /// Starts a workload (TOML text) with a policy and without progress output.
     pub fn start(name: &str, workload: &str, policy: &str) -> anyhow::Result<Self> {
-        let folder = place().join(name);
+        let folder = folder_of_runs().join(name);
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let file = folder.join("workload.toml");
         fs::write(&file, workload).with_context(|| format!("cannot write {}", file.display()))?;
@@ -74,25 +74,25 @@ impl Run {
             .stdout(Stdio::null())
             .spawn()
             .context("cannot start evenkeel")?;
-        Ok(Run { child, folder })
+        Ok(EvenkeelRun { child, folder })
     }
 
-    /// Its process number.
+    /// PID of evenkeel.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where a job's output comes to lie.
+    /// Path of a job's standard output.
     pub fn output(&self, job: &str) -> PathBuf {
         self.folder.join(format!("out/jobs/{job}.out"))
     }
 
-    /// Where its report comes to lie.
+    /// Path of the report.
     pub fn report(&self) -> PathBuf {
         self.folder.join("out/report.json")
     }
 
-    /// Waits until it has at least so many children, or gives up after a generous time.
+    /// Waits for up to two minutes until evenkeel has at least `n` children.
     pub fn wait_for_children(&self, n: usize) -> anyhow::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(120);
         while n_children(self.pid()) < n {
@@ -104,46 +104,46 @@ impl Run {
         Ok(())
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Sends SIGTERM and waits for the exit.
     pub fn stop(mut self) -> anyhow::Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
-        // Not INT: who was started in the background of a script ignores that.
+        // Not SIGINT: a background process of a script ignores it.
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Waits until it is done by itself, and gives back its report.
+    /// Waits for the end of the run and returns its report.
     pub fn finish(mut self) -> anyhow::Result<serde_json::Value> {
         let status = self.child.wait()?;
         if !status.success() {
             bail!("evenkeel ended with {status}");
         }
-        let text = fs::read_to_string(self.report()).context("evenkeel left no report")?;
+        let text = fs::read_to_string(self.report()).context("evenkeel wrote no report")?;
         Ok(serde_json::from_str(&text)?)
     }
 }
 
-/// Where runs leave their folders.
-fn place() -> PathBuf {
+/// Parent folder of all runs.
+fn folder_of_runs() -> PathBuf {
     std::env::temp_dir().join(format!("evenkeel-bench-{}", std::process::id()))
 }
 
-/// Removes what the runs left. Only at the end: a file system that has just lost thousands of files
-/// is slow to make new ones, and the next round would pay for it.
-pub fn sweep() -> anyhow::Result<()> {
-    let place = place();
-    fs::remove_dir_all(&place).with_context(|| format!("cannot remove {}", place.display()))
+/// Removes the folders of all runs. Only called at the end: after the removal of thousands of files a file system
+/// creates new files slowly, which would distort the next round.
+pub fn remove_runs() -> anyhow::Result<()> {
+    let folder = folder_of_runs();
+    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
 }
 
 fn n_children(pid: u32) -> usize {
     linux::procfs::children("/".as_ref(), pid, pid).map_or(0, |children| children.len())
 }
 
-/// CPU nanoseconds that all threads of a process have used, by the scheduler's own account.
+/// CPU time of all threads of a process in ns, from schedstat.
 pub fn cpu_ns(pid: u32) -> anyhow::Result<u64> {
     let folder = PathBuf::from(format!("/proc/{pid}/task"));
-    let threads = fs::read_dir(&folder).with_context(|| format!("process {pid} is gone"))?;
+    let threads = fs::read_dir(&folder).with_context(|| format!("process {pid} has exited"))?;
     let mut total = 0;
     for thread in threads {
         let text = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
@@ -152,7 +152,7 @@ pub fn cpu_ns(pid: u32) -> anyhow::Result<u64> {
     Ok(total)
 }
 
-/// CPU nanoseconds that a thread of this process has used.
+/// CPU time of a thread of this process in ns, from schedstat.
 pub fn thread_cpu_ns(tid: i32) -> anyhow::Result<u64> {
     let path = format!("/proc/self/task/{tid}/schedstat");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
@@ -160,17 +160,17 @@ pub fn thread_cpu_ns(tid: i32) -> anyhow::Result<u64> {
     ns.with_context(|| format!("{path} has no run time"))
 }
 
-/// The largest resident memory that a process has had so far, in kibibytes.
+/// Peak resident memory of a process in KiB.
 pub fn peak_resident_kib(pid: u32) -> anyhow::Result<u64> {
-    of_status(pid, "VmHWM:")
+    status_kib(pid, "VmHWM:")
 }
 
-/// The resident memory of a process now, in kibibytes.
+/// Resident memory of a process in KiB.
 pub fn resident_kib(pid: u32) -> anyhow::Result<u64> {
-    of_status(pid, "VmRSS:")
+    status_kib(pid, "VmRSS:")
 }
 
-fn of_status(pid: u32, name: &str) -> anyhow::Result<u64> {
+fn status_kib(pid: u32, name: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{pid}/status");
     let text =
         fs::read_to_string(Path::new(&path)).with_context(|| format!("cannot read {path}"))?;
@@ -184,8 +184,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_of_another_name_has_its_class_too() {
+    fn the_class_option_uses_the_truncated_name_of_the_executable() {
         assert_eq!(class_of(Path::new("/a/evenkeel")), "evenkeel=12");
-        assert_eq!(class_of(Path::new("/a/evenkeel-of-yesterday")), "evenkeel-of-yes=12");
+        assert_eq!(class_of(Path::new("/a/evenkeel-old-version")), "evenkeel-old-ve=12");
     }
 }

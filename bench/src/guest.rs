@@ -1,7 +1,7 @@
-//! The way into a guest with several nodes, and what can be counted there.
+//! Runs this program in a guest with several NUMA nodes, and counts system calls there.
 //!
-//! The guest sees the host's files, so this very program runs there again, with a word that says it has
-//! arrived. One boot holds a whole benchmark.
+//! The guest sees the files of the host, so this executable runs there again with the option `--inside`. One boot
+//! runs a whole benchmark.
 
 use std::fs;
 use std::path::Path;
@@ -10,32 +10,31 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-/// So often a guest is begun.
+/// Number of attempts.
 const TRIES: u32 = 3;
 
-/// The guest that a benchmark asks for.
+/// A guest configuration.
 pub struct Guest {
-    /// Nodes, each a socket of its own.
+    /// Number of nodes, each a socket.
     pub n_nodes: u32,
-    /// CPUs of all nodes.
+    /// Total number of CPUs.
     pub n_cpus: u32,
-    /// Memory of all nodes, such as `6G`.
+    /// Total memory, such as `6G`.
     pub memory: &'static str,
-    /// When it is ended at the latest.
+    /// Timeout.
     pub limit: Duration,
-    /// More arguments of its kernel; empty for none.
+    /// Additional kernel command line.
     pub kernel: &'static str,
 }
 
 impl Guest {
-    /// Boots it, runs this program in it with these words, and lets its output through. When the guest
-    /// fails, all begins again: an emulated one with a thread of the host for each CPU sometimes dies of
-    /// code that its kernel patched.
+    /// Boots the guest and runs this program in it with these arguments. Retries if the guest fails: an emulated guest with
+    /// one host thread per CPU sometimes crashes in code that its kernel patched.
     pub fn run(&self, words: &[String]) -> anyhow::Result<()> {
         self.run_with(words, None)
     }
 
-    /// The same with a folder that is writable there.
+    /// Like [`Guest::run`], with a folder that the guest can write to.
     pub fn run_sharing(&self, words: &[String], folder: &Path) -> anyhow::Result<()> {
         self.run_with(words, Some(folder))
     }
@@ -44,17 +43,17 @@ impl Guest {
         for n_left in (0..TRIES).rev() {
             match self.run_once(words, shared)?.code() {
                 Some(0) => return Ok(()),
-                Some(124) => bail!("the guest was not done within {} s", self.limit.as_secs()),
-                Some(125) if n_left != 0 => println!("the guest failed: all begins again"),
-                Some(125) => bail!("the guest failed: scripts/numa-vm --log FILE keeps its log"),
-                code => bail!("what ran in the guest ended with {code:?}"),
+                Some(124) => bail!("the guest did not finish within {} s", self.limit.as_secs()),
+                Some(125) if n_left != 0 => println!("the guest failed; trying again"),
+                Some(125) => bail!("the guest failed; scripts/numa-vm --log FILE writes its log"),
+                code => bail!("the benchmark in the guest exited with {code:?}"),
             }
         }
-        unreachable!("the last try ends it")
+        unreachable!("the last attempt returns")
     }
 
     fn run_once(&self, words: &[String], shared: Option<&Path>) -> anyhow::Result<ExitStatus> {
-        let here = std::env::current_exe().context("cannot tell where this program lies")?;
+        let own = std::env::current_exe().context("cannot find the path of this program")?;
         let mut command = Command::new(crate::root().join("scripts/numa-vm"));
         if let Some(folder) = shared {
             command.arg("--share").arg(folder);
@@ -65,25 +64,25 @@ impl Guest {
         command
             .args(["--nodes", &self.n_nodes.to_string(), "--cpus", &self.n_cpus.to_string()])
             .args(["--mem", self.memory, "--timeout", &self.limit.as_secs().to_string(), "--"])
-            .arg(here)
+            .arg(own)
             .args(words)
             .status()
             .context("cannot run scripts/numa-vm")
     }
 }
 
-/// Installs a Debian package unless its program is there.
+/// Installs a Debian package if its program is missing.
 pub fn need(program: &str, package: &str) -> anyhow::Result<()> {
     let places = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
     if places.iter().any(|place| Path::new(place).join(program).exists()) {
         return Ok(());
     }
     if !rustix::process::geteuid().is_root() {
-        bail!("{program} is not there: apt-get install {package}");
+        bail!("{program} is not installed; run apt-get install {package}");
     }
     let done = Command::new("apt-get").args(["install", "-y", "-qq", package]).status()?;
     if !done.success() {
-        bail!("apt-get install {package} failed: run apt-get update first");
+        bail!("apt-get install {package} failed; run apt-get update first");
     }
     Ok(())
 }
@@ -91,21 +90,21 @@ pub fn need(program: &str, package: &str) -> anyhow::Result<()> {
 const TRIGGER: &str = "/sys/kernel/tracing/events/raw_syscalls/sys_enter/trigger";
 const HISTOGRAM: &str = "/sys/kernel/tracing/events/raw_syscalls/sys_enter/hist";
 
-/// System calls that all threads of a process make while so much time passes: the kernel counts them by
-/// thread, which costs far less than a tracer that stops each. `None` where the kernel cannot.
+/// System calls of all threads of a process during a window. The kernel counts them per thread with a tracing
+/// histogram, which costs far less than ptrace. `None` if the kernel has no such histogram.
 pub fn calls_during(pid: u32, window: Duration) -> anyhow::Result<Option<u64>> {
-    // Opened for writing, the file forgets the counts of before.
+    // Writing the trigger resets the histogram.
     if fs::write(TRIGGER, "hist:keys=common_pid:size=8192").is_err() {
         return Ok(None);
     }
     std::thread::sleep(window);
-    let text = fs::read_to_string(HISTOGRAM).context("cannot read the kernel's counts")?;
+    let text = fs::read_to_string(HISTOGRAM).context("cannot read the histogram")?;
     fs::write(TRIGGER, "")?;
     let threads = threads(pid)?;
     Ok(Some(counts(&text).filter(|(tid, _)| threads.contains(tid)).map(|(_, n)| n).sum()))
 }
 
-/// Threads and their counts, from lines such as `{ common_pid:       4711 } hitcount:         12`.
+/// TIDs and counts from lines such as `{ common_pid:       4711 } hitcount:         12`.
 fn counts(text: &str) -> impl Iterator<Item = (u32, u64)> {
     text.lines().filter_map(|line| {
         let (key, count) = line.trim().strip_prefix("{ common_pid:")?.split_once("} hitcount:")?;
@@ -115,7 +114,7 @@ fn counts(text: &str) -> impl Iterator<Item = (u32, u64)> {
 
 fn threads(pid: u32) -> anyhow::Result<Vec<u32>> {
     let folder = fs::read_dir(format!("/proc/{pid}/task"))
-        .with_context(|| format!("process {pid} ended while it was measured"))?;
+        .with_context(|| format!("process {pid} exited during the measurement"))?;
     let names = folder.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
     Ok(names.collect())
 }

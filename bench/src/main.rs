@@ -1,0 +1,140 @@
+//! Benchmarks of evenkeel on the machine at hand: `cargo xtask bench …`, or `cargo run --release -p bench -- …`.
+//!
+//! Machines are shared and noisy, so absolute times do not compare. The benchmarks print shares of a CPU from
+//! the kernel's accounting, and ratios of two things that run alternately (A B A B, [`ab`]), as median and range over
+//! several windows or rounds. Everything runs at nice 0; if the kernel does not permit that, the nice value
+//! is printed first.
+
+mod ab;
+mod compare;
+mod counters;
+mod evenkeel;
+mod guest;
+mod kernel;
+mod memory_convergence;
+mod overhead;
+mod physics;
+mod processes;
+mod profile;
+mod simgrid;
+mod simulator;
+mod start;
+mod stats;
+mod turn;
+mod variability;
+mod wake;
+mod watch_and_numad;
+mod watch_cost;
+mod watch_harm;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Benchmarks of evenkeel
+#[derive(Debug, Parser)]
+#[command(name = "bench", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    benchmark: Option<Benchmark>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Benchmark {
+    /// Run two commands alternately and print the ratio of their times, or of the values they print
+    Ab(ab::Args),
+    /// Measure how CPU times and sleeps vary between runs: the data behind the simulator's random causes
+    Chance(variability::Args),
+    /// Measure a simulated comparison of 12 policies on 10 workloads with 20 seeds
+    Compare(compare::Args),
+    /// Measure the cost of a counter sample of a task: a group of four software events
+    Counters,
+    /// Measure whether watch slows down a balanced machine: work and run times with and without it
+    Harm(watch_harm::Args),
+    /// Compare the task placement of the simulated kernel with a real one, in a guest with four nodes
+    Kernel(kernel::Args),
+    /// Measure CPU time, system calls and memory of watch and of numad, in a guest with two nodes
+    Numad(watch_and_numad::Args),
+    /// Measure CPU time and memory of evenkeel while 1 to 1000 jobs sleep or compute
+    Overhead(overhead::Args),
+    /// Validate the physics of the simulator on measured slowdowns that were left out of the fit
+    Physics,
+    /// Measure the CPU time of one turn of every policy, for 10,000 tasks on 1,024 CPUs
+    Policies(turn::PolicyArgs),
+    /// Validate the cache model of profiles: sampled against exact, and exact against cachegrind
+    Profile(profile::Args),
+    /// Measure the time until memory and tasks are on the same node, for watch, the kernel's NUMA
+    /// balancing and numad, in a guest with two nodes
+    Settle(memory_convergence::Args),
+    /// Compare the simulator with SimGrid on the same jobs: completed jobs per second of CPU time
+    Simgrid(simgrid::Args),
+    /// Measure events and simulated job seconds per second of CPU time of the simulator
+    Simulator(simulator::Args),
+    /// Measure the time to the first job, and jobs started per second, against a shell loop
+    Start(start::Args),
+    /// Measure the CPU time of one turn, from a sample to an approved plan, for 10,000 tasks on 512 CPUs
+    Turn,
+    /// Measure the CPU time of evenkeel while it waits for counter overflows, against polling
+    Wake(wake::Args),
+    /// Measure CPU time, system calls and memory of watch with thousands of sleeping processes
+    Watch(watch_cost::Args),
+}
+
+fn main() -> ExitCode {
+    set_normal_priority();
+    let result = match Cli::parse().benchmark {
+        Some(Benchmark::Ab(args)) => ab::main(&args),
+        Some(Benchmark::Chance(args)) => variability::main(&args),
+        Some(Benchmark::Compare(args)) => compare::main(&args),
+        Some(Benchmark::Counters) => counters::main(),
+        Some(Benchmark::Harm(args)) => watch_harm::main(&args),
+        Some(Benchmark::Kernel(args)) => kernel::main(&args),
+        Some(Benchmark::Numad(args)) => watch_and_numad::main(&args),
+        Some(Benchmark::Overhead(args)) => overhead::main(&args),
+        Some(Benchmark::Physics) => physics::main(),
+        Some(Benchmark::Policies(args)) => turn::policies(&args),
+        Some(Benchmark::Profile(args)) => profile::main(&args),
+        Some(Benchmark::Settle(args)) => memory_convergence::main(&args),
+        Some(Benchmark::Simgrid(args)) => simgrid::main(&args),
+        Some(Benchmark::Simulator(args)) => simulator::main(&args),
+        Some(Benchmark::Start(args)) => start::main(&args),
+        Some(Benchmark::Turn) => turn::dfs(),
+        Some(Benchmark::Wake(args)) => wake::main(&args),
+        Some(Benchmark::Watch(args)) => watch_cost::main(&args),
+        None => all(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The benchmarks that need neither a guest nor other packages, with their defaults.
+fn all() -> anyhow::Result<()> {
+    physics::main()?;
+    turn::dfs()?;
+    turn::policies(&turn::PolicyArgs::default())?;
+    counters::main()?;
+    start::main(&start::Args::default())?;
+    profile::main(&profile::Args::default())?;
+    overhead::main(&overhead::Args::default())?;
+    wake::main(&wake::Args::default())
+}
+
+/// The measured programs inherit the nice value of this process.
+fn set_normal_priority() {
+    let nice = linux::system::own_nice();
+    if nice != 0 && linux::system::set_own_nice(0).is_err() {
+        println!("measured at nice {nice}: wall times depend on other load on this machine");
+    }
+}
+
+/// Root folder of the repository.
+fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().expect("bench is a folder of the repository").to_owned()
+}

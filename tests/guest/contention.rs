@@ -63,7 +63,7 @@ fn part_with_memory(policy: &str, letters: &str) {
         are_apart(&stage, &devils) && devils.iter().all(with_memory)
     });
     let told = stage.explain();
-    assert!(told.contains("of its memory moved"), "{told}");
+    assert!(told.contains("of its pages migrated"), "{told}");
     stage.put_back();
 }
 

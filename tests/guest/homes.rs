@@ -82,7 +82,7 @@ fn dfs() {
         node != begins && node.is_some_and(|node| stage.has_memory_on(0, node))
     });
     let told = stage.explain();
-    assert!(told.contains("of its memory moved"), "{told}");
+    assert!(told.contains("of its pages migrated"), "{told}");
     stage.put_back();
 }
 

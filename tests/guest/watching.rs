@@ -262,7 +262,7 @@ fn ended() {
     assert!(lives(hog.pid()), "it goes on");
     assert!(hog.permille_on_0() <= 20, "memory is not put back");
     let told = watch.explain().split_whitespace().collect::<Vec<_>>().join(" ");
-    for words in ["a move of its memory to node", "of its memory moved to node"] {
+    for words in ["migration of its pages to node", "of its pages migrated to node"] {
         assert!(told.contains(words), "{words}: {told}");
     }
 }

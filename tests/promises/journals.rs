@@ -1,4 +1,4 @@
-//! A journal holds everything that explain, the report and replay need.
+//! A journal is sufficient for explain, the report and replay.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use base::Nanos;
 use engine::{Engine, Sink};
 use expect_test::expect_file;
-use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
+use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd, RunStatus};
 use sched::{ExitStatus, Policy};
 use topology::Machine;
 
@@ -21,7 +21,7 @@ fn policy(spec: &str) -> Box<dyn Policy> {
     policy::build(spec, 1).expect("a policy")
 }
 
-/// Jobs of every fate.
+/// Jobs that end in every possible way.
 fn parts() -> Vec<Part> {
     let mut parts = vec![
         part(0, "hog", Some(11), 0, 6000),
@@ -38,7 +38,7 @@ fn parts() -> Vec<Part> {
     parts
 }
 
-/// Runs the parts on the make-believe host and tells the sinks.
+/// Runs the parts on the scripted host, with these sinks.
 pub fn play(
     parts: Vec<Part>,
     spec: &str,
@@ -63,7 +63,7 @@ pub fn play(
     let mut engine = Engine::new(machine, host.jobs(), policy(spec));
     let mut sinks = make(&header);
     let mut refs: Vec<&mut dyn Sink> = sinks.iter_mut().map(|sink| &mut **sink as _).collect();
-    engine::run(&mut host, &mut engine, &mut refs).expect("nothing fails here");
+    engine::run(&mut host, &mut engine, &mut refs).expect("the run succeeds");
     (header, sinks)
 }
 
@@ -76,7 +76,7 @@ fn recorded(path: &Path, spec: &str, limits: Limits) -> Header {
 }
 
 /// Replays a journal into a new one under this header.
-fn replayed(from: &Path, to: &Path, header: &Header, spec: &str) -> journal::Replayed {
+fn replayed(from: &Path, to: &Path, header: &Header, spec: &str) -> journal::ReplaySummary {
     let mut recording = journal::read(from).expect("a journal");
     let jobs = recording.header().jobs.clone();
     let mut engine = Engine::new(recording.header().machine.clone(), jobs, policy(spec));
@@ -89,19 +89,19 @@ fn replayed(from: &Path, to: &Path, header: &Header, spec: &str) -> journal::Rep
 }
 
 #[test]
-fn a_real_recording_decided_again_by_the_same_policy_is_the_same_journal_byte_for_byte() {
+fn a_replay_of_a_real_recording_under_the_same_policy_is_the_same_journal_byte_for_byte() {
     let folder = tempfile::tempdir().expect("a folder");
     let again = folder.path().join("again.jsonl");
     let header = journal::read(&fixture()).expect("a journal").header().clone();
-    let came_of_it = replayed(&fixture(), &again, &header, &header.policy.spec);
+    let summary = replayed(&fixture(), &again, &header, &header.policy.spec);
     let (old, new) = (fs::read(fixture()).expect("text"), fs::read(&again).expect("text"));
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        // In one step: other tests read it at the same time.
+        // By rename: other tests read the file at the same time.
         let beside = fixture().with_extension("new");
         fs::write(&beside, new).and_then(|()| fs::rename(&beside, fixture())).expect("written");
         return;
     }
-    assert_eq!(came_of_it.first_other, None, "see fixtures/journals/README.md");
+    assert_eq!(summary.first_difference, None, "see fixtures/journals/README.md");
     assert!(old == new, "the bytes differ although every plan is the same");
     let text = String::from_utf8(old).expect("text");
     assert!(text.contains("load-uneven"), "the recording has a move in it");
@@ -126,15 +126,15 @@ fn a_recording_replayed_twice_gives_identical_journals_under_any_policy() {
 }
 
 #[test]
-fn a_replay_counts_the_turns_that_would_have_been_decided_otherwise() {
+fn a_replay_counts_the_turns_with_other_decisions() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name);
     let header = recorded(&file("run.jsonl"), "dfs", Limits::default());
     let same = replayed(&file("run.jsonl"), &file("same.jsonl"), &header, "dfs");
-    assert_eq!((same.n_same, same.first_other), (same.n_turns, None));
+    assert_eq!((same.n_same, same.first_difference), (same.n_turns, None));
     let other = replayed(&file("run.jsonl"), &file("other.jsonl"), &header, "linux");
     assert_eq!(other.n_turns, same.n_turns);
-    assert_eq!(other.first_other, Some(0), "linux places nothing");
+    assert_eq!(other.first_difference, Some(0), "linux places nothing");
 }
 
 #[test]
@@ -143,32 +143,32 @@ fn the_last_parts_of_a_long_run_can_be_replayed_without_the_first() {
     let file = |name: &str| folder.path().join(name);
     let limits = Limits { part: base::Bytes::from_kib(6), n_parts: 2 };
     let header = recorded(&file("run.jsonl"), "dfs", limits);
-    let came_of_it = replayed(&file("run.jsonl"), &file("again.jsonl"), &header, "dfs");
-    assert!(came_of_it.began_late);
-    assert!(0 < came_of_it.n_turns);
-    // Of the turns in which nothing is started or moved, nothing depends on the lost past.
-    assert!(came_of_it.n_turns <= 2 * came_of_it.n_same, "{came_of_it:?}");
+    let summary = replayed(&file("run.jsonl"), &file("again.jsonl"), &header, "dfs");
+    assert!(summary.lacks_first_parts);
+    assert!(0 < summary.n_turns);
+    // Turns without starts and moves do not depend on the missing history.
+    assert!(summary.n_turns <= 2 * summary.n_same, "{summary:?}");
 }
 
 #[test]
-fn explain_tells_each_jobs_story_from_the_journal_alone() {
+fn explain_needs_only_the_journal() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
     recorded(&path, "dfs", Limits::default());
-    let told = tool::run(&["explain", folder.path().to_str().expect("text")]);
-    assert_eq!(tool::text(&told.stderr), "");
-    let text = tool::text(&told.stdout);
+    let output = tool::run(&["explain", folder.path().to_str().expect("text")]);
+    assert_eq!(tool::text(&output.stderr), "");
+    let text = tool::text(&output.stdout);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "80 columns");
     expect_file!["expected/explain.txt"].assert_eq(&text);
 }
 
 #[test]
-fn explain_tells_of_one_job_and_as_json_too() {
+fn explain_selects_one_job_and_prints_json() {
     let path = fixture().display().to_string();
-    let told = tool::run(&["explain", &path, "--job", "long"]);
-    expect_file!["expected/explain-job.txt"].assert_eq(&tool::text(&told.stdout));
-    let told = tool::run(&["explain", &path, "--job", "long", "--json"]);
-    let json: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let output = tool::run(&["explain", &path, "--job", "long"]);
+    expect_file!["expected/explain-job.txt"].assert_eq(&tool::text(&output.stdout));
+    let output = tool::run(&["explain", &path, "--job", "long", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let events = json["jobs"][0]["events"].as_array().expect("events");
     let kinds: Vec<&str> = events.iter().filter_map(|event| event["kind"].as_str()).collect();
     assert_eq!(kinds, ["start", "move", "end"]);
@@ -182,26 +182,26 @@ fn explain_answers_an_unknown_job_with_the_nearest_name() {
         ("lang", "evenkeel: the journal has no job \"lang\": did you mean \"long\"?\n"),
         ("zzz", "evenkeel: the journal has no job \"zzz\": it has 6 others\n"),
     ] {
-        let told = tool::run(&["explain", &path, "--job", name]);
-        assert_eq!(told.status.code(), Some(2));
+        let output = tool::run(&["explain", &path, "--job", name]);
+        assert_eq!(output.status.code(), Some(2));
         assert_eq!(
-            (tool::text(&told.stdout).as_str(), tool::text(&told.stderr).as_str()),
+            (tool::text(&output.stdout).as_str(), tool::text(&output.stderr).as_str()),
             ("", line)
         );
     }
 }
 
 #[test]
-fn what_is_no_journal_is_one_line_and_status_2() {
+fn a_file_that_is_not_a_journal_is_one_line_and_status_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("x.jsonl");
     fs::write(&file, "{\"journal\":99,\"tool\":\"9.0\"}\n").expect("can be written");
     let file = file.display().to_string();
     for command in ["explain", "report", "replay"] {
         for path in [file.as_str(), "/nonexistent", "/dev/null"] {
-            let told = tool::run(&[command, path]);
-            assert_eq!(told.status.code(), Some(2), "{command} {path}");
-            let error = tool::text(&told.stderr);
+            let output = tool::run(&[command, path]);
+            assert_eq!(output.status.code(), Some(2), "{command} {path}");
+            let error = tool::text(&output.stderr);
             assert!(error.starts_with("evenkeel: ") && error.lines().count() == 1, "{error}");
             assert!(error.contains(path), "{error}");
         }
@@ -209,49 +209,50 @@ fn what_is_no_journal_is_one_line_and_status_2() {
 }
 
 #[test]
-fn replay_says_that_it_is_open_loop_and_writes_a_journal_that_says_so() {
+fn replay_prints_and_records_that_it_is_open_loop() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, out) = (fixture().display().to_string(), folder.path().join("new.jsonl"));
     let out_text = out.display().to_string();
-    let told = tool::run(&["replay", &path, "--policy", "linux", "--out", &out_text]);
-    let text = tool::text(&told.stdout);
+    let output = tool::run(&["replay", &path, "--policy", "linux", "--out", &out_text]);
+    let text = tool::text(&output.stdout);
     assert!(text.starts_with("open loop: linux over the recording of two-cores-1"), "{text}");
     assert!(text.contains("would have been decided otherwise, turn 0 first"), "{text}");
     let recording = journal::read(&out).expect("a journal");
     assert_eq!(recording.header().replay_of.as_deref(), Some("two-cores-1"));
-    let told = tool::text(&tool::run(&["explain", &out_text]).stdout);
-    assert!(told.contains("nothing of it was carried out"), "{told}");
+    let text = tool::text(&tool::run(&["explain", &out_text]).stdout);
+    let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("were not carried out"), "{text}");
     // A journal is never overwritten.
     let again = tool::run(&["replay", &path, "--out", &out_text]);
     assert_eq!(again.status.code(), Some(2));
 }
 
 #[test]
-fn a_journal_without_its_end_is_told_as_far_as_it_goes() {
+fn a_truncated_journal_is_explained_up_to_its_last_whole_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("cut.jsonl");
     let whole = fs::read(fixture()).expect("bytes");
     fs::write(&path, &whole[..whole.len() / 2]).expect("can be written");
     let path = path.display().to_string();
-    let told = tool::run(&["explain", &path]);
-    assert_eq!(told.status.code(), Some(0));
-    let text = tool::text(&told.stdout);
+    let output = tool::run(&["explain", &path]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = tool::text(&output.stdout);
     let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("evenkeel was killed, or still runs"), "{text}");
-    assert!(text.contains("is torn and was left out"), "{text}");
+    assert!(text.contains("evenkeel was killed or still runs"), "{text}");
+    assert!(text.contains("is torn and was ignored"), "{text}");
     let report = tool::run(&["report", &path, "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
-    assert_eq!(json["run"]["end"], serde_json::Value::Null);
+    assert_eq!(json["run"]["status"], serde_json::Value::Null);
     assert_eq!(json["jobs"][2]["state"], "running");
     assert_eq!(json["jobs"][2]["user_ns"], serde_json::Value::Null, "absent, not zero");
 }
 
 #[test]
-fn the_end_of_a_run_says_what_evenkeel_itself_used() {
+fn the_end_of_a_run_has_the_usage_of_evenkeel_itself() {
     let recording = journal::read(&fixture()).expect("a journal");
     let mut recording = recording;
     assert!(recording.by_ref().all(|turn| turn.is_ok()));
     let end: &RunEnd = recording.end().expect("an end");
-    assert_eq!(end.how, HowEnded::Finished);
+    assert_eq!(end.status, RunStatus::Finished);
     assert!(end.own_cpu.is_some_and(|time| time != Nanos::ZERO));
 }

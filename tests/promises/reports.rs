@@ -1,9 +1,9 @@
-//! The report: its JSON against its schema, its table, its page.
+//! The report: JSON and schema, text, HTML page.
 
 use base::Nanos;
 use engine::Sink;
 use expect_test::expect_file;
-use journal::{Header, HowEnded, RunEnd};
+use journal::{Header, RunEnd, RunStatus};
 use report::{Report, ReportBuilder};
 use sched::ExitStatus;
 
@@ -20,7 +20,7 @@ fn from_fixture() -> Report {
     report::from_journal(recording).expect("a whole journal")
 }
 
-/// The report of a make-believe run.
+/// The report of a scripted run.
 fn report_of(parts: Vec<Part>, spec: &str) -> Report {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
@@ -32,7 +32,7 @@ fn report_of(parts: Vec<Part>, spec: &str) -> Report {
     report::from_journal(journal::read(&path).expect("a journal")).expect("a whole journal")
 }
 
-fn refuse_what_breaks_the_schema(json: &str) -> Vec<String> {
+fn schema_errors(json: &str) -> Vec<String> {
     let schema =
         std::fs::read_to_string(tool::root().join("docs/report.schema.json")).expect("it ships");
     let schema: serde_json::Value = serde_json::from_str(&schema).expect("JSON");
@@ -45,27 +45,27 @@ fn refuse_what_breaks_the_schema(json: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_json_of_a_real_run_holds_to_the_schema_that_ships() {
-    let told = tool::run(&["report", &fixture(), "--json"]);
-    assert_eq!(refuse_what_breaks_the_schema(&tool::text(&told.stdout)), [""; 0]);
+fn the_json_of_a_real_run_is_valid_under_the_schema() {
+    let output = tool::run(&["report", &fixture(), "--json"]);
+    assert_eq!(schema_errors(&tool::text(&output.stdout)), [""; 0]);
 }
 
 #[test]
-fn the_schema_sees_a_missing_field_a_wrong_kind_and_a_stranger() {
+fn the_schema_rejects_missing_fields_wrong_types_and_unknown_words() {
     let good = from_fixture().to_json().expect("JSON");
-    assert_eq!(refuse_what_breaks_the_schema(&good), [""; 0]);
+    assert_eq!(schema_errors(&good), [""; 0]);
     for (old, new) in [
         ("\"n_turns\":", "\"n_turnz\":"),
         ("\"seed\": 0", "\"seed\": \"0\""),
         ("\"state\": \"failed\"", "\"state\": \"sad\""),
     ] {
         assert!(good.contains(old), "{old}");
-        assert!(!refuse_what_breaks_the_schema(&good.replacen(old, new, 1)).is_empty(), "{new}");
+        assert!(!schema_errors(&good.replacen(old, new, 1)).is_empty(), "{new}");
     }
 }
 
 #[test]
-fn the_report_of_a_journal_is_the_report_of_the_run() {
+fn the_report_of_a_journal_equals_the_report_of_the_run() {
     let parts = || vec![part(0, "a", Some(9), 0, 2000), part(1, "b", None, 300, 900)];
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
@@ -97,23 +97,23 @@ fn the_table_of_a_real_run_fits_eighty_columns_and_reads_without_colour() {
 }
 
 #[test]
-fn the_files_are_written_where_they_are_asked_for() {
+fn the_files_are_written_to_the_given_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("new/folder");
-    let told = tool::run(&["report", &fixture(), "--out", out.to_str().expect("text")]);
-    assert_eq!(told.status.code(), Some(0));
+    let output = tool::run(&["report", &fixture(), "--out", out.to_str().expect("text")]);
+    assert_eq!(output.status.code(), Some(0));
     let json = std::fs::read_to_string(out.join("report.json")).expect("written");
-    assert_eq!(refuse_what_breaks_the_schema(&json), [""; 0]);
+    assert_eq!(schema_errors(&json), [""; 0]);
     assert!(
         std::fs::read_to_string(out.join("report.html")).expect("written").ends_with("</html>\n")
     );
-    let told = tool::run(&["report", &fixture(), "--out", "/proc/nowhere"]);
-    assert_eq!(told.status.code(), Some(2));
-    assert_eq!(tool::text(&told.stderr).lines().count(), 1);
+    let output = tool::run(&["report", &fixture(), "--out", "/proc/nowhere"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(tool::text(&output.stderr).lines().count(), 1);
 }
 
 #[test]
-fn the_page_needs_nothing_beside_itself() {
+fn the_page_is_self_contained() {
     let html = from_fixture().to_html();
     for outside in ["http://", "https://", "<link", "src=", "@import", "url(", "@font-face"] {
         let found: Vec<_> = html.match_indices(outside).map(|(at, _)| &html[at..at + 40]).collect();
@@ -133,13 +133,13 @@ fn a_job_with_a_hostile_name_stays_text_everywhere() {
     parts[1].broken = Some(evil.to_owned());
     let report = report_of(parts, "dfs");
     let html = report.to_html();
-    // The page's own data and program are its only scripts.
+    // The only scripts are the data and the program of the page.
     assert_eq!(html.matches("<script").count(), 2);
     assert_eq!(html.matches("</script").count(), 2);
     assert!(!html.contains("<img") && !html.contains('\u{1b}'));
     assert!(html.contains("&lt;/script&gt;&lt;script&gt;alert(1)"));
     let text = report.to_text(80);
-    assert!(!text.contains('\u{1b}'), "no name moves the cursor");
+    assert!(!text.contains('\u{1b}'), "no name controls the terminal");
 }
 
 #[test]
@@ -152,12 +152,12 @@ fn a_thousand_jobs_make_a_page_of_bounded_size() {
     assert_eq!(report.jobs.len(), 1000);
     assert!(report.to_html().len() < 3 << 20, "{}", report.to_html().len());
     let text = report.to_text(80);
-    assert!(text.lines().count() < 70, "a terminal is no place for a thousand rows");
+    assert!(text.lines().count() < 70, "a terminal shows a few rows of a thousand");
     assert!(text.contains("… and 960 more"));
 }
 
 #[test]
-fn totals_add_up_and_what_was_not_measured_is_absent() {
+fn totals_add_up_and_values_that_were_not_measured_are_absent() {
     let mut parts = vec![
         part(0, "well", Some(3), 0, 700),
         part(1, "fails", None, 0, 500),
@@ -172,10 +172,10 @@ fn totals_add_up_and_what_was_not_measured_is_absent() {
     let broken = &report.jobs[2];
     assert_eq!((broken.wall_ns, broken.user_ns, broken.max_resident_bytes), (None, None, None));
     assert_eq!(broken.error.as_deref(), Some("no such file"));
-    assert_eq!(report.jobs[0].slowdown, None, "nobody measured it alone");
+    assert_eq!(report.jobs[0].slowdown, None, "not measured alone");
     assert_eq!(report.run.own_cpu_ns, None, "this record has no end");
     let end = RunEnd {
-        how: HowEnded::Finished,
+        status: RunStatus::Finished,
         error: None,
         wall: Nanos::from_secs(10),
         own_cpu: Some(Nanos::from_millis(5)),
@@ -189,8 +189,8 @@ fn totals_add_up_and_what_was_not_measured_is_absent() {
     assert_eq!(share, Some(0.0005));
 }
 
-/// Runs the program with files that cannot grow beyond so many blocks of 512 bytes (in some shells
-/// of 1024), as on a disk that is full.
+/// Runs the program with a file size limit of `n_blocks` blocks of 512 bytes (in some shells 1024), as on a
+/// full disk.
 fn run_on_a_full_disk(n_blocks: u64, args: &[&str]) -> std::process::Output {
     let script = format!("trap '' XFSZ; ulimit -f {n_blocks}; exec \"$@\"");
     let tool = tool::path().to_str().expect("text");
@@ -205,30 +205,30 @@ fn a_run_whose_disk_is_full_still_prints_its_report_and_names_the_first_cause() 
     let path = |name: &str| folder.path().join(name).display().to_string();
     let workload = "[[job]]\nname = \"busy\"\nload = \"compute --for 60s\"\nclass = 3\n";
     std::fs::write(path("w.toml"), workload).expect("can be written");
-    // Room for the journal's first line, which holds the machine, and for a few dozen turns.
+    // Enough for the header of the journal, which has the machine, and for a few dozen turns.
     let header = tool::run(&["machine", "--json"]).stdout.len() as u64;
     let n_blocks = (header + (24 << 10)) / 512;
     let (workload, out) = (path("w.toml"), path("out"));
     let policy = "--policy=dfs[interval=2ms]";
-    let told = run_on_a_full_disk(n_blocks, &["run", &workload, policy, "--out", &out]);
-    let (table, error) = (tool::text(&told.stdout), tool::text(&told.stderr));
-    assert_eq!(told.status.code(), Some(1), "{error}");
+    let output = run_on_a_full_disk(n_blocks, &["run", &workload, policy, "--out", &out]);
+    let (table, error) = (tool::text(&output.stdout), tool::text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(table.contains("busy") && table.contains("ended     failed"), "{table}");
     let last = error.lines().last().unwrap_or_default();
     assert!(last.starts_with("evenkeel: the run could not be recorded: File too large"), "{error}");
 }
 
 #[test]
-fn runs_that_are_begun_at_once_each_get_a_folder_of_their_own() {
+fn concurrent_runs_each_get_their_own_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let workload = folder.path().join("w.toml");
     std::fs::write(&workload, "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n")
         .expect("written");
-    let begin = |_| {
+    let start = |_| {
         let mut command = tool::command(&["run", "w.toml", "--quiet", "--policy=linux"]);
         command.current_dir(folder.path()).spawn().expect("it starts")
     };
-    let runs: Vec<_> = (0..12).map(begin).collect();
+    let runs: Vec<_> = (0..12).map(start).collect();
     for mut run in runs {
         assert!(run.wait().expect("it ends").success());
     }
@@ -239,14 +239,14 @@ fn runs_that_are_begun_at_once_each_get_a_folder_of_their_own() {
 }
 
 #[test]
-fn a_run_shorter_than_an_interval_tells_what_its_loads_would_have_stood_on() {
+fn a_run_shorter_than_an_interval_has_the_expected_source_of_its_loads() {
     let short = || vec![part(0, "short", Some(3), 0, 100)];
     let run = report_of(short(), "dfs").run;
     assert_eq!(
         (run.domain_level.as_deref(), run.signal_tier.as_deref()),
         (Some("core"), Some("declared"))
     );
-    assert!(run.signal_meaning.is_some_and(|meaning| meaning.contains("declared class")));
+    assert!(run.signal_tier_text.is_some_and(|text| text.contains("declared class")));
     let run = report_of(short(), "linux").run;
-    assert_eq!((run.domain_level, run.signal_tier), (None, None), "nothing was placed on anything");
+    assert_eq!((run.domain_level, run.signal_tier), (None, None), "nothing was placed");
 }

@@ -414,28 +414,28 @@ fn the_report_of_a_watch_tells_whom_it_looked_after_and_what_it_did_with_them() 
     let name = format!("sh.{pid}");
     let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
     for expected in [
-        &*format!("looking after process {pid}"),
-        "jobs 1: 1 watched; at most 1 at once",
-        &format!("{name} left"),
+        &*format!("managed processes: process {pid}"),
+        "jobs 1: 1 attached; at most 1 at once",
+        &format!("{name} detached"),
         &format!("{name} core 1 -> core 0 because core 1 carried"),
-        "signal declared:",
+        "loads declared:",
     ] {
         assert!(words.contains(expected), "{expected}: {told}");
     }
-    for odd in ["workload", "no job has a class", "nothing that could be told", "jobs used"] {
+    for odd in ["workload", "no job has a class", "loads are unknown", "CPU time"] {
         assert!(!told.contains(odd), "{odd}: {told}");
     }
     assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
     let json = tool::text(&tool::run(&["report", &journal, "--json"]).stdout);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let job = &json["jobs"][0];
-    assert_eq!((&json["run"]["host"], &job["state"]), (&"watch".into(), &"left".into()));
+    assert_eq!((&json["run"]["host"], &job["state"]), (&"watch".into(), &"detached".into()));
     assert!(job["n_moves"].as_u64().is_some_and(|n| 0 < n), "{job}");
     // What the kernel counted of it while it was watched: each move is one between CPUs.
     let machine = tool::text(&tool::run(&["machine"]).stdout);
     if machine.contains("yes kernel     page faults") {
-        let counted = job["counted"].as_array().expect("a list");
-        let of = |what: &str| counted.iter().find(|row| row["what"] == what)?["n"].as_u64();
+        let counted = job["counters"].as_array().expect("a list");
+        let of = |what: &str| counted.iter().find(|row| row["event"] == what)?["value"].as_u64();
         assert!(of("cpu-migrations").is_some_and(|n| 0 < n), "{job}");
     } else {
         println!("not run in part: the kernel counts nothing of tasks for us");

@@ -1,78 +1,78 @@
-//! What can be wrong with a journal, with the file and the line.
+//! Errors of reading a journal, with file and line.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a journal cannot be read.
+/// A journal that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The file cannot be opened or read.
     #[error("cannot read the journal {path}: name the file journal.jsonl of a run", path = .path.display())]
     Read {
-        /// The file.
+        /// The journal file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// A line is not what it should be.
-    #[error("{path}:{line}: {what}", path = .path.display())]
+    /// A line is invalid.
+    #[error("{path}:{line}: {cause}", path = .path.display())]
     Line {
-        /// The file.
+        /// The journal file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong with it.
-        what: LineError,
+        /// What is invalid.
+        cause: LineError,
     },
 }
 
-/// What is wrong with a line.
+/// What is invalid in a line.
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
-    /// No line at all.
-    #[error("the file is empty: this is no journal")]
+    /// The file has no line.
+    #[error("the file is empty: this is not a journal")]
     Empty,
-    /// The first line is something else.
-    #[error("this is no evenkeel journal: its first line has no journal version ({0})")]
+    /// The first line has no journal version; with the parser's message.
+    #[error("not an evenkeel journal: the first line has no journal version ({0})")]
     NoHeader(String),
-    /// A later format.
+    /// The journal has another format version, older or newer.
     #[error(
-        "the journal has format {found}, this evenkeel reads up to {known}: use the one that wrote it ({tool})"
+        "the journal has format {found}, this evenkeel reads format {supported} only: use the version that wrote it ({tool})"
     )]
-    Newer {
-        /// Its format.
+    OtherFormat {
+        /// Version of the journal.
         found: u32,
-        /// Ours.
-        known: u32,
-        /// Who wrote it.
+        /// Version that this code reads.
+        supported: u32,
+        /// Version of the evenkeel that wrote the journal.
         tool: String,
     },
-    /// No JSON, or a field of the wrong kind.
-    #[error("{0}: the journal was damaged or edited here")]
+    /// Invalid JSON, a missing field or a field of the wrong type; with the parser's message.
+    #[error("{0}: the line is damaged or was edited")]
     Broken(String),
-    /// A field with a value that cannot be.
-    #[error("the field {field} holds {found}, which is no {wanted}")]
+    /// A field has an impossible value.
+    #[error("the field {field} is {found}: expected {expected}")]
     Value {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// What stands there.
+        /// Its value.
         found: String,
-        /// What should.
-        wanted: &'static str,
+        /// What is valid, as a noun phrase.
+        expected: &'static str,
     },
-    /// The machine cannot be.
+    /// The machine in the header is invalid.
     #[error("the machine: {0}")]
     Machine(topology::file::FileError),
-    /// A line of absurd length.
-    #[error("the line is longer than {0} bytes: this is no journal")]
+    /// The line exceeds the length limit, in bytes.
+    #[error("the line is longer than {0} bytes: this is not a journal")]
     TooLong(u64),
-    /// Something after the end.
-    #[error("a turn stands after the end of the run")]
+    /// A line follows the end of the run.
+    #[error("a turn follows the end of the run")]
     AfterEnd,
 }
 
 impl LineError {
-    pub(crate) fn value(field: &'static str, found: impl ToString, wanted: &'static str) -> Self {
-        LineError::Value { field, found: found.to_string(), wanted }
+    pub(crate) fn value(field: &'static str, found: impl ToString, expected: &'static str) -> Self {
+        LineError::Value { field, found: found.to_string(), expected }
     }
 }

@@ -1,4 +1,4 @@
-//! What a journal says once: before the first turn, and after the last.
+//! The parts of a journal that are written once: the header and the end of the run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,46 +8,45 @@ use program::Job;
 use sched::{JobEvent, Sample};
 use topology::Machine;
 
-/// Everything about a run that is known before its first turn.
+/// Everything that is known about a run before its first turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The version of evenkeel that wrote it.
+    /// Version of the evenkeel that wrote the journal.
     pub tool: String,
-    /// What the run is called; no two runs on a machine share it.
+    /// Id of the run, unique on a machine.
     pub run_id: String,
-    /// The wall clock at the start, in seconds since 1970 (UTC). The only wall time in a journal.
+    /// Wall clock at the start, in seconds since 1970 (UTC). The only wall-clock time in a journal.
     pub started_unix_s: u64,
-    /// What kind of host: `live`.
+    /// Kind of host: `live`, `watch`, `sim` or `replay`.
     pub host: String,
-    /// Who decided.
+    /// The policy that decided.
     pub policy: PolicyUsed,
-    /// The seed of everything random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// The machine as it was at the start.
+    /// The machine at the start.
     pub machine: Machine,
-    /// The name of the workload.
+    /// Name of the workload.
     pub workload: String,
-    /// The folder where the workload's relative paths begin.
+    /// Base folder of the workload's relative paths.
     pub folder: PathBuf,
-    /// The jobs, by number. Their environment is left out of the file: it may hold secrets.
+    /// The jobs by number. The file omits their environment, which may hold secrets.
     pub jobs: Vec<Job>,
-    /// Options of the run that a reader may want to know, by flag name.
+    /// Options of the run, by flag name.
     pub options: BTreeMap<String, String>,
-    /// The recorded run whose samples these are, if this is a replay: open loop, the plans in here
-    /// were never carried out.
+    /// Id of the replayed run. A replay is open-loop: no plan in its journal was carried out.
     pub replay_of: Option<String>,
 }
 
 impl Header {
-    /// Takes in jobs that appeared: whoever begins to read after them must know them too.
-    pub fn take_in(&mut self, sample: &Sample) {
+    /// Adds the jobs that a sample attaches, so that a new part of the journal lists them too.
+    pub fn add_attached_jobs(&mut self, sample: &Sample) {
         for event in &sample.jobs {
             let JobEvent::Attached(job) = event else { continue };
-            let n_known = self.jobs.len();
+            let n_jobs = self.jobs.len();
             match self.jobs.get_mut(job.id.index()) {
-                Some(known) => known.clone_from(job),
-                None if job.id.index() == n_known => self.jobs.push((**job).clone()),
-                None => {} // A number that no host gives.
+                Some(slot) => slot.clone_from(job),
+                None if job.id.index() == n_jobs => self.jobs.push((**job).clone()),
+                None => {} // No host assigns such a number.
             }
         }
     }
@@ -58,46 +57,47 @@ impl Header {
 pub struct PolicyUsed {
     /// Its name.
     pub name: String,
-    /// As it was asked for: `dfs[cooldown=4]`.
+    /// Name and parameters as given: `dfs[cooldown=4]`.
     pub spec: String,
 }
 
-/// How and when a run ended.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// How.
-    pub how: HowEnded,
-    /// What went wrong, if it failed.
+    /// How the run ended.
+    pub status: RunStatus,
+    /// The error of a failed run.
     pub error: Option<String>,
-    /// From the start of the run.
+    /// Duration of the run.
     pub wall: Nanos,
-    /// CPU time that evenkeel itself used, user and system. Absent in a replay.
+    /// CPU time of evenkeel itself, user and system. Absent in a replay.
     pub own_cpu: Option<Nanos>,
-    /// The largest resident memory of evenkeel itself. Absent in a replay.
+    /// Maximum resident set of evenkeel itself. Absent in a replay.
     pub own_max_resident: Option<Bytes>,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HowEnded {
-    /// All jobs are over.
+pub enum RunStatus {
+    /// All jobs ended.
     Finished,
-    /// A signal, the time limit or a failed job stopped it.
+    /// A signal, the time limit or a failed job stopped the run.
     Interrupted,
-    /// evenkeel itself could not go on.
+    /// evenkeel itself failed.
     Failed,
 }
 
-impl HowEnded {
-    /// All.
-    pub const ALL: [HowEnded; 3] = [HowEnded::Finished, HowEnded::Interrupted, HowEnded::Failed];
+impl RunStatus {
+    /// All values.
+    pub const ALL: [RunStatus; 3] =
+        [RunStatus::Finished, RunStatus::Interrupted, RunStatus::Failed];
 
     /// The name in journals and reports.
     pub fn name(self) -> &'static str {
         match self {
-            HowEnded::Finished => "finished",
-            HowEnded::Interrupted => "interrupted",
-            HowEnded::Failed => "failed",
+            RunStatus::Finished => "finished",
+            RunStatus::Interrupted => "interrupted",
+            RunStatus::Failed => "failed",
         }
     }
 }

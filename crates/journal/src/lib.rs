@@ -1,45 +1,43 @@
-//! The record of a run: append-only, one JSON object a line, and enough in it for everything later.
+//! The journal of a run: append-only, one JSON object per line, sufficient for every later analysis.
 //!
 //! ```text
-//!   line 1        {"journal":1,"run":"…","policy":{…},"machine":{…},"jobs":[…], …}
-//!   line 2        {"n":0,"at_ns":120,"causes":["jobs-due"],"sample":{…},"asks":[…],"outcomes":[…]}
-//!   …             a line per turn
+//!   line 1        {"journal":2,"run":"…","policy":{…},"machine":{…},"jobs":[…], …}
+//!   line 2        {"turn":0,"at_ns":120,"causes":["jobs-due"],"sample":{…},"requests":[…],"outcomes":[…]}
+//!   …             one line per turn
 //!   last line     {"end":"finished","wall_ns":61500000000}
 //! ```
 //!
-//! A turn's line holds the raw sample (what changed), its causes, what the policy wanted and why, what
-//! was refused and what became of the rest. So `explain`, the report and `replay` need nothing else.
-//! Wall-clock time stands once, in the header; everything after counts nanoseconds from there.
+//! The line of a turn holds the raw sample (only what changed), the causes of the turn, the requests of
+//! the policy with their reasons, the rejections of the guard, and the outcomes of the other requests.
+//! `explain`, the report and `replay` read nothing else. The wall-clock time is recorded once, in the
+//! header. All other times are nanoseconds since the start of the run.
 //!
-//! A turn in which something happened is written at once, in one piece, so that a killed evenkeel
-//! leaves whole lines (the reader forgives a torn last one and says so). Turns in which nothing ran
-//! and nothing was decided wait for the next, two seconds at four turns a second. A journal that grows
-//! too large is continued in a new part, which can be read alone: see [`Limits`].
+//! The writer flushes an eventful turn at once, in one write, so that a killed evenkeel leaves whole
+//! lines. The reader accepts a torn last line and reports it. Quiet turns, in which no task ran and no
+//! decision was made, are buffered for two seconds at four turns per second. A journal that exceeds its
+//! size limit continues in a new part. Each part can be read alone: see [`Limits`].
 //!
-//! The types of the lines are this room's own (`wire`) and have a version; the rest of the house
-//! sees only `sched`'s types.
+//! The line types are private (`wire`) and versioned. The public interface uses the types of `sched`.
 
+mod checkpoint;
 mod error;
-mod happened;
 mod header;
-mod lives;
-mod parts;
+mod job_history;
+mod job_record;
+mod part_files;
 mod read;
-mod recorded;
 mod replay;
-mod so_far;
 mod wire;
 mod write;
 
+pub use checkpoint::Checkpoint;
 pub use error::{JournalError, LineError};
-pub use happened::{JobRecord, What};
-pub use header::{Header, HowEnded, PolicyUsed, RunEnd};
-pub use lives::{JobHistory, JobSoFar, LifeState, PagesSoFar};
-pub use read::{Recording, read};
-pub use recorded::RecordedTurn;
-pub use replay::{ReplayError, Replayed, replay};
-pub use so_far::SoFar;
+pub use header::{Header, PolicyUsed, RunEnd, RunStatus};
+pub use job_history::{JobHistory, JobPhase, JobProgress, PageMoveTotals};
+pub use job_record::{JobChange, JobRecord};
+pub use read::{RecordedTurn, Recording, read};
+pub use replay::{ReplayError, ReplaySummary, replay};
 pub use write::{JournalWriter, Limits};
 
-/// The version of the format that this code writes. It reads this one and none newer.
-pub const FORMAT: u32 = 1;
+/// Version of the journal format. The reader accepts this version only.
+pub const FORMAT: u32 = 2;

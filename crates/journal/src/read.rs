@@ -1,60 +1,112 @@
-//! Reading: the header at once, the turns one by one.
+//! The journal reader: the header at once, the turns one by one.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use engine::{LoadBasis, LoadSample, TurnRecord};
+use sched::{Outcome, Plan, Rejection, Sample, Tiers, Turn};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::parts::numbered;
-use crate::wire::{EndLine, HeaderLine, Place, SoFarLine, TurnLine};
-use crate::{FORMAT, Header, JournalError, LineError, RecordedTurn, RunEnd, SoFar};
+use crate::part_files::numbered;
+use crate::wire::{CheckpointLine, EndLine, HeaderLine, PartNumber, TurnLine};
+use crate::{Checkpoint, FORMAT, Header, JournalError, LineError, RunEnd};
 
-/// No line of ours is longer: ten thousand tasks need about a megabyte.
+/// Length limit of a line. Ten thousand tasks need about one megabyte.
 const LINE_BYTES_MAX: u64 = 256 << 20;
 
-/// A journal that is open: its header, and its turns by iterating.
+/// One turn of a journal. It owns what the [`TurnRecord`] of a running engine borrows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordedTurn {
+    /// Number, time and causes.
+    pub turn: Turn,
+    /// The raw sample: only what changed.
+    pub sample: Sample,
+    /// Load of each domain, in turns that end an interval.
+    pub loads: Option<LoadSample>,
+    /// Level and signal tier of the loads, where they changed in a turn without loads.
+    pub load_basis: Option<LoadBasis>,
+    /// Signal tier of each value, where one changed.
+    pub signals: Option<Tiers>,
+    /// The plan of the policy.
+    pub plan: Plan,
+    /// Requests that the guard rejected.
+    pub rejected: Vec<Rejection>,
+    /// Outcomes of the other requests and of the starts of due jobs.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl RecordedTurn {
+    /// The turn as sinks receive it.
+    pub fn record(&self) -> TurnRecord<'_> {
+        TurnRecord {
+            turn: &self.turn,
+            sample: &self.sample,
+            loads: self.loads.as_ref(),
+            load_basis: self.load_basis,
+            signals: self.signals,
+            plan: &self.plan,
+            rejected: &self.rejected,
+            outcomes: &self.outcomes,
+        }
+    }
+}
+
+impl From<&TurnRecord<'_>> for RecordedTurn {
+    fn from(record: &TurnRecord<'_>) -> Self {
+        RecordedTurn {
+            turn: record.turn.clone(),
+            sample: record.sample.clone(),
+            loads: record.loads.cloned(),
+            load_basis: record.load_basis,
+            signals: record.signals,
+            plan: record.plan.clone(),
+            rejected: record.rejected.to_vec(),
+            outcomes: record.outcomes.to_vec(),
+        }
+    }
+}
+
+/// An open journal: the header, and an iterator over its turns.
 #[derive(Debug)]
 pub struct Recording {
     header: Header,
-    so_far: Option<SoFar>,
-    place: Place,
+    checkpoint: Option<Checkpoint>,
+    part: PartNumber,
     lines: Lines,
-    /// Parts still to come, the next one last.
-    later: Vec<PathBuf>,
+    /// Parts not yet read, the next one last.
+    next_parts: Vec<PathBuf>,
     end: Option<RunEnd>,
     torn: Option<String>,
-    over: bool,
+    is_exhausted: bool,
 }
 
-/// Opens a journal with all parts of it that are there.
-///
-/// Naming a numbered part opens that one alone.
+/// Opens a journal with all existing parts. The path of a numbered part opens that part alone.
 ///
 /// # Errors
-/// The file cannot be read, or its header is not one that this evenkeel understands.
+/// The file cannot be read, or its header is invalid or of another format version.
 pub fn read(path: &Path) -> Result<Recording, JournalError> {
     let mut files = vec![path.to_owned()];
-    let mut place = first_line(&mut Lines::open(path)?)?;
-    let run = place.run.clone();
-    while 1 < place.part {
-        let earlier = numbered(path, place.part - 1);
+    let mut first = first_line(&mut Lines::open(path)?)?;
+    let run = first.run.clone();
+    while 1 < first.part {
+        let earlier = numbered(path, first.part - 1);
         let Ok(found) = Lines::open(&earlier).and_then(|mut lines| first_line(&mut lines)) else {
             break;
         };
-        if found.run != run || place.part <= found.part {
+        if found.run != run || first.part <= found.part {
             break;
         }
-        (place.part, place.line) = (found.part, found.line);
+        first.part = found.part;
         files.push(earlier);
     }
     Recording::open(files)
 }
 
-/// What is looked at before the rest of a header.
+/// The fields of a header that select the files to read.
 #[derive(Deserialize)]
-struct Peek {
+struct FirstLine {
     journal: Option<u32>,
     #[serde(default)]
     run: String,
@@ -64,26 +116,26 @@ struct Peek {
     line: String,
 }
 
-/// Reads the first line and refuses what is no journal, or one of the future.
-fn first_line(lines: &mut Lines) -> Result<Peek, JournalError> {
+/// Reads the first line. Rejects files that are not a journal and other format versions.
+fn first_line(lines: &mut Lines) -> Result<FirstLine, JournalError> {
     let line = match lines.next_line()? {
         Some(line) => line.text,
         None => return Err(lines.error(LineError::Empty)),
     };
-    check_version(&line).map_err(|newer| lines.error(newer))?;
-    let peek: Result<Peek, _> = serde_json::from_str(&line);
-    let mut peek = peek.map_err(|error| lines.error(LineError::NoHeader(error.to_string())))?;
-    match peek.journal {
+    check_version(&line).map_err(|error| lines.error(error))?;
+    let first: Result<FirstLine, _> = serde_json::from_str(&line);
+    let mut first = first.map_err(|error| lines.error(LineError::NoHeader(error.to_string())))?;
+    match first.journal {
         Some(_) => {
-            peek.line = line;
-            peek.part = peek.part.max(1);
-            Ok(peek)
+            first.line = line;
+            first.part = first.part.max(1);
+            Ok(first)
         }
         None => Err(lines.error(LineError::NoHeader("the field journal is missing".to_owned()))),
     }
 }
 
-/// Another version may have other fields, so nothing else is looked at before it.
+/// Checked before all other fields, which differ between versions.
 fn check_version(line: &str) -> Result<(), LineError> {
     #[derive(Deserialize)]
     struct Version {
@@ -92,84 +144,84 @@ fn check_version(line: &str) -> Result<(), LineError> {
     }
     match serde_json::from_str(line) {
         Ok(Version { journal: found, tool }) if found != FORMAT => {
-            let tool = tool.as_ref().and_then(|tool| tool.as_str()).unwrap_or("of another version");
-            Err(LineError::Newer { found, known: FORMAT, tool: tool.to_owned() })
+            let tool = tool.as_ref().and_then(|tool| tool.as_str()).unwrap_or("unknown");
+            Err(LineError::OtherFormat { found, supported: FORMAT, tool: tool.to_owned() })
         }
         _ => Ok(()),
     }
 }
 
 impl Recording {
-    /// Opens the last of these files, and the others after it.
+    /// Opens the last of these files. The others follow in reverse order.
     fn open(mut files: Vec<PathBuf>) -> Result<Self, JournalError> {
-        let path = files.pop().expect("the file that was named is among them");
+        let path = files.pop().expect("the list holds the given path");
         let mut lines = Lines::open(&path)?;
         let first = first_line(&mut lines)?;
         let line: HeaderLine = lines.parse(&first.line)?;
-        let place = line.place();
-        let header = line.header().map_err(|what| lines.error(what))?;
+        let part = line.part_number();
+        let header = line.header().map_err(|cause| lines.error(cause))?;
         let mut recording = Recording {
             header,
-            so_far: None,
-            place,
+            checkpoint: None,
+            part,
             lines,
-            later: files,
+            next_parts: files,
             end: None,
             torn: None,
-            over: false,
+            is_exhausted: false,
         };
-        if 1 < place.part {
-            recording.so_far = recording.read_so_far()?;
+        if 1 < part.part {
+            recording.checkpoint = recording.read_checkpoint()?;
         }
         Ok(recording)
     }
 
-    /// What the journal says of the run as a whole.
+    /// The header of the run.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What the run had come to before the first turn that is here, when earlier parts are gone.
-    pub fn so_far(&self) -> Option<&SoFar> {
-        self.so_far.as_ref()
+    /// State of the run before the first turn, when earlier parts are missing.
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoint.as_ref()
     }
 
-    /// How many parts before the first that is here are missing.
+    /// Number of missing parts before the first one that was read.
     pub fn n_parts_missing(&self) -> u32 {
-        self.place.part - 1
+        self.part.part - 1
     }
 
-    /// How the run ended: known once all turns have been read, and absent if evenkeel was killed.
+    /// End of the run. Set once all turns have been read; absent if evenkeel was killed or still runs.
     pub fn end(&self) -> Option<&RunEnd> {
         self.end.as_ref()
     }
 
-    /// Where the last line was torn (evenkeel or the machine stopped in the middle of it), once
+    /// `file:line` of a torn last line (evenkeel or the machine stopped during the write). Set once
     /// all turns have been read.
     pub fn torn(&self) -> Option<&str> {
         self.torn.as_deref()
     }
 
-    fn read_so_far(&mut self) -> Result<Option<SoFar>, JournalError> {
+    fn read_checkpoint(&mut self) -> Result<Option<Checkpoint>, JournalError> {
         let Some(line) = self.lines.next_line()? else { return Ok(None) };
-        let parsed: SoFarLine = self.lines.parse(&line.text)?;
-        parsed.so_far(&self.header).map(Some).map_err(|what| self.lines.error(what))
+        let parsed: CheckpointLine = self.lines.parse(&line.text)?;
+        parsed.checkpoint(&self.header).map(Some).map_err(|cause| self.lines.error(cause))
     }
 
     fn next_turn(&mut self) -> Result<Option<RecordedTurn>, JournalError> {
         loop {
             let Some(line) = self.lines.next_line()? else {
-                let Some(path) = self.later.pop() else { return Ok(None) };
+                let Some(path) = self.next_parts.pop() else { return Ok(None) };
                 self.lines = Lines::open(&path)?;
                 first_line(&mut self.lines)?;
-                self.lines.next_line()?; // What came before it has been read in full.
+                self.lines.next_line()?; // Its checkpoint: the turns before it have been read.
                 continue;
             };
             if self.end.is_some() {
                 return Err(self.lines.error(LineError::AfterEnd));
             }
-            match self.understand(&line.text) {
-                Err(_) if !line.whole && self.later.is_empty() => {
+            match self.parse_turn(&line.text) {
+                Err(_) if !line.is_whole && self.next_parts.is_empty() => {
                     let place = format!("{}:{}", self.lines.path.display(), self.lines.number);
                     self.torn = Some(place);
                     return Ok(None);
@@ -182,14 +234,14 @@ impl Recording {
     }
 
     /// A turn, or `None` for the end of the run.
-    fn understand(&mut self, text: &str) -> Result<Option<RecordedTurn>, JournalError> {
+    fn parse_turn(&mut self, text: &str) -> Result<Option<RecordedTurn>, JournalError> {
         if text.starts_with("{\"end\"") {
             let line: EndLine = self.lines.parse(text)?;
-            self.end = Some(line.run_end().map_err(|what| self.lines.error(what))?);
+            self.end = Some(line.run_end().map_err(|cause| self.lines.error(cause))?);
             return Ok(None);
         }
         let line: TurnLine = self.lines.parse(text)?;
-        line.turn().map(Some).map_err(|what| self.lines.error(what))
+        line.turn().map(Some).map_err(|cause| self.lines.error(cause))
     }
 }
 
@@ -197,16 +249,16 @@ impl Iterator for Recording {
     type Item = Result<RecordedTurn, JournalError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.over {
+        if self.is_exhausted {
             return None;
         }
         let next = self.next_turn().transpose();
-        self.over = !matches!(next, Some(Ok(_)));
+        self.is_exhausted = !matches!(next, Some(Ok(_)));
         next
     }
 }
 
-/// A file, line by line, that knows where it is.
+/// The lines of a file, with path and line number for errors.
 #[derive(Debug)]
 struct Lines {
     path: PathBuf,
@@ -216,16 +268,16 @@ struct Lines {
 
 struct TextLine {
     text: String,
-    /// Whether the line has its end.
-    whole: bool,
+    /// Whether the line ends with a line feed.
+    is_whole: bool,
 }
 
 impl Lines {
     fn open(path: &Path) -> Result<Self, JournalError> {
-        let refuse = |source| JournalError::Read { path: path.to_owned(), source };
-        let file = File::open(path).map_err(refuse)?;
-        if file.metadata().map_err(refuse)?.is_dir() {
-            return Err(refuse(io::Error::from(io::ErrorKind::IsADirectory)));
+        let error = |source| JournalError::Read { path: path.to_owned(), source };
+        let file = File::open(path).map_err(error)?;
+        if file.metadata().map_err(error)?.is_dir() {
+            return Err(error(io::Error::from(io::ErrorKind::IsADirectory)));
         }
         Ok(Lines { path: path.to_owned(), file: BufReader::new(file), number: 0 })
     }
@@ -238,32 +290,33 @@ impl Lines {
             return Ok(None);
         }
         self.number += 1;
-        let whole = bytes.last() == Some(&b'\n');
-        if !whole && LINE_BYTES_MAX <= bytes.len() as u64 {
+        let is_whole = bytes.last() == Some(&b'\n');
+        if !is_whole && LINE_BYTES_MAX <= bytes.len() as u64 {
             return Err(self.error(LineError::TooLong(LINE_BYTES_MAX)));
         }
         let text = String::from_utf8(bytes);
         match text {
-            Ok(text) => Ok(Some(TextLine { text, whole })),
-            Err(_) if !whole => Ok(Some(TextLine { text: String::new(), whole })),
+            Ok(text) => Ok(Some(TextLine { text, is_whole })),
+            Err(_) if !is_whole => Ok(Some(TextLine { text: String::new(), is_whole })),
             Err(_) => Err(self.error(LineError::Broken("the line is not UTF-8".to_owned()))),
         }
     }
 
     fn parse<T: DeserializeOwned>(&self, text: &str) -> Result<T, JournalError> {
-        serde_json::from_str(text).map_err(|error| self.error(LineError::Broken(in_words(&error))))
+        serde_json::from_str(text)
+            .map_err(|error| self.error(LineError::Broken(json_message(&error))))
     }
 
-    fn error(&self, what: LineError) -> JournalError {
-        JournalError::Line { path: self.path.clone(), line: self.number.max(1), what }
+    fn error(&self, cause: LineError) -> JournalError {
+        JournalError::Line { path: self.path.clone(), line: self.number.max(1), cause }
     }
 }
 
-/// The message without "at line 1": here the line is the file's.
-fn in_words(error: &serde_json::Error) -> String {
+/// The message without its "at line 1": the error names the line of the file.
+fn json_message(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.split_once(" at line ") {
-        Some((what, _)) => format!("{what} (column {})", error.column()),
+        Some((message, _)) => format!("{message} (column {})", error.column()),
         None => text,
     }
 }

@@ -1,40 +1,39 @@
-//! Running a policy again over a journal: what would have been decided.
+//! Replay: running a policy over the samples of a journal.
 //!
 //! ```text
 //!   journal ─► Turn, Sample ─► Engine::step ─► plan ─► compared, and written to a new journal
-//!              Outcomes      ─► Engine::settle
+//!              Outcomes      ─► Engine::record_outcomes
 //! ```
 //!
-//! The loop is open. What happened in the recorded run happens again whatever the policy says now:
-//! its plan is not carried out, and the next sample is the one that was recorded. So each turn answers
-//! "what would this policy have done at this moment", never "how would the run have gone". The closed
-//! loop is the simulator.
+//! A replay is open-loop. Samples and outcomes are those of the recorded run, whatever the policy
+//! decides: its plans are not carried out. So each turn answers "which plan does this policy make at
+//! this moment", not "how does the run end under this policy". The simulator answers the second question.
 //!
-//! The same policy of the same version makes the same plans, and the same bytes each time.
+//! The same version of the same policy makes the same plans, byte for byte.
 
 use engine::{Engine, LoadBasisChanges, Sink, TurnRecord};
 use sched::{Action, Cause, JobEvent, Outcome, OutcomeResult, Plan, Request, Sample, Target, Turn};
 
 use crate::{
-    Header, JobSoFar, JournalError, LifeState, PolicyUsed, RecordedTurn, Recording, SoFar,
+    Checkpoint, Header, JobPhase, JobProgress, JournalError, PolicyUsed, RecordedTurn, Recording,
 };
 
-/// What came of a replay.
+/// Comparison of the replayed plans with the recorded ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
-    /// Turns in the recording.
+pub struct ReplaySummary {
+    /// Number of turns in the recording.
     pub n_turns: u64,
-    /// Turns in which the policy wanted the same done to the same.
+    /// Number of turns with the same requests and rejections.
     pub n_same: u64,
-    /// Turns among these in which it gave other reasons, or said something else.
-    pub n_same_otherwise: u64,
-    /// The number of the first turn in which it wanted something else.
-    pub first_other: Option<u64>,
-    /// The recording does not begin with the run, so that the policy began without its memory.
-    pub began_late: bool,
+    /// Number of these turns with other reasons or notes.
+    pub n_other_reasons: u64,
+    /// Number of the first turn with other requests or rejections.
+    pub first_difference: Option<u64>,
+    /// The first parts of the recording are missing, so the policy started without its history.
+    pub lacks_first_parts: bool,
 }
 
-/// Why a replay stopped.
+/// Error that stops a replay.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The recording cannot be read.
@@ -46,7 +45,7 @@ pub enum ReplayError {
 }
 
 impl Header {
-    /// The header of a journal of a replay of this run, under another policy or the same.
+    /// The header of the journal of a replay of this run.
     #[must_use]
     pub fn replayed(&self, tool: &str, policy: PolicyUsed, seed: u64) -> Header {
         Header {
@@ -61,104 +60,104 @@ impl Header {
     }
 }
 
-/// Feeds a recording to an engine that knows its machine and its jobs, and tells the sinks.
+/// Feeds a recording to an engine with the same machine and jobs, and its turns to the sinks.
 ///
 /// # Errors
-/// The recording cannot be read on, or a sink fails.
+/// The recording cannot be read, or a sink fails.
 pub fn replay(
     recording: &mut Recording,
     engine: &mut Engine,
     sinks: &mut [&mut dyn Sink],
-) -> Result<Replayed, ReplayError> {
-    let mut replayed = Replayed::default();
-    if let Some(so_far) = recording.so_far() {
-        catch_up(so_far, engine);
-        replayed.began_late = true;
+) -> Result<ReplaySummary, ReplayError> {
+    let mut summary = ReplaySummary::default();
+    if let Some(checkpoint) = recording.checkpoint() {
+        resume(checkpoint, engine);
+        summary.lacks_first_parts = true;
     }
-    let mut news = LoadBasisChanges::default();
+    let mut changes = LoadBasisChanges::default();
     for recorded in recording {
         let recorded = recorded?;
         let step = engine.step(&recorded.turn, &recorded.sample);
         engine.record_outcomes(&recorded.outcomes);
-        replayed.count(&recorded, &step);
+        summary.count(&recorded, &step);
         let record = TurnRecord {
             loads: step.loads.as_ref(),
-            load_basis: news.after(engine, &step),
-            signals: news.signals(engine),
+            load_basis: changes.after(engine, &step),
+            signals: changes.signals(engine),
             plan: &step.plan,
             rejected: &step.rejected,
             ..recorded.record()
         };
         sinks.iter_mut().try_for_each(|sink| sink.record(&record))?;
     }
-    Ok(replayed)
+    Ok(summary)
 }
 
-impl Replayed {
+impl ReplaySummary {
     fn count(&mut self, recorded: &RecordedTurn, step: &engine::Step) {
         let same = is_same(&recorded.plan, &step.plan)
-            && recorded.refused.len() == step.rejected.len()
-            && recorded.refused.iter().zip(&step.rejected).all(|(one, other)| {
-                one.cause == other.cause && is_same_ask(&one.request, &other.request)
+            && recorded.rejected.len() == step.rejected.len()
+            && recorded.rejected.iter().zip(&step.rejected).all(|(one, other)| {
+                one.cause == other.cause && is_same_request(&one.request, &other.request)
             });
-        let to_the_word = recorded.plan.requests == step.plan.requests
+        let is_identical = recorded.plan.requests == step.plan.requests
             && recorded.plan.notes == step.plan.notes
             && recorded.plan.abort == step.plan.abort
-            && recorded.refused == step.rejected;
+            && recorded.rejected == step.rejected;
         self.n_turns += 1;
         self.n_same += u64::from(same);
-        self.n_same_otherwise += u64::from(same && !to_the_word);
+        self.n_other_reasons += u64::from(same && !is_identical);
         if !same {
-            self.first_other.get_or_insert(recorded.turn.number);
+            self.first_difference.get_or_insert(recorded.turn.number);
         }
     }
 }
 
-/// Whether two plans ask for the same to be done, for whatever reasons.
+/// Whether two plans have the same requests. Reasons are ignored.
 fn is_same(one: &Plan, other: &Plan) -> bool {
     one.abort.is_some() == other.abort.is_some()
         && one.requests.len() == other.requests.len()
-        && one.requests.iter().zip(&other.requests).all(|(one, other)| is_same_ask(one, other))
+        && one.requests.iter().zip(&other.requests).all(|(one, other)| is_same_request(one, other))
 }
 
-fn is_same_ask(one: &Request, other: &Request) -> bool {
+fn is_same_request(one: &Request, other: &Request) -> bool {
     (one.target, &one.action) == (other.target, &other.action)
 }
 
-/// Brings an engine to where the first part that is left begins: what runs is started and placed
-/// as it was. What the policy would have remembered is lost with the parts.
-fn catch_up(so_far: &SoFar, engine: &mut Engine) {
+/// Brings an engine to the state of a checkpoint: running jobs are started and placed. The history of the
+/// policy is lost with the missing parts.
+fn resume(checkpoint: &Checkpoint, engine: &mut Engine) {
     let running = || {
-        let jobs = (0u32..).map(base::JobId).zip(so_far.lives.jobs());
-        jobs.filter(|(_, job)| job.state == LifeState::Running)
+        let jobs = (0u32..).map(base::JobId).zip(checkpoint.jobs.jobs());
+        jobs.filter(|(_, job)| job.phase == JobPhase::Running)
     };
     let causes = vec![Cause::JobsDue];
-    let begin = Turn { number: so_far.number, at: so_far.at, causes };
-    let due: Vec<JobEvent> = running().map(|(id, _)| JobEvent::Due(id)).collect();
-    let sample = so_far.sample();
+    let turn = Turn { number: checkpoint.turn, at: checkpoint.at, causes };
+    let sample = checkpoint.sample();
     let first = Sample {
-        jobs: due,
+        jobs: running().map(|(id, _)| JobEvent::Due(id)).collect(),
         usable_cpus: sample.usable_cpus.clone(),
         numa_settings: sample.numa_settings,
         ..Sample::default()
     };
-    engine.step(&begin, &first);
+    engine.step(&turn, &first);
     engine.record_outcomes(&running().flat_map(|(id, job)| started(id, job)).collect::<Vec<_>>());
-    let hands_off = running()
-        .filter_map(|(id, job)| job.hands_off.clone().map(|why| JobEvent::Unmanaged(id, why)));
-    let second = Sample { jobs: hands_off.collect(), ..sample };
-    engine.step(&Turn { causes: vec![Cause::Interval], ..begin }, &second);
+    let unmanaged = running()
+        .filter_map(|(id, job)| Some(JobEvent::Unmanaged(id, job.unmanaged.clone()?)))
+        .collect();
+    let second = Sample { jobs: unmanaged, ..sample };
+    engine.step(&Turn { causes: vec![Cause::Interval], ..turn }, &second);
     engine.record_outcomes(&[]);
 }
 
-fn started(id: base::JobId, job: &JobSoFar) -> Vec<Outcome> {
+fn started(id: base::JobId, job: &JobProgress) -> Vec<Outcome> {
     let done =
         |action| Outcome { target: Target::Job(id), action, result: OutcomeResult::Done { n: 1 } };
     let place = job.placed.as_ref().map(|cpus| done(Some(Action::Place(cpus.clone()))));
-    let moving = job.moving.map(|moving| Outcome {
-        target: moving.target,
-        action: Some(Action::MovePages { from: moving.from, to: moving.to, limit: moving.limit }),
+    let page_move = job.active_page_move.map(|active| Outcome {
+        target: active.target,
+        action: Some(Action::MovePages { from: active.from, to: active.to, limit: active.limit }),
         result: OutcomeResult::InProgress,
     });
-    std::iter::once(done(None)).chain(place).chain(moving).collect()
+    std::iter::once(done(None)).chain(place).chain(page_move).collect()
 }

@@ -1,4 +1,4 @@
-//! Writing: a line per turn; what happened is written at once, what did not with the next.
+//! The journal writer: one line per turn. Eventful turns are flushed at once, quiet ones with the next.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,20 +9,20 @@ use engine::{Sink, TurnRecord};
 use sched::Cause;
 use serde::Serialize;
 
-use crate::parts;
-use crate::wire::{EndLine, HeaderLine, Place, SoFarLine, TurnOut};
-use crate::{Header, RunEnd, SoFar};
+use crate::part_files;
+use crate::wire::{CheckpointLine, EndLine, HeaderLine, PartNumber, TurnWriter};
+use crate::{Checkpoint, Header, RunEnd};
 
-/// How large a journal may become.
+/// Size limits of a journal.
 ///
-/// A thousand busy tasks write about 100 KB a turn. With the defaults the last hour of such a run
-/// stays on disk, and a run of sixteen jobs is kept for weeks.
+/// A thousand busy tasks write about 100 KB per turn. With the defaults the last hour of such a run
+/// stays on disk, and weeks of a run of sixteen jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A part that has grown beyond this is continued in a new one.
+    /// Size at which the journal continues in a new part.
     pub part: Bytes,
-    /// How many parts are kept, the one being written among them; at least 1. The oldest go first,
-    /// and the new part says how many are gone.
+    /// Number of parts to keep, including the current one; at least 1. The oldest part is removed first,
+    /// and the header of the new part counts the removed ones.
     pub n_parts: u32,
 }
 
@@ -32,109 +32,109 @@ impl Default for Limits {
     }
 }
 
-/// Turns in which nothing happened wait for the next in which something does, at most so many: beside
-/// sleeping jobs a write of its own for each would be a fifth of all that evenkeel costs.
+/// Number of quiet turns that are buffered. With sleeping jobs, one write per turn would be a fifth of
+/// evenkeel's cost.
 const QUIET_TURNS_MAX: u32 = 8;
 
-/// Writes a journal; takes part in a run as a sink.
+/// Writes the journal of a run, as one of its sinks.
 #[derive(Debug)]
 pub struct JournalWriter {
     path: PathBuf,
     file: File,
-    line: Vec<u8>,
-    n_waiting: u32,
+    buffer: Vec<u8>,
+    n_buffered: u32,
     header: Header,
     limits: Limits,
-    so_far: SoFar,
-    place: Place,
+    checkpoint: Checkpoint,
+    part: PartNumber,
     part_bytes: u64,
-    /// The run has ended, or the file could not be written: nothing comes after that.
-    ended: bool,
+    /// The run has ended or a write has failed. Nothing is written after that.
+    is_closed: bool,
 }
 
 impl JournalWriter {
-    /// Creates the file (an old one of that name is overwritten) and writes the header.
+    /// Creates the file (an existing one is overwritten) and writes the header.
     ///
     /// # Errors
-    /// What the system says when it cannot be created or written.
+    /// The file cannot be created or written.
     pub fn create(path: &Path, header: &Header, limits: Limits) -> io::Result<Self> {
         let mut writer = JournalWriter {
             path: path.to_owned(),
             file: File::create(path)?,
-            line: Vec::new(),
-            n_waiting: 0,
+            buffer: Vec::new(),
+            n_buffered: 0,
             header: header.clone(),
             limits,
-            so_far: SoFar::new(header),
-            place: Place { part: 1, dropped: 0 },
+            checkpoint: Checkpoint::new(header),
+            part: PartNumber { part: 1, n_removed: 0 },
             part_bytes: 0,
-            ended: false,
+            is_closed: false,
         };
         writer.write_header()?;
         Ok(writer)
     }
 
-    /// Where the newest part lies.
+    /// Path of the newest part.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many parts have been removed because of the limits.
-    pub fn n_parts_dropped(&self) -> u32 {
-        self.place.dropped
+    /// Number of parts removed because of the limits.
+    pub fn n_parts_removed(&self) -> u32 {
+        self.part.n_removed
     }
 
-    /// Writes the last line. Further turns and ends are ignored: a run ends once.
+    /// Writes the last line. Later turns and ends are ignored.
     ///
     /// # Errors
-    /// What the system says when it cannot be written.
+    /// The file cannot be written.
     pub fn finish(&mut self, end: &RunEnd) -> io::Result<()> {
-        if self.ended {
+        if self.is_closed {
             return Ok(());
         }
         self.add_line(&EndLine::from(end))?;
         self.flush()?;
-        self.ended = true;
+        self.is_closed = true;
         Ok(())
     }
 
-    /// Nothing waits when this is called.
+    /// Called with an empty buffer.
     fn write_header(&mut self) -> io::Result<()> {
-        add_line(&mut self.line, &HeaderLine::new(&self.header, self.place))?;
-        if 1 < self.place.part {
-            add_line(&mut self.line, &SoFarLine::from(&self.so_far))?;
+        add_line(&mut self.buffer, &HeaderLine::new(&self.header, self.part))?;
+        if 1 < self.part.part {
+            add_line(&mut self.buffer, &CheckpointLine::from(&self.checkpoint))?;
         }
         self.part_bytes = 0;
         self.flush()
     }
 
     fn add_line(&mut self, line: &impl Serialize) -> io::Result<()> {
-        add_line(&mut self.line, line)?;
-        self.n_waiting += 1;
+        add_line(&mut self.buffer, line)?;
+        self.n_buffered += 1;
         Ok(())
     }
 
-    /// Writes the lines that wait, in one piece. A piece of which only a part could be written stays
-    /// the last one: after it, whole lines would be taken for the rest of a torn one.
+    /// Writes the buffered lines in one call. A failed write closes the journal: a line after a torn one
+    /// would be read as its rest.
     fn flush(&mut self) -> io::Result<()> {
-        let written = self.file.write_all(&self.line);
-        self.ended |= written.is_err();
-        self.part_bytes += self.line.len() as u64;
-        self.line.clear();
-        self.n_waiting = 0;
+        let written = self.file.write_all(&self.buffer);
+        self.is_closed |= written.is_err();
+        self.part_bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        self.n_buffered = 0;
         written
     }
 
-    /// Continues in a new part. Its first lines are complete before it takes the name.
+    /// Continues in a new part. Its first lines are written before it takes the base name.
     fn rotate(&mut self) -> io::Result<()> {
-        let full = self.place.part;
+        let full = self.part.part;
         let kept = self.limits.n_parts.max(1);
-        self.place = Place { part: full + 1, dropped: (full + 1).saturating_sub(kept) };
-        self.file = File::create(parts::unfinished(&self.path))?;
+        self.part = PartNumber { part: full + 1, n_removed: (full + 1).saturating_sub(kept) };
+        self.file = File::create(part_files::unfinished(&self.path))?;
         self.write_header()?;
-        parts::exchange(&self.path, full)?;
+        part_files::exchange(&self.path, full)?;
         if let Some(oldest) = (full + 1).checked_sub(kept).filter(|&part| 0 < part) {
-            std::fs::remove_file(parts::numbered(&self.path, oldest))?;
+            std::fs::remove_file(part_files::numbered(&self.path, oldest))?;
         }
         Ok(())
     }
@@ -142,13 +142,13 @@ impl JournalWriter {
 
 impl Sink for JournalWriter {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
-        if self.ended {
+        if self.is_closed {
             return Ok(());
         }
-        self.so_far.observe(record);
-        self.header.take_in(record.sample);
-        self.add_line(&TurnOut(record))?;
-        if is_quiet(record) && self.n_waiting < QUIET_TURNS_MAX {
+        self.checkpoint.observe(record);
+        self.header.add_attached_jobs(record.sample);
+        self.add_line(&TurnWriter(record))?;
+        if is_quiet(record) && self.n_buffered < QUIET_TURNS_MAX {
             return Ok(());
         }
         self.flush()?;
@@ -161,12 +161,12 @@ impl Sink for JournalWriter {
 
 impl Drop for JournalWriter {
     fn drop(&mut self) {
-        // Only what a run leaves that never came to its end; an error was told where it arose.
+        // Lines of a run that was not finished. An earlier error has been returned already.
         let _ = self.flush();
     }
 }
 
-/// Whether nothing came of a turn and nothing ran: only time went by.
+/// Whether no task ran and the plan is empty.
 fn is_quiet(record: &TurnRecord<'_>) -> bool {
     let sample = record.sample;
     record.turn.causes == [Cause::Interval]

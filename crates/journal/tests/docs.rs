@@ -1,4 +1,4 @@
-//! The page about the format shows lines that are ones.
+//! The example on the page about the journal format is a valid journal.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn the_example_in_the_docs_is_a_journal() {
     let read: Vec<bool> = recording.by_ref().map(|turn| turn.is_ok()).collect();
     assert_eq!(read, [true, true]);
     assert!(recording.end().is_some_and(|end| end.own_cpu.is_some()));
-    // Nothing in it is misspelt and so ignored: written again it is the same.
+    // No field is misspelt and so ignored: the rewritten journal is the same.
     let copy = folder.path().join("copy.jsonl");
     let limits = journal::Limits::default();
     let mut again =

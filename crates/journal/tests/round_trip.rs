@@ -1,4 +1,4 @@
-//! What is written is read back, bit for bit; what is damaged is told with file and line.
+//! A journal is read back bit for bit, and damage is reported with file and line.
 
 mod common;
 
@@ -8,11 +8,11 @@ use std::path::Path;
 use base::{Bytes, Nanos, Rng};
 use common::{header, random_turn};
 use engine::Sink;
-use journal::{Header, HowEnded, JournalWriter, Limits, RecordedTurn, RunEnd, read};
+use journal::{Header, JournalWriter, Limits, RecordedTurn, RunEnd, RunStatus, read};
 
 fn end() -> RunEnd {
     RunEnd {
-        how: HowEnded::Interrupted,
+        status: RunStatus::Interrupted,
         error: Some("a signal".to_owned()),
         wall: Nanos::from_secs(60),
         own_cpu: Some(Nanos::from_millis(12)),
@@ -44,11 +44,11 @@ fn error_of(path: &Path) -> String {
         Err(error) => error,
         Ok(mut recording) => recording.find_map(Result::err).expect("an error"),
     };
-    format!("{:#}", anyhow_like(&first)).replace(&folder, "DIR")
+    with_causes(&first).replace(&folder, "DIR")
 }
 
 /// An error with its causes on one line.
-fn anyhow_like(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -87,7 +87,7 @@ fn the_header_is_read_back_without_the_environment() {
 }
 
 #[test]
-fn each_line_is_one_json_object_and_the_end_comes_once() {
+fn each_line_is_one_json_object_and_the_end_is_written_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("j.jsonl");
     let mut writer = write(&path, &turns(1, 5), Limits::default());
@@ -102,7 +102,7 @@ fn each_line_is_one_json_object_and_the_end_comes_once() {
 }
 
 #[test]
-fn a_torn_last_line_is_forgiven_and_told_wherever_it_tore() {
+fn a_torn_last_line_is_ignored_and_reported_at_every_length() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("j.jsonl");
     let written = turns(2, 3);
@@ -117,48 +117,49 @@ fn a_torn_last_line_is_forgiven_and_told_wherever_it_tore() {
         assert_eq!(read, [true, true], "cut after {length} bytes");
         assert!(recording.torn().is_some_and(|place| place.ends_with("j.jsonl:4")));
     }
-    // With only the line's end missing, nothing is lost.
+    // A missing line feed alone loses nothing.
     fs::write(&path, &whole[..whole.len() - 1]).expect("can be written");
     assert_eq!(read_all(&path), written);
 }
 
 #[test]
-fn damage_is_told_with_file_and_line() {
+fn damage_and_other_formats_are_reported_with_file_and_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("j.jsonl");
     write(&path, &turns(3, 2), Limits::default());
     let good = fs::read_to_string(&path).expect("text");
     let head = good.lines().next().expect("a header");
-    let mut told = String::new();
+    let mut errors = String::new();
     for text in [
         "".to_owned(),
         "{}\n".to_owned(),
         "not JSON\n".to_owned(),
         "{\"journal\":99,\"tool\":\"7.0\"}\n".to_owned(),
-        "{\"journal\":1,\"tool\":\"0.1.0\"}\n".to_owned(),
+        "{\"journal\":1,\"tool\":\"0.1.0\",\"run\":\"old\",\"jobs\":[]}\n".to_owned(),
+        "{\"journal\":2,\"tool\":\"0.1.0\"}\n".to_owned(),
         head.replacen("\"class\":15", "\"class\":16", 1) + "\n",
         head.replacen("\"id\":1,\"name\"", "\"id\":5,\"name\"", 1) + "\n",
         head.replacen("\"nodes_allowed\":\"0-1\"", "\"nodes_allowed\":\"0-9\"", 1) + "\n",
-        format!("{head}\n{{\"n\":0}}\n{{}}\n"),
-        format!("{head}\n{{\"n\":0,\"at_ns\":0,\"causes\":[\"boredom\"]}}\n"),
+        format!("{head}\n{{\"turn\":0}}\n{{}}\n"),
+        format!("{head}\n{{\"turn\":0,\"at_ns\":0,\"causes\":[\"boredom\"]}}\n"),
         format!(
-            "{head}\n{{\"n\":0,\"at_ns\":0,\"causes\":[],\"sample\":{{\"usable\":\"3-1\"}}}}\n"
+            "{head}\n{{\"turn\":0,\"at_ns\":0,\"causes\":[],\"sample\":{{\"usable_cpus\":\"3-1\"}}}}\n"
         ),
         format!(
-            "{head}\n{{\"end\":\"finished\",\"wall_ns\":1}}\n{{\"n\":0,\"at_ns\":0,\"causes\":[]}}\n"
+            "{head}\n{{\"end\":\"finished\",\"wall_ns\":1}}\n{{\"turn\":0,\"at_ns\":0,\"causes\":[]}}\n"
         ),
         format!("{head}\n\u{fffd}\n"),
     ] {
         fs::write(&path, text).expect("can be written");
-        told += &format!("{}\n", error_of(&path));
+        errors += &format!("{}\n", error_of(&path));
     }
-    told += &error_of(&folder.path().join("nothing.jsonl"));
-    told += &format!("\n{}\n", error_of(folder.path()));
-    expect_test::expect_file!["expected/damage.txt"].assert_eq(&told);
+    errors += &error_of(&folder.path().join("nothing.jsonl"));
+    errors += &format!("\n{}\n", error_of(folder.path()));
+    expect_test::expect_file!["expected/damage.txt"].assert_eq(&errors);
 }
 
 #[test]
-fn a_journal_that_grows_is_continued_in_parts_that_are_one_to_a_reader() {
+fn a_journal_in_several_parts_is_read_as_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
     let written = turns(4, 40);
@@ -173,7 +174,7 @@ fn a_journal_that_grows_is_continued_in_parts_that_are_one_to_a_reader() {
 }
 
 #[test]
-fn the_oldest_parts_go_and_the_rest_says_what_had_happened() {
+fn the_oldest_parts_are_removed_and_a_checkpoint_keeps_their_final_state() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
     let written = turns(5, 60);
@@ -182,19 +183,19 @@ fn the_oldest_parts_go_and_the_rest_says_what_had_happened() {
     writer.finish(&end()).expect("can be written");
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
     let mut recording = read(&path).expect("a journal");
-    assert_eq!(recording.n_parts_missing(), writer.n_parts_dropped());
-    let so_far = recording.so_far().expect("what had happened").clone();
+    assert_eq!(recording.n_parts_missing(), writer.n_parts_removed());
+    let checkpoint = recording.checkpoint().expect("a checkpoint").clone();
     let rest: Vec<RecordedTurn> = recording.by_ref().map(|turn| turn.expect("a turn")).collect();
-    let n_gone = written.len() - rest.len();
-    assert_eq!(rest, written[n_gone..]);
-    assert_eq!(so_far.number, n_gone as u64 - 1);
-    assert_eq!(so_far, told_so_far(&header(), &written[..n_gone]));
+    let n_removed = written.len() - rest.len();
+    assert_eq!(rest, written[n_removed..]);
+    assert_eq!(checkpoint.turn, n_removed as u64 - 1);
+    assert_eq!(checkpoint, checkpoint_after(&header(), &written[..n_removed]));
 }
 
-fn told_so_far(header: &Header, turns: &[RecordedTurn]) -> journal::SoFar {
-    let mut so_far = journal::SoFar::new(header);
-    turns.iter().for_each(|turn| so_far.observe(&turn.record()));
-    so_far
+fn checkpoint_after(header: &Header, turns: &[RecordedTurn]) -> journal::Checkpoint {
+    let mut checkpoint = journal::Checkpoint::new(header);
+    turns.iter().for_each(|turn| checkpoint.observe(&turn.record()));
+    checkpoint
 }
 
 #[test]
@@ -205,14 +206,14 @@ fn a_numbered_part_can_be_read_alone() {
     write(&path, &written, Limits { part: Bytes(6000), n_parts: 100 });
     let mut part = read(&folder.path().join("journal.2.jsonl")).expect("a journal");
     assert_eq!(part.n_parts_missing(), 1);
-    let from = part.so_far().expect("what had happened").number as usize + 1;
+    let from = part.checkpoint().expect("a checkpoint").turn as usize + 1;
     let turns: Vec<RecordedTurn> = part.by_ref().map(|turn| turn.expect("a turn")).collect();
     assert_eq!(turns, written[from..from + turns.len()]);
     assert_eq!(part.end(), None);
 }
 
 #[test]
-fn parts_of_another_run_beside_it_are_not_mixed_in() {
+fn parts_of_another_run_in_the_same_folder_are_ignored() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("journal.jsonl");
     let limits = Limits { part: Bytes(6000), n_parts: 100 };

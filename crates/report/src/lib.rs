@@ -1,39 +1,35 @@
-//! The report of a run: every field described once, then text, JSON and HTML from the same values.
+//! The report of a run: each field is described once; text, JSON and HTML use the same description.
 //!
 //! ```text
-//!   turns (live, or out of a journal) ─► ReportBuilder ─► Report ─► to_text · to_json · to_html
-//!                                         bounded          │
-//!                                         memory           └─ the table of fields ─► docs, schema, column heads
+//!   turns (live, or from a journal) ─► ReportBuilder ─► Report ─► to_text · to_json · to_html
+//!                                       bounded          │
+//!                                       memory           └─ descriptions of fields ─► docs, schema, column heads
 //! ```
 //!
-//! What was not measured is absent (`null` in JSON, `-` in tables), never zero. Nothing here reads a
-//! clock or a file.
+//! A value that was not measured is absent (`null` in JSON, `-` in tables), never zero. This crate reads
+//! no clock and no file.
 
 mod build;
 pub mod calibration;
 pub mod comparison;
 mod describe;
-mod eras;
-
 pub mod docs;
 pub mod explain;
-mod from_journal;
+pub mod format;
 mod html;
-mod json;
 mod model;
+pub mod phrases;
 mod places;
 pub mod profile;
 pub mod status;
 pub mod study;
+mod table;
 mod text;
-pub mod units;
-pub mod words;
 
-pub use build::ReportBuilder;
+pub use build::{ReportBuilder, from_journal};
 pub use describe::{Described, Field, Shape, Unit};
-pub use from_journal::from_journal;
 pub use model::*;
-pub use places::{PlaceNames, cpu_words};
+pub use places::{PlaceNames, cpu_phrase};
 
-/// The version of `report.json`. It grows when a field changes its meaning or goes.
-pub const FORMAT: u32 = 1;
+/// Version of `report.json`. It increases when a field is renamed, removed or changes its meaning.
+pub const FORMAT: u32 = 2;

@@ -1,19 +1,24 @@
-//! What people call a set of CPUs.
+//! Names of CPU sets: `core 1`, `cpu 3 on node 0`, `cpus 0-5`.
+//!
+//! The level of the placement domains can change during a run, when CPUs go on- or offline; then `llc 1` of
+//! one turn is no domain of the next. So each entry of a report keeps the epoch of its turn, and its
+//! CPUs are named at the end, by the domains of that epoch.
 
 use base::CpuSet;
+use engine::TurnRecord;
 use topology::{DomainChoice, Domains, Level, Machine};
 
-/// Names sets of CPUs by the placement domains of a run, once their level is known.
+/// Names CPU sets by the placement domains of a run.
 #[derive(Clone, Debug)]
 pub struct PlaceNames {
     domains: Option<Domains>,
 }
 
 impl PlaceNames {
-    /// For domains of this level among these CPUs; without a level only CPUs are named.
+    /// Uses the domains of this level among the usable CPUs. Without a level, sets are named by their CPUs.
     pub fn new(machine: &Machine, level: Option<Level>, usable: &CpuSet) -> Self {
-        let of = |level| Domains::of(machine, DomainChoice::At(level), usable);
-        PlaceNames { domains: level.map(of) }
+        let domains = |level| Domains::of(machine, DomainChoice::At(level), usable);
+        PlaceNames { domains: level.map(domains) }
     }
 
     /// `core 1` for all CPUs of a domain, `cpu 3 on node 0` for a part of one, else `cpus 0-5`.
@@ -21,12 +26,12 @@ impl PlaceNames {
         let Some((domains, idx)) =
             self.domains.as_ref().and_then(|domains| Some((domains, domains.of_set(cpus)?)))
         else {
-            return cpu_words(cpus);
+            return cpu_phrase(cpus);
         };
         if &domains.get(idx).cpus == cpus {
             return domains.label(idx);
         }
-        format!("{} on {}", cpu_words(cpus), domains.label(idx))
+        format!("{} on {}", cpu_phrase(cpus), domains.label(idx))
     }
 
     /// The domains, if their level is known.
@@ -36,10 +41,70 @@ impl PlaceNames {
 }
 
 /// `cpu 3`, `cpus 0-2`.
-pub fn cpu_words(cpus: &CpuSet) -> String {
+pub fn cpu_phrase(cpus: &CpuSet) -> String {
     match cpus.len() {
         0 => "no CPU".to_owned(),
         1 => format!("cpu {cpus}"),
         _ => format!("cpus {cpus}"),
+    }
+}
+
+/// Distinct combinations of domain level and usable CPUs during a run.
+#[derive(Debug)]
+pub(crate) struct Epochs {
+    list: Vec<(Option<Level>, CpuSet)>,
+    current: Epoch,
+}
+
+/// Index of an epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epoch(usize);
+
+/// The names of each epoch.
+#[derive(Debug)]
+pub(crate) struct EpochNames(Vec<PlaceNames>);
+
+impl Epochs {
+    pub fn new(machine: &Machine) -> Self {
+        Epochs { list: vec![(None, machine.allowed().clone())], current: Epoch(0) }
+    }
+
+    pub fn current(&self) -> Epoch {
+        self.current
+    }
+
+    pub fn observe(&mut self, record: &TurnRecord<'_>) {
+        let level = record.current_load_basis().map(|basis| basis.level);
+        self.update(level, record.sample.usable_cpus.as_ref());
+    }
+
+    /// `None` keeps the current value.
+    pub fn update(&mut self, level: Option<Level>, usable: Option<&CpuSet>) {
+        let (current_level, current_usable) = &self.list[self.current.0];
+        let (level, usable) = (level.or(*current_level), usable.unwrap_or(current_usable));
+        if (level, usable) == (*current_level, current_usable) {
+            return;
+        }
+        let known = self.list.iter().position(|(one, cpus)| (*one, cpus) == (level, usable));
+        let usable = usable.clone();
+        self.current = Epoch(known.unwrap_or(self.list.len()));
+        if known.is_none() {
+            self.list.push((level, usable));
+        }
+    }
+
+    /// Epochs before the first known level use that level.
+    pub fn names(&self, machine: &Machine) -> EpochNames {
+        let first = self.list.iter().find_map(|(level, _)| *level);
+        let names = |(level, usable): &(Option<Level>, CpuSet)| {
+            PlaceNames::new(machine, level.or(first), usable)
+        };
+        EpochNames(self.list.iter().map(names).collect())
+    }
+}
+
+impl EpochNames {
+    pub fn of(&self, epoch: Epoch) -> &PlaceNames {
+        &self.0[epoch.0]
     }
 }

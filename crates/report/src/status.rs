@@ -5,8 +5,8 @@
 //! helps. Whether the writer still lives the file cannot say; the reader asks the kernel.
 
 use crate::describe::{record, words};
-use crate::text::{Align, Table, fold};
-use crate::units::{bytes, count, duration};
+use crate::format::{bytes, count, duration};
+use crate::table::{Align, Table, fold};
 
 /// The version of the state file. It grows when a field changes its meaning or goes.
 pub const STATE_FORMAT: u32 = 2;

@@ -145,7 +145,7 @@ fn a_simulated_run_that_is_interrupted_ends_its_journal_and_reports_what_was() {
         assert!(last.starts_with("{\"end\":\"interrupted\","), "{policy}: {last}");
         let report = place.read(&format!("{policy}/report.json"));
         let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
-        assert_eq!(report["run"]["end"], "interrupted", "{policy}");
+        assert_eq!(report["run"]["status"], "interrupted", "{policy}");
     }
 }
 

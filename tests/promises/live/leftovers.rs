@@ -41,7 +41,7 @@ fn what_hides_from_its_job_is_ended_with_the_run_and_told() {
     // Whose it is can be told if it was seen before its parent was gone.
     let journal = world.read("out/journal.jsonl");
     let is_told = journal.contains("without a job's group and environment");
-    assert!(is_told || journal.contains("\"left_behind\":1"), "{journal}");
+    assert!(is_told || journal.contains("\"n_orphans\":1"), "{journal}");
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn what_hides_from_the_only_job_is_that_jobs() {
     assert!(!lives(pid));
     let report: serde_json::Value =
         serde_json::from_str(&world.read("out/report.json")).expect("JSON");
-    let n_left_behind = &report["jobs"][0]["n_left_behind"];
-    assert_eq!(*n_left_behind, 1, "{}", report["jobs"][0]);
+    let n_orphans = &report["jobs"][0]["n_orphans"];
+    assert_eq!(*n_orphans, 1, "{}", report["jobs"][0]);
 }
 
 #[test]

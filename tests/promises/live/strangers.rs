@@ -70,7 +70,7 @@ fn a_job_that_became_another_user_is_told_with_the_capability_and_not_waited_for
     let journal = world.read("out/journal.jsonl");
     assert!(survived, "{errors}");
     assert_eq!(journal.matches("CAP_KILL").count(), 1, "{journal}");
-    assert!(journal.contains("\"left_behind\":1"), "{journal}");
+    assert!(journal.contains("\"n_orphans\":1"), "{journal}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use engine::{Sink, TurnRecord};
 use lab::compare::{Column, Ended, Figures, Store, Tally, Variant};
 use linux::cgroup::CgroupMode;
 use program::{Ending, Job, MemoryPolicy, Workload};
-use report::EndWord;
+use report::RunStatusWord;
 use topology::Machine;
 
 use super::progress::Progress;
@@ -181,9 +181,9 @@ impl Series<'_> {
         let mut figures = listener.tally.into_figures();
         crate::report::write_files(&report, &folder.file(""))?;
         let was_limited = self.args.time_limit.is_some_and(|limit| limit.0 <= report.run.wall_ns);
-        match (report.run.end, ended) {
-            (Some(EndWord::Interrupted), _) if !was_limited => return Ok(None),
-            (Some(EndWord::Interrupted), _) => figures.ended = Ended::Stopped,
+        match (report.run.status, ended) {
+            (Some(RunStatusWord::Interrupted), _) if !was_limited => return Ok(None),
+            (Some(RunStatusWord::Interrupted), _) => figures.ended = Ended::Stopped,
             (_, Err(CommandError::Failed(error))) => return Err(CommandError::Failed(error)),
             _ => {}
         }

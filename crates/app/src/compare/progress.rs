@@ -11,7 +11,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use report::units::duration;
+use report::format::duration;
 
 use crate::view::Mode;
 

@@ -316,7 +316,7 @@ fn phase_json(phase: &Phase) -> Value {
 
 fn millions(count: u64) -> String {
     match count {
-        0..10_000_000 => report::units::count(count),
+        0..10_000_000 => report::format::count(count),
         _ => format!("{:.1} million", count as f64 / 1e6),
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use engine::Engine;
 use journal::{
-    Header, JournalWriter, Limits, PolicyUsed, Recording, ReplayError, Replayed, RunEnd,
+    Header, JournalWriter, Limits, PolicyUsed, Recording, ReplayError, ReplaySummary, RunEnd,
 };
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -96,7 +96,7 @@ fn into_journal(
     engine: &mut Engine,
     header: &Header,
     path: &Path,
-) -> Result<Replayed, CommandError> {
+) -> Result<ReplaySummary, CommandError> {
     let refused = || format!("cannot write {}", path.display());
     match File::create_new(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -115,7 +115,7 @@ fn write(
     engine: &mut Engine,
     header: &Header,
     path: &Path,
-) -> Result<Replayed, CommandError> {
+) -> Result<ReplaySummary, CommandError> {
     let refused = || format!("cannot write {}", path.display());
     let writer = JournalWriter::create(path, header, Limits::default());
     let mut writer = writer.with_context(refused).or_usage_error()?;
@@ -137,7 +137,7 @@ fn stop(error: ReplayError) -> CommandError {
     }
 }
 
-fn tell(args: &Args, original: &Header, spec: &str, replayed: Replayed) -> anyhow::Result<()> {
+fn tell(args: &Args, original: &Header, spec: &str, replayed: ReplaySummary) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if args.json {
         let told = serde_json::json!({
@@ -147,9 +147,9 @@ fn tell(args: &Args, original: &Header, spec: &str, replayed: Replayed) -> anyho
             "policy": spec,
             "n_turns": replayed.n_turns,
             "n_turns_same": replayed.n_same,
-            "n_turns_same_for_other_reasons": replayed.n_same_otherwise,
-            "first_turn_other": replayed.first_other,
-            "began_late": replayed.began_late,
+            "n_turns_same_for_other_reasons": replayed.n_other_reasons,
+            "first_turn_other": replayed.first_difference,
+            "began_late": replayed.lacks_first_parts,
         });
         return Ok(writeln!(out, "{told:#}")?);
     }
@@ -158,7 +158,7 @@ fn tell(args: &Args, original: &Header, spec: &str, replayed: Replayed) -> anyho
         "open loop: {spec} over the recording of {} (decided by {}); nothing was carried out",
         original.run_id, original.policy.spec
     )?;
-    if replayed.began_late {
+    if replayed.lacks_first_parts {
         writeln!(out, "the first parts of the journal are gone: the policy began without a past")?;
     }
     writeln!(out, "{}", compared(&replayed))?;
@@ -169,16 +169,16 @@ fn tell(args: &Args, original: &Header, spec: &str, replayed: Replayed) -> anyho
 }
 
 /// How much was decided otherwise: what was to be done counts, and reasons apart from that.
-fn compared(replayed: &Replayed) -> String {
+fn compared(replayed: &ReplaySummary) -> String {
     let n_other = replayed.n_turns - replayed.n_same;
-    let decided = match replayed.first_other {
+    let decided = match replayed.first_difference {
         None => format!("all {} turns were decided as they were recorded", replayed.n_turns),
         Some(first) => format!(
             "{n_other} of {} turns would have been decided otherwise, turn {first} first",
             replayed.n_turns
         ),
     };
-    match replayed.n_same_otherwise {
+    match replayed.n_other_reasons {
         0 => decided,
         n => format!("{decided}; {n} more the same way, for other reasons or with other notes"),
     }

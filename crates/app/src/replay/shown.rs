@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use report::words::action_words;
+use report::phrases::action_phrase;
 use sched::{
     CounterDeltas, CounterEvent, Plan, Request, SignalTier, Snapshot, StallTimes, Target,
     TrafficDelta,
@@ -159,7 +159,7 @@ fn want(seen: &Snapshot<'_>, ask: &Request) -> String {
         Target::Task(task) => format!("task {}", task.tid),
     };
     let code = ask.reason.code.name();
-    let what = action_words(&ask.action, |cpus| format!("cpus {cpus}"));
+    let what = action_phrase(&ask.action, |cpus| format!("cpus {cpus}"));
     format!("{whom}: would {what} because {code}")
 }
 

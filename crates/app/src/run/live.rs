@@ -7,7 +7,7 @@ use anyhow::Context;
 use base::{Bytes, Nanos};
 use engine::{Engine, Sink};
 use host_live::{CounterMode, LiveHost, LiveOptions};
-use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
+use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd, RunStatus};
 use linux::cgroup::CgroupMode;
 use program::Workload;
 use report::{Report, ReportBuilder};
@@ -141,7 +141,7 @@ impl Parts {
         let finished = self.journal.finish(&end).context("cannot finish the journal");
         let ended = match error.or(finished.err()) {
             Some(error) => Err(CommandError::Failed(error)),
-            None if end.how == HowEnded::Interrupted || !report.all_well() => {
+            None if end.status == RunStatus::Interrupted || !report.all_well() => {
                 Err(CommandError::Reported)
             }
             None => Ok(()),
@@ -151,14 +151,14 @@ impl Parts {
 
     fn end(&mut self, error: Option<&anyhow::Error>) -> RunEnd {
         let how = match (error, self.host.was_stopped()) {
-            (Some(_), _) => HowEnded::Failed,
-            (None, true) => HowEnded::Interrupted,
-            (None, false) => HowEnded::Finished,
+            (Some(_), _) => RunStatus::Failed,
+            (None, true) => RunStatus::Interrupted,
+            (None, false) => RunStatus::Finished,
         };
         let error = error.map(|error| format!("{error:#}"));
         let (cpu, own_max_resident) = own_use();
         let own_cpu = cpu.map(|cpu| cpu.saturating_sub(self.cpu_before.unwrap_or_default()));
-        RunEnd { how, error, wall: self.host.now(), own_cpu, own_max_resident }
+        RunEnd { status: how, error, wall: self.host.now(), own_cpu, own_max_resident }
     }
 }
 

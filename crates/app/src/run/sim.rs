@@ -12,7 +12,7 @@ use host_sim::faults::Faults;
 use host_sim::hardware::Hardware;
 use host_sim::kernel::Version;
 use host_sim::{Capabilities, SimHost, SimOptions};
-use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
+use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd, RunStatus};
 use lab::compare::{Column, SimBench, SimSetting};
 use policy::Without;
 use program::Workload;
@@ -223,17 +223,23 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), CommandError
     let error = engine::run(&mut host, &mut engine, sinks).err().map(anyhow::Error::from);
     view.finish();
     let how = match (&error, host.was_stopped()) {
-        (Some(_), _) => HowEnded::Failed,
-        (None, true) => HowEnded::Interrupted,
-        (None, false) => HowEnded::Finished,
+        (Some(_), _) => RunStatus::Failed,
+        (None, true) => RunStatus::Interrupted,
+        (None, false) => RunStatus::Finished,
     };
     let told = error.as_ref().map(|error| format!("{error:#}"));
-    let end = RunEnd { how, error: told, wall: host.now(), own_cpu: None, own_max_resident: None };
+    let end = RunEnd {
+        status: how,
+        error: told,
+        wall: host.now(),
+        own_cpu: None,
+        own_max_resident: None,
+    };
     let report = report.finish(Some(&end));
     let finished = journal.finish(&end).context("cannot finish the journal");
     let ended = match error.or(finished.err()) {
         Some(error) => Err(CommandError::Failed(error)),
-        None if how == HowEnded::Interrupted || !report.all_well() => Err(CommandError::Reported),
+        None if how == RunStatus::Interrupted || !report.all_well() => Err(CommandError::Reported),
         None => Ok(()),
     };
     Ok((Ran { report, ended }, folder))

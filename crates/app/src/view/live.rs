@@ -10,7 +10,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 use report::PlaceNames;
-use report::units::{rate, seconds};
+use report::format::{rate, seconds};
 use sched::{Cause, JobEvent, OutcomeResult};
 
 use super::news::{News, went_wrong};

@@ -2,10 +2,12 @@
 
 use base::{CpuSet, Nanos};
 use engine::TurnRecord;
-use journal::{Header, JobHistory, JobRecord, What};
+use journal::{Header, JobChange, JobHistory, JobRecord};
 use report::PlaceNames;
-use report::units::seconds;
-use report::words::{action_words, end_words, hands_off_words, leaving_words, moved_words};
+use report::format::seconds;
+use report::phrases::{
+    action_phrase, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
+};
 use sched::{Action, ExitStatus, JobEvent, JobExit, RejectCause, Rejection, Request, Target};
 use topology::{DomainChoice, Domains, Level, Machine};
 
@@ -70,13 +72,13 @@ impl Reporter {
         self.learn_names(record);
         let at = record.turn.at;
         let mut news = Vec::new();
-        let events = self.lives.events(record);
+        let events = self.lives.apply_events(record);
         news.extend(events.iter().filter_map(|happened| self.happened(at, happened)));
         let about_all = |text: String| one(at, "note", String::new(), text);
         news.extend(record.sample.degraded.iter().cloned().map(about_all));
         news.extend(record.plan.notes.iter().map(|note| about_all(note.to_string())));
         news.extend(record.rejected.iter().map(|refusal| self.refused(at, refusal)));
-        let deeds = self.lives.deeds(record);
+        let deeds = self.lives.apply_outcomes(record);
         news.extend(deeds.iter().filter_map(|happened| self.happened(at, happened)));
         news
     }
@@ -105,53 +107,53 @@ impl Reporter {
     fn happened(&self, at: Nanos, happened: &JobRecord<'_>) -> Option<News> {
         let whom = self.whom(happened.target);
         let place = |cpus: &CpuSet| self.places.place(cpus);
-        let because = because(happened.wish);
-        let (kind, text) = match &happened.what {
-            What::Ended(end) if went_wrong(end) => {
-                return Some(bad(one(at, "fail", whom, end_words(end))));
+        let because = because(happened.request);
+        let (kind, text) = match &happened.change {
+            JobChange::Ended(end) if went_wrong(end) => {
+                return Some(bad(one(at, "fail", whom, exit_phrase(end))));
             }
-            What::Ended(end) => ("end", end_words(end)),
-            What::HandsOff(why) => {
-                ("alone", format!("left alone from here on: {}", hands_off_words(why)))
+            JobChange::Ended(end) => ("end", exit_phrase(end)),
+            JobChange::Unmanaged(why) => {
+                ("alone", format!("left alone from here on: {}", unmanaged_phrase(why)))
             }
-            What::Appeared(job) => {
+            JobChange::Attached(job) => {
                 let class = job.class.map_or(String::new(), |c| format!(", class {}", c.number()));
                 ("watch", format!("is busy: it is looked after from here on{class}"))
             }
-            What::Left(why, _) => ("left", leaving_words(*why).to_owned()),
-            What::Refused(deed, RejectCause::DryRun, _) => {
+            JobChange::Detached(why, _) => ("left", detached_phrase(*why).to_owned()),
+            JobChange::Rejected(deed, RejectCause::DryRun, _) => {
                 ("would", format!("{}{because}", self.action_text(deed)))
             }
-            What::Started(None) => ("start", "wherever the kernel puts it".to_owned()),
-            What::Started(Some(cpus)) => ("start", format!("on {}{because}", place(cpus))),
-            What::NotStarted(why, detail) => {
+            JobChange::Started(None) => ("start", "wherever the kernel puts it".to_owned()),
+            JobChange::Started(Some(cpus)) => ("start", format!("on {}{because}", place(cpus))),
+            JobChange::StartFailed(why, detail) => {
                 let text = format!("start: not done, {}", said(detail, why.name()));
                 return Some(bad(one(at, "fail", whom, text)));
             }
-            What::Moved { from, to, .. } => {
+            JobChange::Moved { from, to, .. } => {
                 let from = from.as_ref().map_or("anywhere".to_owned(), place);
                 ("move", format!("{from} -> {}{because}", place(to)))
             }
-            What::Kept(cpus) => {
+            JobChange::Unchanged(cpus) => {
                 ("keep", format!("nothing had to be changed, it is on {} already", place(cpus)))
             }
-            What::Released { .. } => ("free", "it got back what it had".to_owned()),
-            What::Refused(deed, why, detail) => {
+            JobChange::Released { .. } => ("free", "it got back what it had".to_owned()),
+            JobChange::Rejected(deed, why, detail) => {
                 let text =
                     format!("{}: not done, {}", self.action_text(deed), said(detail, why.name()));
                 return Some(bad(one(at, "no", whom, text)));
             }
-            What::PagesBegun(deed) => {
+            JobChange::PageMoveStarted(deed) => {
                 ("pages", format!("{} begun{because}", self.action_text(deed)))
             }
-            What::PagesMoved(moved) => ("pages", moved_words(moved)),
-            What::Memory(_) | What::OnlyWished(_) => return None,
+            JobChange::PageMoveEnded(moved) => ("pages", completed_page_move_phrase(moved)),
+            JobChange::MemoryPolicySet(_) | JobChange::NotCarriedOut(_) => return None,
         };
         Some(one(at, kind, whom, text))
     }
 
     fn action_text(&self, action: &Action) -> String {
-        action_words(action, |cpus: &CpuSet| self.places.place(cpus))
+        action_phrase(action, |cpus: &CpuSet| self.places.place(cpus))
     }
 
     fn refused(&self, at: Nanos, refusal: &Rejection) -> News {

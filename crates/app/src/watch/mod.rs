@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow};
 use base::Nanos;
 use engine::{Engine, Sink};
 use host_live::{WatchHost, WatchOptions};
-use journal::{Header, HowEnded, JournalWriter, Limits, PolicyUsed, RunEnd};
+use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd, RunStatus};
 use program::Class;
 use sched::Wake;
 
@@ -168,13 +168,13 @@ fn watch(args: &Args, mut host: WatchHost, mut engine: Engine, header: Header) -
     sinks.extend(journal.as_mut().map(|journal| journal as &mut dyn Sink));
     let result = engine::run(&mut host, &mut engine, &mut sinks).map_err(anyhow::Error::from);
     let how = match (&result, host.was_stopped()) {
-        (Err(_), _) => HowEnded::Failed,
-        (Ok(_), true) => HowEnded::Interrupted,
-        (Ok(_), false) => HowEnded::Finished,
+        (Err(_), _) => RunStatus::Failed,
+        (Ok(_), true) => RunStatus::Interrupted,
+        (Ok(_), false) => RunStatus::Finished,
     };
     let error = result.as_ref().err().map(|error| format!("{error:#}"));
     let (own_cpu, own_max_resident) = crate::run::own_use();
-    let end = RunEnd { how, error, wall: host.now(), own_cpu, own_max_resident };
+    let end = RunEnd { status: how, error, wall: host.now(), own_cpu, own_max_resident };
     tell_kept(host.is_record_kept());
     drop(host); // Everything is put back before anybody is told that it is over.
     if let Some(journal) = &mut journal {

@@ -1,4 +1,4 @@
-//! A job in the header: what explain, the report and replay need of it. Its environment stays out.
+//! A job in the header, without its environment.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use base::{JobId, Nanos};
 use program::{Class, Command, Ending, Job, Origin, Profile, Sensitivity};
 use serde::{Deserialize, Serialize};
 
-use super::basic::{MemoryField, set};
+use super::fields::{MemoryPolicyField, set};
 use super::is_default;
 use crate::LineError;
 
@@ -25,9 +25,9 @@ pub(crate) struct JobLine {
     pub sensitivity: Option<SensitivityField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profile: Option<String>,
-    /// The profile that was found, as the text of its file.
+    /// Text of the profile file.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub found: Option<String>,
+    pub profile_text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub dir: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -42,14 +42,14 @@ pub(crate) struct JobLine {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub nodes: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub memory: Option<MemoryField>,
+    pub memory_policy: Option<MemoryPolicyField>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub file: String,
     #[serde(skip_serializing_if = "is_default", default)]
     pub line: usize,
 }
 
-/// Slow-downs in thousandths: `{"4":50,"9":300,"remote":200}`.
+/// Slowdowns in permille by class: `{"4":50,"9":300,"remote":200}`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SensitivityField {
     #[serde(skip_serializing_if = "is_default", default)]
@@ -58,7 +58,7 @@ pub(crate) struct SensitivityField {
     pub by_class: BTreeMap<String, u32>,
 }
 
-/// `"argv": ["prog", "arg"]`, `"shell": "line"` or `"load": ["hog"]`.
+/// `"argv": ["program", "argument"]`, `"shell": "line"` or `"load": ["hog"]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum CommandField {
@@ -76,8 +76,9 @@ pub(crate) enum EndingField {
     RestartUntilOthersDone,
 }
 
-/// Paths come from text files, so nearly all are text; the rare other one is shown as best it can be.
-fn text(path: &std::path::Path) -> String {
+/// A path as text. Bytes that are not UTF-8 are replaced; such paths are rare, since paths come from
+/// text files.
+fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
@@ -91,7 +92,7 @@ impl From<&Job> for JobLine {
             class: job.class.map(Class::number),
             sensitivity: job.sensitivity.as_ref().map(SensitivityField::from),
             profile: job.profile.clone(),
-            found: job.found.as_deref().map(Profile::to_toml),
+            profile_text: job.found.as_deref().map(Profile::to_toml),
             dir: job.dir.as_deref().map(text),
             input: job.input.as_deref().map(text),
             output: job.output.as_deref().map(text),
@@ -99,7 +100,7 @@ impl From<&Job> for JobLine {
             ending: job.ending.into(),
             cpus: job.cpus.as_ref().map(ToString::to_string),
             nodes: job.nodes.as_ref().map(ToString::to_string),
-            memory: job.memory.as_ref().map(MemoryField::from),
+            memory_policy: job.memory.as_ref().map(MemoryPolicyField::from),
             file: text(&job.origin.file),
             line: job.origin.line,
         }
@@ -116,7 +117,7 @@ impl JobLine {
             class: self.class.map(class).transpose()?,
             sensitivity: self.sensitivity.map(SensitivityField::sensitivity).transpose()?,
             profile: self.profile,
-            found: self.found.as_deref().map(found).transpose()?,
+            found: self.profile_text.as_deref().map(profile).transpose()?,
             dir: self.dir.map(PathBuf::from),
             env: Default::default(),
             input: self.input.map(PathBuf::from),
@@ -125,7 +126,7 @@ impl JobLine {
             ending: self.ending.into(),
             cpus: self.cpus.map(|text| set("cpus", &text)).transpose()?,
             nodes: self.nodes.map(|text| set("nodes", &text)).transpose()?,
-            memory: self.memory.map(|memory| memory.policy()).transpose()?,
+            memory: self.memory_policy.map(|field| field.policy()).transpose()?,
             origin: Origin { file: self.file.into(), line: self.line },
         })
     }
@@ -143,7 +144,7 @@ impl SensitivityField {
     fn sensitivity(self) -> Result<Sensitivity, LineError> {
         let of_class = |(name, permille): (String, u32)| match name.parse() {
             Ok(number) => Ok((class(number)?, permille)),
-            Err(_) => Err(LineError::value("sensitivity", name, "class from 0 to 15")),
+            Err(_) => Err(LineError::value("sensitivity", name, "a class from 0 to 15")),
         };
         let given: Vec<_> = self.by_class.into_iter().map(of_class).collect::<Result<_, _>>()?;
         Ok(Sensitivity::new(given, self.remote))
@@ -151,12 +152,12 @@ impl SensitivityField {
 }
 
 fn class(number: u8) -> Result<Class, LineError> {
-    Class::new(number).ok_or_else(|| LineError::value("class", number, "class from 0 to 15"))
+    Class::new(number).ok_or_else(|| LineError::value("class", number, "a class from 0 to 15"))
 }
 
-fn found(text: &str) -> Result<Arc<Profile>, LineError> {
-    let profile = program::profile::parse_profile(text, Path::new("found"));
-    profile.map(Arc::new).map_err(|error| LineError::value("found", error, "profile"))
+fn profile(text: &str) -> Result<Arc<Profile>, LineError> {
+    let profile = program::profile::parse_profile(text, Path::new("profile_text"));
+    profile.map(Arc::new).map_err(|error| LineError::value("profile_text", error, "a profile"))
 }
 
 impl From<&Command> for CommandField {
@@ -178,7 +179,7 @@ impl CommandField {
             CommandField::Argv(argv) => {
                 let mut words = argv.into_iter();
                 let program =
-                    words.next().ok_or_else(|| LineError::value("argv", "nothing", "command"))?;
+                    words.next().ok_or_else(|| LineError::value("argv", "empty", "a command"))?;
                 Command::Program { program: program.into(), args: words.collect() }
             }
             CommandField::Shell(line) => Command::Shell(line),

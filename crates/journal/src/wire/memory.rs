@@ -1,4 +1,4 @@
-//! Where memory lies, and moves of it.
+//! Memory per node, and page migrations.
 
 use base::{Bytes, JobId, Nanos, NodeId};
 use sched::{
@@ -7,14 +7,14 @@ use sched::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::basic::{TargetField, TaskField, task_in, task_out};
+use super::fields::{TargetField, TaskField, task_in, task_out};
 use super::is_default;
 use crate::LineError;
 
-/// Which pages go where: `{"from":0,"to":2,"limit_bytes":…}`; without `from` from everywhere else,
-/// without a limit all.
+/// Source, target and limit of a page migration: `{"from":0,"to":2,"limit_bytes":…}`. Without `from`
+/// the source is every other node; without `limit_bytes` there is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct PagesField {
+pub(crate) struct PageMoveField {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub from: Option<u32>,
     pub to: u32,
@@ -22,15 +22,15 @@ pub(crate) struct PagesField {
     pub limit_bytes: Option<u64>,
 }
 
-/// What lies where of one process.
+/// Memory of one process per node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct MemoryLine {
+pub(crate) struct ProcessMemoryLine {
     pub job: u32,
     pub process: TaskField,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub nodes: Vec<NodeMemoryField>,
-    #[serde(skip_serializing_if = "is_whole", default = "whole")]
-    pub looked_permille: u16,
+    #[serde(skip_serializing_if = "is_complete", default = "complete")]
+    pub sampled_permille: u16,
     pub at_ns: u64,
 }
 
@@ -47,101 +47,102 @@ pub(crate) struct NodeMemoryField {
     pub shared_bytes: u64,
 }
 
-/// A move that is under way, in what went before a part.
+/// A page migration in progress, in a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct UnderWayField {
+pub(crate) struct ActivePageMoveField {
     #[serde(flatten)]
     pub target: TargetField,
     #[serde(flatten)]
-    pub pages: PagesField,
+    pub pages: PageMoveField,
     pub since_ns: u64,
 }
 
-/// How a move ended. `of` is the job that the memory belongs to.
+/// A completed page migration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct MovedLine {
+pub(crate) struct CompletedPageMoveLine {
     #[serde(flatten)]
     pub target: TargetField,
-    pub of: u32,
+    /// The job that owns the memory.
+    pub owner: u32,
     #[serde(flatten)]
-    pub pages: PagesField,
+    pub pages: PageMoveField,
     pub requested_bytes: u64,
     pub moved_bytes: u64,
     #[serde(skip_serializing_if = "is_default", default)]
-    pub refused: RefusedField,
+    pub failed: FailedPagesField,
     #[serde(skip_serializing_if = "is_default", default)]
-    pub left_bytes: u64,
-    pub took_ns: u64,
+    pub not_attempted_bytes: u64,
+    pub duration_ns: u64,
     pub in_kernel_ns: u64,
     pub stopped_by: String,
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub detail: String,
 }
 
-/// Bytes by the kernel's answer.
+/// Bytes that were not moved, by the result that the kernel reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-pub(crate) struct RefusedField {
+pub(crate) struct FailedPagesField {
     #[serde(skip_serializing_if = "is_default")]
     pub busy: u64,
     #[serde(skip_serializing_if = "is_default")]
     pub no_memory: u64,
     #[serde(skip_serializing_if = "is_default")]
-    pub not_there: u64,
+    pub not_present: u64,
     #[serde(skip_serializing_if = "is_default")]
     pub not_permitted: u64,
     #[serde(skip_serializing_if = "is_default")]
     pub elsewhere: u64,
     #[serde(skip_serializing_if = "is_default")]
-    pub gone: u64,
+    pub exited: u64,
     #[serde(skip_serializing_if = "is_default")]
     pub other: u64,
 }
 
-fn whole() -> u16 {
+fn complete() -> u16 {
     1000
 }
 
-fn is_whole(permille: &u16) -> bool {
-    *permille == whole()
+fn is_complete(permille: &u16) -> bool {
+    *permille == complete()
 }
 
-/// From where, where to, at most how much.
-pub(crate) type Pages = (Option<NodeId>, NodeId, Bytes);
+/// Source, target and limit.
+pub(crate) type PageMove = (Option<NodeId>, NodeId, Bytes);
 
-impl From<Pages> for PagesField {
-    fn from((from, to, limit): Pages) -> Self {
+impl From<PageMove> for PageMoveField {
+    fn from((from, to, limit): PageMove) -> Self {
         let limit_bytes = (limit != Action::NO_LIMIT).then_some(limit.0);
-        PagesField { from: from.map(|node| node.0), to: to.0, limit_bytes }
+        PageMoveField { from: from.map(|node| node.0), to: to.0, limit_bytes }
     }
 }
 
-impl From<PagesField> for Pages {
-    fn from(field: PagesField) -> Self {
+impl From<PageMoveField> for PageMove {
+    fn from(field: PageMoveField) -> Self {
         let limit = field.limit_bytes.map_or(Action::NO_LIMIT, Bytes);
         (field.from.map(NodeId), NodeId(field.to), limit)
     }
 }
 
-impl From<&ProcessMemory> for MemoryLine {
+impl From<&ProcessMemory> for ProcessMemoryLine {
     fn from(memory: &ProcessMemory) -> Self {
-        MemoryLine {
+        ProcessMemoryLine {
             job: memory.job.0,
             process: task_out(memory.process),
             nodes: memory.nodes.iter().map(NodeMemoryField::from).collect(),
-            looked_permille: memory.sampled_permille,
+            sampled_permille: memory.sampled_permille,
             at_ns: memory.at.0,
         }
     }
 }
 
-impl From<MemoryLine> for ProcessMemory {
-    fn from(line: MemoryLine) -> Self {
+impl From<ProcessMemoryLine> for ProcessMemory {
+    fn from(line: ProcessMemoryLine) -> Self {
         ProcessMemory {
             job: JobId(line.job),
             process: task_in(line.process),
             nodes: line.nodes.into_iter().map(NodeMemory::from).collect(),
-            sampled_permille: line.looked_permille,
+            sampled_permille: line.sampled_permille,
             at: Nanos(line.at_ns),
         }
     }
@@ -171,18 +172,18 @@ impl From<NodeMemoryField> for NodeMemory {
     }
 }
 
-impl From<&ActivePageMove> for UnderWayField {
-    fn from(moving: &ActivePageMove) -> Self {
-        UnderWayField {
-            target: moving.target.into(),
-            pages: (moving.from, moving.to, moving.limit).into(),
-            since_ns: moving.since.0,
+impl From<&ActivePageMove> for ActivePageMoveField {
+    fn from(active: &ActivePageMove) -> Self {
+        ActivePageMoveField {
+            target: active.target.into(),
+            pages: (active.from, active.to, active.limit).into(),
+            since_ns: active.since.0,
         }
     }
 }
 
-impl From<UnderWayField> for ActivePageMove {
-    fn from(field: UnderWayField) -> Self {
+impl From<ActivePageMoveField> for ActivePageMove {
+    fn from(field: ActivePageMoveField) -> Self {
         let (from, to, limit) = field.pages.into();
         ActivePageMove {
             target: field.target.into(),
@@ -194,17 +195,17 @@ impl From<UnderWayField> for ActivePageMove {
     }
 }
 
-impl From<&CompletedPageMove> for MovedLine {
+impl From<&CompletedPageMove> for CompletedPageMoveLine {
     fn from(moved: &CompletedPageMove) -> Self {
-        MovedLine {
+        CompletedPageMoveLine {
             target: moved.target.into(),
-            of: moved.job.0,
+            owner: moved.job.0,
             pages: (moved.from, moved.to, moved.limit).into(),
             requested_bytes: moved.requested.0,
             moved_bytes: moved.moved.0,
-            refused: moved.failed.into(),
-            left_bytes: moved.not_attempted.0,
-            took_ns: moved.duration.0,
+            failed: moved.failed.into(),
+            not_attempted_bytes: moved.not_attempted.0,
+            duration_ns: moved.duration.0,
             in_kernel_ns: moved.in_kernel.0,
             stopped_by: moved.stopped_by.name().to_owned(),
             detail: moved.detail.clone(),
@@ -212,25 +213,25 @@ impl From<&CompletedPageMove> for MovedLine {
     }
 }
 
-impl MovedLine {
-    pub(crate) fn ended(self) -> Result<CompletedPageMove, LineError> {
+impl CompletedPageMoveLine {
+    pub(crate) fn completed(self) -> Result<CompletedPageMove, LineError> {
         let stopped_by = PageMoveEnd::ALL.into_iter().find(|known| known.name() == self.stopped_by);
         let stopped_by = stopped_by.ok_or_else(|| {
             let found = format!("{:?}", self.stopped_by);
-            LineError::value("stopped_by", found, "known way for a move to end")
+            LineError::value("stopped_by", found, "a known end of a page migration")
         })?;
         let (from, to, limit) = self.pages.into();
         Ok(CompletedPageMove {
             target: Target::from(self.target),
-            job: JobId(self.of),
+            job: JobId(self.owner),
             from,
             to,
             limit,
             requested: Bytes(self.requested_bytes),
             moved: Bytes(self.moved_bytes),
-            failed: self.refused.into(),
-            not_attempted: Bytes(self.left_bytes),
-            duration: Nanos(self.took_ns),
+            failed: self.failed.into(),
+            not_attempted: Bytes(self.not_attempted_bytes),
+            duration: Nanos(self.duration_ns),
             in_kernel: Nanos(self.in_kernel_ns),
             stopped_by,
             detail: self.detail,
@@ -238,29 +239,29 @@ impl MovedLine {
     }
 }
 
-impl From<FailedPages> for RefusedField {
-    fn from(refused: FailedPages) -> Self {
-        RefusedField {
-            busy: refused.busy.0,
-            no_memory: refused.no_memory.0,
-            not_there: refused.not_present.0,
-            not_permitted: refused.not_permitted.0,
-            elsewhere: refused.elsewhere.0,
-            gone: refused.exited.0,
-            other: refused.other.0,
+impl From<FailedPages> for FailedPagesField {
+    fn from(failed: FailedPages) -> Self {
+        FailedPagesField {
+            busy: failed.busy.0,
+            no_memory: failed.no_memory.0,
+            not_present: failed.not_present.0,
+            not_permitted: failed.not_permitted.0,
+            elsewhere: failed.elsewhere.0,
+            exited: failed.exited.0,
+            other: failed.other.0,
         }
     }
 }
 
-impl From<RefusedField> for FailedPages {
-    fn from(field: RefusedField) -> Self {
+impl From<FailedPagesField> for FailedPages {
+    fn from(field: FailedPagesField) -> Self {
         FailedPages {
             busy: Bytes(field.busy),
             no_memory: Bytes(field.no_memory),
-            not_present: Bytes(field.not_there),
+            not_present: Bytes(field.not_present),
             not_permitted: Bytes(field.not_permitted),
             elsewhere: Bytes(field.elsewhere),
-            exited: Bytes(field.gone),
+            exited: Bytes(field.exited),
             other: Bytes(field.other),
         }
     }

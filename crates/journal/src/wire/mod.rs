@@ -1,21 +1,21 @@
-//! The lines as they stand in the file: this room's own types, with the fields' names in the file.
+//! The line types of the file: field names and encodings.
 //!
-//! Sets of CPUs are the kernel's list text, times whole nanoseconds (`_ns`), sizes whole bytes
-//! (`_bytes`). What is absent, false or empty is left out: absent is never zero.
+//! CPU and node sets are Linux list text. Times are whole nanoseconds (`_ns`), sizes whole bytes
+//! (`_bytes`). A field that is absent, false or empty is omitted: absent is never zero.
 
-mod around;
-mod basic;
+mod checkpoint;
+mod fields;
+mod header;
 mod job;
-mod lines;
 mod memory;
 mod plan;
 mod sample;
-mod so_far;
+mod system_signals;
 mod turn;
 
-pub(crate) use lines::{EndLine, HeaderLine, Place};
-pub(crate) use so_far::SoFarLine;
-pub(crate) use turn::{TurnLine, TurnOut};
+pub(crate) use checkpoint::CheckpointLine;
+pub(crate) use header::{EndLine, HeaderLine, PartNumber};
+pub(crate) use turn::{TurnLine, TurnWriter};
 
 /// For `skip_serializing_if`.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -1,4 +1,4 @@
-//! Wishes with their reasons, refusals and outcomes.
+//! Requests with their reasons, rejections and outcomes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,66 +12,65 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::basic::{MemoryField, TargetField, set};
+use super::fields::{MemoryPolicyField, TargetField, set};
 use super::is_default;
-use super::memory::PagesField;
+use super::memory::PageMoveField;
 use crate::LineError;
 
-/// `{"job":3,"place":"1","because":"least-load","figures":{…}}`.
+/// `{"job":3,"place":"1","reason":{"code":"least-load","values":{…}}}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct AskLine {
+pub(crate) struct RequestLine {
     #[serde(flatten)]
     pub target: TargetField,
     #[serde(flatten)]
     pub action: ActionField,
-    #[serde(flatten)]
-    pub reason: ReasonLine,
+    pub reason: ReasonField,
 }
 
-/// What is wanted.
+/// An action, or the start of a due job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ActionField {
     Start {},
     Place(String),
-    Memory(MemoryField),
+    MemoryPolicy(MemoryPolicyField),
     Release {},
-    MovePages(PagesField),
+    MovePages(PageMoveField),
 }
 
-/// A reason: its code and its figures in the order in which they were told.
+/// The code of a reason and its values, in the order in which the policy added them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ReasonLine {
-    pub because: String,
-    #[serde(skip_serializing_if = "Figures::is_empty", default)]
-    pub figures: Figures,
+pub(crate) struct ReasonField {
+    pub code: String,
+    #[serde(skip_serializing_if = "Values::is_empty", default)]
+    pub values: Values,
 }
 
 /// A JSON object that keeps its order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Figures(Vec<(Cow<'static, str>, FigureField)>);
+pub(crate) struct Values(Vec<(Cow<'static, str>, ValueField)>);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum FigureField {
+pub(crate) enum ValueField {
     Count(u64),
     Number(f64),
     Text(String),
-    /// JSON has no word for a number that is none.
+    /// `null`: JSON has no NaN.
     NotANumber(()),
 }
 
-/// `{"job":3,"place":"1","because":…,"why":"already","detail":"…"}`.
+/// `{"job":3,"place":"1","reason":{…},"cause":"unchanged","detail":"…"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RefusalLine {
+pub(crate) struct RejectionLine {
     #[serde(flatten)]
-    pub ask: AskLine,
-    pub why: String,
+    pub request: RequestLine,
+    pub cause: String,
     pub detail: String,
 }
 
-/// `{"job":3,"start":{},"done":4711}` or with `"why"` and `"detail"` or with `"begun":true` instead
-/// of `"done"`.
+/// `{"job":3,"start":{},"done":4711}`; instead of `"done"` also `"in_progress":true`, or `"cause"` with
+/// `"detail"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OutcomeLine {
     #[serde(flatten)]
@@ -81,85 +80,85 @@ pub(crate) struct OutcomeLine {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub done: Option<u32>,
     #[serde(skip_serializing_if = "is_default", default)]
-    pub begun: bool,
+    pub in_progress: bool,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub why: Option<String>,
+    pub cause: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub detail: Option<String>,
 }
 
-impl From<&Reason> for ReasonLine {
+impl From<&Reason> for ReasonField {
     fn from(reason: &Reason) -> Self {
-        let figures = reason.values.iter().map(|(name, figure)| (name.clone(), figure.into()));
-        ReasonLine { because: reason.code.name().to_owned(), figures: Figures(figures.collect()) }
+        let values = reason.values.iter().map(|(name, value)| (name.clone(), value.into()));
+        ReasonField { code: reason.code.name().to_owned(), values: Values(values.collect()) }
     }
 }
 
-impl ReasonLine {
+impl ReasonField {
     pub(crate) fn reason(self) -> Result<Reason, LineError> {
-        let code = ReasonCode::from_name(&self.because);
+        let code = ReasonCode::from_name(&self.code);
         let code = code.ok_or_else(|| {
-            LineError::value("because", format!("{:?}", self.because), "known reason")
+            LineError::value("code", format!("{:?}", self.code), "a known reason code")
         })?;
-        let figures = self.figures.0.into_iter().map(|(name, field)| (name, field.into()));
-        Ok(Reason { code, values: figures.collect() })
+        let values = self.values.0.into_iter().map(|(name, field)| (name, field.into()));
+        Ok(Reason { code, values: values.collect() })
     }
 }
 
-impl From<&ReasonValue> for FigureField {
-    fn from(figure: &ReasonValue) -> Self {
-        match figure {
-            ReasonValue::Count(count) => FigureField::Count(*count),
-            ReasonValue::Number(number) if number.is_finite() => FigureField::Number(*number),
-            ReasonValue::Number(_) => FigureField::NotANumber(()),
-            ReasonValue::Text(text) => FigureField::Text(text.clone().into_owned()),
+impl From<&ReasonValue> for ValueField {
+    fn from(value: &ReasonValue) -> Self {
+        match value {
+            ReasonValue::Count(count) => ValueField::Count(*count),
+            ReasonValue::Number(number) if number.is_finite() => ValueField::Number(*number),
+            ReasonValue::Number(_) => ValueField::NotANumber(()),
+            ReasonValue::Text(text) => ValueField::Text(text.clone().into_owned()),
         }
     }
 }
 
-impl From<FigureField> for ReasonValue {
-    fn from(field: FigureField) -> Self {
+impl From<ValueField> for ReasonValue {
+    fn from(field: ValueField) -> Self {
         match field {
-            FigureField::Count(count) => ReasonValue::Count(count),
-            FigureField::Number(number) => ReasonValue::Number(number),
-            FigureField::Text(text) => ReasonValue::Text(text.into()),
-            FigureField::NotANumber(()) => ReasonValue::Number(f64::NAN),
+            ValueField::Count(count) => ReasonValue::Count(count),
+            ValueField::Number(number) => ReasonValue::Number(number),
+            ValueField::Text(text) => ReasonValue::Text(text.into()),
+            ValueField::NotANumber(()) => ReasonValue::Number(f64::NAN),
         }
     }
 }
 
-impl Figures {
+impl Values {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl Serialize for Figures {
+impl Serialize for Values {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, figure) in &self.0 {
-            map.serialize_entry(name, figure)?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
         }
         map.end()
     }
 }
 
-impl<'de> Deserialize<'de> for Figures {
+impl<'de> Deserialize<'de> for Values {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct InOrder;
         impl<'de> Visitor<'de> for InOrder {
-            type Value = Figures;
+            type Value = Values;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of figures")
+                f.write_str("an object of values")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Figures, A::Error> {
-                let mut figures = Vec::new();
-                while let Some((name, figure)) = map.next_entry::<String, FigureField>()? {
-                    figures.push((Cow::Owned(name), figure));
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Values, A::Error> {
+                let mut values = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, ValueField>()? {
+                    values.push((Cow::Owned(name), value));
                 }
-                Ok(Figures(figures))
+                Ok(Values(values))
             }
         }
         deserializer.deserialize_map(InOrder)
@@ -170,7 +169,7 @@ impl From<&Action> for ActionField {
     fn from(action: &Action) -> Self {
         match action {
             Action::Place(cpus) => ActionField::Place(cpus.to_string()),
-            Action::MemoryPolicy(policy) => ActionField::Memory(policy.into()),
+            Action::MemoryPolicy(policy) => ActionField::MemoryPolicy(policy.into()),
             Action::Release => ActionField::Release {},
             Action::MovePages { from, to, limit } => {
                 ActionField::MovePages((*from, *to, *limit).into())
@@ -185,7 +184,7 @@ impl ActionField {
         Ok(Some(match self {
             ActionField::Start {} => return Ok(None),
             ActionField::Place(cpus) => Action::Place(set("place", &cpus)?),
-            ActionField::Memory(policy) => Action::MemoryPolicy(policy.policy()?),
+            ActionField::MemoryPolicy(policy) => Action::MemoryPolicy(policy.policy()?),
             ActionField::Release {} => Action::Release,
             ActionField::MovePages(pages) => {
                 let (from, to, limit) = pages.into();
@@ -195,9 +194,9 @@ impl ActionField {
     }
 }
 
-impl From<&Request> for AskLine {
+impl From<&Request> for RequestLine {
     fn from(request: &Request) -> Self {
-        AskLine {
+        RequestLine {
             target: request.target.into(),
             action: (&request.action).into(),
             reason: (&*request.reason).into(),
@@ -205,60 +204,77 @@ impl From<&Request> for AskLine {
     }
 }
 
-impl AskLine {
-    pub(crate) fn ask(self) -> Result<Request, LineError> {
+impl RequestLine {
+    pub(crate) fn request(self) -> Result<Request, LineError> {
         let reason = Arc::new(self.reason.reason()?);
         let action = self.action.action()?;
-        let action = action.ok_or_else(|| LineError::value("asks", "start", "action"))?;
+        let action = action.ok_or_else(|| LineError::value("requests", "start", "an action"))?;
         Ok(Request { target: self.target.into(), action, reason })
     }
 }
 
-impl From<&Rejection> for RefusalLine {
-    fn from(refusal: &Rejection) -> Self {
-        let (why, detail) = (refusal.cause.name().to_owned(), refusal.detail.clone());
-        RefusalLine { ask: (&refusal.request).into(), why, detail }
+impl From<&Rejection> for RejectionLine {
+    fn from(rejection: &Rejection) -> Self {
+        RejectionLine {
+            request: (&rejection.request).into(),
+            cause: rejection.cause.name().to_owned(),
+            detail: rejection.detail.clone(),
+        }
     }
 }
 
-impl RefusalLine {
-    pub(crate) fn refusal(self) -> Result<Rejection, LineError> {
-        Ok(Rejection { request: self.ask.ask()?, cause: why(&self.why)?, detail: self.detail })
+impl RejectionLine {
+    pub(crate) fn rejection(self) -> Result<Rejection, LineError> {
+        let cause = reject_cause(&self.cause)?;
+        Ok(Rejection { request: self.request.request()?, cause, detail: self.detail })
     }
 }
 
 impl From<&Outcome> for OutcomeLine {
     fn from(outcome: &Outcome) -> Self {
-        let start = ActionField::Start {};
-        let action = outcome.action.as_ref().map_or(start, ActionField::from);
-        let (done, begun, why, detail) = match &outcome.result {
-            OutcomeResult::Done { n } => (Some(*n), false, None, None),
-            OutcomeResult::InProgress => (None, true, None, None),
-            OutcomeResult::Rejected { cause: why, detail } => {
-                (None, false, Some(why.name().to_owned()), Some(detail.clone()))
-            }
+        let action = outcome.action.as_ref().map_or(ActionField::Start {}, ActionField::from);
+        let target = outcome.target.into();
+        let line = OutcomeLine {
+            target,
+            action,
+            done: None,
+            in_progress: false,
+            cause: None,
+            detail: None,
         };
-        OutcomeLine { target: outcome.target.into(), action, done, begun, why, detail }
+        match &outcome.result {
+            OutcomeResult::Done { n } => OutcomeLine { done: Some(*n), ..line },
+            OutcomeResult::InProgress => OutcomeLine { in_progress: true, ..line },
+            OutcomeResult::Rejected { cause, detail } => OutcomeLine {
+                cause: Some(cause.name().to_owned()),
+                detail: Some(detail.clone()),
+                ..line
+            },
+        }
     }
 }
 
 impl OutcomeLine {
     pub(crate) fn outcome(self) -> Result<Outcome, LineError> {
-        let result = match (self.done, self.begun, self.why) {
+        let result = match (self.done, self.in_progress, self.cause) {
             (Some(n), false, None) => OutcomeResult::Done { n },
             (None, true, None) => OutcomeResult::InProgress,
-            (None, false, Some(name)) => OutcomeResult::Rejected {
-                cause: why(&name)?,
+            (None, false, Some(cause)) => OutcomeResult::Rejected {
+                cause: reject_cause(&cause)?,
                 detail: self.detail.unwrap_or_default(),
             },
-            _ => return Err(LineError::value("outcomes", "none or several", "done, begun or why")),
+            _ => {
+                let expected = "one of done, in_progress and cause";
+                return Err(LineError::value("outcomes", "none or several", expected));
+            }
         };
         Ok(Outcome { target: self.target.into(), action: self.action.action()?, result })
     }
 }
 
-/// Reads the name of a sort of refusal.
-pub(crate) fn why(name: &str) -> Result<RejectCause, LineError> {
-    let known = RejectCause::ALL.iter().copied().find(|why| why.name() == name);
-    known.ok_or_else(|| LineError::value("why", format!("{name:?}"), "known sort of refusal"))
+/// Parses the name of a cause of rejection.
+pub(crate) fn reject_cause(name: &str) -> Result<RejectCause, LineError> {
+    let known = RejectCause::ALL.iter().copied().find(|cause| cause.name() == name);
+    known
+        .ok_or_else(|| LineError::value("cause", format!("{name:?}"), "a known cause of rejection"))
 }

@@ -2,92 +2,92 @@
 
 use base::{Bytes, CpuId, JobId, Nanos, NodeId};
 use sched::{
-    CounterEvent, Counters, DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings,
-    Sample, TaskSample, UnmanagedCause,
+    DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings, Sample, TaskSample,
+    UnmanagedCause,
 };
 use serde::{Deserialize, Serialize};
 
-use super::around::{CountersField, CpuLine, GroupLine, LlcLine, PressureField};
-use super::basic::{MeasuredField, TaskField, measured_in, measured_out, set, task_in, task_out};
+use super::fields::{MeasuredField, TaskField, measured_in, measured_out, set, task_in, task_out};
 use super::is_default;
 use super::job::JobLine;
-use super::memory::{MemoryLine, MovedLine};
+use super::memory::{CompletedPageMoveLine, ProcessMemoryLine};
+use super::system_signals::{CountersField, CpuLine, LlcLine, MonGroupLine, PressureField};
 use crate::LineError;
 
-/// What changed.
+/// The changes since the last turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SampleLine {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub jobs: Vec<EventLine>,
+    pub jobs: Vec<JobEventLine>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tasks: Vec<TaskLine>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub gone: Vec<TaskField>,
+    pub exited: Vec<TaskField>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub nodes: Vec<NodeLine>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub llcs: Vec<LlcLine>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub groups: Vec<GroupLine>,
+    pub mon_groups: Vec<MonGroupLine>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub cpus: Vec<CpuLine>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pressure: Option<PressureField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub usable: Option<String>,
+    pub usable_cpus: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub memory_rules: Option<RulesField>,
+    pub numa_settings: Option<NumaSettingsField>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub degraded: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub memory: Vec<MemoryLine>,
+    pub memory: Vec<ProcessMemoryLine>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub moved: Vec<MovedLine>,
+    pub page_moves_completed: Vec<CompletedPageMoveLine>,
 }
 
-/// `{"due":3}`, `{"ended":3, …}`, `{"hands_off":3, …}`, `{"appeared":{…}}` or `{"left":3, …}`.
+/// `{"due":3}`, `{"ended":3, …}`, `{"unmanaged":3, …}`, `{"attached":{…}}` or `{"detached":3, …}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(crate) enum EventLine {
+pub(crate) enum JobEventLine {
     Due {
         due: u32,
     },
-    Appeared {
-        appeared: Box<JobLine>,
+    Attached {
+        attached: Box<JobLine>,
     },
-    Left {
-        left: u32,
-        because: String,
+    Detached {
+        detached: u32,
+        cause: String,
         #[serde(skip_serializing_if = "CountersField::is_empty", default)]
         counters: Box<CountersField>,
     },
     Ended {
         ended: u32,
         #[serde(flatten)]
-        end: Box<EndField>,
+        exit: Box<JobExitField>,
     },
-    HandsOff {
-        hands_off: u32,
+    Unmanaged {
+        unmanaged: u32,
         #[serde(flatten)]
-        why: HandsOffField,
+        cause: UnmanagedField,
     },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum HandsOffField {
+pub(crate) enum UnmanagedField {
     AffinityChanged(String),
     NotPermitted {},
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct EndField {
+pub(crate) struct JobExitField {
     #[serde(flatten)]
-    pub status: StatusField,
+    pub status: ExitStatusField,
     #[serde(skip_serializing_if = "is_default", default)]
-    pub by_us: bool,
+    pub stopped_by_host: bool,
     #[serde(skip_serializing_if = "is_default", default)]
-    pub again: bool,
+    pub restarts: bool,
     pub wall_ns: u64,
     pub user_ns: u64,
     pub system_ns: u64,
@@ -95,40 +95,37 @@ pub(crate) struct EndField {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wait_ns: Option<MeasuredField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub migrations: Option<MeasuredField>,
+    pub n_migrations: Option<MeasuredField>,
     #[serde(skip_serializing_if = "CountersField::is_empty", default)]
     pub counters: CountersField,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub traffic_bytes: Option<MeasuredField>,
     #[serde(skip_serializing_if = "is_default", default)]
-    pub left_behind: u32,
+    pub n_orphans: u32,
 }
 
 /// `"exit": 0` or `"signal": 9`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum StatusField {
+pub(crate) enum ExitStatusField {
     Exit(i32),
     Signal(i32),
 }
 
-/// A task's cumulative figures; `on` is the CPU that it ran on last.
+/// Cumulative values of a task since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TaskLine {
     pub tid: u32,
-    pub born: u64,
+    pub start_time_ticks: u64,
     pub pid: u32,
     pub job: u32,
     pub cpu_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub before_ns: Option<u64>,
+    pub previous_sample_at_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wait_ns: Option<MeasuredField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub on: Option<u32>,
-    /// Journals of the first version have cache misses here and nothing else.
-    #[serde(skip_serializing, default)]
-    pub misses: Option<MeasuredField>,
+    pub last_cpu: Option<u32>,
     #[serde(skip_serializing_if = "CountersField::is_empty", default)]
     pub counters: CountersField,
 }
@@ -141,9 +138,9 @@ pub(crate) struct NodeLine {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reclaimable_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub ops: Option<MeasuredField>,
+    pub controller_ops: Option<MeasuredField>,
     #[serde(skip_serializing_if = "is_default", default)]
-    pub bits: u8,
+    pub counter_bits: u8,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub read_bytes: Option<MeasuredField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -151,170 +148,171 @@ pub(crate) struct NodeLine {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RulesField {
+pub(crate) struct NumaSettingsField {
     pub numa_balancing: bool,
     pub interleaves: bool,
 }
 
 impl From<&Sample> for SampleLine {
     fn from(sample: &Sample) -> Self {
-        let rules = |rules: NumaSettings| RulesField {
-            numa_balancing: rules.numa_balancing,
-            interleaves: rules.interleaves,
+        let settings = |settings: NumaSettings| NumaSettingsField {
+            numa_balancing: settings.numa_balancing,
+            interleaves: settings.interleaves,
         };
+        let page_moves = sample.page_moves_completed.iter();
         SampleLine {
-            jobs: sample.jobs.iter().map(EventLine::from).collect(),
+            jobs: sample.jobs.iter().map(JobEventLine::from).collect(),
             tasks: sample.tasks.iter().map(TaskLine::from).collect(),
-            gone: sample.exited.iter().copied().map(task_out).collect(),
+            exited: sample.exited.iter().copied().map(task_out).collect(),
             nodes: sample.nodes.iter().map(NodeLine::from).collect(),
             llcs: sample.llcs.iter().map(LlcLine::from).collect(),
-            groups: sample.mon_groups.iter().map(GroupLine::from).collect(),
+            mon_groups: sample.mon_groups.iter().map(MonGroupLine::from).collect(),
             cpus: sample.cpus.iter().map(CpuLine::from).collect(),
             pressure: sample.pressure.as_ref().map(PressureField::from),
-            usable: sample.usable_cpus.as_ref().map(ToString::to_string),
-            memory_rules: sample.numa_settings.map(rules),
+            usable_cpus: sample.usable_cpus.as_ref().map(ToString::to_string),
+            numa_settings: sample.numa_settings.map(settings),
             degraded: sample.degraded.clone(),
-            memory: sample.memory.iter().map(MemoryLine::from).collect(),
-            moved: sample.page_moves_completed.iter().map(MovedLine::from).collect(),
+            memory: sample.memory.iter().map(ProcessMemoryLine::from).collect(),
+            page_moves_completed: page_moves.map(CompletedPageMoveLine::from).collect(),
         }
     }
 }
 
 impl SampleLine {
     pub(crate) fn sample(self) -> Result<Sample, LineError> {
-        let rules = |field: RulesField| NumaSettings {
+        let settings = |field: NumaSettingsField| NumaSettings {
             numa_balancing: field.numa_balancing,
             interleaves: field.interleaves,
         };
+        let page_moves = self.page_moves_completed.into_iter();
         Ok(Sample {
-            jobs: self.jobs.into_iter().map(EventLine::event).collect::<Result<_, _>>()?,
-            tasks: self.tasks.into_iter().map(TaskSample::from).collect(),
-            exited: self.gone.into_iter().map(task_in).collect(),
-            nodes: self.nodes.into_iter().map(NodeSample::from).collect(),
+            jobs: self.jobs.into_iter().map(JobEventLine::event).collect::<Result<_, _>>()?,
+            tasks: self.tasks.into_iter().map(Into::into).collect(),
+            exited: self.exited.into_iter().map(task_in).collect(),
+            nodes: self.nodes.into_iter().map(Into::into).collect(),
             llcs: self.llcs.into_iter().map(Into::into).collect(),
-            mon_groups: self.groups.into_iter().map(Into::into).collect(),
+            mon_groups: self.mon_groups.into_iter().map(Into::into).collect(),
             cpus: self.cpus.into_iter().map(Into::into).collect(),
             pressure: self.pressure.map(Into::into),
-            usable_cpus: self.usable.map(|text| set("usable", &text)).transpose()?,
-            numa_settings: self.memory_rules.map(rules),
+            usable_cpus: self.usable_cpus.map(|text| set("usable_cpus", &text)).transpose()?,
+            numa_settings: self.numa_settings.map(settings),
             degraded: self.degraded,
             memory: self.memory.into_iter().map(Into::into).collect(),
-            page_moves_completed: self
-                .moved
-                .into_iter()
-                .map(MovedLine::ended)
+            page_moves_completed: page_moves
+                .map(CompletedPageMoveLine::completed)
                 .collect::<Result<_, _>>()?,
         })
     }
 }
 
-impl From<&JobEvent> for EventLine {
+impl From<&JobEvent> for JobEventLine {
     fn from(event: &JobEvent) -> Self {
         match event {
-            JobEvent::Due(job) => EventLine::Due { due: job.0 },
-            JobEvent::Ended(job, end) => {
-                EventLine::Ended { ended: job.0, end: Box::new((&**end).into()) }
+            JobEvent::Due(job) => JobEventLine::Due { due: job.0 },
+            JobEvent::Ended(job, exit) => {
+                JobEventLine::Ended { ended: job.0, exit: Box::new((&**exit).into()) }
             }
-            JobEvent::Unmanaged(job, why) => {
-                EventLine::HandsOff { hands_off: job.0, why: why.into() }
+            JobEvent::Unmanaged(job, cause) => {
+                JobEventLine::Unmanaged { unmanaged: job.0, cause: cause.into() }
             }
             JobEvent::Attached(job) => {
-                EventLine::Appeared { appeared: Box::new(job.as_ref().into()) }
+                JobEventLine::Attached { attached: Box::new(job.as_ref().into()) }
             }
-            JobEvent::Detached(job, why, counted) => EventLine::Left {
-                left: job.0,
-                because: why.name().to_owned(),
-                counters: Box::new(CountersField(**counted)),
+            JobEvent::Detached(job, cause, counters) => JobEventLine::Detached {
+                detached: job.0,
+                cause: cause.name().to_owned(),
+                counters: Box::new(CountersField(**counters)),
             },
         }
     }
 }
 
-impl From<&UnmanagedCause> for HandsOffField {
-    fn from(why: &UnmanagedCause) -> Self {
-        match why {
-            UnmanagedCause::AffinityChanged(cpus) => {
-                HandsOffField::AffinityChanged(cpus.to_string())
-            }
-            UnmanagedCause::NotPermitted => HandsOffField::NotPermitted {},
-        }
-    }
-}
-
-impl HandsOffField {
-    pub(crate) fn why(self) -> Result<UnmanagedCause, LineError> {
-        Ok(match self {
-            HandsOffField::AffinityChanged(cpus) => {
-                UnmanagedCause::AffinityChanged(set("affinity-changed", &cpus)?)
-            }
-            HandsOffField::NotPermitted {} => UnmanagedCause::NotPermitted,
-        })
-    }
-}
-
-impl EventLine {
+impl JobEventLine {
     fn event(self) -> Result<JobEvent, LineError> {
         Ok(match self {
-            EventLine::Due { due } => JobEvent::Due(JobId(due)),
-            EventLine::Ended { ended, end } => {
-                JobEvent::Ended(JobId(ended), Box::new((*end).into()))
+            JobEventLine::Due { due } => JobEvent::Due(JobId(due)),
+            JobEventLine::Ended { ended, exit } => {
+                JobEvent::Ended(JobId(ended), Box::new((*exit).into()))
             }
-            EventLine::HandsOff { hands_off, why } => {
-                JobEvent::Unmanaged(JobId(hands_off), why.why()?)
+            JobEventLine::Unmanaged { unmanaged, cause } => {
+                JobEvent::Unmanaged(JobId(unmanaged), cause.cause()?)
             }
-            EventLine::Appeared { appeared } => JobEvent::Attached(Box::new(appeared.job()?)),
-            EventLine::Left { left, because, counters } => {
-                JobEvent::Detached(JobId(left), leaving(&because)?, Box::new(counters.0))
+            JobEventLine::Attached { attached } => JobEvent::Attached(Box::new(attached.job()?)),
+            JobEventLine::Detached { detached, cause, counters } => {
+                JobEvent::Detached(JobId(detached), detach_cause(&cause)?, Box::new(counters.0))
             }
         })
     }
 }
 
-fn leaving(name: &str) -> Result<DetachCause, LineError> {
-    let known = DetachCause::ALL.iter().copied().find(|why| why.name() == name);
-    known.ok_or_else(|| LineError::value("because", format!("{name:?}"), "known way to leave"))
-}
-
-impl From<&JobExit> for EndField {
-    fn from(end: &JobExit) -> Self {
-        EndField {
-            status: match end.status {
-                ExitStatus::Exited(code) => StatusField::Exit(code),
-                ExitStatus::Signaled(signal) => StatusField::Signal(signal),
-            },
-            by_us: end.stopped_by_host,
-            again: end.restarts,
-            wall_ns: end.wall.0,
-            user_ns: end.user.0,
-            system_ns: end.system.0,
-            max_resident_bytes: end.max_resident.0,
-            wait_ns: measured_out(end.wait),
-            migrations: measured_out(end.n_migrations),
-            counters: CountersField(end.counters),
-            traffic_bytes: measured_out(end.traffic),
-            left_behind: end.n_orphans,
+impl From<&UnmanagedCause> for UnmanagedField {
+    fn from(cause: &UnmanagedCause) -> Self {
+        match cause {
+            UnmanagedCause::AffinityChanged(cpus) => {
+                UnmanagedField::AffinityChanged(cpus.to_string())
+            }
+            UnmanagedCause::NotPermitted => UnmanagedField::NotPermitted {},
         }
     }
 }
 
-impl From<EndField> for JobExit {
-    fn from(field: EndField) -> Self {
+impl UnmanagedField {
+    pub(crate) fn cause(self) -> Result<UnmanagedCause, LineError> {
+        Ok(match self {
+            UnmanagedField::AffinityChanged(cpus) => {
+                UnmanagedCause::AffinityChanged(set("affinity-changed", &cpus)?)
+            }
+            UnmanagedField::NotPermitted {} => UnmanagedCause::NotPermitted,
+        })
+    }
+}
+
+fn detach_cause(name: &str) -> Result<DetachCause, LineError> {
+    let known = DetachCause::ALL.iter().copied().find(|cause| cause.name() == name);
+    known
+        .ok_or_else(|| LineError::value("cause", format!("{name:?}"), "a known cause of detaching"))
+}
+
+impl From<&JobExit> for JobExitField {
+    fn from(exit: &JobExit) -> Self {
+        JobExitField {
+            status: match exit.status {
+                ExitStatus::Exited(code) => ExitStatusField::Exit(code),
+                ExitStatus::Signaled(signal) => ExitStatusField::Signal(signal),
+            },
+            stopped_by_host: exit.stopped_by_host,
+            restarts: exit.restarts,
+            wall_ns: exit.wall.0,
+            user_ns: exit.user.0,
+            system_ns: exit.system.0,
+            max_resident_bytes: exit.max_resident.0,
+            wait_ns: measured_out(exit.wait),
+            n_migrations: measured_out(exit.n_migrations),
+            counters: CountersField(exit.counters),
+            traffic_bytes: measured_out(exit.traffic),
+            n_orphans: exit.n_orphans,
+        }
+    }
+}
+
+impl From<JobExitField> for JobExit {
+    fn from(field: JobExitField) -> Self {
         JobExit {
             status: match field.status {
-                StatusField::Exit(code) => ExitStatus::Exited(code),
-                StatusField::Signal(signal) => ExitStatus::Signaled(signal),
+                ExitStatusField::Exit(code) => ExitStatus::Exited(code),
+                ExitStatusField::Signal(signal) => ExitStatus::Signaled(signal),
             },
-            stopped_by_host: field.by_us,
-            restarts: field.again,
+            stopped_by_host: field.stopped_by_host,
+            restarts: field.restarts,
             wall: Nanos(field.wall_ns),
             user: Nanos(field.user_ns),
             system: Nanos(field.system_ns),
             max_resident: Bytes(field.max_resident_bytes),
             wait: measured_in(field.wait_ns),
-            n_migrations: measured_in(field.migrations),
+            n_migrations: measured_in(field.n_migrations),
             counters: field.counters.0,
             traffic: measured_in(field.traffic_bytes),
-            n_orphans: field.left_behind,
+            n_orphans: field.n_orphans,
         }
     }
 }
@@ -323,14 +321,13 @@ impl From<&TaskSample> for TaskLine {
     fn from(task: &TaskSample) -> Self {
         TaskLine {
             tid: task.task.tid,
-            born: task.task.start_time_ticks,
+            start_time_ticks: task.task.start_time_ticks,
             pid: task.process,
             job: task.job.0,
             cpu_ns: task.cpu_time.0,
-            before_ns: task.previous_sample_at.map(|at| at.0),
+            previous_sample_at_ns: task.previous_sample_at.map(|at| at.0),
             wait_ns: measured_out(task.wait),
-            on: task.last_cpu.map(|cpu| cpu.0),
-            misses: None,
+            last_cpu: task.last_cpu.map(|cpu| cpu.0),
             counters: CountersField(task.counters),
         }
     }
@@ -339,22 +336,15 @@ impl From<&TaskSample> for TaskLine {
 impl From<TaskLine> for TaskSample {
     fn from(line: TaskLine) -> Self {
         TaskSample {
-            task: task_in((line.tid, line.born)),
+            task: task_in((line.tid, line.start_time_ticks)),
             process: line.pid,
             job: JobId(line.job),
             cpu_time: Nanos(line.cpu_ns),
-            previous_sample_at: line.before_ns.map(Nanos),
+            previous_sample_at: line.previous_sample_at_ns.map(Nanos),
             wait: measured_in(line.wait_ns),
-            last_cpu: line.on.map(CpuId),
-            counters: with_old_misses(line.counters.0, line.misses),
+            last_cpu: line.last_cpu.map(CpuId),
+            counters: line.counters.0,
         }
-    }
-}
-
-fn with_old_misses(counters: Counters, misses: Option<MeasuredField>) -> Counters {
-    match misses {
-        None => counters,
-        Some(_) => counters.with(CounterEvent::LlcMisses, measured_in(misses)),
     }
 }
 
@@ -364,8 +354,8 @@ impl From<&NodeSample> for NodeLine {
             node: node.node.0,
             free_bytes: node.memory_free.map(|bytes| bytes.0),
             reclaimable_bytes: node.memory_reclaimable.map(|bytes| bytes.0),
-            ops: measured_out(node.controller_ops),
-            bits: node.counter_bits,
+            controller_ops: measured_out(node.controller_ops),
+            counter_bits: node.counter_bits,
             read_bytes: measured_out(node.read_bytes),
             written_bytes: measured_out(node.written_bytes),
         }
@@ -378,8 +368,8 @@ impl From<NodeLine> for NodeSample {
             node: NodeId(line.node),
             memory_free: line.free_bytes.map(Bytes),
             memory_reclaimable: line.reclaimable_bytes.map(Bytes),
-            controller_ops: measured_in(line.ops),
-            counter_bits: line.bits,
+            controller_ops: measured_in(line.controller_ops),
+            counter_bits: line.counter_bits,
             read_bytes: measured_in(line.read_bytes),
             written_bytes: measured_in(line.written_bytes),
         }

@@ -1,8 +1,8 @@
 //! The line of a turn.
 //!
-//! There are many of them, and in most turns nothing happened. So a line is written straight from the
-//! record, without a copy of it in between; only what there is of samples, wishes and outcomes goes
-//! through the types that it is read with. A test reads back what was written, whatever is in it.
+//! Most lines belong to turns in which nothing happened. So [`TurnWriter`] writes a line directly from
+//! the record; only the entries of samples, plans and outcomes are converted to the types that the
+//! reader uses. A test reads back random turns.
 
 use std::collections::BTreeMap;
 
@@ -12,136 +12,138 @@ use sched::{Cause, CounterEvent, DomainLoads, Plan, Sample, Tiers, Turn};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::basic::tier;
-use super::plan::{AskLine, OutcomeLine, ReasonLine, RefusalLine};
+use super::fields::tier;
+use super::plan::{OutcomeLine, ReasonField, RejectionLine, RequestLine};
 use super::sample::SampleLine;
 use crate::{LineError, RecordedTurn};
 
-/// As it is read.
+/// The line as it is read.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct TurnLine {
-    pub n: u64,
+    pub turn: u64,
     pub at_ns: u64,
     pub causes: Vec<String>,
     #[serde(default)]
     pub sample: SampleLine,
     #[serde(default)]
-    pub footing: Option<FootingField>,
+    pub load_basis: Option<LoadBasisField>,
     #[serde(default)]
-    pub signals: Option<SignalsField>,
+    pub signal_tiers: Option<SignalTiersField>,
     #[serde(default)]
     pub loads: Option<LoadsLine>,
     #[serde(default)]
-    pub asks: Vec<AskLine>,
+    pub requests: Vec<RequestLine>,
     #[serde(default)]
-    pub notes: Vec<ReasonLine>,
+    pub notes: Vec<ReasonField>,
     #[serde(default)]
-    pub gives_up: Option<ReasonLine>,
+    pub abort: Option<ReasonField>,
     #[serde(default)]
-    pub refused: Vec<RefusalLine>,
+    pub rejected: Vec<RejectionLine>,
     #[serde(default)]
     pub outcomes: Vec<OutcomeLine>,
 }
 
-/// As it is written.
-pub(crate) struct TurnOut<'a>(pub &'a TurnRecord<'a>);
+/// Writes the line.
+pub(crate) struct TurnWriter<'a>(pub &'a TurnRecord<'a>);
 
-/// What loads stand on.
+/// Level and signal tier of the loads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FootingField {
+pub(crate) struct LoadBasisField {
     pub level: String,
     pub tier: String,
 }
 
-/// What figures stand on: `{"loads":"declared","llc-misses":"counters"}`. Those that are left out stand
-/// on nothing.
+/// Signal tier of each value: `{"loads":"declared","llc-misses":"counters"}`. Values without a source are
+/// omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct SignalsField(BTreeMap<String, String>);
+pub(crate) struct SignalTiersField(BTreeMap<String, String>);
 
-/// The load of each domain: `numbers`, `loads` and `cpu_ns` belong together place by place.
+/// The loads of an interval. `domains`, `loads` and `cpu_ns` have one entry per domain, in the same order.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct LoadsLine {
     pub level: String,
     pub tier: String,
-    pub numbers: Vec<u32>,
+    pub domains: Vec<u32>,
     pub loads: Vec<u64>,
     pub cpu_ns: Vec<u64>,
     #[serde(default)]
     pub unreadable: bool,
 }
 
-struct LoadsOut<'a>(&'a LoadSample);
-struct CausesOut<'a>(&'a [Cause]);
-struct NanosOut<'a>(&'a [Nanos]);
-/// Each entry by way of the type that it is read with.
-struct Through<'a, T, L>(&'a [T], fn(&T) -> L);
-/// What has a word for people, as that word.
-struct Word<T>(T);
+struct LoadsWriter<'a>(&'a LoadSample);
+struct CausesWriter<'a>(&'a [Cause]);
+struct NanosWriter<'a>(&'a [Nanos]);
+/// A list whose entries are converted to the types that the reader uses.
+struct ConvertedList<'a, T, L>(&'a [T], fn(&T) -> L);
+/// A value written as its `Display` text.
+struct DisplayText<T>(T);
 
-/// The names of causes in the file.
+/// Names of the causes.
 const CAUSES: [(Cause, &str); 7] = [
     (Cause::Interval, "interval"),
     (Cause::JobsDue, "jobs-due"),
     (Cause::Ended, "ended"),
     (Cause::CpusChanged, "cpus-changed"),
     (Cause::Stopping, "stopping"),
-    (Cause::MemoryMoved, "memory-moved"),
-    (Cause::Overflow, "overflow"),
+    (Cause::MemoryMoved, "page-move-completed"),
+    (Cause::Overflow, "counter-overflow"),
 ];
 
 fn cause_out(cause: &Cause) -> &'static str {
     let name = CAUSES.iter().find(|(known, _)| known == cause).map(|(_, name)| *name);
-    name.expect("every cause is in the table; a test sees to it")
+    name.expect("the table has every cause; a test checks it")
 }
 
 fn cause_in(name: &str) -> Result<Cause, LineError> {
     let known = CAUSES.iter().find(|(_, known)| *known == name).map(|(cause, _)| cause.clone());
-    known.ok_or_else(|| LineError::value("causes", format!("{name:?}"), "known cause"))
+    known.ok_or_else(|| LineError::value("causes", format!("{name:?}"), "a known cause"))
 }
 
-impl Serialize for TurnOut<'_> {
+impl Serialize for TurnWriter<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let TurnOut(record) = self;
+        let TurnWriter(record) = self;
         let mut line = serializer.serialize_map(None)?;
-        line.serialize_entry("n", &record.turn.number)?;
+        line.serialize_entry("turn", &record.turn.number)?;
         line.serialize_entry("at_ns", &record.turn.at.0)?;
-        line.serialize_entry("causes", &CausesOut(&record.turn.causes))?;
+        line.serialize_entry("causes", &CausesWriter(&record.turn.causes))?;
         if !is_empty(record.sample) {
             line.serialize_entry("sample", &SampleLine::from(record.sample))?;
         }
-        if let Some(footing) = record.load_basis {
-            line.serialize_entry("footing", &FootingField::from(footing))?;
+        if let Some(basis) = record.load_basis {
+            line.serialize_entry("load_basis", &LoadBasisField::from(basis))?;
         }
         if let Some(tiers) = &record.signals {
-            line.serialize_entry("signals", &SignalsField::from(tiers))?;
+            line.serialize_entry("signal_tiers", &SignalTiersField::from(tiers))?;
         }
         if let Some(loads) = record.loads {
-            line.serialize_entry("loads", &LoadsOut(loads))?;
+            line.serialize_entry("loads", &LoadsWriter(loads))?;
         }
         let plan = record.plan;
-        entries(&mut line, "asks", &plan.requests, |ask| AskLine::from(ask))?;
-        entries(&mut line, "notes", &plan.notes, |note| ReasonLine::from(note))?;
+        entries(&mut line, "requests", &plan.requests, |request| RequestLine::from(request))?;
+        entries(&mut line, "notes", &plan.notes, |note| ReasonField::from(note))?;
         if let Some(reason) = &plan.abort {
-            line.serialize_entry("gives_up", &ReasonLine::from(reason))?;
+            line.serialize_entry("abort", &ReasonField::from(reason))?;
         }
-        entries(&mut line, "refused", record.rejected, |refusal| RefusalLine::from(refusal))?;
+        entries(&mut line, "rejected", record.rejected, |rejection| {
+            RejectionLine::from(rejection)
+        })?;
         entries(&mut line, "outcomes", record.outcomes, |outcome| OutcomeLine::from(outcome))?;
         line.end()
     }
 }
 
-/// A list, left out when there is nothing in it.
+/// Writes a list; an empty one is omitted.
 fn entries<M: SerializeMap, T, L: Serialize>(
     line: &mut M,
     name: &'static str,
     list: &[T],
     of: fn(&T) -> L,
 ) -> Result<(), M::Error> {
-    if list.is_empty() { Ok(()) } else { line.serialize_entry(name, &Through(list, of)) }
+    if list.is_empty() { Ok(()) } else { line.serialize_entry(name, &ConvertedList(list, of)) }
 }
 
-/// Whether nothing changed.
+/// Whether a sample has no change.
 fn is_empty(sample: &Sample) -> bool {
     sample.jobs.is_empty()
         && sample.tasks.is_empty()
@@ -158,70 +160,70 @@ fn is_empty(sample: &Sample) -> bool {
         && sample.page_moves_completed.is_empty()
 }
 
-impl<T, L: Serialize> Serialize for Through<'_, T, L> {
+impl<T, L: Serialize> Serialize for ConvertedList<'_, T, L> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(self.1))
     }
 }
 
-impl Serialize for CausesOut<'_> {
+impl Serialize for CausesWriter<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(cause_out))
     }
 }
 
-impl Serialize for NanosOut<'_> {
+impl Serialize for NanosWriter<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|time| time.0))
     }
 }
 
-impl<T: std::fmt::Display> Serialize for Word<T> {
+impl<T: std::fmt::Display> Serialize for DisplayText<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
 }
 
-impl Serialize for LoadsOut<'_> {
+impl Serialize for LoadsWriter<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let LoadsOut(seen) = self;
+        let LoadsWriter(sample) = self;
         let mut line = serializer.serialize_map(None)?;
-        line.serialize_entry("level", &Word(seen.level))?;
-        line.serialize_entry("tier", &Word(seen.loads.tier))?;
-        line.serialize_entry("numbers", &seen.numbers)?;
-        line.serialize_entry("loads", &seen.loads.loads)?;
-        line.serialize_entry("cpu_ns", &NanosOut(&seen.cpu_time))?;
-        if !seen.loads.readable {
+        line.serialize_entry("level", &DisplayText(sample.level))?;
+        line.serialize_entry("tier", &DisplayText(sample.loads.tier))?;
+        line.serialize_entry("domains", &sample.numbers)?;
+        line.serialize_entry("loads", &sample.loads.loads)?;
+        line.serialize_entry("cpu_ns", &NanosWriter(&sample.cpu_time))?;
+        if !sample.loads.readable {
             line.serialize_entry("unreadable", &true)?;
         }
         line.end()
     }
 }
 
-impl From<LoadBasis> for FootingField {
-    fn from(footing: LoadBasis) -> Self {
-        FootingField { level: footing.level.to_string(), tier: footing.tier.to_string() }
+impl From<LoadBasis> for LoadBasisField {
+    fn from(basis: LoadBasis) -> Self {
+        LoadBasisField { level: basis.level.to_string(), tier: basis.tier.to_string() }
     }
 }
 
-impl FootingField {
-    pub(crate) fn footing(self) -> Result<LoadBasis, LineError> {
+impl LoadBasisField {
+    pub(crate) fn load_basis(self) -> Result<LoadBasis, LineError> {
         let level = self.level.parse();
-        let level = level.map_err(|_| LineError::value("level", self.level, "level of domains"))?;
+        let level = level.map_err(|_| LineError::value("level", self.level, "a domain level"))?;
         Ok(LoadBasis { level, tier: tier(&self.tier)? })
     }
 }
 
-impl From<&Tiers> for SignalsField {
+impl From<&Tiers> for SignalTiersField {
     fn from(tiers: &Tiers) -> Self {
-        let of_tasks = tiers.known().map(|(event, tier)| (event.name(), tier));
-        let all = of_tasks.chain([("loads", tiers.loads)]);
-        SignalsField(all.map(|(name, tier)| (name.to_owned(), tier.to_string())).collect())
+        let events = tiers.known().map(|(event, tier)| (event.name(), tier));
+        let all = events.chain([("loads", tiers.loads)]);
+        SignalTiersField(all.map(|(name, tier)| (name.to_owned(), tier.to_string())).collect())
     }
 }
 
-impl SignalsField {
-    /// A event that a later version knows is left out.
+impl SignalTiersField {
+    /// An unknown event is ignored.
     pub(crate) fn tiers(self) -> Result<Tiers, LineError> {
         let mut tiers = Tiers::default();
         for (name, word) in &self.0 {
@@ -237,12 +239,12 @@ impl SignalsField {
 }
 
 impl LoadsLine {
-    fn seen(self) -> Result<LoadSample, LineError> {
-        let LoadBasis { level, tier } =
-            FootingField { level: self.level, tier: self.tier }.footing()?;
+    fn load_sample(self) -> Result<LoadSample, LineError> {
+        let basis = LoadBasisField { level: self.level, tier: self.tier }.load_basis()?;
+        let LoadBasis { level, tier } = basis;
         let loads = DomainLoads { tier, loads: self.loads, readable: !self.unreadable };
         let cpu_time = self.cpu_ns.into_iter().map(Nanos).collect();
-        Ok(LoadSample { level, numbers: self.numbers, loads, cpu_time })
+        Ok(LoadSample { level, numbers: self.domains, loads, cpu_time })
     }
 }
 
@@ -250,18 +252,18 @@ impl TurnLine {
     pub(crate) fn turn(self) -> Result<RecordedTurn, LineError> {
         let causes = all(self.causes, |name| cause_in(&name))?;
         Ok(RecordedTurn {
-            turn: Turn { number: self.n, at: Nanos(self.at_ns), causes },
+            turn: Turn { number: self.turn, at: Nanos(self.at_ns), causes },
             sample: self.sample.sample()?,
-            footing: self.footing.map(FootingField::footing).transpose()?,
-            signals: self.signals.map(SignalsField::tiers).transpose()?,
-            loads: self.loads.map(LoadsLine::seen).transpose()?,
+            load_basis: self.load_basis.map(LoadBasisField::load_basis).transpose()?,
+            signals: self.signal_tiers.map(SignalTiersField::tiers).transpose()?,
+            loads: self.loads.map(LoadsLine::load_sample).transpose()?,
             plan: Plan {
-                requests: all(self.asks, AskLine::ask)?,
-                notes: all(self.notes, ReasonLine::reason)?,
-                abort: self.gives_up.map(ReasonLine::reason).transpose()?,
-                quiescent: false, // Only a host wants to know, and which turns it left out can be seen.
+                requests: all(self.requests, RequestLine::request)?,
+                notes: all(self.notes, ReasonField::reason)?,
+                abort: self.abort.map(ReasonField::reason).transpose()?,
+                quiescent: false, // Not recorded: it only concerns the host.
             },
-            refused: all(self.refused, RefusalLine::refusal)?,
+            rejected: all(self.rejected, RejectionLine::rejection)?,
             outcomes: all(self.outcomes, OutcomeLine::outcome)?,
         })
     }

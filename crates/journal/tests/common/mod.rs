@@ -1,6 +1,6 @@
-//! Runs that never were: random turns from a seed, so that every kind of thing stands in a journal.
+//! Random turns from a seed, which cover every field of a journal.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, reason = "each test file uses some of these functions")]
 
 use base::{Bytes, CpuId, CpuSet, JobId, LlcId, Nanos, NodeId, NodeSet, Rng, TaskId};
 use engine::{LoadBasis, LoadSample};
@@ -113,7 +113,7 @@ pub fn header() -> Header {
     }
 }
 
-/// A turn with anything in it.
+/// A turn with random content.
 pub fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
     let causes = [
         Cause::Interval,
@@ -132,17 +132,17 @@ pub fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
         },
         sample: sample(rng),
         loads: some(rng, loads),
-        footing: some(rng, footing),
+        load_basis: some(rng, load_basis),
         signals: some(rng, signals),
         plan: Plan {
-            requests: many(rng, ask),
+            requests: many(rng, request),
             notes: many(rng, reason),
             abort: if rng.below(20) == 0 { Some(reason(rng)) } else { None },
             quiescent: false,
         },
-        refused: many(rng, |rng| Rejection {
-            request: ask(rng),
-            cause: why(rng),
+        rejected: many(rng, |rng| Rejection {
+            request: request(rng),
+            cause: reject_cause(rng),
             detail: text(rng),
         }),
         outcomes: many(rng, outcome),
@@ -213,7 +213,7 @@ fn memory(rng: &mut Rng) -> MemoryPolicy {
     }
 }
 
-fn figure(rng: &mut Rng) -> ReasonValue {
+fn value(rng: &mut Rng) -> ReasonValue {
     match rng.below(4) {
         0 => ReasonValue::Count(big(rng)),
         1 => ReasonValue::Number(rng.unit() * big(rng) as f64),
@@ -224,11 +224,11 @@ fn figure(rng: &mut Rng) -> ReasonValue {
 
 fn reason(rng: &mut Rng) -> Reason {
     let code = ReasonCode::ALL[rng.below(ReasonCode::ALL.len() as u64) as usize];
-    let figures = many(rng, |rng| (text(rng).into(), figure(rng)));
-    Reason { code, values: figures }
+    let values = many(rng, |rng| (text(rng).into(), value(rng)));
+    Reason { code, values }
 }
 
-fn ask(rng: &mut Rng) -> Request {
+fn request(rng: &mut Rng) -> Request {
     let action = match rng.below(4) {
         0 => Action::Place(cpus(rng)),
         1 => Action::MemoryPolicy(memory(rng)),
@@ -241,12 +241,12 @@ fn ask(rng: &mut Rng) -> Request {
     Request { target: target(rng), action, reason: reason(rng).into() }
 }
 
-fn why(rng: &mut Rng) -> RejectCause {
+fn reject_cause(rng: &mut Rng) -> RejectCause {
     RejectCause::ALL[rng.below(RejectCause::ALL.len() as u64) as usize]
 }
 
 fn outcome(rng: &mut Rng) -> Outcome {
-    let deed = match rng.below(5) {
+    let action = match rng.below(5) {
         0 => None,
         1 => Some(Action::Place(cpus(rng))),
         2 => Some(Action::MemoryPolicy(memory(rng))),
@@ -259,9 +259,9 @@ fn outcome(rng: &mut Rng) -> Outcome {
     let result = match rng.below(3) {
         1 => OutcomeResult::InProgress,
         0 => OutcomeResult::Done { n: big(rng) as u32 },
-        _ => OutcomeResult::Rejected { cause: why(rng), detail: text(rng) },
+        _ => OutcomeResult::Rejected { cause: reject_cause(rng), detail: text(rng) },
     };
-    Outcome { target: target(rng), action: deed, result }
+    Outcome { target: target(rng), action, result }
 }
 
 fn event(rng: &mut Rng) -> JobEvent {
@@ -274,11 +274,11 @@ fn event(rng: &mut Rng) -> JobEvent {
         }
         1 => JobEvent::Unmanaged(id, UnmanagedCause::AffinityChanged(cpus(rng))),
         2 => JobEvent::Unmanaged(id, UnmanagedCause::NotPermitted),
-        _ => JobEvent::Ended(id, Box::new(end(rng))),
+        _ => JobEvent::Ended(id, Box::new(job_exit(rng))),
     }
 }
 
-fn end(rng: &mut Rng) -> JobExit {
+fn job_exit(rng: &mut Rng) -> JobExit {
     JobExit {
         status: match rng.below(2) {
             0 => ExitStatus::Exited(rng.below(256) as i32),
@@ -314,7 +314,7 @@ fn traffic(rng: &mut Rng) -> Traffic {
     }
 }
 
-fn stalled(rng: &mut Rng) -> StallTimes {
+fn stall_times(rng: &mut Rng) -> StallTimes {
     StallTimes { some: some(rng, |rng| Nanos(big(rng))), full: some(rng, |rng| Nanos(big(rng))) }
 }
 
@@ -353,9 +353,9 @@ fn sample(rng: &mut Rng) -> Sample {
             waited: Nanos(big(rng)),
         }),
         pressure: some(rng, |rng| Pressure {
-            cpu: stalled(rng),
-            memory: stalled(rng),
-            io: stalled(rng),
+            cpu: stall_times(rng),
+            memory: stall_times(rng),
+            io: stall_times(rng),
         }),
         usable_cpus: some(rng, cpus),
         numa_settings: some(rng, |rng| NumaSettings {
@@ -364,7 +364,7 @@ fn sample(rng: &mut Rng) -> Sample {
         }),
         degraded: many(rng, text),
         memory: many(rng, process_memory),
-        page_moves_completed: many(rng, move_ended),
+        page_moves_completed: many(rng, completed_page_move),
     }
 }
 
@@ -390,10 +390,10 @@ fn process_memory(rng: &mut Rng) -> ProcessMemory {
     }
 }
 
-fn move_ended(rng: &mut Rng) -> CompletedPageMove {
+fn completed_page_move(rng: &mut Rng) -> CompletedPageMove {
     let (from, to, limit) = pages(rng);
     let mut bytes = || Bytes(big(rng));
-    let refused = FailedPages {
+    let failed = FailedPages {
         busy: bytes(),
         no_memory: bytes(),
         not_present: bytes(),
@@ -406,7 +406,7 @@ fn move_ended(rng: &mut Rng) -> CompletedPageMove {
         requested: bytes(),
         moved: bytes(),
         not_attempted: bytes(),
-        failed: refused,
+        failed,
         target: target(rng),
         job: job_id(rng),
         from,
@@ -419,7 +419,7 @@ fn move_ended(rng: &mut Rng) -> CompletedPageMove {
     }
 }
 
-fn footing(rng: &mut Rng) -> LoadBasis {
+fn load_basis(rng: &mut Rng) -> LoadBasis {
     LoadBasis {
         level: Level::ALL[rng.below(3) as usize],
         tier: SignalTier::ALL[rng.below(4) as usize],

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use base::{Nanos, StopFlag};
-use journal::{Header, HowEnded, PolicyUsed, RunEnd};
+use journal::{Header, PolicyUsed, RunEnd, RunStatus};
 use report::{Report, ReportBuilder};
 
 use crate::oracle;
@@ -50,10 +50,10 @@ impl SimBench {
         let run = self.run((column, key.workload, seed), stop, Some(&mut builder))?;
         let Some(figures) = run else { return Ok(None) };
         let end = RunEnd {
-            how: match figures.ended {
-                Ended::Finished => HowEnded::Finished,
-                Ended::Stopped => HowEnded::Interrupted,
-                Ended::Failed => HowEnded::Failed,
+            status: match figures.ended {
+                Ended::Finished => RunStatus::Finished,
+                Ended::Stopped => RunStatus::Interrupted,
+                Ended::Failed => RunStatus::Failed,
             },
             error: figures.error.clone(),
             wall: figures.whole,

@@ -1,51 +1,56 @@
-//! From turns to a report, in bounded memory.
+//! Builds a report from turns, in bounded memory.
 //!
-//! Everything is kept as values of `base` and `sched` while the run goes on; sentences and labels are
-//! made at the end. Moves and refusals are kept up to a limit, the last ones win; timelines and load
-//! curves get coarser instead of longer. A turn in which nothing happened costs next to nothing.
+//! During the run the builder keeps values of `base` and `sched`; labels and sentences are made at
+//! the end. Lists of moves and rejections keep the last entries. Timelines and load series get coarser
+//! instead of longer. A turn without changes costs next to nothing.
 
-mod acts;
-mod finish;
-mod loads;
-mod signals;
+mod action_lists;
+mod job_track;
+mod load_history;
+mod rows;
 mod timeline;
-mod track;
-mod unbound;
+mod unbound_jobs;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use base::{CpuSet, JobId, Nanos};
 use engine::{LoadBasis, Sink, TurnRecord};
-use journal::{Header, JobHistory, JobRecord, LifeState, SoFar, What};
-use sched::{Action, Cause, Reason, RejectCause, Rejection, Request, Target, UnmanagedCause};
+use journal::{
+    Checkpoint, Header, JobChange, JobHistory, JobPhase, JobRecord, JournalError, Recording,
+};
+use sched::{
+    Action, Cause, CounterEvent, RejectCause, Rejection, Request, SignalTier, Target, Tiers,
+    UnmanagedCause,
+};
 
-use crate::eras::Eras;
-use crate::model::{MoveWord, NoteWord, RefusedBy, Report};
-use acts::{Acts, Move, Refused, Wanted};
-use loads::Curves;
-use signals::Signals;
-use timeline::Sets;
-use track::{Start, Track, Wish};
-use unbound::Unbound;
+use crate::model::{MoveWord, NoteWord, RejectedByWord, Report};
+use crate::places::Epochs;
+use action_lists::{ActionLists, Move, RejectedAction};
+use job_track::{JobTrack, PlacementRequest};
+use load_history::LoadHistory;
+use timeline::CpuSets;
+use unbound_jobs::UnboundJobs;
 
-/// Stretches of all timelines together, 24 bytes each.
-const N_STRETCHES_MAX: usize = 64 * 1024;
-/// Stretches of a job that nobody knew of at the beginning. A thousand may be there at once.
-const N_STRETCHES_APPEARED: usize = 64;
+/// Segments of all timelines together, 24 bytes each.
+const N_SEGMENTS_MAX: usize = 64 * 1024;
+/// Segments of an attached job. A thousand jobs may be attached at once.
+const N_SEGMENTS_ATTACHED: usize = 64;
 
 /// Builds a report while a run goes on, or from its journal.
 #[derive(Debug)]
 pub struct ReportBuilder {
     header: Header,
-    lives: JobHistory,
-    tracks: Vec<Track>,
-    sets: Sets,
-    curves: Curves,
-    acts: Acts,
-    unbound: Unbound,
-    eras: Eras,
-    footing: Option<LoadBasis>,
-    signals: Signals,
+    jobs: JobHistory,
+    tracks: Vec<JobTrack>,
+    cpu_sets: CpuSets,
+    loads: LoadHistory,
+    lists: ActionLists,
+    unbound: UnboundJobs,
+    epochs: Epochs,
+    load_basis: Option<LoadBasis>,
+    /// All tiers that each event had.
+    event_tiers: BTreeMap<CounterEvent, BTreeSet<SignalTier>>,
     counts: Counts,
     at: Nanos,
     n_parts_missing: u32,
@@ -56,282 +61,319 @@ struct Counts {
     turns: u64,
     moves: u64,
     running_max: u64,
-    /// Wishes for CPUs, met or not: without any, nothing stands on the footing of the loads.
+    /// Placement requests, approved or rejected. Without any, no decision depends on the loads.
     placements: u64,
 }
 
+/// Reads a journal to its end. The report equals the one that the run itself wrote.
+///
+/// # Errors
+/// A line of the journal is invalid.
+pub fn from_journal(mut recording: Recording) -> Result<Report, JournalError> {
+    let mut builder = ReportBuilder::new(recording.header());
+    if let Some(checkpoint) = recording.checkpoint() {
+        builder.resume(checkpoint, recording.n_parts_missing());
+    }
+    for turn in &mut recording {
+        builder.observe(&turn?.record());
+    }
+    if let Some(place) = recording.torn() {
+        builder.add_note(format!("the last line of the journal is torn and was ignored: {place}"));
+    }
+    Ok(builder.finish(recording.end()))
+}
+
 impl ReportBuilder {
-    /// Before the first turn.
+    /// State before the first turn.
     pub fn new(header: &Header) -> Self {
-        let room = (N_STRETCHES_MAX / header.jobs.len().max(1)).clamp(16, 2000);
+        let n_segments = (N_SEGMENTS_MAX / header.jobs.len().max(1)).clamp(16, 2000);
         ReportBuilder {
             header: header.clone(),
-            lives: JobHistory::new(header),
-            tracks: header.jobs.iter().map(|_| Track::new(room)).collect(),
-            sets: Sets::default(),
-            curves: Curves::default(),
-            acts: Acts::default(),
-            unbound: Unbound::default(),
-            eras: Eras::new(&header.machine),
-            footing: None,
-            signals: Signals::default(),
+            jobs: JobHistory::new(header),
+            tracks: header.jobs.iter().map(|_| JobTrack::new(n_segments)).collect(),
+            cpu_sets: CpuSets::default(),
+            loads: LoadHistory::default(),
+            lists: ActionLists::default(),
+            unbound: UnboundJobs::default(),
+            epochs: Epochs::new(&header.machine),
+            load_basis: None,
+            event_tiers: BTreeMap::new(),
             counts: Counts::default(),
             at: Nanos::ZERO,
             n_parts_missing: 0,
         }
     }
 
-    /// Begins where the first part of a journal that is still there does.
-    pub fn resume(&mut self, so_far: &SoFar, n_parts_missing: u32) {
+    /// Starts from the checkpoint of a journal whose first parts are missing.
+    pub fn resume(&mut self, checkpoint: &Checkpoint, n_parts_missing: u32) {
         self.n_parts_missing = n_parts_missing;
-        self.at = so_far.at;
-        self.footing = so_far.footing;
-        self.signals.see(so_far.signals.as_ref());
-        self.counts.turns = so_far.number + 1;
-        self.curves.begin_at(so_far.at);
-        let sample = so_far.sample();
-        self.eras.set(so_far.footing.map(|footing| footing.level), sample.usable_cpus.as_ref());
-        self.lives = so_far.lives.clone();
-        for idx in 0..self.tracks.len().min(self.lives.jobs().len()) {
+        self.at = checkpoint.at;
+        self.load_basis = checkpoint.load_basis;
+        self.observe_tiers(checkpoint.signals.as_ref());
+        self.counts.turns = checkpoint.turn + 1;
+        self.loads.start_at(checkpoint.at);
+        let sample = checkpoint.sample();
+        let level = checkpoint.load_basis.map(|basis| basis.level);
+        self.epochs.update(level, sample.usable_cpus.as_ref());
+        self.jobs = checkpoint.jobs.clone();
+        for idx in 0..self.tracks.len().min(self.jobs.jobs().len()) {
             self.resume_job(idx);
         }
-        self.counts.running_max = self.lives.n_running();
-        for note in &so_far.notes {
-            self.acts.say_reason(self.at, NoteWord::Note, note);
+        self.counts.running_max = self.jobs.n_running();
+        for note in &checkpoint.notes {
+            self.lists.add_reason(self.at, NoteWord::Note, note);
         }
-        self.see_sample(&sample);
+        self.observe_sample(&sample);
     }
 
     fn resume_job(&mut self, idx: usize) {
-        let (track, before) = (&mut self.tracks[idx], &self.lives.jobs()[idx]);
-        self.counts.moves += u64::from(before.n_moves);
-        track.started = before.started;
-        track.hands_off = before.hands_off.clone();
-        if let Some((at, end)) = &before.ended {
-            track.end(*at, end);
+        let (track, job) = (&mut self.tracks[idx], &self.jobs.jobs()[idx]);
+        self.counts.moves += u64::from(job.n_moves);
+        track.started = job.started;
+        track.unmanaged = job.unmanaged.clone();
+        if let Some((at, exit)) = &job.ended {
+            track.end(*at, exit);
         }
-        if before.state == LifeState::Running {
-            let from = before.started.unwrap_or(self.at);
-            let is_foreign = matches!(before.hands_off, Some(UnmanagedCause::AffinityChanged(_)));
-            let is_ours = before.placed.is_some() && !is_foreign;
-            track.timeline.be(&mut self.sets, from, before.placed.as_ref(), is_ours);
-            let action = before.placed.clone().map(Action::Place);
-            let wish = action.zip(before.reason.clone());
-            let wish = wish.map(|(action, reason)| Wish { action, reason });
-            track.start = Start { cpus: before.placed.clone(), wish };
+        if job.phase == JobPhase::Running {
+            let from = job.started.unwrap_or(self.at);
+            let is_foreign = matches!(job.unmanaged, Some(UnmanagedCause::AffinityChanged(_)));
+            let is_bound = job.placed.is_some() && !is_foreign;
+            track.timeline.set_cpus(&mut self.cpu_sets, from, job.placed.as_ref(), is_bound);
+            let request = job.placed.clone().map(Action::Place).zip(job.reason.clone());
+            track.start_cpus = job.placed.clone();
+            track.start_request =
+                request.map(|(action, reason)| PlacementRequest { action, reason });
         }
     }
 
-    /// Adds a remark about the record itself: a torn line, say.
-    pub fn remark(&mut self, text: String) {
-        self.acts.say(self.at, NoteWord::Record, text);
+    /// Adds a note about the record itself, for example a torn line.
+    pub fn add_note(&mut self, text: String) {
+        self.lists.add_text(self.at, NoteWord::Record, text);
     }
 
-    /// The report, once everything has been told.
+    /// The report after the last turn.
     pub fn finish(&self, end: Option<&journal::RunEnd>) -> Report {
-        finish::report(self, end)
+        rows::report(self, end)
     }
 
-    /// Takes a turn in.
+    /// Adds a turn.
     pub fn observe(&mut self, record: &TurnRecord<'_>) {
         self.at = record.turn.at;
         self.counts.turns += 1;
-        self.eras.see(record);
-        self.footing = record.current_load_basis().or(self.footing);
-        self.signals.see(record.signals.as_ref());
-        self.header.take_in(record.sample);
-        for happened in self.lives.events(record) {
-            self.see(&happened);
+        self.epochs.observe(record);
+        self.load_basis = record.current_load_basis().or(self.load_basis);
+        self.observe_tiers(record.signals.as_ref());
+        self.header.add_attached_jobs(record.sample);
+        for job in self.jobs.apply_events(record) {
+            self.observe_job(&job);
         }
-        self.see_sample(record.sample);
+        self.observe_sample(record.sample);
         if let Some(loads) = record.loads {
-            self.curves.add(self.at, loads, self.eras.now());
+            self.loads.add(self.at, loads, self.epochs.current());
         }
-        self.see_plan(record);
-        for happened in self.lives.deeds(record) {
-            self.see(&happened);
+        self.observe_plan(record);
+        for job in self.jobs.apply_outcomes(record) {
+            self.observe_job(&job);
         }
-        self.counts.running_max = self.counts.running_max.max(self.lives.n_running());
+        self.counts.running_max = self.counts.running_max.max(self.jobs.n_running());
         if record.turn.causes.contains(&Cause::Interval) {
-            self.see_where_unbound();
+            self.observe_unbound();
         }
     }
 
-    fn see_sample(&mut self, sample: &sched::Sample) {
+    fn observe_tiers(&mut self, tiers: Option<&Tiers>) {
+        for (event, tier) in tiers.into_iter().flat_map(Tiers::known) {
+            self.event_tiers.entry(event).or_default().insert(tier);
+        }
+    }
+
+    fn observe_sample(&mut self, sample: &sched::Sample) {
         for task in &sample.tasks {
-            let job = self.lives.job(task.job);
             let is_single = |cpus: &CpuSet| cpus.len() == 1;
-            let runs = job.filter(|job| job.state == LifeState::Running);
-            if runs.is_some_and(|job| !job.placed.as_ref().is_some_and(is_single)) {
-                self.unbound.see(task.job, task.task, task.last_cpu);
+            let job = self.jobs.job(task.job).filter(|job| job.phase == JobPhase::Running);
+            if job.is_some_and(|job| !job.placed.as_ref().is_some_and(is_single)) {
+                self.unbound.observe(task.job, task.task, task.last_cpu);
             }
         }
         for memory in &sample.memory {
             if let Some(track) = self.tracks.get_mut(memory.job.index()) {
-                track.memory(memory);
+                track.add_memory(memory);
             }
         }
         for &task in &sample.exited {
-            self.tracks.iter_mut().for_each(|track| track.process_gone(task));
-            self.unbound.gone(task);
+            self.tracks.iter_mut().for_each(|track| track.process_exited(task));
+            self.unbound.exited(task);
         }
         for text in &sample.degraded {
-            self.acts.say(self.at, NoteWord::Degraded, text.clone());
+            self.lists.add_text(self.at, NoteWord::Degraded, text.clone());
         }
     }
 
-    fn see_plan(&mut self, record: &TurnRecord<'_>) {
+    fn observe_plan(&mut self, record: &TurnRecord<'_>) {
         let (at, plan) = (self.at, record.plan);
-        let is_place = |ask: &&Request| matches!(ask.action, Action::Place(_));
+        let is_place = |request: &&Request| matches!(request.action, Action::Place(_));
         self.counts.placements += plan.requests.iter().filter(is_place).count() as u64;
         for note in &plan.notes {
-            self.acts.say_reason(at, NoteWord::Note, note);
+            self.lists.add_reason(at, NoteWord::Note, note);
         }
         if let Some(reason) = &plan.abort {
-            self.acts.say_reason(at, NoteWord::GaveUp, reason);
+            self.lists.add_reason(at, NoteWord::Aborted, reason);
         }
-        for Rejection { request: ask, cause: why, detail } in record.rejected {
-            let what = Wanted::Do(ask.action.clone());
-            self.refuse(ask.target, what, (RefusedBy::Guard, *why, detail));
+        for Rejection { request, cause, detail } in record.rejected {
+            let rejected = (RejectedByWord::Guard, *cause, detail.as_str());
+            self.reject(request.target, Some(&request.action), rejected);
         }
     }
 
-    fn see(&mut self, happened: &JobRecord<'_>) {
-        let (wish, at) = (happened.wish, self.at);
-        if let What::Refused(deed, why, detail) = happened.what {
-            let refused = (RefusedBy::Kernel, why, detail);
-            return self.refuse(happened.target, Wanted::Do(deed.clone()), refused);
+    fn observe_job(&mut self, record: &JobRecord<'_>) {
+        let (request, at) = (record.request, self.at);
+        if let JobChange::Rejected(action, cause, detail) = record.change {
+            let rejected = (RejectedByWord::Kernel, cause, detail);
+            return self.reject(record.target, Some(action), rejected);
         }
-        let Target::Job(id) = happened.target else { return };
-        match &happened.what {
-            What::Ended(end) => {
-                self.unbound.forget(id);
-                self.tracks[id.index()].end(at, end);
+        let Target::Job(id) = record.target else { return };
+        match &record.change {
+            JobChange::Ended(exit) => {
+                self.unbound.remove(id);
+                self.tracks[id.index()].end(at, exit);
             }
-            What::HandsOff(why) => self.left_alone(id, why),
-            What::Appeared(_) => self.appeared(id),
-            What::Left(_, counted) => {
-                self.unbound.forget(id);
-                self.tracks[id.index()].leave(at, counted);
+            JobChange::Unmanaged(cause) => self.unmanaged(id, cause),
+            JobChange::Attached(_) => self.attached(id),
+            JobChange::Detached(_, counters) => {
+                self.unbound.remove(id);
+                self.tracks[id.index()].detach(at, counters);
             }
-            What::Started(cpus) => self.started(id, *cpus, wish),
-            What::NotStarted(why, detail) => {
-                self.refuse(happened.target, Wanted::Start, (RefusedBy::Kernel, *why, detail));
+            JobChange::Started(cpus) => self.started(id, *cpus, request),
+            JobChange::StartFailed(cause, detail) => {
+                self.reject(record.target, None, (RejectedByWord::Kernel, *cause, detail));
             }
-            What::Moved { from, to, n_tasks } => {
+            JobChange::Moved { from, to, n_tasks } => {
                 self.counts.moves += 1;
-                self.is_at(id, Some(to));
-                self.moved(id, (from.as_ref(), Some(to)), *n_tasks, wish);
+                self.set_cpus(id, Some(to));
+                self.moved(id, (from.as_ref(), Some(to)), *n_tasks, request);
             }
-            What::Released { from, n_tasks } => {
-                self.is_at(id, None);
-                self.moved(id, (from.as_ref(), None), *n_tasks, wish);
+            JobChange::Released { from, n_tasks } => {
+                self.set_cpus(id, None);
+                self.moved(id, (from.as_ref(), None), *n_tasks, request);
             }
-            What::Kept(cpus) => {
-                self.is_at(id, Some(cpus));
-                self.wished(id, Some(cpus), wish);
+            JobChange::Unchanged(cpus) => {
+                self.set_cpus(id, Some(cpus));
+                self.would_move(id, Some(cpus), request);
             }
-            What::OnlyWished(from) => self.wished(id, from.as_ref(), wish),
-            What::Memory(_) | What::PagesBegun(_) | What::PagesMoved(_) | What::Refused(..) => {}
+            JobChange::NotCarriedOut(from) => self.would_move(id, from.as_ref(), request),
+            JobChange::MemoryPolicySet(_)
+            | JobChange::PageMoveStarted(_)
+            | JobChange::PageMoveEnded(_)
+            | JobChange::Rejected(..) => {}
         }
     }
 
-    /// A job that ran already. One that had its number before it is told of no longer.
-    fn appeared(&mut self, id: JobId) {
-        let mut track = Track::new(N_STRETCHES_APPEARED);
+    /// Replaces a detached job of the same number.
+    fn attached(&mut self, id: JobId) {
+        let mut track = JobTrack::new(N_SEGMENTS_ATTACHED);
         track.started = Some(self.at);
-        track.timeline.be(&mut self.sets, self.at, None, false);
+        track.timeline.set_cpus(&mut self.cpu_sets, self.at, None, false);
         match self.tracks.get_mut(id.index()) {
-            Some(before) => *before = track,
+            Some(slot) => *slot = track,
             None => self.tracks.push(track),
         }
-        self.unbound.forget(id);
+        self.unbound.remove(id);
     }
 
-    fn left_alone(&mut self, id: JobId, why: &UnmanagedCause) {
+    fn unmanaged(&mut self, id: JobId, cause: &UnmanagedCause) {
         let track = &mut self.tracks[id.index()];
-        track.hands_off = Some(why.clone());
-        if let UnmanagedCause::AffinityChanged(cpus) = why {
-            track.timeline.be(&mut self.sets, self.at, Some(cpus), false);
-            self.unbound.look_again(id);
+        track.unmanaged = Some(cause.clone());
+        if let UnmanagedCause::AffinityChanged(cpus) = cause {
+            track.timeline.set_cpus(&mut self.cpu_sets, self.at, Some(cpus), false);
+            self.unbound.mark_changed(id);
         }
     }
 
-    fn started(&mut self, id: JobId, cpus: Option<&CpuSet>, wish: Option<&Request>) {
+    fn started(&mut self, id: JobId, cpus: Option<&CpuSet>, request: Option<&Request>) {
         let track = &mut self.tracks[id.index()];
         track.started.get_or_insert(self.at);
-        track.timeline.be(&mut self.sets, self.at, cpus, cpus.is_some());
-        track.start = Start { cpus: cpus.cloned(), wish: wish.map(Wish::from) };
+        track.timeline.set_cpus(&mut self.cpu_sets, self.at, cpus, cpus.is_some());
+        track.start_cpus = cpus.cloned();
+        track.start_request = request.map(PlacementRequest::from);
     }
 
-    /// It is bound there now, or nowhere.
-    fn is_at(&mut self, id: JobId, cpus: Option<&CpuSet>) {
+    /// The job is bound to these CPUs; `None`: released.
+    fn set_cpus(&mut self, id: JobId, cpus: Option<&CpuSet>) {
         let track = &mut self.tracks[id.index()];
         if track.timeline.is_open() {
-            track.timeline.be(&mut self.sets, self.at, cpus, cpus.is_some());
+            track.timeline.set_cpus(&mut self.cpu_sets, self.at, cpus, cpus.is_some());
         }
         match cpus {
-            Some(cpus) if cpus.len() == 1 => self.unbound.forget(id),
-            _ => self.unbound.look_again(id),
+            Some(cpus) if cpus.len() == 1 => self.unbound.remove(id),
+            _ => self.unbound.mark_changed(id),
         }
     }
 
-    /// The list of a replay holds its wishes; what was done stands in the recorded run's.
+    /// In a replay the list holds the requests of the policy instead of the recorded moves.
     fn moved(
         &mut self,
         id: JobId,
         (from, to): (Option<&CpuSet>, Option<&CpuSet>),
         n_tasks: u32,
-        wish: Option<&Request>,
+        request: Option<&Request>,
     ) {
-        if self.lives.is_replay() {
-            return self.wished(id, from, wish);
+        if self.jobs.is_replay() {
+            return self.would_move(id, from, request);
         }
-        let what = if to.is_some() { MoveWord::Move } else { MoveWord::Release };
-        let mut moved = self.act(id, what, (from, to), wish);
-        moved.n_tasks = n_tasks;
-        self.acts.moved(moved);
+        let kind = if to.is_some() { MoveWord::Move } else { MoveWord::Release };
+        let moved = Move { n_tasks, ..self.new_move(id, kind, (from, to), request) };
+        self.lists.add_move(moved);
     }
 
-    fn wished(&mut self, id: JobId, from: Option<&CpuSet>, wish: Option<&Request>) {
-        let Some(ask) = wish.filter(|_| self.lives.is_replay()) else { return };
-        let (what, to) = match &ask.action {
+    fn would_move(&mut self, id: JobId, from: Option<&CpuSet>, request: Option<&Request>) {
+        let Some(request) = request.filter(|_| self.jobs.is_replay()) else { return };
+        let (kind, to) = match &request.action {
             Action::Place(cpus) => (MoveWord::WouldMove, Some(cpus)),
             Action::Release => (MoveWord::WouldRelease, None),
             Action::MemoryPolicy(_) | Action::MovePages { .. } => return,
         };
-        let wished = self.act(id, what, (from, to), wish);
-        self.acts.wished(wished);
+        let moved = self.new_move(id, kind, (from, to), Some(request));
+        self.lists.add_would_move(moved);
     }
 
-    fn act(
+    fn new_move(
         &self,
         job: JobId,
-        what: MoveWord,
+        kind: MoveWord,
         (from, to): (Option<&CpuSet>, Option<&CpuSet>),
-        wish: Option<&Request>,
+        request: Option<&Request>,
     ) -> Move {
-        let (at, last_at, era) = (self.at, self.at, self.eras.now());
-        let (from, to, wish) = (from.cloned(), to.cloned(), wish.map(Wish::from));
-        Move { at, last_at, n: 1, job, what, from, to, n_tasks: 0, wish, era }
+        let (at, epoch, request) =
+            (self.at, self.epochs.current(), request.map(PlacementRequest::from));
+        let (from, to) = (from.cloned(), to.cloned());
+        Move { at, last_at: at, n: 1, job, kind, from, to, n_tasks: 0, request, epoch }
     }
 
-    fn refuse(
+    fn reject(
         &mut self,
         target: Target,
-        what: Wanted,
-        (by, why, detail): (RefusedBy, RejectCause, &str),
+        action: Option<&Action>,
+        (by, cause, detail): (RejectedByWord, RejectCause, &str),
     ) {
-        let (at, last_at, era, detail) = (self.at, self.at, self.eras.now(), detail.to_owned());
-        self.acts.refused(Refused { at, last_at, n: 1, target, what, by, why, detail, era });
+        self.lists.add_rejection(RejectedAction {
+            at: self.at,
+            last_at: self.at,
+            n: 1,
+            target,
+            action: action.cloned(),
+            by,
+            cause,
+            detail: detail.to_owned(),
+            epoch: self.epochs.current(),
+        });
     }
 
-    /// Jobs that may run on several CPUs were seen on some of them.
-    fn see_where_unbound(&mut self) {
-        for (id, cpus) in self.unbound.news() {
+    /// Adds the sampled CPUs of jobs that are not bound to a single CPU.
+    fn observe_unbound(&mut self) {
+        for (id, cpus) in self.unbound.take_changes() {
             let Some(track) = self.tracks.get_mut(id.index()) else { continue };
             if track.timeline.is_open() {
-                track.timeline.be(&mut self.sets, self.at, Some(&cpus), false);
+                track.timeline.set_cpus(&mut self.cpu_sets, self.at, Some(&cpus), false);
             }
         }
     }
@@ -342,9 +384,4 @@ impl Sink for ReportBuilder {
         self.observe(record);
         Ok(())
     }
-}
-
-/// The code of a reason, as in journals.
-fn code(reason: &Reason) -> String {
-    reason.code.name().to_owned()
 }

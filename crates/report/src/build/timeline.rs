@@ -1,47 +1,47 @@
-//! Where a job was: stretches of time, of which only changes are kept.
+//! CPUs of a job over time: segments, one per change.
 //!
-//! A job that nobody binds may be seen on another CPU every quarter of a second. So each timeline has
-//! room for so many stretches; when it is full, neighbours are put together two by two (their CPUs
-//! are both told) and only every second change is looked at from then on, and so forth.
+//! An unbound job may be sampled on another CPU every quarter of a second. So the number of segments is
+//! limited. At the limit adjacent segments are merged (with the union of their CPUs), and from then on
+//! changes must be further apart to start a segment. Both repeat each time the limit is reached.
 
 use std::collections::BTreeMap;
 
 use base::{CpuSet, Nanos};
 
-/// Sets that stand in many stretches are kept once.
+/// Interned sets: many segments have the same CPUs.
 #[derive(Debug, Default)]
-pub(crate) struct Sets {
+pub(crate) struct CpuSets {
     list: Vec<CpuSet>,
     idx_of: BTreeMap<CpuSet, u32>,
 }
 
-/// Where a job was, over time.
+/// The segments of one job.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    stretches: Vec<Piece>,
-    /// The last one goes on.
+    segments: Vec<Segment>,
+    /// The last segment has no end yet.
     open: bool,
-    /// When it was started, the last time.
-    began: Nanos,
+    /// Time of the last start.
+    started: Nanos,
     capacity: usize,
-    /// A change that is not ours is taken in once so much time has gone by since the last.
-    pause: Nanos,
+    /// Minimum length of a segment that evenkeel did not bind.
+    min_length: Nanos,
     pub all: CpuSet,
 }
 
-/// A stretch; 24 bytes, since there may be very many.
+/// An interval with the same CPUs; 24 bytes, since there may be very many.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct Segment {
     pub from: Nanos,
     pub to: Nanos,
-    /// Index into the sets; `UNKNOWN` if not known.
+    /// Index into the sets, or `UNKNOWN`.
     cpus: u32,
     pub bound: bool,
 }
 
 const UNKNOWN: u32 = u32::MAX;
 
-impl Sets {
+impl CpuSets {
     pub fn idx(&mut self, cpus: &CpuSet) -> u32 {
         if let Some(&idx) = self.idx_of.get(cpus) {
             return idx;
@@ -52,103 +52,106 @@ impl Sets {
         idx
     }
 
-    pub fn get(&self, piece: &Piece) -> Option<&CpuSet> {
-        self.list.get(piece.cpus as usize)
+    pub fn get(&self, segment: &Segment) -> Option<&CpuSet> {
+        self.list.get(segment.cpus as usize)
     }
 }
 
 impl Timeline {
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.max(8);
-        let (stretches, all) = (Vec::new(), CpuSet::new());
-        let (began, pause) = (Nanos::ZERO, Nanos::ZERO);
-        Timeline { stretches, open: false, began, capacity, pause, all }
+        let (segments, all) = (Vec::new(), CpuSet::new());
+        let (started, min_length) = (Nanos::ZERO, Nanos::ZERO);
+        Timeline { segments, open: false, started, capacity, min_length, all }
     }
 
-    /// From here on it is there; `bound` if we put it there.
-    pub fn be(&mut self, sets: &mut Sets, at: Nanos, cpus: Option<&CpuSet>, bound: bool) {
+    /// Starts a segment at `at`, if the CPUs changed. `bound`: evenkeel bound the job to them.
+    pub fn set_cpus(&mut self, sets: &mut CpuSets, at: Nanos, cpus: Option<&CpuSet>, bound: bool) {
         if let Some(cpus) = cpus {
             self.all = self.all.or(cpus);
         }
         let idx = cpus.map_or(UNKNOWN, |cpus| sets.idx(cpus));
-        if let Some(last) = self.stretches.last_mut().filter(|_| self.open) {
+        if let Some(last) = self.segments.last_mut().filter(|_| self.open) {
             last.to = last.to.max(at);
             if last.cpus == idx && last.bound == bound {
                 return;
             }
-            if last.from == at && self.began == at {
-                (last.cpus, last.bound) = (idx, bound); // Bound in the instant of its start.
+            if last.from == at && self.started == at {
+                (last.cpus, last.bound) = (idx, bound); // Bound at the instant of its start.
                 return;
             }
             if last.cpus == UNKNOWN && last.bound == bound {
-                last.cpus = idx; // It has not been seen before: it was there all the time.
+                last.cpus = idx; // The first sample holds for the time before it.
                 return;
             }
-            if !bound && !last.bound && at.saturating_sub(last.from) < self.pause {
-                last.cpus = sets.both(last.cpus, idx);
+            if !bound && !last.bound && at.saturating_sub(last.from) < self.min_length {
+                last.cpus = sets.union(last.cpus, idx);
                 return;
             }
         }
         if !self.open {
-            self.began = at;
+            self.started = at;
         }
-        if self.stretches.len() == self.capacity {
+        if self.segments.len() == self.capacity {
             self.coarsen(sets);
         }
-        self.stretches.push(Piece { from: at, to: at, cpus: idx, bound });
+        self.segments.push(Segment { from: at, to: at, cpus: idx, bound });
         self.open = true;
     }
 
-    /// It ended.
+    /// The job ended.
     pub fn end(&mut self, at: Nanos) {
-        if let Some(last) = self.stretches.last_mut().filter(|_| self.open) {
+        if let Some(last) = self.segments.last_mut().filter(|_| self.open) {
             last.to = last.to.max(at);
         }
         self.open = false;
     }
 
-    /// Whether it runs.
+    /// Whether the job runs.
     pub fn is_open(&self) -> bool {
         self.open
     }
 
-    pub fn pieces(&self) -> &[Piece] {
-        &self.stretches
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
     }
 
-    /// Puts neighbours together until half of the room is free, or all that may be was.
-    fn coarsen(&mut self, sets: &mut Sets) {
-        let span = self.stretches.last().map_or(Nanos::ZERO, |last| last.to);
-        self.pause = Nanos(self.pause.0.max(span.0 / self.capacity as u64).max(1) * 2);
-        let mut kept: Vec<Piece> = Vec::with_capacity(self.capacity);
-        for piece in self.stretches.drain(..) {
+    /// Merges adjacent segments that evenkeel did not bind.
+    fn coarsen(&mut self, sets: &mut CpuSets) {
+        let span = self.segments.last().map_or(Nanos::ZERO, |last| last.to);
+        self.min_length = Nanos(self.min_length.0.max(span.0 / self.capacity as u64).max(1) * 2);
+        let mut kept: Vec<Segment> = Vec::with_capacity(self.capacity);
+        for segment in self.segments.drain(..) {
             match kept.last_mut() {
-                Some(last) if last.to == piece.from && last.gives_way_to(&piece, self.pause) => {
-                    last.cpus = sets.both(last.cpus, piece.cpus);
-                    last.to = piece.to;
+                Some(last)
+                    if last.to == segment.from
+                        && last.can_merge_with(&segment, self.min_length) =>
+                {
+                    last.cpus = sets.union(last.cpus, segment.cpus);
+                    last.to = segment.to;
                 }
-                _ => kept.push(piece),
+                _ => kept.push(segment),
             }
         }
         if self.capacity <= kept.len() {
-            kept.drain(..self.capacity / 2); // Nothing but real moves and restarts: keep the later ones.
+            kept.drain(..self.capacity / 2); // Only moves and restarts: keep the later ones.
         }
-        self.stretches = kept;
+        self.segments = kept;
     }
 }
 
-impl Piece {
-    fn gives_way_to(&self, next: &Piece, pause: Nanos) -> bool {
-        !self.bound && !next.bound && next.to.saturating_sub(self.from) <= pause
+impl Segment {
+    fn can_merge_with(&self, next: &Segment, min_length: Nanos) -> bool {
+        !self.bound && !next.bound && next.to.saturating_sub(self.from) <= min_length
     }
 }
 
-impl Sets {
-    fn both(&mut self, a: u32, b: u32) -> u32 {
+impl CpuSets {
+    fn union(&mut self, a: u32, b: u32) -> u32 {
         match (self.list.get(a as usize), self.list.get(b as usize)) {
             (Some(one), Some(other)) => {
-                let both = one.or(other);
-                self.idx(&both)
+                let union = one.or(other);
+                self.idx(&union)
             }
             (Some(_), None) => a,
             (None, _) => b,
@@ -164,69 +167,69 @@ mod tests {
         [base::CpuId(number)].into_iter().collect()
     }
 
-    fn told(timeline: &Timeline, sets: &Sets) -> String {
-        let tell = |piece: &Piece| {
-            let cpus = sets.get(piece).map_or("?".to_owned(), ToString::to_string);
-            let bound = if piece.bound { "!" } else { "" };
-            format!("{}-{}:{cpus}{bound}", piece.from.0, piece.to.0)
+    fn text(timeline: &Timeline, sets: &CpuSets) -> String {
+        let text = |segment: &Segment| {
+            let cpus = sets.get(segment).map_or("?".to_owned(), ToString::to_string);
+            let bound = if segment.bound { "!" } else { "" };
+            format!("{}-{}:{cpus}{bound}", segment.from.0, segment.to.0)
         };
-        timeline.pieces().iter().map(tell).collect::<Vec<_>>().join(" ")
+        timeline.segments().iter().map(text).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn only_changes_make_a_new_stretch() {
-        let (mut sets, mut timeline) = (Sets::default(), Timeline::new(8));
+    fn only_a_change_starts_a_segment() {
+        let (mut sets, mut timeline) = (CpuSets::default(), Timeline::new(8));
         for (at, on) in [(0, 0), (10, 0), (20, 1), (30, 1)] {
-            timeline.be(&mut sets, Nanos(at), Some(&cpu(on)), false);
+            timeline.set_cpus(&mut sets, Nanos(at), Some(&cpu(on)), false);
         }
-        timeline.be(&mut sets, Nanos(35), Some(&cpu(1)), true);
+        timeline.set_cpus(&mut sets, Nanos(35), Some(&cpu(1)), true);
         timeline.end(Nanos(40));
-        assert_eq!(told(&timeline, &sets), "0-20:0 20-35:1 35-40:1!");
+        assert_eq!(text(&timeline, &sets), "0-20:0 20-35:1 35-40:1!");
     }
 
     #[test]
-    fn a_job_that_is_bound_in_the_instant_of_its_start_was_never_anywhere_else() {
-        let (mut sets, mut timeline) = (Sets::default(), Timeline::new(8));
-        timeline.be(&mut sets, Nanos(5), None, false);
-        timeline.be(&mut sets, Nanos(5), Some(&cpu(2)), true);
+    fn a_job_bound_at_its_start_has_no_segment_before() {
+        let (mut sets, mut timeline) = (CpuSets::default(), Timeline::new(8));
+        timeline.set_cpus(&mut sets, Nanos(5), None, false);
+        timeline.set_cpus(&mut sets, Nanos(5), Some(&cpu(2)), true);
         timeline.end(Nanos(9));
-        timeline.be(&mut sets, Nanos(9), Some(&cpu(3)), true);
+        timeline.set_cpus(&mut sets, Nanos(9), Some(&cpu(3)), true);
         timeline.end(Nanos(12));
-        assert_eq!(told(&timeline, &sets), "5-9:2! 9-12:3!");
+        assert_eq!(text(&timeline, &sets), "5-9:2! 9-12:3!");
     }
 
     #[test]
-    fn a_job_that_is_first_seen_later_was_there_before() {
-        let (mut sets, mut timeline) = (Sets::default(), Timeline::new(8));
-        timeline.be(&mut sets, Nanos(5), None, false);
-        timeline.be(&mut sets, Nanos(20), Some(&cpu(3)), false);
+    fn the_first_sample_of_a_job_holds_for_the_time_before_it() {
+        let (mut sets, mut timeline) = (CpuSets::default(), Timeline::new(8));
+        timeline.set_cpus(&mut sets, Nanos(5), None, false);
+        timeline.set_cpus(&mut sets, Nanos(20), Some(&cpu(3)), false);
         timeline.end(Nanos(30));
-        assert_eq!(told(&timeline, &sets), "5-30:3");
+        assert_eq!(text(&timeline, &sets), "5-30:3");
     }
 
     #[test]
-    fn a_restless_job_keeps_its_span_and_its_cpus_in_bounded_room() {
-        let (mut sets, mut timeline) = (Sets::default(), Timeline::new(16));
+    fn a_job_that_migrates_often_keeps_its_span_and_cpus_in_bounded_memory() {
+        let (mut sets, mut timeline) = (CpuSets::default(), Timeline::new(16));
         for turn in 0..10_000u64 {
-            timeline.be(&mut sets, Nanos(turn * 250), Some(&cpu((turn % 4) as u32)), false);
+            timeline.set_cpus(&mut sets, Nanos(turn * 250), Some(&cpu((turn % 4) as u32)), false);
         }
         timeline.end(Nanos(2_500_000));
-        assert!(timeline.pieces().len() <= 16);
-        assert_eq!(timeline.pieces()[0].from, Nanos::ZERO);
-        assert_eq!(timeline.pieces().last().map(|piece| piece.to), Some(Nanos(2_500_000)));
+        assert!(timeline.segments().len() <= 16);
+        assert_eq!(timeline.segments()[0].from, Nanos::ZERO);
+        assert_eq!(timeline.segments().last().map(|segment| segment.to), Some(Nanos(2_500_000)));
         assert_eq!(timeline.all.to_string(), "0-3");
-        let gapless = timeline.pieces().windows(2).all(|pair| pair[0].to == pair[1].from);
-        assert!(gapless, "{}", told(&timeline, &sets));
+        let gapless = timeline.segments().windows(2).all(|pair| pair[0].to == pair[1].from);
+        assert!(gapless, "{}", text(&timeline, &sets));
     }
 
     #[test]
-    fn our_own_moves_are_kept_before_all_else() {
-        let (mut sets, mut timeline) = (Sets::default(), Timeline::new(16));
+    fn moves_by_evenkeel_are_kept_first() {
+        let (mut sets, mut timeline) = (CpuSets::default(), Timeline::new(16));
         for turn in 0..1000u64 {
             let bound = turn % 100 == 0;
-            timeline.be(&mut sets, Nanos(turn * 250), Some(&cpu((turn % 4) as u32)), bound);
+            timeline.set_cpus(&mut sets, Nanos(turn * 250), Some(&cpu((turn % 4) as u32)), bound);
         }
-        let n_bound = timeline.pieces().iter().filter(|piece| piece.bound).count();
-        assert!(4 <= n_bound, "{}", told(&timeline, &sets));
+        let n_bound = timeline.segments().iter().filter(|segment| segment.bound).count();
+        assert!(4 <= n_bound, "{}", text(&timeline, &sets));
     }
 }

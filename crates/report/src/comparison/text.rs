@@ -3,8 +3,8 @@
 //! Eighty columns, no colour. Who is compared with whom stands in the head of each table.
 
 use super::{Comparison, PolicyRow, VerdictWord};
-use crate::text::{Align, Table, fold};
-use crate::units::{ABSENT, bytes};
+use crate::format::{ABSENT, bytes};
+use crate::table::{Align, Table, fold};
 
 /// Workloads beyond these have no table of their own; the page and the JSON have them all.
 const N_WORKLOADS_SHOWN: usize = 20;

@@ -1,93 +1,156 @@
-//! Why jobs ran where they did, in plain sentences. Nothing is told but what a journal holds.
+//! Why jobs ran on their CPUs, in sentences. The only source is the journal.
 
+mod history;
 mod sentence;
-mod teller;
-mod text;
 
 use base::JobId;
 use journal::{JournalError, Recording};
 
 use crate::describe::{record, words};
-use crate::units::seconds;
-use teller::Teller;
+use crate::format::seconds;
+use crate::table::fold;
+use history::Explainer;
+
+/// Version of the format of `evenkeel explain --json`.
+pub const FORMAT: u32 = crate::FORMAT;
 
 record! {
-    /// What a journal tells of its run.
+    /// The events of a run and their reasons.
     Explanation {
-        format: u32, "Format", Plain, "The version of this format.";
-        run: String, "Run", Plain, "What the run is called.";
-        policy: String, "Policy", Plain, "Who decided, with its parameters.";
-        replay_of: Option<String>, "Replay of", Plain, "The run that this is a replay of: what jobs did is told of that run, and beside it what the policy here would have done, which was never carried out.";
-        end: Option<String>, "Ended", Plain, "How the run ended; absent if evenkeel was killed or still runs.";
-        notes: Vec<Told>, "Notes", Plain, "What the policy and the host said of the whole.";
-        jobs: Vec<JobStory>, "Jobs", Plain, "What happened to each job, in start order.";
+        format: u32, "Format", Plain, "Version of this format.";
+        run: String, "Run", Plain, "Id of the run.";
+        policy: String, "Policy", Plain, "The policy with its parameters.";
+        replay_of: Option<String>, "Replay of", Plain, "Id of the replayed run. The events of jobs are those of that run; the requests are those of this policy and were not carried out.";
+        end: Option<String>, "End", Plain, "How the run ended; absent if evenkeel was killed or still runs.";
+        notes: Vec<EventRow>, "Notes", Plain, "Notes of the policy and the host.";
+        jobs: Vec<JobEvents>, "Jobs", Plain, "The events of each job, in start order.";
     }
 }
 
 record! {
-    /// What happened to a job.
-    JobStory {
-        id: u32, "Number", Plain, "Its number.";
-        name: String, "Job", Plain, "Its name.";
-        command: String, "Command", Plain, "What it runs.";
-        class: Option<u32>, "Class", Plain, "Its declared memory class; absent counts as 0.";
-        events: Vec<Told>, "Events", Plain, "What happened, in order.";
+    /// The events of a job.
+    JobEvents {
+        id: u32, "Number", Plain, "Job number.";
+        name: String, "Job", Plain, "Name of the job.";
+        command: String, "Command", Plain, "The command line.";
+        class: Option<u32>, "Class", Plain, "Declared memory class; absent counts as 0.";
+        events: Vec<EventRow>, "Events", Plain, "The events in order.";
     }
 }
 
 record! {
-    /// One thing that happened.
-    Told {
-        at_ns: u64, "When", Nanos, "When; of several times the first.";
-        last_at_ns: u64, "Last", Nanos, "When, the last time.";
-        n: u64, "Times", Count, "How often: 1 but for what is only wished, which a policy has again turn after turn.";
-        kind: EventWord, "Kind", Plain, "What kind of thing.";
-        text: String, "Sentence", Plain, "The whole of it in words, the reason among it.";
-        code: Option<String>, "Code", Plain, "The code of the reason, if there was one.";
+    /// An event or a note.
+    EventRow {
+        at_ns: u64, "Time", Nanos, "Time of the first occurrence.";
+        last_at_ns: u64, "Last", Nanos, "Time of the last occurrence.";
+        n: u64, "Times", Count, "Number of occurrences: 1 except for requests that were not carried out, which a policy repeats.";
+        kind: EventWord, "Kind", Plain, "Kind of the event.";
+        text: String, "Sentence", Plain, "The event as a sentence, with its reason.";
+        code: Option<String>, "Code", Plain, "Code of the reason.";
     }
 }
 
 words! {
-    /// What kind of thing happened.
+    /// Kind of an event.
     EventWord {
-        Before "before" "It happened in a part of the journal that is gone.";
-        Note "note" "Somebody said something of the whole run.";
+        Checkpoint "checkpoint" "State at the checkpoint; the earlier parts of the journal are missing.";
+        Note "note" "A note about the whole run.";
         Start "start" "The job was started.";
         NotStarted "not-started" "The job could not be started.";
         Move "move" "The job was bound to other CPUs.";
-        Kept "kept" "It was to be bound where it was bound already: nothing had to be changed.";
-        Memory "memory" "It was told where its memory comes from.";
-        Release "release" "The job got back what it had.";
-        Pages "pages" "A move of its memory to another node was begun.";
-        PagesMoved "pages-moved" "A move of its memory ended.";
-        Wish "wish" "What the policy would have done: the run only watches, or this is a replay and the recorded run did not do it.";
-        Appeared "appeared" "Somebody else started it, and it is watched from here on.";
-        Left "left" "It is watched no longer.";
-        Refused "refused" "Something was wanted and not done.";
-        HandsOff "hands-off" "The job is left alone from here on.";
+        Unchanged "unchanged" "The job was bound to the requested CPUs already.";
+        MemoryPolicy "memory-policy" "The memory policy of the job was set.";
+        Release "release" "The affinity from before evenkeel's placement was restored.";
+        PageMoveStarted "page-move-started" "A page migration was started.";
+        PageMoveEnded "page-move-ended" "A page migration ended.";
+        NotCarriedOut "not-carried-out" "A request that was not carried out: in a watch without --act, or in a replay.";
+        Attached "attached" "The job was running already and is managed from here on.";
+        Detached "detached" "The job is no longer managed.";
+        Rejected "rejected" "A request was rejected.";
+        Unmanaged "unmanaged" "evenkeel stopped placing the job.";
         End "end" "The job ended.";
     }
 }
 
-/// Reads a journal to its end and tells of all jobs, or of one.
+/// Reads a journal to its end and explains all jobs, or one.
 ///
 /// # Errors
-/// A line of it cannot be read or understood.
+/// A line of the journal is invalid.
 pub fn explain(mut recording: Recording, only: Option<JobId>) -> Result<Explanation, JournalError> {
-    let mut teller = Teller::new(recording.header(), only);
-    if let Some(so_far) = recording.so_far() {
-        teller.before(so_far);
+    let mut explainer = Explainer::new(recording.header(), only);
+    if let Some(checkpoint) = recording.checkpoint() {
+        explainer.resume(checkpoint);
     }
     for turn in &mut recording {
-        teller.turn(&turn?.record());
+        explainer.observe(&turn?.record());
     }
     if let Some(place) = recording.torn() {
-        let text = format!("the last line of the journal is torn and was left out: {place}");
-        teller.note(text, None);
+        let text = format!("the last line of the journal is torn and was ignored: {place}");
+        explainer.add_note(text, None);
     }
     let end = recording.end().map(|end| {
         let error = end.error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
-        format!("{} after {} s{error}", end.how.name(), seconds(end.wall.0))
+        format!("{} after {} s{error}", end.status.name(), seconds(end.wall.0))
     });
-    Ok(teller.finish(end))
+    Ok(explainer.finish(end))
+}
+
+/// Width of `  12.250 s  `.
+const INDENT: usize = 13;
+
+impl Explanation {
+    /// One paragraph per job, in lines of at most `width` columns.
+    pub fn to_text(&self, width: usize) -> String {
+        let width = width.clamp(40, 200);
+        let mut text = self.head(width);
+        for note in &self.notes {
+            text.push_str(&line(note, width));
+        }
+        for job in &self.jobs {
+            text.push('\n');
+            text.push_str(&paragraph(job, width));
+        }
+        text
+    }
+
+    /// One JSON object, documented in `docs/report-fields.md`, without a line feed at the end.
+    ///
+    /// # Errors
+    /// None known: numbers, strings and lists always have a JSON form.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+
+    fn head(&self, width: usize) -> String {
+        let end = match &self.end {
+            Some(end) => end,
+            None => "the journal has no end: evenkeel was killed or still runs",
+        };
+        let (run, policy) = (&self.run, &self.policy);
+        let text = match &self.replay_of {
+            Some(original) => format!(
+                "Run {run}, policy {policy}: {end}. This is an open-loop replay of run {original}: the \
+                 events of jobs are those of the recorded run. The requests are those of this policy \
+                 and were not carried out."
+            ),
+            None => format!("Run {run}, policy {policy}: {end}."),
+        };
+        fold(&text, width, "", 0)
+    }
+}
+
+fn paragraph(job: &JobEvents, width: usize) -> String {
+    let class = job.class.map_or("no class".to_owned(), |class| format!("class {class}"));
+    let mut text = fold(&format!("{} ({class}): {}", job.name, job.command), width, "", 2);
+    if job.events.is_empty() {
+        text.push_str("  no events: the job was not yet due\n");
+    }
+    for event in &job.events {
+        text.push_str(&line(event, width));
+    }
+    text
+}
+
+fn line(event: &EventRow, width: usize) -> String {
+    fold(&event.text, width, &format!("{:>9} s  ", seconds(event.at_ns)), INDENT)
 }

@@ -1,120 +1,123 @@
-//! What happened, as a sentence.
+//! One event as a sentence.
 //!
-//! In a replay a sentence tells first what the policy would have done and why, and then what the
-//! recorded run did; neither is ever given as the other.
+//! In a replay a sentence first states the request of the policy with its reason, then what the
+//! recorded run did.
 
-use base::{Bytes, CpuSet, NodeId};
-use journal::JobSoFar;
+use base::{CpuSet, NodeId, counted_noun};
+use journal::{JobPhase, JobProgress};
 use program::MemoryPolicy;
 use sched::Action;
 
-use super::teller::Event;
+use super::history::Event;
+use crate::format::seconds;
+use crate::phrases::{
+    action_phrase, exit_phrase, memory_policy_phrase, page_move_phrase, usage_phrase,
+};
 use crate::places::PlaceNames;
-use crate::units::seconds;
-use crate::words::{action_words, end_words, memory_words, pages_words, usage_words};
 
-/// What a sentence is made of.
+/// The parts of a sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Sentence {
-    /// Itself.
-    Said(String),
-    /// What was before the first part that is left; where the job was put, if it is told why.
-    Before(String, Option<CpuSet>),
-    /// What was done, and what had been asked for.
-    Done { done: Done, asked: Option<Action> },
-    /// What the recorded run did, and what the policy would have done.
-    Replayed { done: Done, wish: Option<Action> },
-    /// What the policy would have done where the recorded run did nothing.
-    Wished { action: Action, from: Option<CpuSet> },
-    /// What was wanted and not done.
-    Refused { action: Action, by: &'static str, detail: String },
+    /// A complete sentence.
+    Text(String),
+    /// State at a checkpoint; with the CPUs that the job was placed on, if the reason is known.
+    Checkpoint(String, Option<CpuSet>),
+    /// What was done, and the request.
+    Done { done: DoneAction, requested: Option<Action> },
+    /// What the recorded run did, and the request of the replayed policy.
+    Replayed { done: DoneAction, requested: Option<Action> },
+    /// A request that was not carried out.
+    NotCarriedOut { action: Action, from: Option<CpuSet> },
+    /// A rejected request.
+    Rejected { action: Action, by: &'static str, detail: String },
 }
 
-/// What was done to a job.
+/// An action on a job that was carried out.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Done {
+pub(super) enum DoneAction {
     Start(Option<CpuSet>),
     Move {
         from: Option<CpuSet>,
         to: CpuSet,
     },
-    Keep(CpuSet),
-    Memory(MemoryPolicy),
+    Unchanged(CpuSet),
+    MemoryPolicy(MemoryPolicy),
     Release,
-    /// A move of memory was begun: from where, where to, at most how much.
-    Pages(Option<NodeId>, NodeId, Bytes),
+    /// The start of a page migration: source, target, limit.
+    PageMove(Option<NodeId>, NodeId, base::Bytes),
 }
 
 impl Event {
     /// The whole sentence.
     pub fn text(&self, places: &PlaceNames) -> String {
-        let because = self.reason.as_ref().map_or(String::new(), |reason| match self.what {
-            Sentence::Refused { .. } => format!(". It was wanted because {reason}"),
-            Sentence::Before(..) => format!(": {reason}"),
+        let reason = self.reason.as_ref().map_or(String::new(), |reason| match self.sentence {
+            Sentence::Rejected { .. } => format!(". It was requested because {reason}"),
             _ => format!(" because {reason}"),
         });
-        let (before, after) = self.what.parts(places);
-        let again = match self.n {
+        let (before, after) = self.sentence.parts(places);
+        let repeated = match self.n {
             1 => String::new(),
-            n => format!("; wanted {n} times, the last at {} s", seconds(self.last_at.0)),
+            n => format!("; requested {n} times, the last time at {} s", seconds(self.last_at.0)),
         };
-        format!("{before}{because}{after}{again}")
+        format!("{before}{reason}{after}{repeated}")
     }
 }
 
 impl Sentence {
-    /// What stands before the reason and what after it.
+    /// The parts before and after the reason.
     fn parts(&self, places: &PlaceNames) -> (String, String) {
-        let alone = |text: String| (text, String::new());
+        let only = |text: String| (text, String::new());
         match self {
-            Sentence::Said(text) | Sentence::Before(text, None) => alone(text.clone()),
-            Sentence::Before(text, Some(cpus)) => {
-                alone(format!("{text}, and was put on {} for this reason", places.place(cpus)))
+            Sentence::Text(text) | Sentence::Checkpoint(text, None) => only(text.clone()),
+            Sentence::Checkpoint(text, Some(cpus)) => {
+                only(format!("{text}, placed on {}", places.place(cpus)))
             }
-            Sentence::Done { done, asked } => {
-                (done.passive(places), done.narrowed(asked.as_ref(), places))
+            Sentence::Done { done, requested } => {
+                (done.passive(places), done.narrowed(requested.as_ref(), places))
             }
-            Sentence::Replayed { done, wish: None } => {
-                let text = format!("{} by the recorded run", done.passive(places));
-                alone(text + "; the policy here asked for nothing")
+            Sentence::Replayed { done, requested: None } => {
+                let text = format!("{} in the recorded run", done.passive(places));
+                only(text + "; this policy requested nothing")
             }
-            Sentence::Replayed { done, wish: Some(wish) } if done.is(wish) => alone(
-                would(wish, done.from(), done.is_start(), places) + ", as in the recorded run,",
-            ),
-            Sentence::Replayed { done, wish: Some(wish) } => {
-                let wished = would(wish, done.from(), done.is_start(), places);
-                (wished, format!("; the recorded run {}", done.active(places)))
+            Sentence::Replayed { done, requested: Some(action) } if done.is(action) => {
+                let would = would_have_been(action, done.from(), done.is_start(), places);
+                only(would + ", as in the recorded run,")
             }
-            Sentence::Wished { action, from } => alone(would(action, from.as_ref(), false, places)),
-            Sentence::Refused { action, by, detail } => {
-                let wanted = action_words(action, |cpus| places.place(cpus));
-                alone(format!("not done: {wanted}; {by} refused: {detail}"))
+            Sentence::Replayed { done, requested: Some(action) } => {
+                let would = would_have_been(action, done.from(), done.is_start(), places);
+                (would, format!("; the recorded run {}", done.active(places)))
+            }
+            Sentence::NotCarriedOut { action, from } => {
+                only(would_have_been(action, from.as_ref(), false, places))
+            }
+            Sentence::Rejected { action, by, detail } => {
+                let action = action_phrase(action, |cpus| places.place(cpus));
+                only(format!("rejected by {by}: {action}: {detail}"))
             }
         }
     }
 }
 
-impl Done {
+impl DoneAction {
     /// `moved from core 0 to core 1`.
     fn passive(&self, places: &PlaceNames) -> String {
         let place = |cpus: &CpuSet| places.place(cpus);
         match self {
-            Done::Start(None) => "started wherever the kernel puts it".to_owned(),
-            Done::Start(Some(cpus)) => format!("started on {}", place(cpus)),
-            Done::Move { from: None, to } => format!("bound to {}", place(to)),
-            Done::Move { from: Some(from), to } => {
+            DoneAction::Start(None) => "started without a CPU binding".to_owned(),
+            DoneAction::Start(Some(cpus)) => format!("started on {}", place(cpus)),
+            DoneAction::Move { from: None, to } => format!("bound to {}", place(to)),
+            DoneAction::Move { from: Some(from), to } => {
                 format!("moved from {} to {}", place(from), place(to))
             }
-            Done::Keep(cpus) => {
-                format!("nothing had to be changed: it was bound to {} already;", place(cpus))
-                    + " that was wanted"
+            DoneAction::Unchanged(cpus) => {
+                format!("unchanged: already bound to {}, which was requested", place(cpus))
             }
-            Done::Memory(policy) => format!("set to {}", memory_words(policy)),
-            Done::Release => {
-                "released: it may run where it could before evenkeel placed it".to_owned()
+            DoneAction::MemoryPolicy(policy) => {
+                format!("memory policy set: {},", memory_policy_phrase(policy))
             }
-            Done::Pages(from, to, limit) => {
-                format!("a move of {} was begun", pages_words((*from, *to, *limit)))
+            DoneAction::Release => "released: its earlier affinity was restored".to_owned(),
+            DoneAction::PageMove(from, to, limit) => {
+                format!("migration of {} started", page_move_phrase((*from, *to, *limit)))
             }
         }
     }
@@ -123,73 +126,78 @@ impl Done {
     fn active(&self, places: &PlaceNames) -> String {
         let place = |cpus: &CpuSet| places.place(cpus);
         match self {
-            Done::Start(None) => "started it wherever the kernel put it".to_owned(),
-            Done::Start(Some(cpus)) => format!("started it on {}", place(cpus)),
-            Done::Move { from: None, to } => format!("bound it to {}", place(to)),
-            Done::Move { from: Some(from), to } => {
+            DoneAction::Start(None) => "started it without a CPU binding".to_owned(),
+            DoneAction::Start(Some(cpus)) => format!("started it on {}", place(cpus)),
+            DoneAction::Move { from: None, to } => format!("bound it to {}", place(to)),
+            DoneAction::Move { from: Some(from), to } => {
                 format!("moved it from {} to {}", place(from), place(to))
             }
-            Done::Keep(cpus) => format!("kept it on {}", place(cpus)),
-            Done::Memory(policy) => format!("set it to {}", memory_words(policy)),
-            Done::Release => "released it".to_owned(),
-            Done::Pages(from, to, limit) => {
-                format!("began to move {}", pages_words((*from, *to, *limit)))
+            DoneAction::Unchanged(cpus) => format!("kept it on {}", place(cpus)),
+            DoneAction::MemoryPolicy(policy) => {
+                format!("set its memory policy: {}", memory_policy_phrase(policy))
+            }
+            DoneAction::Release => "released it".to_owned(),
+            DoneAction::PageMove(from, to, limit) => {
+                format!("started to migrate {}", page_move_phrase((*from, *to, *limit)))
             }
         }
     }
 
     fn is_start(&self) -> bool {
-        matches!(self, Done::Start(_))
+        matches!(self, DoneAction::Start(_))
     }
 
     fn from(&self) -> Option<&CpuSet> {
         match self {
-            Done::Move { from, .. } => from.as_ref(),
-            Done::Keep(cpus) => Some(cpus),
-            Done::Start(_) | Done::Memory(_) | Done::Release | Done::Pages(..) => None,
+            DoneAction::Move { from, .. } => from.as_ref(),
+            DoneAction::Unchanged(cpus) => Some(cpus),
+            DoneAction::Start(_)
+            | DoneAction::MemoryPolicy(_)
+            | DoneAction::Release
+            | DoneAction::PageMove(..) => None,
         }
     }
 
-    /// Where the job is bound by it.
+    /// The CPUs that the job is bound to afterwards.
     fn cpus(&self) -> Option<&CpuSet> {
         match self {
-            Done::Start(cpus) => cpus.as_ref(),
-            Done::Move { to, .. } => Some(to),
-            Done::Keep(cpus) => Some(cpus),
-            Done::Memory(_) | Done::Release | Done::Pages(..) => None,
+            DoneAction::Start(cpus) => cpus.as_ref(),
+            DoneAction::Move { to, .. } => Some(to),
+            DoneAction::Unchanged(cpus) => Some(cpus),
+            DoneAction::MemoryPolicy(_) | DoneAction::Release | DoneAction::PageMove(..) => None,
         }
     }
 
-    /// Whether it is exactly this that was done.
-    fn is(&self, action: &Action) -> bool {
-        match (self, action) {
-            (Done::Release, Action::Release) => true,
-            (Done::Memory(done), Action::MemoryPolicy(wanted)) => done == wanted,
-            (Done::Pages(a, b, c), Action::MovePages { from, to, limit }) => {
+    /// Whether it is exactly the requested action.
+    fn is(&self, requested: &Action) -> bool {
+        match (self, requested) {
+            (DoneAction::Release, Action::Release) => true,
+            (DoneAction::MemoryPolicy(done), Action::MemoryPolicy(policy)) => done == policy,
+            (DoneAction::PageMove(a, b, c), Action::MovePages { from, to, limit }) => {
                 (a, b, c) == (from, to, limit)
             }
-            (_, Action::Place(wanted)) => self.cpus() == Some(wanted),
+            (_, Action::Place(cpus)) => self.cpus() == Some(cpus),
             _ => false,
         }
     }
 
-    /// What had been asked for, where less was possible.
-    fn narrowed(&self, asked: Option<&Action>, places: &PlaceNames) -> String {
-        let asked = asked.filter(|asked| !self.is(asked));
-        match (self, asked) {
-            (Done::Memory(_), Some(Action::MemoryPolicy(asked))) => {
-                format!("; it was asked to {}, and narrowed to this", memory_words(asked))
+    /// The request, where less was possible.
+    fn narrowed(&self, requested: Option<&Action>, places: &PlaceNames) -> String {
+        let requested = requested.filter(|requested| !self.is(requested));
+        match (self, requested) {
+            (DoneAction::MemoryPolicy(_), Some(Action::MemoryPolicy(policy))) => {
+                format!("; narrowed from the request to {}", memory_policy_phrase(policy))
             }
-            (Done::Pages(_, _, limit), Some(Action::MovePages { limit: asked, .. })) => {
-                let asked = match *asked {
-                    Action::NO_LIMIT => "all of it".to_owned(),
-                    asked => asked.to_string(),
+            (DoneAction::PageMove(_, _, limit), Some(Action::MovePages { limit: all, .. })) => {
+                let all = match *all {
+                    Action::NO_LIMIT => "all its pages".to_owned(),
+                    limit => limit.to_string(),
                 };
-                format!("; {asked} was asked for, and narrowed to {limit}")
+                format!("; narrowed from the requested {all} to {limit}")
             }
-            (_, Some(Action::Place(asked))) if self.cpus().is_some() => {
-                let done = self.cpus().map_or(String::new(), |cpus| places.place(cpus));
-                format!("; {} was asked for, and narrowed to {done}", places.place(asked))
+            (_, Some(Action::Place(requested))) if self.cpus().is_some() => {
+                let cpus = self.cpus().map_or(String::new(), |cpus| places.place(cpus));
+                format!("; narrowed from the requested {} to {cpus}", places.place(requested))
             }
             _ => String::new(),
         }
@@ -197,38 +205,44 @@ impl Done {
 }
 
 /// `would have been moved from core 0 to core 1`.
-fn would(action: &Action, from: Option<&CpuSet>, starts: bool, places: &PlaceNames) -> String {
+fn would_have_been(
+    action: &Action,
+    from: Option<&CpuSet>,
+    is_start: bool,
+    places: &PlaceNames,
+) -> String {
     let place = |cpus: &CpuSet| places.place(cpus);
-    let what = match (action, from) {
-        (Action::Place(to), _) if starts => format!("started on {}", place(to)),
+    let change = match (action, from) {
+        (Action::Place(to), _) if is_start => format!("started on {}", place(to)),
         (Action::Place(to), Some(from)) => format!("moved from {} to {}", place(from), place(to)),
         (Action::Place(to), None) => format!("bound to {}", place(to)),
-        (Action::MemoryPolicy(policy), _) => format!("set to {}", memory_words(policy)),
+        (Action::MemoryPolicy(policy), _) => {
+            format!("given a memory policy: {},", memory_policy_phrase(policy))
+        }
         (Action::Release, _) => "released".to_owned(),
         (Action::MovePages { from, to, limit }, _) => {
-            format!("given a move of {}", pages_words((*from, *to, *limit)))
+            format!("subject to a migration of {}", page_move_phrase((*from, *to, *limit)))
         }
     };
-    format!("would have been {what}")
+    format!("would have been {change}")
 }
 
-/// What is known of a job at the beginning of the first part that is left.
-pub(super) fn before_words(job: &JobSoFar) -> Option<String> {
-    use journal::LifeState::{Ended, Left, NotStarted, Running, Waiting};
-    let moves = format!("{} {}", job.n_moves, if job.n_moves == 1 { "move" } else { "moves" });
-    match (job.state, &job.ended, job.started) {
-        (Waiting, ..) => None,
-        (Left, ..) => Some("watched no longer".to_owned()),
-        (NotStarted, ..) => {
-            let detail = job.cannot_start.as_ref().map_or("", |(_, detail)| detail);
+/// The state of a job at a checkpoint.
+pub(super) fn checkpoint_text(job: &JobProgress) -> Option<String> {
+    match (job.phase, &job.ended, job.started) {
+        (JobPhase::Waiting, ..) => None,
+        (JobPhase::Detached, ..) => Some("no longer managed".to_owned()),
+        (JobPhase::NotStarted, ..) => {
+            let detail = job.start_failure.as_ref().map_or("", |(_, detail)| detail);
             Some(format!("could not be started: {detail}"))
         }
-        (Ended, Some((at, end)), _) => {
-            Some(format!("{} at {} s: {}", end_words(end), seconds(at.0), usage_words(end)))
+        (JobPhase::Ended, Some((at, exit)), _) => {
+            let at = seconds(at.0);
+            Some(format!("{} at {at} s: {}", exit_phrase(exit), usage_phrase(exit)))
         }
-        (Ended | Running, _, started) => {
+        (JobPhase::Ended | JobPhase::Running, _, started) => {
             let since = started.map_or(String::new(), |at| format!(" since {} s", seconds(at.0)));
-            Some(format!("running{since}, {moves} before"))
+            Some(format!("running{since}, {} before", counted_noun(job.n_moves, "move")))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What the page's charts are drawn from: the report again, smaller. Times are whole microseconds,
-//! sets of CPUs stand once and are referred to by number.
+//! The data of the charts: a compact copy of the report. Times are whole microseconds; sets of CPUs are
+//! interned and referred to by index.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use base::CpuSet;
 use serde::Serialize;
 
 use super::facts;
-use crate::model::{JobRow, MoveRow, Report};
-use crate::text::why;
+use crate::model::{JobRow, LoadPoint, LoadSeries, MoveRow, Report};
+use crate::text::reason_of_move;
 
 #[derive(Serialize)]
 pub(crate) struct Data {
@@ -19,10 +19,10 @@ pub(crate) struct Data {
     sets: Vec<Set>,
     jobs: Vec<Job>,
     moves: Vec<Move>,
-    /// Whether the moves are wishes of a replay.
-    wishes: bool,
-    loads: Vec<Loads>,
-    /// The series that goes on for the longest time.
+    /// Whether the moves are requests of a replay.
+    is_replay: bool,
+    loads: Vec<LoadCurves>,
+    /// Index of the longest series.
     main_loads: usize,
 }
 
@@ -51,8 +51,8 @@ struct Job {
     ending: String,
     start_reason: Option<String>,
     would_start: Option<String>,
-    /// From, to, number of the set, whether bound.
-    stretches: Vec<(u64, u64, Option<usize>, bool)>,
+    /// From, to, index of the set, whether bound.
+    segments: Vec<(u64, u64, Option<usize>, bool)>,
     moves: Vec<usize>,
     facts: Vec<(&'static str, String)>,
 }
@@ -66,9 +66,9 @@ struct Move {
     reason: Option<String>,
 }
 
-/// Figures by domain and then by time, all of one level and one unit.
+/// Values by domain and then by time, of one level and one unit.
 #[derive(Serialize)]
-struct Loads {
+struct LoadCurves {
     level: String,
     unit: String,
     domains: Vec<Domain>,
@@ -80,7 +80,7 @@ struct Loads {
 impl Data {
     pub fn new(report: &Report) -> Self {
         let places = domains(report);
-        let mut sets = Sets::default();
+        let mut sets = CpuSetTable::default();
         let mut moves_of: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (idx, moved) in report.moves.iter().enumerate() {
             moves_of.entry(moved.job).or_default().push(idx);
@@ -98,13 +98,13 @@ impl Data {
             sets: sets.list,
             jobs,
             moves: report.moves.iter().map(move_of).collect(),
-            wishes: report.run.replay_of.is_some(),
-            loads: report.loads.iter().map(loads).collect(),
+            is_replay: report.run.replay_of.is_some(),
+            loads: report.loads.iter().map(load_curves).collect(),
             main_loads: main_loads(report).unwrap_or(0),
         }
     }
 
-    /// What the domains are called.
+    /// Names of the domains.
     pub fn domains(&self) -> impl Iterator<Item = &str> {
         self.domains.iter().map(|domain| domain.label.as_str())
     }
@@ -112,7 +112,7 @@ impl Data {
 
 /// The first of the longest series.
 fn main_loads(report: &Report) -> Option<usize> {
-    let length = |(_, loads): &(usize, &crate::Loads)| loads.to_ns - loads.from_ns;
+    let length = |(_, loads): &(usize, &LoadSeries)| loads.to_ns - loads.from_ns;
     report.loads.iter().enumerate().rev().max_by_key(length).map(|(idx, _)| idx)
 }
 
@@ -123,11 +123,11 @@ fn us(nanos: u64) -> u64 {
 /// The placement domains and their CPUs: those of the longest series of loads, or of the whole machine.
 fn domains(report: &Report) -> Vec<(String, CpuSet)> {
     let Some(idx) = main_loads(report) else { return domains_of_machine(report) };
-    let told = report.loads[idx].domains.iter();
-    told.map(|domain| (domain.label.clone(), domain.cpus.parse().unwrap_or_default())).collect()
+    let domains = report.loads[idx].domains.iter();
+    domains.map(|domain| (domain.label.clone(), domain.cpus.parse().unwrap_or_default())).collect()
 }
 
-/// Nodes, unless something was placed on what is smaller.
+/// The domains of the level that jobs were placed on; nodes if none.
 fn domains_of_machine(report: &Report) -> Vec<(String, CpuSet)> {
     let level = report.run.domain_level.as_deref().unwrap_or("node");
     let mut domains: BTreeMap<u32, CpuSet> = BTreeMap::new();
@@ -152,12 +152,12 @@ fn domain_of_cpu(places: &[(String, CpuSet)]) -> BTreeMap<u32, usize> {
 }
 
 #[derive(Default)]
-struct Sets {
+struct CpuSetTable {
     list: Vec<Set>,
     idx_of: BTreeMap<String, usize>,
 }
 
-impl Sets {
+impl CpuSetTable {
     fn idx(&mut self, text: &str) -> usize {
         if let Some(&idx) = self.idx_of.get(text) {
             return idx;
@@ -170,10 +170,10 @@ impl Sets {
     }
 }
 
-fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut Sets) -> Job {
-    let stretches = job.timeline.iter().map(|stretch| {
-        let set = stretch.cpus.as_deref().map(|cpus| sets.idx(cpus));
-        (us(stretch.from_ns), us(stretch.to_ns), set, stretch.bound)
+fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut CpuSetTable) -> Job {
+    let segments = job.timeline.iter().map(|segment| {
+        let set = segment.cpus.as_deref().map(|cpus| sets.idx(cpus));
+        (us(segment.from_ns), us(segment.to_ns), set, segment.bound)
     });
     Job {
         name: job.name.clone(),
@@ -183,13 +183,13 @@ fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut Sets) -> Job {
         ending: facts::ending(job),
         start_reason: facts::start_reason(job),
         would_start: would_start(job),
-        stretches: stretches.collect(),
+        segments: segments.collect(),
         moves,
         facts: facts::of_job(job),
     }
 }
 
-/// Only in a replay: where it would have been started, and why.
+/// Only in a replay: the requested CPUs of the start with the reason.
 fn would_start(job: &JobRow) -> Option<String> {
     let (cpus, reason) = (job.would_start_cpus.as_ref()?, job.would_start_reason.as_ref()?);
     Some(format!("would have been started on the CPUs {cpus} because {reason}"))
@@ -201,20 +201,20 @@ fn move_of(moved: &MoveRow) -> Move {
         name: moved.name.clone(),
         from: moved.from.clone(),
         to: moved.to.clone(),
-        reason: why(moved),
+        reason: reason_of_move(moved),
     }
 }
 
-fn loads(loads: &crate::Loads) -> Loads {
+fn load_curves(loads: &LoadSeries) -> LoadCurves {
     let points = &loads.points;
-    let by_domain = |figures: fn(&crate::LoadPoint) -> &Vec<Option<f64>>| {
+    let by_domain = |values: fn(&LoadPoint) -> &Vec<Option<f64>>| {
         let column = |idx: usize| {
-            let at = |point| figures(point).get(idx).copied().flatten().map(four_digits);
+            let at = |point| values(point).get(idx).copied().flatten().map(four_digits);
             points.iter().map(at).collect::<Vec<_>>()
         };
         (0..loads.domains.len()).map(column).collect()
     };
-    Loads {
+    LoadCurves {
         level: loads.level.clone(),
         unit: format!("{} per second", loads.unit),
         domains: loads.domains.iter().map(|row| Domain { label: row.label.clone() }).collect(),
@@ -224,7 +224,7 @@ fn loads(loads: &crate::Loads) -> Loads {
     }
 }
 
-/// More digits than a screen shows, and half of the bytes.
+/// Four significant digits: more than a screen shows, in half of the bytes.
 fn four_digits(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

@@ -1,17 +1,17 @@
-// Load over time: a line per domain while they can be told apart, strips of shade beyond that.
+// Load over time: one line per domain, or heat strips for many domains.
 {
   const place = $("load");
-  // One series at a time: others have other domains or another unit.
+  // One series is shown at a time: others have other domains or another unit.
   const legends = [...document.querySelectorAll(".load-legend")];
   let series = data.loads[data.main_loads] ?? { unit: "", domains: [], times: [], ops: [], cpus: [] };
   let legend = legends[data.main_loads] ?? null;
   const many = () => legend.querySelector(".scale-most") !== null; // A scale of shades, or a legend of lines.
   let what = series.ops.some((row) => row.some((value) => value)) ? "ops" : "cpus";
-  const unit = () => (what === "ops" ? series.unit : "CPUs kept busy by jobs");
-  const tell = (value) => (value === null ? "not read" : `${short(value)}${what === "ops" ? "/s" : ""}`);
+  const unit = () => (what === "ops" ? series.unit : "CPUs busy with jobs");
+  const valueText = (value) => (value === null ? "unreadable" : `${short(value)}${what === "ops" ? "/s" : ""}`);
 
-  const left = GUTTER; // The same instant stands above itself in the timeline.
-  // Where the rows above have a scroll bar there is nothing here.
+  const left = GUTTER; // Aligned with the timeline above.
+  // The width of the scroll bar of the timeline above.
   const barWidth = () => $("rows").offsetWidth - $("rows").clientWidth;
   const pointAt = (us) => {
     const times = series.times;
@@ -67,13 +67,13 @@
     return picture;
   }
 
-  /** What is in view, neighbours put together until a figure has a few pixels: their mean by time. */
+  /** The visible points. Adjacent ones are averaged by time until each has a few pixels. */
   function thinned(room) {
     const times = series.times;
-    const seen = times.map((time, idx) => idx).filter((idx) => times[idx][1] >= view.from && times[idx][0] <= view.to);
-    const together = Math.max(1, Math.ceil(seen.length / room));
+    const visible = times.map((time, idx) => idx).filter((idx) => times[idx][1] >= view.from && times[idx][0] <= view.to);
+    const together = Math.max(1, Math.ceil(visible.length / room));
     const groups = [];
-    for (let at = 0; at < seen.length; at += together) groups.push(seen.slice(at, at + together));
+    for (let at = 0; at < visible.length; at += together) groups.push(visible.slice(at, at + together));
     const mean = (row, group) => {
       const known = group.filter((idx) => row[idx] !== null);
       const time = known.reduce((sum, idx) => sum + times[idx][1] - times[idx][0], 0);
@@ -85,7 +85,7 @@
     };
   }
 
-  /** The mean of each stretch as a step; nothing where nothing was read. */
+  /** The mean of each interval as a step; unreadable intervals are gaps. */
   function steps(row, spans, x, y) {
     let path = "";
     let pen = false;
@@ -113,7 +113,7 @@
     const [picture, x] = frame(width, bottom + 26, bottom);
     const rows = series[what];
     const most = rows.flat().reduce((a, b) => Math.max(a, b ?? 0), 0) || 1;
-    legend.querySelector(".scale-most").textContent = tell(most);
+    legend.querySelector(".scale-most").textContent = valueText(most);
     rows.forEach((row, domain) => {
       const top = 8 + domain * (tall + 2);
       if (tall >= 13 || domain % 4 === 0) {
@@ -124,7 +124,7 @@
     return picture;
   }
 
-  /** As many rectangles as there are pixels to tell apart. */
+  /** At most 240 rectangles. */
   function drawStrip(picture, row, x, top, tall, most) {
     const wide = Math.max(2, x.wide / 240);
     for (let px = left(); px < left() + x.wide; px += wide) {
@@ -155,7 +155,7 @@
     const table = el("table", {}, ...order.slice(0, 12).map((domain) => el("tr", {},
       el("td", {}, many() ? "" : el("span", { class: "swatch", style: `--c:${colour(domain)};display:inline-block` })),
       el("td", {}, series.domains[domain].label),
-      el("td", {}, tell(series[what][domain][idx])))));
+      el("td", {}, valueText(series[what][domain][idx])))));
     showTip(event.clientX, event.clientY, [el("h3", {}, `${seconds(times[idx][0], view.to - view.from)} to ${seconds(times[idx][1], view.to - view.from)}`), table]);
   });
   place.addEventListener("pointerleave", () => { hideTip(); place.querySelector(".cursor")?.remove(); });

@@ -1,12 +1,12 @@
-//! One self-contained page: no network, no fonts, nothing beside the file.
+//! The report as one self-contained HTML page: no network access, no fonts, no other files.
 //!
 //! ```text
-//!   key figures ─► timeline (by job, by CPU) ─► load per domain ─► moves ─► jobs ─► refusals, notes, facts
-//!                  drawn by scripts from a JSON in the page        complete without scripts
+//!   key figures ─► timeline (by job, by CPU) ─► load per domain ─► moves ─► jobs ─► rejections, notes, facts
+//!                  drawn by scripts from JSON in the page           complete without scripts
 //! ```
 //!
-//! The page has a content security policy that lets nothing be loaded. Everything that comes from
-//! a workload is escaped here or goes through `textContent` there.
+//! The content security policy of the page forbids all loads. All text from a workload is escaped here
+//! or set by `textContent` in the scripts.
 
 mod charts;
 mod data;
@@ -15,15 +15,15 @@ mod facts;
 pub(crate) mod head;
 mod tables;
 
+use crate::format::{bytes, count};
 use crate::model::Report;
-use crate::units::{bytes, count};
 use charts::{loads, timeline};
 use data::Data;
 use escape::{escape, escape_json};
 use head::{bar, hero};
 
 pub(crate) const CSS: &str = include_str!("page.css");
-/// In the order in which they build on each other.
+/// In the order of their dependencies.
 const SCRIPTS: [&str; 5] = [
     include_str!("page.js"),
     include_str!("select.js"),
@@ -33,11 +33,11 @@ const SCRIPTS: [&str; 5] = [
 ];
 
 impl Report {
-    /// The page.
+    /// One HTML document.
     pub fn to_html(&self) -> String {
         let data = Data::new(self);
         let json = serde_json::to_string(&data);
-        let json = json.expect("numbers, texts and lists always have a JSON form");
+        let json = json.expect("numbers, strings and lists always have a JSON form");
         let title = escape(&format!("{} under {}", self.run.workload, self.run.policy));
         let body = [
             bar(self),
@@ -47,7 +47,7 @@ impl Report {
             loads(self),
             moves(self),
             jobs(self),
-            refusals(self),
+            rejections(self),
             notes(self),
             about(self),
             "</main>".to_owned(),
@@ -60,7 +60,7 @@ impl Report {
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
              <title>{title} · evenkeel</title>\n<style>\n{CSS}</style>\n</head>\n<body>\n{body}\n\
              <div id=\"tip\" class=\"tip hidden\" role=\"tooltip\"></div>\n\
-             <div id=\"said\" class=\"sr\" aria-live=\"polite\"></div>\n\
+             <div id=\"announcement\" class=\"sr\" aria-live=\"polite\"></div>\n\
              <script type=\"application/json\" id=\"data\">{}</script>\n<script>\n{}</script>\n</body>\n</html>\n",
             escape_json(&json),
             SCRIPTS.concat(),
@@ -72,7 +72,7 @@ fn moves(report: &Report) -> String {
     let n = report.totals.n_moves;
     let (n, title) = match report.run.replay_of {
         None => (n, "Moves"),
-        Some(_) => (report.totals.n_wishes, "Moves that would have been made"),
+        Some(_) => (report.totals.n_would_move, "Requested moves (not carried out)"),
     };
     let head = format!(
         "<section class=\"card\" id=\"moves\"><header><h2>{title}</h2><span class=\"count\">{}</span></header>",
@@ -82,12 +82,12 @@ fn moves(report: &Report) -> String {
         return format!(
             "{head}<p class=\"empty\">{}</p></section>",
             match report.run.replay_of {
-                None => "No running job was moved by evenkeel.",
-                Some(_) => "The policy would have moved no running job.",
+                None => "evenkeel moved no running job.",
+                Some(_) => "The policy requested no move of a running job.",
             }
         );
     }
-    let left_out = match report.totals.n_moves_left_out {
+    let omitted = match report.totals.n_moves_omitted {
         0 => String::new(),
         n => format!(
             "<p class=\"lead\">The first {} are not listed; the journal has them.</p>",
@@ -95,7 +95,7 @@ fn moves(report: &Report) -> String {
         ),
     };
     format!(
-        "{head}{left_out}<div class=\"scroll\" tabindex=\"0\">{}</div></section>",
+        "{head}{omitted}<div class=\"scroll\" tabindex=\"0\">{}</div></section>",
         tables::moves(report)
     )
 }
@@ -104,40 +104,40 @@ fn jobs(report: &Report) -> String {
     format!(
         "<section class=\"card\" id=\"jobs\"><header><h2>Jobs</h2><span class=\"count\" id=\"jobs-count\">{}</span>\
          <div class=\"right\"><input class=\"search\" id=\"filter\" type=\"search\" placeholder=\"Filter\" aria-label=\"Filter jobs\"></div></header>\n\
-         <p class=\"lead\">Times in seconds. A dash stands for what was not measured. Open a job for its command and the reason of its place.</p>\
+         <p class=\"lead\">Times in seconds. A dash is a value that was not measured. Open a job for its command and the reason of its placement.</p>\
          <div class=\"scroll\" tabindex=\"0\">{}</div></section>",
         count(report.jobs.len() as u64),
         tables::jobs(report)
     )
 }
 
-fn refusals(report: &Report) -> String {
-    if report.refusals.is_empty() {
+fn rejections(report: &Report) -> String {
+    if report.rejections.is_empty() {
         return String::new();
     }
     format!(
-        "<section class=\"card\" id=\"refusals\"><header><h2>Refusals</h2><span class=\"count\">{}</span></header>\
-         <p class=\"lead\">What was wanted and not done.</p><div class=\"scroll\" tabindex=\"0\">{}</div></section>",
-        count(report.totals.n_refusals),
-        tables::refusals(report)
+        "<section class=\"card\" id=\"rejections\"><header><h2>Rejections</h2><span class=\"count\">{}</span></header>\
+         <p class=\"lead\">Requests that the guard or the kernel rejected.</p><div class=\"scroll\" tabindex=\"0\">{}</div></section>",
+        count(report.totals.n_rejections),
+        tables::rejections(report)
     )
 }
 
 fn notes(report: &Report) -> String {
     let list = if report.notes.is_empty() {
-        "<p class=\"empty\">Nothing out of the ordinary was said.</p>".to_owned()
+        "<p class=\"empty\">No notes.</p>".to_owned()
     } else {
         tables::notes(&report.notes)
     };
     format!("<section class=\"card\" id=\"notes\"><header><h2>Notes</h2></header>{list}</section>")
 }
 
-/// Facts that fit nowhere else.
+/// The remaining fields of the run and the machine.
 fn about(report: &Report) -> String {
     let (run, machine) = (&report.run, &report.machine);
     let mut facts = vec![
         ("Machine", machine.name.clone()),
-        ("Memory", machine.memory_bytes.map_or("not told".to_owned(), bytes)),
+        ("Memory", machine.memory_bytes.map_or("unknown".to_owned(), bytes)),
         ("CPUs allowed", format!("{} of {}", machine.n_cpus_allowed, machine.n_cpus)),
         ("Placed on", run.domain_level.clone().unwrap_or_else(|| "nothing".to_owned())),
         ("Host", run.host.clone()),
@@ -156,7 +156,7 @@ fn about(report: &Report) -> String {
 fn footer(report: &Report) -> String {
     format!(
         "<footer><div class=\"wrap\"><span>evenkeel {}</span><span>run {}</span>\
-         <span>report.json beside this page has every figure, with its unit</span></div></footer>",
+         <span>report.json in the same folder has all values with their units</span></div></footer>",
         escape(&report.tool),
         escape(&report.run.id)
     )

@@ -1,5 +1,5 @@
-// Colours, figures and the shared view of time. Names and reasons only ever go through textContent or
-// createTextNode: whatever a job is called, it stays text.
+// Colours, number formats and the shared time range. Names and reasons are only set by textContent or
+// createTextNode, so that they are never parsed as HTML.
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
@@ -22,7 +22,7 @@ function svg(name, attributes = {}, text) {
 
 const colour = (idx) => (idx === null || idx < 0 ? "var(--faint)" : `var(--c${idx % 8})`);
 
-/** Seconds with as many digits as a span of time deserves. */
+/** Seconds with digits according to the length of the interval. */
 function seconds(us, span = us) {
   const digits = span < 2e6 ? 3 : span < 60e6 ? 2 : span < 600e6 ? 1 : 0;
   return `${(us / 1e6).toFixed(digits)} s`;
@@ -62,7 +62,7 @@ function niceTimeStep(span, n) {
   return (steps.find((step) => step >= rough) || Math.ceil(rough / 86400) * 86400) * 1e6;
 }
 
-/** The stretch of time that all charts show. */
+/** The time range of all charts. */
 const view = {
   from: 0,
   to: Math.max(1, data.end),
@@ -82,7 +82,7 @@ const view = {
   },
 };
 
-/** Where the time axis lies in a chart of this width. */
+/** Left end of the time axis. */
 const GUTTER = () => (window.innerWidth <= 620 ? 96 : 188);
 const PAD_RIGHT = 14;
 function scale(width, left) {
@@ -104,14 +104,14 @@ function timeTicks(wide) {
   return ticks;
 }
 
-/** Draws tick labels, moving the outer ones inside. */
+/** Draws a tick label inside the chart. */
 function tickLabel(x, at, label, y, width) {
   const half = label.length * 3.4;
   const px = Math.min(x(at), width - 4 - half);
   return svg("text", { x: px, y, "text-anchor": "middle" }, label);
 }
 
-// One tip for everything that can be pointed at or walked to.
+// One tooltip for all charts.
 const tip = $("tip");
 function showTip(x, y, parts) {
   tip.replaceChildren(...parts);
@@ -126,7 +126,7 @@ const hideTip = () => tip.classList.add("hidden");
 addEventListener("scroll", hideTip, { passive: true });
 addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
 
-// The theme follows the system until somebody chooses.
+// The theme follows the system until the reader selects one.
 const root = document.documentElement;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 function remembered() {
@@ -141,10 +141,10 @@ dark.addEventListener("change", () => remembered() || setTheme(dark.matches ? "d
 $("theme").addEventListener("click", () => {
   const theme = root.dataset.theme === "dark" ? "light" : "dark";
   setTheme(theme);
-  try { localStorage.setItem("evenkeel-theme", theme); } catch { /* A page from a file may not remember. */ }
+  try { localStorage.setItem("evenkeel-theme", theme); } catch { /* No storage for a page from a file. */ }
 });
 
-/** Marks one button of a group as chosen and calls back with its value. */
+/** Marks one button of a group as selected and passes its value to a callback. */
 function segments(id, choose) {
   const buttons = [...$(id).querySelectorAll("button")];
   for (const button of buttons) {

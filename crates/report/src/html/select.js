@@ -1,4 +1,4 @@
-// Dragging over a chart looks closer at that stretch of time; a double click shows all of it again.
+// Dragging over a chart zooms in to that interval; a double click shows the whole run.
 function selectable(chart, leftOf) {
   let start = null;
   const mark = el("div", { class: "hidden", style: "position:absolute;top:0;bottom:0;pointer-events:none;background:var(--accent);opacity:.16;z-index:5" });
@@ -6,7 +6,7 @@ function selectable(chart, leftOf) {
   const local = (event) => event.clientX - chart.getBoundingClientRect().left;
   const x = () => scale(chart.clientWidth, leftOf());
   chart.addEventListener("pointerdown", (event) => {
-    // A finger scrolls; a mouse selects.
+    // Touch scrolls; a mouse selects.
     const inPlot = local(event) > leftOf() && local(event) < chart.clientWidth;
     start = event.pointerType === "mouse" && event.button === 0 && inPlot ? local(event) : null;
   });

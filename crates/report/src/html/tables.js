@@ -1,4 +1,4 @@
-// Sorting, filtering and opening rows of the tables, which are there without it too.
+// Sorting, filtering and expanding rows. The tables are complete without this script.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
@@ -12,7 +12,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const rows = [...body.rows].map((row, idx) => ({ row, idx, key: key(row) }));
       const numeric = head.classList.contains("num");
       rows.sort((a, b) => {
-        // What is absent comes last whichever way.
+        // Absent values are last in both orders.
         if ((a.key === "") !== (b.key === "")) return a.key === "" ? 1 : -1;
         const order = numeric ? a.key - b.key : a.key.localeCompare(b.key, undefined, { numeric: true });
         return (down ? -order : order) || a.idx - b.idx;
@@ -23,16 +23,16 @@ for (const table of document.querySelectorAll("table.sortable")) {
 }
 
 $("filter")?.addEventListener("input", (event) => {
-  const wanted = event.target.value.trim().toLowerCase();
+  const text = event.target.value.trim().toLowerCase();
   const body = $("jobs-table").tBodies[0];
   body.querySelectorAll("tr.detail").forEach((row) => row.remove());
   let shown = 0;
   for (const row of body.rows) {
-    const hit = row.textContent.toLowerCase().includes(wanted);
+    const hit = row.textContent.toLowerCase().includes(text);
     row.classList.toggle("hidden", !hit);
     shown += hit;
   }
-  $("jobs-count").textContent = wanted ? `${shown} of ${data.jobs.length}` : String(data.jobs.length);
+  $("jobs-count").textContent = text ? `${shown} of ${data.jobs.length}` : String(data.jobs.length);
 });
 
 $("jobs-table")?.addEventListener("click", (event) => {

@@ -1,16 +1,16 @@
-//! The tables of the page. They are complete without scripts; scripts sort, filter and open rows.
+//! The tables of the page. They are complete without scripts, which sort, filter and expand rows.
 
 use super::escape::escape;
 use crate::describe::Field;
-use crate::model::{JobRow, MoveRow, NoteRow, NoteWord, RefusalRow, Report, StateWord};
-use crate::text::{about, state, times, why};
-use crate::units::{bytes, count, seconds};
+use crate::format::{bytes, count, seconds};
+use crate::model::{JobRow, JobStateWord, MoveRow, NoteRow, NoteWord, RejectionRow, Report};
+use crate::text::{approximate, reason_of_move, repetitions, state};
 
-/// What stands in a cell.
+/// A cell of a table.
 struct Cell {
-    /// What it is sorted by.
+    /// Sort key.
     key: Option<String>,
-    /// Already escaped.
+    /// Escaped content.
     html: String,
     class: &'static str,
 }
@@ -20,15 +20,15 @@ impl Cell {
         Cell { key: None, html: escape(text), class: "" }
     }
 
-    /// One of several that share a line where there is no room for columns.
+    /// A cell that shares a line with others on narrow screens.
     fn short(self) -> Self {
         let class = if self.class == "num" { "num short" } else { "short" };
         Cell { class, ..self }
     }
 
-    /// A figure with its value, right-aligned; a dash for what is absent.
-    fn figure(value: Option<u64>, show: fn(u64) -> String) -> Self {
-        let html = value.map_or("–".to_owned(), |value| escape(&show(value)));
+    /// A right-aligned number; a dash if absent.
+    fn number(value: Option<u64>, format: fn(u64) -> String) -> Self {
+        let html = value.map_or("–".to_owned(), |value| escape(&format(value)));
         Cell {
             key: Some(value.map_or(String::new(), |value| value.to_string())),
             html,
@@ -36,9 +36,9 @@ impl Cell {
         }
     }
 
-    /// Marks a figure of which not all was seen.
-    fn about(self, is_estimate: bool) -> Self {
-        Cell { html: about(is_estimate) + &self.html, ..self }
+    /// Marks an estimate.
+    fn approximate(self, is_estimate: bool) -> Self {
+        Cell { html: approximate(is_estimate) + &self.html, ..self }
     }
 
     fn to_html(&self) -> String {
@@ -53,14 +53,14 @@ impl Cell {
     }
 }
 
-/// A column: the field that it shows, and how.
+/// A column: its field, its class and its cell.
 type Column<T> = (&'static str, &'static str, fn(&T) -> Cell);
 
-/// The heads, from the table of fields, with their meanings as hints.
+/// The head of a table: labels of the fields, with their meanings as tooltips.
 fn head<T>(fields: &[Field], columns: &[Column<T>], sortable: bool) -> String {
     let head = |(name, class, _): &Column<T>| {
         let field = fields.iter().find(|field| field.name == *name);
-        let field = field.expect("every column is named after a field of the record");
+        let field = field.expect("every column has the name of a field of the record");
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
         let label = escape(field.label);
         let label = if sortable { format!("<button>{label}</button>") } else { label };
@@ -76,18 +76,20 @@ pub(crate) fn jobs(report: &Report) -> String {
     let columns: [Column<JobRow>; 12] = [
         ("name", "", |_| Cell::text("")),
         ("state", "", state_cell),
-        ("class", "num", |job| Cell::figure(job.class.map(u64::from), count)),
-        ("started_ns", "num", |job| Cell::figure(job.started_ns, seconds)),
-        ("wall_ns", "num", |job| Cell::figure(job.wall_ns, seconds)),
-        ("user_ns", "num", |job| Cell::figure(job.user_ns, seconds)),
-        ("system_ns", "num", |job| Cell::figure(job.system_ns, seconds)),
-        ("wait_ns", "num", |job| Cell::figure(job.wait_ns, seconds).about(job.wait_is_estimate)),
-        ("max_resident_bytes", "num", |job| Cell::figure(job.max_resident_bytes, bytes)),
-        ("n_migrations", "num", |job| {
-            Cell::figure(job.n_migrations, count).about(job.n_migrations_is_estimate)
+        ("class", "num", |job| Cell::number(job.class.map(u64::from), count)),
+        ("started_ns", "num", |job| Cell::number(job.started_ns, seconds)),
+        ("wall_ns", "num", |job| Cell::number(job.wall_ns, seconds)),
+        ("user_ns", "num", |job| Cell::number(job.user_ns, seconds)),
+        ("system_ns", "num", |job| Cell::number(job.system_ns, seconds)),
+        ("wait_ns", "num", |job| {
+            Cell::number(job.wait_ns, seconds).approximate(job.wait_is_estimate)
         }),
-        ("n_moves", "num", |job| Cell::figure(Some(job.n_moves), count)),
-        ("ran_on", "", ran_on_cell),
+        ("max_resident_bytes", "num", |job| Cell::number(job.max_resident_bytes, bytes)),
+        ("n_migrations", "num", |job| {
+            Cell::number(job.n_migrations, count).approximate(job.n_migrations_is_estimate)
+        }),
+        ("n_moves", "num", |job| Cell::number(Some(job.n_moves), count)),
+        ("cpus_used", "", cpus_cell),
     ];
     let rows: String = report
         .jobs
@@ -109,35 +111,35 @@ pub(crate) fn jobs(report: &Report) -> String {
 
 fn state_cell(job: &JobRow) -> Cell {
     let class = match job.state {
-        StateWord::Done => "done",
-        StateWord::Failed => "failed",
-        StateWord::NotStarted => "not-started",
-        StateWord::Stopped => "stopped",
-        StateWord::Running => "running",
-        StateWord::Waiting => "waiting",
-        StateWord::Left => "done",
+        JobStateWord::Done => "done",
+        JobStateWord::Failed => "failed",
+        JobStateWord::NotStarted => "not-started",
+        JobStateWord::Stopped => "stopped",
+        JobStateWord::Running => "running",
+        JobStateWord::Waiting => "waiting",
+        JobStateWord::Detached => "done",
     };
     let html = format!("<span class=\"state {class}\">{}</span>", escape(&state(job)));
     Cell { key: Some(state(job)), html, class: "" }
 }
 
-fn ran_on_cell(job: &JobRow) -> Cell {
-    let text = job.ran_on.as_deref().unwrap_or("–");
-    let key = job.ran_on.clone().unwrap_or_default();
-    let left_alone =
-        if job.hands_off.is_some() { " <span class=\"muted\">(left alone)</span>" } else { "" };
-    Cell { key: Some(key), html: escape(text) + left_alone, class: "cpus" }
+fn cpus_cell(job: &JobRow) -> Cell {
+    let text = job.cpus_used.as_deref().unwrap_or("–");
+    let key = job.cpus_used.clone().unwrap_or_default();
+    let unmanaged =
+        if job.unmanaged.is_some() { " <span class=\"muted\">(unmanaged)</span>" } else { "" };
+    Cell { key: Some(key), html: escape(text) + unmanaged, class: "cpus" }
 }
 
-/// All moves that are listed.
+/// All listed moves.
 pub(crate) fn moves(report: &Report) -> String {
     let columns: [Column<MoveRow>; 4] = [
         ("at_ns", "num", |moved| {
-            Cell::figure(Some(moved.at_ns), |at| format!("{} s", seconds(at))).short()
+            Cell::number(Some(moved.at_ns), |at| format!("{} s", seconds(at))).short()
         }),
         ("name", "", |moved| Cell::text(&moved.name).short()),
-        ("what", "", from_to_cell),
-        ("reason", "", why_cell),
+        ("kind", "", from_to_cell),
+        ("reason", "", reason_cell),
     ];
     let row = |moved: &MoveRow| {
         let cells: String = columns.iter().map(|(.., cell)| cell(moved).to_html()).collect();
@@ -151,7 +153,7 @@ pub(crate) fn moves(report: &Report) -> String {
 }
 
 fn from_to_cell(moved: &MoveRow) -> Cell {
-    let place = |label: &Option<String>| escape(label.as_deref().unwrap_or("anywhere"));
+    let place = |label: &Option<String>| escape(label.as_deref().unwrap_or("unbound"));
     let (from, to) = (place(&moved.from), place(&moved.to));
     Cell {
         key: None,
@@ -160,10 +162,10 @@ fn from_to_cell(moved: &MoveRow) -> Cell {
     }
 }
 
-fn why_cell(moved: &MoveRow) -> Cell {
-    let why = why(moved).map(|why| sentence(&why));
-    let times = times(moved).map(|times| format!("Wanted {times}."));
-    let sentence = why.into_iter().chain(times).collect::<Vec<_>>().join(" ");
+fn reason_cell(moved: &MoveRow) -> Cell {
+    let reason = reason_of_move(moved).map(|reason| sentence(&reason));
+    let repeated = repetitions(moved).map(|times| format!("Requested {times}."));
+    let sentence = reason.into_iter().chain(repeated).collect::<Vec<_>>().join(" ");
     Cell { key: None, html: escape(&sentence), class: "why" }
 }
 
@@ -175,27 +177,27 @@ pub(crate) fn sentence(text: &str) -> String {
     format!("{first}{}{stop}", chars.as_str())
 }
 
-/// All refusals that are listed.
-pub(crate) fn refusals(report: &Report) -> String {
-    let columns: [Column<RefusalRow>; 6] = [
+/// All listed rejections.
+pub(crate) fn rejections(report: &Report) -> String {
+    let columns: [Column<RejectionRow>; 6] = [
         ("at_ns", "num", |row| {
-            Cell::figure(Some(row.at_ns), |at| format!("{} s", seconds(at))).short()
+            Cell::number(Some(row.at_ns), |at| format!("{} s", seconds(at))).short()
         }),
         ("name", "", |row| Cell::text(&row.name).short()),
-        ("what", "", |row| Cell::text(&sentence(&row.what))),
+        ("action", "", |row| Cell::text(&sentence(&row.action))),
         ("by", "", |row| Cell::text(row.by.word()).short()),
-        ("n", "num", |row| Cell::figure(Some(row.n), count)),
+        ("n", "num", |row| Cell::number(Some(row.n), count)),
         ("detail", "", |row| {
-            let why = if row.detail.is_empty() { &row.why } else { &row.detail };
-            Cell { key: None, html: escape(&sentence(why)), class: "why" }
+            let detail = if row.detail.is_empty() { &row.cause } else { &row.detail };
+            Cell { key: None, html: escape(&sentence(detail)), class: "why" }
         }),
     ];
-    let row = |refused: &RefusalRow| {
-        let cells: String = columns.iter().map(|(.., cell)| cell(refused).to_html()).collect();
+    let row = |rejected: &RejectionRow| {
+        let cells: String = columns.iter().map(|(.., cell)| cell(rejected).to_html()).collect();
         format!("<tr>{cells}</tr>\n")
     };
-    let rows: String = report.refusals.iter().map(row).collect();
-    let head = head(RefusalRow::FIELDS, &columns, true);
+    let rows: String = report.rejections.iter().map(row).collect();
+    let head = head(RejectionRow::FIELDS, &columns, true);
     format!("<table class=\"data sortable stack\">{head}<tbody>\n{rows}</tbody></table>")
 }
 

@@ -1,10 +1,10 @@
-// The timeline: a row per job or per CPU. Only the rows that can be seen are drawn, so that a thousand
-// jobs scroll as lightly as ten.
+// The timeline: a row per job or per CPU. Only the visible rows are drawn, so that
+// scrolling a thousand jobs is as fast as scrolling ten.
 {
   const rows = $("rows");
   const space = $("space");
   const axis = $("axis");
-  const said = $("said");
+  const announcement = $("announcement");
   let mode = "jobs";
   let lanes = [];
   let current = -1;
@@ -17,7 +17,7 @@
   };
   const setDomains = data.sets.map((set) => domainOf(set.cpus));
   const domainName = (set) => {
-    if (set === null) return "not known where";
+    if (set === null) return "unknown CPUs";
     const domain = setDomains[set];
     const cpus = `${data.sets[set].cpus.length === 1 ? "cpu" : "cpus"} ${data.sets[set].text}`;
     return domain === null || domain < 0 ? cpus : `${data.domains[domain].label}, ${cpus}`;
@@ -28,14 +28,14 @@
     return domain === null || domain < 0 ? `cpus ${data.sets[set].text}` : data.domains[domain].label;
   };
 
-  /** A lane per job: its stretches, and marks where it moved or went wrong. */
+  /** A lane per job: its segments, and marks for moves and failures. */
   function jobLanes() {
     return data.jobs.map((job, idx) => ({
       name: job.name,
-      extra: job.stretches.length ? "" : job.state,
+      extra: job.segments.length ? "" : job.state,
       job: idx,
       height: 30,
-      bars: job.stretches.map(([from, to, set, bound]) => ({
+      bars: job.segments.map(([from, to, set, bound]) => ({
         from, to, set, bound, job: idx, y: 5, h: 19,
         colour: set === null ? "var(--faint)" : colour(setDomains[set]),
         label: shortName(set),
@@ -49,11 +49,11 @@
     }));
   }
 
-  /** A lane per CPU: jobs that overlap lie below each other. */
+  /** A lane per CPU: overlapping jobs are stacked. */
   function cpuLanes() {
     const byCpu = new Map(data.cpus.map((cpu) => [cpu.id, []]));
     data.jobs.forEach((job, idx) => {
-      for (const [from, to, set, bound] of job.stretches) {
+      for (const [from, to, set, bound] of job.segments) {
         for (const cpu of set === null ? [] : data.sets[set].cpus) {
           byCpu.get(cpu)?.push({ from, to, set, bound, job: idx });
         }
@@ -105,8 +105,8 @@
     const x = scale(width, left);
     drawAxis(x, rows.offsetWidth);
     const [from, to] = [rows.scrollTop - 120, rows.scrollTop + rows.clientHeight + 120];
-    const seen = lanes.filter((lane) => lane.top + lane.height > from && lane.top < to);
-    space.replaceChildren(...seen.map((lane) => drawRow(lane, x, width, left)));
+    const visible = lanes.filter((lane) => lane.top + lane.height > from && lane.top < to);
+    space.replaceChildren(...visible.map((lane) => drawRow(lane, x, width, left)));
     for (const id of ["zoom-out", "zoom-fit"]) $(id).disabled = view.whole();
   }
 
@@ -131,7 +131,7 @@
     return row;
   }
 
-  /** Bars thinner than a pixel are drawn together. */
+  /** Bars thinner than a pixel are merged. */
   function drawBars(picture, lane, at, wide) {
     const lastRight = [];
     for (const bar of lane.bars) {
@@ -142,7 +142,7 @@
       const w = Math.max(1.5, x1 - x0 - 1);
       lastRight[bar.y] = x0 + w;
       const shape = svg("rect", {
-        class: bar.bound ? "stretch" : "stretch free",
+        class: bar.bound ? "segment" : "segment free",
         x: x0 + 0.5, y: bar.y, width: w, height: bar.h, rx: Math.min(4, w / 2, bar.h / 3), style: `--c:${bar.colour}`,
       });
       shape.addEventListener("pointermove", (event) => showTip(event.clientX, event.clientY, aboutBar(bar)));
@@ -154,7 +154,7 @@
     }
   }
 
-  /** As much of a label as there is room for, or nothing. */
+  /** The part of a label that fits, or nothing. */
   function fitting(label, room) {
     const fits = Math.floor(room / 6.4);
     if (!label || (label.length > fits && (mode === "jobs" || fits < 4))) return "";
@@ -187,19 +187,19 @@
       el("div", {}, `${seconds(bar.from, span())} to ${seconds(bar.to, span())}`),
     ];
     const move = job.moves.map((idx) => data.moves[idx]).find((one) => Math.abs(one.at - bar.from) < 2);
-    const begins = job.stretches[0]?.[0] === bar.from;
-    // In a replay the bars are the recorded run's, and the reasons another policy's.
-    const why = data.wishes ? null : move ? move.reason : bar.bound && begins ? job.start_reason : null;
-    if (why) parts.push(el("p", {}, `Why: ${why}.`));
+    const begins = job.segments[0]?.[0] === bar.from;
+    // In a replay the bars are those of the recorded run and the reasons those of another policy.
+    const reason = data.is_replay ? null : move ? move.reason : bar.bound && begins ? job.start_reason : null;
+    if (reason) parts.push(el("p", {}, `Reason: ${reason}.`));
     if (begins && job.would_start) parts.push(el("p", {}, `In this replay it ${job.would_start}.`));
     return parts;
   }
 
   function aboutMove(move) {
     return [
-      el("h3", {}, `${move.name}: ${move.from ?? "anywhere"} → ${move.to ?? "anywhere"}`),
-      el("div", {}, `${data.wishes ? "would have been moved " : ""}at ${seconds(move.at, span())}`),
-      ...(move.reason ? [el("p", {}, `Why: ${move.reason}.`)] : []),
+      el("h3", {}, `${move.name}: ${move.from ?? "unbound"} → ${move.to ?? "unbound"}`),
+      el("div", {}, `${data.is_replay ? "requested move " : ""}at ${seconds(move.at, span())}`),
+      ...(move.reason ? [el("p", {}, `Reason: ${move.reason}.`)] : []),
     ];
   }
 
@@ -207,8 +207,8 @@
     return [el("h3", {}, job.name), el("div", {}, job.ending)];
   }
 
-  // By keyboard: up and down choose a row, left and right its stretches and marks in turn.
-  function things(lane) {
+  // By keyboard: up and down select a row, left and right its segments and marks.
+  function entries(lane) {
     const bars = lane.bars.map((bar) => ({ at: bar.from, parts: () => aboutBar(bar) }));
     const marks = lane.marks.map((mark) => ({
       at: mark.at,
@@ -228,7 +228,7 @@
       item = -1;
     } else {
       current = Math.max(0, current);
-      item = to(item + step[1], Math.max(0, things(lanes[current]).length - 1));
+      item = to(item + step[1], Math.max(0, entries(lanes[current]).length - 1));
     }
     const lane = lanes[current];
     if (lane.top < rows.scrollTop) rows.scrollTop = lane.top;
@@ -236,12 +236,12 @@
       rows.scrollTop = lane.top + lane.height - rows.clientHeight;
     }
     draw();
-    const chosen = things(lane)[Math.max(0, item)];
+    const chosen = entries(lane)[Math.max(0, item)];
     const box = rows.getBoundingClientRect();
-    const parts = chosen ? chosen.parts() : [el("h3", {}, lane.name), el("div", {}, "nothing here")];
+    const parts = chosen ? chosen.parts() : [el("h3", {}, lane.name), el("div", {}, "no entries")];
     const px = chosen ? scale(rows.clientWidth, GUTTER())(chosen.at) : GUTTER();
     showTip(box.left + Math.min(Math.max(px, GUTTER()), box.width), box.top + lane.top - rows.scrollTop + lane.height - 10, parts);
-    said.textContent = [lane.name, ...parts.map((part) => part.textContent)].join(". ");
+    announcement.textContent = [lane.name, ...parts.map((part) => part.textContent)].join(". ");
   }
 
   rows.addEventListener("keydown", walk);

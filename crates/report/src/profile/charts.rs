@@ -7,7 +7,7 @@ use program::Profile;
 use program::profile::Point;
 
 use super::svg::Drawing;
-use crate::units;
+use crate::format;
 
 /// Misses and write-backs over cache size, a colour for each phase.
 pub(super) fn curves(profile: &Profile) -> String {
@@ -125,7 +125,7 @@ pub(super) fn stretch(view: &AccessPattern) -> String {
     drawing.level(1.0, &format!("{} lines", ranks.len()));
     drawing.below(0.06, "read");
     drawing.below(0.14, "written");
-    drawing.below(0.9, &format!("{} references", units::count(dots.len() as u64)));
+    drawing.below(0.9, &format!("{} references", format::count(dots.len() as u64)));
     drawing.dots(&chosen(false), "read", 2.5);
     drawing.dots(&chosen(true), "write", 2.5);
     // The legend's own dots.
@@ -186,7 +186,7 @@ pub(super) fn reuse(windows: &[Window]) -> String {
             idx => at_least(1u64 << (idx - 1)),
         };
         let at = idx as f64 * width;
-        let said = format!("{label}: {}", units::percent(share(*uses)));
+        let said = format!("{label}: {}", format::percent(share(*uses)));
         drawing.bar(at + 0.1 * width, at + 0.9 * width, share(*uses) / top, &said);
         drawing.below(at + 0.5 * width, &label);
     }

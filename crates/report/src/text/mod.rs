@@ -1,43 +1,38 @@
-//! The report in a terminal: what was run, the jobs, the last moves, the notes.
+//! The text report: run, jobs, last moves, notes.
 //!
-//! Reads without colour and fits eighty columns. A terminal is no place for a thousand rows: there the
-//! jobs that went wrong come first, then as many others as a screen takes.
+//! It fits eighty columns and needs no colour. Of very many jobs it prints the failed ones first, then
+//! as many others as fit on a screen.
 
-mod counted;
-mod memory;
-mod moves;
-mod table;
+mod sections;
 
 use base::counted_noun;
 
-use crate::model::{JobRow, NoteRow, NoteWord, Report, Run, StateWord};
-use crate::units::{ABSENT, bytes, count, duration, percent, seconds, started};
-use counted::counted;
-use memory::memory;
-use moves::moves;
-pub(crate) use moves::{narrowed, times, why};
-pub(crate) use table::{Align, Table, cut, fold};
+use crate::format::{ABSENT, bytes, count, duration, percent, seconds, started};
+use crate::model::{JobRow, JobStateWord, NoteRow, NoteWord, Report, Run};
+use crate::table::{Align, Table, fold};
+use sections::{counters, memory, moves};
+pub(crate) use sections::{narrowed, reason_of_move, repetitions};
 
-/// More jobs than a screen holds; the page and the JSON have them all.
+/// Number of jobs that are printed. The page and the JSON have all of them.
 const N_JOBS_SHOWN: usize = 40;
-/// Jobs that were taken out of our hands.
-const N_ALONE_SHOWN: usize = 5;
-/// The last refusals.
-const N_REFUSALS_SHOWN: usize = 5;
+/// Number of unmanaged jobs that are printed.
+const N_UNMANAGED_SHOWN: usize = 5;
+/// Number of last rejections that are printed.
+const N_REJECTIONS_SHOWN: usize = 5;
 
 impl Report {
-    /// Tables of at most so many columns; 80 suits.
+    /// Tables of at most `width` columns, for example 80.
     pub fn to_text(&self, width: usize) -> String {
         let width = width.clamp(40, 200);
         let parts = [
-            replayed(self, width),
+            replay_notice(self, width),
             head(self, width),
             jobs(self, width),
             moves(self, width),
-            counted(self, width),
-            memory(self, width),
-            left_alone(&self.jobs, width),
-            refusals(self, width),
+            counters(&self.jobs, width),
+            memory(&self.jobs, width),
+            unmanaged(&self.jobs, width),
+            rejections(self, width),
             notes(&self.notes, width),
         ];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -45,22 +40,20 @@ impl Report {
     }
 }
 
-/// What must be known before anything else is read.
-fn replayed(report: &Report, width: usize) -> String {
+fn replay_notice(report: &Report, width: usize) -> String {
     let Some(original) = &report.run.replay_of else { return String::new() };
     let text = format!(
-        "This is a replay, open loop: what is told of jobs is what they did in the recorded run \
-         {original}. The decisions, and the moves in the list, are what {} would have done there; \
-         nothing of it was carried out.",
+        "This is an open-loop replay: the values of jobs are those of the recorded run {original}. The \
+         decisions and the listed moves are those of {}; none was carried out.",
         spec(&report.run)
     );
     fold(&text, width, "", 0)
 }
 
-/// What ran, or who was looked after.
-fn whose(host: &str, id: &str, workload: &str) -> String {
+/// The run and its workload, or the processes that a watch manages.
+fn run_line(host: &str, id: &str, workload: &str) -> String {
     match host {
-        "watch" => format!("{id}, looking after {workload}"),
+        "watch" => format!("{id}, managed processes: {workload}"),
         _ => format!("{id} of workload {workload}"),
     }
 }
@@ -68,24 +61,24 @@ fn whose(host: &str, id: &str, workload: &str) -> String {
 fn head(report: &Report, width: usize) -> String {
     let (run, totals) = (&report.run, &report.totals);
     let mut lines = vec![
-        ("run", whose(&run.host, &run.id, &run.workload)),
+        ("run", run_line(&run.host, &run.id, &run.workload)),
         ("started", started(run.started_unix_s)),
         ("policy", policy(run)),
         ("machine", machine(report)),
-        ("ended", format!("{} after {}", end(run), duration(run.wall_ns))),
-        ("jobs", tally(report)),
-        ("moves", moves_and_refusals(report)),
+        ("ended", format!("{} after {}", status(run), duration(run.wall_ns))),
+        ("jobs", job_counts(report)),
+        ("moves", move_counts(report)),
     ];
-    if let Some(meaning) = &run.signal_meaning {
+    if let Some(text) = &run.signal_tier_text {
         let tier = run.signal_tier.as_deref().unwrap_or(ABSENT);
-        lines.push(("signal", format!("{tier}: {meaning}")));
+        lines.push(("loads", format!("{tier}: {text}")));
     }
-    if let Some(figures) = &run.task_signals {
-        lines.push(("figures", figures.clone()));
+    if let Some(tiers) = &run.task_signal_tiers {
+        lines.push(("signals", tiers.clone()));
     }
-    if report.is_use_known() {
+    if report.has_cpu_times() {
         let (user, system) = (duration(totals.user_ns), duration(totals.system_ns));
-        lines.push(("jobs used", format!("{user} user, {system} system")));
+        lines.push(("CPU time", format!("{user} user, {system} system")));
     }
     if let (Some(own), Some(share)) = (run.own_cpu_ns, run.own_cpu_share) {
         let memory =
@@ -93,8 +86,8 @@ fn head(report: &Report, width: usize) -> String {
         let own = format!("{} of CPU time, {} of one CPU{memory}", duration(own), percent(share));
         lines.push(("evenkeel", own));
     }
-    let told = |(label, text): (&str, String)| fold(&text, width, &format!("{label:<10}"), 10);
-    lines.into_iter().map(told).collect()
+    let line = |(label, text): (&str, String)| fold(&text, width, &format!("{label:<10}"), 10);
+    lines.into_iter().map(line).collect()
 }
 
 fn spec(run: &Run) -> &str {
@@ -107,60 +100,60 @@ fn policy(run: &Run) -> String {
 
 fn machine(report: &Report) -> String {
     let machine = &report.machine;
-    let mut words = Vec::new();
+    let mut parts = Vec::new();
     if machine.n_nodes != 0 {
-        words.push(counted_noun(machine.n_nodes, "node"));
+        parts.push(counted_noun(machine.n_nodes, "node"));
     }
     if machine.n_llcs != 0 {
-        words.push(counted_noun(machine.n_llcs, "LLC domain"));
+        parts.push(counted_noun(machine.n_llcs, "LLC domain"));
     }
-    words.push(counted_noun(machine.n_cores, "core"));
-    words.push(counted_noun(machine.n_cpus, "CPU"));
+    parts.push(counted_noun(machine.n_cores, "core"));
+    parts.push(counted_noun(machine.n_cpus, "CPU"));
     if machine.n_cpus_allowed != machine.n_cpus {
-        words.push(format!("{} of them allowed", machine.n_cpus_allowed));
+        parts.push(format!("{} of them allowed", machine.n_cpus_allowed));
     }
-    words.extend(machine.memory_bytes.map(bytes));
+    parts.extend(machine.memory_bytes.map(bytes));
     let level = report.run.domain_level.as_deref();
     let placed = level.map_or(String::new(), |level| format!("; placed by {level}"));
-    words.join(", ") + &placed
+    parts.join(", ") + &placed
 }
 
-/// How the run ended, in a word.
-pub(crate) fn end(run: &Run) -> String {
-    let how = run.end.map_or("not told", |end| end.word());
+/// How the run ended, with its error.
+pub(crate) fn status(run: &Run) -> String {
+    let status = run.status.map_or("unknown", |status| status.word());
     match &run.error {
-        Some(error) => format!("{how} ({error})"),
-        None => how.to_owned(),
+        Some(error) => format!("{status} ({error})"),
+        None => status.to_owned(),
     }
 }
 
-fn tally(report: &Report) -> String {
+fn job_counts(report: &Report) -> String {
     let totals = &report.totals;
-    let kinds = [
+    let states = [
         (totals.n_done, "done"),
         (totals.n_failed, "failed"),
         (totals.n_stopped, "stopped"),
         (totals.n_unfinished, "unfinished"),
-        (totals.n_watched(), "watched"),
+        (totals.n_attached(), "attached"),
     ];
-    let kinds = kinds.into_iter().filter(|(n, _)| *n != 0).map(|(n, word)| format!("{n} {word}"));
-    let kinds: Vec<String> = kinds.collect();
-    let together = format!("at most {} at once", totals.n_running_max);
-    format!("{}: {}; {together}", count(totals.n_jobs), kinds.join(", "))
+    let states = states.into_iter().filter(|(n, _)| *n != 0);
+    let states: Vec<String> = states.map(|(n, state)| format!("{n} {state}")).collect();
+    let at_once = format!("at most {} at once", totals.n_running_max);
+    format!("{}: {}; {at_once}", count(totals.n_jobs), states.join(", "))
 }
 
-fn moves_and_refusals(report: &Report) -> String {
+fn move_counts(report: &Report) -> String {
     let totals = &report.totals;
     let about = if totals.n_migrations_is_estimate { "about " } else { "" };
     let migrations = totals
         .n_migrations
-        .map_or(String::new(), |n| format!("; {about}{} migrations in all", count(n)));
-    let (moves, refused) = (count(totals.n_moves), count(totals.n_refusals));
+        .map_or(String::new(), |n| format!("; {about}{} CPU migrations in all", count(n)));
+    let (moves, rejected) = (count(totals.n_moves), count(totals.n_rejections));
     match report.run.replay_of {
-        None => format!("{moves}, {refused} refused{migrations}"),
+        None => format!("{moves}, {rejected} rejected{migrations}"),
         Some(_) => format!(
-            "{} would have been made, {refused} refused; the recorded run made {moves}{migrations}",
-            count(totals.n_wishes)
+            "{} requested, {rejected} rejected; {moves} in the recorded run{migrations}",
+            count(totals.n_would_move)
         ),
     }
 }
@@ -172,36 +165,36 @@ fn jobs(report: &Report, width: usize) -> String {
         ("start s", Align::Right),
         ("wall s", Align::Right),
         ("cpu s", Align::Right),
-        ("waited s", Align::Right),
+        ("wait s", Align::Right),
         ("memory", Align::Right),
         ("moves", Align::Right),
         ("ran on", Align::Left),
     ]);
-    let shown = shown(&report.jobs);
+    let shown = failed_first(&report.jobs);
     for job in &shown {
         table.row(job_cells(job));
     }
     let mut text = table.to_text(width);
     let n_more = report.jobs.len() - shown.len();
     if n_more != 0 {
-        text.push_str(&format!("… and {n_more} more: the page and the JSON have all of them\n"));
+        text.push_str(&format!("… and {n_more} more: see report.html or report.json\n"));
     }
     text
 }
 
-/// All of them in start order, or first those that went wrong.
-fn shown(jobs: &[JobRow]) -> Vec<&JobRow> {
-    let wrong = |job: &&JobRow| matches!(job.state, StateWord::Failed | StateWord::NotStarted);
+/// All jobs in start order; of very many, the failed ones first.
+fn failed_first(jobs: &[JobRow]) -> Vec<&JobRow> {
+    let failed =
+        |job: &&JobRow| matches!(job.state, JobStateWord::Failed | JobStateWord::NotStarted);
     if jobs.len() <= N_JOBS_SHOWN {
         return jobs.iter().collect();
     }
-    let first = jobs.iter().filter(wrong);
-    let then = jobs.iter().filter(|job| !wrong(job));
-    first.chain(then).take(N_JOBS_SHOWN).collect()
+    let others = jobs.iter().filter(|job| !failed(job));
+    jobs.iter().filter(failed).chain(others).take(N_JOBS_SHOWN).collect()
 }
 
 fn job_cells(job: &JobRow) -> Vec<String> {
-    let or_absent = |figure: Option<String>| figure.unwrap_or_else(|| ABSENT.to_owned());
+    let or_absent = |value: Option<String>| value.unwrap_or_else(|| ABSENT.to_owned());
     let cpu = job.user_ns.zip(job.system_ns).map(|(user, system)| user + system);
     vec![
         job.name.clone(),
@@ -209,64 +202,63 @@ fn job_cells(job: &JobRow) -> Vec<String> {
         or_absent(job.started_ns.map(seconds)),
         or_absent(job.wall_ns.map(seconds)),
         or_absent(cpu.map(seconds)),
-        or_absent(job.wait_ns.map(|wait| about(job.wait_is_estimate) + &seconds(wait))),
+        or_absent(job.wait_ns.map(|wait| approximate(job.wait_is_estimate) + &seconds(wait))),
         or_absent(job.max_resident_bytes.map(bytes)),
         job.n_moves.to_string(),
-        or_absent(job.ran_on.clone()),
+        or_absent(job.cpus_used.clone()),
     ]
 }
 
-/// What stands before a figure of which not all was seen.
-pub(crate) fn about(is_estimate: bool) -> String {
+/// The mark before an estimate.
+pub(crate) fn approximate(is_estimate: bool) -> String {
     if is_estimate { "~".to_owned() } else { String::new() }
 }
 
 /// `done`, `failed 3`, `failed sig 11`.
 pub(crate) fn state(job: &JobRow) -> String {
     match (job.state, job.exit_status, job.signal) {
-        (StateWord::Failed, Some(status), _) => format!("failed {status}"),
-        (StateWord::Failed, None, Some(signal)) => format!("failed sig {signal}"),
+        (JobStateWord::Failed, Some(status), _) => format!("failed {status}"),
+        (JobStateWord::Failed, None, Some(signal)) => format!("failed sig {signal}"),
         (state, ..) => state.word().to_owned(),
     }
 }
 
-fn left_alone(jobs: &[JobRow], width: usize) -> String {
-    let alone: Vec<(&JobRow, &String)> =
-        jobs.iter().filter_map(|job| Some((job, job.hands_off.as_ref()?))).collect();
-    if alone.is_empty() {
+fn unmanaged(jobs: &[JobRow], width: usize) -> String {
+    let line = |job: &JobRow| Some(format!("{}: {}", job.name, job.unmanaged.as_ref()?));
+    let lines: Vec<String> = jobs.iter().filter_map(line).collect();
+    if lines.is_empty() {
         return String::new();
     }
-    let told =
-        |(job, why): &(&JobRow, &String)| fold(&format!("{}: {why}", job.name), width, "- ", 2);
-    let mut text = "left alone\n".to_owned();
-    text.extend(alone.iter().take(N_ALONE_SHOWN).map(told));
-    if N_ALONE_SHOWN < alone.len() {
-        text.push_str(&format!("… and {} more\n", alone.len() - N_ALONE_SHOWN));
+    let mut text = "unmanaged\n".to_owned();
+    text.extend(lines.iter().take(N_UNMANAGED_SHOWN).map(|line| fold(line, width, "- ", 2)));
+    if N_UNMANAGED_SHOWN < lines.len() {
+        text.push_str(&format!("… and {} more\n", lines.len() - N_UNMANAGED_SHOWN));
     }
     text
 }
 
-fn refusals(report: &Report, width: usize) -> String {
-    let all = &report.refusals;
+fn rejections(report: &Report, width: usize) -> String {
+    let all = &report.rejections;
     if all.is_empty() {
         return String::new();
     }
-    let first = all.len().saturating_sub(N_REFUSALS_SHOWN);
+    let first = all.len().saturating_sub(N_REJECTIONS_SHOWN);
     let mut text = match first {
-        0 => "refused\n".to_owned(),
-        _ => format!("refused (the last {} kinds of {})\n", all.len() - first, all.len()),
+        0 => "rejected\n".to_owned(),
+        _ => format!("rejected (the last {} kinds of {})\n", all.len() - first, all.len()),
     };
-    for refused in &all[first..] {
-        let head = format!("{:>9} s  ", seconds(refused.at_ns));
-        let times = if refused.n == 1 { String::new() } else { format!(" ({} times)", refused.n) };
-        let told = format!(
+    for rejected in &all[first..] {
+        let head = format!("{:>9} s  ", seconds(rejected.at_ns));
+        let times =
+            if rejected.n == 1 { String::new() } else { format!(" ({} times)", rejected.n) };
+        let line = format!(
             "{}: {}{times}: {} ({})",
-            refused.name,
-            refused.what,
-            if refused.detail.is_empty() { &refused.why } else { &refused.detail },
-            refused.by.word(),
+            rejected.name,
+            rejected.action,
+            if rejected.detail.is_empty() { &rejected.cause } else { &rejected.detail },
+            rejected.by.word(),
         );
-        text.push_str(&fold(&told, width, &head, 13));
+        text.push_str(&fold(&line, width, &head, 13));
     }
     text
 }
@@ -275,14 +267,14 @@ fn notes(notes: &[NoteRow], width: usize) -> String {
     if notes.is_empty() {
         return String::new();
     }
-    let told = notes.iter().map(|note| {
+    let lines = notes.iter().map(|note| {
         let text = match note.kind {
             NoteWord::Note | NoteWord::Record => note.text.clone(),
             kind => format!("{}: {}", kind.word(), note.text),
         };
         fold(&text, width, "- ", 2)
     });
-    std::iter::once("notes\n".to_owned()).chain(told).collect()
+    std::iter::once("notes\n".to_owned()).chain(lines).collect()
 }
 
 #[cfg(test)]
@@ -291,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_watch_has_no_workload() {
-        assert_eq!(whose("watch", "1", "name sort*"), "1, looking after name sort*");
-        assert_eq!(whose("live", "1", "mix"), "1 of workload mix");
+        assert_eq!(run_line("watch", "1", "name sort*"), "1, managed processes: name sort*");
+        assert_eq!(run_line("live", "1", "mix"), "1 of workload mix");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::plot::Plot;
 use crate::comparison::{Comparison, PolicyRow};
-use crate::units::bytes;
+use crate::format::bytes;
 
 const WIDTH: f64 = 1180.0;
 const ROW: f64 = 26.0;

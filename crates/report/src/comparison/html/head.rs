@@ -2,9 +2,9 @@
 
 use super::ends;
 use crate::comparison::{Comparison, PolicyRow, VerdictWord};
+use crate::format::count;
 use crate::html::escape::escape;
 use crate::html::head::{LOGO, SUN_AND_MOON};
-use crate::units::count;
 
 pub(super) fn bar() -> String {
     format!(

@@ -121,7 +121,7 @@ impl Plot {
         let _ = write!(
             self.text,
             "<text class=\"name\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{}<title>{}</title></text>",
-            escape(&crate::text::cut(text, n_letters)),
+            escape(&crate::table::cut(text, n_letters)),
             escape(text)
         );
     }

@@ -3,8 +3,8 @@
 use super::{class, ends, mark, seconds};
 use crate::comparison::{Comparison, ControllerRow, SummaryRow};
 use crate::describe::Field;
+use crate::format::bytes;
 use crate::html::escape::escape;
-use crate::units::bytes;
 
 /// What stands in a cell, and what it is sorted by.
 struct Cell {
@@ -40,7 +40,7 @@ const COLUMNS: [Column; 17] = [
     ("mean_s", "num", |row| Cell::number(row.mean_s, seconds)),
     ("median_s", "num", |row| Cell::number(row.median_s, seconds)),
     ("ci95_s", "num", |row| Cell::ends(row.ci95_s.as_deref(), 3)),
-    ("spread", "num", |row| Cell::number(row.spread, crate::units::percent)),
+    ("spread", "num", |row| Cell::number(row.spread, crate::format::percent)),
     ("ratio_to_baseline", "num", |row| {
         Cell::number(row.ratio_to_baseline, |it| format!("{it:.3}"))
     }),

@@ -1,4 +1,4 @@
-//! Sets, counters, targets and memory policies.
+//! Fields of several lines: sets, counter values, targets and memory policies.
 
 use base::{IdSet, JobId, NodeSet, SetId, TaskId};
 use program::MemoryPolicy;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::LineError;
 
-/// Reads a set from the kernel's list text.
+/// Parses Linux list text.
 pub(crate) fn set<T: SetId>(field: &'static str, text: &str) -> Result<IdSet<T>, LineError> {
-    text.parse().map_err(|_| LineError::value(field, format!("{text:?}"), "list such as 0-3,8"))
+    text.parse().map_err(|_| LineError::value(field, format!("{text:?}"), "a list such as 0-3,8"))
 }
 
-/// A counter that ran: a number, or a scaled one. `Option<MeasuredField>` is a `Measured`.
+/// A counter that ran: an exact or a scaled value. `Option<MeasuredField>` encodes a `Measured`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum MeasuredField {
@@ -40,18 +40,18 @@ pub(crate) fn measured_in(field: Option<MeasuredField>) -> Measured {
     }
 }
 
-/// `[thread number, birth in clock ticks]`.
+/// `[tid, start time in clock ticks since boot]`.
 pub(crate) type TaskField = (u32, u64);
 
 pub(crate) fn task_out(task: TaskId) -> TaskField {
     (task.tid, task.start_time_ticks)
 }
 
-pub(crate) fn task_in((tid, born_ticks): TaskField) -> TaskId {
-    TaskId { tid, start_time_ticks: born_ticks }
+pub(crate) fn task_in((tid, start_time_ticks): TaskField) -> TaskId {
+    TaskId { tid, start_time_ticks }
 }
 
-/// `"job": 3` or `"task": [1234, 56789]`, beside other fields.
+/// `"job": 3` or `"task": [1234, 56789]`, flattened into a line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum TargetField {
@@ -77,43 +77,45 @@ impl From<TargetField> for Target {
     }
 }
 
-/// `{"bind": "0-1"}` and so on.
+/// `{"bind": "0-1"}`: a policy and its nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum MemoryField {
+pub(crate) enum MemoryPolicyField {
     Bind(String),
     Preferred(String),
     Interleave(String),
     WeightedInterleave(String),
 }
 
-impl From<&MemoryPolicy> for MemoryField {
+impl From<&MemoryPolicy> for MemoryPolicyField {
     fn from(policy: &MemoryPolicy) -> Self {
         match policy {
-            MemoryPolicy::Bind(nodes) => MemoryField::Bind(nodes.to_string()),
-            MemoryPolicy::Preferred(nodes) => MemoryField::Preferred(nodes.to_string()),
-            MemoryPolicy::Interleave(nodes) => MemoryField::Interleave(nodes.to_string()),
+            MemoryPolicy::Bind(nodes) => MemoryPolicyField::Bind(nodes.to_string()),
+            MemoryPolicy::Preferred(nodes) => MemoryPolicyField::Preferred(nodes.to_string()),
+            MemoryPolicy::Interleave(nodes) => MemoryPolicyField::Interleave(nodes.to_string()),
             MemoryPolicy::WeightedInterleave(nodes) => {
-                MemoryField::WeightedInterleave(nodes.to_string())
+                MemoryPolicyField::WeightedInterleave(nodes.to_string())
             }
         }
     }
 }
 
-impl MemoryField {
+impl MemoryPolicyField {
     pub(crate) fn policy(&self) -> Result<MemoryPolicy, LineError> {
-        let nodes = |text: &str| -> Result<NodeSet, LineError> { set("memory", text) };
+        let nodes = |text: &str| -> Result<NodeSet, LineError> { set("memory-policy", text) };
         Ok(match self {
-            MemoryField::Bind(text) => MemoryPolicy::Bind(nodes(text)?),
-            MemoryField::Preferred(text) => MemoryPolicy::Preferred(nodes(text)?),
-            MemoryField::Interleave(text) => MemoryPolicy::Interleave(nodes(text)?),
-            MemoryField::WeightedInterleave(text) => MemoryPolicy::WeightedInterleave(nodes(text)?),
+            MemoryPolicyField::Bind(text) => MemoryPolicy::Bind(nodes(text)?),
+            MemoryPolicyField::Preferred(text) => MemoryPolicy::Preferred(nodes(text)?),
+            MemoryPolicyField::Interleave(text) => MemoryPolicy::Interleave(nodes(text)?),
+            MemoryPolicyField::WeightedInterleave(text) => {
+                MemoryPolicy::WeightedInterleave(nodes(text)?)
+            }
         })
     }
 }
 
-/// Reads the name of a signal tier.
+/// Parses the name of a signal tier.
 pub(crate) fn tier(name: &str) -> Result<SignalTier, LineError> {
     let known = SignalTier::ALL.into_iter().find(|tier| tier.to_string() == name);
-    known.ok_or_else(|| LineError::value("tier", format!("{name:?}"), "signal tier"))
+    known.ok_or_else(|| LineError::value("tier", format!("{name:?}"), "a signal tier"))
 }

@@ -1,90 +1,90 @@
-//! The load of each domain over time, in bounded room.
+//! Load of each domain over time, in bounded memory.
 //!
-//! A series holds what can be compared: loads of domains of one level, which stand on one signal tier.
-//! When either changes, a new series begins; misses of node 1 and declared operations of LLC domain 1
-//! never stand in one curve.
+//! A series holds comparable values: loads of domains of one level from one signal tier. When either
+//! changes, a new series starts. So cache misses of node 1 and declared operations of LLC domain 1
+//! never share a curve.
 //!
-//! A point holds sums and the time they were summed over. When there are too many, neighbours are
-//! added up two by two, and so is what comes later: the curve gets coarser, never wrong.
+//! A point holds sums and the time that they cover. When there are too many points, adjacent ones are
+//! added in pairs, and so are later ones: the resolution decreases, the sums stay exact.
 
 use std::collections::VecDeque;
 
 use base::Nanos;
 use engine::{LoadBasis, LoadSample};
 
-use crate::eras::Era;
+use crate::places::Epoch;
 
-/// Points of a chart that nobody could tell apart on a screen.
+/// More points than a screen has columns.
 const N_POINTS_MAX: usize = 2000;
-/// Figures kept in all, so that a machine with many domains has fewer points: 32 bytes each.
-const N_FIGURES_MAX: usize = 128 * 1024;
-/// Series that anybody would look at; the last ones are kept.
+/// Values in all series, 32 bytes each: a machine with many domains has fewer points.
+const N_VALUES_MAX: usize = 128 * 1024;
+/// LoadSeriesSums that anybody would look at; the last ones are kept.
 const N_SERIES_MAX: usize = 64;
 
-/// All series, in the order of time.
+/// All series, in order of time.
 #[derive(Debug, Default)]
-pub(crate) struct Curves {
-    pub list: VecDeque<Series>,
-    /// How many of the first ones were left out.
-    pub n_left_out: u64,
+pub(crate) struct LoadHistory {
+    pub list: VecDeque<LoadSeriesSums>,
+    /// Number of first series that were dropped.
+    pub n_dropped: u64,
     last_at: Nanos,
 }
 
-/// The loads of all domains while their level and their tier stayed the same.
+/// Loads of all domains while the level and the tier stayed the same.
 #[derive(Debug)]
-pub(crate) struct Series {
-    pub footing: LoadBasis,
-    pub era: Era,
-    /// The numbers of the domains, in the order of the figures.
+pub(crate) struct LoadSeriesSums {
+    pub basis: LoadBasis,
+    pub epoch: Epoch,
+    /// Numbers of the domains, in the order of the values.
     pub numbers: Vec<u32>,
     spans: Vec<(Nanos, Nanos)>,
-    /// A row of figures for each span, a figure for each domain.
+    /// One row per span, one entry per domain.
     sums: Vec<Sums>,
-    /// How many intervals make a point now; a power of two.
+    /// Number of intervals per point; a power of two.
     per_point: u32,
-    /// How many are in the last point.
+    /// Number of intervals in the last point.
     in_last: u32,
 }
 
-/// What was added up for one domain.
+/// Sums of one domain over one point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub ops: u64,
     pub cpu: Nanos,
-    /// Over how much time the operations were counted: an unreadable interval counts none.
+    /// Time in which the operations were counted, without unreadable intervals.
     pub ops_time: Nanos,
-    /// Over how much time the CPU time was.
+    /// Time in which the CPU time was measured.
     pub cpu_time: Nanos,
 }
 
-impl Curves {
-    /// Begins in the middle of a run.
-    pub fn begin_at(&mut self, at: Nanos) {
+impl LoadHistory {
+    /// Starts in the middle of a run.
+    pub fn start_at(&mut self, at: Nanos) {
         self.last_at = at;
     }
 
-    /// An interval has gone by.
-    pub fn add(&mut self, at: Nanos, seen: &LoadSample, era: Era) {
+    /// Adds an interval.
+    pub fn add(&mut self, at: Nanos, sample: &LoadSample, epoch: Epoch) {
         let from = std::mem::replace(&mut self.last_at, at);
         if at <= from {
             return;
         }
-        let footing = seen.load_basis();
-        if self.list.back().is_none_or(|last| last.footing != footing) {
-            self.list.push_back(Series::new(footing, era));
+        let basis = sample.load_basis();
+        if self.list.back().is_none_or(|last| last.basis != basis) {
+            self.list.push_back(LoadSeriesSums::new(basis, epoch));
         }
         if let Some(last) = self.list.back_mut() {
-            last.add((from, at), seen);
+            last.add((from, at), sample);
         }
-        self.make_room();
+        self.limit_memory();
     }
 
-    fn make_room(&mut self) {
+    fn limit_memory(&mut self) {
         if N_SERIES_MAX < self.list.len() {
             self.list.pop_front();
-            self.n_left_out += 1;
+            self.n_dropped += 1;
         }
-        while N_FIGURES_MAX < self.list.iter().map(|series| series.sums.len()).sum() {
+        while N_VALUES_MAX < self.list.iter().map(|series| series.sums.len()).sum() {
             let longest = self.list.iter_mut().max_by_key(|series| series.spans.len());
             let Some(longest) = longest.filter(|series| 1 < series.spans.len()) else { break };
             longest.halve();
@@ -92,25 +92,25 @@ impl Curves {
     }
 }
 
-impl Series {
-    fn new(footing: LoadBasis, era: Era) -> Self {
+impl LoadSeriesSums {
+    fn new(basis: LoadBasis, epoch: Epoch) -> Self {
         let (numbers, spans, sums) = (Vec::new(), Vec::new(), Vec::new());
-        Series { footing, era, numbers, spans, sums, per_point: 1, in_last: 0 }
+        LoadSeriesSums { basis, epoch, numbers, spans, sums, per_point: 1, in_last: 0 }
     }
 
-    /// From when to when it goes.
+    /// Begin and end of the series.
     pub fn span(&self) -> (Nanos, Nanos) {
         let first = self.spans.first().map_or(Nanos::ZERO, |(from, _)| *from);
         (first, self.spans.last().map_or(first, |(_, to)| *to))
     }
 
-    /// Each stretch of time with a figure for each domain.
+    /// Each span with one entry per domain.
     pub fn points(&self) -> impl Iterator<Item = ((Nanos, Nanos), &[Sums])> {
         self.spans.iter().copied().zip(self.sums.chunks(self.numbers.len().max(1)))
     }
 
-    fn add(&mut self, (from, to): (Nanos, Nanos), seen: &LoadSample) {
-        self.make_columns(&seen.numbers);
+    fn add(&mut self, (from, to): (Nanos, Nanos), sample: &LoadSample) {
+        self.add_domains(&sample.numbers);
         if self.spans.is_empty() || self.in_last == self.per_point {
             self.spans.push((from, to));
             self.sums.resize(self.sums.len() + self.numbers.len(), Sums::default());
@@ -122,12 +122,12 @@ impl Series {
         }
         let first = self.sums.len() - self.numbers.len();
         let row = &mut self.sums[first..];
-        for (idx, number) in seen.numbers.iter().enumerate() {
-            // Nearly always the domains are those of the interval before.
+        for (idx, number) in sample.numbers.iter().enumerate() {
+            // Fast path: the domains are those of the last interval.
             let column = Some(idx).filter(|&idx| self.numbers.get(idx) == Some(number));
             let column = column.or_else(|| self.numbers.iter().position(|known| known == number));
             if let Some(column) = column {
-                row[column].add(&of_domain(seen, idx, to.saturating_sub(from)));
+                row[column].add(&domain_sums(sample, idx, to.saturating_sub(from)));
             }
         }
         if N_POINTS_MAX < self.spans.len() {
@@ -135,8 +135,8 @@ impl Series {
         }
     }
 
-    /// A domain that comes later has nothing before.
-    fn make_columns(&mut self, numbers: &[u32]) {
+    /// The earlier rows of a new domain are empty.
+    fn add_domains(&mut self, numbers: &[u32]) {
         if self.numbers == numbers {
             return;
         }
@@ -180,9 +180,9 @@ impl Series {
 }
 
 /// One domain in one interval.
-fn of_domain(seen: &LoadSample, idx: usize, time: Nanos) -> Sums {
-    let ops = seen.loads.loads.get(idx).copied().filter(|_| seen.loads.readable);
-    let cpu = seen.cpu_time.get(idx).copied();
+fn domain_sums(sample: &LoadSample, idx: usize, time: Nanos) -> Sums {
+    let ops = sample.loads.loads.get(idx).copied().filter(|_| sample.loads.readable);
+    let cpu = sample.cpu_time.get(idx).copied();
     Sums {
         ops: ops.unwrap_or(0),
         cpu: cpu.unwrap_or_default(),
@@ -199,12 +199,12 @@ impl Sums {
         self.cpu_time = self.cpu_time.saturating_add(more.cpu_time);
     }
 
-    /// Operations per second, if any could be counted.
+    /// Operations per second; `None` if they were not counted.
     pub fn ops_per_s(self) -> Option<f64> {
         (self.ops_time != Nanos::ZERO).then(|| self.ops as f64 / self.ops_time.as_secs_f64())
     }
 
-    /// How many CPUs were kept busy.
+    /// Number of busy CPUs.
     pub fn cpus_busy(self) -> Option<f64> {
         (self.cpu_time != Nanos::ZERO).then(|| self.cpu.as_secs_f64() / self.cpu_time.as_secs_f64())
     }
@@ -216,7 +216,7 @@ mod tests {
     use sched::{DomainLoads, SignalTier};
     use topology::Level;
 
-    fn seen(numbers: &[u32], loads: &[u64], readable: bool) -> LoadSample {
+    fn sample(numbers: &[u32], loads: &[u64], readable: bool) -> LoadSample {
         LoadSample {
             level: Level::Node,
             numbers: numbers.to_vec(),
@@ -225,22 +225,22 @@ mod tests {
         }
     }
 
-    fn add(curves: &mut Curves, millis: u64, seen: &LoadSample) {
-        curves.add(Nanos::from_millis(millis), seen, Era::default());
+    fn add(history: &mut LoadHistory, millis: u64, sample: &LoadSample) {
+        history.add(Nanos::from_millis(millis), sample, Epoch::default());
     }
 
-    fn rows(series: &Series) -> Vec<&[Sums]> {
+    fn rows(series: &LoadSeriesSums) -> Vec<&[Sums]> {
         series.points().map(|(_, row)| row).collect()
     }
 
     #[test]
-    fn sums_survive_any_number_of_halvings() {
-        let mut curves = Curves::default();
+    fn sums_stay_exact_when_points_are_merged() {
+        let mut history = LoadHistory::default();
         let n: u64 = 50_000;
         for turn in 1..=n {
-            add(&mut curves, turn * 250, &seen(&[0, 1], &[100, 300], true));
+            add(&mut history, turn * 250, &sample(&[0, 1], &[100, 300], true));
         }
-        let series = &curves.list[0];
+        let series = &history.list[0];
         assert!(series.spans.len() <= N_POINTS_MAX);
         assert_eq!(rows(series).iter().map(|row| row[0].ops).sum::<u64>(), 100 * n);
         assert!(series.spans.windows(2).all(|pair| pair[0].1 == pair[1].0));
@@ -250,18 +250,18 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_absent() {
-        let mut curves = Curves::default();
-        add(&mut curves, 250, &seen(&[0], &[77], false));
-        assert_eq!(rows(&curves.list[0])[0][0].ops_per_s(), None);
+    fn the_load_of_an_unreadable_interval_is_absent() {
+        let mut history = LoadHistory::default();
+        add(&mut history, 250, &sample(&[0], &[77], false));
+        assert_eq!(rows(&history.list[0])[0][0].ops_per_s(), None);
     }
 
     #[test]
-    fn a_domain_that_comes_later_is_absent_before() {
-        let mut curves = Curves::default();
-        add(&mut curves, 250, &seen(&[0, 1], &[1, 2], true));
-        add(&mut curves, 500, &seen(&[1, 5], &[3, 4], true));
-        let series = &curves.list[0];
+    fn a_later_domain_is_absent_in_earlier_points() {
+        let mut history = LoadHistory::default();
+        add(&mut history, 250, &sample(&[0, 1], &[1, 2], true));
+        add(&mut history, 500, &sample(&[1, 5], &[3, 4], true));
+        let series = &history.list[0];
         assert_eq!(series.numbers, [0, 1, 5]);
         let ops: Vec<Vec<Option<f64>>> = rows(series)
             .iter()
@@ -272,16 +272,16 @@ mod tests {
     }
 
     #[test]
-    fn another_level_or_tier_begins_another_series() {
-        let mut curves = Curves::default();
-        let node = seen(&[0, 1], &[1, 2], true);
+    fn another_level_or_tier_starts_another_series() {
+        let mut history = LoadHistory::default();
+        let node = sample(&[0, 1], &[1, 2], true);
         let llc = LoadSample { level: Level::Llc, ..node.clone() };
         let mut declared = llc.clone();
         declared.loads.tier = SignalTier::Declared;
         for (idx, loads) in [&node, &node, &llc, &declared, &node].into_iter().enumerate() {
-            add(&mut curves, 250 * (idx as u64 + 1), loads);
+            add(&mut history, 250 * (idx as u64 + 1), loads);
         }
-        let told = curves.list.iter().map(|series| (series.footing.level, series.span().1));
+        let spans = history.list.iter().map(|series| (series.basis.level, series.span().1));
         let end = |n: u64| Nanos::from_millis(250 * n);
         let expected = [
             (Level::Node, end(2)),
@@ -289,21 +289,21 @@ mod tests {
             (Level::Llc, end(4)),
             (Level::Node, end(5)),
         ];
-        assert_eq!(told.collect::<Vec<_>>(), expected);
+        assert_eq!(spans.collect::<Vec<_>>(), expected);
     }
 
     #[test]
-    fn a_level_that_changes_all_the_time_fills_no_memory() {
-        let mut curves = Curves::default();
+    fn a_level_that_changes_often_uses_bounded_memory() {
+        let mut history = LoadHistory::default();
         let wide: Vec<u32> = (0..512).collect();
-        let node = seen(&wide, &vec![1; 512], true);
+        let node = sample(&wide, &vec![1; 512], true);
         let llc = LoadSample { level: Level::Llc, ..node.clone() };
         for turn in 1..20_000u64 {
             let loads = if turn / 300 % 2 == 0 { &node } else { &llc };
-            add(&mut curves, turn * 250, loads);
+            add(&mut history, turn * 250, loads);
         }
-        assert_eq!((curves.list.len(), curves.n_left_out), (64, 3));
-        let n_figures: usize = curves.list.iter().map(|series| series.sums.len()).sum();
-        assert!(n_figures <= N_FIGURES_MAX, "{n_figures}");
+        assert_eq!((history.list.len(), history.n_dropped), (64, 3));
+        let n_values: usize = history.list.iter().map(|series| series.sums.len()).sum();
+        assert!(n_values <= N_VALUES_MAX, "{n_values}");
     }
 }

@@ -1,7 +1,7 @@
-//! What a run has come to at some turn: what a new part of a journal begins with.
+//! State of a run at the end of a part of its journal, written as the second line of the next part.
 //!
-//! A part must make sense alone once those before it are gone. So it says where every job stands, and
-//! repeats the last figures of every task, of which later turns tell only what changed.
+//! A part must be readable when the earlier ones have been removed. So it begins with the progress of
+//! every job and the last values of every task: later samples hold only what changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,61 +12,60 @@ use sched::{
     Sample, Target, TaskSample, Tiers,
 };
 
-use crate::{Header, JobHistory, What};
+use crate::{Header, JobChange, JobHistory};
 
-/// What a run has come to.
+/// State of a run after a turn.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SoFar {
-    /// The last turn that is in it.
-    pub number: u64,
-    /// When that was.
+pub struct Checkpoint {
+    /// Number of the last turn that is included.
+    pub turn: u64,
+    /// Time of that turn.
     pub at: Nanos,
-    /// Every job.
-    pub lives: JobHistory,
-    /// What people were told.
+    /// Progress of every job.
+    pub jobs: JobHistory,
+    /// Notes of the policy and the engine.
     pub notes: Vec<Reason>,
-    /// What loads stood on.
-    pub footing: Option<LoadBasis>,
-    /// What figures stood on.
+    /// Level and signal tier of the loads.
+    pub load_basis: Option<LoadBasis>,
+    /// Signal tier of each value.
     pub signals: Option<Tiers>,
-    /// What the host could no longer do, in words.
+    /// Failures of the host, as printed.
     pub degraded: Vec<String>,
     tasks: BTreeMap<TaskId, TaskSample>,
     nodes: BTreeMap<NodeId, NodeSample>,
     llcs: BTreeMap<LlcId, LlcSample>,
-    groups: BTreeMap<(JobId, LlcId), MonGroupSample>,
+    mon_groups: BTreeMap<(JobId, LlcId), MonGroupSample>,
     cpus: BTreeMap<CpuId, CpuTimes>,
     pressure: Option<Pressure>,
     memory: BTreeMap<TaskId, ProcessMemory>,
-    usable: Option<CpuSet>,
-    memory_rules: Option<NumaSettings>,
+    usable_cpus: Option<CpuSet>,
+    numa_settings: Option<NumaSettings>,
 }
 
-impl SoFar {
-    /// Before the first turn.
+impl Checkpoint {
+    /// State before the first turn.
     pub fn new(header: &Header) -> Self {
-        SoFar { lives: JobHistory::new(header), ..SoFar::default() }
+        Checkpoint { jobs: JobHistory::new(header), ..Checkpoint::default() }
     }
 
-    /// Takes a turn in.
+    /// Adds a turn.
     pub fn observe(&mut self, record: &TurnRecord<'_>) {
-        (self.number, self.at) = (record.turn.number, record.turn.at);
-        for happened in self.lives.events(record) {
-            if let (Target::Job(id), What::Ended(_) | What::Left(..)) =
-                (happened.target, happened.what)
+        (self.turn, self.at) = (record.turn.number, record.turn.at);
+        for job in self.jobs.apply_events(record) {
+            if let (Target::Job(id), JobChange::Ended(_) | JobChange::Detached(..)) =
+                (job.target, job.change)
             {
-                self.forget_tasks(id);
+                self.remove_tasks_of(id);
             }
         }
         self.observe_sample(record.sample);
-        self.footing = record.current_load_basis().or(self.footing);
+        self.load_basis = record.current_load_basis().or(self.load_basis);
         self.signals = record.signals.or(self.signals);
         self.notes.extend(record.plan.notes.iter().cloned());
-        self.lives.deeds(record);
+        self.jobs.apply_outcomes(record);
     }
 
-    /// The last figures of everything, as one sample that is new from top to bottom. Jobs are
-    /// not in it.
+    /// The last values of everything but the jobs, as one complete sample.
     pub fn sample(&self) -> Sample {
         Sample {
             jobs: Vec::new(),
@@ -74,21 +73,20 @@ impl SoFar {
             exited: Vec::new(),
             nodes: self.nodes.values().cloned().collect(),
             llcs: self.llcs.values().cloned().collect(),
-            mon_groups: self.groups.values().cloned().collect(),
+            mon_groups: self.mon_groups.values().cloned().collect(),
             cpus: self.cpus.values().copied().collect(),
             pressure: self.pressure,
-            usable_cpus: self.usable.clone(),
-            numa_settings: self.memory_rules,
+            usable_cpus: self.usable_cpus.clone(),
+            numa_settings: self.numa_settings,
             degraded: self.degraded.clone(),
             memory: self.memory.values().cloned().collect(),
             page_moves_completed: Vec::new(),
         }
     }
 
-    /// Takes the figures of a sample in, whole or of changes.
+    /// Adds the values of a sample, complete or incremental.
     pub(crate) fn observe_sample(&mut self, sample: &Sample) {
-        let tasks = sample.tasks.iter().map(|task| (task.task, task.clone()));
-        self.tasks.extend(tasks);
+        self.tasks.extend(sample.tasks.iter().map(|task| (task.task, task.clone())));
         for task in &sample.exited {
             self.tasks.remove(task);
             self.memory.remove(task);
@@ -101,22 +99,21 @@ impl SoFar {
         }
         self.nodes.extend(sample.nodes.iter().map(|node| (node.node, node.clone())));
         self.llcs.extend(sample.llcs.iter().map(|llc| (llc.llc, llc.clone())));
-        let of_groups =
-            sample.mon_groups.iter().map(|group| ((group.job, group.llc), group.clone()));
-        self.groups.extend(of_groups);
+        let mon_groups = sample.mon_groups.iter().map(|of| ((of.job, of.llc), of.clone()));
+        self.mon_groups.extend(mon_groups);
         self.cpus.extend(sample.cpus.iter().map(|&cpu| (cpu.cpu, cpu)));
         self.pressure = sample.pressure.or(self.pressure);
-        self.usable = sample.usable_cpus.clone().or_else(|| self.usable.take());
-        self.memory_rules = sample.numa_settings.or(self.memory_rules);
+        self.usable_cpus = sample.usable_cpus.clone().or_else(|| self.usable_cpus.take());
+        self.numa_settings = sample.numa_settings.or(self.numa_settings);
         self.degraded.extend(sample.degraded.iter().cloned());
     }
 
-    /// A host may leave it to the end of a job to say that its tasks are gone.
-    fn forget_tasks(&mut self, id: JobId) {
-        let gone: BTreeSet<TaskId> =
+    /// The end of a job implies the exit of its tasks: a host need not report each of them.
+    fn remove_tasks_of(&mut self, id: JobId) {
+        let exited: BTreeSet<TaskId> =
             self.tasks.values().filter(|task| task.job == id).map(|task| task.task).collect();
-        self.tasks.retain(|task, _| !gone.contains(task));
-        self.groups.retain(|(job, _), _| *job != id);
+        self.tasks.retain(|task, _| !exited.contains(task));
+        self.mon_groups.retain(|(job, _), _| *job != id);
         self.memory.retain(|_, memory| memory.job != id);
     }
 }
@@ -139,23 +136,22 @@ mod tests {
         }
     }
 
-    fn told(so_far: &SoFar) -> Vec<(u32, u64)> {
-        so_far.sample().tasks.iter().map(|task| (task.task.tid, task.cpu_time.0)).collect()
+    fn cpu_times(checkpoint: &Checkpoint) -> Vec<(u32, u64)> {
+        checkpoint.sample().tasks.iter().map(|task| (task.task.tid, task.cpu_time.0)).collect()
     }
 
     #[test]
-    fn the_last_figures_of_every_living_task_are_kept_and_no_others() {
-        let mut so_far = SoFar::default();
+    fn the_last_values_of_running_tasks_are_kept_and_those_of_exited_tasks_are_not() {
+        let mut checkpoint = Checkpoint::default();
         let tasks = vec![task(1, 0, 5), task(2, 0, 5), task(3, 1, 5), task(4, 1, 5)];
-        so_far.observe_sample(&Sample { tasks, ..Sample::default() });
-        let gone = vec![TaskId { tid: 2, start_time_ticks: 1 }];
-        so_far.observe_sample(&Sample {
+        checkpoint.observe_sample(&Sample { tasks, ..Sample::default() });
+        checkpoint.observe_sample(&Sample {
             tasks: vec![task(1, 0, 9)],
-            exited: gone,
+            exited: vec![TaskId { tid: 2, start_time_ticks: 1 }],
             ..Sample::default()
         });
-        assert_eq!(told(&so_far), [(1, 9), (3, 5), (4, 5)]);
-        so_far.forget_tasks(JobId(1));
-        assert_eq!(told(&so_far), [(1, 9)], "a job that ended takes its tasks with it");
+        assert_eq!(cpu_times(&checkpoint), [(1, 9), (3, 5), (4, 5)]);
+        checkpoint.remove_tasks_of(JobId(1));
+        assert_eq!(cpu_times(&checkpoint), [(1, 9)], "the end of a job removes its tasks");
     }
 }

@@ -1,5 +1,4 @@
-//! The first line and the last. (A turn has a file of its own, and so has what went before a part
-//! that continues another.)
+//! The first and the last line of a journal.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +9,11 @@ use topology::file::MachineFile;
 
 use super::is_default;
 use super::job::JobLine;
-use crate::{FORMAT, Header, HowEnded, LineError, PolicyUsed, RunEnd};
+use crate::{FORMAT, Header, LineError, PolicyUsed, RunEnd, RunStatus};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HeaderLine {
-    /// The version of the format. Read first of all.
+    /// Version of the format. Read before all other fields.
     pub journal: u32,
     pub tool: String,
     pub run: String,
@@ -29,12 +28,12 @@ pub(crate) struct HeaderLine {
     pub options: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub replay_of: Option<String>,
-    /// Which part of the journal this is, from 1.
+    /// Number of this part of the journal, from 1.
     #[serde(skip_serializing_if = "is_default", default)]
     pub part: u32,
-    /// How many parts before this one are there no more.
+    /// Number of earlier parts that have been removed.
     #[serde(skip_serializing_if = "is_default", default)]
-    pub parts_dropped: u32,
+    pub n_parts_removed: u32,
     pub machine: MachineFile,
     pub jobs: Vec<JobLine>,
 }
@@ -45,13 +44,13 @@ pub(crate) struct PolicyField {
     pub spec: String,
 }
 
-/// Where a part stands in its journal.
+/// Position of a part in its journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PartNumber {
     /// From 1.
     pub part: u32,
-    /// How many parts before it have been removed.
-    pub dropped: u32,
+    /// Number of earlier parts that have been removed.
+    pub n_removed: u32,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,7 +66,7 @@ pub(crate) struct EndLine {
 }
 
 impl HeaderLine {
-    pub(crate) fn new(header: &Header, place: Place) -> Self {
+    pub(crate) fn new(header: &Header, part: PartNumber) -> Self {
         HeaderLine {
             journal: FORMAT,
             tool: header.tool.clone(),
@@ -83,15 +82,15 @@ impl HeaderLine {
             folder: header.folder.to_string_lossy().into_owned(),
             options: header.options.clone(),
             replay_of: header.replay_of.clone(),
-            part: place.part,
-            parts_dropped: place.dropped,
+            part: part.part,
+            n_parts_removed: part.n_removed,
             machine: MachineFile::from(&header.machine),
             jobs: header.jobs.iter().map(JobLine::from).collect(),
         }
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place { part: self.part.max(1), dropped: self.parts_dropped }
+    pub(crate) fn part_number(&self) -> PartNumber {
+        PartNumber { part: self.part.max(1), n_removed: self.n_parts_removed }
     }
 
     pub(crate) fn header(self) -> Result<Header, LineError> {
@@ -100,8 +99,8 @@ impl HeaderLine {
             self.jobs.into_iter().map(JobLine::job).collect::<Result<_, LineError>>()?;
         if let Some((idx, job)) = jobs.iter().enumerate().find(|(idx, job)| job.id.index() != *idx)
         {
-            let found = format!("{} at place {idx}", job.id);
-            return Err(LineError::value("jobs", found, "list in the order of its numbers"));
+            let found = format!("{} at index {idx}", job.id);
+            return Err(LineError::value("jobs", found, "the jobs in the order of their numbers"));
         }
         Ok(Header {
             tool: self.tool,
@@ -123,7 +122,7 @@ impl HeaderLine {
 impl From<&RunEnd> for EndLine {
     fn from(end: &RunEnd) -> Self {
         EndLine {
-            end: end.how.name().to_owned(),
+            end: end.status.name().to_owned(),
             error: end.error.clone(),
             wall_ns: end.wall.0,
             own_cpu_ns: end.own_cpu.map(|time| time.0),
@@ -134,9 +133,10 @@ impl From<&RunEnd> for EndLine {
 
 impl EndLine {
     pub(crate) fn run_end(self) -> Result<RunEnd, LineError> {
-        let how = HowEnded::ALL.into_iter().find(|how| how.name() == self.end);
+        let status = RunStatus::ALL.into_iter().find(|status| status.name() == self.end);
         Ok(RunEnd {
-            how: how.ok_or_else(|| LineError::value("end", &self.end, "known way to end"))?,
+            status: status
+                .ok_or_else(|| LineError::value("end", &self.end, "the status of a run"))?,
             error: self.error,
             wall: Nanos(self.wall_ns),
             own_cpu: self.own_cpu_ns.map(Nanos),

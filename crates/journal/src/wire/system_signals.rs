@@ -1,4 +1,4 @@
-//! Counters of a task by name, and what was measured around tasks.
+//! Counters by event name, and the signals of the system: cache traffic, CPU times and pressure stalls.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::basic::{MeasuredField, measured_in, measured_out};
+use super::fields::{MeasuredField, measured_in, measured_out};
 use super::is_default;
 
-/// `{"cycles": 7, "llc-misses": {"scaled": 5, "ran_permille": 500}}`: those that there are.
+/// `{"cycles": 7, "llc-misses": {"scaled": 5, "ran_permille": 500}}`: the counters that ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct CountersField(pub Counters);
 
@@ -45,10 +45,10 @@ impl<'de> Visitor<'de> for ByName {
     type Value = CountersField;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("counters by name")
+        f.write_str("counters by event name")
     }
 
-    /// A event that a later version counts is left out: nothing here could ask for it.
+    /// An unknown event is ignored.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CountersField, A::Error> {
         let mut counters = Counters::NONE;
         while let Some((name, field)) = map.next_entry::<String, MeasuredField>()? {
@@ -68,7 +68,7 @@ pub(crate) struct LlcLine {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct GroupLine {
+pub(crate) struct MonGroupLine {
     pub job: u32,
     pub llc: u32,
     #[serde(flatten)]
@@ -82,7 +82,7 @@ pub(crate) struct TrafficField {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub local_bytes: Option<MeasuredField>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub holds_bytes: Option<u64>,
+    pub occupancy_bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,15 +95,15 @@ pub(crate) struct CpuLine {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PressureField {
     #[serde(skip_serializing_if = "is_default", default)]
-    pub cpu: StalledField,
+    pub cpu: StallField,
     #[serde(skip_serializing_if = "is_default", default)]
-    pub memory: StalledField,
+    pub memory: StallField,
     #[serde(skip_serializing_if = "is_default", default)]
-    pub io: StalledField,
+    pub io: StallField,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct StalledField {
+pub(crate) struct StallField {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub some_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -115,7 +115,7 @@ impl From<Traffic> for TrafficField {
         TrafficField {
             total_bytes: measured_out(traffic.total_bytes),
             local_bytes: measured_out(traffic.local_bytes),
-            holds_bytes: traffic.occupancy.map(|bytes| bytes.0),
+            occupancy_bytes: traffic.occupancy.map(|bytes| bytes.0),
         }
     }
 }
@@ -125,7 +125,7 @@ impl From<TrafficField> for Traffic {
         Traffic {
             total_bytes: measured_in(field.total_bytes),
             local_bytes: measured_in(field.local_bytes),
-            occupancy: field.holds_bytes.map(Bytes),
+            occupancy: field.occupancy_bytes.map(Bytes),
         }
     }
 }
@@ -142,14 +142,14 @@ impl From<LlcLine> for LlcSample {
     }
 }
 
-impl From<&MonGroupSample> for GroupLine {
+impl From<&MonGroupSample> for MonGroupLine {
     fn from(sample: &MonGroupSample) -> Self {
-        GroupLine { job: sample.job.0, llc: sample.llc.0, traffic: sample.traffic.into() }
+        MonGroupLine { job: sample.job.0, llc: sample.llc.0, traffic: sample.traffic.into() }
     }
 }
 
-impl From<GroupLine> for MonGroupSample {
-    fn from(line: GroupLine) -> Self {
+impl From<MonGroupLine> for MonGroupSample {
+    fn from(line: MonGroupLine) -> Self {
         MonGroupSample { job: JobId(line.job), llc: LlcId(line.llc), traffic: line.traffic.into() }
     }
 }
@@ -168,9 +168,9 @@ impl From<CpuLine> for CpuTimes {
 
 impl From<&Pressure> for PressureField {
     fn from(pressure: &Pressure) -> Self {
-        let field = |stalled: StallTimes| StalledField {
-            some_ns: stalled.some.map(|time| time.0),
-            full_ns: stalled.full.map(|time| time.0),
+        let field = |times: StallTimes| StallField {
+            some_ns: times.some.map(|time| time.0),
+            full_ns: times.full.map(|time| time.0),
         };
         PressureField {
             cpu: field(pressure.cpu),
@@ -182,10 +182,10 @@ impl From<&Pressure> for PressureField {
 
 impl From<PressureField> for Pressure {
     fn from(field: PressureField) -> Self {
-        let stalled = |field: StalledField| StallTimes {
+        let times = |field: StallField| StallTimes {
             some: field.some_ns.map(Nanos),
             full: field.full_ns.map(Nanos),
         };
-        Pressure { cpu: stalled(field.cpu), memory: stalled(field.memory), io: stalled(field.io) }
+        Pressure { cpu: times(field.cpu), memory: times(field.memory), io: times(field.io) }
     }
 }

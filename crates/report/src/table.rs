@@ -1,24 +1,23 @@
-//! Columns of plain text, and folding of sentences.
+//! Text tables, and line folding.
 //!
-//! A character counts as one column. That is wrong for wide scripts, whose tables then stand a little
-//! crooked; nothing is lost by it. Control characters are shown as `?`: a job's name must not
-//! move the cursor.
+//! A character counts as one column, so tables with double-width scripts are misaligned. Control
+//! characters are printed as `?`, because the name of a job must not control the terminal.
 
-/// On which side the blanks stand.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// A table with a head. The first column is the one that gives way when there is no room.
+/// A table with a head. A table that is too wide truncates its first column.
 #[derive(Debug)]
 pub(crate) struct Table {
     heads: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
 }
 
-/// The least that is left of a name.
+/// Minimum width of a truncated first column.
 const FIRST_COLUMN_MIN: usize = 8;
 
 impl Table {
@@ -28,11 +27,11 @@ impl Table {
 
     /// One cell per head.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells.iter().map(|cell| harmless(cell)).collect());
+        self.rows.push(cells.iter().map(|cell| printable(cell)).collect());
     }
 
-    /// The lines, none longer than `width` as far as columns can give way: first the last column
-    /// is cut, if it holds words, then the first. Figures are never cut.
+    /// The lines. A table wider than `width` truncates the last column, if it is left-aligned, then the
+    /// first. Right-aligned columns hold numbers and are never truncated.
     pub fn to_text(&self, width: usize) -> String {
         let mut widths: Vec<usize> = self.heads.iter().map(|(head, _)| length(head)).collect();
         for row in &self.rows {
@@ -62,10 +61,10 @@ impl Table {
                 line.push_str("  ");
             }
             let cell = cut(cell, width);
-            let blanks = " ".repeat(width - length(&cell));
+            let padding = " ".repeat(width - length(&cell));
             match align {
-                Align::Left => line.extend([cell, blanks]),
-                Align::Right => line.extend([blanks, cell]),
+                Align::Left => line.extend([cell, padding]),
+                Align::Right => line.extend([padding, cell]),
             }
         }
         line.truncate(line.trim_end().len());
@@ -74,7 +73,7 @@ impl Table {
     }
 }
 
-/// At most so many characters; the last one says that there were more.
+/// At most `width` characters. A truncated text ends with `…`.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if length(text) <= width {
         return text.to_owned();
@@ -87,14 +86,14 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// The text without anything that a terminal would obey.
-pub(crate) fn harmless(text: &str) -> String {
+/// The text without control characters.
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// A sentence in lines of at most `width`, the first after `head`, the others after `indent` blanks.
+/// Folds a sentence into lines of at most `width`: the first after `head`, the others after `indent` spaces.
 pub(crate) fn fold(text: &str, width: usize, head: &str, indent: usize) -> String {
-    let text = harmless(text);
+    let text = printable(text);
     let mut folded = head.to_owned();
     let mut column = length(head);
     let mut at_start = true;
@@ -124,13 +123,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_fold_at_blanks_and_keep_their_indent() {
+    fn sentences_fold_at_spaces_and_keep_their_indent() {
         assert_eq!(fold("one two three four", 12, "- ", 2), "- one two\n  three four\n");
         assert_eq!(fold("anextremelylongword x", 8, "", 0), "anextremelylongword\nx\n");
     }
 
     #[test]
-    fn names_give_way_and_figures_stay() {
+    fn names_are_truncated_and_numbers_are_not() {
         let mut table = Table::new(&[("job", Align::Left), ("wall s", Align::Right)]);
         table.row(vec!["a very long name of a job".to_owned(), "123.456".to_owned()]);
         table.row(vec!["b\u{1b}[31m".to_owned(), "1.000".to_owned()]);

@@ -1,17 +1,19 @@
-//! The last step: labels, sentences and sums.
+//! The rows of the report: labels, sentences and sums.
 
-mod acts;
+mod actions;
 mod jobs;
 mod loads;
 
 use base::Nanos;
-use journal::{Header, HowEnded, RunEnd};
+use journal::{Header, RunEnd, RunStatus};
 use sched::Target;
 use topology::Machine;
 
 use super::ReportBuilder;
-use crate::eras::EraNames;
-use crate::model::{CpuRow, EndWord, JobRow, MachineSummary, Report, Run, StateWord, Totals};
+use crate::model::{
+    CpuRow, JobRow, JobStateWord, MachineSummary, Report, Run, RunStatusWord, Totals,
+};
+use crate::places::EpochNames;
 
 pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
     let header = &builder.header;
@@ -24,23 +26,23 @@ pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
         totals: totals(builder, &jobs),
         machine: machine(&header.machine),
         jobs,
-        moves: acts::moves(builder, &names),
-        refusals: acts::refusals(builder, &names),
-        notes: acts::notes(builder, end),
+        moves: actions::moves(builder, &names),
+        rejections: actions::rejections(builder, &names),
+        notes: actions::notes(builder, end),
         loads: loads::rows(builder, &names),
     }
 }
 
-/// What things are called.
+/// Names of jobs, tasks and places.
 struct Names<'a> {
     header: &'a Header,
-    places: EraNames,
+    places: EpochNames,
 }
 
 impl<'a> Names<'a> {
     fn new(builder: &'a ReportBuilder) -> Self {
         let header = &builder.header;
-        Names { header, places: builder.eras.names(&header.machine) }
+        Names { header, places: builder.epochs.names(&header.machine) }
     }
 
     fn target(&self, target: Target) -> (Option<u32>, String) {
@@ -58,7 +60,7 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
     let header = &builder.header;
     let wall = end.map_or(builder.at, |end| end.wall.max(builder.at));
     let own_cpu = end.and_then(|end| end.own_cpu);
-    let footing = loads::main_footing(builder);
+    let basis = loads::main_basis(builder);
     Run {
         id: header.run_id.clone(),
         workload: header.workload.clone(),
@@ -69,13 +71,13 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
         seed: header.seed,
         started_unix_s: header.started_unix_s,
         wall_ns: wall.0,
-        end: end.map(|end| end_word(end.how)),
+        status: end.map(|end| status_word(end.status)),
         error: end.and_then(|end| end.error.clone()),
         n_turns: builder.counts.turns,
-        signal_tier: footing.map(|footing| footing.tier.to_string()),
-        signal_meaning: footing.map(|footing| loads::meaning(builder, footing)),
-        task_signals: builder.signals.told(),
-        domain_level: footing.map(|footing| footing.level.to_string()),
+        signal_tier: basis.map(|basis| basis.tier.to_string()),
+        signal_tier_text: basis.map(|basis| loads::tier_text(builder, basis)),
+        task_signal_tiers: task_signal_tiers(builder),
+        domain_level: basis.map(|basis| basis.level.to_string()),
         own_cpu_ns: own_cpu.map(|time| time.0),
         own_cpu_share: own_cpu
             .filter(|_| wall != Nanos::ZERO)
@@ -85,11 +87,21 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
     }
 }
 
-fn end_word(how: HowEnded) -> EndWord {
-    match how {
-        HowEnded::Finished => EndWord::Finished,
-        HowEnded::Interrupted => EndWord::Interrupted,
-        HowEnded::Failed => EndWord::Failed,
+/// `llc-misses counters, cycles counters and declared`; `None` without any source.
+fn task_signal_tiers(builder: &ReportBuilder) -> Option<String> {
+    let phrases = builder.event_tiers.iter().map(|(event, tiers)| {
+        let tiers: Vec<String> = tiers.iter().map(ToString::to_string).collect();
+        format!("{} {}", event.name(), tiers.join(" and "))
+    });
+    let phrases: Vec<String> = phrases.collect();
+    (!phrases.is_empty()).then(|| phrases.join(", "))
+}
+
+fn status_word(status: RunStatus) -> RunStatusWord {
+    match status {
+        RunStatus::Finished => RunStatusWord::Finished,
+        RunStatus::Interrupted => RunStatusWord::Interrupted,
+        RunStatus::Failed => RunStatusWord::Failed,
     }
 }
 
@@ -115,31 +127,32 @@ fn machine(machine: &Machine) -> MachineSummary {
 }
 
 fn totals(builder: &ReportBuilder, jobs: &[JobRow]) -> Totals {
-    let count =
-        |states: &[StateWord]| jobs.iter().filter(|job| states.contains(&job.state)).count() as u64;
-    let known = |figure: fn(&JobRow) -> Option<u64>| {
-        jobs.iter().filter_map(figure).reduce(u64::saturating_add)
+    let count = |states: &[JobStateWord]| {
+        jobs.iter().filter(|job| states.contains(&job.state)).count() as u64
     };
-    let (n_moves, acts) = (builder.counts.moves, &builder.acts);
+    let sum = |value: fn(&JobRow) -> Option<u64>| {
+        jobs.iter().filter_map(value).reduce(u64::saturating_add)
+    };
+    let lists = &builder.lists;
     Totals {
         n_jobs: jobs.len() as u64,
-        n_done: count(&[StateWord::Done]),
-        n_failed: count(&[StateWord::Failed, StateWord::NotStarted]),
-        n_stopped: count(&[StateWord::Stopped]),
-        n_unfinished: count(&[StateWord::Waiting, StateWord::Running]),
+        n_done: count(&[JobStateWord::Done]),
+        n_failed: count(&[JobStateWord::Failed, JobStateWord::NotStarted]),
+        n_stopped: count(&[JobStateWord::Stopped]),
+        n_unfinished: count(&[JobStateWord::Waiting, JobStateWord::Running]),
         n_starts: jobs.iter().map(|job| job.n_starts).sum(),
         n_running_max: builder.counts.running_max,
-        n_moves,
-        n_wishes: acts.n_wishes,
-        n_moves_left_out: acts::n_moves_left_out(builder),
-        n_refusals: acts.n_refusals,
-        n_refusals_left_out: acts::n_refusals_left_out(builder),
-        n_hands_off: jobs.iter().filter(|job| job.hands_off.is_some()).count() as u64,
-        user_ns: known(|job| job.user_ns).unwrap_or(0),
-        system_ns: known(|job| job.system_ns).unwrap_or(0),
-        wait_ns: known(|job| job.wait_ns),
+        n_moves: builder.counts.moves,
+        n_would_move: lists.n_would_move,
+        n_moves_omitted: actions::n_moves_omitted(builder),
+        n_rejections: lists.n_rejections,
+        n_rejections_omitted: actions::n_rejections_omitted(builder),
+        n_unmanaged: jobs.iter().filter(|job| job.unmanaged.is_some()).count() as u64,
+        user_ns: sum(|job| job.user_ns).unwrap_or(0),
+        system_ns: sum(|job| job.system_ns).unwrap_or(0),
+        wait_ns: sum(|job| job.wait_ns),
         wait_is_estimate: jobs.iter().any(|job| job.wait_is_estimate),
-        n_migrations: known(|job| job.n_migrations),
+        n_migrations: sum(|job| job.n_migrations),
         n_migrations_is_estimate: jobs.iter().any(|job| job.n_migrations_is_estimate),
     }
 }

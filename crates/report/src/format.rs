@@ -1,6 +1,6 @@
-//! Figures for people. What is absent is a dash, never a zero.
+//! Formatting of values for text and HTML. An absent value is a dash, never a zero.
 
-/// What stands where nothing is known.
+/// The text of an absent value.
 pub const ABSENT: &str = "-";
 
 /// Nanoseconds as seconds with three digits: `12.250`.
@@ -8,7 +8,7 @@ pub fn seconds(nanos: u64) -> String {
     format!("{}.{:03}", nanos / 1_000_000_000, nanos / 1_000_000 % 1000)
 }
 
-/// Nanoseconds in the unit that suits: `12.25 s`, `3 min 20 s`, `5 h 2 min`, `2 d 4 h`, `1.5 ms`.
+/// Nanoseconds in a suitable unit: `12.25 s`, `3 min 20 s`, `5 h 2 min`, `2 d 4 h`, `1.5 ms`.
 pub fn duration(nanos: u64) -> String {
     const SECOND: u64 = 1_000_000_000;
     let seconds = (nanos + SECOND / 2) / SECOND;
@@ -54,7 +54,7 @@ pub fn rate(value: f64) -> String {
     format!("{value:.digits$}{}", PREFIXES[idx])
 }
 
-/// A part of 1 in percent, with as many digits as it takes to see that it is not zero.
+/// A share of 1 in percent, with enough digits to distinguish it from zero.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -74,7 +74,7 @@ fn wall_clock(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02} UTC", second % 60)
 }
 
-/// When a run began; a simulated one has no wall clock and tells 0.
+/// Start time of a run; 0 is a simulated run, which has no wall clock.
 pub fn started(unix_s: u64) -> String {
     match unix_s {
         0 => "in simulated time".to_owned(),
@@ -82,8 +82,8 @@ pub fn started(unix_s: u64) -> String {
     }
 }
 
-/// The date so many days after 1970-01-01. Years are counted from March, so that the leap day comes
-/// last in one.
+/// Year, month and day, `days` after 1970-01-01. Years are counted from March, so that the leap day is
+/// the last day of a year.
 fn date(days: u64) -> (u64, u64, u64) {
     const DAYS_TO_1970: u64 = 719_468; // From 0000-03-01.
     const DAYS_IN_ERA: u64 = 146_097; // 400 years.
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_wall_clock_did_not_begin_in_1970() {
+    fn a_run_without_a_wall_clock_has_no_date() {
         assert_eq!(started(0), "in simulated time");
         assert_eq!(started(951_782_399), "2000-02-28 23:59:59 UTC");
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_read_well() {
+    fn values_have_suitable_units() {
         assert_eq!(seconds(12_250_400_000), "12.250");
         assert_eq!(duration(1_500_000), "1.5 ms");
         assert_eq!(duration(61_240_000_000), "61.24 s");

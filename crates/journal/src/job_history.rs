@@ -1,0 +1,368 @@
+//! The history of every job, turn by turn: its phase, its CPUs, and the request behind each change.
+//!
+//! ```text
+//!   TurnRecord ─► JobHistory ─► JobRecord: ended, unmanaged, started, moved, …   each with its request
+//!                     │
+//!                     └───────► JobProgress: the state of each job
+//! ```
+//!
+//! `explain`, the report, the progress view and the checkpoints of a journal all follow jobs through
+//! this module, so that they agree. A request belongs to the outcome of the same turn, target and
+//! kind, even where the guard narrowed it.
+//!
+//! In a replay the outcomes are those of the recorded run, and the requests are those of the replayed
+//! policy. They were not carried out. A request without a matching outcome has a record of its own.
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, CpuSet, JobId, Nanos};
+use engine::TurnRecord;
+use sched::{
+    Action, ActionKind, ActivePageMove, CompletedPageMove, JobEvent, JobExit, Outcome,
+    OutcomeResult, Reason, RejectCause, Request, Target, UnmanagedCause,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::Header;
+use crate::job_record::{ApprovedRequests, JobChange, JobRecord};
+
+/// The jobs of a run, by number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobHistory {
+    jobs: Vec<JobProgress>,
+    n_running: u64,
+    is_replay: bool,
+}
+
+/// State of a job after the last turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobProgress {
+    /// Phase of its life.
+    pub phase: JobPhase,
+    /// Time of the last start.
+    pub started: Option<Nanos>,
+    /// Time and result of the last end.
+    pub ended: Option<(Nanos, JobExit)>,
+    /// Number of starts.
+    pub n_starts: u32,
+    /// Number of moves to other CPUs while it ran.
+    pub n_moves: u32,
+    /// CPUs that evenkeel or another program bound the job to. Absent while it is not bound.
+    pub placed: Option<CpuSet>,
+    /// Reason of evenkeel's last placement.
+    pub reason: Option<Reason>,
+    /// Why evenkeel no longer places the job.
+    pub unmanaged: Option<UnmanagedCause>,
+    /// Why the job could not be started.
+    pub start_failure: Option<(RejectCause, String)>,
+    /// The page migration in progress.
+    pub active_page_move: Option<ActivePageMove>,
+    /// Time and result of the last page migration.
+    pub last_page_move: Option<(Nanos, CompletedPageMove)>,
+    /// Sums over the completed page migrations of all starts.
+    pub page_moves: PageMoveTotals,
+}
+
+/// Sums over the completed page migrations of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageMoveTotals {
+    /// Number of migrations.
+    pub n: u32,
+    /// Bytes that were found on the source nodes.
+    pub requested: Bytes,
+    /// Bytes of these that were on the target node afterwards.
+    pub moved: Bytes,
+}
+
+/// Phase of a job's life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobPhase {
+    /// Not yet due.
+    #[default]
+    Waiting,
+    /// Running.
+    Running,
+    /// Ended.
+    Ended,
+    /// Could not be started.
+    NotStarted,
+    /// Started by another program, and no longer managed.
+    Detached,
+}
+
+impl JobHistory {
+    /// State before the first turn.
+    pub fn new(header: &Header) -> Self {
+        Self::resume(Vec::new(), header)
+    }
+
+    /// State at a checkpoint.
+    pub(crate) fn resume(mut jobs: Vec<JobProgress>, header: &Header) -> Self {
+        jobs.resize(header.jobs.len(), JobProgress::default());
+        let n_running = jobs.iter().filter(|job| job.phase == JobPhase::Running).count() as u64;
+        JobHistory { jobs, n_running, is_replay: header.replay_of.is_some() }
+    }
+
+    /// All jobs, by number.
+    pub fn jobs(&self) -> &[JobProgress] {
+        &self.jobs
+    }
+
+    /// One job.
+    pub fn job(&self, id: JobId) -> Option<&JobProgress> {
+        self.jobs.get(id.index())
+    }
+
+    /// Number of running jobs.
+    pub fn n_running(&self) -> u64 {
+        self.n_running
+    }
+
+    /// Whether this is a replay: the requests were not carried out.
+    pub fn is_replay(&self) -> bool {
+        self.is_replay
+    }
+
+    /// Applies the events of a turn's sample, which precede its plan.
+    pub fn apply_events<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<JobRecord<'a>> {
+        let (at, sample) = (record.turn.at, record.sample);
+        let page_moves = sample.page_moves_completed.iter();
+        let mut records: Vec<_> =
+            page_moves.filter_map(|ended| self.page_move_ended(at, ended)).collect();
+        records.extend(sample.jobs.iter().filter_map(|event| self.apply_event(at, event)));
+        records
+    }
+
+    fn page_move_ended<'a>(
+        &mut self,
+        at: Nanos,
+        ended: &'a CompletedPageMove,
+    ) -> Option<JobRecord<'a>> {
+        let job = self.jobs.get_mut(ended.job.index())?;
+        job.active_page_move = None;
+        job.last_page_move = Some((at, ended.clone()));
+        let totals = &mut job.page_moves;
+        totals.n = totals.n.saturating_add(1);
+        totals.requested = totals.requested.saturating_add(ended.requested);
+        totals.moved = totals.moved.saturating_add(ended.moved);
+        let (target, change) = (Target::Job(ended.job), JobChange::PageMoveEnded(ended));
+        Some(JobRecord { target, change, request: None })
+    }
+
+    /// Applies the outcomes of a turn. Starts come first: the CPUs of a started job are part of its start.
+    pub fn apply_outcomes<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<JobRecord<'a>> {
+        let has_requests = self.is_replay && !record.plan.requests.is_empty();
+        if record.outcomes.is_empty() && !has_requests {
+            return Vec::new();
+        }
+        let mut approved = ApprovedRequests::new(record.plan, record.rejected);
+        let (mut records, started) = self.apply_starts(record, &mut approved);
+        for outcome in record.outcomes {
+            records.extend(self.apply_outcome(record.turn.at, outcome, &started, &mut approved));
+        }
+        if self.is_replay {
+            records.extend(approved.unmatched().map(|request| self.not_carried_out(request)));
+        }
+        records
+    }
+
+    fn apply_event<'a>(&mut self, at: Nanos, event: &'a JobEvent) -> Option<JobRecord<'a>> {
+        let (id, change) = match event {
+            JobEvent::Due(_) => return None,
+            JobEvent::Ended(id, exit) => (*id, JobChange::Ended(exit)),
+            JobEvent::Unmanaged(id, cause) => (*id, JobChange::Unmanaged(cause)),
+            JobEvent::Attached(job) => {
+                self.attach(job.id, at)?;
+                (job.id, JobChange::Attached(job))
+            }
+            JobEvent::Detached(id, cause, counters) => (*id, JobChange::Detached(*cause, counters)),
+        };
+        let job = self.jobs.get_mut(id.index())?;
+        match event {
+            JobEvent::Due(_) | JobEvent::Attached(_) => {}
+            JobEvent::Detached(..) => {
+                self.n_running -= u64::from(job.phase == JobPhase::Running);
+                (job.phase, job.placed) = (JobPhase::Detached, None);
+            }
+            JobEvent::Ended(_, exit) => {
+                self.n_running -= u64::from(job.phase == JobPhase::Running);
+                (job.phase, job.placed) = (JobPhase::Ended, None);
+                job.active_page_move = None;
+                job.ended = Some((at, JobExit::clone(exit)));
+            }
+            JobEvent::Unmanaged(_, cause) => {
+                job.unmanaged = Some(cause.clone());
+                if let UnmanagedCause::AffinityChanged(cpus) = cause {
+                    (job.placed, job.reason) = (Some(cpus.clone()), None);
+                }
+            }
+        }
+        Some(JobRecord { target: Target::Job(id), change, request: None })
+    }
+
+    /// An attached job has the next free number or that of a detached one.
+    fn attach(&mut self, id: JobId, at: Nanos) -> Option<()> {
+        let attached = JobProgress {
+            phase: JobPhase::Running,
+            started: Some(at),
+            n_starts: 1,
+            ..JobProgress::default()
+        };
+        let n_jobs = self.jobs.len();
+        match self.jobs.get_mut(id.index()) {
+            Some(job) => {
+                self.n_running -= u64::from(job.phase == JobPhase::Running);
+                *job = attached;
+            }
+            None if id.index() == n_jobs => self.jobs.push(attached),
+            None => return None,
+        }
+        self.n_running += 1;
+        Some(())
+    }
+
+    /// Applies the starts of a turn. Returns the records and the started jobs, sorted.
+    fn apply_starts<'a>(
+        &mut self,
+        record: &TurnRecord<'a>,
+        approved: &mut ApprovedRequests<'a>,
+    ) -> (Vec<JobRecord<'a>>, Vec<JobId>) {
+        let (mut started, mut records) = (Vec::new(), Vec::new());
+        for outcome in record.outcomes.iter().filter(|outcome| outcome.action.is_none()) {
+            let Target::Job(id) = outcome.target else { continue };
+            let Some(job) = self.jobs.get_mut(id.index()) else { continue };
+            let request = approved.matching(outcome.target, ActionKind::Cpus);
+            self.n_running -= u64::from(job.phase == JobPhase::Running);
+            let change = job.start(&outcome.result, record.turn.at);
+            if job.phase == JobPhase::Running {
+                self.n_running += 1;
+                started.push(id);
+            }
+            records.push(JobRecord { target: outcome.target, change, request });
+        }
+        started.sort_unstable();
+        self.add_cpus_of_starts(record.outcomes, &started, &mut records);
+        (records, started)
+    }
+
+    fn add_cpus_of_starts<'a>(
+        &mut self,
+        outcomes: &'a [Outcome],
+        started: &[JobId],
+        records: &mut [JobRecord<'a>],
+    ) {
+        let mut placed: BTreeMap<Target, &CpuSet> = BTreeMap::new();
+        for outcome in outcomes {
+            let (Target::Job(id), Some(Action::Place(cpus))) = (outcome.target, &outcome.action)
+            else {
+                continue;
+            };
+            let is_done = matches!(outcome.result, OutcomeResult::Done { .. });
+            if is_done && started.binary_search(&id).is_ok() {
+                placed.insert(outcome.target, cpus);
+            }
+        }
+        for record in records {
+            let (Target::Job(id), JobChange::Started(cpus)) = (record.target, &mut record.change)
+            else {
+                continue;
+            };
+            *cpus = placed.get(&record.target).copied();
+            if let Some((job, cpus)) = self.jobs.get_mut(id.index()).zip(*cpus) {
+                let request = record.request.filter(|_| !self.is_replay);
+                (job.placed, job.reason) =
+                    (Some(cpus.clone()), request.map(|request| Reason::clone(&request.reason)));
+            }
+        }
+    }
+
+    fn apply_outcome<'a>(
+        &mut self,
+        at: Nanos,
+        outcome: &'a Outcome,
+        started: &[JobId],
+        approved: &mut ApprovedRequests<'a>,
+    ) -> Option<JobRecord<'a>> {
+        let action = outcome.action.as_ref()?;
+        let target = outcome.target;
+        let request = approved.matching(target, action.kind());
+        let change = match (&outcome.result, target) {
+            (OutcomeResult::Rejected { cause, detail }, _) => {
+                JobChange::Rejected(action, *cause, detail)
+            }
+            (OutcomeResult::Done { n }, Target::Job(id)) => {
+                let reason = request.filter(|_| !self.is_replay).map(|request| &*request.reason);
+                let job = self.jobs.get_mut(id.index())?;
+                job.apply_action(action, *n, reason, started.binary_search(&id).is_ok())?
+            }
+            (OutcomeResult::InProgress, Target::Job(id)) => {
+                let job = self.jobs.get_mut(id.index())?;
+                if let Action::MovePages { from, to, limit } = *action {
+                    job.active_page_move =
+                        Some(ActivePageMove { target, from, to, limit, since: at });
+                }
+                JobChange::PageMoveStarted(action)
+            }
+            (OutcomeResult::Done { .. } | OutcomeResult::InProgress, Target::Task(_)) => {
+                return None;
+            }
+        };
+        Some(JobRecord { target, change, request })
+    }
+
+    fn not_carried_out<'a>(&self, request: &'a Request) -> JobRecord<'a> {
+        let placed = match request.target {
+            Target::Job(id) => self.job(id).and_then(|job| job.placed.clone()),
+            Target::Task(_) => None,
+        };
+        let change = JobChange::NotCarriedOut(placed);
+        JobRecord { target: request.target, change, request: Some(request) }
+    }
+}
+
+impl JobProgress {
+    /// Applies a start. It resets the placement and the page migrations of an earlier start.
+    fn start<'a>(&mut self, result: &'a OutcomeResult, at: Nanos) -> JobChange<'a> {
+        (self.placed, self.reason, self.unmanaged) = (None, None, None);
+        (self.active_page_move, self.last_page_move) = (None, None);
+        match result {
+            OutcomeResult::Done { .. } => {
+                (self.phase, self.started) = (JobPhase::Running, Some(at));
+                self.n_starts += 1;
+                JobChange::Started(None)
+            }
+            OutcomeResult::Rejected { cause, detail } => {
+                self.phase = JobPhase::NotStarted;
+                self.start_failure = Some((*cause, detail.clone()));
+                JobChange::StartFailed(*cause, detail)
+            }
+            OutcomeResult::InProgress => JobChange::Started(None), // No host reports a start in progress.
+        }
+    }
+
+    /// Applies an action; `None` if it was part of a start.
+    fn apply_action<'a>(
+        &mut self,
+        action: &'a Action,
+        n_tasks: u32,
+        reason: Option<&Reason>,
+        is_start: bool,
+    ) -> Option<JobChange<'a>> {
+        match action {
+            Action::MovePages { .. } => None,
+            Action::MemoryPolicy(policy) => Some(JobChange::MemoryPolicySet(policy)),
+            Action::Place(_) if is_start => None,
+            Action::Place(to) => {
+                let from = self.placed.replace(to.clone());
+                self.reason = reason.cloned();
+                if n_tasks == 0 {
+                    return Some(JobChange::Unchanged(to));
+                }
+                self.n_moves += 1;
+                Some(JobChange::Moved { from, to, n_tasks })
+            }
+            Action::Release => Some(JobChange::Released { from: self.placed.take(), n_tasks }),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Changes of jobs in one turn, each with the request that caused it.
+
+use std::collections::BTreeMap;
+
+use base::CpuSet;
+use program::{Job, MemoryPolicy};
+use sched::{
+    Action, ActionKind, CompletedPageMove, Counters, DetachCause, JobExit, Plan, RejectCause,
+    Rejection, Request, Target, UnmanagedCause,
+};
+
+/// One change of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobRecord<'a> {
+    /// The job; a task only in [`JobChange::Rejected`].
+    pub target: Target,
+    /// The change.
+    pub change: JobChange<'a>,
+    /// The request of the same turn, target and kind that the guard approved. In a replay it was not
+    /// carried out.
+    pub request: Option<&'a Request>,
+}
+
+/// A change of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobChange<'a> {
+    /// The program ended.
+    Ended(&'a JobExit),
+    /// evenkeel no longer places the job.
+    Unmanaged(&'a UnmanagedCause),
+    /// The program was running already and is managed from now on.
+    Attached(&'a Job),
+    /// The program is no longer managed; with the counters of the time between.
+    Detached(DetachCause, &'a Counters),
+    /// The program was started, bound to these CPUs.
+    Started(Option<&'a CpuSet>),
+    /// The program could not be started.
+    StartFailed(RejectCause, &'a str),
+    /// The running job was bound to other CPUs.
+    Moved {
+        /// CPUs before the move, if the job was bound.
+        from: Option<CpuSet>,
+        /// CPUs after the move.
+        to: &'a CpuSet,
+        /// Number of tasks whose affinity was set.
+        n_tasks: u32,
+    },
+    /// All tasks of the job were bound to these CPUs already.
+    Unchanged(&'a CpuSet),
+    /// The memory policy was set.
+    MemoryPolicySet(&'a MemoryPolicy),
+    /// The affinity from before the placement was restored.
+    Released {
+        /// CPUs that the job was bound to.
+        from: Option<CpuSet>,
+        /// Number of tasks whose affinity was restored.
+        n_tasks: u32,
+    },
+    /// A page migration was started.
+    PageMoveStarted(&'a Action),
+    /// A page migration ended.
+    PageMoveEnded(&'a CompletedPageMove),
+    /// The host rejected the action.
+    Rejected(&'a Action, RejectCause, &'a str),
+    /// Only in a replay: a request without a counterpart in the recorded run; with the CPUs that the
+    /// job was bound to.
+    NotCarriedOut(Option<CpuSet>),
+}
+
+/// The approved requests of a turn by target and kind, and whether an outcome matched each.
+pub(crate) struct ApprovedRequests<'a>(BTreeMap<(Target, ActionKind), (&'a Request, bool)>);
+
+impl<'a> ApprovedRequests<'a> {
+    /// The rejections must be in the order of the requests, as the guard returns them.
+    pub fn new(plan: &'a Plan, rejected: &[Rejection]) -> Self {
+        let mut rejected = rejected.iter().map(|rejection| &rejection.request).peekable();
+        let mut approved = BTreeMap::new();
+        for request in &plan.requests {
+            if rejected.next_if(|other| is_same(other, request)).is_none() {
+                approved.entry((request.target, request.action.kind())).or_insert((request, false));
+            }
+        }
+        ApprovedRequests(approved)
+    }
+
+    /// The request for a target and kind. Marks it as matched.
+    pub fn matching(&mut self, target: Target, kind: ActionKind) -> Option<&'a Request> {
+        let (request, is_matched) = self.0.get_mut(&(target, kind))?;
+        *is_matched = true;
+        Some(request)
+    }
+
+    pub fn unmatched(self) -> impl Iterator<Item = &'a Request> {
+        self.0.into_values().filter(|(_, is_matched)| !is_matched).map(|(request, _)| request)
+    }
+}
+
+/// Compares the codes of the reasons only: their values may be NaN, which is not equal to itself.
+fn is_same(one: &Request, other: &Request) -> bool {
+    (one.target, &one.action, one.reason.code) == (other.target, &other.action, other.reason.code)
+}

@@ -1,0 +1,139 @@
+//! State of one job beyond the [`journal::JobProgress`]: timeline, usage, counters and memory.
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, CpuSet, Nanos, TaskId};
+use sched::{
+    Action, Counters, JobExit, JobMemory, Measured, ProcessMemory, Reason, Request, UnmanagedCause,
+};
+
+use super::timeline::Timeline;
+
+/// State of one job.
+#[derive(Debug)]
+pub(crate) struct JobTrack {
+    pub timeline: Timeline,
+    /// Time of the first start.
+    pub started: Option<Nanos>,
+    /// CPUs of the last start.
+    pub start_cpus: Option<CpuSet>,
+    /// Request for the last start.
+    pub start_request: Option<PlacementRequest>,
+    /// Why evenkeel stopped placing the job. Kept when the job restarts.
+    pub unmanaged: Option<UnmanagedCause>,
+    pub usage: Option<Usage>,
+    /// Counters of all starts, or of the time in which the job was attached.
+    pub counters: Counters,
+    /// Memory per node at the last sample.
+    pub memory: Option<JobMemory>,
+    processes: BTreeMap<TaskId, ProcessMemory>,
+}
+
+/// An action with its reason; in a replay, of the replayed policy.
+#[derive(Clone, Debug)]
+pub(crate) struct PlacementRequest {
+    pub action: Action,
+    pub reason: Reason,
+}
+
+/// Resource usage of a job, summed over its starts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    pub wall: Nanos,
+    pub user: Nanos,
+    pub system: Nanos,
+    pub wait: Sum,
+    pub n_migrations: Sum,
+    pub traffic: Sum,
+    pub max_resident: Bytes,
+    pub n_orphans: u64,
+}
+
+/// Sum of the measured values, and whether one of them was scaled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sum {
+    pub value: Option<u64>,
+    pub is_estimate: bool,
+}
+
+impl JobTrack {
+    /// The timeline keeps at most `n_segments_max` segments.
+    pub fn new(n_segments_max: usize) -> Self {
+        JobTrack {
+            timeline: Timeline::new(n_segments_max),
+            started: None,
+            start_cpus: None,
+            start_request: None,
+            unmanaged: None,
+            usage: None,
+            counters: Counters::NONE,
+            memory: None,
+            processes: BTreeMap::new(),
+        }
+    }
+
+    /// Memory of one process. The last values of a job remain when all its processes have ended.
+    pub fn add_memory(&mut self, memory: &ProcessMemory) {
+        match memory.nodes.is_empty() {
+            true => self.processes.remove(&memory.process),
+            false => self.processes.insert(memory.process, memory.clone()),
+        };
+        self.memory = JobMemory::of(self.processes.values()).or(self.memory.take());
+    }
+
+    pub fn process_exited(&mut self, process: TaskId) {
+        self.processes.remove(&process);
+    }
+
+    pub fn end(&mut self, at: Nanos, exit: &JobExit) {
+        self.timeline.end(at);
+        self.processes.clear();
+        self.usage.get_or_insert_default().add(exit);
+        self.counters = self.counters.plus(&exit.counters);
+    }
+
+    /// An attached job is no longer managed. Only its counters are known, not its usage.
+    pub fn detach(&mut self, at: Nanos, counters: &Counters) {
+        self.timeline.end(at);
+        self.counters = self.counters.plus(counters);
+    }
+}
+
+impl PlacementRequest {
+    /// The requested CPUs.
+    pub fn cpus(&self) -> Option<&CpuSet> {
+        match &self.action {
+            Action::Place(cpus) => Some(cpus),
+            Action::MemoryPolicy(_) | Action::Release | Action::MovePages { .. } => None,
+        }
+    }
+}
+
+impl From<&Request> for PlacementRequest {
+    fn from(request: &Request) -> Self {
+        let (action, reason) = (request.action.clone(), Reason::clone(&request.reason));
+        PlacementRequest { action, reason }
+    }
+}
+
+impl Usage {
+    fn add(&mut self, exit: &JobExit) {
+        self.wall = self.wall.saturating_add(exit.wall);
+        self.user = self.user.saturating_add(exit.user);
+        self.system = self.system.saturating_add(exit.system);
+        self.wait.add(exit.wait);
+        self.n_migrations.add(exit.n_migrations);
+        self.traffic.add(exit.traffic);
+        self.max_resident = self.max_resident.max(exit.max_resident);
+        self.n_orphans += u64::from(exit.n_orphans);
+    }
+}
+
+impl Sum {
+    fn add(&mut self, more: Measured) {
+        if let Some(value) = more.value() {
+            self.value = Some(self.value.unwrap_or(0).saturating_add(value));
+        }
+        self.is_estimate |= matches!(more, Measured::Scaled { .. });
+    }
+}

@@ -1,0 +1,173 @@
+//! The row of each job.
+
+use base::CpuSet;
+use journal::{JobPhase, JobProgress};
+use program::{Class, Job};
+use sched::{CounterEvent, Counters, ExitStatus, JobExit, Measured, NodeMemory};
+
+use super::super::ReportBuilder;
+use super::super::job_track::{JobTrack, PlacementRequest, Usage};
+use super::super::timeline::Segment;
+use super::actions::requested_cpus;
+use crate::model::{CounterRow, JobRow, JobStateWord, NodeMemoryRow, TimelineSegment};
+use crate::phrases::{command_line, unmanaged_phrase};
+
+pub(super) fn rows(builder: &ReportBuilder) -> Vec<JobRow> {
+    let parts = builder.header.jobs.iter().zip(builder.jobs.jobs()).zip(&builder.tracks);
+    parts.map(|((job, progress), track)| row(builder, job, progress, track)).collect()
+}
+
+fn row(builder: &ReportBuilder, job: &Job, progress: &JobProgress, track: &JobTrack) -> JobRow {
+    let row = from_workload(job);
+    let row = with_progress(row, progress, track);
+    let row = with_start(row, builder.jobs.is_replay(), track);
+    let row = with_usage(row, track.usage.unwrap_or_default(), track.usage.is_some());
+    let row = with_counters(row, &track.counters);
+    JobRow { timeline: timeline(builder, track), ..row }
+}
+
+/// The fields that the workload declares.
+fn from_workload(job: &Job) -> JobRow {
+    JobRow {
+        id: job.id.0,
+        name: job.name.clone(),
+        command: command_line(&job.command),
+        class: job.class.map(Class::number).map(u32::from),
+        profile: job.profile.clone(),
+        threads: job.threads,
+        due_ns: job.start.0,
+        ..JobRow::default()
+    }
+}
+
+fn with_progress(row: JobRow, progress: &JobProgress, track: &JobTrack) -> JobRow {
+    let (exit_status, signal) = match progress.ended.as_ref().map(|(_, end)| end.status) {
+        Some(ExitStatus::Exited(status)) => (Some(status), None),
+        Some(ExitStatus::Signaled(signal)) => (None, Some(signal)),
+        None => (None, None),
+    };
+    let all = &track.timeline.all;
+    JobRow {
+        state: state(progress),
+        exit_status,
+        signal,
+        error: progress.start_failure.as_ref().map(|(_, detail)| detail.clone()),
+        started_ns: track.started.map(|at| at.0),
+        ended_ns: progress.ended.as_ref().map(|(at, _)| at.0),
+        n_moves: u64::from(progress.n_moves),
+        n_page_moves: u64::from(progress.page_moves.n),
+        pages_requested_bytes: progress.page_moves.requested.0,
+        pages_moved_bytes: progress.page_moves.moved.0,
+        memory: track.memory.iter().flat_map(|memory| &memory.nodes).map(memory_row).collect(),
+        memory_sampled_permille: track.memory.as_ref().map(|m| u32::from(m.sampled_permille)),
+        n_starts: u64::from(progress.n_starts),
+        cpus_used: (!all.is_empty()).then(|| all.to_string()),
+        unmanaged: track.unmanaged.as_ref().map(unmanaged_phrase),
+        ..row
+    }
+}
+
+fn memory_row(memory: &NodeMemory) -> NodeMemoryRow {
+    NodeMemoryRow {
+        node: memory.node.0,
+        small_bytes: memory.small.0,
+        huge_bytes: memory.huge.0,
+        file_bytes: memory.file.0,
+        shared_bytes: memory.shared.0,
+    }
+}
+
+fn state(progress: &JobProgress) -> JobStateWord {
+    match (progress.phase, &progress.ended) {
+        (JobPhase::Waiting, _) => JobStateWord::Waiting,
+        (JobPhase::Running, _) => JobStateWord::Running,
+        (JobPhase::NotStarted, _) => JobStateWord::NotStarted,
+        (JobPhase::Detached, _) => JobStateWord::Detached,
+        (JobPhase::Ended, Some((_, JobExit { stopped_by_host: true, .. }))) => {
+            JobStateWord::Stopped
+        }
+        (JobPhase::Ended, Some((_, JobExit { status: ExitStatus::Exited(0), .. }))) => {
+            JobStateWord::Done
+        }
+        (JobPhase::Ended, _) => JobStateWord::Failed,
+    }
+}
+
+/// In a replay the CPUs are those of the recorded run and the reason is that of the replayed policy, so
+/// they are separate fields.
+fn with_start(row: JobRow, is_replay: bool, track: &JobTrack) -> JobRow {
+    let (cpus, request) = (track.start_cpus.as_ref(), track.start_request.as_ref());
+    let start_cpus = cpus.map(CpuSet::to_string);
+    let reason = request.map(|request| request.reason.to_string());
+    match is_replay {
+        false => JobRow {
+            start_cpus,
+            start_requested_cpus: requested_cpus(request, cpus),
+            start_reason: reason.filter(|_| cpus.is_some()),
+            ..row
+        },
+        true => JobRow {
+            start_cpus,
+            would_start_cpus: request.and_then(PlacementRequest::cpus).map(CpuSet::to_string),
+            would_start_reason: reason,
+            ..row
+        },
+    }
+}
+
+fn with_usage(row: JobRow, usage: Usage, is_known: bool) -> JobRow {
+    JobRow {
+        wall_ns: is_known.then_some(usage.wall.0),
+        user_ns: is_known.then_some(usage.user.0),
+        system_ns: is_known.then_some(usage.system.0),
+        wait_ns: usage.wait.value,
+        wait_is_estimate: usage.wait.is_estimate,
+        max_resident_bytes: is_known.then_some(usage.max_resident.0),
+        n_migrations: usage.n_migrations.value,
+        n_migrations_is_estimate: usage.n_migrations.is_estimate,
+        traffic_bytes: usage.traffic.value,
+        n_orphans: usage.n_orphans,
+        ..row
+    }
+}
+
+fn with_counters(row: JobRow, counters: &Counters) -> JobRow {
+    JobRow {
+        counters: counters.iter().filter_map(counter_row).collect(),
+        ipc: ratio(counters, CounterEvent::Instructions, CounterEvent::Cycles),
+        mpki: mpki(counters),
+        ..row
+    }
+}
+
+fn counter_row((event, measured): (CounterEvent, Measured)) -> Option<CounterRow> {
+    Some(CounterRow {
+        event: event.name().to_owned(),
+        value: measured.value()?,
+        unit: event.unit().to_owned(),
+        running_permille: measured.ran_permille().map(u32::from),
+    })
+}
+
+fn ratio(counters: &Counters, of: CounterEvent, to: CounterEvent) -> Option<f64> {
+    let (of, to) = (counters.get(of).value()?, counters.get(to).value()?);
+    (to != 0).then(|| of as f64 / to as f64)
+}
+
+fn mpki(counters: &Counters) -> Option<f64> {
+    let instructions = counters.get(CounterEvent::Instructions).value().filter(|n| *n != 0)?;
+    Some(counters.misses().value()? as f64 * 1000.0 / instructions as f64)
+}
+
+fn timeline(builder: &ReportBuilder, track: &JobTrack) -> Vec<TimelineSegment> {
+    let segments = track.timeline.segments();
+    let last = segments.len().wrapping_sub(1);
+    let row = |(idx, segment): (usize, &Segment)| TimelineSegment {
+        from_ns: segment.from.0,
+        // An open segment lasts to the end of the record.
+        to_ns: if idx == last && track.timeline.is_open() { builder.at.0 } else { segment.to.0 },
+        cpus: builder.cpu_sets.get(segment).map(CpuSet::to_string),
+        bound: segment.bound,
+    };
+    segments.iter().enumerate().map(row).collect()
+}

@@ -1,0 +1,274 @@
+//! Collects the events of each job from the turns of a journal.
+
+use std::collections::BTreeMap;
+
+use base::{CpuSet, JobId, Nanos};
+use engine::TurnRecord;
+use journal::{Checkpoint, Header, JobChange, JobHistory, JobProgress, JobRecord};
+use program::Job;
+use sched::{Action, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target};
+
+use super::sentence::{DoneAction, Sentence, checkpoint_text};
+use super::{EventRow, EventWord, Explanation, FORMAT, JobEvents};
+use crate::phrases::{
+    command_line, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
+    usage_phrase,
+};
+use crate::places::{Epoch, EpochNames, Epochs};
+
+pub(super) struct Explainer {
+    header: Header,
+    only: Option<JobId>,
+    jobs: JobHistory,
+    epochs: Epochs,
+    at: Nanos,
+    notes: Vec<EventRow>,
+    events: BTreeMap<JobId, Vec<Event>>,
+    /// Detached jobs whose number has been reused.
+    detached: Vec<(Job, Vec<Event>)>,
+}
+
+/// An event. Its sentence is made at the end, when places have names.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub at: Nanos,
+    pub last_at: Nanos,
+    pub n: u64,
+    pub kind: EventWord,
+    pub sentence: Sentence,
+    pub reason: Option<Reason>,
+    pub epoch: Epoch,
+}
+
+impl Explainer {
+    pub fn new(header: &Header, only: Option<JobId>) -> Self {
+        Explainer {
+            header: header.clone(),
+            only,
+            jobs: JobHistory::new(header),
+            epochs: Epochs::new(&header.machine),
+            at: Nanos::ZERO,
+            notes: Vec::new(),
+            events: BTreeMap::new(),
+            detached: Vec::new(),
+        }
+    }
+
+    /// Starts from the checkpoint of a journal whose first parts are missing.
+    pub fn resume(&mut self, checkpoint: &Checkpoint) {
+        self.at = checkpoint.at;
+        let level = checkpoint.load_basis.map(|basis| basis.level);
+        self.epochs.update(level, checkpoint.sample().usable_cpus.as_ref());
+        self.jobs = checkpoint.jobs.clone();
+        self.add_note(
+            "the first parts of the journal are missing: of the time before, only this state is known"
+                .to_owned(),
+            None,
+        );
+        checkpoint.notes.iter().for_each(|note| self.add_note(note.to_string(), Some(note)));
+        for (id, job) in (0u32..).map(JobId).zip(checkpoint.jobs.jobs()) {
+            self.add_checkpoint(id, job);
+        }
+    }
+
+    fn add_checkpoint(&mut self, id: JobId, job: &JobProgress) {
+        if let Some(text) = checkpoint_text(job) {
+            let placed = job.placed.clone().filter(|_| job.reason.is_some());
+            let sentence = Sentence::Checkpoint(text, placed);
+            self.add(id, EventWord::Checkpoint, sentence, job.reason.as_ref());
+        }
+    }
+
+    pub fn observe(&mut self, record: &TurnRecord<'_>) {
+        self.at = record.turn.at;
+        self.epochs.observe(record);
+        self.observe_attached(record.sample);
+        for job in self.jobs.apply_events(record) {
+            self.observe_job(&job);
+        }
+        record.sample.degraded.iter().for_each(|text| self.add_note(text.clone(), None));
+        record.plan.notes.iter().for_each(|note| self.add_note(note.to_string(), Some(note)));
+        if let Some(reason) = &record.plan.abort {
+            self.add_note(format!("the policy aborted the run: {reason}"), Some(reason));
+        }
+        record.rejected.iter().for_each(|rejection| self.rejected_by_guard(rejection));
+        for job in self.jobs.apply_outcomes(record) {
+            self.observe_job(&job);
+        }
+    }
+
+    /// Keeps the events of a detached job before its number is reused.
+    fn observe_attached(&mut self, sample: &Sample) {
+        for event in &sample.jobs {
+            let JobEvent::Attached(job) = event else { continue };
+            if let Some(before) = self.header.jobs.get(job.id.index()) {
+                let events = self.events.remove(&job.id).unwrap_or_default();
+                self.detached.push((before.clone(), events));
+            }
+        }
+        self.header.add_attached_jobs(sample);
+    }
+
+    fn observe_job(&mut self, record: &JobRecord<'_>) {
+        let Target::Job(id) = record.target else { return };
+        let request = record.request;
+        match &record.change {
+            JobChange::Unmanaged(cause) => {
+                let text = format!("no longer managed: {}", unmanaged_phrase(cause));
+                self.add_text(id, EventWord::Unmanaged, text);
+            }
+            JobChange::Attached(_) => {
+                self.add_text(id, EventWord::Attached, "attached: it was running already".into());
+            }
+            JobChange::Detached(cause, _) => {
+                self.add_text(id, EventWord::Detached, detached_phrase(*cause).to_owned());
+            }
+            JobChange::Rejected(_, RejectCause::DryRun, _) => {
+                let from = self.jobs.job(id).and_then(|job| job.placed.clone());
+                self.not_carried_out(id, from, request);
+            }
+            JobChange::Ended(exit) => {
+                let text = format!("{}: {}", exit_phrase(exit), usage_phrase(exit));
+                self.add_text(id, EventWord::End, text);
+            }
+            JobChange::StartFailed(_, detail) => {
+                self.add_text(id, EventWord::NotStarted, format!("could not be started: {detail}"));
+            }
+            JobChange::Rejected(action, cause, detail) => {
+                let reason = request.filter(|_| !self.jobs.is_replay());
+                let reason = reason.map(|request| &*request.reason);
+                self.rejected(id, (action, "the kernel"), (*cause, detail), reason);
+            }
+            JobChange::PageMoveEnded(moved) => {
+                self.add_text(id, EventWord::PageMoveEnded, completed_page_move_phrase(moved));
+            }
+            JobChange::NotCarriedOut(from) => self.not_carried_out(id, from.clone(), request),
+            change => {
+                if let Some((kind, done)) = done_action(change) {
+                    self.done(id, kind, done, request);
+                }
+            }
+        }
+    }
+
+    /// An action that was carried out; in a replay, by the recorded run.
+    fn done(&mut self, id: JobId, kind: EventWord, done: DoneAction, request: Option<&Request>) {
+        let requested = request.map(|request| request.action.clone());
+        let sentence = match self.jobs.is_replay() {
+            true => Sentence::Replayed { done, requested },
+            false => Sentence::Done { done, requested },
+        };
+        self.add(id, kind, sentence, request.map(|request| &*request.reason));
+    }
+
+    /// A policy repeats a request that is not carried out every turn: that is one event.
+    fn not_carried_out(&mut self, id: JobId, from: Option<CpuSet>, request: Option<&Request>) {
+        let Some(request) = request else { return };
+        let sentence = Sentence::NotCarriedOut { action: request.action.clone(), from };
+        let last = self.events.get_mut(&id).and_then(|events| events.last_mut());
+        match last.filter(|event| event.sentence == sentence) {
+            Some(event) => (event.last_at, event.n) = (self.at, event.n + 1),
+            None => self.add(id, EventWord::NotCarriedOut, sentence, Some(&request.reason)),
+        }
+    }
+
+    fn rejected_by_guard(&mut self, rejection: &Rejection) {
+        let Rejection { request, cause, detail } = rejection;
+        let Target::Job(id) = request.target else { return };
+        let what = (&request.action, "evenkeel's guard");
+        self.rejected(id, what, (*cause, detail), Some(&request.reason));
+    }
+
+    fn rejected(
+        &mut self,
+        id: JobId,
+        (action, by): (&Action, &'static str),
+        (cause, detail): (RejectCause, &str),
+        reason: Option<&Reason>,
+    ) {
+        let detail = if detail.is_empty() { cause.name() } else { detail }.to_owned();
+        let sentence = Sentence::Rejected { action: action.clone(), by, detail };
+        self.add(id, EventWord::Rejected, sentence, reason);
+    }
+
+    fn add_text(&mut self, id: JobId, kind: EventWord, text: String) {
+        self.add(id, kind, Sentence::Text(text), None);
+    }
+
+    fn add(&mut self, id: JobId, kind: EventWord, sentence: Sentence, reason: Option<&Reason>) {
+        if self.only.is_none_or(|only| only == id) {
+            let (at, epoch, reason) = (self.at, self.epochs.current(), reason.cloned());
+            let event = Event { at, last_at: at, n: 1, kind, sentence, reason, epoch };
+            self.events.entry(id).or_default().push(event);
+        }
+    }
+
+    pub fn add_note(&mut self, text: String, reason: Option<&Reason>) {
+        let code = reason.map(|reason| reason.code.name().to_owned());
+        let (at_ns, kind) = (self.at.0, EventWord::Note);
+        self.notes.push(EventRow { at_ns, last_at_ns: at_ns, n: 1, kind, text, code });
+    }
+
+    pub fn finish(mut self, end: Option<String>) -> Explanation {
+        let places = self.epochs.names(&self.header.machine);
+        let mut all = std::mem::take(&mut self.detached);
+        for job in std::mem::take(&mut self.header.jobs) {
+            let events = self.events.remove(&job.id).unwrap_or_default();
+            all.push((job, events));
+        }
+        all.retain(|(job, _)| self.only.is_none_or(|only| only == job.id));
+        let jobs = all.into_iter().map(|(job, events)| job_events(&job, events, &places));
+        Explanation {
+            format: FORMAT,
+            run: self.header.run_id,
+            policy: self.header.policy.spec,
+            replay_of: self.header.replay_of,
+            end,
+            notes: self.notes,
+            jobs: jobs.collect(),
+        }
+    }
+}
+
+/// The change as an action that was carried out, if it is one.
+fn done_action(change: &JobChange<'_>) -> Option<(EventWord, DoneAction)> {
+    Some(match change {
+        JobChange::Started(cpus) => (EventWord::Start, DoneAction::Start(cpus.cloned())),
+        JobChange::Moved { from, to, .. } => {
+            (EventWord::Move, DoneAction::Move { from: from.clone(), to: (*to).clone() })
+        }
+        JobChange::Unchanged(cpus) => {
+            (EventWord::Unchanged, DoneAction::Unchanged((*cpus).clone()))
+        }
+        JobChange::MemoryPolicySet(policy) => {
+            (EventWord::MemoryPolicy, DoneAction::MemoryPolicy((*policy).clone()))
+        }
+        JobChange::Released { .. } => (EventWord::Release, DoneAction::Release),
+        JobChange::PageMoveStarted(Action::MovePages { from, to, limit }) => {
+            (EventWord::PageMoveStarted, DoneAction::PageMove(*from, *to, *limit))
+        }
+        _ => return None,
+    })
+}
+
+fn job_events(job: &Job, events: Vec<Event>, places: &EpochNames) -> JobEvents {
+    JobEvents {
+        id: job.id.0,
+        name: job.name.clone(),
+        command: command_line(&job.command),
+        class: job.class.map(|class| u32::from(class.number())),
+        events: events.into_iter().map(|event| event_row(event, places)).collect(),
+    }
+}
+
+fn event_row(event: Event, places: &EpochNames) -> EventRow {
+    let text = event.text(places.of(event.epoch));
+    EventRow {
+        at_ns: event.at.0,
+        last_at_ns: event.last_at.0,
+        n: event.n,
+        kind: event.kind,
+        text,
+        code: event.reason.map(|reason| reason.code.name().to_owned()),
+    }
+}

@@ -1,0 +1,247 @@
+//! Actions, results and commands as phrases of a sentence.
+
+use base::{Bytes, CpuSet, NodeId, NodeSet, counted_noun};
+use program::{Command, MemoryPolicy};
+use sched::{
+    Action, CompletedPageMove, DetachCause, ExitStatus, JobExit, Measured, PageMoveEnd, SignalTier,
+    UnmanagedCause,
+};
+
+use crate::format::{bytes, seconds};
+use crate::places::cpu_phrase;
+
+/// The source of the loads, as a sentence.
+pub fn tier_phrase(tier: SignalTier) -> &'static str {
+    match tier {
+        SignalTier::Counters => "loads are last-level cache misses, counted per task",
+        SignalTier::Bandwidth => "loads are memory controller operations, counted per domain",
+        SignalTier::Declared => {
+            "no memory counter is readable: loads are estimated as declared class times CPU time \
+             of each job"
+        }
+        SignalTier::None => "no signal of memory traffic is available: loads are unknown",
+    }
+}
+
+/// The unit of a load.
+pub fn load_unit(tier: SignalTier) -> &'static str {
+    match tier {
+        SignalTier::Counters => "last-level cache misses",
+        SignalTier::Bandwidth => "memory controller operations",
+        SignalTier::Declared => "declared memory operations",
+        SignalTier::None => "unknown",
+    }
+}
+
+/// Why evenkeel no longer places a job.
+pub fn unmanaged_phrase(cause: &UnmanagedCause) -> String {
+    match cause {
+        UnmanagedCause::AffinityChanged(cpus) => {
+            format!("another program bound it to {}", cpu_phrase(cpus))
+        }
+        UnmanagedCause::NotPermitted => {
+            "the kernel does not permit evenkeel to set its affinity".to_owned()
+        }
+    }
+}
+
+/// Why an attached job is no longer managed.
+pub fn detached_phrase(cause: DetachCause) -> &'static str {
+    match cause {
+        DetachCause::Ended => "ended",
+        DetachCause::Idle => "detached after a long idle time; its affinity was restored",
+        DetachCause::WatchStopped => "detached at the end of the watch; its affinity was restored",
+        DetachCause::Excluded => "detached by exclusion; evenkeel's changes were reverted",
+    }
+}
+
+/// A requested action: `place on core 1`.
+pub fn action_phrase(action: &Action, place: impl Fn(&CpuSet) -> String) -> String {
+    match action {
+        Action::Place(cpus) => format!("place on {}", place(cpus)),
+        Action::MemoryPolicy(policy) => memory_policy_phrase(policy),
+        Action::Release => "release".to_owned(),
+        Action::MovePages { from, to, limit } => {
+            format!("migrate {}", page_move_phrase((*from, *to, *limit)))
+        }
+    }
+}
+
+/// `bind memory to node 1`.
+pub fn memory_policy_phrase(policy: &MemoryPolicy) -> String {
+    match policy {
+        MemoryPolicy::Bind(nodes) => format!("bind memory to {}", node_phrase(nodes)),
+        MemoryPolicy::Preferred(nodes) => format!("prefer memory of {}", node_phrase(nodes)),
+        MemoryPolicy::Interleave(nodes) => format!("interleave memory over {}", node_phrase(nodes)),
+        MemoryPolicy::WeightedInterleave(nodes) => {
+            format!("interleave memory over {} by weight", node_phrase(nodes))
+        }
+    }
+}
+
+/// `its pages from node 0 to node 2, at most 64.0 MiB`.
+pub fn page_move_phrase((from, to, limit): (Option<NodeId>, NodeId, Bytes)) -> String {
+    let from = from.map_or(String::new(), |from| format!(" from node {}", from.0));
+    let limit = match limit {
+        Action::NO_LIMIT => String::new(),
+        limit => format!(", at most {limit}"),
+    };
+    format!("its pages{from} to node {}{limit}", to.0)
+}
+
+/// `60.0 MiB of 64.0 MiB of its pages migrated to node 2 in 0.200 s`, and why the others were not.
+pub fn completed_page_move_phrase(moved: &CompletedPageMove) -> String {
+    let from = moved.from.map_or(String::new(), |from| format!(" from node {}", from.0));
+    let (to, duration) = (moved.to.0, seconds(moved.duration.0));
+    let mut text = format!(
+        "{} of {} of its pages migrated{from} to node {to} in {duration} s",
+        moved.moved, moved.requested
+    );
+    let rest = moved.failed.named().into_iter().filter(|(_, bytes)| *bytes != Bytes::ZERO);
+    let mut rest: Vec<String> =
+        rest.map(|(name, bytes)| format!("{bytes} {}", failed_pages_phrase(name))).collect();
+    if moved.not_attempted != Bytes::ZERO {
+        rest.push(format!("{} not attempted", moved.not_attempted));
+    }
+    if !rest.is_empty() {
+        text += &format!("; not migrated: {}", rest.join(", "));
+    }
+    text += page_move_end_phrase(moved.stopped_by);
+    if !moved.detail.is_empty() {
+        text += &format!(": {}", moved.detail);
+    }
+    text
+}
+
+fn failed_pages_phrase(name: &str) -> &str {
+    match name {
+        "busy" => "busy",
+        "no-memory" => "without free memory on the target",
+        "not-present" => "no longer present",
+        "not-permitted" => "not permitted",
+        "elsewhere" => "on another node afterwards",
+        "exited" => "of an exited process",
+        _ => "rejected by the kernel",
+    }
+}
+
+fn page_move_end_phrase(end: PageMoveEnd) -> &'static str {
+    match end {
+        PageMoveEnd::Done => "",
+        PageMoveEnd::Limit => "; stopped at the requested limit",
+        PageMoveEnd::Budget => "; stopped at the time limit",
+        PageMoveEnd::Full => "; stopped because the target node is full",
+        PageMoveEnd::Exited => "; stopped because the job ended",
+        PageMoveEnd::Stopped => "; stopped with the run",
+        PageMoveEnd::Error => "; stopped by an error of the kernel",
+    }
+}
+
+fn node_phrase(nodes: &NodeSet) -> String {
+    if nodes.len() == 1 { format!("node {nodes}") } else { format!("nodes {nodes}") }
+}
+
+/// `exited with status 0 after 1.033 s`.
+pub fn exit_phrase(exit: &JobExit) -> String {
+    let status = match exit.status {
+        ExitStatus::Exited(status) => format!("exited with status {status}"),
+        ExitStatus::Signaled(signal) => format!("killed by signal {signal}"),
+    };
+    let wall = seconds(exit.wall.0);
+    match (exit.stopped_by_host, exit.restarts) {
+        (true, _) => format!("stopped by evenkeel after {wall} s ({status})"),
+        (false, true) => format!("{status} after {wall} s; it restarts"),
+        (false, false) => format!("{status} after {wall} s"),
+    }
+}
+
+/// The resource usage of a program. Values that were not measured are left out; estimates are marked.
+pub fn usage_phrase(exit: &JobExit) -> String {
+    let about = |value| if matches!(value, Measured::Scaled { .. }) { "about " } else { "" };
+    let mut phrases = vec![format!(
+        "{} s of CPU time ({} user, {} system)",
+        seconds(exit.user.saturating_add(exit.system).0),
+        seconds(exit.user.0),
+        seconds(exit.system.0)
+    )];
+    if let Some(wait) = exit.wait.value() {
+        phrases.push(format!("{}{} s of wait time", about(exit.wait), seconds(wait)));
+    }
+    if let Some(n) = exit.n_migrations.value() {
+        phrases.push(format!("{}{}", about(exit.n_migrations), counted_noun(n, "migration")));
+    }
+    phrases.push(format!("maximum resident set {}", bytes(exit.max_resident.0)));
+    match exit.n_orphans {
+        0 => {}
+        1 => phrases.push("1 orphaned process, ended by evenkeel".to_owned()),
+        n => phrases.push(format!("{n} orphaned processes, ended by evenkeel")),
+    }
+    phrases.join(", ")
+}
+
+/// The command of a job, as one line for a shell.
+pub fn command_line(command: &Command) -> String {
+    match command {
+        Command::Program { program, args } => {
+            let program = program.to_string_lossy().into_owned();
+            let arguments: Vec<String> =
+                std::iter::once(program).chain(args.iter().cloned()).map(quoted).collect();
+            arguments.join(" ")
+        }
+        Command::Shell(line) => line.clone(),
+        Command::Load(args) => {
+            let arguments: Vec<String> = args.iter().cloned().map(quoted).collect();
+            format!("evenkeel load {}", arguments.join(" "))
+        }
+    }
+}
+
+fn quoted(argument: String) -> String {
+    let is_special = |c: char| c.is_whitespace() || "'\"$`\\*?;&|<>()".contains(c);
+    let plain = !argument.is_empty() && !argument.chars().any(is_special);
+    if plain { argument } else { format!("'{}'", argument.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_can_be_pasted_into_a_shell() {
+        let args = vec!["-o".to_owned(), "a b".to_owned(), "it's".to_owned(), String::new()];
+        let command = Command::Program { program: "cc".into(), args };
+        assert_eq!(command_line(&command), r"cc -o 'a b' 'it'\''s' ''");
+    }
+
+    #[test]
+    fn the_result_of_a_page_migration_is_a_sentence() {
+        let mib = Bytes::from_mib;
+        let mut moved = CompletedPageMove {
+            target: sched::Target::Job(base::JobId(0)),
+            job: base::JobId(0),
+            from: Some(NodeId(0)),
+            to: NodeId(2),
+            limit: Action::NO_LIMIT,
+            requested: mib(64),
+            moved: mib(64),
+            failed: sched::FailedPages::default(),
+            not_attempted: Bytes::ZERO,
+            duration: base::Nanos::from_millis(250),
+            in_kernel: base::Nanos::from_millis(200),
+            stopped_by: PageMoveEnd::Done,
+            detail: String::new(),
+        };
+        assert_eq!(
+            completed_page_move_phrase(&moved),
+            "64.0 MiB of 64.0 MiB of its pages migrated from node 0 to node 2 in 0.250 s"
+        );
+        moved.from = None;
+        (moved.moved, moved.not_attempted, moved.failed.busy) = (mib(40), mib(20), mib(4));
+        (moved.stopped_by, moved.detail) = (PageMoveEnd::Error, "no: do this".to_owned());
+        assert_eq!(
+            completed_page_move_phrase(&moved),
+            "40.0 MiB of 64.0 MiB of its pages migrated to node 2 in 0.250 s; not migrated: \
+             4.0 MiB busy, 20.0 MiB not attempted; stopped by an error of the kernel: no: do this"
+        );
+    }
+}

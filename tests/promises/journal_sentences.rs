@@ -1,0 +1,329 @@
+//! Sentences of explain and values of reports, from journals given line by line.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use journal::{Header, JournalWriter, Limits, PolicyUsed};
+use program::{Class, Command, Ending, Job, Origin};
+use report::Report;
+use topology::Machine;
+
+use crate::tool;
+
+/// Two nodes of two LLC domains of two CPUs each.
+const MACHINE: &str = "nodes=2 llcs=2 cores=2";
+
+fn job((id, (name, class)): (usize, &(&str, u8))) -> Job {
+    Job {
+        id: base::JobId(id as u32),
+        name: (*name).to_owned(),
+        command: Command::Load(vec!["hog".to_owned()]),
+        start: base::Nanos::ZERO,
+        class: Class::new(*class),
+        sensitivity: None,
+        profile: None,
+        found: None,
+        dir: None,
+        env: Default::default(),
+        input: None,
+        output: None,
+        threads: 1,
+        ending: Ending::Exit,
+        cpus: None,
+        nodes: None,
+        memory: None,
+        origin: Origin::default(),
+    }
+}
+
+/// Writes a journal of these jobs. The turns are numbered in order.
+fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str) {
+    let header = Header {
+        tool: "0.1.0".to_owned(),
+        run_id: "example".to_owned(),
+        started_unix_s: 1_795_294_997,
+        host: "live".to_owned(),
+        policy: PolicyUsed { name: "dfs".to_owned(), spec: "dfs".to_owned() },
+        seed: 1,
+        machine: Machine::synthetic(MACHINE).expect("a machine"),
+        workload: "example".to_owned(),
+        folder: "/w".into(),
+        jobs: jobs.iter().enumerate().map(job).collect(),
+        options: Default::default(),
+        replay_of: replay_of.map(str::to_owned),
+    };
+    JournalWriter::create(path, &header, Limits::default()).expect("can be created");
+    let mut file = fs::OpenOptions::new().append(true).open(path).expect("it is there");
+    for (n, turn) in turns.lines().map(str::trim).filter(|turn| !turn.is_empty()).enumerate() {
+        let (at_ms, rest) = turn.split_once(' ').expect("a time and a turn");
+        let at = base::Nanos::from_millis(at_ms.parse().expect("milliseconds")).0;
+        writeln!(file, "{{\"turn\":{n},\"at_ns\":{at},{rest}}}").expect("can be written");
+    }
+}
+
+/// The explanation of a journal, and its report.
+fn explained(jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str) -> (String, Report) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("journal.jsonl");
+    write(&path, jobs, replay_of, turns);
+    let open = || journal::read(&path).expect("a journal");
+    let explanation = report::explain::explain(open(), None).expect("whole");
+    (explanation.to_text(80), report::from_journal(open()).expect("whole"))
+}
+
+/// Checks the paragraphs of the jobs.
+fn check_jobs(jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str, expected: Expect) {
+    let (text, _) = explained(jobs, replay_of, turns);
+    let jobs = text.split_once("\n\n").map_or("", |(_, jobs)| jobs);
+    expected.assert_eq(jobs);
+}
+
+const DUE: &str = r#""causes":["jobs-due"],"sample":{"jobs":[{"due":0}],"usable_cpus":"0-7"}"#;
+const REASON: &str =
+    r#""reason":{"code":"next-in-turn","values":{"domain":"node 0","cpus":"cpus 0-3"}}"#;
+
+#[test]
+fn a_narrowed_request_keeps_its_reason_and_states_the_requested_cpus() {
+    let turns = format!(
+        r#"
+        0 {DUE},"load_basis":{{"level":"node","tier":"declared"}},"requests":[{{"job":0,"place":"0-3",{REASON}}}],"outcomes":[{{"job":0,"start":{{}},"done":10}},{{"job":0,"place":"0-1","done":1}}]
+        500 "causes":["interval"],"requests":[{{"job":0,"place":"4-7",{REASON}}}],"outcomes":[{{"job":0,"place":"4-6","done":1}}]
+        "#
+    );
+    let (_, report) = explained(&[("a", 6)], None, &turns);
+    let (job, moved) = (&report.jobs[0], &report.moves[0]);
+    assert_eq!(job.start_requested_cpus.as_deref(), Some("0-3"));
+    assert!(job.start_reason.as_ref().is_some_and(|reason| reason.starts_with("node 0 was next")));
+    assert_eq!(
+        (moved.requested_cpus.as_deref(), moved.to_cpus.as_deref()),
+        (Some("4-7"), Some("4-6"))
+    );
+    assert_eq!(moved.code.as_deref(), Some("next-in-turn"));
+    check_jobs(
+        &[("a", 6)],
+        None,
+        &turns,
+        expect![[r#"
+            a (class 6): evenkeel load hog
+                0.000 s  started on cpus 0-1 on node 0 because node 0 was next in turn, and
+                         cpus 0-3 had the fewest programs in it; narrowed from the requested
+                         node 0 to cpus 0-1 on node 0
+                0.500 s  moved from cpus 0-1 on node 0 to cpus 4-6 on node 1 because node 0
+                         was next in turn, and cpus 0-3 had the fewest programs in it;
+                         narrowed from the requested node 1 to cpus 4-6 on node 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_placement_that_changes_no_task_is_not_a_move() {
+    let turns = format!(
+        r#"
+        0 {DUE},"load_basis":{{"level":"node","tier":"declared"}},"requests":[{{"job":0,"place":"0-3",{REASON}}}],"outcomes":[{{"job":0,"start":{{}},"done":10}},{{"job":0,"place":"0-3","done":1}}]
+        500 "causes":["interval"],"requests":[{{"job":0,"place":"4-7",{REASON}}}],"outcomes":[{{"job":0,"place":"4-7","done":0}}]
+        "#
+    );
+    let (_, report) = explained(&[("a", 6)], None, &turns);
+    assert_eq!((report.totals.n_moves, report.jobs[0].n_moves, report.moves.len()), (0, 0, 0));
+    check_jobs(
+        &[("a", 6)],
+        None,
+        &turns,
+        expect![[r#"
+            a (class 6): evenkeel load hog
+                0.000 s  started on node 0 because node 0 was next in turn, and cpus 0-3 had
+                         the fewest programs in it
+                0.500 s  unchanged: already bound to node 1, which was requested because
+                         node 0 was next in turn, and cpus 0-3 had the fewest programs in it
+        "#]],
+    );
+}
+
+/// The domain level changes from node to LLC when the CPUs of a node go offline, and the signal tier with it.
+const FALLING: &str = r#"
+    0 "causes":["jobs-due"],"sample":{"jobs":[{"due":0}],"usable_cpus":"0-7"},"load_basis":{"level":"node","tier":"counters"},"outcomes":[{"job":0,"start":{},"done":10},{"job":0,"place":"0-3","done":1}]
+    250 "causes":["interval"],"loads":{"level":"node","tier":"counters","domains":[0,1],"loads":[1000000,0],"cpu_ns":[100000000,0]}
+    300 "causes":["cpus-changed"],"sample":{"usable_cpus":"0-3"},"load_basis":{"level":"llc","tier":"declared"},"outcomes":[{"job":0,"place":"2-3","done":1}]
+    500 "causes":["interval"],"loads":{"level":"llc","tier":"declared","domains":[0,1],"loads":[6300,0],"cpu_ns":[100000000,0]}
+    1000 "causes":["interval"],"loads":{"level":"llc","tier":"declared","domains":[0,1],"loads":[6300,0],"cpu_ns":[100000000,0]}
+"#;
+
+#[test]
+fn places_are_named_by_the_domain_level_of_their_turn() {
+    let (_, report) = explained(&[("a", 6)], None, FALLING);
+    let moved = &report.moves[0];
+    assert_eq!(moved.to.as_deref(), Some("llc 1"));
+    check_jobs(
+        &[("a", 6)],
+        None,
+        FALLING,
+        expect![[r#"
+        a (class 6): evenkeel load hog
+            0.000 s  started on node 0
+            0.300 s  moved from cpus 0-3 to llc 1
+    "#]],
+    );
+}
+
+#[test]
+fn loads_of_another_level_or_tier_are_a_separate_series() {
+    let (_, report) = explained(&[("a", 6)], None, FALLING);
+    let series: Vec<String> = report
+        .loads
+        .iter()
+        .map(|one| {
+            let ops: Vec<String> =
+                one.points.iter().map(|point| format!("{:?}", point.ops_per_s)).collect();
+            let domains: Vec<String> =
+                one.domains.iter().map(|row| format!("{} ({})", row.label, row.cpus)).collect();
+            format!(
+                "{}-{} ms, {} of {}: {}\n",
+                one.from_ns / 1_000_000,
+                one.to_ns / 1_000_000,
+                one.unit,
+                domains.join(" and "),
+                ops.join(" ")
+            )
+        })
+        .collect();
+    expect![[r#"
+        0-250 ms, last-level cache misses of node 0 (0-3) and node 1 (4-7): [Some(4000000.0), Some(0.0)]
+        250-1000 ms, declared memory operations of llc 0 (0-1) and llc 1 (2-3): [Some(25200.0), Some(0.0)] [Some(12600.0), Some(0.0)]
+    "#]].assert_eq(&series.concat());
+    let run = &report.run;
+    assert_eq!(
+        (run.domain_level.as_deref(), run.signal_tier.as_deref()),
+        (Some("llc"), Some("declared"))
+    );
+    let text = run.signal_tier_text.as_deref().unwrap_or_default();
+    assert!(text.ends_with("; from 0.000 s to 0.250 s they were last-level cache misses per node"));
+    let html = report.to_html();
+    assert!(html.contains("node, counters: 0.000 to 0.250 s"), "a series can be selected");
+}
+
+/// The replayed policy requests other CPUs for the start, then a move that the recorded run makes only in
+/// the last of three turns.
+fn replay() -> String {
+    let request = |cpus: &str| format!(r#""requests":[{{"job":0,"place":"{cpus}",{REASON}}}]"#);
+    format!(
+        r#"
+        0 {DUE},"load_basis":{{"level":"node","tier":"declared"}},{},"outcomes":[{{"job":0,"start":{{}},"done":10}},{{"job":0,"place":"4-7","done":1}}]
+        250 "causes":["interval"],{}
+        500 "causes":["interval"],{}
+        750 "causes":["interval"],{},"outcomes":[{{"job":0,"place":"0-3","done":1}}]
+        1000 "causes":["jobs-due"],"sample":{{"jobs":[{{"due":1}}]}},"outcomes":[{{"job":1,"start":{{}},"done":11}},{{"job":1,"place":"4-7","done":1}}]
+        1250 "causes":["interval"],"outcomes":[{{"job":1,"place":"0-3","done":1}}]
+        "#,
+        request("0-3"),
+        request("0-3"),
+        request("0-3"),
+        request("0-3"),
+    )
+}
+
+#[test]
+fn a_replay_separates_requests_from_recorded_actions() {
+    let jobs = [("a", 6), ("b", 6)];
+    check_jobs(
+        &jobs,
+        Some("original"),
+        &replay(),
+        expect![[r#"
+            a (class 6): evenkeel load hog
+                0.000 s  would have been started on node 0 because node 0 was next in turn,
+                         and cpus 0-3 had the fewest programs in it; the recorded run
+                         started it on node 1
+                0.250 s  would have been moved from node 1 to node 0 because node 0 was next
+                         in turn, and cpus 0-3 had the fewest programs in it; requested 2
+                         times, the last time at 0.500 s
+                0.750 s  would have been moved from node 1 to node 0, as in the recorded
+                         run, because node 0 was next in turn, and cpus 0-3 had the fewest
+                         programs in it
+
+            b (class 6): evenkeel load hog
+                1.000 s  started on node 1 in the recorded run; this policy requested
+                         nothing
+                1.250 s  moved from node 1 to node 0 in the recorded run; this policy
+                         requested nothing
+        "#]],
+    );
+    let (text, report) = explained(&jobs, Some("original"), &replay());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("the events of jobs are those of the recorded run"), "{text}");
+    assert_eq!((report.totals.n_moves, report.totals.n_would_move), (2, 3));
+    let job = &report.jobs[0];
+    assert_eq!((job.start_cpus.as_deref(), job.start_reason.as_deref()), (Some("4-7"), None));
+    assert_eq!(job.would_start_cpus.as_deref(), Some("0-3"));
+    assert!(report.jobs[1].would_start_reason.is_none());
+    expect![[r#"
+        This is an open-loop replay: the values of jobs are those of the recorded run
+        original. The decisions and the listed moves are those of dfs; none was carried
+        out.
+
+        run       example of workload example
+        started   2026-11-21 21:03:17 UTC
+        policy    dfs, seed 1
+        machine   2 nodes, 4 LLC domains, 8 cores, 8 CPUs, 32.0 GiB; placed by node
+        ended     unknown after 1.25 s
+        jobs      2: 2 unfinished; at most 2 at once
+        moves     3 requested, 0 rejected; 2 in the recorded run
+        loads     declared: no memory counter is readable: loads are estimated as
+                  declared class times CPU time of each job
+
+        job  state    start s  wall s  cpu s  wait s  memory  moves  ran on
+        a    running    0.000       -      -       -       -      1  0-7
+        b    running    1.000       -      -       -       -      1  0-7
+
+        requested moves (not carried out)
+            0.250 s  a  node 1 -> node 0 (3 times, the last time at 0.750 s)
+                     because node 0 was next in turn, and cpus 0-3 had the fewest
+                     programs in it
+
+        notes
+        - the record has no end: evenkeel was killed or still runs
+    "#]]
+    .assert_eq(&report.to_text(80));
+    assert!(report.to_html().contains("Requested moves (not carried out)"));
+}
+
+#[test]
+fn a_scaled_value_is_marked_as_an_estimate() {
+    let turns = format!(
+        r#"
+        0 {DUE},"outcomes":[{{"job":0,"start":{{}},"done":10}}]
+        90 "causes":["ended"],"sample":{{"jobs":[{{"ended":0,"exit":0,"wall_ns":90000000,"user_ns":1000000,"system_ns":0,"max_resident_bytes":4096,"wait_ns":{{"scaled":2000000,"ran_permille":500}},"n_migrations":3}}]}}
+        "#
+    );
+    let (text, report) = explained(&[("a", 6)], None, &turns);
+    assert!(text.contains("about 0.002 s of wait time"), "{text}");
+    assert!(!text.contains("about 3 migrations"), "the migrations were counted exactly");
+    let job = &report.jobs[0];
+    assert_eq!((job.wait_is_estimate, job.n_migrations_is_estimate), (true, false));
+    assert!(report.totals.wait_is_estimate);
+    assert!(report.to_text(80).contains("~0.002"), "{}", report.to_text(80));
+}
+
+#[test]
+fn a_replay_that_differs_only_in_reasons_has_the_same_decisions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let turns = format!(
+        r#"
+        0 {DUE},"requests":[{{"job":0,"place":"0","reason":{{"code":"least-load"}}}}],"outcomes":[{{"job":0,"start":{{}},"done":10}},{{"job":0,"place":"4","done":1}}]
+        "#
+    );
+    write(path("run.jsonl").as_ref(), &[("a", 6)], None, &turns);
+    let run = |args: &[&str]| tool::text(&tool::run(args).stdout);
+    let told =
+        run(&["replay", &path("run.jsonl"), "--policy", "spread", "--out", &path("new.jsonl")]);
+    assert!(told.contains("all 1 turns were decided as they were recorded"), "{told}");
+    assert!(told.contains("1 more the same way, for other reasons"), "{told}");
+    let report = run(&["report", &path("new.jsonl")]);
+    assert!(report.starts_with("This is an open-loop replay"), "{report}");
+    let text = run(&["explain", &path("new.jsonl")]);
+    assert!(text.contains("would have been started on cpu 0 on node 0 because"), "{text}");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("the recorded run started it on cpu 4 on node 1"), "{text}");
+}

@@ -1,7 +1,8 @@
 //! The book in `docs/`: every page is in SUMMARY.md, and links between documents resolve.
 //!
-//! Checked are Markdown links to files and headings of the repository, in all tracked Markdown files, and
-//! the files that pages include (`{{#include path}}`). External links are not checked.
+//! The check covers Markdown links to files and headings in all tracked Markdown files, the files that pages
+//! include (`{{#include path}}`), and paths in code spans of the pages on the source code. External links are
+//! not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,6 +15,10 @@ use super::Fault;
 
 /// The folder of the book.
 const BOOK: &str = "docs";
+
+/// Pages in which a code span with a path below one of these folders must name an existing file.
+const SOURCE_PAGES: &[&str] = &["docs/ARCHITECTURE.md", "docs/extending.md", "CONTRIBUTING.md"];
+const SOURCE_FOLDERS: &str = "crates|tests|xtask|docs|scripts|fixtures|workloads";
 
 /// Faults of all Markdown files in `files`.
 pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
@@ -31,11 +36,23 @@ fn check_pages(
     exists: impl Fn(&Path) -> bool,
 ) -> anyhow::Result<Vec<Fault>> {
     let link = Regex::new(r"\]\(([^)\s]*)\)|\{\{#include ([^}\s]+)\}\}")?;
+    let span = Regex::new(&format!("`((?:{SOURCE_FOLDERS})/[^`*{{}}<>… ]+)`"))?;
     let summary = Path::new(BOOK).join("SUMMARY.md");
     let mut listed = BTreeSet::from([summary.clone()]);
     let mut faults = Vec::new();
     for (page, text) in pages {
         for (idx, line) in text.lines().enumerate() {
+            let names_source = SOURCE_PAGES.iter().any(|source| page == Path::new(source));
+            for found in span.captures_iter(line).filter(|_| names_source) {
+                if !exists(Path::new(&found[1])) {
+                    faults.push(format!(
+                        "{}:{}: {} does not exist",
+                        page.display(),
+                        idx + 1,
+                        &found[1]
+                    ));
+                }
+            }
             for found in link.captures_iter(line) {
                 let target = found.get(1).or(found.get(2)).map_or("", |target| target.as_str());
                 if target.contains("://") || target.starts_with("mailto:") {
@@ -128,6 +145,13 @@ mod tests {
                 "docs/b.md: not in docs/SUMMARY.md",
             ],
         );
+    }
+
+    #[test]
+    fn a_path_in_a_page_on_the_source_code_must_exist() {
+        let page = ("CONTRIBUTING.md", "`crates/x.rs` `crates/NAME/*` `crates/a b`");
+        check(&[page], &["CONTRIBUTING.md:1: crates/x.rs does not exist"]);
+        check(&[("README.md", page.1)], &[]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const CRATE: &str = "crates/linux/src/";
 const FAULT_POINTS: &[&str] = &["fault::refuse(", "fault::retry(", "check(\"", "// Not refused: "];
 
 /// Files for tests only, and files that implement the faults.
-const EXEMPT: &[&str] = &["fault.rs", "alone.rs", "pages/faults.rs"];
+const EXEMPT: &[&str] = &["fault.rs", "isolated_test.rs", "pages/faults.rs"];
 
 /// Paths of system calls; the name and an opening bracket follow.
 const PATHS: &[&str] =

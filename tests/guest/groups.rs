@@ -225,7 +225,7 @@ fn killed() {
 fn ends() {
     without_controller();
     let world = World::new();
-    let mut run = Tool::run(&world, BOUND, &["--policy", "spread", "--groups", "v2"]);
+    let mut run = Tool::run(&world, BOUND, &["--policy", "spread", "--cgroups", "v2"]);
     run.begin(3);
     assert_eq!(read(first_group(Path::new(ROOT)).join("cpuset.mems")), "3");
     run.stop();
@@ -299,7 +299,7 @@ fn strangers() {
     let mut sleeper = Command::new("sleep").arg("300").spawn().expect("sleep");
     fs::write(given.0.join("cgroup.procs"), sleeper.id().to_string()).expect("we are root");
     let world = world_of_nobody();
-    let mut run = Tool::run_as(NOBODY, &given.0, &world, BOUND, &["--groups", "v2"]);
+    let mut run = Tool::run_as(NOBODY, &given.0, &world, BOUND, &["--cgroups", "v2"]);
     run.wait();
     assert!(run.said.contains("processes that are not ours live in"), "{}", run.said);
     // Unless it is asked for, it is only said.

@@ -325,25 +325,25 @@ fn what_a_built_in_program_would_refuse_at_its_start_is_refused_before_anything_
     job(
         "load = \"hog --size 1\"",
         expect![[r#"
-        evenkeel: w.toml:4: job "hog": --size 1 B is less than a line of 64 B for each thread (1)
+        evenkeel: w.toml:4: job "hog": --size 1 B is less than a line of 64 B per thread (1)
     "#]],
     );
     job(
         "load = \"hog --threads 4096 --size 1K\"",
         expect![[r#"
-        evenkeel: w.toml:4: job "hog": --size 1.0 KiB is less than a line of 64 B for each thread (4096)
+        evenkeel: w.toml:4: job "hog": --size 1.0 KiB is less than a line of 64 B per thread (4096)
     "#]],
     );
     job(
         "load = \"phases hog:1s --size 0\"",
         expect![[r#"
-        evenkeel: w.toml:4: job "phases": --size 0 B is less than a line of 64 B for each thread (1)
+        evenkeel: w.toml:4: job "phases": --size 0 B is less than a line of 64 B per thread (1)
     "#]],
     );
     job(
         "load = \"hog --help\"",
         expect![[r#"
-        evenkeel: w.toml:4: job "hog": it asks for help and would do nothing else; leave that out
+        evenkeel: w.toml:4: job "hog": --help would only print help; remove it
     "#]],
     );
 }

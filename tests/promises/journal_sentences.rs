@@ -318,8 +318,8 @@ fn a_replay_that_differs_only_in_reasons_has_the_same_decisions() {
     let run = |args: &[&str]| tool::text(&tool::run(args).stdout);
     let told =
         run(&["replay", &path("run.jsonl"), "--policy", "spread", "--out", &path("new.jsonl")]);
-    assert!(told.contains("all 1 turns were decided as they were recorded"), "{told}");
-    assert!(told.contains("1 more the same way, for other reasons"), "{told}");
+    assert!(told.contains("all 1 turns have the recorded decisions"), "{told}");
+    assert!(told.contains("1 more have the same decisions with other reasons"), "{told}");
     let report = run(&["report", &path("new.jsonl")]);
     assert!(report.starts_with("This is an open-loop replay"), "{report}");
     let text = run(&["explain", &path("new.jsonl")]);

@@ -371,13 +371,13 @@ fn wishes_that_make_no_sense_are_refused() {
     ask(
         &["xz", "--domains", "0"],
         expect![[r#"
-        evenkeel: invalid value '0' for '--domains <N>': write a whole number from 1 to 1024; see evenkeel --help
+        evenkeel: invalid value '0' for '--domains <N>': write an integer from 1 to 1024; see evenkeel --help
     "#]],
     );
     ask(
         &["xz", "--domains", "-1"],
         expect![[r#"
-        evenkeel: invalid value '-1' for '--domains <N>': write a whole number from 1 to 1024; see evenkeel --help
+        evenkeel: invalid value '-1' for '--domains <N>': write an integer from 1 to 1024; see evenkeel --help
     "#]],
     );
     ask(

@@ -141,7 +141,7 @@ fn a_profile_that_a_job_names_must_exist_and_be_valid() {
     let stderr = tool::text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(
-        stderr.contains("w.toml:1: job \"a\": there is no profile \"mine\"; make it"),
+        stderr.contains("w.toml:1: job \"a\": there is no profile \"mine\"; create it"),
         "{stderr}"
     );
     assert!(stderr.contains("evenkeel profile --list tells the"), "{stderr}");

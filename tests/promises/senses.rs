@@ -51,8 +51,19 @@ fn check(name: &str) {
             same("pressure", &shown["pressure"]["cpu"]["some_ns"], some);
         }
         if let Some(ran) = truth.get("cpu1_ran_ns") {
-            same("times of CPU 1", &shown["cpus"][1]["ran_ns"], ran);
+            same("times of CPU 1", &shown["cpus"][1]["run_ns"], ran);
         }
+    }
+}
+
+/// The key of `replay --json` for a field of a truth file, which keeps the names of its recording.
+fn replay_key(field: &str) -> &str {
+    match field {
+        "counted" => "counters",
+        "on" => "last_cpu",
+        "ops" => "controller_ops",
+        "holds_bytes" => "occupancy_bytes",
+        field => field,
     }
 }
 
@@ -70,7 +81,7 @@ fn check_list(
         let number = entry[key].to_string();
         let told = truth.get(&number).and_then(Value::as_object).expect("an entry of the truth");
         for (field, value) in told {
-            same(&format!("{list} {number} {field}"), &entry[field], value);
+            same(&format!("{list} {number} {field}"), &entry[replay_key(field)], value);
         }
         if list == "llcs" {
             same(
@@ -96,7 +107,7 @@ fn the_first_look_is_where_counting_begins() {
         let first = &shown(name)[0];
         for task in first["tasks"].as_array().expect("a list") {
             assert_eq!(task["cpu_ns"], 0, "{name}: {task}");
-            let counted = task["counted"].as_object().into_iter().flatten();
+            let counted = task["counters"].as_object().into_iter().flatten();
             counted.for_each(|(what, grown)| assert_eq!(grown, 0, "{name}: {what}"));
         }
     }
@@ -150,13 +161,13 @@ fn what_a_real_kernel_said_of_software_events_is_read_again() {
     let turns = shown("recorded-software");
     let counted: BTreeSet<String> = (turns.iter())
         .flat_map(|turn| turn["tasks"].as_array().expect("a list"))
-        .filter_map(|task| task["counted"].as_object())
+        .filter_map(|task| task["counters"].as_object())
         .flat_map(|counted| counted.keys().cloned())
         .collect();
     let all = ["context-switches", "cpu-migrations", "page-faults", "task-clock"];
     assert_eq!(counted, all.map(str::to_owned).into());
     // The shell slept and its children worked: they are counted with it, unseen as they were.
-    let clock = |turn: &Value| turn["tasks"][0]["counted"]["task-clock"].as_u64().unwrap_or(0);
+    let clock = |turn: &Value| turn["tasks"][0]["counters"]["task-clock"].as_u64().unwrap_or(0);
     let own = |turn: &Value| turn["tasks"][0]["cpu_ns"].as_u64().unwrap_or(0);
     let (clocks, owns): (u64, u64) =
         (turns[1..].iter().map(clock).sum(), turns[1..].iter().map(own).sum());
@@ -225,7 +236,7 @@ fn recording_refuses_what_is_wrong_before_it_starts_anything() {
     for (args, said) in [
         (vec!["record", "-o", new.to_str().expect("UTF-8")], "nobody to follow"),
         (vec!["record", "--pid", "4194303", "-o", new.to_str().expect("UTF-8")], "no such process"),
-        (vec!["record", "-o", there.to_str().expect("UTF-8"), "--", "true"], "is there already"),
+        (vec!["record", "-o", there.to_str().expect("UTF-8"), "--", "true"], "already exists"),
         (
             vec!["record", "-o", new.to_str().expect("UTF-8"), "--", "no-such-program-here"],
             "cannot start",

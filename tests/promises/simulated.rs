@@ -440,7 +440,7 @@ fn what_cannot_be_simulated_is_refused_before_anything_runs() {
     refused(
         none,
         &["--grace", "5s"],
-        expect!["evenkeel: --grace is for programs that really run: leave it out with --host sim"],
+        expect!["evenkeel: --grace applies to live runs only; remove it or use --host live"],
     );
     refused(
         ("w.toml", "class = 9", "memory = \"bind:7\""),

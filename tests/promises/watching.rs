@@ -350,7 +350,7 @@ fn a_choice_of_nobody_or_of_what_is_not_there_is_one_clear_line() {
     check(&["--all", "--class", "x"], "PATTERN=CLASS");
     check(&["--all", "--act", "--dry"], "cannot be used with");
     let waits = "dfs[wake=overflow:page-faults:9]";
-    check(&["--all", "--policy", waits], "leave wake= out");
+    check(&["--all", "--policy", waits], "remove wake=");
 }
 
 #[test]
@@ -368,8 +368,7 @@ fn the_number_of_a_thread_is_refused_and_its_process_is_told() {
     thread.join().expect("it ends");
     let said = tool::text(&output.stderr);
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-    let expected =
-        format!("{tid} is a thread of process {process}: name that one, --pid {process}");
+    let expected = format!("{tid} is a thread of process {process}; use --pid {process}");
     assert!(said.contains(&expected), "{said}");
 }
 

@@ -1,4 +1,4 @@
-//! `evenkeel explain`: why jobs ran where they did, out of a journal.
+//! `evenkeel explain`: the reasons for the placement of jobs, from a journal.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,32 +9,31 @@ use program::Job;
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::recorded;
 
-/// Tell from a journal why jobs ran where they did
+/// Print the reasons for the placement of jobs, from a journal
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The journal of a run, or the folder of the run
+    /// Read this journal, or the journal in the folder of a run
     #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
-    /// Tell of this job only
+    /// Print only this job (default: all jobs)
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Print the same as JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// Tells.
 pub fn main(args: &Args) -> CommandResult {
     let recording = recorded::open(&args.journal)?;
     let only = match &args.job {
         Some(name) => Some(job_named(name, &recording.header().jobs)?),
         None => None,
     };
-    let told = report::explain::explain(recording, only).or_usage_error()?;
+    let explanation = report::explain::explain(recording, only).or_usage_error()?;
     let mut out = std::io::stdout().lock();
     match args.json {
-        true => writeln!(out, "{}", told.to_json()?)?,
-        false => write!(out, "{}", told.to_text(80))?,
+        true => writeln!(out, "{}", explanation.to_json()?)?,
+        false => write!(out, "{}", explanation.to_text(80))?,
     }
     Ok(())
 }
@@ -43,9 +42,9 @@ fn job_named(name: &str, jobs: &[Job]) -> Result<JobId, CommandError> {
     if let Some(job) = jobs.iter().find(|job| job.name == name) {
         return Ok(job.id);
     }
-    let hint = match recorded::nearest(name, jobs.iter().map(|job| job.name.as_str())) {
+    let hint = match base::suggest::nearest(name, jobs.iter().map(|job| job.name.as_str())) {
         Some(near) => format!("did you mean {near:?}?"),
-        None => format!("it has {}", base::counted_noun(jobs.len(), "other")),
+        None => format!("it has {}", base::counted_noun(jobs.len(), "job")),
     };
     Err(CommandError::Usage(anyhow::anyhow!("the journal has no job {name:?}: {hint}")))
 }

@@ -1,6 +1,6 @@
 //! `evenkeel generate`: a random workload from a program list and a seed.
 //!
-//! The first line of what it prints is the command that would print it again.
+//! The first line of the output is the command that reproduces it.
 
 mod rebase;
 
@@ -17,50 +17,51 @@ use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 use rebase::rebase;
 
-/// The list that is used when none is given.
+/// Default program list.
 const BUILT_IN: &str = include_str!("../../../workloads/programs/built-in.toml");
 
-/// Make a random workload from a list of programs and a seed
+/// Generate a random workload from a program list and a seed
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How many jobs
+    /// Set the number of jobs
     #[arg(long, allow_hyphen_values = true, value_name = "N", default_value_t = 20, value_parser = input::whole::<usize>(0..=usize::MAX))]
     n: usize,
-    /// Where chance begins: the same seed, list and options give the same workload
+    /// Set the random seed; the same seed, list and options give the same workload
     #[arg(long, allow_hyphen_values = true, value_name = "NUMBER", default_value_t = 1, value_parser = input::seed)]
     seed: u64,
-    /// Jobs start between 0 and this
+    /// Set the interval in which jobs start, from 0
     #[arg(long, allow_hyphen_values = true, value_name = "TIME", default_value = "30s", value_parser = input::time)]
     span: Nanos,
-    /// Share of the jobs that are hogs, 0 to 1
+    /// Set the share of jobs that are memory hogs, from 0 to 1
     #[arg(long, allow_hyphen_values = true, value_name = "SHARE", default_value_t = 0.0, value_parser = fraction)]
     hog_fraction: f64,
-    /// Relative weights of suites, such as SPEC=2,cBench=1; suites not named are left out
+    /// Set relative weights of suites, such as SPEC=2,cBench=1; other suites are excluded (default: equal
+    /// weights of all suites)
     #[arg(long, value_name = "SUITE=WEIGHT,…", value_delimiter = ',', value_parser = suite_weight)]
     suite_weights: Vec<(String, u64)>,
-    /// Memory for all programs that run at a time, by the footprints of the list
+    /// Limit the total memory of concurrent programs, from the footprints in the list (default: no limit)
     #[arg(long, allow_hyphen_values = true, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Program list (default: the built-in synthetic programs)
+    /// Read programs from this list (default: the built-in synthetic programs)
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
-    /// Print the list instead of a workload, as an example to begin from
+    /// Print the program list instead of a workload, as a template
     #[arg(long)]
     print_list: bool,
-    /// How to write it (default: as the name of --out says, else TOML)
+    /// Write this format (default: TOML, or the format that the name of --out implies)
     #[arg(long, value_enum)]
     form: Option<Form>,
-    /// Where to write it (default: standard output)
+    /// Write to this file (default: standard output)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
-/// The two forms of a workload file.
+/// Format of a workload file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Form {
-    /// Everything a job can have
+    /// All keys of a job
     Toml,
-    /// Start, class, absolute path and arguments, a job a line
+    /// Start, class, absolute path and arguments, one job per line
     Classic,
 }
 
@@ -70,14 +71,13 @@ fn fraction(text: &str) -> Result<f64, String> {
 }
 
 fn suite_weight(text: &str) -> Result<(String, u64), String> {
-    let refuse = || "write SUITE=WEIGHT with a whole number, such as SPEC=2".to_owned();
+    let refuse = || "write SUITE=WEIGHT with an integer, such as SPEC=2".to_owned();
     let (suite, weight) = text.split_once('=').ok_or_else(refuse)?;
-    // Sums of weights must fit; nobody needs a finer ratio than this.
+    // Limits the sum of the weights to 64 bits.
     let weight = weight.parse().ok().filter(|weight| *weight <= 1_000_000).ok_or_else(refuse)?;
     Ok((suite.to_owned(), weight))
 }
 
-/// Prints or writes the workload.
 pub fn main(args: &Args) -> CommandResult {
     let text = list_text(args.list.as_deref())?;
     if args.print_list {
@@ -89,9 +89,9 @@ pub fn main(args: &Args) -> CommandResult {
     if let Some(path) = &args.list {
         rebase(&mut list, path, args.out.as_deref(), form).or_usage_error()?;
     }
-    say_what_is_not_limited(args, &list);
-    let mut workload = program::generate(&list, &wish(args)?).or_usage_error()?;
-    // A file is called what its name says, in every table that it comes into.
+    warn_about_unlimited_programs(args, &list);
+    let mut workload = program::generate(&list, &generator_options(args)?).or_usage_error()?;
+    // The workload has the name of its file, as in all tables.
     let stem = args.out.as_deref().filter(|out| is_file_name(out)).and_then(Path::file_stem);
     if let Some(name) = stem.and_then(|stem| stem.to_str()).filter(|name| !name.is_empty()) {
         workload.name = name.to_owned();
@@ -111,22 +111,22 @@ fn list_text(path: Option<&Path>) -> Result<String, CommandError> {
     input::text("program list", path).or_usage_error()
 }
 
-/// A limit that holds for some programs only is said.
-fn say_what_is_not_limited(args: &Args, list: &ProgramList) {
+/// Warns if `--memory` does not apply to all programs.
+fn warn_about_unlimited_programs(args: &Args, list: &ProgramList) {
     let drawn = || list.programs.iter().filter(|program| 0 < program.weight);
     let n_free = drawn().filter(|program| program.footprint == Bytes::ZERO).count();
     if args.memory.is_some() && 0 < n_free {
         eprintln!(
-            "evenkeel: --memory does not limit {n_free} of {} programs: the list gives them no footprint",
+            "evenkeel: --memory does not limit {n_free} of {} programs: the list has no footprint for them",
             drawn().count()
         );
     }
 }
 
-fn wish(args: &Args) -> Result<GeneratorOptions, CommandError> {
+fn generator_options(args: &Args) -> Result<GeneratorOptions, CommandError> {
     let suite_weights: BTreeMap<String, u64> = args.suite_weights.iter().cloned().collect();
     if suite_weights.len() != args.suite_weights.len() {
-        return Err(anyhow!("--suite-weights names a suite twice; name each once"))
+        return Err(anyhow!("--suite-weights has a suite twice; give each suite once"))
             .or_usage_error();
     }
     Ok(GeneratorOptions {
@@ -139,7 +139,7 @@ fn wish(args: &Args) -> Result<GeneratorOptions, CommandError> {
     })
 }
 
-/// A comment with the seed and every value: the command that makes this workload.
+/// Comment with the command that reproduces this workload.
 fn first_line(args: &Args) -> String {
     let mut line = format!(
         "# evenkeel generate --n {} --seed {} --span {}ns --hog-fraction {}",
@@ -164,7 +164,7 @@ fn first_line(args: &Args) -> String {
     line
 }
 
-/// A path as a shell (bash) takes it for one word.
+/// Quotes a path as one word for bash.
 fn quoted(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./=:,+@%".contains(byte);
@@ -179,7 +179,7 @@ fn quoted(path: &Path) -> String {
     }
 }
 
-/// The form that was asked for, or the one in which a file of that name will be read.
+/// The requested format, or the format that readers assume from the file name.
 fn form(args: &Args) -> anyhow::Result<Form> {
     let named = args.out.as_deref().filter(|out| is_file_name(out));
     let named = named.map(|out| if program::is_toml(out) { Form::Toml } else { Form::Classic });
@@ -188,10 +188,10 @@ fn form(args: &Args) -> anyhow::Result<Form> {
             let name = args.out.as_deref().unwrap_or(Path::new("")).display();
             Err(match form {
                 Form::Toml => {
-                    anyhow!("{name} would not be read as TOML: let its name end in .toml")
+                    anyhow!("{name} would not be read as TOML; use a name that ends in .toml")
                 }
                 Form::Classic => {
-                    anyhow!("{name} would be read as TOML: choose a name without .toml")
+                    anyhow!("{name} would be read as TOML; use a name without .toml")
                 }
             })
         }
@@ -199,7 +199,7 @@ fn form(args: &Args) -> anyhow::Result<Form> {
     }
 }
 
-/// Whether this names a file that can be read again, and no device or pipe.
+/// Whether the path is a regular file name and not a device or pipe.
 fn is_file_name(out: &Path) -> bool {
     !out.starts_with("/dev") && !out.starts_with("/proc")
 }
@@ -211,14 +211,14 @@ fn written(form: Form, workload: Workload) -> anyhow::Result<String> {
     }
 }
 
-/// The classic form has no place for built-in programs, but for evenkeel itself as a program.
+/// Replaces built-in programs by the evenkeel executable, because the classic format has no key for them.
 fn with_own_path(mut workload: Workload) -> anyhow::Result<Workload> {
-    let own = std::env::current_exe().context("cannot find evenkeel's own path")?;
+    let own = std::env::current_exe().context("cannot find the path of evenkeel")?;
     for job in &mut workload.jobs {
         if let Command::Load(args) = &job.command {
             let args = std::iter::once("load".to_owned()).chain(args.iter().cloned()).collect();
             job.command = Command::Program { program: own.clone(), args };
-            // It keeps its threads without being told, and there is no place to tell.
+            // The program sets its own threads; the classic format has no key for them.
             job.threads = 1;
         }
     }
@@ -231,17 +231,17 @@ mod tests {
     use clap::Parser;
 
     #[derive(Parser)]
-    struct Alone {
+    struct TestCli {
         #[command(flatten)]
         args: Args,
     }
 
     fn args(text: &str) -> Args {
-        Alone::parse_from(std::iter::once("generate").chain(text.split_whitespace())).args
+        TestCli::parse_from(std::iter::once("generate").chain(text.split_whitespace())).args
     }
 
     #[test]
-    fn the_first_line_is_the_command_that_made_it() {
+    fn the_first_line_is_the_command_that_reproduces_the_workload() {
         for text in [
             "--n 40 --seed 101 --span 120s --hog-fraction 0.1",
             "--n 1 --seed 1 --span 30s --hog-fraction 0 --out w.toml --form toml",
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_one_word_for_a_shell() {
+    fn paths_are_quoted_as_one_shell_word() {
         assert_eq!(quoted(Path::new("a/b-1.toml")), "a/b-1.toml");
         assert_eq!(quoted(Path::new("a b")), "'a b'");
         assert_eq!(quoted(Path::new("it's")), r"'it'\''s'");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read_under_its_name() {
+    fn the_written_format_matches_the_file_name() {
         for (text, expected) in [
             ("", Some(Form::Toml)),
             ("--out a.toml", Some(Form::Toml)),
@@ -278,10 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn every_built_in_program_would_run() {
-        let list = ProgramList::parse(BUILT_IN, Path::new("built-in.toml")).expect("it is sound");
+    fn every_program_of_the_built_in_list_is_valid() {
+        let list = ProgramList::parse(BUILT_IN, Path::new("built-in.toml")).expect("it is valid");
         for program in &list.programs {
-            let Command::Load(args) = &program.job.command else { panic!("all are built in") };
+            let Command::Load(args) = &program.job.command else {
+                panic!("all programs are built in")
+            };
             assert_eq!(crate::load::check(args), Ok(()), "{}", program.job.name);
         }
     }

@@ -1,7 +1,7 @@
-//! `evenkeel machine`: the machine as evenkeel sees it, and what can be measured on it.
+//! `evenkeel machine`: the topology of a machine, and what can be measured on it.
 //!
-//! The machine is this one, a recording of another's `/sys` and `/proc`, a synthetic one or one from
-//! a file; it is shown as a drawing, as JSON for programs, or as the file that the simulator reads.
+//! The source is this machine, a recording of another machine's `/sys` and `/proc`, a synthetic machine or a machine file. The
+//! output is a drawing, JSON, or a machine file for the simulator.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,45 +16,44 @@ use topology::{DomainChoice, Domains, Machine, draw};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 
-/// Which machine to show, and how.
+/// Print the topology of a machine and the signals that evenkeel can read on it
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read a recorded /sys and /proc below this folder instead of this machine's
+    /// Read a recorded /sys and /proc below this folder (default: this machine)
     #[arg(long, value_name = "DIR", group = "which")]
     root: Option<PathBuf>,
-    /// Make one: 'nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21'
+    /// Describe a machine: 'nodes=2 llcs=2 cores=4 smt=2 mem=16G llc=32M distance=21'
     #[arg(long, value_name = "TEXT", group = "which")]
     synthetic: Option<String>,
-    /// Read a machine file, as --toml or --json writes it, or a shipped machine by its name
+    /// Read a machine file, as written by --toml or --json, or a shipped machine by name
     #[arg(long, value_name = "FILE", group = "which")]
     file: Option<PathBuf>,
-    /// Print JSON, with the signals
+    /// Print JSON, including signals
     #[arg(long, group = "how")]
     json: bool,
-    /// Print a machine file
+    /// Print a machine file (TOML)
     #[arg(long, group = "how")]
     toml: bool,
 }
 
-/// Shows a machine.
 pub fn main(args: &Args) -> CommandResult {
     let (machine, signals) = machine(args)?;
     let events = events(args);
     let text = match (args.json, args.toml) {
-        (true, _) => json(&machine, &signals, events.as_ref(), groups(args))?,
+        (true, _) => json(&machine, &signals, events.as_ref(), cgroups(args))?,
         (_, true) => to_toml(&machine),
         _ => {
             draw::draw(&machine)
                 + &draw_signals(&signals)
                 + &draw_events(events.as_ref())
-                + &draw_groups(groups(args))
+                + &draw_cgroups(cgroups(args))
         }
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 
-/// A machine that is only described has no signals.
+/// The machine and its signals. A described machine has none.
 fn machine(args: &Args) -> Result<(Machine, Vec<MetricSource>), CommandError> {
     if let Some(text) = &args.synthetic {
         let machine = Machine::synthetic(text).context("--synthetic").or_usage_error()?;
@@ -71,7 +70,7 @@ fn machine(args: &Args) -> Result<(Machine, Vec<MetricSource>), CommandError> {
     }
 }
 
-/// A machine file, or where there is none and the name could be one, the shipped machine of that name.
+/// Reads a machine file. If it does not exist and the name has neither `/` nor `.`, returns the shipped machine of that name.
 pub fn file_or_shipped(path: &Path) -> anyhow::Result<Machine> {
     match path.to_str() {
         Some(name) if !path.exists() && !name.contains(['/', '.']) => {
@@ -82,7 +81,7 @@ pub fn file_or_shipped(path: &Path) -> anyhow::Result<Machine> {
     }
 }
 
-/// A machine file, as TOML or as the JSON that this command prints.
+/// Reads a machine file in TOML, or in the JSON of this command.
 pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
     let name = path.display().to_string();
     let text = input::text("machine file", path)?;
@@ -93,8 +92,8 @@ pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
         version.check().with_context(|| name.clone())?;
     }
     let file: MachineFile = serde_json::from_str(&text).map_err(|error| {
-        let said = error.to_string();
-        let message = said.split(" at line ").next().unwrap_or(&said);
+        let text = error.to_string();
+        let message = text.split(" at line ").next().unwrap_or(&text);
         let message = base::toml_reader::plain_message(message);
         anyhow!("{name}:{}:{}: {message}", error.line(), error.column())
     })?;
@@ -103,71 +102,71 @@ pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
 
 type Events = (&'static linux::perf::Uarch, Vec<EventMapping>);
 
-/// A machine that is only described has no processor whose events could be known.
+/// PMU events. A described machine has no CPU model and therefore none.
 fn events(args: &Args) -> Option<Events> {
     let is_described = args.synthetic.is_some() || args.file.is_some();
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
     (!is_described).then(|| metric_sources::events(root))
 }
 
-/// Whether jobs can have groups here, which only the machine itself can tell.
-fn groups(args: &Args) -> Option<CgroupChoice> {
+/// Cgroups available to jobs. Only known for this machine.
+fn cgroups(args: &Args) -> Option<CgroupChoice> {
     let is_here = args.root.is_none() && args.synthetic.is_none() && args.file.is_none();
     is_here.then(|| cgroup::choose(Path::new("/"), CgroupMode::Auto))
 }
 
-fn draw_groups(groups: Option<CgroupChoice>) -> String {
+fn draw_cgroups(groups: Option<CgroupChoice>) -> String {
     groups.map_or_else(String::new, |choice| {
-        format!("groups for jobs whose memory is bound:\n{}", draw::wrap(&choice.to_string(), 2))
+        format!("cgroups for jobs with bound memory:\n{}", draw::wrap(&choice.to_string(), 2))
     })
 }
 
 #[derive(Serialize)]
-struct GroupsShown {
+struct CgroupsJson {
     /// `v2`, `v1` or `none`.
-    back: String,
-    /// The group that they would be made in; null where there are none.
-    home: Option<String>,
-    /// Why not another; empty when there is nothing to say.
-    why: String,
+    version: String,
+    /// Parent cgroup of the jobs' cgroups; null if none.
+    parent: Option<String>,
+    /// Why other versions are not used; empty if there is nothing to report.
+    reason: String,
 }
 
-impl From<CgroupChoice> for GroupsShown {
+impl From<CgroupChoice> for CgroupsJson {
     fn from(choice: CgroupChoice) -> Self {
         let home = choice.home.as_ref();
-        GroupsShown {
-            back: home.map_or("none".to_owned(), |home| home.version.to_string()),
-            home: home.map(|home| home.folder.display().to_string()),
-            why: choice.why,
+        CgroupsJson {
+            version: home.map_or("none".to_owned(), |home| home.version.to_string()),
+            parent: home.map(|home| home.folder.display().to_string()),
+            reason: choice.why,
         }
     }
 }
 
 #[derive(Serialize)]
-struct EventShown<'a> {
-    quantity: &'static str,
+struct EventJson<'a> {
+    event: &'static str,
     unit: &'static str,
-    /// The vendor's name; absent (null) where this family has no such event.
-    event: Option<&'a str>,
-    /// In the words of the PMU's format.
+    /// Name of the vendor's event; null if this CPU has no such event.
+    pmu_event: Option<&'a str>,
+    /// Terms of the PMU's format.
     terms: Option<&'a str>,
-    /// Why there is none.
-    why: Option<&'a str>,
+    /// Why there is no such event.
+    reason: Option<&'a str>,
 }
 
-fn shown(events: &[EventMapping]) -> Vec<EventShown<'_>> {
-    events.iter().map(EventShown::new).collect()
+fn events_json(events: &[EventMapping]) -> Vec<EventJson<'_>> {
+    events.iter().map(EventJson::new).collect()
 }
 
-impl<'a> EventShown<'a> {
+impl<'a> EventJson<'a> {
     fn new(counted: &'a EventMapping) -> Self {
         let event = counted.event.as_ref();
-        EventShown {
-            quantity: counted.counter_event.name(),
+        EventJson {
+            event: counted.counter_event.name(),
             unit: counted.counter_event.unit(),
-            event: event.ok().map(|(name, _)| name.as_str()),
+            pmu_event: event.ok().map(|(name, _)| name.as_str()),
             terms: event.ok().map(|(_, terms)| terms.as_str()),
-            why: event.err().map(String::as_str),
+            reason: event.err().map(String::as_str),
         }
     }
 }
@@ -176,21 +175,20 @@ impl<'a> EventShown<'a> {
 struct Placement {
     /// `node`, `llc` or `core`.
     level: String,
-    /// How many of them hold CPUs that this process may use.
+    /// Number of domains with CPUs that this process may use.
     n_domains: usize,
 }
 
 #[derive(Serialize)]
-struct SignalShown {
+struct SignalJson {
     tier: String,
-    quantity: &'static str,
-    /// Absent (null) when only the machine itself could tell.
+    signal: &'static str,
+    /// Null if only the machine itself can determine it.
     readable: Option<bool>,
-    why: String,
+    reason: String,
 }
 
-/// The machine file's fields, then what programs are placed on and the signals. One line for each
-/// entry of a list, so that people can read it and `diff` can compare it.
+/// The fields of the machine file, then placement and signals. One line per list entry, for readability and `diff`.
 fn json(
     machine: &Machine,
     signals: &[MetricSource],
@@ -199,7 +197,7 @@ fn json(
 ) -> Result<String, CommandError> {
     let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
     let placement = Placement { level: domains.level().to_string(), n_domains: domains.len() };
-    let signals: Vec<SignalShown> = signals.iter().map(show_signal).collect();
+    let signals: Vec<SignalJson> = signals.iter().map(signal_json).collect();
     let file = MachineFile::from(machine);
     let fields = [
         field("format_version", &file.format_version)?,
@@ -217,8 +215,8 @@ fn json(
         field("placement", &placement)?,
         rows("signals", &signals)?,
         field("processor_family", &events.map(|(family, _)| &family.name))?,
-        rows("events", &events.map_or_else(Vec::new, |(_, events)| shown(events)))?,
-        field("groups", &groups.map(GroupsShown::from))?,
+        rows("events", &events.map_or_else(Vec::new, |(_, events)| events_json(events)))?,
+        field("cgroups", &groups.map(CgroupsJson::from))?,
     ];
     Ok(format!("{{\n{}\n}}\n", fields.join(",\n")))
 }
@@ -234,17 +232,17 @@ fn rows<T: Serialize>(key: &str, entries: &[T]) -> Result<String, serde_json::Er
     Ok(format!("  \"{key}\": [{open}{}{close}]", entries.join(",\n    ")))
 }
 
-fn show_signal(signal: &MetricSource) -> SignalShown {
+fn signal_json(signal: &MetricSource) -> SignalJson {
     let readable = match signal.readable {
         Availability::Yes => Some(true),
         Availability::No => Some(false),
         Availability::Unknown => None,
     };
     let (tier, why) = (signal.tier.to_string(), signal.why.clone());
-    SignalShown { tier, quantity: signal.name, readable, why }
+    SignalJson { tier, signal: signal.name, readable, reason: why }
 }
 
-/// What can be read, what cannot and why; signals with one answer stand together.
+/// Readable and unreadable signals with the reason. Signals with the same reason are grouped.
 fn draw_signals(signals: &[MetricSource]) -> String {
     let (unknown, known): (Vec<&MetricSource>, Vec<&MetricSource>) =
         signals.iter().partition(|signal| signal.why == metric_sources::ONLY_THERE);
@@ -265,15 +263,15 @@ fn draw_signals(signals: &[MetricSource]) -> String {
         };
     }
     if !unknown.is_empty() {
-        text += "  ?   only the machine itself can tell about the others\n";
+        text += "  ?   other signals: only known on the machine itself\n";
     }
-    if text.is_empty() { text } else { format!("signals that can be read:\n{text}") }
+    if text.is_empty() { text } else { format!("signals:\n{text}") }
 }
 
-/// What stands for which quantity on this processor.
+/// PMU events of this CPU.
 fn draw_events(events: Option<&Events>) -> String {
     let Some((family, events)) = events else { return String::new() };
-    let mut text = format!("events of this processor ({}):\n", family.name);
+    let mut text = format!("PMU events of this CPU ({}):\n", family.name);
     let mut absent = Vec::new();
     for counted in events {
         let name = counted.counter_event.name();
@@ -290,7 +288,7 @@ fn draw_events(events: Option<&Events>) -> String {
         }
     }
     if !absent.is_empty() {
-        text += &draw::wrap(&format!("none for {} (--json says why)", absent.join(", ")), 2);
+        text += &draw::wrap(&format!("no event for {} (reasons: --json)", absent.join(", ")), 2);
     }
     text
 }
@@ -305,7 +303,7 @@ mod tests {
             |name: &str| file_or_shipped(Path::new(name)).map_err(|error| format!("{error:#}"));
         assert_eq!(of("xeon-2x4").map(|machine| machine.cpus().len()), Ok(8));
         assert_eq!(
-            of("xeon-2x5").expect_err("there is none"),
+            of("xeon-2x5").expect_err("there is no such machine"),
             "there is no file xeon-2x5, and there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\"?"
         );
         let missing = of("xeon-2x4.toml").expect_err("that names a file");

@@ -1,4 +1,5 @@
-//! `evenkeel`: the command line. It puts a policy, a host and sinks together and prints; it decides nothing.
+//! `evenkeel`: the command line. It combines a policy, a host and sinks, and prints results. It makes no placement
+//! decisions.
 
 mod calibrate;
 mod command_result;
@@ -30,8 +31,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use command_result::OrUsageError;
 
-/// Decides where programs run, and where their memory lies, on machines whose cores share caches,
-/// memory controllers and links.
+/// Place programs and their memory on machines whose cores share caches, memory controllers and links
 #[derive(Debug, Parser)]
 #[command(name = "evenkeel", version, max_term_width = 100)]
 struct Cli {
@@ -41,44 +41,44 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show the machine as evenkeel sees it, and which signals it can read
+    /// Print the topology of this machine and the signals that evenkeel can read on it
     Machine(machine::Args),
-    /// Run a workload of real programs under a placement policy
+    /// Run a workload under a placement policy, live or simulated
     Run(run::Args),
-    /// Compare policies on workloads, each on the same seeds, and say which is better
+    /// Compare policies on workloads with the same seeds, with confidence intervals
     Compare(compare::Args),
-    /// Look after programs that already run; says what it would do until told to act
+    /// Manage processes that already run; reports actions without performing them unless --act is given
     Watch(watch::Args),
-    /// Show who is looked after, what was changed and who is left alone
+    /// Print managed processes, changed settings and the reasons for unmanaged processes
     Status(status::Args),
-    /// List the policies with their parameters, defaults and sources
+    /// List policies with their parameters, defaults and sources
     Policies(policies::Args),
-    /// Find the limits of the policy divided for a machine, from programs that ran alone
+    /// Determine the thresholds of the policy divided for a machine from runs of programs alone
     Calibrate(calibrate::Args),
-    /// Predict how much slower programs get side by side, and how best to split them
+    /// Predict slowdowns of programs that run together, and the best assignment to domains
     Predict(predict::Args),
     /// Measure a program alone and write its profile
     Profile(profile::Args),
-    /// Make a random workload from a list of programs and a seed
+    /// Generate a random workload from a program list and a seed
     Generate(generate::Args),
-    /// Be one of the built-in synthetic programs
+    /// Run a built-in synthetic program
     Load(load::Args),
-    /// Tell from a journal why jobs ran where they did
+    /// Print the reasons for the placement of jobs, from a journal
     Explain(explain::Args),
-    /// Record what the kernel says of the machine and of processes, for replay
+    /// Record kernel data about the machine and processes, for replay
     Record(record::Args),
-    /// Run a policy again over a journal or a stream: what would have been decided
+    /// Replay a journal or a stream with a policy and print the decisions
     Replay(replay::Args),
-    /// Make the report of a journal again
+    /// Print the report of a run from its journal
     Report(report::Args),
-    /// Show what papers published beside what comes out here, with a verdict for each claim
+    /// Compare published results with simulated ones, with a verdict for each claim
     Reproduce(reproduce::Args),
-    /// Put back what a killed evenkeel left changed
+    /// Restore settings that a killed evenkeel left changed
     Restore(restore::Args),
-    /// Be the keeper of a run with --die-with-me: started by evenkeel itself
+    /// Supervise a run with --die-with-me; started by evenkeel itself
     #[command(name = host_live::KEEPER_ARGUMENT, hide = true)]
     KeepJobs {
-        /// The name of the run
+        /// Name of the run
         run: String,
     },
 }
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return command_result::from_clap(&error),
     };
-    let done = match cli.command {
+    let result = match cli.command {
         Command::Machine(args) => machine::main(&args),
         Command::Run(args) => check_state().and_then(|()| run::main(&args)),
         Command::Compare(args) => check_state().and_then(|()| compare::main(&args)),
@@ -111,10 +111,10 @@ fn main() -> ExitCode {
             Ok(())
         }
     };
-    command_result::from_result(done)
+    command_result::from_result(result)
 }
 
-/// Where undo records lie must not depend on the folder that a command is called in.
+/// The folder of undo records must not depend on the current directory.
 fn check_state() -> command_result::CommandResult {
     linux::undo::check_variable().or_usage_error()?;
     Ok(())

@@ -1,12 +1,12 @@
-//! Profile files: where they lie, and which one is a program's.
+//! Profile files: search path, and selection of the profile of a program.
 //!
 //! ```text
 //!   --profiles DIR (each)  ─►  beside the program  ─►  $XDG_DATA_HOME/evenkeel/profiles
-//!   a job that names its profile: the same, and last the shipped profiles of that name
+//!   a job with the key profile: the same, and last the shipped profiles of that name
 //! ```
 //!
-//! The first place that has a fitting file wins; in one place a file of the very build wins over one that
-//! only has the name, and names in order decide the rest.
+//! The first folder with a matching file wins. Within a folder, a matching build id wins over a matching name only, then
+//! the order of file names decides.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ use program::{Command, Job, Profile, Workload};
 
 use crate::input;
 
-/// The build id of an ELF file, in hexadecimal; `None` for anything else.
+/// Build id of an ELF file in hexadecimal; `None` for other files.
 pub fn build_id(path: &Path) -> Option<String> {
     let data = object::ReadCache::new(fs::File::open(path).ok()?);
     let file = object::File::parse(&data).ok()?;
@@ -29,7 +29,7 @@ pub fn build_id(path: &Path) -> Option<String> {
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The user's own folder of profiles; `None` without a home.
+/// Profile folder of the user; `None` without a home directory.
 pub fn own_folder() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = set("XDG_DATA_HOME").or_else(|| Some(set("HOME")?.join(".local/share")));
@@ -42,46 +42,47 @@ pub fn read(path: &Path) -> anyhow::Result<Profile> {
     Ok(profile::parse_profile(&text, path)?)
 }
 
-/// Gives every job the profile that it names or that its program has, and the class of it where the job
-/// says none. Returns what is worth saying.
+/// Assigns each job the profile it names or that matches its program, and the profile's class unless the job has one.
+/// Returns notes.
 ///
 /// # Errors
-/// A profile that a job names is nowhere, or a file that would be used makes no sense.
+/// A named profile does not exist, or a profile file is invalid.
 pub fn attach(workload: &mut Workload, folders: &[PathBuf]) -> anyhow::Result<Vec<String>> {
     for folder in folders {
         fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
     }
-    let mut shelf = Shelf { folders: folders.to_vec(), known: BTreeMap::new(), said: Vec::new() };
+    let mut search =
+        ProfileSearch { folders: folders.to_vec(), known: BTreeMap::new(), notes: Vec::new() };
     let folder = workload.folder.clone();
     for job in &mut workload.jobs {
-        let found = shelf.find(job, &folder)?;
+        let found = search.find(job, &folder)?;
         if let Some(found) = found {
             job.class = job.class.or(found.class.map(|(class, _)| class));
             job.found = Some(found);
         }
     }
-    shelf.said.sort();
-    shelf.said.dedup();
-    Ok(shelf.said)
+    search.notes.sort();
+    search.notes.dedup();
+    Ok(search.notes)
 }
 
-/// What a job's profile is looked up by: jobs alike share the answer.
+/// Search key of a job's profile: profile key, program and name. Jobs with the same key share the result.
 type Key = (Option<String>, PathBuf, String);
 
-struct Shelf {
+struct ProfileSearch {
     folders: Vec<PathBuf>,
     known: BTreeMap<Key, Option<Arc<Profile>>>,
-    said: Vec<String>,
+    notes: Vec<String>,
 }
 
-impl Shelf {
+impl ProfileSearch {
     fn find(&mut self, job: &Job, folder: &Path) -> anyhow::Result<Option<Arc<Profile>>> {
         let (path, name) = program_of(job, folder);
         let key = (job.profile.clone(), path.clone(), name.clone());
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        // A shipped profile is another program of that name for all that is known, so it must be named.
+        // A shipped profile of the same name may describe another program, so jobs must name it.
         let profile = match &job.profile {
             Some(wanted) => Some(self.named(job, wanted, folder, &path)?),
             None if name.is_empty() => None,
@@ -92,8 +93,7 @@ impl Shelf {
         Ok(found)
     }
 
-    /// The profile that a job names: a file of that name, in a profile folder or beside the workload, else
-    /// the shipped one.
+    /// The profile that a job names: a file in a profile folder or beside the workload, or else the shipped one.
     fn named(
         &mut self,
         job: &Job,
@@ -113,7 +113,7 @@ impl Shelf {
             let Job { origin, name, .. } = job;
             let tried: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
             bail!(
-                "{origin}: job {name:?}: there is no profile {wanted:?}; make it with evenkeel profile --output {file} -- PROGRAM …, or leave the key out (looked for {}; {not_shipped})",
+                "{origin}: job {name:?}: there is no profile {wanted:?}; create it with evenkeel profile --output {file} -- PROGRAM …, or remove the key (searched {}; {not_shipped})",
                 tried.join(", ")
             );
         };
@@ -121,16 +121,16 @@ impl Shelf {
         let id = build_id(program);
         if profile.build_id.is_some() && id.is_some() && profile.build_id != id {
             let (path, program) = (path.display(), program.display());
-            self.said.push(format!("{path} was measured on another build of {program}"));
+            self.notes.push(format!("{path} was measured with another build of {program}"));
         }
         Ok(profile)
     }
 
-    /// The profile of a program, by its name and build id.
+    /// The profile that matches a program by name and build id.
     fn of_program(&mut self, name: &str, path: &Path) -> anyhow::Result<Option<ProfileFile>> {
         let id = build_id(path);
         let listed = |place: PathBuf| candidates(&place, name);
-        // A program's folder may hold thousands of others: the two names are tried instead.
+        // The folder of a program may have thousands of files, so only the two possible names are tested.
         let beside = path.parent().map(|place| exact(place, name, id.as_deref()));
         let places = self.folders.iter().cloned().map(listed).chain(beside);
         for paths in places.chain(own_folder().map(listed)) {
@@ -139,21 +139,22 @@ impl Shelf {
                 if profile::fit(&file.profile, name, id.as_deref()) == Fit::Name {
                     let why = if id.is_some() { "the profile" } else { "the program" };
                     let path = file.path.display();
-                    self.said
+                    self.notes
                         .push(format!("{path} is matched by name only: {why} has no build id"));
                 }
                 return Ok(Some(file));
             }
             for other in others {
                 let other = other.display();
-                self.said.push(format!("{other} is not used: it is of another build of {name}"));
+                self.notes
+                    .push(format!("{other} is not used: it belongs to another build of {name}"));
             }
         }
         Ok(None)
     }
 }
 
-/// The best-fitting of some profiles; those of other builds are told.
+/// The best match. Adds profiles of other builds to `others`.
 fn best(
     paths: Vec<PathBuf>,
     name: &str,
@@ -175,7 +176,7 @@ fn best(
     Ok(best.map(|(_, file)| file))
 }
 
-/// The files of a folder that may hold a program's profile, in order.
+/// Files in a folder that may be a profile of the program, sorted.
 fn candidates(place: &Path, name: &str) -> Vec<PathBuf> {
     let is_one = |file: &OsStr| {
         let stem = file.to_str().and_then(|file| file.strip_suffix(SUFFIX));
@@ -189,7 +190,7 @@ fn candidates(place: &Path, name: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// The files of a folder with the names that a program's profile is written under.
+/// Files in a folder with the default names of the program's profile.
 fn exact(place: &Path, name: &str, id: Option<&str>) -> Vec<PathBuf> {
     let names =
         [id.map(|id| profile::file_name(name, Some(id))), Some(profile::file_name(name, None))];
@@ -197,7 +198,7 @@ fn exact(place: &Path, name: &str, id: Option<&str>) -> Vec<PathBuf> {
     paths.filter(|path| path.is_file()).collect()
 }
 
-/// The file that a job runs and the name of its profile; no name for a line that a shell reads.
+/// Executable of a job and the name of its profile; the name is empty for a shell command.
 fn program_of(job: &Job, folder: &Path) -> (PathBuf, String) {
     match &job.command {
         Command::Program { program, .. } => {
@@ -210,16 +211,16 @@ fn program_of(job: &Job, folder: &Path) -> (PathBuf, String) {
         Command::Shell(_) => (PathBuf::from("/bin/sh"), String::new()),
         Command::Load(args) => {
             let kind = args.first().map_or("", String::as_str);
-            // Beside evenkeel itself no profile is looked for: those folders are shared by all users.
+            // The folder of evenkeel is not searched: all users share it.
             (PathBuf::new(), profile::load_name(kind))
         }
     }
 }
 
-/// Where a program's profile is written when nobody says where.
+/// Default path of a new profile.
 pub fn default_file(name: &str, build_id: Option<&str>) -> anyhow::Result<PathBuf> {
     let folder =
-        own_folder().ok_or_else(|| anyhow!("there is no home folder; say --output FILE"))?;
+        own_folder().ok_or_else(|| anyhow!("there is no home directory; set --output FILE"))?;
     Ok(folder.join(profile::file_name(name, build_id)))
 }
 
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a temporary folder");
         for (file, text) in files {
             fs::write(folder.path().join(file), text).expect("written");
         }
@@ -238,13 +239,13 @@ mod tests {
     }
 
     fn workload(folder: &Path, text: &str) -> Workload {
-        program::parse_toml(text, &folder.join("w.toml")).expect("it is sound")
+        program::parse_toml(text, &folder.join("w.toml")).expect("it is valid")
     }
 
     const ANY: &str = "name = \"prog\"\nclass = 5\n[[phase]]\n";
 
     #[test]
-    fn our_own_program_has_a_build_id_or_none_and_a_script_has_none() {
+    fn scripts_and_truncated_files_have_no_build_id() {
         let folder = folder_with(&[("script", "#!/bin/sh\n"), ("half", "\u{7f}ELF")]);
         assert_eq!(build_id(&folder.path().join("script")), None);
         assert_eq!(build_id(&folder.path().join("half")), None);
@@ -252,50 +253,53 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_a_class_gets_that_of_its_programs_profile() {
+    fn a_job_without_a_class_gets_the_class_of_its_profile() {
         let folder = folder_with(&[("prog", "#!/bin/sh\n"), ("prog.profile.toml", ANY)]);
         let path = folder.path().join("prog");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&path, mode).expect("ours");
+        fs::set_permissions(&path, mode).expect("permissions are set");
         let text = "[[job]]\ncommand = ['./prog']\n[[job]]\ncommand = ['./prog']\nclass = 2\nname = 'own'\n";
         let mut jobs = workload(folder.path(), text);
-        let said = attach(&mut jobs, &[]).expect("it is found");
+        let notes = attach(&mut jobs, &[]).expect("it exists");
         let classes: Vec<_> = jobs.jobs.iter().map(|job| job.class.unwrap().number()).collect();
         assert_eq!(classes, [5, 2]);
         assert!(jobs.jobs.iter().all(|job| job.found.as_ref().unwrap().name == "prog"));
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].ends_with("matched by name only: the program has no build id"), "{said:?}");
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(
+            notes[0].ends_with("matched by name only: the program has no build id"),
+            "{notes:?}"
+        );
     }
 
     #[test]
-    fn a_profile_that_is_named_must_be_there_and_sound() {
+    fn a_named_profile_must_exist_and_be_valid() {
         let folder = folder_with(&[("bad.profile.toml", "name = 1\n[[phase]]\n")]);
         for (name, word) in
             [("none", "w.toml:1: job \"x\": there is no profile"), ("bad", "bad.profile.toml:1:8")]
         {
             let text = format!("[[job]]\nname = 'x'\ncommand = ['true']\nprofile = '{name}'\n");
             let mut jobs = workload(folder.path(), &text);
-            let error = format!("{:#}", attach(&mut jobs, &[]).expect_err("it is wrong"));
+            let error = format!("{:#}", attach(&mut jobs, &[]).expect_err("it is invalid"));
             assert!(error.contains(word), "{error}");
         }
     }
 
     #[test]
-    fn a_shipped_profile_is_found_by_the_key_alone_and_after_all_files() {
+    fn a_shipped_profile_needs_the_key_and_comes_after_all_files() {
         let folder = folder_with(&[]);
         let text = "[[job]]\nname = 'x'\ncommand = ['470.lbm']\nprofile = '470.lbm'\n[[job]]\nname = 'y'\ncommand = ['ferret']\n";
         let mut jobs = workload(folder.path(), text);
-        attach(&mut jobs, &[]).expect("one ships");
+        attach(&mut jobs, &[]).expect("a shipped profile exists");
         let names: Vec<_> =
             jobs.jobs.iter().map(|job| job.found.as_ref().map(|found| &*found.name)).collect();
         assert_eq!(names, [Some("470.lbm"), None]);
         assert_eq!(jobs.jobs[0].class, Class::new(15));
         fs::write(folder.path().join("470.lbm.profile.toml"), ANY).expect("written");
         let mut jobs = workload(folder.path(), text);
-        attach(&mut jobs, &[]).expect("a file lies beside the workload");
+        attach(&mut jobs, &[]).expect("a file is beside the workload");
         assert_eq!(jobs.jobs[0].class, Class::new(5));
         let mut wrong = workload(folder.path(), &text.replace("470.lbm'", "470.lmb'"));
-        let error = format!("{:#}", attach(&mut wrong, &[]).expect_err("there is none"));
+        let error = format!("{:#}", attach(&mut wrong, &[]).expect_err("there is no such profile"));
         assert!(
             error.contains("no shipped profile \"470.lmb\"; did you mean \"470.lbm\"?"),
             "{error}"
@@ -303,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_very_build_wins_over_the_name_and_another_build_is_none() {
+    fn a_matching_build_id_wins_over_the_name_and_other_builds_do_not_match() {
         let of = |id: &str| format!("name = \"p\"\nbuild_id = \"{id}\"\n[[phase]]\n");
         let folder = folder_with(&[
             ("p.profile.toml", "name = \"p\"\n[[phase]]\n"),
@@ -314,17 +318,17 @@ mod tests {
         let found = |id| {
             let mut others = Vec::new();
             let file =
-                best(candidates(folder.path(), "p"), "p", id, &mut others).expect("they are sound");
+                best(candidates(folder.path(), "p"), "p", id, &mut others).expect("they are valid");
             (file.map(|file| file.profile.build_id), others.len())
         };
         assert_eq!(found(Some("bb")), (Some(Some("bb".to_owned())), 1));
         assert_eq!(found(Some("cc")), (Some(None), 2));
-        // Without a build id of its own any name fits; the first file is taken.
+        // Without a build id any name matches; the first file is used.
         assert_eq!(found(None), (Some(Some("aa".to_owned())), 0));
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_an_error_if_it_was_asked_for() {
+    fn a_missing_profile_folder_is_an_error() {
         let mut none = Workload::default();
         assert!(attach(&mut none, &[PathBuf::from("/nonexistent")]).is_err());
     }

@@ -29,10 +29,10 @@ pub struct Args {
     #[arg(long, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
     pid: Vec<u32>,
     /// How long [default: until the program ends; of --pid alone 10s]
-    #[arg(long = "for", value_name = "TIME", value_parser = input::some_time, allow_hyphen_values = true)]
+    #[arg(long = "for", value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     length: Option<Nanos>,
     /// How far apart the looks are
-    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = input::some_time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     interval: Nanos,
     /// The stream; it must not be there yet
     #[arg(long, short, value_name = "FILE")]
@@ -49,7 +49,7 @@ pub fn main(args: &Args) -> CommandResult {
     let refused = || format!("cannot write {}", args.output.display());
     let file = match File::create_new(&args.output) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let text = format!("{} is there already: name a new file", args.output.display());
+            let text = format!("{} already exists; use a new file", args.output.display());
             return Err(CommandError::Usage(anyhow!(text)));
         }
         made => made.with_context(refused).or_usage_error()?,

@@ -1,4 +1,4 @@
-//! `evenkeel report`: the report of a run again, from its journal.
+//! `evenkeel report`: the report of a run, from its journal.
 
 use std::fs;
 use std::io::Write;
@@ -10,21 +10,20 @@ use report::Report;
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::recorded;
 
-/// Make the report of a journal again
+/// Print the report of a run from its journal
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The journal of a run, or the folder of the run
+    /// Read this journal, or the journal in the folder of a run
     #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
-    /// Write report.json and report.html into this folder too
+    /// Also write report.json and report.html to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the report as JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// Reads, prints and writes.
 pub fn main(args: &Args) -> CommandResult {
     let recording = recorded::open(&args.journal)?;
     let report = report::from_journal(recording).or_usage_error()?;
@@ -39,7 +38,7 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
-/// Writes `report.json` and `report.html`; makes the folder if it is not there.
+/// Writes `report.json` and `report.html`. Creates the folder if needed.
 pub fn write_files(report: &Report, folder: &Path) -> anyhow::Result<()> {
     let refused = |path: &Path| format!("cannot write {}", path.display());
     fs::create_dir_all(folder).with_context(|| refused(folder))?;

@@ -1,6 +1,6 @@
-//! `evenkeel restore`: puts back what a killed evenkeel left changed, and says what it left and why.
+//! `evenkeel restore`: restores settings that a killed evenkeel left changed, and prints what was not restored and why.
 //!
-//! The text and the JSON say the same: one entry for the threads of a process that were alike.
+//! Text and JSON have one entry per process and group of threads with the same settings.
 
 use std::io::{self, Write};
 
@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 
 use crate::command_result::{CommandError, CommandResult};
 
-/// Put back what a killed evenkeel left changed.
+/// Restore settings that a killed evenkeel left changed
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Say what would be put back, and change nothing
+    /// Print what would be restored without changing anything
     #[arg(long)]
     dry_run: bool,
-    /// Print JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-/// Restores every leftover of this user. Fails when something could not be put back.
+/// Restores all undo records of this user. Fails if a setting could not be restored.
 pub fn main(args: &Args) -> CommandResult {
     let restored = undo::restore(&undo::folders(), args.dry_run);
     let mut out = io::stdout().lock();
@@ -34,16 +34,16 @@ pub fn main(args: &Args) -> CommandResult {
     } else {
         out.write_all(to_text(&restored, args.dry_run).as_bytes())?;
     }
-    // What cannot be read may hold changes as well as what cannot be put back.
-    let stays = |file: &FileReport| matches!(file.verdict, Verdict::Kept | Verdict::Unknown);
-    let failed = restored.files.iter().any(stays);
+    // An unreadable record may contain changes, like a record that is kept.
+    let is_kept = |file: &FileReport| matches!(file.verdict, Verdict::Kept | Verdict::Unknown);
+    let failed = restored.files.iter().any(is_kept);
     if !failed && !args.dry_run {
-        crate::status::sweep(|_| true); // What killed ones told of themselves is over.
+        crate::status::remove_stale(|_| true);
     }
     if failed || !restored.problems.is_empty() { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-/// What a start of `run` says about leftovers that it put back; nothing when there were none.
+/// Text of the restored settings. `run` prints it at its start.
 pub fn to_text(restored: &Restored, dry_run: bool) -> String {
     let mut text = String::new();
     for file in &restored.files {
@@ -66,32 +66,38 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
                 n => format!(" and {} further lines", n - 1),
             };
             text.push_str(&format!(
-                "{path}:{first}: damaged{others}: what stood there may still be changed; remove the \
-                 file when you have seen that nothing is\n"
+                "{path}:{first}: damaged{others}: settings recorded there may still be changed; check \
+                 them, then remove the file\n"
             ));
         }
     }
     for problem in &restored.problems {
-        text.push_str(&format!("cannot look: {problem}\n"));
+        text.push_str(&format!("cannot read undo records: {problem}\n"));
     }
     if text.is_empty() {
-        text.push_str("nothing to put back\n");
+        text.push_str("nothing to restore\n");
     }
     text
 }
 
 fn sentence(entry: &Entry, dry_run: bool) -> String {
-    let Entry { job, process, comm, n_threads, deed } = entry;
+    let Entry { job, process, comm, n_threads, deed: action } = entry;
     let threads = counted_noun(*n_threads, "thread");
-    let whose = format!("{job}: process {process} ({comm}), {threads}:");
-    match deed {
+    let prefix = format!("{job}: process {process} ({comm}), {threads}:");
+    match action {
         RestoreAction::PutBack { from, to } if dry_run => {
-            format!("{whose} would go back from CPUs {from} to {to}")
+            format!("{prefix} would be restored from CPUs {from} to {to}")
         }
-        RestoreAction::PutBack { from, to } => format!("{whose} back from CPUs {from} to {to}"),
-        RestoreAction::Foreign(mask) => format!("{whose} left, somebody set CPUs {mask} since"),
-        RestoreAction::AsBefore(mask) => format!("{whose} left, has CPUs {mask} as before"),
-        RestoreAction::Refused(why) => format!("{whose} left, {why}"),
+        RestoreAction::PutBack { from, to } => {
+            format!("{prefix} restored from CPUs {from} to {to}")
+        }
+        RestoreAction::Foreign(mask) => {
+            format!("{prefix} unchanged, another program set CPUs {mask}")
+        }
+        RestoreAction::AsBefore(mask) => {
+            format!("{prefix} unchanged, already has the original CPUs {mask}")
+        }
+        RestoreAction::Refused(why) => format!("{prefix} unchanged, {why}"),
     }
 }
 
@@ -99,20 +105,20 @@ fn group_sentence(group: &GroupEntry, dry_run: bool) -> String {
     let what = match &group.deed {
         GroupRestoreAction::Removed if dry_run => "would be removed".to_owned(),
         GroupRestoreAction::Removed => "removed".to_owned(),
-        GroupRestoreAction::Gone => "is gone already".to_owned(),
-        GroupRestoreAction::NotOurs => "left, the name is none of ours".to_owned(),
+        GroupRestoreAction::Gone => "does not exist any more".to_owned(),
+        GroupRestoreAction::NotOurs => "left, its name is not one of evenkeel's".to_owned(),
         GroupRestoreAction::Refused(why) => format!("left, cannot be removed: {why}"),
     };
     match group.kind {
         GroupKind::Counts => format!("monitoring group {}: {what}", group.name),
-        GroupKind::Binds => format!("groups in {}: {what}", group.name),
+        GroupKind::Binds => format!("cgroups in {}: {what}", group.name),
     }
 }
 
 fn group_json(group: &GroupEntry) -> Value {
-    let (deed, why) = match &group.deed {
+    let (action, why) = match &group.deed {
         GroupRestoreAction::Removed => ("removed", None),
-        GroupRestoreAction::Gone => ("gone", None),
+        GroupRestoreAction::Gone => ("absent", None),
         GroupRestoreAction::NotOurs => ("left-foreign", None),
         GroupRestoreAction::Refused(why) => ("refused", Some(why)),
     };
@@ -120,25 +126,25 @@ fn group_json(group: &GroupEntry) -> Value {
         GroupKind::Counts => "counts",
         GroupKind::Binds => "binds",
     };
-    let mut value = json!({ "group": group.name, "kind": kind, "deed": deed });
-    why.into_iter().for_each(|why| value["why"] = why.as_str().into());
+    let mut value = json!({ "group": group.name, "kind": kind, "action": action });
+    why.into_iter().for_each(|why| value["reason"] = why.as_str().into());
     value
 }
 
-/// What there is to say about a file as a whole.
+/// Note about a whole record file.
 fn note(file: &FileReport) -> Option<&'static str> {
     match file.verdict {
-        Verdict::Kept if file.n_damaged != 0 => Some("kept, since not all of it can be read"),
+        Verdict::Kept if file.n_damaged != 0 => Some("kept, because a part of it cannot be read"),
         Verdict::Settled if file.entries.is_empty() && file.groups.is_empty() => {
-            Some("nothing of it lives any more")
+            Some("all its processes have exited")
         }
         Verdict::Settled => None,
-        Verdict::Kept => Some("kept, so that it can be tried again"),
-        Verdict::InUse => Some("left, its run goes on"),
-        Verdict::OtherBoot => Some("removed, the machine was started anew since"),
+        Verdict::Kept => Some("kept for another attempt"),
+        Verdict::InUse => Some("left, its run is still active"),
+        Verdict::OtherBoot => Some("removed, the machine has rebooted since"),
         Verdict::OtherNamespace => Some("left, it was written in another PID namespace"),
-        Verdict::OtherUser => Some("left, it is another user's"),
-        Verdict::Unknown => Some("left, it has a form that this version does not know"),
+        Verdict::OtherUser => Some("left, it belongs to another user"),
+        Verdict::Unknown => Some("left, its format is unknown to this version"),
     }
 }
 
@@ -177,27 +183,25 @@ fn entry_json(entry: &Entry) -> Value {
         "program": entry.comm,
         "n_threads": entry.n_threads,
     });
-    let (deed, details) = match &entry.deed {
+    let (action, details) = match &entry.deed {
         RestoreAction::PutBack { from, to } => {
-            ("put-back", vec![("from_cpus", from.to_string()), ("to_cpus", to.to_string())])
+            ("restored", vec![("from_cpus", from.to_string()), ("to_cpus", to.to_string())])
         }
         RestoreAction::Foreign(mask) => ("left-foreign", vec![("cpus", mask.to_string())]),
         RestoreAction::AsBefore(mask) => ("left-as-before", vec![("cpus", mask.to_string())]),
-        RestoreAction::Refused(why) => ("refused", vec![("why", why.clone())]),
+        RestoreAction::Refused(why) => ("refused", vec![("reason", why.clone())]),
     };
-    value["deed"] = deed.into();
+    value["action"] = action.into();
     for (name, detail) in details {
         value[name] = detail.into();
     }
     value
 }
 
-/// Says that something could not be put back, if that is so.
-pub(crate) fn tell_kept(is_kept: bool) {
+/// Prints a warning if a setting could not be restored.
+pub(crate) fn warn_if_kept(is_kept: bool) {
     if is_kept {
-        eprintln!(
-            "evenkeel: not everything that was changed could be put back; run evenkeel restore"
-        );
+        eprintln!("evenkeel: some settings could not be restored; run evenkeel restore");
     }
 }
 
@@ -244,33 +248,33 @@ mod tests {
     }
 
     #[test]
-    fn each_deed_is_a_sentence() {
+    fn each_restore_action_is_a_sentence() {
         expect![[r#"
-            sort: process 41 (sort), 2 threads: back from CPUs 1 to 0-3
-            sort: process 41 (sort), 1 thread: left, somebody set CPUs 2 since
-            sort: process 41 (sort), 1 thread: left, has CPUs 0-3 as before
-            sort: process 41 (sort), 1 thread: left, cannot give it CPUs 0-3: not permitted
-            /run/evenkeel/a.undo: kept, so that it can be tried again
-            /run/evenkeel/a.undo: left, its run goes on
+            sort: process 41 (sort), 2 threads: restored from CPUs 1 to 0-3
+            sort: process 41 (sort), 1 thread: unchanged, another program set CPUs 2
+            sort: process 41 (sort), 1 thread: unchanged, already has the original CPUs 0-3
+            sort: process 41 (sort), 1 thread: unchanged, cannot give it CPUs 0-3: not permitted
+            /run/evenkeel/a.undo: kept for another attempt
+            /run/evenkeel/a.undo: left, its run is still active
             monitoring group evenkeel-3f-0-sort: removed
             monitoring group evenkeel-3f-0-sort: left, cannot be removed: busy
-            groups in /sys/fs/cgroup/evenkeel-3f: removed
-            /run/evenkeel/a.undo: kept, so that it can be tried again
+            cgroups in /sys/fs/cgroup/evenkeel-3f: removed
+            /run/evenkeel/a.undo: kept for another attempt
         "#]]
         .assert_eq(&to_text(&restored(), false));
         expect![[r#"
-            nothing to put back
+            nothing to restore
         "#]]
         .assert_eq(&to_text(&Restored::default(), false));
-        assert!(to_text(&restored(), true).contains("would go back"));
+        assert!(to_text(&restored(), true).contains("would be restored"));
     }
 
     #[test]
-    fn json_says_the_same() {
+    fn json_has_the_same_content() {
         let value = to_json(&restored(), false);
         let first = &value["files"][0]["entries"][0];
-        assert_eq!((&first["deed"], &first["from_cpus"]), (&json!("put-back"), &json!("1")));
+        assert_eq!((&first["action"], &first["from_cpus"]), (&json!("restored"), &json!("1")));
         assert_eq!(value["files"][1]["verdict"], "in-use");
-        assert_eq!(value["files"][2]["groups"][1]["why"], "busy");
+        assert_eq!(value["files"][2]["groups"][1]["reason"], "busy");
     }
 }

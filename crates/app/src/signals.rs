@@ -1,4 +1,4 @@
-//! `--signal FIGURE=TIER`: what figures shall stand on, whatever else is there.
+//! `--signal SIGNAL=TIER`: overrides the data source of a signal.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use sched::{
 };
 use topology::{Domains, Level, Machine};
 
-/// The option, for every command that decides.
+/// The option, for all commands with a policy.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SignalArgs {
-    /// What a figure shall stand on instead of the best that is there: loads=declared,
-    /// llc-misses=counters; the tiers are counters, bandwidth, declared and none
-    #[arg(long, value_name = "FIGURE=TIER")]
+    /// Override the data source of a signal: loads=declared, llc-misses=counters; tiers are counters,
+    /// bandwidth, declared and none (default: the best available)
+    #[arg(long, value_name = "SIGNAL=TIER")]
     signal: Vec<String>,
 }
 
-/// Loads that shall come from controllers or caches and nothing else are tried before anything is
-/// started: where they cannot be read, that is known now and not after the first jobs ran.
+/// Checks that loads from memory controllers or caches can be read if `--signal loads=bandwidth` requires it. Called before
+/// any job starts.
 pub(crate) fn check_readable(
     wish: &TierOverride,
     policy: &dyn Policy,
@@ -32,23 +32,23 @@ pub(crate) fn check_readable(
     }
     let domains = Domains::of(machine, policy.domains(), machine.allowed());
     let mut source = Live::new("/".as_ref());
-    let (mut around, said) = SystemCollectors::open(&mut source, machine);
+    let (mut collectors, notes) = SystemCollectors::open(&mut source, machine);
     let mut sample = Sample::default();
-    around.sample_traffic(&mut source, &mut sample);
-    around.close(&mut source);
+    collectors.sample_traffic(&mut source, &mut sample);
+    collectors.close(&mut source);
     if !domains.is_empty()
         && domains.iter().all(|(_, d)| is_counted(&sample, domains.level(), d.number))
     {
         return Ok(());
     }
-    let why = match (domains.level(), said.first()) {
-        (Level::Core, _) => "neither controllers nor caches count a single core".to_owned(),
-        (Level::Node, Some(said)) => said.clone(),
+    let why = match (domains.level(), notes.first()) {
+        (Level::Core, _) => "neither memory controllers nor caches count per core".to_owned(),
+        (Level::Node, Some(note)) => note.clone(),
         (level, _) => why_not(level),
     };
     Err(anyhow!(
-        "loads shall be what is counted of places ({}), and that cannot be read here: {why}; wish \
-         for loads=declared or none, or leave the wish out",
+        "--signal loads=bandwidth needs counters per {}, which cannot be read: {why}; use \
+         loads=declared or loads=none, or remove --signal loads",
         domains.level()
     ))
 }
@@ -63,7 +63,7 @@ fn is_counted(sample: &Sample, level: Level, number: u32) -> bool {
     }
 }
 
-/// As `evenkeel machine` tells it.
+/// The reason, as in `evenkeel machine`.
 fn why_not(level: Level) -> String {
     let event = match level {
         Level::Llc => "memory traffic of an LLC domain",
@@ -71,14 +71,14 @@ fn why_not(level: Level) -> String {
     };
     let signals = linux::metric_sources::read("/".as_ref());
     let signal = signals.into_iter().find(|signal| signal.name == event);
-    signal.map_or_else(|| "nothing counts it".to_owned(), |signal| signal.why)
+    signal.map_or_else(|| "no counter is available".to_owned(), |signal| signal.why)
 }
 
-/// The name in the options that a journal keeps.
-const TOLD: &str = "signal";
+/// Key in the options of a journal.
+const OPTION_KEY: &str = "signal";
 
 impl SignalArgs {
-    /// All wishes together.
+    /// All overrides.
     pub(crate) fn wish(&self) -> Result<TierOverride, TierOverrideError> {
         let mut wish = TierOverride::default();
         self.signal
@@ -88,19 +88,19 @@ impl SignalArgs {
         Ok(wish)
     }
 
-    /// Keeps them with the other options of a run.
-    pub(crate) fn tell(&self, told: &mut BTreeMap<String, String>) {
+    /// Adds them to the options of a journal.
+    pub(crate) fn add_to_options(&self, options: &mut BTreeMap<String, String>) {
         if !self.signal.is_empty() {
-            told.insert(TOLD.to_owned(), self.signal.join(","));
+            options.insert(OPTION_KEY.to_owned(), self.signal.join(","));
         }
     }
 
-    /// Those of this command, or else those that a recorded run had.
+    /// The overrides of this command, or else those of the recorded run.
     pub(crate) fn or_recorded(
         &self,
         options: &BTreeMap<String, String>,
     ) -> Result<TierOverride, TierOverrideError> {
-        match options.get(TOLD).filter(|_| self.signal.is_empty()) {
+        match options.get(OPTION_KEY).filter(|_| self.signal.is_empty()) {
             Some(recorded) => recorded.parse(),
             None => self.wish(),
         }

@@ -1,8 +1,7 @@
-//! The state file that a running evenkeel keeps up to date, for `evenkeel status`.
+//! The state file of a running evenkeel, which `evenkeel status` reads.
 //!
-//! It is written at once when something happened (of a run once a second at the most), and every few
-//! seconds otherwise, in a turn that comes anyway. It is no part of the work: where it cannot be
-//! written, watching says so once, and everything goes on.
+//! It is written immediately after an event (for a run at most once per second), and every few seconds otherwise, within
+//! a turn. It is optional: if it cannot be written, watch prints one warning and continues.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,41 +17,41 @@ use sched::{Action, JobEvent, OutcomeResult, Target};
 
 use crate::status::{self, unix_seconds};
 
-/// Nothing happened: it is written anew so often all the same, so that readers see that we live.
-const WRITE_EVERY: Nanos = Nanos::from_secs(5);
-/// A run writes so often at the most: its work is measured.
-const RUN_EVERY: Nanos = Nanos::from_secs(1);
+/// Write interval without events, so that readers see a live process.
+const IDLE_WRITE_INTERVAL: Nanos = Nanos::from_secs(5);
+/// Minimum write interval of a run, which limits the overhead.
+const RUN_WRITE_INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// A state, and the file that tells it.
+/// A state and its file.
 pub struct StateWriter {
     pub state: WatchState,
     file: Option<StateFile>,
-    /// Something happened that nobody was told of.
-    is_news: bool,
-    every: Nanos,
+    /// Whether an event has not been written yet.
+    is_changed: bool,
+    min_interval: Nanos,
     written_at: Option<Nanos>,
 }
 
 impl StateWriter {
-    /// Begins to tell; what killed ones told that is settled goes.
+    /// Creates the state file. Removes stale state files of killed processes.
     pub fn new(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) -> Self {
-        // Whoever acts has just put back what they left.
-        status::sweep(|state| acts || !state.acts);
+        // A process that acts has just restored the settings of killed ones.
+        status::remove_stale(|state| acts || !state.acts);
         let file = StateFile::create(&header.run_id, &undo::folders());
         if let (Err(error), KindWord::Watch) = (&file, kind) {
-            eprintln!("evenkeel: status will not tell of this: {error}");
+            eprintln!("evenkeel: status will not show this process: {error}");
         }
-        let every = if kind == KindWord::Run { RUN_EVERY } else { Nanos::ZERO };
+        let min_interval = if kind == KindWord::Run { RUN_WRITE_INTERVAL } else { Nanos::ZERO };
         let state = state(header, kind, acts, journal);
-        StateWriter { state, file: file.ok(), is_news: false, every, written_at: None }
+        StateWriter { state, file: file.ok(), is_changed: false, min_interval, written_at: None }
     }
 
-    /// Takes in what every turn tells: the footing, and what was moved.
+    /// Records a turn: the load basis, and what was moved.
     pub fn learn(&mut self, record: &TurnRecord<'_>) {
         self.state.at_ns = record.turn.at.0;
-        if let Some(footing) = record.current_load_basis() {
-            self.state.tier = footing.tier.to_string();
-            self.state.level = footing.level.to_string();
+        if let Some(basis) = record.current_load_basis() {
+            self.state.tier = basis.tier.to_string();
+            self.state.level = basis.level.to_string();
         }
         let placed = record.outcomes.iter().filter(|outcome| {
             let is_done = matches!(outcome.result, OutcomeResult::Done { n } if n != 0);
@@ -62,29 +61,29 @@ impl StateWriter {
         let moved = record.sample.page_moves_completed.iter().map(|moved| moved.moved.0);
         self.state.pages_moved_bytes =
             moved.fold(self.state.pages_moved_bytes, u64::saturating_add);
-        self.is_news |= !record.sample.jobs.is_empty()
+        self.is_changed |= !record.sample.jobs.is_empty()
             || !record.sample.page_moves_completed.is_empty()
             || !record.outcomes.is_empty()
             || !record.plan.notes.is_empty();
     }
 
-    /// Whether it is to be written in this turn.
+    /// Whether to write the file in this turn.
     pub fn is_due(&self, at: Nanos) -> bool {
-        let every = if self.is_news { self.every } else { WRITE_EVERY };
-        self.file.is_some() && self.written_at.is_none_or(|written| written + every <= at)
+        let interval = if self.is_changed { self.min_interval } else { IDLE_WRITE_INTERVAL };
+        self.file.is_some() && self.written_at.is_none_or(|written| written + interval <= at)
     }
 
-    /// Replaces what the file tells.
+    /// Replaces the contents of the file.
     pub fn write(&mut self, at: Nanos) {
         let Some(file) = &self.file else { return };
-        (self.written_at, self.is_news) = (Some(at), false);
+        (self.written_at, self.is_changed) = (Some(at), false);
         self.state.written_unix_s = unix_seconds();
         let written = serde_json::to_string(&self.state)
             .map_err(io::Error::from)
             .and_then(|text| file.write(&text));
         if let Err(error) = written {
             if self.state.kind == KindWord::Watch {
-                eprintln!("evenkeel: status will not tell of this any more: {error}");
+                eprintln!("evenkeel: status will no longer show this process: {error}");
             }
             self.file = None;
         }
@@ -125,7 +124,7 @@ fn state(header: &Header, kind: KindWord, acts: bool, journal: Option<&Path>) ->
     }
 }
 
-/// What a run tells of itself; takes part in it as a sink.
+/// State of a run. A sink of the engine.
 pub struct RunState {
     writer: StateWriter,
     names: Vec<String>,
@@ -163,9 +162,9 @@ impl RunState {
                 _ => {}
             }
         }
-        for ask in &record.plan.requests {
-            if let (Target::Job(job), Action::Place(_)) = (ask.target, &ask.action) {
-                self.change(job, |row| row.reason = Some(ask.reason.to_string()));
+        for request in &record.plan.requests {
+            if let (Target::Job(job), Action::Place(_)) = (request.target, &request.action) {
+                self.change(job, |row| row.reason = Some(request.reason.to_string()));
             }
         }
     }

@@ -29,7 +29,7 @@ fn values_beyond_reason_are_refused_with_the_name_of_the_option() {
 /// What a number must be is said in our words, not in those of the language that this is written in.
 #[test]
 fn what_is_no_number_is_told_what_would_be() {
-    let seed = "write a whole number from 0 to 18446744073709551615";
+    let seed = "write an integer from 0 to 18446744073709551615";
     for (args, expected) in [
         (&["run", "w.toml", "--seed", "-1"][..], seed),
         (&["run", "w.toml", "--seed", "1.5"], seed),
@@ -38,17 +38,17 @@ fn what_is_no_number_is_told_what_would_be() {
         (&["watch", "--all", "--seed", "-1"], seed),
         (&["replay", "nowhere", "--seed", "-1"], seed),
         (&["generate", "--seed", "-1"], seed),
-        (&["generate", "--n", "few"], "write a whole number from 0"),
+        (&["generate", "--n", "few"], "write an integer from 0"),
         (&["generate", "--hog-fraction", "half"], "write a share from 0 to 1"),
-        (&["compare", "w.toml", "-j", "0"], "write a whole number from 1 to 1024"),
-        (&["compare", "w.toml", "--jobs", "x"], "write a whole number from 1 to 1024"),
-        (&["profile", "--windows", "x", "--", "true"], "write a whole number from 1 to 10000"),
+        (&["compare", "w.toml", "-j", "0"], "write an integer from 1 to 1024"),
+        (&["compare", "w.toml", "--jobs", "x"], "write an integer from 1 to 1024"),
+        (&["profile", "--windows", "x", "--", "true"], "write an integer from 1 to 10000"),
         (&["watch", "--pid", "-1"], "write the number of a process"),
         (&["record", "--pid", "init", "-o", "a"], "write the number of a process"),
-        (&["load", "sleep", "--status", "256"], "write a whole number from 0 to 255"),
+        (&["load", "sleep", "--status", "256"], "write an integer from 0 to 255"),
         (&["load", "hog", "--ops", "-1"], seed),
-        (&["load", "hog", "--mlp", "65"], "write a whole number from 1 to 64"),
-        (&["load", "fork", "--children", "0"], "write a whole number from 1 to 10000"),
+        (&["load", "hog", "--mlp", "65"], "write an integer from 1 to 64"),
+        (&["load", "fork", "--children", "0"], "write an integer from 1 to 10000"),
     ] {
         let trial = Trial::new();
         trial.write("w.toml", MARK);
@@ -178,5 +178,5 @@ fn watching_nobody_ever_is_refused() {
         return;
     }
     let said = Trial::new().refused(&["watch", "--pid", "2"]);
-    assert!(said.contains("nobody would ever be looked after: process 2 is part of"), "{said}");
+    assert!(said.contains("no process can be managed: process 2 is a kernel thread"), "{said}");
 }

@@ -198,10 +198,10 @@ fn groups_that_cannot_be_had_and_are_insisted_on_are_one_line_and_nothing_is_sta
     let world = World::new();
     let (file, out) = (world.path("w.toml"), world.path("out"));
     std::fs::write(&file, "[[job]]\ncommand = [\"true\"]\n").expect("ours");
-    let mut command = crate::tool::command(&["run", "--groups", word]);
+    let mut command = crate::tool::command(&["run", "--cgroups", word]);
     let output = command.arg(&file).arg("--out").arg(&out).output().expect("it runs");
     let said = crate::tool::text(&output.stderr);
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-    assert!(said.starts_with(&format!("evenkeel: --groups {word}: ")), "{said}");
+    assert!(said.starts_with(&format!("evenkeel: --cgroups {word}: ")), "{said}");
     assert!(!out.exists(), "nothing is made");
 }

@@ -98,7 +98,7 @@ fn who_was_killed_is_gone_until_that_is_settled() {
     assert_eq!(told(&state, &["restore"]).status.code(), Some(0));
     let nobody = told(&state, &["status"]);
     assert_eq!(nobody.status.code(), Some(0));
-    assert!(tool::text(&nobody.stdout).contains("no evenkeel of this user"));
+    assert!(tool::text(&nobody.stdout).contains("no evenkeel process of this user"));
     // One that changed nothing has left nothing; the next one sweeps what it told.
     kill_one(&[]);
     assert_eq!(told(&state, &["status"]).status.code(), Some(0));
@@ -125,7 +125,7 @@ fn a_state_that_cannot_be_read_is_one_line_that_says_what_to_do() {
     check("a.state.json", "{\"evenkeel_state\": 2}", "remove it");
     check("a.state.json", "[1, 2]", "remove it");
     let old = "{\"evenkeel_state\": 1, \"tool\": \"0.1.7\"}";
-    check("a.state.json", old, "has format 1: ask the evenkeel that wrote it (0.1.7)");
+    check("a.state.json", old, "has format 1; use the evenkeel version that wrote it (0.1.7)");
     check("a.state.json", "{\"evenkeel_state\": 99}", "has format 99");
 }
 

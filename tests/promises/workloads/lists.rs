@@ -134,7 +134,7 @@ fn lists_that_are_no_text_or_have_no_end_are_refused_in_one_line() {
     std::fs::write(folder.path().join("list.toml"), b"# x\n# \xff\n").expect("written");
     for (list, words) in [
         ("list.toml", "list.toml:2:3: the file is not UTF-8 text"),
-        ("/dev/zero", "goes on after 64 MiB"),
+        ("/dev/zero", "larger than 64 MiB"),
     ] {
         let output = generate(folder.path(), &format!("--list {list}"));
         let said = tool::text(&output.stderr);

@@ -94,8 +94,8 @@ fn options(args: &Args) -> BTreeMap<String, String> {
     if let Some(limit) = args.time_limit {
         options.insert("time-limit".to_owned(), limit.to_string());
     }
-    options.extend(args.memory.told());
-    args.signals.tell(&mut options);
+    options.extend(args.memory.journal_options());
+    args.signals.add_to_options(&mut options);
     options
 }
 
@@ -153,7 +153,7 @@ impl Series<'_> {
             }
             _ => {}
         }
-        let folder = run::Folder::make(Some(&path), &workload.name)?;
+        let folder = run::RunFolder::make(Some(&path), &workload.name)?;
         let tally = Tally::new(workload.jobs.len());
         let mut listener = Listener { tally, progress: &mut self.progress };
         let checked = run::Checked {
@@ -162,7 +162,7 @@ impl Series<'_> {
             signals: self.args.signals.wish()?,
             workload,
         };
-        let how = run::How {
+        let how = run::RunOptions {
             policy: spec,
             seed,
             quiet: true,
@@ -174,9 +174,9 @@ impl Series<'_> {
             memory: &self.args.memory,
             signals: &self.args.signals,
             counters: host_live::CounterMode::Auto,
-            groups: CgroupMode::Auto,
+            cgroups: CgroupMode::Auto,
         };
-        let run::Ran { report, ended } =
+        let run::RunResult { report, result: ended } =
             run::run_live(&how, checked, &folder, Some(&mut listener))?;
         let mut figures = listener.tally.into_figures();
         crate::report::write_files(&report, &folder.file(""))?;

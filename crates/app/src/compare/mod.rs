@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
     /// Stop a run after so long; it is left out of all figures then
-    #[arg(long, value_name = "TIME", value_parser = input::some_time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     time_limit: Option<Nanos>,
     #[command(flatten)]
     memory: MemoryArgs,

@@ -11,14 +11,14 @@ use lab::compare::{Figures, Landed, Plan, SimBench, SimSetting, median_runs, run
 use super::progress::Progress;
 use super::{Args, Checked, Named, Ran, Timelines, files, open, publish};
 use crate::command_result::{CommandResult, OrUsageError};
-use crate::run::{Readable, check_declared};
+use crate::run::{SimSignals, check_declared};
 use linux::stop_signals::StopSignals;
 
 /// Runs what is left of the comparison and reports all of it.
 pub(super) fn main(args: &Args, named: Named) -> CommandResult {
     let Named { plan, workloads, mut said } = named;
     let machine = args.sim.machine()?;
-    if args.sim.readable == Readable::None {
+    if args.sim.readable == SimSignals::None {
         for (column, workload) in
             plan.columns.iter().flat_map(|column| workloads.iter().map(move |its| (column, its)))
         {
@@ -129,11 +129,11 @@ fn n_threads(args: &Args) -> usize {
 /// What figures stand on beside policies, workloads and seeds.
 fn options(args: &Args) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([("host".to_owned(), "sim".to_owned())]);
-    options.extend(args.sim.told());
+    options.extend(args.sim.result_options());
     if let Some(limit) = args.time_limit {
         options.insert("time-limit".to_owned(), limit.to_string());
     }
-    options.extend(args.memory.told());
-    args.signals.tell(&mut options);
+    options.extend(args.memory.journal_options());
+    args.signals.add_to_options(&mut options);
     options
 }

@@ -1,4 +1,4 @@
-//! The paths of a list in a workload that lies elsewhere.
+//! Relative paths of a program list in a workload that is written to another folder.
 
 use std::path::{Path, PathBuf};
 
@@ -7,9 +7,8 @@ use program::{Command, ProgramList};
 
 use super::{Form, is_file_name};
 
-/// Where the list lies elsewhere than the workload that is written, its relative paths are made to
-/// mean the same: programs, inputs and working directories begin at the list's folder. Outputs belong
-/// to the new workload.
+/// Makes relative paths of programs, inputs and working directories absolute if the workload is written to another
+/// folder than the list's. Outputs stay relative to the workload.
 pub(super) fn rebase(
     list: &mut ProgramList,
     path: &Path,
@@ -24,7 +23,7 @@ pub(super) fn rebase(
     for program in &mut list.programs {
         let job = &mut program.job;
         if let Command::Program { program, .. } = &mut job.command {
-            // A name without a slash is looked up in PATH.
+            // A name without a slash is searched in PATH.
             if program.components().count() != 1 || program.starts_with(".") {
                 *program = from.join(&*program);
             }
@@ -32,7 +31,7 @@ pub(super) fn rebase(
         job.input = job.input.take().map(|input| from.join(input));
         job.dir = match (job.dir.take(), &job.command) {
             (Some(dir), _) => Some(from.join(dir)),
-            // What the arguments name is looked for there; the classic form cannot say so.
+            // Arguments may be relative paths, so the working directory is the list's folder. The classic format has no key for it.
             (None, Command::Program { .. } | Command::Shell(_)) if form == Form::Toml => {
                 Some(from.clone())
             }
@@ -42,7 +41,7 @@ pub(super) fn rebase(
     Ok(())
 }
 
-/// The folder that a file lies in, from the root.
+/// Absolute path of a file's folder.
 fn folder(file: &Path) -> anyhow::Result<PathBuf> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));

@@ -1,13 +1,13 @@
-//! One array, two ways to read it (spec 6.5).
+//! A two-dimensional array, read row by row or column by column.
 //!
 //! ```text
-//!   rows       ─────►  neighbours in memory: a line of 64 bytes serves 16 elements
+//!   rows       ─────►  adjacent in memory: a line of 64 bytes has 16 elements
 //!              ─────►
-//!   columns    │ │ │   a new line for every element, and the next column needs it again
+//!   columns    │ │ │   a new line for every element, and again for the next column
 //!              ▼ ▼ ▼
 //! ```
 //!
-//! Both do the same additions. An operation is one pass over the whole array.
+//! Both orders perform the same additions. One operation is one pass over the whole array.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,9 +16,9 @@ use std::time::Duration;
 use anyhow::bail;
 use base::Bytes;
 
-use super::Account;
+use super::LoadReport;
 use super::budget::Budget;
-use super::memory::{self, Room};
+use super::memory::{self, BufferOptions};
 use super::workers::{self, Part, least_cpu_time};
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
@@ -29,32 +29,32 @@ pub(crate) struct Args {
     #[command(flatten)]
     budget: Budget,
     #[command(flatten)]
-    room: Room,
-    /// Elements of 4 bytes in a row, and rows
+    options: BufferOptions,
+    /// Set the number of rows and of columns, with elements of 4 bytes
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = input::whole::<u32>(1..=65_535), allow_hyphen_values = true)]
     n: u32,
 }
 
-/// Which way.
+/// Traversal order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Along the rows.
+    /// Row by row.
     Rows,
-    /// Across them.
+    /// Column by column.
     Columns,
 }
 
-/// One thread's array.
+/// Array of one thread.
 struct Array {
-    /// Atomic for the sake of the reads: a relaxed load is an ordinary one to the processor, and
-    /// the compiler neither drops it nor reads several elements at once.
+    /// Atomic, so that the compiler neither removes loads nor vectorizes them. A relaxed load is an ordinary load on
+    /// the CPU.
     elements: Vec<AtomicU32>,
     n: usize,
     order: Order,
 }
 
 impl Array {
-    /// An array of which every element has been written.
+    /// An array with every element written.
     fn new(n: u32, order: Order) -> Self {
         let n = n as usize;
         let numbers = (1..).map(|number: u32| AtomicU32::new(number)).take(n * n);
@@ -76,16 +76,16 @@ impl Array {
     }
 
     fn time(&self, order: Order) -> Duration {
-        least_cpu_time(TRIES, || {
+        least_cpu_time(N_REPETITIONS, || {
             black_box(self.pass(order));
         })
     }
 }
 
-/// Tries of each way, of which the least counts.
-const TRIES: u32 = 5;
+/// Repetitions per order; the minimum counts.
+const N_REPETITIONS: u32 = 5;
 
-/// Columns must be at least so many times as dear as rows (spec 1.9).
+/// Minimum ratio of the cost of columns to rows.
 const CONTRAST_MIN: f64 = 1.2;
 
 impl Part for Array {
@@ -99,16 +99,16 @@ impl Part for Array {
 }
 
 impl Args {
-    /// The size of one thread's array, and of all.
+    /// Array size of one thread, and of all.
     fn sizes(&self) -> anyhow::Result<(Bytes, Bytes)> {
         let size = Bytes(u64::from(self.n).pow(2) * 4);
         let all = Bytes(size.0 * u64::from(self.budget.threads));
-        self.room.check_size(&format!("--n {} takes {all},", self.n), all)?;
+        self.options.check_size(&format!("--n {} takes {all},", self.n), all)?;
         Ok((size, all))
     }
 }
 
-/// What can be known to be wrong without trying.
+/// Checks the arguments without running.
 pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
     args.sizes().map(drop)
 }
@@ -116,30 +116,30 @@ pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
 pub(crate) fn main(args: &Args, order: Order) -> CommandResult {
     let kind = if order == Order::Rows { "rows" } else { "columns" };
     let (size, all) = args.sizes().or_usage_error()?;
-    let llc = args.room.llc();
-    let mut account = Account::new(kind, args.budget.json);
-    account.say(&format!(
+    let llc = args.options.llc();
+    let mut report = LoadReport::new(kind, args.budget.json);
+    report.print(&format!(
         "array {n} x {n} ({size}), last-level cache {}, copies {}, threads {}",
-        memory::shown(llc),
-        args.room.copies,
+        memory::cache_text(llc),
+        args.options.copies,
         args.budget.threads,
         n = args.n
     ))?;
-    account.note("buffer_bytes", all.0);
-    account.note("llc_bytes", llc.map(|size| size.0));
-    account.note("copies", args.room.copies);
-    account.note("threads", args.budget.threads);
-    if !args.room.no_self_check {
+    report.add("buffer_bytes", all.0);
+    report.add("llc_bytes", llc.map(|size| size.0));
+    report.add("copies", args.options.copies);
+    report.add("threads", args.budget.threads);
+    if !args.options.no_self_check {
         let contrast = self_check(args.n)?;
-        account.note("check_contrast", contrast);
-        account.say(&format!("self-check: columns cost {contrast:.2} times as much as rows"))?;
+        report.add("check_contrast", contrast);
+        report.print(&format!("self-check: columns take {contrast:.2} times as long as rows"))?;
     }
-    let done = workers::run(&args.budget, |_| Array::new(args.n, order));
-    account.end(&done, "passes")?;
+    let work = workers::run(&args.budget, |_| Array::new(args.n, order));
+    report.end(&work, "passes")?;
     Ok(())
 }
 
-/// How many times as dear columns are as rows; refused when that shows no cache at work.
+/// Ratio of the cost of columns to rows. Fails if it shows no effect of the caches.
 fn self_check(n: u32) -> anyhow::Result<f64> {
     let array = Array::new(n, Order::Rows);
     let [rows, columns] = [Order::Rows, Order::Columns].map(|order| array.time(order));
@@ -147,8 +147,8 @@ fn self_check(n: u32) -> anyhow::Result<f64> {
     match CONTRAST_MIN <= contrast {
         true => Ok(contrast),
         false => bail!(
-            "columns cost only {contrast:.2} times as much as rows ({:.0} and {:.0} us a pass), and \
-             {CONTRAST_MIN} are needed; use a larger --n, or --no-self-check to run it all the same",
+            "columns take only {contrast:.2} times as long as rows ({:.0} and {:.0} us per pass), \
+             {CONTRAST_MIN} is required; use a larger --n, or --no-self-check",
             columns.as_secs_f64() * 1e6,
             rows.as_secs_f64() * 1e6
         ),
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_read_every_element_once() {
+    fn both_orders_read_every_element_once() {
         let array = Array::new(100, Order::Rows);
         let sum: u32 = (1..=10_000).sum();
         assert_eq!(array.pass(Order::Rows), sum);

@@ -1,7 +1,7 @@
-//! How much a synthetic program does: for a time, for a number of operations, and how steadily.
+//! Amount of work of a synthetic program: a time or a number of operations, with an optional duty cycle.
 //!
-//! Work goes in batches small enough that the end is met within a millisecond or so. CPU time is the
-//! thread's own, so a program that shares its CPU does as much as one that does not, only later.
+//! Work is done in batches of about a millisecond or less. CPU time is that of the thread, so a program that shares its
+//! CPU does the same work later.
 
 use std::time::{Duration, Instant};
 
@@ -10,22 +10,22 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::input;
 
-/// How long and how hard to work.
+/// Options for the amount of work.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Budget {
-    /// Work for so long by the clock (5s if nothing else is said)
+    /// Work for this wall time (default: 5s, without --cpu and --ops)
     #[arg(long = "for", value_name = "TIME", value_parser = input::time, allow_hyphen_values = true)]
     wall: Option<Nanos>,
-    /// Work until each thread has used so much CPU time
+    /// Work until each thread has used this CPU time
     #[arg(long, value_name = "TIME", value_parser = input::time, allow_hyphen_values = true)]
     cpu: Option<Nanos>,
-    /// Do so many operations, shared among the threads
+    /// Perform this many operations, divided among the threads
     #[arg(long, value_name = "N", value_parser = input::whole::<u64>(0..=u64::MAX), allow_hyphen_values = true)]
     ops: Option<u64>,
-    /// Share of time to work, the rest asleep: more than 0, up to 1
+    /// Set the duty cycle: the share of time to work, more than 0 and at most 1
     #[arg(long, value_name = "SHARE", default_value = "1", value_parser = share, allow_hyphen_values = true)]
     throttle: f64,
-    /// Threads that work at once
+    /// Set the number of threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=4096), allow_hyphen_values = true)]
     pub(crate) threads: u32,
     /// Print one JSON object instead of text
@@ -38,25 +38,25 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "write a share such as 0.25: more than 0, up to 1".to_owned())
 }
 
-/// How long to work when nobody says.
+/// Default wall time.
 const WALL_DEFAULT: Duration = Duration::from_secs(5);
 
-/// A throttled thread works so long between two pauses.
+/// Busy time of a throttled thread between two sleeps.
 const WORK_BEFORE_PAUSE: Duration = Duration::from_millis(5);
 
-/// What was done.
+/// Completed work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
-    /// Operations, of all threads.
+    /// Operations of all threads.
     pub(crate) ops: u64,
-    /// CPU time, of all threads.
+    /// CPU time of all threads.
     pub(crate) cpu: Duration,
-    /// From the start to the end of the slowest thread.
+    /// Wall time of the slowest thread.
     pub(crate) wall: Duration,
 }
 
 impl Budget {
-    /// As much CPU time, in one thread that never rests.
+    /// One thread without throttling for this CPU time.
     pub(crate) fn of_cpu(cpu: Duration) -> Self {
         Budget {
             wall: None,
@@ -68,7 +68,7 @@ impl Budget {
         }
     }
 
-    /// The same for each of several children, as arguments.
+    /// The same budget as command-line arguments of a child.
     pub(crate) fn to_args(&self) -> Vec<String> {
         let times = [("--for", self.wall), ("--cpu", self.cpu)];
         let mut args: Vec<String> = times
@@ -82,7 +82,7 @@ impl Budget {
         args
     }
 
-    /// Works in this thread, the `thread_idx`-th. `batch` does as many operations as it is told.
+    /// Works in this thread, number `thread_idx`. `batch` performs the given number of operations.
     pub(crate) fn spend(
         &self,
         thread_idx: u32,
@@ -118,7 +118,7 @@ impl Budget {
         wall_max.is_some_and(|max| max <= wall) || cpu_max.is_some_and(|max| max <= cpu)
     }
 
-    /// The operations of one thread: the first ones take what does not divide.
+    /// Operations of one thread. The first threads perform the remainder.
     fn ops_of(&self, thread_idx: u32) -> u64 {
         let (threads, thread_idx) = (u64::from(self.threads), u64::from(thread_idx));
         self.ops.map_or(u64::MAX, |ops| ops / threads + u64::from(thread_idx < ops % threads))
@@ -140,16 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_shared_out_whole() {
+    fn operations_are_divided_without_rest() {
         let shares: Vec<u64> = (0..4).map(|idx| budget().ops_of(idx)).collect();
         assert_eq!(shares, [3, 3, 2, 2]);
-        let mut seen = 0;
-        let done = budget().spend(0, 2, |ops| seen += ops);
-        assert_eq!((done.ops, seen), (3, 3));
+        let mut n_done = 0;
+        let done = budget().spend(0, 2, |ops| n_done += ops);
+        assert_eq!((done.ops, n_done), (3, 3));
     }
 
     #[test]
-    fn the_first_limit_reached_ends_it_and_five_seconds_hold_without_any() {
+    fn the_first_limit_ends_the_work_and_the_default_is_five_seconds() {
         let secs = Duration::from_secs;
         let both = Budget { wall: Some(Nanos::from_secs(2)), ..Budget::of_cpu(secs(1)) };
         assert!(!both.is_over(secs(1), Duration::ZERO));

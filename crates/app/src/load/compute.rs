@@ -1,8 +1,8 @@
-//! Arithmetic in registers: a program that touches no memory and disturbs nobody.
+//! Arithmetic in registers: a program without memory accesses.
 
 use std::hint::black_box;
 
-use super::Account;
+use super::LoadReport;
 use super::budget::Budget;
 use super::workers::{self, Part};
 use crate::command_result::CommandResult;
@@ -14,10 +14,10 @@ pub(crate) struct Args {
     budget: Budget,
 }
 
-/// Steps of one operation: about a microsecond.
+/// Steps per operation: about a microsecond.
 const STEPS: u32 = 500;
 
-/// Whole and floating numbers, each step hanging on the last.
+/// Dependent integer and floating-point operations.
 pub(crate) struct Arithmetic {
     whole: u64,
     real: f64,
@@ -46,9 +46,9 @@ impl Part for Arithmetic {
 }
 
 pub(crate) fn main(args: &Args) -> CommandResult {
-    let mut account = Account::new("compute", args.budget.json);
-    account.note("threads", args.budget.threads);
-    let done = workers::run(&args.budget, Arithmetic::new);
-    account.end(&done, "operations")?;
+    let mut report = LoadReport::new("compute", args.budget.json);
+    report.add("threads", args.budget.threads);
+    let work = workers::run(&args.budget, Arithmetic::new);
+    report.end(&work, "operations")?;
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Programs for what a host must get right: one that sleeps and fails, one that has children.
+//! Programs that test the host: one that sleeps and exits with a status, one with children.
 
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
 use base::Nanos;
 
-use super::Account;
+use super::LoadReport;
 use super::budget::{Budget, Work};
 use crate::command_result::{CommandError, CommandResult};
 use crate::input;
@@ -13,10 +13,10 @@ use crate::input;
 /// Options of `load sleep`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SleepArgs {
-    /// How long
+    /// Sleep for this time
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = input::time, allow_hyphen_values = true)]
     time: Nanos,
-    /// The exit status
+    /// Exit with this status
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::whole::<u8>(0..=255), allow_hyphen_values = true)]
     status: u8,
 }
@@ -32,13 +32,13 @@ pub(crate) fn sleep(args: &SleepArgs) -> CommandResult {
 /// Options of `load fork`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ForkArgs {
-    /// How many children
+    /// Start this many children
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = input::whole::<u32>(1..=10_000), allow_hyphen_values = true)]
     children: u32,
-    /// End at once and let the children go on without their parent
+    /// Exit immediately and leave the children running
     #[arg(long)]
     leave: bool,
-    /// What each child does: see load compute
+    /// Work of each child: see load compute
     #[command(flatten)]
     budget: Budget,
 }
@@ -60,19 +60,19 @@ pub(crate) fn fork(args: &ForkArgs) -> CommandResult {
         let output = child.wait_with_output().context("cannot wait for a child")?;
         if !output.status.success() {
             return Err(CommandError::Failed(anyhow::anyhow!(
-                "a child ended with {}",
+                "a child exited with {}",
                 output.status
             )));
         }
-        let said: serde_json::Value =
-            serde_json::from_slice(&output.stdout).context("a child printed no account")?;
-        all.ops += said["ops"].as_u64().unwrap_or_default();
-        let cpu_s = said["cpu_s"].as_f64().unwrap_or_default();
+        let result: serde_json::Value =
+            serde_json::from_slice(&output.stdout).context("a child printed no JSON object")?;
+        all.ops += result["ops"].as_u64().unwrap_or_default();
+        let cpu_s = result["cpu_s"].as_f64().unwrap_or_default();
         all.cpu += std::time::Duration::try_from_secs_f64(cpu_s).unwrap_or_default();
     }
     all.wall = begin.elapsed();
-    let mut account = Account::new("fork", args.budget.json);
-    account.note("children", args.children);
-    account.end(&all, "operations")?;
+    let mut report = LoadReport::new("fork", args.budget.json);
+    report.add("children", args.children);
+    report.end(&all, "operations")?;
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! The memory hog: random places of a large buffer, one 64-byte line an access.
+//! The memory hog: random accesses to a large buffer, one 64-byte line each.
 //!
-//! Before it runs it tries its own pattern: walking the buffer must cost at least half of what
-//! reading memory costs. What memory costs is measured by another way through the same buffer, a
-//! chain whose next place is a hash of what was read, which is slow but leaves nothing to guess.
+//! A self-check runs first: an access of the walk must cost at least half of a memory access. The cost of a memory access is
+//! measured with another pattern in the same buffer, a chain whose next index is a hash of the loaded value. It is
+//! slow but unpredictable.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::bail;
 use base::Bytes;
 
-use super::Account;
+use super::LoadReport;
 use super::budget::Budget;
-use super::memory::{self, Buffer, LINE_BYTES, Room};
+use super::memory::{self, Buffer, BufferOptions, LINE_BYTES};
 use super::walk::Walk;
 use super::workers::{self, Part, least_cpu_time};
 use crate::command_result::{CommandResult, OrUsageError};
@@ -24,25 +24,24 @@ pub(crate) struct Args {
     #[command(flatten)]
     budget: Budget,
     #[command(flatten)]
-    room: Room,
-    /// Size of the buffer of all threads together (default: four times the last-level cache, at
-    /// least 64 MB, at most free memory / (4 x copies))
+    options: BufferOptions,
+    /// Set the total buffer size of all threads (default: four times the last-level cache, at least 64 MB, at most free memory / (4 x copies))
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
-    /// Change each line after reading it, so that lines are written back too
+    /// Write each line after reading it, so that lines are written back
     #[arg(long)]
     write: bool,
-    /// Independent chains of accesses in each thread: how many misses are under way at once
+    /// Set the number of independent access chains per thread, that is, of concurrent misses
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=64), allow_hyphen_values = true)]
     mlp: u32,
 }
 
-/// A cache line. The first word is always zero and is what chains wait for; the second counts writes.
+/// A cache line. The first word is always zero; chains depend on it. The second word counts writes.
 #[derive(Clone, Default)]
 #[repr(align(64))]
 struct Line([u64; 8]);
 
-/// One thread's buffer and its walks through it.
+/// Buffer of one thread and its walks.
 pub(crate) struct Hog {
     lines: Vec<Line>,
     chains: Vec<(Walk, u64)>,
@@ -50,7 +49,7 @@ pub(crate) struct Hog {
 }
 
 impl Hog {
-    /// A buffer of which every page has been written.
+    /// A buffer with every page written.
     pub(crate) fn new(size: Bytes, n_chains: u32, write: bool) -> Self {
         let n_lines = (size.0 / LINE_BYTES).max(1) as usize;
         let mut lines = vec![Line::default(); n_lines];
@@ -72,38 +71,38 @@ impl Hog {
     fn time_per_access(&self) -> Duration {
         let mut walk = Walk::new(self.lines.len(), 0, 1);
         let mut loaded = 0;
-        least_cpu_time(TRIES, || {
-            for _ in 0..TRY_ACCESSES {
+        least_cpu_time(N_REPETITIONS, || {
+            for _ in 0..ACCESSES_PER_REPETITION {
                 loaded = black_box(self.lines[walk.next(loaded)].0[0]);
             }
-        }) / TRY_ACCESSES
+        }) / ACCESSES_PER_REPETITION
     }
 
-    /// CPU time of one access to the first `n_lines` lines along a chain that nothing can foresee.
+    /// CPU time of one access to the first `n_lines` lines along an unpredictable chain.
     fn time_per_hashed_access(&self, n_lines: usize) -> Duration {
         let lines = &self.lines[..n_lines.min(self.lines.len())];
         let mut place: u64 = 1;
-        least_cpu_time(TRIES, || {
-            for _ in 0..TRY_ACCESSES {
+        least_cpu_time(N_REPETITIONS, || {
+            for _ in 0..ACCESSES_PER_REPETITION {
                 place = (place ^ (place >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
                 let line_idx = (u128::from(place) * lines.len() as u128) >> 64;
                 place = place.wrapping_add(1 + black_box(lines[line_idx as usize].0[0]));
             }
-        }) / TRY_ACCESSES
+        }) / ACCESSES_PER_REPETITION
     }
 }
 
-/// Tries of each figure, of which the least counts.
-const TRIES: u32 = 3;
-/// Accesses of one try: some milliseconds.
-const TRY_ACCESSES: u32 = 1 << 16;
-/// 16 KiB, which every first-level cache holds.
+/// Repetitions; the minimum counts.
+const N_REPETITIONS: u32 = 3;
+/// A few milliseconds.
+const ACCESSES_PER_REPETITION: u32 = 1 << 16;
+/// 16 KiB, which fits every L1 cache.
 const NEAR_LINES: usize = 256;
-/// Memory must cost at least so many times what the first-level cache costs, else the buffer is not
-/// in memory at all. Guessed low: it is 10 and more on everything we have seen.
+/// Minimum ratio of a memory access to an L1 access; below it the buffer is not in memory. Guessed: known machines have 10
+/// and more.
 const MEMORY_TO_CACHE_MIN: u32 = 3;
 
-/// The share of accesses that must miss (spec 1.9).
+/// Minimum share of accesses that miss the last-level cache.
 const MISS_SHARE_MIN: f64 = 0.5;
 
 impl Part for Hog {
@@ -115,82 +114,82 @@ impl Part for Hog {
     }
 }
 
-/// What the self-check measured, in CPU time per access.
-struct Measured {
+/// CPU time per access in the self-check.
+struct AccessTimes {
     walk: Duration,
     memory: Duration,
     cache: Duration,
 }
 
-/// What can be known to be wrong without trying.
+/// Checks the arguments without running.
 pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
-    check_buffer(&args.room, &args.room.buffer(args.size, args.budget.threads)?)
+    check_buffer(&args.options, &args.options.buffer(args.size, args.budget.threads)?)
 }
 
 pub(crate) fn main(args: &Args) -> CommandResult {
-    let buffer = args.room.buffer(args.size, args.budget.threads).or_usage_error()?;
+    let buffer = args.options.buffer(args.size, args.budget.threads).or_usage_error()?;
     let Buffer { size, llc, .. } = buffer;
-    let mut account = Account::new("hog", args.budget.json);
-    account.say(&headline(args, size, llc))?;
-    account.note("buffer_bytes", size.0);
-    account.note("llc_bytes", llc.map(|size| size.0));
-    account.note("copies", args.room.copies);
-    account.note("threads", args.budget.threads);
-    account.note("mlp", args.mlp);
-    account.note("write", args.write);
-    try_pattern(&args.room, &buffer, &mut account)?;
+    let mut report = LoadReport::new("hog", args.budget.json);
+    report.print(&headline(args, size, llc))?;
+    report.add("buffer_bytes", size.0);
+    report.add("llc_bytes", llc.map(|size| size.0));
+    report.add("copies", args.options.copies);
+    report.add("threads", args.budget.threads);
+    report.add("mlp", args.mlp);
+    report.add("write", args.write);
+    run_self_check(&args.options, &buffer, &mut report)?;
     let own = Bytes(size.0 / u64::from(args.budget.threads));
-    let done = workers::run(&args.budget, |_| Hog::new(own, args.mlp, args.write));
-    account.end(&done, "accesses")?;
+    let work = workers::run(&args.budget, |_| Hog::new(own, args.mlp, args.write));
+    report.end(&work, "accesses")?;
     Ok(())
 }
 
 fn headline(args: &Args, size: Bytes, llc: Option<Bytes>) -> String {
     format!(
         "buffer {size}, last-level cache {}, copies {}, threads {}, chains {}, {}",
-        memory::shown(llc),
-        args.room.copies,
+        memory::cache_text(llc),
+        args.options.copies,
         args.budget.threads,
         args.mlp,
         if args.write { "reads and writes" } else { "reads" }
     )
 }
 
-/// Tries whether the pattern is a hog's, unless that is not wanted, and notes what was found.
-pub(crate) fn try_pattern(
-    room: &Room,
+/// Runs the self-check unless disabled, and adds its result to the report.
+pub(crate) fn run_self_check(
+    options: &BufferOptions,
     buffer: &Buffer,
-    account: &mut Account,
+    report: &mut LoadReport,
 ) -> anyhow::Result<()> {
-    if room.no_self_check {
+    if options.no_self_check {
         return Ok(());
     }
-    check_buffer(room, buffer)?;
-    account.note("miss_share_expected", buffer.miss_share);
+    check_buffer(options, buffer)?;
+    report.add("miss_share_expected", buffer.miss_share);
     let found = self_check(buffer.size)?;
-    account.note("check_access_ns", found.walk.as_nanos() as u64);
-    account.note("check_memory_ns", found.memory.as_nanos() as u64);
-    account.say(&format!("self-check: {}", found.text()))?;
+    report.add("check_access_ns", found.walk.as_nanos() as u64);
+    report.add("check_memory_ns", found.memory.as_nanos() as u64);
+    report.print(&format!("self-check: {}", found.text()))?;
     Ok(())
 }
 
-/// Refuses a buffer of which the cache would hold too much.
-pub(crate) fn check_buffer(room: &Room, buffer: &Buffer) -> anyhow::Result<()> {
+/// Rejects a buffer if too much of it fits the cache.
+pub(crate) fn check_buffer(options: &BufferOptions, buffer: &Buffer) -> anyhow::Result<()> {
     let Buffer { size, miss_share, .. } = buffer;
-    if !room.no_self_check && *miss_share < MISS_SHARE_MIN {
+    if !options.no_self_check && *miss_share < MISS_SHARE_MIN {
         bail!(
-            "a buffer of {size} would miss the cache in {:.0} % of accesses or less, and a hog needs \
-             50 %; use a larger --size, or --no-self-check to run it all the same",
+            "at most {:.0} % of accesses to a buffer of {size} would miss the cache; a hog needs 50 %; use a \
+             larger --size, or --no-self-check",
             (miss_share * 100.0).max(0.0)
         );
     }
     Ok(())
 }
 
-/// Refuses a pattern that would not be a hog's.
-fn self_check(size: Bytes) -> anyhow::Result<Measured> {
+/// Rejects an access pattern that does not miss the caches.
+fn self_check(size: Bytes) -> anyhow::Result<AccessTimes> {
     let hog = Hog::new(size, 1, false);
-    let found = Measured {
+    let found = AccessTimes {
         walk: hog.time_per_access(),
         memory: hog.time_per_hashed_access(usize::MAX),
         cache: hog.time_per_hashed_access(NEAR_LINES),
@@ -198,14 +197,13 @@ fn self_check(size: Bytes) -> anyhow::Result<Measured> {
     match found.is_hog() {
         true => Ok(found),
         false => bail!(
-            "the pattern does not cost what it should: {}; use a larger --size, or --no-self-check \
-             to run it all the same",
+            "the accesses are too fast for memory: {}; use a larger --size, or --no-self-check",
             found.text()
         ),
     }
 }
 
-impl Measured {
+impl AccessTimes {
     fn is_hog(&self) -> bool {
         self.memory <= 2 * self.walk && MEMORY_TO_CACHE_MIN * self.cache <= self.memory
     }
@@ -213,7 +211,7 @@ impl Measured {
     fn text(&self) -> String {
         let ns = |time: Duration| time.as_nanos();
         let (walk, memory, cache) = (ns(self.walk), ns(self.memory), ns(self.cache));
-        format!("{walk} ns an access (memory {memory} ns, first-level cache {cache} ns)")
+        format!("{walk} ns per access (memory {memory} ns, L1 cache {cache} ns)")
     }
 }
 
@@ -221,40 +219,40 @@ impl Measured {
 mod tests {
     use super::*;
 
-    fn measured(walk: u64, memory: u64, cache: u64) -> Measured {
+    fn measured(walk: u64, memory: u64, cache: u64) -> AccessTimes {
         let [walk, memory, cache] = [walk, memory, cache].map(Duration::from_nanos);
-        Measured { walk, memory, cache }
+        AccessTimes { walk, memory, cache }
     }
 
     #[test]
-    fn a_hog_pays_at_least_half_the_price_of_memory() {
+    fn an_access_costs_at_least_half_of_a_memory_access() {
         assert!(measured(50, 100, 7).is_hog());
         assert!(!measured(49, 100, 7).is_hog());
     }
 
     #[test]
-    fn a_buffer_as_fast_as_the_first_cache_is_not_in_memory() {
+    fn a_buffer_as_fast_as_the_l1_cache_is_rejected() {
         assert!(!measured(7, 8, 7).is_hog());
     }
 
     #[test]
-    fn a_buffer_that_the_cache_would_hold_is_refused_with_the_figure() {
-        let refused = |no_self_check| {
-            let room = Room { copies: 1, llc: None, no_self_check };
+    fn a_buffer_that_fits_the_cache_is_rejected_with_its_miss_share() {
+        let rejected = |no_self_check| {
+            let options = BufferOptions { copies: 1, llc: None, no_self_check };
             let buffer = Buffer { size: Bytes::from_mib(8), llc: None, miss_share: 0.2 };
-            check_buffer(&room, &buffer).err().map(|error| error.to_string())
+            check_buffer(&options, &buffer).err().map(|error| error.to_string())
         };
-        assert!(refused(false).is_some_and(|error| error.contains("20 %")));
-        assert_eq!(refused(true), None);
+        assert!(rejected(false).is_some_and(|error| error.contains("20 %")));
+        assert_eq!(rejected(true), None);
     }
 
     #[test]
-    fn writing_changes_a_line_a_time_and_reading_none() {
+    fn each_write_changes_one_line_and_reads_change_none() {
         for (write, changed) in [(false, 0), (true, 10)] {
             let mut hog = Hog::new(Bytes::from_kib(64), 2, write);
             hog.work(10);
             assert_eq!(hog.lines.iter().filter(|line| line.0[1] != 1).count(), changed);
-            assert!(hog.lines.iter().all(|line| line.0[0] == 0), "chains wait for a zero");
+            assert!(hog.lines.iter().all(|line| line.0[0] == 0), "chains depend on a zero");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! How large a buffer may and must be.
+//! Buffer size of the synthetic programs.
 //!
-//! Four times the last-level cache, so that little of it can be held there; at least 64 MB; at most
-//! a quarter of the free memory for all copies together, since four times a cache of 300 MiB is
-//! more than a small machine has to spare.
+//! The default is four times the last-level cache, so that little of it stays cached, but at least 64 MB, and at most
+//! a quarter of the free memory for all copies together, because four times a cache of 300 MiB exceeds
+//! the memory of a small machine.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -12,81 +12,82 @@ use base::Bytes;
 
 use crate::input;
 
-/// Options about the size of the buffer or array.
+/// Options of the buffer or array.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Room {
-    /// Programs like this one that run at the same time: they share the free memory
+pub(crate) struct BufferOptions {
+    /// Set the number of such programs that run at the same time and share the free memory
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=100_000), allow_hyphen_values = true)]
     pub(crate) copies: u32,
-    /// Size of the last-level cache, where the machine does not tell or tells wrong
+    /// Set the size of the last-level cache (default: of this machine)
     #[arg(long, value_name = "SIZE")]
     pub(crate) llc: Option<Bytes>,
-    /// Do not try first whether the pattern costs what it should
+    /// Skip the self-check of the access pattern
     #[arg(long)]
     pub(crate) no_self_check: bool,
 }
 
-/// A buffer is at least so large, however small the cache.
+/// Minimum default size.
 const BUFFER_MIN: Bytes = Bytes(64_000_000);
 
-/// The share of accesses that must miss when the buffer is four times the cache.
+/// Expected miss share of a buffer of four times the cache size.
 const MISS_SHARE_FULL: f64 = 0.9;
 
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: u64 = 64;
 
-/// A buffer that may be had.
+/// A valid buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffer {
-    /// Of all threads together.
+    /// Total size of all threads.
     pub(crate) size: Bytes,
-    /// The last-level cache, if anybody knows.
+    /// Size of the last-level cache, if known.
     pub(crate) llc: Option<Bytes>,
-    /// The share of accesses to random places of it that should miss.
+    /// Expected miss share of random accesses.
     pub(crate) miss_share: f64,
 }
 
-impl Room {
-    /// The last-level cache's size: as told, else as the machine has it; `None` if nobody knows.
+impl BufferOptions {
+    /// Size of the last-level cache: as given, else of this machine.
     pub(crate) fn llc(&self) -> Option<Bytes> {
         self.llc.or_else(llc_of_this_machine)
     }
 
-    /// The most that one copy may take: a quarter of the free memory, shared by all copies.
-    pub(crate) fn most(&self) -> anyhow::Result<Bytes> {
+    /// Maximum size of one copy: a quarter of the free memory, shared by all copies.
+    pub(crate) fn max_size(&self) -> anyhow::Result<Bytes> {
         Ok(Bytes(free_memory(Path::new("/"))?.0 / 4 / u64::from(self.copies)))
     }
 
-    /// A hog's buffer, of the size that was asked for or one that fits the machine; refused if it
-    /// has no line for each thread, or takes more than there is room for.
-    pub(crate) fn buffer(&self, asked: Option<Bytes>, n_threads: u32) -> anyhow::Result<Buffer> {
+    /// A buffer of the requested or default size. Rejects sizes below one line per thread or above the maximum.
+    pub(crate) fn buffer(
+        &self,
+        requested: Option<Bytes>,
+        n_threads: u32,
+    ) -> anyhow::Result<Buffer> {
         let llc = self.llc();
-        let size = match asked {
+        let size = match requested {
             Some(size) => size,
-            None => buffer(llc, self.most()?),
+            None => buffer(llc, self.max_size()?),
         };
         if size.0 < LINE_BYTES * u64::from(n_threads) {
-            bail!(
-                "--size {size} is less than a line of {LINE_BYTES} B for each thread ({n_threads})"
-            );
+            bail!("--size {size} is less than a line of {LINE_BYTES} B per thread ({n_threads})");
         }
         self.check_size(&format!("--size {size} is"), size)?;
         Ok(Buffer { size, llc, miss_share: self.miss_share(size, llc) })
     }
 
-    /// Refuses what takes more than there is room for; `what` begins the sentence.
-    pub(crate) fn check_size(&self, what: &str, size: Bytes) -> anyhow::Result<()> {
-        // A machine that does not tell what is free leaves it to the user.
-        match self.most() {
+    /// Rejects sizes above the maximum. `subject` starts the error message.
+    pub(crate) fn check_size(&self, subject: &str, size: Bytes) -> anyhow::Result<()> {
+        // Without MemAvailable any size is accepted.
+        match self.max_size() {
             Ok(most) if most < size => bail!(
-                "{what} more than {most} (a quarter of the free memory, for {} at a time)",
+                "{subject} more than {most} (a quarter of the free memory, for {} at a time)",
                 if self.copies == 1 { "one".to_owned() } else { self.copies.to_string() }
             ),
             _ => Ok(()),
         }
     }
 
-    /// The share of accesses that should miss with such a buffer.
+    /// Expected miss share of a buffer.
     fn miss_share(&self, buffer: Bytes, llc: Option<Bytes>) -> f64 {
         let llc = llc.unwrap_or_default().0 as f64;
         let all = buffer.0 as f64 * f64::from(self.copies);
@@ -97,7 +98,7 @@ impl Room {
     }
 }
 
-/// Read once: a workload may hold thousands of hogs.
+/// Read once: a workload may have thousands of hogs.
 fn llc_of_this_machine() -> Option<Bytes> {
     static LLC: OnceLock<Option<Bytes>> = OnceLock::new();
     *LLC.get_or_init(|| {
@@ -111,12 +112,12 @@ fn buffer(llc: Option<Bytes>, most: Bytes) -> Bytes {
     most.min(enough.max(BUFFER_MIN))
 }
 
-/// Memory that could be had without swapping.
+/// Memory available without swapping.
 fn free_memory(root: &Path) -> anyhow::Result<Bytes> {
     let path = root.join("proc/meminfo");
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("cannot read {}", path.display()))?;
-    available(&text).ok_or_else(|| anyhow!("{} has no MemAvailable; say --size", path.display()))
+    available(&text).ok_or_else(|| anyhow!("{} has no MemAvailable; set --size", path.display()))
 }
 
 fn available(meminfo: &str) -> Option<Bytes> {
@@ -124,8 +125,8 @@ fn available(meminfo: &str) -> Option<Bytes> {
     line.trim().strip_suffix(" kB")?.trim().parse().ok().map(Bytes::from_kib)
 }
 
-/// For messages: a size, or that nobody knows.
-pub(crate) fn shown(llc: Option<Bytes>) -> String {
+/// Text of a cache size for messages.
+pub(crate) fn cache_text(llc: Option<Bytes>) -> String {
     llc.map_or("of unknown size".to_owned(), |size| size.to_string())
 }
 
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_four_caches_between_64_mb_and_a_share_of_what_is_free() {
+    fn the_default_is_four_caches_between_64_mb_and_the_maximum() {
         let mib = Bytes::from_mib;
         assert_eq!(buffer(Some(mib(32)), mib(5000)), mib(128));
         assert_eq!(buffer(Some(mib(2)), mib(5000)), Bytes(64_000_000));
@@ -143,31 +144,32 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_cut_short_must_miss_less_often() {
-        let room = |copies| Room { copies, llc: None, no_self_check: false };
-        let share = |copies, buffer, llc| room(copies).miss_share(Bytes(buffer), Some(Bytes(llc)));
+    fn a_smaller_buffer_has_a_smaller_expected_miss_share() {
+        let options = |copies| BufferOptions { copies, llc: None, no_self_check: false };
+        let share =
+            |copies, buffer, llc| options(copies).miss_share(Bytes(buffer), Some(Bytes(llc)));
         assert_eq!(share(1, 400, 100), 0.9);
         assert_eq!(share(1, 200, 100), 0.4);
         assert_eq!(share(2, 200, 100), 0.65);
-        assert_eq!(room(1).miss_share(Bytes(1), None), 0.9);
+        assert_eq!(options(1).miss_share(Bytes(1), None), 0.9);
     }
 
     #[test]
-    fn a_size_is_refused_when_it_is_less_than_a_line_or_more_than_a_share_of_what_is_free() {
-        let room = |copies| Room { copies, llc: None, no_self_check: true };
-        let refused = |copies, size, n_threads| {
-            let buffer = room(copies).buffer(Some(size), n_threads);
+    fn sizes_below_one_line_per_thread_or_above_the_maximum_are_rejected() {
+        let options = |copies| BufferOptions { copies, llc: None, no_self_check: true };
+        let rejected = |copies, size, n_threads| {
+            let buffer = options(copies).buffer(Some(size), n_threads);
             buffer.err().map(|error| error.to_string()).unwrap_or_default()
         };
-        assert!(refused(1, Bytes(0), 1).contains("less than a line"));
-        assert!(refused(1, Bytes(64), 2).contains("each thread (2)"));
-        assert_eq!(refused(1, Bytes(64), 1), "");
-        assert!(refused(1, Bytes(1 << 60), 1).contains("a quarter of the free memory"));
-        assert!(refused(3, Bytes(1 << 60), 1).contains("for 3 at a time"));
+        assert!(rejected(1, Bytes(0), 1).contains("less than a line"));
+        assert!(rejected(1, Bytes(64), 2).contains("per thread (2)"));
+        assert_eq!(rejected(1, Bytes(64), 1), "");
+        assert!(rejected(1, Bytes(1 << 60), 1).contains("a quarter of the free memory"));
+        assert!(rejected(3, Bytes(1 << 60), 1).contains("for 3 at a time"));
     }
 
     #[test]
-    fn free_memory_is_what_the_kernel_calls_available() {
+    fn free_memory_is_mem_available() {
         assert_eq!(
             available("MemTotal: 9 kB\nMemAvailable:   1024 kB\n"),
             Some(Bytes::from_mib(1))

@@ -1,23 +1,24 @@
 //! The built-in synthetic programs: `evenkeel load KIND …`.
 //!
-//! With them a workload runs on a machine with nothing else installed, and a policy can be shown
-//! programs whose character is known: a hog that misses every cache, arithmetic that never leaves
-//! the core, one array read along its rows or across them.
+//! They let a workload run on a machine without other software, and give policies programs with known behaviour.
 //!
 //! ```text
-//!   hog       random places of a large buffer: nearly every access goes to memory
+//!   hog       random accesses to a large buffer: nearly every access misses all caches
 //!   compute   arithmetic in registers, no memory
-//!   rows      a two-dimensional array along its rows: every line is used whole
-//!   columns   the same array across its rows: a new line for every element
-//!   sleep     nothing at all, then an exit status of one's choice
-//!   fork      children that compute
-//!   phases    compute, hog and sleep in turn
+//!   rows      a two-dimensional array, read row by row: every cache line is used completely
+//!   columns   the same array, read column by column: a new cache line for every element
+//!   sleep     sleeps, then exits with a given status
+//!   fork      starts children that compute
+//!   phases    compute, hog and sleep in sequence
 //! ```
 //!
-//! What would make such a program measure something else is ruled out: every page is written before
-//! the clock starts (untouched pages all map one page of zeros), what is read goes through a black
-//! box (else the compiler drops the loop), and the pattern is tried first and refused if it does
-//! not cost what it should.
+//! The programs are part of the evenkeel executable and not a separate binary. A job starts them through
+//! /proc/self/exe, so they need no installation and no search path, and a workload check parses their arguments with the same
+//! code before any job starts.
+//!
+//! Each program avoids measuring something else: every page is written before the clock starts (untouched pages
+//! share one zero page), read values pass through `black_box` (or the compiler removes the loop), and a self-check rejects
+//! an access pattern that does not have the expected cost.
 
 mod bench;
 mod budget;
@@ -36,7 +37,7 @@ use serde_json::{Map, Value};
 
 use crate::command_result::CommandResult;
 
-/// Be one of the built-in synthetic programs
+/// Run a built-in synthetic program
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -45,23 +46,22 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Kind {
-    /// Work on random places of a large buffer: nearly every access goes to memory
+    /// Access random lines of a large buffer; nearly every access misses all caches
     Hog(hog::Args),
-    /// Do arithmetic in registers, without memory
+    /// Compute in registers, without memory accesses
     Compute(compute::Args),
-    /// Read a two-dimensional array along its rows
+    /// Read a two-dimensional array row by row
     Rows(bench::Args),
-    /// Read a two-dimensional array across its rows
+    /// Read a two-dimensional array column by column
     Columns(bench::Args),
     /// Sleep, then exit with a status
     Sleep(family::SleepArgs),
     /// Start children that compute
     Fork(family::ForkArgs),
-    /// Compute, hog and sleep in turn
+    /// Run phases of compute, hog and sleep
     Phases(phases::Args),
 }
 
-/// Runs the program.
 pub fn main(args: &Args) -> CommandResult {
     match &args.kind {
         Kind::Hog(args) => hog::main(args),
@@ -74,8 +74,8 @@ pub fn main(args: &Args) -> CommandResult {
     }
 }
 
-/// Whether a job with these arguments would run: whether they are understood, and what the program
-/// would refuse at its start. Called before any job starts.
+/// Checks the arguments of a job: their syntax, and what the program would reject at its start. Called before any job
+/// starts.
 pub fn check(args: &[String]) -> Result<(), String> {
     match parse(args)?.kind {
         Kind::Hog(args) => hog::check(&args),
@@ -89,15 +89,15 @@ pub fn check(args: &[String]) -> Result<(), String> {
 fn parse(args: &[String]) -> Result<Args, String> {
     #[derive(Parser)]
     #[command(name = "load")]
-    struct Alone {
+    struct LoadCli {
         #[command(flatten)]
         args: Args,
     }
     let words = std::iter::once("load").chain(args.iter().map(String::as_str));
-    match Alone::try_parse_from(words) {
-        Ok(alone) => Ok(alone.args),
+    match LoadCli::try_parse_from(words) {
+        Ok(cli) => Ok(cli.args),
         Err(error) if !error.use_stderr() => {
-            Err("it asks for help and would do nothing else; leave that out".to_owned())
+            Err("--help would only print help; remove it".to_owned())
         }
         Err(error) => {
             let text = error.render().to_string();
@@ -108,46 +108,46 @@ fn parse(args: &[String]) -> Result<Args, String> {
     }
 }
 
-/// What a program says about itself: text for people, or one JSON object at the end.
-struct Account {
+/// Output of a program: text lines, or one JSON object at the end.
+struct LoadReport {
     kind: &'static str,
     json: bool,
     fields: Map<String, Value>,
 }
 
-impl Account {
+impl LoadReport {
     fn new(kind: &'static str, json: bool) -> Self {
         let fields = Map::from_iter([("kind".to_owned(), kind.into())]);
-        Account { kind, json, fields }
+        LoadReport { kind, json, fields }
     }
 
-    /// Notes a figure for the JSON object.
-    fn note(&mut self, field: &str, value: impl Into<Value>) {
+    /// Adds a field to the JSON object.
+    fn add(&mut self, field: &str, value: impl Into<Value>) {
         self.fields.insert(field.to_owned(), value.into());
     }
 
-    /// A line for people.
-    fn say(&self, line: &str) -> std::io::Result<()> {
+    /// Prints a line, except with `--json`.
+    fn print(&self, line: &str) -> std::io::Result<()> {
         match self.json {
             true => Ok(()),
             false => writeln!(std::io::stdout(), "{}: {line}", self.kind),
         }
     }
 
-    /// The last line for people, or the object.
-    fn end(mut self, done: &budget::Work, unit: &str) -> std::io::Result<()> {
-        let (cpu_s, wall_s) = (done.cpu.as_secs_f64(), done.wall.as_secs_f64());
-        let rate = if 0.0 < cpu_s { done.ops as f64 / cpu_s } else { 0.0 };
+    /// Prints the last line, or the JSON object.
+    fn end(mut self, work: &budget::Work, unit: &str) -> std::io::Result<()> {
+        let (cpu_s, wall_s) = (work.cpu.as_secs_f64(), work.wall.as_secs_f64());
+        let rate = if 0.0 < cpu_s { work.ops as f64 / cpu_s } else { 0.0 };
         if !self.json {
-            return self.say(&format!(
+            return self.print(&format!(
                 "{} {unit} in {wall_s:.3} s, {cpu_s:.3} s of CPU time, {rate:.0} per CPU second",
-                done.ops
+                work.ops
             ));
         }
-        self.note("ops", done.ops);
-        self.note("wall_s", wall_s);
-        self.note("cpu_s", cpu_s);
-        self.note("ops_per_cpu_s", rate);
+        self.add("ops", work.ops);
+        self.add("wall_s", wall_s);
+        self.add("cpu_s", cpu_s);
+        self.add("ops_per_cpu_s", rate);
         writeln!(std::io::stdout(), "{}", Value::Object(self.fields))
     }
 }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_a_job_are_understood_before_it_starts() {
+    fn arguments_of_a_job_are_parsed_before_it_starts() {
         for text in ["hog --for 5s", "compute --ops 10 --threads 2", "sleep --for 1ms --status 3"] {
             assert_eq!(check(&words(text)), Ok(()), "{text}");
         }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_would_refuse_at_its_start_is_known_before() {
+    fn arguments_that_a_program_would_reject_are_rejected_before_it_starts() {
         for (text, word) in [
             ("hog --size 0", "less than a line"),
             ("hog --size 1", "less than a line"),
@@ -200,9 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn every_program_that_a_workload_may_name_is_here() {
+    fn every_program_that_a_workload_may_name_exists() {
         for kind in program::LOADS {
-            let known = check(&words(&format!("{kind} --help"))).expect_err("help is no run");
+            let known = check(&words(&format!("{kind} --help"))).expect_err("help is rejected");
             assert!(!known.contains("unrecognized"), "{kind}: {known}");
         }
     }

@@ -1,17 +1,15 @@
-//! A program that changes its character: compute, hog and sleep in turn.
-//!
-//! Its hog is tried first like the hog itself.
+//! A program with phases: compute, hog and sleep in sequence. Its hog has the same self-check as `load hog`.
 
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use base::{Bytes, Nanos};
 
-use super::Account;
+use super::LoadReport;
 use super::budget::{Budget, Work, cpu_time};
 use super::compute::Arithmetic;
 use super::hog::{self, Hog};
-use super::memory::{self, Buffer, Room};
+use super::memory::{self, Buffer, BufferOptions};
 use super::workers::Part;
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
@@ -19,17 +17,17 @@ use crate::input;
 /// Options of `load phases`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The phases: compute:TIME and hog:TIME of CPU time, sleep:TIME by the clock
+    /// Run these phases: compute:TIME and hog:TIME of CPU time, sleep:TIME of wall time
     #[arg(value_name = "PHASE", required = true)]
     phases: Vec<Phase>,
-    /// How often to go through them
+    /// Repeat all phases this many times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=u32::MAX), allow_hyphen_values = true)]
     rounds: u32,
-    /// Size of the hog's buffer
+    /// Set the buffer size of the hog (default: as for load hog)
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     #[command(flatten)]
-    room: Room,
+    options: BufferOptions,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -60,36 +58,36 @@ impl FromStr for Phase {
 }
 
 impl Args {
-    /// The buffer, if there is a phase that needs one or its size is said.
+    /// The buffer if a phase needs one. A given size is checked in any case.
     fn buffer(&self) -> anyhow::Result<Option<Buffer>> {
         let hogs = self.phases.iter().any(|phase| matches!(phase, Phase::Hog(_)));
         let wanted = hogs || self.size.is_some();
-        let buffer = wanted.then(|| self.room.buffer(self.size, 1)).transpose()?;
+        let buffer = wanted.then(|| self.options.buffer(self.size, 1)).transpose()?;
         Ok(buffer.filter(|_| hogs))
     }
 }
 
-/// What can be known to be wrong without trying.
+/// Checks the arguments without running.
 pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
     match args.buffer()? {
-        Some(buffer) => hog::check_buffer(&args.room, &buffer),
+        Some(buffer) => hog::check_buffer(&args.options, &buffer),
         None => Ok(()),
     }
 }
 
 pub(crate) fn main(args: &Args) -> CommandResult {
     let buffer = args.buffer().or_usage_error()?;
-    let mut account = Account::new("phases", args.json);
-    account.note("copies", args.room.copies);
+    let mut report = LoadReport::new("phases", args.json);
+    report.add("copies", args.options.copies);
     if let Some(buffer @ Buffer { size, llc, .. }) = buffer {
-        let llc_text = memory::shown(llc);
-        account.say(&format!(
+        let llc_text = memory::cache_text(llc);
+        report.print(&format!(
             "buffer {size}, last-level cache {llc_text}, copies {}",
-            args.room.copies
+            args.options.copies
         ))?;
-        account.note("buffer_bytes", size.0);
-        account.note("llc_bytes", llc.map(|size| size.0));
-        hog::try_pattern(&args.room, &buffer, &mut account)?;
+        report.add("buffer_bytes", size.0);
+        report.add("llc_bytes", llc.map(|size| size.0));
+        hog::run_self_check(&args.options, &buffer, &mut report)?;
     }
     let mut hog = buffer.map(|buffer| Hog::new(buffer.size, 1, false));
     let mut arithmetic = Arithmetic::new(0);
@@ -106,11 +104,11 @@ pub(crate) fn main(args: &Args) -> CommandResult {
         };
     }
     let cpu = cpu_time().saturating_sub(begin.1);
-    account.end(&Work { ops, cpu, wall: begin.0.elapsed() }, "operations")?;
+    report.end(&Work { ops, cpu, wall: begin.0.elapsed() }, "operations")?;
     Ok(())
 }
 
-/// Works for so much CPU time; says how many operations that were.
+/// Works for this CPU time. Returns the number of operations.
 fn spend<P: Part>(time: Nanos, part: &mut P) -> u64 {
     let budget = Budget::of_cpu(Duration::from(time));
     budget.spend(0, P::BATCH_OPS, |ops| part.work(ops)).ops
@@ -121,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_phase_is_a_kind_and_a_time() {
+    fn a_phase_has_a_kind_and_a_time() {
         assert_eq!("hog:250ms".parse(), Ok(Phase::Hog(Nanos::from_millis(250))));
         for text in ["", "hog", "hog:", "hog:-1", "swim:1s"] {
             assert!(text.parse::<Phase>().is_err(), "{text}");

@@ -1,14 +1,13 @@
-//! A walk through every line of a buffer in an order that no prefetcher guesses.
+//! A walk through every line of a buffer in an order that prefetchers cannot predict.
 //!
 //! ```text
 //!   state ──► state * A + C + loaded  (mod 2^bits, full period) ──► scrambled ──► line
 //! ```
 //!
-//! The generator passes through every number below a power of two before it repeats, and the
-//! scrambling keeps that (each step of it can be undone), so every line is visited once a round:
-//! a place comes back only after all the others, when the caches have long forgotten it. Numbers
-//! beyond the buffer are skipped. What was loaded last is added to the state: it is always zero,
-//! but the processor cannot know that and must wait for it, so a walk is a chain.
+//! The generator visits every number below a power of two before it repeats, and the scrambling is a bijection, so every
+//! line is visited once per round, when the caches no longer have it. Numbers beyond the buffer are skipped. The last
+//! loaded value is added to the state. It is always zero, but the CPU must wait for it, so a walk is a dependent
+//! chain.
 
 /// One walk; several walks through one buffer are independent chains.
 #[derive(Clone, Debug)]
@@ -18,15 +17,15 @@ pub(crate) struct Walk {
     n_lines: u64,
 }
 
-/// Knuth's multiplier for 64 bits: 1 more than a multiple of 4, as a full period needs.
+/// D. E. Knuth's MMIX multiplier: 1 more than a multiple of 4, as a full period requires.
 const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
-/// Any odd number does.
+/// Any odd number.
 const STEP: u64 = 1_442_695_040_888_963_407;
-/// Any odd number, so that multiplying can be undone.
+/// Any odd number, so that the multiplication is invertible.
 const SCRAMBLE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Walk {
-    /// The `chain_idx`-th of `n_chains` walks through `n_lines` lines, begun evenly apart.
+    /// Walk `chain_idx` of `n_chains` through `n_lines` lines. The walks start evenly spaced.
     pub(crate) fn new(n_lines: usize, chain_idx: u32, n_chains: u32) -> Self {
         let n_lines = n_lines.max(1) as u64;
         let bits = n_lines.next_power_of_two().trailing_zeros().max(2);
@@ -34,7 +33,7 @@ impl Walk {
         Walk { state: state as u64, bits, n_lines }
     }
 
-    /// The next line, once what the last one held is known.
+    /// The next line; `loaded` is the value of the last line.
     #[inline]
     pub(crate) fn next(&mut self, loaded: u64) -> usize {
         let mask = (1 << self.bits) - 1;
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_is_visited_once_a_round() {
+    fn every_line_is_visited_once_per_round() {
         for n_lines in [1, 2, 3, 64, 100, 1000, 4096, 5000] {
             let mut walk = Walk::new(n_lines, 0, 1);
             for round in 0..2 {
@@ -72,19 +71,19 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_the_walk_are_no_neighbours_in_memory() {
+    fn consecutive_lines_are_neither_adjacent_nor_equidistant() {
         let mut walk = Walk::new(1 << 16, 0, 1);
         let lines: Vec<usize> = (0..10_000).map(|_| walk.next(0)).collect();
-        // A page holds 64 lines; prefetchers work within one, or follow one distance.
+        // A page has 64 lines; prefetchers work within a page or with a constant stride.
         let near = lines.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 64).count();
         let steady =
             lines.windows(3).filter(|w| w[1].wrapping_sub(w[0]) == w[2].wrapping_sub(w[1]));
-        assert!(near < 60, "{near} of 10000 stayed near, by chance 20 do");
+        assert!(near < 60, "{near} of 10000 steps stay near; 20 are expected by chance");
         assert!(steady.count() < 5);
     }
 
     #[test]
-    fn chains_begin_apart() {
+    fn chains_start_at_different_lines() {
         let firsts: std::collections::BTreeSet<usize> =
             (0..8).map(|idx| Walk::new(1 << 12, idx, 8).next(0)).collect();
         assert_eq!(firsts.len(), 8);

@@ -1,20 +1,20 @@
-//! Threads that prepare, wait for each other, and work.
+//! Worker threads: each prepares its data, waits for the others, and works.
 
 use std::sync::Barrier;
 use std::time::Duration;
 
 use super::budget::{Budget, Work};
 
-/// A thread's part: it touches its memory when made and works when called.
+/// Work of one thread. Construction touches its memory.
 pub(crate) trait Part: Sized {
-    /// Operations between two looks at the clock.
+    /// Operations between two reads of the clock.
     const BATCH_OPS: u64;
-    /// Does so many operations.
+    /// Performs this many operations.
     fn work(&mut self, ops: u64);
 }
 
-/// Lets every thread make its own part (so that first touch places the memory near it) and starts
-/// the clock when all are ready.
+/// Lets every thread create its own work, so that first touch allocates its memory on its node, and starts the clock
+/// when all are ready.
 pub(crate) fn run<P: Part>(budget: &Budget, make: impl Fn(u32) -> P + Sync) -> Work {
     let ready = Barrier::new(budget.threads as usize);
     let one = |thread_idx: u32| {
@@ -37,11 +37,11 @@ fn sum(all: Work, one: Work) -> Work {
     Work { ops: all.ops + one.ops, cpu: all.cpu + one.cpu, wall: all.wall.max(one.wall) }
 }
 
-/// The least CPU time that something takes in a few tries: what disturbs only ever adds.
-pub(crate) fn least_cpu_time(n_tries: u32, mut what: impl FnMut()) -> Duration {
+/// Minimum CPU time over a few repetitions, because disturbances only increase it.
+pub(crate) fn least_cpu_time(n_tries: u32, mut run: impl FnMut()) -> Duration {
     let mut time = || {
         let begin = super::budget::cpu_time();
-        what();
+        run();
         super::budget::cpu_time().saturating_sub(begin)
     };
     (0..n_tries).map(|_| time()).min().unwrap_or_default()

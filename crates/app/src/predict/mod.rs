@@ -21,8 +21,8 @@ use program::is_toml;
 use program::profile::parse_profile;
 
 use crate::command_result::{CommandResult, OrUsageError, print_error};
-use crate::recorded::nearest;
 use crate::{input, machine};
+use base::suggest::nearest;
 
 /// Which programs, and where.
 #[derive(Debug, clap::Args)]

@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = REFS, value_parser = some_number, allow_hyphen_values = true)]
     refs: u64,
     /// Limit the total time of all runs
-    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = input::some_time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     limit: Nanos,
     /// Set the clock frequency, which cycles per instruction depend on [default: of this machine]
     #[arg(long, value_name = "2.6GHz", value_parser = parse_frequency, allow_hyphen_values = true)]
@@ -352,7 +352,7 @@ fn publish(
 
 /// Parses a count: `5M` is five million.
 fn number(text: &str) -> Result<u64, String> {
-    let refuse = || "write a whole number, or one with K, M or G such as 5M".to_owned();
+    let refuse = || "write an integer, optionally with K, M or G such as 5M".to_owned();
     let units = [('K', 1_000), ('M', 1_000_000), ('G', 1_000_000_000)];
     let upper = text.trim().to_ascii_uppercase();
     let unit = units.iter().find_map(|(unit, by)| Some((upper.strip_suffix(*unit)?, *by)));

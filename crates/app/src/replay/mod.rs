@@ -1,8 +1,8 @@
-//! `evenkeel replay`: a policy again over a journal, or over a stream of what the kernel said. Open
-//! loop: what would have been decided. Which of the two a file is, its first line tells.
+//! `evenkeel replay`: runs a policy on the samples of a journal or of a stream of kernel data (open loop). The first line
+//! of the file shows which of the two it is.
 
-mod shown;
 mod stream;
+mod stream_turn;
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -18,36 +18,36 @@ use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::signals::SignalArgs;
 use crate::{input, recorded};
 
-/// Run a policy again over a journal or a stream: what would have been decided
+/// Replay a journal or a stream with a policy and print the decisions
 ///
-/// Open loop: what was recorded happens again whatever the policy says now, and nothing is started
-/// or moved. So this tells what a policy would have wanted at each moment, not how the run would
-/// have gone under it. Of a stream (evenkeel record) each turn is shown as the policy sees it.
+/// Open loop: the recorded events do not change with the policy, and nothing is started or moved. The result is what
+/// the policy would request at each turn, not the result of a run under it. For a stream (evenkeel record) each
+/// turn is printed as the policy sees it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The journal of a run, the folder of the run, or a stream of evenkeel record
+    /// Replay this journal, the journal in the folder of a run, or a stream of evenkeel record
     #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
-    /// The policy that decides anew [default: the one of the run; dfs over a stream]
+    /// Use this policy [default: the policy of the run; dfs for a stream]
     #[arg(long, short, value_name = "NAME[key=value,…]")]
     policy: Option<String>,
-    /// Seed of everything random [default: the one of the run]
+    /// Set the random seed [default: the seed of the run]
     #[arg(long, value_name = "N", value_parser = input::seed, allow_hyphen_values = true)]
     seed: Option<u64>,
-    /// The new journal; it must not be there yet
+    /// Write a journal of the replay to this file, which must not exist
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print what came of it as JSON
+    /// Print JSON instead of text
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     signals: SignalArgs,
 }
 
-/// Replays and tells how much was decided otherwise.
+/// Replays and compares the decisions with the recorded ones.
 pub fn main(args: &Args) -> CommandResult {
     if linux::stream::is_stream(&args.journal) {
-        return over_stream(args);
+        return replay_stream(args);
     }
     let mut recording = recorded::open(&args.journal)?;
     let original = recording.header().clone();
@@ -63,15 +63,15 @@ pub fn main(args: &Args) -> CommandResult {
         .with_signals(signals);
     let replayed = match &args.out {
         Some(path) => into_journal(&mut recording, &mut engine, &header, path)?,
-        None => journal::replay(&mut recording, &mut engine, &mut []).map_err(stop)?,
+        None => journal::replay(&mut recording, &mut engine, &mut []).map_err(command_error)?,
     };
-    tell(args, &original, spec, replayed)?;
+    print(args, &original, spec, replayed)?;
     Ok(())
 }
 
-fn over_stream(args: &Args) -> CommandResult {
+fn replay_stream(args: &Args) -> CommandResult {
     if args.out.is_some() {
-        let text = "--out writes a journal, and a stream has none: leave it out";
+        let text = "--out needs a journal as input; remove it for a stream";
         return Err(CommandError::Usage(anyhow!(text)));
     }
     let policy = args.policy.as_deref().unwrap_or("dfs");
@@ -79,8 +79,7 @@ fn over_stream(args: &Args) -> CommandResult {
     stream::main(&args.journal, (policy, args.seed.unwrap_or(0), signals), args.json)
 }
 
-/// Programs that were only looked after were decided about with a judge around the policy; the
-/// option `act` says so, and whether it could do anything.
+/// The recorded watch had a judge around the policy; the option `act` shows it, and whether actions were performed.
 fn with_judge(
     policy: Box<dyn sched::Policy>,
     options: &std::collections::BTreeMap<String, String>,
@@ -100,13 +99,13 @@ fn into_journal(
     let refused = || format!("cannot write {}", path.display());
     match File::create_new(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let text = format!("{} is there already: name a new file", path.display());
+            let text = format!("{} already exists; use a new file", path.display());
             return Err(CommandError::Usage(anyhow!(text)));
         }
         made => made.with_context(refused).or_usage_error()?,
     };
     write(recording, engine, header, path).inspect_err(|_| {
-        let _ = fs::remove_file(path); // Half a journal is of no use to anybody.
+        let _ = fs::remove_file(path); // An incomplete journal is useless.
     })
 }
 
@@ -119,28 +118,33 @@ fn write(
     let refused = || format!("cannot write {}", path.display());
     let writer = JournalWriter::create(path, header, Limits::default());
     let mut writer = writer.with_context(refused).or_usage_error()?;
-    let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(stop)?;
+    let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(command_error)?;
     let end =
         recording.end().map(|end| RunEnd { own_cpu: None, own_max_resident: None, ..end.clone() });
-    // A run that was killed has no end, and neither has its replay.
+    // A killed run has no end record, and neither has its replay.
     if let Some(end) = end {
         writer.finish(&end).with_context(refused)?;
     }
     Ok(replayed)
 }
 
-/// A journal that cannot be read on is the caller's; one that cannot be written on is not.
-fn stop(error: ReplayError) -> CommandError {
+/// A read error of the journal is a usage error; a write error is a failure.
+fn command_error(error: ReplayError) -> CommandError {
     match error {
         ReplayError::Sink(_) => CommandError::Failed(error.into()),
         _ => CommandError::Usage(error.into()),
     }
 }
 
-fn tell(args: &Args, original: &Header, spec: &str, replayed: ReplaySummary) -> anyhow::Result<()> {
+fn print(
+    args: &Args,
+    original: &Header,
+    spec: &str,
+    replayed: ReplaySummary,
+) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if args.json {
-        let told = serde_json::json!({
+        let result = serde_json::json!({
             "open_loop": true,
             "recorded_run": original.run_id,
             "recorded_policy": original.policy.spec,
@@ -148,38 +152,41 @@ fn tell(args: &Args, original: &Header, spec: &str, replayed: ReplaySummary) -> 
             "n_turns": replayed.n_turns,
             "n_turns_same": replayed.n_same,
             "n_turns_same_for_other_reasons": replayed.n_other_reasons,
-            "first_turn_other": replayed.first_difference,
-            "began_late": replayed.lacks_first_parts,
+            "first_turn_different": replayed.first_difference,
+            "started_late": replayed.lacks_first_parts,
         });
-        return Ok(writeln!(out, "{told:#}")?);
+        return Ok(writeln!(out, "{result:#}")?);
     }
     writeln!(
         out,
-        "open loop: {spec} over the recording of {} (decided by {}); nothing was carried out",
+        "open loop: {spec} on the recording of {} (policy {}); no action was performed",
         original.run_id, original.policy.spec
     )?;
     if replayed.lacks_first_parts {
-        writeln!(out, "the first parts of the journal are gone: the policy began without a past")?;
+        writeln!(
+            out,
+            "the first parts of the journal are deleted: the policy started without history"
+        )?;
     }
     writeln!(out, "{}", compared(&replayed))?;
     if let Some(path) = &args.out {
-        writeln!(out, "the decisions are in {}: evenkeel explain tells them", path.display())?;
+        writeln!(out, "the decisions are in {}; evenkeel explain prints them", path.display())?;
     }
     Ok(())
 }
 
-/// How much was decided otherwise: what was to be done counts, and reasons apart from that.
+/// Compares the decisions. Differences in reasons are counted separately.
 fn compared(replayed: &ReplaySummary) -> String {
     let n_other = replayed.n_turns - replayed.n_same;
     let decided = match replayed.first_difference {
-        None => format!("all {} turns were decided as they were recorded", replayed.n_turns),
+        None => format!("all {} turns have the recorded decisions", replayed.n_turns),
         Some(first) => format!(
-            "{n_other} of {} turns would have been decided otherwise, turn {first} first",
+            "{n_other} of {} turns have other decisions, the first is turn {first}",
             replayed.n_turns
         ),
     };
     match replayed.n_other_reasons {
         0 => decided,
-        n => format!("{decided}; {n} more the same way, for other reasons or with other notes"),
+        n => format!("{decided}; {n} more have the same decisions with other reasons or notes"),
     }
 }

@@ -22,7 +22,7 @@ use sched::{
     Turn,
 };
 
-use super::shown::{Shown, lines};
+use super::stream_turn::{ReplayTurn, lines};
 use crate::command_result::{CommandResult, OrUsageError};
 
 /// Shows every turn of a stream.
@@ -46,7 +46,7 @@ struct Played {
     recorded: stream::Recorded,
     listener: StreamCollectors,
     engine: Engine,
-    seen: Rc<RefCell<Option<Shown>>>,
+    snapshot: Rc<RefCell<Option<ReplayTurn>>>,
     /// The policy is not asked: the first look is where counting begins.
     is_base: Rc<Cell<bool>>,
     is_first: bool,
@@ -80,17 +80,17 @@ fn job_of(id: JobId, name: &str) -> Job {
 struct Watcher {
     decides: Box<dyn Policy>,
     interval: Nanos,
-    seen: Rc<RefCell<Option<Shown>>>,
+    snapshot: Rc<RefCell<Option<ReplayTurn>>>,
     is_base: Rc<Cell<bool>>,
 }
 
 impl Policy for Watcher {
-    fn decide(&mut self, seen: &Snapshot<'_>, plan: &mut Plan) {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         if self.is_base.get() {
             return;
         }
-        self.decides.decide(seen, plan);
-        *self.seen.borrow_mut() = Some(Shown::new(seen, plan));
+        self.decides.decide(snapshot, plan);
+        *self.snapshot.borrow_mut() = Some(ReplayTurn::new(snapshot, plan));
     }
 
     fn name(&self) -> &str {
@@ -117,21 +117,21 @@ impl Played {
         decides: Box<dyn Policy>,
         signals: TierOverride,
     ) -> Self {
-        let seen = Rc::new(RefCell::new(None));
+        let snapshot = Rc::new(RefCell::new(None));
         let interval = Nanos(recorded.header.interval_ns);
         let is_base = Rc::new(Cell::new(false));
-        let (to, base) = (Rc::clone(&seen), Rc::clone(&is_base));
-        let watcher = Watcher { decides, interval, seen: to, is_base: base };
+        let (to, base) = (Rc::clone(&snapshot), Rc::clone(&is_base));
+        let watcher = Watcher { decides, interval, snapshot: to, is_base: base };
         let jobs = recorded.header.jobs.iter().zip((0..).map(JobId));
         let ids = jobs.clone().map(|(job, id)| (job.pid, id)).collect();
         let jobs = jobs.map(|(job, id)| job_of(id, &job.name)).collect();
         let machine = recorded.machine.clone();
         let engine = Engine::new(machine.clone(), jobs, Box::new(watcher)).with_signals(signals);
         let listener = StreamCollectors::open(&mut recorded, &machine, ids);
-        Played { recorded, listener, engine, seen, is_base, is_first: true }
+        Played { recorded, listener, engine, snapshot, is_base, is_first: true }
     }
 
-    fn next_turn(&mut self) -> Result<Option<Shown>, stream::StreamError> {
+    fn next_turn(&mut self) -> Result<Option<ReplayTurn>, stream::StreamError> {
         let Some((number, at_ns)) = self.recorded.next_turn()? else { return Ok(None) };
         let is_first = std::mem::take(&mut self.is_first);
         let sample = self.listener.sample(&mut self.recorded, is_first).unwrap_or_default();
@@ -144,8 +144,8 @@ impl Played {
         let turn = Turn { number, at, causes: vec![Cause::Interval] };
         self.engine.step(&turn, &sample);
         self.engine.record_outcomes(&[]);
-        let shown = self.seen.borrow_mut().take();
-        Ok(shown.map(|shown| Shown { degraded, ..shown }))
+        let shown = self.snapshot.borrow_mut().take();
+        Ok(shown.map(|shown| ReplayTurn { degraded, ..shown }))
     }
 
     /// What processes did before the first look belongs to no interval of the recording.

@@ -1,4 +1,4 @@
-//! A run from its first turn to its last: host, engine, and the four that listen.
+//! A live run: host, engine and sinks.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,21 +14,21 @@ use report::{Report, ReportBuilder};
 use sched::Policy;
 use topology::Machine;
 
-use super::{Args, Checked, Folder, GRACE, MemoryArgs};
+use super::{Args, Checked, GRACE, MemoryArgs, RunFolder};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::signals::SignalArgs;
 use crate::state::RunState;
 use crate::view::{Mode, View};
 
-/// What a run left: its report in any case, and how the command is to end.
-pub(crate) struct Ran {
+/// Result of a run: its report in any case, and the result of the command.
+pub(crate) struct RunResult {
     pub report: Report,
-    pub ended: CommandResult,
+    pub result: CommandResult,
 }
 
-/// How a run is done, whichever command asked for it.
-pub(crate) struct How<'a> {
-    /// The policy as it was asked for.
+/// Options of a run, for all commands that run workloads.
+pub(crate) struct RunOptions<'a> {
+    /// Policy specification as given.
     pub policy: &'a str,
     pub seed: u64,
     pub quiet: bool,
@@ -40,12 +40,12 @@ pub(crate) struct How<'a> {
     pub memory: &'a MemoryArgs,
     pub signals: &'a SignalArgs,
     pub counters: CounterMode,
-    pub groups: CgroupMode,
+    pub cgroups: CgroupMode,
 }
 
-impl<'a> From<&'a Args> for How<'a> {
+impl<'a> From<&'a Args> for RunOptions<'a> {
     fn from(args: &'a Args) -> Self {
-        How {
+        RunOptions {
             policy: &args.policy,
             seed: args.seed,
             quiet: args.quiet,
@@ -57,58 +57,62 @@ impl<'a> From<&'a Args> for How<'a> {
             memory: &args.memory,
             signals: &args.signals,
             counters: args.counters.into(),
-            groups: args.groups.into(),
+            cgroups: args.cgroups.into(),
         }
     }
 }
 
-/// Starts the jobs and stays with them until all are over; others may listen.
+/// Runs all jobs to their end. `listener` is an additional sink.
 ///
 /// # Errors
-/// Nothing was started: the host is not ready, or the journal cannot be begun.
+/// The host is not ready, or the journal cannot be created. No job was started.
 pub(crate) fn run(
-    how: &How<'_>,
+    options: &RunOptions<'_>,
     checked: Checked,
-    folder: &Folder,
+    folder: &RunFolder,
     listener: Option<&mut dyn Sink>,
-) -> Result<Ran, CommandError> {
-    let mut parts = Parts::new(how, checked, folder)?;
-    let error = parts.go(listener);
+) -> Result<RunResult, CommandError> {
+    let mut parts = RunParts::new(options, checked, folder)?;
+    let error = parts.run(listener);
     Ok(parts.conclude(error))
 }
 
-/// Those who take part.
-struct Parts {
+/// Host, engine and sinks of a run.
+struct RunParts {
     host: LiveHost,
     engine: Engine,
     journal: JournalWriter,
     report: ReportBuilder,
     view: View,
     state: RunState,
-    /// What getting ready took: the clock of the run begins with the host.
+    /// CPU time used before the start of the run.
     cpu_before: Option<Nanos>,
 }
 
-impl Parts {
-    fn new(args: &How<'_>, checked: Checked, folder: &Folder) -> Result<Self, CommandError> {
+impl RunParts {
+    fn new(
+        args: &RunOptions<'_>,
+        checked: Checked,
+        folder: &RunFolder,
+    ) -> Result<Self, CommandError> {
         let Checked { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, policy.name());
         let options = options(args, &*policy, folder);
         let host = LiveHost::new(workload, &header.machine, options)?;
         let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
-        header.options.insert("groups".to_owned(), host.groups());
+        header.options.insert("cgroups".to_owned(), host.groups());
         if host.needs_groups() && !args.quiet {
-            eprintln!("evenkeel: groups keep the memory of bound jobs: {}", host.groups());
+            eprintln!("evenkeel: cgroups for jobs with bound memory: {}", host.groups());
         }
         let limits = Limits { part: args.journal_part, ..Limits::default() };
         let path = folder.file("journal.jsonl");
         let journal = JournalWriter::create(&path, &header, limits)
-            .inspect_err(|_| folder.forget())
+            .inspect_err(|_| folder.remove_unused())
             .with_context(|| format!("cannot write {}", path.display()))
             .or_usage_error()?;
         let mode = Mode::fitting(args.quiet);
-        Ok(Parts {
+        Ok(RunParts {
             host,
             cpu_before,
             journal,
@@ -121,9 +125,9 @@ impl Parts {
         })
     }
 
-    /// Goes through all turns; returns what ended the run before its time.
-    fn go(&mut self, listener: Option<&mut dyn Sink>) -> Option<anyhow::Error> {
-        let Parts { host, engine, journal, report, view, state, .. } = self;
+    /// Runs all turns. Returns the error that ended the run early.
+    fn run(&mut self, listener: Option<&mut dyn Sink>) -> Option<anyhow::Error> {
+        let RunParts { host, engine, journal, report, view, state, .. } = self;
         let result = match listener {
             None => engine::run(host, engine, &mut [journal, report, view, state]),
             Some(other) => engine::run(host, engine, &mut [journal, report, view, state, other]),
@@ -132,21 +136,20 @@ impl Parts {
         result.err().map(anyhow::Error::from)
     }
 
-    /// The report comes first: a journal that cannot be written on is an error, and no reason to
-    /// lose it.
-    fn conclude(mut self, error: Option<anyhow::Error>) -> Ran {
+    /// Builds the report before it finishes the journal, because a journal error must not lose the report.
+    fn conclude(mut self, error: Option<anyhow::Error>) -> RunResult {
         let end = self.end(error.as_ref());
-        crate::restore::tell_kept(self.host.is_record_kept());
+        crate::restore::warn_if_kept(self.host.is_record_kept());
         let report = self.report.finish(Some(&end));
         let finished = self.journal.finish(&end).context("cannot finish the journal");
-        let ended = match error.or(finished.err()) {
+        let result = match error.or(finished.err()) {
             Some(error) => Err(CommandError::Failed(error)),
             None if end.status == RunStatus::Interrupted || !report.all_well() => {
                 Err(CommandError::Reported)
             }
             None => Ok(()),
         };
-        Ran { report, ended }
+        RunResult { report, result }
     }
 
     fn end(&mut self, error: Option<&anyhow::Error>) -> RunEnd {
@@ -162,8 +165,8 @@ impl Parts {
     }
 }
 
-/// All but the name of the run, which comes from the host.
-fn header(args: &How<'_>, workload: &Workload, machine: Machine, policy: &str) -> Header {
+/// The header except the run id, which the host sets.
+fn header(args: &RunOptions<'_>, workload: &Workload, machine: Machine, policy: &str) -> Header {
     Header {
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         run_id: String::new(),
@@ -175,12 +178,12 @@ fn header(args: &How<'_>, workload: &Workload, machine: Machine, policy: &str) -
         workload: workload.name.clone(),
         folder: workload.folder.clone(),
         jobs: workload.jobs.clone(),
-        options: options_told(args),
+        options: journal_options(args),
         replay_of: None,
     }
 }
 
-fn options(args: &How<'_>, policy: &dyn Policy, folder: &Folder) -> LiveOptions {
+fn options(args: &RunOptions<'_>, policy: &dyn Policy, folder: &RunFolder) -> LiveOptions {
     LiveOptions {
         interval: policy.interval(),
         wake: policy.wake(),
@@ -191,32 +194,32 @@ fn options(args: &How<'_>, policy: &dyn Policy, folder: &Folder) -> LiveOptions 
         time_limit: args.time_limit,
         memory: args.memory.options(),
         counters: args.counters,
-        groups: args.groups,
+        groups: args.cgroups,
         ..LiveOptions::default()
     }
 }
 
-/// Flags that a reader of the journal may want to know.
-fn options_told(args: &How<'_>) -> BTreeMap<String, String> {
-    let mut told = BTreeMap::from([("grace".to_owned(), args.grace.to_string())]);
+/// Options recorded in the journal.
+fn journal_options(args: &RunOptions<'_>) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::from([("grace".to_owned(), args.grace.to_string())]);
     if let Some(limit) = args.time_limit {
-        told.insert("time-limit".to_owned(), limit.to_string());
+        options.insert("time-limit".to_owned(), limit.to_string());
     }
     for (name, on) in [("fail-fast", args.fail_fast), ("die-with-me", args.die_with_me)] {
         if on {
-            told.insert(name.to_owned(), "yes".to_owned());
+            options.insert(name.to_owned(), "yes".to_owned());
         }
     }
-    told.extend(args.memory.told());
-    args.signals.tell(&mut told);
-    told
+    options.extend(args.memory.journal_options());
+    args.signals.add_to_options(&mut options);
+    options
 }
 
 fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// CPU time and largest resident memory of evenkeel itself, its jobs not counted.
+/// CPU time and peak resident memory of evenkeel itself without its jobs.
 pub(crate) fn own_use() -> (Option<Nanos>, Option<Bytes>) {
     use nix::sys::resource::{UsageWho, getrusage};
     use nix::sys::time::TimeValLike;

@@ -1,4 +1,4 @@
-//! A run on a simulated machine: the same engine, policies, journal and reports as live.
+//! A run on a simulated machine, with the same engine, policies, journal and reports as a live run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,48 +20,46 @@ use report::ReportBuilder;
 use sched::{Policy, TierOverride};
 use topology::Machine;
 
-use super::live::Ran;
-use super::{Args, Folder};
+use super::live::RunResult;
+use super::{Args, RunFolder};
 use crate::command_result::{CommandError, OrUsageError};
 use crate::view::{Mode, View};
 use crate::{input, profiles};
 use linux::stop_signals::StopSignals;
 
-/// How a simulated machine behaves.
+/// Options of a simulated machine.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SimArgs {
-    /// The machine to simulate: a machine file, as `evenkeel machine --toml` writes it, or the name of a
-    /// shipped one, such as xeon-2x4; this machine when left out
+    /// Simulate this machine: a machine file, as written by `evenkeel machine --toml`, or a shipped machine such as xeon-2x4
+    /// (default: this machine)
     #[arg(long, value_name = "FILE|NAME", help_heading = "With --host sim")]
     pub machine: Option<std::path::PathBuf>,
-    /// The kernel that it runs: linux-6.18, linux-4.2 or linux-2.6.27 [default: as the machine file says,
-    /// else linux-6.18]
+    /// Simulate this kernel: linux-6.18, linux-4.2 or linux-2.6.27 [default: of the machine file, else linux-6.18]
     #[arg(long, value_name = "NAME", value_parser = kernel, help_heading = "With --host sim")]
     pub kernel: Option<Version>,
-    /// Whether that kernel moves tasks and pages between nodes by itself [default: as the machine file says,
-    /// else off]
+    /// Switch NUMA balancing of the simulated kernel [default: of the machine file, else off]
     #[arg(long, value_enum, value_name = "on|off", help_heading = "With --host sim")]
     pub numa_balancing: Option<Switch>,
-    /// Stripe the memory of jobs over all nodes instead of first touch
+    /// Interleave the memory of jobs over all nodes instead of first touch
     #[arg(long, help_heading = "With --host sim")]
     pub interleave: bool,
-    /// What is left to chance: off, or KEY=VALUE between commas with start, placement, idle, length,
+    /// Set random variation: off, or KEY=VALUE separated by commas, with the keys start, placement, idle, length,
     /// sleep, counters, pages
     #[arg(long, value_name = "KEYS", value_parser = chance, default_value = "on", help_heading = "With --host sim")]
     pub chance: Chance,
-    /// What goes wrong: KEY=VALUE between commas with lost, starved, refused, busy, noisy, unplugged
+    /// Inject faults: KEY=VALUE separated by commas, with the keys lost, starved, refused, busy, noisy, unplugged
+    /// (default: none)
     #[arg(long, value_name = "KEYS", value_parser = faults, default_value = "", hide_default_value = true, help_heading = "With --host sim")]
     pub faults: Faults,
-    /// Programs share CPU time only, neither caches nor memory
+    /// Disable contention for caches and memory; programs share only CPU time
     #[arg(long, help_heading = "With --host sim")]
     pub no_contention: bool,
-    /// What can be read of the machine: all of it, or nothing but CPU times (as on a machine without
-    /// counters)
-    #[arg(long, value_enum, value_name = "all|none", default_value_t = Readable::All, help_heading = "With --host sim")]
-    pub readable: Readable,
+    /// Select the readable signals: all, or none except CPU times, as on a machine without counters
+    #[arg(long, value_enum, value_name = "all|none", default_value_t = SimSignals::All, help_heading = "With --host sim")]
+    pub readable: SimSignals,
 }
 
-/// On or off.
+/// A switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Switch {
     /// On.
@@ -70,12 +68,12 @@ pub enum Switch {
     Off,
 }
 
-/// What can be read of a simulated machine.
+/// Readable signals of a simulated machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Readable {
-    /// Counters of tasks and controllers, and where memory lies
+pub enum SimSignals {
+    /// Task counters, memory controllers and memory per node
     All,
-    /// None of these
+    /// None of them
     None,
 }
 
@@ -93,9 +91,9 @@ fn faults(text: &str) -> Result<Faults, String> {
 }
 
 impl SimArgs {
-    /// What the host is to know.
+    /// Options for the host.
     pub fn options(&self, seed: u64, interval: Option<Nanos>, limit: Option<Nanos>) -> SimOptions {
-        let all = self.readable == Readable::All;
+        let all = self.readable == SimSignals::All;
         SimOptions {
             interval,
             seed,
@@ -111,32 +109,32 @@ impl SimArgs {
         }
     }
 
-    /// What somebody who reads the figures may want to know of them, by flag name.
-    pub fn told(&self) -> BTreeMap<String, String> {
-        let mut told = BTreeMap::new();
-        let mut tell = |name: &str, value: String| told.insert(name.to_owned(), value);
+    /// Options recorded with results, by flag name.
+    pub fn result_options(&self) -> BTreeMap<String, String> {
+        let mut options = BTreeMap::new();
+        let mut add = |name: &str, value: String| options.insert(name.to_owned(), value);
         if let Some(kernel) = self.kernel {
-            tell("kernel", kernel.name().to_owned());
+            add("kernel", kernel.name().to_owned());
         }
         if let Some(switch) = self.numa_balancing {
-            tell("numa-balancing", if switch == Switch::On { "on" } else { "off" }.to_owned());
+            add("numa-balancing", if switch == Switch::On { "on" } else { "off" }.to_owned());
         }
         if self.interleave {
-            tell("interleave", "yes".to_owned());
+            add("interleave", "yes".to_owned());
         }
         if self.chance != Chance::default() {
-            tell("chance", format!("{:?}", self.chance));
+            add("chance", format!("{:?}", self.chance));
         }
         if self.no_contention {
-            tell("contention", "off".to_owned());
+            add("contention", "off".to_owned());
         }
-        if self.readable != Readable::All {
-            tell("readable", "none".to_owned());
+        if self.readable != SimSignals::All {
+            add("readable", "none".to_owned());
         }
-        told
+        options
     }
 
-    /// The first of these that was written, for hosts that have no use for them.
+    /// The first given option, for hosts that do not support it.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--machine", self.machine.is_some()),
@@ -146,12 +144,12 @@ impl SimArgs {
             ("--chance", self.chance != Chance::default()),
             ("--faults", !self.faults.is_none()),
             ("--no-contention", self.no_contention),
-            ("--readable", self.readable != Readable::All),
+            ("--readable", self.readable != SimSignals::All),
         ];
         given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
-    /// The machine: of the file, or this one.
+    /// The machine of the file, or this machine.
     pub fn machine(&self) -> Result<Machine, CommandError> {
         match &self.machine {
             Some(path) => {
@@ -165,21 +163,18 @@ impl SimArgs {
     }
 }
 
-/// Runs a workload on a simulated machine.
-///
-/// # Errors
-/// Something about the command is wrong, or the journal cannot be begun: nothing has run then.
-pub(super) fn run(args: &Args) -> Result<(Ran, Folder), CommandError> {
+/// The input is invalid, or the journal cannot be created. Nothing has run.
+pub(super) fn run(args: &Args) -> Result<(RunResult, RunFolder), CommandError> {
     let mut signals = StopSignals::block()?;
     let stop = StopFlag::default();
     signals.run_with_flag(&stop, || run_until(&stop, args))
 }
 
-/// The same, as long as nobody says that it is to stop.
-fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), CommandError> {
+/// Runs until the end or until `stop` is raised.
+fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunFolder), CommandError> {
     let bytes = input::bytes("workload", &args.workload).or_usage_error()?;
     let mut workload = program::parse_bytes(&bytes, &args.workload).or_usage_error()?;
-    let said = profiles::attach(&mut workload, &args.profiles).or_usage_error()?;
+    let notes = profiles::attach(&mut workload, &args.profiles).or_usage_error()?;
     lab::oracle::check(&args.policy).or_usage_error()?;
     let machine = args.sim.machine()?;
     let signals = args.signals.wish().or_usage_error()?;
@@ -189,7 +184,7 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), CommandError
         true => oracle(stop, args, &machine, &workload, &signals)?,
         false => policy::build(&args.policy, args.seed).or_usage_error()?,
     };
-    if args.sim.readable == Readable::None {
+    if args.sim.readable == SimSignals::None {
         check_declared(&args.policy, &workload).or_usage_error()?;
     }
     let options = args.sim.options(args.seed, policy.interval(), args.time_limit);
@@ -197,21 +192,21 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), CommandError
     let host = SimHost::with_scripts(&machine, hardware, &workload.jobs, scripts, options);
     let mut host = host.or_usage_error()?;
     if !args.quiet {
-        said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
+        notes.iter().for_each(|text| eprintln!("evenkeel: {text}"));
         let assumed = host.assumed();
         if !assumed.is_empty() {
             eprintln!(
-                "evenkeel: the machine file leaves open, and assumed is: {}",
+                "evenkeel: assumed values that the machine file does not have: {}",
                 assumed.join("; ")
             );
         }
     }
-    let folder = Folder::make(args.out.as_deref(), &workload.name).or_usage_error()?;
+    let folder = RunFolder::make(args.out.as_deref(), &workload.name).or_usage_error()?;
     let header = header(args, &workload, machine, &*policy, &host);
     let limits = Limits { part: args.journal_part, ..Limits::default() };
     let path = folder.file("journal.jsonl");
     let mut journal = JournalWriter::create(&path, &header, limits)
-        .inspect_err(|_| folder.forget())
+        .inspect_err(|_| folder.remove_unused())
         .with_context(|| format!("cannot write {}", path.display()))
         .or_usage_error()?;
     let mut report = ReportBuilder::new(&header);
@@ -227,25 +222,25 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(Ran, Folder), CommandError
         (None, true) => RunStatus::Interrupted,
         (None, false) => RunStatus::Finished,
     };
-    let told = error.as_ref().map(|error| format!("{error:#}"));
+    let error_text = error.as_ref().map(|error| format!("{error:#}"));
     let end = RunEnd {
         status: how,
-        error: told,
+        error: error_text,
         wall: host.now(),
         own_cpu: None,
         own_max_resident: None,
     };
     let report = report.finish(Some(&end));
     let finished = journal.finish(&end).context("cannot finish the journal");
-    let ended = match error.or(finished.err()) {
+    let result = match error.or(finished.err()) {
         Some(error) => Err(CommandError::Failed(error)),
         None if how == RunStatus::Interrupted || !report.all_well() => Err(CommandError::Reported),
         None => Ok(()),
     };
-    Ok((Ran { report, ended }, folder))
+    Ok((RunResult { report, result }, folder))
 }
 
-/// Finds the best way to do this very run, which takes some hundred runs of it.
+/// Searches the best placement for this run, with several hundred simulated runs.
 fn oracle(
     stop: &StopFlag,
     args: &Args,
@@ -262,16 +257,17 @@ fn oracle(
     let column = Column::parse(&args.policy).or_usage_error()?;
     let bench = SimBench::new(setting, vec![workload.jobs.clone()]).or_usage_error()?;
     let policy = bench.oracle((&column, 0, args.seed), stop).or_usage_error()?;
-    let stopped = "interrupted while the oracle searched: nothing has been run";
+    let stopped = "interrupted during the search of the oracle: nothing has run";
     policy.ok_or_else(|| CommandError::Failed(anyhow::anyhow!(stopped)))
 }
 
-/// Where nothing can be read, a policy must find what it needs in the programs' profiles.
+/// Without readable signals, a policy needs declared values in profiles.
 pub fn check_declared(spec: &str, workload: &Workload) -> anyhow::Result<()> {
     for job in workload.jobs.iter().filter(|_| !lab::oracle::is_named(spec)) {
-        let lack = policy::missing(spec, job)?.filter(|lack| lack.without == Without::Refuses);
-        if let Some(lack) = lack {
-            anyhow::bail!("{}: job {:?}: {}", job.origin, job.name, lack.words);
+        let missing =
+            policy::missing(spec, job)?.filter(|missing| missing.without == Without::Refuses);
+        if let Some(missing) = missing {
+            anyhow::bail!("{}: job {:?}: {}", job.origin, job.name, missing.words);
         }
     }
     Ok(())
@@ -286,24 +282,24 @@ fn header(
 ) -> Header {
     let settings = host.settings();
     let mut options = BTreeMap::new();
-    let mut tell = |name: &str, value: String| options.insert(name.to_owned(), value);
-    tell("kernel", settings.kernel.name().to_owned());
-    tell("numa-balancing", if settings.numa_balancing { "on" } else { "off" }.to_owned());
-    tell("contention", if settings.contention { "on" } else { "off" }.to_owned());
+    let mut add = |name: &str, value: String| options.insert(name.to_owned(), value);
+    add("kernel", settings.kernel.name().to_owned());
+    add("numa-balancing", if settings.numa_balancing { "on" } else { "off" }.to_owned());
+    add("contention", if settings.contention { "on" } else { "off" }.to_owned());
     if args.sim.interleave {
-        tell("interleave", "yes".to_owned());
+        add("interleave", "yes".to_owned());
     }
     if let Some(limit) = args.time_limit {
-        tell("time-limit", limit.to_string());
+        add("time-limit", limit.to_string());
     }
     if !host.assumed().is_empty() {
-        tell("assumed", host.assumed().join("; "));
+        add("assumed", host.assumed().join("; "));
     }
-    options.extend(args.memory.told());
-    args.signals.tell(&mut options);
+    options.extend(args.memory.journal_options());
+    args.signals.add_to_options(&mut options);
     Header {
         tool: env!("CARGO_PKG_VERSION").to_owned(),
-        // Nothing of a simulated run hangs on the clock: the same seed writes the same bytes.
+        // A simulated run does not depend on the clock: the same seed writes the same bytes.
         run_id: format!("sim-{}-{}", workload.name, args.seed),
         started_unix_s: 0,
         host: "sim".to_owned(),

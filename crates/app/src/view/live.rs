@@ -1,4 +1,4 @@
-//! The live view: what it knows, and how that looks in a buffer of cells.
+//! The live view: its state, and its rendering into a cell buffer.
 
 use std::collections::VecDeque;
 
@@ -13,35 +13,35 @@ use report::PlaceNames;
 use report::format::{rate, seconds};
 use sched::{Cause, JobEvent, OutcomeResult};
 
-use super::news::{News, went_wrong};
+use super::progress_events::{ProgressEvent, has_failed};
 
-/// Frames are at least so far apart, in the run's own time.
-const PAUSE: Nanos = Nanos::from_millis(250);
-/// Domains beyond these are summed up in a line.
+/// Minimum time between frames, in run time.
+const FRAME_INTERVAL: Nanos = Nanos::from_millis(250);
+/// Maximum number of domains with a line of their own.
 const N_DOMAINS_MAX: usize = 8;
-/// Lines of news.
-const N_NEWS: usize = 5;
-/// Where bars begin.
+/// Number of event lines.
+const N_EVENTS: usize = 5;
+/// Width of labels.
 const LABEL_WIDTH: u16 = 11;
-/// Room for figures right of a bar: `  361 k/s  12.0 CPUs`.
-const FIGURES_WIDTH: u16 = 24;
+/// Width of the values right of a bar: `  361 k/s  12.0 CPUs`.
+const VALUES_WIDTH: u16 = 24;
 
-/// What is known for the next frame.
+/// State for the next frame.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveView {
     policy: String,
     at: Nanos,
-    counts: Counts,
-    domains: Vec<Domain>,
-    news: VecDeque<News>,
+    counts: JobCounts,
+    domains: Vec<DomainLoad>,
+    events: VecDeque<ProgressEvent>,
     last_interval: Nanos,
     last_drawn: Option<Nanos>,
-    hurry: bool,
+    draw_now: bool,
 }
 
-/// How many jobs are where.
+/// Number of jobs per state.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct JobCounts {
     all: usize,
     running: usize,
     done: usize,
@@ -49,33 +49,38 @@ struct Counts {
     stopped: usize,
 }
 
-/// A domain in the last interval.
+/// Load of a domain in the last interval.
 #[derive(Clone, Debug)]
-struct Domain {
+struct DomainLoad {
     label: String,
     ops_per_s: Option<f64>,
     cpus_busy: f64,
     n_cpus: usize,
 }
 
-impl Live {
+impl LiveView {
     pub fn new(n_jobs: usize, policy: &str) -> Self {
-        Live {
+        LiveView {
             policy: policy.to_owned(),
             at: Nanos::ZERO,
-            counts: Counts { all: n_jobs, ..Counts::default() },
+            counts: JobCounts { all: n_jobs, ..JobCounts::default() },
             domains: Vec::new(),
-            news: VecDeque::new(),
+            events: VecDeque::new(),
             last_interval: Nanos::ZERO,
             last_drawn: None,
-            hurry: false,
+            draw_now: false,
         }
     }
 
-    /// Takes a turn in.
-    pub fn take(&mut self, record: &TurnRecord<'_>, news: Vec<News>, places: &PlaceNames) {
+    /// Records a turn.
+    pub fn record(
+        &mut self,
+        record: &TurnRecord<'_>,
+        events: Vec<ProgressEvent>,
+        places: &PlaceNames,
+    ) {
         self.at = record.turn.at;
-        self.hurry |= record.turn.causes.contains(&Cause::Stopping);
+        self.draw_now |= record.turn.causes.contains(&Cause::Stopping);
         record.sample.jobs.iter().for_each(|event| self.counts.event(event));
         for outcome in record.outcomes.iter().filter(|outcome| outcome.action.is_none()) {
             match outcome.result {
@@ -87,25 +92,25 @@ impl Live {
             self.domains = domains(loads, places, self.at.saturating_sub(self.last_interval));
             self.last_interval = self.at;
         }
-        self.news.extend(news);
-        let n_over = self.news.len().saturating_sub(N_NEWS);
-        self.news.drain(..n_over);
+        self.events.extend(events);
+        let n_over = self.events.len().saturating_sub(N_EVENTS);
+        self.events.drain(..n_over);
     }
 
-    /// Whether the last frame is old enough; if so, a frame is due now.
+    /// Whether a frame is due now.
     pub fn is_time_to_draw(&mut self) -> bool {
-        let due = self.last_drawn.is_none_or(|last| PAUSE <= self.at.saturating_sub(last));
-        let draw = due || std::mem::take(&mut self.hurry);
+        let due = self.last_drawn.is_none_or(|last| FRAME_INTERVAL <= self.at.saturating_sub(last));
+        let draw = due || std::mem::take(&mut self.draw_now);
         if draw {
             self.last_drawn = Some(self.at);
         }
         draw
     }
 
-    /// The frame for a terminal of so many columns and lines.
+    /// The frame for a terminal of this size.
     pub fn frame(&self, (width, height): (u16, u16)) -> Buffer {
         let lines = self.lines(width);
-        // The line below the view belongs to the cursor.
+        // The cursor is in the line below the view.
         let n_lines = (lines.len() as u16).min(height.saturating_sub(1)).max(1);
         let area = Rect::new(0, 0, width.max(1), n_lines);
         let mut buffer = Buffer::empty(area);
@@ -124,7 +129,7 @@ impl Live {
             let n_more = self.domains.len() - N_DOMAINS_MAX;
             lines.push(Line::styled(format!("… and {n_more} more"), dim()));
         }
-        lines.extend(self.news.iter().map(news_line));
+        lines.extend(self.events.iter().map(event_line));
         lines
     }
 
@@ -145,14 +150,14 @@ impl Live {
         let waiting = counts
             .all
             .saturating_sub(counts.running + counts.done + counts.failed + counts.stopped);
-        let told = [
+        let states = [
             (waiting, "waiting", None),
             (counts.running, "running", Some(Color::Cyan)),
             (counts.done, "done", Some(Color::Green)),
             (counts.failed, "failed", Some(Color::Red)),
             (counts.stopped, "stopped", Some(Color::Yellow)),
         ];
-        let words: usize = told
+        let words: usize = states
             .iter()
             .filter(|(n, word, _)| *n != 0 || *word == "running")
             .map(|(n, word, _)| n.to_string().len() + word.len() + 3)
@@ -161,7 +166,7 @@ impl Live {
         let mut spans = vec![Span::raw(format!("{:<1$}", "jobs", usize::from(LABEL_WIDTH)))];
         let over = counts.done + counts.failed + counts.stopped;
         spans.extend(progress(over, counts.all, room));
-        for (n, word, colour) in told {
+        for (n, word, colour) in states {
             if n != 0 || word == "running" {
                 let style =
                     colour.filter(|_| n != 0).map_or(dim(), |colour| Style::new().fg(colour));
@@ -172,7 +177,7 @@ impl Live {
     }
 }
 
-impl Counts {
+impl JobCounts {
     fn event(&mut self, event: &JobEvent) {
         let end = match event {
             JobEvent::Ended(_, end) => end,
@@ -188,15 +193,15 @@ impl Counts {
         };
         self.running = self.running.saturating_sub(1);
         match end {
-            end if end.restarts => {} // It is due again: neither done nor waiting for long.
-            end if went_wrong(end) => self.failed += 1,
+            end if end.restarts => {} // Due again: neither done nor waiting.
+            end if has_failed(end) => self.failed += 1,
             end if end.stopped_by_host => self.stopped += 1,
             _ => self.done += 1,
         }
     }
 }
 
-fn domains(loads: &LoadSample, places: &PlaceNames, interval: Nanos) -> Vec<Domain> {
+fn domains(loads: &LoadSample, places: &PlaceNames, interval: Nanos) -> Vec<DomainLoad> {
     let secs = interval.as_secs_f64();
     let of = |(idx, number): (usize, &u32)| {
         let known = places.domains().and_then(|all| {
@@ -204,7 +209,7 @@ fn domains(loads: &LoadSample, places: &PlaceNames, interval: Nanos) -> Vec<Doma
         });
         let cpu = loads.cpu_time.get(idx).copied().unwrap_or_default();
         let ops = loads.loads.loads.get(idx).filter(|_| loads.loads.readable && secs != 0.0);
-        Domain {
+        DomainLoad {
             label: format!("{} {number}", loads.level),
             ops_per_s: ops.map(|&ops| ops as f64 / secs),
             cpus_busy: if secs == 0.0 { 0.0 } else { cpu.as_secs_f64() / secs },
@@ -214,11 +219,10 @@ fn domains(loads: &LoadSample, places: &PlaceNames, interval: Nanos) -> Vec<Doma
     loads.numbers.iter().enumerate().map(of).collect()
 }
 
-impl Domain {
-    /// The bar is the memory load against the largest of all domains; where none can be read, the
-    /// CPUs kept busy.
+impl DomainLoad {
+    /// The bar shows the memory load relative to the largest of all domains, or the CPU utilization if loads are unknown.
     fn line(&self, most: f64, width: u16) -> Line<'_> {
-        let room = width.saturating_sub(LABEL_WIDTH + FIGURES_WIDTH).min(60);
+        let room = width.saturating_sub(LABEL_WIDTH + VALUES_WIDTH).min(60);
         let share = match self.ops_per_s {
             Some(ops) if most != 0.0 => ops / most,
             _ => self.cpus_busy / self.n_cpus as f64,
@@ -233,7 +237,7 @@ impl Domain {
     }
 }
 
-/// A bar of eighths of a cell, padded to its room.
+/// A bar with a resolution of 1/8 cell, padded to its width.
 fn bar(share: f64, room: u16) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * f64::from(room) * 8.0).round() as usize;
@@ -242,20 +246,20 @@ fn bar(share: f64, room: u16) -> String {
     bar + &" ".repeat(blanks)
 }
 
-/// What is over, against what there is.
+/// Progress bar of finished jobs.
 fn progress(over: usize, all: usize, room: usize) -> [Span<'static>; 2] {
     let full = (over * room).checked_div(all).unwrap_or(0);
     [Span::raw("━".repeat(full)), Span::styled("─".repeat(room - full), dim())]
 }
 
-fn news_line(news: &News) -> Line<'_> {
-    let style = if news.bad { Style::new().fg(Color::Red) } else { Style::new() };
-    let whom = if news.whom.is_empty() { String::new() } else { format!("{}  ", news.whom) };
+fn event_line(event: &ProgressEvent) -> Line<'_> {
+    let style = if event.is_bad { Style::new().fg(Color::Red) } else { Style::new() };
+    let job = if event.job.is_empty() { String::new() } else { format!("{}  ", event.job) };
     Line::from(vec![
-        Span::styled(format!("{:>9} s  ", seconds(news.at.0)), dim()),
-        Span::styled(format!("{:<5}  ", news.kind), style.add_modifier(Modifier::BOLD)),
-        Span::styled(whom, style),
-        Span::styled(news.text.as_str(), if news.bad { style } else { dim() }),
+        Span::styled(format!("{:>9} s  ", seconds(event.at.0)), dim()),
+        Span::styled(format!("{:<5}  ", event.kind), style.add_modifier(Modifier::BOLD)),
+        Span::styled(job, style),
+        Span::styled(event.text.as_str(), if event.is_bad { style } else { dim() }),
     ])
 }
 

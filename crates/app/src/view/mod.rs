@@ -1,4 +1,4 @@
-//! What is shown while a run goes on: a live view on a terminal, plain lines elsewhere.
+//! Progress of a run: a live view on a terminal, plain lines elsewhere.
 //!
 //! ```text
 //!   evenkeel  dfs                                                       12.3 s
@@ -8,13 +8,13 @@
 //!    12.250 s  move   hog.2  core 0 -> core 1  because core 0 carried …
 //! ```
 //!
-//! The view has no thread and no clock of its own: it is drawn in turns of the run, at most four times a
-//! second of the run's time. It asks the terminal nothing and changes no mode of it, so that
-//! whatever ends evenkeel leaves a terminal in order; each frame is one write.
+//! The view has neither a thread nor a clock: it is drawn in turns of the run, at most four times per second of run time. It
+//! queries nothing from the terminal and leaves its modes unchanged, so that any end of evenkeel leaves the terminal in a
+//! normal state. Each frame is one write.
 
 mod live;
-mod news;
-mod paint;
+mod progress_events;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
@@ -23,23 +23,23 @@ use std::io::{self, IsTerminal, Write};
 use engine::{Sink, TurnRecord};
 use journal::Header;
 
-use live::Live;
-use news::{News, Reporter};
-use paint::Painter;
+use live::LiveView;
+use progress_events::{ProgressEvent, ProgressReporter};
+use terminal::Painter;
 
-/// How progress is shown.
+/// Kind of progress output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Redrawn in place at the bottom of the terminal.
     Live,
-    /// A line for each start, move and end.
+    /// One line per start, move and end.
     Lines,
     /// Nothing.
     Quiet,
 }
 
 impl Mode {
-    /// What fits where standard error goes to.
+    /// The mode for standard error: a live view needs a terminal that can redraw.
     pub fn fitting(quiet: bool) -> Self {
         let can_redraw = io::stderr().is_terminal() && !is_dumb();
         match (quiet, can_redraw) {
@@ -54,38 +54,37 @@ fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
 }
 
-/// Shows the progress of a run; takes part in it as a sink.
+/// Prints the progress of a run. A sink of the engine.
 #[derive(Debug)]
 pub struct View {
     mode: Mode,
-    reporter: Reporter,
-    live: Live,
+    reporter: ProgressReporter,
+    live: LiveView,
     painter: Painter,
 }
 
 impl View {
-    /// Before the first turn.
     pub fn new(mode: Mode, header: &Header) -> Self {
         View {
             mode,
-            reporter: Reporter::new(header),
-            live: Live::new(header.jobs.len(), &header.policy.spec),
+            reporter: ProgressReporter::new(header),
+            live: LiveView::new(header.jobs.len(), &header.policy.spec),
             painter: Painter::new(),
         }
     }
 
-    /// Takes a live view off the screen. What was said last stays in the report.
+    /// Removes the live view from the screen.
     pub fn finish(&mut self) {
-        // A terminal that is gone is no reason to fail at the very end.
+        // A closed terminal is not an error.
         let _ = self.painter.clear();
     }
 
-    fn print(news: &[News]) {
-        if news.is_empty() {
+    fn print(events: &[ProgressEvent]) {
+        if events.is_empty() {
             return;
         }
-        let text: String = news.iter().map(|one| one.line() + "\n").collect();
-        // Nobody reads: the run is worth more than its progress.
+        let text: String = events.iter().map(|event| event.line() + "\n").collect();
+        // A write error must not end the run.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 }
@@ -95,14 +94,14 @@ impl Sink for View {
         if self.mode == Mode::Quiet {
             return Ok(());
         }
-        let news = self.reporter.news(record);
+        let events = self.reporter.events(record);
         if self.mode == Mode::Lines {
-            View::print(&news);
+            View::print(&events);
             return Ok(());
         }
-        self.live.take(record, news, self.reporter.places());
+        self.live.record(record, events, self.reporter.places());
         if self.live.is_time_to_draw() {
-            let size = paint::terminal_size();
+            let size = terminal::terminal_size();
             let _ = self.painter.draw(&self.live.frame(size));
         }
         Ok(())
@@ -110,7 +109,7 @@ impl Sink for View {
 }
 
 impl Drop for View {
-    /// A panic on its way out leaves no half of a view behind.
+    /// Removes the view during a panic.
     fn drop(&mut self) {
         self.finish();
     }

@@ -1,4 +1,4 @@
-//! The view as text: frames in a buffer of cells, lines as they are printed.
+//! The view as text: frames as cell buffers, events as lines.
 
 use base::{Bytes, CpuSet, JobId, Nanos};
 use engine::LoadSample;
@@ -45,9 +45,9 @@ fn done(id: u32, action: Option<Action>) -> Outcome {
     Outcome { target: Target::Job(JobId(id)), action, result: OutcomeResult::Done { n: 1 } }
 }
 
-/// A turn as a sink is told it, built piece by piece.
+/// Builder of a turn record.
 #[derive(Default)]
-struct Told {
+struct TurnBuilder {
     turn: Turn,
     sample: Sample,
     loads: Option<LoadSample>,
@@ -55,11 +55,11 @@ struct Told {
     outcomes: Vec<Outcome>,
 }
 
-impl Told {
+impl TurnBuilder {
     fn at(millis: u64) -> Self {
         let turn =
             Turn { at: Nanos::from_millis(millis), causes: vec![Cause::Interval], number: 0 };
-        Told { turn, ..Told::default() }
+        TurnBuilder { turn, ..TurnBuilder::default() }
     }
 
     fn start(mut self, id: u32, list: &str) -> Self {
@@ -127,22 +127,25 @@ impl Told {
     }
 }
 
-/// A run with everything that is news in it.
-fn run() -> Vec<Told> {
-    let mut broken = Told::at(750).place(0, "1").end(1, ExitStatus::Signaled(11));
+/// A run with every kind of event.
+fn run() -> Vec<TurnBuilder> {
+    let mut broken = TurnBuilder::at(750).place(0, "1").end(1, ExitStatus::Signaled(11));
     let detail = "no such file: /bin/none".to_owned();
     let result = OutcomeResult::Rejected { cause: RejectCause::StartFailed, detail };
     broken.outcomes.push(Outcome { target: Target::Job(JobId(3)), action: None, result });
-    let mut meddled = Told::at(1000).loads(&[361_000, 45_000], &[250, 125]);
+    let mut rebound = TurnBuilder::at(1000).loads(&[361_000, 45_000], &[250, 125]);
     let why = UnmanagedCause::AffinityChanged(cpus("0"));
-    meddled.sample.jobs.push(JobEvent::Unmanaged(JobId(0), why));
-    meddled.sample.degraded.push("no descriptors left: counters are off".to_owned());
+    rebound.sample.jobs.push(JobEvent::Unmanaged(JobId(0), why));
+    rebound.sample.degraded.push("no descriptors left: counters are off".to_owned());
     vec![
-        Told::at(0).start(0, "0").start(1, "1"),
-        Told::at(250).loads(&[1000, 2000], &[250, 100]),
+        TurnBuilder::at(0).start(0, "0").start(1, "1"),
+        TurnBuilder::at(250).loads(&[1000, 2000], &[250, 100]),
         broken,
-        meddled,
-        Told::at(1250).start(2, "1").end(0, ExitStatus::Exited(0)).loads(&[90_250, 0], &[200, 0]),
+        rebound,
+        TurnBuilder::at(1250)
+            .start(2, "1")
+            .end(0, ExitStatus::Exited(0))
+            .loads(&[90_250, 0], &[200, 0]),
     ]
 }
 
@@ -182,17 +185,17 @@ fn text(frame: &Buffer) -> String {
 }
 
 fn check_frame(size: (u16, u16), expected: Expect) {
-    let mut reporter = Reporter::new(&header(names()));
-    let mut live = Live::new(names().len(), "dfs[cooldown=4]");
-    for told in run() {
-        let news = reporter.news(&told.record());
-        live.take(&told.record(), news, reporter.places());
+    let mut reporter = ProgressReporter::new(&header(names()));
+    let mut live = LiveView::new(names().len(), "dfs[cooldown=4]");
+    for turn in run() {
+        let events = reporter.events(&turn.record());
+        live.record(&turn.record(), events, reporter.places());
     }
     expected.assert_eq(&text(&live.frame(size)));
 }
 
 #[test]
-fn a_frame_shows_jobs_loads_and_the_last_news() {
+fn a_frame_has_jobs_loads_and_the_last_events() {
     check_frame(
         (80, 24),
         expect![[r#"
@@ -201,7 +204,7 @@ fn a_frame_shows_jobs_loads_and_the_last_news() {
             core 0     █████████████████████████████████████████████   361 k/s     0.8 CPUs
             core 1                                                         0/s     0.0 CPUs
                 0.750 s  move   hog  core 0 -> core 1  because core 1 was next in turn, and
-                1.000 s  alone  hog  left alone from here on: somebody else bound it to cpu
+                1.000 s  alone  hog  unmanaged from now on: somebody else bound it to cpu
                 1.000 s  note   no descriptors left: counters are off
                 1.250 s  end    hog  ended well, 1.500 s after its start
                 1.250 s  start  ?[31mred?  on core 1  because core 0 was next in turn, and c
@@ -210,7 +213,7 @@ fn a_frame_shows_jobs_loads_and_the_last_news() {
 }
 
 #[test]
-fn a_narrow_terminal_cuts_and_a_low_one_leaves_out_the_news() {
+fn a_narrow_terminal_truncates_lines_and_a_low_one_omits_events() {
     check_frame(
         (40, 6),
         expect![[r#"
@@ -224,12 +227,12 @@ fn a_narrow_terminal_cuts_and_a_low_one_leaves_out_the_news() {
 }
 
 #[test]
-fn every_size_of_terminal_has_a_frame() {
-    let mut live = Live::new(3, "dfs");
-    live.take(
-        &Told::at(250).loads(&[1; 20], &[1; 20]).record(),
+fn every_terminal_size_has_a_frame() {
+    let mut live = LiveView::new(3, "dfs");
+    live.record(
+        &TurnBuilder::at(250).loads(&[1; 20], &[1; 20]).record(),
         Vec::new(),
-        Reporter::new(&header(Vec::new())).places(),
+        ProgressReporter::new(&header(Vec::new())).places(),
     );
     for width in 0..200 {
         for height in 0..12 {
@@ -240,18 +243,19 @@ fn every_size_of_terminal_has_a_frame() {
 }
 
 #[test]
-fn lines_are_whole_sentences_and_names_cannot_move_the_cursor() {
-    let mut reporter = Reporter::new(&header(names()));
-    let news = run().iter().flat_map(|told| reporter.news(&told.record())).collect::<Vec<_>>();
-    // Without the blanks before the time: expectations lose their indent.
-    let lines: String = news.iter().map(|one| one.line().trim_start().to_owned() + "\n").collect();
+fn lines_are_complete_and_control_characters_in_names_are_replaced() {
+    let mut reporter = ProgressReporter::new(&header(names()));
+    let events = run().iter().flat_map(|turn| reporter.events(&turn.record())).collect::<Vec<_>>();
+    // Trimmed, because expectations lose their indentation.
+    let lines: String =
+        events.iter().map(|event| event.line().trim_start().to_owned() + "\n").collect();
     expect![[r#"
         0.000 s  start  hog  on core 0  because core 0 was next in turn, and cpu 0 had the fewest programs in it
         0.000 s  start  a job with a rather long name  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
         0.750 s  fail   a job with a rather long name  ended by signal 11, 1.500 s after its start
-        0.750 s  fail   none  start: not done, no such file: /bin/none
+        0.750 s  fail   none  start failed: no such file: /bin/none
         0.750 s  move   hog  core 0 -> core 1  because core 1 was next in turn, and cpu 1 had the fewest programs in it
-        1.000 s  alone  hog  left alone from here on: somebody else bound it to cpu 0
+        1.000 s  alone  hog  unmanaged from now on: somebody else bound it to cpu 0
         1.000 s  note   no descriptors left: counters are off
         1.250 s  end    hog  ended well, 1.500 s after its start
         1.250 s  start  ?[31mred?  on core 1  because core 0 was next in turn, and cpu 0 had the fewest programs in it
@@ -259,9 +263,9 @@ fn lines_are_whole_sentences_and_names_cannot_move_the_cursor() {
 }
 
 #[test]
-fn frames_are_at_least_a_quarter_of_a_second_apart_unless_the_run_is_stopped() {
-    let mut live = Live::new(0, "dfs");
-    let places = Reporter::new(&header(Vec::new()));
+fn frames_are_at_least_250_ms_apart_unless_the_run_is_stopping() {
+    let mut live = LiveView::new(0, "dfs");
+    let places = ProgressReporter::new(&header(Vec::new()));
     let mut drawn = Vec::new();
     for (millis, cause) in [
         (0, Cause::Ended),
@@ -271,9 +275,9 @@ fn frames_are_at_least_a_quarter_of_a_second_apart_unless_the_run_is_stopped() {
         (270, Cause::Stopping),
         (280, Cause::Ended),
     ] {
-        let mut told = Told::at(millis);
-        told.turn.causes = vec![cause];
-        live.take(&told.record(), Vec::new(), places.places());
+        let mut turn = TurnBuilder::at(millis);
+        turn.turn.causes = vec![cause];
+        live.record(&turn.record(), Vec::new(), places.places());
         if live.is_time_to_draw() {
             drawn.push(millis);
         }

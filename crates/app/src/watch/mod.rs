@@ -1,13 +1,13 @@
-//! `evenkeel watch`: looks after programs that already run.
+//! `evenkeel watch`: manages processes that already run.
 //!
 //! ```text
-//!   whom? ─► machine, policy with a judge ─► host (puts back what a killed evenkeel left, if it may act)
-//!      ─► host + engine + sinks (journal, progress, state file) ─► everything put back
+//!   selection ─► machine, policy with a judge ─► host (restores what a killed evenkeel left, with --act)
+//!      ─► host + engine + sinks (journal, progress, state file) ─► restore everything
 //! ```
 //!
-//! Whatever can be wrong with the command is found before anything is changed.
+//! All usage errors are reported before any setting is changed.
 
-mod choose;
+mod select;
 mod state;
 
 use std::collections::BTreeMap;
@@ -23,99 +23,95 @@ use sched::Wake;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
-use crate::restore::tell_kept;
+use crate::restore::warn_if_kept;
 use crate::run::{CountersArg, MemoryArgs};
 use crate::signals::{SignalArgs, check_readable};
 use crate::status::unix_seconds;
 use crate::view::{Mode, View};
 use state::StateSink;
 
-/// Look after programs that already run; says what it would do until told to act
+/// Manage processes that already run; reports actions without performing them unless --act is given
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// This process and what it starts; may be given several times, and all ways of choosing add up
+    /// Select this process and its descendants; may be repeated, and all selections add up
     #[arg(long, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
     pid: Vec<u32>,
-    /// Processes of this user, by name or number
+    /// Select processes of this user, by name or UID
     #[arg(long, value_name = "USER")]
     user: Vec<String>,
-    /// Processes whose name (its first 15 bytes) fits a pattern with * and ?
+    /// Select processes whose name (comm, 15 bytes) matches a pattern with * and ?
     #[arg(long, value_name = "PATTERN")]
     command: Vec<String>,
-    /// Processes in this cgroup and below it: /user.slice, or its folder
+    /// Select processes in this cgroup and its descendants: /user.slice, or its folder
     #[arg(long, value_name = "PATH")]
     cgroup: Vec<PathBuf>,
-    /// Processes of this systemd unit: cron.service
+    /// Select processes of this systemd unit: cron.service
     #[arg(long, value_name = "NAME")]
     unit: Vec<String>,
-    /// All processes
+    /// Select all processes
     #[arg(long)]
     all: bool,
-    /// Never processes of this name, whatever else is chosen
+    /// Exclude processes with this name, whatever else is selected
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// Never processes of this user
+    /// Exclude processes of this user
     #[arg(long, value_name = "USER")]
     exclude_user: Vec<String>,
-    /// Never processes in this cgroup or below it
+    /// Exclude processes in this cgroup and its descendants
     #[arg(long, value_name = "PATH")]
     exclude_cgroup: Vec<PathBuf>,
-    /// Memory class of programs by name, 0 to 15; the first that fits holds
+    /// Set the memory class, 0 to 15, of programs by name; the first matching pattern applies
     #[arg(long, value_name = "PATTERN=CLASS", value_parser = class_rule)]
     class: Vec<(String, Class)>,
     #[command(flatten)]
     signals: SignalArgs,
     #[command(flatten)]
     memory: MemoryArgs,
-    /// What is counted of tasks that are looked after: auto (what the processor counts where it counts
-    /// anything, and the kernel's own events at the end), all (the kernel's own in every look), off
+    /// Select the counters of managed tasks: auto (hardware counters if available, software events at the end), all
+    /// (software events in every sample), off
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
-    /// Change something; otherwise it is only said what would be done
+    /// Perform the actions (default: only report them)
     #[arg(long, conflicts_with = "dry")]
     act: bool,
-    /// Change nothing: the default
+    /// Only report actions; the default
     #[arg(long)]
     dry: bool,
-    /// The policy that decides, with parameters in brackets; its interval is how often busy
-    /// processes are looked at
+    /// Use this policy, with parameters in brackets; its interval is the sampling interval of busy processes
     #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs[interval=1s]")]
     policy: String,
-    /// Seed of everything random
+    /// Set the random seed
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true)]
     seed: u64,
-    /// End after so long
-    #[arg(long = "for", value_name = "TIME", value_parser = input::some_time, allow_hyphen_values = true)]
+    /// Stop after this time (default: no limit)
+    #[arg(long = "for", value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     time_limit: Option<Nanos>,
-    /// A process that hardly uses the CPU for so long gets back what it had
-    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = input::some_time, allow_hyphen_values = true)]
+    /// Release a process that has been nearly idle for this time
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     idle_after: Nanos,
-    /// Keep a journal in this file
+    /// Write a journal to this file (default: no journal)
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// No progress
+    /// Print no progress
     #[arg(long, short)]
     quiet: bool,
 }
 
-/// Looks after programs until somebody or the time ends it.
+/// Manages processes until a signal or the time limit.
 pub fn main(args: &Args) -> CommandResult {
     let policy = policy::build(&args.policy, args.seed).or_usage_error()?;
     if policy.wake() != Wake::Poll {
-        return Err(anyhow!(
-            "watch has a turn in every interval: leave wake= out of {:?}",
-            args.policy
-        ))
-        .or_usage_error();
+        return Err(anyhow!("watch polls at an interval; remove wake= from {:?}", args.policy))
+            .or_usage_error();
     }
     let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
-    let chosen = choose::choose(args).or_usage_error()?;
+    let selection = select::select(args).or_usage_error()?;
     let machine = linux::topology::read(Path::new("/"))?;
     let signals = args.signals.wish().or_usage_error()?;
     check_readable(&signals, &*policy, &machine).or_usage_error()?;
     let options = WatchOptions {
-        choice: chosen.choice,
-        cgroup_folders: chosen.folders,
+        choice: selection.choice,
+        cgroup_folders: selection.folders,
         classes: args.class.clone(),
         act: args.act,
         interval,
@@ -128,8 +124,10 @@ pub fn main(args: &Args) -> CommandResult {
     };
     args.signals.wish().or_usage_error()?;
     if let Some(path) = args.journal.as_deref().map(journal_path).filter(|path| path.exists()) {
-        let there = anyhow::anyhow!("{} is there already: name another file", path.display());
-        return Err(CommandError::Usage(there));
+        return Err(CommandError::Usage(anyhow!(
+            "{} already exists; use another file",
+            path.display()
+        )));
     }
     let host = WatchHost::new(&machine, options).or_usage_error()?;
     let text = crate::restore::to_text(host.restored(), false);
@@ -146,10 +144,10 @@ pub fn main(args: &Args) -> CommandResult {
         policy: PolicyUsed { name, spec: args.policy.clone() },
         seed: args.seed,
         machine,
-        workload: chosen.text,
+        workload: selection.text,
         folder: PathBuf::new(),
         jobs: Vec::new(),
-        options: options_told(args),
+        options: journal_options(args),
         replay_of: None,
     };
     let engine = Engine::new(header.machine.clone(), header.jobs.clone(), policy)
@@ -161,7 +159,7 @@ pub fn main(args: &Args) -> CommandResult {
 fn watch(args: &Args, mut host: WatchHost, mut engine: Engine, header: Header) -> CommandResult {
     let mut journal = args.journal.as_deref().map(|path| begin(path, &header)).transpose()?;
     let mut state = StateSink::new(&header, args, host.board());
-    // There is nothing to redraw: lines can be kept.
+    // watch prints lines instead of a redrawn view.
     let mode = if args.quiet { Mode::Quiet } else { Mode::Lines };
     let mut view = View::new(mode, &header);
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut view, &mut state];
@@ -175,12 +173,12 @@ fn watch(args: &Args, mut host: WatchHost, mut engine: Engine, header: Header) -
     let error = result.as_ref().err().map(|error| format!("{error:#}"));
     let (own_cpu, own_max_resident) = crate::run::own_use();
     let end = RunEnd { status: how, error, wall: host.now(), own_cpu, own_max_resident };
-    tell_kept(host.is_record_kept());
-    drop(host); // Everything is put back before anybody is told that it is over.
+    warn_if_kept(host.is_record_kept());
+    drop(host); // Restores all settings before the command ends.
     if let Some(journal) = &mut journal {
         journal.finish(&end).context("cannot finish the journal")?;
     }
-    // Who ends watching by a signal has what was wanted.
+    // A stop signal is the normal end of watch.
     result.map(|_| ()).map_err(CommandError::Failed)
 }
 
@@ -195,24 +193,24 @@ fn journal_path(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("journal.jsonl") } else { path.to_owned() }
 }
 
-fn options_told(args: &Args) -> BTreeMap<String, String> {
-    let mut told = BTreeMap::new();
-    args.signals.tell(&mut told);
-    told.extend(args.memory.told());
-    told.insert("act".to_owned(), if args.act { "yes" } else { "no" }.to_owned());
+fn journal_options(args: &Args) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::new();
+    args.signals.add_to_options(&mut options);
+    options.extend(args.memory.journal_options());
+    options.insert("act".to_owned(), if args.act { "yes" } else { "no" }.to_owned());
     if let Some(limit) = args.time_limit {
-        told.insert("for".to_owned(), limit.to_string());
+        options.insert("for".to_owned(), limit.to_string());
     }
-    told
+    options
 }
 
 /// `sort*=7`.
 fn class_rule(text: &str) -> Result<(String, Class), String> {
-    let (pattern, number) = text.rsplit_once('=').ok_or("it must be PATTERN=CLASS")?;
+    let (pattern, number) = text.rsplit_once('=').ok_or("write PATTERN=CLASS")?;
     let class = number.parse::<u8>().ok().and_then(Class::new);
-    let class = class.ok_or_else(|| format!("{number:?} is no class from 0 to 15"))?;
+    let class = class.ok_or_else(|| format!("{number:?} is not a class from 0 to 15"))?;
     match pattern.is_empty() {
-        true => Err("a pattern of names must stand before the =".to_owned()),
+        true => Err("the pattern before = is empty".to_owned()),
         false => Ok((pattern.to_owned(), class)),
     }
 }

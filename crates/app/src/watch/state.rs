@@ -1,4 +1,4 @@
-//! What watching tells in its state file ([`crate::state`]): whom the host looks after, and why.
+//! State of a watch for its state file ([`crate::state`]): managed and unmanaged processes with reasons.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use sched::{Action, JobEvent, Reason, ReasonCode, Target};
 use super::Args;
 use crate::state::StateWriter;
 
-/// Writes the state; takes part in watching as a sink.
+/// Writes the state. A sink of the engine.
 pub(super) struct StateSink {
     writer: StateWriter,
     board: Rc<RefCell<Board>>,
@@ -35,15 +35,15 @@ impl StateSink {
                 self.reasons.remove(job);
             }
         }
-        for ask in &record.plan.requests {
-            if let (Target::Job(job), Action::Place(_)) = (ask.target, &ask.action) {
-                self.reasons.insert(job, ask.reason.to_string());
+        for request in &record.plan.requests {
+            if let (Target::Job(job), Action::Place(_)) = (request.target, &request.action) {
+                self.reasons.insert(job, request.reason.to_string());
             }
         }
-        record.plan.notes.iter().for_each(|note| self.judge(note));
+        record.plan.notes.iter().for_each(|note| self.record_verdict(note));
     }
 
-    fn judge(&mut self, note: &Reason) {
+    fn record_verdict(&mut self, note: &Reason) {
         let verdict = match note.code {
             ReasonCode::JudgedBetter => VerdictWord::Helps,
             ReasonCode::JudgedWorse | ReasonCode::JudgedNoBetter => VerdictWord::Rests,

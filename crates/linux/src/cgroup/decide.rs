@@ -93,7 +93,7 @@ pub fn decide(seen: &CgroupState) -> Result<DelegatedCgroup, String> {
     }
     if !has(&seen.controllers) {
         let what = match seen.is_root {
-            true => "the controller cpuset belongs to another hierarchy (--groups v1)",
+            true => "the controller cpuset belongs to another hierarchy (--cgroups v1)",
             false => "the controller cpuset is not handed down to it (systemd: Delegate=cpuset)",
         };
         return Err(format!("{}: {what}", folder.display()));

@@ -142,7 +142,7 @@ fn the_top_is_roots_unless_systemd_runs_it() {
         top(),
         |s| s.controllers = "hugetlb".to_owned(),
         &expect![
-            "none: /sys/fs/cgroup: the controller cpuset belongs to another hierarchy (--groups v1)"
+            "none: /sys/fs/cgroup: the controller cpuset belongs to another hierarchy (--cgroups v1)"
         ],
     );
     // systemd keeps out of v1's.

@@ -1,4 +1,4 @@
-//! Whom to look after, from the command line: users by name, units and cgroups by where they are.
+//! Selects processes from command-line options: users by name, units and cgroups by their location.
 
 use std::path::{Path, PathBuf};
 
@@ -9,30 +9,30 @@ use linux::procfs;
 
 use super::Args;
 
-/// What was chosen.
-pub(super) struct Chosen {
+/// The selected processes.
+pub(super) struct Selection {
     pub choice: Choice,
-    /// The folders of chosen cgroups.
+    /// Folders of the selected cgroups.
     pub folders: Vec<PathBuf>,
-    /// As it was said.
+    /// The selection in words.
     pub text: String,
 }
 
-/// Where cgroups are mounted.
+/// Mount point of cgroups.
 const TOP: &str = "/sys/fs/cgroup";
-/// Units lie at most so deep below their slices.
+/// Maximum depth of units below their slices.
 const DEPTH_MAX: u32 = 8;
 
-/// Finds everything that is named. What is not there is a mistake.
-pub(super) fn choose(args: &Args) -> anyhow::Result<Chosen> {
+/// Resolves all selection options. A missing user, process, unit or cgroup is an error.
+pub(super) fn select(args: &Args) -> anyhow::Result<Selection> {
     let mut choice = Choice { all: args.all, ..Choice::default() };
     for &pid in &args.pid {
-        choice.pids.insert(pid, birth(pid)?);
+        choice.pids.insert(pid, start_time(pid)?);
     }
     choice.wanted = marks(&args.user, &args.command)?;
     choice.excluded = marks(&args.exclude_user, &args.exclude)?;
-    if let Some(why) = nobody_ever(args, &choice) {
-        bail!("nobody would ever be looked after: {why}; choose others too");
+    if let Some(reason) = never_matches(args, &choice) {
+        bail!("no process can be managed: {reason}; select other processes too");
     }
     let mut folders = Vec::new();
     for path in &args.cgroup {
@@ -45,71 +45,69 @@ pub(super) fn choose(args: &Args) -> anyhow::Result<Chosen> {
     for path in &args.exclude_cgroup {
         add_cgroup(path, &mut choice.excluded)?;
     }
-    Ok(Chosen { choice, folders, text: told(args) })
+    Ok(Selection { choice, folders, text: selection_text(args) })
 }
 
-/// When a process was born. The kernel shows threads below their numbers too, unlisted.
-fn birth(pid: u32) -> anyhow::Result<u64> {
+/// Start time of a process. /proc also has unlisted folders of threads.
+fn start_time(pid: u32) -> anyhow::Result<u64> {
     let absent = || format!("there is no process {pid}");
     let proc = ProcFolder::open("/".as_ref()).context("cannot read /proc")?;
     let born_ticks = proc.glance(pid).ok().with_context(absent)?.born_ticks;
     let process = proc.status(pid).ok().with_context(absent)?.process;
     if process != pid {
-        bail!("{pid} is a thread of process {process}: name that one, --pid {process}");
+        bail!("{pid} is a thread of process {process}; use --pid {process}");
     }
     Ok(born_ticks)
 }
 
-/// Why nobody is ever looked after, where only processes are named that never are, without children that
-/// could be.
-fn nobody_ever(args: &Args, choice: &Choice) -> Option<String> {
+/// The reason if only processes are selected that are never managed and have no children.
+fn never_matches(args: &Args, choice: &Choice) -> Option<String> {
     let others = args.all || choice.wanted != Marks::default();
     let others = others || !args.cgroup.is_empty() || !args.unit.is_empty();
     if others || choice.pids.is_empty() {
         return None;
     }
-    let whys: Option<Vec<String>> = choice.pids.keys().map(|&pid| never(pid)).collect();
-    whys.map(|whys| whys.join(", "))
+    let reasons: Option<Vec<String>> = choice.pids.keys().map(|&pid| never_managed(pid)).collect();
+    reasons.map(|reasons| reasons.join(", "))
 }
 
-fn never(pid: u32) -> Option<String> {
+fn never_managed(pid: u32) -> Option<String> {
     let root = Path::new("/");
     if procfs::stat(root, pid).is_ok_and(|stat| stat.is_kernel_thread) {
-        return Some(format!("process {pid} is part of the kernel"));
+        return Some(format!("process {pid} is a kernel thread"));
     }
     let is_childless = || procfs::children(root, pid, pid).is_ok_and(|all| all.is_empty());
     (pid == 1 && is_childless())
-        .then(|| "process 1 is left alone, and it has no children".to_owned())
+        .then(|| "process 1 is never managed and has no children".to_owned())
 }
 
 fn marks(users: &[String], commands: &[String]) -> anyhow::Result<Marks> {
     let users = users.iter().map(|user| uid(user)).collect::<anyhow::Result<_>>()?;
     if commands.iter().any(String::is_empty) {
-        bail!("a pattern of names must not be empty");
+        bail!("a name pattern must not be empty");
     }
     Ok(Marks { users, commands: commands.to_vec(), cgroups: Vec::new() })
 }
 
 fn uid(user: &str) -> anyhow::Result<u32> {
     if let Ok(number) = user.parse::<u32>() {
-        let is_none = number == u32::MAX; // The kernel's word for nobody.
+        let is_none = number == u32::MAX; // (uid_t) -1 is not a valid UID.
         return if is_none { bail!("there is no user {user:?}") } else { Ok(number) };
     }
     let found = nix::unistd::User::from_name(user)
-        .with_context(|| format!("cannot look up the user {user:?}"))?;
+        .with_context(|| format!("cannot look up user {user:?}"))?;
     let found = found.with_context(|| format!("there is no user {user:?}"))?;
     Ok(found.uid.as_raw())
 }
 
-/// A hierarchy of cgroups: where it is mounted, and what names of its groups begin with
+/// A cgroup hierarchy: its mount point, and the prefix of its cgroup names
 /// ([`linux::glance::parse_cgroups`]).
 struct Hierarchy {
     mount: PathBuf,
     prefix: String,
 }
 
-/// The hierarchies that tell who belongs together: the unified one, and systemd's own where
-/// controllers have hierarchies of theirs.
+/// Hierarchies that group processes: the unified one, and systemd's named hierarchy with cgroup v1.
 fn hierarchies() -> Vec<Hierarchy> {
     let is_unified = Path::new(TOP).join("cgroup.controllers").is_file();
     let mounts =
@@ -117,7 +115,7 @@ fn hierarchies() -> Vec<Hierarchy> {
     mounts.into_iter().map(|mount| Hierarchy { mount, prefix: String::new() }).collect()
 }
 
-/// The hierarchy of a controller that a folder lies in: `/sys/fs/cgroup/cpu,cpuacct`.
+/// The v1 hierarchy of a folder such as `/sys/fs/cgroup/cpu,cpuacct`.
 fn of_controller(folder: &Path) -> Option<Hierarchy> {
     let name = folder.strip_prefix(TOP).ok()?.iter().next()?.to_str()?;
     let prefix = format!("{}:", name.split(',').next()?);
@@ -128,7 +126,7 @@ fn below(name: &str) -> PathBuf {
     Path::new(TOP).join(name)
 }
 
-/// A cgroup as its path in the hierarchy or as its folder; its folder.
+/// Adds a cgroup, given as its path in the hierarchy or as its folder. Returns the folder.
 fn add_cgroup(path: &Path, marks: &mut Marks) -> anyhow::Result<PathBuf> {
     let known = hierarchies();
     let by_folder =
@@ -150,20 +148,20 @@ fn add_cgroup(path: &Path, marks: &mut Marks) -> anyhow::Result<PathBuf> {
             return Ok(folder);
         }
     }
-    bail!("there is no cgroup {}: name it as in /proc/PID/cgroup, or by its folder", path.display())
+    bail!("there is no cgroup {}; write it as in /proc/PID/cgroup, or as a folder", path.display())
 }
 
-/// The folder of a systemd unit, wherever it lies among slices.
+/// Cgroup folder of a systemd unit, in any slice.
 fn unit_folder(unit: &str) -> anyhow::Result<PathBuf> {
     if unit.contains('/') || unit.is_empty() {
-        bail!("{unit:?} is no name of a unit: give it as systemctl does, such as cron.service");
+        bail!("{unit:?} is not a unit name; write it as systemctl does, such as cron.service");
     }
     let name = match unit.contains('.') {
         true => unit.to_owned(),
         false => format!("{unit}.service"),
     };
-    let found = hierarchies().iter().find_map(|its| find(&its.mount, &name, 0));
-    found.with_context(|| format!("no unit {unit:?} has processes here: see systemctl status"))
+    let found = hierarchies().iter().find_map(|hierarchy| find(&hierarchy.mount, &name, 0));
+    found.with_context(|| format!("no unit {unit:?} has processes; see systemctl status"))
 }
 
 fn find(folder: &Path, name: &str, depth: u32) -> Option<PathBuf> {
@@ -174,10 +172,10 @@ fn find(folder: &Path, name: &str, depth: u32) -> Option<PathBuf> {
         .map(|entry| entry.path())
         .collect();
     below.sort();
-    let is_it = |path: &&PathBuf| {
-        path.file_name().is_some_and(|its| its == name) && path.join("cgroup.procs").is_file()
+    let matches = |path: &&PathBuf| {
+        path.file_name().is_some_and(|file| file == name) && path.join("cgroup.procs").is_file()
     };
-    if let Some(found) = below.iter().find(is_it) {
+    if let Some(found) = below.iter().find(matches) {
         return Some(found.clone());
     }
     if DEPTH_MAX <= depth {
@@ -186,8 +184,8 @@ fn find(folder: &Path, name: &str, depth: u32) -> Option<PathBuf> {
     below.iter().find_map(|path| find(path, name, depth + 1))
 }
 
-/// The choice in the words of the command.
-fn told(args: &Args) -> String {
+/// The selection in words.
+fn selection_text(args: &Args) -> String {
     let mut words = Vec::new();
     if args.all {
         words.push("all".to_owned());

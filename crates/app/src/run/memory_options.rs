@@ -1,4 +1,4 @@
-//! Flags about memory: when it is looked at, and how much of it may be moved.
+//! Options for memory sampling and page migration.
 
 use std::collections::BTreeMap;
 
@@ -8,46 +8,45 @@ use host_live::{MemoryLooks, MemoryOptions};
 
 use crate::input;
 
-/// When memory by node is looked at, and how much of it policies may move.
+/// Options for memory sampling and page migration.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct MemoryArgs {
-    /// Look every few seconds on which nodes the memory of the programs lies (auto: where there are
-    /// several)
-    #[arg(long, value_enum, default_value_t = Looks::Auto)]
-    memory_by_node: Looks,
-    /// Memory that all moves together may carry in a second
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = input::some_size, allow_hyphen_values = true)]
+    /// Sample the memory of programs per node every few seconds (auto: on machines with several nodes)
+    #[arg(long, value_enum, default_value_t = MemorySampling::Auto)]
+    memory_by_node: MemorySampling,
+    /// Limit the page migration rate of all programs, per second
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = input::nonzero_size, allow_hyphen_values = true)]
     move_pace: Bytes,
-    /// Memory of one program that may be moved in a minute
-    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = input::some_size, allow_hyphen_values = true)]
+    /// Limit the page migration of one program, per minute
+    #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = input::nonzero_size, allow_hyphen_values = true)]
     move_budget: Bytes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Looks {
+enum MemorySampling {
     Auto,
     On,
     Off,
 }
 
 impl MemoryArgs {
-    /// What the host is to know of them.
+    /// Options for the host.
     pub fn options(&self) -> MemoryOptions {
         let looks = match self.memory_by_node {
-            Looks::Auto => MemoryLooks::Auto,
-            Looks::On => MemoryLooks::On,
-            Looks::Off => MemoryLooks::Off,
+            MemorySampling::Auto => MemoryLooks::Auto,
+            MemorySampling::On => MemoryLooks::On,
+            MemorySampling::Off => MemoryLooks::Off,
         };
         MemoryOptions { looks, moves_per_second: self.move_pace, ..MemoryOptions::default() }
     }
 
-    /// What the guard is to know of them.
+    /// Limits for the guard.
     pub fn limits(&self) -> MoveLimits {
         limits(self.move_pace, self.move_budget)
     }
 
-    /// What a journal tells of them, where they are not the defaults, so that a replay has the same.
-    pub fn told(&self) -> impl Iterator<Item = (String, String)> {
+    /// Journal options that differ from the defaults, so that a replay uses the same limits.
+    pub fn journal_options(&self) -> impl Iterator<Item = (String, String)> {
         let default = MoveLimits::default();
         let pace = (self.move_pace, default.per_second, PACE);
         let budget = (self.move_budget, default.per_process_minute, BUDGET);

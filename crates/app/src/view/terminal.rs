@@ -1,8 +1,8 @@
-//! From a buffer of cells to a terminal, in place.
+//! Draws a cell buffer on a terminal, in place.
 //!
-//! A frame is one write: up over the last frame, its lines, and what is left of the old one wiped away. Lines
-//! are not wrapped while they are written. Nothing is asked of the terminal (a terminal that does not
-//! answer would hold the run up), no mode outlives a frame, and the cursor is never hidden.
+//! A frame is one write: cursor up to the previous frame, its lines, erase the rest. Line wrapping is off during the write. No
+//! terminal query is used (a terminal that does not answer would block the run), no mode outlives a frame, and the cursor
+//! is never hidden.
 
 use std::io::{self, Write};
 
@@ -11,23 +11,23 @@ use ratatui::style::{Color, Modifier};
 
 const NO_WRAP: &str = "\x1b[?7l";
 const WRAP: &str = "\x1b[?7h";
-/// Before the line is written: after a full line the cursor still stands on its last column.
-const WIPE_LINE: &str = "\x1b[2K";
-const TO_END_OF_SCREEN: &str = "\x1b[J";
+/// Erases before the line is written: after a full line the cursor is still in its last column.
+const ERASE_LINE: &str = "\x1b[2K";
+const ERASE_BELOW: &str = "\x1b[J";
 const PLAIN: &str = "\x1b[0m";
 
-/// Draws frames over each other on standard error.
+/// Draws frames in place on standard error.
 #[derive(Debug)]
 pub struct Painter {
     n_lines: u16,
     coloured: bool,
 }
 
-/// Columns and lines of the terminal behind standard error; 80 × 24 if it does not tell.
+/// Columns and lines of the terminal at standard error; 80 × 24 if unknown.
 pub fn terminal_size() -> (u16, u16) {
     let size = rustix::termios::tcgetwinsize(io::stderr());
-    let told = size.ok().filter(|size| size.ws_col != 0 && size.ws_row != 0);
-    told.map_or((80, 24), |size| (size.ws_col, size.ws_row))
+    let known = size.ok().filter(|size| size.ws_col != 0 && size.ws_row != 0);
+    known.map_or((80, 24), |size| (size.ws_col, size.ws_row))
 }
 
 impl Painter {
@@ -36,19 +36,19 @@ impl Painter {
         Painter { n_lines: 0, coloured }
     }
 
-    /// Draws a frame over the last one.
+    /// Draws a frame over the previous one.
     pub fn draw(&mut self, frame: &Buffer) -> io::Result<()> {
-        let text = self.up() + NO_WRAP + &self.text(frame) + TO_END_OF_SCREEN + WRAP;
+        let text = self.up() + NO_WRAP + &self.text(frame) + ERASE_BELOW + WRAP;
         self.n_lines = frame.area.height;
         io::stderr().write_all(text.as_bytes())
     }
 
-    /// Wipes the last frame away.
+    /// Erases the previous frame.
     pub fn clear(&mut self) -> io::Result<()> {
         if self.n_lines == 0 {
             return Ok(());
         }
-        let text = self.up() + TO_END_OF_SCREEN;
+        let text = self.up() + ERASE_BELOW;
         self.n_lines = 0;
         io::stderr().write_all(text.as_bytes())
     }
@@ -65,7 +65,7 @@ impl Painter {
         frame
             .content()
             .chunks(width)
-            .map(|cells| WIPE_LINE.to_owned() + &self.line(cells) + "\r\n")
+            .map(|cells| ERASE_LINE.to_owned() + &self.line(cells) + "\r\n")
             .collect()
     }
 
@@ -89,7 +89,7 @@ impl Painter {
     }
 }
 
-/// The escape sequence of a cell's style; empty for a plain one. Only what the view uses.
+/// Escape sequence of a cell's style; empty for a plain cell. Only styles that the view uses.
 fn codes(cell: &Cell) -> String {
     let mut codes: Vec<&str> = Vec::new();
     if cell.modifier.contains(Modifier::BOLD) {
@@ -123,20 +123,20 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_its_lines_without_blanks_at_their_ends() {
+    fn a_frame_has_no_trailing_blanks() {
         let painter = Painter { n_lines: 0, coloured: true };
         let text = painter.text(&frame());
         assert_eq!(text, "\x1b[2K\x1b[0m\x1b[31mab\x1b[0m c\r\n\x1b[2K\r\n");
     }
 
     #[test]
-    fn without_colour_there_is_no_style_at_all() {
+    fn without_colour_there_are_no_styles() {
         let painter = Painter { n_lines: 0, coloured: false };
         assert_eq!(painter.text(&frame()), "\x1b[2Kab c\r\n\x1b[2K\r\n");
     }
 
     #[test]
-    fn the_next_frame_begins_where_the_last_one_did() {
+    fn the_next_frame_starts_at_the_previous_one() {
         assert_eq!(Painter { n_lines: 7, coloured: false }.up(), "\r\x1b[7A");
         assert_eq!(Painter { n_lines: 0, coloured: false }.up(), "\r");
     }

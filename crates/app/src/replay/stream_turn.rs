@@ -1,0 +1,277 @@
+//! One turn of a replayed stream as the policy sees it, as text and as JSON.
+//!
+//! All counts are deltas over the interval of the turn. Times are in ns, sizes in bytes. Uncounted values are absent.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use report::phrases::action_phrase;
+use sched::{
+    CounterDeltas, CounterEvent, Plan, Request, SignalTier, Snapshot, StallTimes, Target,
+    TrafficDelta,
+};
+use serde::Serialize;
+
+/// One turn.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayTurn {
+    /// Number of the turn.
+    pub turn: u64,
+    /// Time since the start of the recording.
+    pub at_ns: u64,
+    /// Length of the interval.
+    pub interval_ns: u64,
+    /// Signal tier of the loads.
+    pub tier: String,
+    /// Load of each domain, by number.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub loads: BTreeMap<u32, u64>,
+    /// All tasks.
+    pub tasks: Vec<ReplayTask>,
+    /// All nodes.
+    pub nodes: Vec<ReplayNode>,
+    /// LLC domains with traffic counters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub llcs: Vec<ReplayLlc>,
+    /// CPUs with schedstat times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<ReplayCpu>,
+    /// Stall times (PSI) per resource.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub pressure: BTreeMap<&'static str, ReplayPressure>,
+    /// Requests of the policy as text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<String>,
+    /// Events that cannot be counted, reported once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<String>,
+}
+
+/// A task.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayTask {
+    /// TID.
+    pub tid: u32,
+    /// Name of its job.
+    pub job: String,
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Run-queue wait time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ns: Option<u64>,
+    /// Last CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_cpu: Option<u32>,
+    /// Counter deltas by event.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<&'static str, u64>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayNode {
+    /// Node id.
+    pub node: u32,
+    /// Free memory at the sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
+    /// Operations of its memory controllers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller_ops: Option<u64>,
+    /// Bytes read from its memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// Bytes written to its memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
+}
+
+/// An LLC domain.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayLlc {
+    /// LLC domain id.
+    pub llc: u32,
+    /// Bytes transferred to and from all memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
+    /// Bytes transferred to and from the memory of its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_bytes: Option<u64>,
+    /// Occupancy at the sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub occupancy_bytes: Option<u64>,
+}
+
+/// A CPU.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayCpu {
+    /// CPU number.
+    pub cpu: u32,
+    /// Run time of tasks.
+    pub run_ns: u64,
+    /// Wait time of tasks.
+    pub wait_ns: u64,
+}
+
+/// Stall times of a resource.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayPressure {
+    /// At least one task stalled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub some_ns: Option<u64>,
+    /// All tasks stalled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub full_ns: Option<u64>,
+}
+
+impl ReplayTurn {
+    /// The turn of a snapshot and its plan.
+    pub fn new(snapshot: &Snapshot<'_>, plan: &Plan) -> Self {
+        let numbers = snapshot.domains.iter().map(|(_, domain)| domain.number);
+        // Unreadable loads are absent, not zero.
+        let is_known = snapshot.loads.readable && snapshot.loads.tier != SignalTier::None;
+        let loads = is_known.then(|| numbers.zip(snapshot.loads.loads.iter().copied()).collect());
+        let requests = plan.requests.iter().map(|request| request_text(snapshot, request));
+        ReplayTurn {
+            turn: snapshot.turn.number,
+            at_ns: snapshot.turn.at.0,
+            interval_ns: snapshot.interval.0,
+            tier: snapshot.loads.tier.to_string(),
+            loads: loads.unwrap_or_default(),
+            tasks: snapshot.tasks.iter().map(|task| task_row(snapshot, task)).collect(),
+            nodes: snapshot.nodes.iter().map(node_row).collect(),
+            llcs: snapshot.llcs.iter().map(|llc| llc_row(llc.llc.0, &llc.traffic)).collect(),
+            cpus: snapshot.cpus.iter().map(cpu_row).collect(),
+            pressure: pressure_rows(snapshot),
+            requests: requests.collect(),
+            degraded: Vec::new(),
+        }
+    }
+}
+
+/// A request as text.
+fn request_text(snapshot: &Snapshot<'_>, request: &Request) -> String {
+    let target = match request.target {
+        Target::Job(job) => {
+            snapshot.job(job).map_or_else(|| job.to_string(), |job| job.job.name.clone())
+        }
+        Target::Task(task) => format!("task {}", task.tid),
+    };
+    let code = request.reason.code.name();
+    let what = action_phrase(&request.action, |cpus| format!("cpus {cpus}"));
+    format!("{target}: would {what} because {code}")
+}
+
+fn task_row(snapshot: &Snapshot<'_>, task: &sched::TaskView) -> ReplayTask {
+    ReplayTask {
+        tid: task.task.tid,
+        job: snapshot.job(task.job).map_or_else(String::new, |job| job.job.name.clone()),
+        cpu_ns: task.cpu_time.0,
+        wait_ns: task.wait.map(|wait| wait.0),
+        last_cpu: task.last_cpu.map(|cpu| cpu.0),
+        counters: counters(&task.counters),
+    }
+}
+
+fn counters(deltas: &CounterDeltas) -> BTreeMap<&'static str, u64> {
+    deltas.iter().map(|(event, delta)| (event.name(), delta)).collect()
+}
+
+fn node_row(node: &sched::NodeView) -> ReplayNode {
+    ReplayNode {
+        node: node.node.0,
+        free_bytes: node.memory_free.map(|free| free.0),
+        controller_ops: node.controller_ops,
+        read_bytes: node.read_bytes,
+        written_bytes: node.written_bytes,
+    }
+}
+
+fn llc_row(llc: u32, traffic: &TrafficDelta) -> ReplayLlc {
+    ReplayLlc {
+        llc,
+        total_bytes: traffic.total_bytes,
+        local_bytes: traffic.local_bytes,
+        occupancy_bytes: traffic.occupancy.map(|bytes| bytes.0),
+    }
+}
+
+fn cpu_row(times: &sched::CpuTimes) -> ReplayCpu {
+    ReplayCpu { cpu: times.cpu.0, run_ns: times.ran.0, wait_ns: times.waited.0 }
+}
+
+fn pressure_rows(snapshot: &Snapshot<'_>) -> BTreeMap<&'static str, ReplayPressure> {
+    let of = [
+        ("cpu", snapshot.pressure.cpu),
+        ("memory", snapshot.pressure.memory),
+        ("io", snapshot.pressure.io),
+    ];
+    let known = of.into_iter().filter(|(_, stalled)| *stalled != StallTimes::default());
+    let row = |stalled: StallTimes| ReplayPressure {
+        some_ns: stalled.some.map(|time| time.0),
+        full_ns: stalled.full.map(|time| time.0),
+    };
+    known.map(|(name, stalled)| (name, row(stalled))).collect()
+}
+
+/// A counter as text; the event task-clock is a time.
+fn counter_text(name: &str, delta: u64) -> String {
+    match name == CounterEvent::TaskClock.name() {
+        true => format!("{name} {:.1} ms", delta as f64 / 1e6),
+        false => format!("{name} {delta}"),
+    }
+}
+
+/// The turn as text.
+pub fn lines(turn: &ReplayTurn) -> String {
+    let mut text = String::new();
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
+    let _ = writeln!(text, "turn {} at {:.0} ms, tier {}", turn.turn, ms(turn.at_ns), turn.tier);
+    for task in &turn.tasks {
+        let wait =
+            task.wait_ns.map_or_else(String::new, |wait| format!(", wait {:.1} ms", ms(wait)));
+        let on = task.last_cpu.map_or_else(String::new, |cpu| format!(" on cpu {cpu}"));
+        let _ =
+            writeln!(text, "  {} task {}{on}: {:.1} ms{wait}", task.job, task.tid, ms(task.cpu_ns));
+        let pairs: Vec<String> =
+            task.counters.iter().map(|(name, delta)| counter_text(name, *delta)).collect();
+        for few in pairs.chunks(3) {
+            let _ = writeln!(text, "    {}", few.join("  "));
+        }
+    }
+    for node in &turn.nodes {
+        let Some(ops) = node.controller_ops else { continue };
+        let bytes = |name, bytes: Option<u64>| {
+            bytes.map_or_else(String::new, |bytes| format!(", {name} {:.1} MiB", mib(bytes)))
+        };
+        let (read, written) =
+            (bytes("read", node.read_bytes), bytes("written", node.written_bytes));
+        let _ = writeln!(text, "  node {}: {ops} operations{read}{written}", node.node);
+    }
+    for llc in &turn.llcs {
+        let total = llc.total_bytes.map_or("unknown".to_owned(), |b| format!("{:.1} MiB", mib(b)));
+        let _ = writeln!(text, "  llc {}: traffic {total}", llc.llc);
+    }
+    for (name, stalled) in &turn.pressure {
+        let some = stalled.some_ns.map_or(0.0, ms);
+        if some != 0.0 {
+            let _ = writeln!(text, "  pressure on {name}: {some:.1} ms");
+        }
+    }
+    for line in turn.requests.iter().chain(&turn.degraded) {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn task_clock_is_a_time_and_other_events_are_counts() {
+        assert_eq!(counter_text("task-clock", 35_771_299), "task-clock 35.8 ms");
+        assert_eq!(counter_text("page-faults", 35), "page-faults 35");
+    }
+}

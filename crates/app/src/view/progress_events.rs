@@ -1,0 +1,205 @@
+//! Progress events: starts, moves, ends, rejected requests and notes, one line each.
+
+use base::{CpuSet, Nanos};
+use engine::TurnRecord;
+use journal::{Header, JobChange, JobHistory, JobRecord};
+use report::PlaceNames;
+use report::format::seconds;
+use report::phrases::{
+    action_phrase, completed_page_move_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
+};
+use sched::{Action, ExitStatus, JobEvent, JobExit, RejectCause, Rejection, Request, Target};
+use topology::{DomainChoice, Domains, Level, Machine};
+
+/// One event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgressEvent {
+    /// Time since the start of the run.
+    pub at: Nanos,
+    /// `start`, `move`, `keep` (no change needed), `end`, `fail`, `no` (rejected), `free`, `alone`, `note`, `watch` and `left`
+    /// (a process becomes managed or unmanaged), `would` (not performed).
+    pub kind: &'static str,
+    /// Whether it is an error.
+    pub is_bad: bool,
+    /// The job; empty for the whole run.
+    pub job: String,
+    /// Description.
+    pub text: String,
+}
+
+impl ProgressEvent {
+    /// `   12.250 s  move   hog.2  core 0 -> core 1  because …`.
+    pub fn line(&self) -> String {
+        let job = if self.job.is_empty() { String::new() } else { format!("{}  ", self.job) };
+        format!("{:>9} s  {:<5}  {job}{}", seconds(self.at.0), self.kind, self.text)
+    }
+}
+
+/// Converts turns to events.
+#[derive(Debug)]
+pub struct ProgressReporter {
+    names: Vec<String>,
+    machine: Machine,
+    level: Option<Level>,
+    usable: CpuSet,
+    places: PlaceNames,
+    history: JobHistory,
+}
+
+impl ProgressReporter {
+    /// Assumes the automatic domain level until the first turn reports it.
+    pub fn new(header: &Header) -> Self {
+        let machine = &header.machine;
+        let auto = Domains::of(machine, DomainChoice::Auto, machine.allowed()).level();
+        ProgressReporter {
+            names: header.jobs.iter().map(|job| job.name.clone()).collect(),
+            places: PlaceNames::new(machine, Some(auto), machine.allowed()),
+            machine: machine.clone(),
+            level: Some(auto),
+            usable: machine.allowed().clone(),
+            history: JobHistory::new(header),
+        }
+    }
+
+    /// Names of domains.
+    pub fn places(&self) -> &PlaceNames {
+        &self.places
+    }
+
+    /// The events of a turn.
+    pub fn events(&mut self, record: &TurnRecord<'_>) -> Vec<ProgressEvent> {
+        self.learn_places(record);
+        self.learn_names(record);
+        let at = record.turn.at;
+        let mut all = Vec::new();
+        let events = self.history.apply_events(record);
+        all.extend(events.iter().filter_map(|record| self.job_event(at, record)));
+        let about_all = |text: String| one(at, "note", String::new(), text);
+        all.extend(record.sample.degraded.iter().cloned().map(about_all));
+        all.extend(record.plan.notes.iter().map(|note| about_all(note.to_string())));
+        all.extend(record.rejected.iter().map(|rejection| self.rejected(at, rejection)));
+        let outcomes = self.history.apply_outcomes(record);
+        all.extend(outcomes.iter().filter_map(|record| self.job_event(at, record)));
+        all
+    }
+
+    fn learn_places(&mut self, record: &TurnRecord<'_>) {
+        let level = record.current_load_basis().map(|basis| basis.level);
+        let is_new = level.is_some_and(|level| self.level != Some(level));
+        if is_new || record.sample.usable_cpus.as_ref().is_some_and(|usable| *usable != self.usable)
+        {
+            self.level = level.or(self.level);
+            self.usable = record.sample.usable_cpus.as_ref().unwrap_or(&self.usable).clone();
+            self.places = PlaceNames::new(&self.machine, self.level, &self.usable);
+        }
+    }
+
+    fn learn_names(&mut self, record: &TurnRecord<'_>) {
+        for event in &record.sample.jobs {
+            let JobEvent::Attached(job) = event else { continue };
+            match self.names.get_mut(job.id.index()) {
+                Some(name) => name.clone_from(&job.name),
+                None => self.names.push(job.name.clone()),
+            }
+        }
+    }
+
+    fn job_event(&self, at: Nanos, record: &JobRecord<'_>) -> Option<ProgressEvent> {
+        let job = self.job(record.target);
+        let place = |cpus: &CpuSet| self.places.place(cpus);
+        let because = because(record.request);
+        let (kind, text) = match &record.change {
+            JobChange::Ended(end) if has_failed(end) => {
+                return Some(bad(one(at, "fail", job, exit_phrase(end))));
+            }
+            JobChange::Ended(end) => ("end", exit_phrase(end)),
+            JobChange::Unmanaged(why) => {
+                ("alone", format!("unmanaged from now on: {}", unmanaged_phrase(why)))
+            }
+            JobChange::Attached(job) => {
+                let class = job.class.map_or(String::new(), |c| format!(", class {}", c.number()));
+                ("watch", format!("busy, managed from now on{class}"))
+            }
+            JobChange::Detached(why, _) => ("left", detached_phrase(*why).to_owned()),
+            JobChange::Rejected(action, RejectCause::DryRun, _) => {
+                ("would", format!("{}{because}", self.action_text(action)))
+            }
+            JobChange::Started(None) => ("start", "on any CPU".to_owned()),
+            JobChange::Started(Some(cpus)) => ("start", format!("on {}{because}", place(cpus))),
+            JobChange::StartFailed(why, detail) => {
+                let text = format!("start failed: {}", detail_or_cause(detail, why.name()));
+                return Some(bad(one(at, "fail", job, text)));
+            }
+            JobChange::Moved { from, to, .. } => {
+                let from = from.as_ref().map_or("anywhere".to_owned(), place);
+                ("move", format!("{from} -> {}{because}", place(to)))
+            }
+            JobChange::Unchanged(cpus) => {
+                ("keep", format!("no change, already on {}", place(cpus)))
+            }
+            JobChange::Released { .. } => ("free", "original CPUs restored".to_owned()),
+            JobChange::Rejected(action, why, detail) => {
+                let text = format!(
+                    "{}: failed, {}",
+                    self.action_text(action),
+                    detail_or_cause(detail, why.name())
+                );
+                return Some(bad(one(at, "no", job, text)));
+            }
+            JobChange::PageMoveStarted(action) => {
+                ("pages", format!("{} started{because}", self.action_text(action)))
+            }
+            JobChange::PageMoveEnded(moved) => ("pages", completed_page_move_phrase(moved)),
+            JobChange::MemoryPolicySet(_) | JobChange::NotCarriedOut(_) => return None,
+        };
+        Some(one(at, kind, job, text))
+    }
+
+    fn action_text(&self, action: &Action) -> String {
+        action_phrase(action, |cpus: &CpuSet| self.places.place(cpus))
+    }
+
+    fn rejected(&self, at: Nanos, rejection: &Rejection) -> ProgressEvent {
+        let what = self.action_text(&rejection.request.action);
+        let text = format!(
+            "{what}: rejected, {}",
+            detail_or_cause(&rejection.detail, rejection.cause.name())
+        );
+        bad(one(at, "no", self.job(rejection.request.target), text))
+    }
+
+    fn job(&self, target: Target) -> String {
+        match target {
+            Target::Job(id) => {
+                self.names.get(id.index()).cloned().unwrap_or_else(|| id.to_string())
+            }
+            Target::Task(task) => format!("thread {}", task.tid),
+        }
+    }
+}
+
+fn one(at: Nanos, kind: &'static str, job: String, text: String) -> ProgressEvent {
+    ProgressEvent { at, kind, is_bad: false, job: printable(&job), text: printable(&text) }
+}
+
+/// Replaces control characters: job names are untrusted.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn bad(event: ProgressEvent) -> ProgressEvent {
+    ProgressEvent { is_bad: true, ..event }
+}
+
+fn detail_or_cause<'a>(detail: &'a str, cause: &'a str) -> &'a str {
+    if detail.is_empty() { cause } else { detail }
+}
+
+fn because(request: Option<&Request>) -> String {
+    request.map_or(String::new(), |request| format!("  because {}", request.reason))
+}
+
+/// Whether a job failed.
+pub fn has_failed(end: &JobExit) -> bool {
+    !end.stopped_by_host && end.status != ExitStatus::Exited(0)
+}

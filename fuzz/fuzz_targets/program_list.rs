@@ -11,7 +11,7 @@ fuzz_target!(|input: (u64, &str)| {
     match program::ProgramList::parse(text, Path::new("list.toml")) {
         Err(error) => assert_eq!(error.to_string().lines().count(), 1, "{error}"),
         Ok(list) => {
-            let wish = program::Wish {
+            let options = program::GeneratorOptions {
                 n_jobs: 1 + (seed % 50) as usize,
                 seed,
                 span: span(seed),
@@ -19,7 +19,7 @@ fuzz_target!(|input: (u64, &str)| {
                 suite_weights: BTreeMap::new(),
                 memory: None,
             };
-            let (one, other) = (program::generate(&list, &wish), program::generate(&list, &wish));
+            let (one, other) = (program::generate(&list, &options), program::generate(&list, &options));
             assert_eq!(one, other, "the same seed");
         }
     }

@@ -10,8 +10,8 @@ fuzz_target!(|bytes: &[u8]| {
     match program::parse_bytes(bytes, path) {
         Err(error) => assert_eq!(error.to_string().lines().count(), 1, "{error}"),
         Ok(workload) => {
-            let text = program::to_classic(&workload).expect("nothing else can be message in it");
-            let mut again = program::parse_classic(&text, path).expect("it was written by us");
+            let text = program::to_classic(&workload).expect("the classic format can express it");
+            let mut again = program::parse_classic(&text, path).expect("evenkeel wrote it");
             for (again, job) in again.jobs.iter_mut().zip(&workload.jobs) {
                 again.origin = job.origin.clone();
             }

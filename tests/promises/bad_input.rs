@@ -1,6 +1,6 @@
-//! Bad input: one clear line that says what, where and what to do; exit status 2; nothing started.
+//! Bad input: one line that states what is wrong, where, and what to do; exit status 2; no job starts.
 //!
-//! Every workload here begins with a sound job that would leave a mark. It must not.
+//! Every workload here starts with a valid job that would create a file. The file must not exist afterwards.
 
 mod commands;
 mod files;
@@ -12,14 +12,14 @@ use expect_test::{Expect, expect};
 
 use crate::tool;
 
-/// A folder with a workload in it, to run and to look at afterwards.
+/// A folder with a workload.
 struct Trial {
     folder: tempfile::TempDir,
 }
 
 impl Trial {
     fn new() -> Self {
-        Trial { folder: tempfile::tempdir().expect("a folder") }
+        Trial { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
@@ -35,21 +35,21 @@ impl Trial {
         tool::command(args).current_dir(self.folder.path()).output().expect("it starts")
     }
 
-    /// The one line with which a command is refused; the folder's own path is written FOLDER.
-    fn refused(&self, args: &[&str]) -> String {
+    /// The error line of a rejected command. The path of the folder is replaced by FOLDER.
+    fn rejection(&self, args: &[&str]) -> String {
         let before = self.listing();
         let output = self.run(args);
-        let said = tool::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
-        assert!(said.starts_with("evenkeel: "), "{args:?}: {said}");
+        let stderr = tool::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+        assert!(stderr.starts_with("evenkeel: "), "{args:?}: {stderr}");
         assert_eq!(tool::text(&output.stdout), "", "{args:?}");
-        assert_eq!(self.listing(), before, "{args:?}: something was started or made");
-        said.replace(&self.folder.path().display().to_string(), "FOLDER")
+        assert_eq!(self.listing(), before, "{args:?}: a job was started or a file created");
+        stderr.replace(&self.folder.path().display().to_string(), "FOLDER")
     }
 
     fn listing(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder.path()).expect("it is there");
+        let entries = std::fs::read_dir(self.folder.path()).expect("the folder exists");
         let names = entries.map(|entry| entry.expect("an entry").file_name());
         let mut names: Vec<String> =
             names.map(|name| name.to_string_lossy().into_owned()).collect();
@@ -58,14 +58,14 @@ impl Trial {
     }
 }
 
-/// A job that leaves a mark in the workload's folder when it is started.
+/// A job that creates the file `started` in the workload's folder.
 const MARK: &str = "[[job]]\nname = \"mark\"\ncommand = [\"touch\", \"started\"]\n";
 
-/// The refusal of a workload in which these lines follow the sound job (they begin in line 4).
+/// Checks the rejection of a workload with these lines after the valid job (they start in line 4).
 fn toml(lines: &str, expected: Expect) {
     let trial = Trial::new();
     trial.write("w.toml", format!("{MARK}{lines}"));
-    expected.assert_eq(&trial.refused(&["run", "w.toml"]));
+    expected.assert_eq(&trial.rejection(&["run", "w.toml"]));
 }
 
 /// The same for a job with these lines.
@@ -76,27 +76,27 @@ fn job(lines: &str, expected: Expect) {
 fn classic(line: &str, expected: Expect) {
     let trial = Trial::new();
     trial.write("w.txt", format!("0 - /usr/bin/touch started\n{line}\n"));
-    expected.assert_eq(&trial.refused(&["run", "w.txt"]));
+    expected.assert_eq(&trial.rejection(&["run", "w.txt"]));
 }
 
-/// The refusal of a sound workload run with these arguments.
+/// The error line of a valid workload that runs with these arguments.
 fn run_args(args: &[&str]) -> String {
     let trial = Trial::new();
     trial.write("w.toml", MARK);
-    trial.refused(&[&["run", "w.toml"], args].concat())
+    trial.rejection(&[&["run", "w.toml"], args].concat())
 }
 
 #[test]
-fn a_sound_workload_leaves_its_mark() {
+fn the_valid_job_creates_its_file() {
     let trial = Trial::new();
     trial.write("w.toml", MARK);
     let output = trial.run(&["run", "w.toml", "--policy", "linux"]);
     assert!(output.status.success(), "{}", tool::text(&output.stderr));
-    assert!(trial.path("started").exists(), "the other tests would prove nothing");
+    assert!(trial.path("started").exists(), "the other tests depend on it");
 }
 
 #[test]
-fn broken_toml_is_refused_with_its_place() {
+fn invalid_toml_is_rejected_with_its_position() {
     toml(
         "[[job]\n",
         expect![[r#"
@@ -112,25 +112,25 @@ fn broken_toml_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_file_that_is_no_text_or_not_there_is_refused() {
+fn a_binary_or_missing_file_is_rejected() {
     let trial = Trial::new();
     trial.write("w.toml", b"# \xff\n");
     expect![[r#"
         evenkeel: w.toml:1:3: the file is not UTF-8 text
     "#]]
-    .assert_eq(&trial.refused(&["run", "w.toml"]));
+    .assert_eq(&trial.rejection(&["run", "w.toml"]));
     expect![[r#"
         evenkeel: cannot read the workload nowhere.toml: No such file or directory (os error 2)
     "#]]
-    .assert_eq(&trial.refused(&["run", "nowhere.toml"]));
+    .assert_eq(&trial.rejection(&["run", "nowhere.toml"]));
     expect![[r#"
         evenkeel: cannot read the workload .: Is a directory (os error 21)
     "#]]
-    .assert_eq(&trial.refused(&["run", "."]));
+    .assert_eq(&trial.rejection(&["run", "."]));
 }
 
 #[test]
-fn unknown_keys_are_refused_with_the_nearest_known_one() {
+fn unknown_keys_are_rejected_with_the_nearest_known_one() {
     job(
         "comand = [\"true\"]",
         expect![[r#"
@@ -146,7 +146,7 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
 }
 
 #[test]
-fn negative_and_absurd_times_are_refused() {
+fn negative_and_huge_times_are_rejected() {
     job(
         "command = [\"true\"]\nstart = -1",
         expect![[r#"
@@ -180,7 +180,7 @@ fn negative_and_absurd_times_are_refused() {
 }
 
 #[test]
-fn a_program_that_is_missing_or_cannot_be_run_is_refused() {
+fn a_missing_or_not_executable_program_is_rejected() {
     job(
         "command = [\"no-such-program-at-all\"]",
         expect![[r#"
@@ -211,11 +211,11 @@ fn a_program_that_is_missing_or_cannot_be_run_is_refused() {
     expect![[r#"
         evenkeel: w.toml:4: job data: program FOLDER/./data may not be executed by this user
     "#]]
-    .assert_eq(&trial.refused(&["run", "w.toml"]));
+    .assert_eq(&trial.rejection(&["run", "w.toml"]));
 }
 
 #[test]
-fn a_working_directory_or_input_that_is_not_there_is_refused() {
+fn a_missing_working_directory_or_input_is_rejected() {
     job(
         "command = [\"true\"]\ndir = \"nowhere\"",
         expect![[r#"
@@ -237,7 +237,7 @@ fn a_working_directory_or_input_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn names_that_are_taken_are_refused() {
+fn duplicate_names_are_rejected() {
     job(
         "name = \"mark\"\ncommand = [\"true\"]",
         expect![[r#"
@@ -247,7 +247,7 @@ fn names_that_are_taken_are_refused() {
 }
 
 #[test]
-fn classes_counts_and_threads_out_of_range_are_refused() {
+fn classes_counts_and_threads_out_of_range_are_rejected() {
     job(
         "command = [\"true\"]\nclass = 16",
         expect![[r#"
@@ -287,7 +287,7 @@ fn classes_counts_and_threads_out_of_range_are_refused() {
 }
 
 #[test]
-fn a_job_that_runs_nothing_two_things_or_nonsense_is_refused() {
+fn a_job_without_a_command_or_with_two_is_rejected() {
     job(
         "class = 1",
         expect![[r#"
@@ -321,7 +321,7 @@ fn a_job_that_runs_nothing_two_things_or_nonsense_is_refused() {
 }
 
 #[test]
-fn what_a_built_in_program_would_refuse_at_its_start_is_refused_before_anything_starts() {
+fn arguments_that_a_built_in_program_rejects_are_rejected_before_any_job_starts() {
     job(
         "load = \"hog --size 1\"",
         expect![[r#"
@@ -349,25 +349,25 @@ fn what_a_built_in_program_would_refuse_at_its_start_is_refused_before_anything_
 }
 
 #[test]
-fn a_workload_without_jobs_or_without_an_end_is_refused() {
+fn a_workload_without_jobs_or_with_only_restarting_jobs_is_rejected() {
     let trial = Trial::new();
     trial.write("w.toml", "name = \"empty\"\n");
     trial.write("w.txt", "# empty\n");
     expect![[r#"
         evenkeel: w.toml:1:1: there is no job; add one, such as: [[job]] command = ["sort", "words.txt"]
-    "#]].assert_eq(&trial.refused(&["run", "w.toml"]));
+    "#]].assert_eq(&trial.rejection(&["run", "w.toml"]));
     expect![[r#"
         evenkeel: w.txt:1:1: there is no job; add one, such as: 0 - /usr/bin/sort /tmp/words
     "#]]
-    .assert_eq(&trial.refused(&["run", "w.txt"]));
+    .assert_eq(&trial.rejection(&["run", "w.txt"]));
     trial.write("w.toml", format!("{MARK}restart = \"until-others-done\"\n"));
     expect![[r#"
         evenkeel: w.toml:1:1: every job is restarted until the others are done, so the run never ends; let one job end
-    "#]].assert_eq(&trial.refused(&["run", "w.toml"]));
+    "#]].assert_eq(&trial.rejection(&["run", "w.toml"]));
 }
 
 #[test]
-fn unknown_policies_parameters_and_values_are_refused() {
+fn unknown_policies_parameters_and_values_are_rejected() {
     for (spec, words) in [
         ("dsf", &["dsf", "dfs"][..]),
         ("dfs[cooldwn=3]", &["cooldwn", "cooldown"]),
@@ -378,26 +378,26 @@ fn unknown_policies_parameters_and_values_are_refused() {
         ("dfs[cooldown=3", &["]"]),
         ("", &[]),
     ] {
-        let said = run_args(&["--policy", spec]);
+        let stderr = run_args(&["--policy", spec]);
         for word in words {
-            assert!(said.contains(word), "{spec}: {word} is not in {said}");
+            assert!(stderr.contains(word), "{spec}: {word} is not in {stderr}");
         }
     }
 }
 
 #[test]
-fn an_output_folder_that_cannot_be_written_is_refused() {
-    let said = run_args(&["--out", "/proc/nowhere"]);
-    assert!(said.contains("/proc/nowhere"), "{said}");
+fn an_unwritable_output_folder_is_rejected() {
+    let stderr = run_args(&["--out", "/proc/nowhere"]);
+    assert!(stderr.contains("/proc/nowhere"), "{stderr}");
     let trial = Trial::new();
     trial.write("w.toml", MARK);
     trial.write("file", "");
-    let said = trial.refused(&["run", "w.toml", "--out", "file"]);
-    assert!(said.contains("file"), "{said}");
+    let stderr = trial.rejection(&["run", "w.toml", "--out", "file"]);
+    assert!(stderr.contains("file"), "{stderr}");
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused() {
+fn invalid_options_are_rejected() {
     for args in [
         &["--grace=-1s"][..],
         &["--time-limit", "soon"],
@@ -405,17 +405,17 @@ fn options_that_make_no_sense_are_refused() {
         &["--host", "moon"],
         &["--no-such-option"],
     ] {
-        let said = run_args(args);
+        let stderr = run_args(args);
         let option = args[0].split('=').next().unwrap_or_default();
-        assert!(said.contains(option), "{args:?}: {said}");
+        assert!(stderr.contains(option), "{args:?}: {stderr}");
     }
     let trial = Trial::new();
-    let said = trial.refused(&["run"]);
-    assert!(said.contains("WORKLOAD"), "{said}");
+    let stderr = trial.rejection(&["run"]);
+    assert!(stderr.contains("WORKLOAD"), "{stderr}");
 }
 
 #[test]
-fn cpus_and_nodes_that_this_machine_does_not_have_are_refused() {
+fn cpus_and_nodes_that_do_not_exist_are_rejected() {
     for (lines, word) in [
         ("cpus = \"60000\"", "60000"),
         ("nodes = \"1023\"", "node"),
@@ -426,17 +426,17 @@ fn cpus_and_nodes_that_this_machine_does_not_have_are_refused() {
     ] {
         let trial = Trial::new();
         trial.write("w.toml", format!("{MARK}[[job]]\ncommand = [\"true\"]\n{lines}\n"));
-        let said = trial.refused(&["run", "w.toml"]);
-        assert!(said.contains("w.toml:") && said.contains(word), "{lines}: {said}");
+        let stderr = trial.rejection(&["run", "w.toml"]);
+        assert!(stderr.contains("w.toml:") && stderr.contains(word), "{lines}: {stderr}");
     }
 }
 
 #[test]
-fn cpus_that_this_process_may_not_use_are_refused() {
+fn cpus_outside_the_affinity_of_this_process_are_rejected() {
     let own = linux::affinity::get(0).expect("every process has an affinity");
     let (Some(first), Some(last)) = (own.first(), own.last()) else { return };
     if first == last {
-        eprintln!("not run: there is only one CPU here, so none can be forbidden");
+        eprintln!("skipped: this process has only one CPU");
         return;
     }
     let trial = Trial::new();
@@ -446,9 +446,9 @@ fn cpus_that_this_process_may_not_use_are_refused() {
     confined.args(["--cpu-list", &first.0.to_string()]).arg(tool::path());
     confined.args(["run", "w.toml"]).current_dir(trial.folder.path());
     let output = confined.output().expect("taskset is part of util-linux");
-    let said = tool::text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("w.toml:4: "), "{said}");
+    let stderr = tool::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("w.toml:4: "), "{stderr}");
     assert!(!Path::exists(&trial.path("started")));
 }

@@ -1,4 +1,4 @@
-//! What every command says of itself, and that it can be read.
+//! Help texts of all commands: complete, equal to the golden files, and at most 100 columns wide.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use expect_test::expect_file;
 
 use crate::tool;
 
-/// Every command that there is, and the programs of `load`.
+/// All commands, including the programs of `load`.
 const COMMANDS: &[&[&str]] = &[
     &[],
     &["machine"],
@@ -37,7 +37,7 @@ const COMMANDS: &[&[&str]] = &[
 
 fn help(command: &[&str]) -> String {
     let mut tool = tool::command(&[command, &["--help"]].concat());
-    // Where it stands it would be the width.
+    // COLUMNS would set the width.
     let output = tool.env_remove("COLUMNS").output().expect("it runs");
     assert_eq!(output.status.code(), Some(0), "{command:?}");
     tool::text(&output.stdout)
@@ -54,16 +54,16 @@ fn the_help_of_every_command_is_as_in_its_golden_file() {
 }
 
 #[test]
-fn no_command_is_without_a_golden_file() {
+fn every_command_has_a_golden_file() {
     let known = |parent: &[&str], name: &str| {
-        let whole: Vec<&str> = parent.iter().copied().chain([name]).collect();
-        COMMANDS.contains(&whole.as_slice()) || name == "help"
+        let path: Vec<&str> = parent.iter().copied().chain([name]).collect();
+        COMMANDS.contains(&path.as_slice()) || name == "help"
     };
     for parent in [&[][..], &["load"]] {
         let text = help(parent);
         let list = text.split("Commands:\n").nth(1).expect("it has commands");
         let names = list.lines().take_while(|line| !line.is_empty());
-        // A line that goes on is indented further.
+        // Continuation lines have a larger indentation.
         let names = names.filter(|line| !line.starts_with("   "));
         for name in names.filter_map(|line| line.split_whitespace().next()) {
             assert!(known(parent, name), "{parent:?} {name}");

@@ -207,7 +207,7 @@ fn machine_files_that_are_no_text_or_have_no_end_are_refused_in_one_line() {
     let path = folder.path().join("box\u{1b}[31m.toml");
     fs::write(&path, b"# \xff\n").expect("written");
     for (file, words) in [
-        (path.to_str().expect("UTF-8"), ":1:3: not valid UTF-8"),
+        (path.to_str().expect("UTF-8"), ":1:3: the file is not UTF-8 text"),
         ("/dev/zero", "larger than 64 MiB"),
     ] {
         let refused = tool::run(&["machine", "--file", file]);

@@ -1,57 +1,56 @@
-//! The built program, to try promises on.
+//! The evenkeel executable under test.
 //!
-//! `cargo test` does not tell a package where another package's program lies, but both are built
-//! into one folder. It is built first if it is missing or older than a source file, so that a test
-//! never judges yesterday's program.
+//! `cargo test` does not provide the path of another package's executable, but both are built into the same target folder. The
+//! executable is built first if it is missing or older than a source file, so that tests never use an outdated one.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// The repository.
+/// Root folder of the repository.
 pub fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("the tests lie in the repository").to_owned()
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().expect("tests is a folder of the repository").to_owned()
 }
 
-/// The program.
+/// Path of the executable. Builds it if needed.
 pub fn path() -> &'static Path {
     static TOOL: OnceLock<PathBuf> = OnceLock::new();
     TOOL.get_or_init(|| {
         let tool = profile_dir().join("evenkeel");
-        // In a guest it was built before the boot, and cargo is slow there.
+        // In a guest it was built before the boot, because cargo is slow there.
         if std::env::var_os("NUMA_VM").is_none() && !is_fresh(&tool) {
             build();
         }
-        assert!(tool.is_file(), "no program at {}: run cargo build", tool.display());
+        assert!(tool.is_file(), "no executable at {}; run cargo build", tool.display());
         tool
     })
 }
 
-/// A command that runs the program, with nothing to read.
+/// A command that runs evenkeel with /dev/null as standard input.
 pub fn command(args: &[&str]) -> Command {
     let mut command = Command::new(path());
     command.args(args).stdin(std::process::Stdio::null());
-    // Profiles that somebody has at home change what is decided.
+    // Profiles of the user would change decisions.
     command.env("XDG_DATA_HOME", "/nonexistent");
     command
 }
 
-/// Runs the program to its end.
+/// Runs evenkeel to completion.
 pub fn run(args: &[&str]) -> Output {
     command(args).output().expect("the program starts")
 }
 
-/// What a program said, as text.
+/// Output as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it prints UTF-8")
 }
 
-/// `target/debug` or its like: the folder above that of the test's own program.
+/// `target/debug` or similar: the parent of the folder with this test executable.
 fn profile_dir() -> PathBuf {
-    let own = std::env::current_exe().expect("a test knows its own program");
-    own.ancestors().nth(2).expect("it lies in target/PROFILE/deps").to_owned()
+    let own = std::env::current_exe().expect("the path of the test executable is known");
+    own.ancestors().nth(2).expect("it is in target/PROFILE/deps").to_owned()
 }
 
 fn is_fresh(tool: &Path) -> bool {
@@ -59,7 +58,7 @@ fn is_fresh(tool: &Path) -> bool {
     newest(&root().join("crates")).max(modified(&root().join("Cargo.toml"))) <= Some(built)
 }
 
-/// When the youngest file below a folder was changed.
+/// Modification time of the newest file below a folder.
 fn newest(dir: &Path) -> Option<SystemTime> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let age = |entry: std::fs::DirEntry| match entry.file_type() {
@@ -73,7 +72,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|meta| meta.modified()).ok()
 }
 
-/// Builds it where the tests were built, in the profile that they were built in.
+/// Builds the executable in the target folder and profile of the tests.
 fn build() {
     let dir = profile_dir();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

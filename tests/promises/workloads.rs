@@ -1,5 +1,4 @@
-//! Workload files: what ships is sound, what is generated can be repeated, and the synthetic
-//! programs are what they say.
+//! Workload files: shipped files are valid, generated ones are reproducible, and the synthetic programs work as documented.
 
 mod lists;
 
@@ -12,7 +11,8 @@ use crate::tool;
 
 /// The shipped workloads, by path.
 fn shipped() -> Vec<PathBuf> {
-    let folder = std::fs::read_dir(tool::root().join("workloads")).expect("they ship");
+    let folder =
+        std::fs::read_dir(tool::root().join("workloads")).expect("the shipped files exist");
     let mut paths: Vec<PathBuf> = folder
         .map(|entry| entry.expect("the folder can be read").path())
         .filter(|path| path.is_file() && is_workload(path))
@@ -21,7 +21,7 @@ fn shipped() -> Vec<PathBuf> {
     paths
 }
 
-/// Workloads end in `.toml` or `.txt`; beside them lies the script that makes their input.
+/// Workloads end in `.toml` or `.txt`. The script that creates their input is in the same folder.
 fn is_workload(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "toml" || end == "txt")
 }
@@ -32,7 +32,7 @@ fn read(path: &Path) -> Workload {
 }
 
 #[test]
-fn every_shipped_workload_is_sound_and_survives_being_written() {
+fn every_shipped_workload_is_valid_and_equal_after_writing() {
     let paths = shipped();
     let names: Vec<_> = paths.iter().filter_map(|path| path.file_stem()?.to_str()).collect();
     for expected in ["debian", "demo", "mix", "numa-demo", "synthetic"] {
@@ -41,29 +41,28 @@ fn every_shipped_workload_is_sound_and_survives_being_written() {
     for path in paths {
         let workload = read(&path);
         let text = program::to_toml(&workload).expect("its paths are text");
-        let again = program::parse_toml(&text, &path).expect("it was written by us");
+        let again = program::parse_toml(&text, &path).expect("evenkeel wrote it");
         assert_eq!(again.jobs.len(), workload.jobs.len(), "{}", path.display());
         assert!(workload.jobs.iter().any(|job| job.class.is_some()), "{}", path.display());
     }
 }
 
 #[test]
-fn every_built_in_program_of_a_shipped_workload_is_understood() {
+fn every_built_in_program_of_a_shipped_workload_has_valid_arguments() {
     for path in shipped() {
         for job in read(&path).jobs {
             let Command::Load(args) = &job.command else { continue };
-            // No built-in program can run so: the option does not exist. What is complained about
-            // is that option alone if all the others are understood.
+            // The option does not exist, so no program runs. The error names only this option if all others are valid.
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
             let output = tool::run(&[&["load"], &args[..], &["--no-such-option"]].concat());
-            let said = tool::text(&output.stderr);
-            assert!(said.contains("'--no-such-option'"), "{}: {said}", job.origin);
+            let result = tool::text(&output.stderr);
+            assert!(result.contains("'--no-such-option'"), "{}: {result}", job.origin);
         }
     }
 }
 
 #[test]
-fn the_demo_is_made_so_that_two_hungry_jobs_are_left_on_one_of_two_cpus() {
+fn the_demo_leaves_two_memory_hungry_jobs_on_one_of_two_cpus() {
     let demo = read(&tool::root().join("workloads/demo.toml"));
     let first: Vec<_> = demo.jobs.iter().take_while(|job| job.start.0 == 0).collect();
     let names: Vec<&str> = first.iter().map(|job| job.name.as_str()).collect();
@@ -72,7 +71,7 @@ fn the_demo_is_made_so_that_two_hungry_jobs_are_left_on_one_of_two_cpus() {
 }
 
 #[test]
-fn generate_needs_no_file_and_gives_the_same_bytes_for_a_seed() {
+fn generate_needs_no_file_and_writes_the_same_bytes_for_a_seed() {
     let args = ["generate", "--n", "4", "--seed", "7", "--hog-fraction", "0.25", "--span", "10s"];
     let output = tool::run(&args);
     assert!(output.status.success(), "{}", tool::text(&output.stderr));
@@ -108,18 +107,18 @@ fn generate_needs_no_file_and_gives_the_same_bytes_for_a_seed() {
     "##]]
     .assert_eq(&text);
     assert_eq!(tool::text(&tool::run(&args).stdout), text);
-    program::parse_toml(&text, Path::new("generated.toml")).expect("it is a workload");
+    program::parse_toml(&text, Path::new("generated.toml")).expect("it is a valid workload");
 }
 
 #[test]
-fn every_shipped_program_list_can_be_drawn_from() {
+fn every_shipped_program_list_works_with_generate() {
     let folder = tool::root().join("workloads/programs");
     let mut n_lists = 0;
-    for entry in std::fs::read_dir(folder).expect("they ship") {
+    for entry in std::fs::read_dir(folder).expect("the shipped files exist") {
         let path = entry.expect("an entry").path();
         let list = path.to_str().expect("a plain path");
-        let wish = ["--n", "20", "--span", "60s", "--hog-fraction", "0.2", "--memory", "1G"];
-        let output = tool::run(&[&["generate", "--list", list], &wish[..]].concat());
+        let options = ["--n", "20", "--span", "60s", "--hog-fraction", "0.2", "--memory", "1G"];
+        let output = tool::run(&[&["generate", "--list", list], &options[..]].concat());
         assert!(output.status.success(), "{list}: {}", tool::text(&output.stderr));
         let text = tool::text(&output.stdout);
         let workload = program::parse_toml(&text, &path).unwrap_or_else(|e| panic!("{e}"));
@@ -130,18 +129,18 @@ fn every_shipped_program_list_can_be_drawn_from() {
 }
 
 #[test]
-fn a_hundred_thousand_jobs_are_read_from_either_form() {
+fn both_formats_support_100000_jobs() {
     let lines: String = (0..100_000).map(|i| format!("{} 3 /bin/true {i}\n", i % 977)).collect();
-    let workload = program::parse_classic(&lines, Path::new("w.txt")).expect("it is sound");
+    let workload = program::parse_classic(&lines, Path::new("w.txt")).expect("it is valid");
     assert_eq!(workload.jobs.len(), 100_000);
     let text = program::to_toml(&workload).expect("its paths are text");
-    let again = program::parse_toml(&text, Path::new("w.toml")).expect("it was written by us");
+    let again = program::parse_toml(&text, Path::new("w.toml")).expect("evenkeel wrote it");
     assert_eq!(again.jobs.last().map(|job| &job.name), workload.jobs.last().map(|job| &job.name));
 }
 
 #[test]
-fn generate_writes_the_form_that_the_file_name_asks_for() {
-    let folder = tempfile::tempdir().expect("a folder");
+fn generate_writes_the_format_of_the_file_name() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
     for (name, is_toml) in [("w.toml", true), ("w.txt", false)] {
         let path = folder.path().join(name);
         let out = path.to_str().expect("a plain path");
@@ -150,12 +149,12 @@ fn generate_writes_the_form_that_the_file_name_asks_for() {
         let workload = read(&path);
         assert_eq!(workload.jobs.len(), 3);
         let built_in = workload.jobs.iter().all(|job| matches!(job.command, Command::Load(_)));
-        assert_eq!(built_in, is_toml, "the classic form names evenkeel itself as the program");
+        assert_eq!(built_in, is_toml, "the classic format has the evenkeel executable as program");
     }
 }
 
 #[test]
-fn generate_refuses_what_it_cannot_make_in_one_line() {
+fn generate_rejects_invalid_options_in_one_line() {
     for args in [
         &["--n", "0"][..],
         &["--hog-fraction", "2"],
@@ -166,15 +165,15 @@ fn generate_refuses_what_it_cannot_make_in_one_line() {
         &["--out", "/proc/nowhere/w.toml"],
     ] {
         let output = tool::run(&[&["generate"], args].concat());
-        let said = tool::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert_eq!(said.lines().count(), 1, "{args:?}: {said}");
+        let result = tool::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {result}");
+        assert_eq!(result.lines().count(), 1, "{args:?}: {result}");
         assert!(output.stdout.is_empty());
     }
 }
 
 #[test]
-fn synthetic_programs_do_what_they_are_told_and_say_so_in_json() {
+fn synthetic_programs_perform_the_requested_operations_and_report_them_in_json() {
     for (args, kind, ops) in [
         (&["compute", "--ops", "100", "--threads", "3"][..], "compute", 100),
         (&["hog", "--ops", "5000", "--size", "1M", "--no-self-check"], "hog", 5000),
@@ -189,33 +188,37 @@ fn synthetic_programs_do_what_they_are_told_and_say_so_in_json() {
     ] {
         let output = tool::run(&[&["load"], args, &["--json"]].concat());
         assert!(output.status.success(), "{args:?}: {}", tool::text(&output.stderr));
-        let said: serde_json::Value =
+        let result: serde_json::Value =
             serde_json::from_slice(&output.stdout).expect("one JSON object");
-        assert_eq!((said["kind"].as_str(), said["ops"].as_u64()), (Some(kind), Some(ops)));
+        assert_eq!((result["kind"].as_str(), result["ops"].as_u64()), (Some(kind), Some(ops)));
     }
 }
 
 #[test]
-fn a_hog_that_would_stay_in_the_cache_is_refused_with_the_figure() {
+fn a_hog_that_fits_the_cache_is_rejected_with_its_miss_share() {
     let output = tool::run(&["load", "hog", "--size", "8M", "--llc", "32M", "--ops", "1"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = tool::text(&output.stderr);
-    assert!(said.contains("8.0 MiB") && said.contains("50 %"), "{said}");
+    let result = tool::text(&output.stderr);
+    assert!(result.contains("8.0 MiB") && result.contains("50 %"), "{result}");
 }
 
 #[test]
-fn phases_try_their_hog_first_and_say_how_many_run_at_a_time() {
+fn phases_run_the_self_check_of_their_hog_and_report_copies() {
     let args = ["load", "phases", "hog:1ms", "--size", "1M", "--llc", "32M", "--copies", "2"];
     let output = tool::run(&args);
     assert_eq!(output.status.code(), Some(1), "{}", tool::text(&output.stdout));
     assert!(tool::text(&output.stderr).contains("miss the cache"));
     let output = tool::run(&[&args[..], &["--json", "--no-self-check"]].concat());
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
-    assert_eq!((said["copies"].as_u64(), said["buffer_bytes"].as_u64()), (Some(2), Some(1 << 20)));
+    let result: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!(
+        (result["copies"].as_u64(), result["buffer_bytes"].as_u64()),
+        (Some(2), Some(1 << 20))
+    );
 }
 
 #[test]
-fn an_exit_status_can_be_asked_for() {
+fn load_sleep_exits_with_the_given_status() {
     let output = tool::run(&["load", "sleep", "--for", "1ms", "--status", "7"]);
     assert_eq!(output.status.code(), Some(7));
 }

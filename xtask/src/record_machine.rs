@@ -1,11 +1,10 @@
-//! `cargo xtask record-machine`: this machine as an archive that `evenkeel machine --root` can read
-//! after unpacking, to send with a report or to keep as a fixture.
+//! `cargo xtask record-machine`: writes an archive of this machine that `evenkeel machine --root` can read after unpacking, for
+//! bug reports and fixtures.
 //!
-//! Nothing private is in it. Only the files that evenkeel reads are recorded, and of those that may
-//! hold more (`/proc/cpuinfo` has serial numbers on some machines, `/proc/self/status` names a process)
-//! only the lines that it reads. Groups are not named: what affinity and cpuset came to is written
-//! instead. The same machine in the same state gives the same bytes: names are sorted, times, owners
-//! and rights are fixed.
+//! The archive has no private data. It has only the files that evenkeel reads, and of files with other data
+//! (`/proc/cpuinfo` has serial numbers on some machines, `/proc/self/status` names a process) only the lines that evenkeel reads.
+//! Cgroups are not named; the resulting affinity and cpuset are written instead. The same machine in the same state
+//! gives the same bytes: names are sorted; times, owners and modes are constant.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,34 +15,33 @@ use bzip2::write::BzEncoder;
 use linux::topology::{self as linux_topology, files};
 use topology::Machine;
 
-/// The folder inside the archive.
+/// Folder in the archive.
 const INSIDE: &str = "machine";
-/// As for `/sys`: a file holds at most a page; only `/proc/cpuinfo` is longer, and it is shortened.
+/// A file in `/sys` has at most one page. Only `/proc/cpuinfo` is longer, and it is shortened.
 const FILE_BYTES_MAX: usize = 8 << 20;
 
-/// What to record, and where to.
+/// Options of `record-machine`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where to write the archive
+    /// Write the archive to this file
     #[arg(long, value_name = "FILE", default_value = "machine.tar.bz2")]
     out: PathBuf,
-    /// Record what lies below this folder instead of this machine
+    /// Read /sys and /proc below this folder (default: this machine)
     #[arg(long, value_name = "DIR", default_value = "/")]
     root: PathBuf,
 }
 
-/// Writes the archive and says what is in it.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let archive = record(&args.root)?;
     let out = args.out.display();
     fs::write(&args.out, &archive).with_context(|| format!("cannot write {out}"))?;
-    println!("{out}: {} bytes, the files that evenkeel reads of this machine.", archive.len());
-    println!("Look at it before you send it: tar -tjf {out}");
-    println!("To see it as evenkeel does: tar -xjf {out} && evenkeel machine --root {INSIDE}");
+    println!("{out}: {} bytes with the files of this machine that evenkeel reads.", archive.len());
+    println!("To list its contents before you send it: tar -tjf {out}");
+    println!("To print the machine: tar -xjf {out} && evenkeel machine --root {INSIDE}");
     Ok(())
 }
 
-/// The archive of the machine below a root.
+/// Archive of the machine below `root`.
 fn record(root: &Path) -> anyhow::Result<Vec<u8>> {
     let machine = linux_topology::read(root)?;
     let mut tar = tar::Builder::new(BzEncoder::new(Vec::new(), Compression::best()));
@@ -60,7 +58,7 @@ fn record(root: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(tar.into_inner()?.finish()?)
 }
 
-/// An offline CPU, or a node that another one names: only its name tells something.
+/// Whether only the name of the folder is relevant: an offline CPU, or a node that another node's distances refer to.
 fn is_bare_folder(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let is_numbered =
@@ -68,7 +66,7 @@ fn is_bare_folder(path: &str) -> bool {
     is_numbered("cpu") || is_numbered("node")
 }
 
-/// A file without what is private in it; `None` for one that cannot be read, as some cannot.
+/// Contents of a file without private data; `None` if unreadable, as some files are.
 fn content(from: &Path, path: &str) -> Option<Vec<u8>> {
     let bytes = fs::read(from).ok().filter(|bytes| bytes.len() <= FILE_BYTES_MAX)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -87,7 +85,7 @@ fn lines(text: &str, keep: impl Fn(&str) -> Option<String>) -> String {
     text.lines().filter_map(|line| Some(keep(line)? + "\n")).collect()
 }
 
-/// Which processor and where it sits; an s390 line of a CPU also holds the machine's serial number.
+/// CPU model and position. An s390 line of a CPU also has the serial number of the machine.
 fn cpuinfo_line(line: &str) -> Option<String> {
     const KEPT: [&str; 9] = [
         "processor",
@@ -115,7 +113,7 @@ fn memory_line(line: &str) -> Option<String> {
     is_read.then(|| line.to_owned())
 }
 
-/// What affinity and cpuset came to, in the kernel's words.
+/// The allowed CPUs and nodes, in the format of `/proc/self/status`.
 fn status(machine: &Machine) -> String {
     let (cpus, mems) = (machine.allowed(), machine.nodes_allowed());
     format!("Cpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{mems}\n")
@@ -146,7 +144,7 @@ fn header(kind: tar::EntryType, mode: u32) -> tar::Header {
 }
 
 fn append(tar: &mut Tar, header: &mut tar::Header, path: &str, bytes: &[u8]) -> anyhow::Result<()> {
-    ensure!(!path.contains(".."), "{path} leads out of the archive");
+    ensure!(!path.contains(".."), "{path} is outside of the archive");
     tar.append_data(header, format!("{INSIDE}/{path}"), bytes)
         .with_context(|| format!("cannot record {path}"))
 }
@@ -155,34 +153,34 @@ fn append(tar: &mut Tar, header: &mut tar::Header, path: &str, bytes: &[u8]) -> 
 mod tests {
     use super::*;
 
-    /// Unpacks an archive and reads what evenkeel sees in it.
+    /// Unpacks an archive and reads its machine.
     fn read_again(archive: &[u8]) -> Machine {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let mut tar = tar::Archive::new(bzip2::read::BzDecoder::new(archive));
         tar.unpack(folder.path()).expect("it is an archive");
-        linux_topology::read(&folder.path().join(INSIDE)).expect("it holds a machine")
+        linux_topology::read(&folder.path().join(INSIDE)).expect("it contains a machine")
     }
 
-    /// Free memory changes all the time, and in a virtual machine all memory may.
-    fn settled(machine: &Machine) -> Machine {
+    /// The machine without free memory, which changes, and without total memory, which changes in virtual machines.
+    fn without_memory(machine: &Machine) -> Machine {
         let mut parts = machine.parts().clone();
         parts.nodes.iter_mut().for_each(|node| (node.memory, node.memory_free) = (None, None));
         Machine::new(parts).expect("still a machine")
     }
 
     #[test]
-    fn this_machine_is_the_same_after_recording() {
+    fn a_recording_of_this_machine_has_the_same_topology() {
         let recorded = record(Path::new("/")).expect("this machine can be read");
-        let here = linux_topology::read(Path::new("/")).expect("this machine can be read");
-        assert_eq!(settled(&read_again(&recorded)), settled(&here));
+        let direct = linux_topology::read(Path::new("/")).expect("this machine can be read");
+        assert_eq!(without_memory(&read_again(&recorded)), without_memory(&direct));
     }
 
     #[test]
-    fn recorded_machines_are_the_same_after_recording_again_and_so_are_the_bytes() {
+    fn recording_a_recorded_machine_is_lossless_and_reproducible() {
         let repository = crate::root();
         for name in ["4fake-4gr1nu1pu", "fakeheterocpunuma", "offline-cpu0-node0", "2ps3-2t"] {
             let path = repository.join(format!("fixtures/machines/{name}.tar.bz2"));
-            let folder = tempfile::tempdir().expect("a folder");
+            let folder = tempfile::tempdir().expect("a temporary folder");
             let packed = fs::File::open(path).expect(name);
             tar::Archive::new(bzip2::read::BzDecoder::new(packed))
                 .unpack(folder.path())
@@ -190,12 +188,12 @@ mod tests {
             let root = folder.path().join(name);
             let recorded = record(&root).expect(name);
             assert_eq!(read_again(&recorded), linux_topology::read(&root).expect(name), "{name}");
-            assert_eq!(recorded, record(&root).expect(name), "{name}: other bytes");
+            assert_eq!(recorded, record(&root).expect(name), "{name}: the bytes differ");
         }
     }
 
     #[test]
-    fn serial_numbers_and_load_are_left_out() {
+    fn serial_numbers_and_load_are_not_recorded() {
         let cpuinfo = "processor\t: 0\nflags\t\t: fpu\nSerial\t\t: 00000000deadbeef\n\n\
                        processor 3: version = FF,  identification = 0AB123,  machine = 2817\n";
         let kept = lines(cpuinfo, cpuinfo_line);

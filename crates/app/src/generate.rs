@@ -35,8 +35,8 @@ pub struct Args {
     /// Set the share of jobs that are memory hogs, from 0 to 1
     #[arg(long, allow_hyphen_values = true, value_name = "SHARE", default_value_t = 0.0, value_parser = fraction)]
     hog_fraction: f64,
-    /// Set relative weights of suites, such as SPEC=2,cBench=1; other suites are excluded (default: equal
-    /// weights of all suites)
+    /// Set relative weights of suites, such as SPEC=2,cBench=1; other suites are excluded (default:
+    /// program weights of the list)
     #[arg(long, value_name = "SUITE=WEIGHT,…", value_delimiter = ',', value_parser = suite_weight)]
     suite_weights: Vec<(String, u64)>,
     /// Limit the total memory of concurrent programs, from the footprints in the list (default: no limit)

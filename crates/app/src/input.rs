@@ -34,7 +34,7 @@ pub fn text(kind: &str, path: &Path) -> anyhow::Result<String> {
                 String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
             let line = 1 + valid.matches('\n').count();
             let column = 1 + valid.rsplit('\n').next().unwrap_or_default().chars().count();
-            bail!("{}:{line}:{column}: not valid UTF-8", path.display())
+            bail!("{}:{line}:{column}: the file is not UTF-8 text", path.display())
         }
     }
 }

@@ -47,8 +47,8 @@ pub(crate) fn check_readable(
         (level, _) => why_not(level),
     };
     Err(anyhow!(
-        "--signal loads=bandwidth needs counters per {}, which cannot be read: {why}; use \
-         loads=declared or loads=none, or remove --signal loads",
+        "the loads need memory traffic per {}, which cannot be read: {why}; use --signal \
+         loads=declared or loads=none",
         domains.level()
     ))
 }

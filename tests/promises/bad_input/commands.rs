@@ -1,4 +1,4 @@
-//! Options that make no sense, journals that are damaged, and places that are full.
+//! Invalid options, damaged journals and full disks.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use super::{MARK, Trial, run_args};
 use crate::tool;
 
 #[test]
-fn values_beyond_reason_are_refused_with_the_name_of_the_option() {
+fn values_out_of_range_are_rejected_with_the_name_of_the_option() {
     for args in [
         &["--grace", "-1s"][..],
         &["--grace", "400000000"],
@@ -19,16 +19,16 @@ fn values_beyond_reason_are_refused_with_the_name_of_the_option() {
         &["--journal-part", "-1"],
         &["--seed", "-1"],
     ] {
-        let said = run_args(args);
-        assert!(said.contains(args[0]) && !said.contains("unexpected"), "{args:?}: {said}");
+        let stderr = run_args(args);
+        assert!(stderr.contains(args[0]) && !stderr.contains("unexpected"), "{args:?}: {stderr}");
     }
-    let said = run_args(&["--grace", "99999999999999999999"]);
-    assert!(said.contains("366 days"), "{said}");
+    let stderr = run_args(&["--grace", "99999999999999999999"]);
+    assert!(stderr.contains("366 days"), "{stderr}");
 }
 
-/// What a number must be is said in our words, not in those of the language that this is written in.
+/// The message states the accepted values instead of an error of the number parser.
 #[test]
-fn what_is_no_number_is_told_what_would_be() {
+fn invalid_numbers_are_rejected_with_the_accepted_range() {
     let seed = "write an integer from 0 to 18446744073709551615";
     for (args, expected) in [
         (&["run", "w.toml", "--seed", "-1"][..], seed),
@@ -43,8 +43,8 @@ fn what_is_no_number_is_told_what_would_be() {
         (&["compare", "w.toml", "-j", "0"], "write an integer from 1 to 1024"),
         (&["compare", "w.toml", "--jobs", "x"], "write an integer from 1 to 1024"),
         (&["profile", "--windows", "x", "--", "true"], "write an integer from 1 to 10000"),
-        (&["watch", "--pid", "-1"], "write the number of a process"),
-        (&["record", "--pid", "init", "-o", "a"], "write the number of a process"),
+        (&["watch", "--pid", "-1"], "write a PID"),
+        (&["record", "--pid", "init", "-o", "a"], "write a PID"),
         (&["load", "sleep", "--status", "256"], "write an integer from 0 to 255"),
         (&["load", "hog", "--ops", "-1"], seed),
         (&["load", "hog", "--mlp", "65"], "write an integer from 1 to 64"),
@@ -52,27 +52,27 @@ fn what_is_no_number_is_told_what_would_be() {
     ] {
         let trial = Trial::new();
         trial.write("w.toml", MARK);
-        let said = trial.refused(args);
-        assert!(said.contains(expected), "{args:?}: {said}");
+        let stderr = trial.rejection(args);
+        assert!(stderr.contains(expected), "{args:?}: {stderr}");
     }
 }
 
 #[test]
-fn options_that_are_missing_or_clash_are_named() {
+fn missing_and_conflicting_options_are_named() {
     for (args, expected) in [
         (&["predict", "--programs", "solo.csv", "xz"][..], "not provided: (--machine <FILE>)"),
         (&["predict", "xz"], "(--machine <FILE>; --programs <FILE>)"),
         (&["policies", "orcale"], "(did you mean oracle?)"),
         (&["policies", "nope"], "oracle (simulated runs alone)"),
     ] {
-        let said = Trial::new().refused(args);
-        assert!(said.contains(expected), "{args:?}: {said}");
+        let stderr = Trial::new().rejection(args);
+        assert!(stderr.contains(expected), "{args:?}: {stderr}");
     }
 }
 
-/// No machine counts the traffic of a single core.
+/// No machine counts the memory traffic of a single core.
 #[test]
-fn loads_that_cannot_be_read_are_refused_before_anything_starts() {
+fn loads_that_cannot_be_read_are_rejected_before_any_job_starts() {
     let policy = "dfs[loads=controller,domains=core]";
     let trial = Trial::new();
     trial.write("w.toml", MARK);
@@ -81,24 +81,28 @@ fn loads_that_cannot_be_read_are_refused_before_anything_starts() {
         &["run", "w.toml", "--policy", "dfs[domains=core]", "--signal", "loads=bandwidth"],
         &["watch", "--command", "nobody-at-all", "--policy", policy],
     ] {
-        let said = trial.refused(args);
-        assert!(said.contains("cannot be read here: neither controllers"), "{args:?}: {said}");
+        let stderr = trial.rejection(args);
+        assert!(
+            stderr.contains("which cannot be read: neither memory controllers"),
+            "{args:?}: {stderr}"
+        );
     }
 }
 
 #[test]
-fn a_workload_without_an_end_is_refused() {
-    let said = Trial::new().refused(&["run", "/dev/zero"]);
-    assert!(said.contains("/dev/zero") && said.contains("64 MiB"), "{said}");
+fn an_endless_workload_file_is_rejected() {
+    let stderr = Trial::new().rejection(&["run", "/dev/zero"]);
+    assert!(stderr.contains("/dev/zero") && stderr.contains("64 MiB"), "{stderr}");
 }
 
-/// A folder in which `run` holds a run whose journal is damaged in the middle.
+/// A folder with a run in `run` whose journal is damaged in the middle.
 fn damaged() -> Trial {
     let trial = Trial::new();
     trial.write("w.toml", MARK);
     let output = trial.run(&["run", "w.toml", "--policy", "linux", "--out", "run", "--quiet"]);
     assert!(output.status.success(), "{}", tool::text(&output.stderr));
-    let journal = std::fs::read_to_string(trial.path("run/journal.jsonl")).expect("it is there");
+    let journal =
+        std::fs::read_to_string(trial.path("run/journal.jsonl")).expect("the file exists");
     let mut lines: Vec<&str> = journal.lines().collect();
     lines.insert(lines.len() - 1, "damaged");
     trial.write("run/journal.jsonl", lines.join("\n") + "\n");
@@ -106,25 +110,25 @@ fn damaged() -> Trial {
 }
 
 #[test]
-fn a_damaged_journal_is_refused_by_all_that_read_it() {
+fn a_damaged_journal_is_rejected_by_all_commands_that_read_it() {
     let trial = damaged();
     for args in [&["explain", "run"][..], &["report", "run"], &["replay", "run"]] {
-        let said = trial.refused(args);
-        assert!(said.contains("run/journal.jsonl:"), "{args:?}: {said}");
+        let stderr = trial.rejection(args);
+        assert!(stderr.contains("run/journal.jsonl:"), "{args:?}: {stderr}");
     }
 }
 
 #[test]
-fn a_replay_of_a_damaged_journal_leaves_no_half_file() {
+fn a_replay_of_a_damaged_journal_leaves_no_incomplete_file() {
     let trial = damaged();
-    trial.refused(&["replay", "run", "--out", "new.jsonl"]);
+    trial.rejection(&["replay", "run", "--out", "new.jsonl"]);
     assert!(!trial.path("new.jsonl").exists());
     trial.write("taken", "mine");
-    trial.refused(&["replay", "run", "--out", "taken"]);
-    assert_eq!(std::fs::read_to_string(trial.path("taken")).expect("it is there"), "mine");
+    trial.rejection(&["replay", "run", "--out", "taken"]);
+    assert_eq!(std::fs::read_to_string(trial.path("taken")).expect("the file exists"), "mine");
 }
 
-/// Runs a command line where no file can grow, as on a disk that is full.
+/// Runs a command line with a file size limit of 0, as on a full disk.
 fn on_a_full_disk(trial: &Trial, args: &str) -> std::process::Output {
     let line = format!("trap '' XFSZ; ulimit -f 0; exec '{}' {args}", tool::path().display());
     let mut shell = Command::new("sh");
@@ -133,21 +137,21 @@ fn on_a_full_disk(trial: &Trial, args: &str) -> std::process::Output {
 }
 
 #[test]
-fn on_a_full_disk_nothing_is_started_and_nothing_is_left() {
+fn on_a_full_disk_no_job_starts_and_no_file_is_left() {
     for args in ["run w.toml --out new", "run w.toml"] {
         let trial = Trial::new();
         trial.write("w.toml", MARK);
         let output = on_a_full_disk(&trial, args);
-        let said = tool::text(&output.stderr);
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-        assert!(said.contains("journal.jsonl"), "{said}");
+        let stderr = tool::text(&output.stderr);
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        assert!(stderr.contains("journal.jsonl"), "{stderr}");
         assert!(!trial.path("started").exists() && !trial.path("new").exists(), "{args}");
-        assert!(!trial.path("evenkeel-runs/w-1").exists(), "the folder of no run is left");
+        assert!(!trial.path("evenkeel-runs/w-1").exists(), "the folder of the run is left");
     }
 }
 
 #[test]
-fn a_job_that_failed_counts_although_nobody_reads_the_report() {
+fn a_failed_job_sets_the_exit_status_although_the_report_pipe_is_closed() {
     let trial = Trial::new();
     trial.write("w.toml", "[[job]]\ncommand = [\"false\"]\n");
     let line =
@@ -160,23 +164,23 @@ fn a_job_that_failed_counts_although_nobody_reads_the_report() {
 }
 
 #[test]
-fn a_job_that_nothing_resembles_is_no_hint() {
+fn only_similar_job_names_are_suggested() {
     let trial = damaged();
-    let said = trial.refused(&["explain", "run", "--job", "zebra"]);
-    assert!(!said.contains("did you mean"), "{said}");
-    let said = trial.refused(&["explain", "run", "--job", "marc"]);
-    assert!(said.contains("did you mean \"mark\"?"), "{said}");
+    let stderr = trial.rejection(&["explain", "run", "--job", "zebra"]);
+    assert!(!stderr.contains("did you mean"), "{stderr}");
+    let stderr = trial.rejection(&["explain", "run", "--job", "marc"]);
+    assert!(stderr.contains("did you mean \"mark\"?"), "{stderr}");
 }
 
 #[test]
-fn watching_nobody_ever_is_refused() {
-    let said = Trial::new().refused(&["watch", "--user", "4294967295"]);
-    assert!(said.contains("there is no user \"4294967295\""), "{said}");
+fn a_selection_that_never_matches_is_rejected() {
+    let stderr = Trial::new().rejection(&["watch", "--user", "4294967295"]);
+    assert!(stderr.contains("there is no user \"4294967295\""), "{stderr}");
     let stat = linux::procfs::stat("/".as_ref(), 2);
     if !stat.is_ok_and(|stat| stat.is_kernel_thread) {
-        println!("not run: the kernel's own threads are not to be seen here");
+        println!("skipped: kernel threads are not visible");
         return;
     }
-    let said = Trial::new().refused(&["watch", "--pid", "2"]);
-    assert!(said.contains("no process can be managed: process 2 is a kernel thread"), "{said}");
+    let stderr = Trial::new().rejection(&["watch", "--pid", "2"]);
+    assert!(stderr.contains("no process can be managed: process 2 is a kernel thread"), "{stderr}");
 }

@@ -1,5 +1,5 @@
-//! Files that jobs read, write and run: what would destroy one, or cannot be used, is refused before
-//! anything is started.
+//! Files that jobs read, write and execute: uses that would destroy a file or cannot work are rejected before any job
+//! starts.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -12,24 +12,24 @@ use expect_test::{Expect, expect};
 use super::{MARK, Trial, job, toml};
 use crate::tool;
 
-/// A file of the user's, and what must still be in it afterwards.
+/// Contents of a user's file that must not change.
 const PRECIOUS: &str = "precious\n";
 
-/// The refusal of a workload beside a precious file, which stays as it is.
-fn keeps(jobs: &str, expected: Expect) {
+/// Checks the rejection of a workload, and that the files beside it are unchanged.
+fn rejects_and_keeps_files(jobs: &str, expected: Expect) {
     let trial = Trial::new();
     trial.write("precious", PRECIOUS);
     fs::create_dir(trial.path("sub")).expect("made");
     symlink("precious", trial.path("link")).expect("linked");
     let text = format!("{MARK}{jobs}");
     trial.write("w.toml", &text);
-    expected.assert_eq(&trial.refused(&["run", "w.toml"]));
-    assert_eq!(fs::read_to_string(trial.path("precious")).expect("it is there"), PRECIOUS);
-    assert_eq!(fs::read_to_string(trial.path("w.toml")).expect("it is there"), text);
+    expected.assert_eq(&trial.rejection(&["run", "w.toml"]));
+    assert_eq!(fs::read_to_string(trial.path("precious")).expect("the file exists"), PRECIOUS);
+    assert_eq!(fs::read_to_string(trial.path("w.toml")).expect("the file exists"), text);
 }
 
 #[test]
-fn a_job_that_would_empty_its_own_input_is_refused() {
+fn a_job_that_would_truncate_its_own_input_is_rejected() {
     for (input, output) in
         [("precious", "precious"), ("precious", "./precious"), ("precious", "link")]
     {
@@ -38,17 +38,17 @@ fn a_job_that_would_empty_its_own_input_is_refused() {
         symlink("precious", trial.path("link")).expect("linked");
         let lines = format!("command = [\"sort\"]\ninput = \"{input}\"\noutput = \"{output}\"\n");
         trial.write("w.toml", format!("{MARK}[[job]]\n{lines}"));
-        let said = trial.refused(&["run", "w.toml"]);
-        assert!(said.contains("its input") && said.contains("w.toml:"), "{output}: {said}");
-        assert_eq!(fs::read_to_string(trial.path("precious")).expect("there"), PRECIOUS);
+        let stderr = trial.rejection(&["run", "w.toml"]);
+        assert!(stderr.contains("its input") && stderr.contains("w.toml:"), "{output}: {stderr}");
+        assert_eq!(fs::read_to_string(trial.path("precious")).expect("the file exists"), PRECIOUS);
     }
-    keeps(
+    rejects_and_keeps_files(
         "[[job]]\ncommand = [\"sort\"]\ninput = \"precious\"\noutput = \"precious\"\n",
         expect![[r#"
             evenkeel: w.toml:7:10: output is also the input, and would be truncated before it is read; name another file
         "#]],
     );
-    keeps(
+    rejects_and_keeps_files(
         "[[job]]\ncommand = [\"sort\"]\ninput = \"precious\"\noutput = \"link\"\n",
         expect![[r#"
         evenkeel: w.toml:4: job sort: output FOLDER/link is its input too, and would be emptied first
@@ -57,14 +57,14 @@ fn a_job_that_would_empty_its_own_input_is_refused() {
 }
 
 #[test]
-fn a_job_that_would_empty_the_workload_or_a_program_is_refused() {
-    keeps(
+fn a_job_that_would_truncate_the_workload_or_a_program_is_rejected() {
+    rejects_and_keeps_files(
         "[[job]]\ncommand = [\"true\"]\noutput = \"w.toml\"\n",
         expect![[r#"
         evenkeel: w.toml:6:10: output is this workload file itself, which would be truncated; name another file
     "#]],
     );
-    keeps(
+    rejects_and_keeps_files(
         "[[job]]\ncommand = [\"true\"]\noutput = \"sub/../w.toml\"\n",
         expect![[r#"
         evenkeel: w.toml:4: job true: output FOLDER/sub/../w.toml is the workload file, which would be emptied
@@ -77,54 +77,54 @@ fn a_job_that_would_empty_the_workload_or_a_program_is_refused() {
         .write("w.toml", format!("{MARK}[[job]]\ncommand = [\"./script\"]\noutput = \"script\"\n"));
     expect![[r#"
         evenkeel: w.toml:4: job script: output FOLDER/script is a program that a job runs, and would be emptied
-    "#]].assert_eq(&trial.refused(&["run", "w.toml"]));
+    "#]].assert_eq(&trial.rejection(&["run", "w.toml"]));
 }
 
 #[test]
-fn two_jobs_with_one_output_are_refused() {
+fn two_jobs_with_the_same_output_are_rejected() {
     let two = |first: &str, second: &str| {
         format!(
             "[[job]]\nname = \"a\"\ncommand = [\"true\"]\noutput = \"{first}\"\n\
              [[job]]\nname = \"b\"\ncommand = [\"true\"]\noutput = \"{second}\"\n"
         )
     };
-    keeps(
+    rejects_and_keeps_files(
         &two("out", "out"),
         expect![[r#"
         evenkeel: w.toml:11:10: the output out is already that of the job in line 4; name another file
     "#]],
     );
-    keeps(
+    rejects_and_keeps_files(
         &two("out", "./out"),
         expect![[r#"
         evenkeel: w.toml:11:10: the output ./out is already that of the job in line 4; name another file
     "#]],
     );
-    keeps(
+    rejects_and_keeps_files(
         &two("out", "sub/../out"),
         expect![[r#"
         evenkeel: w.toml:8: job b: output FOLDER/sub/../out is that of job a in line 4 already
     "#]],
     );
-    keeps(
+    rejects_and_keeps_files(
         &two("precious", "link"),
         expect![[r#"
         evenkeel: w.toml:8: job b: output FOLDER/link is that of job a in line 4 already
     "#]],
     );
-    keeps(
+    rejects_and_keeps_files(
         &two("/dev/shm/evenkeel-test", "/dev/shm/evenkeel-test"),
         expect![[r#"
         evenkeel: w.toml:11:10: the output /dev/shm/evenkeel-test is already that of the job in line 4; name another file
     "#]],
     );
-    keeps(
+    rejects_and_keeps_files(
         "[[job]]\nname = \"c\"\ncopies = 2\ncommand = [\"true\"]\noutput = \"c.2\"\n",
         expect![[r#"
             evenkeel: w.toml:8:10: output is the same file for every copy; put {copy} into its name
         "#]],
     );
-    keeps(
+    rejects_and_keeps_files(
         "[[job]]\nname = \"c\"\ncopies = 2\ncommand = [\"true\"]\noutput = \"c.{copy}\"\n\
          [[job]]\nname = \"d\"\ncommand = [\"true\"]\noutput = \"c.2\"\n",
         expect![[r#"
@@ -147,7 +147,7 @@ fn many_jobs_may_write_to_a_device_and_one_may_read_what_another_wrote() {
 }
 
 #[test]
-fn a_folder_as_input_is_refused() {
+fn a_folder_as_input_is_rejected() {
     job(
         "command = [\"cat\"]\ninput = \".\"",
         expect![[r#"
@@ -157,7 +157,7 @@ fn a_folder_as_input_is_refused() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_refused_and_one_that_can_is_not_made() {
+fn an_unwritable_output_is_rejected_and_a_writable_one_is_not_created() {
     job(
         "command = [\"true\"]\noutput = \"/proc/nowhere\"",
         expect![[r#"
@@ -176,7 +176,7 @@ fn an_output_that_cannot_be_written_is_refused_and_one_that_can_is_not_made() {
         evenkeel: w.toml:4: job true: output FOLDER/. is a folder
     "#]],
     );
-    // The check of the first job's output leaves nothing behind: the second is refused.
+    // The check of the first job's output leaves no file: the second job is rejected.
     toml(
         "[[job]]\nname = \"a\"\ncommand = [\"true\"]\noutput = \"new\"\n[[job]]\ncommand = [\"no-such-program\"]\n",
         expect![[r#"
@@ -186,8 +186,8 @@ fn an_output_that_cannot_be_written_is_refused_and_one_that_can_is_not_made() {
 }
 
 #[test]
-fn a_name_that_is_too_long_for_the_file_of_its_output_is_refused() {
-    // In the name of a file each of these letters is written with six characters.
+fn a_job_name_that_is_too_long_for_its_output_file_is_rejected() {
+    // A file name encodes each of these letters with six characters.
     job(
         &format!("name = \"{}\"\ncommand = [\"true\"]", "ü".repeat(45)),
         expect![[r#"
@@ -196,21 +196,21 @@ fn a_name_that_is_too_long_for_the_file_of_its_output_is_refused() {
     );
 }
 
-/// As what user the program runs when these tests run as root.
+/// UID of the program when these tests run as root.
 const NOBODY: u32 = 65534;
 
-/// The program as an ordinary user: this one, or nobody.
-fn as_ordinary_user(trial: &Trial) -> Option<Command> {
+/// The program as an unprivileged user: this one, or nobody.
+fn as_unprivileged_user(trial: &Trial) -> Option<Command> {
     let mut command = tool::command(&["run", "w.toml"]);
     command.current_dir(trial.folder.path());
-    if fs::metadata(trial.folder.path()).expect("it is there").uid() == 0 {
+    if fs::metadata(trial.folder.path()).expect("the file exists").uid() == 0 {
         let all = Permissions::from_mode(0o777);
         fs::set_permissions(trial.folder.path(), all).expect("set");
         command.uid(NOBODY).gid(NOBODY);
         let mut probe = Command::new(tool::path());
         let probed = probe.arg("--version").uid(NOBODY).gid(NOBODY).output();
         if !probed.is_ok_and(|output| output.status.success()) {
-            eprintln!("not run: nobody may not run {}", tool::path().display());
+            eprintln!("skipped: the user nobody cannot execute {}", tool::path().display());
             return None;
         }
     }
@@ -218,7 +218,7 @@ fn as_ordinary_user(trial: &Trial) -> Option<Command> {
 }
 
 #[test]
-fn what_an_ordinary_user_may_not_use_is_refused() {
+fn files_without_permission_are_rejected() {
     for (lines, expected) in [
         (
             "output = \"locked/out\"",
@@ -251,29 +251,29 @@ fn what_an_ordinary_user_may_not_use_is_refused() {
         fs::set_permissions(trial.path("locked"), Permissions::from_mode(0o000)).expect("set");
         fs::set_permissions(trial.path("mine"), Permissions::from_mode(0o000)).expect("set");
         trial.write("w.toml", format!("{MARK}[[job]]\ncommand = [\"true\"]\n{lines}\n"));
-        let Some(mut command) = as_ordinary_user(&trial) else { return };
+        let Some(mut command) = as_unprivileged_user(&trial) else { return };
         let output = command.output().expect("it starts");
-        let said = tool::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{lines}: {said}");
-        assert!(!trial.path("started").exists(), "{lines}: something was started");
-        expected.assert_eq(&said.replace(&trial.folder.path().display().to_string(), "FOLDER"));
+        let stderr = tool::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{lines}: {stderr}");
+        assert!(!trial.path("started").exists(), "{lines}: a job was started");
+        expected.assert_eq(&stderr.replace(&trial.folder.path().display().to_string(), "FOLDER"));
         fs::set_permissions(trial.path("locked"), Permissions::from_mode(0o700)).expect("set");
     }
 }
 
-/// The refusal of a job that runs a file with these bytes.
+/// Checks the rejection of a job that executes a file with these bytes.
 fn program(bytes: &[u8], expected: Expect) {
     let trial = Trial::new();
     trial.write("program", bytes);
     fs::set_permissions(trial.path("program"), Permissions::from_mode(0o755)).expect("set");
     trial.write("w.toml", format!("{MARK}[[job]]\ncommand = [\"./program\"]\n"));
-    expected.assert_eq(&trial.refused(&["run", "w.toml"]));
+    expected.assert_eq(&trial.rejection(&["run", "w.toml"]));
 }
 
 #[test]
-fn what_the_kernel_would_not_run_is_refused() {
+fn files_that_the_kernel_cannot_execute_are_rejected() {
     if has_foreign_formats() {
-        eprintln!("not run: this kernel knows formats of its own (binfmt_misc)");
+        eprintln!("skipped: binfmt_misc has additional formats");
         return;
     }
     program(
@@ -333,19 +333,19 @@ fn what_the_kernel_would_not_run_is_refused() {
 }
 
 #[test]
-fn a_program_for_another_processor_is_refused() {
+fn a_program_for_another_architecture_is_rejected() {
     if has_foreign_formats() || !Path::new("/proc/sys/fs/binfmt_misc/status").exists() {
-        eprintln!("not run: this kernel knows formats of its own (binfmt_misc), or does not tell");
+        eprintln!("skipped: binfmt_misc has additional formats or is not mounted");
         return;
     }
     let trial = Trial::new();
-    let mut bytes = fs::read("/bin/true").expect("it is there");
+    let mut bytes = fs::read("/bin/true").expect("the file exists");
     bytes[18..20].copy_from_slice(&[0x16, 0x00]); // s390
     trial.write("program", bytes);
     fs::set_permissions(trial.path("program"), Permissions::from_mode(0o755)).expect("set");
     trial.write("w.toml", format!("{MARK}[[job]]\ncommand = [\"./program\"]\n"));
-    let said = trial.refused(&["run", "w.toml"]);
-    assert!(said.contains("for another processor (ELF machine 22"), "{said}");
+    let stderr = trial.rejection(&["run", "w.toml"]);
+    assert!(stderr.contains("for another processor (ELF machine 22"), "{stderr}");
 }
 
 fn has_foreign_formats() -> bool {
@@ -356,12 +356,12 @@ fn has_foreign_formats() -> bool {
 }
 
 #[test]
-fn scripts_and_programs_that_can_be_run_are_run() {
+fn executable_scripts_and_programs_are_accepted() {
     for text in ["#!/bin/sh\n", "#! /bin/sh -e\n", "#!/bin/sh", "#!/usr/bin/env sh\nexit 0\n"] {
         let trial = Trial::new();
         trial.write("text", text);
-        // Not written here: what another test starts meanwhile would hold it open for writing for a
-        // moment, and the kernel runs no such file.
+        // Not written by this process: a child that another test forks meanwhile could hold the file open for writing, and the
+        // kernel does not execute such a file (ETXTBSY).
         let mut install = Command::new("install");
         install.args(["-m", "755", "text", "program"]).current_dir(trial.folder.path());
         assert!(install.status().expect("it is part of coreutils").success());
@@ -372,7 +372,7 @@ fn scripts_and_programs_that_can_be_run_are_run() {
 }
 
 #[test]
-fn a_folder_or_a_device_is_no_program() {
+fn folders_and_devices_are_rejected_as_programs() {
     job(
         "command = [\"/usr\"]",
         expect![[r#"
@@ -387,9 +387,9 @@ fn a_folder_or_a_device_is_no_program() {
     );
 }
 
-/// Another version may have other keys: whoever is told that one is missing or unknown mends the wrong thing.
+/// Another version may have other keys, so an error about a key would be misleading.
 #[test]
-fn of_a_file_of_another_version_nothing_else_is_looked_at() {
+fn a_file_of_another_version_is_rejected_for_its_version_only() {
     let trial = Trial::new();
     trial.write("w.toml", MARK);
     trial.write("future.toml", "stages = 3\nversion = 99\n");
@@ -418,7 +418,7 @@ fn of_a_file_of_another_version_nothing_else_is_looked_at() {
         (&["replay", "j.jsonl"], "j.jsonl:1: the journal has format 99"),
         (&["replay", "s.stream"], "s.stream:1: the stream has format 99"),
     ] {
-        let said = trial.refused(args);
-        assert!(said.contains(expected), "{args:?}: {said}");
+        let stderr = trial.rejection(args);
+        assert!(stderr.contains(expected), "{args:?}: {stderr}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is generated from a list of one's own can be run, and means what the list means.
+//! Workloads generated from a user's program list can run and keep the meaning of the list.
 
 use std::path::Path;
 use std::process::Output;
@@ -7,9 +7,9 @@ use program::Command;
 
 use crate::tool;
 
-/// A list in a folder of its own, two levels down.
+/// A list in a folder two levels below the returned one.
 fn folder(list: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir().expect("a temporary folder");
     let below = folder.path().join("lists/own");
     std::fs::create_dir_all(&below).expect("made");
     std::fs::write(below.join("list.toml"), list).expect("written");
@@ -39,21 +39,21 @@ output = "out"
 "#;
 
 #[test]
-fn relative_paths_of_a_list_mean_the_same_elsewhere() {
+fn relative_paths_of_a_list_become_absolute_in_another_folder() {
     let folder = folder(LIST);
-    let own = folder.path().canonicalize().expect("it is there").join("lists/own");
+    let own = folder.path().canonicalize().expect("the folder exists").join("lists/own");
     let job = job(folder.path(), "--n 1 --list lists/own/list.toml");
     let Command::Program { program, .. } = &job.command else { panic!("a program") };
     assert_eq!(program, &own.join("./bin/a"));
     assert_eq!(job.dir, Some(own.join("in")));
     assert_eq!(job.input, Some(own.join("in/data")));
-    assert_eq!(job.output.as_deref(), Some(Path::new("out")), "it belongs to the new workload");
+    assert_eq!(job.output.as_deref(), Some(Path::new("out")), "outputs belong to the new workload");
 }
 
 #[test]
-fn a_program_without_a_directory_runs_in_that_of_its_list() {
+fn a_program_without_a_directory_runs_in_the_folder_of_its_list() {
     let folder = folder("[[program]]\nname = \"a\"\ncommand = [\"sort\", \"words.txt\"]\n");
-    let own = folder.path().canonicalize().expect("it is there").join("lists/own");
+    let own = folder.path().canonicalize().expect("the folder exists").join("lists/own");
     let job = job(folder.path(), "--n 1 --list lists/own/list.toml");
     assert_eq!(
         (&job.command, &job.dir),
@@ -62,7 +62,7 @@ fn a_program_without_a_directory_runs_in_that_of_its_list() {
 }
 
 #[test]
-fn beside_its_list_a_workload_keeps_the_paths_as_they_are() {
+fn a_workload_beside_its_list_keeps_relative_paths() {
     let folder = folder(LIST);
     let own = folder.path().join("lists/own");
     let output = generate(&own, "--n 1 --list list.toml --out w.toml");
@@ -75,7 +75,7 @@ fn beside_its_list_a_workload_keeps_the_paths_as_they_are() {
 }
 
 #[test]
-fn the_first_line_is_the_command_that_writes_the_same_again() {
+fn the_first_line_is_the_command_that_reproduces_the_file() {
     let folder = folder("[[program]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n");
     let list = folder.path().join("my list.toml");
     std::fs::copy(folder.path().join("lists/own/list.toml"), &list).expect("copied");
@@ -104,8 +104,8 @@ fn the_first_line_is_the_command_that_writes_the_same_again() {
 }
 
 #[test]
-fn a_name_without_an_ending_is_written_so_that_run_reads_it() {
-    let folder = tempfile::tempdir().expect("a folder");
+fn a_file_without_an_extension_is_written_in_the_format_that_run_expects() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
     for name in ["jobs", "jobs.TOML", "jobs.toml"] {
         let output = generate(folder.path(), &format!("--n 2 --out {name}"));
         assert!(output.status.success(), "{name}: {}", tool::text(&output.stderr));
@@ -117,41 +117,41 @@ fn a_name_without_an_ending_is_written_so_that_run_reads_it() {
 }
 
 #[test]
-fn a_limit_of_memory_that_holds_for_some_programs_only_is_said() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let said = |args: &str| tool::text(&generate(folder.path(), args).stderr);
-    assert_eq!(said("--n 1"), "");
+fn a_memory_limit_without_effect_on_some_programs_is_reported() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let stderr = |args: &str| tool::text(&generate(folder.path(), args).stderr);
+    assert_eq!(stderr("--n 1"), "");
     assert!(
-        said("--n 1 --memory 1").contains("--memory does not limit"),
+        stderr("--n 1 --memory 1").contains("--memory does not limit"),
         "{}",
-        said("--n 1 --memory 1")
+        stderr("--n 1 --memory 1")
     );
 }
 
 #[test]
-fn lists_that_are_no_text_or_have_no_end_are_refused_in_one_line() {
-    let folder = tempfile::tempdir().expect("a folder");
+fn binary_and_endless_lists_are_rejected_in_one_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("list.toml"), b"# x\n# \xff\n").expect("written");
     for (list, words) in [
         ("list.toml", "list.toml:2:3: the file is not UTF-8 text"),
         ("/dev/zero", "larger than 64 MiB"),
     ] {
         let output = generate(folder.path(), &format!("--list {list}"));
-        let said = tool::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words) && said.lines().count() == 1, "{said}");
+        let stderr = tool::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(words) && stderr.lines().count() == 1, "{stderr}");
     }
 }
 
 #[test]
-fn negative_numbers_are_refused_with_the_name_of_the_option() {
-    let folder = tempfile::tempdir().expect("a folder");
+fn negative_numbers_are_rejected_with_the_name_of_the_option() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
     for option in ["--n", "--span", "--seed", "--hog-fraction", "--memory"] {
         let output = generate(folder.path(), &format!("{option} -1"));
-        let said = tool::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let stderr = tool::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
         let name = option.trim_start_matches("--").replace('-', " ");
-        assert!(said.contains(option) || said.contains(&name), "{option}: {said}");
-        assert!(!said.contains("unexpected argument"), "{option}: {said}");
+        assert!(stderr.contains(option) || stderr.contains(&name), "{option}: {stderr}");
+        assert!(!stderr.contains("unexpected argument"), "{option}: {stderr}");
     }
 }

@@ -1,4 +1,4 @@
-//! A/B harness: two things measured alternately, so that drift of the machine affects both alike.
+//! A/B harness: two things measured alternately, so that drift of the machine affects both equally.
 //!
 //! ```text
 //!   A ── B ── A ── B ── A ── B …

@@ -63,50 +63,57 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         signals: TierOverride::default(),
     };
     let bench = SimBench::new(setting, jobs.clone())?;
-    let ready = begun.elapsed();
+    let prepared = begun.elapsed();
     let runs = run(&plan, &bench, args.jobs)?;
     let ran = begun.elapsed();
-    let done = runs.iter().map(|(number, (figures, _))| (*number, figures.clone())).collect();
+    let summary = summarize_runs(&plan, &bench, &runs, &machine, &jobs)?;
+    let total = begun.elapsed();
+    let n_runs = plan.n_runs();
+    println!(
+        "{} policies × {N_WORKLOADS} workloads × {} seeds = {n_runs} runs, {} threads; {summary}",
+        plan.columns.len(),
+        args.seeds,
+        args.jobs
+    );
+    let used_s = process_cpu_time().as_secs_f64() / args.jobs as f64;
+    println!("| part | seconds |\n| --- | --- |");
+    for (part, seconds) in [
+        ("tables of machine and programs, each job alone", prepared.as_secs_f64()),
+        ("runs", (ran - prepared).as_secs_f64()),
+        ("intervals, tests, JSON, HTML", (total - ran).as_secs_f64()),
+        ("total wall time", total.as_secs_f64()),
+        ("CPU time of all threads / number of threads", used_s),
+    ] {
+        println!("| {part} | {seconds:.2} |");
+    }
+    by_column(&plan, &runs);
+    time_by_part(&plan, &machine, &jobs[0])?;
+    judge(args, n_runs, used_s)
+}
+
+/// Computes the comparison with its JSON and HTML. Returns a description of it.
+fn summarize_runs(
+    plan: &Plan,
+    bench: &SimBench,
+    runs: &Runs,
+    machine: &Machine,
+    jobs: &[Vec<Job>],
+) -> anyhow::Result<String> {
+    let done = runs.iter().map(|(number, (results, _))| (*number, results.clone())).collect();
     let alone: Vec<_> = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
     let about = About {
         host: "sim",
-        machine: &machine,
-        jobs: &jobs,
+        machine,
+        jobs,
         alone: &alone,
         options: &Default::default(),
         timelines: &Default::default(),
     };
-    let comparison = summarize(&plan, &done, &about);
-    let (n_json, n_html) = (comparison.to_json()?.len(), comparison.to_html().len());
-    let total = begun.elapsed();
-    let mean_s =
-        comparison.runs.iter().map(|run| run.whole_s).sum::<f64>() / comparison.runs.len() as f64;
-    println!(
-        "{} policies × {N_WORKLOADS} workloads × {} seeds = {} runs of {mean_s:.0} simulated seconds each, {} threads",
-        plan.columns.len(),
-        args.seeds,
-        plan.n_runs(),
-        args.jobs
-    );
-    println!("| part | seconds |\n| --- | --- |");
-    println!("| tables of machine and programs, each job alone | {:.2} |", ready.as_secs_f64());
-    println!("| runs | {:.2} |", (ran - ready).as_secs_f64());
-    println!(
-        "| intervals, tests, JSON ({} KiB), HTML ({} KiB) | {:.2} |",
-        n_json >> 10,
-        n_html >> 10,
-        (total - ran).as_secs_f64()
-    );
-    println!("| total wall time | {:.2} |", total.as_secs_f64());
-    let used = process_cpu_time().as_secs_f64();
-    println!(
-        "| CPU time of all threads, divided by {} | {:.2} |",
-        args.jobs,
-        used / args.jobs as f64
-    );
-    by_column(&plan, &runs);
-    time_by_part(&plan, &machine, &jobs[0])?;
-    judge(args, plan.n_runs(), used / args.jobs as f64)
+    let comparison = summarize(plan, &done, &about);
+    let (n_json, n_html) = (comparison.to_json()?.len() >> 10, comparison.to_html().len() >> 10);
+    let makespans = comparison.runs.iter().map(|run| run.whole_s);
+    let mean_s = makespans.sum::<f64>() / comparison.runs.len() as f64;
+    Ok(format!("mean makespan {mean_s:.0} s, JSON {n_json} KiB, HTML {n_html} KiB"))
 }
 
 fn judge(args: &Args, n_runs: usize, took_s: f64) -> anyhow::Result<()> {
@@ -132,8 +139,8 @@ fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<Runs> 
         let key = plan.key(number);
         let before = thread_cpu_time();
         let run = (&plan.columns[key.column], key.workload, plan.seeds[key.seed]);
-        let figures = bench.run(run, &stop, None)?;
-        Ok(figures.map(|figures| (figures, thread_cpu_time().saturating_sub(before))))
+        let results = bench.run(run, &stop, None)?;
+        Ok(results.map(|results| (results, thread_cpu_time().saturating_sub(before))))
     };
     let land = |landed| {
         if let Landed::Run(number, run) = landed {

@@ -183,8 +183,7 @@ fn measure(args: &Args) -> anyhow::Result<()> {
 }
 
 fn row(mechanism: Mechanism, outcomes: &[Convergence]) {
-    let spread =
-        |figure: fn(&Convergence) -> f64| Spread::of(outcomes.iter().map(figure).collect());
+    let spread = |value: fn(&Convergence) -> f64| Spread::of(outcomes.iter().map(value).collect());
     let converged: Vec<f64> = outcomes.iter().filter_map(|outcome| outcome.converged_s).collect();
     let n_converged = format!("{} of {}", converged.len(), outcomes.len());
     let after = match converged.is_empty() {

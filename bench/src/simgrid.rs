@@ -70,32 +70,41 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         "per core evenkeel   SimGrid    variant     ratio                     target  difference of end times"
     );
     for (n_lanes, target) in CASES {
-        let mut speeds = Pairs::default();
-        let (mut variant, mut off) = ("", 0.0f64);
-        for _ in 0..args.rounds {
-            let own = simulate(args.cores, n_lanes, &lengths)?;
-            let actors = run_simgrid(&program, args.cores, n_lanes, "actors", &lengths)?;
-            let activities = run_simgrid(&program, args.cores, n_lanes, "activities", &lengths)?;
-            let (name, other) = match activities.seconds < actors.seconds {
-                true => ("activities", activities),
-                false => ("actors", actors),
-            };
-            let now = difference(&own.ends_s, &other.ends_s)?;
-            off = if off.total_cmp(&now).is_lt() { now } else { off };
-            speeds.push(args.jobs as f64 / other.seconds, args.jobs as f64 / own.seconds);
-            variant = name;
-        }
-        println!(
-            "{n_lanes:<8} {:<10.3e} {:<10.3e} {variant:<11} {:<25} {target:<7} {off:.1e}",
-            speeds.b().median,
-            speeds.a().median,
-            format!("{:.2}", Spread::of(speeds.ratios())),
-        );
-        if off.is_nan() || AGREE < off {
-            bail!(
-                "the end times differ by {off:.1e} (relative): the simulators run different jobs"
-            );
-        }
+        measure(args, &program, &lengths, n_lanes, target)?;
+    }
+    Ok(())
+}
+
+/// Measures one number of lanes per core and prints a row.
+fn measure(
+    args: &Args,
+    program: &Path,
+    lengths: &[Length],
+    n_lanes: usize,
+    target: f64,
+) -> anyhow::Result<()> {
+    let mut speeds = Pairs::default();
+    let (mut variant, mut off) = ("", 0.0f64);
+    for _ in 0..args.rounds {
+        let own = simulate(args.cores, n_lanes, lengths)?;
+        let actors = run_simgrid(program, args.cores, n_lanes, "actors", lengths)?;
+        let activities = run_simgrid(program, args.cores, n_lanes, "activities", lengths)?;
+        let (name, other) = match activities.seconds < actors.seconds {
+            true => ("activities", activities),
+            false => ("actors", actors),
+        };
+        let now = difference(&own.ends_s, &other.ends_s)?;
+        off = if off.total_cmp(&now).is_lt() { now } else { off };
+        speeds.push(args.jobs as f64 / other.seconds, args.jobs as f64 / own.seconds);
+        variant = name;
+    }
+    let ratio = format!("{:.2}", Spread::of(speeds.ratios()));
+    let (own, other) = (speeds.b().median, speeds.a().median);
+    println!(
+        "{n_lanes:<8} {own:<10.3e} {other:<10.3e} {variant:<11} {ratio:<25} {target:<7} {off:.1e}"
+    );
+    if off.is_nan() || AGREE < off {
+        bail!("the end times differ by {off:.1e} (relative): the simulators run different jobs");
     }
     Ok(())
 }

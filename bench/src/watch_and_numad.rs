@@ -182,8 +182,8 @@ fn point(args: &Args, n_sleepers: u32, n_busy: u32) -> anyhow::Result<Point> {
         drop(watched);
     }
     let cpu = costs.each_ref().map(|costs| {
-        let figures = costs.iter().map(|cost| cost.cpu_ms).collect::<Vec<_>>();
-        (!figures.is_empty()).then(|| Spread::of(figures))
+        let values = costs.iter().map(|cost| cost.cpu_ms).collect::<Vec<_>>();
+        (!values.is_empty()).then(|| Spread::of(values))
     });
     let numad_ms = cpu[2].map_or(f64::NAN, |spread| spread.median);
     for ((watching, costs), spread) in ALL.into_iter().zip(&costs).zip(&cpu) {

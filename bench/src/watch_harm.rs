@@ -137,7 +137,7 @@ fn round(program: &Path, n_programs: usize, seconds: u32) -> anyhow::Result<Roun
     });
     let programs = programs.collect::<anyhow::Result<Vec<_>>>()?;
     let done = programs.into_iter().map(finish).collect::<anyhow::Result<Vec<_>>>()?;
-    let mean = |figure: fn(&Round) -> f64| done.iter().map(figure).sum::<f64>() / done.len() as f64;
+    let mean = |value: fn(&Round) -> f64| done.iter().map(value).sum::<f64>() / done.len() as f64;
     Ok(Round { ops_per_cpu_s: mean(|one| one.ops_per_cpu_s), wall_s: mean(|one| one.wall_s) })
 }
 
@@ -147,10 +147,10 @@ fn finish(program: Child) -> anyhow::Result<Round> {
         bail!("a busy program exited with {}", output.status);
     }
     let result: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let figure = |name: &str| {
+    let value = |name: &str| {
         result[name].as_f64().with_context(|| format!("a busy program prints no {name}"))
     };
-    Ok(Round { ops_per_cpu_s: figure("ops_per_cpu_s")?, wall_s: figure("wall_s")? })
+    Ok(Round { ops_per_cpu_s: value("ops_per_cpu_s")?, wall_s: value("wall_s")? })
 }
 
 /// Counts of one watch run. Without watched processes the measurement would be void.

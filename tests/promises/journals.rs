@@ -180,7 +180,7 @@ fn explain_answers_an_unknown_job_with_the_nearest_name() {
     let path = fixture().display().to_string();
     for (name, line) in [
         ("lang", "evenkeel: the journal has no job \"lang\": did you mean \"long\"?\n"),
-        ("zzz", "evenkeel: the journal has no job \"zzz\": it has 6 others\n"),
+        ("zzz", "evenkeel: the journal has no job \"zzz\": it has 6 jobs\n"),
     ] {
         let output = tool::run(&["explain", &path, "--job", name]);
         assert_eq!(output.status.code(), Some(2));

@@ -241,7 +241,7 @@ fn recording_refuses_what_is_wrong_before_it_starts_anything() {
             vec!["record", "-o", new.to_str().expect("UTF-8"), "--", "no-such-program-here"],
             "cannot start",
         ),
-        (vec!["replay", there.to_str().expect("UTF-8")], "no evenkeel journal"),
+        (vec!["replay", there.to_str().expect("UTF-8")], "not an evenkeel journal"),
     ] {
         let out = tool::run(&args);
         let line = tool::text(&out.stderr);

@@ -369,7 +369,7 @@ impl Tally {
     }
 
     fn metrics(&self) -> Metrics {
-        let wanted_s = self.ran_s + self.waited_s;
+        let runnable_s = self.ran_s + self.waited_s;
         let per = |sum: f64, of: f64| if 0.0 < of { sum / of } else { 0.0 };
         let first = self.kinds.iter().zip(&self.cpu_s).filter(|(kind, _)| **kind == self.kinds[0]);
         let got = first.map(|(_, cpu_s)| *cpu_s);
@@ -382,11 +382,11 @@ impl Tally {
                 .jobs_s
                 .map_or(1.0, |(shortest, longest)| per(longest, shortest)),
             unfair: per(most, least),
-            waited: per(self.waited_s, wanted_s),
+            waited: per(self.waited_s, runnable_s),
             lost_cpus: per(self.lost_s, self.time_s),
             uneven: per(self.uneven_s, self.time_s),
-            within_s: per(f64::from(self.n_within), wanted_s),
-            across_s: per(f64::from(self.n_across), wanted_s),
+            within_s: per(f64::from(self.n_within), runnable_s),
+            across_s: per(f64::from(self.n_across), runnable_s),
             local: [0, 1].map(|half| per(self.own_s[half], self.held_s[half])),
             near: per(self.near_s, self.held_s.iter().sum()),
             far: per(self.far_s, self.held_s.iter().sum()),

@@ -255,10 +255,10 @@ fn draw_signals(signals: &[MetricSource]) -> String {
         };
         let start = format!("  {mark:<4}{:<10} {}", signal.tier, signal.name);
         let follows = known.get(idx + 1).is_some_and(|next| next.why == signal.why);
-        let room = draw::WIDTH.saturating_sub(start.chars().count() + 2);
+        let free = draw::WIDTH.saturating_sub(start.chars().count() + 2);
         text += &match signal.why.chars().count() {
             _ if follows => format!("{start},\n"),
-            width if width <= room => format!("{start}: {}\n", signal.why),
+            width if width <= free => format!("{start}: {}\n", signal.why),
             _ => format!("{start}:\n{}", draw::wrap(&signal.why, 17)),
         };
     }
@@ -278,8 +278,8 @@ fn draw_events(events: Option<&Events>) -> String {
         match &counted.event {
             Ok((event, _)) => {
                 let start = format!("  {name:<20} ");
-                let room = draw::WIDTH.saturating_sub(start.chars().count());
-                text += &match event.chars().count() <= room {
+                let free = draw::WIDTH.saturating_sub(start.chars().count());
+                text += &match event.chars().count() <= free {
                     true => format!("{start}{event}\n"),
                     false => format!("  {name}:\n{}", draw::wrap(event, 22)),
                 };

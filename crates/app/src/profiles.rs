@@ -84,7 +84,7 @@ impl ProfileSearch {
         }
         // A shipped profile of the same name may describe another program, so jobs must name it.
         let profile = match &job.profile {
-            Some(wanted) => Some(self.named(job, wanted, folder, &path)?),
+            Some(requested) => Some(self.named(job, requested, folder, &path)?),
             None if name.is_empty() => None,
             None => self.of_program(&name, &path)?.map(|file| file.profile),
         };
@@ -97,23 +97,23 @@ impl ProfileSearch {
     fn named(
         &mut self,
         job: &Job,
-        wanted: &str,
+        requested: &str,
         folder: &Path,
         program: &Path,
     ) -> anyhow::Result<Profile> {
         let beside = [folder.to_owned(), folder.join("profiles")];
         let places = self.folders.iter().cloned().chain(beside).chain(own_folder());
-        let file = format!("{wanted}{SUFFIX}");
+        let file = format!("{requested}{SUFFIX}");
         let places: Vec<PathBuf> = places.map(|place| place.join(&file)).collect();
         let Some(path) = places.iter().find(|path| path.is_file()) else {
-            let not_shipped = match lab::shipped::profile(wanted) {
+            let not_shipped = match lab::shipped::profile(requested) {
                 Ok(profile) => return Ok(profile),
                 Err(not_shipped) => not_shipped,
             };
             let Job { origin, name, .. } = job;
             let tried: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
             bail!(
-                "{origin}: job {name:?}: there is no profile {wanted:?}; create it with evenkeel profile --output {file} -- PROGRAM …, or remove the key (searched {}; {not_shipped})",
+                "{origin}: job {name:?}: there is no profile {requested:?}; create it with evenkeel profile --output {file} -- PROGRAM …, or remove the key (searched {}; {not_shipped})",
                 tried.join(", ")
             );
         };

@@ -23,11 +23,11 @@ pub(crate) struct SignalArgs {
 /// Checks that loads from memory controllers or caches can be read if `--signal loads=bandwidth` requires it. Called before
 /// any job starts.
 pub(crate) fn check_readable(
-    wish: &TierOverride,
+    overrides: &TierOverride,
     policy: &dyn Policy,
     machine: &Machine,
 ) -> anyhow::Result<()> {
-    if wish.loads(policy.load_source()) != LoadPreference::Only(SignalTier::Bandwidth) {
+    if overrides.loads(policy.load_source()) != LoadPreference::Only(SignalTier::Bandwidth) {
         return Ok(());
     }
     let domains = Domains::of(machine, policy.domains(), machine.allowed());
@@ -79,13 +79,13 @@ const OPTION_KEY: &str = "signal";
 
 impl SignalArgs {
     /// All overrides.
-    pub(crate) fn wish(&self) -> Result<TierOverride, TierOverrideError> {
-        let mut wish = TierOverride::default();
+    pub(crate) fn overrides(&self) -> Result<TierOverride, TierOverrideError> {
+        let mut overrides = TierOverride::default();
         self.signal
             .iter()
             .flat_map(|text| text.split(','))
-            .try_for_each(|text| wish.add(text.trim()))?;
-        Ok(wish)
+            .try_for_each(|text| overrides.add(text.trim()))?;
+        Ok(overrides)
     }
 
     /// Adds them to the options of a journal.
@@ -102,7 +102,7 @@ impl SignalArgs {
     ) -> Result<TierOverride, TierOverrideError> {
         match options.get(OPTION_KEY).filter(|_| self.signal.is_empty()) {
             Some(recorded) => recorded.parse(),
-            None => self.wish(),
+            None => self.overrides(),
         }
     }
 }

@@ -86,8 +86,8 @@ impl LackeyParser {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        let room = LINE_MAX.saturating_sub(self.rest.len());
-        self.rest.extend_from_slice(&part[..part.len().min(room)]);
+        let free = LINE_MAX.saturating_sub(self.rest.len());
+        self.rest.extend_from_slice(&part[..part.len().min(free)]);
     }
 
     fn line(&mut self, line: &[u8], to: &mut impl FnMut(Reference)) {

@@ -39,7 +39,7 @@ fn a_job_that_would_truncate_its_own_input_is_rejected() {
         let lines = format!("command = [\"sort\"]\ninput = \"{input}\"\noutput = \"{output}\"\n");
         trial.write("w.toml", format!("{MARK}[[job]]\n{lines}"));
         let stderr = trial.rejection(&["run", "w.toml"]);
-        assert!(stderr.contains("its input") && stderr.contains("w.toml:"), "{output}: {stderr}");
+        assert!(stderr.contains("input") && stderr.contains("w.toml:"), "{output}: {stderr}");
         assert_eq!(fs::read_to_string(trial.path("precious")).expect("the file exists"), PRECIOUS);
     }
     rejects_and_keeps_files(

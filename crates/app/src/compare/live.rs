@@ -33,7 +33,7 @@ pub(super) fn main(args: &Args, named: Named) -> CommandResult {
     let Named { plan, workloads, said } = named;
     refuse(args, &plan.columns).or_usage_error()?;
     let machine = linux::topology::read(Path::new("/"))?;
-    let signals = args.signals.wish().or_usage_error()?;
+    let signals = args.signals.overrides().or_usage_error()?;
     for workload in &workloads {
         run::check_loads(workload).or_usage_error()?;
         run::check_here(workload, &machine, CgroupMode::Auto)?;
@@ -159,7 +159,7 @@ impl Series<'_> {
         let checked = run::Checked {
             machine: self.checked.machine.clone(),
             policy: policy::build(spec, seed)?,
-            signals: self.args.signals.wish()?,
+            signals: self.args.signals.overrides()?,
             workload,
         };
         let how = run::RunOptions {

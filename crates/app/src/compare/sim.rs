@@ -29,7 +29,7 @@ pub(super) fn main(args: &Args, named: Named) -> CommandResult {
         machine: machine.clone(),
         options: args.sim.options(0, None, args.time_limit),
         limits: args.memory.limits(),
-        signals: args.signals.wish().or_usage_error()?,
+        signals: args.signals.overrides().or_usage_error()?,
     };
     let jobs = workloads.iter().map(|workload| workload.jobs.clone()).collect();
     let bench = SimBench::new(setting, jobs).or_usage_error()?;

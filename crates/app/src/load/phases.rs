@@ -61,8 +61,8 @@ impl Args {
     /// The buffer if a phase needs one. A given size is checked in any case.
     fn buffer(&self) -> anyhow::Result<Option<Buffer>> {
         let hogs = self.phases.iter().any(|phase| matches!(phase, Phase::Hog(_)));
-        let wanted = hogs || self.size.is_some();
-        let buffer = wanted.then(|| self.options.buffer(self.size, 1)).transpose()?;
+        let needed = hogs || self.size.is_some();
+        let buffer = needed.then(|| self.options.buffer(self.size, 1)).transpose()?;
         Ok(buffer.filter(|_| hogs))
     }
 }

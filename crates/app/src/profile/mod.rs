@@ -123,42 +123,45 @@ pub fn main(args: &Args) -> CommandResult {
         .or_usage_error()?;
     check_name(&target.name).or_usage_error()?;
     let output = output(args, &target).or_usage_error()?;
+    match select_counters(args)? {
+        Ok(chosen) => measure_with_counters(args, &target, chosen, &output),
+        Err(cause) => measure_with_cache_model(args, &target, &cause, &output),
+    }
+}
+
+/// Measures with the cache model, because counters are not used for this reason.
+fn measure_with_cache_model(
+    args: &Args,
+    target: &MeasuredProgram,
+    no_counters_cause: &str,
+    output: &Path,
+) -> CommandResult {
     let machine =
         MachineParameters::read(Path::new("/"), args.llc, args.private_cache, args.frequency);
-    let no_counters_cause = match select_counters(args)? {
-        Ok(chosen) => return measure_with_counters(args, &target, chosen, &output),
-        Err(cause) => cause,
-    };
     let valgrind = find::valgrind().or_usage_error()?;
     let mut stop = StopSignals::block()?;
-    let mut notes = RunNotes::default();
-    notes.assumed.clone_from(&machine.assumed);
+    let mut notes = RunNotes { assumed: machine.assumed.clone(), ..RunNotes::default() };
     if args.engine == Engine::Auto {
         notes.push(format!("no counters ({no_counters_cause}): using the cache model"));
     }
     let mut whole = WholeRun { cpi_declared: args.cpi, ..WholeRun::default() };
-    let until = Instant::now() + Duration::from(args.limit);
     let limit = Duration::from(args.limit);
+    let until = Instant::now() + limit;
     if !args.once {
-        measure_whole_run(&valgrind, &target, limit, &mut stop, &mut whole, &mut notes)?;
+        measure_whole_run(&valgrind, target, limit, &mut stop, &mut whole, &mut notes)?;
     }
-    progress(
-        args,
-        &format!(
-            "tracing {} until {} windows are complete or time is up",
-            target.name, args.windows
-        ),
-    );
-    let traced =
-        valgrind::trace(&valgrind, &target, &trace_options(args, &whole, until), &mut stop)?;
+    let (name, n) = (&target.name, args.windows);
+    progress(args, &format!("tracing {name} until {n} windows are complete or time is up"));
+    let options = trace_options(args, &whole, until);
+    let traced = valgrind::trace(&valgrind, target, &options, &mut stop)?;
     drop(stop);
     notes.add_traced(&traced, &whole);
-    let profile = assemble::from_windows(&target, traced.meter.windows(), &whole, &machine)
+    let profile = assemble::from_windows(target, traced.meter.windows(), &whole, &machine)
         .ok_or_else(|| {
             anyhow!("the trace ended before the first window; raise --limit or lower --skip")
         })?;
-    notes.add_missing(&profile, &target);
-    publish(args, &profile, Some(&traced), &notes, &output)
+    notes.add_missing(&profile, target);
+    publish(args, &profile, Some(&traced), &notes, output)
 }
 
 fn trace_options(args: &Args, whole: &WholeRun, until: Instant) -> TraceOptions {

@@ -162,86 +162,71 @@ impl ProfileOutput<'_> {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let profile = self.profile;
         let first = profile.phases.first();
-        let mut facts = vec![("program", profile.name.clone())];
-        if let Some(exit) = self.notes.exit {
-            facts.push(("exit", exit_text(exit)));
-        }
-        if let Some(cpu) = profile.cpu_time {
-            let threads = first.and_then(|phase| phase.threads).map(Figure::value);
-            let threads =
-                threads.map_or(String::new(), |n| format!("; {n:.1} CPUs used on average"));
-            facts.push(("alone", format!("{cpu} of CPU time{threads}")));
-        }
-        facts.extend(self.traced_facts());
-        if let Some(share) = self.whole_curve().and_then(|found| found.error_share) {
-            facts.push((
-                "error",
-                format!(
-                    "{:.1} % at most, relative to the misses in the smallest cache",
-                    share * 100.0
-                ),
-            ));
-        }
-        if let Some(cpi) = first.and_then(|phase| phase.cycles_per_instruction) {
-            let source = cpi.source.word();
-            facts.push(("cycles", format!("{:.2} per instruction ({source})", cpi.value())));
-        }
-        if let Some(((class, source), cache)) = profile.class.zip(profile.class_cache) {
-            let number = class.number();
-            facts.push((
-                "class",
-                format!("{number} with {cache} of last-level cache ({})", source.word()),
-            ));
-        }
-        if let Some(lines) = self.pattern().and_then(AccessPattern::lines_per_work) {
-            facts.push((
+        let threads = first.and_then(|phase| phase.threads).map(Figure::value);
+        let threads = threads.map_or(String::new(), |n| format!("; {n:.1} CPUs used on average"));
+        let alone = profile.cpu_time.map(|cpu| format!("{cpu} of CPU time{threads}"));
+        let mut facts = vec![
+            ("program", Some(profile.name.clone())),
+            ("exit", self.notes.exit.map(exit_text)),
+            ("alone", alone),
+        ];
+        facts.extend(self.traced_facts().into_iter().map(|(label, text)| (label, Some(text))));
+        let error = self.whole_curve().and_then(|found| found.error_share).map(|share| {
+            let percent = share * 100.0;
+            format!("{percent:.1} % at most, relative to the misses in the smallest cache")
+        });
+        let cycles = first
+            .and_then(|phase| phase.cycles_per_instruction)
+            .map(|cpi| format!("{:.2} per instruction ({})", cpi.value(), cpi.source.word()));
+        let class = profile.class.zip(profile.class_cache).map(|((class, source), cache)| {
+            let (number, source) = (class.number(), source.word());
+            format!("{number} with {cache} of last-level cache ({source})")
+        });
+        let lines = self.pattern().and_then(AccessPattern::lines_per_work);
+        let reused = reused_share(self.windows()).map(|share| {
+            let percent = share * 100.0;
+            format!("{percent:.0} % of the lines of a window, after 64 or more other lines")
+        });
+        facts.extend([
+            ("error", error),
+            ("cycles", cycles),
+            ("class", class),
+            (
                 "unit of work",
-                format!("{lines} data lines per iteration of the innermost loop"),
-            ));
-        }
-        if let Some(share) = reused_share(self.windows()) {
-            facts.push((
-                "reused",
-                format!(
-                    "{:.0} % of the lines of a window, after 64 or more other lines",
-                    share * 100.0
-                ),
-            ));
-        }
-        facts
+                lines.map(|n| format!("{n} data lines per iteration of the innermost loop")),
+            ),
+            ("reused", reused),
+        ]);
+        facts.into_iter().filter_map(|(label, text)| Some((label, text?))).collect()
     }
 
     /// Amount of traced data.
     fn traced_facts(&self) -> Vec<(&'static str, String)> {
         let (Some(traced), profile) = (self.traced, self.profile) else { return Vec::new() };
-        let meter = &traced.meter;
-        let mut facts = Vec::new();
-        let windows = meter.windows();
+        let windows = traced.meter.windows();
         let references: u64 = windows.iter().map(|window| window.n_references).sum();
         let instructions: u64 = windows.iter().map(|window| window.n_instructions).sum();
-        facts.push((
-            "measured",
-            format!(
-                "{} windows, {} references, {} instructions",
-                windows.len(),
-                millions(references),
-                millions(instructions)
-            ),
-        ));
+        let (references, instructions) = (millions(references), millions(instructions));
+        let n_windows = windows.len();
         let covered = profile
             .covered
             .map_or("unknown: the instructions of the run were not counted".to_owned(), |share| {
                 format!("{:.3} % of the instructions of the run", share.value() * 100.0)
             });
-        facts.push(("covered", covered));
-        facts.push((
-            "lines",
-            match meter.rate() {
-                1.0 => "all lines sampled".to_owned(),
-                rate => format!("1 of {:.0} sampled", 1.0 / rate),
-            },
-        ));
-        facts
+        let lines = match traced.meter.rate() {
+            1.0 => "all lines sampled".to_owned(),
+            rate => format!("1 of {:.0} sampled", 1.0 / rate),
+        };
+        vec![
+            (
+                "measured",
+                format!(
+                    "{n_windows} windows, {references} references, {instructions} instructions"
+                ),
+            ),
+            ("covered", covered),
+            ("lines", lines),
+        ]
     }
 
     /// JSON. Key names end in their units.
@@ -284,9 +269,9 @@ fn reused_share(windows: &[Window]) -> Option<f64> {
     (0.0 < lines).then_some(reused / lines)
 }
 
-fn figure_json(figure: Option<Figure>) -> Value {
-    figure.map_or(Value::Null, |figure| {
-        json!({ "value": figure.value(), "source": figure.source.word(), "error": figure.error() })
+fn value_json(value: Option<Figure>) -> Value {
+    value.map_or(Value::Null, |value| {
+        json!({ "value": value.value(), "source": value.source.word(), "error": value.error() })
     })
 }
 
@@ -301,15 +286,15 @@ fn phase_json(phase: &Phase) -> Value {
     });
     json!({
         "share": phase.share.value(),
-        "instructions": figure_json(phase.instructions),
-        "cycles_per_instruction": figure_json(phase.cycles_per_instruction),
-        "core_cycles_per_instruction": figure_json(phase.core_cycles_per_instruction),
-        "footprint_bytes": figure_json(phase.footprint_bytes),
-        "working_set_bytes": figure_json(phase.working_set_bytes),
-        "threads": figure_json(phase.threads),
-        "llc_accesses_per_1000": figure_json(phase.llc_accesses),
+        "instructions": value_json(phase.instructions),
+        "cycles_per_instruction": value_json(phase.cycles_per_instruction),
+        "core_cycles_per_instruction": value_json(phase.core_cycles_per_instruction),
+        "footprint_bytes": value_json(phase.footprint_bytes),
+        "working_set_bytes": value_json(phase.working_set_bytes),
+        "threads": value_json(phase.threads),
+        "llc_accesses_per_1000": value_json(phase.llc_accesses),
         "private_cache_bytes": phase.private_cache.map(|size| size.0),
-        "bandwidth_bytes_per_s": figure_json(phase.bandwidth),
+        "bandwidth_bytes_per_s": value_json(phase.bandwidth),
         "curve": points.collect::<Vec<_>>(),
     })
 }

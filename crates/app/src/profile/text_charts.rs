@@ -20,7 +20,7 @@ pub(super) fn curve(curve: &Curve) -> String {
     let mut text = "     cache   misses      ±   write-backs   of 1000 instructions\n".to_owned();
     for point in curve.points().iter().filter(|point| point.cache.0.is_power_of_two()) {
         let bar = if top <= 0.0 { 0 } else { (point.misses / top * BAR as f64).round() as usize };
-        let absent = |figure: Option<f64>| figure.map_or("-".to_owned(), |n| format!("{n:.2}"));
+        let absent = |value: Option<f64>| value.map_or("-".to_owned(), |n| format!("{n:.2}"));
         text += &format!(
             "{:>10} {:>8.2} {:>6} {:>13}   {}\n",
             point.cache.to_string(),
@@ -35,8 +35,8 @@ pub(super) fn curve(curve: &Curve) -> String {
 
 /// One line per phase.
 pub(super) fn phases(phases: &[Phase]) -> String {
-    let size = |figure: Option<Figure>| {
-        figure.map_or("-".to_owned(), |figure| Bytes(figure.value() as u64).to_string())
+    let size = |value: Option<Figure>| {
+        value.map_or("-".to_owned(), |value| Bytes(value.value() as u64).to_string())
     };
     let mut text =
         "\n   phase  share  footprint   work. set  LLC accesses /1000       bandwidth\n".to_owned();

@@ -75,7 +75,7 @@ fn replay_stream(args: &Args) -> CommandResult {
         return Err(CommandError::Usage(anyhow!(text)));
     }
     let policy = args.policy.as_deref().unwrap_or("dfs");
-    let signals = args.signals.wish().or_usage_error()?;
+    let signals = args.signals.overrides().or_usage_error()?;
     stream::main(&args.journal, (policy, args.seed.unwrap_or(0), signals), args.json)
 }
 

@@ -26,6 +26,52 @@ pub(crate) struct RunResult {
     pub result: CommandResult,
 }
 
+impl RunResult {
+    /// Finishes report and journal. The report is finished first, because a journal error must not lose it.
+    pub(super) fn new(
+        report: ReportBuilder,
+        mut journal: JournalWriter,
+        end: &RunEnd,
+        error: Option<anyhow::Error>,
+    ) -> Self {
+        let report = report.finish(Some(end));
+        let finished = journal.finish(end).context("cannot finish the journal");
+        let result = match error.or(finished.err()) {
+            Some(error) => Err(CommandError::Failed(error)),
+            None if end.status == RunStatus::Interrupted || !report.all_well() => {
+                Err(CommandError::Reported)
+            }
+            None => Ok(()),
+        };
+        RunResult { report, result }
+    }
+}
+
+/// Status of a run that ended with or without an error, and by a stop request or on its own.
+pub(crate) fn run_status(has_failed: bool, was_stopped: bool) -> RunStatus {
+    match (has_failed, was_stopped) {
+        (true, _) => RunStatus::Failed,
+        (false, true) => RunStatus::Interrupted,
+        (false, false) => RunStatus::Finished,
+    }
+}
+
+/// Name of the journal in the folder of a run.
+const JOURNAL: &str = "journal.jsonl";
+
+/// Creates the journal of a run. Removes the folder on failure.
+pub(super) fn create_journal(
+    folder: &RunFolder,
+    header: &Header,
+    part: Bytes,
+) -> Result<JournalWriter, CommandError> {
+    let path = folder.file(JOURNAL);
+    JournalWriter::create(&path, header, Limits { part, ..Limits::default() })
+        .inspect_err(|_| folder.remove_unused())
+        .with_context(|| format!("cannot write {}", path.display()))
+        .or_usage_error()
+}
+
 /// Options of a run, for all commands that run workloads.
 pub(crate) struct RunOptions<'a> {
     /// Policy specification as given.
@@ -105,12 +151,7 @@ impl RunParts {
         if host.needs_groups() && !args.quiet {
             eprintln!("evenkeel: cgroups for jobs with bound memory: {}", host.groups());
         }
-        let limits = Limits { part: args.journal_part, ..Limits::default() };
-        let path = folder.file("journal.jsonl");
-        let journal = JournalWriter::create(&path, &header, limits)
-            .inspect_err(|_| folder.remove_unused())
-            .with_context(|| format!("cannot write {}", path.display()))
-            .or_usage_error()?;
+        let journal = create_journal(folder, &header, args.journal_part)?;
         let mode = Mode::fitting(args.quiet);
         Ok(RunParts {
             host,
@@ -118,7 +159,7 @@ impl RunParts {
             journal,
             report: ReportBuilder::new(&header),
             view: View::new(mode, &header),
-            state: RunState::new(&header, &path),
+            state: RunState::new(&header, &folder.file(JOURNAL)),
             engine: Engine::new(header.machine, header.jobs, policy)
                 .with_move_limits(args.memory.limits())
                 .with_signals(signals),
@@ -136,32 +177,15 @@ impl RunParts {
         result.err().map(anyhow::Error::from)
     }
 
-    /// Builds the report before it finishes the journal, because a journal error must not lose the report.
     fn conclude(mut self, error: Option<anyhow::Error>) -> RunResult {
-        let end = self.end(error.as_ref());
-        crate::restore::warn_if_kept(self.host.is_record_kept());
-        let report = self.report.finish(Some(&end));
-        let finished = self.journal.finish(&end).context("cannot finish the journal");
-        let result = match error.or(finished.err()) {
-            Some(error) => Err(CommandError::Failed(error)),
-            None if end.status == RunStatus::Interrupted || !report.all_well() => {
-                Err(CommandError::Reported)
-            }
-            None => Ok(()),
-        };
-        RunResult { report, result }
-    }
-
-    fn end(&mut self, error: Option<&anyhow::Error>) -> RunEnd {
-        let how = match (error, self.host.was_stopped()) {
-            (Some(_), _) => RunStatus::Failed,
-            (None, true) => RunStatus::Interrupted,
-            (None, false) => RunStatus::Finished,
-        };
-        let error = error.map(|error| format!("{error:#}"));
+        let status = run_status(error.is_some(), self.host.was_stopped());
         let (cpu, own_max_resident) = own_use();
         let own_cpu = cpu.map(|cpu| cpu.saturating_sub(self.cpu_before.unwrap_or_default()));
-        RunEnd { status: how, error, wall: self.host.now(), own_cpu, own_max_resident }
+        let error_text = error.as_ref().map(|error| format!("{error:#}"));
+        let wall = self.host.now();
+        let end = RunEnd { status, error: error_text, wall, own_cpu, own_max_resident };
+        crate::restore::warn_if_kept(self.host.is_record_kept());
+        RunResult::new(self.report, self.journal, &end, error)
     }
 }
 

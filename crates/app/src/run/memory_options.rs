@@ -32,12 +32,16 @@ enum MemorySampling {
 impl MemoryArgs {
     /// Options for the host.
     pub fn options(&self) -> MemoryOptions {
-        let looks = match self.memory_by_node {
+        let sampling = match self.memory_by_node {
             MemorySampling::Auto => MemoryLooks::Auto,
             MemorySampling::On => MemoryLooks::On,
             MemorySampling::Off => MemoryLooks::Off,
         };
-        MemoryOptions { looks, moves_per_second: self.move_pace, ..MemoryOptions::default() }
+        MemoryOptions {
+            looks: sampling,
+            moves_per_second: self.move_pace,
+            ..MemoryOptions::default()
+        }
     }
 
     /// Limits for the guard.

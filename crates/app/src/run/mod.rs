@@ -27,7 +27,7 @@ use crate::report::write_files;
 use crate::signals::SignalArgs;
 use crate::{input, profiles};
 pub(crate) use folder::RunFolder;
-pub(crate) use live::{RunOptions, RunResult, own_use, run as run_live};
+pub(crate) use live::{RunOptions, RunResult, own_use, run as run_live, run_status};
 
 pub use memory_options::{MemoryArgs, limits_of};
 pub use sim::{SimArgs, SimSignals, check_declared};
@@ -207,7 +207,7 @@ impl Checked {
         let policy = policy::build(&args.policy, args.seed).or_usage_error()?;
         let machine = linux::topology::read(Path::new("/"))?;
         check_here(&workload, &machine, args.cgroups.into())?;
-        let signals = args.signals.wish().or_usage_error()?;
+        let signals = args.signals.overrides().or_usage_error()?;
         crate::signals::check_readable(&signals, &*policy, &machine).or_usage_error()?;
         if !args.quiet {
             notes.iter().for_each(|text| eprintln!("evenkeel: {text}"));

@@ -12,7 +12,7 @@ use host_sim::faults::Faults;
 use host_sim::hardware::Hardware;
 use host_sim::kernel::Version;
 use host_sim::{Capabilities, SimHost, SimOptions};
-use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd, RunStatus};
+use journal::{Header, PolicyUsed, RunEnd};
 use lab::compare::{Column, SimBench, SimSetting};
 use policy::Without;
 use program::Workload;
@@ -20,7 +20,7 @@ use report::ReportBuilder;
 use sched::{Policy, TierOverride};
 use topology::Machine;
 
-use super::live::RunResult;
+use super::live::{RunResult, create_journal, run_status};
 use super::{Args, RunFolder};
 use crate::command_result::{CommandError, OrUsageError};
 use crate::view::{Mode, View};
@@ -172,12 +172,44 @@ pub(super) fn run(args: &Args) -> Result<(RunResult, RunFolder), CommandError> {
 
 /// Runs until the end or until `stop` is raised.
 fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunFolder), CommandError> {
+    let Checked { workload, machine, policy, signals, mut host } = check(stop, args)?;
+    let folder = RunFolder::make(args.out.as_deref(), &workload.name).or_usage_error()?;
+    let header = header(args, &workload, machine, &*policy, &host);
+    let mut journal = create_journal(&folder, &header, args.journal_part)?;
+    let mut report = ReportBuilder::new(&header);
+    let mut view = View::new(if args.quiet { Mode::Quiet } else { Mode::Lines }, &header);
+    let mut engine = Engine::new(header.machine, header.jobs, policy)
+        .with_move_limits(args.memory.limits())
+        .with_signals(signals);
+    let sinks: &mut [&mut dyn Sink] = &mut [&mut journal, &mut report, &mut view];
+    let error = engine::run(&mut host, &mut engine, sinks).err().map(anyhow::Error::from);
+    view.finish();
+    let end = RunEnd {
+        status: run_status(error.is_some(), host.was_stopped()),
+        error: error.as_ref().map(|error| format!("{error:#}")),
+        wall: host.now(),
+        own_cpu: None,
+        own_max_resident: None,
+    };
+    Ok((RunResult::new(report, journal, &end, error), folder))
+}
+
+/// Validated input of a simulated run.
+struct Checked {
+    workload: Workload,
+    machine: Machine,
+    policy: Box<dyn Policy>,
+    signals: TierOverride,
+    host: SimHost,
+}
+
+fn check(stop: &StopFlag, args: &Args) -> Result<Checked, CommandError> {
     let bytes = input::bytes("workload", &args.workload).or_usage_error()?;
     let mut workload = program::parse_bytes(&bytes, &args.workload).or_usage_error()?;
     let notes = profiles::attach(&mut workload, &args.profiles).or_usage_error()?;
     lab::oracle::check(&args.policy).or_usage_error()?;
     let machine = args.sim.machine()?;
-    let signals = args.signals.wish().or_usage_error()?;
+    let signals = args.signals.overrides().or_usage_error()?;
     let hardware = Arc::new(Hardware::new(&machine));
     let scripts = host_sim::cast::cast(&workload.jobs, &hardware).or_usage_error()?;
     let policy = match lab::oracle::is_named(&args.policy) {
@@ -190,54 +222,15 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunFolder), Com
     let options = args.sim.options(args.seed, policy.interval(), args.time_limit);
     let options = SimOptions { stop: stop.clone(), fail_fast: args.fail_fast, ..options };
     let host = SimHost::with_scripts(&machine, hardware, &workload.jobs, scripts, options);
-    let mut host = host.or_usage_error()?;
+    let host = host.or_usage_error()?;
     if !args.quiet {
         notes.iter().for_each(|text| eprintln!("evenkeel: {text}"));
-        let assumed = host.assumed();
+        let assumed = host.assumed().join("; ");
         if !assumed.is_empty() {
-            eprintln!(
-                "evenkeel: assumed values that the machine file does not have: {}",
-                assumed.join("; ")
-            );
+            eprintln!("evenkeel: assumed values that the machine file does not have: {assumed}");
         }
     }
-    let folder = RunFolder::make(args.out.as_deref(), &workload.name).or_usage_error()?;
-    let header = header(args, &workload, machine, &*policy, &host);
-    let limits = Limits { part: args.journal_part, ..Limits::default() };
-    let path = folder.file("journal.jsonl");
-    let mut journal = JournalWriter::create(&path, &header, limits)
-        .inspect_err(|_| folder.remove_unused())
-        .with_context(|| format!("cannot write {}", path.display()))
-        .or_usage_error()?;
-    let mut report = ReportBuilder::new(&header);
-    let mut view = View::new(if args.quiet { Mode::Quiet } else { Mode::Lines }, &header);
-    let mut engine = Engine::new(header.machine, header.jobs, policy)
-        .with_move_limits(args.memory.limits())
-        .with_signals(signals);
-    let sinks: &mut [&mut dyn Sink] = &mut [&mut journal, &mut report, &mut view];
-    let error = engine::run(&mut host, &mut engine, sinks).err().map(anyhow::Error::from);
-    view.finish();
-    let how = match (&error, host.was_stopped()) {
-        (Some(_), _) => RunStatus::Failed,
-        (None, true) => RunStatus::Interrupted,
-        (None, false) => RunStatus::Finished,
-    };
-    let error_text = error.as_ref().map(|error| format!("{error:#}"));
-    let end = RunEnd {
-        status: how,
-        error: error_text,
-        wall: host.now(),
-        own_cpu: None,
-        own_max_resident: None,
-    };
-    let report = report.finish(Some(&end));
-    let finished = journal.finish(&end).context("cannot finish the journal");
-    let result = match error.or(finished.err()) {
-        Some(error) => Err(CommandError::Failed(error)),
-        None if how == RunStatus::Interrupted || !report.all_well() => Err(CommandError::Reported),
-        None => Ok(()),
-    };
-    Ok((RunResult { report, result }, folder))
+    Ok(Checked { workload, machine, policy, signals, host })
 }
 
 /// Searches the best placement for this run, with several hundred simulated runs.

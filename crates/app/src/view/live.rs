@@ -162,10 +162,10 @@ impl LiveView {
             .filter(|(n, word, _)| *n != 0 || *word == "running")
             .map(|(n, word, _)| n.to_string().len() + word.len() + 3)
             .sum();
-        let room = usize::from(width).saturating_sub(usize::from(LABEL_WIDTH) + words).min(30);
+        let width = usize::from(width).saturating_sub(usize::from(LABEL_WIDTH) + words).min(30);
         let mut spans = vec![Span::raw(format!("{:<1$}", "jobs", usize::from(LABEL_WIDTH)))];
         let over = counts.done + counts.failed + counts.stopped;
-        spans.extend(progress(over, counts.all, room));
+        spans.extend(progress(over, counts.all, width));
         for (n, word, colour) in states {
             if n != 0 || word == "running" {
                 let style =
@@ -222,7 +222,7 @@ fn domains(loads: &LoadSample, places: &PlaceNames, interval: Nanos) -> Vec<Doma
 impl DomainLoad {
     /// The bar shows the memory load relative to the largest of all domains, or the CPU utilization if loads are unknown.
     fn line(&self, most: f64, width: u16) -> Line<'_> {
-        let room = width.saturating_sub(LABEL_WIDTH + VALUES_WIDTH).min(60);
+        let width = width.saturating_sub(LABEL_WIDTH + VALUES_WIDTH).min(60);
         let share = match self.ops_per_s {
             Some(ops) if most != 0.0 => ops / most,
             _ => self.cpus_busy / self.n_cpus as f64,
@@ -230,7 +230,7 @@ impl DomainLoad {
         let ops = self.ops_per_s.map_or("-".to_owned(), |ops| format!("{}/s", rate(ops)));
         Line::from(vec![
             Span::raw(format!("{:<1$}", self.label, usize::from(LABEL_WIDTH))),
-            Span::styled(bar(share, room), Style::new().fg(Color::Blue)),
+            Span::styled(bar(share, width), Style::new().fg(Color::Blue)),
             Span::raw(format!("{ops:>10}")),
             Span::styled(format!("{:>8.1} CPUs", self.cpus_busy), dim()),
         ])
@@ -238,18 +238,18 @@ impl DomainLoad {
 }
 
 /// A bar with a resolution of 1/8 cell, padded to its width.
-fn bar(share: f64, room: u16) -> String {
+fn bar(share: f64, width: u16) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = (share.clamp(0.0, 1.0) * f64::from(room) * 8.0).round() as usize;
+    let eighths = (share.clamp(0.0, 1.0) * f64::from(width) * 8.0).round() as usize;
     let bar = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
-    let blanks = usize::from(room).saturating_sub(bar.chars().count());
+    let blanks = usize::from(width).saturating_sub(bar.chars().count());
     bar + &" ".repeat(blanks)
 }
 
 /// Progress bar of finished jobs.
-fn progress(over: usize, all: usize, room: usize) -> [Span<'static>; 2] {
-    let full = (over * room).checked_div(all).unwrap_or(0);
-    [Span::raw("━".repeat(full)), Span::styled("─".repeat(room - full), dim())]
+fn progress(over: usize, all: usize, width: usize) -> [Span<'static>; 2] {
+    let full = (over * width).checked_div(all).unwrap_or(0);
+    [Span::raw("━".repeat(full)), Span::styled("─".repeat(width - full), dim())]
 }
 
 fn event_line(event: &ProgressEvent) -> Line<'_> {

@@ -74,11 +74,11 @@ impl Painter {
         let mut text = String::new();
         let mut style = String::new();
         for cell in &cells[..n] {
-            let wanted = if self.coloured { codes(cell) } else { String::new() };
-            if wanted != style {
+            let style_codes = if self.coloured { codes(cell) } else { String::new() };
+            if style_codes != style {
                 text.push_str(PLAIN);
-                text.push_str(&wanted);
-                style = wanted;
+                text.push_str(&style_codes);
+                style = style_codes;
             }
             text.push_str(cell.symbol());
         }

@@ -17,9 +17,10 @@ use anyhow::{Context, anyhow};
 use base::Nanos;
 use engine::{Engine, Sink};
 use host_live::{WatchHost, WatchOptions};
-use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd, RunStatus};
+use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd};
 use program::Class;
 use sched::Wake;
+use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
@@ -28,6 +29,7 @@ use crate::run::{CountersArg, MemoryArgs};
 use crate::signals::{SignalArgs, check_readable};
 use crate::status::unix_seconds;
 use crate::view::{Mode, View};
+use select::Selection;
 use state::StateSink;
 
 /// Manage processes that already run; reports actions without performing them unless --act is given
@@ -107,29 +109,16 @@ pub fn main(args: &Args) -> CommandResult {
     let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
     let selection = select::select(args).or_usage_error()?;
     let machine = linux::topology::read(Path::new("/"))?;
-    let signals = args.signals.wish().or_usage_error()?;
+    let signals = args.signals.overrides().or_usage_error()?;
     check_readable(&signals, &*policy, &machine).or_usage_error()?;
-    let options = WatchOptions {
-        choice: selection.choice,
-        cgroup_folders: selection.folders,
-        classes: args.class.clone(),
-        act: args.act,
-        interval,
-        time_limit: args.time_limit,
-        counters: args.counters.into(),
-        machine: Some(machine.clone()),
-        idle_after: args.idle_after,
-        memory: args.memory.options(),
-        ..WatchOptions::default()
-    };
-    args.signals.wish().or_usage_error()?;
     if let Some(path) = args.journal.as_deref().map(journal_path).filter(|path| path.exists()) {
         return Err(CommandError::Usage(anyhow!(
             "{} already exists; use another file",
             path.display()
         )));
     }
-    let host = WatchHost::new(&machine, options).or_usage_error()?;
+    let host = WatchHost::new(&machine, host_options(args, &selection, interval, &machine))
+        .or_usage_error()?;
     let text = crate::restore::to_text(host.restored(), false);
     if !host.restored().files.is_empty() && !args.quiet {
         eprint!("{text}");
@@ -156,6 +145,27 @@ pub fn main(args: &Args) -> CommandResult {
     watch(args, host, engine, header)
 }
 
+fn host_options(
+    args: &Args,
+    selection: &Selection,
+    interval: Nanos,
+    machine: &Machine,
+) -> WatchOptions {
+    WatchOptions {
+        choice: selection.choice.clone(),
+        cgroup_folders: selection.folders.clone(),
+        classes: args.class.clone(),
+        act: args.act,
+        interval,
+        time_limit: args.time_limit,
+        counters: args.counters.into(),
+        machine: Some(machine.clone()),
+        idle_after: args.idle_after,
+        memory: args.memory.options(),
+        ..WatchOptions::default()
+    }
+}
+
 fn watch(args: &Args, mut host: WatchHost, mut engine: Engine, header: Header) -> CommandResult {
     let mut journal = args.journal.as_deref().map(|path| begin(path, &header)).transpose()?;
     let mut state = StateSink::new(&header, args, host.board());
@@ -165,14 +175,10 @@ fn watch(args: &Args, mut host: WatchHost, mut engine: Engine, header: Header) -
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut view, &mut state];
     sinks.extend(journal.as_mut().map(|journal| journal as &mut dyn Sink));
     let result = engine::run(&mut host, &mut engine, &mut sinks).map_err(anyhow::Error::from);
-    let how = match (&result, host.was_stopped()) {
-        (Err(_), _) => RunStatus::Failed,
-        (Ok(_), true) => RunStatus::Interrupted,
-        (Ok(_), false) => RunStatus::Finished,
-    };
+    let status = crate::run::run_status(result.is_err(), host.was_stopped());
     let error = result.as_ref().err().map(|error| format!("{error:#}"));
     let (own_cpu, own_max_resident) = crate::run::own_use();
-    let end = RunEnd { status: how, error, wall: host.now(), own_cpu, own_max_resident };
+    let end = RunEnd { status, error, wall: host.now(), own_cpu, own_max_resident };
     warn_if_kept(host.is_record_kept());
     drop(host); // Restores all settings before the command ends.
     if let Some(journal) = &mut journal {

@@ -130,7 +130,7 @@ mod tests {
             println!("skipped: perf_event_open is not permitted");
             return;
         };
-        // Software events stand in for hardware events: every machine has them.
+        // Software events replace hardware events: every machine has them.
         let script = "(i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done); exit 4";
         let target = MeasuredProgram {
             argv0: "sh".into(),

@@ -118,8 +118,8 @@ const LINE_MAX: usize = 4096;
 impl InstructionTally {
     fn take(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|&byte| byte == b'\n') {
-            let room = LINE_MAX.saturating_sub(self.line.len());
-            self.line.extend_from_slice(&part[..part.len().min(room)]);
+            let free = LINE_MAX.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&part[..part.len().min(free)]);
             if part.ends_with(b"\n") {
                 self.end_line();
             }

@@ -73,7 +73,7 @@ impl From<&Machine> for MachineFile {
             signals: Ignored,
             processor_family: Ignored,
             events: Ignored,
-            groups: Ignored,
+            cgroups: Ignored,
         }
     }
 }

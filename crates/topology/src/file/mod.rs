@@ -83,9 +83,9 @@ pub struct MachineFile {
     /// Ignored, like `placement`: the hardware events.
     #[serde(default, skip_serializing)]
     pub events: Ignored,
-    /// Ignored, like `placement`: the resctrl groups.
+    /// Ignored, like `placement`: the cgroups available to jobs.
     #[serde(default, skip_serializing)]
-    pub groups: Ignored,
+    pub cgroups: Ignored,
 }
 
 /// The version of a file. It is read before the other keys, because another version may have other keys.

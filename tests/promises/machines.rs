@@ -189,7 +189,7 @@ fn a_machine_is_read_from_the_json_that_was_printed_of_it() {
     }
     for (text, words) in [
         ("{\"format_version\": 1}", "box.json:1:21: cpus is missing"),
-        ("{\"format_version\": 1, \"cpus\": 3}", "box.json:1:31: must be a list"),
+        ("{\"format_version\": 1, \"cpus\": 3}", "box.json:1:31: must be an array"),
         ("{\"format_version\": 1, \"cpus\": []}", "no CPU online"),
         ("{", "box.json:1:1"),
     ] {

@@ -20,13 +20,13 @@
 //! share one zero page), read values pass through `black_box` (or the compiler removes the loop), and a self-check rejects
 //! an access pattern that does not have the expected cost.
 
-mod bench;
+mod array;
 mod budget;
 mod compute;
-mod family;
 mod hog;
 mod memory;
 mod phases;
+mod processes;
 mod walk;
 mod workers;
 
@@ -51,13 +51,13 @@ enum Kind {
     /// Compute in registers, without memory accesses
     Compute(compute::Args),
     /// Read a two-dimensional array row by row
-    Rows(bench::Args),
+    Rows(array::Args),
     /// Read a two-dimensional array column by column
-    Columns(bench::Args),
+    Columns(array::Args),
     /// Sleep, then exit with a status
-    Sleep(family::SleepArgs),
+    Sleep(processes::SleepArgs),
     /// Start children that compute
-    Fork(family::ForkArgs),
+    Fork(processes::ForkArgs),
     /// Run phases of compute, hog and sleep
     Phases(phases::Args),
 }
@@ -66,10 +66,10 @@ pub fn main(args: &Args) -> CommandResult {
     match &args.kind {
         Kind::Hog(args) => hog::main(args),
         Kind::Compute(args) => compute::main(args),
-        Kind::Rows(args) => bench::main(args, bench::Order::Rows),
-        Kind::Columns(args) => bench::main(args, bench::Order::Columns),
-        Kind::Sleep(args) => family::sleep(args),
-        Kind::Fork(args) => family::fork(args),
+        Kind::Rows(args) => array::main(args, array::Order::Rows),
+        Kind::Columns(args) => array::main(args, array::Order::Columns),
+        Kind::Sleep(args) => processes::sleep(args),
+        Kind::Fork(args) => processes::fork(args),
         Kind::Phases(args) => phases::main(args),
     }
 }
@@ -79,7 +79,7 @@ pub fn main(args: &Args) -> CommandResult {
 pub fn check(args: &[String]) -> Result<(), String> {
     match parse(args)?.kind {
         Kind::Hog(args) => hog::check(&args),
-        Kind::Rows(args) | Kind::Columns(args) => bench::check(&args),
+        Kind::Rows(args) | Kind::Columns(args) => array::check(&args),
         Kind::Phases(args) => phases::check(&args),
         Kind::Compute(_) | Kind::Sleep(_) | Kind::Fork(_) => Ok(()),
     }

@@ -3,6 +3,7 @@
 //! The guest sees the files of the host, so this executable runs there again with the option `--inside`. One boot
 //! runs a whole benchmark.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -28,20 +29,16 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots the guest and runs this program in it with these arguments. Retries if the guest fails: an emulated guest with
-    /// one host thread per CPU sometimes crashes in code that its kernel patched.
-    pub fn run(&self, words: &[String]) -> anyhow::Result<()> {
-        self.run_with(words, None)
-    }
-
-    /// Like [`Guest::run`], with a folder that the guest can write to.
-    pub fn run_sharing(&self, words: &[String], folder: &Path) -> anyhow::Result<()> {
-        self.run_with(words, Some(folder))
-    }
-
-    fn run_with(&self, words: &[String], shared: Option<&Path>) -> anyhow::Result<()> {
+    /// Boots the guest and runs this program in it with the same arguments, `--inside` and this evenkeel executable.
+    /// The guest can write to `shared`, which is the value of `--keep` there. Retries if the guest fails: an
+    /// emulated guest with one host thread per CPU sometimes crashes in code that its kernel patched.
+    pub fn run(&self, evenkeel: &Path, shared: Option<&Path>) -> anyhow::Result<()> {
+        // Later options override earlier ones (args_override_self).
+        let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
+        args.extend(["--inside".into(), "--tool".into(), evenkeel.into()]);
+        args.extend(shared.into_iter().flat_map(|folder| ["--keep".into(), folder.into()]));
         for n_left in (0..TRIES).rev() {
-            match self.run_once(words, shared)?.code() {
+            match self.run_once(&args, shared)?.code() {
                 Some(0) => return Ok(()),
                 Some(124) => bail!("the guest did not finish within {} s", self.limit.as_secs()),
                 Some(125) if n_left != 0 => println!("the guest failed; trying again"),
@@ -52,7 +49,7 @@ impl Guest {
         unreachable!("the last attempt returns")
     }
 
-    fn run_once(&self, words: &[String], shared: Option<&Path>) -> anyhow::Result<ExitStatus> {
+    fn run_once(&self, args: &[OsString], shared: Option<&Path>) -> anyhow::Result<ExitStatus> {
         let own = std::env::current_exe().context("cannot find the path of this program")?;
         let mut command = Command::new(crate::root().join("scripts/numa-vm"));
         if let Some(folder) = shared {
@@ -65,7 +62,7 @@ impl Guest {
             .args(["--nodes", &self.n_nodes.to_string(), "--cpus", &self.n_cpus.to_string()])
             .args(["--mem", self.memory, "--timeout", &self.limit.as_secs().to_string(), "--"])
             .arg(own)
-            .args(words)
+            .args(args)
             .status()
             .context("cannot run scripts/numa-vm")
     }

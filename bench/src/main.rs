@@ -34,7 +34,7 @@ use clap::{Parser, Subcommand};
 
 /// Benchmarks of evenkeel
 #[derive(Debug, Parser)]
-#[command(name = "bench", max_term_width = 100)]
+#[command(name = "bench", max_term_width = 100, args_override_self = true)]
 struct Cli {
     #[command(subcommand)]
     benchmark: Option<Benchmark>,

@@ -71,24 +71,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let tool = evenkeel::given_or_built(args.tool.as_deref())?;
     let each = args.patience + 2 * args.stay + 60;
     let limit = Duration::from_secs(300 + 2 * each * 4 * u64::from(args.rounds.max(1)));
-    Guest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit, kernel: "" }
-        .run(&words(args, &tool))
-}
-
-/// Arguments for the run in the guest.
-fn words(args: &Args, tool: &Path) -> Vec<String> {
-    let mut words = ["settle", "--inside"].map(str::to_owned).to_vec();
-    let options = [
-        ("--rounds", args.rounds.to_string()),
-        ("--size-mib", args.size_mib.to_string()),
-        ("--patience", args.patience.to_string()),
-        ("--stay", args.stay.to_string()),
-        ("--policy", args.policy.clone()),
-        ("--tool", tool.display().to_string()),
-    ];
-    words.extend(args.explain.then(|| "--explain".to_owned()));
-    words.extend(options.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
-    words
+    Guest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit, kernel: "" }.run(&tool, None)
 }
 
 /// The mechanism that migrates tasks or pages.

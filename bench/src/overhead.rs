@@ -81,14 +81,7 @@ fn empty_loop(args: &Args) -> anyhow::Result<Spread> {
         }
     });
     let thread = receiver.recv()?;
-    let mut shares = Vec::new();
-    for _ in 0..args.windows.max(1) {
-        let (begin, before) = (Instant::now(), evenkeel::thread_cpu_ns(thread.get())?);
-        std::thread::sleep(Duration::from_secs(args.seconds.max(1)));
-        let used = evenkeel::thread_cpu_ns(thread.get())? - before;
-        shares.push(100.0 * used as f64 / begin.elapsed().as_nanos() as f64);
-    }
-    Ok(Spread::of(shares))
+    cpu_shares(args, || evenkeel::thread_cpu_ns(thread.get()))
 }
 
 fn evenkeel(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<(Spread, u64)> {
@@ -133,12 +126,14 @@ fn shell_loop(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<Spread> {
 /// Percent of one CPU per window, after one window that does not count.
 fn shares(pid: u32, args: &Args) -> anyhow::Result<Spread> {
     std::thread::sleep(Duration::from_secs(args.seconds));
-    let mut shares = Vec::new();
-    for _ in 0..args.windows.max(1) {
-        let (begin, before) = (Instant::now(), evenkeel::cpu_ns(pid)?);
+    cpu_shares(args, || evenkeel::cpu_ns(pid))
+}
+
+fn cpu_shares(args: &Args, cpu_ns: impl Fn() -> anyhow::Result<u64>) -> anyhow::Result<Spread> {
+    let window = || {
+        let (begin, before) = (Instant::now(), cpu_ns()?);
         std::thread::sleep(Duration::from_secs(args.seconds.max(1)));
-        let used = evenkeel::cpu_ns(pid)? - before;
-        shares.push(100.0 * used as f64 / begin.elapsed().as_nanos() as f64);
-    }
-    Ok(Spread::of(shares))
+        Ok(100.0 * (cpu_ns()? - before) as f64 / begin.elapsed().as_nanos() as f64)
+    };
+    (0..args.windows.max(1)).map(|_| window()).collect::<anyhow::Result<_>>().map(Spread::of)
 }

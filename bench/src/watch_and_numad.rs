@@ -58,7 +58,7 @@ pub struct Args {
 /// Boots the guest; there, measures every point and prints it.
 pub fn main(args: &Args) -> anyhow::Result<()> {
     let mut args = args.clone();
-    if args.full && !args.inside {
+    if args.full {
         (args.sleepers, args.busy) = (vec![100, 1000, 5000], vec![0, 2, 8]);
     }
     if args.inside { measure(&args) } else { boot(&args) }
@@ -78,7 +78,7 @@ fn boot(args: &Args) -> anyhow::Result<()> {
         limit: Duration::from_secs(seconds),
         kernel: "",
     };
-    guest.run(&words(args, &tool))
+    guest.run(&tool, None)
 }
 
 /// Numbers of sleeping and busy processes of each point.
@@ -88,24 +88,6 @@ fn points(args: &Args) -> Vec<(u32, u32)> {
         args.sleepers.first() == Some(&n_sleepers) || args.busy.first() == Some(&n_busy)
     };
     all.filter(|point| args.full || on_edge(point)).collect()
-}
-
-/// Arguments for the run in the guest.
-fn words(args: &Args, tool: &Path) -> Vec<String> {
-    let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let mut words = ["numad", "--inside"].map(str::to_owned).to_vec();
-    let options = [
-        ("--sleepers", list(&args.sleepers)),
-        ("--busy", list(&args.busy)),
-        ("--interval", args.interval.to_string()),
-        ("--scans", args.scans.to_string()),
-        ("--rounds", args.rounds.to_string()),
-        ("--size-mib", args.size_mib.to_string()),
-        ("--tool", tool.display().to_string()),
-    ];
-    words.extend(args.full.then(|| "--full".to_owned()));
-    words.extend(options.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]));
-    words
 }
 
 /// The watching process.

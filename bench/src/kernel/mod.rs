@@ -85,7 +85,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         let each_s = chosen(args)?.iter().map(|scene| u64::from(scene.ends_s) + 20).sum::<u64>();
         let limit = Duration::from_secs(120 + u64::from(args.rounds.max(1)) * each_s);
         let guest = Guest { n_nodes: 4, n_cpus: 8, memory: "4G", limit, kernel: KERNEL };
-        guest.run_sharing(&words(args, &tool, &folder), &folder)?;
+        guest.run(&tool, Some(&folder))?;
     }
     let compared = compare(args, &tool, &folder);
     if args.keep.is_none() {
@@ -106,19 +106,6 @@ fn chosen(args: &Args) -> anyhow::Result<Vec<&'static Scene>> {
         args.scenes.is_empty() || args.scenes.iter().any(|name| name == scene.name)
     };
     Ok(scenes::ALL.iter().filter(is_chosen).collect())
-}
-
-/// Arguments for the run in the guest.
-fn words(args: &Args, tool: &Path, folder: &Path) -> Vec<String> {
-    let mut words = ["kernel", "--inside"].map(str::to_owned).to_vec();
-    let mut option = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
-    option("--rounds", args.rounds.to_string());
-    option("--keep", folder.display().to_string());
-    option("--tool", tool.display().to_string());
-    if !args.scenes.is_empty() {
-        option("--scenes", args.scenes.join(","));
-    }
-    words
 }
 
 /// In the guest: runs all scenes `rounds` times, alternating.

@@ -67,17 +67,17 @@ impl NotShipped {
     }
 }
 
-/// The names that may have been meant, the nearest first; three at most.
+/// Up to three similar names, the closest first. The number of a SPEC program may be omitted.
 fn meant<'a>(name: &str, known: &'a [String]) -> Vec<&'a String> {
-    // The number of a SPEC program may be left out.
-    let bare = |known: &'a str| known.split_once('.').map_or(known, |(_, bare)| bare);
-    let slips = |other: &str| strsim::damerau_levenshtein(name, other);
-    let least = |known: &'a str| slips(known).min(slips(bare(known)));
-    let mut near: Vec<(usize, &String)> = known.iter().map(|known| (least(known), known)).collect();
-    // A name in which more than a third of the letters differ was not meant.
-    near.retain(|(slips, _)| slips * 3 <= name.len());
-    near.sort();
-    near.into_iter().map(|(_, known)| known).take(3).collect()
+    let bare = |known: &'a String| known.split_once('.').map_or(known.as_str(), |(_, bare)| bare);
+    let names = known.iter().flat_map(|known| [known.as_str(), bare(known)]);
+    let mut found: Vec<&String> = Vec::new();
+    for near in base::suggest::similar(name, names) {
+        let full = known.iter().find(|known| *known == near || bare(known) == near);
+        found.extend(full.filter(|full| !found.contains(full)));
+    }
+    found.truncate(3);
+    found
 }
 
 fn question(near: &[&String]) -> String {

@@ -234,7 +234,7 @@ fn recording_refuses_what_is_wrong_before_it_starts_anything() {
     std::fs::write(&there, "x").expect("written");
     let new = folder.path().join("new.stream");
     for (args, said) in [
-        (vec!["record", "-o", new.to_str().expect("UTF-8")], "nobody to follow"),
+        (vec!["record", "-o", new.to_str().expect("UTF-8")], "no process to record"),
         (vec!["record", "--pid", "4194303", "-o", new.to_str().expect("UTF-8")], "no such process"),
         (vec!["record", "-o", there.to_str().expect("UTF-8"), "--", "true"], "already exists"),
         (

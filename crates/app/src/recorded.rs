@@ -1,4 +1,4 @@
-//! Opening journals that a command names.
+//! Opens the journals that commands read.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use journal::Recording;
 
 use crate::command_result::{CommandError, OrUsageError};
 
-/// What the journal is called in the folder of a run.
+/// File name of the journal in the folder of a run.
 const IN_FOLDER: &str = "journal.jsonl";
 
-/// The journal of that name, or the one in the folder of that name.
+/// Opens a journal file, or the journal in the folder of a run.
 pub fn open(path: &Path) -> Result<Recording, CommandError> {
     journal::read(&file(path)).or_usage_error()
 }

@@ -1,10 +1,10 @@
-//! Replaying a stream: the kernel's bytes through the readers and the engine, to what a policy sees.
+//! Replays a stream: recorded kernel data through the readers and the engine to a policy.
 //!
 //! ```text
-//!   stream ─► linux::collectors ─► Sample ─► engine ─► Snapshot ─► shown, and handed to the policy
+//!   stream ─► linux::collectors ─► Sample ─► engine ─► Snapshot ─► printed, and passed to the policy
 //! ```
 //!
-//! Nothing is carried out, so that what a policy wants is what it would have wanted at that moment.
+//! No action is performed, so each request is what the policy would have requested at that time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,34 +25,34 @@ use sched::{
 use super::stream_turn::{ReplayTurn, lines};
 use crate::command_result::{CommandResult, OrUsageError};
 
-/// Shows every turn of a stream.
-pub fn main(path: &Path, how: (&str, u64, TierOverride), json: bool) -> CommandResult {
-    let (policy, seed, signals) = how;
-    let decides = policy::build(policy, seed).or_usage_error()?;
+/// Prints every turn of a stream.
+pub fn main(path: &Path, options: (&str, u64, TierOverride), json: bool) -> CommandResult {
+    let (spec, seed, signals) = options;
+    let policy = policy::build(spec, seed).or_usage_error()?;
     let recorded = stream::read(path).or_usage_error()?;
     let mut out = std::io::stdout().lock();
-    let mut played = Played::new(recorded, decides, signals);
-    while let Some(shown) = played.next_turn().or_usage_error()? {
+    let mut replay = StreamReplay::new(recorded, policy, signals);
+    while let Some(turn) = replay.next_turn().or_usage_error()? {
         match json {
-            true => writeln!(out, "{}", serde_json::to_string(&shown)?)?,
-            false => write!(out, "{}", lines(&shown))?,
+            true => writeln!(out, "{}", serde_json::to_string(&turn)?)?,
+            false => write!(out, "{}", lines(&turn))?,
         }
     }
     Ok(())
 }
 
-/// A stream that is being played.
-struct Played {
+/// Replay of a stream.
+struct StreamReplay {
     recorded: stream::Recorded,
-    listener: StreamCollectors,
+    collectors: StreamCollectors,
     engine: Engine,
     snapshot: Rc<RefCell<Option<ReplayTurn>>>,
-    /// The policy is not asked: the first look is where counting begins.
+    /// Whether the policy is skipped: the first sample is only the base of the deltas.
     is_base: Rc<Cell<bool>>,
     is_first: bool,
 }
 
-/// A process that ran before anybody declared anything of it.
+/// A job for a recorded process, without declared values.
 fn job_of(id: JobId, name: &str) -> Job {
     Job {
         id,
@@ -76,65 +76,61 @@ fn job_of(id: JobId, name: &str) -> Job {
     }
 }
 
-/// Hands on to a policy and keeps what it saw.
-struct Watcher {
-    decides: Box<dyn Policy>,
+/// Wraps a policy and keeps the turn it decided on.
+struct RecordingPolicy {
+    policy: Box<dyn Policy>,
     interval: Nanos,
     snapshot: Rc<RefCell<Option<ReplayTurn>>>,
     is_base: Rc<Cell<bool>>,
 }
 
-impl Policy for Watcher {
+impl Policy for RecordingPolicy {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         if self.is_base.get() {
             return;
         }
-        self.decides.decide(snapshot, plan);
+        self.policy.decide(snapshot, plan);
         *self.snapshot.borrow_mut() = Some(ReplayTurn::new(snapshot, plan));
     }
 
     fn name(&self) -> &str {
-        self.decides.name()
+        self.policy.name()
     }
 
-    /// As it was recorded: growth is shown per recorded turn.
+    /// The interval of the recording: deltas are per recorded turn.
     fn interval(&self) -> Option<Nanos> {
         Some(self.interval)
     }
 
     fn domains(&self) -> topology::DomainChoice {
-        self.decides.domains()
+        self.policy.domains()
     }
 
     fn load_source(&self) -> sched::LoadSource {
-        self.decides.load_source()
+        self.policy.load_source()
     }
 }
 
-impl Played {
-    fn new(
-        mut recorded: stream::Recorded,
-        decides: Box<dyn Policy>,
-        signals: TierOverride,
-    ) -> Self {
+impl StreamReplay {
+    fn new(mut recorded: stream::Recorded, policy: Box<dyn Policy>, signals: TierOverride) -> Self {
         let snapshot = Rc::new(RefCell::new(None));
         let interval = Nanos(recorded.header.interval_ns);
         let is_base = Rc::new(Cell::new(false));
         let (to, base) = (Rc::clone(&snapshot), Rc::clone(&is_base));
-        let watcher = Watcher { decides, interval, snapshot: to, is_base: base };
+        let recorder = RecordingPolicy { policy, interval, snapshot: to, is_base: base };
         let jobs = recorded.header.jobs.iter().zip((0..).map(JobId));
         let ids = jobs.clone().map(|(job, id)| (job.pid, id)).collect();
         let jobs = jobs.map(|(job, id)| job_of(id, &job.name)).collect();
         let machine = recorded.machine.clone();
-        let engine = Engine::new(machine.clone(), jobs, Box::new(watcher)).with_signals(signals);
-        let listener = StreamCollectors::open(&mut recorded, &machine, ids);
-        Played { recorded, listener, engine, snapshot, is_base, is_first: true }
+        let engine = Engine::new(machine.clone(), jobs, Box::new(recorder)).with_signals(signals);
+        let collectors = StreamCollectors::open(&mut recorded, &machine, ids);
+        StreamReplay { recorded, collectors, engine, snapshot, is_base, is_first: true }
     }
 
     fn next_turn(&mut self) -> Result<Option<ReplayTurn>, stream::StreamError> {
         let Some((number, at_ns)) = self.recorded.next_turn()? else { return Ok(None) };
         let is_first = std::mem::take(&mut self.is_first);
-        let sample = self.listener.sample(&mut self.recorded, is_first).unwrap_or_default();
+        let sample = self.collectors.sample(&mut self.recorded, is_first).unwrap_or_default();
         let at = Nanos(at_ns);
         if is_first {
             self.start_all(&sample, at);
@@ -144,11 +140,11 @@ impl Played {
         let turn = Turn { number, at, causes: vec![Cause::Interval] };
         self.engine.step(&turn, &sample);
         self.engine.record_outcomes(&[]);
-        let shown = self.snapshot.borrow_mut().take();
-        Ok(shown.map(|shown| ReplayTurn { degraded, ..shown }))
+        let turn = self.snapshot.borrow_mut().take();
+        Ok(turn.map(|turn| ReplayTurn { degraded, ..turn }))
     }
 
-    /// What processes did before the first look belongs to no interval of the recording.
+    /// Takes the first sample as base: earlier activity belongs to no recorded interval.
     fn begin_at(&mut self, first: &Sample, at: Nanos) {
         self.is_base.set(true);
         self.engine.step(&Turn { number: 0, at, causes: vec![Cause::Interval] }, first);
@@ -156,7 +152,7 @@ impl Played {
         self.is_base.set(false);
     }
 
-    /// The processes were there before the recording began.
+    /// Marks the recorded processes as started, because they ran before the recording.
     fn start_all(&mut self, first: &Sample, at: Nanos) {
         let ids = (0..self.recorded.header.jobs.len() as u32).map(JobId);
         let due = Sample {

@@ -84,7 +84,7 @@ pub(super) struct LogPipe {
 impl LogPipe {
     pub(super) fn new() -> anyhow::Result<Self> {
         let flags = rustix::pipe::PipeFlags::CLOEXEC;
-        let (reader, writer) = rustix::pipe::pipe_with(flags).context("cannot make a pipe")?;
+        let (reader, writer) = rustix::pipe::pipe_with(flags).context("cannot create a pipe")?;
         // Fails under a lower pipe-max-size limit. A smaller pipe is only slower.
         let _ = rustix::pipe::fcntl_setpipe_size(&reader, PIPE_BYTES);
         rustix::io::ioctl_fionbio(&reader, true).context("cannot prepare a pipe")?;
@@ -162,7 +162,7 @@ struct Child {
 impl Child {
     fn start(spec: &ExecSpec<'_>) -> anyhow::Result<Self> {
         let (stderr, stderr_writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .context("cannot make a pipe")?;
+            .context("cannot create a pipe")?;
         rustix::io::ioctl_fionbio(&stderr, true).context("cannot prepare a pipe")?;
         let start = start(spec, stderr_writer)?;
         if let Some(inherited) = spec.inherited_fd {
@@ -170,8 +170,8 @@ impl Child {
                 .context("cannot prepare a pipe")?;
         }
         let inherited = InheritedChildren::now();
-        let mut batch = SpawnBatch::new().context("cannot make a pipe")?;
-        let pid = batch.fork(&start).context("cannot make a process")?;
+        let mut batch = SpawnBatch::new().context("cannot create a pipe")?;
+        let pid = batch.fork(&start).context("cannot fork")?;
         drop(start);
         let finished = batch.finish();
         if let Some(failure) = finished.failures.first() {

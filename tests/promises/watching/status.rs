@@ -1,5 +1,5 @@
-//! `evenkeel status` tells of everybody who works, of those who were killed until that is settled, and in
-//! one line what it cannot read.
+//! `evenkeel status` prints all running evenkeel processes, killed ones until their settings are restored, and one line per
+//! unreadable state file.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,15 +13,15 @@ fn evenkeel(state: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn told(state: &Path, args: &[&str]) -> Output {
+fn run_evenkeel(state: &Path, args: &[&str]) -> Output {
     evenkeel(state, args).output().expect("it starts")
 }
 
-/// What `status --json` prints, as soon as so many are told of and this holds of all of them.
+/// Output of `status --json` when it has `n` entries and the condition holds for all.
 fn until(state: &Path, n: usize, holds: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
     let begun = Instant::now();
     loop {
-        let output = told(state, &["status", "--json"]);
+        let output = run_evenkeel(state, &["status", "--json"]);
         let all: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let found = all.as_array().expect("a list");
         if found.len() == n && found.iter().all(&holds) {
@@ -34,13 +34,13 @@ fn until(state: &Path, n: usize, holds: impl Fn(&serde_json::Value) -> bool) -> 
 
 fn workload(folder: &Path, text: &str) -> String {
     let path = folder.join("w.toml");
-    std::fs::write(&path, text).expect("ours");
+    std::fs::write(&path, text).expect("permitted");
     path.display().to_string()
 }
 
 #[test]
-fn two_watches_and_a_run_at_once_are_told_of_each_by_itself() {
-    let world = tempfile::tempdir().expect("a folder");
+fn two_watches_and_a_run_are_listed_separately() {
+    let world = tempfile::tempdir().expect("a temporary folder");
     let (state, out) = (world.path().join("state"), world.path().join("out"));
     let busy = Program::shell(BURN);
     let pid = busy.pid().to_string();
@@ -60,10 +60,13 @@ fn two_watches_and_a_run_at_once_are_told_of_each_by_itself() {
         all.iter().filter(|one| one["state"]["kind"] == kind).cloned().collect::<Vec<_>>()
     };
     assert_eq!((of("watch").len(), of("run").len()), (2, 1));
-    let its = of("run")[0]["state"].clone();
-    assert_eq!((its["n_known"].as_u64(), its["pid"].as_u64()), (Some(1), Some(run.pid().into())));
-    assert_eq!(its["managed"][0]["name"], "one");
-    let text = tool::text(&told(&state, &["status"]).stdout);
+    let state_of_run = of("run")[0]["state"].clone();
+    assert_eq!(
+        (state_of_run["n_known"].as_u64(), state_of_run["pid"].as_u64()),
+        (Some(1), Some(run.pid().into()))
+    );
+    assert_eq!(state_of_run["managed"][0]["name"], "one");
+    let text = tool::text(&run_evenkeel(&state, &["status"]).stdout);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(
         text.contains("evenkeel run") && text.contains("jobs            1, 1 running"),
@@ -71,14 +74,14 @@ fn two_watches_and_a_run_at_once_are_told_of_each_by_itself() {
     );
     for program in watches.iter().chain([&run]) {
         let pid = rustix::process::Pid::from_raw(program.pid().cast_signed()).expect("a number");
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("ours");
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("permitted");
     }
     until(&state, 0, |_| true);
 }
 
 #[test]
-fn who_was_killed_is_gone_until_that_is_settled() {
-    let world = tempfile::tempdir().expect("a folder");
+fn a_killed_process_is_listed_until_its_settings_are_restored() {
+    let world = tempfile::tempdir().expect("a temporary folder");
     let state = world.path().join("state");
     let busy = Program::shell(BURN);
     let pid = busy.pid().to_string();
@@ -90,35 +93,38 @@ fn who_was_killed_is_gone_until_that_is_settled() {
         until(&state, 1, |status| status["owner"] == "gone");
     };
     kill_one(&["--act"]);
-    let gone = told(&state, &["status"]);
-    assert_eq!(gone.status.code(), Some(1));
-    assert!(tool::text(&gone.stdout).contains("run evenkeel restore"));
-    assert_eq!(told(&state, &["restore", "--dry-run"]).status.code(), Some(0));
+    let killed = run_evenkeel(&state, &["status"]);
+    assert_eq!(killed.status.code(), Some(1));
+    assert!(tool::text(&killed.stdout).contains("run evenkeel restore"));
+    assert_eq!(run_evenkeel(&state, &["restore", "--dry-run"]).status.code(), Some(0));
     until(&state, 1, |status| status["owner"] == "gone");
-    assert_eq!(told(&state, &["restore"]).status.code(), Some(0));
-    let nobody = told(&state, &["status"]);
-    assert_eq!(nobody.status.code(), Some(0));
-    assert!(tool::text(&nobody.stdout).contains("no evenkeel process of this user"));
-    // One that changed nothing has left nothing; the next one sweeps what it told.
+    assert_eq!(run_evenkeel(&state, &["restore"]).status.code(), Some(0));
+    let none = run_evenkeel(&state, &["status"]);
+    assert_eq!(none.status.code(), Some(0));
+    assert!(tool::text(&none.stdout).contains("no evenkeel process of this user"));
+    // A killed process that changed nothing needs no restore; the next watch removes its state file.
     kill_one(&[]);
-    assert_eq!(told(&state, &["status"]).status.code(), Some(0));
+    assert_eq!(run_evenkeel(&state, &["status"]).status.code(), Some(0));
     let watch = Program::new(&mut evenkeel(&state, &["watch", "--pid", &pid, "--quiet"]));
     until(&state, 1, |status| status["owner"] == "alive");
     drop(watch);
 }
 
 #[test]
-fn a_state_that_cannot_be_read_is_one_line_that_says_what_to_do() {
+fn an_invalid_state_file_gives_one_line_with_the_remedy() {
     let check = |name: &str, text: &str, expected: &str| {
-        let world = tempfile::tempdir().expect("a folder");
+        let world = tempfile::tempdir().expect("a temporary folder");
         let state = world.path().join("state");
-        // Made by evenkeel itself, with the mode that it asks for.
-        assert_eq!(told(&state, &["watch", "--all", "--for", "1ms", "-q"]).status.code(), Some(0));
-        std::fs::write(state.join(name), text).expect("ours");
-        let output = told(&state, &["status"]);
-        let said = tool::text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{text}: {said}");
-        assert!(said.contains(expected) && said.lines().count() == 1, "{text}: {said}");
+        // Created by evenkeel, with the required mode.
+        assert_eq!(
+            run_evenkeel(&state, &["watch", "--all", "--for", "1ms", "-q"]).status.code(),
+            Some(0)
+        );
+        std::fs::write(state.join(name), text).expect("permitted");
+        let output = run_evenkeel(&state, &["status"]);
+        let stderr = tool::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}: {stderr}");
+        assert!(stderr.contains(expected) && stderr.lines().count() == 1, "{text}: {stderr}");
     };
     check("a.state.json", "", "remove it");
     check("a.state.json", "{\"evenkeel_state\": 2, \"tool\"", "remove it");
@@ -130,8 +136,8 @@ fn a_state_that_cannot_be_read_is_one_line_that_says_what_to_do() {
 }
 
 #[test]
-fn a_state_of_another_boot_or_in_a_folder_of_others_tells_nothing() {
-    let world = tempfile::tempdir().expect("a folder");
+fn states_of_another_boot_or_in_an_unsafe_folder_are_ignored() {
+    let world = tempfile::tempdir().expect("a temporary folder");
     let state = world.path().join("state");
     let busy = Program::shell(BURN);
     let pid = busy.pid().to_string();
@@ -141,31 +147,31 @@ fn a_state_of_another_boot_or_in_a_folder_of_others_tells_nothing() {
     let mut one = all[0]["state"].clone();
     one["boot"] = "another".into();
     let path = all[0]["path"].as_str().expect("a path");
-    std::fs::write(path, one.to_string()).expect("ours");
-    assert_eq!(told(&state, &["status"]).status.code(), Some(0));
+    std::fs::write(path, one.to_string()).expect("permitted");
+    assert_eq!(run_evenkeel(&state, &["status"]).status.code(), Some(0));
     assert!(!Path::new(path).exists(), "it is removed");
-    std::fs::write(path, all[0]["state"].to_string()).expect("ours");
+    std::fs::write(path, all[0]["state"].to_string()).expect("permitted");
     until(&state, 1, |status| status["owner"] == "gone");
     use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).expect("ours");
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).expect("permitted");
     until(&state, 0, |_| true);
 }
 
 #[test]
-fn a_folder_that_cannot_be_believed_is_told_and_fails() {
+fn an_unsafe_state_folder_is_reported_with_exit_status_1() {
     use std::os::unix::fs::PermissionsExt;
-    let world = tempfile::tempdir().expect("a folder");
+    let world = tempfile::tempdir().expect("a temporary folder");
     let (wide, file) = (world.path().join("wide"), world.path().join("file"));
-    std::fs::create_dir(&wide).expect("ours");
-    std::fs::set_permissions(&wide, std::fs::Permissions::from_mode(0o755)).expect("ours");
-    std::fs::write(&file, "").expect("ours");
+    std::fs::create_dir(&wide).expect("permitted");
+    std::fs::set_permissions(&wide, std::fs::Permissions::from_mode(0o755)).expect("permitted");
+    std::fs::write(&file, "").expect("permitted");
     for state in [&wide, &file] {
-        let output = told(state, &["status"]);
-        let said = tool::text(&output.stderr);
-        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
-        assert!(said.contains(&state.display().to_string()), "{said}");
-        assert_eq!(tool::text(&output.stdout), "", "nobody can tell who works");
+        let output = run_evenkeel(state, &["status"]);
+        let stderr = tool::text(&output.stderr);
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+        assert!(stderr.contains(&state.display().to_string()), "{stderr}");
+        assert_eq!(tool::text(&output.stdout), "", "the running processes are unknown");
     }
-    let absent = told(&world.path().join("absent"), &["status"]);
-    assert_eq!(absent.status.code(), Some(0), "who never wrote anything has no folder");
+    let absent = run_evenkeel(&world.path().join("absent"), &["status"]);
+    assert_eq!(absent.status.code(), Some(0), "without a state file there is no folder");
 }

@@ -16,7 +16,7 @@ use std::time::Instant;
 use anyhow::{Context, bail, ensure};
 use lab::stats::{self, Interval};
 
-use crate::stats::{Spread, cpu_time_of_children};
+use crate::stats::{MedianRange, cpu_time_of_children};
 
 /// Options of `bench ab`.
 #[derive(Debug, clap::Args)]
@@ -44,24 +44,24 @@ enum Metric {
 }
 
 /// Values of one run by name.
-type Values = BTreeMap<String, f64>;
+type NamedValues = BTreeMap<String, f64>;
 
 /// Paired measurements of A and B.
 #[derive(Clone, Debug, Default)]
-pub struct Pairs(Vec<(f64, f64)>);
+pub struct PairedRuns(Vec<(f64, f64)>);
 
-impl Pairs {
+impl PairedRuns {
     /// Adds one round.
     pub fn push(&mut self, a: f64, b: f64) {
         self.0.push((a, b));
     }
 
-    pub fn a(&self) -> Spread {
-        Spread::of(self.0.iter().map(|pair| pair.0).collect())
+    pub fn a(&self) -> MedianRange {
+        MedianRange::of(self.0.iter().map(|pair| pair.0).collect())
     }
 
-    pub fn b(&self) -> Spread {
-        Spread::of(self.0.iter().map(|pair| pair.1).collect())
+    pub fn b(&self) -> MedianRange {
+        MedianRange::of(self.0.iter().map(|pair| pair.1).collect())
     }
 
     /// Ratios B / A of the rounds.
@@ -78,10 +78,10 @@ impl Pairs {
     }
 }
 
-impl fmt::Display for Pairs {
+impl fmt::Display for PairedRuns {
     /// `1.02 [0.99, 1.05]: no difference`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let median = Spread::of(self.ratios()).median;
+        let median = MedianRange::of(self.ratios()).median;
         match self.interval() {
             None => write!(f, "{median:.3} (one round, no interval)"),
             Some(interval) => {
@@ -97,7 +97,7 @@ impl fmt::Display for Pairs {
 }
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
-    let mut points: BTreeMap<String, Pairs> = BTreeMap::new();
+    let mut points: BTreeMap<String, PairedRuns> = BTreeMap::new();
     let mut n_missing = 0;
     for _ in 0..args.rounds {
         let (a, b) = (run(&args.a, args.metric)?, run(&args.b, args.metric)?);
@@ -120,7 +120,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(command: &str, metric: Metric) -> anyhow::Result<Values> {
+fn run(command: &str, metric: Metric) -> anyhow::Result<NamedValues> {
     let (start, cpu_before) = (Instant::now(), cpu_time_of_children());
     let output = Command::new("sh")
         .args(["-c", command])
@@ -133,18 +133,18 @@ fn run(command: &str, metric: Metric) -> anyhow::Result<Values> {
         bail!("{command}: {}", output.status);
     }
     Ok(match metric {
-        Metric::Wall => Values::from([("wall time, s".to_owned(), wall_s)]),
+        Metric::Wall => NamedValues::from([("wall time, s".to_owned(), wall_s)]),
         Metric::Cpu => {
             let cpu = cpu_time_of_children().saturating_sub(cpu_before);
-            Values::from([("CPU time, s".to_owned(), cpu.as_secs_f64())])
+            NamedValues::from([("CPU time, s".to_owned(), cpu.as_secs_f64())])
         }
         Metric::Printed => printed(&String::from_utf8_lossy(&output.stdout)),
     })
 }
 
 /// The first decimal number of each line, named by the words before it.
-fn printed(text: &str) -> Values {
-    let mut values = Values::new();
+fn printed(text: &str) -> NamedValues {
+    let mut values = NamedValues::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let decimal = |word: &str| word.contains('.').then(|| word.parse::<f64>().ok()).flatten();
@@ -173,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_difference_is_reported_only_if_the_interval_excludes_1() {
-        let pairs = |ratios: &[f64]| Pairs(ratios.iter().map(|ratio| (2.0, 2.0 * ratio)).collect());
+        let pairs =
+            |ratios: &[f64]| PairedRuns(ratios.iter().map(|ratio| (2.0, 2.0 * ratio)).collect());
         let noise = pairs(&[0.9, 1.1, 0.95, 1.05, 1.02, 0.99]).to_string();
         assert!(noise.ends_with("no difference found"), "{noise}");
         let larger = pairs(&[1.2, 1.21, 1.19, 1.2, 1.22, 1.2]).to_string();

@@ -95,7 +95,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 fn summarize_runs(
     plan: &Plan,
     bench: &SimBench,
-    runs: &Runs,
+    runs: &RunsByNumber,
     machine: &Machine,
     jobs: &[Vec<Job>],
 ) -> anyhow::Result<String> {
@@ -129,12 +129,12 @@ fn judge(args: &Args, n_runs: usize, took_s: f64) -> anyhow::Result<()> {
 }
 
 /// Results and CPU time of each run, by run number.
-type Runs = std::collections::BTreeMap<usize, (Figures, Duration)>;
+type RunsByNumber = std::collections::BTreeMap<usize, (Figures, Duration)>;
 
-fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<Runs> {
+fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<RunsByNumber> {
     let stop = StopFlag::default();
     let numbers: Vec<usize> = (0..plan.n_runs()).collect();
-    let mut runs = Runs::new();
+    let mut runs = RunsByNumber::new();
     let work = |number: usize| -> anyhow::Result<_> {
         let key = plan.key(number);
         let before = thread_cpu_time();
@@ -152,7 +152,7 @@ fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<Runs> 
     Ok(runs)
 }
 
-fn by_column(plan: &Plan, runs: &Runs) {
+fn by_column(plan: &Plan, runs: &RunsByNumber) {
     println!("\n| policy | CPU ms per run |\n| --- | --- |");
     for (nr, column) in plan.columns.iter().enumerate() {
         let mine = runs.iter().filter(|(number, _)| plan.key(**number).column == nr);
@@ -253,10 +253,10 @@ impl Host for TimedHost {
 
 /// Name, core cycles per instruction, memory-level parallelism, MiB, LLC accesses and misses (1, 8 and 32 MiB) per 1000
 /// instructions.
-type Character = (&'static str, f64, f64, u64, f64, [f64; 3]);
+type ProgramKind = (&'static str, f64, f64, u64, f64, [f64; 3]);
 
 /// Invented to span the range of real programs.
-const CHARACTERS: [Character; 6] = [
+const CHARACTERS: [ProgramKind; 6] = [
     ("compute", 0.5, 1.5, 8, 1.0, [0.2, 0.1, 0.0]),
     ("calm", 0.7, 2.0, 64, 5.0, [2.0, 0.8, 0.2]),
     ("fits", 0.6, 2.0, 24, 30.0, [22.0, 9.0, 0.5]),
@@ -291,7 +291,7 @@ fn workload(seed: u64) -> anyhow::Result<Vec<Job>> {
 
 /// A profile of a program that runs for about `seconds` alone at 2.4 GHz.
 fn profile(
-    (name, core, overlap, mib, accesses, misses): Character,
+    (name, core, overlap, mib, accesses, misses): ProgramKind,
     seconds: u64,
 ) -> anyhow::Result<Profile> {
     let cycles = core + misses[2] / 1000.0 * 216.0 / overlap;

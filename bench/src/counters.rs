@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Context;
 use linux::perf::{CounterTarget, Flags, Group, GroupSpec, Meter, TaskGroups, software};
 
-use crate::stats::Spread;
+use crate::stats::MedianRange;
 
 const ROUNDS: usize = 11;
 const READS: u32 = 20_000;
@@ -44,11 +44,14 @@ pub fn main() -> anyhow::Result<()> {
     let ratio: Vec<f64> = samples.iter().zip(&calls).map(|(sample, call)| sample / call).collect();
     println!("| operation | ns: median (low to high) of {ROUNDS} rounds | target |");
     println!("| --- | --- | --- |");
-    println!("| a counter sample: group of 4 software events | {:.0} | 500 |", Spread::of(samples));
-    println!("| its `read()` alone | {:.0} | |", Spread::of(reads));
-    println!("| one read of schedstat | {:.0} | |", Spread::of(files));
-    println!("| the cheapest system call | {:.0} | |", Spread::of(calls));
-    println!("| a counter sample / the cheapest system call | {:.1} | |", Spread::of(ratio));
+    println!(
+        "| a counter sample: group of 4 software events | {:.0} | 500 |",
+        MedianRange::of(samples)
+    );
+    println!("| its `read()` alone | {:.0} | |", MedianRange::of(reads));
+    println!("| one read of schedstat | {:.0} | |", MedianRange::of(files));
+    println!("| the cheapest system call | {:.0} | |", MedianRange::of(calls));
+    println!("| a counter sample / the cheapest system call | {:.1} | |", MedianRange::of(ratio));
     Ok(())
 }
 

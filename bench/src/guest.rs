@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 const TRIES: u32 = 3;
 
 /// A guest configuration.
-pub struct Guest {
+pub struct NumaGuest {
     /// Number of nodes, each a socket.
     pub n_nodes: u32,
     /// Total number of CPUs.
@@ -28,7 +28,7 @@ pub struct Guest {
     pub kernel: &'static str,
 }
 
-impl Guest {
+impl NumaGuest {
     /// Boots the guest and runs this program in it with the same arguments, `--inside` and this evenkeel executable.
     /// The guest can write to `shared`, which is the value of `--keep` there. Retries if the guest fails: an
     /// emulated guest with one host thread per CPU sometimes crashes in code that its kernel patched.

@@ -23,9 +23,9 @@ use base::CpuSet;
 use linux::numa_maps::{self, MappingKind};
 
 use crate::evenkeel;
-use crate::guest::{self, Guest};
+use crate::guest::{self, NumaGuest};
 use crate::processes::{self, Watcher};
-use crate::stats::Spread;
+use crate::stats::MedianRange;
 
 /// Options of `bench settle`.
 #[derive(Clone, Debug, clap::Args)]
@@ -71,7 +71,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let tool = evenkeel::given_or_built(args.tool.as_deref())?;
     let each = args.patience + 2 * args.stay + 60;
     let limit = Duration::from_secs(300 + 2 * each * 4 * u64::from(args.rounds.max(1)));
-    Guest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit, kernel: "" }.run(&tool, None)
+    NumaGuest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit, kernel: "" }.run(&tool, None)
 }
 
 /// The mechanism that migrates tasks or pages.
@@ -166,12 +166,13 @@ fn measure(args: &Args) -> anyhow::Result<()> {
 }
 
 fn row(mechanism: Mechanism, outcomes: &[Convergence]) {
-    let spread = |value: fn(&Convergence) -> f64| Spread::of(outcomes.iter().map(value).collect());
+    let spread =
+        |value: fn(&Convergence) -> f64| MedianRange::of(outcomes.iter().map(value).collect());
     let converged: Vec<f64> = outcomes.iter().filter_map(|outcome| outcome.converged_s).collect();
     let n_converged = format!("{} of {}", converged.len(), outcomes.len());
     let after = match converged.is_empty() {
         true => "-".to_owned(),
-        false => format!("{:.1}", Spread::of(converged)),
+        false => format!("{:.1}", MedianRange::of(converged)),
     };
     println!(
         "{:<15} {n_converged:>9} {after:>20} {:>22} {:>9.0} {:>12.0} {:>7.0}%",
@@ -185,7 +186,7 @@ fn row(mechanism: Mechanism, outcomes: &[Convergence]) {
 
 fn outcome(mechanism: Mechanism, tool: &Path, args: &Args) -> anyhow::Result<Convergence> {
     fs::write(BALANCING, "0")?;
-    let nodes = Nodes::read()?;
+    let nodes = NodeCpus::read()?;
     let programs = Programs::start(tool, args.size_mib, &nodes)?;
     let moved_before = moved_pages()?;
     let mut watcher = mechanism.start(tool, args)?;
@@ -199,7 +200,7 @@ fn outcome(mechanism: Mechanism, tool: &Path, args: &Args) -> anyhow::Result<Con
 /// Samples four times per second until placement has converged and stayed so, or time is up.
 fn observe(
     programs: &Programs,
-    nodes: &Nodes,
+    nodes: &NodeCpus,
     args: &Args,
     moved_before: u64,
 ) -> anyhow::Result<Convergence> {
@@ -248,16 +249,16 @@ fn moved_pages() -> anyhow::Result<u64> {
 }
 
 /// The CPUs of each node.
-struct Nodes(Vec<CpuSet>);
+struct NodeCpus(Vec<CpuSet>);
 
-impl Nodes {
+impl NodeCpus {
     fn read() -> anyhow::Result<Self> {
         let cpus = |node| {
             let path = format!("/sys/devices/system/node/node{node}/cpulist");
             let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
             Ok(text.trim().parse()?)
         };
-        (0..N_NODES).map(cpus).collect::<anyhow::Result<_>>().map(Nodes)
+        (0..N_NODES).map(cpus).collect::<anyhow::Result<_>>().map(NodeCpus)
     }
 
     fn of(&self, cpu: u32) -> Option<u32> {
@@ -287,7 +288,7 @@ impl PlacementSample {
 struct Programs(Vec<Child>);
 
 impl Programs {
-    fn start(tool: &Path, size_mib: u64, nodes: &Nodes) -> anyhow::Result<Self> {
+    fn start(tool: &Path, size_mib: u64, nodes: &NodeCpus) -> anyhow::Result<Self> {
         let mut programs = Programs(Vec::new());
         linux::affinity::set(0, &nodes.0[0])?;
         for _ in 0..N_CPUS {
@@ -317,7 +318,7 @@ impl Programs {
         Ok(programs)
     }
 
-    fn sample(&self, nodes: &Nodes) -> anyhow::Result<Vec<PlacementSample>> {
+    fn sample(&self, nodes: &NodeCpus) -> anyhow::Result<Vec<PlacementSample>> {
         let one = |child: &Child| {
             let stat = linux::procfs::stat("/".as_ref(), child.id())
                 .context("a program exited during the measurement")?;

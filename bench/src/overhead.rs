@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::evenkeel::{self, EvenkeelRun};
-use crate::stats::Spread;
+use crate::stats::MedianRange;
 
 /// Options of `bench overhead`.
 #[derive(Debug, clap::Args)]
@@ -72,7 +72,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 /// A thread that wakes four times per second and does nothing: the cost of waking up alone.
-fn empty_loop(args: &Args) -> anyhow::Result<Spread> {
+fn empty_loop(args: &Args) -> anyhow::Result<MedianRange> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let _ = sender.send(rustix::thread::gettid().as_raw_nonzero());
@@ -84,7 +84,7 @@ fn empty_loop(args: &Args) -> anyhow::Result<Spread> {
     cpu_shares(args, || evenkeel::thread_cpu_ns(thread.get()))
 }
 
-fn evenkeel(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<(Spread, u64)> {
+fn evenkeel(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<(MedianRange, u64)> {
     let command = match kind {
         JobKind::Sleeping => r#"["sleep", "600"]"#.to_owned(),
         JobKind::Busy => r#"["sh", "-c", "while :; do :; done"]"#.to_owned(),
@@ -98,7 +98,7 @@ fn evenkeel(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<(Spread, u64
     Ok((share, peak))
 }
 
-fn shell_loop(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<Spread> {
+fn shell_loop(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<MedianRange> {
     let one = match kind {
         JobKind::Sleeping => "sleep 600",
         JobKind::Busy => "sh -c 'while :; do :; done'",
@@ -124,16 +124,19 @@ fn shell_loop(kind: JobKind, n: usize, args: &Args) -> anyhow::Result<Spread> {
 }
 
 /// Percent of one CPU per window, after one window that does not count.
-fn shares(pid: u32, args: &Args) -> anyhow::Result<Spread> {
+fn shares(pid: u32, args: &Args) -> anyhow::Result<MedianRange> {
     std::thread::sleep(Duration::from_secs(args.seconds));
     cpu_shares(args, || evenkeel::cpu_ns(pid))
 }
 
-fn cpu_shares(args: &Args, cpu_ns: impl Fn() -> anyhow::Result<u64>) -> anyhow::Result<Spread> {
+fn cpu_shares(
+    args: &Args,
+    cpu_ns: impl Fn() -> anyhow::Result<u64>,
+) -> anyhow::Result<MedianRange> {
     let window = || {
         let (begin, before) = (Instant::now(), cpu_ns()?);
         std::thread::sleep(Duration::from_secs(args.seconds.max(1)));
         Ok(100.0 * (cpu_ns()? - before) as f64 / begin.elapsed().as_nanos() as f64)
     };
-    (0..args.windows.max(1)).map(|_| window()).collect::<anyhow::Result<_>>().map(Spread::of)
+    (0..args.windows.max(1)).map(|_| window()).collect::<anyhow::Result<_>>().map(MedianRange::of)
 }

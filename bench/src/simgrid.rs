@@ -22,8 +22,8 @@ use host_sim::hardware::Hardware;
 use host_sim::script::{Act, Script};
 use topology::Machine;
 
-use crate::ab::Pairs;
-use crate::stats::{Spread, process_cpu_time};
+use crate::ab::PairedRuns;
+use crate::stats::{MedianRange, process_cpu_time};
 
 /// Options of `bench simgrid`.
 #[derive(Clone, Debug, clap::Args)]
@@ -83,7 +83,7 @@ fn measure(
     n_lanes: usize,
     target: f64,
 ) -> anyhow::Result<()> {
-    let mut speeds = Pairs::default();
+    let mut speeds = PairedRuns::default();
     let (mut variant, mut off) = ("", 0.0f64);
     for _ in 0..args.rounds {
         let own = simulate(args.cores, n_lanes, lengths)?;
@@ -98,7 +98,7 @@ fn measure(
         speeds.push(args.jobs as f64 / other.seconds, args.jobs as f64 / own.seconds);
         variant = name;
     }
-    let ratio = format!("{:.2}", Spread::of(speeds.ratios()));
+    let ratio = format!("{:.2}", MedianRange::of(speeds.ratios()));
     let (own, other) = (speeds.b().median, speeds.a().median);
     println!(
         "{n_lanes:<8} {own:<10.3e} {other:<10.3e} {variant:<11} {ratio:<25} {target:<7} {off:.1e}"
@@ -138,7 +138,7 @@ fn build(program: &Path) -> anyhow::Result<bool> {
 }
 
 /// CPU time of a run, and end time of each job.
-struct Done {
+struct TimedRun {
     seconds: f64,
     ends_s: Vec<f64>,
 }
@@ -149,7 +149,7 @@ fn run_simgrid(
     n_lanes: usize,
     variant: &str,
     lengths: &[Length],
-) -> anyhow::Result<Done> {
+) -> anyhow::Result<TimedRun> {
     let mut command = Command::new(program);
     command.args([&cores.to_string(), &n_lanes.to_string(), variant]);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -168,7 +168,7 @@ fn run_simgrid(
     let text = String::from_utf8_lossy(&output.stdout);
     let mut numbers = text.lines().map(str::parse::<f64>);
     let seconds = numbers.next().context("the SimGrid program printed nothing")??;
-    Ok(Done { seconds, ends_s: numbers.collect::<Result<_, _>>()? })
+    Ok(TimedRun { seconds, ends_s: numbers.collect::<Result<_, _>>()? })
 }
 
 /// Largest relative difference of two lists of end times.
@@ -212,7 +212,7 @@ fn hardware(n_cores: usize) -> anyhow::Result<Arc<Hardware>> {
     Ok(Arc::new(Hardware::new(&machine)))
 }
 
-fn simulate(n_cores: usize, per_core: usize, lengths: &[Length]) -> anyhow::Result<Done> {
+fn simulate(n_cores: usize, per_core: usize, lengths: &[Length]) -> anyhow::Result<TimedRun> {
     let hardware = hardware(n_cores)?;
     let n_lanes = n_cores * per_core;
     let masks: Vec<Arc<Vec<bool>>> =
@@ -244,5 +244,5 @@ fn simulate(n_cores: usize, per_core: usize, lengths: &[Length]) -> anyhow::Resu
             start(&mut fluid, job + n_lanes);
         }
     }
-    Ok(Done { seconds: (process_cpu_time() - before).as_secs_f64(), ends_s })
+    Ok(TimedRun { seconds: (process_cpu_time() - before).as_secs_f64(), ends_s })
 }

@@ -81,13 +81,13 @@ fn one(point: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-struct Done {
+struct FluidRun {
     events: u64,
     solves: u64,
     job_seconds: f64,
 }
 
-fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<Done> {
+fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<FluidRun> {
     let per_llc = 8;
     let n_nodes = (n_cores / 128).max(1);
     let llcs = n_cores / per_llc / n_nodes;
@@ -129,7 +129,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<D
         }
     }
     let counts = fluid.counts();
-    Ok(Done { events: counts.events, solves: counts.solves, job_seconds })
+    Ok(FluidRun { events: counts.events, solves: counts.solves, job_seconds })
 }
 
 /// Eight programs, from cache-resident to streaming.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 
 use crate::evenkeel::{self, EvenkeelRun};
-use crate::stats::Spread;
+use crate::stats::MedianRange;
 
 /// Options of `bench start`.
 #[derive(Debug, clap::Args)]
@@ -41,7 +41,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         rows[3].push(many / many_shell);
     }
     evenkeel::remove_runs()?;
-    let [one, one_shell, rate, ratio, first, first_shell] = rows.map(Spread::of);
+    let [one, one_shell, rate, ratio, first, first_shell] = rows.map(MedianRange::of);
     println!("median (lowest to highest) of {} rounds, alternating with a shell loop", args.rounds);
     println!("start until the first job reads the clock, ms    {first:.1}");
     println!("the same with a shell, ms                       {first_shell:.1}");

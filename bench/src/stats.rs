@@ -8,23 +8,23 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Median with the lowest and highest value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct MedianRange {
     pub median: f64,
     pub low: f64,
     pub high: f64,
 }
 
-impl Spread {
+impl MedianRange {
     /// Panics without values.
     pub fn of(mut values: Vec<f64>) -> Self {
         assert!(!values.is_empty(), "no values");
         values.sort_by(f64::total_cmp);
         let median = lab::stats::median(&values);
-        Spread { median, low: values[0], high: values[values.len() - 1] }
+        MedianRange { median, low: values[0], high: values[values.len() - 1] }
     }
 }
 
-impl fmt::Display for Spread {
+impl fmt::Display for MedianRange {
     /// `0.012 (0.010 to 0.019)`, with 3 decimals unless a precision is given.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision().unwrap_or(3);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_number_of_values_is_the_mean_of_the_middle_two() {
-        let spread = Spread::of(vec![4.0, 1.0, 2.0, 3.0]);
+        let spread = MedianRange::of(vec![4.0, 1.0, 2.0, 3.0]);
         assert_eq!((spread.median, spread.low, spread.high), (2.5, 1.0, 4.0));
         assert_eq!(format!("{spread:.1}"), "2.5 (1.0 to 4.0)");
     }

@@ -25,7 +25,7 @@ use sched::{
 };
 use topology::Machine;
 
-use crate::stats::{Spread, thread_cpu_time};
+use crate::stats::{MedianRange, thread_cpu_time};
 
 const N_TASKS: u32 = 10_000;
 const N_NODES: u32 = 16;
@@ -39,7 +39,7 @@ enum Tier {
 
 /// Measured turns of one case.
 struct Measurement {
-    ms: Spread,
+    ms: MedianRange,
     n_requests: usize,
     /// The first turn, in which every job is due.
     start_ms: f64,
@@ -153,7 +153,7 @@ fn measure(
         ms.push(millis_since(before));
         n_requests += step.approved.requests().len();
     }
-    Measurement { ms: Spread::of(ms), n_requests, start_ms }
+    Measurement { ms: MedianRange::of(ms), n_requests, start_ms }
 }
 
 fn millis_since(before: Duration) -> f64 {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::ab::Pairs;
+use crate::ab::PairedRuns;
 use crate::evenkeel::{self, EvenkeelRun};
 
 /// Options of `bench wake`.
@@ -66,7 +66,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     println!("| --- | --- | --- | --- |");
     let waits = format!("dfs[wake=overflow:{}:{}]", args.event, args.every);
     for (label, command) in ROWS {
-        let (mut shares, mut turns) = (Pairs::default(), Pairs::default());
+        let (mut shares, mut turns) = (PairedRuns::default(), PairedRuns::default());
         for _ in 0..args.rounds.max(1) {
             let poll = one(label, command, "dfs", args)?;
             let overflow = one(label, command, &waits, args)?;
@@ -79,13 +79,13 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Result of a run.
-struct Cost {
+struct WakeCost {
     /// CPU time over wall time.
     share: f64,
     turns_per_s: f64,
 }
 
-fn one(label: &str, command: &str, policy: &str, args: &Args) -> anyhow::Result<Cost> {
+fn one(label: &str, command: &str, policy: &str, args: &Args) -> anyhow::Result<WakeCost> {
     let copies = args.jobs;
     let job = format!("[[job]]\nname = \"j\"\ncommand = {command}\nclass = 5\ncopies = {copies}\n");
     let name = format!("wake-{}-{}", label.replace(' ', "-"), policy.len());
@@ -100,7 +100,7 @@ fn one(label: &str, command: &str, policy: &str, args: &Args) -> anyhow::Result<
     let text = fs::read_to_string(&journal).context("evenkeel wrote no journal")?;
     // The next run uses the same folder.
     fs::remove_dir_all(journal.parent().context("a journal is in a folder")?)?;
-    Ok(Cost { share, turns_per_s: turns_per_s(&text) })
+    Ok(WakeCost { share, turns_per_s: turns_per_s(&text) })
 }
 
 /// Interval turns of a journal per second.

@@ -18,9 +18,9 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::evenkeel;
-use crate::guest::{self, Guest};
+use crate::guest::{self, NumaGuest};
 use crate::processes::{self, BusyProgram, ProcessSet, Watcher};
-use crate::stats::Spread;
+use crate::stats::MedianRange;
 
 /// Options of `bench numad`.
 #[derive(Clone, Debug, clap::Args)]
@@ -71,7 +71,7 @@ fn boot(args: &Args) -> anyhow::Result<()> {
     // Twice the time, for a host with other load.
     let seconds =
         n_runs * 2 * (2 * args.scans * args.interval + warm_up_s(Watching::Watch, args)) + 300;
-    let guest = Guest {
+    let guest = NumaGuest {
         n_nodes: 2,
         n_cpus: 4,
         memory: "6G",
@@ -102,14 +102,14 @@ const ALL: [Watching; 3] = [Watching::Watch, Watching::Act, Watching::Numad];
 
 /// Cost of a scan.
 #[derive(Clone, Copy, Debug)]
-struct Cost {
+struct ScanCost {
     cpu_ms: f64,
     calls: Option<f64>,
     peak_kib: u64,
 }
 
 /// Median CPU time per scan at one point, in the order of [`ALL`].
-struct Point {
+struct ScanPoint {
     n_sleepers: u32,
     n_busy: u32,
     /// `None` if not measured.
@@ -144,15 +144,15 @@ fn measure(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Whether watch needs at most half of numad's CPU time.
-fn is_half(point: &Point) -> bool {
+fn is_half(point: &ScanPoint) -> bool {
     let [watch, act, numad] = point.cpu_ms.map(|ms| ms.unwrap_or(0.0));
     watch.max(act) <= numad / 2.0
 }
 
-fn point(args: &Args, n_sleepers: u32, n_busy: u32) -> anyhow::Result<Point> {
+fn point(args: &Args, n_sleepers: u32, n_busy: u32) -> anyhow::Result<ScanPoint> {
     let tool = args.tool.clone().context("--inside needs --tool")?;
     let busy = BusyProgram::Hog { evenkeel: tool.clone(), size_mib: args.size_mib };
-    let mut costs: [Vec<Cost>; 3] = Default::default();
+    let mut costs: [Vec<ScanCost>; 3] = Default::default();
     for _ in 0..args.rounds.max(1) {
         let watched = ProcessSet::start(n_sleepers, n_busy, &busy)?;
         for (watching, costs) in ALL.into_iter().zip(&mut costs) {
@@ -165,7 +165,7 @@ fn point(args: &Args, n_sleepers: u32, n_busy: u32) -> anyhow::Result<Point> {
     }
     let cpu = costs.each_ref().map(|costs| {
         let values = costs.iter().map(|cost| cost.cpu_ms).collect::<Vec<_>>();
-        (!values.is_empty()).then(|| Spread::of(values))
+        (!values.is_empty()).then(|| MedianRange::of(values))
     });
     let numad_ms = cpu[2].map_or(f64::NAN, |spread| spread.median);
     for ((watching, costs), spread) in ALL.into_iter().zip(&costs).zip(&cpu) {
@@ -173,14 +173,19 @@ fn point(args: &Args, n_sleepers: u32, n_busy: u32) -> anyhow::Result<Point> {
             row((n_sleepers, n_busy), watching, costs, (spread, numad_ms));
         }
     }
-    Ok(Point { n_sleepers, n_busy, cpu_ms: cpu.map(|spread| Some(spread?.median)) })
+    Ok(ScanPoint { n_sleepers, n_busy, cpu_ms: cpu.map(|spread| Some(spread?.median)) })
 }
 
-fn row(point: (u32, u32), watching: Watching, costs: &[Cost], (cpu, numad_ms): (&Spread, f64)) {
+fn row(
+    point: (u32, u32),
+    watching: Watching,
+    costs: &[ScanCost],
+    (cpu, numad_ms): (&MedianRange, f64),
+) {
     let calls = costs.iter().filter_map(|cost| cost.calls).collect::<Vec<_>>();
     let calls = match calls.is_empty() {
         true => "-".to_owned(),
-        false => format!("{:.0}", Spread::of(calls).median),
+        false => format!("{:.0}", MedianRange::of(calls).median),
     };
     let peak_kib = costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0);
     println!(
@@ -195,8 +200,8 @@ fn row(point: (u32, u32), watching: Watching, costs: &[Cost], (cpu, numad_ms): (
 }
 
 /// Prints the cost of a scan per additional sleeping and per additional busy process.
-fn growth(points: &[Point], watching: Watching) {
-    let cost = |point: &Point| point.cpu_ms[watching as usize];
+fn growth(points: &[ScanPoint], watching: Watching) {
+    let cost = |point: &ScanPoint| point.cpu_ms[watching as usize];
     let Some(first) = points.first() else { return };
     let asleep = points.iter().rfind(|point| point.n_busy == first.n_busy);
     let running = points.iter().rfind(|point| point.n_sleepers == first.n_sleepers);
@@ -224,7 +229,7 @@ fn growth(points: &[Point], watching: Watching) {
 }
 
 /// Cost of a scan after the warm-up.
-fn cost(watching: Watching, tool: &Path, args: &Args) -> anyhow::Result<Cost> {
+fn cost(watching: Watching, tool: &Path, args: &Args) -> anyhow::Result<ScanCost> {
     let mut run = Watcher::start(watching.command(tool, args))?;
     std::thread::sleep(Duration::from_secs(warm_up_s(watching, args)));
     let window = Duration::from_secs(args.scans * args.interval);
@@ -239,7 +244,7 @@ fn cost(watching: Watching, tool: &Path, args: &Args) -> anyhow::Result<Cost> {
     let peak_kib = evenkeel::peak_resident_kib(run.pid)?;
     run.end()?;
     let calls = calls.map(|calls| calls as f64 / scans_counted as f64);
-    Ok(Cost { cpu_ms: used as f64 / 1e6 / args.scans as f64, calls, peak_kib })
+    Ok(ScanCost { cpu_ms: used as f64 / 1e6 / args.scans as f64, calls, peak_kib })
 }
 
 /// watch then samples a sleeping process every 30 s, after 1, 2, 4 … intervals before. All scans of numad cost the

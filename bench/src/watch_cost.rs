@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::evenkeel;
 use crate::processes::{BusyProgram, ProcessSet};
-use crate::stats::Spread;
+use crate::stats::MedianRange;
 
 /// Options of `bench watch`.
 #[derive(Debug, clap::Args)]
@@ -64,7 +64,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 /// CPU time per sample in ms, and peak memory.
-fn cost(tool: &Path, args: &Args) -> anyhow::Result<(Spread, u64)> {
+fn cost(tool: &Path, args: &Args) -> anyhow::Result<(MedianRange, u64)> {
     let watch = watch(tool, args, None)?;
     let pid = watch.id();
     std::thread::sleep(Duration::from_secs(args.settle));
@@ -77,7 +77,7 @@ fn cost(tool: &Path, args: &Args) -> anyhow::Result<(Spread, u64)> {
     }
     let peak_kib = evenkeel::peak_resident_kib(pid)?;
     end(watch)?;
-    Ok((Spread::of(costs), peak_kib))
+    Ok((MedianRange::of(costs), peak_kib))
 }
 
 /// System calls per sample: the difference of a longer and a shorter run. `None` without `strace`.

@@ -9,7 +9,7 @@
 //!
 //! Two values per program count: operations per second of its own CPU time, which drop with cold caches and
 //! interruptions, and wall time for a given CPU time, which grows with bad placement. Other load
-//! affects wall time and drifts, so each round is a pair ([`Pairs`]).
+//! affects wall time and drifts, so each round is a pair ([`PairedRuns`]).
 //!
 //! The journal provides the number of moves; none are expected. Moves are possible after a few seconds
 //! ([`FIRST_MOVE_S`]), so shorter programs are rejected.
@@ -24,9 +24,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::ab::Pairs;
+use crate::ab::PairedRuns;
 use crate::evenkeel;
-use crate::stats::Spread;
+use crate::stats::MedianRange;
 
 /// Options of `bench harm`.
 #[derive(Debug, clap::Args)]
@@ -50,7 +50,7 @@ pub struct Args {
 
 /// Means over the programs of a round.
 #[derive(Clone, Copy, Debug)]
-struct Round {
+struct LoadRound {
     ops_per_cpu_s: f64,
     wall_s: f64,
 }
@@ -88,8 +88,13 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print(name: &str, digits: usize, rounds: &[(Round, Round)], value: fn(&Round) -> f64) {
-    let mut pairs = Pairs::default();
+fn print(
+    name: &str,
+    digits: usize,
+    rounds: &[(LoadRound, LoadRound)],
+    value: fn(&LoadRound) -> f64,
+) {
+    let mut pairs = PairedRuns::default();
     rounds.iter().for_each(|(without, with)| pairs.push(value(without), value(with)));
     let noise = rounds.windows(2).map(|pair| value(&pair[1].0) / value(&pair[0].0));
     let noise: Vec<f64> = noise.collect();
@@ -99,7 +104,7 @@ fn print(name: &str, digits: usize, rounds: &[(Round, Round)], value: fn(&Round)
     println!("  ratio, 95 % interval: {pairs}");
     match noise.is_empty() {
         true => println!("  noise               unknown: one round"),
-        false => println!("  noise               {:.3}", Spread::of(noise)),
+        false => println!("  noise               {:.3}", MedianRange::of(noise)),
     }
 }
 
@@ -126,7 +131,7 @@ impl Drop for UniqueName {
 }
 
 /// Runs all programs at the same time until the last one has exited.
-fn round(program: &Path, n_programs: usize, seconds: u32) -> anyhow::Result<Round> {
+fn round(program: &Path, n_programs: usize, seconds: u32) -> anyhow::Result<LoadRound> {
     let programs = (0..n_programs.max(1)).map(|_| {
         Command::new(program)
             .args(["load", "compute", "--json", "--cpu", &seconds.to_string()])
@@ -137,11 +142,12 @@ fn round(program: &Path, n_programs: usize, seconds: u32) -> anyhow::Result<Roun
     });
     let programs = programs.collect::<anyhow::Result<Vec<_>>>()?;
     let done = programs.into_iter().map(finish).collect::<anyhow::Result<Vec<_>>>()?;
-    let mean = |value: fn(&Round) -> f64| done.iter().map(value).sum::<f64>() / done.len() as f64;
-    Ok(Round { ops_per_cpu_s: mean(|one| one.ops_per_cpu_s), wall_s: mean(|one| one.wall_s) })
+    let mean =
+        |value: fn(&LoadRound) -> f64| done.iter().map(value).sum::<f64>() / done.len() as f64;
+    Ok(LoadRound { ops_per_cpu_s: mean(|one| one.ops_per_cpu_s), wall_s: mean(|one| one.wall_s) })
 }
 
-fn finish(program: Child) -> anyhow::Result<Round> {
+fn finish(program: Child) -> anyhow::Result<LoadRound> {
     let output = program.wait_with_output()?;
     if !output.status.success() {
         bail!("a busy program exited with {}", output.status);
@@ -150,7 +156,7 @@ fn finish(program: Child) -> anyhow::Result<Round> {
     let value = |name: &str| {
         result[name].as_f64().with_context(|| format!("a busy program prints no {name}"))
     };
-    Ok(Round { ops_per_cpu_s: value("ops_per_cpu_s")?, wall_s: value("wall_s")? })
+    Ok(LoadRound { ops_per_cpu_s: value("ops_per_cpu_s")?, wall_s: value("wall_s")? })
 }
 
 /// Counts of one watch run. Without watched processes the measurement would be void.

@@ -20,7 +20,7 @@ use journal::RecordedTurn;
 use sched::{Cause, JobEvent, JobExit, NodeMemory, TaskSample};
 use topology::Machine;
 
-use super::node_pages::{self, NodePages};
+use super::node_pages::{self, NodePagesSample};
 
 /// Metrics of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -105,8 +105,11 @@ pub fn of_journal(journal: &Path, from_s: f64, to_s: f64) -> anyhow::Result<Gues
     let name_of = |job: &program::Job| kind(&job.name).to_owned();
     let kinds: Vec<String> = header.jobs.iter().map(name_of).collect();
     let machine = header.machine.clone();
-    let mut tally =
-        Tally { from_s, half_s: (from_s + to_s) / 2.0, ..Tally::new(machine.clone(), kinds) };
+    let mut tally = RunTotals {
+        from_s,
+        half_s: (from_s + to_s) / 2.0,
+        ..RunTotals::new(machine.clone(), kinds)
+    };
     let run = journal.parent().context("a journal is in a folder")?;
     tally.samples = node_pages::read(run)?.into();
     tally.has_samples = !tally.samples.is_empty();
@@ -124,17 +127,17 @@ fn kind(name: &str) -> &str {
 
 /// Last sample of a task.
 #[derive(Clone, Copy, Debug)]
-struct TaskTotals {
+struct TaskSampleTotals {
     ran: Nanos,
     waited: u64,
     on: Option<CpuId>,
 }
 
 /// Sums over a run.
-struct Tally {
+struct RunTotals {
     machine: Machine,
     kinds: Vec<String>,
-    tasks: BTreeMap<TaskId, TaskTotals>,
+    tasks: BTreeMap<TaskId, TaskSampleTotals>,
     sampled_at: Nanos,
     /// Shortest and longest wall time of the first kind of jobs.
     jobs_s: Option<(f64, f64)>,
@@ -156,9 +159,9 @@ struct Tally {
     n_across: u32,
     /// Middle of the counted time.
     half_s: f64,
-    memory: BTreeMap<JobId, JobMemory>,
+    memory: BTreeMap<JobId, MemoryByNode>,
     /// Memory samples that are not processed yet.
-    samples: VecDeque<NodePages>,
+    samples: VecDeque<NodePagesSample>,
     /// Job of each PID.
     jobs: BTreeMap<u32, JobId>,
     has_samples: bool,
@@ -176,15 +179,15 @@ struct Tally {
 
 /// Memory of a job.
 #[derive(Clone, Debug, Default)]
-struct JobMemory {
+struct MemoryByNode {
     /// Bytes by index of the node.
     on: Vec<u64>,
     is_away: bool,
 }
 
-impl Tally {
+impl RunTotals {
     fn new(machine: Machine, kinds: Vec<String>) -> Self {
-        Tally {
+        RunTotals {
             machine,
             starts_s: vec![0.0; kinds.len()],
             first_cpu: None,
@@ -292,9 +295,9 @@ impl Tally {
             self.since_boot_s = self.since_boot_s.min(at_s - start_s);
             self.jobs.insert(task.process, task.job);
         }
-        let is_past = |sample: &&NodePages| sample.at_s + self.since_boot_s <= at_s;
+        let is_past = |sample: &&NodePagesSample| sample.at_s + self.since_boot_s <= at_s;
         let n_past = self.samples.iter().take_while(is_past).count();
-        let past: Vec<NodePages> = self.samples.drain(..n_past).collect();
+        let past: Vec<NodePagesSample> = self.samples.drain(..n_past).collect();
         for sample in past {
             if let Some(&job) = self.jobs.get(&sample.pid) {
                 self.record_memory(job, &sample.nodes);
@@ -344,13 +347,13 @@ impl Tally {
 
     /// Seconds that a task ran and waited since its last sample. Counts migrations.
     fn task_delta(&mut self, task: &TaskSample, counts: bool) -> (f64, f64) {
-        let now = TaskTotals {
+        let now = TaskSampleTotals {
             ran: task.cpu_time,
             waited: task.wait.value().unwrap_or(0),
             on: task.last_cpu,
         };
         let before = self.tasks.insert(task.task, now);
-        let last = before.unwrap_or(TaskTotals { ran: Nanos::ZERO, waited: 0, on: now.on });
+        let last = before.unwrap_or(TaskSampleTotals { ran: Nanos::ZERO, waited: 0, on: now.on });
         if let (Some(from), Some(to)) = (last.on, now.on)
             && from != to
             && counts
@@ -432,7 +435,7 @@ mod tests {
     #[test]
     fn idle_cpus_and_node_imbalance_follow_from_run_and_wait_times() {
         let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
-        let mut tally = Tally::new(machine, vec!["a".to_owned()]);
+        let mut tally = RunTotals::new(machine, vec!["a".to_owned()]);
         // Two tasks share CPU 0 for a second, then one migrates to the other node.
         tally.sample(Nanos::from_secs(1), &[task(1, 500, 500, 0), task(2, 500, 500, 0)]);
         tally.sample(Nanos::from_secs(2), &[task(1, 1500, 500, 0), task(2, 1500, 500, 2)]);
@@ -445,7 +448,7 @@ mod tests {
     #[test]
     fn a_program_is_remote_until_90_percent_of_its_memory_is_local() {
         let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
-        let mut tally = Tally { half_s: 2.0, ..Tally::new(machine, vec!["a".to_owned()]) };
+        let mut tally = RunTotals { half_s: 2.0, ..RunTotals::new(machine, vec!["a".to_owned()]) };
         let memory = |node: u32, mib: u64| NodeMemory {
             node: NodeId(node),
             small: base::Bytes::from_mib(mib),
@@ -466,8 +469,8 @@ mod tests {
     #[test]
     fn memory_samples_are_processed_in_time_order() {
         let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
-        let mut tally = Tally::new(machine, vec!["a".to_owned()]);
-        let memory = |at_s: f64, mib: u64| NodePages {
+        let mut tally = RunTotals::new(machine, vec!["a".to_owned()]);
+        let memory = |at_s: f64, mib: u64| NodePagesSample {
             at_s,
             pid: 1,
             nodes: vec![NodeMemory {

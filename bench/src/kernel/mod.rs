@@ -30,10 +30,10 @@ use topology::Machine;
 use topology::file::MachineFile;
 
 use crate::evenkeel;
-use crate::guest::Guest;
-use crate::stats::Spread;
+use crate::guest::NumaGuest;
+use crate::stats::MedianRange;
 use metrics::{GuestRun, MetricRow, Metrics};
-use scenes::Scene;
+use scenes::KernelScene;
 
 /// Options of `bench kernel`.
 #[derive(Clone, Debug, clap::Args)]
@@ -84,7 +84,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         // A scene takes some seconds longer on a host with other load.
         let each_s = chosen(args)?.iter().map(|scene| u64::from(scene.ends_s) + 20).sum::<u64>();
         let limit = Duration::from_secs(120 + u64::from(args.rounds.max(1)) * each_s);
-        let guest = Guest { n_nodes: 4, n_cpus: 8, memory: "4G", limit, kernel: KERNEL };
+        let guest = NumaGuest { n_nodes: 4, n_cpus: 8, memory: "4G", limit, kernel: KERNEL };
         guest.run(&tool, Some(&folder))?;
     }
     let compared = compare(args, &tool, &folder);
@@ -95,14 +95,14 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The selected scenes.
-fn chosen(args: &Args) -> anyhow::Result<Vec<&'static Scene>> {
+fn chosen(args: &Args) -> anyhow::Result<Vec<&'static KernelScene>> {
     for name in &args.scenes {
         if !scenes::ALL.iter().any(|scene| scene.name == name) {
             let known: Vec<_> = scenes::ALL.iter().map(|scene| scene.name).collect();
             bail!("unknown scene {name}; available: {}", known.join(","));
         }
     }
-    let is_chosen = |scene: &&Scene| {
+    let is_chosen = |scene: &&KernelScene| {
         args.scenes.is_empty() || args.scenes.iter().any(|name| name == scene.name)
     };
     Ok(scenes::ALL.iter().filter(is_chosen).collect())
@@ -155,7 +155,7 @@ fn migrated_pages() -> anyhow::Result<u64> {
 /// Starts a run of the scene in a folder.
 fn start(
     tool: &Path,
-    scene: &Scene,
+    scene: &KernelScene,
     place: &Path,
     out: &str,
     more: &[&str],
@@ -227,18 +227,18 @@ fn with_free_memory(machine: &Machine) -> anyhow::Result<String> {
 }
 
 /// MiB migrated by NUMA balancing in the guest's runs of a scene.
-fn migrated_mib(place: &Path) -> anyhow::Result<Spread> {
+fn migrated_mib(place: &Path) -> anyhow::Result<MedianRange> {
     let of = |run: &PathBuf| -> anyhow::Result<f64> {
         let pages: u64 = fs::read_to_string(run.join(MIGRATED))?.trim().parse()?;
         Ok(pages as f64 * 4096.0 / 1_048_576.0)
     };
-    Ok(Spread::of(folders(place)?.iter().map(of).collect::<anyhow::Result<_>>()?))
+    Ok(MedianRange::of(folders(place)?.iter().map(of).collect::<anyhow::Result<_>>()?))
 }
 
 fn simulate(
     seeds: u64,
     tool: &Path,
-    scene: &Scene,
+    scene: &KernelScene,
     place: &Path,
     chance: &str,
 ) -> anyhow::Result<Vec<Metrics>> {
@@ -257,7 +257,7 @@ fn simulate(
 }
 
 /// The guest's runs of a scene.
-fn runs(scene: &Scene, place: &Path) -> anyhow::Result<Vec<GuestRun>> {
+fn runs(scene: &KernelScene, place: &Path) -> anyhow::Result<Vec<GuestRun>> {
     folders(place)?.iter().map(|folder| read(scene, folder)).collect()
 }
 
@@ -275,12 +275,12 @@ fn folders(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Reads a run from its folder.
-fn read(scene: &Scene, run: &Path) -> anyhow::Result<GuestRun> {
+fn read(scene: &KernelScene, run: &Path) -> anyhow::Result<GuestRun> {
     let from_s = if scene.is_endless() { scenes::WARM_UP_S } else { 0.0 };
     metrics::of_journal(&run.join("journal.jsonl"), from_s, f64::from(scene.ends_s))
 }
 
-fn print(scene: &Scene, real: &[Metrics], simulated: &[Metrics], plain: &[Metrics]) {
+fn print(scene: &KernelScene, real: &[Metrics], simulated: &[Metrics], plain: &[Metrics]) {
     println!(
         "\n{}: {} ({} runs, {} seeds)",
         scene.name,
@@ -293,7 +293,7 @@ fn print(scene: &Scene, real: &[Metrics], simulated: &[Metrics], plain: &[Metric
         "", "guest", "simulator", "no random", "differs"
     );
     let spread = |runs: &[Metrics], metric: fn(&Metrics) -> f64| {
-        Spread::of(runs.iter().map(metric).collect())
+        MedianRange::of(runs.iter().map(metric).collect())
     };
     let own: &[MetricRow] = if scene.is_endless() { metrics::ENDLESS } else { metrics::ENDING };
     let memory: &[MetricRow] = if scene.has_memory() { metrics::MEMORY } else { &[] };
@@ -320,12 +320,12 @@ fn print(scene: &Scene, real: &[Metrics], simulated: &[Metrics], plain: &[Metric
 }
 
 /// Prints what differed between the guest's runs before any decision of the kernel: data for random causes.
-fn print_random_causes(scene: &Scene, real: &[GuestRun]) {
+fn print_random_causes(scene: &KernelScene, real: &[GuestRun]) {
     let due = scene.due_s();
     let late = |run: &GuestRun| -> Vec<f64> {
         run.starts_s.iter().zip(&due).map(|(start, due)| 1000.0 * (start - due)).collect()
     };
-    let late = Spread::of(real.iter().flat_map(late).collect());
+    let late = MedianRange::of(real.iter().flat_map(late).collect());
     let cpus: BTreeSet<CpuId> = real.iter().filter_map(|run| run.first_cpu).collect();
     let cpus: Vec<String> = cpus.iter().map(|cpu| cpu.0.to_string()).collect();
     println!(

@@ -28,7 +28,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// One sample of a process.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NodePages {
+pub struct NodePagesSample {
     /// Seconds since boot.
     pub at_s: f64,
     /// PID.
@@ -72,7 +72,7 @@ fn sample(pid: u32, text: &mut String) {
 }
 
 /// Reads the file of a run. Empty if there is none.
-pub fn read(run: &Path) -> anyhow::Result<Vec<NodePages>> {
+pub fn read(run: &Path) -> anyhow::Result<Vec<NodePagesSample>> {
     let file = run.join(FILE);
     match fs::read_to_string(&file) {
         Ok(text) => parse(&text).with_context(|| format!("{} is malformed", file.display())),
@@ -80,7 +80,7 @@ pub fn read(run: &Path) -> anyhow::Result<Vec<NodePages>> {
     }
 }
 
-fn parse(text: &str) -> Option<Vec<NodePages>> {
+fn parse(text: &str) -> Option<Vec<NodePagesSample>> {
     let line = |line: &str| {
         let mut words = line.split(' ');
         let (at_s, pid) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -89,7 +89,7 @@ fn parse(text: &str) -> Option<Vec<NodePages>> {
             let (node, small) = (NodeId(node.parse().ok()?), Bytes(bytes.parse().ok()?));
             Some(NodeMemory { node, small, ..NodeMemory::default() })
         };
-        Some(NodePages { at_s, pid, nodes: words.map(node).collect::<Option<_>>()? })
+        Some(NodePagesSample { at_s, pid, nodes: words.map(node).collect::<Option<_>>()? })
     };
     text.lines().map(line).collect()
 }
@@ -105,7 +105,7 @@ mod tests {
         let on: Vec<_> =
             samples[0].nodes.iter().map(|memory| (memory.node.0, memory.own().0)).collect();
         assert_eq!(on, [(0, 4096), (3, 8192)]);
-        assert_eq!(samples[1], NodePages { at_s: 13.0, pid: 1302, nodes: Vec::new() });
+        assert_eq!(samples[1], NodePagesSample { at_s: 13.0, pid: 1302, nodes: Vec::new() });
         assert_eq!(parse("12.480 1301 0\n"), None);
     }
 }

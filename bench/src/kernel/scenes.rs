@@ -24,13 +24,13 @@ use anyhow::Context;
 pub const WORKLOAD: &str = "workload.toml";
 
 /// A workload for the comparison.
-pub struct Scene {
+pub struct KernelScene {
     /// Name in tables and of its folder.
     pub name: &'static str,
     /// What the scene tests.
     pub description: &'static str,
     /// Its jobs.
-    jobs: &'static [Jobs],
+    jobs: &'static [JobGroup],
     /// Policy.
     pub policy: &'static str,
     /// Whether NUMA balancing is on.
@@ -40,10 +40,10 @@ pub struct Scene {
 }
 
 /// Identical jobs.
-struct Jobs {
+struct JobGroup {
     name: &'static str,
     n: u32,
-    program: Program,
+    program: SceneProgram,
     /// Milliseconds between two starts.
     every_ms: u32,
     /// Allowed CPUs.
@@ -56,7 +56,7 @@ struct Jobs {
 
 /// Behaviour of a program.
 #[derive(Clone, Copy)]
-enum Program {
+enum SceneProgram {
     /// Computes for this CPU time in ms.
     Work(u32),
     /// Computes until it is stopped.
@@ -74,120 +74,147 @@ enum Program {
 /// Instructions per ns of the simulated CPUs, at one per cycle.
 pub type PerNs = f64;
 
-const fn work(name: &'static str, n: u32, program: Program) -> Jobs {
-    Jobs { name, n, program, every_ms: 0, cpus: None, nodes: None, memory: None }
+const fn work(name: &'static str, n: u32, program: SceneProgram) -> JobGroup {
+    JobGroup { name, n, program, every_ms: 0, cpus: None, nodes: None, memory: None }
 }
 
 /// Computing jobs without a policy.
-const fn scene(name: &'static str, description: &'static str, jobs: &'static [Jobs]) -> Scene {
-    Scene { name, description, jobs, policy: "linux", balances: false, ends_s: ENDS_S }
+const fn scene(
+    name: &'static str,
+    description: &'static str,
+    jobs: &'static [JobGroup],
+) -> KernelScene {
+    KernelScene { name, description, jobs, policy: "linux", balances: false, ends_s: ENDS_S }
 }
 
 /// Jobs whose memory stays on its node.
-const fn touch(name: &'static str, description: &'static str, jobs: &'static [Jobs]) -> Scene {
-    Scene { ends_s: TOUCH_ENDS_S, ..scene(name, description, jobs) }
+const fn touch(
+    name: &'static str,
+    description: &'static str,
+    jobs: &'static [JobGroup],
+) -> KernelScene {
+    KernelScene { ends_s: TOUCH_ENDS_S, ..scene(name, description, jobs) }
 }
 
 /// Jobs that are separated from their memory.
-const fn memory(name: &'static str, description: &'static str, jobs: &'static [Jobs]) -> Scene {
-    Scene { ends_s: MEMORY_ENDS_S, ..scene(name, description, jobs) }
+const fn memory(
+    name: &'static str,
+    description: &'static str,
+    jobs: &'static [JobGroup],
+) -> KernelScene {
+    KernelScene { ends_s: MEMORY_ENDS_S, ..scene(name, description, jobs) }
 }
 
 /// The same with NUMA balancing on.
-const fn balanced(name: &'static str, description: &'static str, of: &Scene) -> Scene {
-    Scene { name, description, balances: true, jobs: of.jobs, policy: of.policy, ends_s: of.ends_s }
+const fn balanced(name: &'static str, description: &'static str, of: &KernelScene) -> KernelScene {
+    KernelScene {
+        name,
+        description,
+        balances: true,
+        jobs: of.jobs,
+        policy: of.policy,
+        ends_s: of.ends_s,
+    }
 }
 
 /// Binds programs to a random node, and to another one after this time.
 const SWUNG: &str = "random[domains=node,bind=domain,every=12s]";
-const CROWD: Scene = memory(
+const CROWD: KernelScene = memory(
     "crowd",
     "11 programs of 64 MiB on 8 CPUs: load balancing migrates tasks without their memory",
-    &[work("hog", 11, Program::Hog(64))],
+    &[work("hog", 11, SceneProgram::Hog(64))],
 );
-const SWING: Scene = Scene {
+const SWING: KernelScene = KernelScene {
     policy: SWUNG,
     ..memory(
         "swing",
         "4 programs of 64 MiB, bound to random nodes, and to others after 12 and 24 s",
-        &[work("hog", 4, Program::Hog(64))],
+        &[work("hog", 4, SceneProgram::Hog(64))],
     )
 };
-const SWING_ONE: Scene = Scene {
+const SWING_ONE: KernelScene = KernelScene {
     policy: SWUNG,
     ..memory(
         "swing-one",
         "1 program of 600 MiB, bound in the same way",
-        &[work("hog", 1, Program::Hog(600))],
+        &[work("hog", 1, SceneProgram::Hog(600))],
     )
 };
 
 /// Scenes for eight CPUs on four nodes.
-pub const ALL: &[Scene] = &[
-    scene("fewer", "3 programs on 8 CPUs: one node each", &[work("work", 3, Program::Endless)]),
-    scene("as-many", "8 programs on 8 CPUs: one CPU each", &[work("work", 8, Program::Endless)]),
+pub const ALL: &[KernelScene] = &[
+    scene(
+        "fewer",
+        "3 programs on 8 CPUs: one node each",
+        &[work("work", 3, SceneProgram::Endless)],
+    ),
+    scene(
+        "as-many",
+        "8 programs on 8 CPUs: one CPU each",
+        &[work("work", 8, SceneProgram::Endless)],
+    ),
     scene(
         "one-more",
         "9 programs on 8 CPUs: which share a CPU, and whether that rotates",
-        &[work("work", 9, Program::Endless)],
+        &[work("work", 9, SceneProgram::Endless)],
     ),
-    scene("uneven", "11 programs on 8 CPUs", &[work("work", 11, Program::Endless)]),
-    scene("twice", "16 programs on 8 CPUs: two each", &[work("work", 16, Program::Endless)]),
+    scene("uneven", "11 programs on 8 CPUs", &[work("work", 11, SceneProgram::Endless)]),
+    scene("twice", "16 programs on 8 CPUs: two each", &[work("work", 16, SceneProgram::Endless)]),
     scene(
         "arrivals",
         "14 programs of 1.5 s that start 0.25 s apart, and end",
-        &[Jobs { every_ms: 250, ..work("work", 14, Program::Work(1500)) }],
+        &[JobGroup { every_ms: 250, ..work("work", 14, SceneProgram::Work(1500)) }],
     ),
     scene(
         "sleepers",
         "6 programs beside 6 that work for 5 ms and sleep for 12 ms",
-        &[work("work", 6, Program::Endless), work("nap", 6, Program::Part(30))],
+        &[work("work", 6, SceneProgram::Endless), work("nap", 6, SceneProgram::Part(30))],
     ),
     scene(
         "turns",
         "12 programs that compute for 0.3 s and sleep for 0.2 s, five times",
-        &[work("turn", 12, Program::Turns(300, 200, 5))],
+        &[work("turn", 12, SceneProgram::Turns(300, 200, 5))],
     ),
     scene(
         "forks",
         "3 programs that start 4 children each",
-        &[work("fork", 3, Program::Forks(4, 1500))],
+        &[work("fork", 3, SceneProgram::Forks(4, 1500))],
     ),
     scene(
         "bound",
         "5 programs that may use one node (2 CPUs) beside 5 that may use all",
         &[
-            Jobs { nodes: Some("0"), ..work("bound", 5, Program::Endless) },
-            work("free", 5, Program::Endless),
+            JobGroup { nodes: Some("0"), ..work("bound", 5, SceneProgram::Endless) },
+            work("free", 5, SceneProgram::Endless),
         ],
     ),
     memory(
         "touch",
         "6 programs of 64 MiB on 8 CPUs: first touch",
-        &[work("hog", 6, Program::Hog(64))],
+        &[work("hog", 6, SceneProgram::Hog(64))],
     ),
     touch(
         "spill",
         "2 programs of 600 MiB that may use the CPUs of node 2: more than that has",
-        &[Jobs { cpus: Some("4-5"), ..work("hog", 2, Program::Hog(600)) }],
+        &[JobGroup { cpus: Some("4-5"), ..work("hog", 2, SceneProgram::Hog(600)) }],
     ),
-    Scene {
+    KernelScene {
         balances: true,
         ..touch(
             "stripe",
             "4 programs of 64 MiB, interleaved, NUMA balancing on",
-            &[Jobs { memory: Some("interleave:0-3"), ..work("hog", 4, Program::Hog(64)) }],
+            &[JobGroup { memory: Some("interleave:0-3"), ..work("hog", 4, SceneProgram::Hog(64)) }],
         )
     },
-    Scene {
+    KernelScene {
         balances: true,
         ..touch(
             "prefer",
             "2 programs of 64 MiB that run on node 0 and prefer memory of node 2, NUMA balancing on",
-            &[Jobs {
+            &[JobGroup {
                 cpus: Some("0-1"),
                 memory: Some("preferred:2"),
-                ..work("hog", 2, Program::Hog(64))
+                ..work("hog", 2, SceneProgram::Hog(64))
             }],
         )
     },
@@ -199,23 +226,27 @@ pub const ALL: &[Scene] = &[
     balanced("crowd-on", "the same with NUMA balancing", &CROWD),
 ];
 
-impl Scene {
+impl KernelScene {
     /// Whether all jobs are endless.
     pub fn is_endless(&self) -> bool {
         self.jobs.iter().all(|jobs| {
-            matches!(jobs.program, Program::Endless | Program::Part(_) | Program::Hog(_))
+            matches!(
+                jobs.program,
+                SceneProgram::Endless | SceneProgram::Part(_) | SceneProgram::Hog(_)
+            )
         })
     }
 
     /// Whether its programs allocate memory.
     pub fn has_memory(&self) -> bool {
-        self.jobs.iter().any(|jobs| matches!(jobs.program, Program::Hog(_)))
+        self.jobs.iter().any(|jobs| matches!(jobs.program, SceneProgram::Hog(_)))
     }
 
     /// Start times of the jobs in seconds, in order.
     pub fn due_s(&self) -> Vec<f64> {
-        let due =
-            |jobs: &'static Jobs| (0..jobs.n).map(|copy| f64::from(copy * jobs.every_ms) / 1000.0);
+        let due = |jobs: &'static JobGroup| {
+            (0..jobs.n).map(|copy| f64::from(copy * jobs.every_ms) / 1000.0)
+        };
         self.jobs.iter().flat_map(due).collect()
     }
 
@@ -241,7 +272,7 @@ impl Scene {
     }
 }
 
-impl Jobs {
+impl JobGroup {
     fn text(&self, copy: u32, start_s: f64, ends_s: u32) -> String {
         let mut text = format!(
             "\n[[job]]\nname = \"{}-{copy}\"\nload = \"{}\"\nprofile = \"{}\"\nstart = \"{:.0}us\"\n",
@@ -259,11 +290,11 @@ impl Jobs {
             line(format!("{key} = \"{value}\""));
         }
         match self.program {
-            Program::Endless | Program::Part(_) | Program::Hog(_) => {
+            SceneProgram::Endless | SceneProgram::Part(_) | SceneProgram::Hog(_) => {
                 line(format!("stop_after = \"{ends_s}s\""));
             }
-            Program::Forks(n, _) => line(format!("threads = {n}")),
-            Program::Work(_) | Program::Turns(..) => {}
+            SceneProgram::Forks(n, _) => line(format!("threads = {n}")),
+            SceneProgram::Work(_) | SceneProgram::Turns(..) => {}
         }
         text
     }
@@ -283,46 +314,46 @@ const BURST_MS: f64 = 5.0;
 /// Longer than any run.
 const NEVER_MS: f64 = 300_000.0;
 
-impl Program {
+impl SceneProgram {
     fn load(self) -> String {
         match self {
-            Program::Work(ms) => format!("compute --cpu {ms}ms"),
-            Program::Endless => "compute --for 300s".to_owned(),
-            Program::Hog(mib) => format!("hog --for 300s --no-self-check --size {mib}MiB"),
-            Program::Part(percent) => {
+            SceneProgram::Work(ms) => format!("compute --cpu {ms}ms"),
+            SceneProgram::Endless => "compute --for 300s".to_owned(),
+            SceneProgram::Hog(mib) => format!("hog --for 300s --no-self-check --size {mib}MiB"),
+            SceneProgram::Part(percent) => {
                 format!("compute --for 300s --throttle {}", f64::from(percent) / 100.0)
             }
-            Program::Turns(works, sleeps, n) => {
+            SceneProgram::Turns(works, sleeps, n) => {
                 // No sleep after the last phase, as in the simulator.
                 let first = format!("phases compute:{works}ms");
                 (1..n).fold(first, |text, _| format!("{text} sleep:{sleeps}ms compute:{works}ms"))
             }
-            Program::Forks(n, ms) => format!("fork --children {n} --cpu {ms}ms"),
+            SceneProgram::Forks(n, ms) => format!("fork --children {n} --cpu {ms}ms"),
         }
     }
 
     fn profile_name(self) -> String {
         match self {
-            Program::Work(ms) => format!("work-{ms}"),
-            Program::Endless => "endless".to_owned(),
-            Program::Hog(mib) => format!("hog-{mib}"),
-            Program::Part(percent) => format!("part-{percent}"),
-            Program::Turns(works, sleeps, n) => format!("turns-{works}-{sleeps}-{n}"),
-            Program::Forks(n, ms) => format!("forks-{n}-{ms}"),
+            SceneProgram::Work(ms) => format!("work-{ms}"),
+            SceneProgram::Endless => "endless".to_owned(),
+            SceneProgram::Hog(mib) => format!("hog-{mib}"),
+            SceneProgram::Part(percent) => format!("part-{percent}"),
+            SceneProgram::Turns(works, sleeps, n) => format!("turns-{works}-{sleeps}-{n}"),
+            SceneProgram::Forks(n, ms) => format!("forks-{n}-{ms}"),
         }
     }
 
     /// CPU time, and for programs that sleep the burst and the sleep; in ms.
     fn times(self) -> (f64, Option<(f64, f64)>) {
         match self {
-            Program::Work(ms) => (f64::from(ms), None),
-            Program::Forks(n, ms) => (f64::from(n) * f64::from(ms), None),
-            Program::Turns(works, sleeps, n) => {
+            SceneProgram::Work(ms) => (f64::from(ms), None),
+            SceneProgram::Forks(n, ms) => (f64::from(n) * f64::from(ms), None),
+            SceneProgram::Turns(works, sleeps, n) => {
                 let (works, sleeps) = (f64::from(works), f64::from(sleeps));
                 (works * f64::from(n), Some((works, sleeps)))
             }
-            Program::Endless | Program::Hog(_) => (NEVER_MS, None),
-            Program::Part(percent) => {
+            SceneProgram::Endless | SceneProgram::Hog(_) => (NEVER_MS, None),
+            SceneProgram::Part(percent) => {
                 let part = f64::from(percent) / 100.0;
                 (NEVER_MS, Some((BURST_MS, BURST_MS * (1.0 - part) / part)))
             }
@@ -343,7 +374,7 @@ impl Program {
             let _ =
                 write!(text, "burst_instructions = {burst:?}\nsleep_ns = {:?}\n", sleep_ms * 1e6);
         }
-        if let Program::Hog(mib) = self {
+        if let SceneProgram::Hog(mib) = self {
             let _ = writeln!(text, "footprint_bytes = {:?}", f64::from(mib) * 1_048_576.0);
         }
         text + "[phase.curve]\ncache_bytes = [1048576, 1073741824]\nmisses_per_1000 = [0.0, 0.0]\n"
@@ -375,11 +406,11 @@ mod tests {
 
     #[test]
     fn a_program_and_its_profile_have_the_same_duration() {
-        assert_eq!(Program::Work(3000).times(), (3000.0, None));
-        assert_eq!(Program::Turns(300, 200, 5).times(), (1500.0, Some((300.0, 200.0))));
-        let (_, sleeps) = Program::Part(30).times();
+        assert_eq!(SceneProgram::Work(3000).times(), (3000.0, None));
+        assert_eq!(SceneProgram::Turns(300, 200, 5).times(), (1500.0, Some((300.0, 200.0))));
+        let (_, sleeps) = SceneProgram::Part(30).times();
         let (burst, sleep) = sleeps.expect("it sleeps");
         assert!((burst / (burst + sleep) - 0.3).abs() < 1e-9);
-        assert!(Program::Work(1000).profile(2.0).contains("instructions = 2000000000.0\n"));
+        assert!(SceneProgram::Work(1000).profile(2.0).contains("instructions = 2000000000.0\n"));
     }
 }

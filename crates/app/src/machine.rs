@@ -100,10 +100,10 @@ pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
     Machine::try_from(file).context(name)
 }
 
-type Events = (&'static linux::perf::Uarch, Vec<EventMapping>);
+type PmuEvents = (&'static linux::perf::Uarch, Vec<EventMapping>);
 
 /// PMU events. A described machine has no CPU model and therefore none.
-fn events(args: &Args) -> Option<Events> {
+fn events(args: &Args) -> Option<PmuEvents> {
     let is_described = args.synthetic.is_some() || args.file.is_some();
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
     (!is_described).then(|| metric_sources::events(root))
@@ -172,7 +172,7 @@ impl<'a> EventJson<'a> {
 }
 
 #[derive(Serialize)]
-struct Placement {
+struct PlacementJson {
     /// `node`, `llc` or `core`.
     level: String,
     /// Number of domains with CPUs that this process may use.
@@ -192,11 +192,11 @@ struct SignalJson {
 fn json(
     machine: &Machine,
     signals: &[MetricSource],
-    events: Option<&Events>,
+    events: Option<&PmuEvents>,
     groups: Option<CgroupChoice>,
 ) -> Result<String, CommandError> {
     let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
-    let placement = Placement { level: domains.level().to_string(), n_domains: domains.len() };
+    let placement = PlacementJson { level: domains.level().to_string(), n_domains: domains.len() };
     let signals: Vec<SignalJson> = signals.iter().map(signal_json).collect();
     let file = MachineFile::from(machine);
     let fields = [
@@ -269,7 +269,7 @@ fn draw_signals(signals: &[MetricSource]) -> String {
 }
 
 /// PMU events of this CPU.
-fn draw_events(events: Option<&Events>) -> String {
+fn draw_events(events: Option<&PmuEvents>) -> String {
     let Some((family, events)) = events else { return String::new() };
     let mut text = format!("PMU events of this CPU ({}):\n", family.name);
     let mut absent = Vec::new();

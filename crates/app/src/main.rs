@@ -36,11 +36,11 @@ use command_result::OrUsageError;
 #[command(name = "evenkeel", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Print the topology of this machine and the signals that evenkeel can read on it
     Machine(machine::Args),
     /// Run a workload under a placement policy, live or simulated
@@ -89,24 +89,24 @@ fn main() -> ExitCode {
         Err(error) => return command_result::from_clap(&error),
     };
     let result = match cli.command {
-        Command::Machine(args) => machine::main(&args),
-        Command::Run(args) => check_state().and_then(|()| run::main(&args)),
-        Command::Compare(args) => check_state().and_then(|()| compare::main(&args)),
-        Command::Watch(args) => check_state().and_then(|()| watch::main(&args)),
-        Command::Status(args) => check_state().and_then(|()| status::main(&args)),
-        Command::Policies(args) => policies::main(&args),
-        Command::Calibrate(args) => calibrate::main(&args),
-        Command::Predict(args) => predict::main(&args),
-        Command::Profile(args) => profile::main(&args),
-        Command::Generate(args) => generate::main(&args),
-        Command::Load(args) => load::main(&args),
-        Command::Explain(args) => explain::main(&args),
-        Command::Record(args) => record::main(&args),
-        Command::Replay(args) => replay::main(&args),
-        Command::Report(args) => report::main(&args),
-        Command::Reproduce(args) => reproduce::main(&args),
-        Command::Restore(args) => check_state().and_then(|()| restore::main(&args)),
-        Command::KeepJobs { run } => {
+        CliCommand::Machine(args) => machine::main(&args),
+        CliCommand::Run(args) => check_state().and_then(|()| run::main(&args)),
+        CliCommand::Compare(args) => check_state().and_then(|()| compare::main(&args)),
+        CliCommand::Watch(args) => check_state().and_then(|()| watch::main(&args)),
+        CliCommand::Status(args) => check_state().and_then(|()| status::main(&args)),
+        CliCommand::Policies(args) => policies::main(&args),
+        CliCommand::Calibrate(args) => calibrate::main(&args),
+        CliCommand::Predict(args) => predict::main(&args),
+        CliCommand::Profile(args) => profile::main(&args),
+        CliCommand::Generate(args) => generate::main(&args),
+        CliCommand::Load(args) => load::main(&args),
+        CliCommand::Explain(args) => explain::main(&args),
+        CliCommand::Record(args) => record::main(&args),
+        CliCommand::Replay(args) => replay::main(&args),
+        CliCommand::Report(args) => report::main(&args),
+        CliCommand::Reproduce(args) => reproduce::main(&args),
+        CliCommand::Restore(args) => check_state().and_then(|()| restore::main(&args)),
+        CliCommand::KeepJobs { run } => {
             host_live::keep(&run, std::io::stdin().lock());
             Ok(())
         }

@@ -67,11 +67,11 @@ pub fn attach(workload: &mut Workload, folders: &[PathBuf]) -> anyhow::Result<Ve
 }
 
 /// Search key of a job's profile: profile key, program and name. Jobs with the same key share the result.
-type Key = (Option<String>, PathBuf, String);
+type SearchKey = (Option<String>, PathBuf, String);
 
 struct ProfileSearch {
     folders: Vec<PathBuf>,
-    known: BTreeMap<Key, Option<Arc<Profile>>>,
+    known: BTreeMap<SearchKey, Option<Arc<Profile>>>,
     notes: Vec<String>,
 }
 

@@ -65,13 +65,13 @@ fn read() -> (Vec<Status>, Vec<String>) {
 fn parse(path: &Path, text: &str) -> Result<WatchState, String> {
     /// Fields of every format version.
     #[derive(serde::Deserialize)]
-    struct Version {
+    struct StateVersion {
         evenkeel_state: u32,
         tool: Option<String>,
     }
     let path = path.display();
     let foreign = |error| format!("{path} is not a state file ({error}); remove it");
-    let version: Version = serde_json::from_str(text).map_err(foreign)?;
+    let version: StateVersion = serde_json::from_str(text).map_err(foreign)?;
     if version.evenkeel_state != STATE_FORMAT {
         let tool = version.tool.unwrap_or_else(|| "of another version".to_owned());
         let found = version.evenkeel_state;

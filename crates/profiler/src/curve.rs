@@ -117,10 +117,10 @@ fn footprint_lines(windows: &[Window]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sampler::Tally;
+    use crate::sampler::ReuseTally;
 
     fn window(misses: f64) -> Window {
-        let tally = Tally::default();
+        let tally = ReuseTally::default();
         let mut window = Window::between(&tally, &tally);
         window.n_instructions = 1000;
         // A working set of 32 KiB misses in smaller caches only.

@@ -37,7 +37,7 @@ pub use access_pattern::{AccessPattern, DataReference};
 pub use cache_sizes::{LINE_BYTES, N_SIZES, size_bytes};
 pub use curve::{CurveEstimate, curve, phase_from_windows, working_set};
 pub use lackey_trace::{LackeyParser, Reference, ReferenceKind};
-pub use sampler::{Sampler, Sampling};
+pub use sampler::{LineSampler, Sampling};
 pub use stack::LruStack;
 pub use window_meter::WindowMeter;
 pub use windows::{Window, WindowPlan, split_phases};

@@ -54,7 +54,7 @@ const AGAIN_LINES: u64 = 64;
 
 /// Cumulative counts. The difference of two tallies describes the interval between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct ReuseTally {
     /// Per group: uses that missed in all sizes below the index and hit from it on.
     pub misses: [[u64; N_SIZES + 1]; N_GROUPS],
     /// Write-backs of each size, as differences from one size to the next.
@@ -69,9 +69,9 @@ pub(crate) struct Tally {
     pub n_reused: u64,
 }
 
-impl Default for Tally {
+impl Default for ReuseTally {
     fn default() -> Self {
-        Tally {
+        ReuseTally {
             misses: [[0; N_SIZES + 1]; N_GROUPS],
             write_backs: [0; N_SIZES + 1],
             octaves: [0; N_OCTAVES],
@@ -84,28 +84,28 @@ impl Default for Tally {
 
 /// Sampled LRU stack with its counts.
 #[derive(Clone, Debug)]
-pub struct Sampler {
+pub struct LineSampler {
     stack: LruStack,
     /// Number of times R was halved.
     halvings: u32,
     n_lines_max: usize,
     window: u32,
-    pub(crate) tally: Tally,
+    pub(crate) tally: ReuseTally,
 }
 
-impl Sampler {
+impl LineSampler {
     /// A sampler that has seen no line.
     pub fn new(sampling: Sampling) -> Self {
         let (halvings, n_lines_max) = match sampling {
             Sampling::FixedSize(n_lines) => (0, n_lines.max(1)),
             Sampling::FixedRate(halvings) => (halvings.min(40), usize::MAX),
         };
-        Sampler {
+        LineSampler {
             stack: LruStack::default(),
             halvings,
             n_lines_max,
             window: 1,
-            tally: Tally::default(),
+            tally: ReuseTally::default(),
         }
     }
 
@@ -160,7 +160,7 @@ impl Sampler {
     }
 
     /// Counts so far, including write-backs of lines that were evicted and not used since.
-    pub(crate) fn tally_now(&self) -> Tally {
+    pub(crate) fn tally_now(&self) -> ReuseTally {
         let mut tally = self.tally.clone();
         for (depth, entry) in self.stack.newest_first().enumerate() {
             let written = written(entry.dirty_above, (depth as u64) << self.halvings);
@@ -229,13 +229,13 @@ mod tests {
     use crate::cache_sizes::size_lines;
 
     /// Misses per size.
-    fn misses(tally: &Tally) -> Vec<u64> {
+    fn misses(tally: &ReuseTally) -> Vec<u64> {
         let of_size =
             |idx: usize| tally.misses.iter().map(move |group| group[idx + 1..].iter().sum::<u64>());
         (0..N_SIZES).map(|idx| of_size(idx).sum()).collect()
     }
 
-    fn write_backs(tally: &Tally) -> Vec<i64> {
+    fn write_backs(tally: &ReuseTally) -> Vec<i64> {
         let mut sum = 0;
         let sums = tally.write_backs.iter().map(|change| {
             sum += change;
@@ -273,7 +273,7 @@ mod tests {
                     (chance.below(range), chance.below(4) == 0)
                 })
                 .collect();
-            let mut sampler = Sampler::new(Sampling::FixedRate(0));
+            let mut sampler = LineSampler::new(Sampling::FixedRate(0));
             uses.iter().for_each(|&(line, writes)| sampler.touch(line, writes));
             let tally = sampler.tally_now();
             for idx in 0..8 {
@@ -297,7 +297,7 @@ mod tests {
     fn a_sample_estimates_the_misses_within_6_percent() {
         for sampling in [Sampling::FixedRate(4), Sampling::FixedSize(8192)] {
             let (mut all, mut some) =
-                (Sampler::new(Sampling::FixedRate(0)), Sampler::new(sampling));
+                (LineSampler::new(Sampling::FixedRate(0)), LineSampler::new(sampling));
             for line in uses(1_000_000, 1 << 17, 7) {
                 all.touch(line, false);
                 some.touch(line, false);
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_number_of_sampled_lines_is_bounded() {
-        let mut sampler = Sampler::new(Sampling::FixedSize(1000));
+        let mut sampler = LineSampler::new(Sampling::FixedSize(1000));
         for line in 0..1_000_000 {
             sampler.touch(line, true);
             assert!(sampler.n_lines() <= 1000);

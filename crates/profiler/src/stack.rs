@@ -26,7 +26,7 @@ const EMPTY: u64 = u64::MAX;
 /// Lines ordered by their last use.
 #[derive(Clone, Debug)]
 pub struct LruStack {
-    pub(crate) table: Table,
+    pub(crate) table: LineTable,
     /// Line in each slot.
     slots: Vec<u64>,
     /// Binary indexed tree: number of used slots.
@@ -37,7 +37,7 @@ pub struct LruStack {
 impl Default for LruStack {
     fn default() -> Self {
         LruStack {
-            table: Table::new(),
+            table: LineTable::new(),
             slots: vec![EMPTY; N_SLOTS_MIN],
             sums: vec![0; N_SLOTS_MIN + 1],
             next: 0,
@@ -164,7 +164,7 @@ pub(crate) struct LineEntry {
 
 /// Load factor at most 1/2.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub(crate) struct LineTable {
     places: Vec<Option<LineEntry>>,
     n_entries: usize,
 }
@@ -178,9 +178,9 @@ pub(crate) fn hash(line: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-impl Table {
+impl LineTable {
     pub fn new() -> Self {
-        Table { places: vec![None; 1024], n_entries: 0 }
+        LineTable { places: vec![None; 1024], n_entries: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -261,9 +261,9 @@ mod tests {
 
     /// Reference model: Mattson's stack as a list.
     #[derive(Default)]
-    struct List(Vec<u64>);
+    struct ListStack(Vec<u64>);
 
-    impl List {
+    impl ListStack {
         fn touch(&mut self, line: u64) -> Option<u64> {
             let place = self.0.iter().position(|&other| other == line);
             place.map(|place| self.0.remove(place));
@@ -277,7 +277,7 @@ mod tests {
         fn distances_equal_those_of_a_linear_search(
             lines in proptest::collection::vec(0u64..90, 0..12_000),
         ) {
-            let (mut stack, mut list) = (LruStack::default(), List::default());
+            let (mut stack, mut list) = (LruStack::default(), ListStack::default());
             for line in lines {
                 prop_assert_eq!(stack.touch(line), list.touch(line));
             }
@@ -289,7 +289,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_behaves_like_a_btree_map(steps in proptest::collection::vec((0u64..600, any::<bool>()), 0..4000)) {
-            let (mut table, mut tree) = (Table::new(), BTreeMap::new());
+            let (mut table, mut tree) = (LineTable::new(), BTreeMap::new());
             for (nr, (line, remove)) in steps.into_iter().enumerate() {
                 if remove {
                     table.remove(line);

@@ -6,7 +6,7 @@
 use crate::access_pattern::AccessPattern;
 use crate::cache_sizes::LINE_BYTES;
 use crate::lackey_trace::{Reference, ReferenceKind};
-use crate::sampler::{Sampler, Sampling, Tally};
+use crate::sampler::{LineSampler, ReuseTally, Sampling};
 use crate::windows::{Window, WindowPlan};
 
 /// Lines per window kept for the chart.
@@ -16,7 +16,7 @@ const N_LINES_SHOWN: usize = 300;
 #[derive(Clone, Debug)]
 pub struct WindowMeter {
     plan: WindowPlan,
-    sampler: Sampler,
+    sampler: LineSampler,
     fetched: u64,
     /// Number of references at which the current window or gap ends.
     ends_at: u64,
@@ -32,7 +32,7 @@ pub struct WindowMeter {
 /// Counts at the start of the current window.
 #[derive(Clone, Debug, Default)]
 struct Begin {
-    tally: Tally,
+    tally: ReuseTally,
     n_references: u64,
     n_instructions: u64,
     n_data: u64,
@@ -43,7 +43,7 @@ impl WindowMeter {
     pub fn new(plan: WindowPlan, sampling: Sampling) -> Self {
         let mut meter = WindowMeter {
             plan,
-            sampler: Sampler::new(sampling),
+            sampler: LineSampler::new(sampling),
             fetched: u64::MAX,
             ends_at: plan.skip,
             is_counting: false,

@@ -20,7 +20,7 @@
 use std::ops::Range;
 
 use crate::cache_sizes::N_SIZES;
-use crate::sampler::{N_GROUPS, N_OCTAVES, Tally};
+use crate::sampler::{N_GROUPS, N_OCTAVES, ReuseTally};
 
 /// Lengths in references: instruction fetches, loads, stores and modifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct Window {
 
 impl Window {
     /// Difference of two tallies.
-    pub(crate) fn between(before: &Tally, after: &Tally) -> Self {
+    pub(crate) fn between(before: &ReuseTally, after: &ReuseTally) -> Self {
         let mut window = Window {
             n_instructions: 0,
             n_references: 0,
@@ -175,7 +175,7 @@ fn mean(windows: &[Window], size_idx: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sampler::Tally;
+    use crate::sampler::ReuseTally;
 
     #[test]
     fn gaps_spread_the_windows_evenly() {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn window(mpki: f64) -> Window {
-        let tally = Tally::default();
+        let tally = ReuseTally::default();
         let mut window = Window::between(&tally, &tally);
         window.n_instructions = 1000;
         window.misses[0] = [mpki; N_SIZES];

@@ -156,7 +156,7 @@ impl Series<'_> {
         let folder = run::RunFolder::make(Some(&path), &workload.name)?;
         let tally = Tally::new(workload.jobs.len());
         let mut listener = Listener { tally, progress: &mut self.progress };
-        let checked = run::Checked {
+        let checked = run::LiveInput {
             machine: self.checked.machine.clone(),
             policy: policy::build(spec, seed)?,
             signals: self.args.signals.overrides()?,

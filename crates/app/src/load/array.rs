@@ -19,7 +19,7 @@ use base::Bytes;
 use super::LoadReport;
 use super::budget::Budget;
 use super::memory::{self, BufferOptions};
-use super::workers::{self, Part, least_cpu_time};
+use super::workers::{self, WorkerTask, least_cpu_time};
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 
 /// Traversal order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum Traversal {
     /// Row by row.
     Rows,
     /// Column by column.
@@ -50,20 +50,20 @@ struct Array {
     /// the CPU.
     elements: Vec<AtomicU32>,
     n: usize,
-    order: Order,
+    order: Traversal,
 }
 
 impl Array {
     /// An array with every element written.
-    fn new(n: u32, order: Order) -> Self {
+    fn new(n: u32, order: Traversal) -> Self {
         let n = n as usize;
         let numbers = (1..).map(|number: u32| AtomicU32::new(number)).take(n * n);
         Array { elements: numbers.collect(), n, order }
     }
 
     /// One pass: the sum of all elements.
-    fn pass(&self, order: Order) -> u32 {
-        let (step, n_lanes) = if order == Order::Rows { (1, 1) } else { (self.n, self.n) };
+    fn pass(&self, order: Traversal) -> u32 {
+        let (step, n_lanes) = if order == Traversal::Rows { (1, 1) } else { (self.n, self.n) };
         let mut sum = 0u32;
         for lane in 0..n_lanes {
             let mut place = lane;
@@ -75,7 +75,7 @@ impl Array {
         sum
     }
 
-    fn time(&self, order: Order) -> Duration {
+    fn time(&self, order: Traversal) -> Duration {
         least_cpu_time(N_REPETITIONS, || {
             black_box(self.pass(order));
         })
@@ -88,7 +88,7 @@ const N_REPETITIONS: u32 = 5;
 /// Minimum ratio of the cost of columns to rows.
 const CONTRAST_MIN: f64 = 1.2;
 
-impl Part for Array {
+impl WorkerTask for Array {
     const BATCH_OPS: u64 = 1;
 
     fn work(&mut self, ops: u64) {
@@ -113,8 +113,8 @@ pub(crate) fn check(args: &Args) -> anyhow::Result<()> {
     args.sizes().map(drop)
 }
 
-pub(crate) fn main(args: &Args, order: Order) -> CommandResult {
-    let kind = if order == Order::Rows { "rows" } else { "columns" };
+pub(crate) fn main(args: &Args, order: Traversal) -> CommandResult {
+    let kind = if order == Traversal::Rows { "rows" } else { "columns" };
     let (size, all) = args.sizes().or_usage_error()?;
     let llc = args.options.llc();
     let mut report = LoadReport::new(kind, args.budget.json);
@@ -141,8 +141,8 @@ pub(crate) fn main(args: &Args, order: Order) -> CommandResult {
 
 /// Ratio of the cost of columns to rows. Fails if it shows no effect of the caches.
 fn self_check(n: u32) -> anyhow::Result<f64> {
-    let array = Array::new(n, Order::Rows);
-    let [rows, columns] = [Order::Rows, Order::Columns].map(|order| array.time(order));
+    let array = Array::new(n, Traversal::Rows);
+    let [rows, columns] = [Traversal::Rows, Traversal::Columns].map(|order| array.time(order));
     let contrast = columns.as_secs_f64() / rows.as_secs_f64().max(1e-9);
     match CONTRAST_MIN <= contrast {
         true => Ok(contrast),
@@ -161,9 +161,9 @@ mod tests {
 
     #[test]
     fn both_orders_read_every_element_once() {
-        let array = Array::new(100, Order::Rows);
+        let array = Array::new(100, Traversal::Rows);
         let sum: u32 = (1..=10_000).sum();
-        assert_eq!(array.pass(Order::Rows), sum);
-        assert_eq!(array.pass(Order::Columns), sum);
+        assert_eq!(array.pass(Traversal::Rows), sum);
+        assert_eq!(array.pass(Traversal::Columns), sum);
     }
 }

@@ -46,7 +46,7 @@ const WORK_BEFORE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Completed work.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct CompletedWork {
     /// Operations of all threads.
     pub(crate) ops: u64,
     /// CPU time of all threads.
@@ -88,7 +88,7 @@ impl Budget {
         thread_idx: u32,
         batch_ops: u64,
         mut batch: impl FnMut(u64),
-    ) -> Work {
+    ) -> CompletedWork {
         let begin = (Instant::now(), cpu_time());
         let ops_max = self.ops_of(thread_idx);
         let mut ops = 0;
@@ -96,7 +96,7 @@ impl Budget {
         loop {
             let (wall, cpu) = (begin.0.elapsed(), cpu_time());
             if ops_max <= ops || self.is_over(wall, cpu.saturating_sub(begin.1)) {
-                return Work { ops, cpu: cpu.saturating_sub(begin.1), wall };
+                return CompletedWork { ops, cpu: cpu.saturating_sub(begin.1), wall };
             }
             let now = batch_ops.min(ops_max - ops);
             batch(now);

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use super::LoadReport;
 use super::budget::Budget;
-use super::workers::{self, Part};
+use super::workers::{self, WorkerTask};
 use crate::command_result::CommandResult;
 
 /// Options of `load compute`.
@@ -29,7 +29,7 @@ impl Arithmetic {
     }
 }
 
-impl Part for Arithmetic {
+impl WorkerTask for Arithmetic {
     const BATCH_OPS: u64 = 256;
 
     fn work(&mut self, ops: u64) {

@@ -14,7 +14,7 @@ use super::LoadReport;
 use super::budget::Budget;
 use super::memory::{self, Buffer, BufferOptions, LINE_BYTES};
 use super::walk::Walk;
-use super::workers::{self, Part, least_cpu_time};
+use super::workers::{self, WorkerTask, least_cpu_time};
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 
@@ -39,11 +39,11 @@ pub(crate) struct Args {
 /// A cache line. The first word is always zero; chains depend on it. The second word counts writes.
 #[derive(Clone, Default)]
 #[repr(align(64))]
-struct Line([u64; 8]);
+struct CacheLine([u64; 8]);
 
 /// Buffer of one thread and its walks.
 pub(crate) struct Hog {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
     chains: Vec<(Walk, u64)>,
     write: bool,
 }
@@ -52,7 +52,7 @@ impl Hog {
     /// A buffer with every page written.
     pub(crate) fn new(size: Bytes, n_chains: u32, write: bool) -> Self {
         let n_lines = (size.0 / LINE_BYTES).max(1) as usize;
-        let mut lines = vec![Line::default(); n_lines];
+        let mut lines = vec![CacheLine::default(); n_lines];
         lines.iter_mut().for_each(|line| line.0[1] = black_box(1));
         let chains = (0..n_chains).map(|idx| (Walk::new(n_lines, idx, n_chains), 0)).collect();
         Hog { lines, chains, write }
@@ -105,7 +105,7 @@ const MEMORY_TO_CACHE_MIN: u32 = 3;
 /// Minimum share of accesses that miss the last-level cache.
 const MISS_SHARE_MIN: f64 = 0.5;
 
-impl Part for Hog {
+impl WorkerTask for Hog {
     const BATCH_OPS: u64 = 2048;
 
     fn work(&mut self, ops: u64) {

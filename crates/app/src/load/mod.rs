@@ -41,11 +41,11 @@ use crate::command_result::CommandResult;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    kind: Kind,
+    kind: LoadProgram,
 }
 
 #[derive(Debug, Subcommand)]
-enum Kind {
+enum LoadProgram {
     /// Access random lines of a large buffer; nearly every access misses all caches
     Hog(hog::Args),
     /// Compute in registers, without memory accesses
@@ -64,13 +64,13 @@ enum Kind {
 
 pub fn main(args: &Args) -> CommandResult {
     match &args.kind {
-        Kind::Hog(args) => hog::main(args),
-        Kind::Compute(args) => compute::main(args),
-        Kind::Rows(args) => array::main(args, array::Order::Rows),
-        Kind::Columns(args) => array::main(args, array::Order::Columns),
-        Kind::Sleep(args) => processes::sleep(args),
-        Kind::Fork(args) => processes::fork(args),
-        Kind::Phases(args) => phases::main(args),
+        LoadProgram::Hog(args) => hog::main(args),
+        LoadProgram::Compute(args) => compute::main(args),
+        LoadProgram::Rows(args) => array::main(args, array::Traversal::Rows),
+        LoadProgram::Columns(args) => array::main(args, array::Traversal::Columns),
+        LoadProgram::Sleep(args) => processes::sleep(args),
+        LoadProgram::Fork(args) => processes::fork(args),
+        LoadProgram::Phases(args) => phases::main(args),
     }
 }
 
@@ -78,10 +78,10 @@ pub fn main(args: &Args) -> CommandResult {
 /// starts.
 pub fn check(args: &[String]) -> Result<(), String> {
     match parse(args)?.kind {
-        Kind::Hog(args) => hog::check(&args),
-        Kind::Rows(args) | Kind::Columns(args) => array::check(&args),
-        Kind::Phases(args) => phases::check(&args),
-        Kind::Compute(_) | Kind::Sleep(_) | Kind::Fork(_) => Ok(()),
+        LoadProgram::Hog(args) => hog::check(&args),
+        LoadProgram::Rows(args) | LoadProgram::Columns(args) => array::check(&args),
+        LoadProgram::Phases(args) => phases::check(&args),
+        LoadProgram::Compute(_) | LoadProgram::Sleep(_) | LoadProgram::Fork(_) => Ok(()),
     }
     .map_err(|error| format!("{error:#}"))
 }
@@ -135,7 +135,7 @@ impl LoadReport {
     }
 
     /// Prints the last line, or the JSON object.
-    fn end(mut self, work: &budget::Work, unit: &str) -> std::io::Result<()> {
+    fn end(mut self, work: &budget::CompletedWork, unit: &str) -> std::io::Result<()> {
         let (cpu_s, wall_s) = (work.cpu.as_secs_f64(), work.wall.as_secs_f64());
         let rate = if 0.0 < cpu_s { work.ops as f64 / cpu_s } else { 0.0 };
         if !self.json {

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use base::{Bytes, Nanos};
 
 use super::LoadReport;
-use super::budget::{Budget, Work, cpu_time};
+use super::budget::{Budget, CompletedWork, cpu_time};
 use super::compute::Arithmetic;
 use super::hog::{self, Hog};
 use super::memory::{self, Buffer, BufferOptions};
-use super::workers::Part;
+use super::workers::WorkerTask;
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 
@@ -19,7 +19,7 @@ use crate::input;
 pub(crate) struct Args {
     /// Run these phases: compute:TIME and hog:TIME of CPU time, sleep:TIME of wall time
     #[arg(value_name = "PHASE", required = true)]
-    phases: Vec<Phase>,
+    phases: Vec<LoadPhase>,
     /// Repeat all phases this many times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::whole::<u32>(1..=u32::MAX), allow_hyphen_values = true)]
     rounds: u32,
@@ -35,13 +35,13 @@ pub(crate) struct Args {
 
 /// One phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum LoadPhase {
     Compute(Nanos),
     Hog(Nanos),
     Sleep(Nanos),
 }
 
-impl FromStr for Phase {
+impl FromStr for LoadPhase {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -49,9 +49,9 @@ impl FromStr for Phase {
         let (kind, time) = text.split_once(':').ok_or_else(refuse)?;
         let time = crate::input::time(time)?;
         match kind {
-            "compute" => Ok(Phase::Compute(time)),
-            "hog" => Ok(Phase::Hog(time)),
-            "sleep" => Ok(Phase::Sleep(time)),
+            "compute" => Ok(LoadPhase::Compute(time)),
+            "hog" => Ok(LoadPhase::Hog(time)),
+            "sleep" => Ok(LoadPhase::Sleep(time)),
             _ => Err(refuse()),
         }
     }
@@ -60,7 +60,7 @@ impl FromStr for Phase {
 impl Args {
     /// The buffer if a phase needs one. A given size is checked in any case.
     fn buffer(&self) -> anyhow::Result<Option<Buffer>> {
-        let hogs = self.phases.iter().any(|phase| matches!(phase, Phase::Hog(_)));
+        let hogs = self.phases.iter().any(|phase| matches!(phase, LoadPhase::Hog(_)));
         let needed = hogs || self.size.is_some();
         let buffer = needed.then(|| self.options.buffer(self.size, 1)).transpose()?;
         Ok(buffer.filter(|_| hogs))
@@ -95,21 +95,21 @@ pub(crate) fn main(args: &Args) -> CommandResult {
     let mut ops = 0;
     for phase in (0..args.rounds).flat_map(|_| &args.phases) {
         ops += match (phase, &mut hog) {
-            (Phase::Hog(time), Some(hog)) => spend(*time, hog),
-            (Phase::Compute(time), _) => spend(*time, &mut arithmetic),
-            (Phase::Sleep(time), _) | (Phase::Hog(time), None) => {
+            (LoadPhase::Hog(time), Some(hog)) => spend(*time, hog),
+            (LoadPhase::Compute(time), _) => spend(*time, &mut arithmetic),
+            (LoadPhase::Sleep(time), _) | (LoadPhase::Hog(time), None) => {
                 std::thread::sleep((*time).into());
                 0
             }
         };
     }
     let cpu = cpu_time().saturating_sub(begin.1);
-    report.end(&Work { ops, cpu, wall: begin.0.elapsed() }, "operations")?;
+    report.end(&CompletedWork { ops, cpu, wall: begin.0.elapsed() }, "operations")?;
     Ok(())
 }
 
 /// Works for this CPU time. Returns the number of operations.
-fn spend<P: Part>(time: Nanos, part: &mut P) -> u64 {
+fn spend<P: WorkerTask>(time: Nanos, part: &mut P) -> u64 {
     let budget = Budget::of_cpu(Duration::from(time));
     budget.spend(0, P::BATCH_OPS, |ops| part.work(ops)).ops
 }
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn a_phase_has_a_kind_and_a_time() {
-        assert_eq!("hog:250ms".parse(), Ok(Phase::Hog(Nanos::from_millis(250))));
+        assert_eq!("hog:250ms".parse(), Ok(LoadPhase::Hog(Nanos::from_millis(250))));
         for text in ["", "hog", "hog:", "hog:-1", "swim:1s"] {
-            assert!(text.parse::<Phase>().is_err(), "{text}");
+            assert!(text.parse::<LoadPhase>().is_err(), "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Context;
 use base::Nanos;
 
 use super::LoadReport;
-use super::budget::{Budget, Work};
+use super::budget::{Budget, CompletedWork};
 use crate::command_result::{CommandError, CommandResult};
 use crate::input;
 
@@ -55,7 +55,7 @@ pub(crate) fn fork(args: &ForkArgs) -> CommandResult {
     if args.leave {
         return Ok(());
     }
-    let mut all = Work::default();
+    let mut all = CompletedWork::default();
     for child in children {
         let output = child.wait_with_output().context("cannot wait for a child")?;
         if !output.status.success() {

@@ -3,10 +3,10 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
-use super::budget::{Budget, Work};
+use super::budget::{Budget, CompletedWork};
 
 /// Work of one thread. Construction touches its memory.
-pub(crate) trait Part: Sized {
+pub(crate) trait WorkerTask: Sized {
     /// Operations between two reads of the clock.
     const BATCH_OPS: u64;
     /// Performs this many operations.
@@ -15,7 +15,7 @@ pub(crate) trait Part: Sized {
 
 /// Lets every thread create its own work, so that first touch allocates its memory on its node, and starts the clock
 /// when all are ready.
-pub(crate) fn run<P: Part>(budget: &Budget, make: impl Fn(u32) -> P + Sync) -> Work {
+pub(crate) fn run<P: WorkerTask>(budget: &Budget, make: impl Fn(u32) -> P + Sync) -> CompletedWork {
     let ready = Barrier::new(budget.threads as usize);
     let one = |thread_idx: u32| {
         let mut part = make(thread_idx);
@@ -29,12 +29,15 @@ pub(crate) fn run<P: Part>(budget: &Budget, make: impl Fn(u32) -> P + Sync) -> W
         let one = &one;
         let threads: Vec<_> =
             (0..budget.threads).map(|idx| scope.spawn(move || one(idx))).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).fold(Work::default(), sum)
+        threads
+            .into_iter()
+            .filter_map(|thread| thread.join().ok())
+            .fold(CompletedWork::default(), sum)
     })
 }
 
-fn sum(all: Work, one: Work) -> Work {
-    Work { ops: all.ops + one.ops, cpu: all.cpu + one.cpu, wall: all.wall.max(one.wall) }
+fn sum(all: CompletedWork, one: CompletedWork) -> CompletedWork {
+    CompletedWork { ops: all.ops + one.ops, cpu: all.cpu + one.cpu, wall: all.wall.max(one.wall) }
 }
 
 /// Minimum CPU time over a few repetitions, because disturbances only increase it.

@@ -43,8 +43,8 @@ pub struct Args {
     #[arg(long, exclusive = true)]
     list: bool,
     /// Measure with this engine
-    #[arg(long, value_enum, default_value_t = Engine::Auto)]
-    engine: Engine,
+    #[arg(long, value_enum, default_value_t = ProfileEngine::Auto)]
+    engine: ProfileEngine,
     /// Write the profile to this file [default: by name and build id in the profile folder]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -99,7 +99,7 @@ const LINES: u64 = 65_536;
 
 /// Source of the measured values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Engine {
+enum ProfileEngine {
     /// Hardware counters if they can be opened, else the cache model
     Auto,
     /// Hardware counters
@@ -141,7 +141,7 @@ fn measure_with_cache_model(
     let valgrind = find::valgrind().or_usage_error()?;
     let mut stop = StopSignals::block()?;
     let mut notes = RunNotes { assumed: machine.assumed.clone(), ..RunNotes::default() };
-    if args.engine == Engine::Auto {
+    if args.engine == ProfileEngine::Auto {
         notes.push(format!("no counters ({no_counters_cause}): using the cache model"));
     }
     let mut whole = WholeRun { cpi_declared: args.cpi, ..WholeRun::default() };
@@ -225,13 +225,13 @@ fn measure_whole_run(
 /// # Errors
 /// Counters are requested with `--engine counters` and cannot be opened.
 fn select_counters(args: &Args) -> Result<Result<Vec<PmuGroups>, String>, CommandError> {
-    if let (Engine::Counters, Some(option)) = (args.engine, cache_model_option(args)) {
+    if let (ProfileEngine::Counters, Some(option)) = (args.engine, cache_model_option(args)) {
         let hint = "applies to the cache model only; remove it or use --engine cache-model";
         return Err(anyhow!("{option} {hint}")).or_usage_error();
     }
     match (args.engine, counters::choose()) {
-        (Engine::CacheModel, _) => Ok(Err("--engine cache-model is set".to_owned())),
-        (Engine::Counters, Err(cause)) => {
+        (ProfileEngine::CacheModel, _) => Ok(Err("--engine cache-model is set".to_owned())),
+        (ProfileEngine::Counters, Err(cause)) => {
             Err(anyhow!("cannot open counters: {cause}; use --engine cache-model")).or_usage_error()
         }
         (_, found) => Ok(found),

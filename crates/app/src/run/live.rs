@@ -14,7 +14,7 @@ use report::{Report, ReportBuilder};
 use sched::Policy;
 use topology::Machine;
 
-use super::{Args, Checked, GRACE, MemoryArgs, RunFolder};
+use super::{Args, GRACE, LiveInput, MemoryArgs, RunFolder};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::signals::SignalArgs;
 use crate::state::RunState;
@@ -114,7 +114,7 @@ impl<'a> From<&'a Args> for RunOptions<'a> {
 /// The host is not ready, or the journal cannot be created. No job was started.
 pub(crate) fn run(
     options: &RunOptions<'_>,
-    checked: Checked,
+    checked: LiveInput,
     folder: &RunFolder,
     listener: Option<&mut dyn Sink>,
 ) -> Result<RunResult, CommandError> {
@@ -138,10 +138,10 @@ struct RunParts {
 impl RunParts {
     fn new(
         args: &RunOptions<'_>,
-        checked: Checked,
+        checked: LiveInput,
         folder: &RunFolder,
     ) -> Result<Self, CommandError> {
-        let Checked { workload, machine, policy, signals } = checked;
+        let LiveInput { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, policy.name());
         let options = options(args, &*policy, folder);
         let host = LiveHost::new(workload, &header.machine, options)?;

@@ -171,7 +171,7 @@ pub fn main(args: &Args) -> CommandResult {
             "{option} applies to simulated runs only; remove it or add --host sim"
         )));
     }
-    let checked = Checked::new(args)?;
+    let checked = LiveInput::new(args)?;
     let folder = RunFolder::make(args.out.as_deref(), &checked.workload.name).or_usage_error()?;
     publish(args, run_live(&RunOptions::from(args), checked, &folder, None)?, &folder)
 }
@@ -188,14 +188,14 @@ fn publish(args: &Args, run: RunResult, folder: &RunFolder) -> CommandResult {
 }
 
 /// Validated input of a live run. Nothing has been changed or started.
-pub(crate) struct Checked {
+pub(crate) struct LiveInput {
     pub workload: Workload,
     pub machine: Machine,
     pub policy: Box<dyn sched::Policy>,
     pub signals: sched::TierOverride,
 }
 
-impl Checked {
+impl LiveInput {
     fn new(args: &Args) -> Result<Self, CommandError> {
         let bytes = input::bytes("workload", &args.workload).or_usage_error()?;
         let mut workload = program::parse_bytes(&bytes, &args.workload).or_usage_error()?;
@@ -212,7 +212,7 @@ impl Checked {
         if !args.quiet {
             notes.iter().for_each(|text| eprintln!("evenkeel: {text}"));
         }
-        Ok(Checked { workload, machine, policy, signals })
+        Ok(LiveInput { workload, machine, policy, signals })
     }
 }
 

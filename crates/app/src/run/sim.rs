@@ -172,7 +172,7 @@ pub(super) fn run(args: &Args) -> Result<(RunResult, RunFolder), CommandError> {
 
 /// Runs until the end or until `stop` is raised.
 fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunFolder), CommandError> {
-    let Checked { workload, machine, policy, signals, mut host } = check(stop, args)?;
+    let SimInput { workload, machine, policy, signals, mut host } = check(stop, args)?;
     let folder = RunFolder::make(args.out.as_deref(), &workload.name).or_usage_error()?;
     let header = header(args, &workload, machine, &*policy, &host);
     let mut journal = create_journal(&folder, &header, args.journal_part)?;
@@ -195,7 +195,7 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunFolder), Com
 }
 
 /// Validated input of a simulated run.
-struct Checked {
+struct SimInput {
     workload: Workload,
     machine: Machine,
     policy: Box<dyn Policy>,
@@ -203,7 +203,7 @@ struct Checked {
     host: SimHost,
 }
 
-fn check(stop: &StopFlag, args: &Args) -> Result<Checked, CommandError> {
+fn check(stop: &StopFlag, args: &Args) -> Result<SimInput, CommandError> {
     let bytes = input::bytes("workload", &args.workload).or_usage_error()?;
     let mut workload = program::parse_bytes(&bytes, &args.workload).or_usage_error()?;
     let notes = profiles::attach(&mut workload, &args.profiles).or_usage_error()?;
@@ -230,7 +230,7 @@ fn check(stop: &StopFlag, args: &Args) -> Result<Checked, CommandError> {
             eprintln!("evenkeel: assumed values that the machine file does not have: {assumed}");
         }
     }
-    Ok(Checked { workload, machine, policy, signals, host })
+    Ok(SimInput { workload, machine, policy, signals, host })
 }
 
 /// Searches the best placement for this run, with several hundred simulated runs.

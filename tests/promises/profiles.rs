@@ -291,7 +291,7 @@ fn an_interrupt_ends_the_traced_program_and_reports_the_complete_windows() {
     while running("86124.5") == 0 {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    kill_process(Pid::from_child(&child), Signal::INT).expect("the signal is sent");
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("the signal is sent");
     let output = child.wait_with_output().expect("it ends");
     let stdout = tool::text(&output.stdout);
     let stopped = stdout.contains("interrupted after") && stdout.contains("windows");

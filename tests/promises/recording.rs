@@ -54,7 +54,9 @@ fn a_family_is_ended_with_the_time_of_its_recording() {
 #[test]
 fn a_family_is_ended_with_a_recording_that_is_told_to_end() {
     use rustix::process::Signal;
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    // A signal that this test was started with as ignored is ignored by the child as well.
+    let is_heeded = |signal: &Signal| !linux::system::is_ignored(signal.as_raw());
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP].into_iter().filter(is_heeded) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut child = record(folder.path(), &["--", "sh", "-c", FAMILY]);
         let pids = pids(folder.path());
@@ -65,6 +67,28 @@ fn a_family_is_ended_with_a_recording_that_is_told_to_end() {
         let stream = linux::stream::read(&folder.path().join("s.stream"));
         stream.expect("what was recorded until then can be read");
     }
+}
+
+/// `nohup` starts a program with SIGHUP ignored.
+#[test]
+fn a_recording_started_with_an_ignored_signal_ignores_it() {
+    use rustix::process::{Signal, kill_process};
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "trap '' HUP; exec '{}' record --output s.stream -- sh -c '{FAMILY}'",
+        tool::path().display()
+    );
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script]).current_dir(folder.path()).stdout(std::process::Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    let pids = pids(folder.path());
+    let pid = rustix::process::Pid::from_child(&child);
+    kill_process(pid, Signal::HUP).expect("the signal is sent");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().expect("permitted").is_none(), "SIGHUP ended it");
+    kill_process(pid, Signal::TERM).expect("the signal is sent");
+    assert!(child.wait().expect("permitted").success());
+    assert_all_ended(&pids);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! SIGINT, SIGTERM and SIGHUP, read through a signalfd instead of killing the process.
 //!
 //! A command that blocks these signals can stop at a point where its work is in a consistent state. The
-//! signals are blocked from construction to drop; drop restores the previous signal mask.
+//! signals are blocked from construction to drop; drop restores the previous signal mask. A signal that
+//! was ignored at process start (`nohup`, a background job of a script) stays ignored: the kernel would
+//! queue it if it were blocked.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -35,8 +37,10 @@ impl StopSignals {
                 io::Error::new(error.kind(), format!("{text}: {error}"))
             }
         };
-        let signals: SigSet =
-            [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
+        let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
+            .into_iter()
+            .filter(|&signal| !crate::system::is_ignored(signal as i32))
+            .collect();
         let previous_mask =
             SigSet::thread_get_mask().map_err(context("cannot read the signal mask"))?;
         signals.thread_block().map_err(context("cannot block signals"))?;

@@ -87,10 +87,10 @@ impl Watch {
         std::fs::read_to_string(self.state.path().join("stderr")).unwrap_or_default()
     }
 
-    /// Ends it with SIGINT. Returns its standard error and exit status.
+    /// Ends it with SIGTERM. Returns its standard error and exit status.
     fn end(mut self) -> (String, Option<i32>) {
         let pid = rustix::process::Pid::from_raw(self.program.pid().cast_signed());
-        rustix::process::kill_process(pid.expect("a number"), rustix::process::Signal::INT)
+        rustix::process::kill_process(pid.expect("a number"), rustix::process::Signal::TERM)
             .expect("permitted");
         let status = self.program.0.wait().expect("permitted");
         (self.stderr(), status.code())

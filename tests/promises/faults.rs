@@ -1,16 +1,15 @@
-//! The kernel may refuse any call at any moment, and nothing breaks, leaks or stays changed.
-//!
-//! A run of three jobs is played again and again, each time with another seed: a share of all calls fails
-//! with EPERM, ENOMEM, EBUSY, EINTR, ENOSYS or ESRCH, jobs are placed, released and have their memory
-//! moved, somebody else binds one of them, and the run ends in order or its host is let go of in the
-//! middle. Afterwards
-//!
-//! ```text
-//!   every action has an outcome          no descriptor is left open
-//!   what somebody else bound stays       what we bound is back, or `restore` brings it back
-//! ```
-//!
-//! `EVENKEEL_SEEDS=5000` plays more of them.
+//! //! Any system call may fail at any time: evenkeel does not panic, leaks nothing and leaves nothing changed.
+//! //!
+//! //! A run of three jobs is repeated with many seeds. A share of all system calls fails with EPERM, ENOMEM,
+//! //! EBUSY, EINTR, ENOSYS or ESRCH; jobs are placed, released and their memory is moved; the test changes the
+//! //! affinity of one of them; and the run ends regularly, or its host is dropped in the middle. Afterwards
+//! //!
+//! //! ```text
+//! //!   every action has an outcome          no file descriptor is left open
+//! //!   the test's affinity is unchanged     evenkeel's changes are undone, by itself or by `restore`
+//! //! ```
+//! //!
+//! //! `EVENKEEL_SEEDS=5000` sets the number of seeds.
 
 use std::path::{Path, PathBuf};
 
@@ -36,46 +35,46 @@ const WORKLOAD: &str = r#"
     name = "family"
     shell = "sleep 600 & sleep 600 & wait"
     [[job]]
-    name = "meddled"
+    name = "changed"
     command = ["sleep", "600"]
 "#;
 
 #[test]
-fn whatever_the_kernel_refuses_nothing_breaks_leaks_or_stays_changed() {
+fn with_injected_faults_nothing_leaks_or_stays_changed() {
     if two_cpus().is_none() || !cfg!(debug_assertions) {
         return;
     }
     seeds::play("faults::play_seeds", 300);
 }
 
-/// Plays the seeds of a part.
+/// /// Runs the seeds of one part.
 #[test]
-#[ignore = "a part of whatever_the_kernel_refuses…; does nothing by itself"]
+#[ignore = "a part of with_injected_faults…; does nothing by itself"]
 fn play_seeds() {
     let Some(part) = seeds::part() else { return };
-    let (mut n_refused, mut n_kept) = (0, 0);
+    let (mut n_rejected, mut n_kept) = (0, 0);
     let mut descriptors = None;
     for seed in part {
         println!("seed {seed}");
-        let told = play_one(seed);
-        n_refused += told.n_refused;
-        n_kept += u32::from(told.was_kept);
+        let result = play_one(seed);
+        n_rejected += result.n_rejected;
+        n_kept += u32::from(result.was_kept);
         let now = n_descriptors();
-        // The first run opens what a process opens once.
+        // // The first run opens descriptors that stay open once per process.
         assert_eq!(*descriptors.get_or_insert(now), now, "descriptors leak");
     }
-    println!("{n_refused} actions refused, {n_kept} records left for restore");
-    assert_ne!(n_refused, 0, "not a single refusal: nothing was tried");
+    println!("{n_rejected} actions rejected, {n_kept} undo records left for restore");
+    assert_ne!(n_rejected, 0, "no action was rejected");
 }
 
-/// What came of one seed.
-struct Told {
-    n_refused: usize,
+/// /// Result of one seed.
+struct SeedResult {
+    n_rejected: usize,
     was_kept: bool,
 }
 
-fn play_one(seed: u64) -> Told {
-    let (all, first, last) = two_cpus().expect("asked before");
+fn play_one(seed: u64) -> SeedResult {
+    let (all, first, last) = two_cpus().expect("checked by the caller");
     let mut rng = Rng::new(seed);
     let permille = [5, 30, 150, 400][rng.below(4) as usize];
     let world = World::new();
@@ -85,32 +84,32 @@ fn play_one(seed: u64) -> Told {
         options.groups = possible().unwrap_or_default();
     });
     let folder = folder(play.host().run_id());
-    let no_groups = || folder.as_ref().is_none_or(|folder| !folder.exists());
+    let no_cgroups = || folder.as_ref().is_none_or(|folder| !folder.exists());
     fault::take_over(FaultPlan { seed, permille });
-    let meddler = rng.below(u64::from(N_TURNS)) as u32;
-    let mut bound_by_others = None;
+    let change_turn = rng.below(u64::from(N_TURNS)) as u32;
+    let mut changed_from_outside = None;
     for turn in 0..N_TURNS {
-        wish(&mut play, &mut rng, [&all, &first, &last]);
+        request(&mut play, &mut rng, [&all, &first, &last]);
         if !play.step() {
             break;
         }
-        if turn == meddler {
-            bound_by_others = meddle(&play, &last, (seed, permille));
+        if turn == change_turn {
+            changed_from_outside = change_from_outside(&play, &last, (seed, permille));
         }
     }
-    let n_refused = check_outcomes(&play);
-    let in_order = rng.below(2) == 0;
+    let n_rejected = check_outcomes(&play);
+    let ends_regularly = rng.below(2) == 0;
     let pids: Vec<u32> =
-        ["plain", "family", "meddled"].iter().filter_map(|name| play.pid(name)).collect();
-    if in_order {
+        ["plain", "family", "changed"].iter().filter_map(|name| play.pid(name)).collect();
+    if ends_regularly {
         play.host_stop();
         while play.step() {}
         fault::take_over(FaultPlan::default());
-        assert!(pids.iter().all(|&pid| !lives(pid)), "a run that ended in order leaves nobody");
+        assert!(pids.iter().all(|&pid| !lives(pid)), "a regular end leaves no process");
         let was_kept = 0 < n_files(&state);
         undo::restore(&state, false);
-        assert!(no_groups(), "groups are left; kept {was_kept}\n{}", play.tell());
-        return Told { n_refused, was_kept };
+        assert!(no_cgroups(), "cgroups are left; kept {was_kept}\n{}", play.tell());
+        return SeedResult { n_rejected, was_kept };
     }
     let _survivors = Survivors(pids.clone());
     play.abandon();
@@ -118,8 +117,8 @@ fn play_one(seed: u64) -> Told {
     let was_kept = 0 < n_files(&state);
     let restored = restore_when_free(&state);
     assert_eq!(restored.problems, Vec::<String>::new());
-    for pid in everybody(&pids) {
-        let expected = match bound_by_others {
+    for pid in with_children(&pids) {
+        let expected = match changed_from_outside {
             Some((other, ref cpus)) if other == pid => cpus,
             _ => &all,
         };
@@ -130,13 +129,13 @@ fn play_one(seed: u64) -> Told {
             play.tell()
         );
     }
-    assert_eq!(n_files(&state), 0, "nothing is left to restore");
-    assert!(no_groups(), "groups are left; kept {was_kept}, {restored:?}\n{}", play.tell());
-    Told { n_refused, was_kept }
+    assert_eq!(n_files(&state), 0, "an undo record is left");
+    assert!(no_cgroups(), "cgroups are left; kept {was_kept}, {restored:?}\n{}", play.tell());
+    SeedResult { n_rejected, was_kept }
 }
 
-/// A child on its way to its exec has a share in the lock of the record: nobody waited for it if the call
-/// was refused that would have told when it is there.
+/// /// A child before its exec shares the lock of the undo record. A failed call may have left such a child
+/// /// without anybody waiting for it.
 fn restore_when_free(state: &[PathBuf]) -> undo::Restored {
     for _ in 0..10_000 {
         let restored = undo::restore(state, false);
@@ -145,22 +144,26 @@ fn restore_when_free(state: &[PathBuf]) -> undo::Restored {
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    panic!("the record is in use for ever")
+    panic!("timeout: the undo record is in use")
 }
 
-/// Somebody else binds the third job, whatever becomes of our own calls.
-fn meddle(play: &Play, cpus: &CpuSet, (seed, permille): (u64, u16)) -> Option<(u32, CpuSet)> {
-    let pid = play.pid("meddled")?;
-    // A mask that no wish names, so that nobody can take it for ours.
+/// /// Changes the affinity of the third job from outside evenkeel, without injected faults.
+fn change_from_outside(
+    play: &Play,
+    cpus: &CpuSet,
+    (seed, permille): (u64, u16),
+) -> Option<(u32, CpuSet)> {
+    let pid = play.pid("changed")?;
+    // // No action of this test sets this mask.
     let bound = fault::with_errors(FaultPlan::default(), || linux::affinity::set(pid, cpus));
     fault::take_over(FaultPlan { seed: seed + 1_000_000, permille });
     bound.ok().map(|()| (pid, cpus.clone()))
 }
 
-/// The last CPU is left to whoever meddles.
-fn wish(play: &mut Play, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
-    let name = ["plain", "family", "meddled"][rng.below(3) as usize];
-    let job = if name == "meddled" { rng.below(2) } else { rng.below(4) };
+/// /// Requests a random action. The last CPU is reserved for `change_from_outside`.
+fn request(play: &mut Play, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
+    let name = ["plain", "family", "changed"][rng.below(3) as usize];
+    let job = if name == "changed" { rng.below(2) } else { rng.below(4) };
     let action = match job {
         0 | 1 => Action::Place(first.clone()),
         2 => Action::Release,
@@ -170,21 +173,21 @@ fn wish(play: &mut Play, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
     play.wish(name, action);
 }
 
-/// Every outcome says what became of it; tells how many were refused.
+/// /// Checks the details of rejected outcomes. Returns their number.
 fn check_outcomes(play: &Play) -> usize {
     let outcomes = play.story.iter().flat_map(|scene| &scene.outcomes);
-    let refused = outcomes.filter_map(|outcome| match &outcome.result {
+    let rejected = outcomes.filter_map(|outcome| match &outcome.result {
         OutcomeResult::Rejected { detail, .. } => Some((&outcome.action, detail)),
         _ => None,
     });
-    let told = |(deed, detail): (&Option<Action>, &String)| {
-        assert!(!detail.is_empty() && !detail.contains('\n'), "{deed:?}: {detail:?}");
+    let check = |(action, detail): (&Option<Action>, &String)| {
+        assert!(!detail.is_empty() && !detail.contains('\n'), "{action:?}: {detail:?}");
     };
-    refused.map(told).count()
+    rejected.map(check).count()
 }
 
 /// These processes and their children.
-fn everybody(pids: &[u32]) -> Vec<u32> {
+fn with_children(pids: &[u32]) -> Vec<u32> {
     let root = Path::new("/");
     let children = |&pid: &u32| linux::procfs::children(root, pid, pid).unwrap_or_default();
     let children: Vec<u32> = pids.iter().flat_map(children).collect();
@@ -199,15 +202,15 @@ fn n_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("own descriptors").count()
 }
 
-/// Ends the jobs of a host that was let go of.
+/// /// Kills the jobs of a dropped host.
 struct Survivors(Vec<u32>);
 
 impl Drop for Survivors {
     fn drop(&mut self) {
-        for pid in everybody(&self.0) {
+        for pid in with_children(&self.0) {
             signal(pid, Signal::KILL);
         }
-        // They are our children: nobody else waits for them.
+        // // They are children of this process, so it has to reap them.
         for &pid in &self.0 {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a number");
             let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());

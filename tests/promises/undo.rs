@@ -1,9 +1,8 @@
-//! Whatever happens to evenkeel, what it changed is put back, and nothing else.
-//!
-//! The kills here fall on counted moments and not on instants: `EVENKEEL_FAULT=kill-at:N` ends the run
-//! at the N-th moment that it passes, and N goes up from 1 until a run comes to its end. So every
-//! moment between two steps of a run is tried once. The run itself is a test of this program that
-//! does nothing unless it is called with a world to run in.
+//! //! Undo records: whenever evenkeel is killed, `restore` undoes its changes, and changes nothing else.
+//! //!
+//! //! `EVENKEEL_FAULT=kill-at:N` kills the run at its N-th step, and N increases from 1 until a run ends
+//! //! regularly, so every step is tried once. The run itself is an ignored test of this executable; it does
+//! //! nothing unless [`WORLD`] is set.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,16 +16,16 @@ use sched::Action;
 use crate::live::cgroups::{folder, possible};
 use crate::live::play::{Play, World, lives, mask, signal, two_cpus};
 
-/// Where the run that is to be killed finds its folder; its absence says that nobody wants it.
+/// /// Environment variable with the folder of the run to kill.
 const WORLD: &str = "EVENKEEL_TEST_WORLD";
-/// A file that says that the last job has been bound by somebody else.
-const MEDDLED: &str = "meddled";
-/// More moments than a run of this size has.
-const MOMENTS_MAX: u32 = 500;
+/// /// A file that exists once this test has changed the affinity of the last job.
+const CHANGED: &str = "changed";
+/// /// Upper bound of the number of steps of the run.
+const N_STEPS_MAX: u32 = 500;
 
-/// The workload of the run that is killed. `MARK` tells its processes from all others. The first job
-/// has a child and a grandchild in another session. The second has a group where there can be some. The last one is bound by somebody else, and every
-/// restore has to leave it there.
+/// /// Workload of the killed run. The first job has a child and a grandchild in another session. The second has
+/// /// a cgroup where cgroups are available. The test changes the affinity of the last one, and no restore may
+/// /// change it.
 const WORKLOAD: &str = r#"
     [[job]]
     name = "family"
@@ -40,24 +39,24 @@ const WORKLOAD: &str = r#"
     command = ["sleep", "600"]
 "#;
 
-/// Runs in a process of its own, until it is killed or at its end.
+/// /// The run to kill, in its own process.
 #[test]
-#[ignore = "a part of every_moment_of_a_run_can_be_the_last; does nothing by itself"]
+#[ignore = "a part of after_a_kill_at_any_step_everything_can_be_restored; does nothing by itself"]
 fn run_to_be_killed() {
     let Some(path) = std::env::var_os(WORLD) else { return };
     let Some((_, first, last)) = two_cpus() else { return };
     let path = PathBuf::from(path);
-    let meddled = path.join(MEDDLED);
+    let changed = path.join(CHANGED);
     let folder = tempfile::Builder::new().disable_cleanup(true).tempdir_in(path).expect("a folder");
     let mut play = Play::within(World { folder }, WORKLOAD, |options| {
-        options.undo_folders = None; // As the environment says.
+        options.undo_folders = None; // The environment sets it.
         options.groups = possible().unwrap_or_default();
     });
     play.wish("family", Action::Place(first.clone()));
     play.wish("single", Action::Place(last.clone()));
     let other = play.begin("other");
-    linux::affinity::set(other, &first).expect("ours");
-    std::fs::write(meddled, "").expect("ours");
+    linux::affinity::set(other, &first).expect("permitted");
+    std::fs::write(changed, "").expect("permitted");
     play.until("the family", |play| {
         let tasks = play.story.iter().flat_map(|scene| &scene.sample.tasks);
         let family = play.job("family");
@@ -76,7 +75,7 @@ fn run_to_be_killed() {
     play.finish();
 }
 
-/// Processes of one world, by number, found by their environment.
+/// /// PIDs of the processes of one run, found by their environment.
 fn processes_of(world: &Path) -> Vec<u32> {
     let root = Path::new("/");
     let world = world.to_str().expect("a plain path");
@@ -89,40 +88,41 @@ fn processes_of(world: &Path) -> Vec<u32> {
     pids.filter(|&pid| lives(pid)).collect()
 }
 
-/// Those processes of a killed run for which something holds, as soon as there are some: a job that
-/// was being started at the kill needs a moment to have its environment.
-fn survivors(world: &Path, holds: impl Fn(u32) -> bool) -> Vec<u32> {
+/// /// The processes of a killed run that meet `condition`, as soon as there are any: a job that was starting at
+/// /// the kill needs some time to have its environment.
+fn survivors(world: &Path, condition: impl Fn(u32) -> bool) -> Vec<u32> {
     for _ in 0..10_000 {
-        let pids: Vec<u32> = processes_of(world).into_iter().filter(|&pid| holds(pid)).collect();
+        let pids: Vec<u32> =
+            processes_of(world).into_iter().filter(|&pid| condition(pid)).collect();
         if !pids.is_empty() {
             return pids;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    panic!("nothing of the run lives");
+    panic!("timeout: no such process");
 }
 
-fn killed_at(world: &Path, moment: u32) -> std::process::ExitStatus {
+fn killed_at(world: &Path, step: u32) -> std::process::ExitStatus {
     Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "undo::run_to_be_killed", "--ignored", "--test-threads=1"])
         .env(WORLD, world)
         .env(undo::STATE_VARIABLE, world.join("state"))
-        .env(linux::fault::VARIABLE, format!("kill-at:{moment}"))
+        .env(linux::fault::VARIABLE, format!("kill-at:{step}"))
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .status()
         .expect("this program")
 }
 
-fn places(world: &Path) -> Vec<PathBuf> {
+fn state_folders(world: &Path) -> Vec<PathBuf> {
     vec![world.join("state")]
 }
 
-fn files(world: &Path) -> usize {
+fn n_files(world: &Path) -> usize {
     std::fs::read_dir(world.join("state")).map_or(0, Iterator::count)
 }
 
-/// The names of the runs that left a record: `RUN-0.undo`.
+/// /// Run ids of the undo records, whose file names are `RUN-0.undo`.
 fn runs(world: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(world.join("state")) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -130,28 +130,28 @@ fn runs(world: &Path) -> Vec<String> {
 }
 
 #[test]
-fn every_moment_of_a_run_can_be_the_last() {
+fn after_a_kill_at_any_step_everything_can_be_restored() {
     let Some((all, first, _)) = two_cpus() else { return };
-    for moment in 1..MOMENTS_MAX {
+    for step in 1..N_STEPS_MAX {
         let world = tempfile::tempdir().expect("a folder");
-        let status = killed_at(world.path(), moment);
+        let status = killed_at(world.path(), step);
         if status.success() {
-            println!("{} moments", moment - 1);
-            assert!(20 < moment, "a run of this size has more moments than {moment}");
-            assert_eq!((processes_of(world.path()).len(), files(world.path())), (0, 0));
+            println!("{} steps", step - 1);
+            assert!(20 < step, "too few steps: {step}");
+            assert_eq!((processes_of(world.path()).len(), n_files(world.path())), (0, 0));
             return;
         }
-        check_restored(world.path(), moment, &all, &first);
+        check_restored(world.path(), step, &all, &first);
     }
-    panic!("the run did not come to its end");
+    panic!("more than {N_STEPS_MAX} steps");
 }
 
-/// Ends what a killed run left, when the test is over.
+/// /// Kills the remaining processes of a killed run.
 struct Survivors<'a>(&'a Path);
 
 impl Drop for Survivors<'_> {
     fn drop(&mut self) {
-        // Until there are none: a shell may be on its way to start another.
+        // // Until there are none: a shell may be starting another one.
         loop {
             let pids = processes_of(self.0);
             if pids.is_empty() {
@@ -163,23 +163,23 @@ impl Drop for Survivors<'_> {
     }
 }
 
-/// After a kill: what lives has what it had before us, and what somebody set meanwhile stays.
-fn check_restored(world: &Path, moment: u32, all: &CpuSet, first: &CpuSet) {
+/// /// After a kill, running processes have their original affinity, except one changed from outside.
+fn check_restored(world: &Path, step: u32, all: &CpuSet, first: &CpuSet) {
     let _survivors = Survivors(world);
     let runs = runs(world);
-    let restored = undo::restore(&places(world), false);
-    assert_eq!(restored.problems, Vec::<String>::new(), "moment {moment}");
+    let restored = undo::restore(&state_folders(world), false);
+    assert_eq!(restored.problems, Vec::<String>::new(), "step {step}");
     assert!(restored.files.iter().all(|file| file.verdict == Verdict::Settled), "{restored:?}");
     assert!(restored.files.iter().all(|file| file.n_damaged == 0), "{restored:?}");
-    assert_eq!(files(world), 0, "moment {moment}");
+    assert_eq!(n_files(world), 0, "step {step}");
     for folder in runs.iter().filter_map(|run| folder(run)) {
-        assert!(!folder.exists(), "moment {moment}: {} is left, {restored:?}", folder.display());
+        assert!(!folder.exists(), "step {step}: {} is left, {restored:?}", folder.display());
     }
-    // Also those that were only being started at the kill, or have been started since.
+    // // Including processes that were starting at the kill, or have started since.
     for pid in processes_of(world) {
-        let expected = if is_other(pid) && world.join(MEDDLED).exists() { first } else { all };
+        let expected = if is_other(pid) && world.join(CHANGED).exists() { first } else { all };
         let mask = mask(pid).filter(|_| lives(pid));
-        assert!(mask.is_none_or(|mask| mask == *expected), "moment {moment}: {pid}, {restored:?}");
+        assert!(mask.is_none_or(|mask| mask == *expected), "step {step}: {pid}, {restored:?}");
     }
 }
 
@@ -189,31 +189,31 @@ fn is_other(pid: u32) -> bool {
 }
 
 #[test]
-fn what_somebody_set_after_the_kill_stays() {
+fn an_affinity_set_after_the_kill_is_kept() {
     let Some((all, first, last)) = two_cpus() else { return };
     let world = tempfile::tempdir().expect("a folder");
-    // A moment in the middle: both jobs are bound.
+    // // At this step both jobs are placed.
     let status = killed_at(world.path(), 12);
     assert!(!status.success());
     let _survivors = Survivors(world.path());
     let bound = survivors(world.path(), |pid| mask(pid).is_some_and(|mask| mask != all))[0];
     let other = if mask(bound).as_ref() == Some(&first) { last } else { first };
-    linux::affinity::set(bound, &other).expect("ours");
-    let restored = undo::restore(&places(world.path()), false);
+    linux::affinity::set(bound, &other).expect("permitted");
+    let restored = undo::restore(&state_folders(world.path()), false);
     let entries = restored.files.iter().flat_map(|file| &file.entries);
-    let about = entries.into_iter().find(|entry| entry.process == bound).expect("it is looked at");
+    let about = entries.into_iter().find(|entry| entry.process == bound).expect("restore read it");
     assert_eq!(about.deed, RestoreAction::Foreign(other.clone()));
     assert_eq!(mask(bound), Some(other));
 }
 
 #[test]
-fn the_next_start_puts_back_what_the_last_one_left() {
+fn the_next_run_restores_what_a_killed_run_left() {
     let Some((all, ..)) = two_cpus() else { return };
     let world = tempfile::tempdir().expect("a folder");
     assert!(!killed_at(world.path(), 12).success());
     let _survivors = Survivors(world.path());
     let survivors = survivors(world.path(), |pid| mask(pid).is_some_and(|mask| mask != all));
-    let state = places(world.path());
+    let state = state_folders(world.path());
     let mut play = Play::with("[[job]]\ncommand = [\"true\"]\n", |options| {
         options.undo_folders = Some(state);
     });
@@ -225,7 +225,7 @@ fn the_next_start_puts_back_what_the_last_one_left() {
 }
 
 #[test]
-fn what_is_left_of_a_jobs_last_run_does_not_take_the_record_of_its_next_one_away() {
+fn an_orphan_of_a_jobs_first_run_does_not_remove_the_record_of_its_second_run() {
     let Some((_, first, _)) = two_cpus() else { return };
     let mut play = Play::with(
         r#"
@@ -245,7 +245,7 @@ fn what_is_left_of_a_jobs_last_run_does_not_take_the_record_of_its_next_one_away
     play.wish("again", Action::Place(first.clone()));
     let before = play.begin("again");
     while play.pid("again") == Some(before) {
-        play.wish("again", Action::Place(first.clone())); // Also for its second run.
+        play.wish("again", Action::Place(first.clone())); // Including its second run.
         play.step();
     }
     let leftover: u32 = play.world.read("again.out").trim().parse().expect("a number");
@@ -255,7 +255,7 @@ fn what_is_left_of_a_jobs_last_run_does_not_take_the_record_of_its_next_one_away
         play.step();
     }
     let file = std::fs::read_dir(&play.world.state()[0]).expect("there").next().expect("one");
-    let text = std::fs::read_to_string(file.expect("one").path()).expect("ours");
+    let text = std::fs::read_to_string(file.expect("one").path()).expect("permitted");
     let last = |what: &str| text.rfind(what);
     let pid = play.pid("again").expect("it runs");
     assert!(last("\"free\"") < last(&format!("[{pid},")), "{text}");
@@ -266,7 +266,7 @@ fn what_is_left_of_a_jobs_last_run_does_not_take_the_record_of_its_next_one_away
 }
 
 #[test]
-fn two_runs_leave_each_other_alone() {
+fn restore_does_not_touch_the_record_of_a_running_run() {
     let Some((_, first, _)) = two_cpus() else { return };
     let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
     play.wish("a", Action::Place(first.clone()));
@@ -279,26 +279,26 @@ fn two_runs_leave_each_other_alone() {
 }
 
 #[test]
-fn without_a_place_for_the_record_nothing_is_placed_and_the_job_runs() {
+fn without_an_undo_record_nothing_is_placed_and_the_job_runs() {
     let Some((all, first, _)) = two_cpus() else { return };
     let world = World::new();
-    std::fs::write(world.path("state"), "not a folder").expect("ours");
+    std::fs::write(world.path("state"), "not a folder").expect("permitted");
     let text = "[[job]]\nname = \"a\"\nshell = \"grep Cpus_allowed_list /proc/self/status\"\n";
     let mut play = Play::within(world, text, |_| {});
     play.wish("a", Action::Place(first));
     play.finish();
     assert_eq!(play.world.read("a.out"), format!("Cpus_allowed_list:\t{all}\n"));
-    let said = play.story.iter().flat_map(|scene| &scene.sample.degraded);
-    assert!(said.into_iter().any(|text| text.contains("undone")));
+    let warnings = play.story.iter().flat_map(|scene| &scene.sample.degraded);
+    assert!(warnings.into_iter().any(|text| text.contains("undone")));
 }
 
 #[test]
-fn a_folder_for_records_that_depends_on_where_we_are_is_refused() {
+fn a_relative_state_folder_is_an_error() {
     for args in [&["restore"][..], &["run", "none.toml"]] {
         let mut command = crate::tool::command(args);
         let output = command.env(undo::STATE_VARIABLE, "state").output().expect("it runs");
-        let said = crate::tool::text(&output.stderr);
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-        assert!(said.contains(undo::STATE_VARIABLE) && said.contains("whole path"), "{said}");
+        let stderr = crate::tool::text(&output.stderr);
+        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
+        assert!(stderr.contains(undo::STATE_VARIABLE) && stderr.contains("whole path"), "{stderr}");
     }
 }

@@ -1,4 +1,4 @@
-//! The same promises kept by the program itself: what a terminal, a shell and a kill do to it.
+//! //! `evenkeel run` as a process: effects of a terminal, a shell and signals.
 
 use std::process::{Child, Command, Stdio};
 
@@ -7,17 +7,17 @@ use rustix::process::Signal;
 use super::play::{World, lives, signal};
 use crate::tool;
 
-/// A run of the program that is ended when the test is over.
+/// /// An `evenkeel run` process.
 pub struct Run {
     pub child: Child,
     pub world: World,
 }
 
 impl Run {
-    /// Starts `evenkeel run` on a workload, by way of a shell command that ends in `"$@"`.
+    /// /// Starts `evenkeel run` with a workload, through a shell command that ends in `"$@"`.
     pub fn start(workload: &str, args: &[&str], shell: &str) -> Self {
         let world = World::new();
-        std::fs::write(world.path("test.toml"), workload).expect("ours");
+        std::fs::write(world.path("test.toml"), workload).expect("writable");
         let mut command = Command::new("sh");
         command.args(["-c", shell, "sh"]).arg(tool::path()).args([
             "run",
@@ -32,7 +32,7 @@ impl Run {
         Run { child, world }
     }
 
-    /// What a job has written, once it has so many lines.
+    /// /// The output of a job, as soon as it has this many lines.
     pub fn lines(&self, file: &str, n_lines: usize) -> Vec<u32> {
         for _ in 0..10_000 {
             let text = std::fs::read_to_string(self.world.path("out/jobs").join(file));
@@ -43,26 +43,26 @@ impl Run {
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        panic!("{file} never had {n_lines} lines");
+        panic!("timeout: {file} has fewer than {n_lines} lines");
     }
 
     pub fn end(mut self) -> (std::process::ExitStatus, String, World) {
         let mut errors = String::new();
-        let mut pipe = self.child.stderr.take().expect("it was asked for");
+        let mut pipe = self.child.stderr.take().expect("piped");
         std::io::Read::read_to_string(&mut pipe, &mut errors).expect("text");
-        let status = self.child.wait().expect("our child");
+        let status = self.child.wait().expect("a child of this process");
         (status, errors, self.world)
     }
 }
 
-pub fn gone(pids: &[u32]) -> bool {
+pub fn have_exited(pids: &[u32]) -> bool {
     (0..10_000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(5));
         !pids.iter().any(|&pid| lives(pid))
     })
 }
 
-/// As [`FAMILY`], with one that has neither the group nor the environment of its job.
+/// /// Like [`FAMILY`]; the second process has neither the process group nor the environment of its job.
 const HIDDEN: &str = r#"
     [[job]]
     name = "a"
@@ -70,21 +70,21 @@ const HIDDEN: &str = r#"
 "#;
 
 #[test]
-fn with_the_wish_to_die_together_what_hides_does_not_survive_either() {
+fn with_die_with_me_a_process_outside_its_jobs_group_and_environment_is_killed_too() {
     let run = Run::start(HIDDEN, &["--die-with-me", "--quiet"], "exec \"$@\"");
     let pids = run.lines("a.out", 2);
-    // Until it has been seen, and the keeper was told.
-    let seen = format!("\"pid\":{}", pids[1]);
+    // // The journal contains it, so the supervisor process knows it.
+    let pid_field = format!("\"pid\":{}", pids[1]);
     let journal = run.world.path("out/journal.jsonl");
-    while !std::fs::read_to_string(&journal).is_ok_and(|text| text.contains(&seen)) {
+    while !std::fs::read_to_string(&journal).is_ok_and(|text| text.contains(&pid_field)) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     signal(run.child.id(), Signal::KILL);
     run.end();
-    assert!(gone(&pids), "{pids:?}");
+    assert!(have_exited(&pids), "{pids:?}");
 }
 
-/// Two processes: one in the group of its job, one in a session of its own. Both say their number.
+/// /// Two processes that print their PID: one in the process group of the job, one in its own session.
 const FAMILY: &str = r#"
     [[job]]
     name = "a"
@@ -92,7 +92,7 @@ const FAMILY: &str = r#"
 "#;
 
 #[test]
-fn without_the_wish_to_die_together_jobs_live_on_after_a_kill_and_restore_frees_them() {
+fn without_die_with_me_jobs_survive_a_kill_and_restore_restores_their_affinity() {
     let Some((all, ..)) = super::play::two_cpus() else { return };
     let run = Run::start(FAMILY, &["--policy", "spread", "--quiet"], "exec \"$@\"");
     let pids = run.lines("a.out", 2);
@@ -102,54 +102,54 @@ fn without_the_wish_to_die_together_jobs_live_on_after_a_kill_and_restore_frees_
     let output =
         restore.env(linux::undo::STATE_VARIABLE, world.path("state")).output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(said["files"][0]["verdict"], "settled");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["files"][0]["verdict"], "settled");
     for &pid in &pids {
         assert!(lives(pid));
-        assert_eq!(super::play::mask(pid).as_ref(), Some(&all), "{said}");
+        assert_eq!(super::play::mask(pid).as_ref(), Some(&all), "{json}");
     }
     pids.iter().for_each(|&pid| signal(pid, Signal::KILL));
 }
 
 #[test]
-fn with_the_wish_to_die_together_nothing_of_a_job_survives_a_kill() {
+fn with_die_with_me_no_process_of_a_job_survives_a_kill() {
     let run = Run::start(FAMILY, &["--die-with-me", "--quiet"], "exec \"$@\"");
     let pids = run.lines("a.out", 2);
     signal(run.child.id(), Signal::KILL);
     run.end();
-    assert!(gone(&pids), "{pids:?}");
+    assert!(have_exited(&pids), "{pids:?}");
 }
 
 #[test]
-fn a_second_interrupt_kills_what_ignores_the_first() {
-    let stubborn =
+fn a_second_sigint_kills_jobs_that_ignore_sigterm() {
+    let ignores_sigterm =
         "[[job]]\nname = \"a\"\nshell = \"trap '' TERM; echo $$; while :; do sleep 600; done\"\n";
-    // Where this test runs in the background the interrupt is ignored; a terminal would not do that.
+    // // A background job of a shell ignores SIGINT, and this test can run in one.
     let run = Run::start(
-        stubborn,
+        ignores_sigterm,
         &["--grace", "10min", "--quiet"],
         "exec env --default-signal=INT \"$@\"",
     );
     let pids = run.lines("a.out", 1);
     signal(run.child.id(), Signal::INT);
-    // Until it was told to end: its sleep, which does not ignore it, is another one then.
+    // // The shell ignores SIGTERM; only its current `sleep` exits.
     signal(run.child.id(), Signal::INT);
     let child = run.child.id();
     for _ in 0..1000 {
         std::thread::sleep(std::time::Duration::from_millis(20));
         if !lives(pids[0]) {
-            break; // One that came later would find nobody who waits for it.
+            break; // Nobody reaps a process that is signaled later.
         }
         signal(child, Signal::INT);
     }
     let (_, _, world) = run.end();
-    assert!(gone(&pids));
+    assert!(have_exited(&pids));
     assert_eq!(std::fs::read_dir(world.path("state")).map_or(0, Iterator::count), 0);
     assert!(world.path("out/report.json").is_file(), "the partial report is written");
 }
 
 #[test]
-fn with_few_descriptors_the_run_says_so_and_goes_on() {
+fn with_a_low_descriptor_limit_the_run_reports_it_and_continues() {
     let many = "[[job]]\nname = \"a\"\nshell = \"i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 1\"\ncopies = 40\n";
     for limit in [200, 64] {
         let shell = format!("ulimit -n {limit}; exec \"$@\"");
@@ -157,28 +157,28 @@ fn with_few_descriptors_the_run_says_so_and_goes_on() {
         let (status, errors, world) = run.end();
         assert!(status.success(), "{limit}: {errors}");
         let journal = std::fs::read_to_string(world.path("out/journal.jsonl")).expect("a journal");
-        assert!(journal.contains("opening their files each time"), "{limit}: it says so");
+        assert!(journal.contains("opening their files each time"), "{limit}");
         assert_eq!(limit == 64, journal.contains("asked ten times a second"), "{limit}");
     }
 }
 
 #[test]
-fn a_hang_up_that_the_user_wants_ignored_ends_nothing() {
+fn an_ignored_sighup_ends_neither_run_nor_jobs() {
     let run = Run::start(FAMILY, &["--quiet"], "trap '' HUP; exec \"$@\"");
     let pids = run.lines("a.out", 2);
     signal(run.child.id(), Signal::HUP);
     signal(pids[0], Signal::HUP);
-    // Both signals are delivered by the time that a later one has ended the run.
+    // // Both signals are delivered before the SIGTERM below ends the run.
     assert!(pids.iter().all(|&pid| lives(pid)));
     signal(run.child.id(), Signal::TERM);
     let (_, errors, _) = run.end();
-    assert!(gone(&pids), "{errors}");
+    assert!(have_exited(&pids), "{errors}");
 }
 
 #[test]
-fn what_cannot_run_is_told_before_anything_is_started() {
+fn a_job_that_cannot_start_is_an_error_before_any_job_starts() {
     let first = "[[job]]\nname = \"fine\"\nshell = \"touch started\"\n[[job]]\nname = \"b\"\n";
-    for (line, said) in [
+    for (line, part) in [
         ("command = [\"no-such-program\"]", "no-such-program"),
         ("command = [\"/etc/passwd\"]", "executed"),
         ("command = [\"true\"]\ndir = \"nowhere\"", "nowhere"),
@@ -194,7 +194,7 @@ fn what_cannot_run_is_told_before_anything_is_started() {
         let (status, errors, world) = run.end();
         assert_eq!(status.code(), Some(2), "{line}: {errors}");
         assert_eq!(errors.lines().count(), 1, "{line}: {errors}");
-        assert!(errors.contains("test.toml:4") && errors.contains(said), "{line}: {errors}");
+        assert!(errors.contains("test.toml:4") && errors.contains(part), "{line}: {errors}");
         assert!(!world.path("started").exists(), "{line}");
     }
 }

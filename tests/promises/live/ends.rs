@@ -1,24 +1,24 @@
-//! How runs and jobs come to their end, whatever happens at that moment.
+//! //! Ends of runs and jobs under unusual conditions.
 
 use base::Nanos;
 use rustix::process::Signal;
 use sched::ExitStatus;
 
-use super::command::{Run, gone};
+use super::command::{Run, have_exited};
 use super::play::{Play, World, lives, signal};
 
-/// A file that may be executed and is no program: it fails at the last step of its start.
-fn no_program(world: &World) {
+/// /// Writes an executable file that is not a program: it fails at exec.
+fn write_broken_program(world: &World) {
     use std::os::unix::fs::PermissionsExt;
-    std::fs::write(world.path("broken"), "nothing\n").expect("ours");
+    std::fs::write(world.path("broken"), "nothing\n").expect("writable");
     let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(world.path("broken"), mode).expect("ours");
+    std::fs::set_permissions(world.path("broken"), mode).expect("permitted");
 }
 
-/// With `--fail-fast`: the middle one of three jobs that are due together cannot start.
+/// /// With `--fail-fast`: of three jobs that start together, the middle one cannot start.
 fn check_fail_fast(broken: &str) {
     let world = World::new();
-    no_program(&world);
+    write_broken_program(&world);
     let sleeps = |name| format!("[[job]]\nname = \"{name}\"\ncommand = [\"sleep\", \"600\"]\n");
     let text = format!("{}[[job]]\nname = \"bad\"\n{broken}\n{}", sleeps("a"), sleeps("c"));
     let mut play = Play::within(world, &text, |options| options.fail_fast = true);
@@ -31,13 +31,13 @@ fn check_fail_fast(broken: &str) {
 }
 
 #[test]
-fn with_fail_fast_who_starts_together_with_a_job_that_cannot_is_ended_with_the_run() {
+fn with_fail_fast_jobs_that_start_together_with_a_broken_job_are_ended() {
     check_fail_fast("command = [\"./broken\"]");
     check_fail_fast("command = [\"true\"]\noutput = \"no/such/folder\"");
 }
 
 #[test]
-fn a_job_that_is_due_again_when_the_last_of_the_others_ends_is_not_started_any_more() {
+fn a_restarting_job_is_not_restarted_after_the_last_other_job_ends() {
     let mut play = Play::new(
         r#"
         [[job]]
@@ -50,7 +50,7 @@ fn a_job_that_is_due_again_when_the_last_of_the_others_ends_is_not_started_any_m
         "#,
     );
     let pids = [play.begin("again"), play.begin("last")];
-    // So old that its end is taken notice of at once.
+    // // After this time its end is processed immediately.
     play.until("some age", |play| {
         play.story.last().is_some_and(|scene| Nanos::from_millis(300) < scene.turn.at)
     });
@@ -65,7 +65,7 @@ fn a_job_that_is_due_again_when_the_last_of_the_others_ends_is_not_started_any_m
 }
 
 #[test]
-fn how_jobs_ended_is_known_even_where_our_parent_wanted_no_word_of_its_children() {
+fn exit_statuses_are_known_even_if_the_parent_ignores_sigchld() {
     let text = "[[job]]\nname = \"a\"\nshell = \"sleep 0.2; exit 3\"\n";
     let run = Run::start(text, &["--quiet"], "trap '' CHLD; exec \"$@\"");
     let (status, errors, world) = run.end();
@@ -76,28 +76,27 @@ fn how_jobs_ended_is_known_even_where_our_parent_wanted_no_word_of_its_children(
 }
 
 #[test]
-fn a_kill_of_one_run_ends_nothing_of_another_even_if_neither_has_an_undo_record() {
+fn killing_one_run_does_not_affect_another_even_without_undo_records() {
     let text = "[[job]]\nname = \"a\"\nshell = \"echo $$; exec sleep 600\"\n";
-    // The folder for the record cannot be made: a file has its name.
+    // // The folder of the undo record cannot be created: a file has its name.
     let start = || Run::start(text, &["--quiet", "--die-with-me"], "touch state; exec \"$@\"");
     let (one, other) = (start(), start());
     let pids = [one.lines("a.out", 1)[0], other.lines("a.out", 1)[0]];
     signal(one.child.id(), Signal::KILL);
     one.end();
-    assert!(gone(&pids[..1]));
-    // The keeper of the killed run has ended everything that it takes for its own by the time that a
-    // second killed run's keeper has.
+    assert!(have_exited(&pids[..1]));
+    // // Once the supervisor of a later killed run has finished, that of the first has finished too.
     let third = start();
     let pid = third.lines("a.out", 1);
     signal(third.child.id(), Signal::KILL);
     third.end();
-    assert!(gone(&pid) && lives(pids[1]));
+    assert!(have_exited(&pid) && lives(pids[1]));
     signal(other.child.id(), Signal::TERM);
     other.end();
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_file_stops_nobody() {
+fn a_pipe_in_place_of_a_file_blocks_no_other_job() {
     let world = World::new();
     for name in ["pipe", "b.out"] {
         rustix::fs::mknodat(
@@ -107,7 +106,7 @@ fn a_pipe_in_the_place_of_a_file_stops_nobody() {
             rustix::fs::Mode::RWXU,
             0,
         )
-        .expect("ours");
+        .expect("permitted");
     }
     let text = "[[job]]\nname = \"a\"\ncommand = [\"cat\"]\ninput = \"pipe\"\n\
                 [[job]]\nname = \"b\"\ncommand = [\"true\"]\n\

@@ -1,10 +1,10 @@
-//! What outlives its job is found, ended, and told, however it hides.
+//! //! Processes that outlive their job are found, ended and reported.
 
 use super::command::Run;
 use super::play::{Play, lives};
 
 #[test]
-fn what_a_leftover_starts_while_it_ends_is_ended_too() {
+fn a_process_started_by_an_orphan_during_its_end_is_ended() {
     let mut play = Play::new(
         r#"
         [[job]]
@@ -16,12 +16,12 @@ fn what_a_leftover_starts_while_it_ends_is_ended_too() {
         "#,
     );
     play.finish();
-    let said = play.world.read("a.out");
-    assert_eq!(said.lines().count(), 2, "{said}");
-    assert!(!said.lines().any(|pid| lives(pid.parse().expect("a number"))), "{said}");
+    let output = play.world.read("a.out");
+    assert_eq!(output.lines().count(), 2, "{output}");
+    assert!(!output.lines().any(|pid| lives(pid.parse().expect("a number"))), "{output}");
 }
 
-/// A job that leaves a process without its group and its environment, and one beside it.
+/// /// Job `a` leaves a process without its process group and environment; job `b` runs at the same time.
 const HIDDEN: &str = r#"
     [[job]]
     name = "a"
@@ -32,20 +32,20 @@ const HIDDEN: &str = r#"
 "#;
 
 #[test]
-fn what_hides_from_its_job_is_ended_with_the_run_and_told() {
+fn a_process_without_group_and_environment_of_its_job_is_ended_with_the_run_and_reported() {
     let run = Run::start(HIDDEN, &["--quiet"], "exec \"$@\"");
     let (status, errors, world) = run.end();
     assert!(status.success(), "{errors}");
     let pid = world.read("out/jobs/a.out").trim().parse().expect("a number");
     assert!(!lives(pid));
-    // Whose it is can be told if it was seen before its parent was gone.
+    // // Its job is known only if it was sampled before its parent exited.
     let journal = world.read("out/journal.jsonl");
-    let is_told = journal.contains("without a job's group and environment");
-    assert!(is_told || journal.contains("\"n_orphans\":1"), "{journal}");
+    let is_reported = journal.contains("without a job's group and environment");
+    assert!(is_reported || journal.contains("\"n_orphans\":1"), "{journal}");
 }
 
 #[test]
-fn what_hides_from_the_only_job_is_that_jobs() {
+fn such_a_process_is_assigned_to_the_job_if_there_is_only_one() {
     let text = "[[job]]\nname = \"a\"\nshell = \"(env -i setsid sh -c 'echo $$; exec sleep 600' &); while [ ! -s out/jobs/a.out ]; do sleep 0.05; done\"\n";
     let run = Run::start(text, &["--quiet"], "exec \"$@\"");
     let (status, errors, world) = run.end();
@@ -59,8 +59,8 @@ fn what_hides_from_the_only_job_is_that_jobs() {
 }
 
 #[test]
-fn what_an_orphan_used_counts_for_its_job() {
-    // Its own processes hardly do anything; the orphan counts to a hundred thousand.
+fn cpu_time_of_an_orphan_counts_for_its_job() {
+    // // The job itself uses almost no CPU time; the orphan counts to a hundred thousand.
     let mut play = Play::new(
         r#"
         [[job]]
@@ -74,13 +74,13 @@ fn what_an_orphan_used_counts_for_its_job() {
     );
     play.until("the orphan", |play| {
         let pid = std::fs::read_to_string(play.world.path("a.out")).unwrap_or_default();
-        let tasks = play.story.iter().flat_map(|told| &told.sample.tasks);
+        let tasks = play.story.iter().flat_map(|scene| &scene.sample.tasks);
         pid.trim().parse().is_ok_and(|pid: u32| tasks.into_iter().any(|task| task.process == pid))
     });
-    std::fs::write(play.world.path("go"), "").expect("ours");
+    std::fs::write(play.world.path("go"), "").expect("writable");
     play.finish();
-    let said = play.world.read("a.err");
-    let user = said.split_whitespace().next().and_then(|time| time.strip_prefix("0m"));
+    let output = play.world.read("a.err");
+    let user = output.split_whitespace().next().and_then(|time| time.strip_prefix("0m"));
     let user: f64 = user.and_then(|t| t.trim_end_matches('s').parse().ok()).expect("seconds");
     let end = play.ends("a")[0];
     assert!(0.02 < user && user * 1e9 <= (end.user.0 + 20_000_000) as f64, "{user} {end:?}");

@@ -1,7 +1,7 @@
-//! A watch may be killed at any moment: what it left is put back by `restore`, to the last child.
-//!
-//! The kills fall on counted moments, as those of runs do: before each record, after it, after the change, and
-//! so on through the giving back. Moment 1, 2, 3 … until a watch comes to its own end: then all were tried.
+//! //! `evenkeel watch` killed at any step: `restore` undoes all its changes, for every child.
+//! //!
+//! //! `EVENKEEL_FAULT=kill-at:N` kills it at its N-th step: before each undo record, after it, after the change,
+//! //! and in the restoration at its end. N increases from 1 until a watch exits by itself.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -11,13 +11,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{BURN, PATIENCE, Program, affinity, mask, tool, two_cpus};
 
-/// One busy program with a class loads one place and not the other, and this reading moves it then.
+/// /// A single program with a class loads one core only, and this policy then migrates it.
 const POLICY: &str = "dfs[interval=50ms,domains=core,only_job=move,cooldown=0]";
-/// More moments than this there are not.
-const MOMENTS_MAX: u32 = 60;
+/// /// Upper bound of the number of steps.
+const N_STEPS_MAX: u32 = 60;
 
 #[test]
-fn killed_at_any_counted_moment_it_leaves_nothing_that_restore_does_not_put_back() {
+fn after_a_kill_at_any_step_restore_undoes_all_changes() {
     let Some((all, _)) = two_cpus() else { return };
     if !cfg!(debug_assertions) {
         return;
@@ -27,10 +27,10 @@ fn killed_at_any_counted_moment_it_leaves_nothing_that_restore_does_not_put_back
     let children = || linux::procfs::children("/".as_ref(), pid, pid).unwrap_or_default();
     let begun = Instant::now();
     while children().is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "it starts nobody");
+        assert!(begun.elapsed() < PATIENCE, "it has no child");
         std::thread::sleep(Duration::from_millis(5));
     }
-    for moment in 1..MOMENTS_MAX {
+    for step in 1..N_STEPS_MAX {
         let world = tempfile::tempdir().expect("a folder");
         let evenkeel = |args: &[&str]| {
             let mut command = tool::command(args);
@@ -39,41 +39,42 @@ fn killed_at_any_counted_moment_it_leaves_nothing_that_restore_does_not_put_back
         };
         let was_killed = watch_until_killed(
             evenkeel(&["watch", "--act", "--pid", &pid.to_string(), "--class", "*=8", "--quiet"]),
-            moment,
+            step,
             pid,
         );
         if was_killed {
             let restored = evenkeel(&["restore"]).output().expect("it starts");
-            let said = tool::text(&restored.stdout);
-            assert_eq!(restored.status.code(), Some(0), "moment {moment}: {said}");
+            let output = tool::text(&restored.stdout);
+            assert_eq!(restored.status.code(), Some(0), "step {step}: {output}");
         }
         for one in children().into_iter().chain([pid]) {
-            assert_eq!(affinity::get(one).expect("it lives"), all, "{one} at moment {moment}");
+            assert_eq!(affinity::get(one).expect("it is running"), all, "{one} at step {step}");
         }
         if !was_killed {
-            println!("{} moments", moment - 1);
-            assert!(4 < moment, "too few moments: {moment}");
+            println!("{} steps", step - 1);
+            assert!(4 < step, "too few steps: {step}");
             return;
         }
     }
-    panic!("there are more than {MOMENTS_MAX} moments");
+    panic!("more than {N_STEPS_MAX} steps");
 }
 
-/// Watches until the program is placed, and ends that in order, unless the moment comes first.
-fn watch_until_killed(mut command: Command, moment: u32, pid: u32) -> bool {
-    command.args(["--policy", POLICY]).env(linux::fault::VARIABLE, format!("kill-at:{moment}"));
+/// /// Watches until the program is placed, then ends the watch with SIGTERM. Returns whether it was killed at
+/// `step` before.
+fn watch_until_killed(mut command: Command, step: u32, pid: u32) -> bool {
+    command.args(["--policy", POLICY]).env(linux::fault::VARIABLE, format!("kill-at:{step}"));
     let mut watch = Program::new(&mut command);
     let begun = Instant::now();
-    let mut is_told = false;
+    let mut is_signaled = false;
     loop {
-        if let Some(status) = watch.0.try_wait().expect("ours") {
+        if let Some(status) = watch.0.try_wait().expect("permitted") {
             assert!(status.success() || status.signal() == Some(9), "{status}");
             return !status.success();
         }
-        if !is_told && mask(pid).len() == 1 {
-            let its = Pid::from_raw(watch.pid().cast_signed()).expect("a number");
-            kill_process(its, Signal::TERM).expect("ours");
-            is_told = true;
+        if !is_signaled && mask(pid).len() == 1 {
+            let pid = Pid::from_raw(watch.pid().cast_signed()).expect("a number");
+            kill_process(pid, Signal::TERM).expect("permitted");
+            is_signaled = true;
         }
         assert!(begun.elapsed() < PATIENCE, "it is neither placed nor killed");
         std::thread::sleep(Duration::from_millis(5));

@@ -1,15 +1,15 @@
-//! //! Any system call may fail at any time: evenkeel does not panic, leaks nothing and leaves nothing changed.
-//! //!
-//! //! A run of three jobs is repeated with many seeds. A share of all system calls fails with EPERM, ENOMEM,
-//! //! EBUSY, EINTR, ENOSYS or ESRCH; jobs are placed, released and their memory is moved; the test changes the
-//! //! affinity of one of them; and the run ends regularly, or its host is dropped in the middle. Afterwards
-//! //!
-//! //! ```text
-//! //!   every action has an outcome          no file descriptor is left open
-//! //!   the test's affinity is unchanged     evenkeel's changes are undone, by itself or by `restore`
-//! //! ```
-//! //!
-//! //! `EVENKEEL_SEEDS=5000` sets the number of seeds.
+//! Any system call may fail at any time: evenkeel does not panic, leaks nothing and leaves nothing changed.
+//!
+//! A run of three jobs is repeated with many seeds. A share of all system calls fails with EPERM, ENOMEM,
+//! EBUSY, EINTR, ENOSYS or ESRCH; jobs are placed, released and their memory is moved; the test changes the
+//! affinity of one of them; and the run ends regularly, or its host is dropped in the middle. Afterwards
+//!
+//! ```text
+//!   every action has an outcome          no file descriptor is left open
+//!   the test's affinity is unchanged     evenkeel's changes are undone, by itself or by `restore`
+//! ```
+//!
+//! `EVENKEEL_SEEDS=5000` sets the number of seeds.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ fn with_injected_faults_nothing_leaks_or_stays_changed() {
     seeds::play("faults::play_seeds", 300);
 }
 
-/// /// Runs the seeds of one part.
+/// Runs the seeds of one part.
 #[test]
 #[ignore = "a part of with_injected_faults…; does nothing by itself"]
 fn play_seeds() {
@@ -60,14 +60,14 @@ fn play_seeds() {
         n_rejected += result.n_rejected;
         n_kept += u32::from(result.was_kept);
         let now = n_descriptors();
-        // // The first run opens descriptors that stay open once per process.
+        // The first run opens descriptors that stay open once per process.
         assert_eq!(*descriptors.get_or_insert(now), now, "descriptors leak");
     }
     println!("{n_rejected} actions rejected, {n_kept} undo records left for restore");
     assert_ne!(n_rejected, 0, "no action was rejected");
 }
 
-/// /// Result of one seed.
+/// Result of one seed.
 struct SeedResult {
     n_rejected: usize,
     was_kept: bool,
@@ -134,8 +134,8 @@ fn play_one(seed: u64) -> SeedResult {
     SeedResult { n_rejected, was_kept }
 }
 
-/// /// A child before its exec shares the lock of the undo record. A failed call may have left such a child
-/// /// without anybody waiting for it.
+/// A child before its exec shares the lock of the undo record. A failed call may have left such a child
+/// without anybody waiting for it.
 fn restore_when_free(state: &[PathBuf]) -> undo::Restored {
     for _ in 0..10_000 {
         let restored = undo::restore(state, false);
@@ -147,20 +147,20 @@ fn restore_when_free(state: &[PathBuf]) -> undo::Restored {
     panic!("timeout: the undo record is in use")
 }
 
-/// /// Changes the affinity of the third job from outside evenkeel, without injected faults.
+/// Changes the affinity of the third job from outside evenkeel, without injected faults.
 fn change_from_outside(
     play: &Play,
     cpus: &CpuSet,
     (seed, permille): (u64, u16),
 ) -> Option<(u32, CpuSet)> {
     let pid = play.pid("changed")?;
-    // // No action of this test sets this mask.
+    // No action of this test sets this mask.
     let bound = fault::with_errors(FaultPlan::default(), || linux::affinity::set(pid, cpus));
     fault::take_over(FaultPlan { seed: seed + 1_000_000, permille });
     bound.ok().map(|()| (pid, cpus.clone()))
 }
 
-/// /// Requests a random action. The last CPU is reserved for `change_from_outside`.
+/// Requests a random action. The last CPU is reserved for `change_from_outside`.
 fn request(play: &mut Play, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
     let name = ["plain", "family", "changed"][rng.below(3) as usize];
     let job = if name == "changed" { rng.below(2) } else { rng.below(4) };
@@ -173,7 +173,7 @@ fn request(play: &mut Play, rng: &mut Rng, [all, first, _]: [&CpuSet; 3]) {
     play.wish(name, action);
 }
 
-/// /// Checks the details of rejected outcomes. Returns their number.
+/// Checks the details of rejected outcomes. Returns their number.
 fn check_outcomes(play: &Play) -> usize {
     let outcomes = play.story.iter().flat_map(|scene| &scene.outcomes);
     let rejected = outcomes.filter_map(|outcome| match &outcome.result {
@@ -202,7 +202,7 @@ fn n_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("own descriptors").count()
 }
 
-/// /// Kills the jobs of a dropped host.
+/// Kills the jobs of a dropped host.
 struct Survivors(Vec<u32>);
 
 impl Drop for Survivors {
@@ -210,7 +210,7 @@ impl Drop for Survivors {
         for pid in with_children(&self.0) {
             signal(pid, Signal::KILL);
         }
-        // // They are children of this process, so it has to reap them.
+        // They are children of this process, so it has to reap them.
         for &pid in &self.0 {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a number");
             let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());

@@ -282,7 +282,7 @@ fn limits_of_divided_are_found_in_runs_of_programs_alone() {
     assert_eq!(tool::text(&again.stdout), tool::text(&first.stdout));
     assert_eq!(
         tool::text(&again.stderr),
-        "evenkeel: alone/journal.jsonl is the run of alone again: it counts once\n"
+        "evenkeel: alone/journal.jsonl is the same run as alone: it counts once\n"
     );
     let other = ["run", alone, "--seed", "1", "--out", "other"];
     assert!(evenkeel(&[&other[..], &sim].concat()).status.success());

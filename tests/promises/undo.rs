@@ -1,8 +1,8 @@
-//! //! Undo records: whenever evenkeel is killed, `restore` undoes its changes, and changes nothing else.
-//! //!
-//! //! `EVENKEEL_FAULT=kill-at:N` kills the run at its N-th step, and N increases from 1 until a run ends
-//! //! regularly, so every step is tried once. The run itself is an ignored test of this executable; it does
-//! //! nothing unless [`WORLD`] is set.
+//! Undo records: whenever evenkeel is killed, `restore` undoes its changes, and changes nothing else.
+//!
+//! `EVENKEEL_FAULT=kill-at:N` kills the run at its N-th step, and N increases from 1 until a run ends
+//! regularly, so every step is tried once. The run itself is an ignored test of this executable; it does
+//! nothing unless [`WORLD`] is set.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ use sched::Action;
 use crate::live::cgroups::{folder, possible};
 use crate::live::play::{Play, World, lives, mask, signal, two_cpus};
 
-/// /// Environment variable with the folder of the run to kill.
+/// Environment variable with the folder of the run to kill.
 const WORLD: &str = "EVENKEEL_TEST_WORLD";
-/// /// A file that exists once this test has changed the affinity of the last job.
+/// A file that exists once this test has changed the affinity of the last job.
 const CHANGED: &str = "changed";
-/// /// Upper bound of the number of steps of the run.
+/// Upper bound of the number of steps of the run.
 const N_STEPS_MAX: u32 = 500;
 
-/// /// Workload of the killed run. The first job has a child and a grandchild in another session. The second has
-/// /// a cgroup where cgroups are available. The test changes the affinity of the last one, and no restore may
-/// /// change it.
+/// Workload of the killed run. The first job has a child and a grandchild in another session. The second has
+/// a cgroup where cgroups are available. The test changes the affinity of the last one, and no restore may
+/// change it.
 const WORKLOAD: &str = r#"
     [[job]]
     name = "family"
@@ -39,7 +39,7 @@ const WORKLOAD: &str = r#"
     command = ["sleep", "600"]
 "#;
 
-/// /// The run to kill, in its own process.
+/// The run to kill, in its own process.
 #[test]
 #[ignore = "a part of after_a_kill_at_any_step_everything_can_be_restored; does nothing by itself"]
 fn run_to_be_killed() {
@@ -75,7 +75,7 @@ fn run_to_be_killed() {
     play.finish();
 }
 
-/// /// PIDs of the processes of one run, found by their environment.
+/// PIDs of the processes of one run, found by their environment.
 fn processes_of(world: &Path) -> Vec<u32> {
     let root = Path::new("/");
     let world = world.to_str().expect("a plain path");
@@ -88,8 +88,8 @@ fn processes_of(world: &Path) -> Vec<u32> {
     pids.filter(|&pid| lives(pid)).collect()
 }
 
-/// /// The processes of a killed run that meet `condition`, as soon as there are any: a job that was starting at
-/// /// the kill needs some time to have its environment.
+/// The processes of a killed run that meet `condition`, as soon as there are any: a job that was starting at
+/// the kill needs some time to have its environment.
 fn survivors(world: &Path, condition: impl Fn(u32) -> bool) -> Vec<u32> {
     for _ in 0..10_000 {
         let pids: Vec<u32> =
@@ -122,7 +122,7 @@ fn n_files(world: &Path) -> usize {
     std::fs::read_dir(world.join("state")).map_or(0, Iterator::count)
 }
 
-/// /// Run ids of the undo records, whose file names are `RUN-0.undo`.
+/// Run ids of the undo records, whose file names are `RUN-0.undo`.
 fn runs(world: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(world.join("state")) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -146,12 +146,12 @@ fn after_a_kill_at_any_step_everything_can_be_restored() {
     panic!("more than {N_STEPS_MAX} steps");
 }
 
-/// /// Kills the remaining processes of a killed run.
+/// Kills the remaining processes of a killed run.
 struct Survivors<'a>(&'a Path);
 
 impl Drop for Survivors<'_> {
     fn drop(&mut self) {
-        // // Until there are none: a shell may be starting another one.
+        // Until there are none: a shell may be starting another one.
         loop {
             let pids = processes_of(self.0);
             if pids.is_empty() {
@@ -163,7 +163,7 @@ impl Drop for Survivors<'_> {
     }
 }
 
-/// /// After a kill, running processes have their original affinity, except one changed from outside.
+/// After a kill, running processes have their original affinity, except one changed from outside.
 fn check_restored(world: &Path, step: u32, all: &CpuSet, first: &CpuSet) {
     let _survivors = Survivors(world);
     let runs = runs(world);
@@ -175,7 +175,7 @@ fn check_restored(world: &Path, step: u32, all: &CpuSet, first: &CpuSet) {
     for folder in runs.iter().filter_map(|run| folder(run)) {
         assert!(!folder.exists(), "step {step}: {} is left, {restored:?}", folder.display());
     }
-    // // Including processes that were starting at the kill, or have started since.
+    // Including processes that were starting at the kill, or have started since.
     for pid in processes_of(world) {
         let expected = if is_other(pid) && world.join(CHANGED).exists() { first } else { all };
         let mask = mask(pid).filter(|_| lives(pid));
@@ -192,7 +192,7 @@ fn is_other(pid: u32) -> bool {
 fn an_affinity_set_after_the_kill_is_kept() {
     let Some((all, first, last)) = two_cpus() else { return };
     let world = tempfile::tempdir().expect("a folder");
-    // // At this step both jobs are placed.
+    // At this step both jobs are placed.
     let status = killed_at(world.path(), 12);
     assert!(!status.success());
     let _survivors = Survivors(world.path());

@@ -1,4 +1,4 @@
-//! //! `evenkeel run` as a process: effects of a terminal, a shell and signals.
+//! `evenkeel run` as a process: effects of a terminal, a shell and signals.
 
 use std::process::{Child, Command, Stdio};
 
@@ -7,14 +7,14 @@ use rustix::process::Signal;
 use super::play::{World, lives, signal};
 use crate::tool;
 
-/// /// An `evenkeel run` process.
+/// An `evenkeel run` process.
 pub struct Run {
     pub child: Child,
     pub world: World,
 }
 
 impl Run {
-    /// /// Starts `evenkeel run` with a workload, through a shell command that ends in `"$@"`.
+    /// Starts `evenkeel run` with a workload, through a shell command that ends in `"$@"`.
     pub fn start(workload: &str, args: &[&str], shell: &str) -> Self {
         let world = World::new();
         std::fs::write(world.path("test.toml"), workload).expect("writable");
@@ -32,7 +32,7 @@ impl Run {
         Run { child, world }
     }
 
-    /// /// The output of a job, as soon as it has this many lines.
+    /// The output of a job, as soon as it has this many lines.
     pub fn lines(&self, file: &str, n_lines: usize) -> Vec<u32> {
         for _ in 0..10_000 {
             let text = std::fs::read_to_string(self.world.path("out/jobs").join(file));
@@ -62,7 +62,7 @@ pub fn have_exited(pids: &[u32]) -> bool {
     })
 }
 
-/// /// Like [`FAMILY`]; the second process has neither the process group nor the environment of its job.
+/// Like [`FAMILY`]; the second process has neither the process group nor the environment of its job.
 const HIDDEN: &str = r#"
     [[job]]
     name = "a"
@@ -73,7 +73,7 @@ const HIDDEN: &str = r#"
 fn with_die_with_me_a_process_outside_its_jobs_group_and_environment_is_killed_too() {
     let run = Run::start(HIDDEN, &["--die-with-me", "--quiet"], "exec \"$@\"");
     let pids = run.lines("a.out", 2);
-    // // The journal contains it, so the supervisor process knows it.
+    // The journal contains it, so the supervisor process knows it.
     let pid_field = format!("\"pid\":{}", pids[1]);
     let journal = run.world.path("out/journal.jsonl");
     while !std::fs::read_to_string(&journal).is_ok_and(|text| text.contains(&pid_field)) {
@@ -84,7 +84,7 @@ fn with_die_with_me_a_process_outside_its_jobs_group_and_environment_is_killed_t
     assert!(have_exited(&pids), "{pids:?}");
 }
 
-/// /// Two processes that print their PID: one in the process group of the job, one in its own session.
+/// Two processes that print their PID: one in the process group of the job, one in its own session.
 const FAMILY: &str = r#"
     [[job]]
     name = "a"
@@ -124,7 +124,7 @@ fn with_die_with_me_no_process_of_a_job_survives_a_kill() {
 fn a_second_sigint_kills_jobs_that_ignore_sigterm() {
     let ignores_sigterm =
         "[[job]]\nname = \"a\"\nshell = \"trap '' TERM; echo $$; while :; do sleep 600; done\"\n";
-    // // A background job of a shell ignores SIGINT, and this test can run in one.
+    // A background job of a shell ignores SIGINT, and this test can run in one.
     let run = Run::start(
         ignores_sigterm,
         &["--grace", "10min", "--quiet"],
@@ -132,7 +132,7 @@ fn a_second_sigint_kills_jobs_that_ignore_sigterm() {
     );
     let pids = run.lines("a.out", 1);
     signal(run.child.id(), Signal::INT);
-    // // The shell ignores SIGTERM; only its current `sleep` exits.
+    // The shell ignores SIGTERM; only its current `sleep` exits.
     signal(run.child.id(), Signal::INT);
     let child = run.child.id();
     for _ in 0..1000 {
@@ -168,7 +168,7 @@ fn an_ignored_sighup_ends_neither_run_nor_jobs() {
     let pids = run.lines("a.out", 2);
     signal(run.child.id(), Signal::HUP);
     signal(pids[0], Signal::HUP);
-    // // Both signals are delivered before the SIGTERM below ends the run.
+    // Both signals are delivered before the SIGTERM below ends the run.
     assert!(pids.iter().all(|&pid| lives(pid)));
     signal(run.child.id(), Signal::TERM);
     let (_, errors, _) = run.end();

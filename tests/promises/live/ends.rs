@@ -1,4 +1,4 @@
-//! //! Ends of runs and jobs under unusual conditions.
+//! Ends of runs and jobs under unusual conditions.
 
 use base::Nanos;
 use rustix::process::Signal;
@@ -7,7 +7,7 @@ use sched::ExitStatus;
 use super::command::{Run, have_exited};
 use super::play::{Play, World, lives, signal};
 
-/// /// Writes an executable file that is not a program: it fails at exec.
+/// Writes an executable file that is not a program: it fails at exec.
 fn write_broken_program(world: &World) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::write(world.path("broken"), "nothing\n").expect("writable");
@@ -15,7 +15,7 @@ fn write_broken_program(world: &World) {
     std::fs::set_permissions(world.path("broken"), mode).expect("permitted");
 }
 
-/// /// With `--fail-fast`: of three jobs that start together, the middle one cannot start.
+/// With `--fail-fast`: of three jobs that start together, the middle one cannot start.
 fn check_fail_fast(broken: &str) {
     let world = World::new();
     write_broken_program(&world);
@@ -50,7 +50,7 @@ fn a_restarting_job_is_not_restarted_after_the_last_other_job_ends() {
         "#,
     );
     let pids = [play.begin("again"), play.begin("last")];
-    // // After this time its end is processed immediately.
+    // After this time its end is processed immediately.
     play.until("some age", |play| {
         play.story.last().is_some_and(|scene| Nanos::from_millis(300) < scene.turn.at)
     });
@@ -78,14 +78,14 @@ fn exit_statuses_are_known_even_if_the_parent_ignores_sigchld() {
 #[test]
 fn killing_one_run_does_not_affect_another_even_without_undo_records() {
     let text = "[[job]]\nname = \"a\"\nshell = \"echo $$; exec sleep 600\"\n";
-    // // The folder of the undo record cannot be created: a file has its name.
+    // The folder of the undo record cannot be created: a file has its name.
     let start = || Run::start(text, &["--quiet", "--die-with-me"], "touch state; exec \"$@\"");
     let (one, other) = (start(), start());
     let pids = [one.lines("a.out", 1)[0], other.lines("a.out", 1)[0]];
     signal(one.child.id(), Signal::KILL);
     one.end();
     assert!(have_exited(&pids[..1]));
-    // // Once the supervisor of a later killed run has finished, that of the first has finished too.
+    // Once the supervisor of a later killed run has finished, that of the first has finished too.
     let third = start();
     let pid = third.lines("a.out", 1);
     signal(third.child.id(), Signal::KILL);

@@ -1,4 +1,4 @@
-//! //! Processes that outlive their job are found, ended and reported.
+//! Processes that outlive their job are found, ended and reported.
 
 use super::command::Run;
 use super::play::{Play, lives};
@@ -21,7 +21,7 @@ fn a_process_started_by_an_orphan_during_its_end_is_ended() {
     assert!(!output.lines().any(|pid| lives(pid.parse().expect("a number"))), "{output}");
 }
 
-/// /// Job `a` leaves a process without its process group and environment; job `b` runs at the same time.
+/// Job `a` leaves a process without its process group and environment; job `b` runs at the same time.
 const HIDDEN: &str = r#"
     [[job]]
     name = "a"
@@ -38,7 +38,7 @@ fn a_process_without_group_and_environment_of_its_job_is_ended_with_the_run_and_
     assert!(status.success(), "{errors}");
     let pid = world.read("out/jobs/a.out").trim().parse().expect("a number");
     assert!(!lives(pid));
-    // // Its job is known only if it was sampled before its parent exited.
+    // Its job is known only if it was sampled before its parent exited.
     let journal = world.read("out/journal.jsonl");
     let is_reported = journal.contains("without a job's group and environment");
     assert!(is_reported || journal.contains("\"n_orphans\":1"), "{journal}");
@@ -60,7 +60,7 @@ fn such_a_process_is_assigned_to_the_job_if_there_is_only_one() {
 
 #[test]
 fn cpu_time_of_an_orphan_counts_for_its_job() {
-    // // The job itself uses almost no CPU time; the orphan counts to a hundred thousand.
+    // The job itself uses almost no CPU time; the orphan counts to a hundred thousand.
     let mut play = Play::new(
         r#"
         [[job]]

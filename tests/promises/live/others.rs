@@ -1,11 +1,11 @@
-//! //! Affinity of jobs changed by other programs during a run.
+//! Affinity of jobs changed by other programs during a run.
 
 use sched::{Action, JobEvent, RejectCause, UnmanagedCause};
 
 use super::play::{Play, mask, two_cpus};
 use super::why;
 
-/// /// A job that is always runnable, so that it is sampled in every turn.
+/// A job that is always runnable, so that it is sampled in every turn.
 const BUSY: &str = "[[job]]\nname = \"a\"\nshell = \"while :; do :; done\"\n";
 
 #[test]
@@ -14,10 +14,10 @@ fn a_job_with_externally_changed_affinity_keeps_it_and_is_no_longer_managed() {
     let mut play = Play::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n");
     play.wish("a", Action::Place(first.clone()));
     let pid = play.begin("a");
-    // // A different mask: the engine skips a placement that changes nothing.
+    // A different mask: the engine skips a placement that changes nothing.
     let both = first.or(&last);
     play.wish("a", Action::Place(both));
-    // // After the decision, before the action.
+    // After the decision, before the action.
     play.step_with(|| linux::affinity::set(pid, &last).expect("permitted"));
     assert_eq!(why(&play.places("a")[1]), Some(RejectCause::Unmanaged));
     assert_eq!(mask(pid), Some(last.clone()));
@@ -54,7 +54,7 @@ fn a_job_set_externally_to_its_original_or_previous_mask_keeps_it() {
         play.wish("a", Action::Place(last.clone()));
         play.until("the move", |play| play.places("a").len() == 2);
         play.until("a sample on that CPU", |play| play.ran_on("a", last.first()));
-        // // Its original mask, or the mask before our last placement.
+        // Its original mask, or the mask before our last placement.
         linux::affinity::set(pid, to).expect("permitted");
         let expected =
             JobEvent::Unmanaged(play.job("a"), UnmanagedCause::AffinityChanged(to.clone()));

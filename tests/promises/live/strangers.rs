@@ -1,4 +1,4 @@
-//! //! Processes of other users, and unrelated processes that reuse a PID.
+//! Processes of other users, and unrelated processes that reuse a PID.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use super::command::Run;
 use super::play::{lives, mask, signal, two_cpus};
 
-/// /// Waits until a file of a run contains a text.
+/// Waits until a file of a run contains a text.
 fn until(run: &Run, file: &str, text: &str) {
     let path = run.world.path(file);
     for _ in 0..10_000 {
@@ -30,13 +30,13 @@ fn a_job_stopped_by_the_terminal_is_reported_with_advice() {
     assert!(status.success(), "{errors}");
 }
 
-/// /// A set-uid root program in the folder of a run by an ordinary user.
+/// A set-uid root program in the folder of a run by an ordinary user.
 const AS_ORDINARY_USER: &str = "
     chmod 755 . && chown 65534:65534 . && cp \"$(command -v setpriv)\" become && chmod 4755 become
     exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
 
-/// /// Whether an ordinary user can execute evenkeel, and become root through a set-uid program in the
-/// /// temporary folder.
+/// Whether an ordinary user can execute evenkeel, and become root through a set-uid program in the
+/// temporary folder.
 fn can_become_root() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let shell = format!(
@@ -86,7 +86,7 @@ fn a_job_that_changed_its_user_is_not_migrated_and_reported_with_the_missing_cap
         println!("skipped: needs root, setpriv, and a folder that permits set-uid programs");
         return;
     }
-    // // Both start on the first CPU; only the job that becomes root can be migrated.
+    // Both start on the first CPU; only the job that becomes root can be migrated.
     let text = format!(
         r#"
         [[job]]
@@ -112,8 +112,8 @@ fn a_job_that_changed_its_user_is_not_migrated_and_reported_with_the_missing_cap
     assert_eq!(journal.matches("\"not-permitted\":{}").count(), 1, "left alone: {journal}");
 }
 
-/// /// Lets an unrelated process reuse the PID of an exited process of a job, ends evenkeel before it has
-/// /// sampled, and prints whether the unrelated process is alive.
+/// Lets an unrelated process reuse the PID of an exited process of a job, ends evenkeel before it has
+/// sampled, and prints whether the unrelated process is alive.
 const REUSE: &str = r#"
     "$@" & run=$!
     until grep -qs "\"pid\":$(tail -n1 out/jobs/a.out 2>/dev/null)," out/journal.jsonl; do sleep 0.05; done

@@ -224,7 +224,10 @@ fn without_a_column_for_writes_bandwidths_tell_them() {
         let off = slowdown(&less, idx) / slowdown(&full, idx) - 1.0;
         assert!(off.abs() < 0.03, "{full} {less}");
     }
-    assert!(less["notes"][0].as_str().unwrap().contains("what dram_gbs tells beyond"), "{less}");
+    assert!(
+        less["notes"][0].as_str().unwrap().contains("assumed that the bandwidth dram_gbs"),
+        "{less}"
+    );
 }
 
 #[test]
@@ -274,8 +277,8 @@ fn programs_that_cannot_be_are_refused_with_their_place() {
         "perl,128,1445782,1140116,1.2681",
         "perl,128,1445782,1140116,0",
         expect![[r#"
-        evenkeel: FOLDER/solo.csv:22:26: it is 0; write instructions per cycle
-    "#]],
+            evenkeel: FOLDER/solo.csv:22:26: the value is 0; write instructions per cycle
+        "#]],
     );
     refused_table(
         "llc_mpki",

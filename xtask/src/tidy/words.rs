@@ -142,8 +142,9 @@ fn find(rules: &[Rule], file: &str, prose: &str) -> Vec<Hit> {
 
 /// Whether a match of `phrase` near the hit contains it.
 fn is_inside(phrase: &Regex, prose: &str, hit: &regex::Match<'_>) -> bool {
-    let near = prose.floor_char_boundary(hit.start().saturating_sub(80));
-    let until = prose.ceil_char_boundary((hit.end() + 80).min(prose.len()));
+    let is_boundary = |idx: &usize| prose.is_char_boundary(*idx);
+    let near = (0..hit.start().saturating_sub(80)).rev().find(is_boundary).unwrap_or(0);
+    let until = (hit.end() + 80..prose.len()).find(is_boundary).unwrap_or(prose.len());
     phrase
         .find_iter(&prose[near..until])
         .any(|around| near + around.start() <= hit.start() && hit.end() <= near + around.end())

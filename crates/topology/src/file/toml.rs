@@ -24,8 +24,8 @@ pub enum ParseFileError {
     Invalid {
         /// The position of the value at fault, and its field.
         place: Located<&'static str>,
-        /// The error.
-        source: FileError,
+        /// The error. Boxed to keep `Result`s small.
+        source: Box<FileError>,
     },
 }
 
@@ -42,7 +42,7 @@ pub fn parse_toml(text: &str, path: &str) -> Result<Machine, ParseFileError> {
     Machine::try_from(read(&text)?).map_err(|error| {
         let (part, field) = part_and_field(&error);
         let offset = offset(&text, &part, field).unwrap_or_default();
-        ParseFileError::Invalid { place: text.error_at(offset, field), source: error }
+        ParseFileError::Invalid { place: text.error_at(offset, field), source: Box::new(error) }
     })
 }
 

@@ -177,7 +177,7 @@ fn check(fake: Fake, wish: MoveRequest, expected: Expect) -> Fake {
     let (tally, fake) = run(fake, wish);
     let kib = |bytes: u64| bytes / 1024;
     let refused = format!("{:?}", tally.refused);
-    let refused = refused.replace("Refused ", "");
+    let refused = refused.replace("FailedPageCounts ", "");
     let parts: Vec<&str> =
         refused.split([',', '{', '}']).map(str::trim).filter(|p| !p.ends_with(": 0")).collect();
     let refused = parts.join(" ");

@@ -1,7 +1,7 @@
 //! Duration of a comparison in the simulator, and its parts.
 //!
 //! 12 policies × 10 workloads of ten simulated minutes × 20 seeds on a machine with two sockets of 14 cores, without
-//! journals. About twenty programs run at a time, in six kinds from cache-resident to streaming.
+//! journals. SummaryContext twenty programs run at a time, in six kinds from cache-resident to streaming.
 //!
 //! The target of one minute is checked in release builds with two threads, against CPU time divided by the number of
 //! threads, because wall time depends on other load.
@@ -17,7 +17,7 @@ use engine::{Approved, Engine, Host, MoveLimits};
 use host_sim::hardware::Hardware;
 use host_sim::{SimHost, SimOptions, cast};
 use lab::compare::{
-    About, Column, Figures, Landed, Plan, SimBench, SimSetting, columns, run_all, summarize,
+    Column, Plan, RunEvent, RunMetrics, SimBench, SimSetting, SummaryContext, columns, run_all, summarize,
 };
 use program::{Job, Profile, Workload};
 
@@ -101,7 +101,7 @@ fn summarize_runs(
 ) -> anyhow::Result<String> {
     let done = runs.iter().map(|(number, (results, _))| (*number, results.clone())).collect();
     let alone: Vec<_> = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
-    let about = About {
+    let about = SummaryContext {
         host: "sim",
         machine,
         jobs,
@@ -129,7 +129,7 @@ fn judge(args: &Args, n_runs: usize, took_s: f64) -> anyhow::Result<()> {
 }
 
 /// Results and CPU time of each run, by run number.
-type RunsByNumber = std::collections::BTreeMap<usize, (Figures, Duration)>;
+type RunsByNumber = std::collections::BTreeMap<usize, (RunMetrics, Duration)>;
 
 fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<RunsByNumber> {
     let stop = StopFlag::default();
@@ -143,7 +143,7 @@ fn run(plan: &Plan, bench: &SimBench, n_threads: usize) -> anyhow::Result<RunsBy
         Ok(results.map(|results| (results, thread_cpu_time().saturating_sub(before))))
     };
     let land = |landed| {
-        if let Landed::Run(number, run) = landed {
+        if let RunEvent::Finished(number, run) = landed {
             runs.insert(number, run);
         }
         Ok(())

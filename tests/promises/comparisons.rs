@@ -375,7 +375,7 @@ fn what_a_time_limit_cut_is_left_out_and_told() {
     let told = place.compare(words);
     assert_eq!(told.status.code(), Some(1), "runs are missing");
     let text = tool::text(&told.stdout);
-    assert!(text.contains("4 runs are left out of all figures"), "{text}");
+    assert!(text.contains("4 runs are excluded from all metrics"), "{text}");
     let json = place.json("out");
     assert_eq!(json["summary"][0]["n_left_out"], 2);
     assert_eq!(json["summary"][0]["mean_s"], Value::Null);

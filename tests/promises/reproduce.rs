@@ -118,14 +118,14 @@ fn what_it_does_not_know_is_one_clear_line() {
     let refused = [
         (
             &["nothing"][..],
-            "there is nothing to reproduce called \"nothing\": write one of dfs, divided",
+            "there is no study \"nothing\": write one of dfs, divided",
         ),
         (
             &["dfs", "--only", "fig-9"],
             "dfs has no experiment \"fig-9\": write some of fig-5.1, fig-5.2",
         ),
         (&["dfs", "--seeds", "0"], "--seeds"),
-        (&["dfs", "--seeds", "-1"], "evenkeel: --seeds -1: this is no number; write how many (20)"),
+        (&["dfs", "--seeds", "-1"], "evenkeel: --seeds -1: not a number; write a number of seeds (20)"),
         (&["dfs", "--draws", "0"], "'--draws <N>': write an integer from 1 to 100000;"),
         (&["dfs", "--draws", "-1"], "'--draws <N>': write an integer from 1 to 100000;"),
         (&["dfs", "-j", "0"], "'--jobs <N>': write an integer from 1 to 1024;"),
@@ -133,11 +133,11 @@ fn what_it_does_not_know_is_one_clear_line() {
         (&["dfs", "-j", "few"], "'--jobs <N>': write an integer from 1 to 1024;"),
         (
             &["dfs", "--list", "--json"],
-            "evenkeel: --json is for what was run, and --list runs nothing: leave one out\n",
+            "evenkeel: --json prints results, and --list runs no experiment: omit one of them\n",
         ),
         (
             &["dfs", "--list", "--html", "/nonexistent/page.html"],
-            "evenkeel: --html is for what was run, and --list runs nothing: leave one out\n",
+            "evenkeel: --html prints results, and --list runs no experiment: omit one of them\n",
         ),
         (
             &["dfs", "--only", "fig-5.1", "--html", "/nonexistent/page.html"],
@@ -161,5 +161,5 @@ fn there_is_a_list_of_what_there_is() {
     }
     let some = told(&["dfs", "--only", "ceiling", "--list"]);
     let names: Vec<&str> = some.lines().filter(|line| line.starts_with("  ")).collect();
-    assert_eq!(names, ["  ceiling  how much could any scheduler save here?"]);
+    assert_eq!(names, ["  ceiling  upper bound of the gain of any scheduler"]);
 }

@@ -1,4 +1,4 @@
-//! `evenkeel reproduce`: what papers published, beside what comes out on their machines as simulated here.
+//! `evenkeel reproduce`: published results beside the results of the simulator.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -6,136 +6,127 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow};
 use base::StopFlag;
 use lab::compare::seeds;
-use lab::reproduce::{Experiment, Rig, STUDIES, Study, html, list, text};
+use lab::reproduce::{Experiment, RunPool, STUDIES, Study, html, list, text};
 
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 use linux::stop_signals::StopSignals;
 
-/// Which paper, and how thoroughly.
+/// Which study, which experiments, and how many runs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The study: dfs, divided or contention
     study: String,
-    /// Only these experiments, between commas; --list tells them
+    /// Run only these experiments, separated by commas; --list prints their names
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     only: Vec<String>,
-    /// Tell which experiments there are (of those named by --only, if any), and run none
+    /// Print the names of all experiments (with --only: of those), and run none
     #[arg(long)]
     list: bool,
-    /// How many seeds, or which: 20, 1-20, 3,7,11
+    /// Number of seeds, or a list of seeds: 20, 1-20, 3,7,11
     #[arg(long, value_name = "N|LIST", default_value = "20", allow_hyphen_values = true)]
     seeds: String,
-    /// How often experiments draw from the ranges of uncertain profiles
+    /// Number of draws from the ranges of uncertain profiles
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = input::whole::<u64>(1..=100_000), allow_hyphen_values = true)]
     draws: u64,
-    /// Runs at a time [default: one for each CPU]
+    /// Number of parallel runs [default: one for each CPU]
     #[arg(long, short, value_name = "N", value_parser = input::whole::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
-    /// No progress
+    /// Print no progress
     #[arg(long, short)]
     quiet: bool,
-    /// Print JSON instead of text: every figure as a number with its unit (docs/report-fields.md)
+    /// Print JSON instead of text: every value with its unit (docs/report-fields.md)
     #[arg(long)]
     json: bool,
-    /// Write a page with drawings here, too
+    /// Also write an HTML page with charts to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
-/// Reproduces.
+/// Runs the experiments and prints the result.
 pub fn main(args: &Args) -> CommandResult {
-    let known = || STUDIES.iter().map(|study| study.name).collect::<Vec<_>>().join(", ");
-    let study = Study::find(&args.study)
-        .ok_or_else(|| {
-            anyhow!(
-                "there is nothing to reproduce called {:?}: write one of {}",
-                args.study,
-                known()
-            )
-        })
-        .or_usage_error()?;
-    let wanted = wanted(study, &args.only).or_usage_error()?;
+    let study = study(&args.study).or_usage_error()?;
+    let selected = selected(study, &args.only).or_usage_error()?;
     let seeds = seeds(&args.seeds).or_usage_error()?;
-    let all = || std::thread::available_parallelism().map_or(1, usize::from);
-    let n_threads = args.jobs.map_or_else(all, usize::from);
     if args.list {
         check_list(args).or_usage_error()?;
-        std::io::stdout().write_all(list(study, &wanted).as_bytes())?;
+        std::io::stdout().write_all(list(study, &selected).as_bytes())?;
         return Ok(());
     }
     if let Some(file) = &args.html {
-        // Hours later would be late to find out; what is there already stays until there is something new.
+        // Fails before hours of runs. An existing page is kept until the new one is complete.
         let can = std::fs::OpenOptions::new().create(true).append(true).open(file);
         can.with_context(|| format!("cannot write {}", file.display())).or_usage_error()?;
     }
     let stop = StopFlag::default();
     let signals = std::cell::RefCell::new(StopSignals::block()?);
-    let shows = !args.quiet && std::io::stderr().is_terminal();
-    let look = |done: usize, all: usize| {
+    let is_terminal = !args.quiet && std::io::stderr().is_terminal();
+    let clear = if is_terminal { "\r\x1b[2K" } else { "" };
+    let on_progress = |done: usize, all: usize| {
         if signals.borrow_mut().received() {
             stop.raise();
         }
-        if shows {
-            eprint!("\r\x1b[2K{done} of {all} runs of this batch");
+        if is_terminal {
+            eprint!("{clear}{done} of {all} runs of this batch");
         }
     };
-    let rig = Rig::new(seeds, args.draws, n_threads, &stop, &look);
-    let account = study.run(&wanted, &rig, |experiment| {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    let n_threads = args.jobs.map_or_else(all, usize::from);
+    let pool = RunPool::new(seeds, args.draws, n_threads, &stop, &on_progress);
+    let run = study.run(&selected, &pool, |experiment| {
         if !args.quiet {
-            eprintln!(
-                "{}evenkeel: {}: {}",
-                if shows { "\r\x1b[2K" } else { "" },
-                experiment.name,
-                experiment.title
-            );
+            eprintln!("{clear}evenkeel: {}: {}", experiment.name(), experiment.title());
         }
     })?;
-    if shows {
-        eprint!("\r\x1b[2K");
-    }
+    eprint!("{clear}");
     let out = match args.json {
-        true => account.told().to_json().context("cannot write JSON")? + "\n",
-        false => text(&account),
+        true => run.account.to_json().context("cannot write JSON")? + "\n",
+        false => text(&run),
     };
     std::io::stdout().write_all(out.as_bytes())?;
     if let Some(file) = &args.html {
-        std::fs::write(file, html(&account))
+        std::fs::write(file, html(&run))
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    match account.left_out.as_slice() {
+    match run.account.left_out.as_slice() {
         [] => Ok(()),
         left => Err(anyhow!(
-            "stopped before all was done: for what is left write --only {}",
+            "stopped before all experiments were done: run the others with --only {}",
             left.join(",")
         )
         .into()),
     }
 }
 
-/// The experiments asked for, in the study's order.
-fn wanted<'a>(study: &'a Study, only: &[String]) -> anyhow::Result<Vec<&'a Experiment>> {
-    let names = || study.experiments.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
-    if let Some(wrong) =
-        only.iter().find(|name| study.experiments.iter().all(|one| one.name != **name))
-    {
-        return Err(anyhow!(
-            "{} has no experiment {wrong:?}: write some of {}",
-            study.name,
-            names()
-        ));
-    }
-    let is_wanted =
-        |one: &&Experiment| only.is_empty() || only.iter().any(|name| *name == one.name);
-    Ok(study.experiments.iter().filter(is_wanted).collect())
+fn study(name: &str) -> anyhow::Result<&'static Study> {
+    Study::find(name).ok_or_else(|| {
+        let known: Vec<&str> = STUDIES.iter().map(Study::name).collect();
+        anyhow!("there is no study {name:?}: write one of {}", known.join(", "))
+    })
 }
 
-/// A list runs nothing: there is nothing to write of it but its lines.
+/// The experiments of --only, in the order of the study.
+fn selected<'a>(study: &'a Study, only: &[String]) -> anyhow::Result<Vec<&'a Experiment>> {
+    let all = study.experiments();
+    if let Some(wrong) = only.iter().find(|name| all.iter().all(|one| one.name() != **name)) {
+        let known: Vec<&str> = all.iter().map(Experiment::name).collect();
+        return Err(anyhow!(
+            "{} has no experiment {wrong:?}: write some of {}",
+            study.name(),
+            known.join(", ")
+        ));
+    }
+    let is_selected =
+        |one: &&Experiment| only.is_empty() || only.iter().any(|name| *name == one.name());
+    Ok(all.iter().filter(is_selected).collect())
+}
+
+/// Rejects options that have no effect with --list.
 fn check_list(args: &Args) -> anyhow::Result<()> {
-    let unheard = [("--json", args.json), ("--html", args.html.is_some())];
-    match unheard.iter().find(|(_, is_given)| *is_given) {
+    let others = [("--json", args.json), ("--html", args.html.is_some())];
+    match others.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => {
-            Err(anyhow!("{option} is for what was run, and --list runs nothing: leave one out"))
+            Err(anyhow!("{option} prints results, and --list runs no experiment: omit one of them"))
         }
         None => Ok(()),
     }

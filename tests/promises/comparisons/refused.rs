@@ -43,8 +43,8 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         "the baseline spread is not among the policies: write one of linux, dfs",
     );
     check("small.toml --seeds 0", "--seeds 0: there must be at least one");
-    check("small.toml --seeds -1", "--seeds -1: this is no number");
-    check("small.toml --seeds 1,1", "a seed stands twice");
+    check("small.toml --seeds -1", "--seeds -1: not a number");
+    check("small.toml --seeds 1,1", "a seed occurs twice");
     check("small.toml --jobs 0", "invalid value '0' for '--jobs <N>'");
     check("nowhere.toml", "cannot read the workload nowhere.toml");
     check("small.toml same.toml", "two workloads are called \"small\"");
@@ -65,7 +65,7 @@ fn what_cannot_be_compared_is_refused_before_anything_runs() {
         "cannot write nowhere/x.csv: there is no folder nowhere",
     );
     check("small.toml --csv profiles", "cannot write profiles: it is a folder");
-    check("small.toml --solo", "--solo is for real programs");
+    check("small.toml --solo", "--solo applies to --host live");
     assert!(said(&place, "small.toml --machine nowhere.toml --out out").contains("nowhere.toml"));
     let bare = tool::run(&["compare"]);
     assert_eq!(bare.status.code(), Some(2));
@@ -79,13 +79,13 @@ fn live_what_only_a_simulated_machine_can_do_is_refused() {
         let found = said(&place, &format!("small.toml --host live --out out {words}"));
         assert!(found.contains(expected), "{words}:\n  {found}\n  {expected}");
     };
-    check("--machine m.toml", "--machine describes a simulated machine");
+    check("--machine m.toml", "--machine applies to a simulated machine");
     check("-p linux,oracle", "the oracle knows what only a simulator can know");
     check("-p oracle", "the oracle knows what only a simulator can know");
-    check("--jobs 2", "--jobs is for simulated runs");
+    check("--jobs 2", "--jobs applies to simulated runs");
     check(
         "-p linux,linux@numa-balancing",
-        "linux@numa-balancing: whether the kernel balances between nodes is a setting of the whole machine",
+        "linux@numa-balancing: NUMA balancing is a setting of the whole machine",
     );
 }
 

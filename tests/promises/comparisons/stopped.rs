@@ -44,7 +44,7 @@ fn interrupted_and_killed_and_gone_on_with_it_is_what_it_would_have_been() {
     assert_eq!(told.status.code(), Some(1), "{error}");
     let n_kept = n_lines(&place, "parts") - 1;
     assert!((4..1200).contains(&n_kept), "{n_kept}");
-    assert!(error.contains("evenkeel: interrupted; what is done is kept, and the same command with --out parts goes on"), "{error}");
+    assert!(error.contains("evenkeel: interrupted; finished runs are kept; the same command with --out parts resumes"), "{error}");
     assert!(text.contains(&format!("{n_kept} of 1200 runs done")), "{text}");
     assert!(text.contains("note: Interrupted:"), "{text}");
     assert_eq!(place.json("parts")["setting"]["n_runs_done"], n_kept);
@@ -72,7 +72,7 @@ fn two_at_once_in_one_folder_are_refused() {
     assert_eq!(told.status.code(), Some(2));
     assert_eq!(
         tool::text(&told.stderr),
-        "evenkeel: another evenkeel is at work on the comparison in busy: wait for it, or choose another folder with --out\n"
+        "evenkeel: another evenkeel runs the comparison in busy: wait for it, or choose another folder with --out\n"
     );
 }
 
@@ -155,7 +155,7 @@ fn a_comparison_of_endless_runs_is_interrupted_in_the_middle_of_one() {
     months(&place);
     let words = "compare months.toml -p linux,dio,oracle --seeds 1 --machine m.toml --out out";
     let error = interrupted(&place, words, "out/runs.jsonl");
-    assert!(error.contains("evenkeel: interrupted; what is done is kept"), "{error}");
+    assert!(error.contains("evenkeel: interrupted; finished runs are kept"), "{error}");
     assert_eq!(n_lines(&place, "out"), 1, "only whose folder it is");
 }
 

@@ -1,4 +1,4 @@
-//! The folder of a comparison and the files in it.
+//! The folder of a comparison and its files.
 
 use std::fs;
 use std::io;
@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use lab::compare::Plan;
 use report::comparison::Comparison;
 
-/// Looking for a free number must end.
+/// Limit of the search for a free number.
 const N_FOLDERS_MAX: u32 = 100_000;
 
-/// The folder that was asked for, or one named after the workloads with the next free number.
+/// The folder of `--out`, or one named after the workloads with the next free number.
 pub(super) fn folder(asked: Option<&Path>, workloads: &[String]) -> anyhow::Result<PathBuf> {
     let refused = |path: &Path| format!("cannot write the output folder {}", path.display());
     if let Some(path) = asked {
@@ -35,8 +35,7 @@ pub(super) fn folder(asked: Option<&Path>, workloads: &[String]) -> anyhow::Resu
     bail!("{} holds {N_FOLDERS_MAX} of {name}: choose a folder with --out", below.display())
 }
 
-/// Whether a file could be written there, as far as that can be told without writing it: hours of runs must
-/// not end in a folder that is not there.
+/// Checks before the runs that a file can be written, as far as possible without writing it.
 pub(super) fn check_place(file: &Path) -> anyhow::Result<()> {
     let name = file.display();
     if file.is_dir() {
@@ -50,18 +49,18 @@ pub(super) fn check_place(file: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes the comparison into its folder, and the table where it was asked for.
+/// Writes the comparison into its folder, and the table to the files of `--csv` and `--parquet`.
 pub(super) fn write(
-    told: &Comparison,
+    comparison: &Comparison,
     folder: &Path,
     (csv, parquet): (Option<&Path>, Option<&Path>),
 ) -> anyhow::Result<()> {
-    let jobs = told.job_table();
+    let jobs = comparison.job_table();
     let table = jobs.to_csv();
     let mut files = vec![
-        (folder.join("compare.json"), told.to_json()? + "\n"),
-        (folder.join("compare.html"), told.to_html()),
-        (folder.join("summary.csv"), told.summary_table().to_csv()),
+        (folder.join("compare.json"), comparison.to_json()? + "\n"),
+        (folder.join("compare.html"), comparison.to_html()),
+        (folder.join("summary.csv"), comparison.summary_table().to_csv()),
         (folder.join("runs.csv"), table.clone()),
     ];
     files.extend(csv.map(|path| (path.to_owned(), table)));
@@ -75,29 +74,29 @@ pub(super) fn write(
     }
 }
 
-/// The file of a single simulated run's report, below the folder.
+/// Path of the report of a simulated run, relative to the folder.
 pub(super) fn timeline(plan: &Plan, number: usize) -> String {
     format!("timelines/{}.html", name(plan, number))
 }
 
-/// The folder of a single live run, below the folder.
+/// Path of a live run, relative to the folder.
 pub(super) fn live_run(plan: &Plan, number: usize) -> String {
     format!("runs/{}", name(plan, number))
 }
 
-/// The folder of a job that ran alone, below the folder.
+/// Path of the run of a job alone, relative to the folder.
 pub(super) fn live_alone(workload: &str, job: &str) -> String {
     format!("alone/{}", plain(&format!("{workload}-{job}")))
 }
 
-/// A run's number makes its name unique, the rest is for people.
+/// The number makes the name of a run unique.
 fn name(plan: &Plan, number: usize) -> String {
     let key = plan.key(number);
     let (column, seed) = (&plan.columns[key.column].text, plan.seeds[key.seed]);
     plain(&format!("{number:05}-{}-{column}-seed-{seed}", plan.workloads[key.workload]))
 }
 
-/// What every file system and every link takes.
+/// Characters that are valid in every file system and URL.
 fn plain(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
     // A file name has at most 255 bytes.

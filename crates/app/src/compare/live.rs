@@ -1,7 +1,7 @@
-//! A comparison with real programs: one run after another, policies in turn.
+//! A comparison with real programs: one run after another, alternating between the policies.
 //!
-//! Each run is one of `evenkeel run`, with a folder, journal and report of its own below the comparison's.
-//! With `--solo` each job runs alone first, for its slow-down.
+//! Each run is one of `evenkeel run`, with its own folder, journal and report below that of the comparison.
+//! With `--solo` each job runs alone first, to compute slowdowns.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,27 +11,27 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use base::{Bytes, JobId, Nanos};
 use engine::{Sink, TurnRecord};
-use lab::compare::{Column, Ended, Figures, Store, Tally, Variant};
+use lab::compare::{Column, Completion, RunMetrics, RunStore, MetricsRecorder, Variant};
 use linux::cgroup::CgroupMode;
 use program::{Ending, Job, MemoryPolicy, Workload};
 use report::RunStatusWord;
 use topology::Machine;
 
 use super::progress::Progress;
-use super::{Args, Checked, Named, Ran, files, open, publish};
+use super::{Args, Checked, Inputs, RunOutputs, files, open, publish};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::run;
 use linux::stop_signals::StopSignals;
 
-/// One part of a run's journal.
+/// Size of a part of a run's journal.
 const JOURNAL_PART: Bytes = Bytes(64 << 20);
-/// Who decides while a job runs alone: nobody.
+/// Policy of a job alone: the kernel places it.
 const ALONE: &str = "linux";
 
-/// Runs what is left of the comparison and reports all of it.
-pub(super) fn main(args: &Args, named: Named) -> CommandResult {
-    let Named { plan, workloads, said } = named;
-    refuse(args, &plan.columns).or_usage_error()?;
+/// Runs the remaining part of the comparison and reports all of it.
+pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
+    let Inputs { plan, workloads, notes } = inputs;
+    reject_sim_options(args, &plan.columns).or_usage_error()?;
     let machine = linux::topology::read(Path::new("/"))?;
     let signals = args.signals.overrides().or_usage_error()?;
     for workload in &workloads {
@@ -42,7 +42,7 @@ pub(super) fn main(args: &Args, named: Named) -> CommandResult {
         let policy = policy::build(&column.spec, 0).or_usage_error()?;
         crate::signals::check_readable(&signals, &*policy, &machine).or_usage_error()?;
     }
-    let checked = Checked { plan, machine, workloads, said, options: options(args) };
+    let checked = Checked { plan, machine, workloads, notes, options: options(args) };
     let (folder, store) = open(args, &checked)?;
     let progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
     let signals = StopSignals::block()?;
@@ -57,38 +57,38 @@ pub(super) fn main(args: &Args, named: Named) -> CommandResult {
         .done
         .keys()
         .map(|&number| (number, format!("{}/report.html", files::live_run(&checked.plan, number))));
-    let ran = Ran {
+    let outputs = RunOutputs {
         alone: if store.alone.is_empty() { Vec::new() } else { alone },
         timelines: timelines.filter(|(_, name)| folder.join(name).is_file()).collect(),
         is_interrupted,
     };
     if is_interrupted {
-        super::tell_interrupted(args, &folder);
+        super::warn_interrupted(args, &folder);
     }
-    publish(args, &checked, &ran, (&folder, &store))
+    publish(args, &checked, &outputs, (&folder, &store))
 }
 
-/// What only a simulated machine can do.
-fn refuse(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
+/// Rejects options of simulated machines.
+fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
     if let Some(option) = args.sim.given() {
         return Err(anyhow!(
-            "{option} describes a simulated machine: write --host sim, or leave it out"
+            "{option} applies to a simulated machine: add --host sim, or omit it"
         ));
     }
     if args.jobs.is_some() {
         return Err(anyhow!(
-            "--jobs is for simulated runs: live they take place one after another, or they would disturb each other"
+            "--jobs applies to simulated runs: live runs take place one after another, to not disturb each other"
         ));
     }
     match columns.iter().find(|column| column.variant.numa_balancing.is_some()) {
         Some(column) => Err(anyhow!(
-            "{column}: whether the kernel balances between nodes is a setting of the whole machine (kernel.numa_balancing), which evenkeel leaves alone: set it yourself, and compare with --host live once with each"
+            "{column}: NUMA balancing is a setting of the whole machine (sysctl kernel.numa_balancing) that evenkeel does not change: set it before, and run a comparison with --host live for each value"
         )),
         None => Ok(()),
     }
 }
 
-/// What figures stand on beside policies, workloads and seeds.
+/// Other options that affect the metrics, beside policies, workloads and seeds.
 fn options(args: &Args) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([("host".to_owned(), "live".to_owned())]);
     if let Some(limit) = args.time_limit {
@@ -104,13 +104,13 @@ struct Series<'a> {
     args: &'a Args,
     checked: &'a Checked,
     folder: &'a Path,
-    store: Store,
+    store: RunStore,
     progress: Progress,
     signals: StopSignals,
 }
 
 impl Series<'_> {
-    /// Whether everything is done.
+    /// Whether all runs finished.
     fn go(&mut self) -> Result<bool, CommandError> {
         if self.args.solo && !self.all_alone()? {
             return Ok(false);
@@ -123,7 +123,7 @@ impl Series<'_> {
             let workload = with_variant(workload, column.variant, &self.checked.machine);
             let name = files::live_run(plan, number);
             match self.one(&name, workload, &column.spec, plan.seeds[key.seed])? {
-                Some(figures) => self.store.keep(number, figures, &self.checked.plan)?,
+                Some(metrics) => self.store.save(number, metrics, &self.checked.plan)?,
                 None => return Ok(false),
             }
             self.progress.one_more();
@@ -132,30 +132,30 @@ impl Series<'_> {
         Ok(true)
     }
 
-    /// One run in its own folder; `None` when a signal ended it.
+    /// One run in its own folder; `None` if a signal stopped it.
     fn one(
         &mut self,
         name: &str,
         workload: Workload,
         spec: &str,
         seed: u64,
-    ) -> Result<Option<Figures>, CommandError> {
+    ) -> Result<Option<RunMetrics>, CommandError> {
         if self.signals.received() {
             return Ok(None);
         }
         let path = self.folder.join(name);
-        // What is there was cut off: a run that ended is kept with its figures.
+        // An existing folder is that of an interrupted run: a finished run is saved with its metrics.
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error)
-                    .with_context(|| format!("cannot begin {} anew", path.display()))
+                    .with_context(|| format!("cannot remove {} for a new run", path.display()))
                     .map_err(CommandError::Failed);
             }
             _ => {}
         }
         let folder = run::RunFolder::make(Some(&path), &workload.name)?;
-        let tally = Tally::new(workload.jobs.len());
-        let mut listener = Listener { tally, progress: &mut self.progress };
+        let recorder = MetricsRecorder::new(workload.jobs.len());
+        let mut listener = Listener { recorder, progress: &mut self.progress };
         let checked = run::LiveInput {
             machine: self.checked.machine.clone(),
             policy: policy::build(spec, seed)?,
@@ -178,19 +178,19 @@ impl Series<'_> {
         };
         let run::RunResult { report, result: ended } =
             run::run_live(&how, checked, &folder, Some(&mut listener))?;
-        let mut figures = listener.tally.into_figures();
+        let mut metrics = listener.recorder.into_metrics();
         crate::report::write_files(&report, &folder.file(""))?;
         let was_limited = self.args.time_limit.is_some_and(|limit| limit.0 <= report.run.wall_ns);
         match (report.run.status, ended) {
             (Some(RunStatusWord::Interrupted), _) if !was_limited => return Ok(None),
-            (Some(RunStatusWord::Interrupted), _) => figures.ended = Ended::Stopped,
+            (Some(RunStatusWord::Interrupted), _) => metrics.status = Completion::Stopped,
             (_, Err(CommandError::Failed(error))) => return Err(CommandError::Failed(error)),
             _ => {}
         }
-        Ok(Some(figures))
+        Ok(Some(metrics))
     }
 
-    /// Runs each job alone, jobs alike once; whether all are done.
+    /// Runs each job alone, equal jobs once; whether all finished.
     fn all_alone(&mut self) -> Result<bool, CommandError> {
         for (nr, workload) in self.checked.workloads.iter().enumerate() {
             if self.store.alone.contains_key(&nr) {
@@ -199,33 +199,33 @@ impl Series<'_> {
             let mut known: BTreeMap<String, Option<Nanos>> = BTreeMap::new();
             let mut alone = Vec::with_capacity(workload.jobs.len());
             for job in &workload.jobs {
-                let key = likeness(job);
+                let key = alone_key(job);
                 if job.ending != Ending::Exit || known.contains_key(&key) {
                     alone.push(known.get(&key).copied().flatten());
                     continue;
                 }
                 let only = Job { id: JobId(0), start: Nanos::ZERO, ..job.clone() };
-                let lonely = Workload { jobs: vec![only], ..workload.clone() };
+                let alone_workload = Workload { jobs: vec![only], ..workload.clone() };
                 let name = files::live_alone(&workload.name, &job.name);
-                let Some(figures) = self.one(&name, lonely, ALONE, 0)? else { return Ok(false) };
-                let well = figures.ended == Ended::Finished;
-                let time = figures.time_of(0, job).filter(|time| well && *time != Nanos::ZERO);
+                let Some(metrics) = self.one(&name, alone_workload, ALONE, 0)? else { return Ok(false) };
+                let well = metrics.status == Completion::Finished;
+                let time = metrics.time_of(0, job).filter(|time| well && *time != Nanos::ZERO);
                 known.insert(key, time);
                 alone.push(time);
             }
-            self.store.keep_alone(nr, alone)?;
+            self.store.save_alone(nr, alone)?;
         }
         Ok(true)
     }
 }
 
-/// What makes two jobs take the same time alone.
-fn likeness(job: &Job) -> String {
+/// Equal for jobs that take the same time alone.
+fn alone_key(job: &Job) -> String {
     let Job { command, dir, env, input, threads, cpus, nodes, memory, .. } = job;
     format!("{command:?} {dir:?} {env:?} {input:?} {threads} {cpus:?} {nodes:?} {memory:?}")
 }
 
-/// Jobs without a memory policy of their own get the variant's.
+/// Sets the memory policy of the variant for jobs without one.
 fn with_variant(workload: &Workload, variant: Variant, machine: &Machine) -> Workload {
     let mut workload = workload.clone();
     if variant.interleave == Some(true) {
@@ -237,15 +237,15 @@ fn with_variant(workload: &Workload, variant: Variant, machine: &Machine) -> Wor
     workload
 }
 
-/// Takes the figures out of a run, and shows that it goes on.
+/// Records the metrics of a run, and prints its progress.
 struct Listener<'a> {
-    tally: Tally,
+    recorder: MetricsRecorder,
     progress: &'a mut Progress,
 }
 
 impl Sink for Listener<'_> {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.progress.show();
-        self.tally.record(record)
+        self.recorder.record(record)
     }
 }

@@ -1,11 +1,11 @@
-//! `evenkeel compare`: policies × workloads × seeds, and what may be said of them.
+//! `evenkeel compare`: policies × workloads × seeds, with verdicts.
 //!
 //! ```text
-//!   read and check everything ─► folder (new, or the same comparison's) ─► the runs that are left
+//!   read and check everything ─► folder (new, or of the same comparison) ─► the remaining runs
 //!      ─► reports of single runs ─► compare.json · compare.html · runs.csv · summary.csv ─► tables
 //! ```
 //!
-//! Whatever can be wrong with the command is found before anything runs.
+//! Every error of the command is reported before the first run.
 
 mod files;
 mod live;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base::Nanos;
-use lab::compare::{About, Identity, Plan, Store, columns, seeds, summarize};
+use lab::compare::{SummaryContext, Identity, Plan, RunStore, columns, seeds, summarize};
 use program::{Job, Workload};
 use report::comparison::Comparison;
 use topology::Machine;
@@ -29,38 +29,37 @@ use crate::run::{MemoryArgs, SimArgs};
 use crate::signals::SignalArgs;
 use crate::{input, profiles};
 
-/// Compare policies on workloads, each on the same seeds, and say which is better
+/// Compare policies on workloads with the same seeds, and report which policy is faster
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The workloads: .toml files, or the classic form (a job a line)
+    /// Workload files: .toml, or the classic form (one job per line)
     #[arg(value_name = "WORKLOAD", required = true)]
     workloads: Vec<PathBuf>,
-    /// The policies, between commas outside brackets: `linux,dfs[cooldown=4,domains=llc]`; may be given
-    /// several times. What follows an @ changes the machine below the policy: `linux@interleave`,
-    /// first-touch, numa-balancing, no-numa-balancing, several of them with + between. With --host sim also
-    /// `oracle`, the best that can be found for each run
+    /// Policies, separated by commas: `linux,dfs[cooldown=4,domains=llc]`; may be given several times. An @
+    /// adds settings of the machine, separated by +: `linux@interleave`, first-touch, numa-balancing,
+    /// no-numa-balancing. With --host sim also `oracle`, the best result of a search for each run
     #[arg(long, short, alias = "policy", value_name = "LIST", default_value = "linux,dfs")]
     policies: Vec<String>,
-    /// The policy that the others are compared with [default: linux if it is among them, else the first]
+    /// Policy that the others are compared with [default: linux if it is one of them, otherwise the first]
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
-    /// How many seeds, or which: 20, 1-20, 3,7,11
+    /// Number of seeds, or a list of seeds: 20, 1-20, 3,7,11
     #[arg(long, value_name = "N|LIST", default_value = "10", allow_hyphen_values = true)]
     seeds: String,
-    /// Where the programs run
+    /// Host on which the programs run
     #[arg(long, value_enum, default_value_t = HostKind::Sim)]
     host: HostKind,
-    /// Runs at a time, with --host sim [default: one for each CPU]
+    /// Number of parallel runs, with --host sim [default: one for each CPU]
     #[arg(long, short, value_name = "N", value_parser = input::whole::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
-    /// Folder for the runs and the reports; the same command with the same folder goes on where it
-    /// stopped [default: evenkeel-comparisons/NAME-1]
+    /// Folder of the runs and the reports; the same command with the same folder resumes an interrupted
+    /// comparison [default: evenkeel-comparisons/NAME-1]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Folder to look for profiles in, before all others; may be given several times
+    /// Folder of profiles, searched before the default folders; may be given several times
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
-    /// Stop a run after so long; it is left out of all figures then
+    /// Stop a run after this time; it is excluded from all metrics
     #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     time_limit: Option<Nanos>,
     #[command(flatten)]
@@ -69,20 +68,19 @@ pub struct Args {
     signals: SignalArgs,
     #[command(flatten)]
     sim: SimArgs,
-    /// Which single runs get a report of their own with their timeline: that of the median seed of
-    /// each policy on each workload, all, or none; live every run has one
+    /// Single runs that get a report with their timeline; with --host live every run has one
     #[arg(long, value_enum, default_value_t = Timelines::Median)]
     timelines: Timelines,
-    /// With --host live: run every job alone first, so that slow-downs are known
+    /// With --host live: run every job alone first, to report slowdowns
     #[arg(long)]
     solo: bool,
-    /// Write every job of every run as a table here too, as CSV
+    /// Also write a row for every job of every run to this CSV file
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// The same as a Parquet file, where evenkeel was built with the feature parquet
+    /// Also write the same rows to this Parquet file; needs the build feature parquet
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
-    /// No progress, and no tables at the end
+    /// Print no progress and no tables
     #[arg(long, short)]
     quiet: bool,
     /// Print the comparison as JSON instead of the tables
@@ -90,41 +88,41 @@ pub struct Args {
     json: bool,
 }
 
-/// Where programs can run.
+/// Host of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum HostKind {
-    /// On a simulated machine; programs are what their profiles say
+    /// A simulated machine; programs behave as their profiles state
     Sim,
-    /// On this machine, now, one run after another in turn
+    /// This machine, one run after another
     Live,
 }
 
-/// Which runs get reports of their own.
+/// Runs with their own report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Timelines {
-    /// The median seed of each policy on each workload
+    /// The run with the median makespan of each policy on each workload
     Median,
-    /// All of them
+    /// All runs
     All,
-    /// None
+    /// No run
     None,
 }
 
-/// What the command names, read.
-struct Named {
+/// Plan and workloads of the command.
+struct Inputs {
     plan: Plan,
     workloads: Vec<Workload>,
-    /// What is worth saying of it, once nothing is wrong.
-    said: Vec<String>,
+    /// Notes to print after all checks have passed.
+    notes: Vec<String>,
 }
 
-/// Everything that the command names, found to be sound.
+/// Inputs that have passed all checks.
 struct Checked {
     plan: Plan,
     machine: Machine,
     workloads: Vec<Workload>,
-    said: Vec<String>,
-    /// What figures stand on beside the plan, for people and for [`Identity`].
+    notes: Vec<String>,
+    /// Other options that affect the metrics, for the report and for [`Identity`].
     options: BTreeMap<String, String>,
 }
 
@@ -134,16 +132,16 @@ impl Checked {
     }
 }
 
-/// What the runs came to.
-struct Ran {
-    /// How long each job takes alone, by workload; empty where nobody measured it.
+/// Results beside the metrics of the runs.
+struct RunOutputs {
+    /// Time of each job alone, by workload; empty if it was not measured.
     alone: Vec<Vec<Option<Nanos>>>,
     /// Reports of single runs, by number.
     timelines: BTreeMap<usize, String>,
     is_interrupted: bool,
 }
 
-/// Compares and reports.
+/// Runs the comparison and prints the report.
 pub fn main(args: &Args) -> CommandResult {
     if args.parquet.is_some() {
         parquet::check().or_usage_error()?;
@@ -151,92 +149,87 @@ pub fn main(args: &Args) -> CommandResult {
     for file in [&args.csv, &args.parquet].into_iter().flatten() {
         files::check_place(file).or_usage_error()?;
     }
-    let named = plan(args)?;
+    let inputs = plan(args)?;
     match args.host {
         HostKind::Sim if args.solo => Err(CommandError::Usage(anyhow::anyhow!(
-            "--solo is for real programs: simulated jobs run alone anyway; leave it out"
+            "--solo applies to --host live: simulated jobs always run alone first; omit it"
         ))),
-        HostKind::Sim => sim::main(args, named),
-        HostKind::Live => live::main(args, named),
+        HostKind::Sim => sim::main(args, inputs),
+        HostKind::Live => live::main(args, inputs),
     }
 }
 
-fn tell_interrupted(args: &Args, folder: &Path) {
+fn warn_interrupted(args: &Args, folder: &Path) {
     if !args.quiet {
         let folder = folder.display();
         eprintln!(
-            "evenkeel: interrupted; what is done is kept, and the same command with --out {folder} goes on"
+            "evenkeel: interrupted; finished runs are kept; the same command with --out {folder} resumes"
         );
     }
 }
 
-/// What is compared, and the workloads with their profiles.
-fn plan(args: &Args) -> Result<Named, CommandError> {
+/// The plan, and the workloads with their profiles.
+fn plan(args: &Args) -> Result<Inputs, CommandError> {
     let columns = columns(args.policies.iter().map(String::as_str)).or_usage_error()?;
     if args.host == HostKind::Live && columns.iter().any(lab::oracle::is_column) {
         return Err(CommandError::Usage(lab::oracle::OracleError::Live.into()));
     }
     let seeds = seeds(&args.seeds).or_usage_error()?;
     let mut workloads = Vec::with_capacity(args.workloads.len());
-    let mut said = Vec::new();
+    let mut notes = Vec::new();
     for path in &args.workloads {
         let bytes = input::bytes("workload", path).or_usage_error()?;
         let mut workload = program::parse_bytes(&bytes, path).or_usage_error()?;
-        said.extend(profiles::attach(&mut workload, &args.profiles).or_usage_error()?);
+        notes.extend(profiles::attach(&mut workload, &args.profiles).or_usage_error()?);
         workloads.push(workload);
     }
     let names = workloads.iter().map(|workload| workload.name.clone()).collect();
     let plan = Plan::new(columns, args.baseline.as_deref(), names, seeds).or_usage_error()?;
-    said.sort();
-    said.dedup();
-    Ok(Named { plan, workloads, said })
+    notes.sort();
+    notes.dedup();
+    Ok(Inputs { plan, workloads, notes })
 }
 
-/// The folder, and what it holds of this comparison.
-fn open(args: &Args, checked: &Checked) -> Result<(PathBuf, Store), CommandError> {
+/// The folder, and its finished runs of this comparison.
+fn open(args: &Args, checked: &Checked) -> Result<(PathBuf, RunStore), CommandError> {
     let folder = files::folder(args.out.as_deref(), &checked.plan.workloads).or_usage_error()?;
     let Checked { plan, machine, options, .. } = checked;
     let identity = Identity::new(plan, machine, &checked.jobs(), options.clone());
-    let store = Store::open(&folder, &identity, plan).or_usage_error()?;
+    let store = RunStore::open(&folder, &identity, plan).or_usage_error()?;
     if !args.quiet {
-        checked.said.iter().for_each(|text| eprintln!("evenkeel: {text}"));
+        checked.notes.iter().for_each(|text| eprintln!("evenkeel: {text}"));
     }
     Ok((folder, store))
 }
 
-/// Writes and prints what there is.
-fn publish(
-    args: &Args,
-    checked: &Checked,
-    ran: &Ran,
-    (folder, store): (&Path, &Store),
-) -> CommandResult {
-    let about = About {
+/// Writes the files and prints the tables.
+fn publish(args: &Args, checked: &Checked, outputs: &RunOutputs, (folder, store): (&Path, &RunStore)) -> CommandResult {
+    let about = SummaryContext {
         host: match args.host {
             HostKind::Sim => "sim",
             HostKind::Live => "live",
         },
         machine: &checked.machine,
         jobs: &checked.jobs(),
-        alone: &ran.alone,
+        alone: &outputs.alone,
         options: &checked.options,
-        timelines: &ran.timelines,
+        timelines: &outputs.timelines,
     };
-    let told = summarize(&checked.plan, &store.done, &about);
-    let written = files::write(&told, folder, (args.csv.as_deref(), args.parquet.as_deref()));
-    show(args, &told, folder, written.is_ok())?;
+    let comparison = summarize(&checked.plan, &store.done, &about);
+    let written = files::write(&comparison, folder, (args.csv.as_deref(), args.parquet.as_deref()));
+    show(args, &comparison, folder, written.is_ok())?;
     written?;
     let all_well =
-        told.runs.iter().all(|run| run.ended == report::comparison::RunEndWord::Finished);
-    if ran.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
+        comparison.runs.iter().all(|run| run.ended == report::comparison::RunEndWord::Finished);
+    if outputs.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-fn show(args: &Args, told: &Comparison, folder: &Path, is_written: bool) -> anyhow::Result<()> {
+fn show(args: &Args, comparison: &Comparison, folder: &Path, is_written: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", told.to_json().context("cannot write JSON")?)?;
+        writeln!(out, "{}", comparison.to_json().context("cannot write JSON")?)?;
     } else if !args.quiet {
-        write!(out, "{}", told.to_text(80))?;
+        write!(out, "{}", comparison.to_text(80))?;
         if is_written {
             writeln!(out, "\nfiles:    {}", folder.display())?;
         }

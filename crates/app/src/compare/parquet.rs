@@ -1,21 +1,21 @@
-//! A comparison's table as a Parquet file, where evenkeel was built for it (feature `parquet`).
+//! The table of a comparison as a Parquet file (build feature `parquet`).
 //!
-//! One row group; every column is optional, since anything may be absent. Without the feature the option is
-//! refused before anything runs.
+//! One row group; every column is optional, since any value may be absent. Without the feature the option is
+//! rejected before the first run.
 
 use std::path::Path;
 
 use report::comparison::DataTable;
 
-/// Whether files can be written.
+/// Fails: the feature is missing.
 #[cfg(not(feature = "parquet"))]
 pub(super) fn check() -> anyhow::Result<()> {
     anyhow::bail!(
-        "--parquet: this evenkeel was built without it: build it with --features parquet, or write --csv"
+        "--parquet: this evenkeel was built without Parquet: build it with --features parquet, or use --csv"
     )
 }
 
-/// Never called: [`check`] refuses.
+/// Unreachable: [`check`] fails before.
 #[cfg(not(feature = "parquet"))]
 pub(super) fn write(_table: &DataTable, _path: &Path) -> anyhow::Result<()> {
     check()
@@ -37,13 +37,13 @@ mod with_it {
 
     use super::{DataTable, Path};
 
-    /// Whether files can be written: they can.
+    /// Succeeds: the feature is present.
     #[expect(clippy::unnecessary_wraps, reason = "without the feature it fails")]
     pub fn check() -> anyhow::Result<()> {
         Ok(())
     }
 
-    /// What a column holds.
+    /// Type of a column.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Kind {
         Text,
@@ -51,7 +51,7 @@ mod with_it {
         Number,
     }
 
-    /// The kind of the first value that is there; a column without any is one of numbers.
+    /// The type of the first present value; numbers without any.
     fn kind(table: &DataTable, column: usize) -> Kind {
         let known = table.rows.iter().find_map(|row| match row[column] {
             Value::Text(_) => Some(Kind::Text),
@@ -120,7 +120,7 @@ mod with_it {
         use parquet::file::reader::{FileReader, SerializedFileReader};
 
         #[test]
-        fn what_is_written_is_read_again_and_what_is_absent_stays_absent() {
+        fn absent_values_are_absent_after_reading_the_file() {
             let table = DataTable {
                 names: vec!["policy", "seed", "slowdown"],
                 rows: vec![

@@ -1,12 +1,12 @@
-//! How far a comparison is, and how long it will still take.
+//! Progress of a comparison, and an estimate of the remaining time.
 //!
 //! ```text
 //!   ━━━━━━━━━━━━━━━━──────────────   1240 of 2400 runs   41.2 a second   28 s left
 //! ```
 //!
-//! On a terminal a line that is drawn over itself a few times a second; elsewhere a line for every tenth
-//! of the way, none more often than every few seconds, and after any of them one that tells where it ended. The
-//! time left is reckoned from the runs of this start alone: those that a former one did took no time now.
+//! On a terminal one line is redrawn a few times a second. Otherwise a line is printed for every tenth of the runs, at
+//! most every few seconds, and a last line at the end. The estimate uses only the runs since this start, and not those
+//! of a resumed comparison.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use report::format::duration;
 
 use crate::view::Mode;
 
-/// Shows it on standard error.
+/// Prints the progress to standard error.
 pub(super) struct Progress {
     mode: Mode,
     n_runs: usize,
@@ -26,9 +26,9 @@ pub(super) struct Progress {
     tenths: usize,
 }
 
-/// Between two drawings on a terminal.
+/// Interval between two redraws on a terminal.
 const REDRAW: Duration = Duration::from_millis(150);
-/// Between two lines elsewhere.
+/// Interval between two lines otherwise.
 const LINE: Duration = Duration::from_secs(5);
 /// Columns of the bar.
 const WIDTH: usize = 30;
@@ -48,7 +48,7 @@ impl Progress {
         self.n_done += 1;
     }
 
-    /// Draws if it is time to.
+    /// Redraws if the interval has passed.
     pub fn show(&mut self) {
         let is_old = |pause| self.shown.is_none_or(|at| pause <= at.elapsed());
         let tenths = 10 * self.n_done / self.n_runs.max(1);
@@ -60,11 +60,11 @@ impl Progress {
             _ => return,
         };
         (self.shown, self.tenths) = (Some(Instant::now()), tenths);
-        // Nobody reads: the runs are worth more than their progress.
+        // A closed standard error does not stop the comparison.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
-    /// Takes the line off the terminal; elsewhere the last line tells how far it came.
+    /// Removes the line from the terminal; otherwise prints a last line.
     pub fn finish(&mut self) {
         let text = match (self.mode, self.shown.take()) {
             (_, None) | (Mode::Quiet, _) => return,
@@ -90,11 +90,11 @@ impl Drop for Progress {
     }
 }
 
-/// `n_now` of them took `elapsed`.
+/// The text of the progress; `n_now` runs took `elapsed`.
 fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> String {
-    let far = format!("{n_done} of {n_runs} runs");
+    let done = format!("{n_done} of {n_runs} runs");
     if n_now == 0 || elapsed.is_zero() {
-        return far;
+        return done;
     }
     let each = elapsed.as_secs_f64() / n_now as f64;
     let pace = if each < 1.0 {
@@ -103,12 +103,12 @@ fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> Strin
         format!("{each:.1} s each")
     };
     if n_done == n_runs {
-        return format!("{far}   {pace}");
+        return format!("{done}   {pace}");
     }
     let left_s = each * (n_runs - n_done) as f64;
-    // Whole seconds: more would be a promise.
+    // Whole seconds: the estimate is not more precise.
     let left = duration(left_s.ceil() as u64 * 1_000_000_000).replace(".00", "");
-    format!("{far}   {pace}   about {left} left")
+    format!("{done}   {pace}   about {left} left")
 }
 
 #[cfg(test)]
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_left_comes_from_the_runs_of_this_start() {
+    fn the_remaining_time_is_estimated_from_the_runs_since_this_start() {
         let second = Duration::from_secs;
         assert_eq!(words(0, 10, 0, second(3)), "0 of 10 runs");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A comparison on a simulated machine: many runs at a time, no journals.
+//! A comparison on a simulated machine: parallel runs, without journals.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use anyhow::Context;
 use base::StopFlag;
-use lab::compare::{Figures, Landed, Plan, SimBench, SimSetting, median_runs, run_all};
+use lab::compare::{RunMetrics, RunEvent, Plan, SimBench, SimSetting, median_runs, run_all};
 
 use super::progress::Progress;
-use super::{Args, Checked, Named, Ran, Timelines, files, open, publish};
+use super::{Args, Checked, Inputs, RunOutputs, Timelines, files, open, publish};
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::run::{SimSignals, check_declared};
 use linux::stop_signals::StopSignals;
 
-/// Runs what is left of the comparison and reports all of it.
-pub(super) fn main(args: &Args, named: Named) -> CommandResult {
-    let Named { plan, workloads, mut said } = named;
+/// Runs the remaining part of the comparison and reports all of it.
+pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
+    let Inputs { plan, workloads, mut notes } = inputs;
     let machine = args.sim.machine()?;
     if args.sim.readable == SimSignals::None {
         for (column, workload) in
@@ -41,10 +41,10 @@ pub(super) fn main(args: &Args, named: Named) -> CommandResult {
     }
     let assumed = bench.assumed().join("; ");
     if !assumed.is_empty() {
-        said.push(format!("the machine file leaves open, and assumed is: {assumed}"));
+        notes.push(format!("assumed values that the machine file does not give: {assumed}"));
         options.insert("assumed".to_owned(), assumed);
     }
-    let checked = Checked { plan, machine, workloads, said, options };
+    let checked = Checked { plan, machine, workloads, notes, options };
     let (folder, mut store) = open(args, &checked)?;
     let left = store.left(&checked.plan);
     let stop = StopFlag::default();
@@ -56,9 +56,9 @@ pub(super) fn main(args: &Args, named: Named) -> CommandResult {
         let seed = checked.plan.seeds[key.seed];
         Ok(bench.run((column, key.workload, seed), &stop, None)?)
     };
-    let land = |landed| -> anyhow::Result<()> {
-        if let Landed::Run(number, figures) = landed {
-            store.keep(number, figures, &checked.plan)?;
+    let receive = |event| -> anyhow::Result<()> {
+        if let RunEvent::Finished(number, metrics) = event {
+            store.save(number, metrics, &checked.plan)?;
             progress.one_more();
         }
         if signals.received() {
@@ -67,7 +67,7 @@ pub(super) fn main(args: &Args, named: Named) -> CommandResult {
         progress.show();
         Ok(())
     };
-    let result = run_all(&left, n_threads(args), &stop, work, land);
+    let result = run_all(&left, n_threads(args), &stop, work, receive);
     progress.finish();
     result?;
     let timelines = match signals.received() {
@@ -76,19 +76,19 @@ pub(super) fn main(args: &Args, named: Named) -> CommandResult {
     };
     let is_interrupted = signals.received();
     if is_interrupted {
-        super::tell_interrupted(args, &folder);
+        super::warn_interrupted(args, &folder);
     }
     let alone = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
-    let ran = Ran { alone, timelines, is_interrupted };
-    publish(args, &checked, &ran, (&folder, &store))
+    let outputs = RunOutputs { alone, timelines, is_interrupted };
+    publish(args, &checked, &outputs, (&folder, &store))
 }
 
-/// Reports of single runs, each a file below the folder; those that are there already are kept, since a run
-/// always comes out the same.
+/// Writes the reports of single runs below the folder. Existing files are kept, since a simulated run is
+/// repeatable.
 fn timelines(
     args: &Args,
     bench: &SimBench,
-    (plan, done): (&Plan, &BTreeMap<usize, Figures>),
+    (plan, done): (&Plan, &BTreeMap<usize, RunMetrics>),
     folder: &Path,
     signals: &mut StopSignals,
 ) -> anyhow::Result<BTreeMap<usize, String>> {
@@ -108,15 +108,15 @@ fn timelines(
     let work = |number: usize| -> anyhow::Result<Option<String>> {
         Ok(bench.report(plan, number, &stop)?.map(|report| report.to_html()))
     };
-    let land = |landed| -> anyhow::Result<()> {
+    let receive = |event| -> anyhow::Result<()> {
         if signals.received() {
             stop.raise();
         }
-        let Landed::Run(number, page) = landed else { return Ok(()) };
+        let RunEvent::Finished(number, page) = event else { return Ok(()) };
         let path = folder.join(&named[&number]);
         fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
     };
-    run_all(&missing, n_threads(args), &stop, work, land)?;
+    run_all(&missing, n_threads(args), &stop, work, receive)?;
     named.retain(|_, name| is_there(name));
     Ok(named)
 }
@@ -126,7 +126,7 @@ fn n_threads(args: &Args) -> usize {
     args.jobs.map_or_else(all, usize::from)
 }
 
-/// What figures stand on beside policies, workloads and seeds.
+/// Other options that affect the metrics, beside policies, workloads and seeds.
 fn options(args: &Args) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([("host".to_owned(), "sim".to_owned())]);
     options.extend(args.sim.result_options());

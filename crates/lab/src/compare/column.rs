@@ -1,62 +1,62 @@
-//! A column of a comparison: a policy, and the machine's habits below it.
+//! A column of a comparison: a policy, and settings of the machine that no policy controls.
 //!
 //! ```text
 //!   linux      dfs[cooldown=4,domains=llc]      linux@interleave      linux@numa-balancing
-//!                                                    └ what the machine does that no policy decides
+//!                                                    └ variant: a setting of the machine
 //! ```
 //!
-//! A list is split at commas and semicolons outside brackets, so that one option holds several columns.
+//! Lists are split at commas and semicolons outside brackets, so that one option takes several columns.
 
 use std::fmt;
 
 use crate::oracle::{self, OracleError};
 
-/// What is changed of the machine below a policy; `None`: as for all columns.
+/// Settings of the machine; `None`: the setting of all columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Variant {
-    /// Whether jobs without a rule of their own take memory from all nodes in turn.
+    /// Whether memory of jobs without a memory policy is interleaved over all nodes.
     pub interleave: Option<bool>,
-    /// Whether the kernel balances between nodes.
+    /// Whether the kernel does NUMA balancing.
     pub numa_balancing: Option<bool>,
 }
 
-/// A policy with a variant, as one column of a comparison.
+/// A policy with a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// As it is called everywhere: blanks and empty brackets left out.
+    /// Normalized text: without blanks and empty brackets.
     pub text: String,
     /// The policy alone, for [`policy::build`].
     pub spec: String,
-    /// What differs below it.
+    /// Settings of the machine.
     pub variant: Variant,
 }
 
-/// Why a text is no column. Each message says what to do.
+/// An invalid column. Each message states what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnError {
-    /// No such policy, or not with these parameters.
+    /// No such policy, or invalid parameters.
     #[error(transparent)]
     Policy(#[from] OracleError),
     /// No such variant.
     #[error("{column:?}: there is no variant {found:?}: write {known}", known = VARIANTS.map(|(name, _)| name).join(", "))]
     Variant {
-        /// What was written.
+        /// The column.
         column: String,
-        /// The part after the `@` that means nothing.
+        /// The text after the `@`.
         found: String,
     },
-    /// Two that contradict each other, or one twice.
-    #[error("{0:?}: its variants contradict each other, or one stands twice: keep one")]
+    /// Contradicting variants, or one twice.
+    #[error("{0:?}: its variants contradict each other, or one occurs twice: keep one")]
     Twice(String),
-    /// The same one again.
+    /// The same column twice.
     #[error("policy {0} is given twice: every column of a comparison must differ from the others")]
     Again(String),
-    /// None at all.
+    /// An empty list.
     #[error("there is no policy to compare: name two or more, as in --policies linux,dfs")]
     None,
 }
 
-/// What can stand after the `@`.
+/// Words after the `@`.
 const VARIANTS: [(&str, Variant); 4] = [
     ("interleave", Variant { interleave: Some(true), numa_balancing: None }),
     ("first-touch", Variant { interleave: Some(false), numa_balancing: None }),
@@ -65,10 +65,10 @@ const VARIANTS: [(&str, Variant); 4] = [
 ];
 
 impl Column {
-    /// One column. The policy is built once to see that it can be.
+    /// Parses one column. The policy is built once, as a check.
     ///
     /// # Errors
-    /// No such policy or variant.
+    /// The policy or variant does not exist.
     pub fn parse(text: &str) -> Result<Self, ColumnError> {
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let end = text.rfind(']').map_or(0, |at| at + 1);
@@ -89,7 +89,7 @@ impl Column {
         Ok(Column { text, spec, variant })
     }
 
-    /// What makes two columns the same: parameters in another order change nothing.
+    /// Equal for columns that differ only in the order of parameters.
     fn meaning(&self) -> (String, Vec<String>, Variant) {
         let (name, inside) = self.spec.split_once('[').unwrap_or((&self.spec, ""));
         let inside = inside.trim_end_matches(']');
@@ -120,10 +120,10 @@ impl Variant {
     }
 }
 
-/// All columns of some lists, each of which may hold several.
+/// All columns of some lists.
 ///
 /// # Errors
-/// The first text that is none, or one that says the same as another.
+/// The first invalid column, or a column that repeats another.
 pub fn columns<'a>(lists: impl IntoIterator<Item = &'a str>) -> Result<Vec<Column>, ColumnError> {
     let mut columns: Vec<Column> = Vec::new();
     for text in lists.into_iter().flat_map(split) {
@@ -136,7 +136,7 @@ pub fn columns<'a>(lists: impl IntoIterator<Item = &'a str>) -> Result<Vec<Colum
     if columns.is_empty() { Err(ColumnError::None) } else { Ok(columns) }
 }
 
-/// The parts between commas and semicolons that stand outside brackets; blank ones are left out.
+/// The parts between commas and semicolons outside brackets, without blank ones.
 fn split(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
     let parts = list.split(move |c| {
@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_is_of_the_machine_and_not_of_the_policy() {
+    fn a_variant_is_a_setting_of_the_machine_and_not_of_the_policy() {
         let column = Column::parse("dfs[cooldown=4]@interleave").expect("sound");
         assert_eq!(column.spec, "dfs[cooldown=4]");
         assert_eq!(column.variant, Variant { interleave: Some(true), numa_balancing: None });
     }
 
     #[test]
-    fn what_says_the_same_twice_is_refused_however_it_is_written() {
+    fn a_column_that_repeats_another_is_rejected_in_any_notation() {
         let again = |text| {
             format!(
                 "policy {text} is given twice: every column of a comparison must differ from the others"
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_column_is_refused_with_what_would_be() {
+    fn an_invalid_column_is_rejected_with_the_valid_names() {
         let unknown = policy::build("dsf", 0).err().expect("there is none");
         check(&["linux,dsf"], &format!("{unknown}, oracle (simulated runs alone)"));
         let known = unknown.to_string().split_once("there are ").expect("a list").1.to_owned();
@@ -215,7 +215,7 @@ mod tests {
         );
         check(
             &["linux@interleave+first-touch"],
-            "\"linux@interleave+first-touch\": its variants contradict each other, or one stands twice: keep one",
+            "\"linux@interleave+first-touch\": its variants contradict each other, or one occurs twice: keep one",
         );
         check(
             &[" , "],

@@ -2,19 +2,18 @@
 //!
 //! ```text
 //!   columns (policy@variant) ─┐
-//!   workloads ────────────────┼─► Plan ─► runs in order ─► threads ─► Figures of each ─► runs.jsonl
-//!   seeds ────────────────────┘            A B C A B C …                   │ (a start later goes on)
+//!   workloads ────────────────┼─► Plan ─► runs in order ─► threads ─► RunMetrics of each ─► runs.jsonl
+//!   seeds ────────────────────┘            A B C A B C …                   │ (a later start resumes)
 //!                                                                          ▼
 //!                                                    summary: stats ─► report::comparison
 //! ```
 //!
-//! Runs are ordered by seed, then workload, then policy: whenever it is interrupted, what is done is nearly
-//! a whole comparison with fewer seeds, and live the policies take turns (A B A B). Each run hangs on
-//! nothing but its own place in the plan, so that neither the number of threads nor an interruption changes
-//! a figure.
+//! Runs are ordered by seed, then workload, then policy. An interrupted comparison is therefore nearly a complete one
+//! with fewer seeds, and live runs alternate between the policies (A B A B). A run depends only on its policy, workload
+//! and seed, and not on the number of threads or on interruptions.
 
 mod column;
-mod figures;
+mod metrics;
 mod plan;
 mod runner;
 mod simulate;
@@ -23,10 +22,10 @@ mod summary;
 mod timeline;
 
 pub use column::{Column, ColumnError, Variant, columns};
-pub use figures::{Controller, Ended, Figures, Found, JobFigures, Tally};
+pub use metrics::{ControllerTraffic, Completion, RunMetrics, OracleSearch, JobTimes, MetricsRecorder};
 pub use plan::{Key, Plan, PlanError, seeds};
-pub use runner::{Landed, run_all};
-pub use simulate::{Ready, SimBench, SimRunError, SimSetting};
-pub use store::{Identity, Store, StoreError};
-pub use summary::{About, summarize};
+pub use runner::{RunEvent, run_all};
+pub use simulate::{PreparedWorkload, SimBench, SimRunError, SimSetting};
+pub use store::{Identity, RunStore, RunStoreError};
+pub use summary::{SummaryContext, summarize};
 pub use timeline::median_runs;

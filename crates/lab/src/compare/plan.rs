@@ -1,34 +1,34 @@
-//! Which runs a comparison has, and in which order.
+//! The runs of a comparison, and their order.
 
 use std::collections::BTreeSet;
 
 use super::Column;
 
-/// What is compared.
+/// Policies, workloads and seeds of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The policies.
     pub columns: Vec<Column>,
-    /// Which of them the others are compared with, by place.
+    /// Index of the policy that the others are compared with.
     pub baseline: usize,
-    /// The workloads, by name.
+    /// Names of the workloads.
     pub workloads: Vec<String>,
     /// The seeds.
     pub seeds: Vec<u64>,
 }
 
-/// One run of a plan, by places in its lists.
+/// One run of a plan, as indexes into its lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Which seed.
+    /// Index of the seed.
     pub seed: usize,
-    /// Which workload.
+    /// Index of the workload.
     pub workload: usize,
-    /// Which column.
+    /// Index of the column.
     pub column: usize,
 }
 
-/// Why something cannot be compared. Each message says what to do.
+/// An invalid plan. Each message states what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// Only one policy.
@@ -36,68 +36,67 @@ pub enum PlanError {
         "there is nothing to compare {0} with: name two policies or more, as in --policies linux,dfs"
     )]
     OneColumn(String),
-    /// The baseline does not run.
+    /// The baseline is not one of the policies.
     #[error("the baseline {found} is not among the policies: write one of {known}")]
     Baseline {
-        /// What was written.
+        /// The baseline.
         found: String,
-        /// All there are.
+        /// All policies.
         known: String,
     },
     /// Two workloads with one name.
     #[error(
-        "two workloads are called {0:?}, and could not be told apart in tables: give one another name with the key name"
+        "two workloads have the name {0:?}: rename one of them with the key `name`"
     )]
     SameName(String),
-    /// A number or list of seeds that makes no sense.
-    #[error("--seeds {found}: {what}; write how many (20), or which (1-20 or 3,7,11)")]
+    /// An invalid number or list of seeds.
+    #[error("--seeds {found}: {what}; write a number of seeds (20) or a list (1-20 or 3,7,11)")]
     Seeds {
-        /// What was written.
+        /// The text.
         found: String,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
     },
 }
 
-/// More seeds than anybody waits for.
+/// Guessed: more seeds do not change a verdict.
 const N_SEEDS_MAX: u64 = 10_000;
 
-/// The seeds that a text means: a number of them from 1, or a list with ranges.
+/// Parses a number of seeds, which start at 1, or a list with ranges.
 ///
 /// # Errors
-/// None at all, one twice, or no numbers.
+/// No seed, a seed twice, or no numbers.
 pub fn seeds(text: &str) -> Result<Vec<u64>, PlanError> {
     let wrong = |what| PlanError::Seeds { found: text.to_owned(), what };
     if let Ok(n) = text.trim().parse::<u64>() {
         return match n {
-            0 => Err(wrong("there must be at least one")),
-            n if N_SEEDS_MAX < n => Err(wrong("at most 10000 are possible")),
+            0 => Err(wrong("at least one seed is needed")),
+            n if N_SEEDS_MAX < n => Err(wrong("at most 10000 seeds are possible")),
             n => Ok((1..=n).collect()),
         };
     }
     let mut seeds = Vec::new();
     for part in text.split(',').map(str::trim) {
         let number =
-            |text: &str| text.trim().parse::<u64>().map_err(|_| wrong("this is no number"));
+            |text: &str| text.trim().parse::<u64>().map_err(|_| wrong("not a number"));
         let (first, last) = match part.split_once('-') {
             Some((first, last)) => (number(first)?, number(last)?),
             None => (number(part)?, number(part)?),
         };
         if last < first {
-            return Err(wrong("a range goes upwards"));
+            return Err(wrong("the end of a range is below its start"));
         }
         if N_SEEDS_MAX <= last - first || N_SEEDS_MAX < seeds.len() as u64 + (last - first) {
-            return Err(wrong("at most 10000 are possible"));
+            return Err(wrong("at most 10000 seeds are possible"));
         }
         seeds.extend(first..=last);
     }
     let different: BTreeSet<u64> = seeds.iter().copied().collect();
-    if different.len() < seeds.len() { Err(wrong("a seed stands twice")) } else { Ok(seeds) }
+    if different.len() < seeds.len() { Err(wrong("a seed occurs twice")) } else { Ok(seeds) }
 }
 
 impl Plan {
-    /// A plan whose parts fit together. Without a name the first column is the baseline, or `linux` if it
-    /// is among them.
+    /// A consistent plan. The default baseline is `linux` if it is a column, otherwise the first column.
     ///
     /// # Errors
     /// See [`PlanError`].
@@ -128,12 +127,12 @@ impl Plan {
         Ok(Plan { columns, baseline, workloads, seeds })
     }
 
-    /// How many runs it has.
+    /// Number of runs.
     pub fn n_runs(&self) -> usize {
         self.columns.len() * self.workloads.len() * self.seeds.len()
     }
 
-    /// The run with a number: by seed, then workload, then column.
+    /// The run with a number. The column changes fastest, the seed slowest.
     pub fn key(&self, number: usize) -> Key {
         let (rest, column) = (number / self.columns.len(), number % self.columns.len());
         Key { seed: rest / self.workloads.len(), workload: rest % self.workloads.len(), column }
@@ -151,22 +150,22 @@ mod tests {
         assert_eq!(seeds("7-9, 2"), Ok(vec![7, 8, 9, 2]));
         assert_eq!(seeds("5-5"), Ok(vec![5]));
         for (text, what) in [
-            ("0", "there must be at least one"),
-            ("10001", "at most 10000 are possible"),
-            ("0-18446744073709551615", "at most 10000 are possible"),
-            ("9-7", "a range goes upwards"),
-            ("1,1", "a seed stands twice"),
-            ("many", "this is no number"),
-            ("", "this is no number"),
-            ("-3", "this is no number"),
+            ("0", "at least one seed is needed"),
+            ("10001", "at most 10000 seeds are possible"),
+            ("0-18446744073709551615", "at most 10000 seeds are possible"),
+            ("9-7", "the end of a range is below its start"),
+            ("1,1", "a seed occurs twice"),
+            ("many", "not a number"),
+            ("", "not a number"),
+            ("-3", "not a number"),
         ] {
-            let said = seeds(text).expect_err(text).to_string();
-            assert!(said.contains(what), "{said}");
+            let message = seeds(text).expect_err(text).to_string();
+            assert!(message.contains(what), "{message}");
         }
     }
 
     #[test]
-    fn policies_take_turns_and_seeds_come_last() {
+    fn policies_alternate_and_seeds_change_slowest() {
         let columns = columns(["linux,dfs"]).expect("sound");
         let workloads = vec!["a".to_owned(), "b".to_owned()];
         let plan = Plan::new(columns, None, workloads, vec![1, 2]).expect("sound");
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_baseline_is_the_one_named_else_linux_else_the_first() {
+    fn the_baseline_is_the_named_column_or_linux_or_the_first() {
         let plan = |lists: &str, baseline| {
             let columns = columns([lists]).expect("sound");
             let plan = Plan::new(columns, baseline, vec!["w".to_owned()], vec![1]);
@@ -195,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn workloads_of_one_name_are_refused() {
+    fn workloads_with_the_same_name_are_rejected() {
         let columns = columns(["linux,dfs"]).expect("sound");
         let names = vec!["w".to_owned(), "w".to_owned()];
-        let said = Plan::new(columns, None, names, vec![1]).expect_err("the same").to_string();
-        assert!(said.contains("two workloads are called \"w\""), "{said}");
+        let message = Plan::new(columns, None, names, vec![1]).expect_err("the same").to_string();
+        assert!(message.contains("two workloads have the name \"w\""), "{message}");
     }
 }

@@ -1,12 +1,11 @@
-//! Many runs over some threads.
+//! Runs in several threads.
 //!
 //! ```text
-//!   numbers of runs still to do ─► threads take the next one each ─► results land one at a time, here
+//!   numbers of the runs ─► each thread takes the next number ─► results are received one at a time by the caller
 //! ```
 //!
-//! A result hangs on its number alone, so it does not matter who reckons it or when. Results land in the
-//! thread that called, as they finish; between them it looks around ([`Landed::Nothing`]) a few times a
-//! second, so that it can show progress and notice that it is to stop.
+//! The result of a run depends on its number alone, and on no other run. The caller receives results as they
+//! finish, and [`RunEvent::Tick`] ten times a second, to show progress and to check for signals.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -14,56 +13,56 @@ use std::time::Duration;
 
 use base::StopFlag;
 
-/// Something for the caller.
+/// What the caller receives.
 #[derive(Debug)]
-pub enum Landed<T> {
-    /// A run is done.
-    Run(usize, T),
-    /// Nothing for a while.
-    Nothing,
+pub enum RunEvent<T> {
+    /// The number of a run, and its result.
+    Finished(usize, T),
+    /// No run has finished since the last event.
+    Tick,
 }
 
-/// Between two looks around.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Longest time between two events.
+const TICK: Duration = Duration::from_millis(100);
 
-/// Works all numbers off, in order of their beginning. `work` returns nothing for a run that was given up
-/// because of `stop`; when that is set no further one begins.
+/// Works through all numbers in order. `work` returns `None` for a run that was interrupted by `stop`; after `stop` is
+/// raised, no further run starts.
 ///
 /// # Errors
-/// The first error of a run, or of `land`; no further run begins after it.
+/// The first error of a run, or of `receive`; no further run starts after it.
 pub fn run_all<T: Send, E: Send>(
     numbers: &[usize],
     n_threads: usize,
     stop: &StopFlag,
     work: impl Fn(usize) -> Result<Option<T>, E> + Sync,
-    mut land: impl FnMut(Landed<T>) -> Result<(), E>,
+    mut receive: impl FnMut(RunEvent<T>) -> Result<(), E>,
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
-    let (told, results) = mpsc::channel();
-    let take = |told: mpsc::Sender<(usize, Result<Option<T>, E>)>| {
+    let (sender, results) = mpsc::channel();
+    let take = |sender: mpsc::Sender<(usize, Result<Option<T>, E>)>| {
         while !stop.is_raised() {
             let Some(&number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-            if told.send((number, work(number))).is_err() {
+            if sender.send((number, work(number))).is_err() {
                 break;
             }
         }
     };
     std::thread::scope(|scope| {
         for _ in 0..n_threads.clamp(1, numbers.len().max(1)) {
-            let told = told.clone();
-            scope.spawn(|| take(told));
+            let sender = sender.clone();
+            scope.spawn(|| take(sender));
         }
-        drop(told);
+        drop(sender);
         let mut first_error = None;
         loop {
-            let landed = match results.recv_timeout(LOOK_EVERY) {
-                Ok((number, Ok(Some(result)))) => land(Landed::Run(number, result)),
+            let received = match results.recv_timeout(TICK) {
+                Ok((number, Ok(Some(result)))) => receive(RunEvent::Finished(number, result)),
                 Ok((_, Ok(None))) => Ok(()),
                 Ok((_, Err(error))) => Err(error),
-                Err(RecvTimeoutError::Timeout) => land(Landed::Nothing),
+                Err(RecvTimeoutError::Timeout) => receive(RunEvent::Tick),
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if let Err(error) = landed {
+            if let Err(error) = received {
                 first_error.get_or_insert(error);
                 stop.raise();
             }
@@ -76,7 +75,7 @@ pub fn run_all<T: Send, E: Send>(
 mod tests {
     use super::*;
 
-    fn landed(n_threads: usize) -> Vec<(usize, usize)> {
+    fn squares(n_threads: usize) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         let numbers: Vec<usize> = (0..50).collect();
         let done = run_all(
@@ -84,8 +83,8 @@ mod tests {
             n_threads,
             &StopFlag::default(),
             |number| Ok::<_, ()>(Some(number * number)),
-            |landed| {
-                if let Landed::Run(number, result) = landed {
+            |event| {
+                if let RunEvent::Finished(number, result) = event {
                     found.push((number, result));
                 }
                 Ok(())
@@ -97,33 +96,33 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_worked_once_by_however_many_threads() {
+    fn every_number_runs_once_with_any_number_of_threads() {
         let expected: Vec<(usize, usize)> = (0..50).map(|n| (n, n * n)).collect();
         for n_threads in [0, 1, 2, 7, 100] {
-            assert_eq!(landed(n_threads), expected);
+            assert_eq!(squares(n_threads), expected);
         }
     }
 
     #[test]
-    fn an_error_ends_it_and_what_had_landed_has_landed() {
-        let mut n_landed = 0;
+    fn no_run_starts_after_an_error_and_earlier_results_are_received() {
+        let mut n_received = 0;
         let work = |number| if number == 3 { Err("broken") } else { Ok(Some(())) };
-        let land = |landed: Landed<()>| {
-            n_landed += usize::from(matches!(landed, Landed::Run(..)));
+        let receive = |event: RunEvent<()>| {
+            n_received += usize::from(matches!(event, RunEvent::Finished(..)));
             Ok(())
         };
         let numbers: Vec<usize> = (0..1000).collect();
-        let done = run_all(&numbers, 1, &StopFlag::default(), work, land);
+        let done = run_all(&numbers, 1, &StopFlag::default(), work, receive);
         assert_eq!(done, Err("broken"));
-        assert!((3..1000).contains(&n_landed), "{n_landed}");
+        assert!((3..1000).contains(&n_received), "{n_received}");
     }
 
     #[test]
-    fn whoever_stops_it_gets_nothing_more_to_begin() {
+    fn no_run_starts_after_stop_is_raised() {
         let stop = StopFlag::default();
-        let n_begun = AtomicUsize::new(0);
+        let n_started = AtomicUsize::new(0);
         let work = |number| {
-            n_begun.fetch_add(1, Ordering::Relaxed);
+            n_started.fetch_add(1, Ordering::Relaxed);
             if number == 10 {
                 stop.raise();
                 return Ok::<_, ()>(None);
@@ -132,6 +131,6 @@ mod tests {
         };
         let numbers: Vec<usize> = (0..1000).collect();
         assert_eq!(run_all(&numbers, 1, &stop, work, |_| Ok(())), Ok(()));
-        assert_eq!(n_begun.load(Ordering::Relaxed), 11);
+        assert_eq!(n_started.load(Ordering::Relaxed), 11);
     }
 }

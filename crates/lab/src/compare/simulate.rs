@@ -1,7 +1,7 @@
-//! The runs of a comparison on a simulated machine.
+//! Runs of a comparison on a simulated machine.
 //!
-//! What does not hang on policy and seed is made once: the machine's tables, the scripts of each workload,
-//! and how long each job takes alone. A run then is a host, an engine and a [`Tally`].
+//! Everything that does not depend on policy and seed is prepared once: the tables of the machine, the scripts of each
+//! workload, and the time of each job alone. A run is a host, an engine and a [`MetricsRecorder`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use topology::Machine;
 
 use crate::oracle;
 
-use super::{Column, Controller, Ended, Figures, Tally};
+use super::{Column, ControllerTraffic, Completion, RunMetrics, MetricsRecorder};
 
-/// What all runs share.
+/// Settings of all runs.
 #[derive(Clone, Debug)]
 pub struct SimSetting {
     /// The machine.
     pub machine: Machine,
-    /// How it behaves; interval and seed are each run's own.
+    /// Options of the simulator; interval and seed are set by each run.
     pub options: SimOptions,
-    /// How much memory policies may move.
+    /// Limits on page migration.
     pub limits: MoveLimits,
-    /// What figures shall stand on.
+    /// Data sources of load and memory traffic.
     pub signals: TierOverride,
 }
 
-/// A workload that is ready to run many times.
+/// A workload with its scripts, and the times of its jobs alone.
 #[derive(Clone, Debug)]
-pub struct Ready {
+pub struct PreparedWorkload {
     jobs: Vec<Job>,
     scripts: Vec<Arc<Script>>,
     alone: Vec<Option<Nanos>>,
 }
 
-impl Ready {
-    /// How long each job takes alone on the idle machine; `None` for jobs that restart or are ended.
+impl PreparedWorkload {
+    /// Time of each job alone on the idle machine; `None` for jobs that restart or are stopped by the host.
     pub fn alone(&self) -> &[Option<Nanos>] {
         &self.alone
     }
@@ -54,25 +54,25 @@ impl Ready {
         &self.jobs
     }
 
-    /// What each of them does.
+    /// The script of each job.
     pub fn scripts(&self) -> &[Arc<Script>] {
         &self.scripts
     }
 }
 
-/// A simulated machine with everything that is to run on it.
+/// A simulated machine with prepared workloads.
 #[derive(Debug)]
 pub struct SimBench {
     setting: SimSetting,
     hardware: Arc<Hardware>,
-    workloads: Vec<Ready>,
+    workloads: Vec<PreparedWorkload>,
 }
 
 impl SimBench {
-    /// Everything made ready; each job has run alone then.
+    /// Prepares the workloads and runs each job alone.
     ///
     /// # Errors
-    /// A job that cannot be simulated, or a kernel that is not modelled.
+    /// A job that cannot be simulated, or an unknown kernel.
     pub fn new(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
         let mut bench = SimBench::without_alone(setting, workloads)?;
         let mut workloads = std::mem::take(&mut bench.workloads);
@@ -82,42 +82,42 @@ impl SimBench {
         Ok(SimBench { workloads, ..bench })
     }
 
-    /// The same for whoever does not ask how long jobs take alone: none has run.
+    /// Prepares the workloads without the times of jobs alone.
     ///
     /// # Errors
     /// As [`SimBench::new`].
     pub fn without_alone(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
         let hardware = Arc::new(Hardware::new(&setting.machine));
-        let ready = |jobs: Vec<Job>| -> Result<Ready, SimError> {
+        let ready = |jobs: Vec<Job>| -> Result<PreparedWorkload, SimError> {
             let scripts = cast::cast(&jobs, &hardware)?;
             cast::check_lengths(&jobs, &scripts, &hardware, setting.options.time_limit)?;
-            Ok(Ready { alone: vec![None; jobs.len()], jobs, scripts })
+            Ok(PreparedWorkload { alone: vec![None; jobs.len()], jobs, scripts })
         };
         let workloads = workloads.into_iter().map(ready).collect::<Result<_, _>>()?;
         Ok(SimBench { setting, hardware, workloads })
     }
 
-    /// What was assumed of the machine, a sentence each.
+    /// Assumptions about the machine, a sentence each.
     pub fn assumed(&self) -> &[String] {
         self.hardware.assumed()
     }
 
-    /// What all runs share.
+    /// Settings of all runs.
     pub fn setting(&self) -> &SimSetting {
         &self.setting
     }
 
-    /// The machine's tables.
+    /// Tables of the machine.
     pub fn hardware(&self) -> &Arc<Hardware> {
         &self.hardware
     }
 
-    /// No placement of a workload ends earlier: the job that ends last when each takes the least that it can
-    /// anywhere ([`Script::least_ns`]), as short as chance can make it. Zero where no job ends by itself.
+    /// Lower bound of the makespan of a workload for any placement: the latest end if each job takes its shortest time
+    /// ([`Script::least_ns`]) with the shortest length that chance draws. Zero if no job exits.
     pub fn bound(&self, workload: usize) -> Nanos {
         let ready = &self.workloads[workload];
         let chance = self.setting.options.chance;
-        // Evenly spread with this deviation: at most the root of three times it below the mean.
+        // A uniform distribution with this deviation ends sqrt(3) deviations below its mean.
         let least = |part: f64| (1.0 - libm::sqrt(3.0) * part).max(0.0);
         let ends =
             ready.jobs.iter().zip(&ready.scripts).filter(|(job, _)| job.ending == Ending::Exit);
@@ -130,30 +130,29 @@ impl SimBench {
     }
 
     /// The workloads, in order.
-    pub fn workloads(&self) -> &[Ready] {
+    pub fn workloads(&self) -> &[PreparedWorkload] {
         &self.workloads
     }
 
-    /// Which kernel a column runs on; it must be possible on this machine, since a kernel may be unable to
-    /// balance.
+    /// The kernel settings of a column, checked against this machine.
     ///
     /// # Errors
-    /// It is not.
+    /// The kernel cannot do NUMA balancing.
     pub fn check(&self, column: &Column) -> Result<Settings, SimError> {
         let host = self.host(&[], &[], self.options(column, None, 0))?;
         Ok(host.settings())
     }
 
-    /// One run; `None` when `stop` was raised meanwhile. Others may listen.
+    /// Simulates one run; `None` if `stop` was raised. `listener` receives every turn.
     ///
     /// # Errors
-    /// The policy or the kernel is none; both were checked before.
+    /// The policy or the kernel does not exist; both were checked before.
     pub fn run(
         &self,
         (column, workload, seed): (&Column, usize, u64),
         stop: &StopFlag,
         listener: Option<&mut dyn Sink>,
-    ) -> Result<Option<Figures>, SimRunError> {
+    ) -> Result<Option<RunMetrics>, SimRunError> {
         let Some(effort) = oracle::effort(&column.spec)? else {
             let policy = policy::build(&column.spec, seed)?;
             return self.run_policy(policy, (column, workload, seed), stop, listener);
@@ -166,13 +165,13 @@ impl SimBench {
             let policy = best.policy(self, workload, seed)?;
             self.run_policy(policy, (column, workload, seed), stop, Some(listener))?;
         }
-        Ok(Some(Figures { found: Some(found), ..best.figures }))
+        Ok(Some(RunMetrics { oracle: Some(found), ..best.metrics }))
     }
 
-    /// The policy that does a run as well as the oracle can; `None` when `stop` was raised meanwhile.
+    /// A policy that repeats the best run that the oracle finds; `None` if `stop` was raised.
     ///
     /// # Errors
-    /// The column names no oracle, or a run could not begin.
+    /// The column is not the oracle, or a run could not start.
     pub fn oracle(
         &self,
         (column, workload, seed): (&Column, usize, u64),
@@ -183,17 +182,17 @@ impl SimBench {
         best.map(|best| best.policy(self, workload, seed)).transpose()
     }
 
-    /// One run under a policy; the column tells what else is changed of the machine.
+    /// Simulates one run with this policy and the variant of the column.
     ///
     /// # Errors
-    /// The kernel is none.
+    /// The kernel does not exist.
     pub fn run_policy(
         &self,
         policy: Box<dyn Policy>,
         (column, workload, seed): (&Column, usize, u64),
         stop: &StopFlag,
         listener: Option<&mut dyn Sink>,
-    ) -> Result<Option<Figures>, SimRunError> {
+    ) -> Result<Option<RunMetrics>, SimRunError> {
         let ready = &self.workloads[workload];
         let options = self.options(column, policy.interval(), seed);
         let options = SimOptions { stop: stop.clone(), ..options };
@@ -201,29 +200,29 @@ impl SimBench {
         let mut engine = Engine::new(self.setting.machine.clone(), ready.jobs.clone(), policy)
             .with_move_limits(self.setting.limits)
             .with_signals(self.setting.signals);
-        let mut tally = Tally::new(ready.jobs.len());
+        let mut recorder = MetricsRecorder::new(ready.jobs.len());
         let ended = match listener {
-            None => engine::run(&mut host, &mut engine, &mut [&mut tally]),
-            Some(other) => engine::run(&mut host, &mut engine, &mut [&mut tally, other]),
+            None => engine::run(&mut host, &mut engine, &mut [&mut recorder]),
+            Some(other) => engine::run(&mut host, &mut engine, &mut [&mut recorder, other]),
         };
-        let mut figures = Figures { controllers: controllers(&mut host), ..tally.into_figures() };
-        figures.pages_moved_bytes = host.counts().pages_moved_bytes;
-        figures.n_migrations = host.counts().migrations;
+        let mut metrics = RunMetrics { controllers: controllers(&mut host), ..recorder.into_metrics() };
+        metrics.pages_moved_bytes = host.counts().pages_moved_bytes;
+        metrics.n_migrations = host.counts().migrations;
         match ended {
             Ok(_) if host.was_stopped() && stop.is_raised() => return Ok(None),
             Err(error) => {
-                figures.ended = Ended::Failed;
-                figures.error = Some(error.to_string());
+                metrics.status = Completion::Failed;
+                metrics.error = Some(error.to_string());
             }
-            Ok(_) if host.was_stopped() && figures.ended == Ended::Finished => {
-                figures.ended = Ended::Stopped;
+            Ok(_) if host.was_stopped() && metrics.status == Completion::Finished => {
+                metrics.status = Completion::Stopped;
             }
             Ok(_) => {}
         }
-        Ok(Some(figures))
+        Ok(Some(metrics))
     }
 
-    /// The options of a run.
+    /// The simulator options of a run.
     pub fn options(&self, column: &Column, interval: Option<Nanos>, seed: u64) -> SimOptions {
         let base = &self.setting.options;
         SimOptions {
@@ -246,8 +245,8 @@ impl SimBench {
         SimHost::with_scripts(&self.setting.machine, hardware, jobs, scripts.to_vec(), options)
     }
 
-    /// Runs each job alone, where the kernel puts it, nothing left to chance. Jobs alike share the answer.
-    fn measure_alone(&self, ready: &mut Ready) -> Result<(), SimError> {
+    /// Runs each job alone without chance, placed by the kernel. Equal jobs run once.
+    fn measure_alone(&self, ready: &mut PreparedWorkload) -> Result<(), SimError> {
         let mut known: BTreeMap<(usize, String), Option<Nanos>> = BTreeMap::new();
         for (idx, (job, script)) in ready.jobs.iter().zip(&ready.scripts).enumerate() {
             if job.ending != Ending::Exit {
@@ -279,35 +278,35 @@ impl SimBench {
         };
         let jobs = [only];
         let mut host = self.host(&jobs, std::slice::from_ref(script), options)?;
-        // The empty plan, without any policy: nobody places what runs alone.
+        // The empty plan: the kernel alone places the job.
         let Ok(policy) = policy::build("linux", 0) else { return Ok(None) };
         let mut engine = Engine::new(self.setting.machine.clone(), jobs.to_vec(), policy);
-        let mut tally = Tally::new(1);
-        let ended = engine::run(&mut host, &mut engine, &mut [&mut tally]);
-        let figures = tally.into_figures();
-        let well = ended.is_ok() && figures.ended == Ended::Finished;
-        Ok(figures.time_of(0, &jobs[0]).filter(|time| well && *time != Nanos::ZERO))
+        let mut recorder = MetricsRecorder::new(1);
+        let ended = engine::run(&mut host, &mut engine, &mut [&mut recorder]);
+        let metrics = recorder.into_metrics();
+        let well = ended.is_ok() && metrics.status == Completion::Finished;
+        Ok(metrics.time_of(0, &jobs[0]).filter(|time| well && *time != Nanos::ZERO))
     }
 }
 
-/// Why a run could not begin.
+/// Why a run could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SimRunError {
     /// The policy cannot be built.
     #[error(transparent)]
     Policy(#[from] policy::PolicyError),
-    /// The oracle cannot be asked like that.
+    /// Invalid parameters of the oracle.
     #[error(transparent)]
     Oracle(#[from] oracle::OracleError),
-    /// The machine cannot be.
+    /// The machine cannot be simulated.
     #[error(transparent)]
     Sim(#[from] SimError),
 }
 
-fn controllers(host: &mut SimHost) -> Vec<Controller> {
+fn controllers(host: &mut SimHost) -> Vec<ControllerTraffic> {
     let carried = host.controllers().into_iter();
     carried
-        .map(|(node, [read, written])| Controller {
+        .map(|(node, [read, written])| ControllerTraffic {
             node,
             read_bytes: read,
             written_bytes: written,

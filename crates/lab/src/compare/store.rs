@@ -1,13 +1,13 @@
-//! `runs.jsonl`: what is done of a comparison, kept as it finishes.
+//! `runs.jsonl`: the finished runs of a comparison.
 //!
 //! ```text
-//!   {"compare":1,"tool":…,"machine":…,"workloads":…,"policies":…,"seeds":…,"options":…}    whose folder it is
-//!   {"run":0,"policy":"linux","workload":"w","seed":1,"whole_ns":…,"jobs":[[start,end],…],…}
-//!   {"run":2,…}                                              in the order in which they finished
+//!   {"compare":2,"tool":…,"machine":…,"workloads":…,"policies":…,"seeds":…,"options":…}    identity of the comparison
+//!   {"run":0,"policy":"linux","workload":"w","seed":1,"makespan_ns":…,"jobs":[[start,end],…],…}
+//!   {"run":2,…}                                              in the order in which runs finish
 //! ```
 //!
-//! The same command finds its runs there and goes on; any other is refused, since figures of two
-//! comparisons must not be mixed. A line that a kill cut off is dropped. One evenkeel at a time writes.
+//! The same command resumes the comparison. A folder of another comparison is rejected, so that metrics are never mixed.
+//! An incomplete last line, left by SIGKILL, is dropped. A lock on the file excludes a second writer.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -21,17 +21,17 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use topology::{Machine, MachineParts};
 
-use super::{Controller, Ended, Figures, Found, JobFigures, Plan};
+use super::{ControllerTraffic, Completion, RunMetrics, OracleSearch, JobTimes, Plan};
 
-/// The name of the file in the folder of a comparison.
+/// Name of the file in the folder of a comparison.
 const NAME: &str = "runs.jsonl";
-/// The version of the file.
-const VERSION: u32 = 1;
+/// Version of the file.
+const VERSION: u32 = 2;
 
-/// What a file of another one is told to be.
+/// The difference of a file with another version.
 const OTHER_VERSION: &str = "another version of the file";
 
-/// What makes two comparisons the same one.
+/// Identity of a comparison: two comparisons are the same if all fields are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     compare: u32,
@@ -44,8 +44,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Of a plan on a machine. `jobs` are those of its workloads, in order; `options` is everything else
-    /// that changes a figure.
+    /// Of a plan on a machine. `jobs` are those of its workloads, in order; `options` is everything else that affects the
+    /// metrics.
     pub fn new(
         plan: &Plan,
         machine: &Machine,
@@ -53,7 +53,7 @@ impl Identity {
         options: BTreeMap<String, String>,
     ) -> Self {
         let workload = |(name, jobs): (&String, &Vec<Job>)| {
-            // Where a file lies changes no figure, only what it says.
+            // The path of a file does not affect the metrics.
             let bare = |job: &Job| Job { origin: Origin::default(), ..job.clone() };
             let jobs: Vec<Job> = jobs.iter().map(bare).collect();
             format!("{name} {}", fingerprint(&jobs))
@@ -69,7 +69,7 @@ impl Identity {
         }
     }
 
-    /// The first thing that another one has differently, in words.
+    /// The first difference to another identity, in words.
     fn differs(&self, there: &Identity) -> Option<&'static str> {
         let parts = [
             (OTHER_VERSION, self.compare == there.compare),
@@ -84,14 +84,14 @@ impl Identity {
     }
 }
 
-/// What does not change from one start to the next: memory that is free now tells nothing.
+/// The machine without its free memory, which differs from start to start.
 fn lasting(machine: &Machine) -> MachineParts {
     let mut parts = machine.parts().clone();
     parts.nodes.iter_mut().for_each(|node| node.memory_free = None);
     parts
 }
 
-/// A number that stands for a value's whole text (FNV-1a, 64 bits).
+/// Hash of the debug text of a value (FNV-1a, 64 bits).
 fn fingerprint(value: &impl Debug) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for byte in format!("{value:?}").bytes() {
@@ -100,73 +100,73 @@ fn fingerprint(value: &impl Debug) -> String {
     format!("{hash:016x}")
 }
 
-/// Why a folder cannot take a comparison. Each message says what to do.
+/// Why a folder cannot be used. Each message states what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// It cannot be read or written.
+pub enum RunStoreError {
+    /// The file cannot be read or written.
     #[error("cannot write {path}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         source: io::Error,
     },
-    /// It belongs to another comparison.
+    /// The folder of another comparison.
     #[error("{folder} holds another comparison ({what}): choose another folder with --out")]
     Other {
         /// The folder.
         folder: PathBuf,
-        /// What differs.
+        /// The first difference.
         what: &'static str,
     },
-    /// Somebody else writes it.
+    /// Another process holds the lock.
     #[error(
-        "another evenkeel is at work on the comparison in {0}: wait for it, or choose another folder with --out"
+        "another evenkeel runs the comparison in {0}: wait for it, or choose another folder with --out"
     )]
     Busy(PathBuf),
-    /// A line of it makes no sense.
+    /// An invalid line.
     #[error(
-        "{path}:{line}: this is no run of this comparison: remove the line, or choose another folder with --out"
+        "{path}:{line}: not a run of this comparison: remove the line, or choose another folder with --out"
     )]
     Line {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
     },
 }
 
-/// What a folder holds of a comparison.
+/// The finished runs of a comparison, in memory and in its file.
 #[derive(Debug)]
-pub struct Store {
+pub struct RunStore {
     file: File,
     path: PathBuf,
-    /// Runs that are done, by number.
-    pub done: BTreeMap<usize, Figures>,
-    /// How long jobs took alone, by workload, where that was measured.
+    /// Finished runs by number.
+    pub done: BTreeMap<usize, RunMetrics>,
+    /// Times of jobs alone, by workload, if they were measured.
     pub alone: BTreeMap<usize, Vec<Option<Nanos>>>,
 }
 
-impl Store {
-    /// Begins a comparison in a folder that is there, or goes on with it.
+impl RunStore {
+    /// Starts a comparison in an existing folder, or resumes it.
     ///
     /// # Errors
-    /// It belongs to another one, or cannot be written.
-    pub fn open(folder: &Path, identity: &Identity, plan: &Plan) -> Result<Self, StoreError> {
+    /// The folder holds another comparison, or cannot be written.
+    pub fn open(folder: &Path, identity: &Identity, plan: &Plan) -> Result<Self, RunStoreError> {
         let path = folder.join(NAME);
-        let io = |source| StoreError::Io { path: path.clone(), source };
+        let io = |source| RunStoreError::Io { path: path.clone(), source };
         let mut options = OpenOptions::new();
         let mut file =
             options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::Busy(folder.to_owned())),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(RunStoreError::Busy(folder.to_owned())),
             locked => locked.map_err(io::Error::from).map_err(io)?,
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(io)?;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let text = String::from_utf8_lossy(&bytes[..whole]).into_owned();
-        let mut store = Store { file, path, done: BTreeMap::new(), alone: BTreeMap::new() };
+        let n_whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let text = String::from_utf8_lossy(&bytes[..n_whole]).into_owned();
+        let mut store = RunStore { file, path, done: BTreeMap::new(), alone: BTreeMap::new() };
         match text.lines().next() {
             Some(first) => store.take_first(folder, first, identity)?,
             None => {
@@ -175,20 +175,20 @@ impl Store {
                 return Ok(store);
             }
         }
-        store.cut(whole as u64)?;
+        store.cut(n_whole as u64)?;
         for (idx, line) in text.lines().enumerate().skip(1) {
-            let wrong = || StoreError::Line { path: store.path.clone(), line: idx + 1 };
+            let wrong = || RunStoreError::Line { path: store.path.clone(), line: idx + 1 };
             let line: Line = serde_json::from_str(line).map_err(|_| wrong())?;
             store
                 .take(line, plan)
-                .ok_or_else(|| StoreError::Line { path: store.path.clone(), line: idx + 1 })?;
+                .ok_or_else(|| RunStoreError::Line { path: store.path.clone(), line: idx + 1 })?;
         }
         Ok(store)
     }
 
-    fn take_first(&self, folder: &Path, first: &str, mine: &Identity) -> Result<(), StoreError> {
-        let other = |what| StoreError::Other { folder: folder.to_owned(), what };
-        /// Another version may have other fields, so nothing else is looked at before it.
+    fn take_first(&self, folder: &Path, first: &str, mine: &Identity) -> Result<(), RunStoreError> {
+        let other = |what| RunStoreError::Other { folder: folder.to_owned(), what };
+        /// Other versions have other fields, so that the version is checked first.
         #[derive(Deserialize)]
         struct Version {
             compare: u32,
@@ -196,14 +196,14 @@ impl Store {
         if serde_json::from_str::<Version>(first).is_ok_and(|there| there.compare != mine.compare) {
             return Err(other(OTHER_VERSION));
         }
-        let there: Identity = serde_json::from_str(first).map_err(|_| other("not one of ours"))?;
+        let there: Identity = serde_json::from_str(first).map_err(|_| other("not a comparison"))?;
         mine.differs(&there).map_or(Ok(()), |what| Err(other(what)))
     }
 
     fn take(&mut self, line: Line, plan: &Plan) -> Option<()> {
         match line {
             Line::Run(run) if run.run < plan.n_runs() => {
-                self.done.insert(run.run, run.figures());
+                self.done.insert(run.run, run.metrics());
             }
             Line::Alone { workload, alone_ns } if workload < plan.workloads.len() => {
                 let alone = alone_ns.into_iter().map(|time| time.map(Nanos)).collect();
@@ -214,47 +214,47 @@ impl Store {
         Some(())
     }
 
-    /// Keeps a run that is done.
+    /// Appends a finished run.
     ///
     /// # Errors
-    /// It cannot be written.
-    pub fn keep(&mut self, number: usize, figures: Figures, plan: &Plan) -> Result<(), StoreError> {
-        self.write(&RunLine::new(number, &figures, plan))?;
-        self.done.insert(number, figures);
+    /// The file cannot be written.
+    pub fn save(&mut self, number: usize, metrics: RunMetrics, plan: &Plan) -> Result<(), RunStoreError> {
+        self.write(&RunLine::new(number, &metrics, plan))?;
+        self.done.insert(number, metrics);
         Ok(())
     }
 
-    /// Keeps how long the jobs of a workload took alone.
+    /// Appends the times of the jobs of a workload alone.
     ///
     /// # Errors
-    /// It cannot be written.
-    pub fn keep_alone(
+    /// The file cannot be written.
+    pub fn save_alone(
         &mut self,
         workload: usize,
         alone: Vec<Option<Nanos>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), RunStoreError> {
         let alone_ns = alone.iter().map(|time| time.map(|time| time.0)).collect();
         self.write(&Line::Alone { workload, alone_ns })?;
         self.alone.insert(workload, alone);
         Ok(())
     }
 
-    /// Runs of a plan that are not done yet, in order.
+    /// Numbers of the runs that are not finished, in order.
     pub fn left(&self, plan: &Plan) -> Vec<usize> {
         (0..plan.n_runs()).filter(|number| !self.done.contains_key(number)).collect()
     }
 
-    /// Everything from there on is dropped.
-    fn cut(&mut self, at: u64) -> Result<(), StoreError> {
+    /// Truncates the file at this offset.
+    fn cut(&mut self, at: u64) -> Result<(), RunStoreError> {
         let cut = self.file.set_len(at).and_then(|()| self.file.seek(SeekFrom::End(0)));
-        cut.map(|_| ()).map_err(|source| StoreError::Io { path: self.path.clone(), source })
+        cut.map(|_| ()).map_err(|source| RunStoreError::Io { path: self.path.clone(), source })
     }
 
-    /// A line in one write, so that a kill leaves whole lines and at most one torn one at the end.
-    fn write(&mut self, line: &impl Serialize) -> Result<(), StoreError> {
+    /// Appends a line in one write, so that SIGKILL leaves at most one incomplete line, at the end.
+    fn write(&mut self, line: &impl Serialize) -> Result<(), RunStoreError> {
         let text = serde_json::to_string(line).map_err(io::Error::from);
         let written = text.and_then(|text| self.file.write_all((text + "\n").as_bytes()));
-        written.map_err(|source| StoreError::Io { path: self.path.clone(), source })
+        written.map_err(|source| RunStoreError::Io { path: self.path.clone(), source })
     }
 }
 
@@ -273,70 +273,70 @@ struct RunLine {
     policy: String,
     workload: String,
     seed: u64,
-    ended: String,
+    status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    whole_ns: u64,
-    /// Start and end of each.
+    makespan_ns: u64,
+    /// Start and end of each job.
     jobs: Vec<[Option<u64>; 2]>,
     n_migrations: u64,
     n_moves: u64,
     pages_moved_bytes: u64,
     /// Node, bytes read, bytes written.
     controllers: Vec<(Option<u32>, u64, u64)>,
-    /// Of the oracle: which way, how many placements, whether those are all, how far above the bound.
+    /// Of the oracle: candidate, number of placements, whether all, fraction above the bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    found: Option<(String, u64, bool, Option<f64>)>,
+    oracle: Option<(String, u64, bool, Option<f64>)>,
 }
 
-const ENDS: [(Ended, &str); 3] =
-    [(Ended::Finished, "finished"), (Ended::Failed, "failed"), (Ended::Stopped, "stopped")];
+const STATUSES: [(Completion, &str); 3] =
+    [(Completion::Finished, "finished"), (Completion::Failed, "failed"), (Completion::Stopped, "stopped")];
 
 impl RunLine {
-    fn new(number: usize, figures: &Figures, plan: &Plan) -> Self {
+    fn new(number: usize, metrics: &RunMetrics, plan: &Plan) -> Self {
         let key = plan.key(number);
-        let ended = ENDS.iter().find(|(ended, _)| *ended == figures.ended);
+        let status = STATUSES.iter().find(|(status, _)| *status == metrics.status);
         let nanos = |time: Option<Nanos>| time.map(|time| time.0);
         RunLine {
             run: number,
             policy: plan.columns[key.column].text.clone(),
             workload: plan.workloads[key.workload].clone(),
             seed: plan.seeds[key.seed],
-            ended: ended.map_or("", |(_, word)| word).to_owned(),
-            error: figures.error.clone(),
-            whole_ns: figures.whole.0,
-            jobs: figures.jobs.iter().map(|job| [nanos(job.start), nanos(job.end)]).collect(),
-            n_migrations: figures.n_migrations,
-            n_moves: figures.n_moves,
-            pages_moved_bytes: figures.pages_moved_bytes,
-            controllers: (figures.controllers.iter())
+            status: status.map_or("", |(_, word)| word).to_owned(),
+            error: metrics.error.clone(),
+            makespan_ns: metrics.makespan.0,
+            jobs: metrics.jobs.iter().map(|job| [nanos(job.start), nanos(job.end)]).collect(),
+            n_migrations: metrics.n_migrations,
+            n_moves: metrics.n_moves,
+            pages_moved_bytes: metrics.pages_moved_bytes,
+            controllers: (metrics.controllers.iter())
                 .map(|it| (it.node.map(|node| node.0), it.read_bytes, it.written_bytes))
                 .collect(),
-            found: (figures.found.as_ref())
+            oracle: (metrics.oracle.as_ref())
                 .map(|it| (it.way.clone(), it.n_placements, it.is_all, it.above_bound)),
         }
     }
 
-    fn figures(self) -> Figures {
-        let ended = ENDS.iter().find(|(_, word)| *word == self.ended);
+    fn metrics(self) -> RunMetrics {
+        let status = STATUSES.iter().find(|(_, word)| *word == self.status);
         let nanos = |time: Option<u64>| time.map(Nanos);
         let job =
-            |[start, end]: [Option<u64>; 2]| JobFigures { start: nanos(start), end: nanos(end) };
-        let controller = |(node, read_bytes, written_bytes): (Option<u32>, u64, u64)| Controller {
+            |[start, end]: [Option<u64>; 2]| JobTimes { start: nanos(start), end: nanos(end) };
+        let controller = |(node, read_bytes, written_bytes): (Option<u32>, u64, u64)| ControllerTraffic {
             node: node.map(NodeId),
             read_bytes,
             written_bytes,
         };
-        Figures {
-            ended: ended.map_or(Ended::Failed, |(ended, _)| *ended),
+        RunMetrics {
+            status: status.map_or(Completion::Failed, |(status, _)| *status),
             error: self.error,
-            whole: Nanos(self.whole_ns),
+            makespan: Nanos(self.makespan_ns),
             jobs: self.jobs.into_iter().map(job).collect(),
             n_migrations: self.n_migrations,
             n_moves: self.n_moves,
             pages_moved_bytes: self.pages_moved_bytes,
             controllers: self.controllers.into_iter().map(controller).collect(),
-            found: self.found.map(|(way, n_placements, is_all, above_bound)| Found {
+            oracle: self.oracle.map(|(way, n_placements, is_all, above_bound)| OracleSearch {
                 way,
                 n_placements,
                 is_all,
@@ -361,58 +361,58 @@ mod tests {
         Identity::new(plan, &machine, &[Vec::new()], BTreeMap::new())
     }
 
-    fn figures(whole: u64) -> Figures {
-        Figures {
-            whole: Nanos(whole),
-            jobs: vec![JobFigures { start: Some(Nanos(5)), end: None }],
+    fn metrics(makespan: u64) -> RunMetrics {
+        RunMetrics {
+            makespan: Nanos(makespan),
+            jobs: vec![JobTimes { start: Some(Nanos(5)), end: None }],
             error: Some("a \"quote\"".to_owned()),
-            ended: Ended::Stopped,
+            status: Completion::Stopped,
             controllers: vec![
-                Controller { node: None, read_bytes: 1, written_bytes: 2 },
-                Controller { node: Some(NodeId(3)), read_bytes: 4, written_bytes: 5 },
+                ControllerTraffic { node: None, read_bytes: 1, written_bytes: 2 },
+                ControllerTraffic { node: Some(NodeId(3)), read_bytes: 4, written_bytes: 5 },
             ],
-            found: Some(Found {
+            oracle: Some(OracleSearch {
                 way: "this".to_owned(),
                 n_placements: 3,
                 is_all: true,
                 above_bound: Some(0.25),
             }),
-            ..Figures::default()
+            ..RunMetrics::default()
         }
     }
 
     #[test]
-    fn what_was_kept_is_there_at_the_next_start_and_the_rest_is_left() {
+    fn saved_runs_are_read_at_the_next_start_and_the_others_remain() {
         let folder = tempfile::tempdir().expect("a folder");
         let plan = plan(&[1, 2]);
-        let open = || Store::open(folder.path(), &identity(&plan, "cores=2"), &plan);
+        let open = || RunStore::open(folder.path(), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
-        store.keep(2, figures(7), &plan).expect("written");
-        store.keep_alone(0, vec![Some(Nanos(9)), None]).expect("written");
+        store.save(2, metrics(7), &plan).expect("written");
+        store.save_alone(0, vec![Some(Nanos(9)), None]).expect("written");
         drop(store);
         let again = open().expect("the same");
-        assert_eq!(again.done, BTreeMap::from([(2, figures(7))]));
+        assert_eq!(again.done, BTreeMap::from([(2, metrics(7))]));
         assert_eq!(again.alone, BTreeMap::from([(0, vec![Some(Nanos(9)), None])]));
         assert_eq!(again.left(&plan), [0, 1, 3]);
     }
 
     #[test]
-    fn a_line_that_was_cut_off_is_dropped_and_written_anew() {
+    fn an_incomplete_line_is_dropped_and_written_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let plan = plan(&[1, 2]);
-        let open = || Store::open(folder.path(), &identity(&plan, "cores=2"), &plan);
+        let open = || RunStore::open(folder.path(), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
-        store.keep(0, figures(7), &plan).expect("written");
-        store.keep(1, figures(8), &plan).expect("written");
+        store.save(0, metrics(7), &plan).expect("written");
+        store.save(1, metrics(8), &plan).expect("written");
         drop(store);
         let path = folder.path().join(NAME);
         let whole = std::fs::read(&path).expect("there");
         for cut in 1..whole.len() {
             std::fs::write(&path, &whole[..cut]).expect("written");
-            let mut store = open().expect("what is whole is whole");
+            let mut store = open().expect("complete lines are valid");
             for (number, time) in [(0, 7), (1, 8)] {
                 if !store.done.contains_key(&number) {
-                    store.keep(number, figures(time), &plan).expect("written");
+                    store.save(number, metrics(time), &plan).expect("written");
                 }
             }
             drop(store);
@@ -421,39 +421,39 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_another_comparison_is_refused_and_left_as_it_is() {
+    fn the_folder_of_another_comparison_is_rejected_and_unchanged() {
         let folder = tempfile::tempdir().expect("a folder");
         let first = plan(&[1, 2]);
-        drop(Store::open(folder.path(), &identity(&first, "cores=2"), &first).expect("new"));
+        drop(RunStore::open(folder.path(), &identity(&first, "cores=2"), &first).expect("new"));
         let before = std::fs::read(folder.path().join(NAME)).expect("there");
-        let said = |plan: &Plan, machine: &str| {
-            let opened = Store::open(folder.path(), &identity(plan, machine), plan);
-            let said = opened.expect_err("another").to_string();
-            said.replace(&folder.path().display().to_string(), "DIR")
+        let message = |plan: &Plan, machine: &str| {
+            let opened = RunStore::open(folder.path(), &identity(plan, machine), plan);
+            let message = opened.expect_err("another").to_string();
+            message.replace(&folder.path().display().to_string(), "DIR")
         };
         assert_eq!(
-            said(&plan(&[1, 2, 3]), "cores=2"),
+            message(&plan(&[1, 2, 3]), "cores=2"),
             "DIR holds another comparison (other seeds): choose another folder with --out"
         );
-        assert!(said(&first, "cores=4").contains("(another machine)"));
+        assert!(message(&first, "cores=4").contains("(another machine)"));
         assert_eq!(std::fs::read(folder.path().join(NAME)).expect("there"), before);
         std::fs::write(folder.path().join(NAME), "my diary\n").expect("written");
-        assert!(said(&first, "cores=2").contains("(not one of ours)"));
+        assert!(message(&first, "cores=2").contains("(not a comparison)"));
     }
 
     #[test]
-    fn two_at_once_are_not_possible_and_a_strange_line_is_named() {
+    fn a_second_writer_is_rejected_and_an_invalid_line_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let plan = plan(&[1]);
-        let open = || Store::open(folder.path(), &identity(&plan, "cores=2"), &plan);
+        let open = || RunStore::open(folder.path(), &identity(&plan, "cores=2"), &plan);
         let first = open().expect("new");
-        assert!(matches!(open(), Err(StoreError::Busy(_))));
+        assert!(matches!(open(), Err(RunStoreError::Busy(_))));
         drop(first);
         let path = folder.path().join(NAME);
         let mut text = std::fs::read_to_string(&path).expect("there");
         text.push_str("{\"run\":99}\n");
         std::fs::write(&path, text).expect("written");
-        let said = open().expect_err("no such run").to_string();
-        assert!(said.contains("runs.jsonl:2: this is no run of this comparison"), "{said}");
+        let message = open().expect_err("no such run").to_string();
+        assert!(message.contains("runs.jsonl:2: not a run of this comparison"), "{message}");
     }
 }

@@ -1,12 +1,12 @@
-//! From the runs of a comparison to what may be said of them.
+//! Statistics of a comparison.
 //!
 //! ```text
-//!   runs ─► left out: failed, stopped ─► by workload: mean, interval, ratio of pairs, test, Holm, verdict
-//!                                     └► over all workloads: geometric mean of the ratios, seeds as blocks
+//!   runs ─► without failed and stopped ones ─► by workload: mean, interval, ratio of pairs, test, Holm, verdict
+//!                                            └► over all workloads: geometric mean of the ratios, seeds as blocks
 //! ```
 //!
-//! Over all workloads a seed counts if the policy and the baseline finished everything with it. Then the
-//! seeds are drawn and tested as wholes: what one seed brings to several workloads is not independent.
+//! Over all workloads a seed counts if the policy and the baseline finished all of them. Seeds are resampled and tested as
+//! blocks, since the runs of one seed on several workloads are not independent.
 
 mod cells;
 mod notes;
@@ -21,29 +21,29 @@ use program::Job;
 use report::comparison::{Comparison, FORMAT, OptionRow, PolicyRow, Setting};
 use topology::Machine;
 
-use super::{Figures, Plan};
+use super::{RunMetrics, Plan};
 use crate::stats::{Verdict, holm, interval, mean, pairs_needed, signed_rank};
 use cells::{Cells, Pairs};
 
-/// What a comparison is told with, beside its runs.
+/// Context of a comparison, beside its runs.
 #[derive(Clone, Debug)]
-pub struct About<'a> {
+pub struct SummaryContext<'a> {
     /// `sim` or `live`.
     pub host: &'a str,
     /// The machine.
     pub machine: &'a Machine,
     /// The jobs of each workload.
     pub jobs: &'a [Vec<Job>],
-    /// How long each job takes alone, by workload; empty where that is not known.
+    /// Time of each job alone, by workload; empty if unknown.
     pub alone: &'a [Vec<Option<Nanos>>],
-    /// Other options that figures stand on, by name.
+    /// Other options that affect the metrics, by name.
     pub options: &'a BTreeMap<String, String>,
-    /// Reports of single runs that were made: the run's number and the file, beside the comparison.
+    /// Report of a single run, by number of the run; a path relative to the comparison.
     pub timelines: &'a BTreeMap<usize, String>,
 }
 
-/// Everything that is told of a comparison, of the runs that are done.
-pub fn summarize(plan: &Plan, done: &BTreeMap<usize, Figures>, about: &About<'_>) -> Comparison {
+/// The report of the finished runs.
+pub fn summarize(plan: &Plan, done: &BTreeMap<usize, RunMetrics>, about: &SummaryContext<'_>) -> Comparison {
     let cells = Cells::new(plan, done);
     let summary = rows::summary(&cells, about);
     let policies = policies(&cells, &summary);
@@ -58,17 +58,17 @@ pub fn summarize(plan: &Plan, done: &BTreeMap<usize, Figures>, about: &About<'_>
     }
 }
 
-/// The place of the seed whose run is the middle one of a policy on a workload.
+/// Index of the seed with the median makespan of a policy on a workload.
 pub(super) fn median_seed_of(
     plan: &Plan,
-    done: &BTreeMap<usize, Figures>,
+    done: &BTreeMap<usize, RunMetrics>,
     column: usize,
     workload: usize,
 ) -> Option<usize> {
     rows::median_seed(&Cells::new(plan, done).of(column, workload))
 }
 
-fn setting(plan: &Plan, n_done: usize, about: &About<'_>) -> Setting {
+fn setting(plan: &Plan, n_done: usize, about: &SummaryContext<'_>) -> Setting {
     let option =
         |(name, value): (&String, &String)| OptionRow { name: name.clone(), value: value.clone() };
     Setting {
@@ -109,8 +109,8 @@ fn policies(cells: &Cells<'_>, summary: &[report::comparison::SummaryRow]) -> Ve
         let count =
             |word| summary.iter().filter(whose).filter(|row| row.verdict == Some(word)).count();
         let average = |of: fn(&report::comparison::SummaryRow) -> Option<f64>| {
-            let figures: Vec<f64> = summary.iter().filter(whose).filter_map(of).collect();
-            (!figures.is_empty()).then(|| mean(&figures))
+            let metrics: Vec<f64> = summary.iter().filter(whose).filter_map(of).collect();
+            (!metrics.is_empty()).then(|| mean(&metrics))
         };
         PolicyRow {
             policy: plan.columns[column].text.clone(),
@@ -133,7 +133,7 @@ fn policies(cells: &Cells<'_>, summary: &[report::comparison::SummaryRow]) -> Ve
     pairs.iter().enumerate().map(row).collect()
 }
 
-/// Of each seed, the mean over the workloads of its ratios' logarithms.
+/// By seed: the mean over the workloads of the logarithms of its ratios.
 fn mean_logs(workloads: &[Pairs]) -> Vec<f64> {
     let n_seeds = workloads.first().map_or(0, |pairs| pairs.len());
     let of_seed = |seed: usize| {
@@ -143,7 +143,7 @@ fn mean_logs(workloads: &[Pairs]) -> Vec<f64> {
     (0..n_seeds).map(of_seed).collect()
 }
 
-/// Over the workloads, of the ratios of the means of some seeds.
+/// Geometric mean over the workloads of the ratios of the mean times of some seeds.
 fn geometric_mean(workloads: &[Pairs], places: &[usize]) -> f64 {
     let logs: Vec<f64> =
         workloads.iter().map(|pairs| libm::log(pairs.ratio_of_means(places))).collect();

@@ -1,7 +1,7 @@
-//! The report of a single run, made by running it again.
+//! The report of a single simulated run.
 //!
-//! A run hangs on nothing but its policy, workload and seed, so its timeline need not be kept: the run is
-//! done once more, with a report that listens.
+//! A run depends only on its policy, workload and seed, so that its timeline is not stored: the run is repeated with a
+//! report builder as a sink.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use report::{Report, ReportBuilder};
 use crate::oracle;
 
 use super::simulate::SimRunError;
-use super::{Ended, Figures, Key, Plan, SimBench};
+use super::{Completion, RunMetrics, Key, Plan, SimBench};
 use crate::compare::summary::median_seed_of;
 
-/// The run with the median seed of each policy on each workload, of those that are done; by number.
-pub fn median_runs(plan: &Plan, done: &BTreeMap<usize, Figures>) -> Vec<usize> {
+/// Numbers of the finished runs with the median makespan of each policy on each workload.
+pub fn median_runs(plan: &Plan, done: &BTreeMap<usize, RunMetrics>) -> Vec<usize> {
     let number = |key: Key| {
         (key.seed * plan.workloads.len() + key.workload) * plan.columns.len() + key.column
     };
@@ -33,10 +33,10 @@ pub fn median_runs(plan: &Plan, done: &BTreeMap<usize, Figures>) -> Vec<usize> {
 }
 
 impl SimBench {
-    /// The report of one run; `None` when `stop` was set meanwhile.
+    /// The report of one run; `None` if `stop` was raised.
     ///
     /// # Errors
-    /// As of the run itself.
+    /// As [`SimBench::run`].
     pub fn report(
         &self,
         plan: &Plan,
@@ -48,22 +48,22 @@ impl SimBench {
         let header = self.header(plan, key)?;
         let mut builder = ReportBuilder::new(&header);
         let run = self.run((column, key.workload, seed), stop, Some(&mut builder))?;
-        let Some(figures) = run else { return Ok(None) };
+        let Some(metrics) = run else { return Ok(None) };
         let end = RunEnd {
-            status: match figures.ended {
-                Ended::Finished => RunStatus::Finished,
-                Ended::Stopped => RunStatus::Interrupted,
-                Ended::Failed => RunStatus::Failed,
+            status: match metrics.status {
+                Completion::Finished => RunStatus::Finished,
+                Completion::Stopped => RunStatus::Interrupted,
+                Completion::Failed => RunStatus::Failed,
             },
-            error: figures.error.clone(),
-            wall: figures.whole,
+            error: metrics.error.clone(),
+            wall: metrics.makespan,
             own_cpu: None,
             own_max_resident: None,
         };
         let mut report = builder.finish(Some(&end));
         let ready = &self.workloads()[key.workload];
         for (idx, row) in report.jobs.iter_mut().enumerate() {
-            let took = ready.jobs().get(idx).and_then(|job| figures.time_of(idx, job));
+            let took = ready.jobs().get(idx).and_then(|job| metrics.time_of(idx, job));
             let alone = ready.alone().get(idx).copied().flatten();
             let seconds = Nanos::as_secs_f64;
             row.slowdown = took.zip(alone).map(|(took, alone)| seconds(took) / seconds(alone));
@@ -77,7 +77,7 @@ impl SimBench {
         Ok(Header {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             run_id: format!("sim-{workload}-{seed}"),
-            // Nothing of a simulated run hangs on the clock.
+            // A simulated run does not depend on the clock.
             started_unix_s: 0,
             host: "sim".to_owned(),
             policy: PolicyUsed {

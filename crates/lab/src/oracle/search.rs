@@ -19,7 +19,7 @@ use sched::{Action, Policy, Reason, ReasonCode, Target};
 
 use super::Effort;
 use super::placed::{Chosen, Placed};
-use crate::compare::{Column, Ended, Figures, Found, SimBench, SimRunError};
+use crate::compare::{Column, Completion, RunMetrics, OracleSearch, SimBench, SimRunError};
 
 /// In exchange, and to so many other places, a job is tried at each step of the climb.
 const N_PLACES_TRIED: usize = 3;
@@ -41,7 +41,7 @@ pub struct Best {
     /// Which it is.
     pub way: Way,
     /// What came of it.
-    pub figures: Figures,
+    pub metrics: RunMetrics,
     /// How many runs were simulated to find it.
     pub n_runs: usize,
     /// How many of them were placements for the whole run.
@@ -56,13 +56,13 @@ pub struct Best {
 impl Best {
     /// How far above the bound it ends, as a part of it.
     pub fn above_bound(&self) -> Option<f64> {
-        let (whole, bound) = (self.figures.whole.as_secs_f64(), self.bound.as_secs_f64());
+        let (whole, bound) = (self.metrics.makespan.as_secs_f64(), self.bound.as_secs_f64());
         (0.0 < bound).then(|| whole / bound - 1.0)
     }
 
-    /// How it was found, as it is kept with the figures.
-    pub fn found(&self) -> Found {
-        Found {
+    /// How it was found, as it is kept with the metrics.
+    pub fn found(&self) -> OracleSearch {
+        OracleSearch {
             way: self.way.words(),
             n_placements: self.n_placements as u64,
             is_all: self.is_all,
@@ -88,7 +88,7 @@ impl Best {
         workload: usize,
         seed: u64,
     ) -> Result<Box<dyn Policy>, SimRunError> {
-        let ended = self.figures.whole.as_secs_f64();
+        let ended = self.metrics.makespan.as_secs_f64();
         let mut why = Reason::new(ReasonCode::OracleChose)
             .with("n_runs", self.n_runs as u64)
             .with("how", self.how())
@@ -151,11 +151,11 @@ pub(crate) fn best(
     let mut search = Search { bench, column, workload, seed, stop, places, n_runs: 0, best: None };
     let done = search.everything(effort)?;
     let Search { places, n_runs, best, .. } = search;
-    let (Some((n_placements, is_all)), Some((_, figures, way))) = (done, best) else {
+    let (Some((n_placements, is_all)), Some((_, metrics, way))) = (done, best) else {
         return Ok(None);
     };
     let bound = bench.bound(workload);
-    Ok(Some(Best { way, figures, n_runs, n_placements, is_all, bound, places }))
+    Ok(Some(Best { way, metrics, n_runs, n_placements, is_all, bound, places }))
 }
 
 /// The CPUs of each place; none where there is no choice.
@@ -185,7 +185,7 @@ struct Search<'a> {
     stop: &'a StopFlag,
     places: Vec<CpuSet>,
     n_runs: usize,
-    best: Option<(Score, Figures, Way)>,
+    best: Option<(Score, RunMetrics, Way)>,
 }
 
 impl Search<'_> {
@@ -274,9 +274,9 @@ impl Search<'_> {
         &self,
         put: &[Option<usize>],
         open: &[Vec<usize>],
-        figures: &Figures,
+        metrics: &RunMetrics,
     ) -> Vec<(usize, usize, Option<usize>)> {
-        let end = |job: usize| figures.jobs.get(job).and_then(|its| its.end);
+        let end = |job: usize| metrics.jobs.get(job).and_then(|its| its.end);
         let n_at = |place: usize| put.iter().filter(|at| **at == Some(place)).count();
         let mut order: Vec<usize> = (0..put.len()).filter(|job| 2 <= open[*job].len()).collect();
         order.sort_by_key(|job| (std::cmp::Reverse(end(*job)), *job));
@@ -298,7 +298,7 @@ impl Search<'_> {
     }
 
     /// Does a run; `None` when it was stopped.
-    fn run(&mut self, way: Way) -> Result<Option<(Score, Figures)>, SimRunError> {
+    fn run(&mut self, way: Way) -> Result<Option<(Score, RunMetrics)>, SimRunError> {
         self.play(way, None)
     }
 
@@ -306,19 +306,19 @@ impl Search<'_> {
         &mut self,
         way: Way,
         listener: Option<&mut dyn Sink>,
-    ) -> Result<Option<(Score, Figures)>, SimRunError> {
+    ) -> Result<Option<(Score, RunMetrics)>, SimRunError> {
         let (workload, seed) = (self.workload, self.seed);
         let policy = way.policy(self.bench, workload, seed, (&self.places, None))?;
         let run = (self.column, workload, seed);
-        let Some(figures) = self.bench.run_policy(policy, run, self.stop, listener)? else {
+        let Some(metrics) = self.bench.run_policy(policy, run, self.stop, listener)? else {
             return Ok(None);
         };
         self.n_runs += 1;
-        let score = score(&figures);
+        let score = score(&metrics);
         if self.best.as_ref().is_none_or(|(least, _, _)| score < *least) {
-            self.best = Some((score, figures.clone(), way));
+            self.best = Some((score, metrics.clone(), way));
         }
-        Ok(Some((score, figures)))
+        Ok(Some((score, metrics)))
     }
 }
 
@@ -362,9 +362,9 @@ fn are_alike(hardware: &Hardware, places: &[CpuSet]) -> bool {
     is_regular && ways.len() <= 1 && all_same && nodes.len() == hardware.nodes.len()
 }
 
-fn score(figures: &Figures) -> Score {
-    let times = figures.jobs.iter().filter_map(|job| Some(job.end?.saturating_sub(job.start?).0));
-    (figures.ended != Ended::Finished, figures.whole, Nanos(times.sum()))
+fn score(metrics: &RunMetrics) -> Score {
+    let times = metrics.jobs.iter().filter_map(|job| Some(job.end?.saturating_sub(job.start?).0));
+    (metrics.status != Completion::Finished, metrics.makespan, Nanos(times.sum()))
 }
 
 /// Every placement, where there are no more than `most`. On places that are alike the first job that has

@@ -5,9 +5,9 @@ use report::comparison::{
     ControllerRow, FoundRow, JobSummaryRow, RunEndWord, RunJobRow, RunRow, SummaryRow, VerdictWord,
 };
 
-use super::About;
+use super::SummaryContext;
 use super::cells::Cells;
-use crate::compare::{Controller, Ended, Figures, Found, Key};
+use crate::compare::{ControllerTraffic, Completion, RunMetrics, OracleSearch, Key};
 use crate::oracle;
 use crate::stats::{
     Interval, Verdict, holm, interval, mean, median, signed_rank, unfairness, variation,
@@ -29,53 +29,53 @@ fn seconds(time: Nanos) -> f64 {
     time.as_secs_f64()
 }
 
-fn mean_of(figures: impl Iterator<Item = f64>) -> Option<f64> {
-    let figures: Vec<f64> = figures.collect();
-    (!figures.is_empty()).then(|| mean(&figures))
+fn mean_of(metrics: impl Iterator<Item = f64>) -> Option<f64> {
+    let metrics: Vec<f64> = metrics.collect();
+    (!metrics.is_empty()).then(|| mean(&metrics))
 }
 
-/// Slow-downs of a run's jobs, by number.
-fn slowdowns(figures: &Figures, workload: usize, about: &About<'_>) -> Vec<Option<f64>> {
+/// Slowdowns of a run's jobs, by number.
+fn slowdowns(metrics: &RunMetrics, workload: usize, about: &SummaryContext<'_>) -> Vec<Option<f64>> {
     let jobs = about.jobs[workload].iter().enumerate();
     jobs.map(|(idx, job)| {
         let alone = (*about.alone.get(workload)?.get(idx)?)?;
-        Some(seconds(figures.time_of(idx, job)?) / seconds(alone))
+        Some(seconds(metrics.time_of(idx, job)?) / seconds(alone))
     })
     .collect()
 }
 
-/// Those that are known.
-fn known_slowdowns(figures: &Figures, workload: usize, about: &About<'_>) -> Vec<f64> {
-    slowdowns(figures, workload, about).into_iter().flatten().collect()
+/// Slowdowns that are known.
+fn known_slowdowns(metrics: &RunMetrics, workload: usize, about: &SummaryContext<'_>) -> Vec<f64> {
+    slowdowns(metrics, workload, about).into_iter().flatten().collect()
 }
 
-/// Every run that is done.
-pub(super) fn runs(cells: &Cells<'_>, about: &About<'_>) -> Vec<RunRow> {
-    cells.all().map(|(key, number, figures)| run(cells, about, key, number, figures)).collect()
+/// Every finished, failed or stopped run.
+pub(super) fn runs(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<RunRow> {
+    cells.all().map(|(key, number, metrics)| run(cells, about, key, number, metrics)).collect()
 }
 
-fn run(cells: &Cells<'_>, about: &About<'_>, key: Key, number: usize, figures: &Figures) -> RunRow {
-    let slowdowns = slowdowns(figures, key.workload, about);
+fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: Key, number: usize, metrics: &RunMetrics) -> RunRow {
+    let slowdowns = slowdowns(metrics, key.workload, about);
     let known: Vec<f64> = slowdowns.iter().copied().flatten().collect();
-    let jobs = about.jobs[key.workload].iter().zip(&figures.jobs).zip(&slowdowns);
+    let jobs = about.jobs[key.workload].iter().zip(&metrics.jobs).zip(&slowdowns);
     RunRow {
         policy: cells.plan.columns[key.column].text.clone(),
         workload: cells.plan.workloads[key.workload].clone(),
         seed: cells.plan.seeds[key.seed],
-        ended: match figures.ended {
-            Ended::Finished => RunEndWord::Finished,
-            Ended::Failed => RunEndWord::Failed,
-            Ended::Stopped => RunEndWord::Stopped,
+        ended: match metrics.status {
+            Completion::Finished => RunEndWord::Finished,
+            Completion::Failed => RunEndWord::Failed,
+            Completion::Stopped => RunEndWord::Stopped,
         },
-        error: figures.error.clone(),
-        whole_s: seconds(figures.whole),
+        error: metrics.error.clone(),
+        whole_s: seconds(metrics.makespan),
         slowdown: mean_of(known.iter().copied()),
         unfairness: unfairness(&known),
-        n_migrations: figures.n_migrations,
-        n_moves: figures.n_moves,
-        pages_moved_bytes: figures.pages_moved_bytes,
-        controllers: controllers(&[figures]),
-        found: figures.found.as_ref().map(found),
+        n_migrations: metrics.n_migrations,
+        n_moves: metrics.n_moves,
+        pages_moved_bytes: metrics.pages_moved_bytes,
+        controllers: controllers(&[metrics]),
+        found: metrics.oracle.as_ref().map(found),
         jobs: jobs
             .map(|((job, its), slowdown)| RunJobRow {
                 name: job.name.clone(),
@@ -88,8 +88,8 @@ fn run(cells: &Cells<'_>, about: &About<'_>, key: Key, number: usize, figures: &
     }
 }
 
-/// How the oracle found what it did.
-fn found(found: &Found) -> FoundRow {
+/// The search of the oracle.
+fn found(found: &OracleSearch) -> FoundRow {
     FoundRow {
         way: found.way.clone(),
         n_placements: found.n_placements,
@@ -98,13 +98,13 @@ fn found(found: &Found) -> FoundRow {
     }
 }
 
-/// What the controllers of each node carried, a run on average.
-fn controllers(runs: &[&Figures]) -> Vec<ControllerRow> {
+/// Mean traffic of the controllers of each node.
+fn controllers(runs: &[&RunMetrics]) -> Vec<ControllerRow> {
     let Some(first) = runs.first() else { return Vec::new() };
-    let of = |(idx, controller): (usize, &Controller)| {
+    let of = |(idx, controller): (usize, &ControllerTraffic)| {
         let its =
-            || runs.iter().filter_map(move |run| Some((run.controllers.get(idx)?, run.whole)));
-        let average = |of: fn(&Controller) -> u64| {
+            || runs.iter().filter_map(move |run| Some((run.controllers.get(idx)?, run.makespan)));
+        let average = |of: fn(&ControllerTraffic) -> u64| {
             mean_of(its().map(|(controller, _)| of(controller) as f64)).unwrap_or(0.0)
         };
         let load = its().filter(|(_, whole)| *whole != Nanos::ZERO).map(|(controller, whole)| {
@@ -121,7 +121,7 @@ fn controllers(runs: &[&Figures]) -> Vec<ControllerRow> {
 }
 
 /// Each policy on each workload: by workload, then policy.
-pub(super) fn summary(cells: &Cells<'_>, about: &About<'_>) -> Vec<SummaryRow> {
+pub(super) fn summary(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<SummaryRow> {
     let mut rows = Vec::new();
     for workload in 0..cells.plan.workloads.len() {
         let of_workload: Vec<SummaryRow> = (0..cells.plan.columns.len())
@@ -132,7 +132,7 @@ pub(super) fn summary(cells: &Cells<'_>, about: &About<'_>) -> Vec<SummaryRow> {
     rows
 }
 
-/// The verdicts of one workload, corrected for how many are given at once.
+/// Verdicts of one workload, with p-values corrected for the number of policies.
 fn with_verdicts(cells: &Cells<'_>, mut rows: Vec<SummaryRow>) -> Vec<SummaryRow> {
     let tested: Vec<usize> = (0..rows.len())
         .filter(|idx| *idx != cells.plan.baseline && rows[*idx].p.is_some())
@@ -150,16 +150,16 @@ fn with_verdicts(cells: &Cells<'_>, mut rows: Vec<SummaryRow>) -> Vec<SummaryRow
     rows
 }
 
-fn row(cells: &Cells<'_>, about: &About<'_>, column: usize, workload: usize) -> SummaryRow {
+fn row(cells: &Cells<'_>, about: &SummaryContext<'_>, column: usize, workload: usize) -> SummaryRow {
     let plan = cells.plan;
     let runs = cells.of(column, workload);
-    let figures: Vec<&Figures> = runs.iter().map(|(_, figures)| *figures).collect();
-    let times: Vec<f64> = figures.iter().map(|figures| seconds(figures.whole)).collect();
+    let metrics: Vec<&RunMetrics> = runs.iter().map(|(_, metrics)| *metrics).collect();
+    let times: Vec<f64> = metrics.iter().map(|metrics| seconds(metrics.makespan)).collect();
     let has_any = !times.is_empty();
     let average =
-        |of: fn(&Figures) -> u64| mean_of(figures.iter().map(|figures| of(figures) as f64));
+        |of: fn(&RunMetrics) -> u64| mean_of(metrics.iter().map(|metrics| of(metrics) as f64));
     let per_run: Vec<Vec<f64>> =
-        figures.iter().map(|figures| known_slowdowns(figures, workload, about)).collect();
+        metrics.iter().map(|metrics| known_slowdowns(metrics, workload, about)).collect();
     let of_mean =
         |places: &[usize]| mean(&places.iter().map(|place| times[*place]).collect::<Vec<_>>());
     let pairs = cells.pairs(column, plan.baseline, workload);
@@ -191,34 +191,34 @@ fn row(cells: &Cells<'_>, about: &About<'_>, column: usize, workload: usize) -> 
         oracle_gap: oracle_gap(cells, &times, workload),
         slowdown: mean_of(per_run.iter().flatten().copied()),
         unfairness: mean_of(per_run.iter().filter_map(|slowdowns| unfairness(slowdowns))),
-        n_migrations: average(|figures| figures.n_migrations),
-        n_moves: average(|figures| figures.n_moves),
-        pages_moved_bytes: average(|figures| figures.pages_moved_bytes),
-        controllers: controllers(&figures),
-        jobs: jobs(&figures, workload, about),
+        n_migrations: average(|metrics| metrics.n_migrations),
+        n_moves: average(|metrics| metrics.n_moves),
+        pages_moved_bytes: average(|metrics| metrics.pages_moved_bytes),
+        controllers: controllers(&metrics),
+        jobs: jobs(&metrics, workload, about),
         median_seed: median_seed.map(|seed| plan.seeds[seed]),
         timeline: timeline.and_then(|(number, _)| about.timelines.get(&number).cloned()),
     }
 }
 
-/// The place of the seed whose run is the middle one.
-pub(super) fn median_seed(runs: &[(usize, &Figures)]) -> Option<usize> {
+/// Index of the seed with the median makespan.
+pub(super) fn median_seed(runs: &[(usize, &RunMetrics)]) -> Option<usize> {
     let mut sorted: Vec<(Nanos, usize)> =
-        runs.iter().map(|(seed, its)| (its.whole, *seed)).collect();
+        runs.iter().map(|(seed, its)| (its.makespan, *seed)).collect();
     sorted.sort();
     sorted.get(sorted.len().checked_sub(1)? / 2).map(|(_, seed)| *seed)
 }
 
 fn oracle_gap(cells: &Cells<'_>, times: &[f64], workload: usize) -> Option<f64> {
     let oracle = cells.plan.columns.iter().position(oracle::is_column)?;
-    let best = mean_of(cells.of(oracle, workload).iter().map(|(_, its)| seconds(its.whole)))?;
+    let best = mean_of(cells.of(oracle, workload).iter().map(|(_, its)| seconds(its.makespan)))?;
     (!times.is_empty() && 0.0 < best).then(|| mean(times) / best - 1.0)
 }
 
-fn jobs(runs: &[&Figures], workload: usize, about: &About<'_>) -> Vec<JobSummaryRow> {
+fn jobs(runs: &[&RunMetrics], workload: usize, about: &SummaryContext<'_>) -> Vec<JobSummaryRow> {
     let jobs = about.jobs[workload].iter().enumerate();
     let all: Vec<Vec<Option<f64>>> =
-        runs.iter().map(|figures| slowdowns(figures, workload, about)).collect();
+        runs.iter().map(|metrics| slowdowns(metrics, workload, about)).collect();
     jobs.map(|(idx, job)| {
         let slowdowns: Vec<f64> = all.iter().filter_map(|of_run| of_run[idx]).collect();
         JobSummaryRow {

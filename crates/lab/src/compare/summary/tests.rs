@@ -1,15 +1,15 @@
-//! What is said of runs whose figures are made up.
+//! Statistics of made-up runs.
 
 use expect_test::{Expect, expect};
 use program::parse_toml;
 use report::comparison::VerdictWord;
 
 use super::*;
-use crate::compare::{Column, Ended, JobFigures, Variant};
+use crate::compare::{Column, Completion, JobTimes, Variant};
 
-/// Runs that end after so many seconds: a line for each policy, a word for each seed; `-` is not done yet,
-/// `x` failed. Two jobs, the first of which takes half as long; alone they take 1 s and 2 s.
-fn told(lines: &str) -> Comparison {
+/// Makespans in seconds: a line for each policy, a word for each seed; `-` is not done yet, `x` failed. The first of two
+/// jobs takes half of the makespan; alone they take 1 s and 2 s.
+fn summary_of(lines: &str) -> Comparison {
     let lines: Vec<Vec<&str>> = lines
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>())
@@ -31,20 +31,20 @@ fn told(lines: &str) -> Comparison {
     for (column, words) in lines.iter().enumerate() {
         for (seed, word) in words[1..].iter().enumerate().filter(|(_, word)| **word != "-") {
             let whole = (word.parse::<f64>().unwrap_or(9.0) * 1e9) as u64;
-            let job = |end| JobFigures { start: Some(Nanos::ZERO), end: Some(Nanos(end)) };
-            let figures = Figures {
-                ended: if *word == "x" { Ended::Failed } else { Ended::Finished },
-                whole: Nanos(whole),
+            let job = |end| JobTimes { start: Some(Nanos::ZERO), end: Some(Nanos(end)) };
+            let metrics = RunMetrics {
+                status: if *word == "x" { Completion::Failed } else { Completion::Finished },
+                makespan: Nanos(whole),
                 jobs: vec![job(whole / 2), job(whole)],
-                ..Figures::default()
+                ..RunMetrics::default()
             };
-            done.insert(seed * lines.len() + column, figures);
+            done.insert(seed * lines.len() + column, metrics);
         }
     }
     let text =
         "[[job]]\nname = \"a\"\ncommand = [\"a\"]\n[[job]]\nname = \"b\"\ncommand = [\"b\"]\n";
     let workload = parse_toml(text, "w.toml".as_ref()).expect("a workload");
-    let about = About {
+    let about = SummaryContext {
         host: "sim",
         machine: &Machine::synthetic("cores=2").expect("a machine"),
         jobs: &[workload.jobs],
@@ -56,10 +56,10 @@ fn told(lines: &str) -> Comparison {
 }
 
 fn check(lines: &str, expected: Expect) {
-    let told = told(lines);
+    let comparison = summary_of(lines);
     let three = |figure: Option<f64>| figure.map_or("-".to_owned(), |it| format!("{it:.3}"));
     let mut text = String::new();
-    for row in &told.summary {
+    for row in &comparison.summary {
         let ends = row
             .ratio_ci95
             .as_ref()
@@ -80,12 +80,12 @@ fn check(lines: &str, expected: Expect) {
             three(row.unfairness),
         );
     }
-    told.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
+    comparison.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     expected.assert_eq(&text);
 }
 
 #[test]
-fn what_is_faster_on_every_seed_is_better_and_how_far_from_the_oracle_is_told() {
+fn a_policy_faster_on_every_seed_is_better_with_its_distance_to_the_oracle() {
     check(
         "
         linux   10  11  12  13  14  15  16  17
@@ -101,7 +101,7 @@ fn what_is_faster_on_every_seed_is_better_and_how_far_from_the_oracle_is_told() 
 }
 
 #[test]
-fn what_leans_both_ways_is_inconclusive_and_the_same_times_are_so_too() {
+fn mixed_and_zero_differences_are_inconclusive() {
     check(
         "
         linux  10  10  10  10  10  10  10  10
@@ -117,7 +117,7 @@ fn what_leans_both_ways_is_inconclusive_and_the_same_times_are_so_too() {
 }
 
 #[test]
-fn the_same_difference_on_too_few_seeds_claims_nothing_and_that_is_said() {
+fn too_few_seeds_give_no_verdict_and_a_note() {
     check(
         "
         linux  10  10  10
@@ -126,13 +126,13 @@ fn the_same_difference_on_too_few_seeds_claims_nothing_and_that_is_said() {
         expect![[r#"
             linux n=3 out=0 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
             ours n=3 out=0 mean=5.000 median=5.000 ratio=0.500 (0.500-0.500) p=0.250 holm=0.250 inconclusive oracle=- slow=2.500 unfair=1.000
-            note: 3 seeds are too few for any verdict: all of them may lean to one side by chance. With one policy beside the baseline take 6 or more.
+            note: 3 seeds are too few for a verdict: all of them can have the same sign by chance. With one policy besides the baseline use 6 or more.
         "#]],
     );
 }
 
 #[test]
-fn what_failed_or_is_not_done_is_left_out_and_only_pairs_are_compared() {
+fn failed_and_unfinished_runs_are_excluded_and_only_pairs_are_compared() {
     check(
         "
         linux  10  10  x   10  10  10  10  10  10
@@ -141,29 +141,29 @@ fn what_failed_or_is_not_done_is_left_out_and_only_pairs_are_compared() {
         expect![[r#"
             linux n=8 out=1 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
             ours n=7 out=1 mean=9.000 median=9.000 ratio=0.900 (0.900-0.900) p=0.031 holm=0.031 better oracle=- slow=4.500 unfair=1.000
-            note: Interrupted: 17 of 18 runs are done; the same command with the same folder goes on.
-            note: 2 runs are left out of all figures; the first is ours on w with seed 2: it failed.
-            note: Some ratios stand on fewer runs than the means: only seeds that the baseline finished too are paired.
+            note: Interrupted: 17 of 18 runs are done; the same command with the same folder resumes.
+            note: 2 runs are excluded from all metrics; the first is ours on w with seed 2: it failed.
+            note: Some ratios include fewer runs than the means: only seeds that the baseline finished too are paired.
         "#]],
     );
 }
 
 #[test]
-fn holm_takes_a_verdict_back_that_one_policy_alone_would_get() {
+fn holm_correction_removes_a_verdict_that_one_policy_alone_would_get() {
     let line = |name: &str, times: &str| format!("{name} {times}\n");
     let (linux, ours) = ("10 10 10 10 10 10", "9 9.1 9.2 9.3 9.4 9.5");
     let verdict = |n_more: usize| {
         let more: String = (0..n_more).map(|nr| line(&format!("p{nr}"), linux)).collect();
-        told(&(line("linux", linux) + &line("ours", ours) + &more)).summary[1].verdict
+        summary_of(&(line("linux", linux) + &line("ours", ours) + &more)).summary[1].verdict
     };
     assert_eq!(verdict(0), Some(VerdictWord::Better));
     assert_eq!(verdict(1), Some(VerdictWord::Inconclusive));
 }
 
 #[test]
-fn over_all_workloads_of_one_it_is_that_one() {
-    let told = told("linux 10 11 12 13 14 15 16\nours 9 10 11 12 13 14 15\n");
-    let (all, one) = (&told.policies[1], &told.summary[1]);
+fn the_verdict_over_one_workload_is_that_of_the_workload() {
+    let comparison = summary_of("linux 10 11 12 13 14 15 16\nours 9 10 11 12 13 14 15\n");
+    let (all, one) = (&comparison.policies[1], &comparison.summary[1]);
     assert_eq!(all.verdict, one.verdict);
     assert!((all.ratio_to_baseline.unwrap() - one.ratio_to_baseline.unwrap()).abs() < 1e-12);
     assert_eq!((all.n_better, all.n_worse, all.n_inconclusive, all.n_seeds), (1, 0, 0, 7));

@@ -1,37 +1,39 @@
-//! How often memory moves with DI-Migrate and with DINO (spec 2.2, A3).
+//! Page migrations of DI-Migrate and of DINO.
 //!
 //! ```text
-//!   a thread comes to another node ─► the policy wishes its memory there ─► the engine's limits ─► it is moved
-//!                                      └ wished                              └ refused              └ moved
+//!   a thread migrates to another node ─► request to migrate its memory ─► the engine's limits ─► it migrates
+//!                                        └ requested                      └ rejected              └ started
 //! ```
 //!
-//! The engine limits how often a job's memory goes to and fro, which the published schedulers did not. So both
-//! are counted, and the limits are taken away for a second count: a policy that wishes without end would look
-//! tame under them.
+//! The engine limits how often the memory of a job moves back and forth; the published schedulers do not. So both
+//! requests and started migrations are counted, with the limits and without: the limits would hide a policy that
+//! requests without end.
 //!
-//! What moves threads is change. Shipped programs have one phase each, so there is little of it but starts and
-//! ends; phases that nobody measured are put on top ([`super::damping`]), and what hangs on them shows.
+//! Shipped programs have one phase each, so that artificial phases cause the changes to which the policies react.
 
 use base::{Bytes, Nanos};
 use engine::MoveLimits;
+use report::study::{ReadingWord, StudyCell, StudyClaim, StudyFigure};
 
-use super::counted::{Counted, Counts};
-use super::damping::{SWINGS, swinging};
-use super::scene::{Part, Scene, Swing};
-use super::sets::{N, Sort, calm, sets};
-use super::tell::{column, judged, not_judged, reading_of, shown};
-use crate::reproduce::{Claim, Found, Reading, ReproduceError, Rig, StudyCell, StudyFigure, Table};
+use super::super::finding::{
+    BOTH_READINGS, judged, mean_of, not_judged, number, with_values,
+};
+use super::super::program_sets::{N_PROGRAMS, calm, names};
+use super::super::testbed::Part;
+use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
+use super::action_counts::{ActionCounts, Counts};
+use super::{SWINGS, reading_of, swinging, with_reading};
 use crate::stats::mean;
 
-/// The machine of the authors' logs.
-pub(super) const MACHINE: &str = "opteron-8356-2x4";
-/// Seconds that programs take alone.
-const SECONDS: f64 = 300.0;
+/// The machine of the logs of Clavis.
+const MACHINE: &str = "opteron-8356-2x4";
+/// Seconds of a program alone.
+const SECONDS: u32 = 300;
 const N_SETS: u64 = 5;
-/// DI-Migrate moves memory so many times as often, by the source.
+/// Published ratio of DI-Migrate's page migrations to DINO's.
 const TIMES: (f64, f64) = (5.0, 100.0);
 
-/// No limit of the engine's own but the pace at which pages are copied.
+/// No limit but the pace at which pages are copied.
 const NO_LIMITS: MoveLimits = MoveLimits {
     per_second: Bytes::from_mib(1024),
     backlog: Nanos(u64::MAX),
@@ -41,132 +43,133 @@ const NO_LIMITS: MoveLimits = MoveLimits {
     reserve_permille: 20,
 };
 
-fn without_limits(scene: &mut Scene) {
-    scene.world.limits = NO_LIMITS;
-    scene.world.name.push_str(", moves without limits");
+fn without_limits(mut testbed: Testbed) -> Testbed {
+    testbed.name.push_str(", migrations without limits");
+    testbed.limits = NO_LIMITS;
+    testbed
 }
 
-/// What the released code has for a new class: 5 of 10 outside of the old one, and 3 misses per 1000 away.
+/// Hysteresis of the released code: a new class needs 5 of 10 intervals outside of the old one, and 3 MPKI.
 const RELEASED: &str = "hyst_hits=5,hyst_min_delta_mpki=3";
 
-/// DI-Migrate under both readings, then DINO under both: by default, with the article's limits, with the released
-/// code's hysteresis.
-fn columns() -> Vec<String> {
+/// DI-Migrate with both readings, then DINO with both: by default, with the article's limits, with the released
+/// hysteresis.
+fn policies() -> Vec<String> {
     let dino = ["", "limits=article", RELEASED].into_iter();
-    let both = |policy, more| Reading::BOTH.map(|reading| column(policy, reading, more));
-    both("di-migrate", "").into_iter().chain(dino.flat_map(|more| both("dino", more))).collect()
+    let both = |policy, params| BOTH_READINGS.map(|reading| with_reading(policy, reading, params));
+    both("di-migrate", "").into_iter().chain(dino.flat_map(|params| both("dino", params))).collect()
 }
-const DI: [usize; 2] = [0, 1];
+const N_DI: usize = 2;
 /// Each DINO with the DI-Migrate of its reading.
 const DINO: [(usize, usize); 6] = [(2, 0), (3, 1), (4, 0), (5, 1), (6, 0), (7, 1)];
 
-/// In an hour, the mean over runs.
-fn hourly(counts: &[&Counts], of: fn(&Counts) -> u64) -> Option<f64> {
-    let each: Vec<f64> = counts.iter().map(|one| one.per_hour(of(one))).collect();
-    (!each.is_empty()).then(|| mean(&each))
-}
+/// A part of a run.
+type RunPart = fn(&ActionCounts) -> &Counts;
+const PARTS: [(&str, RunPart); 2] =
+    [("while all run", |run| &run.steady), ("start to end", |run| &run.whole)];
 
-/// A stretch of runs.
-type Stretch = fn(&Counted) -> &Counts;
-const STRETCHES: [(&str, Stretch); 2] =
-    [("while all run", |one| &one.steady), ("start to end", |one| &one.whole)];
-
-/// Moves of memory in an hour by one policy with one swing in one stretch, the mean over runs.
+/// Page migrations per hour, mean over the runs.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
-    wished: Option<f64>,
-    begun: Option<f64>,
+    requested: Option<f64>,
+    started: Option<f64>,
     gib: Option<f64>,
 }
 
 impl Pace {
-    fn of(heard: &[Counted], stretch: Stretch) -> Self {
-        let counts: Vec<&Counts> = heard.iter().map(stretch).collect();
+    fn of(observed: &[ActionCounts], part: RunPart) -> Self {
+        let hourly = |of: fn(&Counts) -> u64| {
+            let rate = |run: &ActionCounts| part(run).per_hour(of(part(run)));
+            mean_of(&observed.iter().map(rate).collect::<Vec<f64>>())
+        };
         Pace {
-            wished: hourly(&counts, |one| one.n_wished),
-            begun: hourly(&counts, |one| one.n_begun),
-            gib: hourly(&counts, |one| one.bytes >> 20).map(|mib| mib / 1024.0),
+            requested: hourly(|counts| counts.n_requested),
+            started: hourly(|counts| counts.n_started),
+            gib: hourly(|counts| counts.bytes >> 20).map(|mib| mib / 1024.0),
         }
     }
 
-    /// `wished/begun, GiB`.
+    /// `requested/started, GiB`.
     fn cell(&self) -> StudyCell {
-        let all = [(self.wished, "1/h"), (self.begun, "1/h"), (self.gib, "GiB/h")];
-        let [wished, begun, gib] = all.map(|(value, _)| shown(value, 0));
+        let all = [(self.requested, "1/h"), (self.started, "1/h"), (self.gib, "GiB/h")];
+        let [requested, started, gib] = all.map(|(value, _)| number(value, 0));
         let figure = |(value, unit): (Option<f64>, &str)| Some(StudyFigure::of(value?, unit));
         let figures = all.into_iter().filter_map(figure).collect();
-        StudyCell::new(format!("{wished}/{begun}, {gib}"), figures)
+        StudyCell::new(format!("{requested}/{started}, {gib}"), figures)
     }
 }
 
-/// By stretch, then policy, then swing.
+/// By part of the run, then policy, then swing.
 type Paces = [Vec<Vec<Pace>>; 2];
 
-pub(super) fn memory_moves(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
-    let columns = columns();
-    let mut found = Found::default();
+pub(super) fn memory_moves(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+    let policies = policies();
+    let mut finding = Finding::default();
     for is_limited in [true, false] {
         let limits = if is_limited { "the engine's limits" } else { "no limits" };
-        let paces = paces(rig, &columns, is_limited)?;
-        for ((words, _), paces) in STRETCHES.into_iter().zip(&paces) {
-            let title = format!("in an hour, {words}, {limits}: moves of memory wished/begun, GiB");
-            found.tables.push(by_swing(&title, &columns, paces));
+        let paces = paces(pool, &policies, is_limited)?;
+        for ((words, _), paces) in PARTS.into_iter().zip(&paces) {
+            let title =
+                format!("per hour, {words}, {limits}: page migrations requested/started, GiB");
+            finding.tables.push(by_swing(&title, &policies, paces));
         }
-        // Starts and ends are the same for both; they are shown and not judged.
-        let (words, _) = STRETCHES[0];
+        // The starts and ends of programs affect both policies equally: that part is printed, and not judged.
+        let (words, _) = PARTS[0];
         let (what, of): (&str, fn(&Pace) -> Option<f64>) = match is_limited {
-            true => ("memory is moved", |pace| pace.begun),
-            false => ("moves of memory are wished", |pace| pace.wished),
+            true => ("page migrations start", |pace| pace.started),
+            false => ("page migrations are requested", |pace| pace.requested),
         };
-        let of = |column: usize| paces[0][column].iter().map(of).collect::<Vec<_>>();
+        let of = |policy: usize| paces[0][policy].iter().map(of).collect::<Vec<_>>();
         let what = format!("{what}, {words}, {limits}");
-        let claim = |(dino, di): (usize, usize)| times(&what, &columns[dino], &of(di), &of(dino));
-        found.claims.extend(DINO.map(claim));
+        let claim = |(dino, di): (usize, usize)| times(&what, &policies[dino], &of(di), &of(dino));
+        finding.claims.extend(DINO.map(claim));
     }
-    found.why.push(format!(
-        "{RELEASED}: the hysteresis of the released code, in which a program whose misses hang on its neighbour is \
-         no other program in each of its seats; by default 7 of 10 intervals are enough"
+    finding.notes.push(format!(
+        "{RELEASED}: the hysteresis of the released code, in which a program whose misses depend on its neighbour keeps \
+         its class in each of its slots; by default 7 of 10 intervals are enough"
     ));
-    found.why.push(
-        "wished: wishes after each other of the same job to the same node count once. While all run: from 20 s on to \
-         the end of the first program. No limits: only the pace of 1 GiB a second is left"
+    finding.notes.push(
+        "requested: consecutive requests of the same job for the same node count once. While all run: from 20 s on to \
+         the end of the first program. No limits: only the pace of 1 GiB per second is left"
             .to_owned(),
     );
-    Ok(found)
+    Ok(finding)
 }
 
-/// Counts all policies at all swings, with the engine's limits or without.
-fn paces(rig: &Rig<'_>, columns: &[String], is_limited: bool) -> Result<Paces, ReproduceError> {
-    let mut paces: Paces = STRETCHES.map(|_| vec![Vec::new(); columns.len()]);
-    for (mut scene, names) in swinging(MACHINE, SECONDS, Sort::Mixed, N_SETS)? {
-        if !is_limited {
-            without_limits(&mut scene);
-        }
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        for (at, column) in columns.iter().enumerate() {
-            let machine = &scene.world.machine;
-            let heard = rig.listen(&scene.world, column, &names, |_| Counted::new(machine))?;
-            for ((_, stretch), paces) in STRETCHES.into_iter().zip(&mut paces) {
-                paces[at].push(Pace::of(&heard, stretch));
+fn paces(
+    pool: &RunPool<'_>,
+    policies: &[String],
+    is_limited: bool,
+) -> Result<Paces, ReproduceError> {
+    let mut paces: Paces = PARTS.map(|_| vec![Vec::new(); policies.len()]);
+    let sets = names("mixed", N_SETS);
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    for testbed in swinging(MACHINE, SECONDS)? {
+        let testbed = if is_limited { testbed } else { without_limits(testbed) };
+        for (idx, policy) in policies.iter().enumerate() {
+            let make = |_: &[program::Job]| ActionCounts::new(&testbed.machine);
+            let observed = pool.observe(&testbed, policy, &sets, make)?;
+            for ((_, part), paces) in PARTS.into_iter().zip(&mut paces) {
+                paces[idx].push(Pace::of(&observed, part));
             }
         }
     }
     Ok(paces)
 }
 
-fn by_swing(title: &str, columns: &[String], paces: &[Vec<Pace>]) -> Table {
+fn by_swing(title: &str, policies: &[String], paces: &[Vec<Pace>]) -> Table {
     let swings = SWINGS.map(|by| format!("±{:.0} %", by * 100.0));
     let heads: Vec<&str> =
         std::iter::once("policy").chain(swings.iter().map(String::as_str)).collect();
     let mut table = Table::new(title, &heads);
-    for (column, paces) in columns.iter().zip(paces) {
-        table.row(std::iter::once(column.as_str().into()).chain(paces.iter().map(Pace::cell)));
+    for (policy, paces) in policies.iter().zip(paces) {
+        table.row(std::iter::once(policy.as_str().into()).chain(paces.iter().map(Pace::cell)));
     }
     table
 }
 
-/// DI-Migrate's moves over DINO's, at each swing at which there are any.
-fn times(what: &str, dino: &str, of_di: &[Option<f64>], of_dino: &[Option<f64>]) -> Claim {
+/// DI-Migrate's migrations over DINO's, at each swing with any.
+fn times(what: &str, dino: &str, of_di: &[Option<f64>], of_dino: &[Option<f64>]) -> StudyClaim {
     let known = of_di.iter().zip(of_dino).zip(SWINGS);
     let pairs: Vec<(f64, f64, f64)> =
         known.filter_map(|((di, dino), by)| Some(((*di)?, (*dino)?, by))).collect();
@@ -179,19 +182,17 @@ fn times(what: &str, dino: &str, of_di: &[Option<f64>], of_dino: &[Option<f64>])
         format!("{times} at ±{:.0} %", by * 100.0)
     };
     let texts: Vec<String> = pairs.iter().map(text).collect();
-    let moving = || pairs.iter().filter(|(di, dino, _)| 0.0 < di + dino);
-    let n_held = moving().filter(|(di, dino, _)| TIMES.0 * dino <= *di).count();
+    let active = || pairs.iter().filter(|(di, dino, _)| 0.0 < di + dino);
+    let n_held = active().filter(|(di, dino, _)| TIMES.0 * dino <= *di).count();
     judged(
-        &format!(
-            "{what}: with di-migrate at least 5 times as often as with {dino}, wherever at all"
-        ),
+        &format!("{what}: with di-migrate at least 5 times as often as with {dino}, at every swing with any"),
         reading_of(dino),
         format!("times: {} (the source: {} to {})", texts.join(", "), TIMES.0, TIMES.1),
-        (moving().count() != 0).then(|| n_held == moving().count()),
+        (active().count() != 0).then(|| n_held == active().count()),
     )
 }
 
-/// What the paper had, moves in an hour with DI-Migrate and with DINO; all of it [from memory, unconfirmed].
+/// Published page migrations per hour with DI-Migrate and with DINO; from memory, unconfirmed.
 const PUBLISHED: [(&str, Option<&str>, u32, u32); 10] = [
     ("soplex", Some("450.soplex"), 36, 8),
     ("milc", Some("433.milc"), 22, 6),
@@ -205,77 +206,76 @@ const PUBLISHED: [(&str, Option<&str>, u32, u32); 10] = [
     ("MPI lu", None, 256, 1),
 ];
 
-pub(super) fn published_moves(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
-    let columns = columns();
-    let known: Vec<&str> = PUBLISHED.iter().filter_map(|(_, profile, ..)| *profile).collect();
-    let ours = moves_of(rig, &columns, &known)?;
-    let mut found = Found { tables: vec![beside_published(&columns, &ours)], ..Found::default() };
-    for (dino, di) in DINO {
-        let held = ours.iter().filter(|row| row[dino] < row[di]).count();
-        found.claims.push(judged(
-            &format!(
-                "memory of each of the five moves more often with di-migrate than with {}",
-                columns[dino]
-            ),
-            reading_of(&columns[dino]),
-            format!("{held} of {}", ours.len()),
-            Some(held == ours.len()),
-        ));
-    }
-    found.claims.push(not_judged(
-        "MPI programs move least of all with DINO",
-        Reading::Either,
-        "nothing is known of their memory accesses, so they have no profile",
-    ));
-    found.why.push(format!(
-        "the paper's mixes are not at hand: ours is {} with the first three a second time; where a program runs twice \
-         the mean is told",
-        known.join(", ")
-    ));
-    Ok(found)
-}
-
-/// How far misses of the paper's programs go up and down here.
+/// Swing of the programs' misses here.
 const PUBLISHED_SWING: f64 = SWINGS[2];
 
-/// Moves of memory in an hour, by program, then policy: all of them at once, the first of them twice to make eight.
+pub(super) fn published_moves(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+    let policies = policies();
+    let known: Vec<&str> = PUBLISHED.iter().filter_map(|(_, profile, ..)| *profile).collect();
+    let ours = moves_of(pool, &policies, &known)?;
+    let mut finding =
+        Finding { tables: vec![beside_published(policies.len(), &ours)], ..Finding::default() };
+    for (dino, di) in DINO {
+        let n = ours.iter().filter(|row| row[dino] < row[di]).count();
+        finding.claims.push(judged(
+            &format!(
+                "memory of each of the five migrates more often with di-migrate than with {}",
+                policies[dino]
+            ),
+            reading_of(&policies[dino]),
+            format!("{n} of {}", ours.len()),
+            Some(n == ours.len()),
+        ));
+    }
+    finding.claims.push(not_judged(
+        "MPI programs migrate least of all with DINO",
+        ReadingWord::Either,
+        "their memory accesses are unknown, so they have no profile",
+    ));
+    finding.notes.push(format!(
+        "the paper's mixes are not available: ours is {} with the first three a second time; of a program that runs twice \
+         the mean is printed",
+        known.join(", ")
+    ));
+    Ok(finding)
+}
+
+/// Page migrations per hour, by program, then policy: all programs at once, the first ones twice to make eight.
 fn moves_of(
-    rig: &Rig<'_>,
-    columns: &[String],
+    pool: &RunPool<'_>,
+    policies: &[String],
     known: &[&str],
 ) -> Result<Vec<Vec<Option<f64>>>, ReproduceError> {
-    let mut scene = Scene::new(MACHINE, SECONDS)?;
-    without_limits(&mut scene);
+    let testbed = format!("{MACHINE} length={SECONDS} swing={PUBLISHED_SWING}");
+    let mut testbed = without_limits(Testbed::parse(&testbed)?);
     let part = |number: usize| Part {
-        program: known[number % known.len()].to_owned(),
-        swing: Some(Swing { by: PUBLISHED_SWING, seed: number as u64 }),
-        ..Part::default()
+        swing_seed: number as u64,
+        ..Part::new(known[number % known.len()])
     };
-    scene.add("published", &(0..N).map(part).collect::<Vec<Part>>())?;
+    testbed.add("published", &(0..N_PROGRAMS).map(part).collect::<Vec<Part>>())?;
     let mut ours = vec![Vec::new(); known.len()];
-    for column in columns {
-        let machine = &scene.world.machine;
-        let heard = rig.listen(&scene.world, column, &["published"], |_| Counted::new(machine))?;
+    for policy in policies {
+        let make = |_: &[program::Job]| ActionCounts::new(&testbed.machine);
+        let observed = pool.observe(&testbed, policy, &["published"], make)?;
         for (program, ours) in ours.iter_mut().enumerate() {
-            let copies: Vec<usize> = (program..N).step_by(known.len()).collect();
-            let each: Vec<f64> = heard.iter().map(|one| moves_each(one, &copies)).collect();
-            ours.push((!each.is_empty()).then(|| mean(&each)));
+            let copies: Vec<usize> = (program..N_PROGRAMS).step_by(known.len()).collect();
+            let each: Vec<f64> = observed.iter().map(|run| moves_of_jobs(run, &copies)).collect();
+            ours.push(mean_of(&each));
         }
     }
     Ok(ours)
 }
 
-/// Moves of memory in an hour while all run, the mean over some jobs.
-fn moves_each(counted: &Counted, jobs: &[usize]) -> f64 {
-    let steady = &counted.steady;
-    let n_begun = |job: &usize| steady.n_begun_of.get(&base::JobId(*job as u32)).copied();
-    let moved: Vec<f64> =
-        jobs.iter().map(|job| steady.per_hour(n_begun(job).unwrap_or(0))).collect();
-    mean(&moved)
+/// Page migrations per hour while all run, mean over some jobs.
+fn moves_of_jobs(run: &ActionCounts, jobs: &[usize]) -> f64 {
+    let steady = &run.steady;
+    let n_started = |job: &usize| steady.n_started_of.get(&base::JobId(*job as u32)).copied();
+    let rates: Vec<f64> =
+        jobs.iter().map(|job| steady.per_hour(n_started(job).unwrap_or(0))).collect();
+    mean(&rates)
 }
 
-/// The paper's moves, and ours of the programs that have profiles.
-fn beside_published(columns: &[String], ours: &[Vec<Option<f64>>]) -> Table {
+fn beside_published(n_policies: usize, ours: &[Vec<Option<f64>>]) -> Table {
     let heads = [
         "program",
         "the paper's DI",
@@ -290,7 +290,7 @@ fn beside_published(columns: &[String], ours: &[Vec<Option<f64>>]) -> Table {
         "ours",
     ];
     let title = format!(
-        "moves of memory in an hour; the paper's [from memory, unconfirmed]; ours while all run, misses ±{:.0} %, no limits; \
+        "page migrations per hour; the paper's from memory, unconfirmed; ours while all run, misses ±{:.0} %, no limits; \
          released: that code's hysteresis",
         PUBLISHED_SWING * 100.0
     );
@@ -299,58 +299,48 @@ fn beside_published(columns: &[String], ours: &[Vec<Option<f64>>]) -> Table {
     let mut rows = ours.iter();
     for (name, profile, di, dino) in PUBLISHED {
         let here = profile.and_then(|_| rows.next());
-        let cells = (0..columns.len()).map(|at| shown(here.and_then(|here| here[at]), 1));
+        let cells = (0..n_policies).map(|idx| number(here.and_then(|here| here[idx]), 1));
         table.row([name.to_owned(), di.to_string(), dino.to_string()].into_iter().chain(cells));
     }
     table
 }
 
-/// A machine with so much cache that some programs are turtles however it is shared.
-const CALM_MACHINE: &str = "xeon-e5520-2x4";
+/// A machine with a cache so large that some programs are turtles with any share of it.
+const CALM_TESTBED: &str = "xeon-e5520-2x4 length=60";
 
-/// Mixes in which nobody misses.
-pub(super) fn turtles(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
-    let columns = columns();
-    let mut found = Found::default();
-    let mut scene = Scene::new(CALM_MACHINE, 60.0)?;
-    let turtles = calm(&scene.world.machine, scene.world.draw)?;
-    let all = sets(&scene.world.machine, scene.world.draw, Sort::Calm, N_SETS)?;
-    for set in &all {
-        let part = |program: &String| Part { program: program.clone(), ..Part::default() };
-        scene.add(&set.name, &set.programs.iter().map(part).collect::<Vec<Part>>())?;
-    }
-    let names: Vec<&str> = all.iter().map(|set| set.name.as_str()).collect();
-    let mut table = Table::new(
-        "eight turtles: placements after the start, and moves of memory wished, in all runs",
-        &["policy", "placed", "wished"],
-    )
-    .units(&["count"]);
-    for (at, column) in columns.iter().enumerate() {
-        let machine = &scene.world.machine;
-        let heard = rig.listen(&scene.world, column, &names, |_| Counted::new(machine))?;
-        let sum = |of: fn(&Counts) -> u64| heard.iter().map(|one| of(&one.whole)).sum::<u64>();
-        let (placed, wished) = (sum(|one| one.n_placed), sum(|one| one.n_wished));
-        table.row([column.clone(), placed.to_string(), wished.to_string()]);
-        if !DI.contains(&at) {
-            found.claims.push(
-                judged(
-                    &format!("among turtles alone {column} does nothing after the start"),
-                    reading_of(column),
-                    format!(
-                        "{placed} placements, {wished} moves of memory in {} runs",
-                        heard.len()
-                    ),
-                    (!heard.is_empty()).then_some(placed + wished == 0),
-                )
-                .on([placed, wished].map(|n| StudyFigure::of(n as f64, "count"))),
+/// Actions in mixes of programs with few misses.
+pub(super) fn turtles(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+    let policies = policies();
+    let mut finding = Finding::default();
+    let testbed = Testbed::parse(CALM_TESTBED)?;
+    let turtles = calm(&testbed.machine, testbed.draw)?;
+    let sets = names("calm", N_SETS);
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    let title = "eight turtles: placements after the start, and requested page migrations, in all runs";
+    let mut table = Table::new(title, &["policy", "placed", "requested"]).units(&["count"]);
+    for (idx, policy) in policies.iter().enumerate() {
+        let make = |_: &[program::Job]| ActionCounts::new(&testbed.machine);
+        let observed = pool.observe(&testbed, policy, &sets, make)?;
+        let sum = |of: fn(&Counts) -> u64| observed.iter().map(|run| of(&run.whole)).sum::<u64>();
+        let (placed, requested) = (sum(|one| one.n_placed), sum(|one| one.n_requested));
+        table.row([policy.clone(), placed.to_string(), requested.to_string()]);
+        if N_DI <= idx {
+            let n_runs = observed.len();
+            let claim = judged(
+                &format!("among turtles alone {policy} takes no action after the start"),
+                reading_of(policy),
+                format!("{placed} placements, {requested} requested page migrations in {n_runs} runs"),
+                (n_runs != 0).then_some(placed + requested == 0),
             );
+            let counts = [placed, requested].map(|n| StudyFigure::of(n as f64, "count"));
+            finding.claims.push(with_values(claim, counts));
         }
     }
-    found.tables.push(table);
-    found.why.push(format!(
-        "they miss at most 1.5 times in 1000 instructions in half of an equal share of the cache; there are {} of 29: {}",
+    finding.tables.push(table);
+    finding.notes.push(format!(
+        "turtles: at most 1.5 misses per 1000 instructions with half of an equal share of the cache; {} of 29 programs: {}",
         turtles.len(),
         turtles.join(", ")
     ));
-    Ok(found)
+    Ok(finding)
 }

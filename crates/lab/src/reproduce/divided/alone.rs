@@ -1,15 +1,20 @@
-//! Figures 2 to 5: what counters show of each program alone.
+//! Figures 2 to 6: counters of each program alone, and the reuse of cache lines.
+//!
+//! A profile contains no addresses. Its miss-ratio curve is the cumulative histogram of reuse distances: an access hits
+//! a cache of a size if its line was accessed before with at most this much data in between.
 
-use super::super::{
-    Claim, Drawing, Found, Reading, ReproduceError, Rig, StudyCell, StudyFigure, Table, Verdict,
+use base::Bytes;
+use report::study::{Drawing, ReadingWord};
+
+use super::super::finding::not_judged;
+use super::super::{Finding, ReproduceError, RunPool, Table};
+use super::programs::{
+    Conditions, ELEVEN, G1, G2, HARMLESS, HURTING, Limits, Socket, by_limits, claims_of_draws,
+    least, most, socket, sockets,
 };
-use super::programs::{ELEVEN, G1, G2, HARMLESS, HURTING, Socket, least, most, socket};
-use crate::shipped::Draw;
+use crate::shipped::{self, Draw};
 
-/// What is asked of the eleven.
-type Asked = fn(&Socket) -> bool;
-
-const ORDERINGS: [(&str, Asked); 8] = [
+const ORDERINGS: &Conditions<Socket> = &[
     ("Fig. 2: bandwidth of Group 1 above that of sp.B and ua.B", |s| {
         most(|p| s.alone[p].bandwidth, &HURTING) < least(|p| s.alone[p].bandwidth, &G1)
     }),
@@ -19,13 +24,13 @@ const ORDERINGS: [(&str, Asked); 8] = [
     ("Fig. 2: bandwidth of the other six below 2 GB/s", |s| {
         most(|p| s.alone[p].bandwidth, &G2).max(most(|p| s.alone[p].bandwidth, &HARMLESS)) < 2e9
     }),
-    ("Fig. 3: full queues of Group 1 above all others'", |s| {
+    ("Fig. 3: queue-full events of Group 1 above those of all others", |s| {
         let others = [&G2[..], &HURTING, &HARMLESS].concat();
         most(|p| s.alone[p].queue_full, &others) < least(|p| s.alone[p].queue_full, &G1)
     }),
-    ("Fig. 3: the widest gap of full queues lies below Group 1", |s| {
-        let found = super::programs::by_limits(s, super::programs::Limits::of(s));
-        (0..ELEVEN.len()).all(|place| (found[place] == 1) == G1.contains(&place))
+    ("Fig. 3: the widest gap of queue-full events is below Group 1", |s| {
+        let groups = by_limits(s, Limits::of(s));
+        (0..ELEVEN.len()).all(|idx| (groups[idx] == 1) == G1.contains(&idx))
     }),
     ("Fig. 4: references of Group 2 above canneal, ferret, gromacs", |s| {
         most(|p| s.alone[p].references, &HARMLESS) < least(|p| s.alone[p].references, &G2)
@@ -40,10 +45,9 @@ const ORDERINGS: [(&str, Asked); 8] = [
     }),
 ];
 
-pub(super) fn figures(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
+pub(super) fn counters(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let middle = socket("xeon-2x4", Draw::Middle)?;
-    let mut found = Found::default();
-    let heads = ["program", "MB/s", "full queues/s", "references/s", "hits", "prefetches/s"];
+    let heads = ["program", "MB/s", "queue full/s", "references/s", "hits", "prefetches/s"];
     let mut table =
         Table::new("alone on xeon-2x4, millions; from the middle of every range", &heads)
             .units(&["MB/s", "million/s", "million/s", "%", "million/s"])
@@ -59,22 +63,77 @@ pub(super) fn figures(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
             millions(alone.prefetches, 1),
         ]);
     }
-    found.tables.push(table);
-    let sockets = draws(rig)?;
-    found.claims = ORDERINGS.map(|(what, asked)| claim(what, asked, &middle, &sockets)).to_vec();
-    Ok(found)
+    let claims = claims_of_draws(ORDERINGS, &middle, &sockets(pool)?);
+    Ok(Finding { tables: vec![table], claims, notes: Vec::new() })
 }
 
-/// The eleven in every draw.
-pub(super) fn draws(rig: &Rig<'_>) -> Result<Vec<Socket>, ReproduceError> {
-    (1..=rig.draws()).map(|seed| socket("xeon-2x4", Draw::Seed(seed))).collect()
+/// The programs of figure 6, and the indexes of two of them.
+const FOUR: [&str; 4] = ["lbm", "libquantum", "sp.B", "ua.B"];
+const LIBQUANTUM: usize = 1;
+const UA: usize = 3;
+/// Reuse distances, in MiB.
+const MIB: [u64; 5] = [1, 2, 4, 8, 20];
+/// A fraction that is about zero, and a clear difference. Chosen here.
+const ABOUT_ZERO: f64 = 0.1;
+const CLEARLY: f64 = 0.1;
+
+/// By program, then by distance: the fraction of accesses with at most this reuse distance.
+struct Reuse {
+    within: Vec<[f64; MIB.len()]>,
 }
 
-/// A claim over draws, with what the middle of the ranges says.
-pub(super) fn claim<T>(what: &str, asked: impl Fn(&T) -> bool, middle: &T, drawn: &[T]) -> Claim {
-    let held = drawn.iter().filter(|one| asked(one)).count();
-    let says = if asked(middle) { "holds" } else { "does not hold" };
-    let text = format!("in {held} of {} draws; in the middle of the ranges it {says}", drawn.len());
-    let found = StudyCell::new(text, vec![StudyFigure::count(held, drawn.len())]);
-    Claim::new(what, Reading::Either, found, Verdict::of_draws(held, drawn.len()))
+impl Reuse {
+    fn of(draw: Draw) -> Result<Self, ReproduceError> {
+        let of = |name: &&str| -> Result<[f64; MIB.len()], ReproduceError> {
+            let profile = shipped::profile_drawn(name, draw)?;
+            let phase = profile.phases.first();
+            let accesses =
+                phase.and_then(|phase| phase.llc_accesses).map_or(0.0, |all| all.value());
+            Ok(MIB.map(|mib| {
+                let misses = phase.and_then(|phase| phase.curve.misses_at(Bytes(mib << 20)));
+                1.0 - (misses.unwrap_or(0.0) / accesses.max(1e-12)).min(1.0)
+            }))
+        };
+        Ok(Reuse { within: FOUR.iter().map(of).collect::<Result<_, _>>()? })
+    }
+
+    /// The fraction of accesses that are reuses within the largest distance.
+    fn reused(&self, program: usize) -> f64 {
+        self.within[program][MIB.len() - 1]
+    }
+}
+
+const REUSE_CLAIMS: &Conditions<Reuse> = &[
+    ("libquantum reuses about none of its lines (10 % or less within 20 MiB)", |reuse| {
+        reuse.reused(LIBQUANTUM) <= ABOUT_ZERO
+    }),
+    ("ua.B reuses clearly more of its lines than libquantum (10 percentage points or more)", |reuse| {
+        reuse.reused(LIBQUANTUM) + CLEARLY <= reuse.reused(UA)
+    }),
+];
+
+pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+    let middle = Reuse::of(Draw::Middle)?;
+    let drawn = (1..=pool.n_draws()).map(|seed| Reuse::of(Draw::Seed(seed)));
+    let drawn = drawn.collect::<Result<Vec<Reuse>, ReproduceError>>()?;
+    let heads: Vec<&str> = std::iter::once("MiB").chain(FOUR).collect();
+    let title = "LLC accesses with at most this reuse distance, in %";
+    let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Lines);
+    for (idx, mib) in MIB.iter().enumerate() {
+        let cells =
+            (0..FOUR.len()).map(|program| format!("{:.0}", middle.within[program][idx] * 100.0));
+        table.row(std::iter::once(mib.to_string()).chain(cells));
+    }
+    let mut claims = vec![not_judged(
+        "lbm's unit of work needs 5 lines or more, sp.B's 2",
+        ReadingWord::Either,
+        "a profile contains no addresses and no units of work",
+    )];
+    claims.extend(claims_of_draws(REUSE_CLAIMS, &middle, &drawn));
+    let notes = [
+        "the hits were counted with active prefetchers: a prefetched line that is accessed once counts as a hit, so that a \
+         stream without reuse has hits, too",
+        "sp.B and ua.B are estimated ranges; lbm and libquantum are based on counters with 20 MiB of cache",
+    ];
+    Ok(Finding { tables: vec![table], claims, notes: notes.map(str::to_owned).to_vec() })
 }

@@ -1,17 +1,18 @@
-//! Figure 1: every pair on one socket, as a heat map, and the groups that are found.
+//! Figure 1 and the hit ratios: programs side by side on one socket.
 
+use host_sim::calibrate::rank_correlation;
 use host_sim::predict::side_by_side;
+use report::study::{Drawing, StudyCell};
 
-use super::super::{Drawing, Found, ReproduceError, Rig, Table};
-use super::alone::{claim, draws};
+use super::super::{Finding, ReproduceError, RunPool, Table};
 use super::programs::{
-    ELEVEN, G1, G2, HARMLESS, HURTING, Limits, Socket, by_limits, by_rank, least, most, published,
-    socket,
+    Conditions, ELEVEN, G1, G2, HARMLESS, HURTING, Limits, Socket, by_limits, by_rank,
+    claim_of_draws, claims_of_draws, least, most, published, socket, sockets,
 };
 use crate::shipped::Draw;
-use crate::stats::mean;
+use crate::stats::{deviation, mean};
 
-/// How many times slower the program of a row is beside that of a column.
+/// Slowdown of the program of a row beside that of a column.
 struct Pairs {
     slowdown: Vec<Vec<f64>>,
 }
@@ -26,20 +27,18 @@ impl Pairs {
         Pairs { slowdown: (0..ELEVEN.len()).map(row).collect() }
     }
 
-    /// What a program costs the others, on average.
+    /// Mean slowdown that a program causes.
     fn caused(&self, column: usize) -> f64 {
         mean(&self.slowdown.iter().map(|row| row[column]).collect::<Vec<f64>>())
     }
 
-    /// What a program suffers beside Group 1, on average.
+    /// Mean slowdown of a program beside Group 1.
     fn suffered(&self, row: usize) -> f64 {
         mean(&G1.map(|column| self.slowdown[row][column]))
     }
 }
 
-type Asked = fn(&Pairs) -> bool;
-
-const ORDERINGS: [(&str, Asked); 5] = [
+const ORDERINGS: &Conditions<Pairs> = &[
     ("each of Group 1 causes more than sp.B and ua.B", |pairs| {
         most(|p| pairs.caused(p), &HURTING) < least(|p| pairs.caused(p), &G1)
     }),
@@ -59,36 +58,28 @@ const ORDERINGS: [(&str, Asked); 5] = [
     }),
 ];
 
-pub(super) fn pairs(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
+pub(super) fn pairs(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let middle = socket("xeon-2x4", Draw::Middle)?;
     let pairs = Pairs::of(&middle);
-    let sockets = draws(rig)?;
+    let sockets = sockets(pool)?;
     let drawn: Vec<Pairs> = sockets.iter().map(Pairs::of).collect();
-    let mut found =
-        Found { tables: vec![map(&pairs), groups(&middle, &pairs)], ..Found::default() };
-    found.claims = ORDERINGS.map(|(what, asked)| claim(what, asked, &pairs, &drawn)).to_vec();
+    let mut claims = claims_of_draws(ORDERINGS, &pairs, &drawn);
     let published: Vec<u8> = (0..ELEVEN.len()).map(published).collect();
-    let versions: [(&str, Version); 2] = [
-        ("the rank version finds the paper's groups", by_rank),
-        ("the threshold version finds the paper's groups", |socket| {
-            by_limits(socket, Limits::of(socket))
-        }),
-    ];
-    for (what, version) in versions {
-        found.claims.push(claim(what, |one| version(one) == published, &middle, &sockets));
-    }
-    Ok(found)
+    let is_published = |groups: Vec<u8>| groups == published;
+    let text = "the rank version detects the paper's groups";
+    claims.push(claim_of_draws(text, |one| is_published(by_rank(one)), &middle, &sockets));
+    let text = "the threshold version detects the paper's groups";
+    let by_limits = |one: &Socket| is_published(by_limits(one, Limits::of(one)));
+    claims.push(claim_of_draws(text, by_limits, &middle, &sockets));
+    Ok(Finding { tables: vec![matrix(&pairs), groups(&middle, &pairs)], claims, notes: Vec::new() })
 }
 
-/// Groups from what a socket's programs show alone.
-type Version = fn(&Socket) -> Vec<u8>;
-
-/// The matrix: how much slower in %, a row suffers, a column causes.
-fn map(pairs: &Pairs) -> Table {
+/// Slowdowns of all pairs in %.
+fn matrix(pairs: &Pairs) -> Table {
     let short = ELEVEN.map(|name| name.chars().take(5).collect::<String>());
     let heads: Vec<&str> =
         std::iter::once("suffers").chain(short.iter().map(String::as_str)).collect();
-    let title = "slower in % beside the program of the column, in the middle of every range";
+    let title = "slowdown in % beside the program of the column, in the middle of every range";
     let mut table = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Heat);
     for (name, row) in ELEVEN.iter().zip(&pairs.slowdown) {
         let cells = row.iter().map(|slowdown| format!("{:.0}", (slowdown - 1.0) * 100.0));
@@ -99,22 +90,97 @@ fn map(pairs: &Pairs) -> Table {
     table
 }
 
-/// The groups: the paper's, and what both versions find.
+/// The published groups, and those that both versions detect.
 fn groups(socket: &Socket, pairs: &Pairs) -> Table {
-    let title = "groups: the paper's, and those found from what each shows alone; slow-downs in %";
+    let title = "groups: published, and detected from the counters of each program alone; slowdowns in %";
     let heads = ["program", "paper", "by rank", "by threshold", "causes", "suffers beside G1"];
     let mut table = Table::new(title, &heads).units(&["1", "1", "1", "%"]).published(&["paper"]);
     let (rank, limits) = (by_rank(socket), by_limits(socket, Limits::of(socket)));
-    for (place, name) in ELEVEN.iter().enumerate() {
+    for (idx, name) in ELEVEN.iter().enumerate() {
         let percent = |slowdown: f64| format!("{:.1}", (slowdown - 1.0) * 100.0);
         table.row([
             (*name).to_owned(),
-            published(place).to_string(),
-            rank[place].to_string(),
-            limits[place].to_string(),
-            percent(pairs.caused(place)),
-            percent(pairs.suffered(place)),
+            published(idx).to_string(),
+            rank[idx].to_string(),
+            limits[idx].to_string(),
+            percent(pairs.caused(idx)),
+            percent(pairs.suffered(idx)),
         ]);
     }
     table
+}
+
+/// Hit ratios and references of every program beside 0, 1, 2 and 3 programs of Group 1.
+struct Crowded {
+    hits: [Vec<f64>; 4],
+    references: [Vec<f64>; 4],
+}
+
+impl Crowded {
+    fn of(socket: &Socket) -> Self {
+        let beside = |n: usize, program: usize| {
+            let others = G1.iter().take(n).map(|idx| &socket.behaviours[*idx]);
+            let all: Vec<_> = std::iter::once(&socket.behaviours[program]).chain(others).collect();
+            let predicted = side_by_side(&all, &socket.domain)[0];
+            let counts = socket.behaviours[program].counts(predicted.cache);
+            let hits = 1.0 - (counts.demand_misses / counts.accesses.max(1e-12)).min(1.0);
+            (hits, socket.alone[program].references / predicted.slowdown)
+        };
+        let of = |n| (0..ELEVEN.len()).map(move |program| beside(n, program));
+        Crowded {
+            hits: [0, 1, 2, 3].map(|n| of(n).map(|(hits, _)| hits).collect()),
+            references: [0, 1, 2, 3].map(|n| of(n).map(|(_, references)| references).collect()),
+        }
+    }
+
+    fn of_group_1(&self, n: usize) -> f64 {
+        mean(&G1.map(|idx| self.hits[n][idx]))
+    }
+
+    fn spread(&self, n: usize) -> f64 {
+        deviation(&self.hits[n]).unwrap_or(0.0)
+    }
+
+    fn order_kept(&self, n: usize) -> f64 {
+        rank_correlation(&self.references[0], &self.references[n])
+    }
+}
+
+const CROWDED_CLAIMS: &Conditions<Crowded> = &[
+    ("Group 1's mean hit ratio alone is between 60 and 80 %", |c| {
+        (0.6..=0.8).contains(&c.of_group_1(0))
+    }),
+    ("beside one program of Group 1 it is between 10 and 30 %", |c| {
+        (0.1..=0.3).contains(&c.of_group_1(1))
+    }),
+    ("the deviation of hit ratios over programs shrinks with each competitor", |c| {
+        (1..4).all(|n| c.spread(n) < c.spread(n - 1))
+    }),
+    ("references keep their order: rank correlation with alone 0.9 or more", |c| {
+        (1..4).all(|n| 0.9 <= c.order_kept(n))
+    }),
+];
+
+const CROWDED_HEADS: [&str; 5] = ["program", "alone", "1", "2", "3"];
+
+pub(super) fn hit_ratios(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+    let middle = Crowded::of(&socket("xeon-2x4", Draw::Middle)?);
+    let drawn: Vec<Crowded> = sockets(pool)?.iter().map(Crowded::of).collect();
+    let title = "hits in % of the references, by the number of programs of Group 1 beside it";
+    let mut hits = Table::new(title, &CROWDED_HEADS).units(&["%"]).drawn(Drawing::Intervals);
+    let mut references =
+        Table::new("references per second, millions", &CROWDED_HEADS).units(&["million/s"]);
+    for (idx, name) in ELEVEN.iter().enumerate() {
+        let label = || std::iter::once((*name).to_owned());
+        let of_hits = [0, 1, 2, 3].map(|n| format!("{:.0}", middle.hits[n][idx] * 100.0));
+        hits.row(label().chain(of_hits));
+        let of_references = [0, 1, 2, 3].map(|n| format!("{:.1}", middle.references[n][idx] / 1e6));
+        references.row(label().chain(of_references));
+    }
+    let spreads = [0, 1, 2, 3].map(|n| format!("{:.1}", middle.spread(n) * 100.0));
+    hits.row(std::iter::once("deviation".to_owned()).chain(spreads));
+    let kept = |n| StudyCell::from(format!("{:.2}", middle.order_kept(n))).in_unit("1");
+    references.row(std::iter::once("rank correlation".into()).chain([0, 1, 2, 3].map(kept)));
+    let claims = claims_of_draws(CROWDED_CLAIMS, &middle, &drawn);
+    Ok(Finding { tables: vec![hits, references], claims, notes: Vec::new() })
 }

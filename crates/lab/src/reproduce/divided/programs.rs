@@ -1,21 +1,23 @@
-//! The paper's eleven programs, and what the physics says of them without a run.
+//! The eleven programs of the paper, and their counters and slowdowns from the physics, without a run.
 
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Behaviour, Fitted, of_profile};
 use host_sim::predict::Domain;
 use program::Job;
+use report::study::{ReadingWord, StudyCell, StudyClaim, StudyFigure};
 use topology::Machine;
 
-use super::super::ReproduceError;
+use super::super::finding::{claim, verdict_of_draws};
+use super::super::{ReproduceError, RunPool};
 use crate::shipped::{self, Alone, Draw};
 
-/// The paper's groups; sp.B and ua.B hurt others and count as Group 3 for simplicity.
+/// Indexes of the published groups in [`ELEVEN`]. sp.B and ua.B slow others down; the paper assigns them to Group 3.
 pub(super) const G1: [usize; 3] = [0, 1, 2];
 pub(super) const G2: [usize; 3] = [3, 4, 5];
 pub(super) const HURTING: [usize; 2] = [6, 7];
 pub(super) const HARMLESS: [usize; 3] = [8, 9, 10];
 
-/// By place: Group 1, Group 2, Group 3.
+/// Group 1, Group 2, Group 3.
 pub(super) const ELEVEN: [&str; 11] = [
     "lbm",
     "libquantum",
@@ -30,7 +32,7 @@ pub(super) const ELEVEN: [&str; 11] = [
     "gromacs",
 ];
 
-/// The eleven on a socket of a machine, in a draw.
+/// The eleven programs on a socket of a machine.
 pub(super) struct Socket {
     pub alone: Vec<Alone>,
     pub behaviours: Vec<Behaviour>,
@@ -38,15 +40,13 @@ pub(super) struct Socket {
 }
 
 /// # Errors
-/// A machine or a profile that does not ship.
+/// A machine or profile does not ship.
 pub(super) fn socket(machine: &str, draw: Draw) -> Result<Socket, ReproduceError> {
     socket_of(&shipped::machine(machine)?, draw)
 }
 
-/// The same of a machine that may have been changed.
-///
 /// # Errors
-/// A profile that does not ship.
+/// A profile does not ship.
 pub(super) fn socket_of(machine: &Machine, draw: Draw) -> Result<Socket, ReproduceError> {
     let hardware = Hardware::new(machine);
     let cpu = &hardware.cpus[0];
@@ -59,14 +59,41 @@ pub(super) fn socket_of(machine: &Machine, draw: Draw) -> Result<Socket, Reprodu
     for name in ELEVEN {
         let profile = shipped::profile_drawn(name, draw)?;
         let behaviour = of_profile(&profile, domain.cache, &domain.channel, habits);
-        behaviours.push(behaviour.expect("shipped profiles have all that the physics needs"));
-        let shown = shipped::alone(&profile, &hardware);
-        alone.push(shown.expect("shipped profiles have all that the physics needs"));
+        behaviours.push(behaviour.expect("shipped profiles are complete"));
+        alone.push(shipped::alone(&profile, &hardware).expect("shipped profiles are complete"));
     }
     Ok(Socket { alone, behaviours, domain })
 }
 
-/// Limits between few and many of the two events, from the widest gaps of the eleven alone.
+/// The socket of xeon-2x4 in every draw.
+pub(super) fn sockets(pool: &RunPool<'_>) -> Result<Vec<Socket>, ReproduceError> {
+    (1..=pool.n_draws()).map(|seed| socket("xeon-2x4", Draw::Seed(seed))).collect()
+}
+
+/// A claim over all draws, and whether it is true in the middle of the ranges.
+pub(super) fn claim_of_draws<T>(
+    text: &str,
+    is_true: impl Fn(&T) -> bool,
+    middle: &T,
+    drawn: &[T],
+) -> StudyClaim {
+    let n_true = drawn.iter().filter(|one| is_true(one)).count();
+    let word = if is_true(middle) { "true" } else { "false" };
+    let found = format!("in {n_true} of {} draws; in the middle of the ranges: {word}", drawn.len());
+    let found = StudyCell::new(found, vec![StudyFigure::count(n_true, drawn.len())]);
+    claim(text, ReadingWord::Either, found, verdict_of_draws(n_true, drawn.len()))
+}
+
+/// Claims with their conditions.
+pub(super) type Conditions<T> = [(&'static str, fn(&T) -> bool)];
+
+/// A claim over all draws for each condition.
+pub(super) fn claims_of_draws<T>(all: &Conditions<T>, middle: &T, drawn: &[T]) -> Vec<StudyClaim> {
+    all.iter().map(|(text, is_true)| claim_of_draws(text, is_true, middle, drawn)).collect()
+}
+
+/// Thresholds between few and many queue-full events and LLC references per second: the middles of the widest gaps
+/// between the eleven programs alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub th_sq: u64,
@@ -82,14 +109,22 @@ impl Limits {
         Limits { th_sq: limit(|alone| alone.queue_full), th_ref: limit(|alone| alone.references) }
     }
 
-    /// As parameters of the policy, which takes at most 10^12.
+    /// As parameters of `divided`, which accepts at most 10^12.
     pub fn params(self) -> String {
-        let most = |value: u64| value.min(1_000_000_000_000);
-        format!("th_sq={},th_ref={}", most(self.th_sq), most(self.th_ref))
+        let at_most = |value: u64| value.min(1_000_000_000_000);
+        format!("th_sq={},th_ref={}", at_most(self.th_sq), at_most(self.th_ref))
     }
 }
 
-/// The group of each by the rank version: thirds by full queues, then by references (spec 5.3).
+/// The thresholds on a machine as parameters of `divided`.
+///
+/// # Errors
+/// A profile does not ship.
+pub(in super::super) fn thresholds(machine: &Machine, draw: Draw) -> Result<String, ReproduceError> {
+    Ok(Limits::of(&socket_of(machine, draw)?).params())
+}
+
+/// Groups of the rank version: one third by queue-full events, then one third by references.
 pub(super) fn by_rank(socket: &Socket) -> Vec<u8> {
     let mut groups = vec![3; socket.alone.len()];
     let mut left: Vec<usize> = (0..groups.len()).collect();
@@ -98,12 +133,12 @@ pub(super) fn by_rank(socket: &Socket) -> Vec<u8> {
         [(1, (|alone| alone.queue_full) as fn(&Alone) -> f64), (2, |alone| alone.references)]
     {
         left.sort_by(|a, b| of(&socket.alone[*b]).total_cmp(&of(&socket.alone[*a])).then(a.cmp(b)));
-        left.drain(..third).for_each(|place| groups[place] = group);
+        left.drain(..third).for_each(|idx| groups[idx] = group);
     }
     groups
 }
 
-/// The group of each by the limits.
+/// Groups of the threshold version.
 pub(super) fn by_limits(socket: &Socket, limits: Limits) -> Vec<u8> {
     let group = |alone: &Alone| match () {
         () if (limits.th_sq as f64) < alone.queue_full => 1,
@@ -113,33 +148,33 @@ pub(super) fn by_limits(socket: &Socket, limits: Limits) -> Vec<u8> {
     socket.alone.iter().map(group).collect()
 }
 
-/// The least and the most of some.
-pub(super) fn least(of: impl Fn(usize) -> f64, places: &[usize]) -> f64 {
-    places.iter().map(|place| of(*place)).fold(f64::INFINITY, f64::min)
+/// The smallest value of some programs.
+pub(super) fn least(of: impl Fn(usize) -> f64, programs: &[usize]) -> f64 {
+    programs.iter().map(|idx| of(*idx)).fold(f64::INFINITY, f64::min)
 }
 
-/// As [`least`].
-pub(super) fn most(of: impl Fn(usize) -> f64, places: &[usize]) -> f64 {
-    places.iter().map(|place| of(*place)).fold(f64::NEG_INFINITY, f64::max)
+/// The largest value of some programs.
+pub(super) fn most(of: impl Fn(usize) -> f64, programs: &[usize]) -> f64 {
+    programs.iter().map(|idx| of(*idx)).fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// The paper's group of a job's program; 3 of one that it does not name.
+/// The published group of a job's program; 3 of a program that the paper does not name.
 pub(in super::super) fn group_of(job: &Job) -> u8 {
-    ELEVEN.iter().position(|one| *one == plain(job)).map_or(3, published)
+    ELEVEN.iter().position(|one| *one == plain_name(job)).map_or(3, published)
 }
 
-/// The name of a job's program without suite number and length.
-pub(super) fn plain(job: &Job) -> &str {
+/// The name of a job's program without suite number and length factor.
+pub(super) fn plain_name(job: &Job) -> &str {
     let name = job.profile.as_deref().unwrap_or(&job.name);
     let name = name.split('@').next().unwrap_or(name);
     name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
 }
 
-/// The paper's group of one of the eleven.
-pub(super) fn published(place: usize) -> u8 {
-    match place {
-        place if G1.contains(&place) => 1,
-        place if G2.contains(&place) => 2,
+/// The published group of one of the eleven.
+pub(super) fn published(idx: usize) -> u8 {
+    match idx {
+        idx if G1.contains(&idx) => 1,
+        idx if G2.contains(&idx) => 2,
         _ => 3,
     }
 }

@@ -1,13 +1,15 @@
-//! Whether the programs outside the eleven are steady, as the paper says of its own (spec 5.5).
+//! Stability of the programs outside the eleven, from period to period.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use base::{Nanos, TaskId};
 use engine::{Sink, TurnRecord};
+use report::study::ReadingWord;
 use sched::CounterEvent;
 
-use super::super::{Claim, Found, Reading, ReproduceError, Rig, Table, World};
+use super::super::finding::judged;
+use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
 use crate::stats::{mean, variation};
 
 /// The programs of the extended mixes that the paper does not name.
@@ -23,16 +25,16 @@ const OUTSIDE: [&str; 10] = [
     "cactusADM",
     "h264ref",
 ];
-/// A coefficient of variation up to this is steady (spec 5.5).
-const STEADY: f64 = 0.2;
-/// Fewer full queues in a second than this are none.
+/// Largest coefficient of variation of a stable program. Chosen here.
+const STABLE: f64 = 0.2;
+/// Fewer queue-full events per second than this count as none.
 const NONE: f64 = 1.0;
 
-/// Rates of each period.
+/// Rates of each period, per second of CPU time.
 #[derive(Default)]
 struct Rates {
     before: BTreeMap<TaskId, [u64; 3]>,
-    full: Vec<f64>,
+    queue_full: Vec<f64>,
     references: Vec<f64>,
 }
 
@@ -42,63 +44,62 @@ impl Sink for Rates {
             return Ok(());
         }
         for task in &record.sample.tasks {
-            let get = |event| task.counters.get(event).value().unwrap_or(0);
-            let now =
-                [task.cpu_time.0, get(CounterEvent::QueueFull), get(CounterEvent::LlcReferences)];
+            let count = |event| task.counters.get(event).value().unwrap_or(0);
+            let now = [
+                task.cpu_time.0,
+                count(CounterEvent::QueueFull),
+                count(CounterEvent::LlcReferences),
+            ];
             let before = self.before.insert(task.task, now);
-            let Some(before) = before else { continue }; // It began in this period.
-            let grown = [0, 1, 2].map(|at| now[at].saturating_sub(before[at]));
-            let seconds = Nanos(grown[0]).as_secs_f64();
+            let Some(before) = before else { continue }; // The task started in this period.
+            let delta = [0, 1, 2].map(|idx| now[idx].saturating_sub(before[idx]));
+            let seconds = Nanos(delta[0]).as_secs_f64();
             if 1.0 < seconds {
-                self.full.push(grown[1] as f64 / seconds);
-                self.references.push(grown[2] as f64 / seconds);
+                self.queue_full.push(delta[1] as f64 / seconds);
+                self.references.push(delta[2] as f64 / seconds);
             }
         }
         Ok(())
     }
 }
 
-/// How much rates vary; none of fewer than two periods, 0 where nothing happens.
+/// Coefficient of variation; `None` of fewer than two periods, 0 without any events.
 fn variation_of(rates: &[f64]) -> Option<f64> {
     variation(rates).map(|variation| if mean(rates) < NONE { 0.0 } else { variation })
 }
 
-pub(super) fn steady(rig: &Rig<'_>) -> Result<Found, ReproduceError> {
-    let world = World::shipped("xeon-2x4")?;
+pub(super) fn steady(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+    let testbed = Testbed::parse("xeon-2x4")?;
     let workloads = OUTSIDE.map(|name| format!("programs:{name}"));
     let workloads: Vec<&str> = workloads.iter().map(String::as_str).collect();
-    let heard = rig.listen(&world, "divided[version=rank]", &workloads, |_| Rates::default())?;
-    let heads = ["program", "periods", "full queues", "references"];
-    let title = "variation from period to period of 10 s, alone: deviation / mean, the largest over the seeds";
+    let observed =
+        pool.observe(&testbed, "divided[version=rank]", &workloads, |_| Rates::default())?;
+    let title = "coefficient of variation over periods of 10 s, alone, the largest over the seeds";
+    let heads = ["program", "periods", "queue full", "references"];
     let mut table = Table::new(title, &heads).units(&["count", "1"]);
-    let (mut found, mut not) = (Found::default(), Vec::new());
-    let n_seeds = rig.seeds().len().max(1);
-    for (name, of) in OUTSIDE.iter().zip(heard.chunks(n_seeds)) {
-        let most = |rates: fn(&Rates) -> &[f64]| {
-            of.iter()
-                .filter_map(|one| variation_of(rates(one)))
-                .fold(None, |most: Option<f64>, one| Some(most.map_or(one, |most| most.max(one))))
+    let mut unstable = Vec::new();
+    for (name, runs) in OUTSIDE.iter().zip(observed.chunks(pool.seeds().len().max(1))) {
+        let largest = |rates: fn(&Rates) -> &[f64]| {
+            runs.iter().filter_map(|run| variation_of(rates(run))).reduce(f64::max)
         };
-        let (full, references) = (most(|one| &one.full), most(|one| &one.references));
-        let n: usize = of.iter().map(|one| one.full.len()).sum();
-        let shown = |of: Option<f64>| of.map_or("–".to_owned(), |of| format!("{of:.3}"));
-        table.row([(*name).to_owned(), n.to_string(), shown(full), shown(references)]);
-        let is_steady = full.zip(references).map(|(full, refs)| full.max(refs) <= STEADY);
-        not.extend((is_steady != Some(true)).then_some(*name));
+        let (full, references) = (largest(|run| &run.queue_full), largest(|run| &run.references));
+        let n_periods: usize = runs.iter().map(|run| run.queue_full.len()).sum();
+        let shown = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
+        table.row([(*name).to_owned(), n_periods.to_string(), shown(full), shown(references)]);
+        let is_stable = full.zip(references).map(|(full, refs)| full.max(refs) <= STABLE);
+        unstable.extend((is_stable != Some(true)).then_some(*name));
     }
-    found.tables.push(table);
-    let words =
-        if not.is_empty() { "all are".to_owned() } else { format!("not: {}", not.join(", ")) };
-    found.claims.push(Claim::judged(
-        "the programs outside the eleven are steady: variation 0.2 or less",
-        Reading::Either,
-        words,
-        Some(not.is_empty()),
-    ));
-    found.why.push(
-        "profiles from tables are of one phase each, so that what varies here is the chance of counters: the data cannot \
-         tell whether the programs themselves are steady"
-            .to_owned(),
+    let found = match unstable.as_slice() {
+        [] => "all are".to_owned(),
+        names => format!("not: {}", names.join(", ")),
+    };
+    let claim = judged(
+        "the programs outside the eleven are stable: variation 0.2 or less",
+        ReadingWord::Either,
+        found,
+        Some(unstable.is_empty()),
     );
-    Ok(found)
+    let note = "profiles from tables have one phase each, so that only the noise of counters varies here: the data do not \
+                show whether the programs themselves are stable";
+    Ok(Finding { tables: vec![table], claims: vec![claim], notes: vec![note.to_owned()] })
 }

@@ -1,12 +1,12 @@
-//! What policies wished and what was done, counted while runs pass.
+//! Counts requests and outcomes of page migrations and placements of a run.
 //!
 //! ```text
-//!   plan ── a wish to move memory ─┬─ the guard refuses it: one under way, to and fro too often, over budget …
-//!                                  └─ begun ─► ended: so many bytes came over
+//!   plan ── request to migrate pages ─┬─ the guard rejects it: a migration is active, ping-pong, over budget …
+//!                                     └─ started ─► completed: bytes moved
 //! ```
 //!
-//! A wish that is refused may be wished again in the next interval, so wishes that follow each other to the same
-//! node, of the same job, count once: a policy that asks in vain ten times wanted one move.
+//! A rejected request may be repeated in every interval. Consecutive requests of the same job for the same node
+//! therefore count once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,45 +16,45 @@ use engine::{Sink, TurnRecord};
 use sched::{Action, Cause, CounterEvent, JobEvent, OutcomeResult, Target};
 use topology::Machine;
 
-/// The counts of one run.
+/// Counts of one run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct ActionCounts {
     /// From the start to the end of the last job.
     pub whole: Counts,
-    /// From [`STEADY_FROM`] to the end of the first job: nobody comes, and nobody goes.
+    /// From [`STEADY_FROM`] to the end of the first job: no job starts or ends.
     pub steady: Counts,
     n_caches: usize,
     has_ended: bool,
-    last_wish: BTreeMap<JobId, NodeId>,
+    last_request: BTreeMap<JobId, NodeId>,
     placed_at: BTreeMap<JobId, Nanos>,
     counts: BTreeMap<TaskId, (u64, u64)>,
-    dealt: BTreeMap<JobId, usize>,
+    cache_of: BTreeMap<JobId, usize>,
 }
 
-/// What happened in a stretch of a run.
+/// Counts of a part of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    /// Wishes to move memory, those after each other to one node once.
-    pub n_wished: u64,
-    /// Those that the guard let through and the host began.
-    pub n_begun: u64,
-    /// Of them those of each job.
-    pub n_begun_of: BTreeMap<JobId, u64>,
-    /// Bytes that came to another node.
+    /// Requests to migrate pages; consecutive ones for one node count once.
+    pub n_requested: u64,
+    /// Page migrations that passed the guard and were started by the host.
+    pub n_started: u64,
+    /// The same by job.
+    pub n_started_of: BTreeMap<JobId, u64>,
+    /// Bytes that migrated to another node.
     pub bytes: u64,
-    /// Placements of jobs that ran already.
+    /// Placements of running jobs.
     pub n_placed: u64,
-    /// What a deal by the last interval's rates alone would have moved between caches.
+    /// Migrations between caches if ranks were assigned by the rates of the last interval alone.
     pub n_undamped: u64,
-    /// How long it was.
+    /// Length of the part.
     pub time: Nanos,
 }
 
-/// Twice what DI and DINO remember: what they do because programs have just started is over then.
+/// Twice the window of DI and DINO: their reaction to the start of the programs is over.
 pub(super) const STEADY_FROM: Nanos = Nanos::from_secs(20);
 
 impl Counts {
-    /// So many in an hour.
+    /// A count as a rate per hour.
     pub fn per_hour(&self, n: u64) -> f64 {
         match self.time {
             Nanos::ZERO => 0.0,
@@ -63,39 +63,39 @@ impl Counts {
     }
 
     fn add(&mut self, other: &Counts) {
-        self.n_wished += other.n_wished;
-        self.n_begun += other.n_begun;
+        self.n_requested += other.n_requested;
+        self.n_started += other.n_started;
         self.bytes += other.bytes;
         self.n_placed += other.n_placed;
         self.n_undamped += other.n_undamped;
-        for (job, n) in &other.n_begun_of {
-            *self.n_begun_of.entry(*job).or_default() += n;
+        for (job, n) in &other.n_started_of {
+            *self.n_started_of.entry(*job).or_default() += n;
         }
     }
 }
 
-impl Counted {
+impl ActionCounts {
     pub fn new(machine: &Machine) -> Self {
-        Counted { n_caches: machine.llcs().len(), ..Counted::default() }
+        ActionCounts { n_caches: machine.llcs().len(), ..ActionCounts::default() }
     }
 
-    fn take_wishes(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
-        for ask in &record.plan.requests {
-            let (Target::Job(job), Action::MovePages { to, .. }) = (ask.target, &ask.action) else {
+    fn count_requests(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
+        for request in &record.plan.requests {
+            let (Target::Job(job), Action::MovePages { to, .. }) = (request.target, &request.action) else {
                 continue;
             };
-            let is_new = self.last_wish.insert(job, *to) != Some(*to);
-            now.n_wished += u64::from(is_new);
+            let is_new = self.last_request.insert(job, *to) != Some(*to);
+            now.n_requested += u64::from(is_new);
         }
     }
 
-    fn take_deeds(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
+    fn count_outcomes(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
         for outcome in record.outcomes {
             let Target::Job(job) = outcome.target else { continue };
             match (&outcome.action, &outcome.result) {
                 (Some(Action::MovePages { .. }), OutcomeResult::InProgress) => {
-                    now.n_begun += 1;
-                    *now.n_begun_of.entry(job).or_default() += 1;
+                    now.n_started += 1;
+                    *now.n_started_of.entry(job).or_default() += 1;
                 }
                 (Some(Action::Place(_)), OutcomeResult::Done { .. }) => {
                     let before = self.placed_at.insert(job, record.turn.at);
@@ -108,8 +108,8 @@ impl Counted {
             record.sample.page_moves_completed.iter().map(|moved| moved.moved.0).sum::<u64>();
     }
 
-    /// Ranks by the misses of this interval alone, rounded as the released code does, dealt out to caches.
-    fn deal(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
+    /// Assigns ranks by the misses of this interval alone to caches, rounded as in the released code.
+    fn count_undamped(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
         let mut fresh: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
         for task in &record.sample.tasks {
             let of = |event| task.counters.get(event).value();
@@ -133,19 +133,19 @@ impl Counted {
         ranked.sort_unstable();
         for (rank, (_, job)) in ranked.into_iter().enumerate() {
             let cache = rank % self.n_caches.max(1);
-            let before = self.dealt.insert(job, cache);
+            let before = self.cache_of.insert(job, cache);
             now.n_undamped += u64::from(before.is_some_and(|before| before != cache));
         }
     }
 }
 
-impl Sink for Counted {
+impl Sink for ActionCounts {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         let mut now = Counts::default();
-        self.take_wishes(record, &mut now);
-        self.take_deeds(record, &mut now);
+        self.count_requests(record, &mut now);
+        self.count_outcomes(record, &mut now);
         if record.turn.causes.contains(&Cause::Interval) {
-            self.deal(record, &mut now);
+            self.count_undamped(record, &mut now);
         }
         let (at, ended) = (record.turn.at, |event: &JobEvent| matches!(event, JobEvent::Ended(..)));
         let ends = record.sample.jobs.iter().any(ended);
@@ -171,15 +171,15 @@ mod tests {
 
     use super::*;
 
-    /// A turn in which a job's memory is wished on a node, and that is begun or not.
-    fn turn(counted: &mut Counted, second: u64, to: u32, is_begun: bool) {
+    /// A turn with a request to migrate a job's pages, which is started or not.
+    fn turn(counts: &mut ActionCounts, second: u64, to: u32, is_started: bool) {
         let (job, to) = (JobId(0), NodeId(to));
         let pages = Action::MovePages { from: None, to, limit: Action::NO_LIMIT };
         let mut plan = Plan::default();
         plan.request(job, pages.clone(), Reason::new(ReasonCode::MemoryGoesAlong));
         let result = OutcomeResult::InProgress;
-        let begun = Outcome { target: job.into(), action: Some(pages.clone()), result };
-        let outcomes = if is_begun { vec![begun] } else { Vec::new() };
+        let started = Outcome { target: job.into(), action: Some(pages.clone()), result };
+        let outcomes = if is_started { vec![started] } else { Vec::new() };
         let turn =
             Turn { number: second, at: Nanos::from_secs(second), causes: vec![Cause::Interval] };
         let record = TurnRecord {
@@ -192,45 +192,45 @@ mod tests {
             rejected: &[],
             outcomes: &outcomes,
         };
-        counted.record(&record).expect("counting cannot fail");
+        counts.record(&record).expect("counting cannot fail");
     }
 
-    fn counted() -> Counted {
-        Counted::new(&Machine::synthetic("nodes=2 cores=2").expect("a machine"))
-    }
-
-    #[test]
-    fn a_wish_that_is_repeated_until_it_is_granted_is_one_wish() {
-        let mut counted = counted();
-        (1..=9).for_each(|second| turn(&mut counted, second, 1, second == 9));
-        turn(&mut counted, 10, 0, false);
-        assert_eq!((counted.whole.n_wished, counted.whole.n_begun), (2, 1));
+    fn counts() -> ActionCounts {
+        ActionCounts::new(&Machine::synthetic("nodes=2 cores=2").expect("a machine"))
     }
 
     #[test]
-    fn what_happens_because_programs_have_just_started_is_not_steady() {
-        let mut counted = counted();
+    fn a_request_that_is_repeated_until_it_starts_counts_once() {
+        let mut counts = counts();
+        (1..=9).for_each(|second| turn(&mut counts, second, 1, second == 9));
+        turn(&mut counts, 10, 0, false);
+        assert_eq!((counts.whole.n_requested, counts.whole.n_started), (2, 1));
+    }
+
+    #[test]
+    fn actions_of_the_first_seconds_are_not_steady() {
+        let mut counts = counts();
         [5, 19, 20, 30].into_iter().for_each(|second| {
-            turn(&mut counted, second, u32::from(second % 10 == 0), true);
+            turn(&mut counts, second, u32::from(second % 10 == 0), true);
         });
-        assert_eq!((counted.whole.n_begun, counted.steady.n_begun), (4, 2));
+        assert_eq!((counts.whole.n_started, counts.steady.n_started), (4, 2));
     }
 
     #[test]
-    fn a_rate_of_no_time_is_nothing() {
-        let counts = Counts { n_wished: 3, time: Nanos::from_secs(1800), ..Counts::default() };
+    fn a_rate_of_no_time_is_zero() {
+        let counts = Counts { n_requested: 3, time: Nanos::from_secs(1800), ..Counts::default() };
         assert_eq!((counts.per_hour(3), Counts::default().per_hour(3)), (6.0, 0.0));
     }
 
     #[test]
-    fn a_start_is_no_placement_of_what_runs() {
-        let mut counted = counted();
+    fn a_start_is_not_a_placement_of_a_running_job() {
+        let mut counts = counts();
         let mut now = Counts::default();
         for second in 0..2 {
             let at = Turn { number: 0, at: Nanos::from_secs(second), causes: Vec::new() };
-            let deed = Action::Place(CpuSet::from_iter([base::CpuId(second as u32)]));
+            let action = Action::Place(CpuSet::from_iter([base::CpuId(second as u32)]));
             let result = OutcomeResult::Done { n: 1 };
-            let outcome = Outcome { target: JobId(0).into(), action: Some(deed), result };
+            let outcome = Outcome { target: JobId(0).into(), action: Some(action), result };
             let record = TurnRecord {
                 turn: &at,
                 sample: &Sample::default(),
@@ -241,7 +241,7 @@ mod tests {
                 rejected: &[],
                 outcomes: &[outcome],
             };
-            counted.take_deeds(&record, &mut now);
+            counts.count_outcomes(&record, &mut now);
         }
         assert_eq!((now.n_placed, Bytes(now.bytes)), (1, Bytes::ZERO));
     }

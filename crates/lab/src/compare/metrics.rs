@@ -1,0 +1,177 @@
+//! Metrics of one run: start and end of each job, and the costs of the run.
+//!
+//! A journal keeps every turn and would take most of the time of a simulated run. A comparison needs these few values
+//! only, and collects them from the turns as they pass.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use base::{Nanos, NodeId};
+use engine::{Sink, TurnRecord};
+use program::{Ending, Job};
+use sched::{Action, ExitStatus, JobEvent, NodeSample, Outcome, OutcomeResult, Target};
+
+/// Metrics of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunMetrics {
+    /// Whether it finished.
+    pub status: Completion,
+    /// The first error of a failed run.
+    pub error: Option<String>,
+    /// From the start of the run to the end of its last job.
+    pub makespan: Nanos,
+    /// Start and end of every job, by number.
+    pub jobs: Vec<JobTimes>,
+    /// Task migrations between CPUs.
+    pub n_migrations: u64,
+    /// Placements of running jobs or tasks by the policy.
+    pub n_moves: u64,
+    /// Bytes of memory that migrated to another node.
+    pub pages_moved_bytes: u64,
+    /// Traffic of the memory controllers.
+    pub controllers: Vec<ControllerTraffic>,
+    /// Of a run of the oracle: its search.
+    pub oracle: Option<OracleSearch>,
+}
+
+/// How the oracle selected a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OracleSearch {
+    /// The best candidate, in words.
+    pub way: String,
+    /// Number of placements for the whole run that were simulated.
+    pub n_placements: u64,
+    /// Whether these were all placements.
+    pub is_all: bool,
+    /// Makespan over the lower bound - 1; none without a bound.
+    pub above_bound: Option<f64>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Completion {
+    /// All jobs exited with status 0.
+    #[default]
+    Finished,
+    /// A job failed, or the policy aborted the run.
+    Failed,
+    /// The time limit expired.
+    Stopped,
+}
+
+/// Start and end of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JobTimes {
+    /// First start.
+    pub start: Option<Nanos>,
+    /// Last end.
+    pub end: Option<Nanos>,
+}
+
+/// Traffic of the memory controllers of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControllerTraffic {
+    /// The node; none on a machine without nodes.
+    pub node: Option<NodeId>,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+impl RunMetrics {
+    /// The time of a job that exits once, on its own. Other jobs have none.
+    pub fn time_of(&self, idx: usize, job: &Job) -> Option<Nanos> {
+        let times = self.jobs.get(idx).filter(|_| job.ending == Ending::Exit)?;
+        Some(times.end?.saturating_sub(times.start?))
+    }
+}
+
+/// Collects the metrics of a run from its turns.
+#[derive(Debug)]
+pub struct MetricsRecorder {
+    metrics: RunMetrics,
+    /// Counter values of each controller in the first sample, and the increase since.
+    nodes: BTreeMap<NodeId, ([u64; 2], [u64; 2])>,
+}
+
+impl MetricsRecorder {
+    /// For a run of `n_jobs` jobs.
+    pub fn new(n_jobs: usize) -> Self {
+        let jobs = vec![JobTimes::default(); n_jobs];
+        let metrics = RunMetrics { jobs, ..RunMetrics::default() };
+        MetricsRecorder { metrics, nodes: BTreeMap::new() }
+    }
+
+    /// The metrics; migrated memory is that of the policy's requests.
+    pub fn into_metrics(self) -> RunMetrics {
+        let controllers = self.nodes.into_iter().map(|(node, (_, [read_bytes, written_bytes]))| {
+            ControllerTraffic { node: Some(node), read_bytes, written_bytes }
+        });
+        RunMetrics { controllers: controllers.collect(), ..self.metrics }
+    }
+
+    fn record_end(&mut self, at: Nanos, event: &JobEvent) {
+        let JobEvent::Ended(job, end) = event else { return };
+        self.metrics.n_migrations += end.n_migrations.value().unwrap_or(0);
+        let failed = !end.stopped_by_host && end.status != ExitStatus::Exited(0);
+        if failed {
+            self.record_failure(&format!("job {} failed", job.0));
+        }
+        if let Some(times) = self.metrics.jobs.get_mut(job.index()) {
+            times.end = Some(at);
+        }
+        self.metrics.makespan = self.metrics.makespan.max(at);
+    }
+
+    /// Only the first error is kept.
+    fn record_failure(&mut self, error: &str) {
+        self.metrics.status = Completion::Failed;
+        self.metrics.error.get_or_insert(error.to_owned());
+    }
+
+    /// The values of the first sample were counted before the run.
+    fn record_node(&mut self, node: &NodeSample) {
+        let (Some(read), Some(written)) = (node.read_bytes.value(), node.written_bytes.value())
+        else {
+            return;
+        };
+        let (first, last) = self.nodes.entry(node.node).or_insert(([read, written], [0, 0]));
+        *last = [read.saturating_sub(first[0]), written.saturating_sub(first[1])];
+    }
+}
+
+/// Whether a running job or task was placed. A placement in the turn of the start is not a move.
+fn is_move(outcome: &Outcome, jobs: &[JobTimes], at: Nanos) -> bool {
+    let is_place = matches!(outcome.action, Some(Action::Place(_)));
+    let is_done = matches!(outcome.result, OutcomeResult::Done { .. });
+    let was_running = match outcome.target {
+        Target::Job(job) => {
+            jobs.get(job.index()).and_then(|job| job.start).is_some_and(|start| start < at)
+        }
+        Target::Task(_) => true,
+    };
+    is_place && is_done && was_running
+}
+
+impl Sink for MetricsRecorder {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+        let at = record.turn.at;
+        record.sample.jobs.iter().for_each(|event| self.record_end(at, event));
+        for outcome in record.outcomes {
+            self.metrics.n_moves += u64::from(is_move(outcome, &self.metrics.jobs, at));
+            let (Target::Job(job), None) = (outcome.target, &outcome.action) else {
+                continue;
+            };
+            if let OutcomeResult::Rejected { detail, .. } = &outcome.result {
+                self.record_failure(&format!("job {} could not be started: {detail}", job.0));
+            } else if let Some(times) = self.metrics.jobs.get_mut(job.index()) {
+                times.start.get_or_insert(at);
+            }
+        }
+        record.sample.nodes.iter().for_each(|node| self.record_node(node));
+        let moved = record.sample.page_moves_completed.iter().map(|moved| moved.moved.0);
+        self.metrics.pages_moved_bytes += moved.sum::<u64>();
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! Experiments as data: `workloads/papers/*/experiments.toml`.
+//!
+//! ```toml
+//! [[experiment]]
+//! name = "fig-5.1"                     # on the command line
+//! title, published, limit, method      # texts of the output
+//! let = { on = "tilepro64", workloads = "wl1..5" }
+//!
+//! [[experiment.table]]
+//! title = "time saved in %"
+//! rows = [{ each = "workload" }]
+//! columns = [{ head = "DFS", policy = "dfs" }, { head = "source", text = "+1.0", published = "yes" }]
+//!
+//! [[experiment.verdicts]]
+//! for = [[{ reading = "paper", policy = "dfs[reading=paper]" }, { reading = "ours", policy = "dfs" }]]
+//! [[experiment.verdicts.claim]]
+//! claim = "every gain between -1 and +5 %"
+//! test = ["-1 <= least", "most <= 5"]
+//! found = "{gains}"
+//! ```
+//!
+//! A cell and a claim are a set of bindings, merged from the experiment (`let`), the table or the verdicts, one
+//! entry of every list in `for`, and the row and column. Their values may contain `{name}` of other bindings.
+//!
+//! | binding | meaning |
+//! |---|---|
+//! | `policy`, `on` | the policy, and the testbed as [`super::Testbed::parse`] takes it |
+//! | `baseline`, `baseline_on` | the same of the baseline; `linux` on the same testbed by default |
+//! | `workloads` | names with a comma between them; `wl1..5` is a range |
+//! | `statistic` | `time-saved` (default), `speedup`, `group-end`, `slowdown` or `worst-slowdown` |
+//! | `group` | with `speedup` and `group-end`: only jobs of this published group |
+//! | `vary` | `ratio: 1.5|2.0`: one value for each of these values of the binding `ratio` |
+//! | `per` | with `vary`: `workload` takes one value for each workload, too |
+//! | `minus_…` | the same measure with these bindings replaced is subtracted, seed by seed |
+//! | `show` | the value of a cell, `gain` by default; [`super::evaluate`] lists them |
+//!
+//! `{limits}` is the pair of thresholds of `divided` in the widest gaps of the eleven programs on the testbed.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// Names with their values.
+pub(super) type Bindings = BTreeMap<String, String>;
+
+/// A file of experiments.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StudyFile {
+    pub name: String,
+    pub source: String,
+    pub experiment: Vec<ExperimentFile>,
+}
+
+/// An experiment of a file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExperimentFile {
+    pub name: String,
+    pub title: String,
+    pub published: String,
+    pub limit: String,
+    pub method: String,
+    #[serde(default)]
+    pub machines: Vec<String>,
+    /// Why a part of the experiment is a function.
+    pub code: Option<String>,
+    /// Only the first seeds; in draws the seeds 1 to this instead of the number of the draw.
+    pub seeds: Option<usize>,
+    #[serde(default)]
+    pub notes: Vec<String>,
+    #[serde(default, rename = "let")]
+    pub bindings: Bindings,
+    #[serde(default)]
+    pub table: Vec<TableFile>,
+    #[serde(default)]
+    pub verdicts: Vec<VerdictsFile>,
+}
+
+/// Tables of one form.
+#[derive(Debug, Deserialize)]
+pub(super) struct TableFile {
+    #[serde(default, rename = "for")]
+    pub loops: Vec<Vec<Bindings>>,
+    pub title: String,
+    /// Heads of the label columns, with a `|` between them.
+    #[serde(default = "default_head")]
+    pub head: String,
+    #[serde(default = "default_unit")]
+    pub unit: String,
+    #[serde(default)]
+    pub drawing: String,
+    /// Whether a cell summarizes all draws.
+    #[serde(default)]
+    pub draws: bool,
+    #[serde(default)]
+    pub rows: Vec<Bindings>,
+    /// Rows for every combination, instead of `rows`.
+    #[serde(default)]
+    pub rows_for: Vec<Vec<Bindings>>,
+    pub columns: Vec<Bindings>,
+    #[serde(flatten)]
+    pub bindings: Bindings,
+}
+
+/// Claims that are judged for the same bindings.
+#[derive(Debug, Deserialize)]
+pub(super) struct VerdictsFile {
+    #[serde(default, rename = "for")]
+    pub loops: Vec<Vec<Bindings>>,
+    /// Whether a claim is judged in every draw.
+    #[serde(default)]
+    pub draws: bool,
+    pub claim: Vec<ClaimFile>,
+    #[serde(flatten)]
+    pub bindings: Bindings,
+}
+
+/// A claim.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ClaimFile {
+    pub claim: String,
+    /// Conditions `VALUE OP VALUE`, all of which must hold; none: the claim is not judged.
+    #[serde(default)]
+    pub test: Vec<String>,
+    #[serde(default)]
+    pub found: String,
+    #[serde(default = "default_unit")]
+    pub unit: String,
+    /// Measures that differ from the claim's own bindings, for values such as `{far.gain}`.
+    #[serde(default)]
+    pub measure: BTreeMap<String, Bindings>,
+    #[serde(flatten)]
+    pub bindings: Bindings,
+}
+
+fn default_head() -> String {
+    "workload".to_owned()
+}
+
+fn default_unit() -> String {
+    "%".to_owned()
+}
+
+/// Both, the second with priority.
+pub(super) fn merged(base: &Bindings, over: &Bindings) -> Bindings {
+    let pairs = base.iter().chain(over);
+    pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// The bindings of every combination of one entry of each list; the first list changes slowest.
+pub(super) fn combinations(base: &Bindings, loops: &[Vec<Bindings>]) -> Vec<Bindings> {
+    loops.iter().fold(vec![base.clone()], |all, entries| {
+        all.iter().flat_map(|one| entries.iter().map(|entry| merged(one, entry))).collect()
+    })
+}
+
+/// A text with `{name}` replaced by bindings, theirs too. Unknown names stay.
+pub(super) fn filled(text: &str, bindings: &Bindings) -> String {
+    let mut text = text.to_owned();
+    // A binding may contain another one; no file nests more than three.
+    for _ in 0..4 {
+        if !text.contains('{') {
+            break;
+        }
+        for (name, value) in bindings {
+            text = text.replace(&format!("{{{name}}}"), value);
+        }
+    }
+    text
+}
+
+/// The names of a list such as `wl1..5, any 1..2, basic01..02-x3`.
+pub(super) fn names(list: &str) -> Vec<String> {
+    list.split(", ").map(str::trim).filter(|name| !name.is_empty()).flat_map(range).collect()
+}
+
+/// `PREFIXa..bSUFFIX` as one name for each number, as wide as the first.
+fn range(name: &str) -> Vec<String> {
+    let numbers = name.split_once("..").and_then(|(before, after)| {
+        let prefix = before.trim_end_matches(|c: char| c.is_ascii_digit());
+        let suffix = after.trim_start_matches(|c: char| c.is_ascii_digit());
+        let (first, last) = (&before[prefix.len()..], &after[..after.len() - suffix.len()]);
+        Some((prefix, first.len(), first.parse::<u32>().ok()?, last.parse::<u32>().ok()?, suffix))
+    });
+    match numbers {
+        Some((prefix, width, first, last, suffix)) => {
+            (first..=last).map(|number| format!("{prefix}{number:0width$}{suffix}")).collect()
+        }
+        None => vec![name.to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_names_may_contain_ranges() {
+        assert_eq!(names("wl1, basic09..10-x3, any 1..2"), [
+            "wl1",
+            "basic09-x3",
+            "basic10-x3",
+            "any 1",
+            "any 2"
+        ]);
+    }
+
+    #[test]
+    fn bindings_fill_a_text_recursively_and_leave_unknown_names() {
+        let bindings = Bindings::from([
+            ("on".to_owned(), "m remote={ratio}".to_owned()),
+            ("ratio".to_owned(), "1.5".to_owned()),
+        ]);
+        assert_eq!(filled("{on}: {gain}", &bindings), "m remote=1.5: {gain}");
+    }
+}

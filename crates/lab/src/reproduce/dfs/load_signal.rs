@@ -1,0 +1,383 @@
+//! Agreement of two load signals: counters of memory controllers, and LLC misses of cores.
+//!
+//! ```text
+//!   a poll ─┬─ controllers: memory operations of each node ───────► busiest node ─► victim there
+//!           └─ cores: misses of tasks, by the node they run on ───► busiest node ─► victim there
+//!                                                └ or: most misses on the controllers' busiest node
+//! ```
+//!
+//! Both signals are evaluated in the same poll of the same run. The victim follows the rule of the policy: of the
+//! programs that were placed on the node and are not in their cool-down, the one of the highest class; among equals
+//! the one that started last. The check `moves as predicted` compares this with every move of the policy.
+//!
+//! A core counts a program on the node where it runs, a controller on the node of its memory. A program that migrated
+//! without its memory therefore appears on different nodes in the two signals.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::io;
+
+use base::{CpuId, JobId, Nanos, TaskId};
+use engine::{Sink, TurnRecord};
+use program::{Class, Job};
+use report::study::{ReadingWord, StudyFigure};
+use sched::{Action, CounterEvent, JobEvent, ReasonCode, Target};
+use topology::Machine;
+
+use super::super::finding::{BOTH_READINGS, judged, with_values};
+use super::super::{Finding, Gain, ReproduceError, RunPool, RunResults, Table, Testbed};
+use super::{ALL, by_node};
+
+/// Signals are equivalent if they agree in this fraction of the polls. Chosen here.
+const AGREE: f64 = 0.9;
+/// Two times are equal if they differ by less than this fraction. Chosen here.
+const SAME: f64 = 0.005;
+
+/// Counts the polls in which the signals agree.
+struct Agreement {
+    node_of: BTreeMap<CpuId, usize>,
+    jobs: BTreeMap<JobId, JobState>,
+    tasks: BTreeMap<TaskId, Misses>,
+    /// Polls without a further move of a program that was moved.
+    cooldown: u64,
+    /// Number of polls so far.
+    poll: u64,
+    counts: Counts,
+}
+
+/// Counts over all polls of a run, or of several runs.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    /// Polls with any load.
+    n_polls: usize,
+    n_same_node: usize,
+    n_same_victim: usize,
+    n_same_by_misses: usize,
+    /// Moves of the policy, and those of the predicted victim.
+    n_moves: usize,
+    n_predicted: usize,
+}
+
+struct JobState {
+    class: Option<Class>,
+    /// The node that it was placed on, while it runs.
+    node: Option<usize>,
+    started: Nanos,
+    moved_at: Option<u64>,
+}
+
+/// LLC misses of a task.
+#[derive(Clone, Copy)]
+struct Misses {
+    job: JobId,
+    /// The node on which it runs.
+    node: usize,
+    now: u64,
+    at_poll: u64,
+}
+
+impl Misses {
+    fn since_poll(self) -> u64 {
+        self.now.saturating_sub(self.at_poll)
+    }
+}
+
+impl Agreement {
+    fn new(machine: &Machine, jobs: &[Job], cooldown: u64) -> Self {
+        let nodes = machine.nodes().iter().enumerate();
+        let node_of = nodes.flat_map(|(idx, node)| node.cpus.iter().map(move |cpu| (cpu, idx)));
+        let state = |job: &Job| JobState {
+            class: job.class,
+            node: None,
+            started: Nanos::ZERO,
+            moved_at: None,
+        };
+        Agreement {
+            node_of: node_of.collect(),
+            jobs: jobs.iter().map(|job| (job.id, state(job))).collect(),
+            tasks: BTreeMap::new(),
+            cooldown,
+            poll: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    fn read_sample(&mut self, record: &TurnRecord<'_>) {
+        for task in &record.sample.tasks {
+            let node = task.last_cpu.and_then(|cpu| self.node_of.get(&cpu)).copied();
+            let misses = task.counters.get(CounterEvent::LlcMisses).value();
+            let (Some(node), Some(now)) = (node, misses) else { continue };
+            let at_poll = self.tasks.get(&task.task).map_or(0, |known| known.at_poll);
+            self.tasks.insert(task.task, Misses { job: task.job, node, now, at_poll });
+        }
+        for task in &record.sample.exited {
+            self.tasks.remove(task);
+        }
+        for event in &record.sample.jobs {
+            let JobEvent::Ended(job, _) = event else { continue };
+            if let Some(state) = self.jobs.get_mut(job) {
+                state.node = None;
+            }
+        }
+    }
+
+    /// Placements of this turn. A job that has a node is moved.
+    fn read_plan(&mut self, record: &TurnRecord<'_>) {
+        for request in &record.plan.requests {
+            let (Target::Job(job), Action::Place(cpus)) = (request.target, &request.action) else {
+                continue;
+            };
+            let node = cpus.iter().next().and_then(|cpu| self.node_of.get(&cpu)).copied();
+            let Some(state) = self.jobs.get_mut(&job) else { continue };
+            match state.node {
+                None => state.started = record.turn.at,
+                Some(_) => state.moved_at = Some(self.poll),
+            }
+            state.node = node;
+        }
+    }
+
+    /// Jobs of a node that are not in their cool-down.
+    fn movable(&self, node: usize) -> impl Iterator<Item = (JobId, &JobState)> {
+        let is_cooling = move |state: &JobState| {
+            state.moved_at.is_some_and(|poll| self.poll - poll < self.cooldown)
+        };
+        let there = self.jobs.iter().filter(move |(_, state)| state.node == Some(node));
+        there.map(|(job, state)| (*job, state)).filter(move |(_, state)| !is_cooling(state))
+    }
+
+    fn victim_by_class(&self, node: usize) -> Option<JobId> {
+        let order = |(job, state): &(JobId, &JobState)| {
+            (state.class.unwrap_or_default(), state.started, Reverse(*job))
+        };
+        self.movable(node).max_by_key(order).map(|(job, _)| job)
+    }
+
+    fn victim_by_misses(&self, node: usize) -> Option<JobId> {
+        let misses = |job: JobId| -> u64 {
+            self.tasks.values().filter(|task| task.job == job).map(|task| task.since_poll()).sum()
+        };
+        let order = |(job, state): &(JobId, &JobState)| {
+            (misses(*job), state.class, state.started, Reverse(*job))
+        };
+        self.movable(node).max_by_key(order).map(|(job, _)| job)
+    }
+
+    fn compare(&mut self, controllers: &[u64], record: &TurnRecord<'_>) {
+        let mut cores = vec![0u64; controllers.len()];
+        for task in self.tasks.values() {
+            if let Some(load) = cores.get_mut(task.node) {
+                *load += task.since_poll();
+            }
+        }
+        let (Some(one), Some(other)) = (busiest(controllers), busiest(&cores)) else { return };
+        let victim = self.victim_by_class(one);
+        let same_victim = victim == self.victim_by_class(other);
+        let same_by_misses = victim == self.victim_by_misses(one);
+        let counts = &mut self.counts;
+        counts.n_polls += 1;
+        counts.n_same_node += usize::from(one == other);
+        counts.n_same_victim += usize::from(same_victim);
+        counts.n_same_by_misses += usize::from(same_by_misses);
+        let mut requests = record.plan.requests.iter();
+        let moved = requests.find(|request| request.reason.code == ReasonCode::LoadUneven);
+        if let Some(Target::Job(job)) = moved.map(|request| request.target) {
+            counts.n_moves += 1;
+            counts.n_predicted += usize::from(victim == Some(job));
+        }
+    }
+}
+
+/// The index of the largest load, the lowest of equals; none without any load.
+fn busiest(loads: &[u64]) -> Option<usize> {
+    let most = loads.iter().copied().max().filter(|most| 0 < *most)?;
+    loads.iter().position(|load| *load == most)
+}
+
+impl Sink for Agreement {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+        self.read_sample(record);
+        if let Some(loads) = record.loads {
+            self.poll += 1;
+            self.compare(&loads.loads.loads, record);
+            self.tasks.values_mut().for_each(|task| task.at_poll = task.now);
+        }
+        self.read_plan(record);
+        Ok(())
+    }
+}
+
+impl Counts {
+    fn fraction(&self, n: usize) -> f64 {
+        n as f64 / self.n_polls.max(1) as f64
+    }
+
+    fn same_node(&self) -> f64 {
+        self.fraction(self.n_same_node)
+    }
+
+    fn same_victim(&self) -> f64 {
+        self.fraction(self.n_same_victim)
+    }
+
+    fn same_by_misses(&self) -> f64 {
+        self.fraction(self.n_same_by_misses)
+    }
+
+    fn row(&self, name: String) -> [String; 6] {
+        let [node, victim, misses] =
+            [self.same_node(), self.same_victim(), self.same_by_misses()].map(percent);
+        let predicted = format!("{} of {}", self.n_predicted, self.n_moves);
+        [name, self.n_polls.to_string(), node, victim, misses, predicted]
+    }
+}
+
+fn counts(
+    pool: &RunPool<'_>,
+    testbed: &Testbed,
+    (policy, workloads): (&str, &[&str]),
+    cooldown: u64,
+) -> Result<Counts, ReproduceError> {
+    let make = |jobs: &[Job]| Agreement::new(&testbed.machine, jobs, cooldown);
+    let observed = pool.observe(testbed, policy, workloads, make)?;
+    Ok(observed.iter().fold(Counts::default(), |sum, one| Counts {
+        n_polls: sum.n_polls + one.counts.n_polls,
+        n_same_node: sum.n_same_node + one.counts.n_same_node,
+        n_same_victim: sum.n_same_victim + one.counts.n_same_victim,
+        n_same_by_misses: sum.n_same_by_misses + one.counts.n_same_by_misses,
+        n_moves: sum.n_moves + one.counts.n_moves,
+        n_predicted: sum.n_predicted + one.counts.n_predicted,
+    }))
+}
+
+/// Polls without a further move of a program that `dfs` has moved.
+fn cooldown_polls(reading: ReadingWord) -> u64 {
+    let info = policy::find("dfs").expect("it ships");
+    let cooldown = info.params.iter().find(|param| param.name == "cooldown");
+    let cooldown = cooldown.expect("a parameter of it");
+    let text = match reading {
+        ReadingWord::Paper => cooldown.default_paper.unwrap_or(cooldown.default),
+        _ => cooldown.default,
+    };
+    text.parse().expect("a whole number of polls")
+}
+
+fn dfs(reading: ReadingWord, params: &str) -> String {
+    let reading = if reading == ReadingWord::Paper { "reading=paper," } else { "" };
+    format!("dfs[{reading}{params}]")
+}
+
+pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+    let testbed = by_node()?;
+    let mut finding = Finding::default();
+    let heads =
+        ["policy", "polls", "same node", "same victim", "victim by misses", "moves as predicted"];
+    let mut polls = Table::new("polls in which both signals select the same, in %", &heads)
+        .units(&["count", "%", "%", "%", "count"]);
+    let title = "largest difference of a workload's makespan to that with loads=controller, in %";
+    let mut times = Table::new(title, &["reading", "per-core", "both"]).units(&["%"]);
+    for reading in BOTH_READINGS {
+        let cooldown = cooldown_polls(reading);
+        let signals = ["loads=controller", "loads=per-core", "loads=both"];
+        let policies = signals.map(|signal| dfs(reading, signal));
+        let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
+        let results = pool.run(&testbed, &policies, &ALL)?;
+        let usual = counts(pool, &testbed, (policies[0], &ALL), cooldown)?;
+        let variant = |params: &str| {
+            let policy = dfs(reading, &format!("loads=controller,{params}"));
+            counts(pool, &testbed, (&policy, &ALL), cooldown)
+        };
+        let (follows, still) = (variant("memory=follow")?, variant("factor=1000")?);
+        let word = reading.word();
+        polls.row(usual.row(word.to_owned()));
+        polls.row(follows.row(format!("{word}, memory follows")));
+        polls.row(still.row(format!("{word}, no migration")));
+        let differences = [1, 2].map(|policy| largest_difference(&results, policy));
+        let shown = |gain: &Option<Gain>| gain.as_ref().map_or("–".to_owned(), Gain::percent);
+        times.row([word.to_owned(), shown(&differences[0]), shown(&differences[1])]);
+        finding.claims.extend(claims(reading, &usual, differences));
+        finding.notes.push(format!(
+            "reading {word}: the same node in {} % of the polls as it is, in {} % if memory follows the program, in {} % \
+             without any migration; chance alone gives 25 % with four nodes. The difference between the first and the last \
+             is due to programs that migrated without their memory",
+            percent(usual.same_node()),
+            percent(follows.same_node()),
+            percent(still.same_node())
+        ));
+        finding.notes.extend(results.failures());
+    }
+    finding.tables.extend([polls, times]);
+    Ok(finding)
+}
+
+fn claims(
+    reading: ReadingWord,
+    usual: &Counts,
+    [cores, both]: [Option<Gain>; 2],
+) -> [report::study::StudyClaim; 2] {
+    let agree = |fraction: f64, difference: Option<Gain>| {
+        Some(AGREE <= fraction && difference?.mean.abs() <= SAME).filter(|_| 0 < usual.n_polls)
+    };
+    let value = |fraction: f64| StudyFigure::of(fraction * 100.0, "%");
+    let (node, victim, misses) = (usual.same_node(), usual.same_victim(), usual.same_by_misses());
+    let equivalent = judged(
+        "counters of cores and of controllers are equivalent",
+        reading,
+        format!("the same node in {}, the same victim in {} % of the polls", percent(node), percent(victim)),
+        agree(node.min(victim), cores),
+    );
+    let by_misses = judged(
+        "selecting the time by controllers and the victim by misses is equivalent to controllers and classes",
+        reading,
+        format!("the same victim in {} % of the polls", percent(misses)),
+        agree(misses, both),
+    );
+    [with_values(equivalent, [node, victim].map(value)), with_values(by_misses, [value(misses)])]
+}
+
+fn percent(fraction: f64) -> String {
+    format!("{:.1}", fraction * 100.0)
+}
+
+/// The gain over the first policy with the largest absolute value of all workloads; none if a pair is missing.
+fn largest_difference(results: &RunResults, policy: usize) -> Option<Gain> {
+    let gains = (0..ALL.len()).map(|workload| results.gain(policy, workload, (results, 0)));
+    let gains: Vec<Gain> = gains.collect();
+    if gains.iter().any(Gain::is_empty) {
+        return None;
+    }
+    gains.into_iter().max_by(|one, other| one.mean.abs().total_cmp(&other.mean.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use base::StopFlag;
+
+    use super::*;
+
+    fn on_wl1(policy: &str, cooldown: u64) -> Counts {
+        let stop = StopFlag::default();
+        let pool = RunPool::new(vec![1], 1, 2, &stop, &|_, _| {});
+        let testbed = by_node().expect("it ships");
+        counts(&pool, &testbed, (policy, &["wl1"]), cooldown).expect("it runs")
+    }
+
+    #[test]
+    fn the_predicted_victim_is_the_program_that_the_policy_moves_in_every_move() {
+        let policies = [("dfs[reading=paper]", ReadingWord::Paper, 0), ("dfs", ReadingWord::Ours, 8)];
+        for (policy, reading, cooldown) in policies {
+            assert_eq!(cooldown_polls(reading), cooldown);
+            let counts = on_wl1(policy, cooldown);
+            assert!(2 < counts.n_moves, "{policy}: {}", counts.n_moves);
+            assert_eq!(counts.n_predicted, counts.n_moves, "{policy}");
+        }
+    }
+
+    #[test]
+    fn signals_agree_less_because_programs_migrate_without_their_memory() {
+        let usual = on_wl1("dfs[reading=paper]", 0).same_node();
+        let still = on_wl1("dfs[reading=paper,factor=1000]", 0);
+        assert_eq!(still.n_moves, 0);
+        assert!(usual + 0.2 < still.same_node(), "{usual} {}", still.same_node());
+    }
+}

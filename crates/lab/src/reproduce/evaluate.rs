@@ -1,0 +1,621 @@
+//! Evaluates the tables and claims of an experiment that is data.
+//!
+//! ```text
+//!   bindings ─► runs of the policy and of the baseline ─► gains ─► values ─► cells, conditions, texts
+//! ```
+//!
+//! A measure has one gain for each workload (or for each value of `vary`). Its values:
+//!
+//! | value | meaning |
+//! |---|---|
+//! | `gain`, `percent` | mean over all gains, in %, with its interval, or with two decimals |
+//! | `low`, `high` | ends of the 95 % confidence interval of that mean |
+//! | `gains`, `gain.0` | every gain; the first one |
+//! | `least`, `most`, `largest` | smallest, largest gain; the one with the largest absolute value |
+//! | `abs`, `abs_most` | absolute value of the mean; of the `largest` |
+//! | `n`, `n_above`, `n_sure` | number of gains; of those above 0; of those whose interval is above 0 |
+//! | `n_same_sign` | gains for which every seed has the sign of the mean |
+//! | `same_sign` | of one gain: the number of seeds with the sign of the mean |
+//! | `best` | the workload with the largest gain |
+//! | `seconds`, `moves`, `response`, `gib` | means over the runs: makespan, placements of running jobs, seconds of a job, GiB migrated |
+//! | `deviation`, `variation` | over the seeds, of each job's time: mean standard deviation in s, median coefficient of variation in %; `base_…` of the baseline |
+//! | `n_jobs`, `n_steadier`, `n_less_varied` | jobs; those with a smaller standard deviation, or coefficient of variation, than with the baseline |
+//!
+//! An experiment is evaluated twice: once to collect the runs that it needs, so that they run in one batch for each
+//! testbed, and once to read them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use report::study::{ReadingWord, StudyCell, StudyClaim, StudyFigure, StudyVerdict};
+
+use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, names};
+use super::divided::{published_group, thresholds};
+use super::finding::{claim, judged, mean_of, with_values};
+use super::{Gain, ReproduceError, RunPool, RunResults, Testbed, program_sets};
+use crate::stats::{deviation, mean, median, variation};
+
+/// A run that an experiment needs: testbed, policy, workload.
+type Request = (String, String, String);
+
+/// Reads the runs of one experiment, of all seeds or of one draw.
+pub(super) struct Evaluator<'a> {
+    pool: &'a RunPool<'a>,
+    seeds: Vec<u64>,
+    draw: Option<u64>,
+    testbeds: RefCell<BTreeMap<String, Rc<Testbed>>>,
+    requests: RefCell<Vec<Request>>,
+    is_collecting: Cell<bool>,
+}
+
+/// Times of the jobs of a policy and of its baseline over the seeds, by workload and job.
+type JobTimes = Vec<(Vec<f64>, Vec<f64>)>;
+
+impl<'a> Evaluator<'a> {
+    /// For an experiment with all seeds of a pool, or with one draw.
+    pub fn new(pool: &'a RunPool<'a>, experiment: &ExperimentFile, draw: Option<u64>) -> Self {
+        let seeds = match (draw, experiment.seeds) {
+            (None, n) => pool.seeds().iter().copied().take(n.unwrap_or(usize::MAX)).collect(),
+            (Some(_), Some(n)) => (1..=n as u64).collect(),
+            (Some(draw), None) => vec![draw],
+        };
+        Evaluator {
+            pool,
+            seeds,
+            draw,
+            testbeds: RefCell::default(),
+            requests: RefCell::default(),
+            is_collecting: Cell::new(false),
+        }
+    }
+
+    /// Evaluates with all runs of `work` done in one batch for each testbed.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`].
+    pub fn evaluate<T>(
+        &self,
+        work: impl Fn(&Self) -> Result<T, ReproduceError>,
+    ) -> Result<T, ReproduceError> {
+        self.is_collecting.set(true);
+        work(self)?;
+        self.is_collecting.set(false);
+        let mut by_testbed: Vec<(String, Vec<(String, String)>)> = Vec::new();
+        for (on, policy, workload) in self.requests.borrow().iter().cloned() {
+            match by_testbed.iter_mut().find(|(known, _)| *known == on) {
+                Some((_, pairs)) => pairs.push((policy, workload)),
+                None => by_testbed.push((on, vec![(policy, workload)])),
+            }
+        }
+        for (on, pairs) in &by_testbed {
+            self.pool.prepare(&*self.testbed(on)?, pairs, &self.seeds)?;
+        }
+        work(self)
+    }
+
+    /// A sentence for each policy and workload with runs that failed.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`].
+    pub fn failures(&self) -> Result<Vec<String>, ReproduceError> {
+        let mut all: Vec<String> = Vec::new();
+        for (on, policy, workload) in self.requests.borrow().iter() {
+            let results =
+                self.pool.run_seeds(&*self.testbed(on)?, &[policy], &[workload], &self.seeds)?;
+            let new = results.failures().into_iter().filter(|failure| !all.contains(failure));
+            let new: Vec<String> = new.collect();
+            all.extend(new);
+        }
+        Ok(all)
+    }
+
+    fn testbed(&self, on: &str) -> Result<Rc<Testbed>, ReproduceError> {
+        if let Some(known) = self.testbeds.borrow().get(on) {
+            return Ok(Rc::clone(known));
+        }
+        let testbed = Testbed::parse(on)?;
+        let mut testbed = self.draw.into_iter().fold(testbed, Testbed::drawn);
+        if on.contains("penalty=declared") {
+            let sets = ["any", "mixed", "hungry"].iter().flat_map(|sort| program_sets::names(sort, 4));
+            let programs: Result<Vec<_>, _> = sets.map(|set| testbed.programs(&set)).collect();
+            let mut programs = programs?.concat();
+            programs.sort();
+            programs.dedup();
+            testbed.measure_penalties(self.pool, &programs)?;
+        }
+        let testbed = Rc::new(testbed);
+        self.testbeds.borrow_mut().insert(on.to_owned(), Rc::clone(&testbed));
+        Ok(testbed)
+    }
+
+    /// A text with bindings, and with `{limits}` of its testbed.
+    ///
+    /// # Errors
+    /// The testbed does not exist.
+    pub fn filled(&self, text: &str, bindings: &Bindings) -> Result<String, ReproduceError> {
+        let text = filled(text, bindings);
+        if !text.contains("{limits}") {
+            return Ok(text);
+        }
+        let testbed = self.testbed(&filled("{on}", bindings))?;
+        Ok(text.replace("{limits}", &thresholds(&testbed.machine, testbed.draw)?))
+    }
+
+    fn bound(&self, bindings: &Bindings, name: &str) -> Result<Option<String>, ReproduceError> {
+        bindings.get(name).map(|text| self.filled(text, bindings)).transpose()
+    }
+
+    /// The runs of the policy, or of the baseline, on a workload; `None` while requests are collected.
+    fn results(
+        &self,
+        bindings: &Bindings,
+        is_baseline: bool,
+        workload: &str,
+    ) -> Result<Option<RunResults>, ReproduceError> {
+        let on = self.bound(bindings, "on")?.unwrap_or_default();
+        let (policy, on) = match is_baseline {
+            true => (self.bound(bindings, "baseline")?, self.bound(bindings, "baseline_on")?.unwrap_or(on)),
+            false => (self.bound(bindings, "policy")?, on),
+        };
+        self.runs_of(&on, &policy.unwrap_or("linux".to_owned()), workload)
+    }
+
+    fn runs_of(
+        &self,
+        on: &str,
+        policy: &str,
+        workload: &str,
+    ) -> Result<Option<RunResults>, ReproduceError> {
+        if self.is_collecting.get() {
+            let request = (on.to_owned(), policy.to_owned(), workload.to_owned());
+            let mut requests = self.requests.borrow_mut();
+            if !requests.contains(&request) {
+                requests.push(request);
+            }
+            return Ok(None);
+        }
+        let testbed = self.testbed(on)?;
+        Ok(Some(self.pool.run_seeds(&testbed, &[policy], &[workload], &self.seeds)?))
+    }
+
+    fn workloads(&self, bindings: &Bindings) -> Result<Vec<String>, ReproduceError> {
+        Ok(names(&self.bound(bindings, "workloads")?.unwrap_or_default()))
+    }
+
+    /// One gain for each workload, or for each value of `vary`.
+    fn gains(&self, bindings: &Bindings) -> Result<Vec<Gain>, ReproduceError> {
+        let overrides: Bindings = (bindings.iter())
+            .filter_map(|(name, value)| Some((name.strip_prefix("minus_")?.to_owned(), value.clone())))
+            .collect();
+        let Some((name, values)) = bindings.get("vary").and_then(|vary| vary.split_once(": ")) else {
+            let gains = self.gains_by_workload(bindings)?;
+            return match overrides.is_empty() {
+                true => Ok(gains),
+                false => Ok(vec![self.difference(bindings, &overrides)?]),
+            };
+        };
+        let mut all = Vec::new();
+        for value in values.split('|') {
+            let varied = Bindings::from([(name.to_owned(), value.to_owned())]);
+            let varied = merged(bindings, &varied);
+            match (bindings.get("per"), overrides.is_empty()) {
+                (Some(_), _) => all.extend(self.gains_by_workload(&varied)?),
+                (None, true) => all.push(Gain::over(&self.gains_by_workload(&varied)?)),
+                (None, false) => all.push(self.difference(&varied, &overrides)?),
+            }
+        }
+        Ok(all)
+    }
+
+    fn difference(&self, bindings: &Bindings, overrides: &Bindings) -> Result<Gain, ReproduceError> {
+        let mean = Gain::over(&self.gains_by_workload(bindings)?);
+        let other = self.gains_by_workload(&merged(bindings, overrides))?;
+        Ok(mean.minus(&Gain::over(&other)))
+    }
+
+    fn gains_by_workload(&self, bindings: &Bindings) -> Result<Vec<Gain>, ReproduceError> {
+        let group = self.bound(bindings, "group")?.and_then(|group| group.parse::<u8>().ok());
+        let statistic = self.bound(bindings, "statistic")?.unwrap_or_default();
+        let mut gains = Vec::new();
+        for workload in self.workloads(bindings)? {
+            let jobs = self.jobs_of_group(&workload, group)?;
+            if jobs.as_ref().is_some_and(Vec::is_empty) {
+                continue;
+            }
+            let slowdowns = match &*statistic {
+                "slowdown" | "worst-slowdown" => {
+                    let worst = statistic == "worst-slowdown";
+                    [false, true].map(|is_baseline| self.slowdown(bindings, is_baseline, &workload, worst))
+                }
+                _ => [Ok(None), Ok(None)],
+            };
+            let policy = self.results(bindings, false, &workload)?;
+            let (Some(policy), Some(base)) = (policy, self.results(bindings, true, &workload)?) else {
+                slowdowns.into_iter().collect::<Result<Vec<_>, _>>()?;
+                gains.push(Gain::of_value(None));
+                continue;
+            };
+            gains.push(match &*statistic {
+                "speedup" => speedup(&policy, &base, jobs.as_deref()),
+                "group-end" => group_end(&policy, &base, jobs.as_deref().unwrap_or_default()),
+                "slowdown" | "worst-slowdown" => {
+                    let [own, theirs] = slowdowns;
+                    Gain::of_value(own?.zip(theirs?).map(|(own, theirs)| own / theirs - 1.0))
+                }
+                _ => policy.gain(0, 0, (&base, 0)),
+            });
+        }
+        Ok(gains)
+    }
+
+    /// The jobs of a published group of a shipped mix.
+    fn jobs_of_group(
+        &self,
+        workload: &str,
+        group: Option<u8>,
+    ) -> Result<Option<Vec<usize>>, ReproduceError> {
+        let Some(group) = group else { return Ok(None) };
+        let jobs = crate::shipped::workload(workload)?.jobs;
+        let members = jobs.iter().enumerate().filter(|(_, job)| published_group(job) == group);
+        Ok(Some(members.map(|(idx, _)| idx).collect()))
+    }
+
+    /// Slowdown of the programs of a set over their time alone: the mean over the runs of their mean, or the largest
+    /// of all.
+    fn slowdown(
+        &self,
+        bindings: &Bindings,
+        is_baseline: bool,
+        workload: &str,
+        is_worst: bool,
+    ) -> Result<Option<f64>, ReproduceError> {
+        let on = self.bound(bindings, "on")?.unwrap_or_default();
+        let programs = self.testbed(&on)?.programs(workload)?;
+        let mut alone = Vec::new();
+        for program in &programs {
+            let runs = self.runs_of(&on, "linux", &format!("alone {program}"))?;
+            let seconds = runs.map(|runs| runs.job_s(0, 0, 0)).unwrap_or_default();
+            alone.push(mean(&seconds.into_iter().flatten().collect::<Vec<f64>>()));
+        }
+        let Some(runs) = self.results(bindings, is_baseline, workload)? else { return Ok(None) };
+        let slowdowns = slowdowns(&runs, 0, 0, &alone);
+        let worst = |run: &Vec<f64>| run.iter().copied().fold(0.0, f64::max);
+        Ok(match is_worst {
+            true => slowdowns.iter().map(worst).reduce(f64::max),
+            false => mean_of(&slowdowns.iter().map(|run| mean(run)).collect::<Vec<f64>>()),
+        })
+    }
+
+    /// All finished runs of the policy on the workloads.
+    fn all_runs<T>(
+        &self,
+        bindings: &Bindings,
+        of: impl Fn(&RunResults) -> Vec<T>,
+    ) -> Result<Vec<T>, ReproduceError> {
+        let mut all = Vec::new();
+        for workload in self.workloads(bindings)? {
+            all.extend(self.results(bindings, false, &workload)?.iter().flat_map(&of));
+        }
+        Ok(all)
+    }
+
+    /// Times of one job (`job`) or of all jobs, with the policy and with the baseline.
+    fn job_times(&self, bindings: &Bindings) -> Result<JobTimes, ReproduceError> {
+        let only = bindings.get("job").and_then(|job| job.parse::<usize>().ok());
+        let mut all = Vec::new();
+        for workload in self.workloads(bindings)? {
+            let policy = self.results(bindings, false, &workload)?;
+            let Some((policy, base)) = policy.zip(self.results(bindings, true, &workload)?) else {
+                continue;
+            };
+            let known = |runs: &RunResults, job| runs.job_s(0, 0, job).into_iter().flatten().collect();
+            let jobs = 0..base.run(0, 0, 0).jobs.len();
+            let jobs = jobs.filter(|job| only.is_none_or(|only| only == *job));
+            all.extend(jobs.map(|job| (known(&policy, job), known(&base, job))));
+        }
+        Ok(all)
+    }
+
+    /// A value of a measure as a number; gains in percent. `None` if it is unknown.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`].
+    pub fn number(&self, bindings: &Bindings, value: &str) -> Result<Option<f64>, ReproduceError> {
+        Ok(match value {
+            "seconds" => {
+                let known = |runs: &RunResults| runs.makespan_s(0, 0).into_iter().flatten().collect();
+                mean_of(&self.all_runs(bindings, known)?)
+            }
+            "moves" | "gib" => {
+                let count = |run: &crate::compare::RunMetrics| match value {
+                    "moves" => run.n_moves as f64,
+                    _ => run.pages_moved_bytes as f64 / (1u64 << 30) as f64,
+                };
+                let all = |runs: &RunResults| {
+                    (0..runs.seeds().len()).map(|seed| count(runs.run(0, 0, seed))).collect()
+                };
+                mean_of(&self.all_runs(bindings, all)?)
+            }
+            "response" => {
+                let of = |runs: &RunResults| {
+                    let jobs = 0..runs.run(0, 0, 0).jobs.len();
+                    jobs.flat_map(|job| runs.job_s(0, 0, job)).flatten().collect()
+                };
+                mean_of(&self.all_runs(bindings, of)?)
+            }
+            "n_jobs" | "n_steadier" | "n_less_varied" | "deviation" | "base_deviation" | "variation"
+            | "base_variation" => job_statistic(&self.job_times(bindings)?, value),
+            _ => gain_value(&self.gains(bindings)?, value),
+        })
+    }
+
+    /// A value of a measure as text with its unrounded values.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`].
+    pub fn cell(
+        &self,
+        bindings: &Bindings,
+        value: &str,
+        unit: &str,
+    ) -> Result<StudyCell, ReproduceError> {
+        let (name, idx) = value.split_once('.').unwrap_or((value, ""));
+        let one = |gains: &[Gain]| match idx.parse::<usize>() {
+            Ok(idx) => gains.get(idx).cloned().unwrap_or(Gain::of_value(None)),
+            Err(_) => Gain::over(gains),
+        };
+        let figures = |gain: &Gain| gain.figure(unit).into_iter().collect();
+        Ok(match name {
+            "gain" | "percent" => {
+                let gain = one(&self.gains(bindings)?);
+                let text = if name == "gain" { gain.shown() } else { gain.percent() };
+                StudyCell::new(text, figures(&gain))
+            }
+            "gains" => {
+                let gains = self.gains(bindings)?;
+                let text = gains.iter().map(Gain::shown).collect::<Vec<String>>().join(" ");
+                StudyCell::new(text, gains.iter().filter_map(|gain| gain.figure(unit)).collect())
+            }
+            "largest" => {
+                let gains = self.gains(bindings)?;
+                let largest = largest(&gains).unwrap_or(Gain::of_value(None));
+                StudyCell::new(largest.shown(), figures(&largest))
+            }
+            "best" => {
+                let gains = self.gains(bindings)?;
+                let all = self.workloads(bindings)?.into_iter().zip(&gains);
+                let best = all.max_by(|(_, one), (_, other)| one.mean.total_cmp(&other.mean));
+                StudyCell::new(best.map_or(String::new(), |(name, gain)| {
+                    format!("{name} {}", gain.shown())
+                }), Vec::new())
+            }
+            "same_sign" => {
+                let gain = one(&self.gains(bindings)?);
+                let same = gain.each.iter().filter(|one| (0.0 < **one) == (0.0 < gain.mean)).count();
+                format!("{same} of {}", gain.each.len()).into()
+            }
+            _ => {
+                let number = self.number(bindings, name)?;
+                let total = match name {
+                    "n_above" | "n_sure" => self.number(bindings, "n")?,
+                    "n_steadier" | "n_less_varied" => self.number(bindings, "n_jobs")?,
+                    _ => None,
+                };
+                let unit = if name.starts_with('n') { "count" } else { unit };
+                let figure = |number| match total {
+                    Some(total) => StudyFigure::count(number as usize, total as usize),
+                    None => StudyFigure::of(number, unit),
+                };
+                StudyCell::new(formatted(name, number), number.map(figure).into_iter().collect())
+            }
+        })
+    }
+
+    /// A value that may name one of the measures of a claim.
+    fn operand(
+        &self,
+        claim: &ClaimFile,
+        bindings: &Bindings,
+        text: &str,
+    ) -> Result<Option<f64>, ReproduceError> {
+        let mut product = Some(1.0);
+        for factor in text.split('*') {
+            let value = match factor.parse::<f64>() {
+                Ok(number) => Some(number),
+                Err(_) => {
+                    let (bindings, value) = measure(claim, bindings, factor);
+                    self.number(&bindings, value)?
+                }
+            };
+            product = product.zip(value).map(|(product, value)| product * value);
+        }
+        Ok(product)
+    }
+
+    /// Whether all conditions of a claim hold; unknown if a value is, and without any condition.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`].
+    pub fn holds(
+        &self,
+        claim: &ClaimFile,
+        bindings: &Bindings,
+    ) -> Result<Option<bool>, ReproduceError> {
+        let mut holds = (!claim.test.is_empty()).then_some(true);
+        for test in &claim.test {
+            let words: Vec<&str> = test.split(' ').collect();
+            let [left, operator, right] = words[..] else { panic!("{test}: a condition") };
+            let left = self.operand(claim, bindings, left)?;
+            let right = self.operand(claim, bindings, right)?;
+            let is_true = left.zip(right).map(|(left, right)| match operator {
+                "<" => left < right,
+                "<=" => left <= right,
+                "=" => left == right,
+                _ => panic!("{test}: an operator"),
+            });
+            holds = holds.zip(is_true).map(|(all, one)| all && one);
+        }
+        Ok(holds)
+    }
+
+    /// The verdict of a claim.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`].
+    pub fn claim(
+        &self,
+        file: &ClaimFile,
+        bindings: &Bindings,
+    ) -> Result<StudyClaim, ReproduceError> {
+        let text = self.filled(&file.claim, bindings)?;
+        let (mut found, mut values) = (String::new(), Vec::new());
+        let template = self.filled(&file.found, bindings)?;
+        for (idx, part) in template.split(['{', '}']).enumerate() {
+            if idx % 2 == 0 {
+                found.push_str(part);
+                continue;
+            }
+            let (bindings, value) = measure(file, bindings, part);
+            let cell = self.cell(&bindings, value, &file.unit)?;
+            found.push_str(&cell.text);
+            // A total is part of the count before it.
+            values.extend(cell.figures.into_iter().filter(|_| !["n", "n_jobs"].contains(&value)));
+        }
+        let reading = reading(bindings);
+        if file.test.is_empty() {
+            return Ok(claim(&text, reading, found, StudyVerdict::NotJudged));
+        }
+        let is_true = self.holds(file, bindings)?;
+        Ok(with_values(judged(&text, reading, found, is_true), values))
+    }
+}
+
+/// The reading of a claim: the binding `reading`.
+pub(super) fn reading(bindings: &Bindings) -> ReadingWord {
+    match bindings.get("reading").map(String::as_str) {
+        Some("paper") => ReadingWord::Paper,
+        Some("ours") => ReadingWord::Ours,
+        _ => ReadingWord::Either,
+    }
+}
+
+/// The bindings and the name of a value such as `far.gain.0`, where `far` is a measure of the claim.
+fn measure<'t>(claim: &ClaimFile, bindings: &Bindings, text: &'t str) -> (Bindings, &'t str) {
+    match text.split_once('.').and_then(|(name, value)| Some((claim.measure.get(name)?, value))) {
+        Some((over, value)) => (merged(bindings, over), value),
+        None => (bindings.clone(), text),
+    }
+}
+
+/// Seconds over seconds alone of every program, by run; runs that did not finish are left out.
+pub(super) fn slowdowns(
+    results: &RunResults,
+    policy: usize,
+    workload: usize,
+    alone_s: &[f64],
+) -> Vec<Vec<f64>> {
+    let times: Vec<Vec<Option<f64>>> =
+        (0..alone_s.len()).map(|job| results.job_s(policy, workload, job)).collect();
+    let of_seed = |seed: usize| -> Option<Vec<f64>> {
+        let each = times.iter().zip(alone_s);
+        each.map(|(times, alone)| Some(times[seed]? / Some(*alone).filter(|alone| 0.0 < *alone)?)).collect()
+    };
+    (0..results.seeds().len()).filter_map(of_seed).collect()
+}
+
+/// Mean over the jobs of time with the baseline / time with the policy - 1, by seed.
+pub(super) fn speedup(policy: &RunResults, base: &RunResults, jobs: Option<&[usize]>) -> Gain {
+    let all: Vec<usize> = (0..base.run(0, 0, 0).jobs.len()).collect();
+    let times: Vec<_> = (jobs.unwrap_or(&all).iter())
+        .map(|job| (base.job_s(0, 0, *job), policy.job_s(0, 0, *job)))
+        .collect();
+    let of_seed = |(idx, seed): (usize, &u64)| -> Option<(u64, f64)> {
+        let each = times.iter().map(|(base, policy)| Some(base[idx]? / policy[idx]? - 1.0));
+        let each: Option<Vec<f64>> = each.collect();
+        Some((*seed, mean(&each?)))
+    };
+    Gain::by_seed(policy.seeds().iter().enumerate().filter_map(of_seed).collect())
+}
+
+/// How much earlier the last of some jobs exits than with the baseline, as a fraction, by seed.
+fn group_end(policy: &RunResults, base: &RunResults, jobs: &[usize]) -> Gain {
+    let end = |runs: &RunResults, idx: usize| -> Option<f64> {
+        runs.makespan_s(0, 0)[idx]?;
+        let ends = jobs.iter().map(|job| Some(runs.run(0, 0, idx).jobs[*job].end?.as_secs_f64()));
+        Some(ends.collect::<Option<Vec<f64>>>()?.into_iter().fold(0.0, f64::max))
+    };
+    let of_seed = |(idx, seed): (usize, &u64)| {
+        Some((*seed, 1.0 - end(policy, idx)? / end(base, idx)?))
+    };
+    Gain::by_seed(policy.seeds().iter().enumerate().filter_map(of_seed).collect())
+}
+
+fn largest(gains: &[Gain]) -> Option<Gain> {
+    let is_known = gains.iter().all(|gain| !gain.is_empty());
+    let by_size = |one: &&Gain, other: &&Gain| one.mean.abs().total_cmp(&other.mean.abs());
+    gains.iter().max_by(by_size).filter(|_| is_known).cloned()
+}
+
+/// A value of gains in percent, or a count of them; unknown if a gain that it depends on is.
+fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
+    let means: Option<Vec<f64>> =
+        gains.iter().map(|gain| (!gain.is_empty()).then_some(gain.mean * 100.0)).collect();
+    let mean = || Some(Gain::over(gains)).filter(|gain| !gain.is_empty());
+    let count = |n: usize| n as f64;
+    match value {
+        "gain" | "percent" => mean().map(|gain| gain.mean * 100.0),
+        "abs" => mean().map(|gain| gain.mean.abs() * 100.0),
+        "low" => Some(Gain::over(gains).interval?.low * 100.0),
+        "high" => Some(Gain::over(gains).interval?.high * 100.0),
+        "least" => means?.into_iter().reduce(f64::min),
+        "most" => means?.into_iter().reduce(f64::max),
+        "abs_most" => largest(gains).map(|gain| gain.mean.abs() * 100.0),
+        "n" => Some(count(gains.len())),
+        "n_above" => Some(count(means?.iter().filter(|mean| 0.0 < **mean).count())),
+        "n_sure" => {
+            let sure: Option<Vec<bool>> = gains.iter().map(Gain::is_surely_above).collect();
+            Some(count(sure?.iter().filter(|sure| **sure).count()))
+        }
+        "n_same_sign" => {
+            let is_same = |gain: &&Gain| gain.each.iter().all(|one| (0.0 < *one) == (0.0 < gain.mean));
+            Some(count(gains.iter().filter(is_same).count()))
+        }
+        _ => panic!("{value}: no such value of a measure"),
+    }
+}
+
+fn job_statistic(times: &JobTimes, value: &str) -> Option<f64> {
+    type Spread = fn(&[f64]) -> Option<f64>;
+    let both = |of: Spread| -> Vec<(f64, f64)> {
+        times.iter().filter_map(|(policy, base)| of(policy).zip(of(base))).collect()
+    };
+    let n_smaller = |of: Spread| both(of).iter().filter(|(policy, base)| policy < base).count();
+    let (policy, base): (Vec<f64>, Vec<f64>) =
+        both(if value.ends_with("deviation") { deviation } else { variation }).into_iter().unzip();
+    if policy.is_empty() {
+        return None;
+    }
+    Some(match value {
+        "n_jobs" => policy.len() as f64,
+        "n_steadier" => n_smaller(deviation) as f64,
+        "n_less_varied" => n_smaller(variation) as f64,
+        "deviation" => mean(&policy),
+        "base_deviation" => mean(&base),
+        "variation" => median(&policy) * 100.0,
+        _ => median(&base) * 100.0,
+    })
+}
+
+/// The text of a number, by the name of its value.
+fn formatted(name: &str, number: Option<f64>) -> String {
+    let Some(number) = number else { return "–".to_owned() };
+    match name {
+        "seconds" => format!("{number:.2} s"),
+        "low" | "high" => format!("{number:+.2}"),
+        "variation" | "base_variation" => format!("{number:.2}"),
+        "moves" | "response" | "gib" | "deviation" | "base_deviation" => format!("{number:.1}"),
+        _ if name.starts_with("n_") || name == "n" => format!("{number:.0}"),
+        _ => format!("{number:+.1}"),
+    }
+}

@@ -1,0 +1,351 @@
+//! Studies, their experiments, and how an experiment runs.
+
+use std::sync::LazyLock;
+
+use report::study::{
+    Drawing, FORMAT, StudyAccount, StudyCell, StudyClaim, StudyExperiment, StudyTable,
+};
+
+use super::definition::{
+    Bindings, ClaimFile, ExperimentFile, StudyFile, TableFile, combinations, filled, merged, names,
+};
+use super::evaluate::{Evaluator, reading};
+use super::finding::drawn;
+use super::{Finding, ReproduceError, RunPool, Table, contention, dfs, divided};
+use crate::stats::quantile;
+
+/// The part of an experiment that is a function, with the name of the experiment.
+pub(super) type Code = (&'static str, fn(&RunPool<'_>) -> Result<Finding, ReproduceError>);
+
+/// A publication with the experiments that reproduce it.
+#[derive(Debug)]
+pub struct Study {
+    file: StudyFile,
+    experiments: Vec<Experiment>,
+}
+
+/// One result or question of a publication.
+#[derive(Debug)]
+pub struct Experiment {
+    file: ExperimentFile,
+    code: Option<Code>,
+}
+
+/// All studies, in the order of their names on the command line.
+pub static STUDIES: LazyLock<Vec<Study>> = LazyLock::new(|| {
+    vec![
+        Study::read(include_str!("../../../../workloads/papers/dfs/experiments.toml"), dfs::CODE),
+        Study::read(
+            include_str!("../../../../workloads/papers/divided/experiments.toml"),
+            divided::CODE,
+        ),
+        Study::read(
+            include_str!("../../../../workloads/papers/contention/experiments.toml"),
+            contention::CODE,
+        ),
+    ]
+});
+
+/// What a study found.
+#[derive(Clone, Debug)]
+pub struct StudyRun {
+    /// Every text and every value, as `--json` prints them.
+    pub account: StudyAccount,
+    /// The charts of the tables, by experiment.
+    pub drawings: Vec<Vec<Drawing>>,
+}
+
+impl Study {
+    fn read(text: &str, code: &[Code]) -> Self {
+        let mut file: StudyFile =
+            toml::from_str(text).unwrap_or_else(|error| panic!("a shipped experiment: {error}"));
+        let with_code = |file: ExperimentFile| {
+            let code = code.iter().find(|(name, _)| *name == file.name).copied();
+            assert_eq!(code.is_some(), file.code.is_some(), "{}: code", file.name);
+            Experiment { file, code }
+        };
+        let experiments = file.experiment.drain(..).map(with_code).collect();
+        Study { file, experiments }
+    }
+
+    /// The study with this name.
+    pub fn find(name: &str) -> Option<&'static Study> {
+        STUDIES.iter().find(|study| study.name() == name)
+    }
+
+    /// Its name on the command line.
+    pub fn name(&self) -> &str {
+        &self.file.name
+    }
+
+    /// The publication: authors, title, venue, year.
+    pub fn source(&self) -> &str {
+        &self.file.source
+    }
+
+    /// Its experiments, in the order of the output.
+    pub fn experiments(&self) -> &[Experiment] {
+        &self.experiments
+    }
+
+    /// Runs these experiments and calls `before` for each. When the pool is stopped, the result contains the finished
+    /// experiments and the names of the others.
+    ///
+    /// # Errors
+    /// The first error of an experiment.
+    pub fn run(
+        &self,
+        selected: &[&Experiment],
+        pool: &RunPool<'_>,
+        mut before: impl FnMut(&Experiment),
+    ) -> Result<StudyRun, ReproduceError> {
+        let (mut experiments, mut drawings, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+        for (idx, experiment) in selected.iter().enumerate() {
+            before(experiment);
+            match experiment.run(pool) {
+                Ok(finding) => {
+                    drawings.push(finding.tables.iter().map(|table| table.drawing).collect());
+                    experiments.push(experiment.result(finding));
+                }
+                Err(ReproduceError::Stopped) => {
+                    left_out.extend(selected[idx..].iter().map(|one| one.name().to_owned()));
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let only = match selected.len() == self.experiments.len() {
+            true => Vec::new(),
+            false => selected.iter().map(|one| one.name().to_owned()).collect(),
+        };
+        let mut machines: Vec<String> = Vec::new();
+        for machine in experiments.iter().flat_map(|one: &StudyExperiment| &one.machines) {
+            if !machines.contains(machine) {
+                machines.push(machine.clone());
+            }
+        }
+        let account = StudyAccount {
+            format: FORMAT,
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.command(&only, pool),
+            study: self.name().to_owned(),
+            source: self.source().to_owned(),
+            only,
+            seeds: pool.seeds().to_vec(),
+            draws: pool.n_draws(),
+            machines,
+            experiments,
+            left_out,
+        };
+        Ok(StudyRun { account, drawings })
+    }
+
+    /// The command that prints the same output.
+    fn command(&self, only: &[String], pool: &RunPool<'_>) -> String {
+        let only = match only {
+            [] => String::new(),
+            only => format!(" --only {}", only.join(",")),
+        };
+        let seeds = match pool.seeds() {
+            seeds if seeds.iter().copied().eq(1..=seeds.len() as u64) => seeds.len().to_string(),
+            // A number alone is a count.
+            [only] => format!("{only}-{only}"),
+            seeds => seeds.iter().map(u64::to_string).collect::<Vec<String>>().join(","),
+        };
+        format!("evenkeel reproduce {}{only} --seeds {seeds} --draws {}", self.name(), pool.n_draws())
+    }
+}
+
+impl Experiment {
+    /// Its name on the command line.
+    pub fn name(&self) -> &str {
+        &self.file.name
+    }
+
+    /// Its subject.
+    pub fn title(&self) -> &str {
+        &self.file.title
+    }
+
+    /// The machines that it simulates, before any variation.
+    pub fn machines(&self) -> &[String] {
+        &self.file.machines
+    }
+
+    /// The texts of the experiment and what it found.
+    pub(super) fn result(&self, finding: Finding) -> StudyExperiment {
+        let file = &self.file;
+        StudyExperiment {
+            name: file.name.clone(),
+            title: file.title.clone(),
+            says: file.published.clone(),
+            limit: file.limit.clone(),
+            how: file.method.clone(),
+            machines: file.machines.clone(),
+            tables: finding.tables.into_iter().map(|table| table.data).collect::<Vec<StudyTable>>(),
+            claims: finding.claims,
+            notes: finding.notes,
+        }
+    }
+
+    fn run(&self, pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+        let mut finding = match self.code {
+            Some((_, code)) => code(pool)?,
+            None => Finding::default(),
+        };
+        let evaluator = Evaluator::new(pool, &self.file, None);
+        finding.extend(evaluator.evaluate(|evaluator| self.plain_part(evaluator))?);
+        finding.extend(self.drawn_part(pool)?);
+        finding.notes.extend(evaluator.failures()?);
+        Ok(finding)
+    }
+
+    fn plain_part(&self, evaluator: &Evaluator<'_>) -> Result<Finding, ReproduceError> {
+        let mut finding = Finding::default();
+        for (file, bindings) in self.tables(false) {
+            let cell = |bindings: &Bindings, unit: &str| {
+                let value = bindings.get("show").map_or("gain", String::as_str);
+                evaluator.cell(bindings, value, unit)
+            };
+            finding.tables.push(table(file, &bindings, cell)?);
+        }
+        for (file, bindings) in self.claims(false) {
+            finding.claims.push(evaluator.claim(file, &bindings)?);
+        }
+        for note in &self.file.notes {
+            finding.notes.push(evaluator.filled(note, &self.file.bindings)?);
+        }
+        Ok(finding)
+    }
+
+    /// Tables and claims over draws: every draw contributes one number to a cell and one answer to a claim.
+    fn drawn_part(&self, pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+        let (tables, claims) = (self.tables(true), self.claims(true));
+        if tables.is_empty() && claims.is_empty() {
+            return Ok(Finding::default());
+        }
+        let draws = pool.each_draw(|draw, pool| {
+            Evaluator::new(pool, &self.file, Some(draw)).evaluate(|evaluator| {
+                let mut values = Vec::new();
+                for (file, bindings) in &tables {
+                    let cell = |bindings: &Bindings, _: &str| {
+                        values.push(evaluator.number(bindings, "gain")?);
+                        Ok(StudyCell::from(""))
+                    };
+                    table(file, bindings, cell)?;
+                }
+                let holds = claims.iter().map(|(file, bindings)| evaluator.holds(file, bindings));
+                Ok((values, holds.collect::<Result<Vec<Option<bool>>, _>>()?))
+            })
+        })?;
+        let mut finding = Finding::default();
+        let mut idx = 0;
+        for (file, bindings) in &tables {
+            let cell = |bindings: &Bindings, _: &str| {
+                let known: Vec<f64> = draws.iter().filter_map(|(values, _)| values[idx]).collect();
+                idx += 1;
+                Ok(StudyCell::from(summary(&known, bindings.get("show").map_or("", |show| show))))
+            };
+            finding.tables.push(table(file, bindings, cell)?);
+        }
+        for (idx, (file, bindings)) in claims.iter().enumerate() {
+            let known: Vec<bool> = draws.iter().filter_map(|(_, holds)| holds[idx]).collect();
+            let n_true = known.iter().filter(|holds| **holds).count();
+            let text = filled(&file.claim, bindings);
+            finding.claims.push(drawn(&text, reading(bindings), n_true, known.len()));
+        }
+        Ok(finding)
+    }
+
+    fn tables(&self, is_drawn: bool) -> Vec<(&TableFile, Bindings)> {
+        let files = self.file.table.iter().filter(|file| file.draws == is_drawn);
+        let all = files.flat_map(|file| {
+            let base = merged(&self.file.bindings, &file.bindings);
+            combinations(&base, &file.loops).into_iter().map(move |bindings| (file, bindings))
+        });
+        all.collect()
+    }
+
+    fn claims(&self, is_drawn: bool) -> Vec<(&ClaimFile, Bindings)> {
+        let mut all = Vec::new();
+        for verdicts in self.file.verdicts.iter().filter(|file| file.draws == is_drawn) {
+            let base = merged(&self.file.bindings, &verdicts.bindings);
+            for bindings in combinations(&base, &verdicts.loops) {
+                let claims = verdicts.claim.iter();
+                all.extend(claims.map(|claim| (claim, merged(&bindings, &claim.bindings))));
+            }
+        }
+        all
+    }
+}
+
+/// A table with its labels; `cell` makes the other cells, by row, then column.
+fn table(
+    file: &TableFile,
+    bindings: &Bindings,
+    mut cell: impl FnMut(&Bindings, &str) -> Result<StudyCell, ReproduceError>,
+) -> Result<Table, ReproduceError> {
+    let labels = file.head.split('|').map(str::to_owned);
+    let own_heads = file.columns.iter().map(|column| filled(&column["head"], &merged(bindings, column)));
+    let heads: Vec<String> = labels.chain(own_heads).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new(&filled(&file.title, bindings), &heads);
+    table.drawing = match &*file.drawing {
+        "intervals" => Drawing::Intervals,
+        "lines" => Drawing::Lines,
+        "bars" => Drawing::Bars,
+        _ => Drawing::None,
+    };
+    let n_labels = heads.len() - file.columns.len();
+    for (own, column) in table.data.columns[n_labels..].iter_mut().zip(&file.columns) {
+        own.unit.clone_from(column.get("unit").unwrap_or(&file.unit));
+        own.is_published = column.contains_key("published");
+    }
+    for row in rows(file, bindings) {
+        let label = filled(row.get("label").map_or("{workloads}", |label| label), &row);
+        let mut cells: Vec<StudyCell> = label.split('|').map(StudyCell::from).collect();
+        for column in &file.columns {
+            let bindings = merged(&row, column);
+            let unit = column.get("unit").unwrap_or(&file.unit);
+            cells.push(match bindings.get("text") {
+                Some(text) => filled(text, &bindings).into(),
+                None => cell(&bindings, unit)?,
+            });
+        }
+        table.row(cells);
+    }
+    Ok(table)
+}
+
+/// The bindings of every row; `each = "workload"` is a row for every workload.
+fn rows(file: &TableFile, bindings: &Bindings) -> Vec<Bindings> {
+    if !file.rows_for.is_empty() {
+        return combinations(bindings, &file.rows_for);
+    }
+    let mut all = Vec::new();
+    for row in &file.rows {
+        let row = merged(bindings, row);
+        if row.get("each").is_none() {
+            all.push(row);
+            continue;
+        }
+        let workloads = names(&filled("{workloads}", &row)).into_iter();
+        let one = |name| merged(&row, &Bindings::from([("workloads".to_owned(), name)]));
+        all.extend(workloads.map(one));
+    }
+    all
+}
+
+/// Values of all draws in a cell: the median, or the range of 90 % of them.
+fn summary(values: &[f64], show: &str) -> String {
+    match show {
+        _ if values.is_empty() => "–".to_owned(),
+        "median" => format!("{:+.1}", quantile(values, 0.5)),
+        _ => format!("{:+.1} to {:+.1}", quantile(values, 0.05), quantile(values, 0.95)),
+    }
+}
+
+/// Verdicts of a study by their words, for the summary of an experiment.
+pub(super) fn sentence(claim: &StudyClaim) -> String {
+    claim.verdict.word().replace('-', " ")
+}

@@ -1,0 +1,162 @@
+//! Result of an experiment: tables, claims with a verdict each, and notes.
+
+use report::study::{
+    Drawing, ReadingWord, StudyCell, StudyClaim, StudyColumn, StudyFigure, StudyTable, StudyVerdict,
+};
+
+/// Both readings of a policy whose published rules contain errors: as printed, and as corrected.
+pub(super) const BOTH_READINGS: [ReadingWord; 2] = [ReadingWord::Paper, ReadingWord::Ours];
+
+/// The unit of a plain number: a ratio, a rank correlation, a group.
+const PLAIN: &str = "1";
+
+/// A table and how the HTML page draws it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Title, columns and rows.
+    pub data: StudyTable,
+    /// The chart above the table on the page; it plots the cells of the table.
+    pub drawing: Drawing,
+}
+
+impl Table {
+    /// An empty table of plain numbers.
+    pub fn new(title: &str, heads: &[&str]) -> Self {
+        let column = |head: &&str| StudyColumn {
+            head: (*head).to_owned(),
+            unit: PLAIN.to_owned(),
+            is_published: false,
+        };
+        let columns = heads.iter().map(column).collect();
+        let data = StudyTable { title: title.to_owned(), columns, rows: Vec::new() };
+        Table { data, drawing: Drawing::None }
+    }
+
+    /// Sets the units of all columns but the first. The last unit applies to all columns that follow.
+    #[must_use]
+    pub fn units(mut self, units: &[&str]) -> Self {
+        let last = units.last().copied().unwrap_or(PLAIN);
+        let units = units.iter().copied().chain(std::iter::repeat(last));
+        let columns = self.data.columns.iter_mut().skip(1);
+        columns.zip(units).for_each(|(column, unit)| unit.clone_into(&mut column.unit));
+        self
+    }
+
+    /// Marks the columns with these heads as published values.
+    #[must_use]
+    pub fn published(mut self, heads: &[&str]) -> Self {
+        let published = self.data.columns.iter_mut().filter(|column| heads.contains(&&*column.head));
+        published.for_each(|column| column.is_published = true);
+        self
+    }
+
+    /// Sets the chart.
+    #[must_use]
+    pub fn drawn(self, drawing: Drawing) -> Self {
+        Table { drawing, ..self }
+    }
+
+    /// Appends a row.
+    pub fn row<C: Into<StudyCell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        let units = self.data.columns.iter().map(|column| column.unit.as_str());
+        let cells = cells.into_iter().zip(units.chain(std::iter::repeat(PLAIN)));
+        self.data.rows.push(cells.map(|(cell, unit)| cell.into().in_unit(unit)).collect());
+    }
+}
+
+/// Result of an experiment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Finding {
+    /// The values.
+    pub tables: Vec<Table>,
+    /// The verdicts.
+    pub claims: Vec<StudyClaim>,
+    /// Causes, and restrictions on how the values may be read; a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Finding {
+    /// Appends the parts of another result.
+    pub fn extend(&mut self, other: Finding) {
+        self.tables.extend(other.tables);
+        self.claims.extend(other.claims);
+        self.notes.extend(other.notes);
+    }
+}
+
+/// A claim with its verdict. A text that consists of numbers alone also becomes the claim's values.
+pub(super) fn claim(
+    text: &str,
+    reading: ReadingWord,
+    found: impl Into<StudyCell>,
+    verdict: StudyVerdict,
+) -> StudyClaim {
+    let StudyCell { text: found, figures } = found.into().in_unit(PLAIN);
+    StudyClaim { claim: text.to_owned(), reading, found, figures, verdict }
+}
+
+/// A claim that is true, false, or unknown (`None`: not judged).
+pub(super) fn judged(
+    text: &str,
+    reading: ReadingWord,
+    found: impl Into<StudyCell>,
+    is_true: Option<bool>,
+) -> StudyClaim {
+    let verdict = match is_true {
+        Some(true) => StudyVerdict::Reproduces,
+        Some(false) => StudyVerdict::DoesNotReproduce,
+        None => StudyVerdict::NotJudged,
+    };
+    claim(text, reading, found, verdict)
+}
+
+/// A claim that was not judged, with the reason.
+pub(super) fn not_judged(text: &str, reading: ReadingWord, reason: &str) -> StudyClaim {
+    claim(text, reading, reason, StudyVerdict::NotJudged)
+}
+
+/// A claim that is true in `n_true` of `n_draws` draws.
+pub(super) fn drawn(text: &str, reading: ReadingWord, n_true: usize, n_draws: usize) -> StudyClaim {
+    let found = format!("in {n_true} of {n_draws} draws");
+    let found = StudyCell::new(found, vec![StudyFigure::count(n_true, n_draws)]);
+    claim(text, reading, found, verdict_of_draws(n_true, n_draws))
+}
+
+/// The claim with these values instead of those in its text.
+pub(super) fn with_values(
+    claim: StudyClaim,
+    values: impl IntoIterator<Item = StudyFigure>,
+) -> StudyClaim {
+    StudyClaim { figures: values.into_iter().collect(), ..claim }
+}
+
+/// A claim reproduces if it is true in at least 95 % of the draws, and does not if it is true in at most 5 %.
+/// Chosen here.
+pub(super) fn verdict_of_draws(n_true: usize, n_draws: usize) -> StudyVerdict {
+    match n_draws {
+        0 => StudyVerdict::NotJudged,
+        _ if n_draws * 95 <= n_true * 100 => StudyVerdict::Reproduces,
+        _ if n_true * 100 <= n_draws * 5 => StudyVerdict::DoesNotReproduce,
+        _ => StudyVerdict::DependsOnTheProfile,
+    }
+}
+
+/// A fraction as a value in percent.
+pub(super) fn in_percent(fraction: Option<f64>) -> Option<StudyFigure> {
+    fraction.map(|fraction| StudyFigure::of(fraction * 100.0, "%"))
+}
+
+/// A number with `digits` decimals; a dash if it is unknown.
+pub(super) fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or("–".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+/// A fraction in percent with its sign; a dash if it is unknown.
+pub(super) fn percent(fraction: Option<f64>) -> String {
+    fraction.map_or("–".to_owned(), |fraction| format!("{:+.1}", fraction * 100.0))
+}
+
+/// The mean; `None` of no values.
+pub(super) fn mean_of(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| crate::stats::mean(values))
+}

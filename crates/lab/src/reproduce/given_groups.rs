@@ -1,0 +1,107 @@
+//! Policies of an experiment, and divided scheduling with the published groups given.
+//!
+//! ```text
+//!   "linux"                        a policy, as in compare
+//!   "given-groups divided[…]"      divided, with the counters of each program in its snapshots replaced:
+//!                                    published Group 1   queue-full events: many
+//!                                    published Group 2   queue-full events: none, LLC references: many
+//!                                    Group 3             none of both
+//! ```
+//!
+//! This excludes the detection of groups from an experiment. Placement, guard and period stay those of the policy.
+
+use base::{Nanos, StopFlag};
+use engine::Sink;
+use program::Job;
+use sched::{CounterEvent, LoadSource, Plan, Policy, Snapshot, TaskView, Wake};
+use topology::DomainChoice;
+
+use super::divided::published_group;
+use crate::compare::{Column, ColumnError, RunMetrics, SimBench, SimRunError};
+
+/// Prefix of a policy with given groups.
+pub(super) const PREFIX: &str = "given-groups ";
+
+/// Events per second of CPU time that count as many: no threshold from 1 to 10^12 is above it.
+const MANY_PER_S: u64 = 2_000_000_000_000;
+
+/// A policy of an experiment.
+#[derive(Clone, Debug)]
+pub(super) struct StudiedPolicy {
+    column: Column,
+    has_given_groups: bool,
+}
+
+impl StudiedPolicy {
+    /// # Errors
+    /// There is no such policy.
+    pub fn parse(text: &str) -> Result<Self, ColumnError> {
+        let spec = text.strip_prefix(PREFIX);
+        let column = Column::parse(spec.unwrap_or(text))?;
+        Ok(StudiedPolicy { column, has_given_groups: spec.is_some() })
+    }
+
+    /// # Errors
+    /// As [`SimBench::run`].
+    pub fn run(
+        &self,
+        bench: &SimBench,
+        (workload, seed): (usize, u64),
+        stop: &StopFlag,
+        observer: Option<&mut dyn Sink>,
+    ) -> Result<Option<RunMetrics>, SimRunError> {
+        let run = (&self.column, workload, seed);
+        if !self.has_given_groups {
+            return bench.run(run, stop, observer);
+        }
+        let inner = policy::build(&self.column.spec, seed)?;
+        bench.run_policy(Box::new(GivenGroups { inner }), run, stop, observer)
+    }
+}
+
+/// A policy whose snapshots contain the counters that the published groups would have.
+struct GivenGroups {
+    inner: Box<dyn Policy>,
+}
+
+impl Policy for GivenGroups {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        let job_of = |task: &TaskView| {
+            snapshot.jobs.iter().find(|job| job.job.id == task.job).map(|job| job.job)
+        };
+        let tasks: Vec<TaskView> =
+            snapshot.tasks.iter().map(|task| with_group_counters(task, job_of(task))).collect();
+        self.inner.decide(&Snapshot { tasks: &tasks, ..*snapshot }, plan);
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        self.inner.interval()
+    }
+
+    fn wake(&self) -> Wake {
+        self.inner.wake()
+    }
+
+    fn domains(&self) -> DomainChoice {
+        self.inner.domains()
+    }
+
+    fn load_source(&self) -> LoadSource {
+        self.inner.load_source()
+    }
+}
+
+fn with_group_counters(task: &TaskView, job: Option<&Job>) -> TaskView {
+    let many = task.cpu_time.as_secs_f64() * MANY_PER_S as f64;
+    let (queue_full, references) = match job.map_or(3, published_group) {
+        1 => (many as u64, 0),
+        2 => (0, many as u64),
+        _ => (0, 0),
+    };
+    let counters = task.counters.with(CounterEvent::QueueFull, queue_full);
+    TaskView { counters: counters.with(CounterEvent::LlcReferences, references), ..*task }
+}

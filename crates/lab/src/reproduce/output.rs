@@ -1,0 +1,214 @@
+//! A study as text of eighty columns, and as an HTML page.
+
+use std::fmt::Write;
+
+use base::counted_noun;
+use report::study::{
+    Drawing, Grid, Judged, Page, Part, StudyClaim, StudyExperiment, StudyTable, StudyVerdict,
+};
+
+use super::experiment::sentence;
+use super::{Experiment, Study, StudyRun};
+
+/// Columns of the text.
+const WIDTH: usize = 80;
+/// Columns of a label such as `source:`.
+const INDENT: usize = 11;
+/// Columns between two columns of a table, and before the first.
+const GAP: usize = 2;
+
+/// The names and titles of these experiments.
+pub fn list(study: &Study, selected: &[&Experiment]) -> String {
+    let mut text = String::new();
+    wrap_at(&mut text, 0, &format!("{}: {}", study.name(), study.source()));
+    text.push('\n');
+    let width = selected.iter().map(|one| one.name().len()).max().unwrap_or(0);
+    for experiment in selected {
+        let mut name = experiment.name();
+        for line in folded(experiment.title(), WIDTH - GAP - width - GAP) {
+            let _ = writeln!(text, "  {name:width$}  {line}");
+            name = "";
+        }
+    }
+    text
+}
+
+/// The whole result.
+pub fn text(run: &StudyRun) -> String {
+    let mut text = String::new();
+    let account = &run.account;
+    wrap_at(&mut text, 0, &format!("{}: {}", account.study, account.source));
+    account.experiments.iter().for_each(|experiment| write_experiment(&mut text, experiment));
+    if !account.left_out.is_empty() {
+        text.push('\n');
+        wrap(&mut text, "stopped:", &format!("not done: {}", account.left_out.join(", ")));
+    }
+    text
+}
+
+fn write_experiment(text: &mut String, experiment: &StudyExperiment) {
+    let _ = writeln!(text, "\n━━ {} ━━ {}\n", experiment.name, experiment.title);
+    wrap(text, "source:", &experiment.says);
+    wrap(text, "limit:", &experiment.limit);
+    wrap(text, "method:", &experiment.how);
+    experiment.tables.iter().for_each(|table| write_table(text, table));
+    text.push('\n');
+    for claim in &experiment.claims {
+        wrap(text, "claim:", &claim.claim);
+        let verdict = sentence(claim).to_uppercase();
+        wrap(text, "", &format!("reading {}: {verdict} ({})", claim.reading.word(), claim.found));
+    }
+    experiment.notes.iter().for_each(|note| wrap(text, "note:", note));
+}
+
+/// A label and a text beside it.
+fn wrap(text: &mut String, label: &str, words: &str) {
+    let mut label = label;
+    for line in folded(words, WIDTH - INDENT) {
+        let _ = writeln!(text, "{label:INDENT$}{line}");
+        label = "";
+    }
+}
+
+fn wrap_at(text: &mut String, indent: usize, words: &str) {
+    for line in folded(words, WIDTH - indent) {
+        let _ = writeln!(text, "{:indent$}{line}", "");
+    }
+}
+
+/// First column left-aligned, others right-aligned. Heads of several words use several lines. A table that is too
+/// wide continues below, with its first column repeated.
+fn write_table(text: &mut String, table: &StudyTable) {
+    text.push('\n');
+    wrap_at(text, GAP, &table.title);
+    let widths: Vec<usize> = (0..table.columns.len()).map(|column| width(table, column)).collect();
+    let mut rest: Vec<usize> = (1..table.columns.len()).collect();
+    let mut is_first = true;
+    while is_first || !rest.is_empty() {
+        let mut left = WIDTH.saturating_sub(GAP + widths.first().copied().unwrap_or(0));
+        let fits = |column: &&usize| {
+            let after = left.checked_sub(GAP + widths[**column]);
+            left = after.unwrap_or(0);
+            after.is_some()
+        };
+        // At least one column, however wide it is.
+        let n = rest.iter().take_while(fits).count().clamp(1, rest.len().max(1)).min(rest.len());
+        let block: Vec<usize> = std::iter::once(0).chain(rest.drain(..n)).collect();
+        if !is_first {
+            text.push('\n');
+        }
+        write_columns(text, table, &block, &widths);
+        is_first = false;
+    }
+}
+
+/// The widest cell of a column, or the widest word of its head.
+fn width(table: &StudyTable, column: usize) -> usize {
+    let cells = table.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.text.as_str());
+    let texts = cells.chain(table.columns[column].head.split(' '));
+    texts.map(|text| text.chars().count()).max().unwrap_or(0)
+}
+
+fn write_columns(text: &mut String, table: &StudyTable, columns: &[usize], widths: &[usize]) {
+    let heads: Vec<Vec<String>> =
+        columns.iter().map(|idx| folded(&table.columns[*idx].head, widths[*idx])).collect();
+    let n_lines = heads.iter().map(Vec::len).max().unwrap_or(0);
+    let mut lines: Vec<Vec<&str>> = Vec::new();
+    for line in 0..n_lines {
+        // Heads are bottom-aligned.
+        let of = |head: &'_ Vec<String>| (line + head.len()).checked_sub(n_lines);
+        lines.push(heads.iter().map(|head| of(head).map_or("", |idx| head[idx].as_str())).collect());
+    }
+    for row in &table.rows {
+        lines.push(columns.iter().map(|idx| row.get(*idx).map_or("", |cell| cell.text.as_str())).collect());
+    }
+    for cells in lines {
+        let mut line = String::new();
+        for (cell, column) in cells.iter().zip(columns) {
+            let width = widths[*column];
+            let _ = match column {
+                0 => write!(line, "  {cell:width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+/// A text in lines of this width.
+fn folded(words: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in words.split(' ') {
+        let line = lines.last_mut().expect("there is at least one line");
+        if !line.is_empty() && width < line.chars().count() + 1 + word.chars().count() {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+/// The HTML page, one self-contained file.
+pub fn html(run: &StudyRun) -> String {
+    let account = &run.account;
+    let stopped = format!("stopped; not done: {}", account.left_out.join(", "));
+    let origin = [
+        ("Command", account.command.clone()),
+        ("Version", format!("evenkeel {}", account.tool)),
+        ("Machines, simulated", account.machines.join(", ")),
+    ];
+    let page = Page {
+        title: format!("{}: {}", account.study, account.source),
+        facts: vec![
+            counted_noun(account.seeds.len(), "seed"),
+            counted_noun(account.draws, "draw"),
+            counted_noun(account.experiments.len(), "experiment"),
+        ],
+        origin: origin.map(|(label, words)| (label.to_owned(), words)).to_vec(),
+        warnings: (!account.left_out.is_empty()).then_some(stopped).into_iter().collect(),
+        parts: account.experiments.iter().zip(&run.drawings).map(part).collect(),
+    };
+    page.to_html()
+}
+
+fn part((experiment, drawings): (&StudyExperiment, &Vec<Drawing>)) -> Part {
+    let facts =
+        [("Source", &experiment.says), ("Limit", &experiment.limit), ("Method", &experiment.how)];
+    Part {
+        name: experiment.name.clone(),
+        title: experiment.title.clone(),
+        facts: facts.map(|(label, words)| (label.to_owned(), words.clone())).to_vec(),
+        grids: experiment.tables.iter().zip(drawings).map(grid).collect(),
+        claims: experiment.claims.iter().map(verdict_row).collect(),
+        notes: experiment.notes.clone(),
+    }
+}
+
+fn grid((table, drawing): (&StudyTable, &Drawing)) -> Grid {
+    let texts = |row: &Vec<report::study::StudyCell>| row.iter().map(|cell| cell.text.clone()).collect();
+    Grid {
+        title: table.title.clone(),
+        heads: table.columns.iter().map(|column| column.head.clone()).collect(),
+        rows: table.rows.iter().map(texts).collect(),
+        drawing: *drawing,
+    }
+}
+
+fn verdict_row(claim: &StudyClaim) -> Judged {
+    Judged {
+        claim: claim.claim.clone(),
+        reading: claim.reading.word().to_owned(),
+        found: claim.found.clone(),
+        verdict: sentence(claim),
+        mark: match claim.verdict {
+            StudyVerdict::Reproduces => ("✓", "better"),
+            StudyVerdict::DoesNotReproduce => ("✕", "worse"),
+            StudyVerdict::DependsOnTheProfile => ("~", "inconclusive"),
+            StudyVerdict::NotJudged => ("–", "none"),
+        },
+    }
+}

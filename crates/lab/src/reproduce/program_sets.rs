@@ -1,0 +1,189 @@
+//! Workloads of SPEC CPU2006 programs, drawn by a fixed seed.
+//!
+//! The workloads of the papers on contention are not published in full. These are drawn from all SPEC CPU2006
+//! programs with a shipped profile, each at most once in a set; no draw was selected by its result.
+//!
+//! | sort | drawn from |
+//! |---|---|
+//! | any | all programs |
+//! | mixed | half of the set devils, half turtles, alternating |
+//! | hungry | devils alone |
+//! | calm | programs that are turtles with half of an equal share of the cache too |
+//!
+//! *Devil* and *turtle* are the terms of Blagodurov, Zhuravlev, Dashti and Fedorova, "A Case for NUMA-aware
+//! Contention Management on Multicore Systems", USENIX ATC 2011. A devil has more than 1.5 LLC misses per 1000
+//! instructions alone with the smallest last-level cache of the machine, the limit of the authors' scheduler Clavis.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{Bytes, JobId, Nanos, Rng};
+use host_sim::hardware::Hardware;
+use program::Job;
+use topology::Machine;
+
+use super::{ReproduceError, Testbed};
+use crate::shipped::{self, Draw};
+
+/// Programs of a set.
+pub(super) const N_PROGRAMS: usize = 8;
+/// Limit between turtle and devil, LLC misses per 1000 instructions. Cited: Clavis, 15 per 10 000.
+const DEVIL_MPKI: f64 = 1.5;
+/// Seed of the first set. Arbitrary; it was never changed.
+const SEED: u64 = 2011;
+
+/// Which programs a set is drawn from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sort {
+    Any,
+    Mixed,
+    Hungry,
+    Calm,
+}
+
+impl Sort {
+    const ALL: [(&str, Sort); 4] =
+        [("any", Sort::Any), ("mixed", Sort::Mixed), ("hungry", Sort::Hungry), ("calm", Sort::Calm)];
+}
+
+/// The names of the first `n` sets of a sort: `any 1`, `any 2`, …
+pub(super) fn names(sort: &str, n: u64) -> Vec<String> {
+    (1..=n).map(|number| format!("{sort} {number}")).collect()
+}
+
+/// The programs of a set such as `mixed 3`; `None` if the name is not one of a set.
+pub(super) fn by_name(
+    name: &str,
+    machine: &Machine,
+    draw: Draw,
+) -> Result<Option<Vec<String>>, ReproduceError> {
+    let named = name.split_once(' ').and_then(|(sort, number)| {
+        let (_, sort) = Sort::ALL.iter().find(|(word, _)| *word == sort)?;
+        Some((*sort, number.parse::<u64>().ok()?))
+    });
+    let Some((sort, number)) = named else { return Ok(None) };
+    let (devils, turtles) = devils_and_turtles(machine, draw)?;
+    let mut rng = Rng::new(SEED * 1000 + number);
+    Ok(Some(match sort {
+        Sort::Any => drawn(&mut rng, &[&devils[..], &turtles].concat(), N_PROGRAMS),
+        Sort::Hungry => drawn(&mut rng, &devils, N_PROGRAMS),
+        Sort::Calm => {
+            // Fewer than eight programs are calm: a set contains all of them and repeats the first ones.
+            let once = drawn(&mut rng, &calm(machine, draw)?, N_PROGRAMS);
+            once.iter().cycle().take(if once.is_empty() { 0 } else { N_PROGRAMS }).cloned().collect()
+        }
+        Sort::Mixed => {
+            let half = drawn(&mut rng, &devils, N_PROGRAMS / 2);
+            // Alternating, so that the order of job numbers does not separate devils from turtles.
+            let other = drawn(&mut rng, &turtles, N_PROGRAMS / 2);
+            half.into_iter().zip(other).flat_map(|(one, other)| [one, other]).collect()
+        }
+    }))
+}
+
+/// SPEC programs by their misses alone with the smallest cache, in the order of their numbers.
+pub(super) fn devils_and_turtles(
+    machine: &Machine,
+    draw: Draw,
+) -> Result<(Vec<String>, Vec<String>), ReproduceError> {
+    by_misses(draw, smallest_cache(machine))
+}
+
+/// Programs with few misses even with half of an equal share of the smallest cache.
+pub(super) fn calm(machine: &Machine, draw: Draw) -> Result<Vec<String>, ReproduceError> {
+    let n_cpus = machine.llcs().iter().map(|llc| llc.cpus.len() as u64).max().unwrap_or(1);
+    let share = Bytes(smallest_cache(machine).0 / n_cpus.max(1) / 2);
+    Ok(by_misses(draw, share)?.1)
+}
+
+/// The smallest last-level cache of a machine.
+pub(super) fn smallest_cache(machine: &Machine) -> Bytes {
+    machine.llcs().iter().filter_map(|llc| llc.size).min().unwrap_or(Bytes::ZERO)
+}
+
+/// Programs above the limit with a cache of this size, and the others.
+fn by_misses(draw: Draw, cache: Bytes) -> Result<(Vec<String>, Vec<String>), ReproduceError> {
+    let (mut devils, mut turtles) = (Vec::new(), Vec::new());
+    let is_spec = |name: &String| name.starts_with(|first: char| first.is_ascii_digit());
+    for name in shipped::profiles().into_iter().filter(is_spec) {
+        let profile = shipped::profile_drawn(&name, draw)?;
+        let misses = profile.average(|phase| phase.curve.misses_at(cache)).unwrap_or(0.0);
+        if DEVIL_MPKI < misses { devils.push(name) } else { turtles.push(name) }
+    }
+    Ok((devils, turtles))
+}
+
+/// Draws `n` names without replacement, in the order of the draws.
+fn drawn(rng: &mut Rng, from: &[String], n: usize) -> Vec<String> {
+    let mut left = from.to_vec();
+    let n = n.min(left.len());
+    (0..n).map(|_| left.remove(rng.below(left.len() as u64) as usize)).collect()
+}
+
+/// Jobs of an `arrivals` workload.
+pub(super) const N_ARRIVALS: u32 = 32;
+/// Most threads of an arriving job: more than a cluster of four has CPUs, so that some must leave home.
+const THREADS_MAX: u64 = 6;
+/// Seed of the first `arrivals` workload.
+const ARRIVALS_SEED: u64 = 2000;
+
+/// Jobs of `arrivals LOAD NUMBER`: jobs of one to six threads that start at random instants of an interval in which
+/// they keep the share LOAD of the CPUs busy.
+pub(super) fn arrivals(testbed: &Testbed, load: f64, number: u64) -> Result<Vec<Job>, ReproduceError> {
+    let machine = &testbed.machine;
+    let hardware = Hardware::new(machine);
+    let (devils, turtles) = devils_and_turtles(machine, testbed.draw)?;
+    let all = [devils, turtles].concat();
+    let span_s = f64::from(N_ARRIVALS) * testbed.alone_s() / (load * machine.cpus().len() as f64);
+    let mut rng = Rng::new(ARRIVALS_SEED + number);
+    let template = shipped::workload("basic01")?.jobs.swap_remove(0);
+    let mut known = BTreeMap::new();
+    let mut jobs = Vec::new();
+    for _ in 0..N_ARRIVALS {
+        let program = all[rng.below(all.len() as u64) as usize].clone();
+        if !known.contains_key(&program) {
+            let profile = testbed.program(&program, &hardware)?;
+            known.insert(program.clone(), Arc::new(profile));
+        }
+        let start = Nanos((rng.unit() * span_s * 1e9) as u64);
+        let threads = 1 + rng.below(THREADS_MAX) as u32;
+        let found = known.get(&program).cloned();
+        jobs.push(Job { name: program, profile: None, found, start, threads, ..template.clone() });
+    }
+    jobs.sort_by_key(|job| job.start);
+    for (id, job) in (0..).zip(&mut jobs) {
+        job.id = JobId(id);
+        job.name = format!("{}.{id}", job.name);
+    }
+    Ok(jobs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(name: &str, machine: &Machine) -> Vec<String> {
+        by_name(name, machine, Draw::Middle).expect("profiles ship").expect("a set")
+    }
+
+    #[test]
+    fn a_set_is_the_same_in_every_draw_and_contains_no_program_twice() {
+        let machine = shipped::machine("xeon-x5365-4x2").expect("it ships");
+        for name in ["any", "mixed", "hungry"].iter().flat_map(|sort| names(sort, 5)) {
+            let programs = set(&name, &machine);
+            assert_eq!(programs, set(&name, &machine));
+            let unique: std::collections::BTreeSet<_> = programs.iter().collect();
+            assert_eq!(unique.len(), N_PROGRAMS, "{name}: {programs:?}");
+        }
+    }
+
+    #[test]
+    fn a_mixed_set_alternates_devils_and_turtles() {
+        let machine = shipped::machine("xeon-e5520-2x4").expect("it ships");
+        let (devils, turtles) = devils_and_turtles(&machine, Draw::Middle).expect("profiles ship");
+        for programs in names("mixed", 5).iter().map(|name| set(name, &machine)) {
+            assert!(programs.chunks(2).all(|pair| devils.contains(&pair[0])));
+            assert!(programs.chunks(2).all(|pair| turtles.contains(&pair[1])));
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Simulated runs on several threads, each run once for all experiments that need it.
+//!
+//! ```text
+//!   run(testbed, policies, workloads) ─► unknown runs ─► threads (compare's runner) ─► RunResults
+//!                                        └ key: testbed · workload · class basis · policy · seed
+//! ```
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use base::{Nanos, StopFlag};
+use engine::Sink;
+use program::Job;
+use sched::TierOverride;
+
+use super::given_groups::StudiedPolicy;
+use super::testbed::ClassBasis;
+use super::{Gain, ReproduceError, Testbed};
+use crate::compare::{RunEvent, RunMetrics, Completion, SimBench, SimSetting, run_all};
+
+/// The seeds, the threads, and all runs that are done.
+pub struct RunPool<'a> {
+    seeds: Vec<u64>,
+    n_draws: u64,
+    n_threads: usize,
+    stop: &'a StopFlag,
+    /// Called a few times a second with the number of finished runs of a batch and of all its runs.
+    on_progress: &'a dyn Fn(usize, usize),
+    known: RefCell<BTreeMap<Key, RunMetrics>>,
+}
+
+/// Testbed, workload, class basis, policy and seed determine a run.
+type Key = (String, String, ClassBasis, String, u64);
+
+/// Runs of some policies on some workloads of one testbed.
+#[derive(Debug)]
+pub struct RunResults {
+    policies: Vec<String>,
+    workloads: Vec<String>,
+    seeds: Vec<u64>,
+    /// By policy, then workload, then seed.
+    metrics: Vec<RunMetrics>,
+}
+
+impl<'a> RunPool<'a> {
+    /// A pool for these seeds. Experiments with uncertain profiles draw `n_draws` times.
+    pub fn new(
+        seeds: Vec<u64>,
+        n_draws: u64,
+        n_threads: usize,
+        stop: &'a StopFlag,
+        on_progress: &'a dyn Fn(usize, usize),
+    ) -> Self {
+        RunPool { seeds, n_draws, n_threads, stop, on_progress, known: RefCell::default() }
+    }
+
+    /// The seeds.
+    pub fn seeds(&self) -> &[u64] {
+        &self.seeds
+    }
+
+    /// How often experiments draw from the ranges of profiles.
+    pub fn n_draws(&self) -> u64 {
+        self.n_draws
+    }
+
+    /// Runs every policy on every workload with every seed.
+    ///
+    /// # Errors
+    /// A policy or workload does not exist or cannot be simulated, or the pool was stopped.
+    pub fn run(
+        &self,
+        testbed: &Testbed,
+        policies: &[&str],
+        workloads: &[&str],
+    ) -> Result<RunResults, ReproduceError> {
+        self.run_seeds(testbed, policies, workloads, &self.seeds)
+    }
+
+    /// The same with these seeds.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`].
+    pub fn run_seeds(
+        &self,
+        testbed: &Testbed,
+        policies: &[&str],
+        workloads: &[&str],
+        seeds: &[u64],
+    ) -> Result<RunResults, ReproduceError> {
+        let pairs = policies.iter().flat_map(|policy| workloads.iter().map(move |it| (*policy, *it)));
+        let keys: Vec<Key> = pairs.flat_map(|pair| keys(testbed, pair, seeds)).collect();
+        self.run_unknown(testbed, &keys)?;
+        let known = self.known.borrow();
+        let owned = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
+        Ok(RunResults {
+            policies: owned(policies),
+            workloads: owned(workloads),
+            seeds: seeds.to_vec(),
+            metrics: keys.iter().filter_map(|key| known.get(key)).cloned().collect(),
+        })
+    }
+
+    /// Runs these pairs of policy and workload in one batch, so that later requests find them.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`].
+    pub(super) fn prepare(
+        &self,
+        testbed: &Testbed,
+        pairs: &[(String, String)],
+        seeds: &[u64],
+    ) -> Result<(), ReproduceError> {
+        let keys = pairs.iter().flat_map(|(policy, workload)| keys(testbed, (policy, workload), seeds));
+        self.run_unknown(testbed, &keys.collect::<Vec<Key>>())
+    }
+
+    fn run_unknown(&self, testbed: &Testbed, keys: &[Key]) -> Result<(), ReproduceError> {
+        let unknown: Vec<&Key> = {
+            let known = self.known.borrow();
+            keys.iter().filter(|key| !known.contains_key(*key)).collect()
+        };
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let mut prepared: Vec<(&str, ClassBasis)> =
+            unknown.iter().map(|key| (key.1.as_str(), key.2)).collect();
+        prepared.sort_unstable();
+        prepared.dedup();
+        let jobs = prepared.iter().map(|(workload, basis)| testbed.jobs(workload, *basis));
+        let bench = SimBench::without_alone(setting(testbed), jobs.collect::<Result<_, _>>()?)?;
+        let mut policies: BTreeMap<&str, StudiedPolicy> = BTreeMap::new();
+        for key in &unknown {
+            policies.insert(&key.3, StudiedPolicy::parse(&key.3)?);
+        }
+        let stop = self.stop;
+        let done = self.in_parallel(unknown.len(), |number| {
+            let (_, workload, basis, policy, seed) = unknown[number];
+            let workload = prepared.iter().position(|pair| *pair == (workload.as_str(), *basis));
+            let workload = workload.expect("every workload of a key is prepared");
+            Ok(policies[policy.as_str()].run(&bench, (workload, *seed), stop, None)?)
+        })?;
+        let keys = unknown.into_iter().cloned();
+        self.known.borrow_mut().extend(keys.zip(done));
+        Ok(())
+    }
+
+    /// Runs a policy on some workloads with every seed, each run with its own observer; the observers, by workload,
+    /// then seed. These runs are not kept.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`], and if a run fails: half a run cannot be counted.
+    pub fn observe<S: Sink + Send>(
+        &self,
+        testbed: &Testbed,
+        policy: &str,
+        workloads: &[&str],
+        make: impl Fn(&[Job]) -> S + Sync,
+    ) -> Result<Vec<S>, ReproduceError> {
+        self.observe_all((testbed, policy, workloads), make, true)
+    }
+
+    /// The same, optionally with runs that may fail.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`].
+    pub fn observe_all<S: Sink + Send>(
+        &self,
+        (testbed, policy, workloads): (&Testbed, &str, &[&str]),
+        make: impl Fn(&[Job]) -> S + Sync,
+        must_finish: bool,
+    ) -> Result<Vec<S>, ReproduceError> {
+        let basis = ClassBasis::of_policy(policy);
+        let jobs = workloads.iter().map(|workload| testbed.jobs(workload, basis));
+        let bench = SimBench::without_alone(setting(testbed), jobs.collect::<Result<_, _>>()?)?;
+        let studied = StudiedPolicy::parse(policy)?;
+        let (seeds, stop) = (&self.seeds[..], self.stop);
+        self.in_parallel(workloads.len() * seeds.len(), |number| {
+            let (workload, seed) = (number / seeds.len(), seeds[number % seeds.len()]);
+            let mut observer = make(bench.workloads()[workload].jobs());
+            match studied.run(&bench, (workload, seed), stop, Some(&mut observer))? {
+                Some(metrics) if must_finish && metrics.status != Completion::Finished => {
+                    Err(ReproduceError::Failed {
+                        run: format!("{policy} on {} with seed {seed}", workloads[workload]),
+                        cause: metrics.error.unwrap_or_else(|| TIME_LIMIT.to_owned()),
+                    })
+                }
+                metrics => Ok(metrics.map(|_| observer)),
+            }
+        })
+    }
+
+    /// How long each job of a workload takes alone on the idle machine.
+    ///
+    /// # Errors
+    /// The workload cannot be simulated.
+    pub fn alone(
+        &self,
+        testbed: &Testbed,
+        workload: &str,
+    ) -> Result<Vec<Option<Nanos>>, ReproduceError> {
+        let jobs = testbed.jobs(workload, ClassBasis::Rate)?;
+        let bench = SimBench::new(setting(testbed), vec![jobs])?;
+        Ok(bench.workloads()[0].alone().to_vec())
+    }
+
+    /// Lower bound of the makespan of a workload, for any placement of tasks and memory: [`SimBench::bound`].
+    ///
+    /// # Errors
+    /// The workload cannot be simulated.
+    pub fn bound(&self, testbed: &Testbed, workload: &str) -> Result<Nanos, ReproduceError> {
+        let jobs = testbed.jobs(workload, ClassBasis::Rate)?;
+        Ok(SimBench::without_alone(setting(testbed), vec![jobs])?.bound(0))
+    }
+
+    /// Calls `work` for every draw, several draws at a time, each with its own pool; the results, by draw.
+    ///
+    /// # Errors
+    /// The first error of a draw, or the pool was stopped.
+    pub fn each_draw<T: Send>(
+        &self,
+        work: impl Fn(u64, &RunPool<'_>) -> Result<T, ReproduceError> + Sync,
+    ) -> Result<Vec<T>, ReproduceError> {
+        let (seeds, n_draws, stop) = (&self.seeds, self.n_draws, self.stop);
+        self.in_parallel(n_draws as usize, |number| {
+            let pool = RunPool::new(seeds.clone(), n_draws, 1, stop, &|_, _| {});
+            match work(number as u64 + 1, &pool) {
+                Err(ReproduceError::Stopped) => Ok(None),
+                done => done.map(Some),
+            }
+        })
+    }
+
+    /// Results of `work` for the numbers below `n`, in order.
+    fn in_parallel<T: Send>(
+        &self,
+        n: usize,
+        work: impl Fn(usize) -> Result<Option<T>, ReproduceError> + Sync,
+    ) -> Result<Vec<T>, ReproduceError> {
+        let mut done: BTreeMap<usize, T> = BTreeMap::new();
+        let receive = |event| {
+            if let RunEvent::Finished(number, result) = event {
+                done.insert(number, result);
+            }
+            (self.on_progress)(done.len(), n);
+            Ok(())
+        };
+        run_all(&(0..n).collect::<Vec<usize>>(), self.n_threads, self.stop, work, receive)?;
+        match self.stop.is_raised() {
+            true => Err(ReproduceError::Stopped),
+            false => Ok(done.into_values().collect()),
+        }
+    }
+}
+
+const TIME_LIMIT: &str = "the time limit expired";
+
+fn keys(testbed: &Testbed, (policy, workload): (&str, &str), seeds: &[u64]) -> Vec<Key> {
+    let (name, basis) = (&testbed.name, ClassBasis::of_policy(policy));
+    let key = |seed: &u64| (name.clone(), workload.to_owned(), basis, policy.to_owned(), *seed);
+    seeds.iter().map(key).collect()
+}
+
+fn setting(testbed: &Testbed) -> SimSetting {
+    SimSetting {
+        machine: testbed.machine.clone(),
+        options: testbed.options.clone(),
+        limits: testbed.limits,
+        signals: TierOverride::default(),
+    }
+}
+
+impl RunResults {
+    /// The run of a policy on a workload with a seed, by index.
+    pub fn run(&self, policy: usize, workload: usize, seed: usize) -> &RunMetrics {
+        let idx = (policy * self.workloads.len() + workload) * self.seeds.len() + seed;
+        &self.metrics[idx]
+    }
+
+    /// Names of the workloads.
+    pub fn workloads(&self) -> &[String] {
+        &self.workloads
+    }
+
+    /// The seeds.
+    pub fn seeds(&self) -> &[u64] {
+        &self.seeds
+    }
+
+    /// Finished runs of a policy on a workload.
+    pub fn finished(&self, policy: usize, workload: usize) -> impl Iterator<Item = &RunMetrics> {
+        let runs = (0..self.seeds.len()).map(move |seed| self.run(policy, workload, seed));
+        runs.filter(|run| run.status == Completion::Finished)
+    }
+
+    /// Makespan in seconds, by seed; none of a run that did not finish.
+    pub fn makespan_s(&self, policy: usize, workload: usize) -> Vec<Option<f64>> {
+        let seconds = |seed| {
+            let run = self.run(policy, workload, seed);
+            (run.status == Completion::Finished).then(|| run.makespan.as_secs_f64())
+        };
+        (0..self.seeds.len()).map(seconds).collect()
+    }
+
+    /// Seconds of one job of a workload, by seed; none of a run that did not finish.
+    pub fn job_s(&self, policy: usize, workload: usize, job: usize) -> Vec<Option<f64>> {
+        let seconds = |seed| {
+            let run = self.run(policy, workload, seed);
+            let job = run.jobs.get(job).filter(|_| run.status == Completion::Finished)?;
+            Some(job.end?.saturating_sub(job.start?).as_secs_f64())
+        };
+        (0..self.seeds.len()).map(seconds).collect()
+    }
+
+    /// The fraction of the baseline's makespan that a policy saves on a workload. The baseline may be of another
+    /// testbed.
+    pub fn gain(
+        &self,
+        policy: usize,
+        workload: usize,
+        (baseline, baseline_policy): (&RunResults, usize),
+    ) -> Gain {
+        let theirs = baseline.makespan_s(baseline_policy, workload);
+        let of_seed = |(seed, own): (&u64, Option<f64>)| {
+            let idx = baseline.seeds.iter().position(|known| known == seed)?;
+            Some((*seed, 1.0 - own? / theirs[idx]?))
+        };
+        let own = self.makespan_s(policy, workload);
+        Gain::by_seed(self.seeds.iter().zip(own).filter_map(of_seed).collect())
+    }
+
+    /// A sentence for each policy and workload with runs that did not finish.
+    pub fn failures(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for (policy_idx, policy) in self.policies.iter().enumerate() {
+            for (workload_idx, workload) in self.workloads.iter().enumerate() {
+                let runs = self.seeds.iter().enumerate();
+                let runs = runs.map(|(idx, seed)| (seed, self.run(policy_idx, workload_idx, idx)));
+                let failed: Vec<(&u64, &RunMetrics)> =
+                    runs.filter(|(_, run)| run.status != Completion::Finished).collect();
+                let Some((_, first)) = failed.first() else { continue };
+                let seeds: Vec<String> = failed.iter().map(|(seed, _)| seed.to_string()).collect();
+                sentences.push(format!(
+                    "{policy} on {workload}: {} of {} runs failed; their seeds ({}) are excluded from the pairs; \
+                     the first error: {}",
+                    failed.len(),
+                    self.seeds.len(),
+                    seeds.join(" "),
+                    first.error.as_deref().unwrap_or(TIME_LIMIT)
+                ));
+            }
+        }
+        sentences
+    }
+}

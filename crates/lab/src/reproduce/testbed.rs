@@ -1,0 +1,620 @@
+//! A simulated machine with its workloads and with the programs of one draw.
+//!
+//! ```text
+//!   "tilepro64 memory=16 remote=1.50 bandwidth=1/2"  ─► Testbed ◄── a draw from the ranges of the profiles
+//!    └ machine  └ variations
+//! ```
+//!
+//! A testbed is written as a line of text, so that experiments are data. The line is its name and, together with
+//! workload, policy and seed, identifies a run.
+//!
+//! | variation | effect |
+//! |---|---|
+//! | `memory=16` | 16 times the memory of every node |
+//! | `remote=1.5` | mean latency of remote memory over that of local memory; distances keep their proportions |
+//! | `bandwidth=100`, `bandwidth=1/2` | bandwidth of memory controllers and links, times this |
+//! | `links=100` | bandwidth of links alone, times this |
+//! | `cache=4`, `cache=1/2` | size of last-level caches, times this |
+//! | `one-memory` | all nodes become one, with the sum of their bandwidths |
+//! | `overhead=762000` | a job that uses this many nanoseconds of a CPU after each poll of `dfs` |
+//! | `length=120` | programs that take 120 s alone; workloads are those of [`super::program_sets`] |
+//! | `swing=0.3` | with `length`: phases with 30 % more and 30 % fewer misses, alternating |
+//! | `programs=4` | with `length`: only the first four programs of a set |
+//! | `first-node=3` | with `length`: memory of the first three programs on the first node, of the others on the next |
+//! | `penalty=declared` | with `length`: jobs declare what remote memory costs them, as measured alone |
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{Bytes, CpuSet, JobId, Nanos, NodeId, NodeSet};
+use engine::MoveLimits;
+use host_sim::SimOptions;
+use host_sim::chance::Chance;
+use host_sim::hardware::Hardware;
+use program::profile::{Curve, Figure, Phase, Point, Source};
+use program::{Class, Ending, Job, MemoryPolicy, Profile, Sensitivity};
+use topology::{Machine, MemoryAccess};
+
+use super::program_sets::{self, N_PROGRAMS};
+use super::{ReproduceError, RunPool};
+use crate::shipped::{self, Draw};
+use crate::stats::mean;
+
+/// A machine, how it behaves, and its workloads.
+#[derive(Clone, Debug)]
+pub struct Testbed {
+    /// The machine and all variations.
+    pub name: String,
+    /// The machine.
+    pub machine: Machine,
+    /// Options of the simulator.
+    pub options: SimOptions,
+    /// Position of program values in their ranges.
+    pub draw: Draw,
+    /// Limits on page migration.
+    pub limits: MoveLimits,
+    /// Workloads that were added, by name; their jobs have profiles.
+    pub workloads: BTreeMap<String, Vec<Job>>,
+    /// CPU time of the scheduler for each poll, if it is charged to a core.
+    overhead: Option<Nanos>,
+    equal_length: Option<EqualLength>,
+}
+
+/// Programs that are scaled to take the same time alone.
+#[derive(Clone, Debug)]
+struct EqualLength {
+    seconds: f64,
+    swing: f64,
+    n_programs: usize,
+    n_on_first_node: Option<usize>,
+    /// Slowdown by remote memory in permille, by program; empty if it is not declared.
+    penalties: BTreeMap<String, u32>,
+}
+
+/// What the class of a job is computed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClassBasis {
+    /// Memory operations per millisecond.
+    Rate,
+    /// Millions of memory operations of the whole run.
+    Total,
+}
+
+impl ClassBasis {
+    /// The basis that a policy assumes for declared classes.
+    pub fn of_policy(policy: &str) -> Self {
+        let is_paper = policy.contains("reading=paper") && !policy.contains("class_basis=rate");
+        let is_total = is_paper || policy.contains("class_basis=total");
+        if is_total { ClassBasis::Total } else { ClassBasis::Rate }
+    }
+}
+
+/// A program of a workload on a testbed with `length`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Part {
+    pub program: String,
+    /// Affinity mask; any CPU if absent.
+    pub cpus: Option<CpuSet>,
+    /// Preferred memory node; first touch if absent.
+    pub memory: Option<NodeId>,
+    /// Declared slowdown by remote memory, in permille.
+    pub penalty: Option<u32>,
+    /// Seed of the alternating phases; shipped profiles have one phase.
+    pub swing_seed: u64,
+}
+
+impl Part {
+    pub fn new(program: &str) -> Self {
+        Part { program: program.to_owned(), ..Part::default() }
+    }
+}
+
+/// Length of a phase of a swinging program in seconds alone, uniform between both. Guessed: the window of DINO is
+/// ten seconds, so that some phases are shorter than it and some longer.
+const PHASE_S: (f64, f64) = (5.0, 30.0);
+
+impl Testbed {
+    /// A shipped machine with variations. Jobs start up to 200 ms late: the tolerance of ±100 ms, shifted.
+    ///
+    /// # Errors
+    /// There is no such machine.
+    ///
+    /// # Panics
+    /// A variation does not exist.
+    pub fn parse(text: &str) -> Result<Self, ReproduceError> {
+        let mut words = text.split_whitespace();
+        let machine = shipped::machine(words.next().unwrap_or_default())?;
+        let chance = Chance { start: Nanos::from_millis(200), ..Chance::default() };
+        let testbed = Testbed::on(text, machine, SimOptions { chance, ..SimOptions::default() });
+        Ok(words.fold(testbed, Testbed::varied))
+    }
+
+    /// Any machine, with programs of this length.
+    pub fn synthetic(name: &str, machine: Machine, seconds: f64) -> Self {
+        let name = format!("{name} length={seconds}");
+        Testbed::on(&name, machine, SimOptions::default()).varied(&format!("length={seconds}"))
+    }
+
+    fn on(name: &str, machine: Machine, options: SimOptions) -> Self {
+        Testbed {
+            name: name.to_owned(),
+            machine,
+            options,
+            draw: Draw::Middle,
+            limits: MoveLimits::default(),
+            workloads: BTreeMap::new(),
+            overhead: None,
+            equal_length: None,
+        }
+    }
+
+    /// The same with the programs of a draw.
+    #[must_use]
+    pub fn drawn(self, seed: u64) -> Self {
+        Testbed { name: format!("{} draw {seed}", self.name), draw: Draw::Seed(seed), ..self }
+    }
+
+    /// One variation.
+    fn varied(mut self, variation: &str) -> Self {
+        let (key, value) = variation.split_once('=').unwrap_or((variation, ""));
+        let number = || value.parse::<f64>().unwrap_or_else(|_| panic!("{variation}: a number"));
+        let (times, part) = value.split_once('/').unwrap_or((value, "1"));
+        let whole = |text: &str| text.parse().unwrap_or_else(|_| panic!("{variation}: a factor"));
+        let scaled = |value: u64| value.saturating_mul(whole(times)) / whole(part);
+        match key {
+            "memory" => self.change(|parts| {
+                for node in &mut parts.nodes {
+                    node.memory = node.memory.map(|bytes| Bytes(scaled(bytes.0)));
+                    node.memory_free = node.memory_free.map(|bytes| Bytes(scaled(bytes.0)));
+                }
+            }),
+            "cache" => self.change(|parts| {
+                parts.llcs.iter_mut().for_each(|llc| llc.size = llc.size.map(|b| Bytes(scaled(b.0))));
+            }),
+            "bandwidth" | "links" => self.change_accesses(|access| {
+                let is_changed = key == "bandwidth" || access.from != access.to;
+                if let Some(bandwidth) = access.bandwidth_bytes_per_s.as_mut().filter(|_| is_changed) {
+                    bandwidth.value = scaled(bandwidth.value);
+                }
+            }),
+            "remote" => self.set_remote_latency(number()),
+            "one-memory" => self.machine = one_memory(&self.machine),
+            "overhead" => self.overhead = Some(Nanos(whole(value))),
+            "length" => {
+                self.options.chance = Chance::default();
+                self.equal_length = Some(EqualLength {
+                    seconds: number(),
+                    swing: 0.0,
+                    n_programs: N_PROGRAMS,
+                    n_on_first_node: None,
+                    penalties: BTreeMap::new(),
+                });
+            }
+            _ => {
+                let equal = self.equal_length.as_mut().expect("the variation follows length=");
+                match key {
+                    "swing" => equal.swing = number(),
+                    "programs" => equal.n_programs = whole(value) as usize,
+                    "first-node" => equal.n_on_first_node = Some(whole(value) as usize),
+                    "penalty" => {} // Measured by `measure_penalties`.
+                    _ => panic!("{variation}: no such variation"),
+                }
+            }
+        }
+        self
+    }
+
+    fn change(&mut self, change: impl Fn(&mut topology::MachineParts)) {
+        let mut parts = self.machine.parts().clone();
+        change(&mut parts);
+        self.machine = Machine::new(parts).expect("a variation keeps a machine valid");
+    }
+
+    fn change_accesses(&mut self, change: impl Fn(&mut MemoryAccess)) {
+        self.change(|parts| parts.perf_attributes.accesses.iter_mut().for_each(&change));
+    }
+
+    fn set_remote_latency(&mut self, ratio: f64) {
+        let mean_ns = |is_local: bool| {
+            let all = self.machine.perf_attributes().accesses.iter();
+            let latencies = all.filter(|access| (access.from == access.to) == is_local);
+            let latencies = latencies.filter_map(|access| access.latency_ns);
+            mean(&latencies.map(|latency| latency.value as f64).collect::<Vec<f64>>())
+        };
+        let factor = ratio * mean_ns(true) / mean_ns(false);
+        self.change_accesses(|access| {
+            if let Some(latency) = access.latency_ns.as_mut().filter(|_| access.from != access.to) {
+                latency.value = (latency.value as f64 * factor).round() as u64;
+            }
+        });
+    }
+
+    /// A workload with its jobs so far apart that each is alone, with chance only in its length. Jobs keep their
+    /// numbers, so that chance draws the same lengths as in the workload itself. `alone` is about how long each
+    /// job takes.
+    ///
+    /// # Errors
+    /// There is no such workload, or a job of it does not exit.
+    pub fn one_by_one(
+        &self,
+        workload: &str,
+        alone: &[Option<Nanos>],
+    ) -> Result<Self, ReproduceError> {
+        let endless = || ReproduceError::Failed {
+            run: format!("{workload} one by one"),
+            cause: "a job of it does not exit".to_owned(),
+        };
+        let mut jobs = self.jobs(workload, ClassBasis::Rate)?;
+        let mut start = Nanos::ZERO;
+        for (job, alone) in jobs.iter_mut().zip(alone) {
+            job.start = start;
+            // Twice the time alone: chance adds at most one percent.
+            start = start + alone.ok_or_else(endless)? + alone.ok_or_else(endless)?;
+        }
+        let chance = Chance { length: self.options.chance.length, ..Chance::OFF };
+        Ok(Testbed {
+            name: format!("{}, one by one", self.name),
+            options: SimOptions { chance, ..self.options.clone() },
+            workloads: BTreeMap::from([(workload.to_owned(), jobs)]),
+            ..self.clone()
+        })
+    }
+
+    /// The jobs of a workload with the profiles of this draw and classes of one basis. A workload is one that was
+    /// added, one that ships, `programs:lbm+lbm+sphinx3`, or with `length` a set, `alone PROGRAM` or
+    /// `arrivals LOAD NUMBER`.
+    ///
+    /// # Errors
+    /// There is no such workload, or no profile for a job of it.
+    pub fn jobs(&self, workload: &str, basis: ClassBasis) -> Result<Vec<Job>, ReproduceError> {
+        if let Some(jobs) = self.workloads.get(workload) {
+            return Ok(jobs.clone());
+        }
+        if self.equal_length.is_some() {
+            return self.jobs_of_equal_length(workload);
+        }
+        let mut jobs = match workload.strip_prefix("programs:") {
+            Some(names) => listed(names)?,
+            None => shipped::workload(workload)?.jobs,
+        };
+        let hardware = Hardware::new(&self.machine);
+        let mut known: BTreeMap<String, (Arc<Profile>, Option<Class>)> = BTreeMap::new();
+        for job in &mut jobs {
+            let Some(name) = &job.profile else { continue };
+            if !known.contains_key(name) {
+                let profile = shipped::profile_drawn(name, self.draw)?;
+                let class = class(&profile, &hardware, basis);
+                known.insert(name.clone(), (Arc::new(profile), class));
+            }
+            let (profile, class) = &known[name];
+            job.class = job.class.and(*class);
+            job.found = Some(Arc::clone(profile));
+        }
+        if let (Some(each), Some(template)) = (self.overhead, jobs.first()) {
+            // The last job: chance depends on the job number, so the draws of all other jobs stay the same.
+            let id = JobId(jobs.len() as u32);
+            jobs.push(Job { id, ..scheduler_job(each, template, &hardware)? });
+        }
+        Ok(jobs)
+    }
+
+    fn jobs_of_equal_length(&self, workload: &str) -> Result<Vec<Job>, ReproduceError> {
+        if let Some(arguments) = workload.strip_prefix("arrivals ") {
+            let (load, number) = arguments.split_once(' ').unwrap_or((arguments, "1"));
+            let load = load.parse().expect("arrivals LOAD NUMBER");
+            return program_sets::arrivals(self, load, number.parse().expect("arrivals LOAD NUMBER"));
+        }
+        let programs = self.programs(workload)?;
+        if workload.starts_with("alone ") {
+            return self.jobs_of(&[Part::new(&programs[0])]);
+        }
+        let equal = self.equal_length();
+        let part = |(idx, program): (usize, &String)| Part {
+            memory: equal.n_on_first_node.map(|n| NodeId(u32::from(n <= idx))),
+            penalty: equal.penalties.get(program).copied(),
+            swing_seed: idx as u64,
+            ..Part::new(program)
+        };
+        self.jobs_of(&programs.iter().enumerate().map(part).collect::<Vec<Part>>())
+    }
+
+    /// The programs of a set or of `alone PROGRAM`.
+    pub(super) fn programs(&self, workload: &str) -> Result<Vec<String>, ReproduceError> {
+        if let Some(program) = workload.strip_prefix("alone ") {
+            return Ok(vec![program.to_owned()]);
+        }
+        let set = program_sets::by_name(workload, &self.machine, self.draw)?;
+        let mut set = set.unwrap_or_else(|| panic!("{workload}: no such set of programs"));
+        set.truncate(self.equal_length().n_programs);
+        Ok(set)
+    }
+
+    fn equal_length(&self) -> &EqualLength {
+        self.equal_length.as_ref().expect("a testbed with length=")
+    }
+
+    /// Seconds that each program takes alone, about.
+    pub(super) fn alone_s(&self) -> f64 {
+        self.equal_length().seconds
+    }
+
+    /// Adds a workload of these programs.
+    ///
+    /// # Errors
+    /// A program has no profile.
+    pub(super) fn add(&mut self, name: &str, parts: &[Part]) -> Result<(), ReproduceError> {
+        let jobs = self.jobs_of(parts)?;
+        self.workloads.insert(name.to_owned(), jobs);
+        Ok(())
+    }
+
+    fn jobs_of(&self, parts: &[Part]) -> Result<Vec<Job>, ReproduceError> {
+        let hardware = Hardware::new(&self.machine);
+        let template = shipped::workload("basic01")?.jobs.swap_remove(0);
+        let swing = self.equal_length().swing;
+        let job = |(number, part): (u32, &Part)| {
+            let profile = self.program(&part.program, &hardware)?;
+            let profile = match swing {
+                0.0 => profile,
+                by => swung(profile, (by, part.swing_seed), self.alone_s()),
+            };
+            let memory = part.memory.map(|node| MemoryPolicy::Preferred(NodeSet::from_iter([node])));
+            Ok(Job {
+                id: JobId(number),
+                name: format!("{}.{number}", part.program),
+                profile: None,
+                found: Some(Arc::new(profile)),
+                cpus: part.cpus.clone(),
+                memory,
+                sensitivity: part.penalty.map(|permille| Sensitivity::new([], permille)),
+                ..template.clone()
+            })
+        };
+        (0..).zip(parts).map(job).collect()
+    }
+
+    /// A program scaled to the length of this testbed.
+    ///
+    /// # Errors
+    /// It has no profile.
+    pub(super) fn program(&self, name: &str, hardware: &Hardware) -> Result<Profile, ReproduceError> {
+        let whole = shipped::profile_drawn(name, self.draw)?;
+        let seconds = self.alone_s();
+        let alone_s = shipped::alone(&whole, hardware).map_or(seconds, |alone| alone.seconds);
+        Ok(shipped::profile_drawn(&format!("{name}@{:.6}", seconds / alone_s), self.draw)?)
+    }
+
+    /// With `penalty=declared`: measures each program alone with its memory on the first node, once running there
+    /// and once on the last node, and declares the difference in permille of the shorter time.
+    ///
+    /// # Errors
+    /// As [`RunPool::run`].
+    pub(super) fn measure_penalties(
+        &mut self,
+        pool: &RunPool<'_>,
+        programs: &[String],
+    ) -> Result<(), ReproduceError> {
+        let nodes = self.machine.nodes();
+        let (Some(first), Some(last)) = (nodes.first(), nodes.last()) else { return Ok(()) };
+        let (memory, cpus) = (Some(first.id), [first.cpus.clone(), last.cpus.clone()]);
+        let mut names = Vec::new();
+        for program in programs {
+            for (cpus, place) in cpus.iter().zip(["local", "remote"]) {
+                let part = Part { cpus: Some(cpus.clone()), memory, ..Part::new(program) };
+                let name = format!("{program} {place}");
+                self.add(&name, &[part])?;
+                names.push(name);
+            }
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let results = pool.run(self, &["linux"], &names)?;
+        let seconds = |idx| mean(&results.job_s(0, idx, 0).into_iter().flatten().collect::<Vec<f64>>());
+        let penalty = |idx: usize| {
+            let (local, remote) = (seconds(2 * idx), seconds(2 * idx + 1));
+            if local <= 0.0 { 0 } else { ((remote / local - 1.0).max(0.0) * 1000.0) as u32 }
+        };
+        let penalties = programs.iter().enumerate().map(|(idx, name)| (name.clone(), penalty(idx)));
+        let penalties = penalties.collect();
+        self.equal_length.as_mut().expect("a testbed with length=").penalties = penalties;
+        Ok(())
+    }
+
+    /// The declared penalty of a program in permille.
+    #[cfg(test)]
+    fn penalty(&self, program: &str) -> u32 {
+        self.equal_length().penalties[program]
+    }
+}
+
+/// Jobs of some programs by the names of their profiles, all from the start.
+fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
+    let jobs = shipped::workload("basic01")?.jobs;
+    let template = jobs.first().expect("the mix has six programs");
+    let job = |(number, name): (u32, &str)| Job {
+        id: JobId(number),
+        name: format!("{name}.{number}"),
+        profile: Some(name.to_owned()),
+        ..template.clone()
+    };
+    Ok((0..).zip(names.split('+')).map(job).collect())
+}
+
+/// A job that computes for `each` and sleeps until the next poll of `dfs`, until all other jobs have exited.
+fn scheduler_job(each: Nanos, template: &Job, hardware: &Hardware) -> Result<Job, ReproduceError> {
+    let mut profile = shipped::profile("bitcount")?;
+    let per_s = shipped::alone(&profile, hardware).map_or(0.0, |alone| alone.instructions);
+    let figure = |value: f64| Figure::new(value, Source::Declared);
+    for phase in &mut profile.phases {
+        let burst = (per_s * each.as_secs_f64()).max(1.0);
+        phase.burst_instructions = figure(burst);
+        phase.sleep_ns = figure(super::interval_of("dfs").0 as f64);
+        // A month of polls: the job ends because the others have exited.
+        phase.instructions = figure(1e7 * burst);
+    }
+    Ok(Job {
+        name: "scheduler".to_owned(),
+        start: Nanos::ZERO,
+        class: None,
+        profile: None,
+        found: Some(Arc::new(profile)),
+        ending: Ending::RestartUntilOthersDone,
+        ..template.clone()
+    })
+}
+
+/// The class of a program, from its memory operations alone on a machine.
+fn class(profile: &Profile, hardware: &Hardware, basis: ClassBasis) -> Option<Class> {
+    let alone = shipped::alone(profile, hardware).ok()?;
+    let lines_per_s = alone.bandwidth / 64.0;
+    Some(Class::of_rate(match basis {
+        ClassBasis::Rate => lines_per_s / 1000.0,
+        ClassBasis::Total => lines_per_s * alone.seconds / 1e6,
+    }))
+}
+
+/// All nodes as one node: its latency is local for every CPU, its bandwidth the sum of all.
+fn one_memory(machine: &Machine) -> Machine {
+    let mut parts = machine.parts().clone();
+    let Some(mut only) = parts.nodes.first().cloned() else { return machine.clone() };
+    for other in &parts.nodes[1..] {
+        only.cpus = only.cpus.or(&other.cpus);
+        only.memory = only.memory.zip(other.memory).map(|(one, other)| one.saturating_add(other));
+        only.memory_free =
+            only.memory_free.zip(other.memory_free).map(|(one, other)| one.saturating_add(other));
+    }
+    only.distances.retain(|node, _| *node == only.id);
+    let local: Vec<MemoryAccess> =
+        parts.perf_attributes.accesses.iter().filter(|access| access.from == access.to).cloned().collect();
+    let sum = local.iter().filter_map(|access| access.bandwidth_bytes_per_s);
+    let sum = sum.map(|bandwidth| bandwidth.value).sum::<u64>();
+    if let Some(mut access) = local.into_iter().find(|access| access.from == only.id) {
+        if let Some(bandwidth) = access.bandwidth_bytes_per_s.as_mut() {
+            bandwidth.value = sum;
+        }
+        parts.perf_attributes.accesses = vec![access];
+    }
+    parts.llcs.iter_mut().for_each(|llc| llc.node = Some(only.id));
+    parts.cpus.iter_mut().for_each(|cpu| cpu.node = Some(only.id));
+    parts.nodes_allowed = NodeSet::from_iter([only.id]);
+    parts.nodes = vec![only];
+    Machine::new(parts).expect("merged nodes of a valid machine are valid")
+}
+
+/// A profile split into phases with more and with fewer misses, alternating; the mean stays about the same.
+fn swung(profile: Profile, (by, seed): (f64, u64), seconds: f64) -> Profile {
+    let Some(phase) = profile.phases.first().cloned() else { return profile };
+    let mut rng = base::Rng::new(seed);
+    let (mut phases, mut left, mut is_up) = (Vec::new(), 1.0, rng.below(2) == 0);
+    while 1e-6 < left {
+        let length_s = PHASE_S.0 + rng.unit() * (PHASE_S.1 - PHASE_S.0);
+        let part = (length_s / seconds).min(left);
+        phases.push(scaled(&phase, if is_up { 1.0 + by } else { 1.0 - by }, part));
+        (left, is_up) = (left - part, !is_up);
+    }
+    Profile { phases, ..profile }
+}
+
+/// A part of a phase with its misses and accesses times a factor.
+fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
+    let of = |figure: Option<Figure>, times: f64| {
+        figure.and_then(|figure| Figure::new(figure.value() * times, figure.source))
+    };
+    let point = |point: &Point| Point {
+        misses: point.misses * times,
+        write_backs: point.write_backs.map(|count| count * times),
+        prefetches: point.prefetches.map(|count| count * times),
+        ..*point
+    };
+    let points = phase.curve.points().iter().map(point).collect();
+    Phase {
+        share: of(Some(phase.share), part).unwrap_or_default(),
+        instructions: of(phase.instructions, part),
+        llc_accesses: of(phase.llc_accesses, times),
+        l1_misses: of(phase.l1_misses, times),
+        bandwidth: None,
+        curve: Curve::new(phase.curve.source, points).unwrap_or_default(),
+        ..phase.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::StopFlag;
+
+    use super::*;
+
+    fn alone_s(testbed: &Testbed, workload: &str, n_jobs: usize) -> Vec<f64> {
+        let stop = StopFlag::default();
+        let pool = RunPool::new(vec![1], 1, 1, &stop, &|_, _| ());
+        let results = pool.run(testbed, &["linux"], &[workload]).expect("it runs");
+        (0..n_jobs).map(|job| results.job_s(0, 0, job)[0].expect("it ends")).collect()
+    }
+
+    #[test]
+    fn remote_memory_has_the_requested_latency_ratio() {
+        let testbed = Testbed::parse("tilepro64 remote=2.00").expect("it ships");
+        let mean_ns = |is_local: bool| {
+            let all = testbed.machine.perf_attributes().accesses.iter();
+            let all = all.filter(|access| (access.from == access.to) == is_local);
+            mean(&all.map(|access| access.latency_ns.expect("ns").value as f64).collect::<Vec<_>>())
+        };
+        assert_eq!(format!("{:.2}", mean_ns(false) / mean_ns(true)), "2.00");
+    }
+
+    #[test]
+    fn two_nodes_become_one_with_the_bandwidth_of_both_and_unchanged_caches() {
+        let one = Testbed::parse("opteron-8356-2x4 one-memory").expect("it ships").machine;
+        assert_eq!((one.nodes().len(), one.llcs().len(), one.cpus().len()), (1, 2, 8));
+        let accesses = &one.perf_attributes().accesses;
+        let bandwidth = accesses[0].bandwidth_bytes_per_s.map(|figure| figure.value);
+        assert_eq!((accesses.len(), bandwidth), (1, Some(21_400_000_000)));
+    }
+
+    #[test]
+    fn programs_of_one_length_take_about_the_same_time_alone() {
+        let testbed = Testbed::parse("xeon-e5520-2x4 length=60").expect("it ships");
+        for program in ["470.lbm", "444.namd", "429.mcf"] {
+            let seconds = alone_s(&testbed, &format!("alone {program}"), 1)[0];
+            assert!((57.0..=63.0).contains(&seconds), "{program}: {seconds}");
+        }
+    }
+
+    #[test]
+    fn two_programs_on_one_cpu_take_twice_the_time() {
+        let mut testbed = Testbed::parse("xeon-e5520-2x4 length=10").expect("it ships");
+        let cpus = Some(CpuSet::from_iter([base::CpuId(0)]));
+        let two = ["444.namd", "444.namd"].map(|name| Part { cpus: cpus.clone(), ..Part::new(name) });
+        testbed.add("two", &two).expect("profiles ship");
+        let alone = alone_s(&testbed, "alone 444.namd", 1)[0];
+        let together = alone_s(&testbed, "two", 2);
+        assert!(together.iter().all(|s| (1.9..2.1).contains(&(s / alone))), "{together:?} {alone}");
+    }
+
+    #[test]
+    fn swinging_phases_add_up_to_the_program_and_alternate_in_their_misses() {
+        let profile = shipped::profile("470.lbm").expect("it ships");
+        let all = |profile: &Profile| -> f64 {
+            let instructions = profile.phases.iter().filter_map(|phase| phase.instructions);
+            instructions.map(|figure| figure.value()).sum()
+        };
+        let swung = swung(profile.clone(), (0.5, 7), 300.0);
+        assert!((all(&swung) / all(&profile) - 1.0).abs() < 1e-6);
+        let misses = |phase: &Phase| phase.curve.misses_at(Bytes(2 << 20)).expect("a curve");
+        let usual = misses(&profile.phases[0]);
+        let times: Vec<String> =
+            swung.phases.iter().map(|phase| format!("{:.1}", misses(phase) / usual)).collect();
+        assert!(10 <= times.len(), "phases of 5 to 30 s in 300 s: {times:?}");
+        assert!(times.windows(2).all(|pair| pair[0] != pair[1]), "{times:?}");
+        assert!(times.iter().all(|times| times == "1.5" || times == "0.5"), "{times:?}");
+    }
+
+    #[test]
+    fn a_memory_bound_program_declares_a_larger_remote_penalty_than_a_compute_bound_one() {
+        let stop = StopFlag::default();
+        let pool = RunPool::new(vec![1], 1, 1, &stop, &|_, _| ());
+        let mut testbed = Testbed::parse("xeon-e5520-2x4 length=10").expect("it ships");
+        let programs = ["444.namd", "429.mcf"].map(str::to_owned);
+        testbed.measure_penalties(&pool, &programs).expect("it runs");
+        assert!(testbed.penalty("444.namd") < 20 && 100 < testbed.penalty("429.mcf"));
+    }
+}

@@ -17,7 +17,8 @@ use engine::{Approved, Engine, Host, MoveLimits};
 use host_sim::hardware::Hardware;
 use host_sim::{SimHost, SimOptions, cast};
 use lab::compare::{
-    Column, Plan, RunEvent, RunMetrics, SimBench, SimSetting, SummaryContext, columns, run_all, summarize,
+    Column, Plan, RunEvent, RunMetrics, SimBench, SimSetting, SummaryContext, columns, run_all,
+    summarize,
 };
 use program::{Job, Profile, Workload};
 

@@ -116,16 +116,16 @@ fn the_page_holds_every_claim_and_loads_nothing() {
 #[test]
 fn what_it_does_not_know_is_one_clear_line() {
     let refused = [
-        (
-            &["nothing"][..],
-            "there is no study \"nothing\": write one of dfs, divided",
-        ),
+        (&["nothing"][..], "there is no study \"nothing\": write one of dfs, divided"),
         (
             &["dfs", "--only", "fig-9"],
             "dfs has no experiment \"fig-9\": write some of fig-5.1, fig-5.2",
         ),
         (&["dfs", "--seeds", "0"], "--seeds"),
-        (&["dfs", "--seeds", "-1"], "evenkeel: --seeds -1: not a number; write a number of seeds (20)"),
+        (
+            &["dfs", "--seeds", "-1"],
+            "evenkeel: --seeds -1: not a number; write a number of seeds (20)",
+        ),
         (&["dfs", "--draws", "0"], "'--draws <N>': write an integer from 1 to 100000;"),
         (&["dfs", "--draws", "-1"], "'--draws <N>': write an integer from 1 to 100000;"),
         (&["dfs", "-j", "0"], "'--jobs <N>': write an integer from 1 to 1024;"),

@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use base::{Bytes, JobId, Nanos};
 use engine::{Sink, TurnRecord};
-use lab::compare::{Column, Completion, RunMetrics, RunStore, MetricsRecorder, Variant};
+use lab::compare::{Column, Completion, MetricsRecorder, RunMetrics, RunStore, Variant};
 use linux::cgroup::CgroupMode;
 use program::{Ending, Job, MemoryPolicy, Workload};
 use report::RunStatusWord;
@@ -71,9 +71,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
 /// Rejects options of simulated machines.
 fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
     if let Some(option) = args.sim.given() {
-        return Err(anyhow!(
-            "{option} applies to a simulated machine: add --host sim, or omit it"
-        ));
+        return Err(anyhow!("{option} applies to a simulated machine: add --host sim, or omit it"));
     }
     if args.jobs.is_some() {
         return Err(anyhow!(
@@ -207,7 +205,9 @@ impl Series<'_> {
                 let only = Job { id: JobId(0), start: Nanos::ZERO, ..job.clone() };
                 let alone_workload = Workload { jobs: vec![only], ..workload.clone() };
                 let name = files::live_alone(&workload.name, &job.name);
-                let Some(metrics) = self.one(&name, alone_workload, ALONE, 0)? else { return Ok(false) };
+                let Some(metrics) = self.one(&name, alone_workload, ALONE, 0)? else {
+                    return Ok(false);
+                };
                 let well = metrics.status == Completion::Finished;
                 let time = metrics.time_of(0, job).filter(|time| well && *time != Nanos::ZERO);
                 known.insert(key, time);

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base::Nanos;
-use lab::compare::{SummaryContext, Identity, Plan, RunStore, columns, seeds, summarize};
+use lab::compare::{Identity, Plan, RunStore, SummaryContext, columns, seeds, summarize};
 use program::{Job, Workload};
 use report::comparison::Comparison;
 use topology::Machine;
@@ -203,7 +203,12 @@ fn open(args: &Args, checked: &Checked) -> Result<(PathBuf, RunStore), CommandEr
 }
 
 /// Writes the files and prints the tables.
-fn publish(args: &Args, checked: &Checked, outputs: &RunOutputs, (folder, store): (&Path, &RunStore)) -> CommandResult {
+fn publish(
+    args: &Args,
+    checked: &Checked,
+    outputs: &RunOutputs,
+    (folder, store): (&Path, &RunStore),
+) -> CommandResult {
     let about = SummaryContext {
         host: match args.host {
             HostKind::Sim => "sim",
@@ -224,7 +229,12 @@ fn publish(args: &Args, checked: &Checked, outputs: &RunOutputs, (folder, store)
     if outputs.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-fn show(args: &Args, comparison: &Comparison, folder: &Path, is_written: bool) -> anyhow::Result<()> {
+fn show(
+    args: &Args,
+    comparison: &Comparison,
+    folder: &Path,
+    is_written: bool,
+) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", comparison.to_json().context("cannot write JSON")?)?;

@@ -22,7 +22,9 @@ mod summary;
 mod timeline;
 
 pub use column::{Column, ColumnError, Variant, columns};
-pub use metrics::{ControllerTraffic, Completion, RunMetrics, OracleSearch, JobTimes, MetricsRecorder};
+pub use metrics::{
+    Completion, ControllerTraffic, JobTimes, MetricsRecorder, OracleSearch, RunMetrics,
+};
 pub use plan::{Key, Plan, PlanError, seeds};
 pub use runner::{RunEvent, run_all};
 pub use simulate::{PreparedWorkload, SimBench, SimRunError, SimSetting};

@@ -45,9 +45,7 @@ pub enum PlanError {
         known: String,
     },
     /// Two workloads with one name.
-    #[error(
-        "two workloads have the name {0:?}: rename one of them with the key `name`"
-    )]
+    #[error("two workloads have the name {0:?}: rename one of them with the key `name`")]
     SameName(String),
     /// An invalid number or list of seeds.
     #[error("--seeds {found}: {what}; write a number of seeds (20) or a list (1-20 or 3,7,11)")]
@@ -77,8 +75,7 @@ pub fn seeds(text: &str) -> Result<Vec<u64>, PlanError> {
     }
     let mut seeds = Vec::new();
     for part in text.split(',').map(str::trim) {
-        let number =
-            |text: &str| text.trim().parse::<u64>().map_err(|_| wrong("not a number"));
+        let number = |text: &str| text.trim().parse::<u64>().map_err(|_| wrong("not a number"));
         let (first, last) = match part.split_once('-') {
             Some((first, last)) => (number(first)?, number(last)?),
             None => (number(part)?, number(part)?),

@@ -20,7 +20,7 @@ use topology::Machine;
 
 use crate::oracle;
 
-use super::{Column, ControllerTraffic, Completion, RunMetrics, MetricsRecorder};
+use super::{Column, Completion, ControllerTraffic, MetricsRecorder, RunMetrics};
 
 /// Settings of all runs.
 #[derive(Clone, Debug)]
@@ -205,7 +205,8 @@ impl SimBench {
             None => engine::run(&mut host, &mut engine, &mut [&mut recorder]),
             Some(other) => engine::run(&mut host, &mut engine, &mut [&mut recorder, other]),
         };
-        let mut metrics = RunMetrics { controllers: controllers(&mut host), ..recorder.into_metrics() };
+        let mut metrics =
+            RunMetrics { controllers: controllers(&mut host), ..recorder.into_metrics() };
         metrics.pages_moved_bytes = host.counts().pages_moved_bytes;
         metrics.n_migrations = host.counts().migrations;
         match ended {

@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use topology::{Machine, MachineParts};
 
-use super::{ControllerTraffic, Completion, RunMetrics, OracleSearch, JobTimes, Plan};
+use super::{Completion, ControllerTraffic, JobTimes, OracleSearch, Plan, RunMetrics};
 
 /// Name of the file in the folder of a comparison.
 const NAME: &str = "runs.jsonl";
@@ -159,7 +159,9 @@ impl RunStore {
         let mut file =
             options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(RunStoreError::Busy(folder.to_owned())),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(RunStoreError::Busy(folder.to_owned()));
+            }
             locked => locked.map_err(io::Error::from).map_err(io)?,
         }
         let mut bytes = Vec::new();
@@ -218,7 +220,12 @@ impl RunStore {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn save(&mut self, number: usize, metrics: RunMetrics, plan: &Plan) -> Result<(), RunStoreError> {
+    pub fn save(
+        &mut self,
+        number: usize,
+        metrics: RunMetrics,
+        plan: &Plan,
+    ) -> Result<(), RunStoreError> {
         self.write(&RunLine::new(number, &metrics, plan))?;
         self.done.insert(number, metrics);
         Ok(())
@@ -289,8 +296,11 @@ struct RunLine {
     oracle: Option<(String, u64, bool, Option<f64>)>,
 }
 
-const STATUSES: [(Completion, &str); 3] =
-    [(Completion::Finished, "finished"), (Completion::Failed, "failed"), (Completion::Stopped, "stopped")];
+const STATUSES: [(Completion, &str); 3] = [
+    (Completion::Finished, "finished"),
+    (Completion::Failed, "failed"),
+    (Completion::Stopped, "stopped"),
+];
 
 impl RunLine {
     fn new(number: usize, metrics: &RunMetrics, plan: &Plan) -> Self {
@@ -322,10 +332,8 @@ impl RunLine {
         let nanos = |time: Option<u64>| time.map(Nanos);
         let job =
             |[start, end]: [Option<u64>; 2]| JobTimes { start: nanos(start), end: nanos(end) };
-        let controller = |(node, read_bytes, written_bytes): (Option<u32>, u64, u64)| ControllerTraffic {
-            node: node.map(NodeId),
-            read_bytes,
-            written_bytes,
+        let controller = |(node, read_bytes, written_bytes): (Option<u32>, u64, u64)| {
+            ControllerTraffic { node: node.map(NodeId), read_bytes, written_bytes }
         };
         RunMetrics {
             status: status.map_or(Completion::Failed, |(status, _)| *status),

@@ -21,7 +21,7 @@ use program::Job;
 use report::comparison::{Comparison, FORMAT, OptionRow, PolicyRow, Setting};
 use topology::Machine;
 
-use super::{RunMetrics, Plan};
+use super::{Plan, RunMetrics};
 use crate::stats::{Verdict, holm, interval, mean, pairs_needed, signed_rank};
 use cells::{Cells, Pairs};
 
@@ -43,7 +43,11 @@ pub struct SummaryContext<'a> {
 }
 
 /// The report of the finished runs.
-pub fn summarize(plan: &Plan, done: &BTreeMap<usize, RunMetrics>, about: &SummaryContext<'_>) -> Comparison {
+pub fn summarize(
+    plan: &Plan,
+    done: &BTreeMap<usize, RunMetrics>,
+    about: &SummaryContext<'_>,
+) -> Comparison {
     let cells = Cells::new(plan, done);
     let summary = rows::summary(&cells, about);
     let policies = policies(&cells, &summary);

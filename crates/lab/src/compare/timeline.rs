@@ -13,7 +13,7 @@ use report::{Report, ReportBuilder};
 use crate::oracle;
 
 use super::simulate::SimRunError;
-use super::{Completion, RunMetrics, Key, Plan, SimBench};
+use super::{Completion, Key, Plan, RunMetrics, SimBench};
 use crate::compare::summary::median_seed_of;
 
 /// Numbers of the finished runs with the median makespan of each policy on each workload.

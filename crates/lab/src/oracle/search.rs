@@ -19,7 +19,7 @@ use sched::{Action, Policy, Reason, ReasonCode, Target};
 
 use super::Effort;
 use super::placed::{Chosen, Placed};
-use crate::compare::{Column, Completion, RunMetrics, OracleSearch, SimBench, SimRunError};
+use crate::compare::{Column, Completion, OracleSearch, RunMetrics, SimBench, SimRunError};
 
 /// In exchange, and to so many other places, a job is tried at each step of the climb.
 const N_PLACES_TRIED: usize = 3;

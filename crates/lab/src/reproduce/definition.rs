@@ -197,13 +197,10 @@ mod tests {
 
     #[test]
     fn a_list_of_names_may_contain_ranges() {
-        assert_eq!(names("wl1, basic09..10-x3, any 1..2"), [
-            "wl1",
-            "basic09-x3",
-            "basic10-x3",
-            "any 1",
-            "any 2"
-        ]);
+        assert_eq!(
+            names("wl1, basic09..10-x3, any 1..2"),
+            ["wl1", "basic09-x3", "basic10-x3", "any 1", "any 2"]
+        );
     }
 
     #[test]

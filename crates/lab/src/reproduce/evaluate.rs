@@ -50,7 +50,7 @@ pub(super) struct Evaluator<'a> {
 }
 
 /// Times of the jobs of a policy and of its baseline over the seeds, by workload and job.
-type JobTimes = Vec<(Vec<f64>, Vec<f64>)>;
+type JobTimesByRun = Vec<(Vec<f64>, Vec<f64>)>;
 
 impl<'a> Evaluator<'a> {
     /// For an experiment with all seeds of a pool, or with one draw.
@@ -117,7 +117,8 @@ impl<'a> Evaluator<'a> {
         let testbed = Testbed::parse(on)?;
         let mut testbed = self.draw.into_iter().fold(testbed, Testbed::drawn);
         if on.contains("penalty=declared") {
-            let sets = ["any", "mixed", "hungry"].iter().flat_map(|sort| program_sets::names(sort, 4));
+            let sets =
+                ["any", "mixed", "hungry"].iter().flat_map(|sort| program_sets::names(sort, 4));
             let programs: Result<Vec<_>, _> = sets.map(|set| testbed.programs(&set)).collect();
             let mut programs = programs?.concat();
             programs.sort();
@@ -155,7 +156,10 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Option<RunResults>, ReproduceError> {
         let on = self.bound(bindings, "on")?.unwrap_or_default();
         let (policy, on) = match is_baseline {
-            true => (self.bound(bindings, "baseline")?, self.bound(bindings, "baseline_on")?.unwrap_or(on)),
+            true => (
+                self.bound(bindings, "baseline")?,
+                self.bound(bindings, "baseline_on")?.unwrap_or(on),
+            ),
             false => (self.bound(bindings, "policy")?, on),
         };
         self.runs_of(&on, &policy.unwrap_or("linux".to_owned()), workload)
@@ -186,9 +190,12 @@ impl<'a> Evaluator<'a> {
     /// One gain for each workload, or for each value of `vary`.
     fn gains(&self, bindings: &Bindings) -> Result<Vec<Gain>, ReproduceError> {
         let overrides: Bindings = (bindings.iter())
-            .filter_map(|(name, value)| Some((name.strip_prefix("minus_")?.to_owned(), value.clone())))
+            .filter_map(|(name, value)| {
+                Some((name.strip_prefix("minus_")?.to_owned(), value.clone()))
+            })
             .collect();
-        let Some((name, values)) = bindings.get("vary").and_then(|vary| vary.split_once(": ")) else {
+        let Some((name, values)) = bindings.get("vary").and_then(|vary| vary.split_once(": "))
+        else {
             let gains = self.gains_by_workload(bindings)?;
             return match overrides.is_empty() {
                 true => Ok(gains),
@@ -208,7 +215,11 @@ impl<'a> Evaluator<'a> {
         Ok(all)
     }
 
-    fn difference(&self, bindings: &Bindings, overrides: &Bindings) -> Result<Gain, ReproduceError> {
+    fn difference(
+        &self,
+        bindings: &Bindings,
+        overrides: &Bindings,
+    ) -> Result<Gain, ReproduceError> {
         let mean = Gain::over(&self.gains_by_workload(bindings)?);
         let other = self.gains_by_workload(&merged(bindings, overrides))?;
         Ok(mean.minus(&Gain::over(&other)))
@@ -226,12 +237,14 @@ impl<'a> Evaluator<'a> {
             let slowdowns = match &*statistic {
                 "slowdown" | "worst-slowdown" => {
                     let worst = statistic == "worst-slowdown";
-                    [false, true].map(|is_baseline| self.slowdown(bindings, is_baseline, &workload, worst))
+                    [false, true]
+                        .map(|is_baseline| self.slowdown(bindings, is_baseline, &workload, worst))
                 }
                 _ => [Ok(None), Ok(None)],
             };
             let policy = self.results(bindings, false, &workload)?;
-            let (Some(policy), Some(base)) = (policy, self.results(bindings, true, &workload)?) else {
+            let (Some(policy), Some(base)) = (policy, self.results(bindings, true, &workload)?)
+            else {
                 slowdowns.into_iter().collect::<Result<Vec<_>, _>>()?;
                 gains.push(Gain::of_value(None));
                 continue;
@@ -301,7 +314,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Times of one job (`job`) or of all jobs, with the policy and with the baseline.
-    fn job_times(&self, bindings: &Bindings) -> Result<JobTimes, ReproduceError> {
+    fn job_times(&self, bindings: &Bindings) -> Result<JobTimesByRun, ReproduceError> {
         let only = bindings.get("job").and_then(|job| job.parse::<usize>().ok());
         let mut all = Vec::new();
         for workload in self.workloads(bindings)? {
@@ -309,7 +322,8 @@ impl<'a> Evaluator<'a> {
             let Some((policy, base)) = policy.zip(self.results(bindings, true, &workload)?) else {
                 continue;
             };
-            let known = |runs: &RunResults, job| runs.job_s(0, 0, job).into_iter().flatten().collect();
+            let known =
+                |runs: &RunResults, job| runs.job_s(0, 0, job).into_iter().flatten().collect();
             let jobs = 0..base.run(0, 0, 0).jobs.len();
             let jobs = jobs.filter(|job| only.is_none_or(|only| only == *job));
             all.extend(jobs.map(|job| (known(&policy, job), known(&base, job))));
@@ -324,7 +338,8 @@ impl<'a> Evaluator<'a> {
     pub fn number(&self, bindings: &Bindings, value: &str) -> Result<Option<f64>, ReproduceError> {
         Ok(match value {
             "seconds" => {
-                let known = |runs: &RunResults| runs.makespan_s(0, 0).into_iter().flatten().collect();
+                let known =
+                    |runs: &RunResults| runs.makespan_s(0, 0).into_iter().flatten().collect();
                 mean_of(&self.all_runs(bindings, known)?)
             }
             "moves" | "gib" => {
@@ -344,8 +359,8 @@ impl<'a> Evaluator<'a> {
                 };
                 mean_of(&self.all_runs(bindings, of)?)
             }
-            "n_jobs" | "n_steadier" | "n_less_varied" | "deviation" | "base_deviation" | "variation"
-            | "base_variation" => job_statistic(&self.job_times(bindings)?, value),
+            "n_jobs" | "n_steadier" | "n_less_varied" | "deviation" | "base_deviation"
+            | "variation" | "base_variation" => job_statistic(&self.job_times(bindings)?, value),
             _ => gain_value(&self.gains(bindings)?, value),
         })
     }
@@ -386,13 +401,15 @@ impl<'a> Evaluator<'a> {
                 let gains = self.gains(bindings)?;
                 let all = self.workloads(bindings)?.into_iter().zip(&gains);
                 let best = all.max_by(|(_, one), (_, other)| one.mean.total_cmp(&other.mean));
-                StudyCell::new(best.map_or(String::new(), |(name, gain)| {
-                    format!("{name} {}", gain.shown())
-                }), Vec::new())
+                StudyCell::new(
+                    best.map_or(String::new(), |(name, gain)| format!("{name} {}", gain.shown())),
+                    Vec::new(),
+                )
             }
             "same_sign" => {
                 let gain = one(&self.gains(bindings)?);
-                let same = gain.each.iter().filter(|one| (0.0 < **one) == (0.0 < gain.mean)).count();
+                let same =
+                    gain.each.iter().filter(|one| (0.0 < **one) == (0.0 < gain.mean)).count();
                 format!("{same} of {}", gain.each.len()).into()
             }
             _ => {
@@ -519,7 +536,8 @@ pub(super) fn slowdowns(
         (0..alone_s.len()).map(|job| results.job_s(policy, workload, job)).collect();
     let of_seed = |seed: usize| -> Option<Vec<f64>> {
         let each = times.iter().zip(alone_s);
-        each.map(|(times, alone)| Some(times[seed]? / Some(*alone).filter(|alone| 0.0 < *alone)?)).collect()
+        each.map(|(times, alone)| Some(times[seed]? / Some(*alone).filter(|alone| 0.0 < *alone)?))
+            .collect()
     };
     (0..results.seeds().len()).filter_map(of_seed).collect()
 }
@@ -545,9 +563,8 @@ fn group_end(policy: &RunResults, base: &RunResults, jobs: &[usize]) -> Gain {
         let ends = jobs.iter().map(|job| Some(runs.run(0, 0, idx).jobs[*job].end?.as_secs_f64()));
         Some(ends.collect::<Option<Vec<f64>>>()?.into_iter().fold(0.0, f64::max))
     };
-    let of_seed = |(idx, seed): (usize, &u64)| {
-        Some((*seed, 1.0 - end(policy, idx)? / end(base, idx)?))
-    };
+    let of_seed =
+        |(idx, seed): (usize, &u64)| Some((*seed, 1.0 - end(policy, idx)? / end(base, idx)?));
     Gain::by_seed(policy.seeds().iter().enumerate().filter_map(of_seed).collect())
 }
 
@@ -578,14 +595,15 @@ fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
             Some(count(sure?.iter().filter(|sure| **sure).count()))
         }
         "n_same_sign" => {
-            let is_same = |gain: &&Gain| gain.each.iter().all(|one| (0.0 < *one) == (0.0 < gain.mean));
+            let is_same =
+                |gain: &&Gain| gain.each.iter().all(|one| (0.0 < *one) == (0.0 < gain.mean));
             Some(count(gains.iter().filter(is_same).count()))
         }
         _ => panic!("{value}: no such value of a measure"),
     }
 }
 
-fn job_statistic(times: &JobTimes, value: &str) -> Option<f64> {
+fn job_statistic(times: &JobTimesByRun, value: &str) -> Option<f64> {
     type Spread = fn(&[f64]) -> Option<f64>;
     let both = |of: Spread| -> Vec<(f64, f64)> {
         times.iter().filter_map(|(policy, base)| of(policy).zip(of(base))).collect()

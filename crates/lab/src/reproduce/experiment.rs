@@ -152,7 +152,11 @@ impl Study {
             [only] => format!("{only}-{only}"),
             seeds => seeds.iter().map(u64::to_string).collect::<Vec<String>>().join(","),
         };
-        format!("evenkeel reproduce {}{only} --seeds {seeds} --draws {}", self.name(), pool.n_draws())
+        format!(
+            "evenkeel reproduce {}{only} --seeds {seeds} --draws {}",
+            self.name(),
+            pool.n_draws()
+        )
     }
 }
 
@@ -286,7 +290,8 @@ fn table(
     mut cell: impl FnMut(&Bindings, &str) -> Result<StudyCell, ReproduceError>,
 ) -> Result<Table, ReproduceError> {
     let labels = file.head.split('|').map(str::to_owned);
-    let own_heads = file.columns.iter().map(|column| filled(&column["head"], &merged(bindings, column)));
+    let own_heads =
+        file.columns.iter().map(|column| filled(&column["head"], &merged(bindings, column)));
     let heads: Vec<String> = labels.chain(own_heads).collect();
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let mut table = Table::new(&filled(&file.title, bindings), &heads);

@@ -45,7 +45,8 @@ impl Table {
     /// Marks the columns with these heads as published values.
     #[must_use]
     pub fn published(mut self, heads: &[&str]) -> Self {
-        let published = self.data.columns.iter_mut().filter(|column| heads.contains(&&*column.head));
+        let published =
+            self.data.columns.iter_mut().filter(|column| heads.contains(&&*column.head));
         published.for_each(|column| column.is_published = true);
         self
     }

@@ -60,8 +60,7 @@ impl Gain {
     /// The difference to another gain, on the seeds that both have.
     pub fn minus(&self, other: &Gain) -> Self {
         let pairs = self.seeds.iter().zip(&self.each);
-        let differences =
-            pairs.filter_map(|(seed, gain)| Some((*seed, gain - other.at(*seed)?)));
+        let differences = pairs.filter_map(|(seed, gain)| Some((*seed, gain - other.at(*seed)?)));
         Gain::by_seed(differences.collect())
     }
 

@@ -117,10 +117,13 @@ fn write_columns(text: &mut String, table: &StudyTable, columns: &[usize], width
     for line in 0..n_lines {
         // Heads are bottom-aligned.
         let of = |head: &'_ Vec<String>| (line + head.len()).checked_sub(n_lines);
-        lines.push(heads.iter().map(|head| of(head).map_or("", |idx| head[idx].as_str())).collect());
+        lines
+            .push(heads.iter().map(|head| of(head).map_or("", |idx| head[idx].as_str())).collect());
     }
     for row in &table.rows {
-        lines.push(columns.iter().map(|idx| row.get(*idx).map_or("", |cell| cell.text.as_str())).collect());
+        lines.push(
+            columns.iter().map(|idx| row.get(*idx).map_or("", |cell| cell.text.as_str())).collect(),
+        );
     }
     for cells in lines {
         let mut line = String::new();
@@ -189,7 +192,8 @@ fn part((experiment, drawings): (&StudyExperiment, &Vec<Drawing>)) -> Part {
 }
 
 fn grid((table, drawing): (&StudyTable, &Drawing)) -> Grid {
-    let texts = |row: &Vec<report::study::StudyCell>| row.iter().map(|cell| cell.text.clone()).collect();
+    let texts =
+        |row: &Vec<report::study::StudyCell>| row.iter().map(|cell| cell.text.clone()).collect();
     Grid {
         title: table.title.clone(),
         heads: table.columns.iter().map(|column| column.head.clone()).collect(),

@@ -42,8 +42,12 @@ pub(super) enum Sort {
 }
 
 impl Sort {
-    const ALL: [(&str, Sort); 4] =
-        [("any", Sort::Any), ("mixed", Sort::Mixed), ("hungry", Sort::Hungry), ("calm", Sort::Calm)];
+    const ALL: [(&str, Sort); 4] = [
+        ("any", Sort::Any),
+        ("mixed", Sort::Mixed),
+        ("hungry", Sort::Hungry),
+        ("calm", Sort::Calm),
+    ];
 }
 
 /// The names of the first `n` sets of a sort: `any 1`, `any 2`, …
@@ -70,7 +74,11 @@ pub(super) fn by_name(
         Sort::Calm => {
             // Fewer than eight programs are calm: a set contains all of them and repeats the first ones.
             let once = drawn(&mut rng, &calm(machine, draw)?, N_PROGRAMS);
-            once.iter().cycle().take(if once.is_empty() { 0 } else { N_PROGRAMS }).cloned().collect()
+            once.iter()
+                .cycle()
+                .take(if once.is_empty() { 0 } else { N_PROGRAMS })
+                .cloned()
+                .collect()
         }
         Sort::Mixed => {
             let half = drawn(&mut rng, &devils, N_PROGRAMS / 2);
@@ -129,7 +137,11 @@ const ARRIVALS_SEED: u64 = 2000;
 
 /// Jobs of `arrivals LOAD NUMBER`: jobs of one to six threads that start at random instants of an interval in which
 /// they keep the share LOAD of the CPUs busy.
-pub(super) fn arrivals(testbed: &Testbed, load: f64, number: u64) -> Result<Vec<Job>, ReproduceError> {
+pub(super) fn arrivals(
+    testbed: &Testbed,
+    load: f64,
+    number: u64,
+) -> Result<Vec<Job>, ReproduceError> {
     let machine = &testbed.machine;
     let hardware = Hardware::new(machine);
     let (devils, turtles) = devils_and_turtles(machine, testbed.draw)?;

@@ -16,7 +16,7 @@ use sched::TierOverride;
 use super::given_groups::StudiedPolicy;
 use super::testbed::ClassBasis;
 use super::{Gain, ReproduceError, Testbed};
-use crate::compare::{RunEvent, RunMetrics, Completion, SimBench, SimSetting, run_all};
+use crate::compare::{Completion, RunEvent, RunMetrics, SimBench, SimSetting, run_all};
 
 /// The seeds, the threads, and all runs that are done.
 pub struct RunPool<'a> {
@@ -88,7 +88,8 @@ impl<'a> RunPool<'a> {
         workloads: &[&str],
         seeds: &[u64],
     ) -> Result<RunResults, ReproduceError> {
-        let pairs = policies.iter().flat_map(|policy| workloads.iter().map(move |it| (*policy, *it)));
+        let pairs =
+            policies.iter().flat_map(|policy| workloads.iter().map(move |it| (*policy, *it)));
         let keys: Vec<Key> = pairs.flat_map(|pair| keys(testbed, pair, seeds)).collect();
         self.run_unknown(testbed, &keys)?;
         let known = self.known.borrow();
@@ -111,7 +112,8 @@ impl<'a> RunPool<'a> {
         pairs: &[(String, String)],
         seeds: &[u64],
     ) -> Result<(), ReproduceError> {
-        let keys = pairs.iter().flat_map(|(policy, workload)| keys(testbed, (policy, workload), seeds));
+        let keys =
+            pairs.iter().flat_map(|(policy, workload)| keys(testbed, (policy, workload), seeds));
         self.run_unknown(testbed, &keys.collect::<Vec<Key>>())
     }
 

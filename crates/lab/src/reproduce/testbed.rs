@@ -169,11 +169,16 @@ impl Testbed {
                 }
             }),
             "cache" => self.change(|parts| {
-                parts.llcs.iter_mut().for_each(|llc| llc.size = llc.size.map(|b| Bytes(scaled(b.0))));
+                parts
+                    .llcs
+                    .iter_mut()
+                    .for_each(|llc| llc.size = llc.size.map(|b| Bytes(scaled(b.0))));
             }),
             "bandwidth" | "links" => self.change_accesses(|access| {
                 let is_changed = key == "bandwidth" || access.from != access.to;
-                if let Some(bandwidth) = access.bandwidth_bytes_per_s.as_mut().filter(|_| is_changed) {
+                if let Some(bandwidth) =
+                    access.bandwidth_bytes_per_s.as_mut().filter(|_| is_changed)
+                {
                     bandwidth.value = scaled(bandwidth.value);
                 }
             }),
@@ -302,7 +307,11 @@ impl Testbed {
         if let Some(arguments) = workload.strip_prefix("arrivals ") {
             let (load, number) = arguments.split_once(' ').unwrap_or((arguments, "1"));
             let load = load.parse().expect("arrivals LOAD NUMBER");
-            return program_sets::arrivals(self, load, number.parse().expect("arrivals LOAD NUMBER"));
+            return program_sets::arrivals(
+                self,
+                load,
+                number.parse().expect("arrivals LOAD NUMBER"),
+            );
         }
         let programs = self.programs(workload)?;
         if workload.starts_with("alone ") {
@@ -358,7 +367,8 @@ impl Testbed {
                 0.0 => profile,
                 by => swung(profile, (by, part.swing_seed), self.alone_s()),
             };
-            let memory = part.memory.map(|node| MemoryPolicy::Preferred(NodeSet::from_iter([node])));
+            let memory =
+                part.memory.map(|node| MemoryPolicy::Preferred(NodeSet::from_iter([node])));
             Ok(Job {
                 id: JobId(number),
                 name: format!("{}.{number}", part.program),
@@ -377,7 +387,11 @@ impl Testbed {
     ///
     /// # Errors
     /// It has no profile.
-    pub(super) fn program(&self, name: &str, hardware: &Hardware) -> Result<Profile, ReproduceError> {
+    pub(super) fn program(
+        &self,
+        name: &str,
+        hardware: &Hardware,
+    ) -> Result<Profile, ReproduceError> {
         let whole = shipped::profile_drawn(name, self.draw)?;
         let seconds = self.alone_s();
         let alone_s = shipped::alone(&whole, hardware).map_or(seconds, |alone| alone.seconds);
@@ -408,7 +422,8 @@ impl Testbed {
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let results = pool.run(self, &["linux"], &names)?;
-        let seconds = |idx| mean(&results.job_s(0, idx, 0).into_iter().flatten().collect::<Vec<f64>>());
+        let seconds =
+            |idx| mean(&results.job_s(0, idx, 0).into_iter().flatten().collect::<Vec<f64>>());
         let penalty = |idx: usize| {
             let (local, remote) = (seconds(2 * idx), seconds(2 * idx + 1));
             if local <= 0.0 { 0 } else { ((remote / local - 1.0).max(0.0) * 1000.0) as u32 }
@@ -483,8 +498,13 @@ fn one_memory(machine: &Machine) -> Machine {
             only.memory_free.zip(other.memory_free).map(|(one, other)| one.saturating_add(other));
     }
     only.distances.retain(|node, _| *node == only.id);
-    let local: Vec<MemoryAccess> =
-        parts.perf_attributes.accesses.iter().filter(|access| access.from == access.to).cloned().collect();
+    let local: Vec<MemoryAccess> = parts
+        .perf_attributes
+        .accesses
+        .iter()
+        .filter(|access| access.from == access.to)
+        .cloned()
+        .collect();
     let sum = local.iter().filter_map(|access| access.bandwidth_bytes_per_s);
     let sum = sum.map(|bandwidth| bandwidth.value).sum::<u64>();
     if let Some(mut access) = local.into_iter().find(|access| access.from == only.id) {
@@ -583,7 +603,8 @@ mod tests {
     fn two_programs_on_one_cpu_take_twice_the_time() {
         let mut testbed = Testbed::parse("xeon-e5520-2x4 length=10").expect("it ships");
         let cpus = Some(CpuSet::from_iter([base::CpuId(0)]));
-        let two = ["444.namd", "444.namd"].map(|name| Part { cpus: cpus.clone(), ..Part::new(name) });
+        let two =
+            ["444.namd", "444.namd"].map(|name| Part { cpus: cpus.clone(), ..Part::new(name) });
         testbed.add("two", &two).expect("profiles ship");
         let alone = alone_s(&testbed, "alone 444.namd", 1)[0];
         let together = alone_s(&testbed, "two", 2);

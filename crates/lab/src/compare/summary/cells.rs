@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::compare::{Completion, RunMetrics, Key, Plan};
+use crate::compare::{Completion, Key, Plan, RunMetrics};
 use crate::stats::mean;
 
 /// All finished runs.

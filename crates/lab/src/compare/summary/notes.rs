@@ -7,7 +7,11 @@ use super::cells::Cells;
 use crate::compare::{Completion, OracleSearch};
 use crate::stats::pairs_needed;
 
-pub(super) fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &SummaryContext<'_>) -> Vec<String> {
+pub(super) fn notes(
+    cells: &Cells<'_>,
+    summary: &[SummaryRow],
+    about: &SummaryContext<'_>,
+) -> Vec<String> {
     let parts = [
         unfinished(cells),
         few(cells),
@@ -70,10 +74,8 @@ fn unequal(summary: &[SummaryRow]) -> Option<String> {
 }
 
 fn alone(about: &SummaryContext<'_>) -> Option<String> {
-    (about.alone.is_empty() && about.host == "live").then(|| {
-        "No slowdowns: no job was measured alone; use --solo."
-            .to_owned()
-    })
+    (about.alone.is_empty() && about.host == "live")
+        .then(|| "No slowdowns: no job was measured alone; use --solo.".to_owned())
 }
 
 /// How complete the oracle's search was, by workload.
@@ -82,7 +84,8 @@ fn oracle(cells: &Cells<'_>) -> Option<String> {
     let column = plan.columns.iter().position(crate::oracle::is_column)?;
     let of = |workload: usize| {
         let runs = cells.of(column, workload);
-        let found: Vec<&OracleSearch> = runs.iter().filter_map(|(_, run)| run.oracle.as_ref()).collect();
+        let found: Vec<&OracleSearch> =
+            runs.iter().filter_map(|(_, run)| run.oracle.as_ref()).collect();
         let most = found.iter().map(|found| found.n_placements).max()?;
         let above = found.iter().filter_map(|found| found.above_bound).max_by(f64::total_cmp);
         let how = match found.iter().all(|found| found.is_all) {

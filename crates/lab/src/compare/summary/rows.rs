@@ -7,7 +7,7 @@ use report::comparison::{
 
 use super::SummaryContext;
 use super::cells::Cells;
-use crate::compare::{ControllerTraffic, Completion, RunMetrics, OracleSearch, Key};
+use crate::compare::{Completion, ControllerTraffic, Key, OracleSearch, RunMetrics};
 use crate::oracle;
 use crate::stats::{
     Interval, Verdict, holm, interval, mean, median, signed_rank, unfairness, variation,
@@ -35,7 +35,11 @@ fn mean_of(metrics: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Slowdowns of a run's jobs, by number.
-fn slowdowns(metrics: &RunMetrics, workload: usize, about: &SummaryContext<'_>) -> Vec<Option<f64>> {
+fn slowdowns(
+    metrics: &RunMetrics,
+    workload: usize,
+    about: &SummaryContext<'_>,
+) -> Vec<Option<f64>> {
     let jobs = about.jobs[workload].iter().enumerate();
     jobs.map(|(idx, job)| {
         let alone = (*about.alone.get(workload)?.get(idx)?)?;
@@ -54,7 +58,13 @@ pub(super) fn runs(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<RunRow>
     cells.all().map(|(key, number, metrics)| run(cells, about, key, number, metrics)).collect()
 }
 
-fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: Key, number: usize, metrics: &RunMetrics) -> RunRow {
+fn run(
+    cells: &Cells<'_>,
+    about: &SummaryContext<'_>,
+    key: Key,
+    number: usize,
+    metrics: &RunMetrics,
+) -> RunRow {
     let slowdowns = slowdowns(metrics, key.workload, about);
     let known: Vec<f64> = slowdowns.iter().copied().flatten().collect();
     let jobs = about.jobs[key.workload].iter().zip(&metrics.jobs).zip(&slowdowns);
@@ -150,7 +160,12 @@ fn with_verdicts(cells: &Cells<'_>, mut rows: Vec<SummaryRow>) -> Vec<SummaryRow
     rows
 }
 
-fn row(cells: &Cells<'_>, about: &SummaryContext<'_>, column: usize, workload: usize) -> SummaryRow {
+fn row(
+    cells: &Cells<'_>,
+    about: &SummaryContext<'_>,
+    column: usize,
+    workload: usize,
+) -> SummaryRow {
     let plan = cells.plan;
     let runs = cells.of(column, workload);
     let metrics: Vec<&RunMetrics> = runs.iter().map(|(_, metrics)| *metrics).collect();

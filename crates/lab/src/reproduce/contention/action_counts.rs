@@ -81,7 +81,9 @@ impl ActionCounts {
 
     fn count_requests(&mut self, record: &TurnRecord<'_>, now: &mut Counts) {
         for request in &record.plan.requests {
-            let (Target::Job(job), Action::MovePages { to, .. }) = (request.target, &request.action) else {
+            let (Target::Job(job), Action::MovePages { to, .. }) =
+                (request.target, &request.action)
+            else {
                 continue;
             };
             let is_new = self.last_request.insert(job, *to) != Some(*to);

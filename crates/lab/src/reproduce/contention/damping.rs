@@ -27,8 +27,10 @@ fn per_minute(observed: &[ActionCounts], of: fn(&Counts) -> u64) -> Option<f64> 
 }
 
 pub(super) fn damping(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let title = "migrations of all eight threads per minute, while all run; four caches of two, mixed sets";
-    let heads = ["misses rise and fall by", "undamped", "di", "dio", "dio paper", "dino", "dino paper"];
+    let title =
+        "migrations of all eight threads per minute, while all run; four caches of two, mixed sets";
+    let heads =
+        ["misses rise and fall by", "undamped", "di", "dio", "dio paper", "dino", "dino paper"];
     let mut table = Table::new(title, &heads).units(&["1/min"]);
     // Of `dio`, by reading and swing: migrations, and those without damping.
     let mut damped: [Vec<(Option<f64>, Option<f64>)>; 2] = Default::default();

@@ -15,9 +15,7 @@ use base::{Bytes, Nanos};
 use engine::MoveLimits;
 use report::study::{ReadingWord, StudyCell, StudyClaim, StudyFigure};
 
-use super::super::finding::{
-    BOTH_READINGS, judged, mean_of, not_judged, number, with_values,
-};
+use super::super::finding::{BOTH_READINGS, judged, mean_of, not_judged, number, with_values};
 use super::super::program_sets::{N_PROGRAMS, calm, names};
 use super::super::testbed::Part;
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
@@ -185,7 +183,9 @@ fn times(what: &str, dino: &str, of_di: &[Option<f64>], of_dino: &[Option<f64>])
     let active = || pairs.iter().filter(|(di, dino, _)| 0.0 < di + dino);
     let n_held = active().filter(|(di, dino, _)| TIMES.0 * dino <= *di).count();
     judged(
-        &format!("{what}: with di-migrate at least 5 times as often as with {dino}, at every swing with any"),
+        &format!(
+            "{what}: with di-migrate at least 5 times as often as with {dino}, at every swing with any"
+        ),
         reading_of(dino),
         format!("times: {} (the source: {} to {})", texts.join(", "), TIMES.0, TIMES.1),
         (active().count() != 0).then(|| n_held == active().count()),
@@ -316,7 +316,8 @@ pub(super) fn turtles(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let turtles = calm(&testbed.machine, testbed.draw)?;
     let sets = names("calm", N_SETS);
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-    let title = "eight turtles: placements after the start, and requested page migrations, in all runs";
+    let title =
+        "eight turtles: placements after the start, and requested page migrations, in all runs";
     let mut table = Table::new(title, &["policy", "placed", "requested"]).units(&["count"]);
     for (idx, policy) in policies.iter().enumerate() {
         let make = |_: &[program::Job]| ActionCounts::new(&testbed.machine);
@@ -329,7 +330,9 @@ pub(super) fn turtles(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
             let claim = judged(
                 &format!("among turtles alone {policy} takes no action after the start"),
                 reading_of(policy),
-                format!("{placed} placements, {requested} requested page migrations in {n_runs} runs"),
+                format!(
+                    "{placed} placements, {requested} requested page migrations in {n_runs} runs"
+                ),
                 (n_runs != 0).then_some(placed + requested == 0),
             );
             let counts = [placed, requested].map(|n| StudyFigure::of(n as f64, "count"));

@@ -151,7 +151,8 @@ fn on_machine(
     let mut testbed = Testbed::synthetic(words, machine, SECONDS);
     testbed.add("four", &PROGRAMS.map(Part::new))?;
     let behaviour = |policy: &&'static str| {
-        let runs = pool.observe_all((&testbed, policy, &["four"]), |_| Observed::default(), false)?;
+        let runs =
+            pool.observe_all((&testbed, policy, &["four"]), |_| Observed::default(), false)?;
         Ok(Behaviour::of(policy, &runs))
     };
     policies.iter().map(behaviour).collect()
@@ -164,7 +165,8 @@ fn level_claim(
     has_run: bool,
 ) -> StudyClaim {
     let others = || behaviours.iter().filter(|one| !one.is_as_expected(coarsest));
-    let wrong: Vec<&str> = others().filter(|one| !one.is_for_caches()).map(|one| one.policy).collect();
+    let wrong: Vec<&str> =
+        others().filter(|one| !one.is_for_caches()).map(|one| one.policy).collect();
     let for_caches: Vec<&str> =
         others().filter(|one| one.is_for_caches()).map(|one| one.policy).collect();
     let claim = match coarsest {

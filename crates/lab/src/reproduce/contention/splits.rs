@@ -194,9 +194,15 @@ fn at(
         let average = mean_of(distances);
         let n = distances.iter().filter(|distance| **distance <= 0.02).count();
         let claim = judged(
-            &format!("{words}: the split {name} by misses alone is within 2 % of the best, on average"),
+            &format!(
+                "{words}: the split {name} by misses alone is within 2 % of the best, on average"
+            ),
             ReadingWord::Either,
-            format!("{} % on average, {n} of {} sets within 2 %", percent(average), distances.len()),
+            format!(
+                "{} % on average, {n} of {} sets within 2 %",
+                percent(average),
+                distances.len()
+            ),
             average.map(|average| average <= 0.02),
         );
         finding.claims.push(with_values(claim, in_percent(average)));

@@ -39,7 +39,8 @@ pub(super) fn ceiling(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         "saved: paper",
         "saved: ours",
     ];
-    let title = "time that any scheduler can save at most, and time that DFS saves, in % of the default's";
+    let title =
+        "time that any scheduler can save at most, and time that DFS saves, in % of the default's";
     let mut gains = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Intervals);
     let (mut most, mut most_any) = (Vec::new(), Vec::new());
     for (idx, workload) in ALL.iter().enumerate() {

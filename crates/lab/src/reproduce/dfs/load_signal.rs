@@ -323,7 +323,11 @@ fn claims(
     let equivalent = judged(
         "counters of cores and of controllers are equivalent",
         reading,
-        format!("the same node in {}, the same victim in {} % of the polls", percent(node), percent(victim)),
+        format!(
+            "the same node in {}, the same victim in {} % of the polls",
+            percent(node),
+            percent(victim)
+        ),
         agree(node.min(victim), cores),
     );
     let by_misses = judged(
@@ -364,7 +368,8 @@ mod tests {
 
     #[test]
     fn the_predicted_victim_is_the_program_that_the_policy_moves_in_every_move() {
-        let policies = [("dfs[reading=paper]", ReadingWord::Paper, 0), ("dfs", ReadingWord::Ours, 8)];
+        let policies =
+            [("dfs[reading=paper]", ReadingWord::Paper, 0), ("dfs", ReadingWord::Ours, 8)];
         for (policy, reading, cooldown) in policies {
             assert_eq!(cooldown_polls(reading), cooldown);
             let counts = on_wl1(policy, cooldown);

@@ -107,9 +107,10 @@ const REUSE_CLAIMS: &Conditions<Reuse> = &[
     ("libquantum reuses about none of its lines (10 % or less within 20 MiB)", |reuse| {
         reuse.reused(LIBQUANTUM) <= ABOUT_ZERO
     }),
-    ("ua.B reuses clearly more of its lines than libquantum (10 percentage points or more)", |reuse| {
-        reuse.reused(LIBQUANTUM) + CLEARLY <= reuse.reused(UA)
-    }),
+    (
+        "ua.B reuses clearly more of its lines than libquantum (10 percentage points or more)",
+        |reuse| reuse.reused(LIBQUANTUM) + CLEARLY <= reuse.reused(UA),
+    ),
 ];
 
 pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {

@@ -99,7 +99,11 @@ const ROWS: [(&str, ReadingWord, &str); 6] = [
     ("rank", ReadingWord::Ours, "divided[version=rank]"),
     ("threshold", ReadingWord::Paper, "divided[reading=paper,version=threshold,{}]"),
     ("threshold", ReadingWord::Ours, "divided[version=threshold,{}]"),
-    ("groups given", ReadingWord::Paper, "divided[reading=paper,version=threshold,th_sq=1,th_ref=1]"),
+    (
+        "groups given",
+        ReadingWord::Paper,
+        "divided[reading=paper,version=threshold,th_sq=1,th_ref=1]",
+    ),
     ("groups given", ReadingWord::Ours, "divided[version=threshold,guard=off,th_sq=1,th_ref=1]"),
 ];
 

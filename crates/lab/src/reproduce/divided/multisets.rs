@@ -67,7 +67,8 @@ fn multisets(of: &[usize], n: usize) -> Vec<Vec<usize>> {
 fn mixes(sizes: [usize; 3]) -> Vec<String> {
     let mut all: Vec<Vec<usize>> = vec![Vec::new()];
     for (group, size) in (1..).zip(sizes) {
-        let members: Vec<usize> = (0..ELEVEN.len()).filter(|idx| published(*idx) == group).collect();
+        let members: Vec<usize> =
+            (0..ELEVEN.len()).filter(|idx| published(*idx) == group).collect();
         let sets = multisets(&members, size);
         let longer = |mix: &Vec<usize>| {
             sets.iter().map(|set| [&mix[..], set].concat()).collect::<Vec<Vec<usize>>>()

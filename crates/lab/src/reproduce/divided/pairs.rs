@@ -92,7 +92,8 @@ fn matrix(pairs: &Pairs) -> Table {
 
 /// The published groups, and those that both versions detect.
 fn groups(socket: &Socket, pairs: &Pairs) -> Table {
-    let title = "groups: published, and detected from the counters of each program alone; slowdowns in %";
+    let title =
+        "groups: published, and detected from the counters of each program alone; slowdowns in %";
     let heads = ["program", "paper", "by rank", "by threshold", "causes", "suffers beside G1"];
     let mut table = Table::new(title, &heads).units(&["1", "1", "1", "%"]).published(&["paper"]);
     let (rank, limits) = (by_rank(socket), by_limits(socket, Limits::of(socket)));

@@ -79,7 +79,8 @@ pub(super) fn claim_of_draws<T>(
 ) -> StudyClaim {
     let n_true = drawn.iter().filter(|one| is_true(one)).count();
     let word = if is_true(middle) { "true" } else { "false" };
-    let found = format!("in {n_true} of {} draws; in the middle of the ranges: {word}", drawn.len());
+    let found =
+        format!("in {n_true} of {} draws; in the middle of the ranges: {word}", drawn.len());
     let found = StudyCell::new(found, vec![StudyFigure::count(n_true, drawn.len())]);
     claim(text, ReadingWord::Either, found, verdict_of_draws(n_true, drawn.len()))
 }
@@ -120,7 +121,10 @@ impl Limits {
 ///
 /// # Errors
 /// A profile does not ship.
-pub(in super::super) fn thresholds(machine: &Machine, draw: Draw) -> Result<String, ReproduceError> {
+pub(in super::super) fn thresholds(
+    machine: &Machine,
+    draw: Draw,
+) -> Result<String, ReproduceError> {
     Ok(Limits::of(&socket_of(machine, draw)?).params())
 }
 

@@ -84,7 +84,8 @@ pub(super) fn steady(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         };
         let (full, references) = (largest(|run| &run.queue_full), largest(|run| &run.references));
         let n_periods: usize = runs.iter().map(|run| run.queue_full.len()).sum();
-        let shown = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
+        let shown =
+            |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
         table.row([(*name).to_owned(), n_periods.to_string(), shown(full), shown(references)]);
         let is_stable = full.zip(references).map(|(full, refs)| full.max(refs) <= STABLE);
         unstable.extend((is_stable != Some(true)).then_some(*name));

@@ -34,7 +34,8 @@ fn fixed(socket: &Socket, n_aggressors: usize, is_isolated: bool) -> f64 {
     let programs = programs(n_aggressors);
     let slowdowns = [0, 1].map(|side| {
         let side_of = |idx: usize| if is_isolated { idx / SOCKET_CPUS } else { idx % 2 };
-        let there = (0..N).filter(|idx| side_of(*idx) == side).map(|idx| &socket.behaviours[programs[idx]]);
+        let there =
+            (0..N).filter(|idx| side_of(*idx) == side).map(|idx| &socket.behaviours[programs[idx]]);
         let predicted = side_by_side(&there.collect::<Vec<_>>(), &socket.domain);
         predicted.into_iter().map(|predicted| predicted.slowdown).collect::<Vec<f64>>()
     });
@@ -52,7 +53,9 @@ fn is_as_published(is_better: &[bool]) -> bool {
 }
 
 fn claim_text(how: &str) -> String {
-    format!("{how}: isolation is not better with one or two aggressors, and is with some larger number")
+    format!(
+        "{how}: isolation is not better with one or two aggressors, and is with some larger number"
+    )
 }
 
 fn summary(is_better: &[bool]) -> String {
@@ -67,7 +70,11 @@ fn summary(is_better: &[bool]) -> String {
 }
 
 /// Gains of `guard=off` over a guard that always spreads, by number of aggressors.
-fn by_policy(pool: &RunPool<'_>, limits: Limits, reading: ReadingWord) -> Result<(Vec<Gain>, Vec<String>), ReproduceError> {
+fn by_policy(
+    pool: &RunPool<'_>,
+    limits: Limits,
+    reading: ReadingWord,
+) -> Result<(Vec<Gain>, Vec<String>), ReproduceError> {
     let testbed = Testbed::parse("xeon-2x4")?;
     let reading = if reading == ReadingWord::Paper { "reading=paper," } else { "" };
     let policies = ["off", "1000"].map(|guard| {
@@ -112,7 +119,10 @@ pub(super) fn sweep(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         ));
     }
     let mut notes = vec![
-        format!("fixed placement, in the middle of the ranges: {}", summary(&better_fixed(&middle))),
+        format!(
+            "fixed placement, in the middle of the ranges: {}",
+            summary(&better_fixed(&middle))
+        ),
         format!("the guard is 2 x th_sq of {} per second for each socket", limits.th_sq),
     ];
     notes.extend(failures);
@@ -124,14 +134,16 @@ fn tables(middle: &Socket, limits: Limits, paper: &[Gain], ours: &[Gain]) -> [Ta
     let title = "gain of isolation over spreading in %: fixed placement (mean slowdown of one / of the other - 1), by the policy";
     let mut gains = Table::new(title, &heads).units(&["%"]).drawn(Drawing::Lines);
     let heads = ["aggressors", "isolated", "spread", "queue full each", "the guard"];
-    let mut slowdowns = Table::new("mean slowdown with fixed placement, and the decision of the guard", &heads)
-        .units(&["1", "1", "1/s", "1"]);
+    let mut slowdowns =
+        Table::new("mean slowdown with fixed placement, and the decision of the guard", &heads)
+            .units(&["1", "1", "1/s", "1"]);
     for n in NUMBERS {
         let (isolated, spread) = (fixed(middle, n, true), fixed(middle, n, false));
         // Sum over Group 1 when spread, for each of the two sockets.
         let aggressors = programs(n).into_iter().take(n);
         let queue_full = aggressors.map(|p| middle.alone[p].queue_full).sum::<f64>() / 2.0;
-        let decision = if 2.0 * (limits.th_sq as f64) < queue_full { "isolates" } else { "spreads" };
+        let decision =
+            if 2.0 * (limits.th_sq as f64) < queue_full { "isolates" } else { "spreads" };
         let cells: [StudyCell; 4] = [
             n.to_string().into(),
             format!("{:+.1}", (spread / isolated - 1.0) * 100.0).into(),

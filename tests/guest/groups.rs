@@ -169,7 +169,7 @@ fn moves() {
     // A look at where it lies now comes with the end. Half of it goes on, and the group stays open.
     let ended = moved(&mut play, 1, 1, Bytes::from_mib(16));
     assert_eq!(ended.stopped_by, PageMoveEnd::Limit, "{ended:?}");
-    assert!(ended.detail.contains("stays open to nodes 1-2"), "{ended:?}");
+    assert!(ended.detail.contains("keeps nodes 1-2"), "{ended:?}");
     assert_eq!(read(group.join("cpuset.mems")), "1-2");
     let memory = nodes::anonymous_kib(pid);
     assert_eq!(memory.get(&1), Some(&(16 * 1024)), "{memory:?}");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use base::{CpuId, CpuSet, Nanos};
-use host_live::LeftAlone;
+use host_live::ExclusionReason;
 use rustix::process::Signal;
 
 use crate::Promise;
@@ -59,7 +59,7 @@ impl Drop for Burner {
 /// Watches them, and puts them on the last CPU.
 fn watch(burners: &[&Burner]) -> Watching {
     let pids: Vec<u32> = burners.iter().map(|burner| burner.pid()).collect();
-    Watching::with(Box::new(LastCpu(INTERVAL)), &pids, |options| options.may_hear = true)
+    Watching::with(Box::new(LastCpu(INTERVAL)), &pids, |options| options.use_events = true)
 }
 
 fn set(text: &str) -> CpuSet {
@@ -133,7 +133,7 @@ fn moved() {
     watching.until("the placement", |_| burner.mask() == last());
     group.take(burner.pid());
     watching.until("that it is noticed", |watching| {
-        watching.host.board().borrow().managed.iter().any(|managed| managed.hands_off)
+        watching.host.status().borrow().managed.iter().any(|managed| managed.is_unmanaged)
     });
     assert_eq!(burner.mask(), set("0-1"));
     watching.end();
@@ -197,8 +197,8 @@ fn mount(words: &[&str]) {
 /// Waits until one is placed by the policy and the other is left alone, for this reason.
 fn until_one_is_placed(watching: &mut Watching, burner: &Burner, alone: &Burner) {
     watching.until("the placement of one, and that the other is left alone", |watching| {
-        let board = watching.host.board().borrow().clone();
-        let left = board.left_alone.get(&LeftAlone::OwnAffinity);
+        let board = watching.host.status().borrow().clone();
+        let left = board.excluded.get(&ExclusionReason::OwnAffinity);
         burner.mask().len() == 1
             && left.is_some_and(|left| left.examples.iter().any(|(pid, _)| *pid == alone.pid()))
     });

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 use base::{CpuSet, JobId, Nanos, NodeId};
-use host_live::LeftAlone;
+use host_live::ExclusionReason;
 use program::MemoryPolicy;
 use rustix::process::Signal;
 use sched::{
@@ -105,7 +105,7 @@ impl Policy for ToNode2 {
 
 fn to_node_2(hog: &Hog) -> Watching {
     let policy = Box::new(ToNode2::default());
-    Watching::with(policy, &[hog.pid()], |options| options.may_hear = true)
+    Watching::with(policy, &[hog.pid()], |options| options.use_events = true)
 }
 
 fn scripted() {
@@ -142,8 +142,8 @@ fn own_policy() {
             if detail.contains("memory policy of its own")),
         "{outcome:?}"
     );
-    let board = watching.host.board().borrow().clone();
-    let alone = board.left_alone.get(&LeftAlone::OwnMemoryPolicy).expect("it is told");
+    let board = watching.host.status().borrow().clone();
+    let alone = board.excluded.get(&ExclusionReason::OwnMemoryPolicy).expect("it is told");
     assert_eq!(alone.examples, [(hog.pid(), "evenkeel".to_owned())]);
     assert_eq!(mask(hog.pid()), Some(nodes::cpus(2)), "its threads are placed like any");
     watching.end();
@@ -183,7 +183,7 @@ fn own_nodes() {
     let mut watching = Watching::with(Box::new(Insists(Rc::clone(&wishes))), &pids, |_| ());
     watching.until("that one is looked after and the other left alone", |watching| {
         let is_it = watching.board().managed.iter().any(|managed| managed.pid == hog.pid());
-        is_it && watching.left_alone(LeftAlone::OwnAffinity, inside.pid())
+        is_it && watching.left_alone(ExclusionReason::OwnAffinity, inside.pid())
     });
     // One that comes to a cpuset while it is looked after: it is refused before anything is tried.
     group.take(hog.pid());
@@ -192,11 +192,11 @@ fn own_nodes() {
     let outcome = &watching.outcomes[0];
     assert!(
         matches!(&outcome.result, OutcomeResult::Rejected { cause: RejectCause::OutsideAllowed, detail }
-            if detail.contains("on the nodes 0-1")),
+            if detail.contains("to nodes 0-1")),
         "{outcome:?}"
     );
     watching.until("that it is left alone too", |watching| {
-        watching.left_alone(LeftAlone::OwnAffinity, hog.pid())
+        watching.left_alone(ExclusionReason::OwnAffinity, hog.pid())
     });
     watching.end();
     assert!(980 <= hog.permille_on_0() && 980 <= inside.permille_on_0());

@@ -219,7 +219,7 @@ fn a_missing_working_directory_or_input_is_rejected() {
     job(
         "command = [\"true\"]\ndir = \"nowhere\"",
         expect![[r#"
-        evenkeel: w.toml:4: job true: working directory FOLDER/nowhere is not there: make it
+        evenkeel: w.toml:4: job true: working directory FOLDER/nowhere does not exist: make it
     "#]],
     );
     job(
@@ -231,7 +231,7 @@ fn a_missing_working_directory_or_input_is_rejected() {
     job(
         "command = [\"true\"]\noutput = \"nowhere/out\"",
         expect![[r#"
-            evenkeel: w.toml:4: job true: output FOLDER/nowhere/out cannot be written: its folder FOLDER/nowhere is not there: make it
+            evenkeel: w.toml:4: job true: output FOLDER/nowhere/out cannot be written: its directory FOLDER/nowhere does not exist: make it
         "#]],
     );
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId, TaskId};
-use host_live::{LeftAlone, MemoryLooks, WatchError, WatchHost, WatchOptions};
+use host_live::{AttachError, AttachHost, AttachOptions, ExclusionReason, MemorySampling};
 use linux::{affinity, procfs};
 use sched::{
     Action, DetachCause, JobEvent, Outcome, OutcomeResult, Plan, Policy, Reason, ReasonCode,
@@ -83,7 +83,7 @@ impl Policy for ToNode0 {
 const INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// Watches programs of a test, which are put on the last CPU.
-fn watch(programs: &[&Program], change: impl FnOnce(&mut WatchOptions)) -> Watching {
+fn watch(programs: &[&Program], change: impl FnOnce(&mut AttachOptions)) -> Watching {
     Watching::with(Box::new(LastCpu(INTERVAL)), &pids(programs), change)
 }
 
@@ -174,10 +174,10 @@ fn where_memory_lies_is_looked_at_without_act_too_and_by_whom_it_cannot_is_said_
     let busy = Program::shell(BURN);
     let mut watching = watch(&[&busy], |options| {
         options.act = false;
-        options.memory.looks = MemoryLooks::On;
+        options.memory.sampling = MemorySampling::On;
     });
     let cannot = |watching: &Watching| {
-        let about = |text: &&String| text.contains("where memory lies by node cannot be read");
+        let about = |text: &&String| text.contains("memory by node cannot be read");
         watching.degraded.iter().filter(about).count()
     };
     watching.until("a look", |watching| !watching.memory.is_empty() || cannot(watching) != 0);
@@ -206,16 +206,16 @@ fn whoever_has_reasons_of_their_own_is_left_alone() {
     let named = Program::new(Command::new(&named).args(["-c", BURN]));
     let rt = Program::new(Command::new("chrt").args(["-r", "1", "sleep", "600"]));
     let mut watching = watch(&[&bound, &run, &plain, &named, &rt], |options| {
-        options.choice.excluded.commands.push("untouch*".to_owned());
+        options.selection.excluded.commands.push("untouch*".to_owned());
     });
     watching.until("the plain one", |watching| {
         mask(plain.pid()) == last
-            && watching.left_alone(LeftAlone::OwnAffinity, bound.pid())
-            && watching.left_alone(LeftAlone::OtherEvenkeel, run.pid())
-            && watching.left_alone(LeftAlone::ExcludedName, named.pid())
+            && watching.left_alone(ExclusionReason::OwnAffinity, bound.pid())
+            && watching.left_alone(ExclusionReason::OtherEvenkeel, run.pid())
+            && watching.left_alone(ExclusionReason::ExcludedName, named.pid())
     });
     match procfs::stat("/".as_ref(), rt.pid()).is_ok_and(|stat| stat.comm == "sleep") {
-        true => assert!(watching.left_alone(LeftAlone::RealTime, rt.pid())),
+        true => assert!(watching.left_alone(ExclusionReason::RealTime, rt.pid())),
         false => println!("not run in part: real-time classes are not permitted here"),
     }
     watching.end();
@@ -235,13 +235,13 @@ fn what_a_placed_process_starts_or_becomes_is_put_back_with_it() {
         "while [ ! -e {go_at} ]; do :; done; setsid sleep 600 & echo $! > {told_at}.new; \
          mv {told_at}.new {told_at}; exec sh -c '{BURN}'"
     );
-    for may_hear in [false, true] {
+    for use_events in [false, true] {
         let _ = (std::fs::remove_file(&go), std::fs::remove_file(&told));
         let program = Program::shell(&script);
-        let mut watching = watch(&[&program], |options| options.may_hear = may_hear);
+        let mut watching = watch(&[&program], |options| options.use_events = use_events);
         watching.until("the placement", |_| mask(program.pid()) == last);
         std::fs::write(&go, "").expect("ours");
-        watching.until("the heir", |watching| told.exists() && watching.board().n_heirs == 1);
+        watching.until("the heir", |watching| told.exists() && watching.board().n_inherited == 1);
         let text = std::fs::read_to_string(&told).expect("told");
         let heir: u32 = text.trim().parse().expect("a number");
         assert_eq!((mask(heir), mask(program.pid())), (last.clone(), last.clone()));
@@ -249,7 +249,7 @@ fn what_a_placed_process_starts_or_becomes_is_put_back_with_it() {
         let masks = (mask(heir), mask(program.pid()));
         let born_ticks = procfs::stat("/".as_ref(), heir).expect("alive").born_ticks;
         kill(TaskId { tid: heir, start_time_ticks: born_ticks });
-        assert_eq!(masks, (all.clone(), all.clone()), "events: {may_hear}");
+        assert_eq!(masks, (all.clone(), all.clone()), "events: {use_events}");
     }
 }
 
@@ -295,8 +295,9 @@ fn an_end_is_noticed_at_once_and_a_number_of_somebody_else_is_refused() {
     choice.pids.insert(std::process::id(), 1);
     choice.pids.remove(&pid);
     let machine = linux::topology::read(Path::new("/")).expect("this machine");
-    let refused = WatchHost::new(&machine, WatchOptions { choice, ..WatchOptions::default() });
-    assert!(matches!(refused.err(), Some(WatchError::NoProcess { .. })), "its birth is another");
+    let refused =
+        AttachHost::new(&machine, AttachOptions { selection: choice, ..AttachOptions::default() });
+    assert!(matches!(refused.err(), Some(AttachError::NoProcess { .. })), "its birth is another");
 }
 
 #[test]
@@ -341,7 +342,7 @@ fn a_choice_of_nobody_or_of_what_is_not_there_is_one_clear_line() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(expected) && said.lines().count() == 1, "{args:?}: {said}");
     };
-    check(&[], "nobody is chosen");
+    check(&[], "no process is selected");
     check(&["--pid", "4194305"], "there is no process 4194305");
     check(&["--user", "nobody-at-all"], "there is no user");
     check(&["--cgroup", "/no/such/group"], "there is no cgroup /no/such/group");

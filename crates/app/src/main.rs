@@ -76,8 +76,8 @@ enum CliCommand {
     /// Restore settings that a killed evenkeel left changed
     Restore(restore::Args),
     /// Supervise a run with --die-with-me; started by evenkeel itself
-    #[command(name = host_live::KEEPER_ARGUMENT, hide = true)]
-    KeepJobs {
+    #[command(name = host_live::SUPERVISOR_ARGUMENT, hide = true)]
+    SuperviseJobs {
         /// Name of the run
         run: String,
     },
@@ -106,8 +106,8 @@ fn main() -> ExitCode {
         CliCommand::Report(args) => report::main(&args),
         CliCommand::Reproduce(args) => reproduce::main(&args),
         CliCommand::Restore(args) => check_state().and_then(|()| restore::main(&args)),
-        CliCommand::KeepJobs { run } => {
-            host_live::keep(&run, std::io::stdin().lock());
+        CliCommand::SuperviseJobs { run } => {
+            host_live::supervise(&run, std::io::stdin().lock());
             Ok(())
         }
     };

@@ -51,7 +51,7 @@ fn a_job_that_would_truncate_its_own_input_is_rejected() {
     rejects_and_keeps_files(
         "[[job]]\ncommand = [\"sort\"]\ninput = \"precious\"\noutput = \"link\"\n",
         expect![[r#"
-        evenkeel: w.toml:4: job sort: output FOLDER/link is its input too, and would be emptied first
+        evenkeel: w.toml:4: job sort: output FOLDER/link is its input too, and would be truncated first
     "#]],
     );
 }
@@ -67,7 +67,7 @@ fn a_job_that_would_truncate_the_workload_or_a_program_is_rejected() {
     rejects_and_keeps_files(
         "[[job]]\ncommand = [\"true\"]\noutput = \"sub/../w.toml\"\n",
         expect![[r#"
-        evenkeel: w.toml:4: job true: output FOLDER/sub/../w.toml is the workload file, which would be emptied
+        evenkeel: w.toml:4: job true: output FOLDER/sub/../w.toml is the workload file, which would be truncated
     "#]],
     );
     let trial = Trial::new();
@@ -76,7 +76,7 @@ fn a_job_that_would_truncate_the_workload_or_a_program_is_rejected() {
     trial
         .write("w.toml", format!("{MARK}[[job]]\ncommand = [\"./script\"]\noutput = \"script\"\n"));
     expect![[r#"
-        evenkeel: w.toml:4: job script: output FOLDER/script is a program that a job runs, and would be emptied
+        evenkeel: w.toml:4: job script: output FOLDER/script is a program that a job runs, and would be truncated
     "#]].assert_eq(&trial.rejection(&["run", "w.toml"]));
 }
 
@@ -103,13 +103,13 @@ fn two_jobs_with_the_same_output_are_rejected() {
     rejects_and_keeps_files(
         &two("out", "sub/../out"),
         expect![[r#"
-        evenkeel: w.toml:8: job b: output FOLDER/sub/../out is that of job a in line 4 already
+        evenkeel: w.toml:8: job b: output FOLDER/sub/../out is already the output of job a in line 4
     "#]],
     );
     rejects_and_keeps_files(
         &two("precious", "link"),
         expect![[r#"
-        evenkeel: w.toml:8: job b: output FOLDER/link is that of job a in line 4 already
+        evenkeel: w.toml:8: job b: output FOLDER/link is already the output of job a in line 4
     "#]],
     );
     rejects_and_keeps_files(
@@ -151,7 +151,7 @@ fn a_folder_as_input_is_rejected() {
     job(
         "command = [\"cat\"]\ninput = \".\"",
         expect![[r#"
-        evenkeel: w.toml:4: job cat: input FOLDER/.: this is a folder; name a file in it
+        evenkeel: w.toml:4: job cat: input FOLDER/.: this is a directory; give a file
     "#]],
     );
 }
@@ -173,7 +173,7 @@ fn an_unwritable_output_is_rejected_and_a_writable_one_is_not_created() {
     job(
         "command = [\"true\"]\noutput = \".\"",
         expect![[r#"
-        evenkeel: w.toml:4: job true: output FOLDER/. is a folder
+        evenkeel: w.toml:4: job true: output FOLDER/. is a directory
     "#]],
     );
     // The check of the first job's output leaves no file: the second job is rejected.
@@ -285,31 +285,31 @@ fn files_that_the_kernel_cannot_execute_are_rejected() {
     program(
         b"echo no shebang\n",
         expect![[r#"
-        evenkeel: w.toml:4: job program: program FOLDER/./program is neither a program nor a script: begin it with #!/bin/sh or what else is to read it, or run it with shell
+        evenkeel: w.toml:4: job program: program FOLDER/./program is neither a program nor a script: start it with #!/bin/sh or another interpreter, or run it with shell
     "#]],
     );
     program(
         b"\x7fELF and then garbage that is long enough to be looked at as a header",
         expect![[r#"
-            evenkeel: w.toml:4: job program: program FOLDER/./program is a broken program: its ELF header makes no sense
+            evenkeel: w.toml:4: job program: program FOLDER/./program is a broken program: its ELF header is invalid
         "#]],
     );
     program(
         b"\x7fELF",
         expect![[r#"
-        evenkeel: w.toml:4: job program: program FOLDER/./program is a broken program: its ELF header makes no sense
+        evenkeel: w.toml:4: job program: program FOLDER/./program is a broken program: its ELF header is invalid
     "#]],
     );
     program(
         b"#! \necho\n",
         expect![[r#"
-        evenkeel: w.toml:4: job program: program FOLDER/./program names no interpreter behind its #!: write #!/bin/sh or the like
+        evenkeel: w.toml:4: job program: program FOLDER/./program has no interpreter after #!: write for example #!/bin/sh
     "#]],
     );
     program(
         b"#!\n",
         expect![[r#"
-        evenkeel: w.toml:4: job program: program FOLDER/./program names no interpreter behind its #!: write #!/bin/sh or the like
+        evenkeel: w.toml:4: job program: program FOLDER/./program has no interpreter after #!: write for example #!/bin/sh
     "#]],
     );
     program(
@@ -327,7 +327,7 @@ fn files_that_the_kernel_cannot_execute_are_rejected() {
     program(
         b"#!/usr\n",
         expect![[r#"
-        evenkeel: w.toml:4: job program: program FOLDER/./program cannot be run: its interpreter, program /usr is a folder
+        evenkeel: w.toml:4: job program: program FOLDER/./program cannot be run: its interpreter, program /usr is a directory
     "#]],
     );
 }
@@ -376,13 +376,13 @@ fn folders_and_devices_are_rejected_as_programs() {
     job(
         "command = [\"/usr\"]",
         expect![[r#"
-        evenkeel: w.toml:4: job usr: program /usr is a folder
+        evenkeel: w.toml:4: job usr: program /usr is a directory
     "#]],
     );
     job(
         "command = [\"/dev/null\"]",
         expect![[r#"
-        evenkeel: w.toml:4: job null: program /dev/null is no regular file
+        evenkeel: w.toml:4: job null: program /dev/null is not a regular file
     "#]],
     );
 }

@@ -121,7 +121,7 @@ fn a_folder_that_is_in_the_way_leaves_the_job_with_a_policy_of_its_own_and_that_
     play.until("words", |play| play.story.iter().any(|scene| !scene.sample.degraded.is_empty()));
     let said = play.story.iter().flat_map(|scene| &scene.sample.degraded);
     assert!(
-        said.clone().any(|text| text.contains("not by a group")),
+        said.clone().any(|text| text.contains("not by a cgroup")),
         "{:?}",
         said.collect::<Vec<_>>()
     );
@@ -155,7 +155,7 @@ fn a_group_that_is_not_ours_any_more_ends_a_move_with_a_word() {
     });
     let told = play.story.iter().flat_map(|scene| &scene.sample.page_moves_completed);
     for moved in told {
-        assert!(moved.detail.contains("its group"), "{moved:?}");
+        assert!(moved.detail.contains("its cgroup"), "{moved:?}");
     }
     play.host_stop();
     play.finish();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use base::{CpuSet, JobId, Nanos};
 use engine::{Engine, Host};
-use host_live::{LiveHost, LiveOptions};
+use host_live::{LaunchHost, LaunchOptions};
 use program::Workload;
 use sched::{
     Action, JobEvent, JobExit, Outcome, OutcomeResult, Plan, Policy, Reason, ReasonCode, Rejection,
@@ -52,7 +52,7 @@ pub struct Scene {
 /// A run that goes on turn by turn.
 pub struct Play {
     /// Until it is let go of.
-    host: Option<LiveHost>,
+    host: Option<LaunchHost>,
     engine: Engine,
     wishes: Wishes,
     /// Whether the policy says that it has nothing to do until something changes.
@@ -87,14 +87,14 @@ impl World {
     }
 }
 
-pub fn options(world: &World) -> LiveOptions {
-    LiveOptions {
+pub fn options(world: &World) -> LaunchOptions {
+    LaunchOptions {
         interval: Some(Nanos::from_millis(20)),
         output_dir: world.folder.path().to_owned(),
         takes_signals: false,
         is_sole_parent: false,
         undo_folders: Some(world.state()),
-        ..LiveOptions::default()
+        ..LaunchOptions::default()
     }
 }
 
@@ -111,11 +111,11 @@ impl Play {
         Self::with(text, |_| {})
     }
 
-    pub fn with(text: &str, change: impl FnOnce(&mut LiveOptions)) -> Self {
+    pub fn with(text: &str, change: impl FnOnce(&mut LaunchOptions)) -> Self {
         Self::within(World::new(), text, change)
     }
 
-    pub fn within(world: World, text: &str, change: impl FnOnce(&mut LiveOptions)) -> Self {
+    pub fn within(world: World, text: &str, change: impl FnOnce(&mut LaunchOptions)) -> Self {
         let workload = workload(&world, text);
         let mut options = options(&world);
         change(&mut options);
@@ -124,7 +124,7 @@ impl Play {
         let policy = Box::new(Told { wishes: Rc::clone(&wishes), rests: Rc::clone(&rests) });
         let engine = Engine::new(machine(), workload.jobs.clone(), policy);
         let names = workload.jobs.iter().map(|job| job.name.clone()).collect();
-        let host = LiveHost::new(workload, &machine(), options).expect("a host");
+        let host = LaunchHost::new(workload, &machine(), options).expect("a host");
         Play {
             host: Some(host),
             engine,
@@ -186,7 +186,7 @@ impl Play {
         tasks.find(|task| task.job == job).is_some_and(|task| task.last_cpu == cpu)
     }
 
-    pub fn host(&mut self) -> &mut LiveHost {
+    pub fn host(&mut self) -> &mut LaunchHost {
         self.host.as_mut().expect("it was not let go of")
     }
 

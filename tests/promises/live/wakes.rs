@@ -12,7 +12,7 @@ fn waits_for(every: u64, shell: &str) -> Option<Play> {
         options.wake = Wake::Overflow { event: CounterEvent::PageFaults, every };
     });
     assert!(play.step(), "the job is due");
-    let polls = |text: &&String| text.starts_with("there is a turn in every interval");
+    let polls = |text: &&String| text.starts_with("turns are taken in every interval");
     if let Some(why) = play.story[0].sample.degraded.iter().find(polls) {
         println!("not run: {why}");
         return None;
@@ -76,7 +76,7 @@ fn what_is_counted_nowhere_here_is_polled_and_said_once() {
     assert!(play.step());
     let said = |play: &Play| {
         let all = play.story.iter().flat_map(|scene| &scene.sample.degraded);
-        all.filter(|text| text.contains("cycles cannot wake us: ")).count()
+        all.filter(|text| text.contains("overflows of cycles cannot be used: ")).count()
     };
     if said(&play) == 0 {
         println!("not run: this processor's cycles can be counted");

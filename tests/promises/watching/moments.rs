@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal};
 use sched::{Action, JobEvent, Plan, Policy, Reason, ReasonCode, Snapshot, UnmanagedCause};
 
 use super::{
-    BURN, INTERVAL, LastCpu, LeftAlone, PATIENCE, Program, Watching, mask, two_cpus, watch,
+    BURN, ExclusionReason, INTERVAL, LastCpu, PATIENCE, Program, Watching, mask, two_cpus, watch,
 };
 
 /// Tells the program below what to do.
@@ -120,10 +120,10 @@ fn the_memory_of_a_process_is_left_alone_of_which_any_thread_has_a_policy() {
     let program = part("policy-thread");
     let mut watching = watch(&[&program], |options| {
         options.act = false;
-        options.memory.looks = host_live::MemoryLooks::On;
+        options.memory.sampling = host_live::MemorySampling::On;
     });
     watching.until("that it is told", |watching| {
-        watching.left_alone(LeftAlone::OwnMemoryPolicy, program.pid())
+        watching.left_alone(ExclusionReason::OwnMemoryPolicy, program.pid())
     });
     watching.end();
 }
@@ -204,7 +204,7 @@ fn of_a_process_whose_thread_was_bound_by_itself_no_thread_is_touched() {
     let program = part("bound-thread");
     let mut watching = watch(&[&program], |_| ());
     watching.until("that it is told", |watching| {
-        watching.left_alone(LeftAlone::OwnAffinity, program.pid())
+        watching.left_alone(ExclusionReason::OwnAffinity, program.pid())
     });
     watching.end();
     let masks = masks_of_threads(program.pid());
@@ -244,10 +244,10 @@ fn children_that_are_born_up_to_the_last_moment_are_put_back() {
          while [ $j -lt 3000 ]; do j=$((j+1)); done; done; {BURN}",
         go.display()
     );
-    for may_hear in [false, true] {
+    for use_events in [false, true] {
         let _ = std::fs::remove_file(&go);
         let crowd = Crowd::shell(&script);
-        let mut watching = watch(&[&crowd.0], |options| options.may_hear = may_hear);
+        let mut watching = watch(&[&crowd.0], |options| options.use_events = use_events);
         watching.until("the placement", |_| mask(crowd.0.pid()) == last);
         std::fs::write(&go, "").expect("ours");
         watching.until("children", |_| 10 < crowd.members().len());
@@ -263,7 +263,12 @@ fn children_that_are_born_up_to_the_last_moment_are_put_back() {
             .into_iter()
             .filter(|&pid| affinity::get(pid).is_ok_and(|mask| mask != all))
             .collect();
-        assert_eq!(left, Vec::<u32>::new(), "of {} with events: {may_hear}", crowd.members().len());
+        assert_eq!(
+            left,
+            Vec::<u32>::new(),
+            "of {} with events: {use_events}",
+            crowd.members().len()
+        );
     }
 }
 
@@ -274,9 +279,9 @@ fn a_child_whose_parent_dies_at_once_is_put_back_where_the_kernel_tells_of_birth
     let go = folder.path().join("go");
     let script = format!("while [ ! -e {} ]; do :; done; sleep 600 & exit 0", go.display());
     let crowd = Crowd::shell(&script);
-    let mut watching = watch(&[&crowd.0], |options| options.may_hear = true);
+    let mut watching = watch(&[&crowd.0], |options| options.use_events = true);
     watching.until("the placement", |_| mask(crowd.0.pid()) == last);
-    if watching.board().way != "events" {
+    if watching.board().discovery != "events" {
         println!("not run: the kernel does not tell of births here");
         return;
     }
@@ -299,7 +304,7 @@ fn a_child_that_shows_a_mask_of_ours_right_after_its_parent_was_released_is_give
     let other = Program::shell(BURN); // With nobody to look after turns are rare.
     let mut watching = watch(&[&crowd.0, &other], |options| {
         options.idle_after = INTERVAL;
-        options.may_hear = false;
+        options.use_events = false;
     });
     watching.until("the placement", |_| mask(crowd.0.pid()) == last);
     std::fs::write(&go, "").expect("ours");
@@ -366,7 +371,7 @@ fn a_job_released_in_the_middle_leaves_no_child_behind() {
     let crowd = Crowd::shell(script);
     let mut watching = watch(&[&crowd.0], |options| {
         options.idle_after = INTERVAL;
-        options.may_hear = false;
+        options.use_events = false;
     });
     watching.until("the placement", |_| mask(crowd.0.pid()) == last);
     watching.until("that it sleeps", |watching| watching.left(sched::DetachCause::Idle));

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use base::{Bytes, CpuSet, NodeId, Rng};
 use engine::{Engine, Host};
-use host_live::{Choice, WatchHost, WatchOptions};
+use host_live::{AttachHost, AttachOptions, Selection};
 use linux::fault::{self, FaultPlan};
 use linux::undo;
 use sched::{Action, OutcomeResult, Plan, Policy, Reason, ReasonCode, Snapshot};
@@ -110,8 +110,8 @@ fn play_one(seed: u64, programs: &[Program; 3]) -> Told {
     let places = vec![state.path().join("state")];
     let meddled = Program::shell("exec sleep 600");
     let [one, family, own] = programs;
-    let options = WatchOptions {
-        choice: choice_by_chance(&mut rng, &[one, family, own, &meddled]),
+    let options = AttachOptions {
+        selection: choice_by_chance(&mut rng, &[one, family, own, &meddled]),
         act: true,
         interval: INTERVAL,
         busy_permille: 0, // They sleep, and are jobs all the same.
@@ -119,16 +119,16 @@ fn play_one(seed: u64, programs: &[Program; 3]) -> Told {
         idle_after: Nanos::from_millis(rng.below(100)),
         takes_signals: false,
         undo_folders: Some(places.clone()),
-        may_hear: rng.below(2) == 0,
+        use_events: rng.below(2) == 0,
         machine: (rng.below(2) == 0).then(machine),
-        ..WatchOptions::default()
+        ..AttachOptions::default()
     };
     let mut told = Told::default();
     let here = machine();
     // Most of them begin well, so that there is something to go wrong.
     let begins_well = rng.below(4) != 0;
     fault::take_over(if begins_well { FaultPlan::default() } else { FaultPlan { seed, permille } });
-    let host = WatchHost::new(&here, options);
+    let host = AttachHost::new(&here, options);
     let bound = match host {
         Ok(host) => watch(host, (seed, permille), &mut rng, &meddled, &mut told),
         Err(error) => {
@@ -160,7 +160,7 @@ fn play_one(seed: u64, programs: &[Program; 3]) -> Told {
 
 /// Watches for some turns; tells what somebody else bound the meddled one to.
 fn watch(
-    mut host: WatchHost,
+    mut host: AttachHost,
     (seed, permille): (u64, u16),
     rng: &mut Rng,
     meddled: &Program,
@@ -196,7 +196,7 @@ fn watch(
 }
 
 /// False when it is over, or can go on no longer.
-fn one_turn(host: &mut WatchHost, engine: &mut Engine, told: &mut Told) -> bool {
+fn one_turn(host: &mut AttachHost, engine: &mut Engine, told: &mut Told) -> bool {
     let turn = match host.wait() {
         Ok(Some(turn)) => turn,
         Ok(None) => return false,
@@ -237,7 +237,7 @@ fn is_one_line(error: &dyn std::error::Error) {
 }
 
 /// By number, or by another way that finds these and nobody else.
-fn choice_by_chance(rng: &mut Rng, programs: &[&Program]) -> Choice {
+fn choice_by_chance(rng: &mut Rng, programs: &[&Program]) -> Selection {
     let mut chosen = choice(&pids(programs));
     if rng.below(3) == 0 {
         chosen.excluded.users.insert(12_345); // So that users are asked for.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use base::{CpuSet, Nanos};
 use engine::{Engine, Host};
-use host_live::{Board, Choice, LeftAlone, WatchHost, WatchOptions};
+use host_live::{AttachHost, AttachOptions, ExclusionReason, Selection, WatchStatus};
 use linux::procfs;
 use sched::{
     Action, CompletedPageMove, DetachCause, JobEvent, Outcome, Plan, Policy, ProcessMemory, Reason,
@@ -45,7 +45,7 @@ impl Policy for LastCpu {
 
 /// Watching, turn by turn.
 pub struct Watching {
-    pub host: WatchHost,
+    pub host: AttachHost,
     engine: Engine,
     pub events: Vec<JobEvent>,
     pub outcomes: Vec<Outcome>,
@@ -62,21 +62,21 @@ impl Watching {
     pub fn with(
         policy: Box<dyn Policy>,
         pids: &[u32],
-        change: impl FnOnce(&mut WatchOptions),
+        change: impl FnOnce(&mut AttachOptions),
     ) -> Self {
         let state = tempfile::tempdir().expect("a folder");
-        let mut options = WatchOptions {
-            choice: choice(pids),
+        let mut options = AttachOptions {
+            selection: choice(pids),
             act: true,
             interval: policy.interval().expect("it looks now and then"),
             takes_signals: false,
             undo_folders: Some(vec![state.path().join("state")]),
-            may_hear: false,
-            ..WatchOptions::default()
+            use_events: false,
+            ..AttachOptions::default()
         };
         change(&mut options);
         let machine = linux::topology::read(Path::new("/")).expect("this machine");
-        let host = WatchHost::new(&machine, options).expect("everybody is there");
+        let host = AttachHost::new(&machine, options).expect("everybody is there");
         let engine = Engine::new(machine, Vec::new(), policy);
         let (events, outcomes, refused) = (Vec::new(), Vec::new(), Vec::new());
         let (moved, memory, degraded) = (Vec::new(), Vec::new(), Vec::new());
@@ -114,13 +114,13 @@ impl Watching {
         while self.turn() {}
     }
 
-    pub fn board(&self) -> Board {
-        self.host.board().borrow().clone()
+    pub fn board(&self) -> WatchStatus {
+        self.host.status().borrow().clone()
     }
 
-    pub fn left_alone(&self, why: LeftAlone, pid: u32) -> bool {
+    pub fn left_alone(&self, why: ExclusionReason, pid: u32) -> bool {
         let board = self.board();
-        let alone = board.left_alone.get(&why);
+        let alone = board.excluded.get(&why);
         alone.is_some_and(|alone| alone.examples.iter().any(|(its, _)| *its == pid))
     }
 
@@ -132,7 +132,7 @@ impl Watching {
 }
 
 /// Processes by number.
-pub fn choice(pids: &[u32]) -> Choice {
+pub fn choice(pids: &[u32]) -> Selection {
     let whose = |pid: &u32| (*pid, procfs::stat("/".as_ref(), *pid).expect("alive").born_ticks);
-    Choice { pids: pids.iter().map(whose).collect(), ..Choice::default() }
+    Selection { pids: pids.iter().map(whose).collect(), ..Selection::default() }
 }

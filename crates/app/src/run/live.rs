@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use base::{Bytes, Nanos};
 use engine::{Engine, Sink};
-use host_live::{CounterMode, LiveHost, LiveOptions};
+use host_live::{CounterMode, LaunchHost, LaunchOptions};
 use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd, RunStatus};
 use linux::cgroup::CgroupMode;
 use program::Workload;
@@ -125,7 +125,7 @@ pub(crate) fn run(
 
 /// Host, engine and sinks of a run.
 struct RunParts {
-    host: LiveHost,
+    host: LaunchHost,
     engine: Engine,
     journal: JournalWriter,
     report: ReportBuilder,
@@ -144,7 +144,7 @@ impl RunParts {
         let LiveInput { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, policy.name());
         let options = options(args, &*policy, folder);
-        let host = LiveHost::new(workload, &header.machine, options)?;
+        let host = LaunchHost::new(workload, &header.machine, options)?;
         let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
         header.options.insert("cgroups".to_owned(), host.groups());
@@ -207,8 +207,8 @@ fn header(args: &RunOptions<'_>, workload: &Workload, machine: Machine, policy: 
     }
 }
 
-fn options(args: &RunOptions<'_>, policy: &dyn Policy, folder: &RunFolder) -> LiveOptions {
-    LiveOptions {
+fn options(args: &RunOptions<'_>, policy: &dyn Policy, folder: &RunFolder) -> LaunchOptions {
+    LaunchOptions {
         interval: policy.interval(),
         wake: policy.wake(),
         grace: args.grace,
@@ -219,7 +219,7 @@ fn options(args: &RunOptions<'_>, policy: &dyn Policy, folder: &RunFolder) -> Li
         memory: args.memory.options(),
         counters: args.counters,
         groups: args.cgroups,
-        ..LiveOptions::default()
+        ..LaunchOptions::default()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::Bytes;
 use engine::MoveLimits;
-use host_live::{MemoryLooks, MemoryOptions};
+use host_live::{MemoryOptions, MemorySampling};
 
 use crate::input;
 
@@ -12,8 +12,8 @@ use crate::input;
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct MemoryArgs {
     /// Sample the memory of programs per node every few seconds (auto: on machines with several nodes)
-    #[arg(long, value_enum, default_value_t = MemorySampling::Auto)]
-    memory_by_node: MemorySampling,
+    #[arg(long, value_enum, default_value_t = MemoryByNode::Auto)]
+    memory_by_node: MemoryByNode,
     /// Limit the page migration rate of all programs, per second
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = input::nonzero_size, allow_hyphen_values = true)]
     move_pace: Bytes,
@@ -23,7 +23,7 @@ pub struct MemoryArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum MemorySampling {
+enum MemoryByNode {
     Auto,
     On,
     Off,
@@ -33,15 +33,11 @@ impl MemoryArgs {
     /// Options for the host.
     pub fn options(&self) -> MemoryOptions {
         let sampling = match self.memory_by_node {
-            MemorySampling::Auto => MemoryLooks::Auto,
-            MemorySampling::On => MemoryLooks::On,
-            MemorySampling::Off => MemoryLooks::Off,
+            MemoryByNode::Auto => MemorySampling::Auto,
+            MemoryByNode::On => MemorySampling::On,
+            MemoryByNode::Off => MemorySampling::Off,
         };
-        MemoryOptions {
-            looks: sampling,
-            moves_per_second: self.move_pace,
-            ..MemoryOptions::default()
-        }
+        MemoryOptions { sampling, moves_per_second: self.move_pace, ..MemoryOptions::default() }
     }
 
     /// Limits for the guard.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use base::Nanos;
 use engine::{Engine, Sink};
-use host_live::{WatchHost, WatchOptions};
+use host_live::{AttachHost, AttachOptions};
 use journal::{Header, JournalWriter, Limits, PolicyUsed, RunEnd};
 use program::Class;
 use sched::Wake;
@@ -29,7 +29,7 @@ use crate::run::{CountersArg, MemoryArgs};
 use crate::signals::{SignalArgs, check_readable};
 use crate::status::unix_seconds;
 use crate::view::{Mode, View};
-use select::Selection;
+use select::SelectedProcesses;
 use state::StateSink;
 
 /// Manage processes that already run; reports actions without performing them unless --act is given
@@ -117,7 +117,7 @@ pub fn main(args: &Args) -> CommandResult {
             path.display()
         )));
     }
-    let host = WatchHost::new(&machine, host_options(args, &selection, interval, &machine))
+    let host = AttachHost::new(&machine, host_options(args, &selection, interval, &machine))
         .or_usage_error()?;
     let text = crate::restore::to_text(host.restored(), false);
     if !host.restored().files.is_empty() && !args.quiet {
@@ -147,12 +147,12 @@ pub fn main(args: &Args) -> CommandResult {
 
 fn host_options(
     args: &Args,
-    selection: &Selection,
+    selection: &SelectedProcesses,
     interval: Nanos,
     machine: &Machine,
-) -> WatchOptions {
-    WatchOptions {
-        choice: selection.choice.clone(),
+) -> AttachOptions {
+    AttachOptions {
+        selection: selection.selection.clone(),
         cgroup_folders: selection.folders.clone(),
         classes: args.class.clone(),
         act: args.act,
@@ -162,13 +162,13 @@ fn host_options(
         machine: Some(machine.clone()),
         idle_after: args.idle_after,
         memory: args.memory.options(),
-        ..WatchOptions::default()
+        ..AttachOptions::default()
     }
 }
 
-fn watch(args: &Args, mut host: WatchHost, mut engine: Engine, header: Header) -> CommandResult {
+fn watch(args: &Args, mut host: AttachHost, mut engine: Engine, header: Header) -> CommandResult {
     let mut journal = args.journal.as_deref().map(|path| begin(path, &header)).transpose()?;
-    let mut state = StateSink::new(&header, args, host.board());
+    let mut state = StateSink::new(&header, args, host.status());
     // watch prints lines instead of a redrawn view.
     let mode = if args.quiet { Mode::Quiet } else { Mode::Lines };
     let mut view = View::new(mode, &header);

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use host_live::{Choice, Marks};
+use host_live::{Criteria, Selection};
 use linux::glance::ProcFolder;
 use linux::procfs;
 
 use super::Args;
 
 /// The selected processes.
-pub(super) struct Selection {
-    pub choice: Choice,
+pub(super) struct SelectedProcesses {
+    pub selection: Selection,
     /// Folders of the selected cgroups.
     pub folders: Vec<PathBuf>,
     /// The selection in words.
@@ -24,28 +24,28 @@ const TOP: &str = "/sys/fs/cgroup";
 const DEPTH_MAX: u32 = 8;
 
 /// Resolves all selection options. A missing user, process, unit or cgroup is an error.
-pub(super) fn select(args: &Args) -> anyhow::Result<Selection> {
-    let mut choice = Choice { all: args.all, ..Choice::default() };
+pub(super) fn select(args: &Args) -> anyhow::Result<SelectedProcesses> {
+    let mut selection = Selection { all: args.all, ..Selection::default() };
     for &pid in &args.pid {
-        choice.pids.insert(pid, start_time(pid)?);
+        selection.pids.insert(pid, start_time(pid)?);
     }
-    choice.wanted = marks(&args.user, &args.command)?;
-    choice.excluded = marks(&args.exclude_user, &args.exclude)?;
-    if let Some(reason) = never_matches(args, &choice) {
+    selection.wanted = criteria(&args.user, &args.command)?;
+    selection.excluded = criteria(&args.exclude_user, &args.exclude)?;
+    if let Some(reason) = never_matches(args, &selection) {
         bail!("no process can be managed: {reason}; select other processes too");
     }
     let mut folders = Vec::new();
     for path in &args.cgroup {
-        folders.push(add_cgroup(path, &mut choice.wanted)?);
+        folders.push(add_cgroup(path, &mut selection.wanted)?);
     }
     for unit in &args.unit {
         let folder = unit_folder(unit)?;
-        folders.push(add_cgroup(&folder, &mut choice.wanted)?);
+        folders.push(add_cgroup(&folder, &mut selection.wanted)?);
     }
     for path in &args.exclude_cgroup {
-        add_cgroup(path, &mut choice.excluded)?;
+        add_cgroup(path, &mut selection.excluded)?;
     }
-    Ok(Selection { choice, folders, text: selection_text(args) })
+    Ok(SelectedProcesses { selection, folders, text: selection_text(args) })
 }
 
 /// Start time of a process. /proc also has unlisted folders of threads.
@@ -61,13 +61,14 @@ fn start_time(pid: u32) -> anyhow::Result<u64> {
 }
 
 /// The reason if only processes are selected that are never managed and have no children.
-fn never_matches(args: &Args, choice: &Choice) -> Option<String> {
-    let others = args.all || choice.wanted != Marks::default();
+fn never_matches(args: &Args, selection: &Selection) -> Option<String> {
+    let others = args.all || selection.wanted != Criteria::default();
     let others = others || !args.cgroup.is_empty() || !args.unit.is_empty();
-    if others || choice.pids.is_empty() {
+    if others || selection.pids.is_empty() {
         return None;
     }
-    let reasons: Option<Vec<String>> = choice.pids.keys().map(|&pid| never_managed(pid)).collect();
+    let reasons: Option<Vec<String>> =
+        selection.pids.keys().map(|&pid| never_managed(pid)).collect();
     reasons.map(|reasons| reasons.join(", "))
 }
 
@@ -81,12 +82,12 @@ fn never_managed(pid: u32) -> Option<String> {
         .then(|| "process 1 is never managed and has no children".to_owned())
 }
 
-fn marks(users: &[String], commands: &[String]) -> anyhow::Result<Marks> {
+fn criteria(users: &[String], commands: &[String]) -> anyhow::Result<Criteria> {
     let users = users.iter().map(|user| uid(user)).collect::<anyhow::Result<_>>()?;
     if commands.iter().any(String::is_empty) {
         bail!("a name pattern must not be empty");
     }
-    Ok(Marks { users, commands: commands.to_vec(), cgroups: Vec::new() })
+    Ok(Criteria { users, commands: commands.to_vec(), cgroups: Vec::new() })
 }
 
 fn uid(user: &str) -> anyhow::Result<u32> {
@@ -127,7 +128,7 @@ fn below(name: &str) -> PathBuf {
 }
 
 /// Adds a cgroup, given as its path in the hierarchy or as its folder. Returns the folder.
-fn add_cgroup(path: &Path, marks: &mut Marks) -> anyhow::Result<PathBuf> {
+fn add_cgroup(path: &Path, criteria: &mut Criteria) -> anyhow::Result<PathBuf> {
     let known = hierarchies();
     let by_folder =
         known.iter().rev().find_map(|its| Some((its, path.strip_prefix(&its.mount).ok()?)));
@@ -144,7 +145,7 @@ fn add_cgroup(path: &Path, marks: &mut Marks) -> anyhow::Result<PathBuf> {
     for (Hierarchy { mount, prefix }, inside) in places {
         let folder = mount.join(inside);
         if folder.join("cgroup.procs").is_file() {
-            marks.cgroups.push(format!("{prefix}/{}", inside.display()));
+            criteria.cgroups.push(format!("{prefix}/{}", inside.display()));
             return Ok(folder);
         }
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use base::JobId;
 use engine::TurnRecord;
-use host_live::{Board, LeftAlone, Managed};
+use host_live::{ExclusionReason, ManagedProcess, WatchStatus};
 use journal::Header;
 use report::status::{AloneRow, KindWord, ManagedRow, VerdictWord};
 use sched::{Action, JobEvent, Reason, ReasonCode, Target};
@@ -18,12 +18,12 @@ use crate::state::StateWriter;
 /// Writes the state. A sink of the engine.
 pub(super) struct StateSink {
     writer: StateWriter,
-    board: Rc<RefCell<Board>>,
+    board: Rc<RefCell<WatchStatus>>,
     reasons: BTreeMap<JobId, String>,
 }
 
 impl StateSink {
-    pub(super) fn new(header: &Header, args: &Args, board: Rc<RefCell<Board>>) -> Self {
+    pub(super) fn new(header: &Header, args: &Args, board: Rc<RefCell<WatchStatus>>) -> Self {
         let writer = StateWriter::new(header, KindWord::Watch, args.act, args.journal.as_deref());
         StateSink { writer, board, reasons: BTreeMap::new() }
     }
@@ -56,33 +56,33 @@ impl StateSink {
 
     fn take_board(&mut self) {
         let board = self.board.borrow();
-        self.writer.state.way.clone_from(&board.way);
-        (self.writer.state.n_known, self.writer.state.n_asleep) = (board.n_known, board.n_asleep);
-        self.writer.state.n_heirs = board.n_heirs;
+        self.writer.state.way.clone_from(&board.discovery);
+        (self.writer.state.n_known, self.writer.state.n_asleep) = (board.n_known, board.n_idle);
+        self.writer.state.n_heirs = board.n_inherited;
         self.writer.state.cpus_targets = Some(board.targets.to_string());
-        self.writer.state.cpus_whole = Some(board.whole.to_string());
-        let row = |managed: &Managed| managed_row(managed, self.reasons.get(&managed.job));
+        self.writer.state.cpus_whole = Some(board.all_targets.to_string());
+        let row = |managed: &ManagedProcess| managed_row(managed, self.reasons.get(&managed.job));
         self.writer.state.managed = board.managed.iter().map(row).collect();
-        let alone = |(why, alone): (&LeftAlone, &host_live::Alone)| AloneRow {
+        let alone = |(why, alone): (&ExclusionReason, &host_live::ExcludedProcesses)| AloneRow {
             why: why.name().to_owned(),
             text: why.to_string(),
             n: alone.n,
             examples: alone.examples.iter().map(|(pid, name)| format!("{name}.{pid}")).collect(),
         };
-        self.writer.state.left_alone = board.left_alone.iter().map(alone).collect();
+        self.writer.state.left_alone = board.excluded.iter().map(alone).collect();
     }
 }
 
-fn managed_row(managed: &Managed, reason: Option<&String>) -> ManagedRow {
+fn managed_row(managed: &ManagedProcess, reason: Option<&String>) -> ManagedRow {
     ManagedRow {
         name: managed.name.clone(),
         pid: managed.pid,
-        born_ticks: managed.born_ticks,
+        born_ticks: managed.start_time_ticks,
         since_ns: managed.since.0,
         cpus_before: managed.before.to_string(),
         cpus_placed: managed.placed.as_ref().map(ToString::to_string),
         reason: reason.cloned(),
-        hands_off: managed.hands_off,
+        hands_off: managed.is_unmanaged,
     }
 }
 

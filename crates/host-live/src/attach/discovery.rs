@@ -1,0 +1,226 @@
+//! How new and exited processes are discovered, without a scan of /proc in each turn.
+//!
+//! | source | condition | cost |
+//! |---|---|---|
+//! | events | the kernel reports every fork, exec and exit (proc connector); needs `CAP_NET_ADMIN` outside of containers | one read per turn |
+//! | groups | only cgroups are selected: `cgroup.procs`, every two seconds | one read per cgroup |
+//! | numbers | otherwise: if the last PID of the kernel (`/proc/loadavg`) has changed, the PIDs since then are read | one read per turn, and two per new PID |
+//!
+//! Processes that all of these can miss are found by a scan of /proc: after lost events, after too many
+//! new PIDs, and every minute (every ten minutes with events).
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use base::Nanos;
+use linux::connector::{Connector, ProcessEvent};
+use linux::glance::parse_last_number;
+use linux::{fault, procfs};
+
+/// Limit of new PIDs that are read one by one: a scan is cheaper beyond that.
+const NEW_PIDS_MAX: u32 = 2048;
+/// Time between two scans of /proc without events.
+const SCAN_EVERY: Nanos = Nanos::from_secs(60);
+/// Time between two scans of /proc with events.
+const SCAN_EVERY_WITH_EVENTS: Nanos = Nanos::from_secs(600);
+/// Time between two reads of `cgroup.procs`.
+const CGROUPS_EVERY: Nanos = Nanos::from_secs(2);
+/// Limit of the depth of a cgroup hierarchy.
+const DEPTH_MAX: u32 = 32;
+
+/// The source of discovered processes.
+#[derive(Debug)]
+pub(super) enum DiscoverySource {
+    Events(Connector),
+    Cgroups(Vec<PathBuf>),
+    LastPid { loadavg: Option<OwnedFd>, last: Option<u32> },
+}
+
+/// Discovers forks, execs and exits.
+#[derive(Debug)]
+pub(super) struct Discovery {
+    source: DiscoverySource,
+    scan_at: Nanos,
+    cgroups_at: Nanos,
+}
+
+/// The processes that were discovered.
+#[derive(Debug, Default)]
+pub(super) struct Discovered {
+    /// Events of the kernel, oldest first.
+    pub events: Vec<ProcessEvent>,
+    /// New PIDs and TIDs. Some of them may have exited.
+    pub numbers: Vec<u32>,
+    /// A scan of /proc is due.
+    pub needs_scan: bool,
+    /// All processes of the selected cgroups.
+    pub members: Option<Vec<u32>>,
+    /// Events are no longer available, and why.
+    pub lost_events: Option<String>,
+}
+
+impl Discovery {
+    /// The cheapest source. `cgroups` are directories if only cgroups are selected, and empty otherwise.
+    pub(super) fn new(cgroups: Vec<PathBuf>, use_events: bool) -> Self {
+        let source = match (cgroups.is_empty(), use_events.then(Connector::open)) {
+            (false, _) => DiscoverySource::Cgroups(cgroups),
+            (true, Some(Ok(connector))) => DiscoverySource::Events(connector),
+            _ => DiscoverySource::last_pid(),
+        };
+        Discovery { source, scan_at: Nanos::ZERO, cgroups_at: Nanos::ZERO }
+    }
+
+    /// Name of the source in status files.
+    pub(super) fn name(&self) -> &'static str {
+        match self.source {
+            DiscoverySource::Events(_) => "events",
+            DiscoverySource::Cgroups(_) => "groups",
+            DiscoverySource::LastPid { .. } => "numbers",
+        }
+    }
+
+    /// Everything since the last call.
+    pub(super) fn poll(&mut self, now: Nanos) -> Discovered {
+        let mut discovered = Discovered::default();
+        let scan_every = match &mut self.source {
+            DiscoverySource::Events(connector) => {
+                if let Err(error) = read_events(connector, &mut discovered) {
+                    discovered.lost_events = Some(error.to_string());
+                    discovered.needs_scan = true;
+                    self.source = DiscoverySource::last_pid();
+                }
+                SCAN_EVERY_WITH_EVENTS
+            }
+            DiscoverySource::Cgroups(folders) => {
+                if self.cgroups_at <= now {
+                    self.cgroups_at = now + CGROUPS_EVERY;
+                    // After an error they are read again the next time.
+                    discovered.members = members(folders).ok();
+                }
+                return discovered;
+            }
+            DiscoverySource::LastPid { loadavg, last } => {
+                read_new_pids(loadavg.as_ref(), last, &mut discovered);
+                SCAN_EVERY
+            }
+        };
+        if self.scan_at <= now || discovered.needs_scan {
+            self.scan_at = now + scan_every;
+            discovered.needs_scan = true;
+        }
+        discovered
+    }
+}
+
+impl DiscoverySource {
+    fn last_pid() -> Self {
+        let loadavg = procfs::open("/proc/loadavg".as_ref()).ok();
+        DiscoverySource::LastPid { loadavg, last: None }
+    }
+}
+
+fn read_events(connector: &Connector, discovered: &mut Discovered) -> io::Result<()> {
+    connector.drain(|event| match event {
+        ProcessEvent::Lost => discovered.needs_scan = true,
+        event => discovered.events.push(event),
+    })
+}
+
+fn read_new_pids(loadavg: Option<&OwnedFd>, last: &mut Option<u32>, discovered: &mut Discovered) {
+    let mut buffer = [0; 128];
+    let text = loadavg.and_then(|file| procfs::read_again(file, &mut buffer).ok());
+    let now = text.and_then(parse_last_number);
+    match new_pids(std::mem::replace(last, now), now) {
+        Some(numbers) => discovered.numbers.extend(numbers),
+        None => discovered.needs_scan = true,
+    }
+}
+
+/// The PIDs that may be new; `None` if a scan is needed. After the largest PID the kernel continues with
+/// small ones.
+fn new_pids(before: Option<u32>, now: Option<u32>) -> Option<std::ops::RangeInclusive<u32>> {
+    let (before, now) = before.zip(now)?;
+    let is_few = before <= now && now - before <= NEW_PIDS_MAX;
+    is_few.then(|| before.saturating_add(1)..=now)
+}
+
+/// The processes of cgroups and their descendants.
+///
+/// # Errors
+/// A list cannot be read. A removed cgroup has no processes.
+pub(super) fn members(folders: &[PathBuf]) -> io::Result<Vec<u32>> {
+    let mut pids = Vec::new();
+    folders.iter().try_for_each(|folder| add_members(folder, 0, &mut pids))?;
+    pids.sort_unstable();
+    pids.dedup();
+    Ok(pids)
+}
+
+fn add_members(folder: &Path, depth: u32, pids: &mut Vec<u32>) -> io::Result<()> {
+    let read = || std::fs::read(folder.join("cgroup.procs"));
+    let Some(text) = unless_removed(fault::retry("read", read))? else { return Ok(()) };
+    pids.extend(procfs::parse_children(&text));
+    if depth == DEPTH_MAX {
+        return Ok(());
+    }
+    let list = || std::fs::read_dir(folder);
+    let Some(entries) = unless_removed(fault::retry("getdents64", list))? else { return Ok(()) };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            add_members(&entry.path(), depth + 1, pids)?;
+        }
+    }
+    Ok(())
+}
+
+/// `None` for a cgroup that was removed meanwhile.
+fn unless_removed<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        // A threaded cgroup has no `cgroup.procs`: its processes are listed in an ancestor.
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(before: Option<u32>, now: Option<u32>, expected: Option<(u32, u32)>) {
+        let range = new_pids(before, now).map(|range| (*range.start(), *range.end()));
+        assert_eq!(range, expected, "{before:?} {now:?}");
+    }
+
+    #[test]
+    fn with_the_same_last_pid_no_process_is_read() {
+        assert!(new_pids(Some(70), Some(70)).expect("known").is_empty());
+        check(Some(70), Some(72), Some((71, 72)));
+    }
+
+    #[test]
+    fn after_a_pid_wrap_or_too_many_new_pids_a_scan_is_needed() {
+        check(Some(32_000), Some(301), None);
+        check(Some(1), Some(1 + NEW_PIDS_MAX), Some((2, 1 + NEW_PIDS_MAX)));
+        check(Some(1), Some(2 + NEW_PIDS_MAX), None);
+        check(None, Some(5), None);
+        check(Some(5), None, None);
+    }
+
+    #[test]
+    fn the_processes_of_a_cgroup_include_those_of_its_descendants() {
+        let world = tempfile::tempdir().expect("a folder");
+        let below = world.path().join("a/b");
+        std::fs::create_dir_all(&below).expect("ours");
+        std::fs::write(world.path().join("a/cgroup.procs"), "7\n3\n").expect("ours");
+        std::fs::write(below.join("cgroup.procs"), "9\n3\n").expect("ours");
+        assert_eq!(members(&[world.path().join("a")]).expect("lists"), [3, 7, 9]);
+        assert!(members(&[world.path().join("gone")]).expect("no process").is_empty());
+        // A list that cannot be read is not an empty list.
+        let all = fault::FaultPlan { seed: 1, permille: 1000 };
+        let refused = fault::with_errors(all, || members(&[world.path().join("a")]));
+        assert!(refused.is_err(), "{refused:?}");
+    }
+}

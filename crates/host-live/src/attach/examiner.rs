@@ -1,0 +1,169 @@
+//! Decides whether a process is managed: selection, exclusions, permissions.
+//!
+//! The first examination uses `stat` and what the selection needs. A process that is busy is examined
+//! closely: the masks and the scheduling class of each thread, its cpuset and its environment.
+
+use std::io;
+
+use base::CpuSet;
+use linux::environ::{Environ, environ};
+use linux::glance::{Glance, ProcFolder, ProcStatus, comm_text};
+use linux::undo::RUN_VARIABLE;
+use linux::{affinity, procfs};
+
+use super::exclusion::ExclusionReason;
+use super::placement_cpus::PlacementCpus;
+use super::process_table::{ProcessTable, Treatment};
+use super::selection::{Candidate, Selected, Selection};
+
+/// Examines processes.
+pub(super) struct Examiner {
+    pub proc: ProcFolder,
+    /// Users and capabilities of evenkeel.
+    own: ProcStatus,
+    pub selection: Selection,
+    /// Plans are carried out.
+    acts: bool,
+}
+
+impl Examiner {
+    /// # Errors
+    /// Our own status cannot be read.
+    pub(super) fn new(proc: ProcFolder, selection: Selection, acts: bool) -> io::Result<Self> {
+        let own = proc.status(std::process::id())?;
+        Ok(Examiner { proc, own, selection, acts })
+    }
+
+    /// Whether processes of other users cannot be placed.
+    pub(super) fn is_restricted(&self) -> bool {
+        let other = ProcStatus { uid: u32::MAX, uid_effective: u32::MAX, ..self.own.clone() };
+        self.acts && !self.own.may_bind(&other)
+    }
+
+    /// Whether only PIDs are selected, and all of them have exited with their descendants.
+    pub(super) fn have_all_exited(&self, table: &ProcessTable) -> bool {
+        let has_exited = |(&pid, &start): (&u32, &u64)| match self.proc.glance(pid) {
+            Ok(stat) => stat.born_ticks != start || stat.has_ended(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        self.selection.only_pids()
+            && table.n_named() == 0
+            && self.selection.pids.iter().all(has_exited)
+    }
+
+    /// Whether a process is selected by PID, or is a child of such a process.
+    pub(super) fn is_named(
+        &self,
+        table: &ProcessTable,
+        (pid, stat): (u32, &Glance),
+        parent: Option<u32>,
+    ) -> bool {
+        let named = &self.selection.pids;
+        let is_it = named.get(&pid) == Some(&stat.born_ticks);
+        let is_child_of = |parent: u32| table.get(parent).is_some_and(|known| known.is_named);
+        let is_child = is_child_of(stat.parent) || parent.is_some_and(is_child_of);
+        !named.is_empty() && (is_it || is_child)
+    }
+
+    /// The treatment of a process, before it is busy.
+    pub(super) fn examine(&self, pid: u32, stat: &Glance, is_named: bool) -> Treatment {
+        match self.selected(pid, stat, is_named) {
+            Selected::No => Treatment::NotSelected,
+            selected => match exclusion(pid, stat, selected) {
+                Some(reason) => Treatment::Excluded(reason),
+                None => Treatment::Eligible,
+            },
+        }
+    }
+
+    fn selected(&self, pid: u32, stat: &Glance, is_named: bool) -> Selected {
+        let Selection { excluded, .. } = &self.selection;
+        let comm = comm_text(&stat.comm);
+        let status = self.selection.needs_users().then(|| self.proc.status(pid));
+        let cgroups = self.selection.needs_cgroups().then(|| self.proc.cgroups(pid));
+        // If an exclusion cannot be checked, the process is not selected for now.
+        let is_unknown = !excluded.users.is_empty() && matches!(status, Some(Err(_)))
+            || !excluded.cgroups.is_empty() && matches!(cgroups, Some(Err(_)));
+        if is_unknown {
+            return Selected::No;
+        }
+        let (status, cgroups) = (status.and_then(Result::ok), cgroups.and_then(Result::ok));
+        self.selection.of(&Candidate {
+            comm: &comm,
+            uid: status.map(|status| status.uid),
+            cgroups: cgroups.as_deref().unwrap_or_default(),
+            is_named,
+        })
+    }
+
+    /// The examination of a busy process, which costs more. `inherited` is a mask of ours that it may have.
+    ///
+    /// # Errors
+    /// Something cannot be read now, so that the process must not be changed.
+    pub(super) fn examine_closely(
+        &self,
+        pid: u32,
+        cpus: &PlacementCpus,
+        inherited: Option<&CpuSet>,
+    ) -> io::Result<Option<ExclusionReason>> {
+        let status = self.proc.status(pid)?;
+        if self.acts && !self.own.may_bind(&status) {
+            return Ok(Some(ExclusionReason::NotPermitted));
+        }
+        if cpus.restricts_memory(status.nodes.as_ref()) {
+            return Ok(Some(ExclusionReason::OwnAffinity));
+        }
+        for tid in procfs::threads("/".as_ref(), pid)? {
+            let Some(mask) = unless_exited(affinity::get(tid))? else { continue };
+            if mask != cpus.ordinary && inherited != Some(&mask) {
+                return Ok(Some(ExclusionReason::OwnAffinity));
+            }
+            let stat = unless_exited(self.proc.glance_thread(pid, tid))?;
+            if stat.is_some_and(|stat| Glance::is_real_time(stat.class)) {
+                return Ok(Some(ExclusionReason::RealTime));
+            }
+        }
+        let is_managed = match environ("/".as_ref(), pid) {
+            Ok(Environ::InExec) => return Err(io::ErrorKind::WouldBlock.into()),
+            Ok(environ) => environ.variable(RUN_VARIABLE).is_some(),
+            // A process whose environment is not readable is treated like one without the variable.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => false,
+            Err(error) => return Err(error),
+        };
+        Ok(is_managed.then_some(ExclusionReason::OtherEvenkeel))
+    }
+
+    /// Whether a job has been moved to a cpuset that restricts its memory. A cpuset that restricts CPUs
+    /// changes the mask, which is verified more often.
+    pub(super) fn restricts_memory(&self, pid: u32, cpus: &PlacementCpus) -> bool {
+        self.proc.status(pid).is_ok_and(|status| cpus.restricts_memory(status.nodes.as_ref()))
+    }
+}
+
+/// Why a selected process is excluded.
+fn exclusion(pid: u32, stat: &Glance, selected: Selected) -> Option<ExclusionReason> {
+    if pid == std::process::id() {
+        Some(ExclusionReason::Ourselves)
+    } else if pid == 1 {
+        Some(ExclusionReason::FirstProcess)
+    } else if stat.is_kernel_thread {
+        Some(ExclusionReason::KernelThread)
+    } else {
+        match selected {
+            Selected::ExcludedName => Some(ExclusionReason::ExcludedName),
+            Selected::ExcludedUser => Some(ExclusionReason::ExcludedUser),
+            Selected::ExcludedCgroup => Some(ExclusionReason::ExcludedCgroup),
+            _ => Glance::is_real_time(stat.class).then_some(ExclusionReason::RealTime),
+        }
+    }
+}
+
+/// `None` for a thread that has exited meanwhile.
+fn unless_exited<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,84 @@
+//! Why a selected process is not managed.
+
+use std::fmt;
+
+use crate::session::memory::OWN_POLICY;
+
+/// Why a selected process is not managed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ExclusionReason {
+    /// A kernel thread.
+    KernelThread,
+    /// The init process.
+    FirstProcess,
+    /// This evenkeel.
+    Ourselves,
+    /// Another evenkeel started it or placed it.
+    OtherEvenkeel,
+    /// Its name is excluded.
+    ExcludedName,
+    /// Its user is excluded.
+    ExcludedUser,
+    /// Its cgroup is excluded.
+    ExcludedCgroup,
+    /// It has a real-time or deadline class (FIFO, RR, DEADLINE).
+    RealTime,
+    /// Its affinity or cpuset differs from that of the init process.
+    OwnAffinity,
+    /// It set a memory policy: its pages stay, and its threads are placed.
+    OwnMemoryPolicy,
+    /// The kernel does not permit a change.
+    NotPermitted,
+}
+
+impl ExclusionReason {
+    /// All reasons.
+    pub const ALL: &[ExclusionReason] = &[
+        ExclusionReason::KernelThread,
+        ExclusionReason::FirstProcess,
+        ExclusionReason::Ourselves,
+        ExclusionReason::OtherEvenkeel,
+        ExclusionReason::ExcludedName,
+        ExclusionReason::ExcludedUser,
+        ExclusionReason::ExcludedCgroup,
+        ExclusionReason::RealTime,
+        ExclusionReason::OwnAffinity,
+        ExclusionReason::OwnMemoryPolicy,
+        ExclusionReason::NotPermitted,
+    ];
+
+    /// The name in status files.
+    pub fn name(self) -> &'static str {
+        match self {
+            ExclusionReason::KernelThread => "kernel-thread",
+            ExclusionReason::FirstProcess => "first-process",
+            ExclusionReason::Ourselves => "ourselves",
+            ExclusionReason::OtherEvenkeel => "other-evenkeel",
+            ExclusionReason::ExcludedName => "excluded-name",
+            ExclusionReason::ExcludedUser => "excluded-user",
+            ExclusionReason::ExcludedCgroup => "excluded-cgroup",
+            ExclusionReason::RealTime => "real-time",
+            ExclusionReason::OwnAffinity => "own-affinity",
+            ExclusionReason::OwnMemoryPolicy => "own-memory-policy",
+            ExclusionReason::NotPermitted => "not-permitted",
+        }
+    }
+}
+
+impl fmt::Display for ExclusionReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ExclusionReason::KernelThread => "a kernel thread",
+            ExclusionReason::FirstProcess => "the init process",
+            ExclusionReason::Ourselves => "this evenkeel itself",
+            ExclusionReason::OtherEvenkeel => "managed by another evenkeel",
+            ExclusionReason::ExcludedName => "its name is excluded",
+            ExclusionReason::ExcludedUser => "its user is excluded",
+            ExclusionReason::ExcludedCgroup => "its cgroup is excluded",
+            ExclusionReason::RealTime => "it has a real-time or deadline class",
+            ExclusionReason::OwnAffinity => "it has an affinity or cpuset of its own",
+            ExclusionReason::OwnMemoryPolicy => OWN_POLICY,
+            ExclusionReason::NotPermitted => "the kernel does not permit it (needs CAP_SYS_NICE)",
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! Masks that children inherit from a placed process.
+//!
+//! ```text
+//!   placed ──fork──► child with the same mask      on record, and left as it is
+//!      │               └──fork──► its children too
+//!      ▼
+//!   released ─► children and descendants with a mask of ours are restored ─► again for one second or more
+//! ```
+//!
+//! A child is known here after it was discovered. Descendants that were not discovered yet are searched
+//! when their ancestor is released, and again in every turn of the next second: a fork that was under way
+//! is not visible at that time, and its child has the earlier mask. On a busy machine a fork can be
+//! interrupted for longer than an interval.
+//!
+//! A process that is older than the first placement of its ancestor has no mask of ours. A process with
+//! another mask has it from another program.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use base::{CpuSet, JobId, Nanos, TaskId};
+use linux::glance::Glance;
+use linux::procfs::may_live;
+use linux::{affinity, fork_latency, procfs};
+
+use super::jobs::AttachedJobs;
+use crate::session::{Jobs, Session, task_id};
+
+/// The shortest time for which descendants are searched after a release.
+const LATE_FOR: Nanos = Nanos::from_secs(1);
+/// Limit of descendants per search.
+const DESCENDANTS_MAX: usize = 1 << 16;
+
+/// A process that inherited a mask of ours and is not a job.
+#[derive(Clone, Debug)]
+pub(super) struct InheritedAffinity {
+    /// The job whose process it descends from.
+    pub of: JobId,
+    pub start_time_ticks: u64,
+    pub mask: Arc<CpuSet>,
+}
+
+/// The masks that descendants of a released process may have from us.
+#[derive(Clone, Debug)]
+struct AncestorMasks {
+    process: TaskId,
+    base: Arc<CpuSet>,
+    masks: Vec<Arc<CpuSet>>,
+    since_ticks: u64,
+}
+
+/// All processes with inherited masks.
+#[derive(Debug, Default)]
+pub(super) struct InheritedMasks {
+    processes: BTreeMap<u32, InheritedAffinity>,
+    /// Released processes, and until when their descendants are searched.
+    late: Vec<(Nanos, AncestorMasks)>,
+}
+
+impl AncestorMasks {
+    /// The masks of a job; `None` if it was never placed.
+    fn of(jobs: &AttachedJobs, job: JobId) -> Option<Self> {
+        let attached = jobs.get(job)?;
+        let state = &attached.affinity;
+        Some(AncestorMasks {
+            process: task_id(state.pid, attached.start_time_ticks),
+            base: Arc::clone(&state.base),
+            masks: state.masks_of_ours().cloned().collect(),
+            since_ticks: attached.placed_ticks?,
+        })
+    }
+
+    fn is_ours(&self, mask: &CpuSet) -> bool {
+        *mask != *self.base && self.masks.iter().any(|ours| **ours == *mask)
+    }
+
+    /// Restores every thread of a process that has a mask of ours. Returns whether that succeeded.
+    fn release_process(&self, pid: u32) -> bool {
+        let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
+        let restored = tids.into_iter().map(|tid| {
+            let mask = affinity::get(tid)?;
+            if self.is_ours(&mask) { affinity::set(tid, &self.base) } else { Ok(()) }
+        });
+        // After an error the remaining threads are restored too.
+        restored.fold(true, |all, restored: io::Result<()>| all & restored.is_ok())
+    }
+
+    /// Restores descendants that were not discovered yet. Returns whether any could not be restored. Jobs
+    /// are left as they are.
+    fn release_descendants(&self, session: &Session) -> bool {
+        if !may_live(self.process) {
+            return false; // Its children have been reparented.
+        }
+        let mut any_left = false;
+        let mut parents = vec![self.process.tid];
+        let mut n_children = 0;
+        while let Some(parent) = parents.pop().filter(|_| n_children < DESCENDANTS_MAX) {
+            let children = procfs::all_children("/".as_ref(), parent);
+            any_left |= children.as_ref().is_err_and(is_refused);
+            for child in children.unwrap_or_default() {
+                n_children += 1;
+                let stat = procfs::stat("/".as_ref(), child);
+                any_left |= stat.as_ref().is_err_and(is_refused);
+                let is_younger = stat.is_ok_and(|stat| self.since_ticks <= stat.born_ticks);
+                if !is_younger || session.tasks.job_of(child).is_some() {
+                    continue;
+                }
+                let has_exited =
+                    || procfs::stat("/".as_ref(), child).is_err_and(|error| !is_refused(&error));
+                any_left |= !self.release_process(child) && !has_exited();
+                parents.push(child);
+            }
+        }
+        any_left
+    }
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    error.kind() != io::ErrorKind::NotFound
+}
+
+impl InheritedMasks {
+    pub(super) fn len(&self) -> usize {
+        self.processes.len()
+    }
+
+    pub(super) fn get(&self, pid: u32) -> Option<&InheritedAffinity> {
+        self.processes.get(&pid)
+    }
+
+    pub(super) fn remove(&mut self, pid: u32) {
+        self.processes.remove(&pid);
+    }
+
+    /// Released processes whose descendants are still searched.
+    pub(super) fn late_parents(&self) -> impl Iterator<Item = u32> {
+        self.late.iter().map(|(_, ancestor)| ancestor.process.tid)
+    }
+
+    /// Restores a job and its descendants. Returns the number of threads of the job that changed.
+    pub(super) fn release(
+        &mut self,
+        session: &mut Session,
+        jobs: &mut AttachedJobs,
+        job: JobId,
+    ) -> u32 {
+        // The job comes first, so that its next children inherit no mask of ours.
+        let Some(state) = jobs.affinity_mut(job) else { return 0 };
+        let (n_restored, any_left) = session.binder().release(state, false);
+        let any_left = self.release_descendants(session, jobs, job) || any_left;
+        if let (false, Some(state)) = (any_left, jobs.affinity(job)) {
+            // If this cannot be written, `restore` finds every mask as it was before.
+            session.undo.free(&state.name);
+        }
+        n_restored
+    }
+
+    /// Restores the descendants of a job. If any could not be restored, the record is kept.
+    fn release_descendants(
+        &mut self,
+        session: &mut Session,
+        jobs: &AttachedJobs,
+        job: JobId,
+    ) -> bool {
+        let Some(ancestor) = AncestorMasks::of(jobs, job) else { return false };
+        let is_of_job = |(_, it): &(&u32, &InheritedAffinity)| it.of == job;
+        let children = self.processes.iter().filter(is_of_job);
+        let children: Vec<(u32, InheritedAffinity)> =
+            children.map(|(&pid, it)| (pid, it.clone())).collect();
+        let mut any_left = ancestor.release_descendants(session);
+        let parents = children.iter().map(|(pid, _)| *pid).chain([ancestor.process.tid]);
+        let longest = Nanos::from(fork_latency::max_fork_latency("/".as_ref(), parents));
+        let until = session.now() + LATE_FOR.max(longest);
+        for (pid, InheritedAffinity { start_time_ticks, mask, .. }) in children {
+            self.processes.remove(&pid);
+            let process = task_id(pid, start_time_ticks);
+            let mut masks = AncestorMasks { process, ..ancestor.clone() };
+            masks.masks.push(mask);
+            if may_live(process) {
+                any_left |= !masks.release_process(pid) && may_live(process);
+                any_left |= masks.release_descendants(session);
+                self.late.push((until, masks));
+            }
+        }
+        self.late.push((until, ancestor));
+        if any_left {
+            session.undo.keep();
+        }
+        any_left
+    }
+
+    /// Searches descendants of processes that were released a short time ago.
+    pub(super) fn release_late(&mut self, session: &mut Session, jobs: &AttachedJobs, now: Nanos) {
+        for (until, ancestor) in std::mem::take(&mut self.late) {
+            // Children of a job that is placed again inherit the new mask.
+            let job = session.tasks.job_of(ancestor.process.tid);
+            let state = job.and_then(|job| jobs.affinity(job));
+            if !state.is_some_and(|state| state.placed.is_some())
+                && ancestor.release_descendants(session)
+            {
+                session.undo.keep();
+            }
+            if now < until {
+                self.late.push((until, ancestor));
+            }
+        }
+    }
+
+    /// Puts a new process on record if it inherited a mask of ours.
+    pub(super) fn check(
+        &mut self,
+        session: &mut Session,
+        jobs: &AttachedJobs,
+        (pid, stat): (u32, &Glance),
+        parent: u32,
+    ) {
+        let of_parent = self.processes.get(&parent).map(|it| it.of);
+        let Some(of) = session.tasks.job_of(parent).or(of_parent) else { return };
+        let Some(state) = jobs.affinity(of) else { return };
+        let Ok(mask) = affinity::get(pid) else { return };
+        let ours = state.masks_of_ours().find(|ours| ***ours == mask).cloned();
+        let Some(mask) = ours.filter(|mask| **mask != *state.base) else { return };
+        let entry = (pid, stat.born_ticks, pid);
+        // If this cannot be written, it is found as a descendant while its parent lives.
+        let _ = session.undo.set(&state.name, [&state.base, &mask, &mask], vec![entry]);
+        let inherited = InheritedAffinity { of, start_time_ticks: stat.born_ticks, mask };
+        self.processes.insert(pid, inherited);
+    }
+}

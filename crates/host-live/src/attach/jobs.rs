@@ -1,0 +1,137 @@
+//! The processes that are jobs of a watch.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use base::{JobId, Nanos};
+use linux::tasks::KeptFile;
+use program::{Class, Command, Ending, Job, Origin};
+
+use super::selection::name_matches;
+use super::status::ManagedProcess;
+use crate::session::{AffinityState, Jobs};
+
+/// Ids are reused only after this number of jobs.
+const FRESH_IDS: u32 = 1024;
+
+/// A process that is a job.
+pub(super) struct AttachedJob {
+    pub affinity: AffinityState,
+    pub start_time_ticks: u64,
+    pub since: Nanos,
+    /// When it was last seen busy.
+    pub busy_at: Nanos,
+    /// When it was placed first, in clock ticks since boot. Older children have no mask of ours.
+    pub placed_ticks: Option<u64>,
+    /// Wakes the loop at its exit. `None` if no descriptor was left.
+    pub pidfd: Option<KeptFile>,
+}
+
+/// All jobs of a watch.
+#[derive(Default)]
+pub(super) struct AttachedJobs {
+    pub jobs: BTreeMap<JobId, AttachedJob>,
+    next: u32,
+    /// Ids of detached jobs, which can be used again.
+    free: VecDeque<JobId>,
+    /// The same, not yet reported to the engine.
+    detached: Vec<JobId>,
+}
+
+impl AttachedJobs {
+    /// An id for a new job.
+    pub(super) fn new_id(&mut self) -> JobId {
+        if self.next < FRESH_IDS || self.free.is_empty() {
+            self.next += 1;
+            return JobId(self.next - 1);
+        }
+        self.free.pop_front().unwrap_or(JobId(self.next))
+    }
+
+    /// An id that was not used.
+    pub(super) fn return_id(&mut self, job: JobId) {
+        self.free.push_back(job);
+    }
+
+    pub(super) fn get(&self, job: JobId) -> Option<&AttachedJob> {
+        self.jobs.get(&job)
+    }
+
+    pub(super) fn remove(&mut self, job: JobId) -> Option<AttachedJob> {
+        let removed = self.jobs.remove(&job)?;
+        self.detached.push(job);
+        Some(removed)
+    }
+
+    /// The engine has been notified of all detached jobs: their ids can be used again.
+    pub(super) fn reuse_ids(&mut self) {
+        self.free.extend(self.detached.drain(..));
+    }
+
+    pub(super) fn ids(&self) -> Vec<JobId> {
+        self.jobs.keys().copied().collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+}
+
+impl Jobs for AttachedJobs {
+    fn affinity(&self, job: JobId) -> Option<&AffinityState> {
+        self.jobs.get(&job).map(|attached| &attached.affinity)
+    }
+
+    fn affinity_mut(&mut self, job: JobId) -> Option<&mut AffinityState> {
+        self.jobs.get_mut(&job).map(|attached| &mut attached.affinity)
+    }
+}
+
+impl AttachedJob {
+    pub(super) fn status(&self) -> ManagedProcess {
+        let AffinityState { job, name, pid, base, placed, is_unmanaged, .. } = &self.affinity;
+        ManagedProcess {
+            job: *job,
+            name: name.clone(),
+            pid: *pid,
+            start_time_ticks: self.start_time_ticks,
+            since: self.since,
+            before: (**base).clone(),
+            placed: placed.as_deref().cloned(),
+            is_unmanaged: *is_unmanaged,
+        }
+    }
+}
+
+/// The job of a process for the engine. `permille` is its share of a CPU.
+pub(super) fn describe(
+    state: &AffinityState,
+    comm: &str,
+    permille: u64,
+    classes: &[(String, Class)],
+) -> Job {
+    let class = classes.iter().find(|(pattern, _)| name_matches(pattern, comm));
+    Job {
+        id: state.job,
+        name: state.name.clone(),
+        command: Command::Program { program: comm.into(), args: Vec::new() },
+        start: Nanos::ZERO,
+        class: class.map(|(_, class)| *class),
+        threads: u32::try_from(permille.div_ceil(1000)).unwrap_or(u32::MAX).max(1),
+        ending: Ending::Exit,
+        origin: Origin { file: format!("/proc/{}", state.pid).into(), line: 0 },
+        sensitivity: None,
+        profile: None,
+        found: None,
+        dir: None,
+        env: BTreeMap::new(),
+        input: None,
+        output: None,
+        cpus: None,
+        nodes: None,
+        memory: None,
+    }
+}

@@ -1,0 +1,481 @@
+//! The job source of a watch: manages processes that evenkeel did not start.
+//!
+//! ```text
+//!   discovery      forks, execs and exits: events, cgroups, or new PIDs
+//!   selection      which processes are selected        exclusion  which of them are left alone
+//!   process_table  all known processes, each with its next sample; idle ones less often
+//!      │ busy
+//!      ▼
+//!   tracker        the process becomes a job: its threads are sampled, and placed if evenkeel may act
+//!      │ exited, idle for minutes, or excluded
+//!      ▼
+//!   detached       its affinity is restored
+//! ```
+//!
+//! A job is one process with its threads. A child inherits the mask of its parent ([`inherited`]): it is
+//! put on record, left as it is, and restored with its parent. When it is busy it becomes a job.
+//!
+//! No process is started, signalled or ended, and without [`AttachOptions::act`] nothing is changed. The
+//! pages of a process that set a memory policy are not moved.
+
+mod discovery;
+mod examiner;
+mod exclusion;
+mod inherited;
+mod jobs;
+mod options;
+mod placement_cpus;
+mod process_table;
+mod selection;
+mod status;
+mod tracker;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::{JobId, Nanos};
+use engine::{Approved, Host};
+use linux::glance::ProcFolder;
+use linux::tasks::SampleTime;
+use linux::undo::{self, Log, Restored};
+use linux::{affinity, system};
+use sched::{
+    Action, Cause, DetachCause, JobEvent, Outcome, OutcomeResult, RejectCause, Sample, Target, Turn,
+};
+use topology::Machine;
+
+pub use exclusion::ExclusionReason;
+pub use options::{AttachError, AttachOptions};
+pub use selection::{Criteria, Selection};
+pub use status::{ExcludedProcesses, ManagedProcess, WatchStatus};
+
+use crate::LiveError;
+use crate::errors::with_causes;
+use crate::session::{
+    Jobs, MemoryConfig, Rejected, Session, SessionConfig, Ticks, UndoRecord, UsableCpus, Wakeup,
+    Wakeups, while_forks_are_hidden,
+};
+use discovery::Discovery;
+use examiner::Examiner;
+use inherited::InheritedMasks;
+use jobs::AttachedJobs;
+use placement_cpus::PlacementCpus;
+use process_table::ProcessTable;
+use tracker::Tracker;
+
+/// The longest time between two samples of a sleeping thread of a job.
+const THREAD_SAMPLE_MAX: Nanos = Nanos::from_secs(10);
+/// The longest time between two turns, so that readers of the status see that evenkeel is running.
+const HEARTBEAT: Nanos = Nanos::from_secs(10);
+/// The shortest time between two updates of the status while jobs stay the same.
+const STATUS_EVERY: Nanos = Nanos::from_secs(5);
+/// Upper limit of RLIMIT_NOFILE. More descriptors have no use.
+const DESCRIPTORS_MAX: u64 = 4096;
+/// Reported when no selected process is left.
+const ALL_EXITED: &str = "the selected processes and their children have exited: the watch ends";
+
+/// Manages processes that run on this machine.
+///
+/// On drop, everything that it changed is restored for processes that still run.
+pub struct AttachHost {
+    session: Session,
+    tracker: Tracker,
+    ticks: Ticks,
+    stop: Stop,
+    was_stopped: bool,
+    status: Rc<RefCell<WatchStatus>>,
+    status_at: Nanos,
+    turn_at: Nanos,
+    /// Clock ticks per second.
+    tick_hz: u64,
+    options: AttachOptions,
+}
+
+/// Progress of the end of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    No,
+    Requested,
+    /// All jobs are detached, and that has been reported.
+    Reported,
+}
+
+impl AttachHost {
+    /// Prepares a watch: checks the selection, opens the undo record if it may act, and finds out how new
+    /// processes can be discovered. Nothing is changed.
+    ///
+    /// # Errors
+    /// Nothing is selected, a selected PID does not exist, or a source that is needed is not available.
+    pub fn new(machine: &Machine, options: AttachOptions) -> Result<Self, AttachError> {
+        if options.selection.is_empty() {
+            return Err(AttachError::NothingSelected);
+        }
+        let proc = ProcFolder::open("/".as_ref()).map_err(AttachError::Proc)?;
+        for (&pid, &start) in &options.selection.pids {
+            if !proc.glance(pid).is_ok_and(|stat| stat.born_ticks == start) {
+                return Err(AttachError::NoProcess { pid });
+            }
+        }
+        let limit = system::raise_descriptors(DESCRIPTORS_MAX);
+        let wakeups = Wakeups::new(options.takes_signals)?;
+        let own = affinity::get(0).map_err(LiveError::OwnCpus)?;
+        let with_memory = machine.nodes_with_memory().clone();
+        let cpus = PlacementCpus::new("/".as_ref(), &proc, own.clone(), with_memory);
+        let examiner = Examiner::new(proc, options.selection.clone(), options.act)
+            .map_err(AttachError::Proc)?;
+        let run = system::random_id("/".as_ref()).map_err(AttachError::Proc)?;
+        let undo = open_undo(&options, &run)?;
+        let config = SessionConfig {
+            run,
+            machine,
+            measured: options.machine.as_ref(),
+            own_cpus: own,
+            counters: options.counters,
+            memory: MemoryConfig {
+                options: options.memory,
+                interval: Some(options.interval),
+                nice: None,
+                is_attached: true,
+            },
+            limit,
+            n_jobs: 0,
+        };
+        let mut host = AttachHost::with_session(
+            Session::open(config, wakeups, undo),
+            (examiner, cpus),
+            options,
+        );
+        host.apply_cpus();
+        host.warn_restricted();
+        Ok(host)
+    }
+
+    fn with_session(
+        session: Session,
+        (examiner, cpus): (Examiner, PlacementCpus),
+        options: AttachOptions,
+    ) -> Self {
+        let tick_hz = rustix::param::clock_ticks_per_second().max(1);
+        let cgroups = match options.selection.only_cgroups() {
+            true => options.cgroup_folders.clone(),
+            false => Vec::new(),
+        };
+        let table = ProcessTable::new(options.interval, Nanos(1_000_000_000 / tick_hz));
+        AttachHost {
+            session,
+            tracker: Tracker {
+                examiner,
+                discovery: Discovery::new(cgroups, options.use_events),
+                table: table.with_job_period(options.idle_after).with_busy(options.busy_permille),
+                jobs: AttachedJobs::default(),
+                inherited: InheritedMasks::default(),
+                cpus,
+                classes: options.classes.clone(),
+                idle_after: options.idle_after,
+            },
+            ticks: Ticks::new(options.interval),
+            stop: Stop::No,
+            was_stopped: false,
+            status: Rc::default(),
+            status_at: Nanos::ZERO,
+            turn_at: Nanos::ZERO,
+            tick_hz,
+            options,
+        }
+    }
+
+    /// Id of this watch, unique on the machine.
+    pub fn run_id(&self) -> &str {
+        &self.session.run
+    }
+
+    /// Time since the start.
+    pub fn now(&mut self) -> Nanos {
+        self.session.now()
+    }
+
+    /// Whether something could not be restored after the watch: its record stays, and `evenkeel restore`
+    /// tries again.
+    pub fn is_record_kept(&self) -> bool {
+        self.session.undo.is_kept()
+    }
+
+    /// Whether the watch was stopped before its end.
+    pub fn was_stopped(&self) -> bool {
+        self.was_stopped
+    }
+
+    /// What the start restored of runs that were killed. Empty unless the watch may act.
+    pub fn restored(&self) -> &Restored {
+        &self.session.undo.restored
+    }
+
+    /// The current status, which every turn updates.
+    pub fn status(&self) -> Rc<RefCell<WatchStatus>> {
+        Rc::clone(&self.status)
+    }
+
+    fn warn_restricted(&mut self) {
+        if self.tracker.examiner.is_restricted() {
+            self.session.warn(
+                "processes of other users are left alone, because placing them needs CAP_SYS_NICE: \
+                 run evenkeel as root",
+            );
+        }
+    }
+
+    fn take_wakeups(&mut self, woken: Vec<Wakeup>) {
+        for wakeup in &woken {
+            match *wakeup {
+                Wakeup::Stop | Wakeup::StopAtOnce => {
+                    self.was_stopped = true;
+                    self.request_stop();
+                }
+                Wakeup::Exited(pid) => {
+                    // Forks before the exit of this process may be those of its children.
+                    let now = self.session.now();
+                    self.tracker.discover(&mut self.session, now);
+                    self.tracker.has_exited(&mut self.session, pid);
+                }
+                Wakeup::Helper => self.session.take_memory_results(),
+                Wakeup::Overflow => {} // A watch has a turn at every tick.
+            }
+        }
+        self.session.recycle(woken);
+    }
+
+    fn request_stop(&mut self) {
+        if self.stop == Stop::No {
+            self.stop = Stop::Requested;
+        }
+    }
+
+    /// Handles everything that is due by now.
+    fn take_due(&mut self) {
+        let now = self.session.now();
+        let is_first = !self.session.had_first_sample();
+        if self.options.time_limit.is_some_and(|limit| limit <= now) {
+            self.request_stop();
+        }
+        // Before the first turn no process is known.
+        if self.stop == Stop::No
+            && !is_first
+            && self.tracker.examiner.have_all_exited(&self.tracker.table)
+        {
+            self.session.warn(ALL_EXITED);
+            self.request_stop();
+        }
+        if self.stop == Stop::Requested {
+            self.stop = Stop::Reported;
+            self.tracker.detach_all(&mut self.session, DetachCause::WatchStopped);
+            self.session.turn.causes.insert(Cause::Stopping);
+            return;
+        }
+        if self.stop == Stop::Reported || now < self.ticks.next() && !is_first {
+            return;
+        }
+        self.ticks.skip_to(now);
+        self.update_cpus(now);
+        self.tracker.update(&mut self.session, now);
+        let pending = &self.session.turn.pending;
+        let has_events = !pending.jobs.is_empty() || !pending.degraded.is_empty();
+        let is_late = self.turn_at.saturating_add(HEARTBEAT) <= now;
+        if is_first || has_events || is_late || !self.tracker.jobs.is_empty() {
+            self.session.turn.causes.insert(Cause::Interval);
+        }
+    }
+
+    fn update_cpus(&mut self, now: Nanos) {
+        let Tracker { cpus, examiner, .. } = &mut self.tracker;
+        if let Some(warnings) = cpus.update("/".as_ref(), &examiner.proc, now) {
+            self.session.turn.pending.degraded.extend(warnings);
+            self.session.turn.pending.usable_cpus = Some(cpus.targets());
+            self.session.turn.causes.insert(Cause::CpusChanged);
+        }
+        self.apply_cpus();
+    }
+
+    /// Passes the current CPUs to the session.
+    fn apply_cpus(&mut self) {
+        let UsableCpus { own, compared } = &mut self.session.cpus;
+        let cpus = &self.tracker.cpus;
+        if **own != cpus.own {
+            *own = Arc::new(cpus.own.clone());
+        }
+        let all = cpus.compared();
+        if **compared != all {
+            *compared = Arc::new(all);
+        }
+    }
+
+    /// When the next event is due. New processes are discovered once per interval, even without jobs.
+    fn next_deadline(&self) -> Nanos {
+        let next = self.ticks.next();
+        self.options.time_limit.map_or(next, |limit| next.min(limit))
+    }
+
+    /// Samples all jobs in an interval turn.
+    fn sample_jobs(&mut self, at: Nanos, sample: &mut Sample) {
+        let interval = self.options.interval;
+        let time = SampleTime { at, interval, rest_max: THREAD_SAMPLE_MAX };
+        let (session, jobs) = (&mut self.session, &mut self.tracker.jobs);
+        let sampled = session.sample_threads(time, jobs, sample);
+        session.check_affinity(jobs, sampled);
+        if session.is_slow_sample_due(at) {
+            session.sample_slow(at, &jobs.ids(), sample);
+        }
+        session.collectors.sample_loads(sample);
+        let warnings = session.counter_warnings();
+        sample.degraded.extend(warnings);
+    }
+
+    fn execute(&mut self, target: Target, action: &Action) -> Result<OutcomeResult, Rejected> {
+        if !self.options.act {
+            let text = "dry run: without --act nothing is changed".to_owned();
+            return Err((RejectCause::DryRun, text));
+        }
+        let now_ticks = self.boot_ticks();
+        let Tracker { jobs, inherited, .. } = &mut self.tracker;
+        match (target, action) {
+            (target, Action::MovePages { from, to, limit }) => {
+                self.session.move_pages(jobs, target, (*from, *to, *limit), |_| None)?;
+                Ok(OutcomeResult::InProgress)
+            }
+            (Target::Job(job), Action::Release) => {
+                Ok(OutcomeResult::Done { n: inherited.release(&mut self.session, jobs, job) })
+            }
+            (target, action) => {
+                if let (Action::Place(_), Some(job)) = (action, self.session.job_of(target))
+                    && let Some(attached) = jobs.jobs.get_mut(&job)
+                {
+                    // From now on its children may have a mask of ours.
+                    attached.placed_ticks.get_or_insert(now_ticks);
+                }
+                let n = self.session.place(jobs, target, action)?;
+                Ok(OutcomeResult::Done { n })
+            }
+        }
+    }
+
+    /// Now, in the unit of process start times: clock ticks since boot.
+    fn boot_ticks(&self) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let (secs, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+        secs * self.tick_hz + nanos * self.tick_hz / 1_000_000_000
+    }
+
+    /// Updates the status if it is due, or if jobs or their affinity changed.
+    fn update_status(&mut self, has_acted: bool) {
+        let is_attached_or_detached =
+            |event: &JobEvent| matches!(event, JobEvent::Attached(_) | JobEvent::Detached(..));
+        let has_changed = has_acted
+            || self.session.turn.pending.jobs.iter().any(is_attached_or_detached)
+            || self.tracker.jobs.len() != self.status.borrow().managed.len();
+        if has_changed || self.status_at <= self.turn_at {
+            self.status_at = self.turn_at + STATUS_EVERY;
+            *self.status.borrow_mut() = self.tracker.status(&self.session);
+        }
+    }
+
+    /// Restores everything for processes that still run, and removes the undo record.
+    fn restore(&mut self) {
+        let AttachHost { session, tracker, .. } = self;
+        let Tracker { jobs, inherited, .. } = tracker;
+        let ids: Vec<JobId> = jobs.ids();
+        for &job in &ids {
+            inherited.release(session, jobs, job);
+        }
+        let affinities = jobs.jobs.values().map(|attached| &attached.affinity);
+        let placed = affinities.filter(|state| state.was_ever_placed()).map(|state| state.pid);
+        let parents: Vec<u32> = placed.chain(inherited.late_parents()).collect();
+        while_forks_are_hidden(parents, || {
+            inherited.release_late(session, jobs, Nanos::ZERO);
+            for &job in &ids {
+                if let Some(state) = jobs.affinity(job) {
+                    session.binder().release_late(state);
+                }
+            }
+        });
+        session.undo.close();
+    }
+}
+
+/// Restores what killed runs left and opens the undo record, but only if the watch may act.
+fn open_undo(options: &AttachOptions, run: &str) -> Result<UndoRecord, AttachError> {
+    if !options.act {
+        return Ok(UndoRecord::new(Err("dry run".to_owned()), Restored::default()));
+    }
+    let folders = options.undo_folders.clone().unwrap_or_else(undo::folders);
+    let restored = undo::restore(&folders, false);
+    let log = Log::create_watching(run.to_owned(), &folders);
+    let log = log.map_err(|error| AttachError::NoUndo(with_causes(&error)))?;
+    Ok(UndoRecord::new(Ok(log), restored))
+}
+
+impl Host for AttachHost {
+    type Error = LiveError;
+
+    fn wait(&mut self) -> Result<Option<Turn>, LiveError> {
+        loop {
+            let has_causes = !self.session.turn.causes.is_empty();
+            if self.stop == Stop::Reported && !has_causes && !self.session.memory.is_moving() {
+                self.restore();
+                return Ok(None);
+            }
+            self.take_due();
+            if !self.session.turn.causes.is_empty() {
+                let turn = self.session.new_turn();
+                self.turn_at = turn.at;
+                return Ok(Some(turn));
+            }
+            let until = match self.stop {
+                Stop::Reported => None, // The end of page moves, which wakes the loop.
+                _ => Some(self.next_deadline()),
+            };
+            let woken = self.session.wait(until)?;
+            self.take_wakeups(woken);
+        }
+    }
+
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, LiveError> {
+        let is_first = !self.session.had_first_sample();
+        let cpus = &self.tracker.cpus;
+        let mut sample = self.session.begin_sample(|| cpus.targets());
+        if is_first {
+            sample.degraded.extend(cpus.first_warnings());
+        }
+        if turn.causes.contains(&Cause::Interval) {
+            self.sample_jobs(turn.at, &mut sample);
+        }
+        self.session.finish_sample(&mut sample);
+        self.tracker.jobs.reuse_ids();
+        Ok(sample)
+    }
+
+    fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(plan.requests().len());
+        for request in plan.requests() {
+            let result = self.execute(request.target, &request.action);
+            let result =
+                result.unwrap_or_else(|(cause, detail)| OutcomeResult::Rejected { cause, detail });
+            let action = Some(request.action.clone());
+            outcomes.push(Outcome { target: request.target, action, result });
+        }
+        self.update_status(!outcomes.is_empty());
+        outcomes
+    }
+
+    fn stop(&mut self) {
+        self.was_stopped = true;
+        self.request_stop();
+    }
+}
+
+impl Drop for AttachHost {
+    fn drop(&mut self) {
+        self.session.memory.end();
+        self.restore();
+        self.session.lower_descriptor_limit();
+    }
+}

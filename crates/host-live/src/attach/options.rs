@@ -1,0 +1,92 @@
+//! Options of a watch, and the errors of its start.
+
+use std::io;
+use std::path::PathBuf;
+
+use base::Nanos;
+use linux::tasks::CounterMode;
+use program::Class;
+use topology::Machine;
+
+use super::process_table::BUSY_PERMILLE;
+use super::selection::Selection;
+use crate::LiveError;
+use crate::session::memory::MemoryOptions;
+
+/// Options of a watch.
+#[derive(Clone, Debug)]
+pub struct AttachOptions {
+    /// The processes to manage.
+    pub selection: Selection,
+    /// Directories of the selected cgroups in the file system.
+    pub cgroup_folders: Vec<PathBuf>,
+    /// Classes of programs by name patterns. The first match counts.
+    pub classes: Vec<(String, Class)>,
+    /// Carry out plans. Otherwise each action is rejected as a dry run.
+    pub act: bool,
+    /// Period of interval turns.
+    pub interval: Nanos,
+    /// The watch ends after this time.
+    pub time_limit: Option<Nanos>,
+    /// A job that used less than 1 % of a CPU for this time is released.
+    pub idle_after: Nanos,
+    /// A process that uses this share of a CPU, in permille, becomes a job. With 0 every process does.
+    pub busy_permille: u64,
+    /// Blocks the signals that terminate a process, and ends the watch instead.
+    pub takes_signals: bool,
+    /// Directories for undo records; `None`: the default ones ([`linux::undo::folders`]).
+    pub undo_folders: Option<Vec<PathBuf>>,
+    /// How memory is moved and sampled.
+    pub memory: MemoryOptions,
+    /// The counters of tasks.
+    pub counters: CounterMode,
+    /// The machine whose controllers, caches, pressure and CPUs are read; `None`: none of them is read, and
+    /// tasks have no counters.
+    pub machine: Option<Machine>,
+    /// Use the process events of the kernel (proc connector) if they are permitted.
+    pub use_events: bool,
+}
+
+impl Default for AttachOptions {
+    fn default() -> Self {
+        AttachOptions {
+            selection: Selection::default(),
+            cgroup_folders: Vec::new(),
+            classes: Vec::new(),
+            act: false,
+            interval: Nanos::from_secs(1),
+            time_limit: None,
+            idle_after: Nanos::from_secs(300),
+            busy_permille: BUSY_PERMILLE,
+            takes_signals: true,
+            undo_folders: None,
+            memory: MemoryOptions::default(),
+            counters: CounterMode::Auto,
+            machine: None,
+            use_events: true,
+        }
+    }
+}
+
+/// Why a watch cannot start or continue.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The selection is empty.
+    #[error("no process is selected: use --pid, --user, --command, --cgroup, --unit or --all")]
+    NothingSelected,
+    /// A selected PID does not exist.
+    #[error("there is no process {pid}")]
+    NoProcess {
+        /// The PID.
+        pid: u32,
+    },
+    /// Without an undo record nothing is changed.
+    #[error("cannot act, because that could not be undone: {0}")]
+    NoUndo(String),
+    /// The event loop is not available.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// Processes cannot be listed.
+    #[error("cannot read /proc")]
+    Proc(#[source] io::Error),
+}

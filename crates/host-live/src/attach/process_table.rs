@@ -1,0 +1,341 @@
+//! All known processes, and when each is sampled next.
+//!
+//! ```text
+//!   used CPU time      sampled again after one interval
+//!   idle               after two, four, eight … intervals, but at least every 30 seconds
+//!   used a few ticks   half as long as before
+//! ```
+//!
+//! Thousands of idle processes therefore cost a thirtieth of their number in samples per second, and a
+//! process that becomes busy is noticed within 30 seconds. Kernel threads are sampled every ten minutes. A
+//! reused PID is recognized by the start time. The table reads no file: it is given the samples.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{JobId, Nanos};
+use linux::glance::{Comm, Glance};
+
+use super::exclusion::ExclusionReason;
+
+/// The longest time between two samples of a process …
+pub(super) const SAMPLE_EVERY_MAX: Nanos = Nanos::from_secs(30);
+/// … and of a kernel thread, which only exits.
+const KERNEL_EVERY: Nanos = Nanos::from_secs(600);
+/// A process is busy that uses more than this share of a CPU between two samples, in permille …
+pub(super) const BUSY_PERMILLE: u64 = 10;
+/// … and more than this number of ticks: a single tick may be chance.
+const BUSY_TICKS: u64 = 2;
+/// Limit of the exponent of the time between two samples.
+const N_IDLE_MAX: u8 = 32;
+
+/// How a process is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Treatment {
+    /// It is not selected.
+    NotSelected,
+    /// It is selected and excluded.
+    Excluded(ExclusionReason),
+    /// It becomes a job when it is busy.
+    Eligible,
+    /// It is a job, whose threads are sampled by the session.
+    Job(JobId),
+}
+
+/// A known process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownProcess {
+    pub start_time_ticks: u64,
+    pub comm: Comm,
+    pub treatment: Treatment,
+    /// It is selected by PID, or is a descendant of such a process.
+    pub is_named: bool,
+    cpu_ticks: u64,
+    sampled_at: Nanos,
+    sample_at: Nanos,
+    n_idle: u8,
+}
+
+impl KnownProcess {
+    pub(super) fn job(&self) -> Option<JobId> {
+        match self.treatment {
+            Treatment::Job(job) => Some(job),
+            _ => None,
+        }
+    }
+}
+
+/// Result of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Activity {
+    Idle,
+    /// It uses this share of a CPU, in permille.
+    Busy(u64),
+    /// Another program after an exec, or another process with the same PID.
+    Replaced,
+}
+
+/// All known processes.
+#[derive(Debug)]
+pub(super) struct ProcessTable {
+    processes: BTreeMap<u32, KnownProcess>,
+    due: BTreeSet<(Nanos, u32)>,
+    n_named: usize,
+    /// Time between two samples of a job.
+    job_every: Nanos,
+    busy_permille: u64,
+    interval: Nanos,
+    /// Unit of CPU time in `/proc/PID/stat`.
+    tick: Nanos,
+}
+
+impl ProcessTable {
+    /// An empty table. A process is sampled at most once per interval.
+    pub(super) fn new(interval: Nanos, tick: Nanos) -> Self {
+        ProcessTable {
+            processes: BTreeMap::new(),
+            due: BTreeSet::new(),
+            n_named: 0,
+            job_every: SAMPLE_EVERY_MAX,
+            busy_permille: BUSY_PERMILLE,
+            interval,
+            tick,
+        }
+    }
+
+    /// Sets the share of a CPU from which on a process is busy. With 0 every process is.
+    pub(super) fn with_busy(mut self, permille: u64) -> Self {
+        self.busy_permille = permille;
+        self
+    }
+
+    /// Sets the time within which an idle job has to be noticed.
+    pub(super) fn with_job_period(mut self, period: Nanos) -> Self {
+        self.job_every = period.clamp(self.interval.min(SAMPLE_EVERY_MAX), SAMPLE_EVERY_MAX);
+        self
+    }
+
+    /// The longest time between two samples.
+    fn every_max(&self, treatment: Treatment) -> Nanos {
+        match treatment {
+            Treatment::Job(_) => self.job_every,
+            Treatment::Excluded(ExclusionReason::KernelThread) => KERNEL_EVERY,
+            _ => SAMPLE_EVERY_MAX,
+        }
+    }
+
+    pub(super) fn get(&self, pid: u32) -> Option<&KnownProcess> {
+        self.processes.get(&pid)
+    }
+
+    /// The process with this PID and the start time of the sample.
+    pub(super) fn get_same(&self, pid: u32, stat: &Glance) -> Option<&KnownProcess> {
+        self.get(pid).filter(|known| known.start_time_ticks == stat.born_ticks)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, &KnownProcess)> {
+        self.processes.iter().map(|(&pid, known)| (pid, known))
+    }
+
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.processes.keys().copied().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// The number of processes that are selected by PID, or descend from one.
+    pub(super) fn n_named(&self) -> usize {
+        self.n_named
+    }
+
+    /// Adds a process, or replaces the one with this PID.
+    pub(super) fn insert(
+        &mut self,
+        pid: u32,
+        stat: &Glance,
+        (treatment, is_named): (Treatment, bool),
+        now: Nanos,
+    ) {
+        self.remove(pid);
+        let sample_at = match treatment {
+            Treatment::Eligible => now + self.interval,
+            // They are sampled for their exit and exec only, spread over time.
+            _ => {
+                let every = self.every_max(treatment).0;
+                now + Nanos(every / 2 + every / 128 * u64::from(pid % 64))
+            }
+        };
+        let known = KnownProcess {
+            start_time_ticks: stat.born_ticks,
+            comm: stat.comm,
+            treatment,
+            is_named,
+            cpu_ticks: stat.cpu_ticks,
+            sampled_at: now,
+            sample_at,
+            n_idle: 0,
+        };
+        self.processes.insert(pid, known);
+        self.due.insert((sample_at, pid));
+        self.n_named += usize::from(is_named);
+    }
+
+    pub(super) fn remove(&mut self, pid: u32) -> Option<KnownProcess> {
+        let known = self.processes.remove(&pid)?;
+        self.due.remove(&(known.sample_at, pid));
+        self.n_named -= usize::from(known.is_named);
+        Some(known)
+    }
+
+    /// A process that is due by now.
+    pub(super) fn take_due(&mut self, now: Nanos) -> Option<u32> {
+        let &(at, pid) = self.due.first().filter(|(at, _)| *at <= now)?;
+        self.due.remove(&(at, pid));
+        Some(pid)
+    }
+
+    /// Takes the sample of a process, and schedules the next one.
+    pub(super) fn sample(&mut self, pid: u32, stat: &Glance, now: Nanos) -> Activity {
+        let (tick, interval) = (self.tick, self.interval);
+        let every_max = self.get(pid).map_or(SAMPLE_EVERY_MAX, |it| self.every_max(it.treatment));
+        let busy_ticks = if self.busy_permille == 0 { 0 } else { BUSY_TICKS };
+        let Some(known) = self.processes.get_mut(&pid) else { return Activity::Replaced };
+        if known.start_time_ticks != stat.born_ticks || known.comm != stat.comm {
+            return Activity::Replaced;
+        }
+        let used = stat.cpu_ticks.saturating_sub(known.cpu_ticks);
+        let elapsed = now.saturating_sub(known.sampled_at).0.max(1);
+        let permille = used.saturating_mul(tick.0).saturating_mul(1000) / elapsed;
+        (known.cpu_ticks, known.sampled_at) = (stat.cpu_ticks, now);
+        let is_busy = self.busy_permille <= permille && busy_ticks <= used;
+        known.n_idle = match (is_busy, used) {
+            (true, _) => 0,
+            (false, 0) => known.n_idle.saturating_add(1).min(N_IDLE_MAX),
+            (false, _) => known.n_idle / 2,
+        };
+        let every = match known.treatment {
+            Treatment::Eligible => backoff(interval, known.n_idle),
+            _ => every_max,
+        };
+        self.schedule(pid, now + every.max(interval));
+        if is_busy { Activity::Busy(permille) } else { Activity::Idle }
+    }
+
+    /// A process could not be read. It is sampled again after an increasing time.
+    pub(super) fn could_not_sample(&mut self, pid: u32, now: Nanos) {
+        let interval = self.interval;
+        let Some(known) = self.processes.get_mut(&pid) else { return };
+        known.n_idle = known.n_idle.saturating_add(1).min(N_IDLE_MAX);
+        let every = backoff(interval, known.n_idle).max(interval);
+        self.schedule(pid, now + every);
+    }
+
+    /// Changes the treatment of a process.
+    pub(super) fn set_treatment(&mut self, pid: u32, treatment: Treatment, now: Nanos) {
+        let is_eligible = treatment == Treatment::Eligible;
+        let every = if is_eligible { self.interval } else { self.every_max(treatment) };
+        if let Some(known) = self.processes.get_mut(&pid) {
+            known.treatment = treatment;
+            self.schedule(pid, now + every);
+        }
+    }
+
+    fn schedule(&mut self, pid: u32, at: Nanos) {
+        if let Some(known) = self.processes.get_mut(&pid) {
+            self.due.remove(&(known.sample_at, pid));
+            known.sample_at = at;
+            self.due.insert((at, pid));
+        }
+    }
+}
+
+/// Time until the next sample after this number of idle samples.
+fn backoff(interval: Nanos, n_idle: u8) -> Nanos {
+    Nanos(interval.0.saturating_mul(1 << n_idle)).min(SAMPLE_EVERY_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(born_ticks: u64, cpu_ticks: u64) -> Glance {
+        let comm = *b"a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+        let (parent, n_threads, class) = (1, 1, 0);
+        let (state, is_kernel_thread) = (b'S', false);
+        Glance { comm, state, parent, is_kernel_thread, cpu_ticks, born_ticks, n_threads, class }
+    }
+
+    fn table() -> ProcessTable {
+        let mut table = ProcessTable::new(Nanos::from_secs(1), Nanos::from_millis(10));
+        table.insert(7, &stat(1, 100), (Treatment::Eligible, false), Nanos::ZERO);
+        table
+    }
+
+    /// Samples process 7 whenever it is due, with these CPU times. Returns the seconds of the samples.
+    fn samples(table: &mut ProcessTable, ticks: &[u64]) -> Vec<u64> {
+        let mut at = Vec::new();
+        for &cpu_ticks in ticks {
+            let now = table.due.first().expect("a process").0;
+            assert_eq!(table.take_due(now), Some(7));
+            table.sample(7, &stat(1, cpu_ticks), now);
+            at.push(now.0 / 1_000_000_000);
+        }
+        at
+    }
+
+    #[test]
+    fn an_idle_process_is_sampled_less_often_but_every_30_s() {
+        let at = samples(&mut table(), &[100; 9]);
+        assert_eq!(at, [1, 3, 7, 15, 31, 61, 91, 121, 151]);
+    }
+
+    #[test]
+    fn a_process_that_uses_cpu_time_is_sampled_sooner() {
+        let at = samples(&mut table(), &[100, 100, 100, 100, 101, 101, 200, 300]);
+        assert_eq!(at, [1, 3, 7, 15, 31, 35, 43, 44]);
+    }
+
+    #[test]
+    fn a_process_is_busy_with_one_percent_of_a_cpu_and_more_than_one_tick() {
+        let activity =
+            |cpu_ticks, secs| table().sample(7, &stat(1, cpu_ticks), Nanos::from_secs(secs));
+        assert_eq!(activity(101, 1), Activity::Idle, "one tick may be chance");
+        assert_eq!(activity(102, 1), Activity::Busy(20));
+        assert_eq!(activity(105, 10), Activity::Idle);
+        assert_eq!(activity(200, 1), Activity::Busy(1000));
+    }
+
+    #[test]
+    fn a_kernel_thread_is_sampled_every_ten_minutes() {
+        let mut table = table();
+        let treatment = Treatment::Excluded(ExclusionReason::KernelThread);
+        table.insert(7, &stat(1, 100), (treatment, false), Nanos::ZERO);
+        assert_eq!(samples(&mut table, &[100, 200, 300]), [332, 932, 1532]);
+    }
+
+    #[test]
+    fn named_processes_are_counted_while_they_are_known() {
+        let mut table = table();
+        assert_eq!(table.n_named(), 0);
+        for is_named in [true, true, false, true] {
+            table.insert(7, &stat(1, 100), (Treatment::Eligible, is_named), Nanos::ZERO);
+            assert_eq!(table.n_named(), usize::from(is_named));
+        }
+        table.insert(8, &stat(2, 100), (Treatment::NotSelected, true), Nanos::ZERO);
+        table.remove(7);
+        table.remove(7);
+        assert_eq!(table.n_named(), 1);
+    }
+
+    #[test]
+    fn a_reused_pid_is_another_process() {
+        let mut table = table();
+        assert_eq!(table.sample(7, &stat(2, 100), Nanos::from_secs(1)), Activity::Replaced);
+        assert_eq!(table.sample(8, &stat(2, 100), Nanos::from_secs(1)), Activity::Replaced);
+        table.insert(7, &stat(2, 500), (Treatment::Eligible, false), Nanos::from_secs(1));
+        assert_eq!(table.len(), 1);
+        let activity = table.sample(7, &stat(2, 500), Nanos::from_secs(2));
+        assert_eq!(activity, Activity::Idle, "CPU time of the earlier process does not count");
+    }
+}

@@ -1,0 +1,231 @@
+//! Which processes a watch selects: several criteria are a union, and exclusions have priority.
+//!
+//! Names are the first 15 bytes of a program's name, as in `/proc/PID/comm`. Patterns contain `*` (any
+//! bytes) and `?` (one byte). A cgroup includes its descendants. Children of a selected PID are selected
+//! too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The selected processes, and exceptions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// All processes.
+    pub all: bool,
+    /// Processes by PID and start time (clock ticks since boot), with their children.
+    pub pids: BTreeMap<u32, u64>,
+    /// Processes by user, name and cgroup.
+    pub wanted: Criteria,
+    /// Exceptions.
+    pub excluded: Criteria,
+}
+
+/// Criteria of processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Criteria {
+    /// Users by UID.
+    pub users: BTreeSet<u32>,
+    /// Name patterns.
+    pub commands: Vec<String>,
+    /// Cgroup paths: `/system.slice/cron.service` in v2, `cpuset:/jobs` in a v1 hierarchy.
+    pub cgroups: Vec<String>,
+}
+
+/// The properties of a process that a selection depends on. Unused ones may be absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Candidate<'a> {
+    /// Its name.
+    pub comm: &'a str,
+    /// Its real UID.
+    pub uid: Option<u32>,
+    /// Its cgroups, in the form of [`Criteria::cgroups`].
+    pub cgroups: &'a [String],
+    /// It is selected by PID, or is a descendant of such a process.
+    pub is_named: bool,
+}
+
+/// Whether a process is selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selected {
+    /// It is selected.
+    Yes,
+    /// No criterion matches.
+    No,
+    /// A criterion matches, and its name is excluded.
+    ExcludedName,
+    /// A criterion matches, and its user is excluded.
+    ExcludedUser,
+    /// A criterion matches, and its cgroup is excluded.
+    ExcludedCgroup,
+}
+
+impl Selection {
+    /// Whether no criterion is given.
+    pub fn is_empty(&self) -> bool {
+        !self.all && self.pids.is_empty() && self.wanted == Criteria::default()
+    }
+
+    /// Whether users have to be read.
+    pub fn needs_users(&self) -> bool {
+        !self.wanted.users.is_empty() || !self.excluded.users.is_empty()
+    }
+
+    /// Whether cgroups have to be read.
+    pub fn needs_cgroups(&self) -> bool {
+        !self.wanted.cgroups.is_empty() || !self.excluded.cgroups.is_empty()
+    }
+
+    /// Whether only cgroups are selected, so that `cgroup.procs` lists all selected processes.
+    pub fn only_cgroups(&self) -> bool {
+        let Criteria { users, commands, cgroups } = &self.wanted;
+        let others = self.all || !self.pids.is_empty() || !users.is_empty() || !commands.is_empty();
+        !others && !cgroups.is_empty()
+    }
+
+    /// Whether only PIDs are selected: after the exit of these processes and their children, the selection
+    /// stays empty.
+    pub fn only_pids(&self) -> bool {
+        !self.all && !self.pids.is_empty() && self.wanted == Criteria::default()
+    }
+
+    /// Whether a process is selected.
+    pub fn of(&self, candidate: &Candidate<'_>) -> Selected {
+        if !(self.all || candidate.is_named || self.wanted.any(candidate)) {
+            return Selected::No;
+        }
+        let Criteria { users, .. } = &self.excluded;
+        if self.excluded.has_name(candidate) {
+            Selected::ExcludedName
+        } else if candidate.uid.is_some_and(|uid| users.contains(&uid)) {
+            Selected::ExcludedUser
+        } else if self.excluded.has_cgroup(candidate) {
+            Selected::ExcludedCgroup
+        } else {
+            Selected::Yes
+        }
+    }
+}
+
+impl Criteria {
+    fn any(&self, candidate: &Candidate<'_>) -> bool {
+        candidate.uid.is_some_and(|uid| self.users.contains(&uid))
+            || self.has_name(candidate)
+            || self.has_cgroup(candidate)
+    }
+
+    fn has_name(&self, candidate: &Candidate<'_>) -> bool {
+        self.commands.iter().any(|pattern| name_matches(pattern, candidate.comm))
+    }
+
+    fn has_cgroup(&self, candidate: &Candidate<'_>) -> bool {
+        let contains = |cgroup: &String| candidate.cgroups.iter().any(|path| is_in(path, cgroup));
+        self.cgroups.iter().any(contains)
+    }
+}
+
+/// Whether a path is a cgroup or one of its descendants.
+fn is_in(path: &str, cgroup: &str) -> bool {
+    let group = cgroup.trim_end_matches('/');
+    path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether a name matches a pattern. A pattern that is longer than 15 bytes before its first `*` is
+/// truncated, like the names in the kernel.
+pub fn name_matches(pattern: &str, name: &str) -> bool {
+    let pattern = pattern.as_bytes();
+    let n_fixed = pattern.iter().position(|&byte| byte == b'*').unwrap_or(pattern.len());
+    let truncated = if COMM_BYTES < n_fixed { &pattern[..COMM_BYTES] } else { pattern };
+    glob(truncated, name.as_bytes())
+}
+
+/// Length of a name in the kernel.
+const COMM_BYTES: usize = 15;
+
+/// Matches with one backtracking point: the last `*`.
+fn glob(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(b'?') => (p, n) = (p + 1, n + 1),
+            Some(&byte) if byte == name[n] => (p, n) = (p + 1, n + 1),
+            _ => match star {
+                Some((at, from)) => {
+                    star = Some((at, from + 1));
+                    (p, n) = (at + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&byte| byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `all`, `user N`, `name P`, `cgroup P`, each with `not` for an exclusion.
+    fn selection(text: &str) -> Selection {
+        let mut selection = Selection::default();
+        for line in text.split(';').map(str::trim) {
+            let (line, criteria) = match line.strip_prefix("not ") {
+                Some(rest) => (rest, &mut selection.excluded),
+                None => (line, &mut selection.wanted),
+            };
+            match line.split_once(' ') {
+                Some(("user", uid)) => drop(criteria.users.insert(uid.parse().expect("a number"))),
+                Some(("name", name)) => criteria.commands.push(name.to_owned()),
+                Some(("cgroup", path)) => criteria.cgroups.push(path.to_owned()),
+                _ => selection.all |= line == "all",
+            }
+        }
+        selection
+    }
+
+    fn check(text: &str, comm: &str, uid: u32, cgroup: &str, expected: Selected) {
+        let groups: Vec<String> = cgroup.split(' ').map(str::to_owned).collect();
+        let candidate =
+            Candidate { comm, uid: Some(uid), cgroups: &groups, is_named: comm == "named" };
+        assert_eq!(selection(text).of(&candidate), expected, "{text}: {comm} {uid} {cgroup}");
+    }
+
+    #[test]
+    fn several_criteria_are_a_union() {
+        let text = "user 7; name sort*; cgroup /a.slice";
+        check(text, "x", 7, "/", Selected::Yes);
+        check(text, "sorting", 1, "/", Selected::Yes);
+        check(text, "x", 1, "/a.slice/b", Selected::Yes);
+        check(text, "x", 1, "/a.slice2", Selected::No);
+        check("name nobody", "named", 1, "/", Selected::Yes);
+        check("cgroup cpu:/a", "x", 1, "/ cpu:/a/b", Selected::Yes);
+        check("cgroup cpu:/a", "x", 1, "/a cpu:/b", Selected::No);
+    }
+
+    #[test]
+    fn exclusions_have_priority() {
+        let text = "all; not name ssh?; not user 0; not cgroup /x";
+        check(text, "sshd", 1, "/", Selected::ExcludedName);
+        check(text, "named", 0, "/", Selected::ExcludedUser);
+        check(text, "a", 1, "/x/y", Selected::ExcludedCgroup);
+        check(text, "a", 1, "/", Selected::Yes);
+    }
+
+    #[test]
+    fn patterns_match_whole_names_and_are_truncated_like_names() {
+        let fits = |pattern, name| name_matches(pattern, name);
+        assert!(fits("a*c", "abbc") && fits("*", "") && fits("a?", "ab") && fits("**", "x"));
+        assert!(!fits("a", "ab") && !fits("?", "") && !fits("a*c", "abcd"));
+        assert!(fits("a-very-long-name-indeed", "a-very-long-nam"));
+    }
+
+    #[test]
+    fn exclusions_alone_select_nothing() {
+        assert!(selection("not user 3").is_empty() && !selection("all").is_empty());
+        assert!(selection("cgroup /x; not user 3").only_cgroups());
+        assert!(!selection("cgroup /x; user 3").only_cgroups());
+    }
+}

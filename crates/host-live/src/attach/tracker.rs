@@ -1,0 +1,428 @@
+//! Tracks the processes of the machine: busy ones become jobs, and jobs that exit, become idle or must not
+//! be changed any more are detached.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::{CpuSet, JobId, Nanos};
+use linux::connector::ProcessEvent;
+use linux::glance::{Glance, comm_text};
+use linux::procfs::lives;
+use program::Class;
+use sched::{Cause, DetachCause, JobEvent, PageMoveEnd};
+
+use super::discovery::Discovery;
+use super::examiner::Examiner;
+use super::exclusion::ExclusionReason;
+use super::inherited::{InheritedAffinity, InheritedMasks};
+use super::jobs::{AttachedJob, AttachedJobs, describe};
+use super::placement_cpus::PlacementCpus;
+use super::process_table::{Activity, KnownProcess, ProcessTable, Treatment};
+use super::status::{ExcludedProcesses, WatchStatus};
+use crate::session::{AffinityState, Session, task_id};
+
+/// All known processes, and the jobs among them.
+pub(super) struct Tracker {
+    pub examiner: Examiner,
+    pub discovery: Discovery,
+    pub table: ProcessTable,
+    pub jobs: AttachedJobs,
+    pub inherited: InheritedMasks,
+    pub cpus: PlacementCpus,
+    pub classes: Vec<(String, Class)>,
+    /// An idle job is detached after this time.
+    pub idle_after: Nanos,
+}
+
+impl Tracker {
+    /// Discovers processes, and samples those that are due.
+    pub(super) fn update(&mut self, session: &mut Session, now: Nanos) {
+        self.inherited.release_late(session, &self.jobs, now);
+        self.discover(session, now);
+        while let Some(pid) = self.table.take_due(now) {
+            self.sample(session, pid, now);
+        }
+    }
+
+    /// Handles all forks, execs and exits until now.
+    pub(super) fn discover(&mut self, session: &mut Session, now: Nanos) {
+        let discovered = self.discovery.poll(now);
+        if let Some(why) = discovered.lost_events {
+            session.warn(format!(
+                "process events are no longer available ({why}): new PIDs are polled"
+            ));
+        }
+        // In the order of events: a child is known before the exit of its parent is handled.
+        for event in discovered.events {
+            match event {
+                ProcessEvent::Forked { parent, child } => {
+                    self.new_number(session, child, Some(parent), now);
+                }
+                ProcessEvent::Exec(pid) => {
+                    if let Ok(stat) = self.examiner.proc.glance(pid) {
+                        self.examine(session, pid, &stat, None, now);
+                    }
+                }
+                ProcessEvent::Exited(pid) => self.has_exited(session, pid),
+                ProcessEvent::Lost => {}
+            }
+        }
+        for pid in discovered.numbers {
+            self.new_number(session, pid, None, now);
+        }
+        if let Some(members) = discovered.members {
+            self.set_members(session, &members, now);
+        } else if discovered.needs_scan {
+            self.scan(session, now);
+        }
+    }
+
+    /// A new PID or TID, which may have exited already.
+    fn new_number(&mut self, session: &mut Session, pid: u32, parent: Option<u32>, now: Nanos) {
+        let proc = &self.examiner.proc;
+        let Ok(stat) = proc.glance(pid) else { return };
+        let is_process =
+            parent.is_some() || proc.status(pid).is_ok_and(|status| status.process == pid);
+        if is_process && self.table.get_same(pid, &stat).is_none() {
+            self.examine(session, pid, &stat, parent, now);
+        }
+    }
+
+    /// Sets the processes of the selected cgroups.
+    fn set_members(&mut self, session: &mut Session, members: &[u32], now: Nanos) {
+        for pid in self.table.pids() {
+            if members.binary_search(&pid).is_err() {
+                self.has_left_selection(session, pid);
+            }
+        }
+        for &pid in members {
+            self.examine_if_new(session, pid, now);
+        }
+    }
+
+    fn scan(&mut self, session: &mut Session, now: Nanos) {
+        let mut pids = Vec::new();
+        if self.examiner.proc.list(|pid| pids.push(pid)).is_err() {
+            return; // The next scan tries again.
+        }
+        let running: BTreeSet<u32> = pids.iter().copied().collect();
+        for pid in self.table.pids() {
+            if !running.contains(&pid) {
+                self.has_exited(session, pid);
+            }
+        }
+        for &pid in &pids {
+            self.examine_if_new(session, pid, now);
+        }
+        self.find_descendants(session, &pids, now);
+    }
+
+    fn examine_if_new(&mut self, session: &mut Session, pid: u32, now: Nanos) {
+        let known = self.table.get(pid);
+        // The PID of a kernel thread may have been reused, because it is sampled so rarely.
+        let kernel_thread = Treatment::Excluded(ExclusionReason::KernelThread);
+        if known.is_some_and(|known| known.treatment != kernel_thread) {
+            return;
+        }
+        if let Ok(stat) = self.examiner.proc.glance(pid)
+            && self.table.get_same(pid, &stat).is_none()
+        {
+            self.examine(session, pid, &stat, None, now);
+        }
+    }
+
+    /// After a PID wrap, children may have smaller PIDs than their parents: descendants of selected
+    /// processes are searched until no more are found.
+    fn find_descendants(&mut self, session: &mut Session, pids: &[u32], now: Nanos) {
+        if self.examiner.selection.pids.is_empty() {
+            return;
+        }
+        loop {
+            let mut any_found = false;
+            for &pid in pids {
+                if self.table.get(pid).is_none_or(|known| known.is_named) {
+                    continue;
+                }
+                let Ok(stat) = self.examiner.proc.glance(pid) else { continue };
+                if self.examiner.is_named(&self.table, (pid, &stat), None) {
+                    self.examine(session, pid, &stat, None, now);
+                    any_found = true;
+                }
+            }
+            if !any_found {
+                return;
+            }
+        }
+    }
+
+    /// Examines a process that is new or has executed another program.
+    fn examine(
+        &mut self,
+        session: &mut Session,
+        pid: u32,
+        stat: &Glance,
+        parent: Option<u32>,
+        now: Nanos,
+    ) {
+        let known = self.table.get_same(pid, stat);
+        let was_named = known.is_some_and(|known| known.is_named);
+        let job = known.and_then(KnownProcess::job);
+        let is_named = was_named || self.examiner.is_named(&self.table, (pid, stat), parent);
+        let treatment = self.examiner.examine(pid, stat, is_named);
+        match (job, treatment) {
+            (Some(job), Treatment::Eligible) => {
+                self.table.insert(pid, stat, (Treatment::Job(job), is_named), now);
+            }
+            (Some(job), other) => {
+                self.detach(session, job, DetachCause::Excluded);
+                self.table.insert(pid, stat, (other, is_named), now);
+            }
+            (None, treatment) => {
+                if self.table.get(pid).is_some() && self.table.get_same(pid, stat).is_none() {
+                    self.has_exited(session, pid);
+                }
+                self.table.insert(pid, stat, (treatment, is_named), now);
+                let parent = parent.unwrap_or(stat.parent);
+                self.inherited.check(session, &self.jobs, (pid, stat), parent);
+            }
+        }
+    }
+
+    /// Samples a process that is due.
+    fn sample(&mut self, session: &mut Session, pid: u32, now: Nanos) {
+        let stat = match self.examiner.proc.glance(pid) {
+            Ok(stat) if !stat.has_ended() => stat,
+            Ok(_) => return self.has_exited(session, pid),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return self.has_exited(session, pid);
+            }
+            Err(_) => return self.table.could_not_sample(pid, now),
+        };
+        let activity = self.table.sample(pid, &stat, now);
+        let Some(treatment) = self.table.get(pid).map(|known| known.treatment) else { return };
+        match (activity, treatment) {
+            (Activity::Replaced, _) => self.examine(session, pid, &stat, None, now),
+            (activity, Treatment::Job(job)) => {
+                self.sample_job(session, job, &stat, activity, now);
+            }
+            (Activity::Busy(permille), Treatment::Eligible) => {
+                self.is_busy(session, pid, &stat, permille, now);
+            }
+            (_, Treatment::Excluded(_) | Treatment::NotSelected) => {
+                self.reconsider(pid, &stat, treatment, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks whether the reason of an exclusion still holds.
+    fn reconsider(&mut self, pid: u32, stat: &Glance, before: Treatment, now: Nanos) {
+        let is_named = self.table.get(pid).is_some_and(|known| known.is_named);
+        let treatment = self.examiner.examine(pid, stat, is_named);
+        let is_eligible = treatment == Treatment::Eligible;
+        let is_free = || self.examine_closely(pid).is_ok_and(|reason| reason.is_none());
+        if treatment != before && !is_eligible || is_eligible && is_free() {
+            self.table.set_treatment(pid, treatment, now);
+        }
+    }
+
+    fn examine_closely(&self, pid: u32) -> std::io::Result<Option<ExclusionReason>> {
+        let inherited = self.inherited.get(pid).map(|it| &*it.mask);
+        self.examiner.examine_closely(pid, &self.cpus, inherited)
+    }
+
+    fn is_busy(
+        &mut self,
+        session: &mut Session,
+        pid: u32,
+        stat: &Glance,
+        permille: u64,
+        now: Nanos,
+    ) {
+        match self.examine_closely(pid) {
+            Ok(Some(reason)) => {
+                self.table.set_treatment(pid, Treatment::Excluded(reason), now);
+            }
+            Ok(None) => self.attach(session, pid, stat, permille, now),
+            Err(_) => self.table.could_not_sample(pid, now),
+        }
+    }
+
+    /// Makes a busy process a job.
+    fn attach(
+        &mut self,
+        session: &mut Session,
+        pid: u32,
+        stat: &Glance,
+        permille: u64,
+        now: Nanos,
+    ) {
+        let Ok(status) = self.examiner.proc.status(pid) else { return };
+        let start_time_ticks = stat.born_ticks;
+        let inherited = self.inherited.get(pid);
+        let inherited = inherited.filter(|it| it.start_time_ticks == start_time_ticks).cloned();
+        let Some((base, placed)) = self.masks_before(inherited.as_ref(), status.cpus) else {
+            // Its mask changed after the examination, which is repeated later.
+            return self.table.could_not_sample(pid, now);
+        };
+        let job = self.jobs.new_id();
+        let comm = comm_text(&stat.comm);
+        session.tasks.adopt(job, pid, placed.as_ref().unwrap_or(&base));
+        if session.tasks.job_of(pid) != Some(job) {
+            return self.jobs.return_id(job); // It has exited meanwhile.
+        }
+        let affinity = AffinityState::new(job, format!("{comm}.{pid}"), pid, base, placed);
+        let pidfd = session.watch_exit(pid);
+        let event = describe(&affinity, &comm, permille, &self.classes);
+        session.report(JobEvent::Attached(Box::new(event)));
+        let placed_ticks = inherited.as_ref().map(|_| start_time_ticks);
+        let attached = AttachedJob {
+            affinity,
+            start_time_ticks,
+            since: now,
+            busy_at: now,
+            placed_ticks,
+            pidfd,
+        };
+        self.table.set_treatment(pid, Treatment::Job(job), now);
+        if inherited.is_some() {
+            self.inherited.remove(pid);
+            record_inherited(session, &attached.affinity);
+        }
+        self.jobs.jobs.insert(job, attached);
+    }
+
+    /// The mask of a process without evenkeel, and the one that it inherited from us. `None` if its mask is
+    /// neither ordinary nor ours.
+    fn masks_before(
+        &self,
+        inherited: Option<&InheritedAffinity>,
+        cpus: CpuSet,
+    ) -> Option<(Arc<CpuSet>, Option<Arc<CpuSet>>)> {
+        let of = inherited.and_then(|it| Some((it, self.jobs.get(it.of)?)));
+        match of {
+            Some((it, of)) if self.cpus.are_same(&cpus, &it.mask) => {
+                Some((Arc::clone(&of.affinity.base), Some(Arc::clone(&it.mask))))
+            }
+            _ => self.cpus.is_ordinary(&cpus).then(|| (Arc::new(cpus), None)),
+        }
+    }
+
+    /// Checks whether a job stays attached.
+    fn sample_job(
+        &mut self,
+        session: &mut Session,
+        job: JobId,
+        stat: &Glance,
+        activity: Activity,
+        now: Nanos,
+    ) {
+        let Some(attached) = self.jobs.jobs.get_mut(&job) else { return };
+        if matches!(activity, Activity::Busy(_)) {
+            attached.busy_at = now;
+        }
+        let pid = attached.affinity.pid;
+        let is_idle = attached.busy_at + self.idle_after <= now;
+        let is_named = self.table.get(pid).is_some_and(|known| known.is_named);
+        let treatment = match self.examiner.examine(pid, stat, is_named) {
+            Treatment::Eligible if self.examiner.restricts_memory(pid, &self.cpus) => {
+                Treatment::Excluded(ExclusionReason::OwnAffinity)
+            }
+            Treatment::Eligible if is_idle => {
+                self.detach(session, job, DetachCause::Idle);
+                Treatment::Eligible
+            }
+            Treatment::Eligible => Treatment::Job(job),
+            other => other,
+        };
+        if !matches!(treatment, Treatment::Eligible | Treatment::Job(_)) {
+            self.detach(session, job, DetachCause::Excluded);
+        }
+        self.table.set_treatment(pid, treatment, now);
+    }
+
+    /// A process has exited.
+    pub(super) fn has_exited(&mut self, session: &mut Session, pid: u32) {
+        self.inherited.remove(pid);
+        let Some(known) = self.table.get(pid) else { return };
+        if let Some(job) = known.job() {
+            if lives(task_id(pid, known.start_time_ticks)) {
+                return; // The PID was reused, or only the first thread has exited.
+            }
+            self.detach(session, job, DetachCause::Ended);
+        }
+        self.table.remove(pid);
+    }
+
+    /// A process is in none of the selected cgroups any more.
+    fn has_left_selection(&mut self, session: &mut Session, pid: u32) {
+        let Some(known) = self.table.remove(pid) else { return };
+        if let Some(job) = known.job() {
+            let is_running = lives(task_id(pid, known.start_time_ticks));
+            let cause = if is_running { DetachCause::Excluded } else { DetachCause::Ended };
+            self.detach(session, job, cause);
+        }
+    }
+
+    pub(super) fn detach_all(&mut self, session: &mut Session, cause: DetachCause) {
+        self.jobs.ids().into_iter().for_each(|job| self.detach(session, job, cause));
+    }
+
+    /// Detaches a job and restores it.
+    fn detach(&mut self, session: &mut Session, job: JobId, cause: DetachCause) {
+        let end = match cause {
+            DetachCause::Ended => PageMoveEnd::Exited,
+            _ => PageMoveEnd::Stopped,
+        };
+        session.memory.stop_moves_of(job, end);
+        self.inherited.release(session, &mut self.jobs, job);
+        let Some(attached) = self.jobs.remove(job) else { return };
+        if let Some(pidfd) = &attached.pidfd {
+            session.wakeups.unwatch(pidfd);
+        }
+        let counters = Box::new(session.tasks.take_counters_of(job));
+        session.forget_process(attached.affinity.pid);
+        session.report(JobEvent::Detached(job, cause, counters));
+        session.turn.causes.insert(Cause::Ended);
+    }
+
+    pub(super) fn status(&self, session: &Session) -> WatchStatus {
+        let mut status = WatchStatus {
+            discovery: self.discovery.name().to_owned(),
+            n_known: self.table.len() as u64,
+            n_inherited: self.inherited.len() as u64,
+            targets: self.cpus.targets(),
+            all_targets: self.cpus.all_targets(),
+            managed: self.jobs.jobs.values().map(AttachedJob::status).collect(),
+            ..WatchStatus::default()
+        };
+        let mut excluded: BTreeMap<ExclusionReason, ExcludedProcesses> = BTreeMap::new();
+        for (pid, known) in self.table.all() {
+            match known.treatment {
+                Treatment::Excluded(reason) => {
+                    excluded.entry(reason).or_default().add(pid, || comm_text(&known.comm));
+                }
+                Treatment::Eligible => status.n_idle += 1,
+                Treatment::NotSelected | Treatment::Job(_) => {}
+            }
+        }
+        for AttachedJob { affinity, start_time_ticks, .. } in self.jobs.jobs.values() {
+            if session.memory.has_own_policy(task_id(affinity.pid, *start_time_ticks)) {
+                let comm = affinity.name.rsplit_once('.').map_or("", |(comm, _)| comm);
+                let processes = excluded.entry(ExclusionReason::OwnMemoryPolicy).or_default();
+                processes.add(affinity.pid, || comm.to_owned());
+            }
+        }
+        status.excluded = excluded;
+        status
+    }
+}
+
+/// Puts a process that inherited a mask and is a job now on record under its own name. If that fails, it
+/// is on record under the name of its ancestor.
+fn record_inherited(session: &mut Session, state: &AffinityState) {
+    let Some(mask) = &state.placed else { return };
+    let threads = session.tasks.threads_of(state.job);
+    let tasks = threads.map(|(pid, t)| (t.id.tid, t.id.start_time_ticks, pid)).collect();
+    let _ = session.undo.set(&state.name, [&state.base, mask, mask], tasks);
+}

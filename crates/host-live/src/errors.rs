@@ -1,0 +1,49 @@
+//! Errors of a live run as a whole, and errors as one line of text.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a live run cannot start or continue. An error of one job is an outcome of that job.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The kernel refused a descriptor of the event loop.
+    #[error("cannot wait for events ({what})")]
+    Events {
+        /// The kind of descriptor.
+        what: &'static str,
+        /// The error of the system call.
+        source: io::Error,
+    },
+    /// The directory for the output of jobs cannot be made.
+    #[error("cannot make the directory {path} for the output of jobs")]
+    OutputDir {
+        /// The directory.
+        path: PathBuf,
+        /// The error of the system call.
+        source: io::Error,
+    },
+    /// The supervisor that `--die-with-me` needs does not start.
+    #[error("cannot start the supervisor that kills the jobs when evenkeel is killed")]
+    Supervisor(#[source] io::Error),
+    /// The affinity of this process cannot be read.
+    #[error("cannot read which CPUs this process may use")]
+    OwnCpus(#[source] io::Error),
+}
+
+/// An error and its causes.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(&format!(": {inner}"));
+        cause = inner.source();
+    }
+    text
+}
+
+/// The message of a system call error, without the number that the standard library appends.
+pub(crate) fn kernel_message(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}

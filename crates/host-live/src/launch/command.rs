@@ -1,0 +1,242 @@
+//! Turns a job of the workload into a program to start.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use base::CpuSet;
+use linux::fault;
+use linux::mempolicy::Prepared;
+use linux::spawn::SpawnRequest;
+use linux::system::{self, DescriptorLimit};
+use linux::undo::{JOB_VARIABLE, RUN_VARIABLE};
+use program::{Command, Job, MemoryPolicy, Workload};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::Rlimit;
+
+use super::LaunchOptions;
+use super::programs::{absolute, check_kind, file_name, find_program};
+use crate::errors::kernel_message;
+
+/// Nice value of evenkeel where the kernel permits it: with a thousand busy jobs of the same nice value,
+/// a thousandth of a CPU would be left for scheduling decisions. Jobs keep the inherited value.
+const OWN_NICE: i32 = -10;
+/// The smallest nice value.
+const NICE_MIN: i32 = -20;
+
+/// What all jobs of a run have in common.
+#[derive(Debug)]
+pub(super) struct LaunchContext {
+    /// Id of the run, which jobs have in their environment.
+    pub run: String,
+    /// Directory that relative paths of the workload refer to; absolute.
+    pub folder: PathBuf,
+    /// Directory for the output of jobs.
+    pub output_dir: PathBuf,
+    /// The evenkeel executable.
+    pub tool: PathBuf,
+    /// RLIMIT_NOFILE of the jobs.
+    pub descriptors: Rlimit,
+    /// Nice value of the jobs, if evenkeel has another one.
+    pub nice: Option<i32>,
+    /// Whether the kernel kills jobs when evenkeel exits.
+    pub dies_with_parent: bool,
+    /// Inherited environment without variables of evenkeel, `NAME=value` each.
+    pub env: Vec<CString>,
+    /// Inherited `PATH`.
+    pub search_path: OsString,
+}
+
+/// CPUs and memory of a job at its start.
+#[derive(Debug, Default)]
+pub(super) struct Binding {
+    pub cpus: Option<CpuSet>,
+    pub memory: Option<MemoryPolicy>,
+    /// Open `cgroup.procs` of the cgroup that binds the memory instead.
+    pub group: Option<OwnedFd>,
+}
+
+impl LaunchContext {
+    /// Context of a new run. Raises the priority of the calling thread if that is wanted and permitted.
+    pub(super) fn new(
+        workload: &Workload,
+        options: &LaunchOptions,
+        output_dir: PathBuf,
+        limit: &DescriptorLimit,
+    ) -> Self {
+        let ours = [linux::fault::VARIABLE, RUN_VARIABLE, JOB_VARIABLE];
+        LaunchContext {
+            run: run_id(),
+            folder: absolute(&workload.folder),
+            output_dir,
+            tool: options.tool.clone().unwrap_or_else(own_executable),
+            descriptors: limit.inherited,
+            nice: raise_priority(options),
+            dies_with_parent: options.die_with_me,
+            env: linux::spawn::environment(&ours),
+            search_path: std::env::var_os("PATH").unwrap_or_default(),
+        }
+    }
+
+    /// A job as a program to start. With `appends`, it has run before and its output is appended.
+    pub(super) fn spawn_request(
+        &self,
+        job: &Job,
+        binding: Binding,
+        appends: bool,
+    ) -> Result<SpawnRequest, String> {
+        let (program, args) = self.program_and_args(job)?;
+        let dir = self.dir(job);
+        Ok(SpawnRequest {
+            program: c_string(program)?,
+            args: args.into_iter().map(c_string).collect::<Result<_, _>>()?,
+            env: self.environment(job)?,
+            dir: c_string(dir)?,
+            files: self.files(job, appends)?,
+            cpus: binding.cpus,
+            memory: binding.memory.as_ref().map(Prepared::new),
+            group: binding.group,
+            descriptors: self.descriptors,
+            nice: self.nice,
+            dies_with_parent: self.dies_with_parent,
+        })
+    }
+
+    /// Working directory of a job.
+    pub(super) fn dir(&self, job: &Job) -> PathBuf {
+        job.dir.as_ref().map_or_else(|| self.folder.clone(), |dir| self.folder.join(dir))
+    }
+
+    /// The executable of a job.
+    pub(super) fn program(&self, job: &Job) -> Result<PathBuf, String> {
+        match &job.command {
+            Command::Program { program, .. } => {
+                let own = job.env.get("PATH").map(OsStr::new);
+                find_program(program, &self.folder, own.unwrap_or(&self.search_path))
+            }
+            Command::Shell(_) => Ok("/bin/sh".into()),
+            Command::Load(_) => Ok(self.tool.clone()),
+        }
+    }
+
+    fn program_and_args(&self, job: &Job) -> Result<(PathBuf, Vec<OsString>), String> {
+        let path = self.program(job)?;
+        let args: Vec<OsString> = match &job.command {
+            Command::Program { program, args } => {
+                let name = program.clone().into_os_string();
+                [name].into_iter().chain(args.iter().map(OsString::from)).collect()
+            }
+            Command::Shell(line) => ["sh", "-c", line].map(OsString::from).into(),
+            Command::Load(args) => {
+                let own = ["evenkeel", "load"].map(OsString::from);
+                own.into_iter().chain(args.iter().map(OsString::from)).collect()
+            }
+        };
+        Ok((path, args))
+    }
+
+    fn environment(&self, job: &Job) -> Result<Vec<CString>, String> {
+        let is_replaced = |variable: &CString| {
+            let name = variable.as_bytes().split(|&byte| byte == b'=').next();
+            name.and_then(|name| std::str::from_utf8(name).ok())
+                .is_some_and(|name| job.env.contains_key(name))
+        };
+        let mut env: Vec<CString> = if job.env.is_empty() {
+            self.env.clone()
+        } else {
+            self.env.iter().filter(|variable| !is_replaced(variable)).cloned().collect()
+        };
+        let own = job.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in own.chain([(RUN_VARIABLE, &*self.run), (JOB_VARIABLE, &job.name)]) {
+            env.push(c_string(format!("{name}={value}"))?);
+        }
+        Ok(env)
+    }
+
+    fn files(&self, job: &Job, appends: bool) -> Result<[OwnedFd; 3], String> {
+        let input = job.input.as_ref().map_or("/dev/null".into(), |file| self.folder.join(file));
+        let input = open(OpenOptions::new().read(true), &input)?;
+        let output = self.output(job, "out", job.output.as_deref(), appends)?;
+        let errors = self.output(job, "err", None, appends)?;
+        Ok([input, output, errors])
+    }
+
+    fn output(
+        &self,
+        job: &Job,
+        kind: &str,
+        wanted: Option<&Path>,
+        appends: bool,
+    ) -> Result<OwnedFd, String> {
+        let path = match wanted {
+            Some(path) => self.folder.join(path),
+            None => self.output_dir.join(format!("{}.{kind}", file_name(&job.name))),
+        };
+        let mut options = OpenOptions::new();
+        options.create(true).append(appends).write(true).truncate(!appends);
+        open(&mut options, &path)
+    }
+}
+
+/// Opens a file of a job without blocking, as a pipe without a process at the other end would.
+fn open(options: &mut OpenOptions, path: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    options.custom_flags(flags.bits().cast_signed());
+    let file = fault::retry("openat", || options.open(path)).map_err(|error| at(path, &error))?;
+    let meta = file.metadata().map_err(|error| at(path, &error))?;
+    check_kind(&meta).map_err(|why| format!("{}: {why}", path.display()))?;
+    // The job itself may block on its files.
+    let now = fcntl_getfl(&file).map_err(|error| at(path, &error.into()))?;
+    fcntl_setfl(&file, now - OFlags::NONBLOCK).map_err(|error| at(path, &error.into()))?;
+    Ok(file.into())
+}
+
+/// An id that no other run has, with or without an undo record. If the kernel provides no random id,
+/// PID and time are used.
+fn run_id() -> String {
+    system::random_id("/".as_ref()).unwrap_or_else(|_| {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        format!("{}-{}", std::process::id(), since.map_or(0, |since| since.as_nanos()))
+    })
+}
+
+/// The executable of this process. If the file was replaced, only the link of the kernel leads to it.
+fn own_executable() -> PathBuf {
+    let named = std::env::current_exe().ok().filter(|path| path.is_file());
+    named.unwrap_or_else(|| "/proc/self/exe".into())
+}
+
+/// Raises the priority of this thread if that is wanted and permitted. Returns the nice value of jobs.
+fn raise_priority(options: &LaunchOptions) -> Option<i32> {
+    let inherited = system::own_nice();
+    let own = own_nice(inherited);
+    let is_wanted = options.takes_priority && own < inherited;
+    (is_wanted && system::set_own_nice(own).is_ok()).then_some(inherited)
+}
+
+/// The nice value of evenkeel for jobs with this nice value.
+fn own_nice(inherited: i32) -> i32 {
+    OWN_NICE.min(inherited + OWN_NICE).max(NICE_MIN)
+}
+
+fn c_string(word: impl Into<OsString>) -> Result<CString, String> {
+    linux::spawn::text(word).map_err(|error| error.to_string())
+}
+
+fn at(path: &Path, error: &io::Error) -> String {
+    format!("{}: {}", path.display(), kernel_message(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evenkeel_has_a_higher_priority_than_jobs_that_have_a_high_one() {
+        assert_eq!([19, 0, -5, -15, -20].map(own_nice), [-10, -10, -15, -20, -20]);
+    }
+}

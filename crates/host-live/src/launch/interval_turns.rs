@@ -1,0 +1,353 @@
+//! Interval turns only after a counter overflow, for policies that request that.
+//!
+//! ```text
+//!   tick      |     |     |     |     |  …  |     the grid of the interval, two seconds of it
+//!   overflow     ×           ×
+//!   turn      |     |           |           |     the tick after an overflow, and one every two seconds
+//! ```
+//!
+//! If it is permitted, whole CPUs are counted, which includes other programs and evenkeel itself.
+//! Otherwise each known thread of the jobs is counted, and a new thread is known from the next turn on. If
+//! the kernel refuses a counter later, the loop falls back to a turn at every tick.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use base::{CpuId, CpuSet, Nanos, TaskId};
+use linux::collectors::{counting_rights, identity_of};
+use linux::perf::{self, Attr, CounterScope, CounterTarget, Flags, OverflowCounters};
+use linux::source::{Live, text};
+use linux::tasks::{DescriptorReservation, TaskReader};
+use sched::{CounterEvent, Wake};
+
+use crate::session::{Session, Ticks, Wakeups};
+
+/// The longest time between two interval turns.
+pub(super) const TURN_EVERY_MAX: Nanos = Nanos::from_secs(2);
+
+/// Counters whose overflow leads to an interval turn.
+#[derive(Debug)]
+pub(super) struct Overflow {
+    event: CounterEvent,
+    counters: OverflowCounters,
+    scope: Scope,
+    /// Whether the ring buffers have to be read before the loop waits.
+    is_unread: bool,
+    /// The tick after an overflow.
+    due: Option<Nanos>,
+    /// When the last interval turn was.
+    last_turn: Nanos,
+    /// `perf_event_paranoid` at the start, for error messages.
+    paranoid: Option<i32>,
+}
+
+/// The CPUs or threads that are counted, with the attributes of the event.
+#[derive(Debug)]
+enum Scope {
+    Cpus(Vec<Attr>, CpuSet),
+    Threads(Vec<Attr>, BTreeMap<TaskId, DescriptorReservation>),
+}
+
+impl Overflow {
+    /// Opens the counters that a policy requests; `None` if it requests a turn at every tick.
+    ///
+    /// # Errors
+    /// Why there is a turn at every tick instead.
+    pub(super) fn open(
+        wake: Wake,
+        cpus: &CpuSet,
+        wakeups: &Wakeups,
+    ) -> Result<Option<Self>, String> {
+        let Wake::Overflow { event, every } = wake else { return Ok(None) };
+        let opened = match Overflow::of_cpus(event, every, cpus) {
+            Ok(overflow) => Ok(overflow),
+            Err((_, is_permission)) if is_permission => Overflow::of_threads(event, every),
+            Err((why, _)) => Err(why),
+        };
+        let overflow = opened.map_err(|why| fallback(event, &why))?;
+        wakeups
+            .watch_overflows(&overflow.counters)
+            .map_err(|error| fallback(event, &error.to_string()))?;
+        Ok(Some(overflow))
+    }
+
+    /// Counts whole CPUs. The error contains whether a permission is missing that threads do not need.
+    fn of_cpus(event: CounterEvent, every: u64, cpus: &CpuSet) -> Result<Self, (String, bool)> {
+        let mut source = Live::new("/".as_ref());
+        let attrs = attrs(&mut source, event, Flags::default()).map_err(|why| (why, false))?;
+        let scope = Scope::Cpus(attrs, CpuSet::default());
+        let mut overflow =
+            Overflow::new(&mut source, event, every, scope).map_err(|why| (why, false))?;
+        match overflow.follow_cpus(cpus) {
+            Ok(()) => Ok(overflow),
+            Err(error) => {
+                let is_permission =
+                    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+                Err((overflow.explain(&error, CounterScope::Cpu), is_permission))
+            }
+        }
+    }
+
+    /// Prepares to count threads, and tries that with the calling thread.
+    fn of_threads(event: CounterEvent, every: u64) -> Result<Self, String> {
+        let mut source = Live::new("/".as_ref());
+        let flags = counting_rights(&mut source)?;
+        let attrs = attrs(&mut source, event, flags)?;
+        let scope = Scope::Threads(attrs.clone(), BTreeMap::new());
+        let mut overflow = Overflow::new(&mut source, event, every, scope)?;
+        let tried = overflow.counters.add(&attrs, CounterTarget::Task(0));
+        tried.map_err(|error| overflow.explain(&error, CounterScope::Task))?;
+        overflow.counters.retain(|_| false);
+        Ok(overflow)
+    }
+
+    fn new(
+        source: &mut Live,
+        event: CounterEvent,
+        every: u64,
+        scope: Scope,
+    ) -> Result<Self, String> {
+        let counters = OverflowCounters::new(every).map_err(|error| error.to_string())?;
+        Ok(Overflow {
+            event,
+            counters,
+            scope,
+            is_unread: false,
+            due: None,
+            last_turn: Nanos::ZERO,
+            paranoid: paranoid(source),
+        })
+    }
+
+    /// Whether the next interval turn is due to an overflow.
+    pub(super) fn is_due(&self) -> bool {
+        self.due.is_some()
+    }
+
+    /// When the next interval turn is, unless a counter overflows before.
+    pub(super) fn next_tick(&self, ticks: &Ticks) -> Nanos {
+        self.due.unwrap_or_else(|| ticks.last_by(self.last_turn + TURN_EVERY_MAX))
+    }
+
+    /// Handles a wake-up by a counter.
+    fn woken(&mut self, wakeups: &Wakeups) -> io::Result<()> {
+        self.is_unread = true;
+        if self.counters.any() {
+            return Ok(());
+        }
+        // It was the exit of a counted thread.
+        self.counters.rearm().and(wakeups.watch_overflows(&self.counters))
+    }
+
+    /// Makes the next tick due if a counter has overflowed.
+    fn check(&mut self, now: Nanos, ticks: &Ticks) {
+        let is_unread = std::mem::take(&mut self.is_unread);
+        if is_unread && self.due.is_none() && self.counters.any() {
+            self.due = Some(ticks.from(now));
+        }
+    }
+
+    /// Arms the counters again, at the end of an interval turn.
+    fn rearm(&mut self, at: Nanos, wakeups: &Wakeups) -> io::Result<()> {
+        (self.due, self.last_turn) = (None, at);
+        // An overflow since the last wake-up causes no further one.
+        self.is_unread = true;
+        self.counters.rearm().and(wakeups.watch_overflows(&self.counters))
+    }
+
+    /// Counts the CPUs or threads that exist now.
+    fn follow(&mut self, cpus: &CpuSet, tasks: &TaskReader) -> Result<(), String> {
+        let scope = match self.scope {
+            Scope::Cpus(..) => CounterScope::Cpu,
+            Scope::Threads(..) => CounterScope::Task,
+        };
+        let followed = match scope {
+            CounterScope::Cpu => self.follow_cpus(cpus),
+            CounterScope::Task => self.follow_threads(tasks),
+        };
+        followed.map_err(|error| self.explain(&error, scope))
+    }
+
+    /// An error with what to do. An error without a number describes itself.
+    fn explain(&self, error: &io::Error, scope: CounterScope) -> String {
+        match error.raw_os_error() {
+            Some(_) => perf::explain_refusal(error, self.paranoid, scope),
+            None => error.to_string(),
+        }
+    }
+
+    fn follow_cpus(&mut self, cpus: &CpuSet) -> io::Result<()> {
+        let Scope::Cpus(attrs, known) = &mut self.scope else { return Ok(()) };
+        if known == cpus {
+            return Ok(());
+        }
+        let is_left =
+            |target| matches!(target, CounterTarget::Cpu(cpu) if cpus.contains(CpuId(cpu)));
+        self.counters.retain(is_left);
+        for cpu in cpus.iter() {
+            match self.counters.add(attrs, CounterTarget::Cpu(cpu.0)) {
+                // It went offline since the mask was read.
+                Err(error) if is_offline(&error) && !self.counters.is_empty() => {}
+                added => added?,
+            }
+        }
+        *known = cpus.clone();
+        Ok(())
+    }
+
+    fn follow_threads(&mut self, tasks: &TaskReader) -> io::Result<()> {
+        let Scope::Threads(attrs, known) = &mut self.scope else { return Ok(()) };
+        let running: BTreeSet<TaskId> = tasks.thread_ids().collect();
+        let mut exited: Vec<u32> = Vec::new();
+        known.retain(|id, _| {
+            let is_running = running.contains(id);
+            exited.extend((!is_running).then_some(id.tid));
+            is_running
+        });
+        // A TID may have been reused. The counter of the exited thread does not count the new one.
+        self.counters.retain(|it| !matches!(it, CounterTarget::Task(tid) if exited.contains(&tid)));
+        for id in running {
+            if known.contains_key(&id) {
+                continue;
+            }
+            let none_left = || io::Error::from_raw_os_error(libc::EMFILE);
+            let held = tasks.descriptors.reserve(attrs.len()).ok_or_else(none_left)?;
+            match self.counters.add(attrs, CounterTarget::Task(id.tid)) {
+                Err(error) if error.raw_os_error() == Some(perf::TASK_EXITED) => {}
+                added => {
+                    added?;
+                    known.insert(id, held);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// When interval turns are due: at every tick, or only after an overflow.
+pub(super) struct IntervalTurns {
+    /// `None` if there are no interval turns at all.
+    ticks: Option<Ticks>,
+    /// `None` if there is a turn at every tick.
+    pub(super) overflow: Option<Overflow>,
+    /// No turn changed anything, and the policy does nothing until a job runs: ticks are skipped.
+    is_quiescent: bool,
+    /// When the next turn is due if ticks are skipped and no thread is due before.
+    quiescent_until: Nanos,
+}
+
+impl IntervalTurns {
+    pub(super) fn new(interval: Option<Nanos>, overflow: Option<Overflow>) -> Self {
+        let (ticks, quiescent_until) = (interval.map(Ticks::new), TURN_EVERY_MAX);
+        IntervalTurns { ticks, overflow, is_quiescent: false, quiescent_until }
+    }
+
+    /// When the next interval turn is due, while jobs run.
+    ///
+    /// If nothing ran in the last turn and the policy has no action until something does, ticks are
+    /// skipped until a thread has to be sampled again. With overflows, ticks are skipped until a counter
+    /// overflows. In both cases [`TURN_EVERY_MAX`] is the limit.
+    pub(super) fn next(&self, tasks: &TaskReader) -> Option<Nanos> {
+        let ticks = self.ticks.as_ref()?;
+        if let Some(overflow) = &self.overflow {
+            return Some(overflow.next_tick(ticks));
+        }
+        if !self.is_quiescent {
+            return Some(ticks.next());
+        }
+        let sample_at = tasks.next_sample_at().unwrap_or(self.quiescent_until);
+        Some(ticks.around(sample_at.min(self.quiescent_until)))
+    }
+
+    /// Whether an interval turn is due, and whether that is due to an overflow. Skips missed ticks.
+    pub(super) fn take_due(
+        &mut self,
+        now: Nanos,
+        any_running: bool,
+        tasks: &TaskReader,
+    ) -> Option<bool> {
+        if let (Some(overflow), Some(ticks)) = (&mut self.overflow, &self.ticks) {
+            overflow.check(now, ticks);
+        }
+        let is_due = any_running && self.next(tasks).is_some_and(|tick| tick <= now);
+        let ticks = self.ticks.as_mut()?;
+        if is_due || !any_running {
+            ticks.skip_to(now);
+        }
+        is_due.then(|| self.overflow.as_ref().is_some_and(Overflow::is_due))
+    }
+
+    /// Notes the time of a turn, after which ticks may be skipped.
+    pub(super) fn had_turn(&mut self, at: Nanos) {
+        self.quiescent_until = at + TURN_EVERY_MAX;
+    }
+
+    pub(super) fn set_quiescent(&mut self, is_quiescent: bool) {
+        self.is_quiescent = is_quiescent;
+    }
+
+    /// Handles a wake-up by a counter.
+    pub(super) fn woken(&mut self, session: &mut Session) {
+        let Some(overflow) = &mut self.overflow else { return };
+        if let Err(error) = overflow.woken(&session.wakeups) {
+            self.fall_back(session, &error.to_string());
+        }
+    }
+
+    /// Counts the threads and CPUs that exist now.
+    pub(super) fn follow(&mut self, session: &mut Session) {
+        let Some(overflow) = &mut self.overflow else { return };
+        if let Err(why) = overflow.follow(&session.cpus.own, &session.tasks) {
+            self.fall_back(session, &why);
+        }
+    }
+
+    /// Waits for the next overflow, at the end of an interval turn.
+    pub(super) fn rearm(&mut self, session: &mut Session, at: Nanos) {
+        self.follow(session);
+        let Some(overflow) = &mut self.overflow else { return };
+        if let Err(error) = overflow.rearm(at, &session.wakeups) {
+            self.fall_back(session, &error.to_string());
+        }
+    }
+
+    fn fall_back(&mut self, session: &mut Session, why: &str) {
+        if let Some(overflow) = self.overflow.take() {
+            session.warn(fallback(overflow.event, why));
+        }
+    }
+}
+
+/// The warning of the fallback to a turn at every tick.
+fn fallback(event: CounterEvent, why: &str) -> String {
+    format!(
+        "turns are taken in every interval: overflows of {} cannot be used: {why}",
+        event.name()
+    )
+}
+
+/// The attributes of an event, one for each core kind.
+fn attrs(source: &mut Live, event: CounterEvent, flags: Flags) -> Result<Vec<Attr>, String> {
+    let identity = identity_of(source);
+    let mut choice = perf::choose(source, &identity, flags);
+    choice.chosen.push(perf::software(flags));
+    let all = choice.chosen.iter().flat_map(|chosen| chosen.groups.iter().flatten());
+    let attrs: Vec<Attr> = all.filter(|(of, _)| *of == event).map(|(_, attr)| *attr).collect();
+    if attrs.is_empty() {
+        let hint = "it is counted in kernel mode only: set perf_event_paranoid to 1 or less, or give \
+                    CAP_PERFMON";
+        return Err(choice.absent.remove(&event).unwrap_or_else(|| hint.to_owned()));
+    }
+    Ok(attrs)
+}
+
+fn paranoid(source: &mut Live) -> Option<i32> {
+    text(source, "proc/sys/kernel/perf_event_paranoid").ok()?.parse().ok()
+}
+
+fn is_offline(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENODEV)
+}
+
+#[cfg(test)]
+mod tests;

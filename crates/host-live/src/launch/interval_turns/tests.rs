@@ -1,0 +1,115 @@
+//! Overflows of single threads, and refused system calls. Whole CPUs: `tests/promises/live/wakes.rs`.
+
+use engine::{Engine, Host};
+use linux::fault;
+use sched::{Cause, Plan, Policy, Snapshot};
+
+use super::*;
+use crate::{LaunchHost, LaunchOptions};
+
+/// A policy that requests turns and no actions.
+struct Idle;
+
+impl Policy for Idle {
+    fn decide(&mut self, _: &Snapshot<'_>, _: &mut Plan) {}
+
+    fn name(&self) -> &str {
+        "idle"
+    }
+
+    fn interval(&self) -> Option<Nanos> {
+        Some(Nanos::from_millis(20))
+    }
+}
+
+/// The causes of the first `enough` turns of a run of one job, with overflows of the page faults of its
+/// threads. `None` if these cannot be counted.
+fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Cause>)>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!("[[job]]\nname = \"a\"\nshell = '{shell}'\n");
+    let workload = program::parse(&text, &folder.path().join("a.toml")).expect("a workload");
+    let machine = linux::topology::read("/".as_ref()).expect("this machine");
+    let options = LaunchOptions {
+        interval: Idle.interval(),
+        output_dir: folder.path().to_owned(),
+        takes_signals: false,
+        is_sole_parent: false,
+        undo_folders: Some(vec![folder.path().join("state")]),
+        ..LaunchOptions::default()
+    };
+    let mut engine = Engine::new(machine.clone(), workload.jobs.clone(), Box::new(Idle));
+    let mut host = LaunchHost::new(workload, &machine, options).expect("a host");
+    match Overflow::of_threads(CounterEvent::PageFaults, every) {
+        Ok(overflow) => host.turns.overflow = Some(overflow),
+        Err(why) => {
+            println!("not run: {why}");
+            return None;
+        }
+    }
+    let overflow = host.turns.overflow.as_ref().expect("just set");
+    host.session.wakeups.watch_overflows(&overflow.counters).expect("watched");
+    let mut turns = Vec::new();
+    while turns.len() < enough {
+        let turn = host.wait().expect("no error").expect("the job is running");
+        let sample = host.sample(&turn).expect("no error");
+        let step = engine.step(&turn, &sample);
+        let outcomes = host.apply(&step.approved);
+        engine.record_outcomes(&outcomes);
+        assert!(host.turns.overflow.is_some(), "{:?}", host.session.turn.pending.degraded);
+        turns.push((turn.at, turn.causes));
+    }
+    host.stop();
+    while let Some(turn) = host.wait().expect("no error") {
+        let sample = host.sample(&turn).expect("no error");
+        let step = engine.step(&turn, &sample);
+        engine.record_outcomes(&host.apply(&step.approved));
+    }
+    Some(turns)
+}
+
+const OVERFLOW: [Cause; 2] = [Cause::Interval, Cause::Overflow];
+
+#[test]
+fn page_faults_lead_to_turns_and_without_them_there_is_one_turn_in_two_seconds() {
+    // After each fork, the shell has page faults on the pages that it writes.
+    let Some(busy) = turns_of("while :; do (:); done", 50, 6) else { return };
+    // Not in all turns: on a busy machine the shell may not run for two seconds.
+    let n_overflows = busy.iter().filter(|(_, causes)| *causes == OVERFLOW).count();
+    assert!(3 <= n_overflows, "{busy:?}");
+    let ticks: Vec<u64> = busy[1..].iter().map(|(at, _)| at.0 / 20_000_000).collect();
+    assert!(ticks.is_sorted_by(|a, b| a < b), "never twice in an interval: {busy:?}");
+    let quiet = turns_of("while :; do :; done", 1_000_000, 2).expect("it was counted before");
+    assert_eq!(quiet[1].1, [Cause::Interval], "{quiet:?}");
+    assert!(Nanos::from_millis(1900) < quiet[1].0, "{quiet:?}");
+}
+
+#[test]
+fn after_a_refused_call_one_warning_is_reported_and_turns_are_taken_in_every_interval() {
+    let wakeups = Wakeups::new(false).expect("an epoll instance");
+    let cpus = linux::affinity::get(0).expect("ours");
+    let wake = Wake::Overflow { event: CounterEvent::PageFaults, every: 1000 };
+    let mut n_refused = 0;
+    for seed in 0..100 {
+        let plan = fault::FaultPlan { seed, permille: 200 };
+        let opened = fault::with_errors(plan, || Overflow::open(wake, &cpus, &wakeups));
+        if let Err(why) = opened {
+            n_refused += 1;
+            let start =
+                "turns are taken in every interval: overflows of page-faults cannot be used: ";
+            assert!(why.starts_with(start) && !why.contains('\n'), "{why}");
+        }
+    }
+    assert!(0 < n_refused);
+    assert!(matches!(Overflow::open(Wake::Poll, &cpus, &wakeups), Ok(None)));
+}
+
+#[test]
+fn an_event_without_a_counter_has_no_attributes_and_a_hint() {
+    let mut source = Live::new("/".as_ref());
+    let user_only = Flags { user_only: true, ..Flags::default() };
+    let why =
+        attrs(&mut source, CounterEvent::ContextSwitches, user_only).expect_err("kernel only");
+    assert!(why.contains("set perf_event_paranoid to 1 or less"), "{why}");
+    let page_faults = attrs(&mut source, CounterEvent::PageFaults, user_only).expect("everywhere");
+    assert_eq!(page_faults.len(), 1);
+}

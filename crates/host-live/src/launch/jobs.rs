@@ -1,0 +1,205 @@
+//! The jobs of a workload and the state of each.
+//!
+//! ```text
+//!   Waiting ─► Due ─► Running ─► Over
+//!               ▲        │
+//!               └────────┘  a job that restarts until all others are done
+//! ```
+
+use std::collections::BTreeMap;
+
+use base::{JobId, Nanos};
+use linux::child_exit::ChildUsage;
+use linux::tasks::KeptFile;
+use program::{Ending, Job};
+use rustix::process::Signal;
+use sched::{Cause, JobEvent};
+
+use crate::session::{AffinityState, Jobs, Session};
+use crate::signals;
+
+/// A job of the workload.
+pub(super) struct Slot {
+    pub job: Job,
+    /// How often it was started.
+    pub n_runs: u32,
+    pub state: State,
+}
+
+/// State of a job.
+pub(super) enum State {
+    Waiting,
+    Due,
+    Running(Box<Running>),
+    Over,
+}
+
+/// A running job.
+pub(super) struct Running {
+    /// First process of the job, which is also its process group.
+    pub pid: u32,
+    /// Wakes the loop at the exit of the first process. `None` if no descriptor was left.
+    pub pidfd: Option<KeptFile>,
+    pub started: Nanos,
+    pub affinity: AffinityState,
+    /// When it was requested to exit (SIGTERM).
+    pub exit_requested: Option<Nanos>,
+    /// When its first process exited, if that has not been handled yet.
+    pub exited: Option<Nanos>,
+    /// Resources that exited orphans of the job used.
+    pub orphans_used: ChildUsage,
+    /// Whether a stop by the terminal has been reported.
+    pub has_warned_stopped: bool,
+}
+
+/// All jobs of a workload.
+pub(super) struct JobTable {
+    pub slots: Vec<Slot>,
+    /// Running jobs by the PID of their first process.
+    pub by_pid: BTreeMap<u32, JobId>,
+    /// Jobs that the next plan starts.
+    pub due: Vec<JobId>,
+    /// Jobs that are not over, without those that restart until all others are done.
+    n_awaited: usize,
+}
+
+impl JobTable {
+    pub(super) fn new(jobs: Vec<Job>) -> Self {
+        let n_awaited = jobs.iter().filter(|job| is_awaited(job)).count();
+        let slot = |job| Slot { job, n_runs: 0, state: State::Waiting };
+        let slots = jobs.into_iter().map(slot).collect();
+        JobTable { slots, by_pid: BTreeMap::new(), due: Vec::new(), n_awaited }
+    }
+
+    pub(super) fn slot(&mut self, job: JobId) -> &mut Slot {
+        &mut self.slots[job.index()]
+    }
+
+    pub(super) fn job(&self, job: JobId) -> &Job {
+        &self.slots[job.index()].job
+    }
+
+    pub(super) fn n_runs(&self, job: JobId) -> u32 {
+        self.slots[job.index()].n_runs
+    }
+
+    pub(super) fn running(&mut self, job: JobId) -> Option<&mut Running> {
+        match &mut self.slots.get_mut(job.index())?.state {
+            State::Running(running) => Some(running),
+            _ => None,
+        }
+    }
+
+    /// The running jobs, by number.
+    pub(super) fn running_ids(&self) -> Vec<JobId> {
+        let runs = |slot: &&Slot| matches!(slot.state, State::Running(_));
+        self.slots.iter().filter(runs).map(|slot| slot.job.id).collect()
+    }
+
+    pub(super) fn are_all_over(&self) -> bool {
+        self.slots.iter().all(|slot| matches!(slot.state, State::Over))
+    }
+
+    /// The only job that was ever started, if there is exactly one.
+    pub(super) fn only_started(&self) -> Option<JobId> {
+        let mut started = self.slots.iter().filter(|slot| slot.n_runs != 0);
+        match (started.next(), started.next()) {
+            (Some(only), None) => Some(only.job.id),
+            _ => None,
+        }
+    }
+
+    /// The next plan starts this job.
+    pub(super) fn make_due(&mut self, job: JobId, session: &mut Session) {
+        self.slot(job).state = State::Due;
+        self.due.push(job);
+        session.report(JobEvent::Due(job));
+        session.turn.causes.insert(Cause::JobsDue);
+    }
+
+    /// Jobs that were not started yet are over.
+    pub(super) fn cancel_starts(&mut self, session: &mut Session) {
+        self.due.clear();
+        session.turn.pending.jobs.retain(|event| !matches!(event, JobEvent::Due(_)));
+        for slot in &mut self.slots {
+            if matches!(slot.state, State::Waiting | State::Due) {
+                slot.state = State::Over;
+            }
+        }
+    }
+
+    /// Whether a job is started again when it exits.
+    pub(super) fn restarts(&self, job: JobId) -> bool {
+        let slot = &self.slots[job.index()];
+        let is_wanted =
+            matches!(&slot.state, State::Running(running) if running.exit_requested.is_none());
+        !is_awaited(&slot.job) && 0 < self.n_awaited && is_wanted
+    }
+
+    /// A job will not run again. Returns whether jobs that restart until all others are done end now.
+    pub(super) fn set_over(&mut self, job: JobId) -> bool {
+        let slot = self.slot(job);
+        slot.state = State::Over;
+        if !is_awaited(&slot.job) {
+            return false;
+        }
+        self.n_awaited = self.n_awaited.saturating_sub(1);
+        self.n_awaited == 0
+    }
+
+    /// Sends a signal to all processes of a job: its process group, and processes that left the group.
+    /// SIGCONT follows, because a stopped process cannot exit.
+    pub(super) fn signal(&mut self, job: JobId, signal: Signal, session: &Session) {
+        let Some(group) = self.running(job).map(|running| running.pid) else { return };
+        let is_outside = |pid: &u32| {
+            linux::procfs::stat("/".as_ref(), *pid).is_ok_and(|stat| stat.group != group)
+        };
+        let others = session.tasks.processes_of(job).filter(|(pid, _)| is_outside(pid));
+        let others: Vec<_> = others.map(|(pid, it)| (pid, it.start_time_ticks)).collect();
+        for signal in [signal, Signal::CONT] {
+            signals::send_to_group(group, signal);
+            for &(pid, start_time_ticks) in &others {
+                signals::send(pid, start_time_ticks, signal);
+            }
+        }
+    }
+
+    /// Reports once for a job that it was stopped because it accessed the terminal, whose foreground
+    /// process group is ours. Otherwise the run would wait for ever.
+    pub(super) fn report_stopped(&mut self, session: &mut Session) {
+        while let Some((pid, signal)) = linux::child_exit::next_stopped() {
+            let verb = match signal {
+                _ if signal == Signal::TTIN.as_raw() => "reads",
+                _ if signal == Signal::TTOU.as_raw() => "changes",
+                _ => continue, // Stopped on purpose.
+            };
+            let Some(&job) = self.by_pid.get(&pid) else { continue };
+            let has_warned = self.running(job).map(|running| &mut running.has_warned_stopped);
+            if has_warned.is_some_and(|has_warned| !std::mem::replace(has_warned, true)) {
+                let name = &self.job(job).name;
+                session.warn(format!(
+                    "{name}: stopped by the kernel because it {verb} the terminal, which no job has: \
+                     give it an input file, or end it (kill -KILL {pid})"
+                ));
+            }
+        }
+    }
+}
+
+impl Jobs for JobTable {
+    fn affinity(&self, job: JobId) -> Option<&AffinityState> {
+        match &self.slots.get(job.index())?.state {
+            State::Running(running) => Some(&running.affinity),
+            _ => None,
+        }
+    }
+
+    fn affinity_mut(&mut self, job: JobId) -> Option<&mut AffinityState> {
+        self.running(job).map(|running| &mut running.affinity)
+    }
+}
+
+/// Whether the run lasts until this job is over.
+fn is_awaited(job: &Job) -> bool {
+    job.ending != Ending::RestartUntilOthersDone
+}

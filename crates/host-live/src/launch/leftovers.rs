@@ -1,0 +1,409 @@
+//! Processes that outlive the first process of their job, and orphans.
+//!
+//! ```text
+//!   a job exits ─► its other processes are leftovers ─► SIGTERM ─ grace period ─► SIGKILL
+//!
+//!   an orphan ─► known, in a job's process group, or with our run in its environment ─► that job
+//!             ─► in the middle of an exec ─► read again after 1 ms
+//!             ─► otherwise (`env -i setsid …`) ─► the only job that was ever started, or a stray:
+//!                not watched, and terminated when the last job is over
+//! ```
+//!
+//! Orphans are reparented to evenkeel, which is their subreaper. They belong to their job while it runs,
+//! and are leftovers when it is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+
+use base::{CpuSet, JobId, Nanos};
+use linux::procfs::{Stat, may_live};
+use linux::tasks::{KeptFile, OrphanOwner};
+use linux::undo::Seen;
+use linux::{affinity, child_exit, procfs};
+use rustix::process::Signal;
+use sched::Cause;
+
+use super::agenda::{Agenda, Item};
+use super::jobs::{JobTable, State};
+use super::supervisor::Supervisor;
+use crate::session::{Jobs, Session, task_id};
+use crate::signals::{self, SignalResult};
+
+/// An exec takes microseconds of CPU time. After this number of attempts, a process in an exec counts as
+/// one without an environment.
+const EXEC_ATTEMPTS: u32 = 50;
+/// Time between two attempts.
+pub(super) const EXEC_WAIT: Nanos = Nanos::from_millis(1);
+
+/// A process that outlived the first process of its job, and was sent SIGTERM.
+#[derive(Debug)]
+struct Leftover {
+    /// `None` if its job is unknown.
+    job: Option<JobId>,
+    /// The process group of its job.
+    group: u32,
+    start_time_ticks: u64,
+    exit_requested: Nanos,
+    pidfd: Option<KeptFile>,
+}
+
+/// All leftovers and orphans of a run.
+#[derive(Debug)]
+pub(super) struct Leftovers {
+    processes: BTreeMap<u32, Leftover>,
+    /// Orphans without a job: PID and start time.
+    strays: BTreeMap<u32, u64>,
+    /// Orphans that were in an exec when they were last read: start time and number of attempts.
+    in_exec: BTreeMap<u32, (u64, u32)>,
+    /// Orphans that belong to another user by now, so that we cannot end them.
+    abandoned: BTreeSet<u32>,
+    /// Jobs for which that has been reported.
+    warned_not_permitted: BTreeSet<Option<JobId>>,
+    grace: Nanos,
+    /// Leftovers get no grace period.
+    pub kill_at_once: bool,
+    /// All children of this process are jobs or their orphans.
+    is_sole_parent: bool,
+}
+
+/// The parts of a run that a leftover concerns.
+pub(super) struct Parts<'a> {
+    pub session: &'a mut Session,
+    pub jobs: &'a mut JobTable,
+    pub agenda: &'a mut Agenda,
+    pub supervisor: &'a mut Option<Supervisor>,
+}
+
+impl Leftovers {
+    pub(super) fn new(grace: Nanos, is_sole_parent: bool) -> Self {
+        Leftovers {
+            processes: BTreeMap::new(),
+            strays: BTreeMap::new(),
+            in_exec: BTreeMap::new(),
+            abandoned: BTreeSet::new(),
+            warned_not_permitted: BTreeSet::new(),
+            grace,
+            kill_at_once: false,
+            is_sole_parent,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
+    pub(super) fn contains(&self, pid: u32) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
+    /// Whether a process that a run of a job left still lives.
+    pub(super) fn any_of(&self, job: JobId) -> bool {
+        self.processes.values().any(|leftover| leftover.job == Some(job))
+    }
+
+    /// Whether an orphan has to be read again before its job is known.
+    pub(super) fn any_in_exec(&self) -> bool {
+        self.in_exec.values().any(|&(_, n_attempts)| n_attempts < EXEC_ATTEMPTS)
+    }
+
+    /// Does not watch a process any more, because it cannot be ended.
+    pub(super) fn abandon(&mut self, pid: u32) {
+        self.abandoned.insert(pid);
+    }
+
+    /// Terminates all processes of a job but the first. Returns their number.
+    pub(super) fn terminate_rest_of(
+        &mut self,
+        parts: &mut Parts<'_>,
+        job: JobId,
+        first: u32,
+        now: Nanos,
+    ) -> u32 {
+        let mut rest = Vec::new();
+        for (pid, process) in parts.session.tasks.processes_of(job).filter(|(pid, _)| *pid != first)
+        {
+            match procfs::stat("/".as_ref(), pid) {
+                Ok(stat) if stat.born_ticks != process.start_time_ticks || stat.state == 'Z' => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // A process that cannot be read now is signalled even so.
+                Ok(_) | Err(_) => rest.push((pid, process.start_time_ticks)),
+            }
+        }
+        for &process in &rest {
+            self.terminate(parts, Some(job), first, process, now);
+        }
+        u32::try_from(rest.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Sends SIGTERM to a process, and SIGKILL after the grace period.
+    fn terminate(
+        &mut self,
+        parts: &mut Parts<'_>,
+        job: Option<JobId>,
+        group: u32,
+        (pid, start_time_ticks): (u32, u64),
+        now: Nanos,
+    ) {
+        let pidfd = parts.agenda.watch_exit(parts.session, pid);
+        let leftover = Leftover { job, group, start_time_ticks, exit_requested: now, pidfd };
+        let sent = leftover.signal(pid, Signal::TERM);
+        leftover.signal(pid, Signal::CONT);
+        if sent == SignalResult::NotPermitted {
+            self.warn_not_permitted(parts, job, pid);
+        }
+        self.processes.insert(pid, leftover);
+        let grace = if self.kill_at_once { Nanos::ZERO } else { self.grace };
+        parts.agenda.add(now + grace, Item::Kill { requested_at: now });
+    }
+
+    /// Kills leftovers with an exit request of this instant or earlier. A process of another user is
+    /// abandoned. Returns whether there were any.
+    pub(super) fn kill(&mut self, parts: &mut Parts<'_>, requested_at: Nanos) -> bool {
+        let is_requested = |leftover: &Leftover| leftover.exit_requested <= requested_at;
+        let all = self.processes.iter().filter(|(_, leftover)| is_requested(leftover));
+        let pids: Vec<u32> = all.map(|(&pid, _)| pid).collect();
+        for &pid in &pids {
+            let sent = self.processes.get(&pid).map(|leftover| leftover.signal(pid, Signal::KILL));
+            if sent == Some(SignalResult::NotPermitted) {
+                self.abandon(pid);
+                self.exited(parts, pid);
+            }
+        }
+        !pids.is_empty()
+    }
+
+    /// A leftover has exited. Its children are our orphans by now.
+    pub(super) fn exited(&mut self, parts: &mut Parts<'_>, pid: u32) {
+        let Some(leftover) = self.processes.remove(&pid) else { return };
+        if let Some(pidfd) = &leftover.pidfd {
+            parts.session.wakeups.unwatch(pidfd);
+        }
+        let _ = child_exit::try_reap(pid); // If it is not our child, its parent waits for it.
+        self.take_orphans(parts);
+        let group = leftover.group;
+        let is_group_in_use = self.processes.values().any(|other| other.group == group);
+        if let Some(supervisor) = parts.supervisor.as_mut().filter(|_| !is_group_in_use) {
+            supervisor.remove_group(group);
+        }
+        leftover.job.into_iter().for_each(|job| self.free_if_done(parts, job));
+    }
+
+    /// If no process of a job lives, nothing of it has to be restored. While it runs again, the entries
+    /// of its last run stay.
+    pub(super) fn free_if_done(&self, parts: &mut Parts<'_>, job: JobId) {
+        let slot = parts.jobs.slot(job);
+        let runs = matches!(slot.state, State::Running(_) | State::Due);
+        if !runs && !self.any_of(job) {
+            // If this cannot be written, `restore` finds that no process of it lives.
+            parts.session.undo.free(&slot.job.name);
+        }
+    }
+
+    /// Reports once for a job that one of its processes cannot be signalled.
+    pub(super) fn warn_not_permitted(
+        &mut self,
+        parts: &mut Parts<'_>,
+        job: Option<JobId>,
+        pid: u32,
+    ) {
+        if self.warned_not_permitted.insert(job) {
+            let name = job.map_or("a job", |job| &parts.jobs.job(job).name);
+            parts.session.warn(format!(
+                "{name}: process {pid} belongs to another user now, ending it needs CAP_KILL: it is left \
+                 running with its CPU affinity"
+            ));
+        }
+    }
+
+    /// Polls leftovers without a pidfd. Returns whether any of them lives.
+    pub(super) fn poll(&mut self, parts: &mut Parts<'_>) -> bool {
+        let without = |(pid, it): (&u32, &Leftover)| it.pidfd.is_none().then_some(*pid);
+        let pids: Vec<u32> = self.processes.iter().filter_map(without).collect();
+        let mut any_left = false;
+        for pid in pids {
+            match self.processes.get(&pid).is_some_and(|leftover| leftover.may_live(pid)) {
+                true => any_left = true,
+                false => self.exited(parts, pid),
+            }
+        }
+        any_left
+    }
+
+    /// Assigns orphans to their jobs, and reaps those that have exited.
+    pub(super) fn take_orphans(&mut self, parts: &mut Parts<'_>) {
+        let own = std::process::id();
+        let supervisor = parts.supervisor.as_ref().map(Supervisor::pid);
+        let children = procfs::children("/".as_ref(), own, own).unwrap_or_default();
+        self.in_exec.retain(|pid, _| children.contains(pid));
+        for pid in children {
+            let is_known = parts.jobs.by_pid.contains_key(&pid)
+                || self.processes.contains_key(&pid)
+                || self.abandoned.contains(&pid)
+                || supervisor == Some(pid);
+            if !is_known && let Ok(stat) = procfs::stat("/".as_ref(), pid) {
+                self.take_orphan(parts, pid, &stat);
+            }
+        }
+    }
+
+    fn take_orphan(&mut self, parts: &mut Parts<'_>, pid: u32, stat: &Stat) {
+        let is_stray = self.strays.get(&pid) == Some(&stat.born_ticks);
+        let owner = match is_stray {
+            true => OrphanOwner::Unknown,
+            false => self.owner(parts, pid, stat),
+        };
+        if owner != OrphanOwner::InExec {
+            self.in_exec.remove(&pid);
+        }
+        match owner {
+            OrphanOwner::Job(job) if stat.state == 'Z' => self.reap(parts, Some(job), pid),
+            OrphanOwner::Job(job) => self.adopt(parts, job, pid, stat),
+            OrphanOwner::InExec if self.is_read_again(pid, stat.born_ticks) => {}
+            _ if !self.is_sole_parent => {} // It may be a child of the program that uses this library.
+            _ if stat.state == 'Z' => self.reap(parts, None, pid),
+            _ if is_stray => {}
+            _ => {
+                self.strays.insert(pid, stat.born_ticks);
+            }
+        }
+    }
+
+    fn owner(&self, parts: &Parts<'_>, pid: u32, stat: &Stat) -> OrphanOwner {
+        let is_first = |job, group| parts.jobs.by_pid.get(&group) == Some(&job);
+        match parts.session.tasks.orphan_owner(pid, stat, is_first) {
+            OrphanOwner::Unknown if self.is_sole_parent => {
+                parts.jobs.only_started().map_or(OrphanOwner::Unknown, OrphanOwner::Job)
+            }
+            owner => owner,
+        }
+    }
+
+    fn is_read_again(&mut self, pid: u32, start_time_ticks: u64) -> bool {
+        let attempts = self.in_exec.entry(pid).or_insert((start_time_ticks, 0));
+        if attempts.0 != start_time_ticks {
+            *attempts = (start_time_ticks, 0);
+        }
+        attempts.1 += 1;
+        attempts.1 < EXEC_ATTEMPTS
+    }
+
+    /// The resources that an orphan used count for its job while the job runs.
+    fn reap(&mut self, parts: &mut Parts<'_>, job: Option<JobId>, pid: u32) {
+        let exit = child_exit::try_reap(pid).ok().flatten();
+        self.strays.remove(&pid);
+        parts.session.forget_process(pid);
+        let running = job.and_then(|job| parts.jobs.running(job));
+        if let (Some(running), Some(exit)) = (running, exit) {
+            running.orphans_used.add(&exit);
+        }
+    }
+
+    fn adopt(&mut self, parts: &mut Parts<'_>, job: JobId, pid: u32, stat: &Stat) {
+        if let Some(state) = parts.jobs.affinity(job) {
+            let mask = Arc::clone(state.inherited_mask());
+            if !parts.session.tasks.adopt(job, pid, &mask).is_empty() {
+                parts.session.bind_new_threads(parts.jobs, job);
+            }
+        } else if matches!(parts.jobs.slot(job).state, State::Over) {
+            // It was forked while the leftovers were listed, or by one of them.
+            let now = parts.session.now();
+            self.terminate(parts, Some(job), stat.group, (pid, stat.born_ticks), now);
+        } // Otherwise its job is about to run again.
+    }
+
+    /// Reports all known processes to the supervisor.
+    pub(super) fn update_supervisor(&self, parts: &mut Parts<'_>) {
+        let Some(supervisor) = parts.supervisor else { return };
+        let leftovers = self.processes.iter().map(|(&pid, it)| (pid, it.start_time_ticks));
+        let strays = self.strays.iter().map(|(&pid, &start)| (pid, start));
+        let all = parts.session.tasks.all_processes().chain(leftovers).chain(strays);
+        supervisor.set_processes(all.collect());
+    }
+
+    /// After the last job: terminates strays, and returns whether no process is left.
+    pub(super) fn end(&mut self, parts: &mut Parts<'_>) -> bool {
+        self.take_orphans(parts);
+        if self.any_in_exec() {
+            let now = parts.session.now();
+            parts.agenda.add(now + EXEC_WAIT, Item::TakeOrphans);
+            return false;
+        }
+        self.terminate_strays(parts);
+        self.processes.is_empty()
+    }
+
+    fn terminate_strays(&mut self, parts: &mut Parts<'_>) {
+        let strays = std::mem::take(&mut self.strays);
+        if strays.is_empty() {
+            return;
+        }
+        let text = match strays.len() {
+            1 => "a process without a job's group and environment was".to_owned(),
+            n => format!("{n} processes without a job's group and environment were"),
+        };
+        parts.session.warn(format!("{text} left behind and terminated; the job is unknown"));
+        parts.session.turn.causes.insert(Cause::Ended); // One more turn, which reports it.
+        let now = parts.session.now();
+        for (pid, start_time_ticks) in strays {
+            self.terminate(parts, None, pid, (pid, start_time_ticks), now);
+        }
+    }
+
+    /// Restores the affinity of leftovers and strays that are still running, as far as it is on record.
+    pub(super) fn release(&self, session: &mut Session, jobs: &JobTable) {
+        let name = |job: Option<JobId>| job.map(|job| jobs.job(job).name.as_str());
+        let leftovers =
+            self.processes.iter().map(|(&pid, it)| (pid, it.start_time_ticks, name(it.job)));
+        let strays = self.strays.iter().map(|(&pid, &start)| (pid, start, None));
+        let mut any_left = false;
+        for (pid, start_time_ticks, job) in leftovers.chain(strays) {
+            let id = task_id(pid, start_time_ticks);
+            any_left |= may_live(id) && !release_process(session, pid, job) && may_live(id);
+        }
+        if any_left {
+            session.undo.keep();
+        }
+    }
+}
+
+impl Leftover {
+    fn may_live(&self, pid: u32) -> bool {
+        may_live(task_id(pid, self.start_time_ticks))
+    }
+
+    fn signal(&self, pid: u32, signal: Signal) -> SignalResult {
+        match &self.pidfd {
+            Some(pidfd) => signals::send_by(pidfd, signal),
+            None => signals::send(pid, self.start_time_ticks, signal),
+        }
+    }
+}
+
+/// Restores every thread of a process that has a mask of ours. Returns whether that succeeded.
+fn release_process(session: &Session, pid: u32, job: Option<&str>) -> bool {
+    let Ok(tids) = procfs::threads("/".as_ref(), pid) else { return false };
+    let restored = tids.into_iter().map(|tid| match mask_before(session, tid, job) {
+        // A process of another user is left as it is, which has been reported.
+        Ok(Some(before)) => affinity::set(tid, &before).is_ok(),
+        Ok(None) => true,
+        Err(_) => false,
+    });
+    // After an error the remaining threads are restored too.
+    restored.fold(true, |all, restored| all & restored)
+}
+
+/// The mask that a thread had before, if it has a mask of ours now.
+fn mask_before(session: &Session, tid: u32, job: Option<&str>) -> io::Result<Option<CpuSet>> {
+    let Some(records) = session.undo.records() else { return Ok(None) };
+    let own = &session.cpus.own;
+    let mask = affinity::get(tid)?;
+    let id = task_id(tid, procfs::stat("/".as_ref(), tid)?.born_ticks);
+    Ok(match job {
+        Some(job) => match records.judge(id, job, &mask, own) {
+            Seen::Ours(before) => Some(before),
+            Seen::AsBefore | Seen::Foreign => None,
+        },
+        None => records.has_mask(&mask, own).then(|| (**own).clone()),
+    })
+}

@@ -1,0 +1,392 @@
+//! How jobs and the run end.
+//!
+//! ```text
+//!   exit request ── SIGTERM to all processes ── grace period ── SIGKILL
+//!   first process exits ── final sample ── leftovers are terminated ── reaped ── JobEvent::Ended
+//! ```
+
+use std::sync::Arc;
+
+use base::{JobId, Nanos};
+use linux::child_exit::{self, ChildExit, ChildStatus, ChildUsage};
+use linux::procfs;
+use linux::tasks::{SampledTasks, TaskTotals};
+use rustix::process::Signal;
+use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, Measured, PageMoveEnd};
+
+use super::agenda::{Agenda, Item, POLL_EVERY};
+use super::jobs::{JobTable, Running, State};
+use super::leftovers::{EXEC_WAIT, Leftovers, Parts};
+use super::memory_cgroups::MemoryCgroups;
+use super::mon_groups::MonGroups;
+use super::supervisor::Supervisor;
+use crate::session::{Jobs, Session};
+use crate::signals;
+
+/// Shortest time between two starts of a job that restarts, so that a program that fails at once does
+/// not fill the machine with its starts.
+const RESTART_MIN: Nanos = Nanos::from_millis(100);
+
+/// Progress of the end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stopping {
+    No,
+    Requested,
+    /// The grace period is skipped.
+    Killed,
+}
+
+/// All jobs of a run with everything that exists per job.
+pub(super) struct Lifecycle {
+    pub jobs: JobTable,
+    pub agenda: Agenda,
+    pub mon_groups: MonGroups,
+    pub cgroups: MemoryCgroups,
+    pub supervisor: Option<Supervisor>,
+    pub leftovers: Leftovers,
+    pub stopping: Stopping,
+    pub grace: Nanos,
+    /// A job that fails stops the run.
+    pub fail_fast: bool,
+}
+
+impl Lifecycle {
+    /// Leftovers, and the parts of the run that they concern.
+    pub(super) fn split<'a>(
+        &'a mut self,
+        session: &'a mut Session,
+    ) -> (&'a mut Leftovers, Parts<'a>) {
+        let Lifecycle { jobs, agenda, supervisor, leftovers, .. } = self;
+        (leftovers, Parts { session, jobs, agenda, supervisor })
+    }
+
+    /// Handles a timed event.
+    pub(super) fn handle(&mut self, session: &mut Session, item: Item, now: Nanos) {
+        match item {
+            Item::Start(job) => {
+                if matches!(self.jobs.slot(job).state, State::Waiting) {
+                    self.jobs.make_due(job, session);
+                }
+            }
+            Item::StopAfter(job, n_run) if self.jobs.n_runs(job) == n_run => {
+                self.request_exit(session, job, now);
+            }
+            Item::TakeExit(job, n_run) if self.jobs.n_runs(job) == n_run => {
+                self.take_exit(session, job);
+            }
+            Item::StopAfter(..) | Item::TakeExit(..) => {} // Of an earlier run of the job.
+            Item::Kill { requested_at } => self.kill(session, requested_at, now),
+            Item::PollExits => self.poll_exits(session, now),
+            Item::TakeOrphans => self.take_orphans(session),
+            Item::TimeLimit => self.request_stop(session, now),
+        }
+    }
+
+    /// Ends the run: all jobs get an exit request, and no further job starts.
+    pub(super) fn request_stop(&mut self, session: &mut Session, now: Nanos) {
+        session.turn.causes.insert(Cause::Stopping);
+        if self.stopping == Stopping::No {
+            self.stopping = Stopping::Requested;
+            self.agenda.remove(|item| matches!(item, Item::TimeLimit));
+            self.cancel_starts(session);
+        }
+        for job in self.jobs.running_ids() {
+            self.request_exit(session, job, now);
+        }
+    }
+
+    /// Ends the run without a grace period.
+    pub(super) fn request_stop_at_once(&mut self, session: &mut Session, now: Nanos) {
+        self.request_stop(session, now);
+        self.stopping = Stopping::Killed;
+        self.leftovers.kill_at_once = true;
+        self.kill(session, now, now);
+    }
+
+    fn cancel_starts(&mut self, session: &mut Session) {
+        self.agenda.remove(|item| matches!(item, Item::Start(_)));
+        self.jobs.cancel_starts(session);
+    }
+
+    /// Requests a job to exit, once, and schedules its kill.
+    fn request_exit(&mut self, session: &mut Session, job: JobId, now: Nanos) {
+        let running = self.jobs.running(job).filter(|running| running.exit_requested.is_none());
+        let Some(running) = running else { return };
+        running.exit_requested = Some(now);
+        let (pid, has_exited) = (running.pid, running.exited.is_some());
+        self.jobs.signal(job, Signal::TERM, session);
+        if !signals::is_permitted(pid) {
+            let (leftovers, mut parts) = self.split(session);
+            leftovers.warn_not_permitted(&mut parts, Some(job), pid);
+        }
+        self.agenda.add(now + self.grace, Item::Kill { requested_at: now });
+        if has_exited {
+            // Its restart was scheduled, and does not happen.
+            self.agenda.add(now, Item::TakeExit(job, self.jobs.n_runs(job)));
+        }
+    }
+
+    /// Kills every process with an exit request of this instant or earlier.
+    fn kill(&mut self, session: &mut Session, requested_at: Nanos, now: Nanos) {
+        let mut any = false;
+        for job in self.jobs.running_ids() {
+            let Some(running) = self.jobs.running(job) else { continue };
+            let is_requested = running.exit_requested.is_some_and(|at| at <= requested_at);
+            if is_requested && running.exited.is_none() {
+                self.kill_job(session, job);
+                any = true;
+            }
+        }
+        let (leftovers, mut parts) = self.split(session);
+        any |= leftovers.kill(&mut parts, requested_at);
+        if any {
+            // A process may be in uninterruptible sleep. Processes that it starts later are killed too.
+            let again = now + self.grace.saturating_add(POLL_EVERY);
+            self.agenda.add(again, Item::Kill { requested_at });
+        }
+    }
+
+    /// Kills all processes of a job. If the first one belongs to another user, it is abandoned, because it
+    /// may never exit.
+    fn kill_job(&mut self, session: &mut Session, job: JobId) {
+        let Some(pid) = self.refresh(session, job) else { return };
+        self.jobs.signal(job, Signal::KILL, session);
+        if !signals::is_permitted(pid) {
+            let (leftovers, mut parts) = self.split(session);
+            leftovers.warn_not_permitted(&mut parts, Some(job), pid);
+            leftovers.abandon(pid);
+            self.end_run(session, job, 1, false);
+        }
+    }
+
+    /// Lists the processes of a running job again. Returns its first process.
+    fn refresh(&mut self, session: &mut Session, job: JobId) -> Option<u32> {
+        let state = self.jobs.affinity(job)?;
+        let mask = Arc::clone(state.inherited_mask());
+        session.tasks.refresh(job, &mask);
+        Some(state.pid)
+    }
+
+    /// A pidfd reports the exit of a process.
+    pub(super) fn process_exited(&mut self, session: &mut Session, pid: u32, now: Nanos) {
+        if self.leftovers.contains(pid) {
+            let (leftovers, mut parts) = self.split(session);
+            leftovers.exited(&mut parts, pid);
+        } else if let Some(&job) = self.jobs.by_pid.get(&pid) {
+            self.first_process_exited(session, job, now);
+        }
+    }
+
+    fn first_process_exited(&mut self, session: &mut Session, job: JobId, now: Nanos) {
+        let restarts = self.restarts(job);
+        let Some(running) = self.jobs.running(job) else { return };
+        running.exited = Some(now);
+        let soonest = running.started + RESTART_MIN;
+        if restarts && now < soonest {
+            self.agenda.add(soonest, Item::TakeExit(job, self.jobs.n_runs(job)));
+        } else {
+            self.take_exit(session, job);
+        }
+    }
+
+    fn restarts(&self, job: JobId) -> bool {
+        self.stopping == Stopping::No && self.jobs.restarts(job)
+    }
+
+    /// Handles the exit of a job's first process, which is readable in /proc until it is reaped.
+    fn take_exit(&mut self, session: &mut Session, job: JobId) {
+        let restarts = self.restarts(job);
+        if self.refresh(session, job).is_none() {
+            return;
+        }
+        self.take_orphans(session);
+        if self.leftovers.any_in_exec() {
+            // A leftover may be in an exec, and its job is unknown until that is complete.
+            let now = session.now();
+            self.agenda.add(now + EXEC_WAIT, Item::TakeExit(job, self.jobs.n_runs(job)));
+            return;
+        }
+        self.end_run(session, job, 0, restarts);
+    }
+
+    pub(super) fn take_orphans(&mut self, session: &mut Session) {
+        let (leftovers, mut parts) = self.split(session);
+        leftovers.take_orphans(&mut parts);
+    }
+
+    /// Ends a run of a job, and starts the job again if it restarts.
+    fn end_run(&mut self, session: &mut Session, job: JobId, n_abandoned: u32, restarts: bool) {
+        let Some((pid, exit)) = self.final_report(session, job, n_abandoned, restarts) else {
+            return;
+        };
+        session.memory.stop_moves_of(job, PageMoveEnd::Exited);
+        self.remove_groups(session, job);
+        let pids: Vec<u32> = session.tasks.processes_of(job).map(|(pid, _)| pid).collect();
+        pids.into_iter().for_each(|pid| session.forget_process(pid));
+        self.jobs.by_pid.remove(&pid);
+        if let Some(supervisor) = self.supervisor.as_mut().filter(|_| exit.n_orphans == 0) {
+            supervisor.remove_group(pid);
+        }
+        self.free_if_done(session, job);
+        let has_failed = !exit.stopped_by_host && exit.status != ExitStatus::Exited(0);
+        session.report(JobEvent::Ended(job, Box::new(exit)));
+        session.turn.causes.insert(Cause::Ended);
+        match restarts {
+            true => self.jobs.make_due(job, session),
+            false => self.set_over(session, job),
+        }
+        if has_failed {
+            self.job_failed(session);
+        }
+    }
+
+    /// Removes the groups of a job that exited or did not start.
+    pub(super) fn remove_groups(&mut self, session: &mut Session, job: JobId) {
+        self.mon_groups.end(job, &mut session.undo);
+        self.cgroups.end(job);
+    }
+
+    pub(super) fn free_if_done(&mut self, session: &mut Session, job: JobId) {
+        let (leftovers, mut parts) = self.split(session);
+        leftovers.free_if_done(&mut parts, job);
+    }
+
+    /// The final sample of a job and its exit. Its leftovers are terminated.
+    fn final_report(
+        &mut self,
+        session: &mut Session,
+        job: JobId,
+        n_abandoned: u32,
+        restarts: bool,
+    ) -> Option<(u32, JobExit)> {
+        let now = session.now();
+        let pid = self.jobs.running(job)?.pid;
+        let mut sampled = SampledTasks::default();
+        let (totals, counters) = session.tasks.final_sample(job, now, &mut sampled);
+        let traffic = self.mon_groups.traffic_of(job);
+        let (leftovers, mut parts) = self.split(session);
+        let n_orphans = n_abandoned + leftovers.terminate_rest_of(&mut parts, job, pid, now);
+        let child = child_exit::try_reap(pid).ok().flatten();
+        let state = std::mem::replace(&mut self.jobs.slot(job).state, State::Over);
+        let State::Running(running) = state else { return None };
+        if let Some(pidfd) = &running.pidfd {
+            session.wakeups.unwatch(pidfd);
+        }
+        let values = FinalValues { totals, counters, traffic, n_orphans };
+        let exit = job_exit(&running, child, values, restarts, now);
+        let used = exit.user + exit.system;
+        session.tasks.credit_rest((job, pid), &totals, used, &mut sampled);
+        session.turn.pending.tasks.append(&mut sampled.tasks);
+        session.turn.pending.exited.append(&mut sampled.exited);
+        Some((pid, exit))
+    }
+
+    /// A job will not run again. After the last job that the run waits for, jobs that restart end too.
+    pub(super) fn set_over(&mut self, session: &mut Session, job: JobId) {
+        if self.jobs.set_over(job) {
+            let now = session.now();
+            self.cancel_starts(session);
+            for job in self.jobs.running_ids() {
+                self.request_exit(session, job, now);
+            }
+        }
+    }
+
+    /// With `fail_fast`, a failed job stops the run.
+    pub(super) fn job_failed(&mut self, session: &mut Session) {
+        if self.fail_fast && self.stopping == Stopping::No {
+            let now = session.now();
+            self.request_stop(session, now);
+        }
+    }
+
+    /// Polls processes without a pidfd for their exit.
+    fn poll_exits(&mut self, session: &mut Session, now: Nanos) {
+        let mut any_left = false;
+        for job in self.jobs.running_ids() {
+            let running = self.jobs.running(job).filter(|running| running.pidfd.is_none());
+            let Some(running) = running else { continue };
+            let (pid, is_known) = (running.pid, running.exited.is_some());
+            match procfs::stat("/".as_ref(), pid) {
+                Ok(stat) if stat.state != 'Z' => any_left = true,
+                // Its state is unknown: polled again.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => any_left = true,
+                _ if is_known => {}
+                _ => self.first_process_exited(session, job, now),
+            }
+        }
+        let (leftovers, mut parts) = self.split(session);
+        any_left |= leftovers.poll(&mut parts);
+        if any_left {
+            self.agenda.add(now + POLL_EVERY, Item::PollExits);
+        }
+    }
+
+    /// Whether all jobs are over, with all their leftovers.
+    pub(super) fn is_over(&self) -> bool {
+        self.jobs.are_all_over() && self.leftovers.is_empty()
+    }
+
+    /// Restores the affinity that a job had before it was placed. Returns the number of threads that
+    /// changed.
+    pub(super) fn release(&mut self, session: &mut Session, job: JobId) -> u32 {
+        // Leftovers of an earlier run may have a mask of ours: then the record stays.
+        let forget = !self.leftovers.any_of(job);
+        match self.jobs.affinity_mut(job) {
+            Some(state) => session.binder().release(state, forget).0,
+            None => 0,
+        }
+    }
+}
+
+/// Final values of a job, all its tasks together.
+struct FinalValues {
+    totals: TaskTotals,
+    counters: Counters,
+    traffic: Measured,
+    n_orphans: u32,
+}
+
+fn job_exit(
+    running: &Running,
+    child: Option<ChildExit>,
+    values: FinalValues,
+    restarts: bool,
+    now: Nanos,
+) -> JobExit {
+    let status = match child.map(|child| child.status) {
+        Some(ChildStatus::Exited(status)) => ExitStatus::Exited(status),
+        Some(ChildStatus::Killed(signal)) => ExitStatus::Signaled(signal),
+        // Another thread of this process reaped it, so that its status is unknown.
+        None => ExitStatus::Exited(-1),
+    };
+    let exited = running.exited.unwrap_or(now);
+    let mut used = running.orphans_used;
+    child.iter().for_each(|child| used.add(child));
+    let ChildUsage { user, system, max_resident, n_faults, n_switches } = used;
+    let FinalValues { totals, counters, traffic, n_orphans } = values;
+    let counters = match used == ChildUsage::default() {
+        true => counters, // No process was reaped.
+        false => counters
+            .with(CounterEvent::PageFaults, Measured::Exact(n_faults))
+            .with(CounterEvent::ContextSwitches, Measured::Exact(n_switches)),
+    };
+    JobExit {
+        status,
+        stopped_by_host: running.exit_requested.is_some(),
+        restarts,
+        wall: exited.saturating_sub(running.started),
+        user,
+        system,
+        max_resident,
+        wait: totals.wait(user + system),
+        // /proc has no value for tasks that exited between two samples. Inherited counters have.
+        n_migrations: match totals.n_migrations(user + system) {
+            Measured::Absent => counters.get(CounterEvent::CpuMigrations),
+            known => known,
+        },
+        counters,
+        traffic,
+        n_orphans,
+    }
+}

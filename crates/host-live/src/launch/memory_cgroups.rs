@@ -1,0 +1,193 @@
+//! A cgroup for each job whose memory is bound, so that all pages of the job stay on its nodes.
+//!
+//! ```text
+//!   undo record ─► cgroup of the run ─► cgroup of the job, cpuset.mems ─► fork ─► cgroup.procs ─► exec
+//!   exit of the job ─► rmdir      end of the run ─► move remaining processes out ─► rmdir ─► record
+//! ```
+//!
+//! A job without bound memory has no cgroup, and without such a job nothing is made at all. If a cgroup
+//! cannot be made, the job starts with a memory policy that its first process sets, and one warning is
+//! reported. An error here never prevents a job from starting.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::JobId;
+use linux::cgroup::{Cgroup, CgroupChoice, CgroupMode, RunCgroups, choose};
+use program::MemoryPolicy;
+use topology::Machine;
+
+use crate::session::UndoRecord;
+use crate::warnings::Warnings;
+
+/// State of the cgroup of the run, which contains the cgroups of its jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunCgroup {
+    /// No job needed it yet.
+    NotMade,
+    Made,
+    /// It cannot be made, and nothing of it is left.
+    Unavailable,
+    /// It cannot be made or removed, and something of it may be left.
+    Broken,
+}
+
+/// The cgroups of all running jobs.
+#[derive(Debug)]
+pub(super) struct MemoryCgroups {
+    choice: CgroupChoice,
+    run: Option<RunCgroups>,
+    state: RunCgroup,
+    /// Whether several nodes have memory, so that a cgroup has an effect.
+    is_of_use: bool,
+    is_wanted: bool,
+    of: BTreeMap<JobId, Arc<Cgroup>>,
+    /// Cgroups of jobs that exited, with processes in them.
+    left: BTreeMap<JobId, Arc<Cgroup>>,
+    pub warnings: Warnings,
+}
+
+/// Checks whether cgroups of this mode can be used here. Only a mode that names a version can fail.
+///
+/// # Errors
+/// Why not, and what to do.
+pub fn check_groups(mode: CgroupMode) -> Result<(), String> {
+    let choice = choose("/".as_ref(), mode);
+    match (mode, &choice.home) {
+        (CgroupMode::Only(_), None) => Err(choice.why),
+        _ => Ok(()),
+    }
+}
+
+impl MemoryCgroups {
+    /// Checks whether cgroups can be made. `root` is `/` outside of tests.
+    pub(super) fn open(root: PathBuf, machine: &Machine, run: &str, mode: CgroupMode) -> Self {
+        let choice = choose(&root, mode);
+        let home = choice.home.clone();
+        MemoryCgroups {
+            run: home.and_then(|home| RunCgroups::new(&root, home, run)),
+            choice,
+            state: RunCgroup::NotMade,
+            is_of_use: 1 < machine.nodes_with_memory().len() || matches!(mode, CgroupMode::Only(_)),
+            is_wanted: mode != CgroupMode::None,
+            of: BTreeMap::new(),
+            left: BTreeMap::new(),
+            warnings: Warnings::default(),
+        }
+    }
+
+    /// The kind of cgroups in use and why, in one line.
+    pub(super) fn description(&self) -> String {
+        self.choice.to_string()
+    }
+
+    /// Whether a job with this memory policy gets a cgroup here.
+    pub(super) fn would_bind(&self, memory: Option<&MemoryPolicy>) -> bool {
+        let is_bound = matches!(memory, Some(MemoryPolicy::Bind(_)));
+        is_bound && self.is_of_use && self.run.is_some()
+    }
+
+    /// Makes the cgroup of a job that is about to start, if its memory is bound. Returns the open
+    /// `cgroup.procs`, to which its first process writes itself.
+    pub(super) fn begin(
+        &mut self,
+        job: JobId,
+        name: &str,
+        memory: Option<&MemoryPolicy>,
+        undo: &mut UndoRecord,
+    ) -> Option<OwnedFd> {
+        let Some(MemoryPolicy::Bind(nodes)) = memory.filter(|_| self.is_of_use) else {
+            return None;
+        };
+        self.prepare(undo);
+        let run = self.run.as_ref().filter(|_| self.state == RunCgroup::Made)?;
+        let made = run.make(job.0, name, nodes).and_then(|group| {
+            let procs =
+                group.open_procs().map_err(|error| format!("{}: {error}", group.path().display()));
+            self.left.remove(&job); // Processes left by its last run are in the same cgroup.
+            self.of.insert(job, Arc::new(group));
+            procs
+        });
+        if let Err(why) = &made {
+            self.warn(why);
+            self.end(job);
+        }
+        made.ok()
+    }
+
+    /// Makes the cgroup of the run, once.
+    fn prepare(&mut self, undo: &mut UndoRecord) {
+        if self.state != RunCgroup::NotMade {
+            return;
+        }
+        self.state = RunCgroup::Unavailable;
+        let Some(run) = &self.run else {
+            if self.is_wanted {
+                self.warn(&self.choice.why.clone());
+            }
+            return;
+        };
+        // Without a record nothing is changed.
+        let made = undo.announce_cgroups(run.home()).and_then(|()| {
+            self.state = RunCgroup::Broken;
+            run.prepare()
+        });
+        match made {
+            Ok(()) => self.state = RunCgroup::Made,
+            Err(why) => {
+                self.warn(&why);
+                self.remove_broken(undo);
+            }
+        }
+    }
+
+    /// The first process of a job did not enter its cgroup.
+    pub(super) fn did_not_enter(&mut self, job: JobId, error: &std::io::Error) {
+        self.warn(&error.to_string());
+        self.end(job);
+    }
+
+    /// The cgroup of a running job.
+    pub(super) fn of(&self, job: JobId) -> Option<Arc<Cgroup>> {
+        self.of.get(&job).cloned()
+    }
+
+    /// Removes the cgroup of a job. While a process is in it, it stays until the end of the run.
+    pub(super) fn end(&mut self, job: JobId) {
+        self.left.extend(self.of.remove(&job).map(|group| (job, group)));
+        self.left.retain(|_, group| group.remove().is_err());
+    }
+
+    /// Removes everything. Returns whether nothing is left.
+    pub(super) fn end_all(&mut self, undo: &mut UndoRecord) -> bool {
+        self.of.clear();
+        self.left.clear();
+        if matches!(self.state, RunCgroup::Made | RunCgroup::Broken) {
+            self.state = RunCgroup::Broken;
+            self.remove_broken(undo);
+        }
+        self.state != RunCgroup::Broken
+    }
+
+    fn remove_broken(&mut self, undo: &mut UndoRecord) {
+        let is_broken = self.state == RunCgroup::Broken;
+        let Some(run) = self.run.as_ref().filter(|_| is_broken) else { return };
+        match run.take_back() {
+            Ok(()) => {
+                self.state = RunCgroup::Unavailable;
+                undo.cgroups_removed();
+            }
+            Err(why) => {
+                self.warnings.add(format!("the cgroups of this run cannot be removed yet: {why}"));
+            }
+        }
+    }
+
+    fn warn(&mut self, why: &str) {
+        self.warnings.add(format!(
+            "the memory of some jobs is bound by a policy of their first process, not by a cgroup: {why}"
+        ));
+    }
+}

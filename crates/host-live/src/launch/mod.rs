@@ -1,0 +1,489 @@
+//! The job source of a run: starts the jobs of a workload, and ends what is left of them.
+//!
+//! ```text
+//!   agenda         timed events: starts, time limits, kills
+//!   interval_turns when interval turns are due: at every tick, or after counter overflows
+//!   command        a job of the workload as a program to start
+//!   start          fork, affinity, exec of all jobs that are due
+//!   jobs           the state of each job
+//!   lifecycle      exit requests, exits, the end of the run
+//!   leftovers      processes that outlive their job, and orphans
+//!   mon_groups     a resctrl monitoring group per job
+//!   memory_cgroups a cgroup per job whose memory is bound
+//!   supervisor     kills the jobs when evenkeel itself is killed
+//!   preflight      checks a workload before anything is started
+//! ```
+
+mod agenda;
+mod command;
+mod interval_turns;
+mod jobs;
+mod leftovers;
+mod lifecycle;
+mod memory_cgroups;
+mod mon_groups;
+mod options;
+mod preflight;
+mod programs;
+mod start;
+mod supervisor;
+
+use base::{JobId, Nanos};
+use engine::{Approved, Host};
+use linux::child_exit::SigchldGuard;
+use linux::tasks::{CounterMode, SampleTime};
+use linux::undo::{self, Log, Restored};
+use linux::{affinity, system};
+use program::{MemoryPolicy, Workload};
+use sched::{
+    Action, Cause, Measured, NodeSample, Outcome, OutcomeResult, Request, Sample, Target, Turn,
+};
+use topology::Machine;
+
+pub use memory_cgroups::check_groups;
+pub use options::LaunchOptions;
+pub use preflight::{PreflightError, check_runnable, preflight};
+pub use programs::find_program;
+pub use supervisor::{SUPERVISOR_ARGUMENT, supervise};
+
+use crate::LiveError;
+use crate::errors::with_causes;
+use crate::session::{
+    Jobs, MemoryConfig, Rejected, Session, SessionConfig, UndoRecord, Wakeup, Wakeups,
+    while_forks_are_hidden,
+};
+use agenda::{Agenda, Item};
+use command::LaunchContext;
+use interval_turns::{IntervalTurns, Overflow, TURN_EVERY_MAX};
+use jobs::JobTable;
+use leftovers::Leftovers;
+use lifecycle::{Lifecycle, Stopping};
+use memory_cgroups::MemoryCgroups;
+use mon_groups::MonGroups;
+use start::Starter;
+use supervisor::Supervisor;
+
+/// Upper limit of RLIMIT_NOFILE. More descriptors have no use and cost kernel memory.
+const DESCRIPTORS_MAX: u64 = 65_536;
+/// Limit of starts per turn. Other jobs that are due start in the next turn, which follows at once. Signals
+/// and exits are handled between two turns, no matter how many jobs start.
+const STARTS_PER_TURN: usize = 64;
+/// The longest time without a check for orphans and stopped jobs, while no job runs.
+const ORPHANS_EVERY_MAX: Nanos = Nanos::from_secs(10);
+
+/// Runs the jobs of a workload on this machine.
+///
+/// It starts each job at its time, samples its processes, sets their affinity as approved plans request,
+/// and ends leftovers. On drop, everything that it changed is restored for processes that still run.
+pub struct LaunchHost {
+    session: Session,
+    run: Lifecycle,
+    turns: IntervalTurns,
+    context: LaunchContext,
+    machine: Machine,
+    options: LaunchOptions,
+    /// The last sample contained no load.
+    was_quiet: bool,
+    /// A job ran since the last check for orphans.
+    may_have_orphans: bool,
+    orphans_at: Nanos,
+    /// Restores the SIGCHLD disposition on drop.
+    _sigchld: SigchldGuard,
+}
+
+impl LaunchHost {
+    /// Prepares the run of a workload. Leftovers of killed runs are restored first
+    /// ([`LaunchHost::restored`]). No job is started before the first turn.
+    ///
+    /// # Errors
+    /// The event loop, the output directory or the supervisor is not available.
+    pub fn new(
+        workload: Workload,
+        machine: &Machine,
+        options: LaunchOptions,
+    ) -> Result<Self, LiveError> {
+        let limit = system::raise_descriptors(DESCRIPTORS_MAX);
+        let wakeups = Wakeups::new(options.takes_signals)?;
+        let output_dir = programs::absolute(&options.output_dir);
+        std::fs::create_dir_all(&output_dir)
+            .map_err(|source| LiveError::OutputDir { path: output_dir.clone(), source })?;
+        let context = LaunchContext::new(&workload, &options, output_dir, &limit);
+        let supervisor = match options.die_with_me {
+            true => Some(Supervisor::start(&context.tool, &context.run)),
+            false => None,
+        };
+        let supervisor = supervisor.transpose().map_err(LiveError::Supervisor)?;
+        let own_cpus = affinity::get(0).map_err(LiveError::OwnCpus)?;
+        let config = SessionConfig {
+            run: context.run.clone(),
+            machine,
+            measured: Some(machine),
+            own_cpus,
+            counters: options.counters,
+            memory: MemoryConfig {
+                options: options.memory,
+                interval: options.interval,
+                nice: context.nice,
+                is_attached: false,
+            },
+            limit,
+            n_jobs: workload.jobs.len() as u64,
+        };
+        let session = Session::open(config, wakeups, open_undo(&context.run, &options));
+        let mut host = LaunchHost::with_session(session, context, supervisor, machine, options);
+        host.take_jobs(workload);
+        host.become_subreaper();
+        Ok(host)
+    }
+
+    fn with_session(
+        mut session: Session,
+        context: LaunchContext,
+        supervisor: Option<Supervisor>,
+        machine: &Machine,
+        options: LaunchOptions,
+    ) -> Self {
+        let overflow = Overflow::open(options.wake, &session.cpus.own, &session.wakeups);
+        let overflow = overflow.unwrap_or_else(|warning| {
+            session.warn(warning);
+            None
+        });
+        let root = || options.resctrl_root.clone();
+        let cgroups = MemoryCgroups::open(root(), machine, &context.run, options.groups);
+        let is_counted = options.counters != CounterMode::Off;
+        let mut mon_groups = MonGroups::open(root(), machine, &context.run, is_counted);
+        mon_groups.warnings.take().into_iter().for_each(|warning| session.warn(warning));
+        LaunchHost {
+            session,
+            run: Lifecycle {
+                jobs: JobTable::new(Vec::new()),
+                agenda: Agenda::default(),
+                mon_groups,
+                cgroups,
+                supervisor,
+                leftovers: Leftovers::new(options.grace, options.is_sole_parent),
+                stopping: Stopping::No,
+                grace: options.grace,
+                fail_fast: options.fail_fast,
+            },
+            turns: IntervalTurns::new(options.interval, overflow),
+            context,
+            machine: machine.clone(),
+            options,
+            was_quiet: false,
+            may_have_orphans: true,
+            orphans_at: ORPHANS_EVERY_MAX,
+            _sigchld: SigchldGuard::keep(),
+        }
+    }
+
+    fn take_jobs(&mut self, workload: Workload) {
+        for job in &workload.jobs {
+            self.run.agenda.add(job.start, Item::Start(job.id));
+            self.session.tasks.register_job_name(&job.name, job.id);
+        }
+        self.run.jobs = JobTable::new(workload.jobs);
+        if let Some(limit) = self.options.time_limit {
+            self.run.agenda.add(limit, Item::TimeLimit);
+        }
+    }
+
+    /// Orphans of jobs are reparented to this process, not to the init process.
+    fn become_subreaper(&mut self) {
+        let own = rustix::process::getpid();
+        if rustix::process::set_child_subreaper(Some(own)).is_err() {
+            let text = "orphans cannot be followed: the kernel refused PR_SET_CHILD_SUBREAPER";
+            self.session.warn(text);
+        }
+        if let Some(error) = self.session.undo.missing_because() {
+            let text = format!("jobs are not placed, because that could not be undone: {error}");
+            self.session.warn(text);
+        }
+    }
+
+    /// What the start restored of runs that were killed.
+    pub fn restored(&self) -> &Restored {
+        &self.session.undo.restored
+    }
+
+    /// Whether something could not be restored after the run: its record stays, and `evenkeel restore`
+    /// tries again.
+    pub fn is_record_kept(&self) -> bool {
+        self.session.undo.is_kept()
+    }
+
+    /// Id of this run, unique on the machine.
+    pub fn run_id(&self) -> &str {
+        &self.context.run
+    }
+
+    /// The kind of cgroups for jobs whose memory is bound, and why.
+    pub fn groups(&self) -> String {
+        self.run.cgroups.description()
+    }
+
+    /// Whether a job of the workload gets a cgroup.
+    pub fn needs_groups(&self) -> bool {
+        self.run.jobs.slots.iter().any(|slot| {
+            let of_nodes = slot.job.nodes.clone().map(MemoryPolicy::Bind);
+            self.run.cgroups.would_bind(slot.job.memory.as_ref().or(of_nodes.as_ref()))
+        })
+    }
+
+    /// Time since the start of the run.
+    pub fn now(&mut self) -> Nanos {
+        self.session.now()
+    }
+
+    /// Whether the run was stopped before its jobs were over: by a signal, the time limit, a failed job,
+    /// or [`engine::Host::stop`].
+    pub fn was_stopped(&self) -> bool {
+        self.run.stopping != Stopping::No
+    }
+
+    fn take_wakeups(&mut self, woken: Vec<Wakeup>) {
+        let now = self.session.now();
+        for wakeup in &woken {
+            match *wakeup {
+                Wakeup::Stop => self.run.request_stop(&mut self.session, now),
+                Wakeup::StopAtOnce => self.run.request_stop_at_once(&mut self.session, now),
+                Wakeup::Exited(pid) => self.run.process_exited(&mut self.session, pid, now),
+                Wakeup::Helper => self.session.take_memory_results(),
+                Wakeup::Overflow => self.turns.woken(&mut self.session),
+            }
+        }
+        self.session.recycle(woken);
+    }
+
+    /// Handles everything that is due by now.
+    fn take_due(&mut self) {
+        let now = self.session.now();
+        while self.run.jobs.due.len() < STARTS_PER_TURN
+            && let Some(item) = self.run.agenda.take_due(now)
+        {
+            self.run.handle(&mut self.session, item, now);
+        }
+        let any_running = !self.run.jobs.by_pid.is_empty();
+        if let Some(by_overflow) = self.turns.take_due(now, any_running, &self.session.tasks) {
+            self.session.turn.causes.insert(Cause::Interval);
+            if by_overflow {
+                self.session.turn.causes.insert(Cause::Overflow);
+            }
+            self.update_own_cpus();
+        }
+    }
+
+    /// Notices a change of our own affinity mask: a CPU went offline or online, or our cpuset changed.
+    fn update_own_cpus(&mut self) {
+        let Ok(now) = affinity::get(0) else { return };
+        if now != *self.session.cpus.own {
+            self.session.cpus.set_own(now.clone());
+            self.session.turn.pending.usable_cpus = Some(now);
+            self.session.turn.causes.insert(Cause::CpusChanged);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Nanos> {
+        let any_running = !self.run.jobs.by_pid.is_empty();
+        let tick = self.turns.next(&self.session.tasks).filter(|_| any_running);
+        [self.run.agenda.next(), tick].into_iter().flatten().min()
+    }
+
+    /// Samples all jobs in an interval turn.
+    fn sample_jobs(&mut self, at: Nanos, sample: &mut Sample) {
+        let interval = self.options.interval.unwrap_or(TURN_EVERY_MAX);
+        let time = SampleTime { at, interval, rest_max: TURN_EVERY_MAX };
+        let sampled = self.session.sample_threads(time, &self.run.jobs, sample);
+        if !sampled.changed_jobs.is_empty() {
+            self.update_supervisor();
+        }
+        self.session.check_affinity(&mut self.run.jobs, sampled);
+        if self.session.is_slow_sample_due(at) {
+            // While no job runs, there are no orphans but those of processes that were never sampled.
+            if std::mem::take(&mut self.may_have_orphans) || self.orphans_at <= at {
+                self.orphans_at = at + ORPHANS_EVERY_MAX;
+                self.run.take_orphans(&mut self.session);
+                if self.options.is_sole_parent {
+                    self.run.jobs.report_stopped(&mut self.session);
+                }
+            }
+            self.update_supervisor();
+            self.session.sample_slow(at, &self.run.jobs.running_ids(), sample);
+        }
+        self.session.collectors.sample_loads(sample);
+        self.run.mon_groups.sample(sample);
+        self.warn();
+        self.turns.rearm(&mut self.session, at);
+    }
+
+    fn update_supervisor(&mut self) {
+        let (leftovers, mut parts) = self.run.split(&mut self.session);
+        leftovers.update_supervisor(&mut parts);
+    }
+
+    fn warn(&mut self) {
+        let descriptors = &self.session.tasks.descriptors;
+        if descriptors.ran_out {
+            let n_all = descriptors.n_all;
+            self.session.warn_once(format!(
+                "at most {n_all} descriptors can be kept open: the files of further tasks are opened for \
+                 each sample, which costs more; raise the hard limit (ulimit -Hn)"
+            ));
+        }
+        let mut warnings = self.session.counter_warnings();
+        warnings.extend(self.run.mon_groups.warnings.take());
+        warnings.extend(self.run.cgroups.warnings.take());
+        warnings.into_iter().for_each(|warning| self.session.warn(warning));
+    }
+
+    fn execute(&mut self, request: &Request) -> Result<OutcomeResult, Rejected> {
+        let (session, jobs) = (&mut self.session, &mut self.run.jobs);
+        match (request.target, &request.action) {
+            (Target::Job(job), Action::Release) => {
+                Ok(OutcomeResult::Done { n: self.run.release(session, job) })
+            }
+            (target, Action::MovePages { from, to, limit }) => {
+                let cgroups = &self.run.cgroups;
+                session.move_pages(jobs, target, (*from, *to, *limit), |job| cgroups.of(job))?;
+                Ok(OutcomeResult::InProgress)
+            }
+            (target, action) => {
+                session.place(jobs, target, action).map(|n| OutcomeResult::Done { n })
+            }
+        }
+    }
+
+    /// Restores everything for processes that still run, and removes the undo record.
+    fn restore(&mut self) {
+        let running = self.run.jobs.running_ids();
+        for &job in &running {
+            self.run.release(&mut self.session, job);
+        }
+        self.run.leftovers.release(&mut self.session, &self.run.jobs);
+        self.release_late(&running);
+        let undo = &mut self.session.undo;
+        let no_mon_groups = self.run.mon_groups.end_all(undo);
+        if !self.run.cgroups.end_all(undo) || !no_mon_groups {
+            undo.keep(); // `restore` tries again to remove them.
+        }
+        undo.close();
+    }
+
+    fn release_late(&mut self, running: &[JobId]) {
+        let (session, jobs) = (&mut self.session, &mut self.run.jobs);
+        let was_placed =
+            |job: &&JobId| jobs.affinity(**job).is_some_and(|state| state.was_ever_placed());
+        let placed: Vec<JobId> = running.iter().filter(was_placed).copied().collect();
+        let parents = placed.iter().flat_map(|&job| session.tasks.processes_of(job));
+        let parents: Vec<u32> = parents.map(|(pid, _)| pid).collect();
+        while_forks_are_hidden(parents, || {
+            for &job in &placed {
+                if let Some(state) = jobs.affinity(job) {
+                    session.binder().release_late(state);
+                }
+            }
+        });
+    }
+}
+
+impl Host for LaunchHost {
+    type Error = LiveError;
+
+    fn wait(&mut self) -> Result<Option<Turn>, LiveError> {
+        loop {
+            self.take_due();
+            if !self.session.turn.causes.is_empty() {
+                // Pending wake-ups belong to the same instant.
+                let woken = self.session.poll()?;
+                self.take_wakeups(woken);
+                return Ok(Some(self.session.new_turn()));
+            }
+            if self.run.is_over() && !self.session.memory.is_moving() {
+                let (leftovers, mut parts) = self.run.split(&mut self.session);
+                if leftovers.end(&mut parts) {
+                    self.restore();
+                    return Ok(None);
+                }
+            }
+            if !self.session.turn.causes.is_empty() {
+                continue;
+            }
+            let woken = self.session.wait(self.next_deadline())?;
+            self.take_wakeups(woken);
+            self.take_due();
+            if !self.session.turn.causes.is_empty() {
+                return Ok(Some(self.session.new_turn()));
+            }
+        }
+    }
+
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, LiveError> {
+        let own = self.session.cpus.own.clone();
+        let mut sample = self.session.begin_sample(|| (*own).clone());
+        if turn.causes.contains(&Cause::Interval) {
+            self.sample_jobs(turn.at, &mut sample);
+        }
+        self.session.finish_sample(&mut sample);
+        self.was_quiet = is_quiet(&sample);
+        self.may_have_orphans |= !self.was_quiet;
+        self.turns.had_turn(turn.at);
+        Ok(sample)
+    }
+
+    fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(plan.requests().len());
+        let LaunchHost { session, run, context, machine, .. } = self;
+        let started = Starter { session, run, context, machine }.start_due(plan, &mut outcomes);
+        let is_start = |target| matches!(target, Target::Job(job) if started.contains(&job));
+        for request in plan.requests().iter().filter(|request| !is_start(request.target)) {
+            let result = self
+                .execute(request)
+                .unwrap_or_else(|(cause, detail)| OutcomeResult::Rejected { cause, detail });
+            let action = Some(request.action.clone());
+            outcomes.push(Outcome { target: request.target, action, result });
+        }
+        if !started.is_empty() {
+            self.turns.follow(&mut self.session);
+        }
+        let has_unconfirmed = self.session.undo.has_unconfirmed();
+        self.turns.set_quiescent(self.was_quiet && plan.is_quiescent() && !has_unconfirmed);
+        outcomes
+    }
+
+    fn stop(&mut self) {
+        let now = self.session.now();
+        if self.run.stopping == Stopping::No {
+            self.run.request_stop(&mut self.session, now);
+        }
+    }
+}
+
+impl Drop for LaunchHost {
+    fn drop(&mut self) {
+        self.session.memory.end();
+        self.restore();
+        if let Some(supervisor) = self.run.supervisor.take() {
+            supervisor.dismiss();
+        }
+        self.session.lower_descriptor_limit();
+        if let Some(nice) = self.context.nice {
+            // Lowering the priority is always permitted.
+            let _ = system::set_own_nice(nice);
+        }
+    }
+}
+
+/// Restores what killed runs left, and opens the undo record.
+fn open_undo(run: &str, options: &LaunchOptions) -> UndoRecord {
+    let folders = options.undo_folders.clone().unwrap_or_else(undo::folders);
+    let restored = undo::restore_below(&options.resctrl_root, &folders, false);
+    let log = Log::create_for(run.to_owned(), &folders);
+    UndoRecord::new(log.map_err(|error| with_causes(&error)), restored)
+}
+
+/// Whether a sample contains nothing that loads are computed from. Free memory alone does not count.
+fn is_quiet(sample: &Sample) -> bool {
+    let is_counted = |node: &NodeSample| node.controller_ops != Measured::Absent;
+    let no_events = sample.tasks.is_empty() && sample.exited.is_empty() && sample.jobs.is_empty();
+    no_events && sample.usable_cpus.is_none() && !sample.nodes.iter().any(is_counted)
+}

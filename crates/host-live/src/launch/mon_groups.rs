@@ -1,0 +1,362 @@
+//! A resctrl monitoring group for each job, so that the memory traffic of its tasks is counted apart.
+//!
+//! ```text
+//!   undo record ─► mkdir ─► fork ─► PID into `tasks` ─► children inherit the group
+//!      counters are read in turns in which the job ran
+//!   exit of the job ─► rmdir ─► undo record
+//! ```
+//!
+//! A processor has few RMIDs (monitoring ids). If all are in use, further jobs have no group until one of
+//! our groups is removed: their traffic is absent, and mkdir is not tried again meanwhile. An error here
+//! never prevents a job from starting.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use base::JobId;
+use linux::resctrl::{GroupCreation, MonGroupFolder, MonitoredDomains};
+use linux::source::Live;
+use rustix::fs::{Access, access};
+use sched::{Measured, MonGroupSample, Sample};
+use topology::Machine;
+
+use crate::session::UndoRecord;
+use crate::warnings::Warnings;
+
+/// The monitoring group of a job.
+#[derive(Debug)]
+struct MonGroup {
+    folder: MonGroupFolder,
+    /// Value of its counters when it was made, in bytes.
+    base: u64,
+}
+
+/// The monitoring groups of all running jobs.
+#[derive(Debug)]
+pub(super) struct MonGroups {
+    root: PathBuf,
+    run: String,
+    source: Live,
+    /// The monitored LLC domains; `None` if there can be no groups.
+    domains: Option<MonitoredDomains>,
+    of: BTreeMap<JobId, MonGroup>,
+    /// Groups whose removal failed so far.
+    left: Vec<MonGroupFolder>,
+    /// The processor has no RMID left.
+    is_full: bool,
+    /// Makes a group: [`MonGroupFolder::make`], and something else in tests.
+    make: fn(MonGroupFolder, &Path) -> GroupCreation,
+    pub warnings: Warnings,
+}
+
+impl MonGroups {
+    /// Checks whether groups can be made. `root` is `/` outside of tests.
+    pub(super) fn open(root: PathBuf, machine: &Machine, run: &str, is_wanted: bool) -> Self {
+        let mut source = Live::new(&root);
+        let mut domains = is_wanted.then(|| MonitoredDomains::find(&mut source, machine)).flatten();
+        let mut warnings = Warnings::default();
+        let folder = root.join("sys/fs/resctrl/mon_groups");
+        if domains.is_some()
+            && let Err(error) = access(&folder, Access::WRITE_OK)
+        {
+            domains = None;
+            let (folder, error) = (folder.display(), std::io::Error::from(error));
+            warnings.add(format!(
+                "the memory traffic of single jobs is not counted: {folder} is not writable ({error})"
+            ));
+        }
+        MonGroups {
+            run: run.to_owned(),
+            source,
+            domains,
+            of: BTreeMap::new(),
+            left: Vec::new(),
+            is_full: false,
+            make: MonGroupFolder::make,
+            warnings,
+            root,
+        }
+    }
+
+    /// Makes the group of a job that is about to start.
+    pub(super) fn begin(&mut self, job: JobId, name: &str, undo: &mut UndoRecord) {
+        if self.domains.is_none() || self.is_full {
+            return;
+        }
+        let group = MonGroupFolder::of(&self.run, &format!("{}-{name}", job.0));
+        if self.left.contains(&group) {
+            self.remove_left(undo);
+            if self.left.contains(&group) {
+                return; // It stays on record until it is removed.
+            }
+        }
+        // Without a record nothing is changed.
+        if !undo.announce_mon_group(group.name()) {
+            return;
+        }
+        let name = group.name().to_owned();
+        match (self.make)(group, &self.root) {
+            GroupCreation::Yes(folder) => {
+                // If the counters cannot be read yet, they have not counted yet.
+                let base = self.read_total(&folder).value().unwrap_or(0);
+                self.of.insert(job, MonGroup { folder, base });
+                return;
+            }
+            GroupCreation::Full => {
+                self.is_full = true;
+                self.warnings.add(
+                    "the processor has no RMID left for another monitoring group: the memory traffic \
+                     of further jobs is not counted",
+                );
+            }
+            GroupCreation::Refused(why) => self.warnings.add(format!(
+                "the memory traffic of some jobs is not counted: no monitoring group can be made: {why}"
+            )),
+        }
+        // If this cannot be written, `restore` finds no group of that name.
+        undo.mon_group_removed(&name);
+    }
+
+    /// Adds the first process of a job to its group. Later children inherit it.
+    pub(super) fn add(&mut self, job: JobId, pid: u32, undo: &mut UndoRecord) {
+        let Some(group) = self.of.get(&job) else { return };
+        let Err(error) = group.folder.add(&self.root, pid) else { return };
+        if error.raw_os_error() != Some(libc::ESRCH) {
+            self.warnings.add(format!(
+                "the memory traffic of some jobs is not counted: \
+                 they cannot be added to their monitoring groups: {error}"
+            ));
+        }
+        // A group without its job would report zero instead of absent.
+        self.end(job, undo);
+    }
+
+    /// Removes the group of a job.
+    pub(super) fn end(&mut self, job: JobId, undo: &mut UndoRecord) {
+        if let Some(group) = self.of.remove(&job) {
+            self.left.push(group.folder);
+            self.remove_left(undo);
+        }
+    }
+
+    /// Removes all groups. Returns whether none is left.
+    pub(super) fn end_all(&mut self, undo: &mut UndoRecord) -> bool {
+        let all = std::mem::take(&mut self.of);
+        self.left.extend(all.into_values().map(|group| group.folder));
+        self.remove_left(undo);
+        self.left.is_empty()
+    }
+
+    fn remove_left(&mut self, undo: &mut UndoRecord) {
+        for group in std::mem::take(&mut self.left) {
+            self.source.forget(&group.folder());
+            match group.remove(&self.root) {
+                Ok(()) => {
+                    self.is_full = false;
+                    undo.mon_group_removed(group.name());
+                }
+                Err(error) => {
+                    self.warnings.add(format!("a monitoring group cannot be removed yet: {error}"));
+                    self.left.push(group);
+                }
+            }
+        }
+    }
+
+    /// Reads the groups of the jobs that ran according to a sample, into that sample.
+    pub(super) fn sample(&mut self, sample: &mut Sample) {
+        let Some(domains) = &self.domains else { return };
+        let ran: BTreeSet<JobId> = sample.tasks.iter().map(|task| task.job).collect();
+        for (&job, group) in self.of.iter().filter(|(job, _)| ran.contains(job)) {
+            let traffic = domains.read_group(&mut self.source, &group.folder);
+            let sampled = |(llc, traffic)| MonGroupSample { job, llc, traffic };
+            sample.mon_groups.extend(traffic.into_iter().map(sampled));
+        }
+    }
+
+    /// Bytes that the tasks of a job transferred since its start, in all domains. Read once more before
+    /// its group is removed.
+    pub(super) fn traffic_of(&mut self, job: JobId) -> Measured {
+        let Some(MonGroup { folder, base }) = self.of.get(&job) else { return Measured::Absent };
+        let (folder, base) = (folder.clone(), *base);
+        match self.read_total(&folder).value() {
+            Some(total) => Measured::Exact(total.saturating_sub(base)),
+            None => Measured::Absent,
+        }
+    }
+
+    fn read_total(&mut self, folder: &MonGroupFolder) -> Measured {
+        let Some(domains) = &self.domains else { return Measured::Absent };
+        let domains = domains.read_group(&mut self.source, folder);
+        let known = domains.iter().map(|(_, traffic)| traffic.total_bytes.value());
+        match known.collect::<Option<Vec<u64>>>() {
+            Some(totals) if !totals.is_empty() => Measured::Exact(totals.iter().sum()),
+            // If one domain is absent, so is the sum.
+            _ => Measured::Absent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linux::fault;
+    use linux::undo::{Log, Restored};
+
+    const GROUPS: &str = "sys/fs/resctrl/mon_groups";
+
+    struct World {
+        folder: tempfile::TempDir,
+        groups: MonGroups,
+        undo: UndoRecord,
+    }
+
+    /// A machine with one monitored cache, and a group of another program.
+    fn world() -> World {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, text).expect("written");
+        };
+        write("sys/devices/system/cpu/cpu0/cache/index3/level", "3");
+        write("sys/devices/system/cpu/cpu0/cache/index3/id", "0");
+        write("sys/fs/resctrl/mon_data/mon_L3_00/mbm_total_bytes", "1\n");
+        write("sys/fs/resctrl/mon_groups/theirs/tasks", "1\n");
+        let machine = Machine::synthetic("nodes=1 llcs=1 cores=2").expect("a machine");
+        let groups = MonGroups::open(folder.path().to_owned(), &machine, "run", true);
+        let log = Log::create_in(&[folder.path().join("state")]).map_err(|e| e.to_string());
+        let undo = UndoRecord::new(log, Restored::default());
+        World { folder, groups, undo }
+    }
+
+    impl World {
+        fn begin(&mut self, job: u32) {
+            self.groups.begin(JobId(job), "sort", &mut self.undo);
+        }
+
+        fn there(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(self.folder.path().join(GROUPS)).expect("there");
+            let name = |entry: std::io::Result<std::fs::DirEntry>| {
+                entry.expect("an entry").file_name().to_string_lossy().into_owned()
+            };
+            let mut names: Vec<String> = entries.map(name).collect();
+            names.sort();
+            names
+        }
+
+        /// Open files of groups.
+        fn n_open(&self) -> usize {
+            let entries = std::fs::read_dir("/proc/self/fd").expect("there").flatten();
+            let targets = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+            let groups = self.folder.path().join(GROUPS);
+            targets.filter(|target| target.starts_with(&groups)).count()
+        }
+
+        fn recorded(&self) -> Vec<&str> {
+            self.undo.records().expect("a record").mon_groups().collect()
+        }
+    }
+
+    #[test]
+    fn the_group_of_a_job_exists_from_its_start_to_its_exit_and_is_on_record() {
+        let mut world = world();
+        world.begin(0);
+        world.begin(1);
+        world.groups.add(JobId(0), 42, &mut world.undo);
+        assert_eq!(world.there(), ["evenkeel-run-0-sort", "evenkeel-run-1-sort", "theirs"]);
+        assert_eq!(world.recorded(), ["evenkeel-run-0-sort", "evenkeel-run-1-sort"]);
+        world.groups.end(JobId(0), &mut world.undo);
+        assert_eq!((world.there().len(), world.recorded().len()), (2, 1));
+        assert!(world.groups.end_all(&mut world.undo));
+        assert_eq!(world.there(), ["theirs"]);
+        assert!(world.recorded().is_empty());
+    }
+
+    #[test]
+    fn traffic_counts_from_the_start_of_the_job_and_no_file_stays_open() {
+        let mut world = world();
+        for total in [700, 900] {
+            world.begin(0);
+            let folder =
+                world.folder.path().join(GROUPS).join("evenkeel-run-0-sort/mon_data/mon_L3_00");
+            std::fs::create_dir_all(&folder).expect("made");
+            std::fs::write(folder.join("mbm_total_bytes"), format!("{total}\n")).expect("written");
+            assert_eq!(world.groups.traffic_of(JobId(0)), Measured::Exact(total));
+            assert_ne!(world.n_open(), 0);
+            world.groups.end(JobId(0), &mut world.undo);
+            assert_eq!((world.groups.traffic_of(JobId(0)), world.n_open()), (Measured::Absent, 0));
+        }
+    }
+
+    #[test]
+    fn a_group_that_cannot_be_removed_yet_stays_on_record_when_its_job_starts_again() {
+        let mut world = world();
+        world.begin(0);
+        let wish = fault::FaultPlan { seed: 1, permille: 1000 };
+        fault::with_errors(wish, || {
+            world.groups.end(JobId(0), &mut world.undo);
+            world.begin(0);
+        });
+        assert_eq!((world.recorded(), world.there().len()), (vec!["evenkeel-run-0-sort"], 2));
+        world.begin(0);
+        assert_eq!((world.recorded(), world.there().len()), (vec!["evenkeel-run-0-sort"], 2));
+        assert!(world.groups.end_all(&mut world.undo));
+        assert!(world.recorded().is_empty());
+    }
+
+    #[test]
+    fn a_missing_rmid_is_reported_once_and_tried_again_when_one_is_free() {
+        let mut world = world();
+        world.begin(0);
+        world.groups.make = |_, _| GroupCreation::Full;
+        world.begin(1);
+        // No attempt while it is full.
+        world.groups.make = |_, _| panic!("tried again");
+        world.begin(2);
+        let warnings = world.groups.warnings.take();
+        assert!(warnings.len() == 1 && warnings[0].contains("no RMID left"), "{warnings:?}");
+        assert_eq!(world.recorded(), ["evenkeel-run-0-sort"]);
+        world.groups.end(JobId(0), &mut world.undo);
+        world.groups.make = MonGroupFolder::make;
+        world.begin(3);
+        assert_eq!(world.there(), ["evenkeel-run-3-sort", "theirs"]);
+    }
+
+    #[test]
+    fn without_a_record_or_permission_there_is_no_group_and_one_warning() {
+        let mut world = world();
+        let mut none = UndoRecord::new(Err("no record".to_owned()), Restored::default());
+        world.groups.begin(JobId(0), "sort", &mut none);
+        assert_eq!(world.there(), ["theirs"]);
+        world.groups.make = |_, _| GroupCreation::Refused("not permitted".to_owned());
+        world.begin(0);
+        world.begin(1);
+        let warnings = world.groups.warnings.take();
+        assert!(warnings.len() == 1 && warnings[0].contains("not permitted"), "{warnings:?}");
+        assert!(world.recorded().is_empty());
+    }
+
+    #[test]
+    fn after_any_failed_call_every_group_is_on_record() {
+        for seed in 0..60 {
+            let mut world = world();
+            let wish = fault::FaultPlan { seed, permille: 300 };
+            fault::with_errors(wish, || {
+                for job in 0..4 {
+                    world.begin(job);
+                    world.groups.add(JobId(job), 42, &mut world.undo);
+                    world.groups.end(JobId(job / 2), &mut world.undo);
+                }
+                world.groups.end_all(&mut world.undo);
+            });
+            let recorded = world.recorded();
+            let ours = world.there().into_iter().filter(|name| name != "theirs");
+            for name in ours {
+                assert!(recorded.contains(&name.as_str()), "seed {seed}: {name}");
+            }
+            assert!(world.groups.end_all(&mut world.undo), "seed {seed}");
+            assert_eq!(world.there(), ["theirs"], "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Options of a run.
+
+use std::path::PathBuf;
+
+use base::Nanos;
+use linux::tasks::CounterMode;
+
+use crate::session::memory::MemoryOptions;
+
+/// Options of a run. The defaults are those of the command line.
+#[derive(Clone, Debug)]
+pub struct LaunchOptions {
+    /// Period of interval turns; `None`: turns are only taken at events.
+    pub interval: Option<Nanos>,
+    /// Whether interval turns wait for counter overflows. Falls back to polling, with a warning.
+    pub wake: sched::Wake,
+    /// Grace period between SIGTERM and SIGKILL.
+    pub grace: Nanos,
+    /// A job that fails stops the run.
+    pub fail_fast: bool,
+    /// Jobs are killed when evenkeel is killed. Otherwise they keep running.
+    pub die_with_me: bool,
+    /// Directory for the output of jobs, `NAME.out` and `NAME.err`. It is made if it does not exist.
+    pub output_dir: PathBuf,
+    /// The run is stopped after this time.
+    pub time_limit: Option<Nanos>,
+    /// The evenkeel executable, for built-in loads and the supervisor; `None`: this executable.
+    pub tool: Option<PathBuf>,
+    /// Blocks the signals that terminate a process, and stops the run instead. They are blocked in the
+    /// calling thread and in threads that it starts later, but not in earlier ones.
+    pub takes_signals: bool,
+    /// Raises the priority of the calling thread above the jobs if the kernel permits it. Jobs keep the
+    /// inherited nice value, and the thread gets it back at the end.
+    pub takes_priority: bool,
+    /// This process has no other children than its jobs. Unknown children are orphans of jobs then, and
+    /// are reaped.
+    pub is_sole_parent: bool,
+    /// The counters of tasks.
+    pub counters: CounterMode,
+    /// Directories for undo records; `None`: the default ones ([`linux::undo::folders`]).
+    pub undo_folders: Option<Vec<PathBuf>>,
+    /// The cgroups of jobs whose memory is bound.
+    pub groups: linux::cgroup::CgroupMode,
+    /// Root of the resctrl and cgroup file systems: `/` outside of tests.
+    pub resctrl_root: PathBuf,
+    /// How memory is moved and sampled.
+    pub memory: MemoryOptions,
+}
+
+impl Default for LaunchOptions {
+    fn default() -> Self {
+        LaunchOptions {
+            interval: Some(Nanos::from_millis(250)),
+            wake: sched::Wake::Poll,
+            grace: Nanos::from_secs(5),
+            fail_fast: false,
+            die_with_me: false,
+            output_dir: PathBuf::from("."),
+            time_limit: None,
+            tool: None,
+            takes_signals: true,
+            takes_priority: true,
+            is_sole_parent: true,
+            counters: CounterMode::Auto,
+            undo_folders: None,
+            groups: linux::cgroup::CgroupMode::Auto,
+            resctrl_root: PathBuf::from("/"),
+            memory: MemoryOptions::default(),
+        }
+    }
+}

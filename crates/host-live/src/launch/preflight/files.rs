@@ -1,0 +1,223 @@
+//! The files of jobs: programs, working directories, inputs and outputs.
+//!
+//! A job truncates its output when it starts. An output must therefore not be an input, a program or an
+//! output of any other job. Different names of one file are recognized by device and inode number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use program::{Command, Job, Workload};
+use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
+
+use super::runnable;
+use crate::errors::kernel_message;
+use crate::launch::programs::{absolute, check_kind, file_name, find_program};
+
+/// Limit of Linux for a file name.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Identity of a file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum FileId {
+    /// An existing file: device and inode number.
+    Existing(u64, u64),
+    /// A file that would be made: device and inode number of its directory, and its name.
+    New(u64, u64, OsString),
+}
+
+/// The files of a workload that have been checked.
+pub(super) struct Files<'w> {
+    folder: PathBuf,
+    search_path: OsString,
+    /// Programs that were checked.
+    programs: BTreeSet<PathBuf>,
+    program_ids: BTreeSet<FileId>,
+    /// Directories in which a file could be made.
+    written: BTreeSet<PathBuf>,
+    /// Outputs, each with its job.
+    outputs: BTreeMap<FileId, &'w Job>,
+}
+
+impl<'w> Files<'w> {
+    pub(super) fn new(workload: &Workload) -> Self {
+        Files {
+            folder: absolute(&workload.folder),
+            search_path: std::env::var_os("PATH").unwrap_or_default(),
+            programs: BTreeSet::new(),
+            program_ids: BTreeSet::new(),
+            written: BTreeSet::new(),
+            outputs: BTreeMap::new(),
+        }
+    }
+
+    /// Checks the files of a job.
+    pub(super) fn check(&mut self, job: &'w Job) -> Result<(), String> {
+        self.check_program(job)?;
+        if let Some(dir) = &job.dir {
+            check_dir(&self.folder.join(dir))?;
+        }
+        if let Some(input) = &job.input {
+            check_input(&self.folder.join(input))?;
+        }
+        if let Some(output) = &job.output {
+            let output = self.folder.join(output);
+            self.check_output(&output)?;
+            self.claim(job, &output)?;
+        }
+        match file_name(&job.name).len() + ".out".len() {
+            ..=NAME_BYTES_MAX => Ok(()),
+            _ => Err("its name is too long for the files of its output: \
+                      letters other than a-z and digits take three bytes or more"
+                .to_owned()),
+        }
+    }
+
+    fn check_program(&mut self, job: &Job) -> Result<(), String> {
+        let Command::Program { program, .. } = &job.command else { return Ok(()) };
+        let own = job.env.get("PATH").map(OsStr::new);
+        let path = find_program(program, &self.folder, own.unwrap_or(&self.search_path))?;
+        if !self.programs.contains(&path) {
+            runnable::check(&path)?;
+            self.program_ids.extend(file_id(&path));
+            self.programs.insert(path);
+        }
+        Ok(())
+    }
+
+    fn check_output(&mut self, output: &Path) -> Result<(), String> {
+        let refuse = |error: &io::Error| {
+            Err(format!("output {} cannot be written: {}", output.display(), kernel_message(error)))
+        };
+        match fs::metadata(output) {
+            Ok(meta) if meta.is_dir() => Err(format!("output {} is a directory", output.display())),
+            Ok(meta) => {
+                check_kind(&meta).map_err(|why| format!("output {}: {why}", output.display()))?;
+                try_to_write(output, &meta).or_else(|error| refuse(&error))
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => refuse(&error),
+            Err(_) => {
+                let folder = output.parent().unwrap_or(&self.folder);
+                if !folder.is_dir() {
+                    let (output, folder) = (output.display(), folder.display());
+                    return Err(format!(
+                        "output {output} cannot be written: its directory {folder} does not exist: make it"
+                    ));
+                }
+                if output.file_name().is_some_and(|name| NAME_BYTES_MAX < name.len()) {
+                    return refuse(&rustix::io::Errno::NAMETOOLONG.into());
+                }
+                if !self.written.contains(folder) {
+                    try_to_make_file(folder).or_else(|error| refuse(&error))?;
+                    self.written.insert(folder.to_owned());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Assigns an output to a job. An output of several jobs, or one that a job reads, is an error.
+    fn claim(&mut self, job: &'w Job, output: &Path) -> Result<(), String> {
+        let Some(output_id) = truncated_id(output) else { return Ok(()) };
+        let output = output.display();
+        let is_output = |path: &Path| file_id(path).as_ref() == Some(&output_id);
+        if job.input.as_ref().is_some_and(|input| is_output(&self.folder.join(input))) {
+            return Err(format!("output {output} is its input too, and would be truncated first"));
+        }
+        if is_output(&job.origin.file) {
+            return Err(format!("output {output} is the workload file, which would be truncated"));
+        }
+        match self.outputs.insert(output_id, job) {
+            Some(other) => {
+                let (name, line) = (&other.name, other.origin.line);
+                Err(format!("output {output} is already the output of job {name} in line {line}"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// An output that is a program of any job. Called after all jobs were checked.
+    pub(super) fn overwritten_program(&self) -> Option<(&'w Job, String)> {
+        let mut outputs = self.outputs.iter();
+        let (_, job) = outputs.find(|(id, _)| self.program_ids.contains(id))?;
+        let output = self.folder.join(job.output.as_ref()?);
+        let problem = format!(
+            "output {} is a program that a job runs, and would be truncated",
+            output.display()
+        );
+        Some((job, problem))
+    }
+}
+
+/// The identity of a file, if it can be read.
+fn file_id(path: &Path) -> Option<FileId> {
+    if let Ok(meta) = fs::metadata(path) {
+        return Some(FileId::Existing(meta.dev(), meta.ino()));
+    }
+    let folder = fs::metadata(path.parent()?).ok()?;
+    Some(FileId::New(folder.dev(), folder.ino(), path.file_name()?.to_owned()))
+}
+
+/// The same for a file that loses its content when a job opens it for writing; not for a device.
+fn truncated_id(path: &Path) -> Option<FileId> {
+    match fs::metadata(path) {
+        Ok(meta) if !meta.is_file() => None,
+        _ => file_id(path),
+    }
+}
+
+fn check_dir(dir: &Path) -> Result<(), String> {
+    let shown = dir.display();
+    match fs::metadata(dir) {
+        Ok(meta) if !meta.is_dir() => Err(format!("working directory {shown} is not a directory")),
+        Ok(_) => may(dir, Access::EXEC_OK)
+            .map_err(|error| format!("working directory {shown} cannot be entered: {error}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(format!("working directory {shown} does not exist: make it"))
+        }
+        Err(error) => Err(format!("working directory {shown}: {}", kernel_message(&error))),
+    }
+}
+
+fn check_input(input: &Path) -> Result<(), String> {
+    let refuse = |why: &str| Err(format!("input {}: {why}", input.display()));
+    let readable = match fs::metadata(input) {
+        Ok(meta) if meta.is_dir() => return refuse("this is a directory; give a file"),
+        Ok(meta) if meta.is_file() => File::open(input).map(drop),
+        // Opening another kind of file may block, or change it.
+        Ok(meta) => {
+            check_kind(&meta).or_else(refuse)?;
+            return may(input, Access::READ_OK).or_else(|error| refuse(&error));
+        }
+        Err(error) => Err(error),
+    };
+    readable.or_else(|error| refuse(&kernel_message(&error)))
+}
+
+/// Checks a permission of the effective user.
+fn may(path: &Path, access: Access) -> Result<(), String> {
+    accessat(CWD, path, access, AtFlags::EACCESS).map_err(|error| kernel_message(&error.into()))
+}
+
+/// Opens a file for writing without a change. Of another kind of file only the permission is checked.
+fn try_to_write(path: &Path, meta: &Metadata) -> io::Result<()> {
+    if !meta.is_file() {
+        return Ok(accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?);
+    }
+    OpenOptions::new().write(true).open(path).map(drop)
+}
+
+/// Makes a file in a directory: one without a name (O_TMPFILE) or, if that is not supported, one with a
+/// unique name, which is removed at once.
+fn try_to_make_file(folder: &Path) -> io::Result<()> {
+    let nameless = (OFlags::TMPFILE | OFlags::CLOEXEC).bits() as i32;
+    if OpenOptions::new().write(true).mode(0o600).custom_flags(nameless).open(folder).is_ok() {
+        return Ok(());
+    }
+    let path = folder.join(format!(".evenkeel-try-{}", std::process::id()));
+    OpenOptions::new().write(true).create_new(true).open(&path)?;
+    fs::remove_file(&path)
+}

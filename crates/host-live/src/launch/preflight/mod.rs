@@ -1,0 +1,98 @@
+//! Checks a workload before anything is started: files, CPUs and nodes of each job.
+//!
+//! The checks change nothing on the machine.
+
+mod files;
+mod runnable;
+
+use base::{CpuSet, NodeSet};
+use program::{Job, Origin, Workload};
+use topology::Machine;
+
+use files::Files;
+
+/// Checks from its first bytes whether the kernel can execute a file.
+///
+/// # Errors
+/// What is wrong, and what to do.
+pub fn check_runnable(path: &std::path::Path) -> Result<(), String> {
+    runnable::check(path)
+}
+
+/// A job that cannot run here, with its line in the workload.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}: job {job}: {problem}")]
+pub struct PreflightError {
+    /// File and line of the job.
+    pub origin: Origin,
+    /// Name of the job.
+    pub job: String,
+    /// What is wrong, and what to do.
+    pub problem: String,
+}
+
+/// Checks whether every job of a workload can start here.
+///
+/// # Errors
+/// The first job that cannot.
+pub fn preflight(workload: &Workload, machine: &Machine) -> Result<(), PreflightError> {
+    let refuse = |job: &Job, problem| {
+        Err(PreflightError { origin: job.origin.clone(), job: job.name.clone(), problem })
+    };
+    let mut files = Files::new(workload);
+    for job in &workload.jobs {
+        files
+            .check(job)
+            .and_then(|()| check_places(job, machine))
+            .or_else(|problem| refuse(job, problem))?;
+    }
+    match files.overwritten_program() {
+        Some((job, problem)) => refuse(job, problem),
+        None => Ok(()),
+    }
+}
+
+fn check_places(job: &Job, machine: &Machine) -> Result<(), String> {
+    let present: CpuSet = machine.cpus().iter().map(|cpu| cpu.id).collect();
+    if let Some(cpus) = &job.cpus {
+        if !cpus.is_subset(&present) {
+            let missing = cpus.minus(&present);
+            return Err(format!("this machine has no CPUs {missing}: it has {present}"));
+        }
+        if !cpus.is_subset(machine.allowed()) {
+            let (missing, allowed) = (cpus.minus(machine.allowed()), machine.allowed());
+            return Err(format!("CPUs {missing} are not allowed here: choose from {allowed}"));
+        }
+    }
+    if let Some(nodes) = &job.nodes {
+        check_nodes(nodes, machine)?;
+        let cpus = machine.cpus_of_nodes(nodes).and(machine.allowed());
+        let cpus = job.cpus.as_ref().map_or_else(|| cpus.clone(), |own| cpus.and(own));
+        if cpus.is_empty() {
+            return Err(format!("it may use no CPU of nodes {nodes}"));
+        }
+    }
+    match &job.memory {
+        Some(policy) => check_nodes(policy.nodes(), machine),
+        None => Ok(()),
+    }
+}
+
+fn check_nodes(nodes: &NodeSet, machine: &Machine) -> Result<(), String> {
+    let present: NodeSet = machine.nodes().iter().map(|node| node.id).collect();
+    if present.is_empty() {
+        return Err("this machine has no memory nodes to choose from".to_owned());
+    }
+    if !nodes.is_subset(&present) {
+        let missing = nodes.minus(&present);
+        return Err(format!("this machine has no nodes {missing}: it has {present}"));
+    }
+    if !nodes.is_subset(machine.nodes_allowed()) {
+        let missing = nodes.minus(machine.nodes_allowed());
+        let allowed = machine.nodes_allowed();
+        return Err(format!(
+            "memory of nodes {missing} is not allowed here: choose from {allowed}"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Finds the programs and names the files of jobs.
+
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+use crate::errors::kernel_message;
+
+/// Finds a program as a shell does: a name without a slash in `PATH`, and any other path relative to a
+/// directory.
+pub fn find_program(program: &Path, folder: &Path, search_path: &OsStr) -> Result<PathBuf, String> {
+    if program.as_os_str().as_bytes().contains(&b'/') {
+        let path = folder.join(program);
+        return check_program(&path).map(|()| path);
+    }
+    let places = std::env::split_paths(search_path).map(|place| folder.join(place).join(program));
+    let mut refused = None;
+    for path in places {
+        match check_program(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if path.exists() => refused = refused.or(Some(error)),
+            Err(_) => {}
+        }
+    }
+    Err(refused.unwrap_or_else(|| format!("program {} is not in PATH", program.display())))
+}
+
+/// Checks that a file exists and may be executed.
+pub(super) fn check_program(path: &Path) -> Result<(), String> {
+    let meta = std::fs::metadata(path)
+        .map_err(|error| format!("program {}: {}", path.display(), kernel_message(&error)))?;
+    if meta.is_dir() {
+        return Err(format!("program {} is a directory", path.display()));
+    }
+    if !meta.is_file() {
+        return Err(format!("program {} is not a regular file", path.display()));
+    }
+    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
+        .map_err(|_| format!("program {} may not be executed by this user", path.display()))
+}
+
+/// The file name of a job. Different job names lead to different file names: a byte that is not allowed,
+/// or that would hide the file, becomes `%` and two hexadecimal digits.
+pub(super) fn file_name(job: &str) -> String {
+    let mut name = String::new();
+    for (idx, byte) in job.bytes().enumerate() {
+        let plain = byte.is_ascii_alphanumeric() || b"_-+=@,".contains(&byte);
+        if plain || (byte == b'.' && idx != 0) {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    name
+}
+
+/// Checks that a job can read or write a file of this type without a process at the other end.
+pub(super) fn check_kind(meta: &Metadata) -> Result<(), &'static str> {
+    match meta.is_file() || meta.file_type().is_char_device() {
+        true => Ok(()),
+        false => Err("this is neither a regular file nor a character device"),
+    }
+}
+
+/// A path that does not depend on the current directory.
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    let path = if path.as_os_str().is_empty() { ".".as_ref() } else { path };
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_jobs_have_different_files() {
+        assert_eq!(file_name("hog.2"), "hog.2");
+        assert_eq!(file_name("a b"), "a%20b");
+        assert_eq!(file_name("../x"), "%2e.%2fx");
+        assert_ne!(file_name("a/b"), file_name("a%2fb"));
+    }
+
+    #[test]
+    fn programs_are_found_as_a_shell_finds_them() {
+        let find = |program: &str, path: &str| {
+            find_program(Path::new(program), Path::new("/usr"), OsStr::new(path))
+        };
+        assert!(find("sh", "/nonexistent:/bin").is_ok_and(|found| found == Path::new("/bin/sh")));
+        assert!(find("bin/env", "").is_ok_and(|found| found == Path::new("/usr/bin/env")));
+        assert!(find("no-such-program", "/bin").is_err_and(|text| text.contains("PATH")));
+        assert!(find("/etc/passwd", "").is_err_and(|text| text.contains("executed")));
+        assert!(find("/etc", "").is_err_and(|text| text.contains("directory")));
+    }
+}

@@ -1,0 +1,313 @@
+//! Starts the jobs that are due. Each is bound before its first instruction.
+//!
+//! ```text
+//!   undo record ─► fork ─► PID into the record ─► the child sets its own affinity ─► exec
+//! ```
+//!
+//! All jobs of one turn are forked first, and then waited for together until each has reached its exec.
+//! Without an undo record a job runs where it would without evenkeel.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base::{CpuSet, JobId};
+use engine::Approved;
+use linux::child_exit::ChildUsage;
+use linux::mempolicy;
+use linux::spawn::{SpawnBatch, SpawnFailure, SpawnStage};
+use linux::{fault, procfs};
+use program::{Ending, MemoryPolicy};
+use sched::{Action, Outcome, OutcomeResult, RejectCause, Target};
+use topology::Machine;
+
+use super::agenda::Item;
+use super::command::{Binding, LaunchContext};
+use super::jobs::{Running, State};
+use super::lifecycle::Lifecycle;
+use crate::errors::kernel_message;
+use crate::session::{AffinityState, Rejected, Session};
+
+/// A child before its exec.
+struct Forked {
+    job: JobId,
+    pid: u32,
+    running: Running,
+    place: Option<(CpuSet, Result<(), Rejected>)>,
+    memory: Option<MemoryPolicy>,
+}
+
+/// The placement that a plan requests for a job at its start.
+#[derive(Default)]
+struct StartPlacement {
+    cpus: Option<CpuSet>,
+    memory: Option<MemoryPolicy>,
+}
+
+impl StartPlacement {
+    fn of(plan: &Approved, job: JobId) -> Self {
+        let mut placement = StartPlacement::default();
+        for action in plan.for_job(job) {
+            match action {
+                Action::Place(cpus) => placement.cpus = Some(cpus.clone()),
+                Action::MemoryPolicy(policy) => placement.memory = Some(policy.clone()),
+                _ => {}
+            }
+        }
+        placement
+    }
+}
+
+/// Everything that a start needs, borrowed from the host.
+pub(super) struct Starter<'a> {
+    pub session: &'a mut Session,
+    pub run: &'a mut Lifecycle,
+    pub context: &'a LaunchContext,
+    pub machine: &'a Machine,
+}
+
+impl Starter<'_> {
+    /// Starts all jobs that are due, each bound as the plan requests. Returns these jobs.
+    pub(super) fn start_due(
+        &mut self,
+        plan: &Approved,
+        outcomes: &mut Vec<Outcome>,
+    ) -> BTreeSet<JobId> {
+        let due = std::mem::take(&mut self.run.jobs.due);
+        let were_due = due.iter().copied().collect();
+        if due.is_empty() {
+            return were_due;
+        }
+        let mut batch = SpawnBatch::new();
+        let mut forked = Vec::with_capacity(due.len());
+        let mut failed = Vec::new();
+        for job in due {
+            let child = match &mut batch {
+                Ok(batch) => self.fork(job, plan, batch),
+                Err(error) => Err(format!("no pipe: {}", kernel_message(error))),
+            };
+            match child {
+                Ok(child) => forked.push(child),
+                Err(detail) => failed.push((job, detail)),
+            }
+        }
+        let failures = batch.map_or_else(|_| Vec::new(), |batch| self.finish(batch, &forked));
+        for child in forked {
+            match failures.iter().find(|failure| failure.pid == child.pid) {
+                Some(failure) => failed.push((child.job, self.abort(&child, failure))),
+                None => self.has_started(child, outcomes),
+            }
+        }
+        let (leftovers, mut parts) = self.run.split(self.session);
+        leftovers.update_supervisor(&mut parts);
+        // Last, because a failure may stop the run: jobs that have started get an exit request then.
+        for (job, detail) in failed {
+            self.has_failed(job, plan, &detail, outcomes);
+        }
+        were_due
+    }
+
+    fn fork(
+        &mut self,
+        job: JobId,
+        plan: &Approved,
+        batch: &mut SpawnBatch,
+    ) -> Result<Forked, String> {
+        let base = self.base_cpus(job)?;
+        let name = self.run.jobs.job(job).name.clone();
+        let mut placement = StartPlacement::of(plan, job);
+        placement.memory = placement.memory.map(|policy| self.supported(policy));
+        // The record comes first. Without one, the job runs where it would without evenkeel.
+        let undo = &mut self.session.undo;
+        let announced = placement.cpus.as_ref().map(|cpus| undo.announce(&name, &base, cpus));
+        let change = announced.as_ref().and_then(|announced| announced.as_ref().ok()).copied();
+        let placed = placement.cpus.clone().filter(|_| change.is_some());
+        let binding = self.binding(job, &base, placed.clone(), placement.memory.clone());
+        let memory = binding.memory.map(|policy| self.supported(policy));
+        let undo = &mut self.session.undo;
+        self.run.mon_groups.begin(job, &name, undo);
+        let group = self.run.cgroups.begin(job, &name, memory.as_ref(), undo);
+        let binding = Binding { memory, group, ..binding };
+        let pid = self.spawn(job, binding, batch).inspect_err(|_| {
+            change.into_iter().for_each(|change| self.session.undo.confirm(change));
+            self.run.remove_groups(self.session, job);
+        })?;
+        self.run.mon_groups.add(job, pid, &mut self.session.undo);
+        fault::point();
+        self.name_child(change, pid);
+        let place = placement.cpus.take().zip(announced.map(|announced| announced.map(|_| ())));
+        let affinity = AffinityState::new(job, name, pid, base, placed.map(Arc::new));
+        let running = Running {
+            pid,
+            started: self.session.now(),
+            pidfd: self.run.agenda.watch_exit(self.session, pid),
+            affinity,
+            exit_requested: None,
+            exited: None,
+            orphans_used: ChildUsage::default(),
+            has_warned_stopped: false,
+        };
+        Ok(Forked { job, pid, running, place, memory: placement.memory })
+    }
+
+    /// A policy that this kernel supports: without weights, all nodes get equal shares.
+    fn supported(&mut self, policy: MemoryPolicy) -> MemoryPolicy {
+        match policy {
+            MemoryPolicy::WeightedInterleave(nodes) if !mempolicy::has_weighted("/".as_ref()) => {
+                self.session.warn_once(
+                    "this kernel does not support weighted interleaving of memory (Linux 6.9 does): \
+                     nodes get equal shares",
+                );
+                MemoryPolicy::Interleave(nodes)
+            }
+            policy => policy,
+        }
+    }
+
+    /// The affinity and the memory policy that a child sets itself.
+    fn binding(
+        &self,
+        job: JobId,
+        base: &CpuSet,
+        placed: Option<CpuSet>,
+        memory: Option<MemoryPolicy>,
+    ) -> Binding {
+        let job = self.run.jobs.job(job);
+        let of_nodes = job.nodes.clone().map(MemoryPolicy::Bind);
+        let own_cpus = &self.session.cpus.own;
+        Binding {
+            cpus: placed.or_else(|| (*base != **own_cpus).then(|| base.clone())),
+            memory: job.memory.clone().or(memory).or(of_nodes),
+            group: None,
+        }
+    }
+
+    fn spawn(&self, job: JobId, binding: Binding, batch: &mut SpawnBatch) -> Result<u32, String> {
+        let (jobs, appends) = (&self.run.jobs, 0 < self.run.jobs.n_runs(job));
+        let request = self.context.spawn_request(jobs.job(job), binding, appends)?;
+        batch.fork(&request).map_err(|error| kernel_message(&error))
+    }
+
+    /// Reports the child to the undo record and the supervisor. If its start time cannot be read, `restore`
+    /// finds it by its environment.
+    fn name_child(&mut self, change: Option<u64>, pid: u32) {
+        let stat = procfs::stat("/".as_ref(), pid);
+        let start_time_ticks = stat.as_ref().map_or(0, |stat| stat.born_ticks);
+        if let (Some(change), Ok(_)) = (change, stat) {
+            self.session.undo.name_child(change, (pid, start_time_ticks, pid));
+        }
+        if let Some(supervisor) = &mut self.run.supervisor {
+            supervisor.add_group(pid, start_time_ticks);
+        }
+    }
+
+    /// The mask that a job has without a policy: our own, restricted by the workload.
+    fn base_cpus(&self, job: JobId) -> Result<Arc<CpuSet>, String> {
+        let job = self.run.jobs.job(job);
+        let own = &self.session.cpus.own;
+        if job.cpus.is_none() && job.nodes.is_none() {
+            return Ok(Arc::clone(own));
+        }
+        let mut cpus = (**own).clone();
+        if let Some(wanted) = &job.cpus {
+            cpus = cpus.and(wanted);
+        }
+        if let Some(nodes) = &job.nodes {
+            cpus = cpus.and(&self.machine.cpus_of_nodes(nodes));
+        }
+        match cpus.is_empty() {
+            true => Err("none of the CPUs that the workload allows it is usable now".to_owned()),
+            false => Ok(Arc::new(cpus)),
+        }
+    }
+
+    /// Waits until every child has reached its exec. Returns the failures.
+    fn finish(&mut self, batch: SpawnBatch, forked: &[Forked]) -> Vec<SpawnFailure> {
+        let finished = batch.finish();
+        for (pid, error) in &finished.stayed_out {
+            if let Some(child) = forked.iter().find(|child| child.pid == *pid) {
+                self.run.cgroups.did_not_enter(child.job, error);
+            }
+        }
+        if let Err(error) = finished.told {
+            let error = kernel_message(&error);
+            self.session
+                .warn(format!("it is unknown whether all jobs reached their exec: {error}"));
+        }
+        finished.failures
+    }
+
+    /// Forgets a child that did not reach its exec. Returns the reason.
+    fn abort(&mut self, child: &Forked, failure: &SpawnFailure) -> String {
+        let detail = self.describe(failure, child.job);
+        self.run.remove_groups(self.session, child.job);
+        if let Some(pidfd) = &child.running.pidfd {
+            self.session.wakeups.unwatch(pidfd);
+        }
+        if let Some(supervisor) = &mut self.run.supervisor {
+            supervisor.remove_group(child.pid);
+        }
+        detail
+    }
+
+    fn describe(&self, failure: &SpawnFailure, job: JobId) -> String {
+        let job = self.run.jobs.job(job);
+        let error = kernel_message(&failure.error);
+        match failure.stage {
+            SpawnStage::Exec => match self.context.program(job) {
+                Ok(program) => format!("cannot run {}: {error}", program.display()),
+                Err(why) => why,
+            },
+            SpawnStage::Dir => {
+                format!("cannot change to directory {}: {error}", self.context.dir(job).display())
+            }
+            SpawnStage::Cpus => format!("cannot set its CPU affinity: {error}"),
+            SpawnStage::Memory => format!("cannot set its memory policy: {error}"),
+            stage => format!("cannot be set up ({stage:?}): {error}"),
+        }
+    }
+
+    fn has_failed(
+        &mut self,
+        job: JobId,
+        plan: &Approved,
+        detail: &str,
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        let rejected = |action| Outcome {
+            target: Target::Job(job),
+            action,
+            result: OutcomeResult::Rejected {
+                cause: RejectCause::StartFailed,
+                detail: detail.to_owned(),
+            },
+        };
+        outcomes.push(rejected(None));
+        outcomes.extend(plan.for_job(job).map(|action| rejected(Some(action.clone()))));
+        self.run.set_over(self.session, job);
+        self.run.free_if_done(self.session, job);
+        self.run.job_failed(self.session);
+    }
+
+    fn has_started(&mut self, child: Forked, outcomes: &mut Vec<Outcome>) {
+        let Forked { job, pid, running, place, memory } = child;
+        let target = Target::Job(job);
+        let done = |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };
+        outcomes.push(done(None, pid));
+        outcomes.extend(place.map(|(cpus, result)| match result {
+            Ok(()) => done(Some(Action::Place(cpus)), 1),
+            Err((cause, detail)) => {
+                let result = OutcomeResult::Rejected { cause, detail };
+                Outcome { target, action: Some(Action::Place(cpus)), result }
+            }
+        }));
+        outcomes.extend(memory.map(|policy| done(Some(Action::MemoryPolicy(policy)), 1)));
+        self.run.jobs.by_pid.insert(pid, job);
+        self.session.tasks.adopt(job, pid, running.affinity.inherited_mask());
+        let slot = self.run.jobs.slot(job);
+        slot.n_runs += 1;
+        if let Ending::After(time) = slot.job.ending {
+            self.run.agenda.add(running.started + time, Item::StopAfter(job, slot.n_runs));
+        }
+        slot.state = State::Running(Box::new(running));
+    }
+}

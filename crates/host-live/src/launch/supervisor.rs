@@ -1,0 +1,261 @@
+//! Kills the jobs when evenkeel itself is killed, if the user wants that (`--die-with-me`).
+//!
+//! With evenkeel the kernel kills the first process of each job (`PR_SET_PDEATHSIG`), but not the
+//! children of that process. A second evenkeel process, the supervisor, therefore reads from a pipe whose
+//! only writer is the run. The pipe carries the running processes, one per line. If it closes without
+//! the last line, the run was killed.
+//!
+//! ```text
+//!   +group PID START     process group of a job, with the start time of its first process
+//!   -group PID           no process of the group is left
+//!   +process PID START   a process of a job, no matter what its group and environment are
+//!   -process PID START   it has exited
+//!   done                 the last line: nothing is to be killed
+//! ```
+//!
+//! The supervisor then sends SIGKILL until no such process is left: processes with the id of the run in
+//! their environment, processes on the list with the right start time, all members of a listed group
+//! that contains one of these, and the children of all of them. PIDs are reused: a group without a
+//! known process belongs to another program by now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use linux::environ::environ;
+use linux::procfs::{self, Stat};
+use linux::undo::RUN_VARIABLE;
+use rustix::process::Signal;
+
+use crate::signals;
+
+/// The hidden subcommand of evenkeel that runs [`supervise`]. The id of the run follows.
+pub const SUPERVISOR_ARGUMENT: &str = "supervise-jobs";
+
+/// The last line.
+const DONE: &str = "done";
+
+/// Rounds of SIGKILL: two seconds in all, because a process may be in uninterruptible sleep for ever.
+const ROUNDS_MAX: u32 = 200;
+const ROUND: Duration = Duration::from_millis(10);
+
+/// A process by PID and start time in clock ticks since boot.
+type ProcessKey = (u32, u64);
+
+/// The supervisor as the run holds it.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    child: Child,
+    pipe: ChildStdin,
+    reported: BTreeSet<ProcessKey>,
+}
+
+impl Supervisor {
+    pub(super) fn start(tool: &Path, run: &str) -> io::Result<Self> {
+        let mut child = Command::new(tool)
+            .args([SUPERVISOR_ARGUMENT, run])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .env_remove(linux::fault::VARIABLE)
+            .env_remove(RUN_VARIABLE)
+            .process_group(0) // Ctrl-C must not reach it.
+            .spawn()?;
+        let pipe = child.stdin.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        Ok(Supervisor { child, pipe, reported: BTreeSet::new() })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn add_group(&mut self, group: u32, start_time_ticks: u64) {
+        self.write(&format!("+group {group} {start_time_ticks}\n"));
+    }
+
+    pub(super) fn remove_group(&mut self, group: u32) {
+        self.write(&format!("-group {group}\n"));
+    }
+
+    /// Sets the list of all known processes of jobs.
+    pub(super) fn set_processes(&mut self, processes: BTreeSet<ProcessKey>) {
+        let exited = self.reported.difference(&processes).map(|process| ('-', process));
+        let new = processes.difference(&self.reported).map(|process| ('+', process));
+        let lines: String = exited
+            .chain(new)
+            .map(|(sign, (pid, start))| format!("{sign}process {pid} {start}\n"))
+            .collect();
+        self.write(&lines);
+        self.reported = processes;
+    }
+
+    /// If the supervisor has exited, only the kernel kills the first processes.
+    fn write(&mut self, lines: &str) {
+        let _ = self.pipe.write_all(lines.as_bytes());
+    }
+
+    /// Ends the supervisor without a kill.
+    pub(super) fn dismiss(mut self) {
+        self.write(&format!("{DONE}\n"));
+        drop(self.pipe);
+        let _ = self.child.wait();
+    }
+}
+
+/// The supervisor process: reads the list of processes, and kills them if the pipe closes early.
+pub fn supervise(run: &str, mut lines: impl BufRead) {
+    let mut listed = ListedProcesses::default();
+    let mut line = String::new();
+    while lines.read_line(&mut line).is_ok_and(|n_bytes| n_bytes != 0) {
+        if line.trim_end() == DONE {
+            return;
+        }
+        listed.take(line.trim_end());
+        line.clear();
+    }
+    for _ in 0..ROUNDS_MAX {
+        let (all, marked) = running_processes(run);
+        let ours = listed.members(&all, &marked);
+        if ours.is_empty() {
+            return;
+        }
+        for &(pid, start_time_ticks) in &ours {
+            signals::send(pid, start_time_ticks, Signal::KILL);
+        }
+        std::thread::sleep(ROUND);
+    }
+}
+
+/// All running processes, and those with our run in their environment.
+fn running_processes(run: &str) -> (BTreeMap<u32, Stat>, BTreeSet<u32>) {
+    let root = Path::new("/");
+    let own = std::process::id();
+    let pids = procfs::processes(root).unwrap_or_default();
+    let stats = pids.into_iter().filter_map(|pid| Some((pid, procfs::stat(root, pid).ok()?)));
+    let is_running =
+        |(pid, stat): &(u32, Stat)| *pid != own && stat.state != 'Z' && !stat.is_kernel_thread;
+    let all: BTreeMap<u32, Stat> = stats.filter(is_running).collect();
+    let is_marked =
+        |pid: &u32| environ(root, *pid).is_ok_and(|it| it.variable(RUN_VARIABLE) == Some(run));
+    let marked = all.keys().copied().filter(is_marked).collect();
+    (all, marked)
+}
+
+/// The processes and groups that the run reported.
+#[derive(Debug, Default)]
+struct ListedProcesses {
+    groups: BTreeSet<ProcessKey>,
+    processes: BTreeSet<ProcessKey>,
+}
+
+impl ListedProcesses {
+    /// Takes a line. A malformed line is ignored.
+    fn take(&mut self, line: &str) {
+        let mut words = line.split(' ');
+        let verb = words.next().unwrap_or_default();
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+        let Some(pid) = number().and_then(|pid| u32::try_from(pid).ok()) else { return };
+        let start_time = number();
+        match (verb, start_time) {
+            ("+group", Some(start)) => drop(self.groups.insert((pid, start))),
+            ("-group", None) => self.groups.retain(|&(group, _)| group != pid),
+            ("+process", Some(start)) => drop(self.processes.insert((pid, start))),
+            ("-process", Some(start)) => drop(self.processes.remove(&(pid, start))),
+            _ => {}
+        }
+    }
+
+    /// The processes to kill, of all that are running.
+    fn members(&self, all: &BTreeMap<u32, Stat>, marked: &BTreeSet<u32>) -> BTreeSet<ProcessKey> {
+        let is_listed = |pid: u32, stat: &Stat| {
+            let process = (pid, stat.born_ticks);
+            marked.contains(&pid)
+                || self.groups.contains(&process)
+                || self.processes.contains(&process)
+        };
+        let listed = all.iter().filter(|(pid, stat)| is_listed(**pid, stat));
+        let mut ours: BTreeSet<u32> = listed.map(|(&pid, _)| pid).collect();
+        let groups: BTreeSet<u32> =
+            ours.iter().filter_map(|pid| Some(all.get(pid)?.group)).collect();
+        let is_listed_group = |group: u32| self.groups.iter().any(|&(listed, _)| listed == group);
+        let in_group = |stat: &Stat| is_listed_group(stat.group) && groups.contains(&stat.group);
+        ours.extend(all.iter().filter(|(_, stat)| in_group(stat)).map(|(&pid, _)| pid));
+        loop {
+            let is_child =
+                |(pid, stat): &(&u32, &Stat)| !ours.contains(pid) && ours.contains(&stat.parent);
+            let children: Vec<u32> = all.iter().filter(is_child).map(|(&pid, _)| pid).collect();
+            if children.is_empty() {
+                break;
+            }
+            ours.extend(children);
+        }
+        ours.iter().filter_map(|pid| Some((*pid, all.get(pid)?.born_ticks))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The processes that are killed. `processes`: PID, start time, group, parent, and `ours` for a
+    /// process with our run in its environment.
+    fn check(lines: &str, processes: &str, killed: &[u32]) {
+        let mut listed = ListedProcesses::default();
+        lines.lines().for_each(|line| listed.take(line.trim()));
+        let mut all = BTreeMap::new();
+        let mut marked = BTreeSet::new();
+        for line in processes.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [pid, start, group, parent] = [0, 1, 2, 3].map(|idx| words[idx]);
+            let zeros = "0 ".repeat(13);
+            let rest = "0 ".repeat(20);
+            let text = format!("{pid} (x) S {parent} {group} 1 {zeros}1 0 {start} {rest}");
+            let stat = procfs::parse_stat(text.as_bytes()).expect("a line");
+            let pid: u32 = pid.parse().expect("a number");
+            assert_eq!(stat.born_ticks, start.parse::<u64>().expect("a number"), "{text}");
+            marked.extend((words.len() == 5).then_some(pid));
+            all.insert(pid, stat);
+        }
+        let ours: Vec<u32> =
+            listed.members(&all, &marked).into_iter().map(|(pid, _)| pid).collect();
+        assert_eq!(ours, killed, "{lines} {processes}");
+    }
+
+    #[test]
+    fn a_group_is_killed_with_its_members_and_their_children() {
+        let group = "
+            10 100 10 1
+            11 101 10 1
+            12 102 12 11
+            13 103 13 1";
+        check("+group 10 100", group, &[10, 11, 12]);
+        check("+group 10 100\n-group 10", group, &[]);
+    }
+
+    #[test]
+    fn a_group_whose_first_process_has_exited_is_killed_if_it_contains_a_known_process() {
+        check("+group 10 100", "11 101 10 1 ours\n12 102 10 1", &[11, 12]);
+        check("+group 10 100\n+process 11 101", "11 101 10 1\n12 102 10 1", &[11, 12]);
+    }
+
+    #[test]
+    fn a_reused_pid_is_not_killed() {
+        check("+group 10 100", "10 200 10 1\n11 201 10 10", &[]);
+        check("+process 10 100", "10 200 10 1", &[]);
+    }
+
+    #[test]
+    fn a_listed_process_is_killed_without_its_group_and_environment_unless_it_exited() {
+        check("+process 10 100", "10 100 10 1\n11 101 10 1", &[10]);
+        check("+process 10 100\n-process 10 100", "10 100 10 1", &[]);
+    }
+
+    #[test]
+    fn a_malformed_line_is_ignored() {
+        check("+group 10\n+process 11 x\n\nnonsense 1 2\n+group", "10 0 10 1\n11 0 11 1", &[]);
+    }
+}

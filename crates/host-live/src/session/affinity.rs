@@ -1,0 +1,79 @@
+//! CPU affinity of one job: the mask without evenkeel, the mask that a plan set, and every mask that a
+//! thread of the job may have inherited from an earlier plan.
+//!
+//! A mask that another program sets is never overwritten. A thread therefore has a mask of ours only if
+//! it is the last mask that we know it to have. A new thread copies the mask of its parent at fork, so
+//! it may also have any earlier mask of its job, until its mask has been read once.
+
+use std::sync::Arc;
+
+use base::{CpuSet, JobId};
+use sched::RejectCause;
+
+/// Limit of remembered masks per job. The oldest are dropped first.
+const MASKS_MAX: usize = 16;
+
+/// Why an action is rejected: the cause and the detail in words.
+pub(crate) type Rejected = (RejectCause, String);
+
+/// CPU affinity of a running job. The first thread of the first process decides for the whole job.
+#[derive(Debug)]
+pub(crate) struct AffinityState {
+    pub job: JobId,
+    /// Name of the job in the undo record.
+    pub name: String,
+    /// First process of the job.
+    pub pid: u32,
+    /// The mask that the job has without evenkeel.
+    pub base: Arc<CpuSet>,
+    /// The mask that a plan set; `None` while the job is not placed.
+    pub placed: Option<Arc<CpuSet>>,
+    /// All masks that threads of the job may have from us. The first is `base`.
+    pub masks: Vec<Arc<CpuSet>>,
+    /// Another program changed the affinity, or the kernel does not permit a change.
+    pub is_unmanaged: bool,
+    /// Single threads were placed apart from their job.
+    pub has_placed_threads: bool,
+}
+
+impl AffinityState {
+    pub(crate) fn new(
+        job: JobId,
+        name: String,
+        pid: u32,
+        base: Arc<CpuSet>,
+        placed: Option<Arc<CpuSet>>,
+    ) -> Self {
+        let masks = std::iter::once(Arc::clone(&base)).chain(placed.clone()).collect();
+        let (is_unmanaged, has_placed_threads) = (false, false);
+        AffinityState { job, name, pid, base, placed, masks, is_unmanaged, has_placed_threads }
+    }
+
+    /// Whether threads of the job ever had a mask from us.
+    pub(crate) fn was_ever_placed(&self) -> bool {
+        1 < self.masks.len()
+    }
+
+    /// The mask that a new process of the job inherits at fork.
+    pub(crate) fn inherited_mask(&self) -> &Arc<CpuSet> {
+        self.placed.as_ref().unwrap_or(&self.base)
+    }
+
+    /// The masks that a plan set, the current one and earlier ones.
+    pub(crate) fn masks_of_ours(&self) -> impl Iterator<Item = &Arc<CpuSet>> {
+        self.masks.iter().skip(1)
+    }
+
+    /// Adds a mask that threads of the job may have from us from now on.
+    pub(crate) fn remember(&mut self, target: &Arc<CpuSet>) {
+        self.masks.retain(|mask| mask != target);
+        self.masks.push(Arc::clone(target));
+        if MASKS_MAX < self.masks.len() {
+            self.masks.remove(1); // The first is `base`.
+        }
+    }
+}
+
+pub(crate) fn exited() -> Rejected {
+    (RejectCause::Exited, "it has exited".to_owned())
+}

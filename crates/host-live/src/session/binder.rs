@@ -1,0 +1,370 @@
+//! Sets the CPU affinity of running processes, no matter how they were started.
+//!
+//! ```text
+//!   list threads ─► compare masks ─► undo record ─► sched_setaffinity ─► list again ─► confirm
+//! ```
+//!
+//! A thread whose mask is not one of ours was bound by another program and is left alone. If that is the
+//! first thread of a job, the whole job is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::{CpuSet, TaskId};
+use linux::affinity::is_same;
+use linux::glance::Glance;
+use linux::procfs::{is_alive, lives, may_live};
+use linux::tasks::{TaskReader, Thread};
+use linux::undo::Seen;
+use linux::{affinity, fault, procfs, system};
+use sched::{JobEvent, RejectCause, UnmanagedCause};
+
+use super::UsableCpus;
+use super::affinity::{AffinityState, Rejected, exited};
+use super::undo_record::{TaskEntry, UndoRecord};
+use crate::errors::kernel_message;
+
+/// How often the threads of a job are listed again, because new ones may have been forked meanwhile.
+const PASSES_MAX: u32 = 8;
+
+/// Everything that binding needs, borrowed from the session.
+pub(crate) struct Binder<'a> {
+    pub tasks: &'a mut TaskReader,
+    pub undo: &'a mut UndoRecord,
+    pub cpus: UsableCpus,
+    /// Where events of jobs are reported.
+    pub events: &'a mut Vec<JobEvent>,
+    /// The jobs were not started by us: their real-time and deadline threads are left alone.
+    pub is_attached: bool,
+}
+
+impl Binder<'_> {
+    /// Binds a job with all its processes and threads. Returns the number of threads that changed.
+    pub(crate) fn place(
+        &mut self,
+        state: &mut AffinityState,
+        cpus: &CpuSet,
+    ) -> Result<u32, Rejected> {
+        if state.is_unmanaged {
+            let text = "its affinity is no longer managed by evenkeel".to_owned();
+            return Err((RejectCause::Unmanaged, text));
+        }
+        let target = Arc::new(cpus.clone());
+        state.placed = Some(Arc::clone(&target));
+        state.remember(&target);
+        let mut n_bound = 0;
+        for _ in 0..PASSES_MAX {
+            self.tasks.refresh(state.job, &target);
+            match self.bind_threads(state, &target, true)? {
+                0 => break,
+                n => n_bound += n,
+            }
+        }
+        let is_running = self.tasks.threads_of(state.job).any(|(_, thread)| lives(thread.id));
+        if is_running { Ok(n_bound) } else { Err(exited()) }
+    }
+
+    /// Binds one thread, or with `None` restores the mask of its job.
+    pub(crate) fn place_task(
+        &mut self,
+        state: &mut AffinityState,
+        task: TaskId,
+        cpus: Option<&CpuSet>,
+    ) -> Result<u32, Rejected> {
+        let unmanaged = |text: String| Err((RejectCause::Unmanaged, text));
+        if state.is_unmanaged {
+            return unmanaged(
+                "the affinity of its job is no longer managed by evenkeel".to_owned(),
+            );
+        }
+        let target =
+            cpus.map_or_else(|| Arc::clone(state.inherited_mask()), |c| Arc::new(c.clone()));
+        let (process, thread) = self.tasks.thread(state.job, task).ok_or_else(exited)?;
+        let mask = affinity::get(task.tid).map_err(|_| exited())?;
+        if thread.is_foreign || !thread.may_have(&mask, &state.masks, &self.cpus.compared) {
+            thread.is_foreign = true;
+            return unmanaged(format!("another program bound it to the CPUs {mask}"));
+        }
+        if mask == *target {
+            return Ok(0);
+        }
+        if self.is_attached && is_real_time(task.tid) {
+            return unmanaged("it is a real-time thread".to_owned());
+        }
+        let entry = (task.tid, task.start_time_ticks, process);
+        state.has_placed_threads = true;
+        state.remember(&target); // Threads that this thread starts inherit it.
+        self.undo.set(&state.name, [&state.base, &mask, &target], vec![entry])?;
+        self.bind_each(state, &target, None, &[entry])
+    }
+
+    /// Binds every thread of a job that does not have the mask yet. Returns their number. With
+    /// `first_decides`, an error of the first thread is an error of the job.
+    fn bind_threads(
+        &mut self,
+        state: &mut AffinityState,
+        target: &Arc<CpuSet>,
+        first_decides: bool,
+    ) -> Result<u32, Rejected> {
+        let first = first_decides.then_some(state.pid);
+        let mut wanted: BTreeMap<CpuSet, Vec<TaskEntry>> = BTreeMap::new();
+        let mut foreign = None;
+        let is_managed = |thread: &Thread| !thread.is_foreign && !thread.is_refused;
+        for (process, thread) in self.tasks.threads_of(state.job).filter(|(_, t)| is_managed(t)) {
+            let Ok(mask) = affinity::get(thread.id.tid) else { continue };
+            if self.is_attached && is_real_time(thread.id.tid) {
+                continue;
+            }
+            if mask == **target {
+                thread.has(target);
+            } else if thread.may_have(&mask, &state.masks, &self.cpus.compared) {
+                let entry = (thread.id.tid, thread.id.start_time_ticks, process);
+                wanted.entry(mask).or_default().push(entry);
+            } else if !are_cpus_changing(&self.cpus.own) {
+                thread.is_foreign = true;
+                if Some(thread.id.tid) == first {
+                    foreign = Some(mask);
+                }
+            }
+        }
+        if let Some(mask) = foreign {
+            return Err(self.stop_managing(state, UnmanagedCause::AffinityChanged(mask)));
+        }
+        let mut n_bound = 0;
+        for (now, tasks) in wanted {
+            self.undo.set(&state.name, [&state.base, &now, target], tasks.clone())?;
+            n_bound += self.bind_each(state, target, first, &tasks)?;
+        }
+        Ok(n_bound)
+    }
+
+    fn bind_each(
+        &mut self,
+        state: &mut AffinityState,
+        target: &Arc<CpuSet>,
+        first: Option<u32>,
+        wanted: &[TaskEntry],
+    ) -> Result<u32, Rejected> {
+        let mut n_bound = 0;
+        let mut refused = None;
+        for &(tid, start_time_ticks, _) in wanted {
+            let id = TaskId { tid, start_time_ticks };
+            let Some((_, thread)) = self.tasks.thread(state.job, id) else { continue };
+            if !lives(id) {
+                continue;
+            }
+            match affinity::set(tid, target) {
+                Ok(()) => {
+                    thread.has(target);
+                    n_bound += 1;
+                }
+                Err(error) => {
+                    let rejection = rejection(&error, target);
+                    thread.is_refused |= rejection.0 == RejectCause::NotPermitted;
+                    if Some(tid) == first || refused.is_none() {
+                        refused = Some((tid, rejection));
+                    }
+                }
+            }
+            fault::point();
+        }
+        match refused {
+            Some((tid, (RejectCause::NotPermitted, _))) if Some(tid) == first => {
+                Err(self.stop_managing(state, UnmanagedCause::NotPermitted))
+            }
+            Some((_, rejection)) if n_bound == 0 && rejection.0 != RejectCause::Exited => {
+                Err(rejection)
+            }
+            _ => Ok(n_bound),
+        }
+    }
+
+    /// Leaves the affinity of a job alone from now on.
+    fn stop_managing(&mut self, state: &mut AffinityState, cause: UnmanagedCause) -> Rejected {
+        state.is_unmanaged = true;
+        let rejected = match &cause {
+            UnmanagedCause::AffinityChanged(mask) => {
+                (RejectCause::Unmanaged, format!("another program bound it to the CPUs {mask}"))
+            }
+            UnmanagedCause::NotPermitted => (RejectCause::NotPermitted, NOT_PERMITTED.to_owned()),
+        };
+        self.events.push(JobEvent::Unmanaged(state.job, cause));
+        rejected
+    }
+
+    /// Binds new threads that inherited a mask which their job had before.
+    pub(crate) fn bind_new_threads(&mut self, state: &mut AffinityState) {
+        if state.is_unmanaged {
+            return;
+        }
+        if let Some(target) = state.placed.clone() {
+            // A rejection concerns one thread, and the next plan requests that thread again.
+            let _ = self.bind_threads(state, &target, false);
+        }
+    }
+
+    /// Compares the mask of a thread with its last known one. If another program changed it, the thread
+    /// is left alone from now on, and so is its job if this is the first thread of the job.
+    pub(crate) fn verify(&mut self, state: &mut AffinityState, id: TaskId) {
+        if state.placed.is_none() || state.is_unmanaged {
+            return;
+        }
+        let Some((_, thread)) = self.tasks.thread(state.job, id) else { return };
+        let Ok(mask) = affinity::get(id.tid) else { return };
+        if thread.is_foreign {
+            return;
+        }
+        if is_same(&thread.mask, &mask, &self.cpus.compared) {
+            thread.is_confirmed = true;
+        } else if thread.may_have(&mask, &state.masks, &self.cpus.compared) {
+            self.bind_new_threads(state);
+        } else if !are_cpus_changing(&self.cpus.own) {
+            thread.is_foreign = true;
+            if id.tid == state.pid {
+                self.stop_managing(state, UnmanagedCause::AffinityChanged(mask));
+            }
+        }
+    }
+
+    /// Restores the mask that a job had before it was placed. Returns the number of threads that changed,
+    /// and whether any could not be restored: then the undo record is kept. With `forget` the record
+    /// forgets the job if nothing of it is left to restore.
+    pub(crate) fn release(&mut self, state: &mut AffinityState, forget: bool) -> (u32, bool) {
+        let was_placed = state.placed.take().is_some();
+        let had_placed_threads = std::mem::take(&mut state.has_placed_threads);
+        if !was_placed && !had_placed_threads {
+            return (0, false);
+        }
+        let (mut n_restored, mut any_left) = (0, false);
+        for _ in 0..PASSES_MAX {
+            self.tasks.take_unreadable(); // A read that failed before may succeed now.
+            self.tasks.refresh(state.job, &state.base);
+            let n_now;
+            (n_now, any_left) = self.release_threads(state);
+            any_left |= self.tasks.take_unreadable();
+            n_restored += n_now;
+            if n_now == 0 && !any_left {
+                break;
+            }
+        }
+        any_left |= self.release_lost(state) || self.was_never_read(state);
+        match any_left {
+            true => self.undo.keep(),
+            false if forget => self.undo.free(&state.name),
+            false => {}
+        }
+        (n_restored, any_left)
+    }
+
+    /// Restores once more, after everything was restored: a child whose fork was under way when its
+    /// parent was restored has the earlier mask, and is visible only now.
+    pub(crate) fn release_late(&mut self, state: &AffinityState) {
+        if state.was_ever_placed() {
+            self.tasks.take_unreadable();
+            self.tasks.refresh(state.job, &state.base);
+            let (_, any_left) = self.release_threads(state);
+            if any_left | self.tasks.take_unreadable() {
+                self.undo.keep();
+            }
+        }
+    }
+
+    /// Whether the first process of a job lives and could never be read. Only the undo record then
+    /// contains that it was bound, and the processes that it started.
+    fn was_never_read(&self, state: &AffinityState) -> bool {
+        let is_known = self.tasks.processes_of(state.job).any(|(pid, _)| pid == state.pid);
+        let lives = || match procfs::stat("/".as_ref(), state.pid) {
+            Ok(stat) => stat.state != 'Z',
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        };
+        !is_known && lives()
+    }
+
+    /// Restores threads that are on record and that are no longer known here, because they could not be
+    /// read. Returns whether there are any: then the record is kept, so that `restore` finds their
+    /// children.
+    fn release_lost(&mut self, state: &AffinityState) -> bool {
+        let threads = self.tasks.threads_of(state.job);
+        let known: BTreeSet<TaskId> = threads.map(|(_, thread)| thread.id).collect();
+        let Some(records) = self.undo.records() else { return false };
+        let recorded = self.undo.tasks_of(&state.name).into_iter();
+        let mut any_of_ours = false;
+        for id in recorded.filter(|id| !known.contains(id) && may_live(*id)) {
+            let mask = affinity::get(id.tid);
+            let judge = |mask| records.judge(id, &state.name, &mask, &self.cpus.compared);
+            let seen = mask.map(judge);
+            any_of_ours |= !matches!(seen, Ok(Seen::AsBefore | Seen::Foreign));
+            if let Ok(Seen::Ours(before)) = seen {
+                // If it fails, the record is kept and contains it.
+                let _ = affinity::set(id.tid, &before);
+            }
+        }
+        any_of_ours
+    }
+
+    /// Returns how many threads were restored, and whether any could not be, although it lives and may
+    /// have a mask of ours.
+    fn release_threads(&mut self, state: &AffinityState) -> (u32, bool) {
+        let (mut n_restored, mut any_left) = (0, false);
+        for (_, thread) in self.tasks.threads_of(state.job) {
+            let tid = thread.id.tid;
+            let restored = affinity::get(tid).and_then(|mask| {
+                let is_ours = match thread.is_foreign {
+                    true => is_hidden_by_cpuset(state, thread, &mask),
+                    false => {
+                        mask != *state.base
+                            && thread.may_have(&mask, &state.masks, &self.cpus.compared)
+                    }
+                };
+                match is_ours && is_alive(thread.id)? {
+                    true => affinity::set(tid, &state.base).map(|()| true),
+                    false => Ok(false),
+                }
+            });
+            match restored {
+                Ok(true) => {
+                    // A thread below a cpuset still has the mask of its cpuset, and counts as restored.
+                    n_restored += u32::from(!thread.is_foreign);
+                    fault::point();
+                    thread.has(&state.base);
+                }
+                Ok(false) => {}
+                Err(_) => any_left |= may_live(thread.id),
+            }
+        }
+        (n_restored, any_left)
+    }
+}
+
+const NOT_PERMITTED: &str = "another user's process: binding it needs CAP_SYS_NICE";
+
+/// Whether a thread has a real-time or deadline class. True if that cannot be read.
+fn is_real_time(tid: u32) -> bool {
+    system::scheduling_class(tid).map_or(true, Glance::is_real_time)
+}
+
+/// Whether a thread that we bound has a mask that results from its cpuset: it was moved there, and the
+/// kernel keeps the requested mask, which applies again when the thread is moved back
+/// ([`linux::cpuset`]).
+fn is_hidden_by_cpuset(state: &AffinityState, thread: &Thread, mask: &CpuSet) -> bool {
+    state.masks_of_ours().any(|ours| *ours == thread.mask)
+        && thread.mask != state.base
+        && linux::cpuset::hides("/".as_ref(), thread.id.tid, mask, &state.base)
+}
+
+/// Whether the usable CPUs differ from the last known ones. When a CPU goes offline, the kernel replaces
+/// the mask of every thread that was bound to it, and no program asked for that.
+fn are_cpus_changing(own_cpus: &CpuSet) -> bool {
+    affinity::get(0).is_ok_and(|now| now != *own_cpus)
+}
+
+fn rejection(error: &std::io::Error, target: &CpuSet) -> Rejected {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => exited(),
+        Some(libc::EPERM) => (RejectCause::NotPermitted, NOT_PERMITTED.to_owned()),
+        Some(libc::EINVAL) => {
+            (RejectCause::CpusUnusable, format!("it can use none of the CPUs {target} now"))
+        }
+        _ => (RejectCause::NotPermitted, kernel_message(error)),
+    }
+}

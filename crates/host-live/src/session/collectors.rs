@@ -1,0 +1,93 @@
+//! Values of the machine beside its tasks: free memory per node, memory controllers, caches, pressure.
+//!
+//! Node memory is reported when it changes. What else there is, and how often it is read, is described in
+//! [`linux::collectors`].
+
+use std::os::fd::OwnedFd;
+
+use base::{Bytes, NodeId};
+use linux::collectors::LiveCollectors;
+use linux::memory::{self, NodeMeminfo};
+use linux::perf::PmuGroups;
+use linux::system;
+use linux::tasks::{CounterMode, TaskCounters};
+use sched::{Measured, NodeSample, Sample};
+use topology::Machine;
+
+/// All sources of a session that are not tasks.
+pub(crate) struct Collectors {
+    nodes: Vec<NodeFile>,
+    /// Absent where a watch was started without a machine description.
+    system: Option<LiveCollectors>,
+}
+
+/// A node with its `meminfo` file.
+struct NodeFile {
+    node: NodeId,
+    meminfo: OwnedFd,
+    last: Option<NodeMeminfo>,
+}
+
+impl Collectors {
+    /// Opens what exists. Returns the counters per task too, and warnings about missing sources.
+    /// `measured` is the machine whose controllers, caches and pressure are read.
+    pub(crate) fn open(
+        machine: &Machine,
+        measured: Option<&Machine>,
+        counters: CounterMode,
+    ) -> (Self, Vec<PmuGroups>, Vec<String>) {
+        let open = |node: NodeId| {
+            let meminfo = system::open_node_meminfo("/".as_ref(), node).ok()?;
+            Some(NodeFile { node, meminfo, last: None })
+        };
+        let nodes = machine.nodes().iter().filter_map(|node| open(node.id)).collect();
+        match measured.map(|machine| LiveCollectors::open(machine, counters)) {
+            Some((system, chosen, warnings)) => {
+                (Collectors { nodes, system: Some(system) }, chosen, warnings)
+            }
+            None => (Collectors { nodes, system: None }, Vec::new(), Vec::new()),
+        }
+    }
+
+    /// Reads the sources of the load model.
+    pub(crate) fn sample_loads(&mut self, sample: &mut Sample) {
+        if let Some(system) = &mut self.system {
+            system.sample(sample);
+        }
+    }
+
+    /// Reads the slow sources: once a second.
+    pub(crate) fn sample_slow(&mut self, sample: &mut Sample) {
+        if let Some(system) = &mut self.system {
+            system.sample_pressure(sample);
+        }
+    }
+
+    /// The free memory of nodes where it changed.
+    pub(crate) fn sample_nodes(&mut self) -> Vec<NodeSample> {
+        self.nodes.iter_mut().filter_map(NodeFile::sample).collect()
+    }
+
+    /// Warnings about tasks without counters, once each.
+    pub(crate) fn counter_warnings(&mut self, counting: &mut TaskCounters) -> Vec<String> {
+        let Some(system) = &mut self.system else { return Vec::new() };
+        let refused = counting.refused.take();
+        let is_shut_out = std::mem::take(&mut counting.is_shut_out);
+        system.notes(refused.as_ref(), is_shut_out)
+    }
+}
+
+impl NodeFile {
+    fn sample(&mut self) -> Option<NodeSample> {
+        let now = memory::node_meminfo(&self.meminfo);
+        (now != std::mem::replace(&mut self.last, now)).then(|| NodeSample {
+            node: self.node,
+            memory_free: now.map(|memory| Bytes(memory.free)),
+            memory_reclaimable: now.map(|memory| Bytes(memory.reclaimable)),
+            controller_ops: Measured::Absent,
+            counter_bits: 64,
+            read_bytes: Measured::Absent,
+            written_bytes: Measured::Absent,
+        })
+    }
+}

@@ -1,0 +1,280 @@
+//! The helper thread: batches of page moves in round-robin order at a limited rate, and samples in the
+//! pauses.
+//!
+//! ```text
+//!   move a ─ batch ─┐ pause: bytes ÷ rate    ┌─ batch of move b ─┐ …
+//!   samples         └─ sample ─ pause: 99 × its CPU time ─ sample ─┘
+//! ```
+//!
+//! The thread waits for requests only, and until its next work is due. When the request channel closes,
+//! it stops all moves and returns.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use base::{Bytes, JobId, Nanos};
+use linux::memory::{self, NumaSample, SampleEffort, WalkCost};
+use linux::pages::call;
+use linux::perf::AddressSampling;
+use sched::{CompletedPageMove, PageMoveEnd};
+
+use super::job_move::{JobMove, refusal};
+use super::schedule::SampleDepth;
+use super::{HelperRequest, HelperResult, JobProcess, MemoryConfig, PagesByNode};
+
+/// The longest pause after a sample. Where pages cost more than estimated, one sample takes long and the
+/// next ones are smaller: they need not wait for the excess of the first.
+const PAUSE_MAX: Nanos = Nanos::from_secs(2);
+/// Time limit of one full sample. Of a larger process only part of the pages is sampled.
+const FULL: SampleEffort = SampleEffort::of(Nanos::from_millis(10));
+/// A sample that only detects changes: it queries much the same pages as the last one, so fewer suffice.
+/// It does not read the memory policy, which is read again before pages are moved.
+const CHECK: SampleEffort =
+    SampleEffort { time: Nanos::from_millis(1), n_samples: 512, is_check: true };
+
+/// Sends results and wakes the event loop.
+pub(super) struct ResultSender {
+    results: Sender<HelperResult>,
+    eventfd: Arc<OwnedFd>,
+}
+
+impl ResultSender {
+    pub fn new(results: Sender<HelperResult>, eventfd: Arc<OwnedFd>) -> Self {
+        ResultSender { results, eventfd }
+    }
+
+    fn send(&self, result: HelperResult) {
+        let is_urgent = matches!(result, HelperResult::Moved(_));
+        let _ = self.results.send(result);
+        if is_urgent {
+            self.wake();
+        } // Other results are taken with the next turn.
+    }
+
+    fn wake(&self) {
+        // It only fails when the counter of the eventfd overflows.
+        let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
+    }
+}
+
+impl Drop for ResultSender {
+    /// The event loop must notice that the thread ends, even after a panic.
+    fn drop(&mut self) {
+        self.wake();
+    }
+}
+
+/// State of the helper thread.
+struct Work {
+    results: ResultSender,
+    config: MemoryConfig,
+    started: Instant,
+    moves: VecDeque<JobMove>,
+    samples: VecDeque<(JobProcess, SampleDepth)>,
+    is_sampling: bool,
+    pace: WalkCost,
+    /// Source of the most accessed pages.
+    heat: AddressSampling,
+    /// When the next batch of a move is due.
+    move_at: Nanos,
+    /// When the next sample is due.
+    sample_at: Nanos,
+}
+
+/// Runs until the request channel closes.
+pub(super) fn run(requests: &Receiver<HelperRequest>, results: ResultSender, config: MemoryConfig) {
+    // `migrate_pages` would use the capability to move pages that other processes map too. If it cannot
+    // be dropped, the thread did not have it.
+    let _ = call::drop_move_all();
+    let mut work = Work {
+        results,
+        config,
+        started: Instant::now(),
+        moves: VecDeque::new(),
+        samples: VecDeque::new(),
+        is_sampling: false,
+        pace: WalkCost::default(),
+        heat: AddressSampling::find(Path::new("/")),
+        move_at: Nanos::ZERO,
+        sample_at: Nanos::ZERO,
+    };
+    while let Some(request) = work.next_request(requests) {
+        if let Some(request) = request {
+            work.take(request);
+            continue; // Pending requests come first: one of them may stop the next batch.
+        }
+        work.continue_work();
+    }
+    let at = work.now();
+    for mut one in std::mem::take(&mut work.moves) {
+        work.results.send(HelperResult::Moved(one.stop(PageMoveEnd::Stopped, at)));
+    }
+}
+
+impl Work {
+    fn now(&self) -> Nanos {
+        Nanos::from(self.started.elapsed())
+    }
+
+    /// The next request, `Some(None)` when work is due, or `None` when the channel is closed.
+    fn next_request(&self, requests: &Receiver<HelperRequest>) -> Option<Option<HelperRequest>> {
+        let due = [
+            (!self.moves.is_empty()).then_some(self.move_at),
+            self.is_sampling.then_some(self.sample_at),
+        ];
+        let Some(due) = due.into_iter().flatten().min() else {
+            return requests.recv().ok().map(Some);
+        };
+        let wait = Duration::from(due.saturating_sub(self.now()));
+        match requests.recv_timeout(wait) {
+            Ok(request) => Some(Some(request)),
+            Err(RecvTimeoutError::Timeout) => Some(None),
+            Err(RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    fn take(&mut self, request: HelperRequest) {
+        let at = self.now();
+        match request {
+            HelperRequest::Move(order) => {
+                self.moves.push_back(JobMove::new(order, at, self.config));
+            }
+            HelperRequest::Stop(job, cause) => self.stop(job, cause, at),
+            HelperRequest::Sample(processes) => {
+                self.samples = processes.into();
+                self.is_sampling = true;
+            }
+        }
+    }
+
+    fn stop(&mut self, job: JobId, cause: PageMoveEnd, at: Nanos) {
+        let (stopped, others) =
+            std::mem::take(&mut self.moves).into_iter().partition(|one| one.order.job == job);
+        let stopped: VecDeque<JobMove> = stopped;
+        self.moves = others;
+        for mut one in stopped {
+            self.results.send(HelperResult::Moved(one.stop(cause, at)));
+        }
+    }
+
+    fn continue_work(&mut self) {
+        let at = self.now();
+        if !self.moves.is_empty() && self.move_at <= at {
+            self.move_batch(at);
+        }
+        if self.is_sampling && self.sample_at <= at {
+            self.sample_next();
+        }
+    }
+
+    /// One batch of the first move in the queue.
+    fn move_batch(&mut self, at: Nanos) {
+        let Some(mut one) = self.moves.pop_front() else { return };
+        let (requested, ended) = one.step(at, &self.heat);
+        let is_too_long = self.config.options.move_time_max < at.saturating_sub(one.started());
+        let after = self.now();
+        let ended = match ended {
+            None if is_too_long => Some(one.stop(PageMoveEnd::Budget, after)),
+            Some(ended) => {
+                Some(CompletedPageMove { duration: after.saturating_sub(one.started()), ..ended })
+            }
+            None => None,
+        };
+        let pause = move_pause(requested, self.config.options.moves_per_second);
+        self.move_at = at.saturating_add(pause);
+        match ended {
+            None => self.moves.push_back(one),
+            Some(ended) => {
+                // The nodes of its pages are reported before the end of the move.
+                let job = one.order.job;
+                for &process in &one.order.processes {
+                    self.sample((job, process), SampleDepth::Full);
+                }
+                self.results.send(HelperResult::Moved(ended));
+            }
+        }
+    }
+
+    fn sample_next(&mut self) {
+        let before = linux::system::thread_cpu_time();
+        match self.samples.pop_front() {
+            Some((process, depth)) => self.sample(process, depth),
+            None => {
+                self.is_sampling = false;
+                self.results.send(HelperResult::SampledAll);
+            }
+        }
+        let took = linux::system::thread_cpu_time().saturating_sub(before);
+        let pause = sample_pause(took, self.config.options.sampling_cpu_permille);
+        self.sample_at = self.now().saturating_add(pause);
+    }
+
+    fn sample(&mut self, (job, process): JobProcess, depth: SampleDepth) {
+        let which = (process.tid, process.start_time_ticks);
+        match memory::sample_process(Path::new("/"), which, effort(depth), &mut self.pace) {
+            Ok(looked) => {
+                let NumaSample { nodes, permille, resident, is_sampled, has_own_policy, .. } =
+                    looked;
+                let pages = PagesByNode { nodes, permille, resident, is_sampled, has_own_policy };
+                self.results.send(HelperResult::Sampled((job, process), depth, pages));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+            Err(error) => {
+                let text = refusal(process, &error, "reading its memory map");
+                self.results.send(HelperResult::Unreadable(text));
+            }
+        }
+    }
+}
+
+fn effort(depth: SampleDepth) -> SampleEffort {
+    match depth {
+        SampleDepth::Full => FULL,
+        SampleDepth::Check => CHECK,
+    }
+}
+
+/// The pause after a batch of this size at this rate.
+fn move_pause(bytes: u64, per_second: Bytes) -> Nanos {
+    let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(per_second.0.max(1));
+    Nanos(u64::try_from(nanos).unwrap_or(u64::MAX).min(Nanos::from_secs(10).0))
+}
+
+/// The pause after a sample that took this CPU time, so that samples use this share of one CPU.
+fn sample_pause(took: Nanos, permille: u16) -> Nanos {
+    let permille = u64::from(permille.clamp(1, 1000));
+    Nanos(took.0.saturating_mul(1000 - permille) / permille).min(PAUSE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_after_a_batch_is_its_size_divided_by_the_rate() {
+        let mib = |n: u64| Bytes::from_mib(n);
+        assert_eq!(move_pause(64 << 20, mib(1024)), Nanos(62_500_000));
+        assert_eq!(move_pause(0, mib(1024)), Nanos::ZERO);
+        assert_eq!(move_pause(u64::MAX, Bytes::ZERO), Nanos::from_secs(10));
+    }
+
+    #[test]
+    fn a_check_costs_less_than_a_full_sample_and_does_not_update_the_cost_model() {
+        let (full, check) = (effort(SampleDepth::Full), effort(SampleDepth::Check));
+        assert!(check.time < full.time && check.n_samples < full.n_samples);
+        assert!(check.is_check && !full.is_check);
+    }
+
+    #[test]
+    fn samples_use_at_most_their_share_of_a_cpu() {
+        assert_eq!(sample_pause(Nanos::from_millis(1), 10), Nanos::from_millis(99));
+        assert_eq!(sample_pause(Nanos::from_millis(1), 1000), Nanos::ZERO);
+        assert_eq!(sample_pause(Nanos::from_secs(1), 10), Nanos::from_secs(2));
+    }
+}

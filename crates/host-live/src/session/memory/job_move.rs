@@ -1,0 +1,343 @@
+//! The page move of a job: one process after another.
+//!
+//! If a cgroup binds the job's memory, the kernel moves no page out of its `cpuset.mems`. The target node
+//! is therefore added first. When all pages have arrived, the source nodes are removed, and the kernel
+//! migrates the pages that were missed. A move that ends early keeps both nodes, because part of the
+//! memory is still on the source, and reports that. The cgroup is changed only after a process of the
+//! job has been opened: a job whose processes have all exited may have restarted, and then the cgroup of
+//! that name belongs to its next run.
+
+use std::io;
+use std::time::Duration;
+
+use base::{Bytes, Nanos, NodeId, NodeSet, TaskId};
+use linux::cgroup::Cgroup;
+use linux::memory;
+use linux::pages::{Batch, MoveRequest, MoveStop, MoveTotals, Mover, Process};
+use linux::perf::AddressSampling;
+use sched::{CompletedPageMove, FailedPages, PageMoveEnd, Target};
+
+use super::{MemoryConfig, MoveOrder, OWN_POLICY};
+
+/// How long the memory accesses of a process are sampled before its pages move …
+const HEAT_TIME: Duration = Duration::from_millis(100);
+/// … if it has at least this many bytes resident.
+const HEAT_MIN: u64 = 64 << 20;
+
+/// A page move in progress.
+pub(super) struct JobMove {
+    pub order: MoveOrder,
+    /// Processes that are not started yet, the next one last.
+    waiting: Vec<TaskId>,
+    now: Option<Mover<Process>>,
+    started: Nanos,
+    config: MemoryConfig,
+    sums: Sums,
+    /// The batch size that the first processes of the job led to.
+    batch: Batch,
+    /// The nodes of the cgroup before and after the target was added.
+    widened: Option<(NodeSet, NodeSet)>,
+}
+
+/// Sums over the processes of the job.
+#[derive(Default)]
+struct Sums {
+    requested: u64,
+    moved: u64,
+    failed: FailedPages,
+    not_attempted: u64,
+    in_kernel: Nanos,
+    any_done: bool,
+    error: Option<String>,
+}
+
+impl JobMove {
+    pub fn new(order: MoveOrder, started: Nanos, config: MemoryConfig) -> Self {
+        let mut waiting = order.processes.clone();
+        waiting.reverse();
+        let (sums, batch) = (Sums::default(), Batch::default());
+        JobMove { order, waiting, now: None, started, config, sums, batch, widened: None }
+    }
+
+    pub fn started(&self) -> Nanos {
+        self.started
+    }
+
+    /// Moves one batch. Returns the bytes requested from the kernel, and the result if this was the end.
+    pub fn step(&mut self, at: Nanos, heat: &AddressSampling) -> (u64, Option<CompletedPageMove>) {
+        let Some(mover) = &mut self.now else { return (0, self.start_next(at, heat)) };
+        let before = mover.asked();
+        let tally = mover.step();
+        let requested = mover.asked() - before;
+        let Some(tally) = tally else { return (requested, None) };
+        self.batch = mover.batch();
+        self.now = None;
+        let stop = self.take(tally);
+        let ends = !matches!(stop, MoveStop::Done | MoveStop::Ended | MoveStop::Error(_));
+        (requested, ends.then(|| self.completed(end_of(&stop), at)))
+    }
+
+    /// Starts the next process, or returns the result if there is none.
+    fn start_next(&mut self, at: Nanos, heat: &AddressSampling) -> Option<CompletedPageMove> {
+        let Some(process) = self.waiting.pop() else {
+            let sums = &self.sums;
+            let cause = match (&sums.error, sums.any_done) {
+                (Some(_), _) => PageMoveEnd::Error,
+                (None, true) => PageMoveEnd::Done,
+                (None, false) => PageMoveEnd::Exited,
+            };
+            return Some(self.completed(cause, at));
+        };
+        let limit = self.order.limit.0;
+        if limit != u64::MAX && limit <= self.sums.moved + self.sums.failed.total().0 {
+            self.waiting.push(process);
+            return Some(self.completed(PageMoveEnd::Limit, at));
+        }
+        match self.open(process, heat) {
+            Ok(Some(mover)) => {
+                if let Err(error) = self.widen_group() {
+                    let to = self.order.to;
+                    self.note_error(&format!(
+                        "node {to} cannot be added to its cgroup's cpuset.mems: {error}"
+                    ));
+                    return Some(self.completed(PageMoveEnd::Error, at));
+                }
+                self.now = Some(mover);
+            }
+            Ok(None) => self.note_error(&format!("process {}: {OWN_POLICY}", process.tid)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+            Err(error) => self.note_error(&refusal(process, &error, "moving its memory")),
+        }
+        None
+    }
+
+    /// Opens the memory of a process; `None` if it has a memory policy that is respected.
+    fn open(&self, process: TaskId, heat: &AddressSampling) -> io::Result<Option<Mover<Process>>> {
+        let reserve_permille = self.config.options.reserve_permille;
+        let memory = Process::open(process.tid, process.start_time_ticks, reserve_permille)?;
+        if self.config.is_attached && memory.has_own_policy()? {
+            return Ok(None);
+        }
+        let limit = match self.order.limit.0 {
+            u64::MAX => u64::MAX,
+            limit => limit - (self.sums.moved + self.sums.failed.total().0),
+        };
+        let request = MoveRequest { from: self.order.from, to: self.order.to, limit };
+        let mover = Mover::new(memory, request, &hot_pages(heat, process.tid))?;
+        Ok(Some(mover.with_batch(self.batch)))
+    }
+
+    fn note_error(&mut self, detail: &str) {
+        self.sums.error.get_or_insert_with(|| detail.to_owned());
+    }
+
+    fn take(&mut self, tally: MoveTotals) -> MoveStop {
+        let sums = &mut self.sums;
+        sums.requested = sums.requested.saturating_add(tally.requested);
+        sums.moved = sums.moved.saturating_add(tally.moved);
+        sums.not_attempted = sums.not_attempted.saturating_add(tally.not_attempted);
+        sums.in_kernel = sums.in_kernel.saturating_add(tally.in_kernel);
+        sums.any_done |= tally.stop == MoveStop::Done;
+        let failed = tally.refused;
+        let more = [
+            (&mut sums.failed.busy, failed.busy),
+            (&mut sums.failed.no_memory, failed.no_memory),
+            (&mut sums.failed.not_present, failed.not_there),
+            (&mut sums.failed.not_permitted, failed.not_permitted),
+            (&mut sums.failed.elsewhere, failed.elsewhere),
+            (&mut sums.failed.exited, failed.unmapped),
+            (&mut sums.failed.other, failed.other),
+        ];
+        more.into_iter().for_each(|(sum, bytes)| *sum = sum.saturating_add(Bytes(bytes)));
+        if let MoveStop::Error(detail) = &tally.stop {
+            let detail = detail.clone();
+            self.note_error(&detail);
+        }
+        tally.stop
+    }
+
+    /// Ends the move before all pages were moved.
+    pub fn stop(&mut self, cause: PageMoveEnd, at: Nanos) -> CompletedPageMove {
+        if let Some(mut mover) = self.now.take() {
+            let tally = mover.end(MoveStop::Stopped);
+            self.take(tally);
+        }
+        self.completed(cause, at)
+    }
+
+    /// Adds the target node to the cgroup.
+    fn widen_group(&mut self) -> io::Result<()> {
+        let Some(group) = self.order.group.as_ref().filter(|_| self.widened.is_none()) else {
+            return Ok(());
+        };
+        let nodes = group.nodes()?;
+        let wider = nodes.or(&[self.order.to].into_iter().collect());
+        if nodes != wider {
+            group.set_nodes(&wider, false).inspect_err(|_| {
+                // The kernel may have applied part of it.
+                let _ = group.set_nodes(&nodes, false);
+            })?;
+        }
+        self.widened = Some((nodes, wider));
+        Ok(())
+    }
+
+    /// Removes the source nodes from the cgroup if all pages have arrived; otherwise reports the nodes
+    /// that it keeps. If all processes exited and no page was moved, the nodes are restored, unless
+    /// another program has changed them.
+    fn narrow_group(&mut self, stopped_by: PageMoveEnd) {
+        let Some((before, wider)) = self.widened.take() else { return };
+        let Some(group) = self.order.group.clone() else { return };
+        if stopped_by == PageMoveEnd::Exited {
+            if self.sums.moved == 0 && group.nodes().is_ok_and(|nodes| nodes == wider) {
+                let _ = group.set_nodes(&before, false); // The cgroup may be removed at this moment.
+            }
+            return;
+        }
+        // After a move of one process, other processes of the job may use the source nodes.
+        let is_whole =
+            stopped_by == PageMoveEnd::Done && matches!(self.order.target, Target::Job(_));
+        let (from, to) = (self.order.from, self.order.to);
+        let narrowed = if is_whole { narrow(&group, from, to) } else { Ok(()) };
+        let wide = group.nodes().ok().filter(|nodes| 1 < nodes.len() && !is_whole);
+        match (narrowed, wide) {
+            (Err(error), _) => {
+                self.note_error(&format!("its cgroup cannot be restricted to node {to}: {error}"));
+            }
+            (Ok(()), Some(nodes)) => self.note_error(&format!("its cgroup keeps nodes {nodes}")),
+            (Ok(()), None) => {}
+        }
+    }
+
+    fn completed(&mut self, stopped_by: PageMoveEnd, at: Nanos) -> CompletedPageMove {
+        self.narrow_group(stopped_by);
+        let (order, sums) = (&self.order, &self.sums);
+        CompletedPageMove {
+            target: order.target,
+            job: order.job,
+            from: order.from,
+            to: order.to,
+            limit: order.limit,
+            requested: Bytes(sums.requested),
+            moved: Bytes(sums.moved),
+            failed: sums.failed,
+            not_attempted: Bytes(sums.not_attempted),
+            duration: at.saturating_sub(self.started),
+            in_kernel: sums.in_kernel,
+            stopped_by,
+            detail: sums.error.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// Address ranges that a process accesses most, which move first. Empty if addresses cannot be sampled,
+/// and for a small process, which moves in a few batches anyway.
+fn hot_pages(heat: &AddressSampling, pid: u32) -> Vec<(u64, u64)> {
+    let is_worth = || memory::resident("/".as_ref(), pid).is_ok_and(|size| HEAT_MIN <= size);
+    if heat.is_unknown() || !is_worth() {
+        return Vec::new();
+    }
+    // If the kernel refuses, pages move in the order of their addresses.
+    heat.hottest_ranges(pid, HEAT_TIME).unwrap_or_default()
+}
+
+/// Removes the source node from a cgroup, or all nodes but the target. The kernel migrates the remaining
+/// pages before the write returns.
+fn narrow(group: &Cgroup, from: Option<NodeId>, to: NodeId) -> io::Result<()> {
+    let nodes = group.nodes()?;
+    let stays = |node: &NodeId| *node == to || from.is_some_and(|from| from != *node);
+    let narrow: NodeSet = nodes.iter().filter(stays).collect();
+    if narrow == nodes { Ok(()) } else { group.set_nodes(&narrow, true) }
+}
+
+/// The error of an operation on a process, with the required capability.
+pub(super) fn refusal(process: TaskId, error: &io::Error, what: &str) -> String {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("; {what} needs its user, or CAP_SYS_PTRACE as root has it")
+        }
+        _ => String::new(),
+    };
+    format!("process {}: {error}{hint}", process.tid)
+}
+
+fn end_of(stop: &MoveStop) -> PageMoveEnd {
+    match stop {
+        MoveStop::Done => PageMoveEnd::Done,
+        MoveStop::Limit => PageMoveEnd::Limit,
+        MoveStop::Full => PageMoveEnd::Full,
+        MoveStop::Ended => PageMoveEnd::Exited,
+        MoveStop::Stopped => PageMoveEnd::Stopped,
+        MoveStop::Error(_) => PageMoveEnd::Error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use base::JobId;
+    use linux::cgroup::{DelegatedCgroup, RunCgroups, Version};
+
+    use super::*;
+    use crate::session::memory::MemoryOptions;
+
+    fn group(root: &Path, nodes: &str) -> Arc<Cgroup> {
+        for (file, text) in [("cpuset.cpus", "0-3\n"), ("cpuset.mems", "0-1\n")] {
+            std::fs::write(root.join(file), text).expect("written");
+        }
+        let folder = "/".into();
+        let home =
+            DelegatedCgroup { version: Version::V1, folder, enables: false, moves_in: false };
+        let run = RunCgroups::new(root, home, "3f").expect("a name");
+        run.prepare().expect("a folder");
+        Arc::new(run.make(0, "job", &nodes.parse().expect("nodes")).expect("a group"))
+    }
+
+    fn a_move(group: Option<Arc<Cgroup>>, process: TaskId) -> JobMove {
+        let (target, to, limit) = (Target::Job(JobId(0)), NodeId(1), Bytes(u64::MAX));
+        let processes = vec![process];
+        let order = MoveOrder { target, job: JobId(0), processes, from: None, to, limit, group };
+        let options = MemoryOptions::default();
+        let config = MemoryConfig { options, interval: None, nice: None, is_attached: false };
+        JobMove::new(order, Nanos::ZERO, config)
+    }
+
+    fn run_to_end(mut this: JobMove) -> CompletedPageMove {
+        let mut steps = 0..100_000;
+        let ended = steps.find_map(|_| this.step(Nanos::ZERO, &AddressSampling::default()).1);
+        ended.expect("every move ends")
+    }
+
+    #[test]
+    fn the_cgroup_of_a_job_whose_processes_have_exited_does_not_change() {
+        let root = tempfile::tempdir().expect("a folder");
+        let group = group(root.path(), "0");
+        // No process has this start time, so this PID belongs to another process.
+        let exited = TaskId { tid: std::process::id(), start_time_ticks: 1 };
+        let ended = run_to_end(a_move(Some(Arc::clone(&group)), exited));
+        assert_eq!(ended.stopped_by, PageMoveEnd::Exited);
+        assert_eq!(group.nodes().expect("nodes").to_string(), "0");
+    }
+
+    #[test]
+    fn without_a_moved_page_the_cgroup_gets_its_nodes_back() {
+        let root = tempfile::tempdir().expect("a folder");
+        let group = group(root.path(), "0");
+        let exited = TaskId { tid: std::process::id(), start_time_ticks: 1 };
+        let nodes = |group: &Cgroup| group.nodes().expect("nodes").to_string();
+        let mut this = a_move(Some(Arc::clone(&group)), exited);
+        this.widen_group().expect("widened");
+        assert_eq!(nodes(&group), "0-1");
+        this.stop(PageMoveEnd::Exited, Nanos::ZERO);
+        assert_eq!(nodes(&group), "0");
+        // The next run of the job has a cgroup of the same name with its own nodes.
+        let mut this = a_move(Some(Arc::clone(&group)), exited);
+        this.widen_group().expect("widened");
+        group.set_nodes(&"1".parse().expect("nodes"), false).expect("set");
+        this.stop(PageMoveEnd::Exited, Nanos::ZERO);
+        assert_eq!(nodes(&group), "1");
+    }
+}

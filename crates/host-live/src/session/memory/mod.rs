@@ -1,0 +1,434 @@
+//! Memory of the jobs: a helper thread migrates pages and samples on which nodes pages are, because both
+//! take longer than a turn may.
+//!
+//! ```text
+//!   event loop                            helper thread
+//!     │ ── HelperRequest ─────────────►    │  a batch of a move · a sample of a process · a pause · …
+//!     │ ◄── HelperResult, eventfd ──────   │
+//! ```
+//!
+//! The two threads exchange values only. The helper starts with the first request; a machine with one
+//! node has none. It never starts, binds or ends a process. Memory policies that a process set itself are
+//! respected if the process was not started by us.
+
+mod helper;
+mod job_move;
+mod schedule;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+
+use base::{Bytes, JobId, Nanos, NodeId, TaskId};
+use linux::cgroup::Cgroup;
+use linux::fault;
+use linux::glance::ProcFolder;
+use linux::numa_maps::{ByNode, NodePages};
+use rustix::event::{EventfdFlags, eventfd};
+use sched::{
+    CompletedPageMove, NodeMemory, PageMoveEnd, ProcessMemory, RejectCause, Sample, Target,
+};
+use topology::Machine;
+
+use super::affinity::{Rejected, exited};
+use super::wakeups::Wakeups;
+use linux::tasks::TaskReader;
+use schedule::{SAMPLE_EVERY, SampleDepth, SampleSchedule};
+
+/// When the memory of processes is sampled by node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemorySampling {
+    /// If several nodes have memory.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never. Page moves then only use what the kernel reports while they run.
+    Off,
+}
+
+/// How memory is moved and sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryOptions {
+    /// When memory by node is sampled.
+    pub sampling: MemorySampling,
+    /// Rate limit of all page moves together, in bytes per second.
+    pub moves_per_second: Bytes,
+    /// Time limit of one page move.
+    pub move_time_max: Nanos,
+    /// Share of a node's memory that page moves leave free, in permille.
+    pub reserve_permille: u16,
+    /// Share of one CPU that sampling may use, in permille.
+    pub sampling_cpu_permille: u16,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        let limits = engine::MoveLimits::default();
+        MemoryOptions {
+            sampling: MemorySampling::Auto,
+            moves_per_second: limits.per_second,
+            move_time_max: Nanos::from_secs(60),
+            reserve_permille: limits.reserve_permille,
+            sampling_cpu_permille: 10,
+        }
+    }
+}
+
+/// A process of a job, by PID and start time.
+pub(crate) type JobProcess = (JobId, TaskId);
+
+/// A request to the helper thread.
+#[derive(Debug)]
+pub(crate) enum HelperRequest {
+    Move(MoveOrder),
+    /// Ends the moves of a job with this cause.
+    Stop(JobId, PageMoveEnd),
+    /// Samples the memory of these processes.
+    Sample(Vec<(JobProcess, SampleDepth)>),
+}
+
+/// A move of the memory of a job or of one process.
+#[derive(Clone, Debug)]
+pub(crate) struct MoveOrder {
+    pub target: Target,
+    pub job: JobId,
+    pub processes: Vec<TaskId>,
+    pub from: Option<NodeId>,
+    pub to: NodeId,
+    /// Bytes to move at most.
+    pub limit: Bytes,
+    /// The cgroup that binds the job's memory, if there is one.
+    pub group: Option<Arc<Cgroup>>,
+}
+
+/// The nodes of a process's pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PagesByNode {
+    pub nodes: ByNode,
+    /// Share of the pages that were sampled.
+    pub permille: u16,
+    /// Resident memory in bytes.
+    pub resident: u64,
+    pub is_sampled: bool,
+    /// The process set a memory policy itself.
+    pub has_own_policy: bool,
+}
+
+/// Configuration of the helper thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryConfig {
+    pub options: MemoryOptions,
+    /// Time between two samples of jobs; `None` if they are not sampled periodically.
+    pub interval: Option<Nanos>,
+    /// Nice value of the helper, which must not precede the jobs as the event loop does.
+    pub nice: Option<i32>,
+    /// The processes were not started by us: memory with a policy of its own is not moved.
+    pub is_attached: bool,
+}
+
+/// A result of the helper thread.
+#[derive(Debug)]
+pub(crate) enum HelperResult {
+    Moved(CompletedPageMove),
+    Sampled(JobProcess, SampleDepth, PagesByNode),
+    /// All processes of a request have been sampled.
+    SampledAll,
+    /// The memory of a process cannot be read here.
+    Unreadable(String),
+}
+
+/// The helper thread, as the event loop holds it.
+struct Helper {
+    requests: Option<Sender<HelperRequest>>,
+    results: Receiver<HelperResult>,
+    thread: Option<JoinHandle<()>>,
+    n_moving: usize,
+    is_sampling: bool,
+}
+
+/// Page moves and memory samples of a session.
+pub(crate) struct JobMemory {
+    config: MemoryConfig,
+    /// Whether memory is sampled on this machine.
+    is_enabled: bool,
+    helper: Option<Helper>,
+    sample_at: Nanos,
+    schedule: SampleSchedule,
+    has_warned: bool,
+    /// Processes with a memory policy of their own, which is respected.
+    own_policy: BTreeSet<TaskId>,
+}
+
+impl Helper {
+    fn start(wakeups: &Wakeups, config: MemoryConfig) -> std::io::Result<Helper> {
+        fault::refuse("eventfd2")?;
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        wakeups.watch_helper(&*bell)?;
+        let (requests, to_helper) = channel();
+        let (from_helper, results) = channel();
+        let wish = fault::wish();
+        fault::refuse("clone3")?;
+        let thread = std::thread::Builder::new().name("memory".to_owned()).spawn(move || {
+            fault::take_over(wish);
+            if let Some(nice) = config.nice {
+                let _ = linux::system::set_own_nice(nice);
+            }
+            helper::run(&to_helper, helper::ResultSender::new(from_helper, bell), config);
+        })?;
+        let (requests, thread) = (Some(requests), Some(thread));
+        Ok(Helper { requests, results, thread, n_moving: 0, is_sampling: false })
+    }
+
+    fn send(&self, request: HelperRequest) -> Result<(), Rejected> {
+        let is_sent = self.requests.as_ref().is_some_and(|to| to.send(request).is_ok());
+        let exited =
+            || (RejectCause::Unsupported, "the memory helper thread has exited".to_owned());
+        is_sent.then_some(()).ok_or_else(exited)
+    }
+}
+
+impl Drop for Helper {
+    /// With the channel closed, the helper returns after its current batch.
+    fn drop(&mut self) {
+        drop(self.requests.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl JobMemory {
+    pub(crate) fn new(machine: &Machine, config: MemoryConfig) -> Self {
+        let is_enabled = match config.options.sampling {
+            MemorySampling::Auto => 1 < machine.nodes_with_memory().len(),
+            MemorySampling::On => true,
+            MemorySampling::Off => false,
+        };
+        JobMemory {
+            config,
+            is_enabled,
+            helper: None,
+            sample_at: Nanos::ZERO,
+            schedule: SampleSchedule::new(config.interval.unwrap_or_default()),
+            has_warned: false,
+            own_policy: BTreeSet::new(),
+        }
+    }
+
+    /// Starts a page move. Rejects it if the target node is outside of a cpuset, or the process has a
+    /// memory policy of its own.
+    pub(crate) fn start_move(
+        &mut self,
+        wakeups: &Wakeups,
+        order: MoveOrder,
+    ) -> Result<(), Rejected> {
+        if order.processes.iter().any(|process| self.own_policy.contains(process)) {
+            return Err((RejectCause::Unmanaged, OWN_POLICY.to_owned()));
+        }
+        if order.group.is_none() {
+            check_cpusets(&order.processes, order.to)?; // A cgroup of ours gets the target node first.
+        }
+        self.schedule.restart(order.job);
+        let helper = self.helper(wakeups)?;
+        helper.send(HelperRequest::Move(order))?;
+        helper.n_moving += 1;
+        Ok(())
+    }
+
+    fn helper(&mut self, wakeups: &Wakeups) -> Result<&mut Helper, Rejected> {
+        if self.helper.is_none() {
+            let refuse =
+                |error| (RejectCause::Unsupported, format!("no memory helper thread: {error}"));
+            self.helper = Some(Helper::start(wakeups, self.config).map_err(refuse)?);
+        }
+        Ok(self.helper.as_mut().expect("it is running"))
+    }
+
+    /// Ends the page moves of a job: the rest of its memory stays.
+    pub(crate) fn stop_moves_of(&mut self, job: JobId, cause: PageMoveEnd) {
+        if let Some(helper) = self.helper.as_ref().filter(|helper| helper.n_moving != 0) {
+            let _ = helper.send(HelperRequest::Stop(job, cause));
+        }
+    }
+
+    /// Whether the end of a page move has not been reported yet.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.helper.as_ref().is_some_and(|helper| helper.n_moving != 0)
+    }
+
+    /// Ends the helper thread with its moves. Their results are dropped.
+    pub(crate) fn end(&mut self) {
+        self.helper = None;
+    }
+
+    /// Whether a process is known to have a memory policy of its own, which is respected.
+    pub(crate) fn has_own_policy(&self, process: TaskId) -> bool {
+        self.own_policy.contains(&process)
+    }
+
+    /// Whether the next sample is due.
+    pub(crate) fn is_sample_due(&self, at: Nanos) -> bool {
+        let is_sampling = self.helper.as_ref().is_some_and(|helper| helper.is_sampling);
+        self.is_enabled && !is_sampling && self.sample_at <= at
+    }
+
+    /// A job was placed: its next pages may come from another node.
+    pub(crate) fn resample(&mut self, job: JobId) {
+        self.schedule.restart(job);
+    }
+
+    /// Requests samples of the processes of these jobs that are due. Returns a warning, once.
+    pub(crate) fn sample(
+        &mut self,
+        (wakeups, tasks): (&Wakeups, &TaskReader),
+        jobs: impl Iterator<Item = JobId>,
+        at: Nanos,
+    ) -> Option<String> {
+        self.sample_at = at + SAMPLE_EVERY;
+        let mut all: Vec<JobProcess> = Vec::new();
+        for job in jobs {
+            all.extend(processes_of(tasks, job).map(|process| (job, process)));
+        }
+        self.own_policy.retain(|known| all.iter().any(|(_, process)| process == known));
+        let due = self.schedule.due(all, at);
+        if due.is_empty() {
+            return None;
+        }
+        let sent = self.helper(wakeups).and_then(|helper| {
+            helper.is_sampling = true;
+            helper.send(HelperRequest::Sample(due))
+        });
+        sent.err().and_then(|(_, detail)| self.warn(&detail))
+    }
+
+    /// Takes the results of the helper into a sample. Returns whether a move ended.
+    pub(crate) fn take_results(
+        &mut self,
+        tasks: &TaskReader,
+        pending: &mut Sample,
+        now: Nanos,
+    ) -> bool {
+        let mut any_ended = false;
+        loop {
+            let Some(helper) = &mut self.helper else { return any_ended };
+            match helper.results.try_recv() {
+                Ok(HelperResult::Moved(moved)) => {
+                    helper.n_moving = helper.n_moving.saturating_sub(1);
+                    self.schedule.restart(moved.job);
+                    pending.page_moves_completed.push(moved);
+                    any_ended = true;
+                }
+                Ok(HelperResult::Sampled(process, depth, pages)) => {
+                    self.take_sample(tasks, process, (depth, pages), pending, now);
+                }
+                Ok(HelperResult::SampledAll) => helper.is_sampling = false,
+                Ok(HelperResult::Unreadable(detail)) => pending.degraded.extend(self.warn(&detail)),
+                Err(TryRecvError::Empty) => return any_ended,
+                Err(TryRecvError::Disconnected) => {
+                    helper.n_moving = 0; // No result of them will come.
+                    return any_ended;
+                }
+            }
+        }
+    }
+
+    /// Reports a sample, unless its process has exited meanwhile.
+    fn take_sample(
+        &mut self,
+        tasks: &TaskReader,
+        (job, process): JobProcess,
+        (depth, pages): (SampleDepth, PagesByNode),
+        pending: &mut Sample,
+        at: Nanos,
+    ) {
+        let is_running = processes_of(tasks, job).any(|known| known == process);
+        if !is_running || !self.schedule.take((job, process), depth, &pages, at) {
+            return;
+        }
+        match self.config.is_attached && pages.has_own_policy {
+            true => self.own_policy.insert(process),
+            false => self.own_policy.remove(&process),
+        };
+        let nodes = pages.nodes.iter().map(|(node, pages)| node_memory(*node, pages)).collect();
+        let sampled_permille = pages.permille;
+        pending.memory.retain(|known| known.process != process);
+        pending.memory.push(ProcessMemory { job, process, nodes, sampled_permille, at });
+    }
+
+    fn warn(&mut self, detail: &str) -> Option<String> {
+        let is_new = !std::mem::replace(&mut self.has_warned, true);
+        is_new.then(|| format!("memory by node cannot be read: {detail}"))
+    }
+}
+
+/// Why the memory of a process with a memory policy of its own is not moved.
+pub(crate) const OWN_POLICY: &str =
+    "it has a memory policy of its own, so its memory stays where it is";
+
+/// Rejects a move to a node that a cpuset excludes, where the kernel would refuse page after page. If the
+/// cpuset of a process cannot be read, the kernel decides.
+fn check_cpusets(processes: &[TaskId], to: NodeId) -> Result<(), Rejected> {
+    let Ok(proc) = ProcFolder::open("/".as_ref()) else { return Ok(()) };
+    for process in processes {
+        let nodes = proc.status(process.tid).ok().and_then(|status| status.nodes);
+        if let Some(nodes) = nodes.filter(|nodes| !nodes.contains(to)) {
+            let pid = process.tid;
+            let detail = format!("a cpuset restricts the memory of process {pid} to nodes {nodes}");
+            return Err((RejectCause::OutsideAllowed, detail));
+        }
+    }
+    Ok(())
+}
+
+/// The processes of a job.
+fn processes_of(tasks: &TaskReader, job: JobId) -> impl Iterator<Item = TaskId> {
+    let all = tasks.processes_of(job);
+    all.map(|(pid, process)| TaskId { tid: pid, start_time_ticks: process.start_time_ticks })
+}
+
+/// The job and the processes that an action concerns.
+pub(crate) fn processes_of_target(
+    tasks: &mut TaskReader,
+    target: Target,
+) -> Option<(JobId, Vec<TaskId>)> {
+    match target {
+        Target::Job(job) => Some((job, processes_of(tasks, job).collect())),
+        Target::Task(task) => {
+            let job = tasks.job_of_task(task)?;
+            let (pid, _) = tasks.thread(job, task)?;
+            let process = processes_of(tasks, job).find(|process| process.tid == pid)?;
+            Some((job, vec![process]))
+        }
+    }
+}
+
+/// A page move that a plan requests: source node, target node, limit in bytes.
+pub(crate) type PageMove = (Option<NodeId>, NodeId, Bytes);
+
+/// Builds the order of a page move. `is_managed` is `None` for a job that does not run.
+pub(crate) fn order(
+    tasks: &mut TaskReader,
+    is_managed: impl FnOnce(JobId) -> Option<bool>,
+    target: Target,
+    (from, to, limit): PageMove,
+    group_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
+) -> Result<MoveOrder, Rejected> {
+    let (job, processes) = processes_of_target(tasks, target).ok_or_else(exited)?;
+    if !is_managed(job).ok_or_else(exited)? {
+        let text = "its memory is no longer managed by evenkeel".to_owned();
+        return Err((RejectCause::Unmanaged, text));
+    }
+    Ok(MoveOrder { target, job, processes, from, to, limit, group: group_of(job) })
+}
+
+fn node_memory(node: NodeId, pages: &NodePages) -> NodeMemory {
+    NodeMemory {
+        node,
+        small: Bytes(pages.small),
+        huge: Bytes(pages.huge),
+        file: Bytes(pages.file),
+        shared: Bytes(pages.shared),
+    }
+}

@@ -1,0 +1,388 @@
+//! A session: everything that a live run needs, no matter how its jobs were started.
+//!
+//! ```text
+//!   launch   jobs that evenkeel starts ──────────┐
+//!   attach   processes that it did not start ────┴─► Jobs (affinity of each job)
+//!                                                      │
+//!   Session ── wakeups      epoll: timer, exits, signals, overflows: the only place that waits
+//!           ├─ tasks        processes and threads of each job, and their counters
+//!           ├─ undo         the record of every change, written first
+//!           ├─ binder       sched_setaffinity for a whole job
+//!           ├─ memory       page moves and memory samples, in a helper thread
+//!           ├─ collectors   nodes, memory controllers, caches, pressure
+//!           └─ turn         causes and events of the next turn
+//! ```
+//!
+//! One thread does everything but the work of the memory helper, and it waits for the next event only.
+
+mod affinity;
+mod binder;
+mod collectors;
+pub(crate) mod memory;
+mod ticks;
+mod undo_record;
+mod wakeups;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use base::{CpuSet, JobId, Nanos, TaskId};
+use linux::cgroup::Cgroup;
+use linux::system::DescriptorLimit;
+use linux::tasks::{
+    CounterMode, DescriptorBudget, KeptFile, SampleTime, SampledTasks, TaskCounters, TaskReader,
+};
+use linux::{fork_latency, mempolicy, system};
+use sched::{
+    Action, Cause, JobEvent, NumaSettings, PageMoveEnd, RejectCause, Sample, Target, Turn,
+};
+use topology::Machine;
+
+use crate::warnings::Warnings;
+pub(crate) use affinity::{AffinityState, Rejected, exited};
+pub(crate) use binder::Binder;
+pub(crate) use collectors::Collectors;
+pub(crate) use memory::{JobMemory, MemoryConfig, PageMove};
+pub(crate) use ticks::Ticks;
+pub(crate) use undo_record::UndoRecord;
+pub(crate) use wakeups::{Wakeup, Wakeups};
+
+/// Period of the slow samples: node memory, pressure, memory maps.
+const SLOW_EVERY: Nanos = Nanos::from_secs(1);
+
+/// The affinity of all running jobs. Implemented by both job sources.
+pub(crate) trait Jobs {
+    /// The affinity of a running job.
+    fn affinity(&self, job: JobId) -> Option<&AffinityState>;
+    /// The same, to be changed.
+    fn affinity_mut(&mut self, job: JobId) -> Option<&mut AffinityState>;
+}
+
+/// The CPUs that this process may use.
+#[derive(Clone, Debug)]
+pub(crate) struct UsableCpus {
+    pub own: Arc<CpuSet>,
+    /// Masks are compared among these: our own CPUs and, for attached processes, theirs too.
+    pub compared: Arc<CpuSet>,
+}
+
+impl UsableCpus {
+    /// Sets the same CPUs for both.
+    pub(crate) fn set_own(&mut self, own: CpuSet) {
+        self.own = Arc::new(own);
+        self.compared = Arc::clone(&self.own);
+    }
+}
+
+/// Causes and events of the next turn.
+#[derive(Default)]
+pub(crate) struct NextTurn {
+    number: u64,
+    pub causes: BTreeSet<Cause>,
+    /// Events since the last turn.
+    pub pending: Sample,
+    woken: Vec<Wakeup>,
+    had_first_sample: bool,
+}
+
+/// What a session is opened with.
+pub(crate) struct SessionConfig<'a> {
+    /// Name of the run, unique on the machine.
+    pub run: String,
+    pub machine: &'a Machine,
+    /// The machine whose controllers, caches and pressure are read, if any.
+    pub measured: Option<&'a Machine>,
+    pub own_cpus: CpuSet,
+    pub counters: CounterMode,
+    pub memory: MemoryConfig,
+    pub limit: DescriptorLimit,
+    /// Jobs whose exits need a descriptor.
+    pub n_jobs: u64,
+}
+
+/// State of a live run that both job sources share.
+pub(crate) struct Session {
+    pub run: String,
+    pub wakeups: Wakeups,
+    pub tasks: TaskReader,
+    pub undo: UndoRecord,
+    pub cpus: UsableCpus,
+    pub memory: JobMemory,
+    pub collectors: Collectors,
+    pub turn: NextTurn,
+    slow_at: Nanos,
+    is_attached: bool,
+    limit: DescriptorLimit,
+    warned: Warnings,
+}
+
+impl Session {
+    /// Opens all sources. Changes nothing.
+    pub(crate) fn open(config: SessionConfig<'_>, wakeups: Wakeups, undo: UndoRecord) -> Self {
+        let SessionConfig { run, machine, measured, own_cpus, counters, memory, .. } = config;
+        let is_attached = memory.is_attached;
+        let descriptors = DescriptorBudget::new(config.limit.now, config.n_jobs);
+        let (collectors, groups, warnings) = Collectors::open(machine, measured, counters);
+        let counters = match is_attached {
+            true => TaskCounters::of_watch(groups, counters),
+            false => TaskCounters::of_run(groups, counters),
+        };
+        let mut tasks = TaskReader::new(descriptors, counters, run.clone());
+        tasks.follows_children = !is_attached;
+        let own = Arc::new(own_cpus);
+        let pending = Sample { degraded: warnings, ..Sample::default() };
+        Session {
+            run,
+            wakeups,
+            tasks,
+            undo,
+            cpus: UsableCpus { compared: Arc::clone(&own), own },
+            memory: JobMemory::new(machine, memory),
+            collectors,
+            turn: NextTurn { pending, ..NextTurn::default() },
+            slow_at: if is_attached { Nanos::ZERO } else { SLOW_EVERY },
+            is_attached,
+            limit: config.limit,
+            warned: Warnings::default(),
+        }
+    }
+
+    /// Time since the start of the run.
+    pub(crate) fn now(&mut self) -> Nanos {
+        self.wakeups.now()
+    }
+
+    /// Reports in the next turn that a source or a function is not available.
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+        self.turn.pending.degraded.push(text.into());
+    }
+
+    /// The same, once for each text.
+    pub(crate) fn warn_once(&mut self, text: impl Into<String>) {
+        self.warned.add(text);
+        self.turn.pending.degraded.append(&mut self.warned.take());
+    }
+
+    /// Reports an event of a job in the next turn.
+    pub(crate) fn report(&mut self, event: JobEvent) {
+        self.turn.pending.jobs.push(event);
+    }
+
+    /// Waits until an instant, or without limit, for the next wake-ups.
+    pub(crate) fn wait(&mut self, until: Option<Nanos>) -> Result<Vec<Wakeup>, crate::LiveError> {
+        let mut woken = std::mem::take(&mut self.turn.woken);
+        woken.clear();
+        self.wakeups.wait(until, &mut woken)?;
+        Ok(woken)
+    }
+
+    /// The wake-ups that are pending now.
+    pub(crate) fn poll(&mut self) -> Result<Vec<Wakeup>, crate::LiveError> {
+        let mut woken = std::mem::take(&mut self.turn.woken);
+        woken.clear();
+        self.wakeups.poll(&mut woken)?;
+        Ok(woken)
+    }
+
+    /// Returns the buffer of [`Session::wait`] and [`Session::poll`].
+    pub(crate) fn recycle(&mut self, woken: Vec<Wakeup>) {
+        self.turn.woken = woken;
+    }
+
+    /// The next turn, with all causes so far.
+    pub(crate) fn new_turn(&mut self) -> Turn {
+        self.take_memory_results();
+        let causes = std::mem::take(&mut self.turn.causes).into_iter().collect();
+        let turn = Turn { number: self.turn.number, at: self.now(), causes };
+        self.turn.number += 1;
+        turn
+    }
+
+    /// Takes the results of the memory helper.
+    pub(crate) fn take_memory_results(&mut self) {
+        let now = self.now();
+        if self.memory.take_results(&self.tasks, &mut self.turn.pending, now) {
+            self.turn.causes.insert(Cause::MemoryMoved);
+        }
+    }
+
+    /// Starts the sample of a turn. The first one contains the settings of the machine.
+    pub(crate) fn begin_sample(&mut self, usable_cpus: impl FnOnce() -> CpuSet) -> Sample {
+        let mut sample = std::mem::take(&mut self.turn.pending);
+        if !std::mem::replace(&mut self.turn.had_first_sample, true) {
+            sample.usable_cpus.get_or_insert_with(usable_cpus);
+            let interleaves = mempolicy::own().is_ok_and(|(interleaves, _)| interleaves);
+            let numa_balancing = system::numa_balancing("/".as_ref());
+            sample.numa_settings = Some(NumaSettings { numa_balancing, interleaves });
+            sample.nodes = self.collectors.sample_nodes();
+            self.collectors.sample_slow(&mut sample);
+            self.collectors.sample_loads(&mut sample);
+        }
+        sample
+    }
+
+    /// Whether the first sample has been taken.
+    pub(crate) fn had_first_sample(&self) -> bool {
+        self.turn.had_first_sample
+    }
+
+    /// Reads the threads of all jobs that are due.
+    pub(crate) fn sample_threads(
+        &mut self,
+        time: SampleTime,
+        jobs: &impl Jobs,
+        sample: &mut Sample,
+    ) -> SampledTasks {
+        let mut sampled = SampledTasks::default();
+        let own = &self.cpus.own;
+        let mask = |job: JobId| Arc::clone(jobs.affinity(job).map_or(own, |a| a.inherited_mask()));
+        self.tasks.sample(time, mask, &mut sampled);
+        sample.tasks.append(&mut sampled.tasks);
+        sample.exited.append(&mut sampled.exited);
+        sampled
+    }
+
+    /// Binds new threads that [`Session::sample_threads`] found, and verifies the masks of others.
+    pub(crate) fn check_affinity(&mut self, jobs: &mut impl Jobs, sampled: SampledTasks) {
+        for job in sampled.changed_jobs {
+            self.bind_new_threads(jobs, job);
+        }
+        for (job, task) in sampled.masks_to_verify {
+            if let Some(state) = jobs.affinity_mut(job) {
+                self.binder().verify(state, task);
+            }
+        }
+    }
+
+    /// Binds threads of a job that inherited an earlier mask: they were forked while it was placed.
+    pub(crate) fn bind_new_threads(&mut self, jobs: &mut impl Jobs, job: JobId) {
+        if let Some(state) = jobs.affinity_mut(job) {
+            self.binder().bind_new_threads(state);
+        }
+    }
+
+    /// Whether the slow samples are due.
+    pub(crate) fn is_slow_sample_due(&self, at: Nanos) -> bool {
+        self.slow_at <= at
+    }
+
+    /// Takes the slow samples. All threads have been read before, so that changes can be confirmed.
+    pub(crate) fn sample_slow(&mut self, at: Nanos, running: &[JobId], sample: &mut Sample) {
+        self.slow_at = at + SLOW_EVERY;
+        self.undo.confirm_all();
+        sample.nodes = self.collectors.sample_nodes();
+        if self.memory.is_sample_due(at) && !running.is_empty() {
+            let running = running.iter().copied();
+            let warning = self.memory.sample((&self.wakeups, &self.tasks), running, at);
+            self.turn.pending.degraded.extend(warning);
+        }
+        self.collectors.sample_slow(sample);
+    }
+
+    /// Warnings about tasks without counters, once each.
+    pub(crate) fn counter_warnings(&mut self) -> Vec<String> {
+        self.collectors.counter_warnings(&mut self.tasks.counters)
+    }
+
+    /// Completes the sample of a turn with the events of sampling itself.
+    pub(crate) fn finish_sample(&mut self, sample: &mut Sample) {
+        sample.merge_events(std::mem::take(&mut self.turn.pending));
+        for event in &sample.jobs {
+            if let JobEvent::Unmanaged(job, _) = event {
+                self.memory.stop_moves_of(*job, PageMoveEnd::Stopped);
+            }
+        }
+    }
+
+    pub(crate) fn binder(&mut self) -> Binder<'_> {
+        Binder {
+            tasks: &mut self.tasks,
+            undo: &mut self.undo,
+            cpus: self.cpus.clone(),
+            events: &mut self.turn.pending.jobs,
+            is_attached: self.is_attached,
+        }
+    }
+
+    /// Places a job or a thread, or releases a thread. Returns the number of threads that changed.
+    pub(crate) fn place(
+        &mut self,
+        jobs: &mut impl Jobs,
+        target: Target,
+        action: &Action,
+    ) -> Result<u32, Rejected> {
+        let job = self.job_of(target).ok_or_else(exited)?;
+        if matches!(action, Action::Place(_)) {
+            self.memory.resample(job);
+        }
+        let state = jobs.affinity_mut(job).ok_or_else(exited)?;
+        let mut binder = self.binder();
+        match (target, action) {
+            (Target::Job(_), Action::Place(cpus)) => binder.place(state, cpus),
+            (Target::Task(task), Action::Place(cpus)) => binder.place_task(state, task, Some(cpus)),
+            (Target::Task(task), Action::Release) => binder.place_task(state, task, None),
+            _ => {
+                let text =
+                    "it is running, and a memory policy applies to new pages only".to_owned();
+                Err((RejectCause::AlreadyStarted, text))
+            }
+        }
+    }
+
+    /// The job of a target.
+    pub(crate) fn job_of(&self, target: Target) -> Option<JobId> {
+        match target {
+            Target::Job(job) => Some(job),
+            Target::Task(task) => self.tasks.job_of_task(task),
+        }
+    }
+
+    /// Starts a page move.
+    pub(crate) fn move_pages(
+        &mut self,
+        jobs: &impl Jobs,
+        target: Target,
+        page_move: PageMove,
+        group_of: impl FnOnce(JobId) -> Option<Arc<Cgroup>>,
+    ) -> Result<(), Rejected> {
+        let is_managed = |job| jobs.affinity(job).map(|state| !state.is_unmanaged);
+        let order = memory::order(&mut self.tasks, is_managed, target, page_move, group_of)?;
+        self.memory.start_move(&self.wakeups, order)
+    }
+
+    /// Wakes the loop at the exit of a process. `None` if no descriptor is left for that.
+    pub(crate) fn watch_exit(&mut self, pid: u32) -> Option<KeptFile> {
+        let pidfd = self.tasks.descriptors.keep_pidfd(pid).ok().flatten();
+        pidfd.filter(|file| self.wakeups.watch(file, pid).is_ok())
+    }
+
+    /// Forgets a process. Its threads are reported as exited.
+    pub(crate) fn forget_process(&mut self, pid: u32) {
+        let mut exited = self.tasks.forget(pid);
+        self.turn.pending.exited.append(&mut exited);
+    }
+
+    /// Lowers the limit of descriptors to the value at the start.
+    pub(crate) fn lower_descriptor_limit(&self) {
+        system::lower_descriptors(self.limit);
+    }
+}
+
+/// Calls `step` until every fork of these processes that was under way at the start is visible. It blocks
+/// the event loop, so it is only used after the last turn.
+pub(crate) fn while_forks_are_hidden(
+    parents: impl IntoIterator<Item = u32>,
+    mut step: impl FnMut(),
+) {
+    let until = Instant::now() + fork_latency::max_fork_latency("/".as_ref(), parents);
+    while Instant::now() < until {
+        std::thread::sleep(fork_latency::POLL_INTERVAL);
+        step();
+    }
+}
+
+/// A process or thread by number and start time.
+pub(crate) fn task_id(tid: u32, start_time_ticks: u64) -> TaskId {
+    TaskId { tid, start_time_ticks }
+}

@@ -1,0 +1,159 @@
+//! The undo record of a session: every change of the machine is written down before it is made.
+//!
+//! Without a record nothing is changed that would have to be restored. A line that cannot be written
+//! rejects its change; a line that only *removes* something from the record may fail, because `restore`
+//! then finds that there is nothing left to restore.
+
+use base::{CpuSet, TaskId};
+use linux::cgroup::DelegatedCgroup;
+use linux::fault;
+use linux::undo::{Log, Records, Restored};
+use sched::RejectCause;
+
+use super::affinity::Rejected;
+use crate::errors::with_causes;
+
+/// A thread as the undo record names it: TID, start time in clock ticks since boot, PID.
+pub(crate) type TaskEntry = (u32, u64, u32);
+
+/// The undo record, or the reason why there is none.
+#[derive(Debug)]
+pub(crate) struct UndoRecord {
+    log: Result<Log, String>,
+    /// Changes whose previous mask a thread may still have: it was forked while they were made.
+    unconfirmed: Vec<u64>,
+    is_kept: bool,
+    /// What the start restored of runs that were killed.
+    pub restored: Restored,
+}
+
+impl UndoRecord {
+    pub(crate) fn new(log: Result<Log, String>, restored: Restored) -> Self {
+        UndoRecord { log, unconfirmed: Vec::new(), is_kept: false, restored }
+    }
+
+    /// Why there is no record.
+    pub(crate) fn missing_because(&self) -> Option<&str> {
+        self.log.as_ref().err().map(String::as_str)
+    }
+
+    pub(crate) fn records(&self) -> Option<&Records> {
+        self.log.as_ref().ok().map(Log::records)
+    }
+
+    /// Before a fork: a child of this job sets its own mask. Returns the number of the change.
+    pub(crate) fn announce(
+        &mut self,
+        job: &str,
+        old: &CpuSet,
+        new: &CpuSet,
+    ) -> Result<u64, Rejected> {
+        self.log()?.announce(job, old, new).map_err(failed)
+    }
+
+    /// After the fork. If this cannot be written, `restore` finds the child by its environment.
+    pub(crate) fn name_child(&mut self, change: u64, child: TaskEntry) {
+        if let Ok(log) = &mut self.log {
+            let _ = log.name_child(change, child);
+        }
+    }
+
+    /// Before masks of running threads change from `now` to `new`; `old` is what `restore` sets.
+    pub(crate) fn set(
+        &mut self,
+        job: &str,
+        masks: [&CpuSet; 3],
+        tasks: Vec<TaskEntry>,
+    ) -> Result<(), Rejected> {
+        let change = self.log()?.set(job, masks, tasks).map_err(failed)?;
+        self.unconfirmed.push(change);
+        Ok(())
+    }
+
+    /// Confirms a change that was made or aborted. If this cannot be written, both masks count as ours.
+    pub(crate) fn confirm(&mut self, change: u64) {
+        if let Ok(log) = &mut self.log {
+            let _ = log.done(change);
+        }
+    }
+
+    /// Confirms all changes: every thread that was forked meanwhile has been read too.
+    pub(crate) fn confirm_all(&mut self) {
+        for change in std::mem::take(&mut self.unconfirmed) {
+            self.confirm(change);
+            fault::point();
+        }
+    }
+
+    pub(crate) fn has_unconfirmed(&self) -> bool {
+        !self.unconfirmed.is_empty()
+    }
+
+    /// Nothing of this job has to be restored any more.
+    pub(crate) fn free(&mut self, job: &str) {
+        if let Ok(log) = &mut self.log {
+            let _ = log.free(job);
+        }
+    }
+
+    /// Something cannot be restored now: the file stays after the run.
+    pub(crate) fn keep(&mut self) {
+        if let Ok(log) = &mut self.log {
+            log.keep();
+        }
+    }
+
+    /// Threads of a job that are on record.
+    pub(crate) fn tasks_of(&self, job: &str) -> Vec<TaskId> {
+        let tasks = self.records().into_iter().flat_map(Records::tasks);
+        tasks.filter(|(_, held)| held.job == job).map(|(id, _)| id).collect()
+    }
+
+    /// Before a monitoring group is made. Whether that could be written.
+    pub(crate) fn announce_mon_group(&mut self, name: &str) -> bool {
+        self.log.as_mut().is_ok_and(|log| log.announce_mon_group(name).is_ok())
+    }
+
+    /// A monitoring group is removed, or was not made.
+    pub(crate) fn mon_group_removed(&mut self, name: &str) {
+        if let Ok(log) = &mut self.log {
+            let _ = log.mon_group_gone(name);
+        }
+    }
+
+    /// Before the cgroups of the run are made.
+    pub(crate) fn announce_cgroups(&mut self, home: &DelegatedCgroup) -> Result<(), String> {
+        let log = self.log.as_mut().map_err(|error| error.clone())?;
+        log.announce_groups(home).map_err(|error| with_causes(&error))
+    }
+
+    /// The cgroups of the run are removed, or were not made.
+    pub(crate) fn cgroups_removed(&mut self) {
+        if let Ok(log) = &mut self.log {
+            let _ = log.groups_gone();
+        }
+    }
+
+    /// Ends the record. The file is removed unless something is left to restore.
+    pub(crate) fn close(&mut self) {
+        let closed = Err("the run is over".to_owned());
+        if let Ok(log) = std::mem::replace(&mut self.log, closed) {
+            self.is_kept = log.is_kept();
+            // If it cannot be removed, the next start finds it and that nothing is left to restore.
+            let _ = log.remove();
+        }
+    }
+
+    /// Whether the file stayed after [`UndoRecord::close`].
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    fn log(&mut self) -> Result<&mut Log, Rejected> {
+        self.log.as_mut().map_err(|error| (RejectCause::UndoRecordFailed, error.clone()))
+    }
+}
+
+fn failed(error: linux::undo::UndoError) -> Rejected {
+    (RejectCause::UndoRecordFailed, with_causes(&error))
+}

@@ -1,0 +1,294 @@
+//! Wake-ups of the event loop: one timer, process exits, POSIX signals, and counter overflows, all as
+//! descriptors of one epoll instance.
+//!
+//! The loop never spins, and no code runs in a signal handler. The timer is armed for an absolute
+//! time, so turns do not drift.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use base::Nanos;
+use linux::fault;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{Timespec, epoll};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
+
+use crate::LiveError;
+
+/// Why the loop woke up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wakeup {
+    /// A signal requests the end of the run.
+    Stop,
+    /// A second signal requests the end of the run without a grace period.
+    StopAtOnce,
+    /// The process with this PID has exited.
+    Exited(u32),
+    /// The helper thread has sent a result.
+    Helper,
+    /// A counter may have overflowed. Reported once, until [`Wakeups::watch_overflows`].
+    Overflow,
+}
+
+const TIMER: u64 = u64::MAX;
+const SIGNAL: u64 = u64::MAX - 1;
+const HELPER: u64 = u64::MAX - 2;
+const OVERFLOW: u64 = u64::MAX - 3;
+
+/// One epoll instance with all its sources.
+pub(crate) struct Wakeups {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    armed: Option<Nanos>,
+    signals: Option<SignalReader>,
+    start: Option<Nanos>,
+    events: Vec<epoll::Event>,
+}
+
+/// Signals that are blocked and read. The signal mask is restored on drop.
+#[derive(Debug)]
+struct SignalReader {
+    file: SignalFd,
+    mask_before: SigSet,
+    requests: StopRequests,
+}
+
+/// Whether a signal other than SIGHUP has been received.
+#[derive(Debug, Default)]
+struct StopRequests(bool);
+
+impl Wakeups {
+    pub(crate) fn new(takes_signals: bool) -> Result<Self, LiveError> {
+        let refuse = |what| move |source: rustix::io::Errno| events_error(what, source.into());
+        let begin = |what| move |source: io::Error| events_error(what, source);
+        fault::refuse("epoll_create1").map_err(begin("epoll"))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(refuse("epoll"))?;
+        fault::refuse("timerfd_create").map_err(begin("timer"))?;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(refuse("timer"))?;
+        // Edge-triggered: arming the timer again clears the expiration, so it is never read.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        add(&epoll, &timer, TIMER, flags).map_err(refuse("timer"))?;
+        let signals = takes_signals.then(SignalReader::take).transpose()?;
+        if let Some(signals) = &signals {
+            add(&epoll, &signals.file, SIGNAL, epoll::EventFlags::IN).map_err(refuse("signals"))?;
+        }
+        let events = Vec::with_capacity(256);
+        Ok(Wakeups { epoll, timer, armed: None, signals, start: None, events })
+    }
+
+    /// Time since the first call, which is the start of the run.
+    pub(crate) fn now(&mut self) -> Nanos {
+        let now = monotonic();
+        now.saturating_sub(*self.start.get_or_insert(now))
+    }
+
+    /// Wakes the loop once, when a process exits.
+    pub(crate) fn watch(&self, process: impl AsFd, pid: u32) -> io::Result<()> {
+        fault::refuse("epoll_ctl")?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        Ok(add(&self.epoll, process, u64::from(pid), flags)?)
+    }
+
+    /// Wakes the loop each time the helper thread writes to its eventfd, which is never read.
+    pub(crate) fn watch_helper(&self, counter: impl AsFd) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(add(&self.epoll, counter, HELPER, flags)?)
+    }
+
+    /// Wakes the loop once when any counter of this set overflows.
+    pub(crate) fn watch_overflows(&self, set: impl AsFd) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        match add(&self.epoll, &set, OVERFLOW, flags) {
+            Err(rustix::io::Errno::EXIST) => {
+                Ok(epoll::modify(&self.epoll, set, epoll::EventData::new_u64(OVERFLOW), flags)?)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    /// Removes a process before its descriptor is closed: a child between fork and exec may hold a
+    /// copy, which would keep the descriptor in the epoll instance.
+    pub(crate) fn unwatch(&self, process: impl AsFd) {
+        let _ = epoll::delete(&self.epoll, process);
+    }
+
+    /// Appends the next events, and waits for them until an instant; with `None` without a limit.
+    pub(crate) fn wait(
+        &mut self,
+        until: Option<Nanos>,
+        woken: &mut Vec<Wakeup>,
+    ) -> Result<(), LiveError> {
+        self.arm(until)?;
+        self.take_events(None, woken)
+    }
+
+    /// Appends the events that are pending, without waiting.
+    pub(crate) fn poll(&mut self, woken: &mut Vec<Wakeup>) -> Result<(), LiveError> {
+        self.take_events(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }), woken)
+    }
+
+    fn take_events(
+        &mut self,
+        timeout: Option<&Timespec>,
+        woken: &mut Vec<Wakeup>,
+    ) -> Result<(), LiveError> {
+        self.events.clear();
+        let room = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, room, timeout) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(events_error("epoll", error.into())),
+        }
+        for event in &self.events {
+            match event.data.u64() {
+                TIMER => self.armed = None,
+                SIGNAL => woken.extend(self.signals.as_mut().and_then(SignalReader::drain)),
+                HELPER => woken.push(Wakeup::Helper),
+                OVERFLOW => woken.push(Wakeup::Overflow),
+                pid => woken.extend(u32::try_from(pid).ok().map(Wakeup::Exited)),
+            }
+        }
+        Ok(())
+    }
+
+    fn arm(&mut self, until: Option<Nanos>) -> Result<(), LiveError> {
+        if until == self.armed {
+            return Ok(());
+        }
+        // An instant in the past must not become zero, which would disarm the timer.
+        let start = self.start.unwrap_or_default();
+        let at = until.map_or(Nanos::ZERO, |until| Nanos(start.saturating_add(until).0.max(1)));
+        let once = Itimerspec { it_interval: timespec(Nanos::ZERO), it_value: timespec(at) };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)
+            .map_err(|error| events_error("timer", error.into()))?;
+        self.armed = until;
+        Ok(())
+    }
+}
+
+/// Signals that request the end of a run. The default action of each would terminate the process and
+/// leave changes behind.
+const TERMINATING: [Signal; 8] = [
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGXCPU,
+    Signal::SIGXFSZ,
+];
+
+impl SignalReader {
+    /// Blocks the signals and opens a signalfd. Signals that are ignored stay ignored: a blocked signal
+    /// would be read even so, which would break `nohup`.
+    fn take() -> Result<Self, LiveError> {
+        let refuse = |error: nix::Error| events_error("signals", error.into());
+        let mut wanted = SigSet::empty();
+        for signal in TERMINATING {
+            if !linux::system::is_ignored(signal as i32) {
+                wanted.add(signal);
+            }
+        }
+        let mask_before = SigSet::thread_get_mask().map_err(refuse)?;
+        wanted.thread_block().map_err(refuse)?;
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let file = SignalFd::with_flags(&wanted, flags).map_err(refuse)?;
+        Ok(SignalReader { file, mask_before, requests: StopRequests::default() })
+    }
+
+    fn drain(&mut self) -> Option<Wakeup> {
+        let next = || self.file.read_signal().ok().flatten();
+        let numbers: Vec<u32> = std::iter::from_fn(next).map(|read| read.ssi_signo).collect();
+        self.requests.take(&numbers)
+    }
+}
+
+impl StopRequests {
+    /// The request of signals that were received together. A service manager sends TERM and HUP at
+    /// once, and a terminal that closes sends HUP: only a user sends INT, QUIT or TERM a second time.
+    fn take(&mut self, numbers: &[u32]) -> Option<Wakeup> {
+        let hang_up = (Signal::SIGHUP as i32).cast_unsigned();
+        let is_request = numbers.iter().any(|&number| number != hang_up);
+        let was_requested = self.0;
+        self.0 |= is_request;
+        match was_requested && is_request {
+            true => Some(Wakeup::StopAtOnce),
+            false => (!numbers.is_empty()).then_some(Wakeup::Stop),
+        }
+    }
+}
+
+impl Drop for SignalReader {
+    fn drop(&mut self) {
+        self.drain(); // The last signals were sent to the run, which is over.
+        let _ = self.mask_before.thread_set_mask();
+    }
+}
+
+fn add(
+    epoll: &OwnedFd,
+    file: impl AsFd,
+    data: u64,
+    flags: epoll::EventFlags,
+) -> rustix::io::Result<()> {
+    epoll::add(epoll, file, epoll::EventData::new_u64(data), flags)
+}
+
+fn events_error(what: &'static str, source: io::Error) -> LiveError {
+    LiveError::Events { what, source }
+}
+
+/// `CLOCK_MONOTONIC`, in nanoseconds.
+fn monotonic() -> Nanos {
+    let now = clock_gettime(ClockId::Monotonic);
+    Nanos(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+}
+
+fn timespec(at: Nanos) -> Timespec {
+    let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    Timespec { tv_sec: whole(at.0 / 1_000_000_000), tv_nsec: whole(at.0 % 1_000_000_000) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Batches of signals between bars, and the request of each batch.
+    fn check(batches: &str, expected: &str) {
+        let mut requests = StopRequests::default();
+        let number = |name: &str| {
+            let signal: Signal = format!("SIG{name}").parse().expect("a signal");
+            (signal as i32).cast_unsigned()
+        };
+        let mut request = |batch: &str| {
+            let numbers: Vec<u32> = batch.split_whitespace().map(number).collect();
+            match requests.take(&numbers) {
+                Some(Wakeup::StopAtOnce) => "at-once",
+                Some(_) => "stop",
+                None => "-",
+            }
+        };
+        let all: Vec<&str> = batches.split('|').map(&mut request).collect();
+        assert_eq!(all.join(" "), expected, "{batches}");
+    }
+
+    #[test]
+    fn a_second_request_skips_the_grace_period() {
+        check("INT | INT", "stop at-once");
+        check("TERM | QUIT | INT", "stop at-once at-once");
+        check("", "-");
+    }
+
+    #[test]
+    fn signals_received_together_and_hang_ups_are_one_request() {
+        check("TERM HUP", "stop");
+        check("TERM TERM INT", "stop");
+        check("TERM | HUP | HUP", "stop stop stop");
+        check("HUP | TERM", "stop stop");
+    }
+}

@@ -157,8 +157,8 @@ fn with_a_low_descriptor_limit_the_run_reports_it_and_continues() {
         let (status, errors, world) = run.end();
         assert!(status.success(), "{limit}: {errors}");
         let journal = std::fs::read_to_string(world.path("out/journal.jsonl")).expect("a journal");
-        assert!(journal.contains("opening their files each time"), "{limit}");
-        assert_eq!(limit == 64, journal.contains("asked ten times a second"), "{limit}");
+        assert!(journal.contains("opened for each sample"), "{limit}");
+        assert_eq!(limit == 64, journal.contains("polled ten times a second"), "{limit}");
     }
 }
 
@@ -183,8 +183,8 @@ fn a_job_that_cannot_start_is_an_error_before_any_job_starts() {
         ("command = [\"/etc/passwd\"]", "executed"),
         ("command = [\"true\"]\ndir = \"nowhere\"", "nowhere"),
         ("command = [\"true\"]\ninput = \"nothing\"", "nothing"),
-        ("command = [\"true\"]\ninput = \"pipe\"", "neither a file"),
-        ("command = [\"true\"]\noutput = \"pipe\"", "neither a file"),
+        ("command = [\"true\"]\ninput = \"pipe\"", "neither a regular file"),
+        ("command = [\"true\"]\noutput = \"pipe\"", "neither a regular file"),
         ("command = [\"true\"]\ncpus = \"4000\"", "4000"),
         ("command = [\"true\"]\nnodes = \"900\"", "node"),
         ("command = [\"true\"]\nmemory = \"bind:900\"", "node"),

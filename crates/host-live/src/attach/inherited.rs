@@ -196,7 +196,7 @@ impl InheritedMasks {
             // Children of a job that is placed again inherit the new mask.
             let job = session.tasks.job_of(ancestor.process.tid);
             let state = job.and_then(|job| jobs.affinity(job));
-            if !state.is_some_and(|state| state.placed.is_some())
+            if state.is_none_or(|state| state.placed.is_none())
                 && ancestor.release_descendants(session)
             {
                 session.undo.keep();

@@ -6,7 +6,7 @@
 //! The target of one minute is checked in release builds with two threads, against CPU time divided by the number of
 //! threads, because wall time depends on other load.
 
-use host_sim::check::Broken;
+use host_sim::InvariantViolation;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use base::{JobId, Rng, StopFlag};
 use engine::{Approved, Engine, Host, MoveLimits};
 use host_sim::hardware::Hardware;
-use host_sim::{SimHost, SimOptions, cast};
+use host_sim::{SimHost, SimOptions, script_builder};
 use lab::compare::{
     Column, Plan, RunEvent, RunMetrics, SimBench, SimSetting, SummaryContext, columns, run_all,
     summarize,
@@ -169,7 +169,7 @@ fn time_by_part(plan: &Plan, machine: &Machine, jobs: &[Job]) -> anyhow::Result<
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     let hardware = Arc::new(Hardware::new(machine));
-    let scripts = cast::cast(jobs, &hardware)?;
+    let scripts = script_builder::build_scripts(jobs, &hardware)?;
     for column in &plan.columns {
         let options = options(column);
         let policy = policy::build(&column.spec, 1)?;
@@ -208,7 +208,7 @@ fn options(column: &Column) -> SimOptions {
         seed: 1,
         interleave: column.variant.interleave.unwrap_or(false),
         numa_balancing: column.variant.numa_balancing,
-        leaves_out_rests: true,
+        skip_quiescent_turns: true,
         ..SimOptions::default()
     }
 }
@@ -223,9 +223,9 @@ struct TimedHost {
 }
 
 impl Host for TimedHost {
-    type Error = Broken;
+    type Error = InvariantViolation;
 
-    fn wait(&mut self) -> Result<Option<Turn>, Broken> {
+    fn wait(&mut self) -> Result<Option<Turn>, InvariantViolation> {
         let begun = Instant::now();
         let turn = self.host.wait();
         self.machine += begun.elapsed();
@@ -233,7 +233,7 @@ impl Host for TimedHost {
         turn
     }
 
-    fn sample(&mut self, turn: &Turn) -> Result<Sample, Broken> {
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, InvariantViolation> {
         let begun = Instant::now();
         let sample = self.host.sample(turn);
         self.sampling += begun.elapsed();

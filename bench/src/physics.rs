@@ -7,12 +7,13 @@ use std::fs;
 
 use anyhow::{Context, bail};
 use host_sim::calibrate::{
-    BEGIN, Errors, Judged, Machine, Told, Truth, all, fit, in_sample, judge, judge_from, physics,
-    simple, splits,
+    BEGIN, CoRunData, CoRunMachine, CrossValidation, PredictionErrors, Predictor, baselines,
+    cross_validate, cross_validate_baseline, cross_validate_from, evaluate_pairings, fit,
+    in_sample, physics_predictor,
 };
-use host_sim::copies;
-use host_sim::physics::Fitted;
-use host_sim::predict::sites;
+use host_sim::copy_scaling;
+use host_sim::physics::Calibration;
+use host_sim::predict::llc_domains;
 use topology::file::parse_toml;
 
 const MACHINE: &str = "workloads/machines/corun-pair.toml";
@@ -51,19 +52,19 @@ fn read(path: &str) -> anyhow::Result<String> {
     fs::read_to_string(&whole).with_context(|| format!("cannot read {}", whole.display()))
 }
 
-fn truth() -> anyhow::Result<Truth> {
+fn truth() -> anyhow::Result<CoRunData> {
     let machine = parse_toml(&read(MACHINE)?, MACHINE)?;
-    let there = sites(&machine, None)?;
+    let there = llc_domains(&machine, None)?;
     let site = there.all.first().context("the machine has an LLC domain")?;
     let (solo, pairs, remote) = (read(SOLO)?, read(PAIRS)?, read(REMOTE)?);
-    let machine = Machine::of(site, FARTHER_NS);
-    Ok(Truth::read(machine, (&solo, SOLO), (&pairs, PAIRS), (&remote, REMOTE))?)
+    let machine = CoRunMachine::of(site, FARTHER_NS);
+    Ok(CoRunData::read(machine, (&solo, SOLO), (&pairs, PAIRS), (&remote, REMOTE))?)
 }
 
-fn print_fit(fitted: &Fitted) {
-    println!("## Fitted on all pairs and remote runs\n");
+fn print_fit(fitted: &Calibration) {
+    println!("## Calibration on all pairs and remote runs\n");
     println!("| parameter | fitted | shipped |\n| --- | --- | --- |");
-    let ships = Fitted::default();
+    let ships = Calibration::default();
     for (name, fitted, ships) in [
         (
             "additional latency at full utilization, in unloaded latencies",
@@ -80,7 +81,8 @@ fn print_fit(fitted: &Fitted) {
 }
 
 fn print_copies() -> anyhow::Result<bool> {
-    let judged = copies::judge(&copies::measured(&read(BENCHMARKS)?, BENCHMARKS)?);
+    let judged =
+        copy_scaling::validate(&copy_scaling::parse_benchmarks(&read(BENCHMARKS)?, BENCHMARKS)?);
     println!("\n## Copies: fitted on 8, validated on 2 and 4\n");
     println!("| program | s, MiB | 2 copies: predicted (measured) | 4 copies | largest error |");
     println!("| --- | --- | --- | --- | --- |");
@@ -97,10 +99,10 @@ fn print_copies() -> anyhow::Result<bool> {
             its.s,
             cell(2),
             cell(4),
-            its.off()
+            its.max_error()
         );
     }
-    let right = judged.iter().filter(|its| its.off() <= COPIES_WITHIN).count();
+    let right = judged.iter().filter(|its| its.max_error() <= COPIES_WITHIN).count();
     println!(
         "\nWithin {COPIES_WITHIN:.2}: {right} of {} (claimed: {COPIES_RIGHT_MIN})",
         judged.len()
@@ -108,39 +110,40 @@ fn print_copies() -> anyhow::Result<bool> {
     Ok(COPIES_RIGHT_MIN <= right)
 }
 
-fn print_pairs(truth: &Truth, fitted: &Fitted) -> anyhow::Result<bool> {
+fn print_pairs(truth: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> {
     let hog = truth.programs.iter().position(|its| its.name == HOG);
     let hog = hog.with_context(|| format!("{SOLO} has no {HOG}"))?;
-    let own = judge(truth);
+    let own = cross_validate(truth);
     println!("\n## Pairs: leave-one-out over the programs\n");
     println!(
         "| predictor | mean error | without {HOG} | largest | rank correlation | fitted on all | best splits |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
-    let row = |name: &str, judged: &Judged, all: Errors, n_best: usize, n: usize| {
-        let (errors, calm) = (judged.errors(), judged.errors_without(hog));
-        println!(
-            "| {name} | {:.3} | {:.3} | {:.2} | {:.2} | {:.3} | {n_best} of {n} |",
-            errors.mean, calm.mean, errors.largest, errors.rank, all.mean
-        );
-    };
+    let row =
+        |name: &str, judged: &CrossValidation, all: PredictionErrors, n_best: usize, n: usize| {
+            let (errors, calm) = (judged.errors(), judged.errors_without(hog));
+            println!(
+                "| {name} | {:.3} | {:.3} | {:.2} | {:.2} | {:.3} | {n_best} of {n} |",
+                errors.mean, calm.mean, errors.largest, errors.rank, all.mean
+            );
+        };
     let mut better = true;
-    for (name, begin) in all() {
-        let judged = simple(truth, &begin);
+    for (name, begin) in baselines() {
+        let judged = cross_validate_baseline(truth, &begin);
         let there = begin.fit(truth);
         let model = |pair: &_| there.pair(truth, pair);
-        let found = splits(truth, model);
+        let found = evaluate_pairings(truth, model);
         row(name, &judged, in_sample(truth, model).errors(), found.n_best, found.n);
         better &= own.errors().mean < judged.errors().mean;
         better &= own.errors_without(hog).mean < judged.errors_without(hog).mean;
     }
-    let found = splits(truth, physics(truth, fitted));
-    let all = in_sample(truth, physics(truth, fitted)).errors();
+    let found = evaluate_pairings(truth, physics_predictor(truth, fitted));
+    let all = in_sample(truth, physics_predictor(truth, fitted)).errors();
     row("**the physics**", &own, all, found.n_best, found.n);
     println!("\n| the physics, initial value of outstanding misses | mean error | without {HOG} |");
     println!("| --- | --- | --- |");
     for overlap_max in [8.0, 10.0, 12.0, 16.0] {
-        let judged = judge_from(truth, &Fitted { overlap_max, ..BEGIN });
+        let judged = cross_validate_from(truth, &Calibration { overlap_max, ..BEGIN });
         let (errors, calm) = (judged.errors(), judged.errors_without(hog));
         println!("| {overlap_max:.0} | {:.3} | {:.3} |", errors.mean, calm.mean);
     }
@@ -155,10 +158,10 @@ fn print_pairs(truth: &Truth, fitted: &Fitted) -> anyhow::Result<bool> {
     Ok(better)
 }
 
-fn print_remote(truth: &Truth, fitted: &Fitted) -> bool {
+fn print_remote(truth: &CoRunData, fitted: &Calibration) -> bool {
     println!("\n## Remote memory, {FARTHER_NS} ns more latency: slowdown of a program alone\n");
     println!("| program | predicted | measured |\n| --- | --- | --- |");
-    let predictor = Told::new(truth, fitted);
+    let predictor = Predictor::new(truth, fitted);
     let mut near = true;
     for its in &truth.remote {
         let (predicted, measured) = (predictor.remote(its.program), its.slowdown);

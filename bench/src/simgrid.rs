@@ -16,10 +16,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use host_sim::chance::Chance;
-use host_sim::fluid::{Fluid, JobStart, MemoryRule, News, Settings};
+use host_sim::fluid::{Fluid, HostNotice, JobStart, MachineSettings, MemoryPlacement};
 use host_sim::hardware::Hardware;
-use host_sim::script::{Act, Script};
+use host_sim::script::{Script, ScriptPhase};
+use host_sim::variation::Variation;
 use topology::Machine;
 
 use crate::ab::PairedRuns;
@@ -191,16 +191,16 @@ struct Length {
 fn lengths(n_jobs: usize) -> anyhow::Result<Vec<Length>> {
     let hardware = hardware(8)?;
     let scripts = crate::simulator::scripts(&hardware)?;
-    let template = &scripts.first().context("a script")?.acts[0];
+    let template = &scripts.first().context("a script")?.phases[0];
     let one = |job: usize| {
         let part = (job as u64).wrapping_mul(2_654_435_761) % 1000;
-        let act = Act {
+        let act = ScriptPhase {
             instructions: 2e8 * (1.0 + part as f64 / 1000.0),
             footprint: 0,
             ..template.clone()
         };
-        let script = Arc::new(Script { acts: vec![act], n_threads: 1 });
-        let ns = script.ns_alone(&hardware) * script.acts[0].instructions / 1000.0;
+        let script = Arc::new(Script { phases: vec![act], n_threads: 1 });
+        let ns = script.solo_ns_per_1000(&hardware) * script.phases[0].instructions / 1000.0;
         Length { script, ns }
     };
     Ok((0..n_jobs).map(one).collect())
@@ -219,15 +219,15 @@ fn simulate(n_cores: usize, per_core: usize, lengths: &[Length]) -> anyhow::Resu
         (0..n_cores).map(|core| Arc::new((0..n_cores).map(|at| at == core).collect())).collect();
     let mut ends_s = vec![f64::NAN; lengths.len()];
     let before = process_cpu_time();
-    let settings = Settings { contention: false, ..Settings::default() };
-    let mut fluid = Fluid::new(hardware, settings, Chance::OFF.causes(1));
+    let settings = MachineSettings { contention: false, ..MachineSettings::default() };
+    let mut fluid = Fluid::new(hardware, settings, Variation::OFF.streams(1));
     let start = |fluid: &mut Fluid, job: usize| {
         let Some(length) = lengths.get(job) else { return };
         fluid.start(JobStart {
             job,
             script: length.script.clone(),
             allowed: Some(masks[job % n_lanes % n_cores].clone()),
-            memory: MemoryRule::FirstTouch,
+            memory: MemoryPlacement::FirstTouch,
             weight: 1.0,
         });
     };
@@ -236,8 +236,8 @@ fn simulate(n_cores: usize, per_core: usize, lengths: &[Length]) -> anyhow::Resu
     while 0 < n_left {
         let at = fluid.next_event().context("no event is left, but jobs are")?;
         fluid.advance(at);
-        for (when, news) in fluid.take_news() {
-            let News::JobEnded { job, .. } = news else { continue };
+        for (when, news) in fluid.take_notices() {
+            let HostNotice::JobEnded { job, .. } = news else { continue };
             ends_s[job] = when as f64 / 1e9;
             n_left -= 1;
             fluid.forget(job);

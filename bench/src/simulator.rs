@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use base::Rng;
-use host_sim::chance::Chance;
-use host_sim::fluid::{Fluid, JobStart, MemoryRule, News, Settings};
+use host_sim::fluid::{Fluid, HostNotice, JobStart, MachineSettings, MemoryPlacement};
 use host_sim::hardware::Hardware;
-use host_sim::physics::{Behaviour, Character, FillTable, Fitted, Row};
-use host_sim::script::{Act, Script};
+use host_sim::physics::{Calibration, CpiModel, FillTable, MissCurve, MissPoint};
+use host_sim::script::{Script, ScriptPhase};
+use host_sim::variation::Variation;
 use topology::Machine;
 
 use crate::stats::process_cpu_time;
@@ -95,8 +95,8 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
     let machine = Machine::synthetic(&text).context("the synthetic machine")?;
     let hardware = Arc::new(Hardware::new(&machine));
     let scripts = scripts(&hardware)?;
-    let settings = Settings { contention, ..Settings::default() };
-    let mut fluid = Fluid::new(hardware, settings, Chance::default().causes(1));
+    let settings = MachineSettings { contention, ..MachineSettings::default() };
+    let mut fluid = Fluid::new(hardware, settings, Variation::default().streams(1));
     let mut rng = Rng::new(1);
     // Two jobs per core at first. At each end one or two jobs start, up to four per core.
     let mut waiting: VecDeque<usize> = (0..n_jobs).collect();
@@ -104,7 +104,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
     let mut job_seconds = 0.0;
     let start = |fluid: &mut Fluid, job: usize, rng: &mut Rng| {
         let script = scripts[rng.below(scripts.len() as u64) as usize].clone();
-        let memory = MemoryRule::FirstTouch;
+        let memory = MemoryPlacement::FirstTouch;
         fluid.start(JobStart { job, script, allowed: None, memory, weight: 1.0 });
     };
     while running < 2 * n_cores {
@@ -115,8 +115,8 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
     while 0 < running {
         let at = fluid.next_event().context("no event is left, but jobs are")?;
         fluid.advance(at);
-        for (_, news) in fluid.take_news() {
-            let News::JobEnded { job, .. } = news else { continue };
+        for (_, news) in fluid.take_notices() {
+            let HostNotice::JobEnded { job, .. } = news else { continue };
             job_seconds += fluid.tasks_of(job).map(|task| task.cpu_ns / 1e9).sum::<f64>();
             fluid.forget(job);
             running -= 1;
@@ -136,7 +136,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
 pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
     let one = |nth: u32| {
         let misses = f64::from(nth * nth) * 0.5;
-        let row = |bytes: f64, misses: f64| Row {
+        let row = |bytes: f64, misses: f64| MissPoint {
             bytes,
             cycles: None,
             demand_misses: misses,
@@ -149,10 +149,11 @@ pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
             row(8388608.0, misses / 2.0),
             row(67108864.0, misses / 8.0),
         ];
-        let character = Character::new(rows, row(0.0, 2.0 * misses + 1.0))?;
-        let behaviour = Behaviour::known(&character, 0.5, 2.0, Fitted::default().habits(2.4));
+        let character = MissCurve::new(rows, row(0.0, 2.0 * misses + 1.0))?;
+        let behaviour =
+            CpiModel::known(&character, 0.5, 2.0, Calibration::default().parameters(2.4));
         let sizes = hardware.cache_sizes();
-        let act = Act {
+        let act = ScriptPhase {
             fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),
             behaviour: Arc::new(behaviour),
             instructions: 1e9 * (1.0 + f64::from(nth % 3)),
@@ -161,7 +162,7 @@ pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
             references: 2.0 * misses + 1.0,
             l1_misses: 4.0 * misses + 2.0,
         };
-        Ok(Arc::new(Script { acts: vec![act], n_threads: 1 }))
+        Ok(Arc::new(Script { phases: vec![act], n_threads: 1 }))
     };
     (0..8).map(one).collect()
 }

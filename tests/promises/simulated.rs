@@ -7,9 +7,9 @@ use base::{JobId, Nanos, Rng};
 use engine::{Engine, RunError, Sink, TurnRecord};
 use expect_test::{Expect, expect};
 use host_sim::faults::Faults;
-use host_sim::kernel::Version;
+use host_sim::kernel::KernelVersion;
 use host_sim::{SimHost, SimOptions};
-use program::profile::{Curve, Figure, Phase, Point, Source};
+use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Command, Ending, Job, MemoryPolicy, Profile};
 use sched::JobEvent;
 use topology::Machine;
@@ -67,7 +67,7 @@ fn world(seed: u64) -> World {
     if jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
         jobs[0].ending = Ending::Exit;
     }
-    let kernel = Version::ALL[one_of(3)];
+    let kernel = KernelVersion::ALL[one_of(3)];
     let faults = [
         "",
         "lost=0.3",
@@ -84,7 +84,7 @@ fn world(seed: u64) -> World {
         kernel: Some(kernel),
         numa_balancing: Some(kernel.can_balance_numa() && one_of(2) == 0),
         interleave: one_of(4) == 0,
-        leaves_out_rests: one_of(2) == 0,
+        skip_quiescent_turns: one_of(2) == 0,
         contention: one_of(4) != 0,
         faults: Faults::parse(faults[one_of(faults.len())]).expect("faults"),
         ..SimOptions::default()
@@ -94,16 +94,17 @@ fn world(seed: u64) -> World {
 
 /// From one that stays in its caches to one that streams; the second one sleeps, the third has two phases.
 fn profile(nth: usize) -> Profile {
-    let figure = |value| Figure::new(value, Source::Declared);
+    let figure = |value| ProfileValue::new(value, ValueSource::Declared);
     let misses = [0.1, 2.0, 10.0, 30.0][nth];
-    let point = |mib: u64, misses: f64| Point {
+    let point = |mib: u64, misses: f64| CurvePoint {
         cache: base::Bytes::from_mib(mib),
         misses,
         write_backs: Some(misses / 3.0),
         prefetches: Some(misses / 2.0),
         error: None,
     };
-    let curve = Curve::new(Source::Declared, vec![point(1, misses), point(16, misses / 4.0)]);
+    let curve =
+        MissRatioCurve::new(ValueSource::Declared, vec![point(1, misses), point(16, misses / 4.0)]);
     let phase = Phase {
         share: figure(1.0).expect("a share"),
         instructions: figure(1e9 * (1.0 + nth as f64)),
@@ -123,7 +124,7 @@ fn profile(nth: usize) -> Profile {
     } else {
         vec![phase]
     };
-    let class = program::Class::new(3 * nth as u8).map(|class| (class, Source::Declared));
+    let class = program::Class::new(3 * nth as u8).map(|class| (class, ValueSource::Declared));
     Profile { name: format!("p{nth}"), class, phases, ..Profile::default() }
 }
 

@@ -101,7 +101,7 @@ impl Faults {
 /// A kind of fault. Each kind has its own random stream, so the number of draws of one kind does not affect the others.
 /// Two policies with different sampling rates have the same neighbours and lose the same CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sort {
+pub(crate) enum FaultKind {
     Lost,
     Starved,
     Refused,
@@ -112,7 +112,7 @@ pub(crate) enum Sort {
 
 /// Draws faults.
 #[derive(Clone, Debug)]
-pub(crate) struct Luck {
+pub(crate) struct FaultInjector {
     pub faults: Faults,
     seed: u64,
     /// Created on demand, by [`Luck::place`].
@@ -122,28 +122,28 @@ pub(crate) struct Luck {
 /// Differs from the seeds of the other random streams.
 const SALT: u64 = 0x6661_756c_7473;
 
-impl Luck {
+impl FaultInjector {
     pub fn new(faults: Faults, seed: u64) -> Self {
-        Luck { faults, seed: seed ^ SALT, rngs: Vec::new() }
+        FaultInjector { faults, seed: seed ^ SALT, rngs: Vec::new() }
     }
 
     /// Whether a fault of this probability occurs. A probability of zero draws nothing.
-    pub fn strikes(&mut self, sort: Sort, part: f64) -> bool {
+    pub fn occurs(&mut self, sort: FaultKind, part: f64) -> bool {
         0.0 < part && self.rng(sort).unit() < part
     }
 
     /// A time around `ns` nanoseconds, from half to one and a half.
-    pub fn around(&mut self, sort: Sort, ns: u64) -> u64 {
+    pub fn around(&mut self, sort: FaultKind, ns: u64) -> u64 {
         ns / 2 + self.rng(sort).below(ns.max(1))
     }
 
     /// An index below `n`.
-    pub fn one_of(&mut self, sort: Sort, n: usize) -> usize {
+    pub fn one_of(&mut self, sort: FaultKind, n: usize) -> usize {
         self.rng(sort).below(n.max(1) as u64) as usize
     }
 
-    fn rng(&mut self, sort: Sort) -> &mut Rng {
-        let place = Luck::place(sort);
+    fn rng(&mut self, sort: FaultKind) -> &mut Rng {
+        let place = FaultInjector::stream_index(sort);
         while self.rngs.len() <= place {
             let nth = self.rngs.len() as u64 + 1;
             self.rngs.push(Rng::new(self.seed ^ nth.wrapping_mul(SPREAD)));
@@ -151,13 +151,13 @@ impl Luck {
         &mut self.rngs[place]
     }
 
-    fn place(sort: Sort) -> usize {
+    fn stream_index(sort: FaultKind) -> usize {
         match sort {
-            Sort::Lost => 0,
-            Sort::Starved => 1,
-            Sort::Refused => 2,
-            Sort::Unplugged => 3,
-            Sort::Noisy(nth) => 4 + nth as usize,
+            FaultKind::Lost => 0,
+            FaultKind::Starved => 1,
+            FaultKind::Refused => 2,
+            FaultKind::Unplugged => 3,
+            FaultKind::Noisy(nth) => 4 + nth as usize,
         }
     }
 }
@@ -172,11 +172,16 @@ mod tests {
     #[test]
     fn the_number_of_draws_of_one_kind_does_not_affect_the_others() {
         let draw = |n_lost: usize| {
-            let mut luck = Luck::new(Faults::default(), 7);
+            let mut luck = FaultInjector::new(Faults::default(), 7);
             for _ in 0..n_lost {
-                luck.strikes(Sort::Lost, 0.5);
+                luck.occurs(FaultKind::Lost, 0.5);
             }
-            let sorts = [Sort::Unplugged, Sort::Noisy(0), Sort::Noisy(1), Sort::Refused];
+            let sorts = [
+                FaultKind::Unplugged,
+                FaultKind::Noisy(0),
+                FaultKind::Noisy(1),
+                FaultKind::Refused,
+            ];
             sorts.map(|sort| luck.around(sort, 1_000_000))
         };
         assert_eq!(draw(0), draw(100));

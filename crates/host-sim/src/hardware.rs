@@ -13,7 +13,7 @@
 use base::{Bytes, CpuId, CpuSet, NodeId};
 use topology::Machine;
 
-use crate::physics::{Channel, Fitted};
+use crate::physics::{Calibration, Channel};
 
 /// Frequency of a core without a known frequency, in GHz. Guessed: typical of servers under load.
 const GHZ: f64 = 2.4;
@@ -46,9 +46,9 @@ pub struct Hardware {
     /// Interconnect links with known bandwidth.
     pub links: Vec<Link>,
     /// From the node of the CPU (row) to the node of the memory (column).
-    ways: Vec<Way>,
+    paths: Vec<NodePath>,
     /// Index of each CPU by its number.
-    place_of: Vec<Option<usize>>,
+    index_of: Vec<Option<usize>>,
     assumed: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub struct Cpu {
     /// Frequency in GHz.
     pub ghz: f64,
     /// Speed while a sibling is busy, relative to alone.
-    pub smt_share: f64,
+    pub smt_speed: f64,
 }
 
 /// A last-level cache.
@@ -77,7 +77,7 @@ pub struct Cache {
     /// Its CPUs.
     pub cpus: Vec<usize>,
     /// Index of its size in [`Hardware::cache_sizes`].
-    kind: usize,
+    size_index: usize,
 }
 
 /// A NUMA node.
@@ -94,14 +94,14 @@ pub struct Node {
     /// Its memory controller and channels.
     pub channel: Channel,
     /// The other nodes in the order of the kernel's fallback list (zonelist).
-    pub nearest: Vec<usize>,
+    pub fallback_order: Vec<usize>,
 }
 
 /// The path from the CPUs of one node to the memory of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Way {
+pub struct NodePath {
     /// Latency in nanoseconds beyond that of a local access.
-    pub more_ns: f64,
+    pub extra_ns: f64,
     /// The link on the path, if its bandwidth is known.
     pub link: Option<usize>,
     /// SLIT distance.
@@ -128,14 +128,14 @@ impl Hardware {
             caches: Vec::new(),
             nodes: Vec::new(),
             links: Vec::new(),
-            ways: Vec::new(),
-            place_of: Vec::new(),
+            paths: Vec::new(),
+            index_of: Vec::new(),
             assumed: Vec::new(),
         };
         hardware.add_nodes(machine);
         hardware.add_cpus(machine);
         hardware.add_caches(machine);
-        hardware.add_ways(machine);
+        hardware.add_paths(machine);
         hardware
     }
 
@@ -145,17 +145,17 @@ impl Hardware {
     }
 
     /// The path from a CPU's node to a memory node.
-    pub fn way(&self, from: usize, to: usize) -> &Way {
-        &self.ways[from * self.nodes.len() + to]
+    pub fn path_between(&self, from: usize, to: usize) -> &NodePath {
+        &self.paths[from * self.nodes.len() + to]
     }
 
     /// The index of a CPU.
-    pub fn place(&self, cpu: CpuId) -> Option<usize> {
-        self.place_of.get(cpu.index()).copied().flatten()
+    pub fn cpu_index(&self, cpu: CpuId) -> Option<usize> {
+        self.index_of.get(cpu.index()).copied().flatten()
     }
 
     /// The index of a node.
-    pub fn node_place(&self, id: NodeId) -> Option<usize> {
+    pub fn node_index(&self, id: NodeId) -> Option<usize> {
         self.nodes.iter().position(|node| node.id == Some(id))
     }
 
@@ -168,13 +168,13 @@ impl Hardware {
     }
 
     /// The index of a cache's size in [`Hardware::cache_sizes`].
-    pub fn cache_kind(&self, cache: usize) -> usize {
-        self.caches[cache].kind
+    pub fn cache_size_index(&self, cache: usize) -> usize {
+        self.caches[cache].size_index
     }
 
     /// The indices of a set of CPUs, increasing.
-    pub fn places(&self, cpus: &CpuSet) -> Vec<usize> {
-        cpus.iter().filter_map(|cpu| self.place(cpu)).collect()
+    pub fn cpu_indices(&self, cpus: &CpuSet) -> Vec<usize> {
+        cpus.iter().filter_map(|cpu| self.cpu_index(cpu)).collect()
     }
 
     fn add_nodes(&mut self, machine: &Machine) {
@@ -205,8 +205,8 @@ impl Hardware {
                 cpus: Vec::new(),
                 caches: Vec::new(),
                 memory: node.memory.unwrap_or(MEMORY),
-                channel: Fitted::default().channel(ns, capacity),
-                nearest: Vec::new(),
+                channel: Calibration::default().channel(ns, capacity),
+                fallback_order: Vec::new(),
             });
         }
     }
@@ -214,13 +214,13 @@ impl Hardware {
     fn add_cpus(&mut self, machine: &Machine) {
         for cpu in machine.cpus().iter().filter(|cpu| cpu.online) {
             let place = self.cpus.len();
-            if self.place_of.len() <= cpu.id.index() {
-                self.place_of.resize(cpu.id.index() + 1, None);
+            if self.index_of.len() <= cpu.id.index() {
+                self.index_of.resize(cpu.id.index() + 1, None);
             }
-            self.place_of[cpu.id.index()] = Some(place);
-            let node = cpu.node.and_then(|id| self.node_place(id)).unwrap_or(0);
+            self.index_of[cpu.id.index()] = Some(place);
+            let node = cpu.node.and_then(|id| self.node_index(id)).unwrap_or(0);
             self.nodes[node].cpus.push(place);
-            self.cpus.push(Cpu { id: cpu.id, core: 0, cache: 0, node, ghz: GHZ, smt_share: 1.0 });
+            self.cpus.push(Cpu { id: cpu.id, core: 0, cache: 0, node, ghz: GHZ, smt_speed: 1.0 });
         }
         for core in machine.cores() {
             let known =
@@ -230,7 +230,7 @@ impl Hardware {
             }
             let fastest = GHZ * f64::from(core.capacity) / 1024.0;
             let ghz = known.frequency_mhz.map_or(fastest, |mhz| mhz.value as f64 / 1000.0);
-            let cpus = self.places(&core.cpus);
+            let cpus = self.cpu_indices(&core.cpus);
             let share = known.smt_permille.map(|permille| permille.value as f64 / 1000.0);
             if 1 < cpus.len() && share.is_none() {
                 self.assume(format!("{SMT_SHARE} of its speed for a CPU with a busy SMT sibling"));
@@ -238,7 +238,7 @@ impl Hardware {
             for &cpu in &cpus {
                 self.cpus[cpu].core = self.cores.len();
                 self.cpus[cpu].ghz = ghz;
-                self.cpus[cpu].smt_share = share.unwrap_or(SMT_SHARE);
+                self.cpus[cpu].smt_speed = share.unwrap_or(SMT_SHARE);
             }
             self.cores.push(cpus);
         }
@@ -258,7 +258,7 @@ impl Hardware {
                 self.assume(format!("{} for each last-level cache", Bytes(CACHE_BYTES as u64)));
             }
             let bytes = llc.size.map_or(CACHE_BYTES, |bytes| bytes.0 as f64);
-            self.add_cache(bytes, self.places(&llc.cpus), &mut has_one);
+            self.add_cache(bytes, self.cpu_indices(&llc.cpus), &mut has_one);
         }
         for core in 0..self.cores.len() {
             let bare = self.cores[core].iter().copied().filter(|&cpu| !has_one[cpu]);
@@ -275,7 +275,7 @@ impl Hardware {
         }
         let sizes = self.cache_sizes();
         for cache in &mut self.caches {
-            cache.kind = sizes.partition_point(|&bytes| bytes < cache.bytes);
+            cache.size_index = sizes.partition_point(|&bytes| bytes < cache.bytes);
         }
     }
 
@@ -284,21 +284,21 @@ impl Hardware {
             self.cpus[cpu].cache = self.caches.len();
             has_one[cpu] = true;
         }
-        self.caches.push(Cache { bytes, cpus, kind: 0 });
+        self.caches.push(Cache { bytes, cpus, size_index: 0 });
     }
 
-    fn add_ways(&mut self, machine: &Machine) {
+    fn add_paths(&mut self, machine: &Machine) {
         let n_nodes = self.nodes.len();
-        self.ways = vec![Way::default(); n_nodes * n_nodes];
+        self.paths = vec![NodePath::default(); n_nodes * n_nodes];
         for from in 0..n_nodes {
             for to in 0..n_nodes {
-                let way = self.way_of(machine, from, to);
-                self.ways[from * n_nodes + to] = way;
+                let way = self.find_path(machine, from, to);
+                self.paths[from * n_nodes + to] = way;
             }
         }
         let mut n_first = vec![0; n_nodes];
         for from in 0..n_nodes {
-            self.nodes[from].nearest = self.fallbacks(from, &mut n_first);
+            self.nodes[from].fallback_order = self.fallbacks(from, &mut n_first);
         }
     }
 
@@ -311,13 +311,13 @@ impl Hardware {
         let mut before = topology::DISTANCE_LOCAL;
         let cost = |to: usize| {
             let has_cpus = u32::from(!self.nodes[to].cpus.is_empty());
-            self.way(from, to).distance.saturating_add(u32::from(to < from) + has_cpus)
+            self.path_between(from, to).distance.saturating_add(u32::from(to < from) + has_cpus)
         };
         while let Some(best) =
             remaining.iter().copied().min_by_key(|&to| (cost(to), n_first[to], to))
         {
             remaining.retain(|&to| to != best);
-            let distance = self.way(from, best).distance;
+            let distance = self.path_between(from, best).distance;
             n_first[best] += u32::from(distance != before);
             before = distance;
             order.push(best);
@@ -325,17 +325,17 @@ impl Hardware {
         order
     }
 
-    fn way_of(&mut self, machine: &Machine, from: usize, to: usize) -> Way {
+    fn find_path(&mut self, machine: &Machine, from: usize, to: usize) -> NodePath {
         let distance_of = |from: usize, to: usize| -> Option<u32> {
             let node = machine.node(self.nodes[from].id?)?;
             node.distances.get(&self.nodes[to].id?).copied()
         };
         if from == to {
-            return Way { distance: topology::DISTANCE_LOCAL, ..Way::default() };
+            return NodePath { distance: topology::DISTANCE_LOCAL, ..NodePath::default() };
         }
         let distance = distance_of(from, to).unwrap_or(DISTANCE);
         let (Some(one), Some(other)) = (self.nodes[from].id, self.nodes[to].id) else {
-            return Way { distance, ..Way::default() };
+            return NodePath { distance, ..NodePath::default() };
         };
         let access =
             machine.perf_attributes().accesses.iter().find(|a| a.from == one && a.to == other);
@@ -347,11 +347,11 @@ impl Hardware {
         let ns = known_ns.unwrap_or(local_ns * f64::from(distance) / 10.0);
         let bandwidth = access.and_then(|access| access.bandwidth_bytes_per_s);
         let link = bandwidth.map(|bandwidth| {
-            let channel = Fitted::default().channel(local_ns, bandwidth.value as f64 / 1e9);
+            let channel = Calibration::default().channel(local_ns, bandwidth.value as f64 / 1e9);
             self.links.push(Link { from, to, channel: Channel { unloaded_ns: 0.0, ..channel } });
             self.links.len() - 1
         });
-        Way { more_ns: (ns - local_ns).max(0.0), link, distance }
+        NodePath { extra_ns: (ns - local_ns).max(0.0), link, distance }
     }
 
     fn assume(&mut self, what: String) {
@@ -388,7 +388,7 @@ mod tests {
         );
         let machine = topology::file::parse_toml(&text, "ring").expect("a machine");
         let hardware = Hardware::new(&machine);
-        let nearest = |node: usize| hardware.nodes[node].nearest.clone();
+        let nearest = |node: usize| hardware.nodes[node].fallback_order.clone();
         assert_eq!(nearest(0), [1, 3, 2]);
         assert_eq!(nearest(1), [2, 0, 3]);
         assert_eq!(nearest(2), [3, 1, 0]);

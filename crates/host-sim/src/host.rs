@@ -6,12 +6,10 @@
 //!   apply   sets affinities, starts jobs, migrates pages; only their effects take time
 //! ```
 
-mod act;
-mod look;
-mod slots;
-#[cfg(test)]
-mod tests;
-mod trouble;
+mod apply;
+mod fault_injection;
+mod job_runs;
+mod sampling;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,18 +20,17 @@ use program::Job;
 use sched::{Cause, JobEvent, Outcome, PageMoveEnd, Sample, Turn};
 use topology::Machine;
 
-use crate::cast::{self, CastError};
-use crate::chance::{Causes, Chance};
-use crate::check::{Broken, Checker};
-use crate::faults::{Faults, Luck};
-use crate::fluid::{Counts, Fluid, News, Settings};
+use crate::faults::{FaultInjector, Faults};
+use crate::fluid::{Fluid, HostNotice, InvariantViolation, MachineSettings, SimulationWork};
 use crate::hardware::Hardware;
-use crate::kernel::Version;
+use crate::kernel::KernelVersion;
 use crate::script::Script;
+use crate::script_builder::{self, ScriptError};
+use crate::variation::{Variation, VariationStreams};
 
-pub use look::Capabilities;
-use slots::{Slot, State};
-use trouble::Trouble;
+use fault_injection::FaultSchedule;
+use job_runs::{JobRun, JobRunState};
+pub use sampling::Capabilities;
 
 /// Bytes of a cache line.
 const LINE_BYTES: f64 = 64.0;
@@ -48,9 +45,9 @@ pub struct SimOptions {
     /// Seed of all random numbers.
     pub seed: u64,
     /// Run-to-run variation.
-    pub chance: Chance,
+    pub variation: Variation,
     /// The modelled kernel; `None` for that of the machine file, else the newest.
-    pub kernel: Option<Version>,
+    pub kernel: Option<KernelVersion>,
     /// Whether it balances between nodes; `None` for the setting of the machine file, else no.
     pub numa_balancing: Option<bool>,
     /// Whether programs contend for caches and memory bandwidth.
@@ -61,7 +58,7 @@ pub struct SimOptions {
     pub capabilities: Capabilities,
     /// Whether interval turns are skipped while the policy is quiescent, although jobs run. The record then lacks the
     /// samples in between.
-    pub leaves_out_rests: bool,
+    pub skip_quiescent_turns: bool,
     /// All jobs are terminated at this time.
     pub time_limit: Option<Nanos>,
     /// All jobs are terminated when one fails.
@@ -77,13 +74,13 @@ impl Default for SimOptions {
         SimOptions {
             interval: None,
             seed: 0,
-            chance: Chance::default(),
+            variation: Variation::default(),
             kernel: None,
             numa_balancing: None,
             contention: true,
             interleave: false,
             capabilities: Capabilities::default(),
-            leaves_out_rests: false,
+            skip_quiescent_turns: false,
             time_limit: None,
             fail_fast: false,
             faults: Faults::default(),
@@ -97,7 +94,7 @@ impl Default for SimOptions {
 pub enum SimError {
     /// A job cannot be simulated.
     #[error(transparent)]
-    Cast(#[from] CastError),
+    Cast(#[from] ScriptError),
     /// The machine file names a kernel without a model.
     #[error("there is no model of the kernel {found:?}: write {known}")]
     Kernel {
@@ -115,30 +112,29 @@ pub enum SimError {
 #[derive(Debug)]
 pub struct SimHost {
     pub(crate) fluid: Fluid,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<JobRun>,
     pub(crate) options: SimOptions,
-    pub(crate) settings: Settings,
-    pub(crate) causes: Causes,
+    pub(crate) settings: MachineSettings,
+    pub(crate) variation_streams: VariationStreams,
     pub(crate) pending: Sample,
     pub(crate) due: Vec<JobId>,
-    pub(crate) why: BTreeSet<Cause>,
+    pub(crate) turn_causes: BTreeSet<Cause>,
     /// Instants at which jobs are due or must end; the earliest last.
-    pub(crate) agenda: Vec<(u64, JobId, Agenda)>,
+    pub(crate) agenda: Vec<(u64, JobId, ScheduledAction)>,
     pub(crate) next_interval: Option<u64>,
     pub(crate) n_turns: u64,
     pub(crate) is_first_sample: bool,
-    pub(crate) rests: bool,
+    pub(crate) is_quiescent: bool,
     pub(crate) is_stopping: bool,
-    pub(crate) noted: look::Noted,
-    pub(crate) luck: Luck,
-    pub(crate) trouble: Trouble,
-    checker: Checker,
-    broken: Option<Broken>,
+    pub(crate) last_reported: sampling::LastReported,
+    pub(crate) luck: FaultInjector,
+    pub(crate) fault_schedule: FaultSchedule,
+    violation: Option<InvariantViolation>,
 }
 
 /// A scheduled action for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Agenda {
+pub(crate) enum ScheduledAction {
     /// The job is due.
     Due,
     /// The run time of the job is over, if it is still this run of it.
@@ -152,7 +148,7 @@ impl SimHost {
     /// A job that cannot be simulated, or a kernel without a model.
     pub fn new(machine: &Machine, jobs: &[Job], options: SimOptions) -> Result<Self, SimError> {
         let hardware = Arc::new(Hardware::new(machine));
-        let scripts = cast::cast(jobs, &hardware)?;
+        let scripts = script_builder::build_scripts(jobs, &hardware)?;
         SimHost::with_scripts(machine, hardware, jobs, scripts, options)
     }
 
@@ -168,41 +164,43 @@ impl SimHost {
         options: SimOptions,
     ) -> Result<Self, SimError> {
         let settings = settings(machine, &options)?;
-        cast::check_lengths(jobs, &scripts, &hardware, options.time_limit)?;
-        let causes = options.chance.causes(options.seed);
-        let slots: Vec<Slot> =
-            jobs.iter().zip(scripts).map(|(job, script)| Slot::new(job.clone(), script)).collect();
-        let mut agenda: Vec<(u64, JobId, Agenda)> = slots
+        script_builder::check_lengths(jobs, &scripts, &hardware, options.time_limit)?;
+        let causes = options.variation.streams(options.seed);
+        let slots: Vec<JobRun> = jobs
+            .iter()
+            .zip(scripts)
+            .map(|(job, script)| JobRun::new(job.clone(), script))
+            .collect();
+        let mut agenda: Vec<(u64, JobId, ScheduledAction)> = slots
             .iter()
             .map(|slot| {
                 let late = causes.late(slot.job.id.index(), 0);
-                ((slot.job.start + late).0, slot.job.id, Agenda::Due)
+                ((slot.job.start + late).0, slot.job.id, ScheduledAction::Due)
             })
             .collect();
         agenda.sort_unstable_by(|one, other| other.cmp(one));
-        let luck = Luck::new(options.faults, options.seed);
+        let faults = FaultInjector::new(options.faults, options.seed);
         let mut host = SimHost {
             fluid: Fluid::new(hardware, settings, causes.clone()),
             next_interval: options.interval.map(|_| 0),
             slots,
             settings,
-            causes,
+            variation_streams: causes,
             agenda,
             options,
             pending: Sample::default(),
             due: Vec::new(),
-            why: BTreeSet::new(),
+            turn_causes: BTreeSet::new(),
             n_turns: 0,
             is_first_sample: true,
-            rests: false,
+            is_quiescent: false,
             is_stopping: false,
-            noted: look::Noted::default(),
-            luck,
-            trouble: Trouble::default(),
-            checker: Checker,
-            broken: None,
+            last_reported: sampling::LastReported::default(),
+            luck: faults,
+            fault_schedule: FaultSchedule::default(),
+            violation: None,
         };
-        host.plan_trouble();
+        host.schedule_faults();
         Ok(host)
     }
 
@@ -212,13 +210,13 @@ impl SimHost {
     }
 
     /// Work done by the simulation so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> SimulationWork {
         self.fluid.counts()
     }
 
     /// Bytes read from and written to the memory of each node so far.
     pub fn controllers(&mut self) -> Vec<(Option<NodeId>, [u64; 2])> {
-        self.fluid.settle_all();
+        self.fluid.update_all();
         let nodes = self.fluid.hardware().nodes.iter().enumerate();
         let bytes = |lines: f64| (lines * LINE_BYTES) as u64;
         nodes.map(|(idx, node)| (node.id, self.fluid.lines(idx).map(bytes))).collect()
@@ -230,7 +228,7 @@ impl SimHost {
     }
 
     /// The modelled kernel and its settings.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> MachineSettings {
         self.settings
     }
 
@@ -240,36 +238,36 @@ impl SimHost {
     }
 
     fn is_over(&self) -> bool {
-        self.slots.iter().all(|slot| matches!(slot.state, State::Over))
+        self.slots.iter().all(|slot| matches!(slot.state, JobRunState::Over))
     }
 
-    fn never_ends(&self) -> Broken {
-        let running = self.slots.iter().find(|slot| !matches!(slot.state, State::Over));
+    fn never_ends(&self) -> InvariantViolation {
+        let running = self.slots.iter().find(|slot| !matches!(slot.state, JobRunState::Over));
         let name = running.map_or("a job", |slot| &slot.job.name);
-        Broken { at: self.now(), what: format!("{name} never ends") }
+        InvariantViolation { at: self.now(), what: format!("{name} never ends") }
     }
 
     /// The next instant with a scheduled turn or action.
-    fn next_known(&self) -> Option<u64> {
+    fn next_scheduled(&self) -> Option<u64> {
         let agenda = self.agenda.last().map(|(at, ..)| *at);
-        let interval = self.next_interval.filter(|_| !self.rests);
+        let interval = self.next_interval.filter(|_| !self.is_quiescent);
         let limit = self.options.time_limit.filter(|_| !self.is_stopping).map(|limit| limit.0);
-        [agenda, interval, limit, self.next_trouble()].into_iter().flatten().min()
+        [agenda, interval, limit, self.next_fault()].into_iter().flatten().min()
     }
 
     /// Handles everything that is due now.
     fn take_due(&mut self) {
-        self.take_trouble();
+        self.inject_faults();
         let now = self.fluid.now();
         while let Some((_, job, what)) = self.agenda.pop_if(|(at, ..)| *at <= now) {
             match what {
-                Agenda::Due => self.job_due(job),
-                Agenda::Stop(run) => self.time_is_over(job, run),
+                ScheduledAction::Due => self.job_due(job),
+                ScheduledAction::Stop(run) => self.end_after_time(job, run),
             }
         }
-        let is_due = self.next_interval.is_some_and(|at| at <= now) && !self.rests;
+        let is_due = self.next_interval.is_some_and(|at| at <= now) && !self.is_quiescent;
         if let Some(interval) = self.options.interval.filter(|_| is_due) {
-            self.why.insert(Cause::Interval);
+            self.turn_causes.insert(Cause::Interval);
             self.next_interval = Some(after(now, interval));
         }
         let is_late = self.options.time_limit.is_some_and(|limit| limit.0 <= now);
@@ -278,17 +276,17 @@ impl SimHost {
         }
     }
 
-    fn take_news(&mut self) {
-        for (_, news) in self.fluid.take_news() {
+    fn handle_notices(&mut self) {
+        for (_, news) in self.fluid.take_notices() {
             match news {
-                News::JobEnded { job, out_of_memory } if job < self.slots.len() => {
+                HostNotice::JobEnded { job, out_of_memory } if job < self.slots.len() => {
                     self.job_ended(job, out_of_memory);
                 }
                 // A neighbour of the fault injection, which is not a managed job.
-                News::JobEnded { job, .. } => self.fluid.forget(job),
-                News::Moved(done) => {
-                    let looked = self.checker.look_at_move(&self.fluid, &done);
-                    self.broken = self.broken.take().or(looked.err());
+                HostNotice::JobEnded { job, .. } => self.fluid.forget(job),
+                HostNotice::PagesMoved(done) => {
+                    let checked = self.fluid.check_move(&done);
+                    self.violation = self.violation.take().or(checked.err());
                     self.move_ended(&done);
                 }
             }
@@ -298,14 +296,14 @@ impl SimHost {
     fn new_turn(&mut self) -> Turn {
         let number = self.n_turns;
         self.n_turns += 1;
-        self.wake_up();
-        let causes = std::mem::take(&mut self.why).into_iter().collect();
+        self.resume_intervals();
+        let causes = std::mem::take(&mut self.turn_causes).into_iter().collect();
         Turn { number, at: self.now(), causes }
     }
 
     /// After a quiescent time, interval turns continue at their original rhythm.
-    fn wake_up(&mut self) {
-        if !std::mem::take(&mut self.rests) {
+    fn resume_intervals(&mut self) {
+        if !std::mem::take(&mut self.is_quiescent) {
             return;
         }
         if let (Some(at), Some(interval)) = (self.next_interval, self.options.interval) {
@@ -314,9 +312,9 @@ impl SimHost {
     }
 
     /// Whether interval turns may be skipped until an event.
-    fn may_rest(&self) -> bool {
-        let runs = |slot: &Slot| matches!(slot.state, State::Running(_));
-        self.options.leaves_out_rests || !self.slots.iter().any(runs)
+    fn may_skip_turns(&self) -> bool {
+        let runs = |slot: &JobRun| matches!(slot.state, JobRunState::Running(_));
+        self.options.skip_quiescent_turns || !self.slots.iter().any(runs)
     }
 }
 
@@ -333,11 +331,11 @@ pub fn check_kernel(machine: &Machine, options: &SimOptions) -> Result<(), SimEr
     settings(machine, options).map(|_| ())
 }
 
-fn settings(machine: &Machine, options: &SimOptions) -> Result<Settings, SimError> {
+fn settings(machine: &Machine, options: &SimOptions) -> Result<MachineSettings, SimError> {
     let named = machine.system().kernel.as_deref().map(|name| {
-        let known = || Version::ALL.map(Version::name).join(", ");
+        let known = || KernelVersion::ALL.map(KernelVersion::name).join(", ");
         let unknown = || SimError::Kernel { found: name.to_owned(), known: known() };
-        Version::of_name(name).ok_or_else(unknown)
+        KernelVersion::of_name(name).ok_or_else(unknown)
     });
     let kernel = match options.kernel {
         Some(kernel) => kernel,
@@ -348,26 +346,26 @@ fn settings(machine: &Machine, options: &SimOptions) -> Result<Settings, SimErro
     if numa_balancing && !kernel.can_balance_numa() {
         return Err(SimError::NoNumaBalancing(kernel.name()));
     }
-    Ok(Settings { kernel, numa_balancing, contention: options.contention })
+    Ok(MachineSettings { kernel, numa_balancing, contention: options.contention })
 }
 
 impl Host for SimHost {
-    type Error = Broken;
+    type Error = InvariantViolation;
 
-    fn wait(&mut self) -> Result<Option<Turn>, Broken> {
+    fn wait(&mut self) -> Result<Option<Turn>, InvariantViolation> {
         loop {
             self.take_due();
-            self.checker.look(&self.fluid)?;
-            if let Some(broken) = self.broken.take() {
-                return Err(broken);
+            self.fluid.check_invariants()?;
+            if let Some(violation) = self.violation.take() {
+                return Err(violation);
             }
-            if !self.why.is_empty() {
+            if !self.turn_causes.is_empty() {
                 return Ok(Some(self.new_turn()));
             }
             if self.is_over() {
                 return Ok(None);
             }
-            match self.next_known() {
+            match self.next_scheduled() {
                 Some(until) => self.fluid.advance_some(until, N_INSTANTS),
                 // Without scheduled turns: the next event, whenever it is.
                 None => match self.fluid.next_event() {
@@ -375,17 +373,17 @@ impl Host for SimHost {
                     None => return Err(self.never_ends()),
                 },
             }
-            self.take_news();
+            self.handle_notices();
         }
     }
 
-    fn sample(&mut self, turn: &Turn) -> Result<Sample, Broken> {
+    fn sample(&mut self, turn: &Turn) -> Result<Sample, InvariantViolation> {
         let mut sample = std::mem::take(&mut self.pending);
         if std::mem::take(&mut self.is_first_sample) {
-            self.first_words(&mut sample);
+            self.sample_settings(&mut sample);
         }
         if turn.causes.contains(&Cause::Interval) {
-            self.look(&mut sample);
+            self.sample_all(&mut sample);
         }
         Ok(sample)
     }
@@ -394,7 +392,7 @@ impl Host for SimHost {
         let mut outcomes = Vec::with_capacity(plan.requests().len());
         let started = self.start_due(plan, &mut outcomes);
         self.change_running(plan, &started, &mut outcomes);
-        self.rests = plan.is_quiescent() && self.may_rest();
+        self.is_quiescent = plan.is_quiescent() && self.may_skip_turns();
         outcomes
     }
 
@@ -403,14 +401,16 @@ impl Host for SimHost {
         self.agenda.clear();
         for idx in 0..self.slots.len() {
             match self.slots[idx].state {
-                State::Running(_) => self.end(idx, true),
-                State::Waiting | State::Due => self.slots[idx].state = State::Over,
-                State::Over => {}
+                JobRunState::Running(_) => self.terminate(idx, true),
+                JobRunState::Waiting | JobRunState::Due => {
+                    self.slots[idx].state = JobRunState::Over
+                }
+                JobRunState::Over => {}
             }
         }
         self.pending.jobs.retain(|event| !matches!(event, JobEvent::Due(_)));
         self.due.clear();
-        self.why.insert(Cause::Stopping);
+        self.turn_causes.insert(Cause::Stopping);
     }
 }
 

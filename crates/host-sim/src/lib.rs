@@ -11,10 +11,8 @@
 //! and `app` use the physics and [`predict`]. A policy must not use them: it would confirm its own model.
 
 pub mod calibrate;
-pub mod cast;
-pub mod chance;
-pub mod check;
-pub mod copies;
+pub mod copy_scaling;
+pub mod csv_table;
 pub mod faults;
 pub mod fluid;
 pub mod hardware;
@@ -24,6 +22,8 @@ pub mod oracle;
 pub mod physics;
 pub mod predict;
 pub mod script;
-pub mod sheet;
+pub mod script_builder;
+pub mod variation;
 
+pub use fluid::InvariantViolation;
 pub use host::{Capabilities, SimError, SimHost, SimOptions, check_kernel};

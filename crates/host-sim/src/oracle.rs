@@ -16,10 +16,10 @@ use std::sync::Arc;
 use base::{CpuSet, JobId, Nanos};
 use sched::{Action, Cause, JobView, Plan, Policy, Reason, ReasonCode, Snapshot};
 
-use crate::chance::Chance;
-use crate::fluid::{Fluid, JobStart, MemoryRule, Settings};
+use crate::fluid::{Fluid, JobStart, MachineSettings, MemoryPlacement};
 use crate::hardware::Hardware;
-use crate::script::{Act, Script};
+use crate::script::{Script, ScriptPhase};
+use crate::variation::Variation;
 
 /// Up to this number, all assignments are evaluated; above it, a heuristic search is used.
 const TRIED_MAX: u64 = 4096;
@@ -36,7 +36,7 @@ const ENDLESS: f64 = 1e18;
 pub struct Oracle {
     hardware: Arc<Hardware>,
     scripts: Vec<Arc<Script>>,
-    settings: Settings,
+    settings: MachineSettings,
     /// The last-level cache assigned to each job.
     put: Vec<Option<usize>>,
 }
@@ -57,16 +57,16 @@ impl Oracle {
     /// For these jobs on this machine.
     pub fn new(hardware: Arc<Hardware>, scripts: &[Arc<Script>], contention: bool) -> Self {
         let endless = |script: &Arc<Script>| {
-            let act = |act: &Act| Act {
+            let act = |act: &ScriptPhase| ScriptPhase {
                 instructions: ENDLESS,
                 footprint: 0,
                 sleeps: None,
                 ..act.clone()
             };
-            let acts = script.acts.iter().map(act).collect();
-            Arc::new(Script { acts, n_threads: script.n_threads })
+            let acts = script.phases.iter().map(act).collect();
+            Arc::new(Script { phases: acts, n_threads: script.n_threads })
         };
-        let settings = Settings { contention, ..Settings::default() };
+        let settings = MachineSettings { contention, ..MachineSettings::default() };
         let put = vec![None; scripts.len()];
         Oracle { hardware, scripts: scripts.iter().map(endless).collect(), settings, put }
     }
@@ -97,7 +97,7 @@ impl Oracle {
     /// The sum of slowdowns of an assignment: run time with all others over run time alone, including the wait time
     /// on shared CPUs.
     fn cost(&self, guests: &[Guest], put: &[usize]) -> f64 {
-        let mut fluid = Fluid::new(self.hardware.clone(), self.settings, Chance::OFF.causes(0));
+        let mut fluid = Fluid::new(self.hardware.clone(), self.settings, Variation::OFF.streams(0));
         for (guest, &cache) in guests.iter().zip(put) {
             let cpus = &self.hardware.caches[cache].cpus;
             let n_cpus = self.hardware.cpus.len();
@@ -109,14 +109,14 @@ impl Oracle {
                 job: guest.idx,
                 script: self.scripts[guest.idx].clone(),
                 allowed: Some(Arc::new(mask)),
-                memory: MemoryRule::FirstTouch,
+                memory: MemoryPlacement::FirstTouch,
                 weight: 1.0,
             });
             fluid.place_memory(guest.idx, &guest.memory);
         }
         let _ = fluid.next_event();
         let slow = |guest: &Guest| {
-            let alone = self.scripts[guest.idx].ns_alone(&self.hardware);
+            let alone = self.scripts[guest.idx].solo_ns_per_1000(&self.hardware);
             fluid.tasks_of(guest.idx).map(|task| fluid.ns_each(task) / alone).fold(0.0, f64::max)
         };
         guests.iter().map(slow).sum()

@@ -7,22 +7,22 @@
 use std::sync::Arc;
 
 use crate::hardware::Hardware;
-use crate::physics::{Behaviour, FillTable};
+use crate::physics::{CpiModel, FillTable};
 
 /// The work of one job.
 #[derive(Clone, Debug)]
 pub struct Script {
     /// In order; at least one.
-    pub acts: Vec<Act>,
+    pub phases: Vec<ScriptPhase>,
     /// Number of threads. The instructions are divided among them.
     pub n_threads: u32,
 }
 
 /// A part of the job with constant characteristics.
 #[derive(Clone, Debug)]
-pub struct Act {
+pub struct ScriptPhase {
     /// Its speed by cache size.
-    pub behaviour: Arc<Behaviour>,
+    pub behaviour: Arc<CpiModel>,
     /// How it fills each cache of the machine, by [`Hardware::cache_kind`].
     pub fills: Arc<Vec<FillTable>>,
     /// Instructions per thread.
@@ -40,17 +40,17 @@ pub struct Act {
 impl Script {
     /// The largest memory footprint of any phase, in bytes.
     pub fn footprint_max(&self) -> u64 {
-        self.acts.iter().map(|act| act.footprint).max().unwrap_or(0)
+        self.phases.iter().map(|act| act.footprint).max().unwrap_or(0)
     }
 
     /// Nanoseconds per 1000 instructions of the first phase, alone on an idle machine with local memory.
-    pub fn ns_alone(&self, hardware: &Hardware) -> f64 {
-        self.acts.first().map_or(1.0, |act| ns_alone(act, hardware))
+    pub fn solo_ns_per_1000(&self, hardware: &Hardware) -> f64 {
+        self.phases.first().map_or(1.0, |act| ns_alone(act, hardware))
     }
 
     /// A lower bound of its run time in nanoseconds on any placement: the fastest core, the whole of the largest
     /// cache, and unloaded memory.
-    pub fn least_ns(&self, hardware: &Hardware) -> f64 {
+    pub fn lower_bound_ns(&self, hardware: &Hardware) -> f64 {
         let ghz = hardware.cpus.iter().map(|cpu| cpu.ghz).fold(0.0, f64::max);
         let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
         let miss_ns = hardware.nodes.iter().map(|node| node.channel.unloaded_ns);
@@ -62,24 +62,24 @@ impl Script {
     }
 
     /// Its run time in nanoseconds on the fastest core of an idle machine with local memory.
-    pub fn alone_ns(&self, hardware: &Hardware) -> f64 {
+    pub fn solo_ns(&self, hardware: &Hardware) -> f64 {
         self.sum_ns(|act| ns_alone(act, hardware))
     }
 
     /// Run time of all phases with their sleeps, from the nanoseconds per 1000 instructions of each phase.
-    fn sum_ns(&self, each: impl Fn(&Act) -> f64) -> f64 {
-        let of = |act: &Act| {
+    fn sum_ns(&self, each: impl Fn(&ScriptPhase) -> f64) -> f64 {
+        let of = |act: &ScriptPhase| {
             let sleeps = act.sleeps.map_or(0.0, |(burst, ns)| {
                 libm::floor((act.instructions - 1.0).max(0.0) / burst) * ns as f64
             });
             act.instructions * each(act) / 1000.0 + sleeps
         };
-        self.acts.iter().map(of).sum()
+        self.phases.iter().map(of).sum()
     }
 }
 
 /// Nanoseconds per 1000 instructions of a phase, alone on an idle machine with local memory.
-fn ns_alone(act: &Act, hardware: &Hardware) -> f64 {
+fn ns_alone(act: &ScriptPhase, hardware: &Hardware) -> f64 {
     let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
     let Some(cpu) = fastest else { return 1.0 };
     let demand = act.behaviour.demand(hardware.caches[cpu.cache].bytes);

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 
-use program::profile::{Curve, Figure, Phase, Point, Source};
+use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 
 use crate::{build, missing, registry};
 
@@ -184,14 +184,17 @@ fn job(class: Option<u8>, told: Option<(bool, bool, bool)>) -> program::Job {
     let mut job = workload.jobs.remove(0);
     job.class = class.and_then(program::Class::new);
     job.found = told.map(|(curve, speed, accesses)| {
-        let figure = |value| Figure::new(value, Source::Declared);
-        let point = Point { misses: 5.0, ..Point::default() };
+        let figure = |value| ProfileValue::new(value, ValueSource::Declared);
+        let point = CurvePoint { misses: 5.0, ..CurvePoint::default() };
         let phase = Phase {
             instructions: figure(1e9).filter(|_| speed),
             cycles_per_instruction: figure(1.0).filter(|_| speed),
             llc_accesses: figure(9.0).filter(|_| accesses),
-            curve: Curve::new(Source::Declared, if curve { vec![point] } else { vec![] })
-                .expect("one point"),
+            curve: MissRatioCurve::new(
+                ValueSource::Declared,
+                if curve { vec![point] } else { vec![] },
+            )
+            .expect("one point"),
             ..Phase::default()
         };
         let cpu_time = Some(base::Nanos::from_secs(1));

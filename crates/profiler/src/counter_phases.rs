@@ -15,7 +15,7 @@
 //! provides.
 
 use base::{Bytes, Nanos};
-use program::profile::{Curve, Figure, Phase, Point, Source};
+use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 
 /// Cumulative counter values of a program and all its children since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -109,7 +109,7 @@ fn difference(one: &CounterTotals, other: &CounterTotals) -> f64 {
 }
 
 fn phase(segment: &CounterTotals, whole: f64, llc: Option<Bytes>) -> Option<Phase> {
-    let counted = |value: f64| Figure::new(value, Source::Counters);
+    let counted = |value: f64| ProfileValue::new(value, ValueSource::Counters);
     let instructions = segment.instructions?;
     let misses = segment.per_1000(segment.llc_misses);
     let cpu_s = segment.cpu_time.as_secs_f64();
@@ -117,7 +117,7 @@ fn phase(segment: &CounterTotals, whole: f64, llc: Option<Bytes>) -> Option<Phas
     let core =
         segment.cycles.zip(segment.memory_stalls).map(|(all, waited)| (all - waited).max(0.0));
     let points = misses.zip(llc).map(|(misses, cache)| {
-        vec![Point { cache, misses, write_backs: None, prefetches: None, error: None }]
+        vec![CurvePoint { cache, misses, write_backs: None, prefetches: None, error: None }]
     });
     Some(Phase {
         share: counted((instructions / whole).min(1.0))?,
@@ -126,7 +126,7 @@ fn phase(segment: &CounterTotals, whole: f64, llc: Option<Bytes>) -> Option<Phas
         core_cycles_per_instruction: core.and_then(|cycles| counted(cycles / instructions)),
         llc_accesses: segment.per_1000(segment.llc_references).and_then(counted),
         bandwidth: segment.llc_misses.and_then(|n| counted(n * LINE_BYTES / cpu_s)),
-        curve: Curve::new(Source::Counters, points.unwrap_or_default())?,
+        curve: MissRatioCurve::new(ValueSource::Counters, points.unwrap_or_default())?,
         ..Phase::default()
     })
 }
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(first.curve.misses_at(Bytes::from_mib(1)), Some(10.0));
         assert_eq!(first.bandwidth.unwrap().value(), 30_000.0 * 64.0 / 0.003);
         assert_eq!(first.llc_accesses, None);
-        assert_eq!(first.share.source, Source::Counters);
+        assert_eq!(first.share.source, ValueSource::Counters);
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
             total.memory_stalls = Some(nr as f64 * 0.5e6);
         }
         let core = phases(&totals, None)[0].core_cycles_per_instruction.expect("counted");
-        assert_eq!((core.value(), core.source), (1.5, Source::Counters));
+        assert_eq!((core.value(), core.source), (1.5, ValueSource::Counters));
         // Multiplexed counters: more stalls than cycles.
         totals[2].memory_stalls = Some(9e6);
         let core = phases(&totals, None)[0].core_cycles_per_instruction.expect("counted");

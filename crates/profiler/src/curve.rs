@@ -6,7 +6,7 @@
 //! instructions not traced. The reported error is twice the root of the sum of squares. Not covered: windows of one
 //! segment resemble each other more than the rest of the run.
 
-use program::profile::{Curve, Figure, Phase, Point, Source};
+use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 
 use crate::cache_sizes::{LINE_BYTES, N_SIZES, size_bytes};
 use crate::sampler::N_GROUPS;
@@ -16,7 +16,7 @@ use crate::windows::Window;
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurveEstimate {
     /// Misses and write-backs per 1000 instructions.
-    pub curve: Curve,
+    pub curve: MissRatioCurve,
     /// Largest error of any point, relative to the misses of the smallest cache.
     pub error_share: Option<f64>,
 }
@@ -24,24 +24,24 @@ pub struct CurveEstimate {
 /// Miss-ratio curve of some windows that cover `share_covered` of the run's instructions. `None` without windows.
 pub fn curve(windows: &[Window], share_covered: f64) -> Option<CurveEstimate> {
     let n_instructions: u64 = windows.iter().map(|window| window.n_instructions).sum();
-    let points: Vec<Point> =
+    let points: Vec<CurvePoint> =
         (0..N_SIZES).map(|idx| point(windows, idx, n_instructions, share_covered)).collect();
     let top = points.first().map(|point| point.misses).filter(|misses| 0.0 < *misses);
     let worst = points.iter().map(|point| point.error).collect::<Option<Vec<f64>>>();
     let worst = worst.and_then(|errors| errors.into_iter().max_by(f64::total_cmp));
     let points = shortened(points);
-    let curve = Curve::new(Source::Traced, points).filter(|_| 0 < n_instructions)?;
+    let curve = MissRatioCurve::new(ValueSource::Traced, points).filter(|_| 0 < n_instructions)?;
     Some(CurveEstimate { curve, error_share: worst.zip(top).map(|(error, top)| error / top) })
 }
 
-fn point(windows: &[Window], idx: usize, n_instructions: u64, share_covered: f64) -> Point {
+fn point(windows: &[Window], idx: usize, n_instructions: u64, share_covered: f64) -> CurvePoint {
     let per_1000 = 1000.0 / (n_instructions as f64).max(1.0);
     let misses: f64 = windows.iter().map(|window| window.misses_of(idx)).sum();
     let write_backs: f64 = windows.iter().map(|window| window.write_backs[idx]).sum();
     let by_lines = error_by_lines(windows, idx) * per_1000;
     let error = error_by_windows(windows, idx, share_covered)
         .map(|by_windows| 2.0 * (by_lines * by_lines + by_windows * by_windows).sqrt());
-    Point {
+    CurvePoint {
         prefetches: None,
         cache: size_bytes(idx),
         misses: misses * per_1000,
@@ -51,8 +51,9 @@ fn point(windows: &[Window], idx: usize, n_instructions: u64, share_covered: f64
 }
 
 /// Removes the largest sizes while the curve stays flat.
-fn shortened(mut points: Vec<Point>) -> Vec<Point> {
-    let same = |a: &Point, b: &Point| a.misses == b.misses && a.write_backs == b.write_backs;
+fn shortened(mut points: Vec<CurvePoint>) -> Vec<CurvePoint> {
+    let same =
+        |a: &CurvePoint, b: &CurvePoint| a.misses == b.misses && a.write_backs == b.write_backs;
     while 2 < points.len() && same(&points[points.len() - 1], &points[points.len() - 2]) {
         points.pop();
     }
@@ -85,7 +86,7 @@ fn variance(numbers: &[f64]) -> f64 {
 }
 
 /// Smallest cache size beyond which a larger cache saves less than 5 % of what the largest saves.
-pub fn working_set(curve: &Curve) -> Option<base::Bytes> {
+pub fn working_set(curve: &MissRatioCurve) -> Option<base::Bytes> {
     let (first, last) = (curve.points().first()?, curve.points().last()?);
     let enough = last.misses + (first.misses - last.misses) / 20.0;
     curve.points().iter().find(|point| point.misses <= enough).map(|point| point.cache)
@@ -94,13 +95,13 @@ pub fn working_set(curve: &Curve) -> Option<base::Bytes> {
 /// Phase values that need no times. `share` is the phase's part of the instructions.
 pub fn phase_from_windows(windows: &[Window], share: f64, share_covered: f64) -> Option<Phase> {
     let curve = curve(windows, share_covered)?.curve;
-    let traced = |value: f64| Figure::new(value, Source::Traced);
+    let traced = |value: f64| ProfileValue::new(value, ValueSource::Traced);
     let footprint: f64 = footprint_lines(windows);
     Some(Phase {
         share: traced(share.clamp(0.0, 1.0))?,
         footprint_bytes: traced((footprint * LINE_BYTES as f64).round()),
         working_set_bytes: working_set(&curve)
-            .and_then(|size| Figure::new(size.0 as f64, Source::Traced)),
+            .and_then(|size| ProfileValue::new(size.0 as f64, ValueSource::Traced)),
         curve,
         ..Phase::default()
     })

@@ -15,8 +15,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use base::counted_noun;
-use host_sim::physics::{Behaviour, Fitted};
-use host_sim::predict::{Cast, Guest, Predicted, Site, Split, Stage, best, side_by_side, sites};
+use host_sim::physics::{Calibration, CpiModel};
+use host_sim::predict::{
+    LlcDomain, PlaceableProgram, Prediction, PredictionSetup, ProgramPlacement, ProgramSet,
+    best_placement, llc_domains, predict_together,
+};
 use program::is_toml;
 use program::profile::parse_profile;
 
@@ -52,10 +55,10 @@ const N_DOMAINS_MAX: u32 = 1024;
 /// What is told.
 struct Told<'a> {
     names: &'a [String],
-    stage: Stage,
+    stage: PredictionSetup,
     /// On the first domain; none where the programs are more than its CPUs.
-    slowdowns: Vec<Predicted>,
-    split: Option<Split>,
+    slowdowns: Vec<Prediction>,
+    split: Option<ProgramPlacement>,
     /// What was assumed, a sentence each.
     notes: Vec<String>,
 }
@@ -71,25 +74,26 @@ pub fn main(args: &Args) -> CommandResult {
 
 fn predict(args: &Args) -> anyhow::Result<Told<'_>> {
     let machine = machine::file_or_shipped(&args.machine)?;
-    let mut cast = Cast::default();
+    let mut cast = ProgramSet::default();
     args.programs.iter().try_for_each(|path| read(path, &mut cast))?;
     let n_domains = args.domains.unwrap_or(1) as usize;
-    let there = sites(&machine, cast.ghz).with_context(|| args.machine.display().to_string())?;
-    let stage = Stage::new(there, n_domains, &cast, Fitted::default());
-    let programs: Vec<Guest> =
+    let there =
+        llc_domains(&machine, cast.ghz).with_context(|| args.machine.display().to_string())?;
+    let stage = PredictionSetup::new(there, n_domains, &cast, Calibration::default());
+    let programs: Vec<PlaceableProgram> =
         args.names.iter().map(|name| find(name, &cast, &stage)).collect::<Result<_, _>>()?;
     let mut notes: Vec<String> = cast.notes.iter().chain(&stage.notes).cloned().collect();
     notes.extend(stage.sites.iter().filter_map(|site| unlike_cores(site, programs.len())));
     let slowdowns = on_first(args, &programs, &stage, &mut notes)?;
     let split = match args.domains {
-        Some(_) => Some(best(&programs, &stage.sites, &stage.domains)?),
+        Some(_) => Some(best_placement(&programs, &stage.sites, &stage.domains)?),
         None => None,
     };
     Ok(Told { names: &args.names, stage, slowdowns, split, notes })
 }
 
 /// A profile or a table, by the end of its name.
-fn read(path: &Path, cast: &mut Cast) -> anyhow::Result<()> {
+fn read(path: &Path, cast: &mut ProgramSet) -> anyhow::Result<()> {
     let file = path.display().to_string();
     let text = input::text("programs file", path)?;
     match is_toml(path) {
@@ -99,8 +103,12 @@ fn read(path: &Path, cast: &mut Cast) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn find(name: &str, cast: &Cast, stage: &Stage) -> anyhow::Result<Guest> {
-    stage.guest(cast, name)?.ok_or_else(|| match nearest(name, cast.names()) {
+fn find(
+    name: &str,
+    cast: &ProgramSet,
+    stage: &PredictionSetup,
+) -> anyhow::Result<PlaceableProgram> {
+    stage.placeable(cast, name)?.ok_or_else(|| match nearest(name, cast.names()) {
         Some(like) => anyhow!("no file tells of a program \"{name}\"; did you mean \"{like}\"?"),
         None => {
             let known = cast.names().collect::<Vec<_>>().join(", ");
@@ -110,7 +118,7 @@ fn find(name: &str, cast: &Cast, stage: &Stage) -> anyhow::Result<Guest> {
 }
 
 /// Where so many programs may have to do with slow cores.
-fn unlike_cores(site: &Site, n_programs: usize) -> Option<String> {
+fn unlike_cores(site: &LlcDomain, n_programs: usize) -> Option<String> {
     let (n_fast, n_cores) = (site.n_fast, site.n_cores);
     (n_fast < n_programs.min(n_cores)).then(|| {
         format!(
@@ -123,10 +131,10 @@ fn unlike_cores(site: &Site, n_programs: usize) -> Option<String> {
 /// What becomes of them on the first domain, if they have room there.
 fn on_first(
     args: &Args,
-    programs: &[Guest],
-    stage: &Stage,
+    programs: &[PlaceableProgram],
+    stage: &PredictionSetup,
     notes: &mut Vec<String>,
-) -> anyhow::Result<Vec<Predicted>> {
+) -> anyhow::Result<Vec<Prediction>> {
     let (Some(site), Some(domain)) = (stage.sites.first(), stage.domains.first()) else {
         return Ok(Vec::new());
     };
@@ -146,6 +154,6 @@ fn on_first(
             counted_noun(site.n_cores, "core")
         ));
     }
-    let programs: Vec<&Behaviour> = programs.iter().filter_map(Guest::on_first).collect();
-    Ok(side_by_side(&programs, domain))
+    let programs: Vec<&CpiModel> = programs.iter().filter_map(PlaceableProgram::on_first).collect();
+    Ok(predict_together(&programs, domain))
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use base::counted_noun;
-use host_sim::predict::{Split, Way};
+use host_sim::predict::{ProgramPlacement, SearchMethod};
 use serde_json::{Value, json};
 
 use super::Told;
@@ -49,10 +49,14 @@ fn push_slowdowns(text: &mut String, told: &Told<'_>) {
     let _ = writeln!(text, "  {:<width$}  {:>9.3}", "mean", mean / told.slowdowns.len() as f64);
 }
 
-fn push_split(text: &mut String, told: &Told<'_>, split: &Split) {
+fn push_split(text: &mut String, told: &Told<'_>, split: &ProgramPlacement) {
     let n = told.stage.sites.len();
-    let _ =
-        writeln!(text, "best split over {} ({}):\n", counted_noun(n, "LLC domain"), how(split.way));
+    let _ = writeln!(
+        text,
+        "best split over {} ({}):\n",
+        counted_noun(n, "LLC domain"),
+        how(split.method)
+    );
     let width = width(told);
     let _ = writeln!(text, "  domain  {:<width$}  slow-down", "program");
     for domain in 0..n {
@@ -75,10 +79,10 @@ fn width(told: &Told<'_>) -> usize {
     told.names.iter().map(|name| name.chars().count()).chain(["program".len()]).max().unwrap_or(0)
 }
 
-fn how(way: Way) -> &'static str {
+fn how(way: SearchMethod) -> &'static str {
     match way {
-        Way::Exhaustive => "all were looked at",
-        Way::Search => "found by moves and swaps; there may be a better one",
+        SearchMethod::Exhaustive => "all were looked at",
+        SearchMethod::Heuristic => "found by moves and swaps; there may be a better one",
     }
 }
 
@@ -105,9 +109,9 @@ pub(super) fn json(told: &Told<'_>) -> serde_json::Result<String> {
         object["split"] = json!((0..told.stage.sites.len()).map(names_in).collect::<Vec<_>>());
         object["split_slowdowns"] = json!(each.collect::<Vec<Value>>());
         object["mean_slowdown"] = json!(split.mean);
-        object["split_found_by"] = json!(match split.way {
-            Way::Exhaustive => "exhaustive",
-            Way::Search => "search",
+        object["split_found_by"] = json!(match split.method {
+            SearchMethod::Exhaustive => "exhaustive",
+            SearchMethod::Heuristic => "search",
         });
     }
     object["notes"] = json!(told.notes);

@@ -10,7 +10,7 @@ use profiler::measure::program_run::{ProgramRun, StopCause};
 use profiler::measure::valgrind::TracedRun;
 use profiler::{AccessPattern, CurveEstimate, Window};
 use program::Profile;
-use program::profile::{Figure, Phase};
+use program::profile::{Phase, ProfileValue};
 use serde_json::{Value, json};
 
 use super::text_charts;
@@ -147,7 +147,7 @@ impl ProfileOutput<'_> {
 
     /// Miss-ratio curve over all windows.
     fn whole_curve(&self) -> Option<CurveEstimate> {
-        let covered = self.profile.covered.map_or(0.0, Figure::value);
+        let covered = self.profile.covered.map_or(0.0, ProfileValue::value);
         profiler::curve(self.windows(), covered)
     }
 
@@ -162,7 +162,7 @@ impl ProfileOutput<'_> {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let profile = self.profile;
         let first = profile.phases.first();
-        let threads = first.and_then(|phase| phase.threads).map(Figure::value);
+        let threads = first.and_then(|phase| phase.threads).map(ProfileValue::value);
         let threads = threads.map_or(String::new(), |n| format!("; {n:.1} CPUs used on average"));
         let alone = profile.cpu_time.map(|cpu| format!("{cpu} of CPU time{threads}"));
         let mut facts = vec![
@@ -244,7 +244,7 @@ impl ProfileOutput<'_> {
             "cpu_time_ns": profile.cpu_time.map(|time| time.0),
             "class": profile.class.map(|(class, _)| class.number()),
             "class_cache_bytes": profile.class_cache.map(|size| size.0),
-            "covered_share": profile.covered.map(Figure::value),
+            "covered_share": profile.covered.map(ProfileValue::value),
             "n_windows": windows.len(),
             "n_references": references,
             "n_instructions": instructions,
@@ -269,7 +269,7 @@ fn reused_share(windows: &[Window]) -> Option<f64> {
     (0.0 < lines).then_some(reused / lines)
 }
 
-fn value_json(value: Option<Figure>) -> Value {
+fn value_json(value: Option<ProfileValue>) -> Value {
     value.map_or(Value::Null, |value| {
         json!({ "value": value.value(), "source": value.source.word(), "error": value.error() })
     })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use base::Bytes;
 use profiler::AccessPattern;
-use program::profile::{Curve, Figure, Phase};
+use program::profile::{MissRatioCurve, Phase, ProfileValue};
 
 /// Width of the text.
 const WIDTH: usize = 80;
@@ -15,7 +15,7 @@ const COLUMNS: usize = 72;
 const ROWS: usize = 12;
 
 /// One line with a bar of misses per doubling of the cache size.
-pub(super) fn curve(curve: &Curve) -> String {
+pub(super) fn curve(curve: &MissRatioCurve) -> String {
     let top = curve.points().iter().map(|point| point.misses).fold(0.0, f64::max);
     let mut text = "     cache   misses      ±   write-backs   of 1000 instructions\n".to_owned();
     for point in curve.points().iter().filter(|point| point.cache.0.is_power_of_two()) {
@@ -35,7 +35,7 @@ pub(super) fn curve(curve: &Curve) -> String {
 
 /// One line per phase.
 pub(super) fn phases(phases: &[Phase]) -> String {
-    let size = |value: Option<Figure>| {
+    let size = |value: Option<ProfileValue>| {
         value.map_or("-".to_owned(), |value| Bytes(value.value() as u64).to_string())
     };
     let mut text =
@@ -97,13 +97,13 @@ pub(super) fn wrapped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use profiler::{Reference, ReferenceKind, Sampling, WindowMeter, WindowPlan};
-    use program::profile::{Point, Source};
+    use program::profile::{CurvePoint, ValueSource};
 
     use super::*;
 
     #[test]
     fn a_curve_has_one_bar_per_doubling() {
-        let point = |kib, misses| Point {
+        let point = |kib, misses| CurvePoint {
             cache: Bytes::from_kib(kib),
             misses,
             write_backs: Some(misses / 4.0),
@@ -111,7 +111,7 @@ mod tests {
             error: None,
         };
         let points = vec![point(16, 20.0), point(24, 15.0), point(32, 10.0), point(64, 0.0)];
-        let found = Curve::new(Source::Traced, points).expect("misses fall");
+        let found = MissRatioCurve::new(ValueSource::Traced, points).expect("misses fall");
         let drawn = curve(&found);
         let rows: Vec<Vec<&str>> =
             drawn.lines().skip(1).map(|row| row.split_whitespace().collect()).collect();

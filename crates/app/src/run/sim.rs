@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use base::{Nanos, StopFlag};
 use engine::{Engine, Sink};
-use host_sim::chance::Chance;
 use host_sim::faults::Faults;
 use host_sim::hardware::Hardware;
-use host_sim::kernel::Version;
+use host_sim::kernel::KernelVersion;
+use host_sim::variation::Variation;
 use host_sim::{Capabilities, SimHost, SimOptions};
 use journal::{Header, PolicyUsed, RunEnd};
 use lab::compare::{Column, SimBench, SimSetting};
@@ -36,7 +36,7 @@ pub struct SimArgs {
     pub machine: Option<std::path::PathBuf>,
     /// Simulate this kernel: linux-6.18, linux-4.2 or linux-2.6.27 [default: of the machine file, else linux-6.18]
     #[arg(long, value_name = "NAME", value_parser = kernel, help_heading = "With --host sim")]
-    pub kernel: Option<Version>,
+    pub kernel: Option<KernelVersion>,
     /// Switch NUMA balancing of the simulated kernel [default: of the machine file, else off]
     #[arg(long, value_enum, value_name = "on|off", help_heading = "With --host sim")]
     pub numa_balancing: Option<Switch>,
@@ -46,7 +46,7 @@ pub struct SimArgs {
     /// Set random variation: off, or KEY=VALUE separated by commas, with the keys start, placement, idle, length,
     /// sleep, counters, pages
     #[arg(long, value_name = "KEYS", value_parser = chance, default_value = "on", help_heading = "With --host sim")]
-    pub chance: Chance,
+    pub chance: Variation,
     /// Inject faults: KEY=VALUE separated by commas, with the keys lost, starved, refused, busy, noisy, unplugged
     /// (default: none)
     #[arg(long, value_name = "KEYS", value_parser = faults, default_value = "", hide_default_value = true, help_heading = "With --host sim")]
@@ -77,13 +77,13 @@ pub enum SimSignals {
     None,
 }
 
-fn kernel(text: &str) -> Result<Version, String> {
-    let known = || Version::ALL.map(Version::name).join(", ");
-    Version::of_name(text).ok_or_else(|| format!("write one of {}", known()))
+fn kernel(text: &str) -> Result<KernelVersion, String> {
+    let known = || KernelVersion::ALL.map(KernelVersion::name).join(", ");
+    KernelVersion::of_name(text).ok_or_else(|| format!("write one of {}", known()))
 }
 
-fn chance(text: &str) -> Result<Chance, String> {
-    Chance::parse(text).map_err(|error| error.to_string())
+fn chance(text: &str) -> Result<Variation, String> {
+    Variation::parse(text).map_err(|error| error.to_string())
 }
 
 fn faults(text: &str) -> Result<Faults, String> {
@@ -97,7 +97,7 @@ impl SimArgs {
         SimOptions {
             interval,
             seed,
-            chance: self.chance,
+            variation: self.chance,
             kernel: self.kernel,
             numa_balancing: self.numa_balancing.map(|switch| switch == Switch::On),
             contention: !self.no_contention,
@@ -122,7 +122,7 @@ impl SimArgs {
         if self.interleave {
             add("interleave", "yes".to_owned());
         }
-        if self.chance != Chance::default() {
+        if self.chance != Variation::default() {
             add("chance", format!("{:?}", self.chance));
         }
         if self.no_contention {
@@ -141,7 +141,7 @@ impl SimArgs {
             ("--kernel", self.kernel.is_some()),
             ("--numa-balancing", self.numa_balancing.is_some()),
             ("--interleave", self.interleave),
-            ("--chance", self.chance != Chance::default()),
+            ("--chance", self.chance != Variation::default()),
             ("--faults", !self.faults.is_none()),
             ("--no-contention", self.no_contention),
             ("--readable", self.readable != SimSignals::All),
@@ -211,7 +211,8 @@ fn check(stop: &StopFlag, args: &Args) -> Result<SimInput, CommandError> {
     let machine = args.sim.machine()?;
     let signals = args.signals.overrides().or_usage_error()?;
     let hardware = Arc::new(Hardware::new(&machine));
-    let scripts = host_sim::cast::cast(&workload.jobs, &hardware).or_usage_error()?;
+    let scripts =
+        host_sim::script_builder::build_scripts(&workload.jobs, &hardware).or_usage_error()?;
     let policy = match lab::oracle::is_named(&args.policy) {
         true => oracle(stop, args, &machine, &workload, &signals)?,
         false => policy::build(&args.policy, args.seed).or_usage_error()?,

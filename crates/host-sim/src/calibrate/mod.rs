@@ -10,29 +10,30 @@
 //! The error on the data of the fit shows the flexibility of a model only. So [`judge`] leaves each program out in turn,
 //! fits on the pairs of the others, and predicts its pairs. The baseline predictors are fitted in the same way.
 
-mod data;
-mod judge;
-mod search;
-mod simple;
-mod splits;
+mod baselines;
+mod cross_validation;
+mod measurements;
+mod nelder_mead;
+mod pairings;
 #[cfg(test)]
 mod tests;
 
-pub use data::{DataError, Pair, Remote, Truth};
-pub use judge::{
-    Errors, Judged, Row, in_sample, judge, judge_from, physics, rank_correlation, simple,
+pub use baselines::{Baseline, baselines};
+pub use cross_validation::{
+    CrossValidation, PredictedSlowdown, PredictionErrors, cross_validate, cross_validate_baseline,
+    cross_validate_from, in_sample, physics_predictor, rank_correlation,
 };
-pub use search::smallest;
-pub use simple::{Simple, all};
-pub use splits::{Splits, splits};
+pub use measurements::{CoRunData, DataError, MeasuredPair, MeasuredRemote};
+pub use nelder_mead::minimize;
+pub use pairings::{PairingResult, evaluate_pairings};
 
-use crate::physics::{Behaviour, Channel, Demand, Fitted};
-use crate::predict::programs::Known;
-use crate::predict::{Domain, Predicted, Site, side_by_side};
+use crate::physics::{Calibration, Channel, CpiModel, Demand};
+use crate::predict::program_table::TableProgram;
+use crate::predict::{CacheDomain, LlcDomain, Prediction, predict_together};
 
 /// The machine of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Machine {
+pub struct CoRunMachine {
     /// Size of the last-level cache in bytes.
     pub cache: f64,
     /// Unloaded miss latency in nanoseconds.
@@ -42,21 +43,21 @@ pub struct Machine {
     /// Frequency in GHz.
     pub ghz: f64,
     /// Additional latency of remote memory in nanoseconds.
-    pub farther_ns: f64,
+    pub remote_extra_ns: f64,
 }
 
-impl Machine {
+impl CoRunMachine {
     /// From the LLC domain of a machine file.
-    pub fn of(site: &Site, farther_ns: f64) -> Self {
-        let Site { cache, unloaded_ns, peak, ghz, .. } = *site;
-        Machine { cache, unloaded_ns, peak, ghz, farther_ns }
+    pub fn of(site: &LlcDomain, farther_ns: f64) -> Self {
+        let LlcDomain { cache, unloaded_ns, peak, ghz, .. } = *site;
+        CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: farther_ns }
     }
 }
 
 /// The initial parameters, also the prior of the fit: plausible values for any machine. Ten outstanding misses are as many
 /// as the first-level cache of many cores tracks.
-pub const BEGIN: Fitted =
-    Fitted { slope: 1.0, cap: 0.6, overlap: 1.5, overlap_max: 10.0, late: 0.1 };
+pub const BEGIN: Calibration =
+    Calibration { slope: 1.0, cap: 0.6, overlap: 1.5, overlap_max: 10.0, late: 0.1 };
 
 /// Iterations per start, and number of starts, each at the previous result. With more, no printed digit changes.
 const N_ROUNDS: usize = 200;
@@ -71,44 +72,44 @@ const PRIOR_WEIGHT: f64 = 0.0002;
 
 /// The parameters with the best predictions. The capacity is not searched for: it is the largest bandwidth of any program
 /// alone.
-pub fn fit(truth: &Truth) -> Fitted {
+pub fn fit(truth: &CoRunData) -> Calibration {
     fit_from(truth, &BEGIN)
 }
 
 /// The same with other initial parameters.
-pub fn fit_from(truth: &Truth, begin: &Fitted) -> Fitted {
-    let Machine { peak, ghz, .. } = truth.machine;
-    let moved = truth.programs.iter().map(|its| its.moved(ghz));
+pub fn fit_from(truth: &CoRunData, begin: &Calibration) -> Calibration {
+    let CoRunMachine { peak, ghz, .. } = truth.machine;
+    let moved = truth.programs.iter().map(|its| its.max_bandwidth(ghz));
     let cap = (moved.fold(0.0, f64::max) / peak).min(1.0);
     let begin = logarithms(begin);
     let costs = |numbers: &[f64]| {
         let far = numbers.iter().zip(&begin).map(|(one, other)| (one - other) * (one - other));
-        how_far_off(truth, &fitted(numbers, cap)) + PRIOR_WEIGHT * far.sum::<f64>()
+        mean_squared_log_error(truth, &fitted(numbers, cap)) + PRIOR_WEIGHT * far.sum::<f64>()
     };
     let mut numbers = begin.clone();
     for _ in 0..N_BEGINS {
-        numbers = smallest(costs, &numbers, EDGE, N_ROUNDS).0;
+        numbers = minimize(costs, &numbers, EDGE, N_ROUNDS).0;
     }
     fitted(&numbers, cap)
 }
 
 /// All parameters are positive, so the search uses their logarithms.
-fn logarithms(fitted: &Fitted) -> Vec<f64> {
-    let Fitted { slope, overlap, overlap_max, late, .. } = *fitted;
+fn logarithms(fitted: &Calibration) -> Vec<f64> {
+    let Calibration { slope, overlap, overlap_max, late, .. } = *fitted;
     [slope, overlap, overlap_max, late].map(libm::log).to_vec()
 }
 
-fn fitted(numbers: &[f64], cap: f64) -> Fitted {
+fn fitted(numbers: &[f64], cap: f64) -> Calibration {
     let at = |idx: usize| numbers.get(idx).map_or(1.0, |number| libm::exp(*number));
-    Fitted { slope: at(0), cap, overlap: at(1), overlap_max: at(2), late: at(3) }
+    Calibration { slope: at(0), cap, overlap: at(1), overlap_max: at(2), late: at(3) }
 }
 
 /// The mean of ln(predicted ÷ measured)² over slowdowns: errors by a factor count the same in both directions.
-fn how_far_off(truth: &Truth, fitted: &Fitted) -> f64 {
+fn mean_squared_log_error(truth: &CoRunData, fitted: &Calibration) -> f64 {
     if 1.0 < fitted.late || fitted.overlap < 1.0 || fitted.overlap_max < fitted.overlap {
         return f64::INFINITY;
     }
-    let predictor = Told::new(truth, fitted);
+    let predictor = Predictor::new(truth, fitted);
     let off = |predicted: f64, measured: f64| libm::pow(libm::log(predicted / measured), 2.0);
     let pairs = truth.pairs.iter().flat_map(|pair| {
         let both = predictor.pair(pair);
@@ -124,23 +125,24 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The physics with given parameters.
-pub struct Told {
-    domain: Domain,
-    behaviours: Vec<Behaviour>,
+pub struct Predictor {
+    domain: CacheDomain,
+    behaviours: Vec<CpiModel>,
     farther_ns: f64,
 }
 
-impl Told {
+impl Predictor {
     /// For the programs and the machine of a data set.
-    pub fn new(truth: &Truth, fitted: &Fitted) -> Self {
-        let Machine { cache, unloaded_ns, peak, ghz, farther_ns } = truth.machine;
+    pub fn new(truth: &CoRunData, fitted: &Calibration) -> Self {
+        let CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: farther_ns } =
+            truth.machine;
         let channel = fitted.channel(unloaded_ns, peak);
-        let moved = truth.programs.iter().map(|its| its.moved(ghz));
-        let channel = channel.with_seen(moved.fold(0.0, f64::max));
-        let habits = fitted.habits(ghz);
-        let of = |known: &Known| Behaviour::of(&known.character, cache, &channel, habits);
+        let moved = truth.programs.iter().map(|its| its.max_bandwidth(ghz));
+        let channel = channel.with_capacity_of(moved.fold(0.0, f64::max));
+        let habits = fitted.parameters(ghz);
+        let of = |known: &TableProgram| CpiModel::of(&known.miss_curve, cache, &channel, habits);
         let behaviours = truth.programs.iter().filter_map(of).collect();
-        Told { domain: Domain { cache, channel }, behaviours, farther_ns }
+        Predictor { domain: CacheDomain { cache, channel }, behaviours, farther_ns }
     }
 
     /// The machine's channel.
@@ -149,16 +151,16 @@ impl Told {
     }
 
     /// The slowdowns of a pair.
-    pub fn pair(&self, pair: &Pair) -> [f64; 2] {
-        let predicted = self.mix(&pair.programs);
+    pub fn pair(&self, pair: &MeasuredPair) -> [f64; 2] {
+        let predicted = self.predict(&pair.programs);
         [0, 1].map(|idx| predicted.get(idx).map_or(1.0, |its| its.slowdown))
     }
 
     /// The predictions for several programs together.
-    pub fn mix(&self, programs: &[usize]) -> Vec<Predicted> {
-        let programs: Vec<&Behaviour> =
+    pub fn predict(&self, programs: &[usize]) -> Vec<Prediction> {
+        let programs: Vec<&CpiModel> =
             programs.iter().filter_map(|idx| self.behaviours.get(*idx)).collect();
-        side_by_side(&programs, &self.domain)
+        predict_together(&programs, &self.domain)
     }
 
     /// The slowdown of a program alone with remote memory.
@@ -169,6 +171,6 @@ impl Told {
             let loaded = self.domain.channel.load(&[demand]);
             loaded.each_ns.first().copied().unwrap_or(1.0)
         };
-        takes(near.farther(self.farther_ns)) / takes(near)
+        takes(near.with_extra_latency(self.farther_ns)) / takes(near)
     }
 }

@@ -4,31 +4,31 @@ use std::sync::OnceLock;
 
 use super::*;
 
-fn truth() -> Truth {
+fn truth() -> CoRunData {
     let text = include_str!("../../../../workloads/machines/corun-pair.toml");
     let machine = topology::file::parse_toml(text, "corun-pair.toml").unwrap();
-    let sites = crate::predict::sites(&machine, None).unwrap();
+    let sites = crate::predict::llc_domains(&machine, None).unwrap();
     assert!(sites.notes.is_empty(), "{:?}", sites.notes);
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     let pairs = include_str!("../../../../workloads/data/corun/pairs.csv");
     let numa = include_str!("../../../../workloads/data/corun/numa.csv");
-    let machine = Machine::of(&sites.all[0], 60.0);
-    Truth::read(machine, (solo, "solo.csv"), (pairs, "pairs.csv"), (numa, "numa.csv")).unwrap()
+    let machine = CoRunMachine::of(&sites.all[0], 60.0);
+    CoRunData::read(machine, (solo, "solo.csv"), (pairs, "pairs.csv"), (numa, "numa.csv")).unwrap()
 }
 
 /// Computed once, because the fits are slow.
-fn left_out() -> &'static Judged {
-    static JUDGED: OnceLock<Judged> = OnceLock::new();
-    JUDGED.get_or_init(|| judge(&truth()))
+fn left_out() -> &'static CrossValidation {
+    static JUDGED: OnceLock<CrossValidation> = OnceLock::new();
+    JUDGED.get_or_init(|| cross_validate(&truth()))
 }
 
-fn stream(truth: &Truth) -> usize {
+fn stream(truth: &CoRunData) -> usize {
     truth.programs.iter().position(|its| its.name == "stream").unwrap()
 }
 
 #[test]
 fn the_shipped_constants_are_the_fit_to_all_data() {
-    let (fitted, ships) = (fit(&truth()), Fitted::default());
+    let (fitted, ships) = (fit(&truth()), Calibration::default());
     let two = [
         (fitted.slope, ships.slope),
         (fitted.cap, ships.cap),
@@ -47,8 +47,8 @@ fn in_cross_validation_the_error_is_below_that_of_every_baseline() {
     let stream = stream(&truth);
     let (own, without_stream) = (left_out().errors(), left_out().errors_without(stream));
     assert!(own.mean < 0.045 && without_stream.mean < 0.025, "{own:?} {without_stream:?}");
-    for (name, begin) in all() {
-        let judged = simple(&truth, &begin);
+    for (name, begin) in baselines() {
+        let judged = cross_validate_baseline(&truth, &begin);
         assert!(own.mean < 0.7 * judged.errors().mean, "{name}: {:?}", judged.errors());
         let without = judged.errors_without(stream);
         assert!(without_stream.mean < 0.7 * without.mean, "{name} without stream: {without:?}");
@@ -67,7 +67,7 @@ fn the_baselines_reproduce_the_errors_published_with_the_data() {
     // every detail; their errors must not be larger.
     let truth = truth();
     let published = [0.255, 0.200, 0.107, 0.258, 0.210, 0.073];
-    for (idx, ((name, begin), published)) in all().into_iter().zip(published).enumerate() {
+    for (idx, ((name, begin), published)) in baselines().into_iter().zip(published).enumerate() {
         let fitted = begin.fit(&truth);
         let mean = in_sample(&truth, |pair| fitted.pair(&truth, pair)).errors().mean;
         let same = if idx < 4 { (mean - published).abs() < 0.001 } else { mean < published };
@@ -78,7 +78,7 @@ fn the_baselines_reproduce_the_errors_published_with_the_data() {
 #[test]
 fn the_slowdown_of_remote_memory_is_predicted_within_eight_percent() {
     let truth = truth();
-    let predictor = Told::new(&truth, &Fitted::default());
+    let predictor = Predictor::new(&truth, &Calibration::default());
     for its in &truth.remote {
         let (name, predicted) = (&truth.programs[its.program].name, predictor.remote(its.program));
         assert!(
@@ -92,22 +92,22 @@ fn the_slowdown_of_remote_memory_is_predicted_within_eight_percent() {
 #[test]
 fn the_bandwidth_of_four_programs_does_not_exceed_the_capacity() {
     let truth = truth();
-    let predictor = Told::new(&truth, &Fitted::default());
+    let predictor = Predictor::new(&truth, &Calibration::default());
     for out in 0..6 {
         let mix: Vec<usize> = (0..6).filter(|idx| *idx != out && *idx != (out + 1) % 6).collect();
-        let each = predictor.mix(&mix);
+        let each = predictor.predict(&mix);
         let held: f64 = each.iter().map(|its| its.cache).sum();
         assert!((held / truth.machine.cache - 1.0).abs() < 1e-6, "{each:?}");
         assert!(each.iter().all(|its| (0.99..8.0).contains(&its.slowdown)), "{mix:?} {each:?}");
         let moved: f64 = each.iter().map(|its| its.bytes_per_ns).sum();
-        assert!(moved <= predictor.channel().cap * (1.0 + 1e-6), "{moved} {each:?}");
+        assert!(moved <= predictor.channel().capacity * (1.0 + 1e-6), "{moved} {each:?}");
     }
 }
 
 #[test]
 fn the_best_pairing_of_four_programs_is_usually_found() {
     let truth = truth();
-    let found = splits(&truth, physics(&truth, &Fitted::default()));
+    let found = evaluate_pairings(&truth, physics_predictor(&truth, &Calibration::default()));
     assert!(found.n == 15 && 13 <= found.n_best, "{found:?}");
     assert!(found.chosen - found.best < 0.01, "{found:?}");
 }

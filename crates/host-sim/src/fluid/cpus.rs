@@ -1,10 +1,10 @@
 //! Run queues: enqueue, dequeue, migration, load balancing, and the progress of tasks over time.
 
-use super::calm::Calm;
 use super::events::Event;
-use super::tasks::Doing;
-use super::{Fluid, News, Task, TaskState};
-use crate::kernel::Pull;
+use super::tasks::Activity;
+use super::virtual_time::VirtualTimeQueue;
+use super::{Fluid, HostNotice, Task, TaskState};
+use crate::kernel::TaskPull;
 
 /// The run queue of a CPU.
 #[derive(Clone, Debug, Default)]
@@ -14,22 +14,22 @@ pub(super) struct CpuState {
     /// The sum of their weights.
     pub weight: f64,
     /// Number of weights that are not whole numbers.
-    n_broken: usize,
-    /// Without contention: tasks that wait for the end of their segment ([`super::calm`]).
-    pub calm: Calm,
+    n_fractional: usize,
+    /// Without contention: tasks that wait for the end of their segment ([`super::virtual_time`]).
+    pub virtual_time: VirtualTimeQueue,
     /// The instant up to which its tasks are updated.
-    pub settled: u64,
+    pub updated: u64,
     /// Whether anything changed since the end of its first segment was computed.
     pub is_stale: bool,
 }
 
 /// Balancing state of the busy CPUs of a domain.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Round {
+pub(super) struct BusyBalancing {
     /// Whether an event is scheduled.
     is_due: bool,
     /// Remaining attempts until the next change.
-    n_left: u32,
+    attempts_left: u32,
 }
 
 /// Balancing attempts after a change: enough to move running tasks after the failed attempts.
@@ -46,26 +46,26 @@ const BALANCE_MS_MAX: u64 = 64;
 /// Sums of whole numbers up to this one are exact.
 const WHOLE_MAX: f64 = (1u64 << 52) as f64;
 
-fn is_broken(weight: f64) -> bool {
+fn is_fractional(weight: f64) -> bool {
     libm::floor(weight) != weight || WHOLE_MAX < weight
 }
 
 impl CpuState {
     /// Appends a task.
-    fn comes(&mut self, idx: usize, weight: f64) {
+    fn push(&mut self, idx: usize, weight: f64) {
         self.tasks.push(idx);
         self.weight += weight;
-        self.n_broken += usize::from(is_broken(weight));
+        self.n_fractional += usize::from(is_fractional(weight));
     }
 
     /// Removes a task. Sums of whole weights are exact; otherwise the sum is recomputed, so that rounding errors do not
     /// accumulate.
-    fn goes(&mut self, idx: usize, all: &[Task]) {
+    fn remove(&mut self, idx: usize, all: &[Task]) {
         let Some(at) = self.tasks.iter().position(|&other| other == idx) else { return };
         self.tasks.remove(at);
         let weight = all[idx].weight;
-        self.n_broken -= usize::from(is_broken(weight));
-        match self.n_broken == 0 && !is_broken(weight) && self.weight < WHOLE_MAX {
+        self.n_fractional -= usize::from(is_fractional(weight));
+        match self.n_fractional == 0 && !is_fractional(weight) && self.weight < WHOLE_MAX {
             true => self.weight -= weight,
             false => self.sum(all),
         }
@@ -73,44 +73,45 @@ impl CpuState {
 
     fn sum(&mut self, all: &[Task]) {
         self.weight = self.tasks.iter().map(|&idx| all[idx].weight).sum();
-        let broken = self.tasks.iter().filter(|&&idx| is_broken(all[idx].weight));
-        self.n_broken = broken.count();
+        let fractional = self.tasks.iter().filter(|&&idx| is_fractional(all[idx].weight));
+        self.n_fractional = fractional.count();
     }
 }
 
 impl Fluid {
     /// Updates the tasks of a CPU up to now.
-    pub(super) fn settle_cpu(&mut self, cpu: usize) {
+    pub(super) fn update_cpu(&mut self, cpu: usize) {
         let state = &mut self.cpus[cpu];
-        let passed = (self.now - state.settled) as f64;
-        state.settled = self.now;
+        let passed = (self.now - state.updated) as f64;
+        state.updated = self.now;
         if passed == 0.0 || state.tasks.is_empty() {
             return;
         }
         let weight = state.weight;
-        state.calm.served += passed / weight;
-        let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };
+        state.virtual_time.served += passed / weight;
+        let eager =
+            if self.settings.contention { &state.tasks } else { &state.virtual_time.unqueued };
         // A copy, because a task that is OOM-killed leaves the run queue during the loop.
-        let mut all = std::mem::take(&mut self.settling);
+        let mut all = std::mem::take(&mut self.updating);
         all.extend(eager);
         for &idx in &all {
             let task = &self.tasks[idx];
             if task.state == TaskState::Runnable && task.cpu == cpu {
                 let share = task.weight / weight;
-                self.settle_task(idx, passed * share, passed * (1.0 - share));
+                self.update_task(idx, passed * share, passed * (1.0 - share));
             }
         }
         all.clear();
-        self.settling = all;
+        self.updating = all;
     }
 
-    pub(super) fn settle_task(&mut self, idx: usize, cpu_ns: f64, wait_ns: f64) {
+    pub(super) fn update_task(&mut self, idx: usize, cpu_ns: f64, wait_ns: f64) {
         self.cpu_ns_given += cpu_ns;
         let task = &mut self.tasks[idx];
         task.wait_ns += wait_ns;
-        let before = (task.done.reads, task.done.writes);
-        let touched = task.run_ns(cpu_ns);
-        let (reads, writes) = (task.done.reads - before.0, task.done.writes - before.1);
+        let before = (task.counts.reads, task.counts.writes);
+        let touched = task.progress(cpu_ns);
+        let (reads, writes) = (task.counts.reads - before.0, task.counts.writes - before.1);
         let job = task.job;
         let cpu_node = self.hardware.cpus[task.cpu].node;
         self.count_lines(job, cpu_node, reads, writes);
@@ -120,27 +121,27 @@ impl Fluid {
     }
 
     /// Updates all CPUs.
-    pub fn settle_all(&mut self) {
+    pub fn update_all(&mut self) {
         for cpu in 0..self.cpus.len() {
-            self.settle_cpu(cpu);
-            self.settle_calm(cpu);
+            self.update_cpu(cpu);
+            self.update_all_queued(cpu);
         }
     }
 
     /// Adds a task to the run queue of a CPU.
     pub(super) fn enqueue(&mut self, idx: usize, cpu: usize) {
-        self.settle_cpu(cpu);
+        self.update_cpu(cpu);
         if self.tasks[idx].state == TaskState::Ended {
             return; // A thread of its job was OOM-killed.
         }
         self.tasks[idx].cpu = cpu;
         self.tasks[idx].state = TaskState::Runnable;
         self.n_changes += 1;
-        self.cpus[cpu].comes(idx, self.tasks[idx].weight);
-        self.comes_restless(idx, cpu);
+        self.cpus[cpu].push(idx, self.tasks[idx].weight);
+        self.add_unqueued(idx, cpu);
         self.load.add(&self.hardware, cpu);
-        self.warm_up(idx, self.hardware.cpus[cpu].cache);
-        self.touched_cpu(cpu);
+        self.charge_cold_cache(idx, self.hardware.cpus[cpu].cache);
+        self.mark_changed(cpu);
         self.schedule_balance();
         self.schedule_busy_balance(cpu);
     }
@@ -149,24 +150,24 @@ impl Fluid {
     pub(super) fn dequeue(&mut self, idx: usize) {
         let cpu = self.tasks[idx].cpu;
         self.n_changes += 1;
-        self.settle_cpu(cpu);
-        self.stir(idx);
+        self.update_cpu(cpu);
+        self.unqueue(idx);
         let state = &mut self.cpus[cpu];
-        state.calm.leaves(idx);
-        state.goes(idx, &self.tasks);
+        state.virtual_time.remove(idx);
+        state.remove(idx, &self.tasks);
         if state.tasks.is_empty() {
-            state.calm = Calm::default();
+            state.virtual_time = VirtualTimeQueue::default();
         }
-        self.unlist(idx);
+        self.remove_from_channels(idx);
         self.load.remove(&self.hardware, cpu);
-        self.touched_cpu(cpu);
+        self.mark_changed(cpu);
         self.schedule_balance();
     }
 
     /// Marks the cache of a CPU, and those of its SMT siblings, to be solved again.
-    pub(super) fn touched_cpu(&mut self, cpu: usize) {
+    pub(super) fn mark_changed(&mut self, cpu: usize) {
         if !self.settings.contention {
-            return self.touched_without_contention(cpu);
+            return self.mark_changed_without_contention(cpu);
         }
         self.cpus[cpu].is_stale = true;
         let hardware = &self.hardware;
@@ -183,8 +184,8 @@ impl Fluid {
             return;
         }
         // Both CPUs are updated first; a task that is OOM-killed by that has ended, possibly this one.
-        self.settle_cpu(from);
-        self.settle_cpu(to);
+        self.update_cpu(from);
+        self.update_cpu(to);
         if self.tasks[idx].state == TaskState::Ended {
             return;
         }
@@ -192,21 +193,21 @@ impl Fluid {
         self.enqueue(idx, to);
         self.count_migration(idx);
         if self.cpus[from].tasks.is_empty() {
-            self.fell_idle(from);
+            self.balance_newly_idle(from);
         }
     }
 
     /// Changes the weight of a task.
-    pub(super) fn reweigh(&mut self, idx: usize, weight: f64) {
+    pub(super) fn set_task_weight(&mut self, idx: usize, weight: f64) {
         let cpu = self.tasks[idx].cpu;
-        self.settle_cpu(cpu);
-        self.stir(idx);
+        self.update_cpu(cpu);
+        self.unqueue(idx);
         self.tasks[idx].weight = weight;
         let state = &mut self.cpus[cpu];
         if state.tasks.contains(&idx) {
             state.sum(&self.tasks);
         }
-        self.touched_cpu(cpu);
+        self.mark_changed(cpu);
     }
 
     pub(super) fn count_migration(&mut self, idx: usize) {
@@ -215,18 +216,20 @@ impl Fluid {
     }
 
     /// Computes when the first segment on a CPU ends.
-    pub(super) fn reckon(&mut self, cpu: usize) {
+    pub(super) fn reschedule(&mut self, cpu: usize) {
         if !self.settings.contention {
-            self.settle_cpu(cpu);
+            self.update_cpu(cpu);
         }
-        self.calm_down(cpu);
+        self.queue_running(cpu);
         let state = &self.cpus[cpu];
-        let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };
+        let eager =
+            if self.settings.contention { &state.tasks } else { &state.virtual_time.unqueued };
         let ends = eager.iter().map(|&idx| {
             let task = &self.tasks[idx];
-            task.stretch_ns() * state.weight / task.weight
+            task.segment_ns() * state.weight / task.weight
         });
-        let first = ends.fold(f64::INFINITY, f64::min).min(state.calm.first_ns(state.weight));
+        let first =
+            ends.fold(f64::INFINITY, f64::min).min(state.virtual_time.first_ns(state.weight));
         // Rounded up, so that the segment has ended at that instant. A task without progress has no event.
         let at = (first < 1e18).then(|| self.now + (libm::ceil(first) as u64).max(1));
         self.events.set_cpu(cpu, at);
@@ -234,49 +237,51 @@ impl Fluid {
     }
 
     /// Handles the end of the first segment on a CPU.
-    pub(super) fn stretch_ends(&mut self, cpu: usize) {
-        self.settle_cpu(cpu);
-        self.stir_those_through(cpu);
+    pub(super) fn segment_ends(&mut self, cpu: usize) {
+        self.update_cpu(cpu);
+        self.unqueue_ended(cpu);
         let state = &self.cpus[cpu];
-        let eager = if self.settings.contention { &state.tasks } else { &state.calm.restless };
-        let mut all = std::mem::take(&mut self.stretching);
+        let eager =
+            if self.settings.contention { &state.tasks } else { &state.virtual_time.unqueued };
+        let mut all = std::mem::take(&mut self.ending);
         all.extend(eager);
         for &idx in &all {
-            self.touching_may_be_over(idx);
-            if self.tasks[idx].is_through() && self.tasks[idx].state == TaskState::Runnable {
-                self.stretch_of_task_ends(idx);
+            self.check_first_touch_over(idx);
+            if self.tasks[idx].is_segment_over() && self.tasks[idx].state == TaskState::Runnable {
+                self.task_segment_ends(idx);
             }
         }
         all.clear();
-        self.stretching = all;
+        self.ending = all;
         self.cpus[cpu].is_stale = true;
         self.solver.stale_cpus.push(cpu);
     }
 
     /// Marks a CPU to be solved again when one of its tasks has touched all its new memory, which changes its demand.
-    fn touching_may_be_over(&mut self, idx: usize) {
+    fn check_first_touch_over(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
-        let is_touching = task.doing() == Doing::Touching;
+        let is_touching = task.activity() == Activity::Touching;
         if std::mem::replace(&mut task.was_touching, is_touching) && !is_touching {
             let cpu = task.cpu;
-            self.touched_cpu(cpu);
+            self.mark_changed(cpu);
         }
     }
 
-    fn stretch_of_task_ends(&mut self, idx: usize) {
+    fn task_segment_ends(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
-        let is_over = task.left <= 1e-3;
+        let is_over = task.instructions_left <= 1e-3;
         if !is_over {
-            let (burst, sleep) = task.script.acts[task.act].sleeps.unwrap_or((f64::INFINITY, 0));
+            let (burst, sleep) =
+                task.script.phases[task.phase].sleeps.unwrap_or((f64::INFINITY, 0));
             task.burst_left = burst;
             self.sleep(idx, sleep);
             return;
         }
-        task.act += 1;
-        if task.act == task.script.acts.len() {
+        task.phase += 1;
+        if task.phase == task.script.phases.len() {
             self.task_ends(idx);
         } else {
-            self.begin_act(idx);
+            self.begin_phase(idx);
         }
     }
 
@@ -284,15 +289,15 @@ impl Fluid {
         let cpu = self.tasks[idx].cpu;
         self.dequeue(idx);
         self.tasks[idx].state = TaskState::Sleeping;
-        let ns = self.causes.sleep(ns).max(1);
-        self.events.add(self.now + ns, Event::Wake(idx, self.tasks[idx].life));
-        self.fell_idle(cpu);
+        let ns = self.variation.sleep(ns).max(1);
+        self.events.add(self.now + ns, Event::Wake(idx, self.tasks[idx].generation));
+        self.balance_newly_idle(cpu);
     }
 
     /// Handles the end of a sleep.
     pub(super) fn wakes(&mut self, idx: usize, life: u64) {
         let task = &self.tasks[idx];
-        if task.life != life || task.state != TaskState::Sleeping {
+        if task.generation != life || task.state != TaskState::Sleeping {
             return;
         }
         let (before, allowed) = (task.cpu, task.allowed.clone());
@@ -308,22 +313,22 @@ impl Fluid {
     }
 
     /// Lets a CPU without tasks pull a task from another one.
-    pub(super) fn fell_idle(&mut self, cpu: usize) {
+    pub(super) fn balance_newly_idle(&mut self, cpu: usize) {
         if !self.cpus[cpu].tasks.is_empty() || !self.kernel.online[cpu] {
             return;
         }
-        let takes = |from: usize| self.one_for(from, cpu, false).is_some();
+        let takes = |from: usize| self.last_movable(from, cpu, false).is_some();
         if let Some(pull) = self.kernel.pull_idle(&self.hardware, &self.load, cpu, &takes) {
             self.pull(pull);
         }
     }
 
-    fn one_for(&self, from: usize, to: usize, running_too: bool) -> Option<usize> {
-        one_for(&self.cpus[from], &self.tasks, to, running_too)
+    fn last_movable(&self, from: usize, to: usize, running_too: bool) -> Option<usize> {
+        last_movable_of(&self.cpus[from], &self.tasks, to, running_too)
     }
 
-    fn pull(&mut self, pull: Pull) {
-        if let Some(idx) = self.one_for(pull.from, pull.to, pull.running_too) {
+    fn pull(&mut self, pull: TaskPull) {
+        if let Some(idx) = self.last_movable(pull.from, pull.to, pull.running_too) {
             self.migrate(idx, pull.to);
         }
     }
@@ -338,19 +343,19 @@ impl Fluid {
     }
 
     /// Handles a balancing attempt of the kernel.
-    pub(super) fn even_out(&mut self) {
+    pub(super) fn balance(&mut self) {
         self.balance_left = self.balance_left.saturating_sub(1);
         let left = self.balance_left;
         let before = (self.n_changes, self.kernel.n_failed_changes());
         // If nothing changed since an attempt found nothing, this one finds nothing either.
-        if self.even_at != Some(before) {
+        if self.balanced_at != Some(before) {
             self.pull_all();
             self.waiting_since = match self.waits_beside_idle() {
                 Some(_) => self.waiting_since.or(Some(self.now)),
                 None => None,
             };
             let after = (self.n_changes, self.kernel.n_failed_changes());
-            self.even_at = Some(after).filter(|_| before == after);
+            self.balanced_at = Some(after).filter(|_| before == after);
         }
         self.balance_left = left;
         if 0 < left {
@@ -362,9 +367,10 @@ impl Fluid {
     fn pull_all(&mut self) {
         for _ in 0..self.cpus.len() {
             let (cpus, tasks) = (&self.cpus, &self.tasks);
-            let takes =
-                |from: usize, to, running| one_for(&cpus[from], tasks, to, running).is_some();
-            let pull = self.kernel.even_out(&self.hardware, &self.load, &takes);
+            let takes = |from: usize, to, running| {
+                last_movable_of(&cpus[from], tasks, to, running).is_some()
+            };
+            let pull = self.kernel.balance(&self.hardware, &self.load, &takes);
             let Some(pull) = pull else { break };
             self.pull(pull);
         }
@@ -376,32 +382,33 @@ impl Fluid {
             return;
         }
         for &domain in self.kernel.domains_of(cpu) {
-            let round = &mut self.rounds[domain];
-            round.n_left = ROUND_TRIES;
+            let round = &mut self.busy_balancing[domain];
+            round.attempts_left = ROUND_TRIES;
             if !std::mem::replace(&mut round.is_due, true) {
                 let at = self.now + self.kernel.period_ns(domain);
-                self.events.add(at, Event::CarryRound(domain));
+                self.events.add(at, Event::BalanceBusy(domain));
             }
         }
     }
 
     /// Handles a balancing attempt among the busy CPUs of a domain.
-    pub(super) fn carry_round(&mut self, domain: usize) {
-        self.rounds[domain].n_left -= 1;
+    pub(super) fn balance_busy(&mut self, domain: usize) {
+        self.busy_balancing[domain].attempts_left -= 1;
         for here in 0..self.kernel.n_groups(domain) {
             let (cpus, tasks) = (&self.cpus, &self.tasks);
-            let takes = |from: usize, to| first_for(&cpus[from], tasks, to).is_some();
-            let pull = self.kernel.carry_round(&self.load, (domain, here), &takes);
-            let Some(Pull { from, to, .. }) = pull else { continue };
-            if let Some(idx) = first_for(&self.cpus[from], &self.tasks, to) {
+            let takes = |from: usize, to| first_movable(&cpus[from], tasks, to).is_some();
+            let pull = self.kernel.balance_busy(&self.load, (domain, here), &takes);
+            let Some(TaskPull { from, to, .. }) = pull else { continue };
+            if let Some(idx) = first_movable(&self.cpus[from], &self.tasks, to) {
                 self.migrate(idx, to);
             }
         }
-        let goes_on = 0 < self.rounds[domain].n_left && self.kernel.shares(domain, &self.load);
-        self.rounds[domain].is_due = goes_on;
+        let goes_on = 0 < self.busy_balancing[domain].attempts_left
+            && self.kernel.has_shared_cpu(domain, &self.load);
+        self.busy_balancing[domain].is_due = goes_on;
         if goes_on {
             let at = self.now + self.kernel.period_ns(domain);
-            self.events.add(at, Event::CarryRound(domain));
+            self.events.add(at, Event::BalanceBusy(domain));
         }
     }
 
@@ -416,14 +423,14 @@ impl Fluid {
         let hardware = self.hardware.clone();
         if online {
             self.load.set_online(&hardware, cpu, true);
-            self.take_back(cpu);
+            self.return_to_affinity(cpu);
             self.schedule_balance();
-            return self.fell_idle(cpu);
+            return self.balance_newly_idle(cpu);
         }
         for idx in self.cpus[cpu].tasks.clone() {
             let allowed = self.tasks[idx].allowed.clone();
             let allowed = allowed.as_deref().map(Vec::as_slice);
-            let cpu_for = |kernel: &mut crate::kernel::Kernel, allowed: Option<&[bool]>| {
+            let cpu_for = |kernel: &mut crate::kernel::KernelModel, allowed: Option<&[bool]>| {
                 kernel.fork(&self.hardware, &self.load, cpu, allowed)
             };
             let to = cpu_for(&mut self.kernel, allowed);
@@ -436,7 +443,7 @@ impl Fluid {
     }
 
     /// Returns tasks outside their affinity to a CPU that is online again (as since Linux 6.2).
-    fn take_back(&mut self, cpu: usize) {
+    fn return_to_affinity(&mut self, cpu: usize) {
         for other in 0..self.cpus.len() {
             for idx in self.cpus[other].tasks.clone() {
                 let strays = |allowed: &std::sync::Arc<Vec<bool>>| !allowed[other] && allowed[cpu];
@@ -452,21 +459,21 @@ impl Fluid {
         self.dequeue(idx);
         self.tasks[idx].state = TaskState::Ended;
         if self.thread_exited(job) {
-            self.tell(News::JobEnded { job, out_of_memory: false });
+            self.notify(HostNotice::JobEnded { job, out_of_memory: false });
         }
-        self.fell_idle(cpu);
+        self.balance_newly_idle(cpu);
     }
 }
 
 /// The first arrived task of a shared CPU that may run on another CPU. The kernel takes from the tail of a list; its
 /// head is the task that ran last, so tasks migrate in rotation.
-fn first_for(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
+fn first_movable(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
     let may = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
     from.tasks.iter().find(may).copied().filter(|_| 1 < from.tasks.len())
 }
 
 /// The last arrived task of a run queue that may run on another CPU.
-fn one_for(from: &CpuState, tasks: &[Task], to: usize, running_too: bool) -> Option<usize> {
+fn last_movable_of(from: &CpuState, tasks: &[Task], to: usize, running_too: bool) -> Option<usize> {
     if from.tasks.len() < 2 && !running_too {
         return None;
     }

@@ -17,16 +17,16 @@ pub(super) enum Event {
     /// Load balancing of the whole machine.
     Balance,
     /// Load balancing among the busy CPUs of a domain.
-    CarryRound(usize),
+    BalanceBusy(usize),
     /// NUMA balancing scans the pages of a job; generation as above.
     NumaScan(usize, u64),
     /// A batch of pages was moved.
-    Mover,
+    PagesMoved,
 }
 
 /// The queue.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Events {
+pub(super) struct EventQueue {
     heap: BinaryHeap<Reverse<(u64, Event, u64)>>,
     /// Tournament tree of CPUs: node `at` (from 1) has the earlier one of its children `2 * at` and `2 * at + 1`. The second
     /// half are the leaves.
@@ -37,10 +37,10 @@ pub(super) struct Events {
 /// The instant of a CPU without an event: after all others.
 const NEVER: u64 = u64::MAX;
 
-impl Events {
+impl EventQueue {
     pub fn new(n_cpus: usize) -> Self {
         let n_leaves = n_cpus.next_power_of_two();
-        Events { firsts: vec![(NEVER, 0); 2 * n_leaves], ..Events::default() }
+        EventQueue { firsts: vec![(NEVER, 0); 2 * n_leaves], ..EventQueue::default() }
     }
 
     /// Reschedules the end of the first segment on a CPU; `None` if no task runs there.

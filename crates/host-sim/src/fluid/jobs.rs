@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::numa::Scan;
-use super::rates::Asks;
-use super::tally::Tally;
+use super::numa::NumaScanState;
+use super::rates::TaskDemand;
+use super::tasks::TaskCounts;
 use super::{Fluid, Task, TaskState};
 use crate::script::Script;
 
 /// The memory policy of a job. Nodes are indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum MemoryRule {
+pub enum MemoryPlacement {
     /// The node of the CPU that touches a page first; if it is full, the next one in its fallback order.
     #[default]
     FirstTouch,
@@ -32,7 +32,7 @@ pub struct JobStart {
     /// CPUs that it may use, by index; `None` for all.
     pub allowed: Option<Arc<Vec<bool>>>,
     /// Its memory policy.
-    pub memory: MemoryRule,
+    pub memory: MemoryPlacement,
     /// Its weight on shared CPUs.
     pub weight: f64,
 }
@@ -42,12 +42,12 @@ pub struct JobStart {
 pub(super) struct JobState {
     pub tasks: Vec<usize>,
     pub n_alive: usize,
-    pub memory: MemoryRule,
-    pub life: u64,
+    pub memory: MemoryPlacement,
+    pub generation: u64,
     /// The footprint of its current phase in bytes.
     pub footprint: u64,
     /// The state of NUMA balancing for its memory.
-    pub scan: Scan,
+    pub scan: NumaScanState,
 }
 
 impl Fluid {
@@ -61,9 +61,9 @@ impl Fluid {
             tasks: Vec::new(),
             n_alive: start.script.n_threads as usize,
             memory: start.memory.clone(),
-            life,
+            generation: life,
             footprint: 0,
-            scan: Scan::default(),
+            scan: NumaScanState::default(),
         };
         self.jobs.insert(start.job, state);
         self.pages.begin(start.job);
@@ -79,7 +79,7 @@ impl Fluid {
                 job.tasks.push(task);
             }
             self.tasks[task].cpu = cpu;
-            self.begin_act(task);
+            self.begin_phase(task);
             self.enqueue(task, cpu);
             if self.tasks[task].state == TaskState::Ended {
                 break; // Another thread of the job was OOM-killed.
@@ -92,7 +92,7 @@ impl Fluid {
 
     /// The CPU that forks the first task of a job.
     fn parent_cpu(&mut self) -> usize {
-        match &mut self.fork_chance {
+        match &mut self.fork_cpu_stream {
             Some(rng) => rng.below(self.hardware.cpus.len() as u64) as usize,
             None => 0,
         }
@@ -109,7 +109,7 @@ impl Fluid {
         self.next_tid += 1;
         let task = Task {
             tid,
-            born: self.now,
+            started: self.now,
             job,
             state: TaskState::Sleeping,
             cpu: 0,
@@ -118,24 +118,24 @@ impl Fluid {
             cpu_ns: 0.0,
             wait_ns: 0.0,
             n_migrations: 0,
-            done: Tally::default(),
-            life: u64::from(tid),
+            counts: TaskCounts::default(),
+            generation: u64::from(tid),
             script: script.clone(),
-            act: 0,
-            left: 0.0,
+            phase: 0,
+            instructions_left: 0.0,
             burst_left: f64::INFINITY,
             touch_left: 0.0,
             was_touching: false,
-            debt_ns: 0.0,
-            debt_lines_per_ns: 0.0,
+            lost_ns: 0.0,
+            lost_lines_per_ns: 0.0,
             speed: 0.0,
-            each: Tally::default(),
+            per_instruction: TaskCounts::default(),
             miss_ns: 0.0,
-            held: 0.0,
+            occupancy: 0.0,
             used_from: None,
             warm_in: None,
-            calm: None,
-            asks: Asks::default(),
+            queued: None,
+            demand: TaskDemand::default(),
         };
         match self.free_tasks.pop() {
             Some(idx) => {
@@ -150,20 +150,20 @@ impl Fluid {
     }
 
     /// Starts the next phase of a task: first touch of new memory, then its instructions.
-    pub(super) fn begin_act(&mut self, idx: usize) {
+    pub(super) fn begin_phase(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
-        let act = &task.script.acts[task.act];
-        let first_tid = self.jobs.get(task.job).map_or(0, |state| state.life as u32);
+        let act = &task.script.phases[task.phase];
+        let first_tid = self.jobs.get(task.job).map_or(0, |state| state.generation as u32);
         let thread = task.tid.saturating_sub(first_tid) as usize;
-        let part = self.causes.length(task.job, thread, task.act);
-        task.left = (act.instructions * part).max(1.0);
+        let part = self.variation.length(task.job, thread, task.phase);
+        task.instructions_left = (act.instructions * part).max(1.0);
         task.burst_left = act.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
         let (job, footprint) = (task.job, act.footprint);
         let n_threads = f64::from(task.script.n_threads);
         let cpu = task.cpu;
         let has = self.pages.total(job);
         if footprint < has {
-            self.settle_job(job);
+            self.update_job(job);
         }
         if let Some(state) = self.jobs.get_mut(job).filter(|state| state.footprint != footprint) {
             state.footprint = footprint;
@@ -175,9 +175,9 @@ impl Fluid {
         self.tasks[idx].touch_left = grows;
         self.tasks[idx].was_touching = 0.0 < grows;
         if !self.settings.contention {
-            self.solver.fresh.push(idx);
+            self.solver.unsolved.push(idx);
         }
-        self.touched_cpu(cpu);
+        self.mark_changed(cpu);
     }
 
     /// Records the end of one thread; returns whether it was the last.
@@ -199,7 +199,7 @@ impl Fluid {
             }
             self.tasks[idx].state = TaskState::Ended;
             if was == TaskState::Runnable {
-                self.fell_idle(cpu);
+                self.balance_newly_idle(cpu);
             }
         }
     }
@@ -207,10 +207,10 @@ impl Fluid {
     /// Frees the memory and the tasks of an ended job, after its counters were read.
     pub fn forget(&mut self, job: usize) {
         self.pages.end(job);
-        self.dying = self.dying.filter(|dying| *dying != job);
+        self.oom_killed = self.oom_killed.filter(|dying| *dying != job);
         let Some(state) = self.jobs.remove(job) else { return };
         for idx in state.tasks {
-            self.tasks[idx].life = 0;
+            self.tasks[idx].generation = 0;
             self.free_tasks.push(idx);
         }
     }
@@ -225,13 +225,13 @@ impl Fluid {
     pub fn bind(&mut self, job: usize, allowed: Option<Arc<Vec<bool>>>) -> u32 {
         let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
         let n = tasks.into_iter().map(|idx| self.bind_task(idx, allowed.clone())).sum();
-        self.reap();
+        self.oom_kill();
         n
     }
 
     /// Sets the affinity of one thread by its id.
     pub fn bind_tid(&mut self, tid: u32, allowed: Option<Arc<Vec<bool>>>) -> u32 {
-        let alive = |task: &Task| task.tid == tid && task.life != 0;
+        let alive = |task: &Task| task.tid == tid && task.generation != 0;
         match self.tasks.iter().position(alive) {
             Some(idx) => self.bind_task(idx, allowed),
             None => 0,
@@ -261,7 +261,7 @@ impl Fluid {
     pub fn set_weight(&mut self, job: usize, weight: f64) {
         let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
         for idx in tasks {
-            self.reweigh(idx, weight);
+            self.set_task_weight(idx, weight);
         }
     }
 }

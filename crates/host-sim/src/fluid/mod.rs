@@ -12,61 +12,64 @@
 //!
 //! Times are whole nanoseconds. Events at one instant are ordered by kind and number.
 
-mod by_job;
-mod calm;
-mod checks;
 mod cpus;
 mod events;
+mod invariants;
+mod job_map;
 mod jobs;
 mod numa;
 mod pages;
 mod rates;
-mod tally;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod virtual_time;
 
 use std::sync::Arc;
 
 use base::Rng;
 
-use crate::chance::Causes;
 use crate::hardware::Hardware;
-use crate::kernel::{Kernel, Load, Version};
+use crate::kernel::{KernelModel, KernelVersion, RunQueueLoads};
+use crate::variation::VariationStreams;
 
-pub use jobs::{JobStart, MemoryRule};
+pub use invariants::InvariantViolation;
+pub use jobs::{JobStart, MemoryPlacement};
 pub use pages::PageMove;
 pub use rates::HIT_NS;
-pub use tally::{Tally, queue_full};
-pub use tasks::{Task, TaskState};
+pub use tasks::{Task, TaskCounts, TaskState, queue_full};
 
-use by_job::ByJob;
-use cpus::{CpuState, Round};
-use events::Events;
+use cpus::{BusyBalancing, CpuState};
+use events::EventQueue;
+use job_map::JobMap;
 use jobs::JobState;
-use pages::{Doomed, Pages};
+use pages::{FailedAllocation, MemoryState};
 use rates::Solver;
 
 /// Settings of the simulated machine beyond its machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct MachineSettings {
     /// The modelled kernel.
-    pub kernel: Version,
+    pub kernel: KernelVersion,
     /// Whether automatic NUMA balancing is enabled.
     pub numa_balancing: bool,
     /// Whether programs contend for caches and memory bandwidth. Without contention they only share CPU time.
     pub contention: bool,
 }
 
-impl Default for Settings {
+impl Default for MachineSettings {
     fn default() -> Self {
-        Settings { kernel: Version::default(), numa_balancing: false, contention: true }
+        MachineSettings {
+            kernel: KernelVersion::default(),
+            numa_balancing: false,
+            contention: true,
+        }
     }
 }
 
 /// An event that the host handles.
 #[derive(Clone, Debug, PartialEq)]
-pub enum News {
+pub enum HostNotice {
     /// The last thread of a job ended.
     JobEnded {
         /// The job.
@@ -75,27 +78,27 @@ pub enum News {
         out_of_memory: bool,
     },
     /// A page migration ended.
-    Moved(PageMove),
+    PagesMoved(PageMove),
 }
 
 /// The machine with all its jobs.
 #[derive(Debug)]
 pub struct Fluid {
     hardware: Arc<Hardware>,
-    settings: Settings,
-    kernel: Kernel,
-    load: Load,
+    settings: MachineSettings,
+    kernel: KernelModel,
+    load: RunQueueLoads,
     now: u64,
     cpus: Vec<CpuState>,
     tasks: Vec<Task>,
     free_tasks: Vec<usize>,
-    jobs: ByJob<JobState>,
-    pages: Pages,
-    events: Events,
+    jobs: JobMap<JobState>,
+    pages: MemoryState,
+    events: EventQueue,
     solver: Solver,
-    news: Vec<(u64, News)>,
-    causes: Causes,
-    fork_chance: Option<Rng>,
+    notices: Vec<(u64, HostNotice)>,
+    variation: VariationStreams,
+    fork_cpu_stream: Option<Rng>,
     next_tid: u32,
     /// Lines of each controller up to now, reads and writes.
     lines: Vec<[f64; 2]>,
@@ -104,26 +107,26 @@ pub struct Fluid {
     /// Number of changes to run queues and affinities.
     n_changes: u64,
     /// That number and the kernel's count of failure changes when an attempt found nothing.
-    even_at: Option<(u64, u64)>,
-    rounds: Vec<Round>,
+    balanced_at: Option<(u64, u64)>,
+    busy_balancing: Vec<BusyBalancing>,
     /// The instant since which a task waits although a CPU that it may use is idle.
     waiting_since: Option<u64>,
     /// CPU time of all tasks so far, in nanoseconds.
     cpu_ns_given: f64,
-    counts: Counts,
+    counts: SimulationWork,
     /// Jobs with memory that could not be allocated.
-    doomed: Vec<Doomed>,
+    failed_allocations: Vec<FailedAllocation>,
     /// An OOM-killed job that still holds its memory.
-    dying: Option<usize>,
+    oom_killed: Option<usize>,
     /// Reused buffer of tasks to update.
-    settling: Vec<usize>,
+    updating: Vec<usize>,
     /// Reused buffer of tasks with segments that may have ended.
-    stretching: Vec<usize>,
+    ending: Vec<usize>,
 }
 
 /// Work of the simulation, for reports and benchmarks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct SimulationWork {
     /// Events.
     pub events: u64,
     /// Number of times that rates were solved.
@@ -136,37 +139,41 @@ pub struct Counts {
 
 impl Fluid {
     /// A machine without jobs.
-    pub fn new(hardware: Arc<Hardware>, settings: Settings, causes: Causes) -> Self {
-        let kernel = Kernel::new(settings.kernel, &hardware, causes.idle_choice());
+    pub fn new(
+        hardware: Arc<Hardware>,
+        settings: MachineSettings,
+        causes: VariationStreams,
+    ) -> Self {
+        let kernel = KernelModel::new(settings.kernel, &hardware, causes.idle_choice());
         let n_nodes = hardware.nodes.len();
         Fluid {
-            load: Load::new(&hardware),
+            load: RunQueueLoads::new(&hardware),
             cpus: vec![CpuState::default(); hardware.cpus.len()],
-            pages: Pages::new(&hardware, |node| causes.held(node)),
-            events: Events::new(hardware.cpus.len()),
+            pages: MemoryState::new(&hardware, |node| causes.held(node)),
+            events: EventQueue::new(hardware.cpus.len()),
             solver: Solver::new(&hardware),
-            fork_chance: causes.first_placement(),
-            rounds: vec![Round::default(); kernel.n_domains()],
+            fork_cpu_stream: causes.first_placement(),
+            busy_balancing: vec![BusyBalancing::default(); kernel.n_domains()],
             kernel,
             settings,
             now: 0,
             tasks: Vec::new(),
             free_tasks: Vec::new(),
-            jobs: ByJob::default(),
-            news: Vec::new(),
-            causes,
+            jobs: JobMap::default(),
+            notices: Vec::new(),
+            variation: causes,
             next_tid: FIRST_TID,
             lines: vec![[0.0; 2]; n_nodes],
             balance_left: 0,
             n_changes: 0,
-            even_at: None,
+            balanced_at: None,
             waiting_since: None,
             cpu_ns_given: 0.0,
-            counts: Counts::default(),
-            doomed: Vec::new(),
-            dying: None,
-            settling: Vec::new(),
-            stretching: Vec::new(),
+            counts: SimulationWork::default(),
+            failed_allocations: Vec::new(),
+            oom_killed: None,
+            updating: Vec::new(),
+            ending: Vec::new(),
             hardware,
         }
     }
@@ -182,14 +189,14 @@ impl Fluid {
     }
 
     /// Work done so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> SimulationWork {
         self.counts
     }
 
     /// The instant of the next event.
     pub fn next_event(&mut self) -> Option<u64> {
         self.solve();
-        while self.reap() {
+        while self.oom_kill() {
             self.solve();
         }
         self.events.next_at()
@@ -203,13 +210,13 @@ impl Fluid {
     /// The same, but stops after `n_instants` instants with events, too.
     pub fn advance_some(&mut self, until: u64, mut n_instants: u64) {
         while let Some(at) = self.next_event().filter(|&at| at <= until) {
-            if self.has_news() || n_instants == 0 {
+            if self.has_notices() || n_instants == 0 {
                 return;
             }
             n_instants -= 1;
             self.now = self.now.max(at);
-            self.all_at_this_instant(at);
-            if self.has_news() {
+            self.handle_events_at(at);
+            if self.has_notices() {
                 return;
             }
         }
@@ -217,32 +224,32 @@ impl Fluid {
     }
 
     /// The notices for the host with their instants, in order.
-    pub fn take_news(&mut self) -> Vec<(u64, News)> {
-        std::mem::take(&mut self.news)
+    pub fn take_notices(&mut self) -> Vec<(u64, HostNotice)> {
+        std::mem::take(&mut self.notices)
     }
 
     /// Whether there is a notice for the host.
-    pub fn has_news(&self) -> bool {
-        !self.news.is_empty()
+    pub fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
     }
 
-    fn all_at_this_instant(&mut self, at: u64) {
+    fn handle_events_at(&mut self, at: u64) {
         while let Some(event) = self.events.take_at(at) {
             self.counts.events += 1;
             match event {
-                events::Event::Cpu(cpu) => self.stretch_ends(cpu),
+                events::Event::Cpu(cpu) => self.segment_ends(cpu),
                 events::Event::Wake(task, life) => self.wakes(task, life),
-                events::Event::Balance => self.even_out(),
-                events::Event::CarryRound(domain) => self.carry_round(domain),
-                events::Event::NumaScan(job, life) => self.numa_scan(job, life),
-                events::Event::Mover => self.mover_step(),
+                events::Event::Balance => self.balance(),
+                events::Event::BalanceBusy(domain) => self.balance_busy(domain),
+                events::Event::NumaScan(job, life) => self.handle_numa_scan(job, life),
+                events::Event::PagesMoved => self.batch_moved(),
             }
-            self.reap();
+            self.oom_kill();
         }
     }
 
-    fn tell(&mut self, news: News) {
-        self.news.push((self.now, news));
+    fn notify(&mut self, news: HostNotice) {
+        self.notices.push((self.now, news));
     }
 }
 

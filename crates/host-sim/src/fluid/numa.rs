@@ -24,9 +24,9 @@
 //! reluctance of the load balancer to move a task away from its memory.
 
 use super::events::Event;
-use super::jobs::MemoryRule;
+use super::jobs::MemoryPlacement;
 use super::{Fluid, TaskState};
-use crate::kernel::Version;
+use crate::kernel::KernelVersion;
 
 /// Shortest duration of a scan, and delay before the first one, in nanoseconds
 /// (`numa_balancing_scan_period_min_ms`, `scan_delay_ms`).
@@ -55,7 +55,7 @@ const SWAP_GAIN_MIN: f64 = 0.03;
 
 /// The scan state of a job's memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scan {
+pub(super) struct NumaScanState {
     /// CPU time between two chunks in nanoseconds.
     every_ns: u64,
     /// Completed scans.
@@ -70,9 +70,9 @@ pub(super) struct Scan {
     target_was_full: bool,
 }
 
-impl Default for Scan {
+impl Default for NumaScanState {
     fn default() -> Self {
-        Scan {
+        NumaScanState {
             every_ns: SCAN_NS_MIN,
             n_scans: 0,
             n_left: 0,
@@ -92,16 +92,17 @@ fn period_bounds(bytes: u64) -> (u64, u64) {
 
 impl Fluid {
     /// Schedules the first scan of a job's memory.
-    pub(super) fn begin_scans(&mut self, job: usize, life: u64, memory: &MemoryRule) {
+    pub(super) fn begin_scans(&mut self, job: usize, life: u64, memory: &MemoryPlacement) {
         let balances = self.settings.numa_balancing && self.settings.kernel.can_balance_numa();
-        if balances && *memory == MemoryRule::FirstTouch {
+        if balances && *memory == MemoryPlacement::FirstTouch {
             self.events.add(self.now + SCAN_NS_MIN, Event::NumaScan(job, life));
         }
     }
 
     /// Handles a scan event of a job.
-    pub(super) fn numa_scan(&mut self, job: usize, life: u64) {
-        let Some(state) = self.jobs.get(job).filter(|its| its.life == life && 0 < its.n_alive)
+    pub(super) fn handle_numa_scan(&mut self, job: usize, life: u64) {
+        let Some(state) =
+            self.jobs.get(job).filter(|its| its.generation == life && 0 < its.n_alive)
         else {
             return;
         };
@@ -123,9 +124,14 @@ impl Fluid {
     }
 
     /// CPU time in nanoseconds until the next chunk is due; `None` if it is due now.
-    fn until_next_chunk(&mut self, job: usize, running: &[usize], scan: &mut Scan) -> Option<u64> {
-        self.settle_job(job);
-        running.iter().for_each(|&idx| self.settle_cpu(self.tasks[idx].cpu));
+    fn until_next_chunk(
+        &mut self,
+        job: usize,
+        running: &[usize],
+        scan: &mut NumaScanState,
+    ) -> Option<u64> {
+        self.update_job(job);
+        running.iter().for_each(|&idx| self.update_cpu(self.tasks[idx].cpu));
         let ran_ns = running.iter().map(|&idx| self.tasks[idx].cpu_ns).fold(0.0, f64::max);
         let left = scan.ran_ns + scan.every_ns as f64 - ran_ns;
         if TICK_NS < left {
@@ -136,14 +142,14 @@ impl Fluid {
     }
 
     /// Scans one chunk.
-    fn scan_chunk(&mut self, job: usize, running: &[usize], scan: &mut Scan) {
+    fn scan_chunk(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) {
         let total = self.pages.total(job);
         if scan.n_left == 0 {
             scan.n_left = total.div_ceil(SCAN_BYTES).max(1);
         }
         let pages = total.min(SCAN_BYTES) as f64 / PAGE;
         let each_ns = pages * (FAULT_NS + SCAN_PAGE_NS) / running.len().max(1) as f64;
-        running.iter().for_each(|&idx| self.charge(idx, each_ns));
+        running.iter().for_each(|&idx| self.charge_kernel_time(idx, each_ns));
         scan.ran_ns += SCAN_DELAY_FACTOR * pages * SCAN_PAGE_NS;
         let moved = self.migrate_memory(job, running, scan);
         scan.moved += moved;
@@ -157,7 +163,7 @@ impl Fluid {
     }
 
     /// Ends a scan: records the nodes of use for the next scan and adapts the period.
-    fn end_scan(&mut self, job: usize, running: &[usize], scan: &mut Scan) {
+    fn end_scan(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) {
         let (least, most) = period_bounds(self.pages.total(job));
         let home = self.home(job);
         let mut has_left = false;
@@ -166,7 +172,7 @@ impl Fluid {
             let before = self.tasks[idx].used_from.replace(node);
             has_left |= before.is_some_and(|before| before != node) && Some(node) != home;
         }
-        let is_new = self.settings.kernel == Version::V6_18;
+        let is_new = self.settings.kernel == KernelVersion::V6_18;
         let before = if has_left && is_new { least } else { scan.every_ns };
         let total = self.pages.total(job).max(1);
         let remote = (scan.moved + self.remote_bytes(job, running)).min(total);
@@ -264,8 +270,8 @@ impl Fluid {
     }
 
     /// Migrates pages to the nodes that use them; returns the number of bytes.
-    fn migrate_memory(&mut self, job: usize, running: &[usize], scan: &mut Scan) -> u64 {
-        let is_young = self.settings.kernel == Version::V6_18 && scan.n_scans < YOUNG_SCANS;
+    fn migrate_memory(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) -> u64 {
+        let is_young = self.settings.kernel == KernelVersion::V6_18 && scan.n_scans < YOUNG_SCANS;
         let nodes = self.nodes_of(running);
         let again = running.iter().zip(&nodes).filter(|&(&idx, node)| {
             is_young || self.tasks[idx].used_from.is_none_or(|before| before == *node)
@@ -286,7 +292,7 @@ impl Fluid {
                 let Some(from) = (0..on.len()).find(more).filter(|_| PAGE as u64 <= short) else {
                     break;
                 };
-                let moved = self.shift(job, from, *node, short.min(on[from] - wants(from)));
+                let moved = self.move_now(job, from, *node, short.min(on[from] - wants(from)));
                 if moved == 0 {
                     scan.target_was_full = true;
                     break;
@@ -294,21 +300,21 @@ impl Fluid {
                 budget -= moved;
                 all += moved;
                 let each = moved as f64 / PAGE * MOVE_NS / running.len() as f64;
-                running.iter().for_each(|&idx| self.charge(idx, each));
+                running.iter().for_each(|&idx| self.charge_kernel_time(idx, each));
             }
         }
         all
     }
 
     /// Charges kernel CPU time to a task.
-    fn charge(&mut self, idx: usize, ns: f64) {
+    fn charge_kernel_time(&mut self, idx: usize, ns: f64) {
         let cpu = self.tasks[idx].cpu;
         if self.tasks[idx].state == TaskState::Runnable {
-            self.settle_cpu(cpu);
-            self.stir(idx);
+            self.update_cpu(cpu);
+            self.unqueue(idx);
         }
-        self.tasks[idx].owe(ns, 0.0);
-        self.touched_cpu(cpu);
+        self.tasks[idx].lose_time(ns, 0.0);
+        self.mark_changed(cpu);
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::by_job::ByJob;
 use super::events::Event;
-use super::jobs::MemoryRule;
-use super::{Fluid, News};
+use super::job_map::JobMap;
+use super::jobs::MemoryPlacement;
+use super::{Fluid, HostNotice};
 use crate::hardware::Hardware;
 
 /// Bytes of a page.
@@ -40,7 +40,7 @@ pub struct PageMove {
     /// Bytes of busy pages.
     pub busy: u64,
     /// Start in nanoseconds.
-    pub since: u64,
+    pub started: u64,
     /// Nanoseconds in the system calls.
     pub in_kernel: u64,
     /// Whether the job ended during the migration.
@@ -49,20 +49,20 @@ pub struct PageMove {
 
 /// The memory of all nodes and jobs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pages {
+pub(super) struct MemoryState {
     size: Vec<u64>,
     free: Vec<u64>,
     /// Memory in use by the kernel and the page cache at the start of the run; reclaimed when a node has no free memory.
-    held: Vec<u64>,
-    jobs: ByJob<JobPages>,
+    reclaimable: Vec<u64>,
+    jobs: JobMap<JobPageCounts>,
     queue: VecDeque<PageMove>,
     /// The batch in progress.
-    batch: Option<Batch>,
+    batch: Option<MigrationBatch>,
 }
 
 /// A job with memory that could not be allocated.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Doomed {
+pub(super) struct FailedAllocation {
     job: usize,
     life: u64,
     /// The node of the CPU, and the missing bytes.
@@ -71,7 +71,7 @@ pub(super) struct Doomed {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Batch {
+struct MigrationBatch {
     from: usize,
     to: usize,
     bytes: u64,
@@ -79,7 +79,7 @@ struct Batch {
 }
 
 #[derive(Clone, Debug, Default)]
-struct JobPages {
+struct JobPageCounts {
     on: Vec<u64>,
     /// Bytes touched below a whole page.
     rest: f64,
@@ -89,7 +89,7 @@ struct JobPages {
     parts: Vec<(usize, f64)>,
 }
 
-impl JobPages {
+impl JobPageCounts {
     fn update(&mut self) {
         let total: u64 = self.on.iter().sum();
         let each = self.on.iter().enumerate().filter(|(_, bytes)| 0 < **bytes);
@@ -97,7 +97,7 @@ impl JobPages {
     }
 }
 
-impl Pages {
+impl MemoryState {
     /// The memory of a machine; `held` returns the share of a node in use at the start.
     pub fn new(hardware: &Hardware, held: impl Fn(usize) -> f64) -> Self {
         let size: Vec<u64> =
@@ -105,18 +105,18 @@ impl Pages {
         let part = |(node, size): (usize, &u64)| (*size as f64 * held(node)) as u64 / PAGE * PAGE;
         let held: Vec<u64> = size.iter().enumerate().map(part).collect();
         let free = size.iter().zip(&held).map(|(size, held)| size - held).collect();
-        Pages { free, held, size, ..Pages::default() }
+        MemoryState { free, reclaimable: held, size, ..MemoryState::default() }
     }
 
     /// Frees up to `bytes` on a node by reclaim.
     fn reclaim(&mut self, node: usize, bytes: u64) {
-        let taken = bytes.saturating_sub(self.free[node]).min(self.held[node]);
-        self.held[node] -= taken;
+        let taken = bytes.saturating_sub(self.free[node]).min(self.reclaimable[node]);
+        self.reclaimable[node] -= taken;
         self.free[node] += taken;
     }
 
     pub fn begin(&mut self, job: usize) {
-        let pages = JobPages { on: vec![0; self.size.len()], ..JobPages::default() };
+        let pages = JobPageCounts { on: vec![0; self.size.len()], ..JobPageCounts::default() };
         self.jobs.insert(job, pages);
     }
 
@@ -150,7 +150,7 @@ impl Pages {
     }
 
     /// Bandwidth of page migration on a node in bytes per nanosecond.
-    pub fn moving(&self, node: usize) -> f64 {
+    pub fn migration_bandwidth(&self, node: usize) -> f64 {
         match &self.batch {
             Some(batch) if batch.from == node || batch.to == node => MOVE_RATE,
             _ => 0.0,
@@ -177,7 +177,7 @@ impl Fluid {
 
     /// Reclaimable memory of a node in bytes.
     pub fn memory_reclaimable(&self, node: usize) -> u64 {
-        self.pages.held[node]
+        self.pages.reclaimable[node]
     }
 
     /// Memory of a job on each node in bytes.
@@ -189,7 +189,7 @@ impl Fluid {
     pub fn check_pages(&self) -> Result<(), String> {
         for (node, size) in self.pages.size.iter().enumerate() {
             let jobs: u64 = self.pages.jobs.values().map(|pages| pages.on[node]).sum();
-            let (held, free) = (jobs + self.pages.held[node], self.pages.free[node]);
+            let (held, free) = (jobs + self.pages.reclaimable[node], self.pages.free[node]);
             if held + free != *size {
                 return Err(format!(
                     "node {node}: {held} bytes held and {free} free are not {size}"
@@ -207,7 +207,7 @@ impl Fluid {
         if let Some(pages) = self.pages.jobs.get_mut(job) {
             pages.update();
         }
-        self.touch_solver(job);
+        self.mark_job_changed(job);
     }
 
     /// First touch of memory by a job from a node.
@@ -221,27 +221,32 @@ impl Fluid {
         }
         let left = self.allocate(job, cpu_node, whole);
         let alive = self.jobs.get(job).filter(|state| 0 < state.n_alive);
-        if let Some(life) = alive.map(|state| state.life).filter(|_| 0 < left) {
-            self.doomed.push(Doomed { job, life, node: cpu_node, bytes: left });
+        if let Some(life) = alive.map(|state| state.generation).filter(|_| 0 < left) {
+            self.failed_allocations.push(FailedAllocation {
+                job,
+                life,
+                node: cpu_node,
+                bytes: left,
+            });
         }
     }
 
     /// OOM-kills a job after a failed allocation, if the allocation still fails. Kills one job at a time: its memory must
     /// be free before the next job is checked. A kill cannot happen during first touch, which occurs in the middle of other
     /// updates. Returns whether anything changed.
-    pub(super) fn reap(&mut self) -> bool {
+    pub(super) fn oom_kill(&mut self) -> bool {
         let mut has_changed = false;
-        while self.dying.is_none() && !self.doomed.is_empty() {
-            let Doomed { job, life, node, bytes } = self.doomed.remove(0);
-            let alive = self.jobs.get(job).filter(|its| its.life == life && 0 < its.n_alive);
+        while self.oom_killed.is_none() && !self.failed_allocations.is_empty() {
+            let FailedAllocation { job, life, node, bytes } = self.failed_allocations.remove(0);
+            let alive = self.jobs.get(job).filter(|its| its.generation == life && 0 < its.n_alive);
             if alive.is_none() {
                 continue;
             }
             has_changed = true;
             if 0 < self.allocate(job, node, bytes) {
                 self.kill(job);
-                self.dying = Some(job);
-                self.tell(News::JobEnded { job, out_of_memory: true });
+                self.oom_killed = Some(job);
+                self.notify(HostNotice::JobEnded { job, out_of_memory: true });
             }
         }
         has_changed
@@ -249,36 +254,42 @@ impl Fluid {
 
     /// Allocates pages of a job by its policy; returns the bytes that could not be allocated.
     fn allocate(&mut self, job: usize, cpu_node: usize, bytes: u64) -> u64 {
-        self.settle_job(job);
+        self.update_job(job);
         let rule = self.jobs.get(job).map(|state| state.memory.clone()).unwrap_or_default();
         let left = self.allocate_by(job, cpu_node, &rule, bytes);
         if let Some(pages) = self.pages.jobs.get_mut(job) {
             pages.update();
         }
-        self.touch_solver(job);
+        self.mark_job_changed(job);
         left
     }
 
     /// Allocates pages by a policy; returns the bytes that could not be allocated.
-    fn allocate_by(&mut self, job: usize, cpu_node: usize, rule: &MemoryRule, bytes: u64) -> u64 {
+    fn allocate_by(
+        &mut self,
+        job: usize,
+        cpu_node: usize,
+        rule: &MemoryPlacement,
+        bytes: u64,
+    ) -> u64 {
         let (nodes, may_spill) = match rule {
-            MemoryRule::Interleave(nodes) => (self.stripe(job, nodes, bytes), true),
-            MemoryRule::FirstTouch => (vec![(cpu_node, bytes)], true),
-            MemoryRule::Preferred(nodes) => {
-                (vec![(nearest(nodes, cpu_node, &self.hardware), bytes)], true)
+            MemoryPlacement::Interleave(nodes) => (self.interleave(job, nodes, bytes), true),
+            MemoryPlacement::FirstTouch => (vec![(cpu_node, bytes)], true),
+            MemoryPlacement::Preferred(nodes) => {
+                (vec![(first_by_distance(nodes, cpu_node, &self.hardware), bytes)], true)
             }
-            MemoryRule::Bind(nodes) => {
-                (vec![(nearest(nodes, cpu_node, &self.hardware), bytes)], false)
+            MemoryPlacement::Bind(nodes) => {
+                (vec![(first_by_distance(nodes, cpu_node, &self.hardware), bytes)], false)
             }
         };
         let only: &[usize] = match rule {
-            MemoryRule::Bind(nodes) => nodes,
+            MemoryPlacement::Bind(nodes) => nodes,
             _ => &[],
         };
         let mut left = 0;
         for (node, bytes) in nodes {
             let hardware = self.hardware.clone();
-            let others = hardware.nodes[node].nearest.iter().copied();
+            let others = hardware.nodes[node].fallback_order.iter().copied();
             let others = others.filter(|other| may_spill || only.contains(other));
             let order: Vec<usize> = std::iter::once(node).chain(others).collect();
             let mut rest = bytes;
@@ -304,7 +315,7 @@ impl Fluid {
     }
 
     /// Pages interleaved over some nodes.
-    fn stripe(&mut self, job: usize, nodes: &[usize], bytes: u64) -> Vec<(usize, u64)> {
+    fn interleave(&mut self, job: usize, nodes: &[usize], bytes: u64) -> Vec<(usize, u64)> {
         let Some(pages) = self.pages.jobs.get_mut(job) else { return Vec::new() };
         let n_pages = bytes / PAGE;
         let n_nodes = nodes.len() as u64;
@@ -338,14 +349,14 @@ impl Fluid {
 
     /// Queues a page migration.
     pub fn move_pages(&mut self, page_move: PageMove) {
-        self.pages.queue.push_back(PageMove { since: self.now, ..page_move });
+        self.pages.queue.push_back(PageMove { started: self.now, ..page_move });
         if self.pages.batch.is_none() {
             self.next_batch();
         }
     }
 
     /// Handles the end of a batch.
-    pub(super) fn mover_step(&mut self) {
+    pub(super) fn batch_moved(&mut self) {
         let Some(batch) = self.pages.batch.take() else { return };
         let Some(mut page_move) = self.pages.queue.pop_front() else { return };
         page_move.in_kernel += self.now - batch.began;
@@ -354,7 +365,7 @@ impl Fluid {
         let busy = batch.bytes / PAGE * page_move.busy_permille / 1000 * PAGE;
         let bytes = (batch.bytes - busy).min(has);
         self.pages.reclaim(batch.to, bytes);
-        let moved = self.shift(page_move.job, batch.from, batch.to, bytes);
+        let moved = self.move_now(page_move.job, batch.from, batch.to, bytes);
         page_move.moved += moved;
         page_move.busy += busy;
         page_move.no_memory += batch.bytes - busy - moved;
@@ -363,9 +374,9 @@ impl Fluid {
     }
 
     /// Moves pages at once; returns the bytes that fitted.
-    pub(super) fn shift(&mut self, job: usize, from: usize, to: usize, bytes: u64) -> u64 {
+    pub(super) fn move_now(&mut self, job: usize, from: usize, to: usize, bytes: u64) -> u64 {
         let moved = bytes.min(self.pages.free[to]) / PAGE * PAGE;
-        self.settle_job(job);
+        self.update_job(job);
         let Some(pages) = self.pages.jobs.get_mut(job) else { return 0 };
         pages.on[from] -= moved;
         pages.on[to] += moved;
@@ -376,7 +387,7 @@ impl Fluid {
         self.lines[from][0] += lines;
         self.lines[to][1] += lines;
         self.counts.pages_moved_bytes += moved;
-        self.touch_solver(job);
+        self.mark_job_changed(job);
         moved
     }
 
@@ -400,15 +411,15 @@ impl Fluid {
                     let bytes = there.min(left).min(BATCH);
                     let takes = libm::ceil(bytes as f64 / MOVE_RATE) as u64;
                     let to = page_move.to;
-                    self.pages.batch = Some(Batch { from, to, bytes, began: self.now });
-                    self.events.add(self.now + takes, Event::Mover);
+                    self.pages.batch = Some(MigrationBatch { from, to, bytes, began: self.now });
+                    self.events.add(self.now + takes, Event::PagesMoved);
                     self.update_moving();
                     return;
                 }
                 None => {
                     let job_ended = on.is_none();
                     if let Some(page_move) = self.pages.queue.pop_front() {
-                        self.tell(News::Moved(PageMove { job_ended, ..page_move }));
+                        self.notify(HostNotice::PagesMoved(PageMove { job_ended, ..page_move }));
                         self.update_moving();
                     }
                 }
@@ -422,7 +433,7 @@ impl Fluid {
     }
 
     /// Marks the caches of a job's tasks to be solved again after its memory moved.
-    fn touch_solver(&mut self, job: usize) {
+    fn mark_job_changed(&mut self, job: usize) {
         let cpus: Vec<usize> = self.tasks_of(job).map(|task| task.cpu).collect();
         for cpu in cpus {
             let cache = self.hardware.cpus[cpu].cache;
@@ -432,10 +443,10 @@ impl Fluid {
 }
 
 /// The node itself if it is among `nodes`, else the first of its fallback order that is.
-fn nearest(nodes: &[usize], here: usize, hardware: &Hardware) -> usize {
+fn first_by_distance(nodes: &[usize], here: usize, hardware: &Hardware) -> usize {
     if nodes.contains(&here) {
         return here;
     }
-    let near = hardware.nodes[here].nearest.iter().copied();
+    let near = hardware.nodes[here].fallback_order.iter().copied();
     near.into_iter().find(|node| nodes.contains(node)).unwrap_or(here)
 }

@@ -11,12 +11,14 @@
 //! Changes within [`CLOSE`] are ignored, so the cost of an event depends on what it changes. Errors do not accumulate,
 //! because the present demand is always compared with the demand for which the latency was solved.
 
-use super::calm::Alone;
-use super::tally::{Tally, queue_full};
-use super::tasks::{Doing, TOUCH_RATE};
+use super::tasks::{Activity, TOUCH_RATE, TaskCounts, queue_full};
+use super::virtual_time::SoloSpeed;
 use super::{Fluid, TaskState};
 use crate::hardware::Hardware;
-use crate::physics::{Channel, FillTable, Place, User, Visit, settle_one, shares_into};
+use crate::physics::{
+    Channel, ClientDemand, FillTable, LoadedChannel, MemoryClient, compute_occupancies,
+    update_latency,
+};
 
 /// Relative precision of latencies and speeds.
 const CLOSE: f64 = 1e-3;
@@ -41,64 +43,72 @@ pub(super) struct Solver {
     /// Whether any demand has changed.
     pub is_dirty: bool,
     /// Controllers by node, then links.
-    places: Vec<PlaceState>,
+    channels: Vec<ChannelState>,
     /// CPUs to reschedule.
     pub stale_cpus: Vec<usize>,
     /// Tasks with a changed speed; their counts per instruction are to be recomputed.
     pub changed: Vec<usize>,
     held: Vec<f64>,
-    visits: Vec<Visit>,
+    visits: Vec<ClientDemand>,
     uses: Vec<(usize, f64)>,
     /// Without contention: tasks that arrived on a CPU or started a phase, and CPUs with SMT siblings that may have become busy
     /// or idle.
-    pub fresh: Vec<usize>,
+    pub unsolved: Vec<usize>,
     /// Recent solutions of programs alone.
-    pub alone: Vec<Alone>,
+    pub solo_speeds: Vec<SoloSpeed>,
     pub touched_cpus: Vec<usize>,
 }
 
 /// The state of a controller or a link.
 #[derive(Clone, Debug)]
-struct PlaceState {
+struct ChannelState {
     channel: Channel,
     /// Miss latency in nanoseconds.
     latency: f64,
     /// Demand over capacity, at least 1. It also slows down programs that never wait for memory.
-    beyond: f64,
+    overload: f64,
     /// Bandwidth of page migration in bytes per nanosecond.
-    moving: f64,
+    migrating: f64,
     /// Present demand of all users in bytes per nanosecond.
     used: f64,
     /// The demand for which the latency was solved.
-    settled: f64,
+    solved_for: f64,
     /// Tasks that use it.
     users: Vec<usize>,
 }
 
-impl PlaceState {
+impl ChannelState {
     fn new(channel: Channel) -> Self {
         let latency = channel.latency_ns(0.0);
         let users = Vec::new();
-        PlaceState { channel, latency, beyond: 1.0, moving: 0.0, used: 0.0, settled: 0.0, users }
+        ChannelState {
+            channel,
+            latency,
+            overload: 1.0,
+            migrating: 0.0,
+            used: 0.0,
+            solved_for: 0.0,
+            users,
+        }
     }
 
     /// Whether its latency is inconsistent with its present demand.
     fn is_inconsistent(&self) -> bool {
-        let latency = |used: f64| self.channel.latency_ns(used / self.channel.cap);
-        let differs = libm::fabs(latency(self.used) - latency(self.settled));
-        let is_full = self.channel.cap * (1.0 - CLOSE) <= self.settled.max(self.used);
-        let shifts = libm::fabs(self.used - self.settled);
-        CLOSE * self.latency < differs || (is_full && CLOSE * self.settled < shifts)
+        let latency = |used: f64| self.channel.latency_ns(used / self.channel.capacity);
+        let differs = libm::fabs(latency(self.used) - latency(self.solved_for));
+        let is_full = self.channel.capacity * (1.0 - CLOSE) <= self.solved_for.max(self.used);
+        let shifts = libm::fabs(self.used - self.solved_for);
+        CLOSE * self.latency < differs || (is_full && CLOSE * self.solved_for < shifts)
     }
 }
 
 impl Solver {
     pub fn new(hardware: &Hardware) -> Self {
-        let nodes = hardware.nodes.iter().map(|node| PlaceState::new(node.channel));
-        let links = hardware.links.iter().map(|link| PlaceState::new(link.channel));
+        let nodes = hardware.nodes.iter().map(|node| ChannelState::new(node.channel));
+        let links = hardware.links.iter().map(|link| ChannelState::new(link.channel));
         Solver {
             touched: vec![false; hardware.caches.len()],
-            places: nodes.chain(links).collect(),
+            channels: nodes.chain(links).collect(),
             ..Solver::default()
         }
     }
@@ -113,24 +123,24 @@ impl Solver {
     /// Adds (sign 1) or removes (sign -1) the demand of a task.
     fn add_demand(&mut self, asked: &[(usize, f64)], sign: f64) {
         for &(place, bytes) in asked {
-            self.places[place].used += sign * bytes;
+            self.channels[place].used += sign * bytes;
         }
     }
 }
 
 /// The present demand of a task on the machine.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asks {
+pub(super) struct TaskDemand {
     /// Its demand, and its share of misses per channel.
-    pub user: User,
+    pub client: MemoryClient,
     /// Its bandwidth on each channel in bytes per nanosecond.
-    asked: Vec<(usize, f64)>,
+    bandwidths: Vec<(usize, f64)>,
     /// Nanoseconds per 1000 instructions.
     pub ns: f64,
     /// The same when its cache was last solved.
     pub ns_shared: f64,
     /// Whether it is among the users of its channels.
-    is_listed: bool,
+    is_on_channels: bool,
 }
 
 impl Fluid {
@@ -142,7 +152,7 @@ impl Fluid {
         if std::mem::take(&mut self.solver.is_dirty) {
             self.counts.solves += 1;
             if !self.settings.contention {
-                self.solve_each_alone();
+                self.solve_without_contention();
             }
             for _ in 0..if self.settings.contention { N_SWEEPS } else { 0 } {
                 let mut caches = std::mem::take(&mut self.solver.queue);
@@ -151,11 +161,11 @@ impl Fluid {
                     self.solver.touched[cache] = false;
                     self.solve_cache(cache);
                 }
-                let inconsistent = (0..self.solver.places.len())
-                    .filter(|&place| self.solver.places[place].is_inconsistent());
+                let inconsistent = (0..self.solver.channels.len())
+                    .filter(|&place| self.solver.channels[place].is_inconsistent());
                 let inconsistent: Vec<usize> = inconsistent.collect();
                 for &place in &inconsistent {
-                    self.solve_place(place);
+                    self.solve_channel(place);
                 }
                 if inconsistent.is_empty() && self.solver.queue.is_empty() {
                     break;
@@ -166,7 +176,7 @@ impl Fluid {
         let mut stale = std::mem::take(&mut self.solver.stale_cpus);
         for &cpu in &stale {
             if self.cpus[cpu].is_stale {
-                self.reckon(cpu);
+                self.reschedule(cpu);
             }
         }
         // CPUs that become stale by that wait for the next call.
@@ -175,9 +185,9 @@ impl Fluid {
         self.solver.stale_cpus = stale;
     }
 
-    pub(super) fn act_of(&self, task: usize) -> &crate::script::Act {
+    pub(super) fn phase_of(&self, task: usize) -> &crate::script::ScriptPhase {
         let task = &self.tasks[task];
-        &task.script.acts[task.act.min(task.script.acts.len() - 1)]
+        &task.script.phases[task.phase.min(task.script.phases.len() - 1)]
     }
 
     /// Solves the occupancy of a cache, and the speeds of its tasks at the present latencies.
@@ -188,10 +198,10 @@ impl Fluid {
             if self.cpus[cpu].is_stale {
                 self.solver.stale_cpus.push(cpu);
             }
-            let smt = self.smt_share(cpu);
+            let smt = self.smt_speed(cpu);
             for at in 0..self.cpus[cpu].tasks.len() {
                 let idx = self.cpus[cpu].tasks[at];
-                self.list(idx, cpu);
+                self.add_to_channels(idx, cpu);
                 members.push((idx, smt));
             }
         }
@@ -199,29 +209,29 @@ impl Fluid {
         let shares = self.settings.contention && 1 < members.len();
         for &(idx, smt) in &members {
             let task = &mut self.tasks[idx];
-            let is_warm = task.warm_in == Some(cache) && 0.0 < task.held;
+            let is_warm = task.warm_in == Some(cache) && 0.0 < task.occupancy;
             if !shares {
-                task.held = bytes;
+                task.occupancy = bytes;
             } else if !is_warm {
-                task.held = bytes / members.len() as f64;
+                task.occupancy = bytes / members.len() as f64;
             }
             task.warm_in = Some(cache);
-            self.tasks[idx].asks.ns = self.speed_at(idx, smt, self.tasks[idx].held);
+            self.tasks[idx].demand.ns = self.speed_at(idx, smt, self.tasks[idx].occupancy);
         }
         if shares {
-            self.share(&hardware, cache, &members);
+            self.solve_occupancies(&hardware, cache, &members);
         }
         for &(idx, _) in &members {
-            let ns = self.tasks[idx].asks.ns;
-            self.tasks[idx].asks.ns_shared = ns;
+            let ns = self.tasks[idx].demand.ns;
+            self.tasks[idx].demand.ns_shared = ns;
             self.set_speed(idx, ns);
         }
     }
 
     /// Iterates occupancies and speeds at the present latencies.
-    fn share(&mut self, hardware: &Hardware, cache: usize, members: &[(usize, f64)]) {
+    fn solve_occupancies(&mut self, hardware: &Hardware, cache: usize, members: &[(usize, f64)]) {
         let bytes = hardware.caches[cache].bytes;
-        let kind = hardware.cache_kind(cache);
+        let kind = hardware.cache_size_index(cache);
         let mut held = std::mem::take(&mut self.solver.held);
         held.resize(members.len(), 0.0);
         let (mut takes, mut moved_before) = (1.0, f64::INFINITY);
@@ -229,19 +239,19 @@ impl Fluid {
             let filling: Vec<(&FillTable, f64)> = members
                 .iter()
                 .map(|&(idx, _)| {
-                    let asks = &self.tasks[idx].asks;
-                    (&self.act_of(idx).fills[kind], asks.ns / asks.user.duty)
+                    let asks = &self.tasks[idx].demand;
+                    (&self.phase_of(idx).fills[kind], asks.ns / asks.client.duty)
                 })
                 .collect();
-            shares_into(&filling, bytes, &mut held);
+            compute_occupancies(&filling, bytes, &mut held);
             let mut moved = 0.0f64;
             for (&(idx, smt), fit) in members.iter().zip(&held) {
-                let now = self.tasks[idx].held + takes * (fit - self.tasks[idx].held);
+                let now = self.tasks[idx].occupancy + takes * (fit - self.tasks[idx].occupancy);
                 let ns = self.speed_at(idx, smt, now);
                 let task = &mut self.tasks[idx];
-                moved = moved.max(libm::fabs(ns / task.asks.ns - 1.0));
-                task.held = now;
-                task.asks.ns = ns;
+                moved = moved.max(libm::fabs(ns / task.demand.ns - 1.0));
+                task.occupancy = now;
+                task.demand.ns = ns;
             }
             if moved < CLOSE / 10.0 {
                 break;
@@ -256,61 +266,61 @@ impl Fluid {
 
     /// Computes the demand of a task with this occupancy; returns nanoseconds per 1000 instructions.
     pub(super) fn speed_at(&mut self, idx: usize, smt: f64, held: f64) -> f64 {
-        let behaviour = &self.act_of(idx).behaviour;
+        let behaviour = &self.phase_of(idx).behaviour;
         let demand = behaviour.demand(held);
         let ghz = behaviour.ghz() / self.hardware.cpus[self.tasks[idx].cpu].ghz;
-        let user = &mut self.tasks[idx].asks.user;
+        let user = &mut self.tasks[idx].demand.client;
         user.core_ns = demand.core_ns * ghz / smt;
         user.exposed = demand.exposed;
         user.bytes = demand.bytes;
-        self.ns_now(idx)
+        self.ns_at_latencies(idx)
     }
 
     /// Nanoseconds per 1000 instructions at the present latencies.
-    fn ns_now(&self, idx: usize) -> f64 {
-        let user = &self.tasks[idx].asks.user;
+    fn ns_at_latencies(&self, idx: usize) -> f64 {
+        let user = &self.tasks[idx].demand.client;
         let (mut miss, mut beyond) = (user.fixed_ns, 1.0f64);
         for &(place, part) in &user.uses {
-            miss += part * self.solver.places[place].latency;
-            beyond = beyond.max(self.solver.places[place].beyond);
+            miss += part * self.solver.channels[place].latency;
+            beyond = beyond.max(self.solver.channels[place].overload);
         }
         ((user.core_ns + user.exposed * miss) * beyond).max(1e-6)
     }
 
     /// Solves the latency of a channel and the speeds of all its users.
-    fn solve_place(&mut self, place: usize) {
-        let users = std::mem::take(&mut self.solver.places[place].users);
-        let state = &self.solver.places[place];
-        let mut besides = state.moving;
+    fn solve_channel(&mut self, place: usize) {
+        let users = std::mem::take(&mut self.solver.channels[place].users);
+        let state = &self.solver.channels[place];
+        let mut besides = state.migrating;
         let mut here = std::mem::take(&mut self.solver.visits);
         for &idx in &users {
             let task = &self.tasks[idx];
             let mut part_here = 0.0;
-            let mut elsewhere = task.asks.user.fixed_ns;
-            for &(other, part) in &task.asks.user.uses {
+            let mut elsewhere = task.demand.client.fixed_ns;
+            for &(other, part) in &task.demand.client.uses {
                 match other == place {
                     true => part_here = part,
-                    false => elsewhere += part * self.solver.places[other].latency,
+                    false => elsewhere += part * self.solver.channels[other].latency,
                 }
             }
-            if task.doing() == Doing::Touching {
-                let own = task.asks.asked.iter().filter(|(other, _)| *other == place);
+            if task.activity() == Activity::Touching {
+                let own = task.demand.bandwidths.iter().filter(|(other, _)| *other == place);
                 besides += own.map(|(_, bytes)| bytes).sum::<f64>();
             } else {
-                here.push(task.asks.user.visit(part_here, elsewhere));
+                here.push(task.demand.client.demand_on(part_here, elsewhere));
             }
         }
-        let asked = Place { channel: state.channel, besides };
-        let (latency, beyond) = settle_one(&here, &asked, state.latency);
+        let asked = LoadedChannel { channel: state.channel, background: besides };
+        let (latency, beyond) = update_latency(&here, &asked, state.latency);
         here.clear();
         self.solver.visits = here;
-        let state = &mut self.solver.places[place];
+        let state = &mut self.solver.channels[place];
         state.latency = latency;
-        state.beyond = beyond;
+        state.overload = beyond;
         for &idx in &users {
-            let ns = self.ns_now(idx);
+            let ns = self.ns_at_latencies(idx);
             self.set_speed(idx, ns);
-            let shared = self.tasks[idx].asks.ns_shared;
+            let shared = self.tasks[idx].demand.ns_shared;
             if SPEED_CHANGE_MIN < libm::fabs(ns / shared - 1.0) {
                 let cache = self.hardware.cpus[self.tasks[idx].cpu].cache;
                 if 1 < self.tasks_in_cache(cache) {
@@ -320,13 +330,14 @@ impl Fluid {
         }
         // Summed again, so that rounding errors do not accumulate.
         let of = |idx: &usize| {
-            let asked = self.tasks[*idx].asks.asked.iter().filter(|(other, _)| *other == place);
+            let asked =
+                self.tasks[*idx].demand.bandwidths.iter().filter(|(other, _)| *other == place);
             asked.map(|(_, bytes)| bytes).sum::<f64>()
         };
         let used = users.iter().map(of).sum::<f64>();
-        let state = &mut self.solver.places[place];
-        state.used = used + state.moving;
-        state.settled = state.used;
+        let state = &mut self.solver.channels[place];
+        state.used = used + state.migrating;
+        state.solved_for = state.used;
         state.users = users;
     }
 
@@ -337,36 +348,37 @@ impl Fluid {
     /// Sets the speed of a task and its demand.
     fn set_speed(&mut self, idx: usize, ns: f64) {
         let cpu = self.tasks[idx].cpu;
-        self.settle_cpu(cpu);
+        self.update_cpu(cpu);
         if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
             self.solver.stale_cpus.push(cpu);
         }
         let node = self.hardware.cpus[cpu].node;
         let task = &mut self.tasks[idx];
         debug_assert_eq!(task.state, TaskState::Runnable);
-        task.asks.ns = ns;
+        task.demand.ns = ns;
         task.speed = 1000.0 / ns;
-        let asks = &mut task.asks;
-        self.solver.add_demand(&asks.asked, -1.0);
-        asks.asked.clear();
-        if task.doing() == Doing::Touching {
-            let asks = &mut task.asks;
-            asks.asked.push((node, TOUCH_RATE * asks.user.duty));
+        let asks = &mut task.demand;
+        self.solver.add_demand(&asks.bandwidths, -1.0);
+        asks.bandwidths.clear();
+        if task.activity() == Activity::Touching {
+            let asks = &mut task.demand;
+            asks.bandwidths.push((node, TOUCH_RATE * asks.client.duty));
         } else {
-            let asks = &mut task.asks;
-            let each = asks.user.duty * asks.user.bytes / ns;
-            asks.asked.extend(asks.user.uses.iter().map(|&(place, part)| (place, part * each)));
+            let asks = &mut task.demand;
+            let each = asks.client.duty * asks.client.bytes / ns;
+            asks.bandwidths
+                .extend(asks.client.uses.iter().map(|&(place, part)| (place, part * each)));
         }
-        self.solver.add_demand(&task.asks.asked, 1.0);
+        self.solver.add_demand(&task.demand.bandwidths, 1.0);
         self.solver.changed.push(idx);
     }
 
     /// Records the channels of a task's misses, and its share of the CPU.
-    fn list(&mut self, idx: usize, cpu: usize) {
+    fn add_to_channels(&mut self, idx: usize, cpu: usize) {
         let node = self.hardware.cpus[cpu].node;
         let duty = self.tasks[idx].weight / self.cpus[cpu].weight;
-        self.tasks[idx].asks.user.duty = duty;
-        let before = std::mem::take(&mut self.tasks[idx].asks.user.uses);
+        self.tasks[idx].demand.client.duty = duty;
+        let before = std::mem::take(&mut self.tasks[idx].demand.client.uses);
         let mut uses = std::mem::take(&mut self.solver.uses);
         let fixed =
             self.each_channel(self.tasks[idx].job, node, |place, part| uses.push((place, part)));
@@ -374,19 +386,19 @@ impl Fluid {
         if uses.iter().all(|(place, _)| *place != node) {
             uses.push((node, 0.0));
         }
-        let asks = &mut self.tasks[idx].asks;
-        let same = asks.is_listed && uses.iter().map(|u| u.0).eq(before.iter().map(|u| u.0));
-        asks.user.fixed_ns = fixed;
-        asks.user.uses = uses;
+        let asks = &mut self.tasks[idx].demand;
+        let same = asks.is_on_channels && uses.iter().map(|u| u.0).eq(before.iter().map(|u| u.0));
+        asks.client.fixed_ns = fixed;
+        asks.client.uses = uses;
         if !same {
-            let was_listed = std::mem::replace(&mut asks.is_listed, true);
-            let (after, asks) = (asks.user.uses.clone(), std::mem::take(&mut asks.asked));
+            let was_listed = std::mem::replace(&mut asks.is_on_channels, true);
+            let (after, asks) = (asks.client.uses.clone(), std::mem::take(&mut asks.bandwidths));
             self.solver.add_demand(&asks, -1.0);
             for &(place, _) in before.iter().filter(|_| was_listed) {
-                self.solver.places[place].users.retain(|&user| user != idx);
+                self.solver.channels[place].users.retain(|&user| user != idx);
             }
             for &(place, _) in &after {
-                self.solver.places[place].users.push(idx);
+                self.solver.channels[place].users.push(idx);
             }
         }
         self.solver.uses = before;
@@ -394,14 +406,14 @@ impl Fluid {
     }
 
     /// Removes a task from the users of its channels.
-    pub(super) fn unlist(&mut self, idx: usize) {
-        let asks = &mut self.tasks[idx].asks;
-        let asked = std::mem::take(&mut asks.asked);
-        let uses = std::mem::take(&mut asks.user.uses);
-        let was_listed = std::mem::take(&mut asks.is_listed);
+    pub(super) fn remove_from_channels(&mut self, idx: usize) {
+        let asks = &mut self.tasks[idx].demand;
+        let asked = std::mem::take(&mut asks.bandwidths);
+        let uses = std::mem::take(&mut asks.client.uses);
+        let was_listed = std::mem::take(&mut asks.is_on_channels);
         self.solver.add_demand(&asked, -1.0);
         for &(place, _) in uses.iter().filter(|_| was_listed) {
-            self.solver.places[place].users.retain(|&user| user != idx);
+            self.solver.channels[place].users.retain(|&user| user != idx);
         }
     }
 
@@ -413,8 +425,8 @@ impl Fluid {
         let local = [(node, 1.0)];
         let parts = if parts.is_empty() { &local[..] } else { parts };
         for &(to, part) in parts {
-            let path = self.hardware.way(node, to);
-            fixed_ns += part * path.more_ns;
+            let path = self.hardware.path_between(node, to);
+            fixed_ns += part * path.extra_ns;
             visit(to, part);
             if let Some(link) = path.link {
                 visit(self.hardware.nodes.len() + link, part);
@@ -426,21 +438,21 @@ impl Fluid {
     /// Updates the background traffic after page migration starts or stops.
     pub(super) fn update_moving(&mut self) {
         for node in 0..self.hardware.nodes.len() {
-            let moving = self.pages.moving(node);
-            let state = &mut self.solver.places[node];
-            state.used += moving - state.moving;
-            state.moving = moving;
+            let moving = self.pages.migration_bandwidth(node);
+            let state = &mut self.solver.channels[node];
+            state.used += moving - state.migrating;
+            state.migrating = moving;
         }
         self.solver.is_dirty = true;
     }
 
     /// The speed of a CPU beside its SMT siblings, relative to alone.
-    pub(super) fn smt_share(&self, cpu: usize) -> f64 {
+    pub(super) fn smt_speed(&self, cpu: usize) -> f64 {
         let its = &self.hardware.cpus[cpu];
         let siblings = &self.hardware.cores[its.core];
         let is_beside =
             siblings.iter().any(|&other| other != cpu && !self.cpus[other].tasks.is_empty());
-        if is_beside { its.smt_share } else { 1.0 }
+        if is_beside { its.smt_speed } else { 1.0 }
     }
 
     /// Recomputes the counts per instruction of tasks with a changed speed.
@@ -459,16 +471,16 @@ impl Fluid {
 
     pub(super) fn update_counts_of(&mut self, idx: usize) {
         let task = &self.tasks[idx];
-        let (ns, user) = (task.asks.ns, &task.asks.user);
-        let latency = user.uses.iter().map(|(p, part)| part * self.solver.places[*p].latency);
+        let (ns, user) = (task.demand.ns, &task.demand.client);
+        let latency = user.uses.iter().map(|(p, part)| part * self.solver.channels[*p].latency);
         let miss_ns = user.fixed_ns + latency.sum::<f64>();
-        let act = self.act_of(idx);
-        let row = act.behaviour.character().at(task.held);
+        let act = self.phase_of(idx);
+        let row = act.behaviour.miss_curve().at(task.occupancy);
         let ghz = self.hardware.cpus[task.cpu].ghz;
         let prefetches = (row.misses - row.demand_misses).max(0.0);
         let hits = (act.references - row.demand_misses).max(0.0);
         let outstanding = (row.demand_misses + prefetches) / ns * miss_ns + hits / ns * HIT_NS;
-        let each = Tally {
+        let each = TaskCounts {
             instructions: 1.0,
             cycles: ns / 1000.0 * ghz,
             references: act.references / 1000.0,
@@ -481,7 +493,7 @@ impl Fluid {
             writes: row.writes / 1000.0,
         };
         let task = &mut self.tasks[idx];
-        task.each = each;
+        task.per_instruction = each;
         task.miss_ns = miss_ns;
     }
 
@@ -489,23 +501,23 @@ impl Fluid {
     ///
     /// While it fills the cache up to its occupancy, each inserted line stands for 1 - misses(occupancy) /
     /// misses(present) additional misses (the filling of [`crate::physics::shares`]).
-    pub(super) fn warm_up(&mut self, idx: usize, cache: usize) {
+    pub(super) fn charge_cold_cache(&mut self, idx: usize, cache: usize) {
         let task = &self.tasks[idx];
         if task.warm_in.is_none() || task.warm_in == Some(cache) || !self.settings.contention {
             return;
         }
-        let behaviour = &self.act_of(idx).behaviour;
-        let held = task.held.min(self.hardware.caches[cache].bytes);
-        let later = behaviour.character().at(held).misses;
+        let behaviour = &self.phase_of(idx).behaviour;
+        let held = task.occupancy.min(self.hardware.caches[cache].bytes);
+        let later = behaviour.miss_curve().at(held).misses;
         let step = held / f64::from(COLD_STEPS);
         let more = (0..COLD_STEPS).map(|at| {
-            let now = behaviour.character().at((f64::from(at) + 0.5) * step).misses;
+            let now = behaviour.miss_curve().at((f64::from(at) + 0.5) * step).misses;
             if 0.0 < now { step / 64.0 * (1.0 - later / now).max(0.0) } else { 0.0 }
         });
         let lines: f64 = more.sum();
         let ns = lines * task.miss_ns / behaviour.overlap();
         let task = &mut self.tasks[idx];
-        task.held = 0.0;
-        task.owe(ns, lines);
+        task.occupancy = 0.0;
+        task.lose_time(ns, lines);
     }
 }

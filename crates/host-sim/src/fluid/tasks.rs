@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::calm::CalmTask;
-use super::rates::Asks;
-use super::tally::Tally;
+use super::rates::TaskDemand;
+use super::virtual_time::QueuedTask;
 use crate::script::Script;
 
 /// A thread of a simulated job.
@@ -13,7 +12,7 @@ pub struct Task {
     /// Its thread id.
     pub tid: u32,
     /// Start time in nanoseconds.
-    pub born: u64,
+    pub started: u64,
     /// Its job.
     pub job: usize,
     /// Its scheduling state.
@@ -31,12 +30,12 @@ pub struct Task {
     /// Number of migrations to another CPU.
     pub n_migrations: u64,
     /// Its counts.
-    pub done: Tally,
-    pub(super) life: u64,
+    pub counts: TaskCounts,
+    pub(super) generation: u64,
     pub(super) script: Arc<Script>,
-    pub(super) act: usize,
+    pub(super) phase: usize,
     /// Remaining instructions of the current phase.
-    pub(super) left: f64,
+    pub(super) instructions_left: f64,
     /// Remaining instructions until it sleeps.
     pub(super) burst_left: f64,
     /// Remaining bytes of first touch.
@@ -44,24 +43,24 @@ pub struct Task {
     /// Whether it was touching memory when its segment was computed.
     pub(super) was_touching: bool,
     /// CPU time that it loses to a cold cache or to page migration.
-    pub(super) debt_ns: f64,
+    pub(super) lost_ns: f64,
     /// Lines read per nanosecond of that CPU time.
-    pub(super) debt_lines_per_ns: f64,
+    pub(super) lost_lines_per_ns: f64,
     /// Instructions per nanosecond of CPU time.
     pub(super) speed: f64,
     /// Counts per instruction.
-    pub(super) each: Tally,
+    pub(super) per_instruction: TaskCounts,
     /// Miss latency in nanoseconds, for the cost of a cold cache.
     pub(super) miss_ns: f64,
     /// Cache occupancy in bytes.
-    pub(super) held: f64,
+    pub(super) occupancy: f64,
     /// The node from which it used its memory in the last scan of NUMA balancing.
     pub(super) used_from: Option<usize>,
     /// The cache of its occupancy.
     pub(super) warm_in: Option<usize>,
     /// Set while it waits for the end of its segment in the queue of its CPU.
-    pub(super) calm: Option<CalmTask>,
-    pub(super) asks: Asks,
+    pub(super) queued: Option<QueuedTask>,
+    pub(super) demand: TaskDemand,
 }
 
 /// The scheduling state of a task.
@@ -83,45 +82,48 @@ const NEARLY: f64 = 1e-3;
 
 /// The activity of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Activity {
     Touching,
-    PayingDebt,
+    LosingTime,
     Running,
 }
 
 impl Task {
-    pub(super) fn doing(&self) -> Doing {
+    pub(super) fn activity(&self) -> Activity {
         if 0.0 < self.touch_left {
-            Doing::Touching
-        } else if 0.0 < self.debt_ns {
-            Doing::PayingDebt
+            Activity::Touching
+        } else if 0.0 < self.lost_ns {
+            Activity::LosingTime
         } else {
-            Doing::Running
+            Activity::Running
         }
     }
 
     /// CPU time until the end of the current segment.
-    pub(super) fn stretch_ns(&self) -> f64 {
-        match self.doing() {
-            Doing::Touching => self.touch_left / TOUCH_RATE,
-            Doing::PayingDebt => self.debt_ns,
-            Doing::Running => self.left.min(self.burst_left) / self.speed.max(1e-12),
+    pub(super) fn segment_ns(&self) -> f64 {
+        match self.activity() {
+            Activity::Touching => self.touch_left / TOUCH_RATE,
+            Activity::LosingTime => self.lost_ns,
+            Activity::Running => {
+                self.instructions_left.min(self.burst_left) / self.speed.max(1e-12)
+            }
         }
     }
 
     /// Whether the current segment has ended.
-    pub(super) fn is_through(&self) -> bool {
-        self.doing() == Doing::Running && self.left.min(self.burst_left) <= NEARLY
+    pub(super) fn is_segment_over(&self) -> bool {
+        self.activity() == Activity::Running
+            && self.instructions_left.min(self.burst_left) <= NEARLY
     }
 
     /// Progresses by CPU time; returns the bytes of first touch.
-    pub(super) fn run_ns(&mut self, cpu_ns: f64) -> f64 {
+    pub(super) fn progress(&mut self, cpu_ns: f64) -> f64 {
         let mut rest = cpu_ns;
         let mut touched = 0.0;
         self.cpu_ns += cpu_ns;
         while 0.0 < rest {
-            match self.doing() {
-                Doing::Touching => {
+            match self.activity() {
+                Activity::Touching => {
                     let bytes = (rest * TOUCH_RATE).min(self.touch_left);
                     rest -= bytes / TOUCH_RATE;
                     self.touch_left -= bytes;
@@ -131,23 +133,25 @@ impl Task {
                     }
                     touched += bytes;
                 }
-                Doing::PayingDebt => {
-                    let paid = rest.min(self.debt_ns);
+                Activity::LosingTime => {
+                    let paid = rest.min(self.lost_ns);
                     rest -= paid;
-                    self.debt_ns -= paid;
-                    if self.debt_ns < 1e-6 {
-                        self.debt_ns = 0.0;
+                    self.lost_ns -= paid;
+                    if self.lost_ns < 1e-6 {
+                        self.lost_ns = 0.0;
                     }
-                    let lines = paid * self.debt_lines_per_ns;
-                    let cycles = paid * self.each.cycles * self.speed;
-                    let cold = Tally { misses: lines, reads: lines, cycles, ..Tally::default() };
-                    self.done.add(1.0, &cold);
+                    let lines = paid * self.lost_lines_per_ns;
+                    let cycles = paid * self.per_instruction.cycles * self.speed;
+                    let cold =
+                        TaskCounts { misses: lines, reads: lines, cycles, ..TaskCounts::default() };
+                    self.counts.add(1.0, &cold);
                 }
-                Doing::Running => {
-                    let instructions = (rest * self.speed).min(self.left).min(self.burst_left);
-                    self.left -= instructions;
+                Activity::Running => {
+                    let instructions =
+                        (rest * self.speed).min(self.instructions_left).min(self.burst_left);
+                    self.instructions_left -= instructions;
                     self.burst_left -= instructions;
-                    self.done.add(instructions, &self.each);
+                    self.counts.add(instructions, &self.per_instruction);
                     rest = 0.0;
                 }
             }
@@ -156,9 +160,70 @@ impl Task {
     }
 
     /// Adds lost CPU time, and the lines that are read during it.
-    pub(super) fn owe(&mut self, ns: f64, lines: f64) {
-        let all_lines = self.debt_lines_per_ns * self.debt_ns + lines;
-        self.debt_ns += ns;
-        self.debt_lines_per_ns = if 0.0 < self.debt_ns { all_lines / self.debt_ns } else { 0.0 };
+    pub(super) fn lose_time(&mut self, ns: f64, lines: f64) {
+        let all_lines = self.lost_lines_per_ns * self.lost_ns + lines;
+        self.lost_ns += ns;
+        self.lost_lines_per_ns = if 0.0 < self.lost_ns { all_lines / self.lost_ns } else { 0.0 };
+    }
+}
+
+/// Cumulative counts of a task, or counts per instruction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskCounts {
+    /// Instructions.
+    pub instructions: f64,
+    /// Core cycles.
+    pub cycles: f64,
+    /// Accesses to the last-level cache.
+    pub references: f64,
+    /// Demand misses of the last-level cache.
+    pub misses: f64,
+    /// Lines that prefetchers read from memory.
+    pub prefetches: f64,
+    /// Misses of the first-level cache.
+    pub l1_misses: f64,
+    /// Requests that found the queue to the shared cache full.
+    pub queue_full: f64,
+    /// Stall cycles on memory.
+    pub stalls: f64,
+    /// Lines read from memory.
+    pub reads: f64,
+    /// Lines written to memory.
+    pub writes: f64,
+}
+
+impl TaskCounts {
+    /// Adds the counts of `one`, multiplied by `times`.
+    pub fn add(&mut self, times: f64, one: &TaskCounts) {
+        self.instructions += times * one.instructions;
+        self.cycles += times * one.cycles;
+        self.references += times * one.references;
+        self.misses += times * one.misses;
+        self.prefetches += times * one.prefetches;
+        self.l1_misses += times * one.l1_misses;
+        self.queue_full += times * one.queue_full;
+        self.stalls += times * one.stalls;
+        self.reads += times * one.reads;
+        self.writes += times * one.writes;
+    }
+}
+
+/// Entries of the queue between a core and its shared cache. Not confirmed by a data sheet.
+const QUEUE: u32 = 16;
+
+/// Share of requests that find the queue full if `occupancy` requests are outstanding on average (the Erlang B formula).
+pub fn queue_full(occupancy: f64) -> f64 {
+    (1..=QUEUE).fold(1.0, |lost, place| occupancy * lost / (f64::from(place) + occupancy * lost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_blocking_probability_is_that_of_the_erlang_b_formula() {
+        let lost = |occupancy| format!("{:.4}", queue_full(occupancy));
+        assert_eq!([8.0, 12.0, 16.0, 30.0].map(lost), ["0.0045", "0.0604", "0.1753", "0.4971"]);
+        assert_eq!(queue_full(0.0), 0.0);
     }
 }

@@ -3,9 +3,9 @@
 use topology::Machine;
 
 use super::*;
-use crate::chance::Chance;
-use crate::physics::{Behaviour, Character, FillTable, Fitted, Row};
-use crate::script::{Act, Script};
+use crate::physics::{Calibration, CpiModel, FillTable, MissCurve, MissPoint};
+use crate::script::{Script, ScriptPhase};
+use crate::variation::Variation;
 
 const MIB: u64 = 1 << 20;
 
@@ -16,13 +16,13 @@ fn machine(text: &str) -> Fluid {
     for cpu in &mut hardware.cpus {
         cpu.ghz = 1.0;
     }
-    let settings = Settings::default();
-    Fluid::new(Arc::new(hardware), settings, Chance::OFF.causes(0))
+    let settings = MachineSettings::default();
+    Fluid::new(Arc::new(hardware), settings, Variation::OFF.streams(0))
 }
 
 /// A script with 1 ns per instruction and `misses` misses per 1000 instructions.
 fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script> {
-    let row = |bytes: f64, misses: f64| Row {
+    let row = |bytes: f64, misses: f64| MissPoint {
         bytes,
         cycles: None,
         demand_misses: misses,
@@ -31,10 +31,10 @@ fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script
         writes: 0.0,
     };
     let rows = vec![row(1048576.0, misses), row(8.0 * 1048576.0, misses / 4.0)];
-    let character = Character::new(rows, row(0.0, 4.0 * misses)).expect("a valid curve");
-    let behaviour = Behaviour::known(&character, 1.0, 1.0, Fitted::default().habits(1.0));
+    let character = MissCurve::new(rows, row(0.0, 4.0 * misses)).expect("a valid curve");
+    let behaviour = CpiModel::known(&character, 1.0, 1.0, Calibration::default().parameters(1.0));
     let sizes = fluid.hardware().cache_sizes();
-    let act = Act {
+    let act = ScriptPhase {
         fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),
         behaviour: Arc::new(behaviour),
         instructions,
@@ -43,13 +43,13 @@ fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script
         references: 4.0 * misses,
         l1_misses: 8.0 * misses,
     };
-    Arc::new(Script { acts: vec![act], n_threads: 1 })
+    Arc::new(Script { phases: vec![act], n_threads: 1 })
 }
 
 fn start(fluid: &mut Fluid, job: usize, script: &Arc<Script>, cpu: Option<usize>) {
     let n_cpus = fluid.hardware().cpus.len();
     let mask = cpu.map(|cpu| Arc::new((0..n_cpus).map(|other| other == cpu).collect()));
-    let memory = MemoryRule::FirstTouch;
+    let memory = MemoryPlacement::FirstTouch;
     fluid.start(JobStart { job, script: script.clone(), allowed: mask, memory, weight: 1.0 });
 }
 
@@ -58,8 +58,8 @@ fn ends(fluid: &mut Fluid) -> Vec<(usize, u64)> {
     let mut ends = Vec::new();
     while let Some(at) = fluid.next_event() {
         fluid.advance(at);
-        for (when, news) in fluid.take_news() {
-            if let News::JobEnded { job, .. } = news {
+        for (when, news) in fluid.take_notices() {
+            if let HostNotice::JobEnded { job, .. } = news {
                 ends.push((job, when / 1_000_000));
             }
         }
@@ -190,8 +190,11 @@ fn a_full_node_falls_back_to_the_next_and_a_full_machine_oom_kills() {
     assert_eq!(fluid.memory_of(0), [64 * MIB, 32 * MIB]);
     start(&mut fluid, 1, &work, Some(1));
     fluid.advance(200_000_000);
-    let news = fluid.take_news();
-    assert!(matches!(news[..], [(_, News::JobEnded { job: 1, out_of_memory: true })]), "{news:?}");
+    let news = fluid.take_notices();
+    assert!(
+        matches!(news[..], [(_, HostNotice::JobEnded { job: 1, out_of_memory: true })]),
+        "{news:?}"
+    );
     fluid.forget(1);
     fluid.check_pages().expect("its memory is free");
     assert_eq!(fluid.memory_free(1), 32 * MIB);
@@ -204,9 +207,12 @@ fn a_job_is_oom_killed_if_its_memory_is_allocated_by_another_first() {
     start(&mut fluid, 0, &work, Some(0));
     fluid.advance(12_000_000);
     fluid.bind(0, Some(Arc::new(vec![false, true])));
-    let news = fluid.take_news();
-    assert!(matches!(news[..], [(_, News::JobEnded { job: 0, out_of_memory: true })]), "{news:?}");
-    fluid.check_places().expect("no ended task is on a CPU");
+    let news = fluid.take_notices();
+    assert!(
+        matches!(news[..], [(_, HostNotice::JobEnded { job: 0, out_of_memory: true })]),
+        "{news:?}"
+    );
+    fluid.check_affinities().expect("no ended task is on a CPU");
     fluid.forget(0);
     assert_eq!(fluid.memory_free(0), 64 * MIB);
 }
@@ -220,15 +226,15 @@ fn no_more_jobs_are_oom_killed_than_necessary() {
     // All jobs are updated repeatedly; in one update the last page is allocated, and several jobs are short of memory.
     for look in 1..=100_000 {
         fluid.advance(look * 200_000);
-        fluid.settle_all();
+        fluid.update_all();
         fluid.next_event();
-        for (_, news) in fluid.take_news() {
-            let News::JobEnded { job, out_of_memory } = news else { continue };
+        for (_, news) in fluid.take_notices() {
+            let HostNotice::JobEnded { job, out_of_memory } = news else { continue };
             killed.extend(out_of_memory.then_some(job));
             fluid.forget(job);
         }
         fluid.check_pages().expect("all memory is accounted for");
-        fluid.check_places().expect("no ended task is on a CPU");
+        fluid.check_affinities().expect("no ended task is on a CPU");
     }
     assert_eq!(killed.len(), 2, "48 MiB hold two of 24 and not three: {killed:?}");
     assert_eq!(fluid.memory_free(0), 48 * MIB);
@@ -238,7 +244,7 @@ fn no_more_jobs_are_oom_killed_than_necessary() {
 fn interleaved_memory_is_spread_evenly_over_all_nodes() {
     let mut fluid = machine("nodes=4 cores=1 mem=1G");
     let work = script(&fluid, 1e9, 0.0, 64);
-    let memory = MemoryRule::Interleave(vec![0, 1, 2, 3]);
+    let memory = MemoryPlacement::Interleave(vec![0, 1, 2, 3]);
     fluid.start(JobStart { job: 0, script: work, allowed: None, memory, weight: 1.0 });
     fluid.advance(50_000_000);
     assert_eq!(fluid.memory_of(0), [16 * MIB; 4]);
@@ -268,18 +274,18 @@ fn counters_report_the_work_of_a_task() {
     let mut fluid = machine("cores=1 llc=8M");
     let work = script(&fluid, 1e9, 20.0, 0);
     start(&mut fluid, 0, &work, None);
-    while fluid.take_news().is_empty() {
+    while fluid.take_notices().is_empty() {
         let at = fluid.next_event().expect("it ends");
         fluid.advance(at);
     }
     let task = fluid.tasks_of(0).next().expect("it is not freed").clone();
     let close = |value: f64, expected: f64| (value / expected - 1.0).abs() < 1e-3;
-    assert!(close(task.done.instructions, 1e9), "{:?}", task.done);
-    assert!(close(task.done.misses, 5e6), "a quarter of 20 per 1000: {:?}", task.done);
-    assert!(close(task.done.references, 8e7) && close(task.done.l1_misses, 1.6e8));
-    assert!(close(task.done.cycles, task.cpu_ns), "1 GHz: {:?}", task.done);
+    assert!(close(task.counts.instructions, 1e9), "{:?}", task.counts);
+    assert!(close(task.counts.misses, 5e6), "a quarter of 20 per 1000: {:?}", task.counts);
+    assert!(close(task.counts.references, 8e7) && close(task.counts.l1_misses, 1.6e8));
+    assert!(close(task.counts.cycles, task.cpu_ns), "1 GHz: {:?}", task.counts);
     assert!(close(fluid.lines(0)[0], 5e6), "{:?}", fluid.lines(0));
-    assert!(0.0 < task.done.queue_full && task.done.queue_full < task.done.references);
+    assert!(0.0 < task.counts.queue_full && task.counts.queue_full < task.counts.references);
 }
 
 /// Reference: the ends of programs that share a CPU by weight, in nanoseconds, computed step by step.
@@ -314,7 +320,7 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
         let mut fluid = machine("cores=2 llc=8M");
         fluid.settings.contention = false;
         let one = script(&fluid, 1.0, 0.0, 0);
-        let ns_each = one.ns_alone(fluid.hardware()) / 1000.0;
+        let ns_each = one.solo_ns_per_1000(fluid.hardware()) / 1000.0;
         let n_jobs = 1 + rng.below(8) as usize;
         // Start, CPU time, weight; whole milliseconds, so that events coincide.
         let work: Vec<(f64, f64, f64)> = (0..n_jobs)
@@ -333,23 +339,23 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
             let due = waiting.peek().map(|&job| work[job].0 as u64);
             let Some(at) = event.into_iter().chain(due).min() else { break };
             fluid.advance(at);
-            for (when, news) in fluid.take_news() {
-                let News::JobEnded { job, .. } = news else { continue };
+            for (when, news) in fluid.take_notices() {
+                let HostNotice::JobEnded { job, .. } = news else { continue };
                 found[job] = when as f64;
                 given[job] = fluid.tasks_of(job).map(|task| task.cpu_ns).sum();
                 fluid.forget(job);
             }
             while let Some(job) = waiting.next_if(|&job| work[job].0 as u64 <= fluid.now()) {
                 let mut script = (*one).clone();
-                script.acts[0].instructions = work[job].1 / ns_each;
+                script.phases[0].instructions = work[job].1 / ns_each;
                 let (_, _, weight) = work[job];
                 let mask = Some(Arc::new(vec![true, false]));
-                let memory = MemoryRule::FirstTouch;
+                let memory = MemoryPlacement::FirstTouch;
                 let script = Arc::new(script);
                 fluid.start(JobStart { job, script, allowed: mask, memory, weight });
             }
             if rng.below(3) == 0 {
-                fluid.settle_all(); // An update changes nothing.
+                fluid.update_all(); // An update changes nothing.
             }
         }
         for (at, (end, expected)) in found.iter().zip(shared(&work)).enumerate() {
@@ -379,8 +385,8 @@ fn tasks_beside_an_oom_killed_one_lose_no_cpu_time() {
         let mut ends = Vec::new();
         while let Some(at) = fluid.next_event() {
             fluid.advance(at);
-            for (when, news) in fluid.take_news() {
-                let News::JobEnded { job, out_of_memory } = news else { continue };
+            for (when, news) in fluid.take_notices() {
+                let HostNotice::JobEnded { job, out_of_memory } = news else { continue };
                 assert_eq!(out_of_memory, job == 0);
                 given[job] = fluid.tasks_of(job).map(|task| task.cpu_ns).sum();
                 ends.push(when as f64);
@@ -409,18 +415,18 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
         let until = fluid.now() + 1_000_000 * (1 + rng.below(400));
         while let Some(at) = fluid.next_event().filter(|&at| at <= until) {
             fluid.advance(at);
-            for (when, news) in fluid.take_news() {
-                let News::JobEnded { job, .. } = news else { continue };
+            for (when, news) in fluid.take_notices() {
+                let HostNotice::JobEnded { job, .. } = news else { continue };
                 figures.push(when as f64);
                 let tasks: Vec<&Task> = fluid.tasks_of(job).collect();
                 figures.push(tasks.iter().map(|task| task.cpu_ns).sum());
                 figures.push(tasks.iter().map(|task| task.wait_ns).sum());
-                figures.push(tasks.iter().map(|task| task.done.reads).sum());
+                figures.push(tasks.iter().map(|task| task.counts.reads).sum());
                 fluid.forget(job);
                 alive.retain(|other| *other != job);
             }
             if is_updated {
-                fluid.settle_all();
+                fluid.update_all();
             }
         }
         fluid.advance(until);
@@ -448,9 +454,9 @@ fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
                 let mut work = (*script(&fluid, 1e8 * (1 + rng.below(9)) as f64, 4.0, 0)).clone();
                 work.n_threads = 1 + rng.below(3) as u32;
                 if rng.below(2) == 0 {
-                    work.acts[0].sleeps = Some((2e7, 30_000_000));
+                    work.phases[0].sleeps = Some((2e7, 30_000_000));
                 }
-                let (script, memory) = (Arc::new(work), MemoryRule::FirstTouch);
+                let (script, memory) = (Arc::new(work), MemoryPlacement::FirstTouch);
                 let cpu = rng.below(n_cpus as u64) as usize;
                 let allowed = Some(Arc::new((0..n_cpus).map(|other| other == cpu).collect()));
                 fluid.start(JobStart { job, script, allowed, memory, weight: 1.0 });
@@ -476,7 +482,7 @@ fn without_contention_additional_updates_change_nothing() {
 }
 
 /// Two nodes of two CPUs with NUMA balancing, and a long-running program of 64 MiB that started on CPU 0.
-fn balanced(memory: MemoryRule) -> Fluid {
+fn balanced(memory: MemoryPlacement) -> Fluid {
     let mut fluid = machine("nodes=2 cores=2 mem=256M");
     fluid.settings.numa_balancing = true;
     let script = script(&fluid, 1e12, 0.0, 64);
@@ -505,7 +511,7 @@ fn migrates(fluid: &mut Fluid) -> (f64, usize) {
 
 #[test]
 fn memory_of_a_young_job_migrates_at_once_and_that_of_an_old_one_after_two_uses() {
-    let mut young = balanced(MemoryRule::FirstTouch);
+    let mut young = balanced(MemoryPlacement::FirstTouch);
     young.advance(500_000_000);
     let there = mask_of(&young, &[2]);
     young.bind(0, Some(there.clone()));
@@ -514,7 +520,7 @@ fn memory_of_a_young_job_migrates_at_once_and_that_of_an_old_one_after_two_uses(
     assert!((0.4..0.7).contains(&young_s), "in the first scan, at one second: {young_s}");
 
     // Scans at 1, 2.3, 3.99, 6.187, 9.043 and 12.756 s of CPU time, each slightly delayed by its own cost.
-    let mut old = balanced(MemoryRule::FirstTouch);
+    let mut old = balanced(MemoryPlacement::FirstTouch);
     old.advance(10_000_000_000);
     old.bind(0, Some(there));
     let (old_s, _) = migrates(&mut old);
@@ -526,7 +532,7 @@ fn memory_of_a_young_job_migrates_at_once_and_that_of_an_old_one_after_two_uses(
 
 #[test]
 fn an_old_job_migrates_back_to_its_memory() {
-    let mut fluid = balanced(MemoryRule::FirstTouch);
+    let mut fluid = balanced(MemoryPlacement::FirstTouch);
     fluid.advance(10_000_000_000);
     let there = mask_of(&fluid, &[2]);
     fluid.bind(0, Some(there));
@@ -540,7 +546,7 @@ fn an_old_job_migrates_back_to_its_memory() {
 
 #[test]
 fn two_old_jobs_are_swapped_if_no_cpu_is_idle() {
-    let mut fluid = balanced(MemoryRule::FirstTouch);
+    let mut fluid = balanced(MemoryPlacement::FirstTouch);
     let work = script(&fluid, 1e12, 0.0, 64);
     (1..4).for_each(|job| start(&mut fluid, job, &work, Some(job)));
     fluid.advance(10_000_000_000);
@@ -560,7 +566,7 @@ fn two_old_jobs_are_swapped_if_no_cpu_is_idle() {
 
 #[test]
 fn a_job_with_a_memory_policy_is_not_balanced() {
-    for memory in [MemoryRule::Preferred(vec![0]), MemoryRule::Interleave(vec![0, 1])] {
+    for memory in [MemoryPlacement::Preferred(vec![0]), MemoryPlacement::Interleave(vec![0, 1])] {
         let mut fluid = balanced(memory);
         fluid.advance(500_000_000);
         let there = mask_of(&fluid, &[2]);
@@ -572,19 +578,19 @@ fn a_job_with_a_memory_policy_is_not_balanced() {
 
 #[test]
 fn memory_in_use_by_others_is_reclaimed_if_no_other_memory_is_free() {
-    let settings = Settings::default();
-    let chance = Chance { pages: 0.5, ..Chance::OFF };
+    let settings = MachineSettings::default();
+    let chance = Variation { pages: 0.5, ..Variation::OFF };
     let machine = Machine::synthetic("nodes=2 cores=1 mem=128M").expect("a machine");
     let hardware = Arc::new(Hardware::new(&machine));
     let held = |seed: u64| {
-        let fluid = Fluid::new(hardware.clone(), settings, chance.causes(seed));
+        let fluid = Fluid::new(hardware.clone(), settings, chance.streams(seed));
         [0, 1].map(|node| fluid.memory_reclaimable(node))
     };
     let [first, second] = held(1);
     assert!(first != second && first <= 64 * MIB && second <= 64 * MIB, "{first} {second}");
     assert_ne!(held(1), held(2));
 
-    let mut fluid = Fluid::new(hardware.clone(), settings, chance.causes(1));
+    let mut fluid = Fluid::new(hardware.clone(), settings, chance.streams(1));
     let work = script(&fluid, 1e9, 0.0, 250);
     start(&mut fluid, 0, &work, Some(0));
     fluid.advance(500_000_000);

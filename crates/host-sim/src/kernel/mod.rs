@@ -6,7 +6,7 @@
 //!   newly idle    pulls a waiting task from the busiest CPU, nearest domain first
 //!   periodic      every domain balances the number of running tasks at its own interval
 //!   busy CPUs     also balance, so that not always the same tasks share a CPU
-//!   NUMA          (numa.rs, fluid/numa.rs) pages migrate to tasks, and tasks to pages
+//!   NUMA          (numa_cpu.rs, fluid/numa.rs) pages migrate to tasks, and tasks to pages
 //! ```
 //!
 //! Three kernel versions are modelled, with these differences:
@@ -22,10 +22,10 @@
 //! `find_busiest_group`, `calculate_imbalance`, `adjust_numa_imbalance`). Out of scope: load tracking over time (every
 //! task has the same load), deadline and real-time tasks.
 
-mod balance;
-mod numa;
-mod round;
-mod select;
+mod busy_balance;
+mod cpu_selection;
+mod load_balance;
+mod numa_cpu;
 #[cfg(test)]
 mod tests;
 
@@ -33,11 +33,11 @@ use base::Rng;
 
 use crate::hardware::Hardware;
 
-pub use balance::Pull;
+pub use load_balance::TaskPull;
 
 /// The modelled kernel version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
+pub enum KernelVersion {
     /// Linux 6.18 (fair class with group types and tolerated NUMA imbalance).
     #[default]
     V6_18,
@@ -47,53 +47,54 @@ pub enum Version {
     V2_6_27,
 }
 
-impl Version {
+impl KernelVersion {
     /// All versions, newest first.
-    pub const ALL: [Version; 3] = [Version::V6_18, Version::V4_2, Version::V2_6_27];
+    pub const ALL: [KernelVersion; 3] =
+        [KernelVersion::V6_18, KernelVersion::V4_2, KernelVersion::V2_6_27];
 
     /// The name in machine files.
     pub fn name(self) -> &'static str {
         match self {
-            Version::V6_18 => "linux-6.18",
-            Version::V4_2 => "linux-4.2",
-            Version::V2_6_27 => "linux-2.6.27",
+            KernelVersion::V6_18 => "linux-6.18",
+            KernelVersion::V4_2 => "linux-4.2",
+            KernelVersion::V2_6_27 => "linux-2.6.27",
         }
     }
 
     /// The version with this name.
-    pub fn of_name(name: &str) -> Option<Version> {
-        Version::ALL.into_iter().find(|version| version.name() == name)
+    pub fn of_name(name: &str) -> Option<KernelVersion> {
+        KernelVersion::ALL.into_iter().find(|version| version.name() == name)
     }
 
     /// Whether it has automatic NUMA balancing (since Linux 3.13).
     pub fn can_balance_numa(self) -> bool {
-        self != Version::V2_6_27
+        self != KernelVersion::V2_6_27
     }
 }
 
 /// Runnable tasks of each CPU and of each domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct RunQueueLoads {
     /// By CPU.
     pub running: Vec<u32>,
     cores_busy: Vec<u32>,
-    caches: Vec<Sum>,
-    nodes: Vec<Sum>,
+    caches: Vec<GroupLoad>,
+    nodes: Vec<GroupLoad>,
 }
 
 /// Runnable tasks and idle CPUs of a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sum {
+struct GroupLoad {
     running: u32,
     idle: u32,
     cpus: u32,
 }
 
-impl Load {
+impl RunQueueLoads {
     /// No tasks.
     pub fn new(hardware: &Hardware) -> Self {
-        let sum = |cpus: usize| Sum { running: 0, idle: cpus as u32, cpus: cpus as u32 };
-        Load {
+        let sum = |cpus: usize| GroupLoad { running: 0, idle: cpus as u32, cpus: cpus as u32 };
+        RunQueueLoads {
             running: vec![0; hardware.cpus.len()],
             cores_busy: vec![0; hardware.cores.len()],
             caches: hardware.caches.iter().map(|cache| sum(cache.cpus.len())).collect(),
@@ -146,35 +147,35 @@ pub type Allowed<'a> = Option<&'a [bool]>;
 
 /// The scheduler and its state.
 #[derive(Clone, Debug)]
-pub struct Kernel {
+pub struct KernelModel {
     /// Which.
-    pub version: Version,
+    pub version: KernelVersion,
     /// The online CPUs, by index.
     pub online: Vec<bool>,
     /// Draws one of several equally good CPUs. On a real machine the choice depends on which CPU became idle last. `None`
     /// for the lowest.
-    chance: Option<Rng>,
+    tie_breaker: Option<Rng>,
     /// Failed balancing attempts of each domain: only running tasks were found.
     failed: Vec<u32>,
     /// Number of changes of `failed`.
     n_failed_changes: u64,
-    domains: Vec<round::Domain>,
+    domains: Vec<busy_balance::BusyDomain>,
     domains_of_cpu: Vec<Vec<usize>>,
     /// Reused buffer of candidate CPUs.
     open: Vec<usize>,
 }
 
-impl Kernel {
+impl KernelModel {
     /// A kernel after boot.
-    pub fn new(version: Version, hardware: &Hardware, chance: Option<Rng>) -> Self {
-        let domains = round::domains(hardware);
-        Kernel {
+    pub fn new(version: KernelVersion, hardware: &Hardware, chance: Option<Rng>) -> Self {
+        let domains = busy_balance::domains(hardware);
+        KernelModel {
             version,
             online: vec![true; hardware.cpus.len()],
-            chance,
+            tie_breaker: chance,
             failed: vec![0; hardware.cpus.len()],
             n_failed_changes: 0,
-            domains_of_cpu: round::by_cpu(&domains, hardware.cpus.len()),
+            domains_of_cpu: busy_balance::by_cpu(&domains, hardware.cpus.len()),
             domains,
             open: Vec::new(),
         }
@@ -192,7 +193,7 @@ impl Kernel {
     ) -> Option<usize> {
         let best = among.clone().map(&key).min()?;
         let mut alike = among.filter(|&it| key(it) == best);
-        match &mut self.chance {
+        match &mut self.tie_breaker {
             None => alike.next(),
             Some(rng) => {
                 let alike: Vec<usize> = alike.collect();

@@ -5,11 +5,11 @@ use topology::Machine;
 use super::*;
 
 /// The CPUs of `n_tasks` tasks that are forked one after the other on CPU 0.
-fn forked(version: Version, machine: &str, n_tasks: usize) -> Vec<usize> {
+fn forked(version: KernelVersion, machine: &str, n_tasks: usize) -> Vec<usize> {
     let machine = Machine::synthetic(machine).expect("a machine");
     let hardware = Hardware::new(&machine);
-    let mut kernel = Kernel::new(version, &hardware, None);
-    let mut load = Load::new(&hardware);
+    let mut kernel = KernelModel::new(version, &hardware, None);
+    let mut load = RunQueueLoads::new(&hardware);
     let one = |_| {
         let cpu = kernel.fork(&hardware, &load, 0, None).expect("a CPU");
         load.add(&hardware, cpu);
@@ -20,7 +20,7 @@ fn forked(version: Version, machine: &str, n_tasks: usize) -> Vec<usize> {
 
 /// The nodes of the forked tasks, with `cores` CPUs per node.
 fn nodes_of(cores: usize, n_tasks: usize) -> Vec<usize> {
-    let cpus = forked(Version::V6_18, &format!("nodes=2 cores={cores}"), n_tasks);
+    let cpus = forked(KernelVersion::V6_18, &format!("nodes=2 cores={cores}"), n_tasks);
     cpus.iter().map(|cpu| cpu / cores).collect()
 }
 
@@ -36,10 +36,11 @@ fn new_tasks_fill_an_eighth_of_the_node_before_they_leave_it() {
 fn a_difference_of_two_idle_cpus_between_nodes_is_tolerated_on_a_mostly_idle_node() {
     let machine = Machine::synthetic("nodes=2 cores=32").expect("a machine");
     let hardware = Hardware::new(&machine);
-    let mut kernel = Kernel::new(Version::V6_18, &hardware, None);
-    let mut load = Load::new(&hardware);
+    let mut kernel = KernelModel::new(KernelVersion::V6_18, &hardware, None);
+    let mut load = RunQueueLoads::new(&hardware);
     let takes = |_: usize, _: usize, _: bool| true;
-    let mut balance = |load: &Load| (0..9).find_map(|_| kernel.even_out(&hardware, load, &takes));
+    let mut balance =
+        |load: &RunQueueLoads| (0..9).find_map(|_| kernel.balance(&hardware, load, &takes));
     [0, 1].into_iter().for_each(|cpu| load.add(&hardware, cpu));
     assert_eq!(balance(&load), None, "two on one node stay there");
     [2, 3].into_iter().for_each(|cpu| load.add(&hardware, cpu));
@@ -51,18 +52,18 @@ fn a_difference_of_two_idle_cpus_between_nodes_is_tolerated_on_a_mostly_idle_nod
 fn a_task_is_moved_when_its_load_has_been_halved_after_enough_failed_attempts() {
     let machine = Machine::synthetic("cores=2").expect("a machine");
     let hardware = Hardware::new(&machine);
-    let mut load = Load::new(&hardware);
+    let mut load = RunQueueLoads::new(&hardware);
     [0, 0, 1].into_iter().for_each(|cpu| load.add(&hardware, cpu));
-    let attempts = |version: Version| {
-        let mut kernel = Kernel::new(version, &hardware, None);
-        (0..9).position(|_| kernel.carry_round(&load, (0, 1), &|_, _| true).is_some())
+    let attempts = |version: KernelVersion| {
+        let mut kernel = KernelModel::new(version, &hardware, None);
+        (0..9).position(|_| kernel.balance_busy(&load, (0, 1), &|_, _| true).is_some())
     };
     // The load is 1024, and half of it may be moved: one failed attempt.
-    assert_eq!(attempts(Version::V6_18), Some(1));
-    assert_eq!(attempts(Version::V4_2), Some(0));
-    let mut kernel = Kernel::new(Version::V6_18, &hardware, None);
+    assert_eq!(attempts(KernelVersion::V6_18), Some(1));
+    assert_eq!(attempts(KernelVersion::V4_2), Some(0));
+    let mut kernel = KernelModel::new(KernelVersion::V6_18, &hardware, None);
     assert_eq!(
-        kernel.carry_round(&load, (0, 0), &|_, _| true),
+        kernel.balance_busy(&load, (0, 0), &|_, _| true),
         None,
         "its load is above the average"
     );
@@ -70,7 +71,7 @@ fn a_task_is_moved_when_its_load_has_been_halved_after_enough_failed_attempts() 
 
 #[test]
 fn old_kernels_spread_new_tasks_over_nodes_at_once() {
-    for version in [Version::V4_2, Version::V2_6_27] {
+    for version in [KernelVersion::V4_2, KernelVersion::V2_6_27] {
         let nodes: Vec<usize> =
             forked(version, "nodes=2 cores=8", 4).iter().map(|cpu| cpu / 8).collect();
         // With idle nodes, the other node is selected even without a difference.
@@ -80,22 +81,23 @@ fn old_kernels_spread_new_tasks_over_nodes_at_once() {
 
 #[test]
 fn an_idle_core_comes_before_an_idle_sibling() {
-    assert_eq!(forked(Version::V6_18, "cores=2 smt=2", 4), [0, 2, 1, 3]);
+    assert_eq!(forked(KernelVersion::V6_18, "cores=2 smt=2", 4), [0, 2, 1, 3]);
 }
 
 #[test]
 fn a_task_wakes_up_on_its_previous_cpu_or_in_its_llc_domain() {
     let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
     let hardware = Hardware::new(&machine);
-    let mut kernel = Kernel::new(Version::V6_18, &hardware, None);
-    let mut load = Load::new(&hardware);
-    let wakes = |kernel: &mut Kernel, load: &Load| kernel.wake(&hardware, load, 2, None);
+    let mut kernel = KernelModel::new(KernelVersion::V6_18, &hardware, None);
+    let mut load = RunQueueLoads::new(&hardware);
+    let wakes =
+        |kernel: &mut KernelModel, load: &RunQueueLoads| kernel.wake(&hardware, load, 2, None);
     assert_eq!(wakes(&mut kernel, &load), Some(2));
     load.add(&hardware, 2);
     assert_eq!(wakes(&mut kernel, &load), Some(3), "the other CPU of its LLC domain");
     load.add(&hardware, 3);
     assert_eq!(wakes(&mut kernel, &load), Some(2), "other LLC domains are not considered");
-    kernel.version = Version::V2_6_27;
+    kernel.version = KernelVersion::V2_6_27;
     load.remove(&hardware, 3);
     assert_eq!(wakes(&mut kernel, &load), Some(2));
 }
@@ -104,47 +106,47 @@ fn a_task_wakes_up_on_its_previous_cpu_or_in_its_llc_domain() {
 fn a_balanced_machine_is_left_alone_and_waiting_tasks_are_pulled() {
     let machine = Machine::synthetic("nodes=2 cores=2").expect("a machine");
     let hardware = Hardware::new(&machine);
-    let mut kernel = Kernel::new(Version::V6_18, &hardware, None);
-    let mut load = Load::new(&hardware);
+    let mut kernel = KernelModel::new(KernelVersion::V6_18, &hardware, None);
+    let mut load = RunQueueLoads::new(&hardware);
     let takes = |_: usize, _: usize, _: bool| true;
     [0, 1, 2].into_iter().for_each(|cpu| load.add(&hardware, cpu));
-    assert_eq!(kernel.even_out(&hardware, &load, &takes), None);
+    assert_eq!(kernel.balance(&hardware, &load, &takes), None);
     [0, 0].into_iter().for_each(|cpu| load.add(&hardware, cpu));
-    let pull = kernel.even_out(&hardware, &load, &takes).expect("a task waits");
+    let pull = kernel.balance(&hardware, &load, &takes).expect("a task waits");
     assert_eq!((pull.from, pull.to, pull.running_too), (0, 3, false));
     assert_eq!(kernel.pull_idle(&hardware, &load, 3, &|_| true).map(|pull| pull.from), Some(0));
     assert_eq!(kernel.pull_idle(&hardware, &load, 3, &|_| false), None, "no task may run there");
 }
 
 /// The CPU on node 1 that NUMA balancing selects for a task on CPU 0, with these running tasks.
-fn numa_cpu_for(version: Version, running: &[usize]) -> Option<usize> {
+fn numa_cpu_for(version: KernelVersion, running: &[usize]) -> Option<usize> {
     let machine = Machine::synthetic("nodes=2 cores=4").expect("a machine");
     let hardware = Hardware::new(&machine);
-    let kernel = Kernel::new(version, &hardware, None);
-    let mut load = Load::new(&hardware);
+    let kernel = KernelModel::new(version, &hardware, None);
+    let mut load = RunQueueLoads::new(&hardware);
     running.iter().for_each(|&cpu| load.add(&hardware, cpu));
     kernel.numa_cpu(&hardware, &load, (0, 1), None)
 }
 
 #[test]
 fn a_task_migrates_to_its_memory_if_the_imbalance_does_not_grow() {
-    assert_eq!(numa_cpu_for(Version::V6_18, &[0]), Some(4), "an idle node");
-    assert_eq!(numa_cpu_for(Version::V6_18, &[0, 1]), Some(4), "one here, one there");
-    assert_eq!(numa_cpu_for(Version::V6_18, &[0, 1, 4]), None, "two there and one here");
+    assert_eq!(numa_cpu_for(KernelVersion::V6_18, &[0]), Some(4), "an idle node");
+    assert_eq!(numa_cpu_for(KernelVersion::V6_18, &[0, 1]), Some(4), "one here, one there");
+    assert_eq!(numa_cpu_for(KernelVersion::V6_18, &[0, 1, 4]), None, "two there and one here");
     assert_eq!(
-        numa_cpu_for(Version::V6_18, &[0, 4, 5]),
+        numa_cpu_for(KernelVersion::V6_18, &[0, 4, 5]),
         None,
         "there would be three there and none here"
     );
     assert_eq!(
-        numa_cpu_for(Version::V6_18, &[0, 0, 1, 2, 3, 4, 5, 6, 7]),
+        numa_cpu_for(KernelVersion::V6_18, &[0, 0, 1, 2, 3, 4, 5, 6, 7]),
         Some(4),
         "five and four, four and five"
     );
     assert_eq!(
-        numa_cpu_for(Version::V6_18, &[0, 1, 2, 3, 4, 5, 6, 7]),
+        numa_cpu_for(KernelVersion::V6_18, &[0, 1, 2, 3, 4, 5, 6, 7]),
         None,
         "three and five are worse"
     );
-    assert_eq!(numa_cpu_for(Version::V4_2, &[0, 4, 5]), None);
+    assert_eq!(numa_cpu_for(KernelVersion::V4_2, &[0, 4, 5]), None);
 }

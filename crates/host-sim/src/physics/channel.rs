@@ -22,7 +22,7 @@ pub struct Channel {
     /// Unloaded miss latency in nanoseconds.
     pub unloaded_ns: f64,
     /// Capacity: the largest bandwidth in bytes per nanosecond.
-    pub cap: f64,
+    pub capacity: f64,
     /// Additional latency at full utilization in nanoseconds; linear in utilization.
     pub slope_ns: f64,
 }
@@ -40,11 +40,11 @@ pub struct Demand {
 
 /// The solution for a set of demands.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Loaded {
+pub struct ChannelLoad {
     /// Loaded miss latency in nanoseconds.
     pub latency_ns: f64,
     /// Utilization: bandwidth over capacity.
-    pub in_use: f64,
+    pub utilization: f64,
     /// Nanoseconds per 1000 instructions, in the order of the demands.
     pub each_ns: Vec<f64>,
 }
@@ -56,8 +56,8 @@ const EXACT: f64 = 1e-10;
 
 impl Channel {
     /// The same channel with a capacity of at least `moved` bytes per nanosecond, which a program alone reached.
-    pub fn with_seen(self, moved: f64) -> Channel {
-        Channel { cap: self.cap.max(moved), ..self }
+    pub fn with_capacity_of(self, moved: f64) -> Channel {
+        Channel { capacity: self.capacity.max(moved), ..self }
     }
 
     /// Loaded latency in nanoseconds at a utilization below saturation.
@@ -66,14 +66,14 @@ impl Channel {
     }
 
     /// Solves latency, utilization and speeds.
-    pub fn load(&self, demands: &[Demand]) -> Loaded {
+    pub fn load(&self, demands: &[Demand]) -> ChannelLoad {
         let in_use = |latency_ns: f64| {
-            let each = demands.iter().map(|demand| demand.bytes / demand.takes_ns(latency_ns));
-            each.filter(|bytes| bytes.is_finite()).sum::<f64>() / self.cap
+            let each = demands.iter().map(|demand| demand.bytes / demand.ns_at(latency_ns));
+            each.filter(|bytes| bytes.is_finite()).sum::<f64>() / self.capacity
         };
         // The bandwidth falls with the latency, so there is one solution. At this upper bound, all programs together
         // move less than the capacity.
-        let slowest = |demand: &Demand| demand.bytes / self.cap / demand.exposed;
+        let slowest = |demand: &Demand| demand.bytes / self.capacity / demand.exposed;
         let bound = demands.iter().map(slowest).filter(|ns| ns.is_finite()).sum::<f64>();
         let (mut low, mut high) = (self.unloaded_ns, self.latency_ns(1.0).max(bound));
         for _ in 0..N_HALVINGS {
@@ -91,18 +91,18 @@ impl Channel {
         // A program that moves data without waiting is limited by the capacity, too.
         let used = in_use(high);
         let beyond = used.max(1.0);
-        let each_ns = demands.iter().map(|demand| demand.takes_ns(high) * beyond).collect();
-        Loaded { latency_ns: high, in_use: used.min(1.0), each_ns }
+        let each_ns = demands.iter().map(|demand| demand.ns_at(high) * beyond).collect();
+        ChannelLoad { latency_ns: high, utilization: used.min(1.0), each_ns }
     }
 }
 
 impl Demand {
     /// The same demand with `by_ns` of additional latency per miss, as over an interconnect.
-    pub fn farther(self, by_ns: f64) -> Demand {
+    pub fn with_extra_latency(self, by_ns: f64) -> Demand {
         Demand { core_ns: self.core_ns + self.exposed * by_ns, ..self }
     }
 
-    fn takes_ns(&self, latency_ns: f64) -> f64 {
+    fn ns_at(&self, latency_ns: f64) -> f64 {
         self.core_ns + self.exposed * latency_ns
     }
 }
@@ -113,9 +113,9 @@ mod tests {
 
     use super::*;
 
-    const CHANNEL: Channel = Channel { unloaded_ns: 45.0, cap: 8.0, slope_ns: 54.0 };
+    const CHANNEL: Channel = Channel { unloaded_ns: 45.0, capacity: 8.0, slope_ns: 54.0 };
 
-    fn moved(demands: &[Demand], loaded: &Loaded) -> f64 {
+    fn moved(demands: &[Demand], loaded: &ChannelLoad) -> f64 {
         demands.iter().zip(&loaded.each_ns).map(|(demand, ns)| demand.bytes / ns).sum()
     }
 
@@ -123,7 +123,7 @@ mod tests {
     fn a_program_without_misses_is_not_slowed_down() {
         let quiet = Demand { core_ns: 250.0, ..Demand::default() };
         let loaded = CHANNEL.load(&[quiet]);
-        assert!((loaded.latency_ns - 45.0).abs() < 1e-6 && loaded.in_use == 0.0);
+        assert!((loaded.latency_ns - 45.0).abs() < 1e-6 && loaded.utilization == 0.0);
         assert_eq!(loaded.each_ns, [250.0]);
     }
 
@@ -132,16 +132,16 @@ mod tests {
         let blind = Demand { core_ns: 10.0, exposed: 0.0, bytes: 640.0 };
         let waits = Demand { core_ns: 250.0, exposed: 5.0, bytes: 640.0 };
         let demands = [blind, waits, blind];
-        assert!(moved(&demands, &CHANNEL.load(&demands)) <= CHANNEL.cap * (1.0 + 1e-9));
+        assert!(moved(&demands, &CHANNEL.load(&demands)) <= CHANNEL.capacity * (1.0 + 1e-9));
     }
 
     #[test]
     fn extra_latency_is_hidden_at_saturation_and_not_below() {
         let takes = |demand: Demand| CHANNEL.load(&[demand]).each_ns[0];
         let hog = Demand { core_ns: 75.0, exposed: 4.0, bytes: 6000.0 };
-        assert!((takes(hog.farther(60.0)) / takes(hog) - 1.0).abs() < 1e-6);
+        assert!((takes(hog.with_extra_latency(60.0)) / takes(hog) - 1.0).abs() < 1e-6);
         let light = Demand { core_ns: 75.0, exposed: 4.5, bytes: 60.0 };
-        assert!(1.5 < takes(light.farther(60.0)) / takes(light));
+        assert!(1.5 < takes(light.with_extra_latency(60.0)) / takes(light));
     }
 
     fn demand() -> impl Strategy<Value = Demand> {
@@ -154,9 +154,9 @@ mod tests {
         fn latency_and_utilization_are_consistent(demands in proptest::collection::vec(demand(), 1..9)) {
             let loaded = CHANNEL.load(&demands);
             let moved = moved(&demands, &loaded);
-            prop_assert!(moved <= CHANNEL.cap * (1.0 + 1e-6), "{moved}");
-            let again = CHANNEL.latency_ns(loaded.in_use);
-            let full = 1.0 - 1e-6 <= loaded.in_use;
+            prop_assert!(moved <= CHANNEL.capacity * (1.0 + 1e-6), "{moved}");
+            let again = CHANNEL.latency_ns(loaded.utilization);
+            let full = 1.0 - 1e-6 <= loaded.utilization;
             prop_assert!((loaded.latency_ns / again - 1.0).abs() < 1e-6 || (full && again <= loaded.latency_ns));
         }
 

@@ -1,30 +1,30 @@
 //! Speeds of programs that share caches and memory, computed from each program alone.
 //!
 //! ```text
-//!   values of one program ── character.rs ─► misses at any cache size
-//!   all programs of a cache ── share.rs ─► cache occupancy of each
+//!   values of one program ── miss_curve.rs ─► misses at any cache size
+//!   all programs of a cache ── cache_sharing.rs ─► cache occupancy of each
 //!   all programs of a channel ── channel.rs ─► miss latency, and with it the speed of each
-//!   one program at several cache sizes ── solo.rs ─► its share of stall cycles
-//!   a profile ── profile.rs ─► the same, as far as the profile has it
-//!   latency and peak bandwidth of a memory ── fitted.rs ─► its channel
+//!   one program at several cache sizes ── cpi_model.rs ─► its share of stall cycles
+//!   a profile ── profile_model.rs ─► the same, as far as the profile has it
+//!   latency and peak bandwidth of a memory ── calibration.rs ─► its channel
 //! ```
 //!
 //! Cycles per instruction = core cycles + exposed misses × loaded latency ÷ memory-level parallelism. All results
 //! are rates that are valid until a program starts, ends or changes its phase.
 
+mod cache_sharing;
+mod calibration;
 mod channel;
-mod character;
-mod fitted;
+mod cpi_model;
+mod miss_curve;
 mod network;
-mod profile;
-mod share;
-mod solo;
+mod profile_model;
 
-pub use channel::{Channel, Demand, Loaded};
-pub use character::{Character, CharacterError, Row};
-pub use fitted::Fitted;
-pub use network::{Place, User, Visit, settle_one};
-pub use profile::{ProfileError, of_phase, of_profile};
-pub(crate) use share::LINE;
-pub use share::{FillTable, shares, shares_into};
-pub use solo::{Behaviour, Counts, Habits};
+pub(crate) use cache_sharing::LINE;
+pub use cache_sharing::{FillTable, compute_occupancies, occupancies};
+pub use calibration::Calibration;
+pub use channel::{Channel, ChannelLoad, Demand};
+pub use cpi_model::{CpiModel, CpiParameters, EventsPer1000};
+pub use miss_curve::{MissCurve, MissCurveError, MissPoint};
+pub use network::{ClientDemand, LoadedChannel, MemoryClient, update_latency};
+pub use profile_model::{ProfileError, of_phase, of_profile};

@@ -12,7 +12,7 @@ use super::channel::Channel;
 
 /// The demand of one program on all its channels.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct User {
+pub struct MemoryClient {
     /// Nanoseconds per 1000 instructions without stalls on memory.
     pub core_ns: f64,
     /// Nanoseconds per nanosecond of miss latency, per 1000 instructions.
@@ -29,7 +29,7 @@ pub struct User {
 
 /// The demand of a [`User`] on one channel while the latencies of the others are constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Visit {
+pub struct ClientDemand {
     core_ns: f64,
     exposed: f64,
     bytes: f64,
@@ -42,26 +42,26 @@ pub struct Visit {
 
 /// A controller or a link, with its background traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
+pub struct LoadedChannel {
     /// Its capacity and queueing.
     pub channel: Channel,
     /// Background traffic in bytes per nanosecond: page migration and first touch.
-    pub besides: f64,
+    pub background: f64,
 }
 
 /// Bisection steps per channel.
 const N_HALVINGS: usize = 40;
 
-impl User {
+impl MemoryClient {
     /// Nanoseconds per 1000 instructions at these latencies.
     pub fn takes_ns(&self, latencies: &[f64]) -> f64 {
         self.core_ns + self.exposed * self.miss_ns(latencies)
     }
 
     /// The demand on one channel that has this share of the misses, if a miss takes `elsewhere_ns` on the others.
-    pub fn visit(&self, part: f64, elsewhere_ns: f64) -> Visit {
-        let User { core_ns, exposed, bytes, duty, .. } = *self;
-        Visit { core_ns, exposed, bytes, duty, elsewhere_ns, part }
+    pub fn demand_on(&self, part: f64, elsewhere_ns: f64) -> ClientDemand {
+        let MemoryClient { core_ns, exposed, bytes, duty, .. } = *self;
+        ClientDemand { core_ns, exposed, bytes, duty, elsewhere_ns, part }
     }
 
     /// Average miss latency over its pages, in nanoseconds.
@@ -73,16 +73,16 @@ impl User {
 
 /// The latency of a channel that is consistent with its demand, and the demand over the capacity (at least 1). The
 /// latter is a slowdown that also applies to programs that never wait for memory. `before` is the initial value.
-pub fn settle_one(visits: &[Visit], place: &Place, before: f64) -> (f64, f64) {
-    let latency = one(&asking(visits, before), place, before);
-    let used = in_use(&asking(visits, latency), place, latency, latency);
+pub fn update_latency(visits: &[ClientDemand], place: &LoadedChannel, before: f64) -> (f64, f64) {
+    let latency = solve_latency(&client_loads(visits, before), place, before);
+    let used = in_use(&client_loads(visits, latency), place, latency, latency);
     (latency, used.max(1.0))
 }
 
 /// The demand of one user on the channel. The parts that do not depend on the latency are computed once, because the
 /// bisection evaluates many latencies.
 #[derive(Clone, Copy, Debug)]
-struct Asking {
+struct ClientLoad {
     /// Share of its misses on the channel.
     part: f64,
     /// Nanoseconds per 1000 instructions at the initial latency.
@@ -96,11 +96,11 @@ struct Asking {
 }
 
 /// The demands of the users with misses on the channel.
-fn asking(visits: &[Visit], latency: f64) -> Vec<Asking> {
-    let asks = |visit: &Visit| {
-        let Visit { core_ns, exposed, bytes, duty, elsewhere_ns, part } = *visit;
+fn client_loads(visits: &[ClientDemand], latency: f64) -> Vec<ClientLoad> {
+    let asks = |visit: &ClientDemand| {
+        let ClientDemand { core_ns, exposed, bytes, duty, elsewhere_ns, part } = *visit;
         let takes_ns = core_ns + exposed * (elsewhere_ns + part * latency);
-        Asking {
+        ClientLoad {
             part,
             takes_ns,
             waits: exposed,
@@ -113,7 +113,7 @@ fn asking(visits: &[Visit], latency: f64) -> Vec<Asking> {
 }
 
 /// The latency at which utilization and demand are consistent.
-fn one(here: &[Asking], place: &Place, before: f64) -> f64 {
+fn solve_latency(here: &[ClientLoad], place: &LoadedChannel, before: f64) -> f64 {
     let channel = &place.channel;
     let used = |latency: f64| in_use(here, place, before, latency);
     let fits = |latency: f64| {
@@ -122,12 +122,12 @@ fn one(here: &[Asking], place: &Place, before: f64) -> f64 {
     };
     let low = channel.latency_ns(0.0);
     if here.is_empty() {
-        return channel.latency_ns(place.besides / channel.cap);
+        return channel.latency_ns(place.background / channel.capacity);
     }
     // At this upper bound, all programs together move less than the capacity.
     let slowest = here
         .iter()
-        .map(|asking| asking.demands / channel.cap / asking.waits.max(1e-12) / asking.part);
+        .map(|asking| asking.demands / channel.capacity / asking.waits.max(1e-12) / asking.part);
     let bound = slowest.filter(|ns| ns.is_finite()).sum::<f64>().min(1e9);
     let most = channel.latency_ns(1.0).max(bound);
     // The latency is usually close to the initial value, so a narrow range around it is tried first.
@@ -174,13 +174,13 @@ fn narrow(low: f64, high: f64, before: f64, fits: impl Fn(f64) -> bool) -> (f64,
     }
 }
 
-fn in_use(here: &[Asking], place: &Place, before: f64, latency: f64) -> f64 {
-    let mut moved = place.besides;
+fn in_use(here: &[ClientLoad], place: &LoadedChannel, before: f64, latency: f64) -> f64 {
+    let mut moved = place.background;
     for asking in here {
         let takes = asking.takes_ns + asking.exposed * (latency - before);
         moved += asking.moves / takes.max(1e-9);
     }
-    moved / place.channel.cap
+    moved / place.channel.capacity
 }
 
 #[cfg(test)]
@@ -188,29 +188,29 @@ mod tests {
     use super::super::channel::Demand;
     use super::*;
 
-    const CHANNEL: Channel = Channel { unloaded_ns: 45.0, cap: 8.0, slope_ns: 54.0 };
+    const CHANNEL: Channel = Channel { unloaded_ns: 45.0, capacity: 8.0, slope_ns: 54.0 };
 
-    fn user(core_ns: f64, bytes: f64, uses: &[(usize, f64)]) -> User {
+    fn user(core_ns: f64, bytes: f64, uses: &[(usize, f64)]) -> MemoryClient {
         let exposed = bytes / 128.0;
-        User { core_ns, exposed, bytes, duty: 1.0, fixed_ns: 0.0, uses: uses.to_vec() }
+        MemoryClient { core_ns, exposed, bytes, duty: 1.0, fixed_ns: 0.0, uses: uses.to_vec() }
     }
 
     /// The latencies of all channels after a fixed number of iterations.
-    fn settled(users: &[User], besides: &[f64]) -> Vec<f64> {
+    fn settled(users: &[MemoryClient], besides: &[f64]) -> Vec<f64> {
         let mut latencies = vec![45.0; besides.len()];
         for _ in 0..50 {
             for place in 0..besides.len() {
-                let seen = |user: &User| {
+                let seen = |user: &MemoryClient| {
                     let part = |at: usize| user.uses.iter().filter(move |(p, _)| *p == at);
                     let here = part(place).map(|(_, part)| part).sum();
                     let others = (0..besides.len()).filter(|&other| other != place);
                     let elsewhere = others.flat_map(part).map(|(p, part)| part * latencies[*p]);
                     let fixed_ns = user.fixed_ns + elsewhere.sum::<f64>();
-                    user.visit(here, fixed_ns)
+                    user.demand_on(here, fixed_ns)
                 };
-                let here: Vec<Visit> = users.iter().map(seen).collect();
-                let asked = Place { channel: CHANNEL, besides: besides[place] };
-                latencies[place] = settle_one(&here, &asked, latencies[place]).0;
+                let here: Vec<ClientDemand> = users.iter().map(seen).collect();
+                let asked = LoadedChannel { channel: CHANNEL, background: besides[place] };
+                latencies[place] = update_latency(&here, &asked, latencies[place]).0;
             }
         }
         latencies
@@ -230,13 +230,13 @@ mod tests {
 
     #[test]
     fn a_program_on_the_less_utilized_controller_waits_less() {
-        let hogs: Vec<User> = (0..4).map(|_| user(20.0, 1280.0, &[(0, 1.0)])).collect();
+        let hogs: Vec<MemoryClient> = (0..4).map(|_| user(20.0, 1280.0, &[(0, 1.0)])).collect();
         let both = user(250.0, 640.0, &[(0, 0.5), (1, 0.5)]);
         let far = user(250.0, 640.0, &[(1, 1.0)]);
-        let all: Vec<User> = hogs.into_iter().chain([both, far]).collect();
+        let all: Vec<MemoryClient> = hogs.into_iter().chain([both, far]).collect();
         let latencies = settled(&all, &[0.0, 0.0]);
         assert!(1.5 * latencies[1] < latencies[0], "{latencies:?}");
-        let slow = |user: &User| user.takes_ns(&latencies);
+        let slow = |user: &MemoryClient| user.takes_ns(&latencies);
         assert!(slow(&all[5]) < slow(&all[4]));
     }
 

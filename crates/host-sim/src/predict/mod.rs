@@ -2,52 +2,56 @@
 //!
 //! ```text
 //!   program tables, profiles ── each program alone ─┐
-//!   site.rs ── caches and memories ── cast.rs ──────┼─► together ─► slowdowns
-//!                                                   └─► split.rs ─► placement with the smallest mean slowdown
+//!   llc_domains.rs ── caches and memories ──────────┼─► together ─► slowdowns
+//!                                                   └─► placement.rs ─► placement with the smallest mean slowdown
 //! ```
 //!
 //! Each program runs on its own core. Occupancies and speeds are iterated until they are consistent.
 
-mod cast;
-pub mod programs;
-mod site;
-mod split;
+mod llc_domains;
+mod placement;
+mod program_set;
+pub mod program_table;
 #[cfg(test)]
 mod tests;
 
-pub use cast::{Cast, CastError, Stage};
-pub use site::{Site, SiteError, Sites, USUAL_GHZ, USUAL_LATENCY_NS, sites};
-pub use split::{Guest, Split, SplitError, Way, best};
+pub use llc_domains::{
+    DEFAULT_GHZ, DEFAULT_LATENCY_NS, LlcDomain, LlcDomainError, LlcDomains, llc_domains,
+};
+pub use placement::{
+    PlaceableProgram, PlacementError, ProgramPlacement, SearchMethod, best_placement,
+};
+pub use program_set::{PredictionSetup, ProgramSet, ProgramSetError};
 
-use crate::physics::{Behaviour, Channel, Demand, FillTable, shares_into};
+use crate::physics::{Channel, CpiModel, Demand, FillTable, compute_occupancies};
 
 /// A last-level cache with the memory behind it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Domain {
+pub struct CacheDomain {
     /// Size of the cache in bytes.
     pub cache: f64,
     /// The memory controller.
     pub channel: Channel,
 }
 
-impl Domain {
+impl CacheDomain {
     /// Nanoseconds per 1000 instructions of a program that has the domain to itself.
-    pub fn alone_ns(&self, its: &Behaviour) -> f64 {
+    pub fn alone_ns(&self, its: &CpiModel) -> f64 {
         alone_ns(its, self.cache, &self.channel)
     }
 }
 
-fn alone_ns(its: &Behaviour, bytes: f64, channel: &Channel) -> f64 {
+fn alone_ns(its: &CpiModel, bytes: f64, channel: &Channel) -> f64 {
     channel.load(&[its.demand(bytes)]).each_ns.first().copied().unwrap_or(1.0)
 }
 
 /// The prediction for one program.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Predicted {
+pub struct Prediction {
     /// Run time relative to alone on the same domain.
     pub slowdown: f64,
     /// Nanoseconds of 1000 instructions.
-    pub takes_ns: f64,
+    pub ns_per_1000: f64,
     /// Cache occupancy in bytes.
     pub cache: f64,
     /// Bandwidth in bytes per nanosecond.
@@ -60,20 +64,22 @@ const N_ROUNDS: usize = 48;
 const STILL: f64 = 1e-7;
 
 /// The predictions for programs on one domain, each alone on its core, in the same order.
-pub fn side_by_side(programs: &[&Behaviour], domain: &Domain) -> Vec<Predicted> {
-    together(&[(programs, domain.cache)], &domain.channel).into_iter().flatten().collect()
+pub fn predict_together(programs: &[&CpiModel], domain: &CacheDomain) -> Vec<Prediction> {
+    predict_groups(&[(programs, domain.cache)], &domain.channel).into_iter().flatten().collect()
 }
 
 /// The predictions for groups of programs with one cache per group and a common channel.
-pub fn together(groups: &[(&[&Behaviour], f64)], channel: &Channel) -> Vec<Vec<Predicted>> {
-    let mut caches: Vec<Cache<'_>> =
-        groups.iter().map(|(programs, bytes)| Cache::new(programs, *bytes, channel)).collect();
+pub fn predict_groups(groups: &[(&[&CpiModel], f64)], channel: &Channel) -> Vec<Vec<Prediction>> {
+    let mut caches: Vec<SharedCache<'_>> = groups
+        .iter()
+        .map(|(programs, bytes)| SharedCache::new(programs, *bytes, channel))
+        .collect();
     let mut demands: Vec<Demand> = Vec::new();
     for _ in 0..N_ROUNDS {
         // Every cache is updated, even if a previous one has not converged.
-        let n_moving = caches.iter_mut().map(Cache::share).filter(|still| !still).count();
+        let n_moving = caches.iter_mut().map(SharedCache::share).filter(|still| !still).count();
         demands.clear();
-        demands.extend(caches.iter().flat_map(Cache::demands));
+        demands.extend(caches.iter().flat_map(SharedCache::demands));
         let loaded = channel.load(&demands).each_ns;
         let mut each_ns = loaded.into_iter();
         caches.iter_mut().for_each(|cache| cache.run(&mut each_ns));
@@ -81,12 +87,12 @@ pub fn together(groups: &[(&[&Behaviour], f64)], channel: &Channel) -> Vec<Vec<P
             break;
         }
     }
-    caches.iter().map(Cache::predictions).collect()
+    caches.iter().map(SharedCache::predictions).collect()
 }
 
 /// A cache with its programs.
-struct Cache<'a> {
-    programs: &'a [&'a Behaviour],
+struct SharedCache<'a> {
+    programs: &'a [&'a CpiModel],
     bytes: f64,
     tables: Vec<FillTable>,
     /// Nanoseconds per 1000 instructions alone and together, and occupancies in bytes, in the order of the programs.
@@ -95,18 +101,18 @@ struct Cache<'a> {
     held: Vec<f64>,
 }
 
-impl<'a> Cache<'a> {
-    fn new(programs: &'a [&'a Behaviour], bytes: f64, channel: &Channel) -> Self {
+impl<'a> SharedCache<'a> {
+    fn new(programs: &'a [&'a CpiModel], bytes: f64, channel: &Channel) -> Self {
         let alone: Vec<f64> = programs.iter().map(|its| alone_ns(its, bytes, channel)).collect();
-        let tables = programs.iter().map(|its| FillTable::new(its.character(), bytes)).collect();
-        Cache { programs, bytes, tables, each_ns: alone.clone(), alone, held: Vec::new() }
+        let tables = programs.iter().map(|its| FillTable::new(its.miss_curve(), bytes)).collect();
+        SharedCache { programs, bytes, tables, each_ns: alone.clone(), alone, held: Vec::new() }
     }
 
     /// Updates the occupancies for the present speeds; returns whether they have converged.
     fn share(&mut self) -> bool {
         let fast: Vec<_> = self.tables.iter().zip(self.each_ns.iter().copied()).collect();
         let mut fits = vec![0.0; fast.len()];
-        shares_into(&fast, self.bytes, &mut fits);
+        compute_occupancies(&fast, self.bytes, &mut fits);
         if self.held.is_empty() {
             self.held = fits;
             return self.held.len() < 2;
@@ -127,11 +133,11 @@ impl<'a> Cache<'a> {
         self.each_ns.iter_mut().zip(each_ns).for_each(|(ns, now)| *ns = now);
     }
 
-    fn predictions(&self) -> Vec<Predicted> {
+    fn predictions(&self) -> Vec<Prediction> {
         let each = self.programs.iter().zip(&self.alone).zip(&self.each_ns).zip(&self.held);
-        each.map(|(((its, alone), ns), held)| Predicted {
+        each.map(|(((its, alone), ns), held)| Prediction {
             slowdown: ns / alone,
-            takes_ns: *ns,
+            ns_per_1000: *ns,
             cache: *held,
             bytes_per_ns: its.demand(*held).bytes / ns,
         })

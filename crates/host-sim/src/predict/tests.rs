@@ -5,28 +5,28 @@ use std::sync::Arc;
 use base::{LlcId, NodeId};
 use proptest::prelude::*;
 
-use super::programs::from_csv;
+use super::program_table::from_csv;
 use super::*;
-use crate::physics::{Character, Fitted, Row};
+use crate::physics::{Calibration, MissCurve, MissPoint};
 
 const MIB: f64 = 1048576.0;
 
-fn domain(cache: f64) -> Domain {
-    Domain { cache, channel: Fitted::default().channel(45.0, 12.8) }
+fn domain(cache: f64) -> CacheDomain {
+    CacheDomain { cache, channel: Calibration::default().channel(45.0, 12.8) }
 }
 
-fn shipped() -> Vec<(String, Behaviour)> {
+fn shipped() -> Vec<(String, CpiModel)> {
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
-    let habits = Fitted::default().habits(4.0);
-    let of = |its: programs::Known| {
-        let model = Behaviour::of(&its.character, MIB, &domain(MIB).channel, habits);
+    let habits = Calibration::default().parameters(4.0);
+    let of = |its: program_table::TableProgram| {
+        let model = CpiModel::of(&its.miss_curve, MIB, &domain(MIB).channel, habits);
         (its.name, model.unwrap())
     };
     from_csv(solo, "solo.csv").unwrap().programs.into_iter().map(of).collect()
 }
 
-fn site(id: u32, node: u32, n_cpus: usize) -> Site {
-    Site {
+fn site(id: u32, node: u32, n_cpus: usize) -> LlcDomain {
+    LlcDomain {
         llc: LlcId(id),
         node: Some(NodeId(node)),
         n_cpus,
@@ -41,27 +41,27 @@ fn site(id: u32, node: u32, n_cpus: usize) -> Site {
 }
 
 /// Programs with the same model on all domains.
-fn guests(programs: &[&Behaviour], domains: &[Domain]) -> Vec<Guest> {
-    let on = |its: &&Behaviour| {
+fn guests(programs: &[&CpiModel], domains: &[CacheDomain]) -> Vec<PlaceableProgram> {
+    let on = |its: &&CpiModel| {
         let its = Arc::new((*its).clone());
         domains.iter().map(|_| Arc::clone(&its)).collect()
     };
-    programs.iter().map(|its| Guest::new(on(its), domains).unwrap()).collect()
+    programs.iter().map(|its| PlaceableProgram::new(on(its), domains).unwrap()).collect()
 }
 
 /// The names on each domain of the best placement, and the search method.
-fn split(names: &[&str], sites: &[Site]) -> String {
+fn split(names: &[&str], sites: &[LlcDomain]) -> String {
     let all = shipped();
-    let chosen: Vec<&Behaviour> =
+    let chosen: Vec<&CpiModel> =
         names.iter().map(|name| &all.iter().find(|(known, _)| known == name).unwrap().1).collect();
-    let domains: Vec<Domain> = sites.iter().map(|_| domain(MIB)).collect();
-    let split = best(&guests(&chosen, &domains), sites, &domains).unwrap();
+    let domains: Vec<CacheDomain> = sites.iter().map(|_| domain(MIB)).collect();
+    let split = best_placement(&guests(&chosen, &domains), sites, &domains).unwrap();
     let who = |idx: usize| {
         let there = names.iter().zip(&split.domains).filter(|(_, at)| **at == idx);
         there.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
     };
     let groups: Vec<String> = (0..sites.len()).map(who).collect();
-    format!("{} ({:?})", groups.join(" | "), split.way)
+    format!("{} ({:?})", groups.join(" | "), split.method)
 }
 
 #[test]
@@ -87,23 +87,23 @@ fn a_domain_never_gets_more_programs_than_it_has_cpus() {
         "stream | xz hmmsim bzip2 (Exhaustive)"
     );
     let four: Vec<_> = shipped();
-    let four: Vec<&Behaviour> = four.iter().map(|(_, its)| its).collect();
+    let four: Vec<&CpiModel> = four.iter().map(|(_, its)| its).collect();
     let domains = [domain(MIB); 2];
-    let error = best(&guests(&four, &domains), &sites, &domains).unwrap_err();
+    let error = best_placement(&guests(&four, &domains), &sites, &domains).unwrap_err();
     assert_eq!(error.to_string(), "6 programs are more than the 4 CPUs of 2 LLC domains");
 }
 
 #[test]
 fn a_heuristic_search_is_at_least_as_good_as_a_round_robin_placement() {
     let all = shipped();
-    let many: Vec<&Behaviour> = (0..20).map(|idx| &all[idx % all.len()].1).collect();
-    let sites: Vec<Site> = (0..4).map(|idx| site(idx, idx, 5)).collect();
+    let many: Vec<&CpiModel> = (0..20).map(|idx| &all[idx % all.len()].1).collect();
+    let sites: Vec<LlcDomain> = (0..4).map(|idx| site(idx, idx, 5)).collect();
     let domains = [domain(MIB); 4];
     let many = guests(&many, &domains);
-    let found = best(&many, &sites, &domains).unwrap();
-    assert_eq!(found.way, Way::Search);
+    let found = best_placement(&many, &sites, &domains).unwrap();
+    assert_eq!(found.method, SearchMethod::Heuristic);
     // The placement of the policy `spread`.
-    let mut board = split::testing(&many, &sites, &domains);
+    let mut board = placement::testing(&many, &sites, &domains);
     let in_turn: Vec<usize> = (0..20).map(|idx| idx % 4).collect();
     let spread = board(&in_turn).iter().sum::<f64>() / 20.0;
     assert!(found.mean < spread, "{} {spread}", found.mean);
@@ -113,10 +113,10 @@ fn a_heuristic_search_is_at_least_as_good_as_a_round_robin_placement() {
 fn many_equal_empty_domains_are_not_tried_one_by_one() {
     // Without this rule, 1024 domains took minutes.
     let all = shipped();
-    let many: Vec<&Behaviour> = (0..16).map(|idx| &all[idx % all.len()].1).collect();
-    let sites: Vec<Site> = (0..1024).map(|idx| site(idx, idx, 8)).collect();
+    let many: Vec<&CpiModel> = (0..16).map(|idx| &all[idx % all.len()].1).collect();
+    let sites: Vec<LlcDomain> = (0..1024).map(|idx| site(idx, idx, 8)).collect();
     let domains = [domain(MIB); 1024];
-    let found = best(&guests(&many, &domains), &sites, &domains).unwrap();
+    let found = best_placement(&guests(&many, &domains), &sites, &domains).unwrap();
     assert_eq!(found.slowdowns, [1.0; 16]);
 }
 
@@ -125,23 +125,23 @@ fn domains_of_one_node_slow_each_other_down() {
     let all = shipped();
     let of = |name: &str| &all.iter().find(|(known, _)| known == name).unwrap().1;
     let two = guests(&[of("bwaindex"), of("stream")], &[domain(MIB); 2]);
-    let apart = best(&two, &[site(0, 0, 2), site(1, 1, 2)], &[domain(MIB); 2]).unwrap();
-    let near = best(&two, &[site(0, 0, 2), site(1, 0, 2)], &[domain(MIB); 2]).unwrap();
+    let apart = best_placement(&two, &[site(0, 0, 2), site(1, 1, 2)], &[domain(MIB); 2]).unwrap();
+    let near = best_placement(&two, &[site(0, 0, 2), site(1, 0, 2)], &[domain(MIB); 2]).unwrap();
     assert!((apart.mean - 1.0).abs() < 1e-9, "{apart:?}");
     assert!(1.5 < near.mean, "{near:?}");
 }
 
 /// The placement of programs of the shipped table on the LLC domains of a machine.
-fn place_on(machine: &str, names: &[&str]) -> (Split, Vec<String>) {
-    let mut cast = Cast::default();
+fn place_on(machine: &str, names: &[&str]) -> (ProgramPlacement, Vec<String>) {
+    let mut cast = ProgramSet::default();
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     cast.add_table(solo, "solo.csv").unwrap();
     let machine = topology::file::parse_toml(machine, "machine.toml").unwrap();
-    let there = sites(&machine, cast.ghz).unwrap();
-    let stage = Stage::new(there, 2, &cast, Fitted::default());
-    let guest = |name: &&str| stage.guest(&cast, name).unwrap().unwrap();
-    let guests: Vec<Guest> = names.iter().map(guest).collect();
-    (best(&guests, &stage.sites, &stage.domains).unwrap(), stage.notes)
+    let there = llc_domains(&machine, cast.ghz).unwrap();
+    let stage = PredictionSetup::new(there, 2, &cast, Calibration::default());
+    let guest = |name: &&str| stage.placeable(&cast, name).unwrap().unwrap();
+    let guests: Vec<PlaceableProgram> = names.iter().map(guest).collect();
+    (best_placement(&guests, &stage.sites, &stage.domains).unwrap(), stage.notes)
 }
 
 /// Two domains with separate memories: cache sizes in MiB, and further keys of their cores.
@@ -224,15 +224,15 @@ fn equal_domains_have_no_note_on_the_reference() {
 fn beside_a_hog_a_larger_cache_slows_no_program_down() {
     // Relative to each program alone at the measured sizes; the error of stream itself is 2.6 %.
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
-    let (channel, habits) = (domain(MIB).channel, Fitted::default().habits(4.0));
+    let (channel, habits) = (domain(MIB).channel, Calibration::default().parameters(4.0));
     let predicted = from_csv(solo, "solo.csv").unwrap();
     let takes = |kib: f64, idx: usize| {
         let of = |idx: usize| {
-            let character = &predicted.programs[idx].character;
-            Behaviour::of(character, kib * 1024.0, &channel, habits).unwrap()
+            let character = &predicted.programs[idx].miss_curve;
+            CpiModel::of(character, kib * 1024.0, &channel, habits).unwrap()
         };
         let both = [of(idx), of(5)];
-        side_by_side(&[&both[0], &both[1]], &domain(kib * 1024.0))[0].takes_ns
+        predict_together(&[&both[0], &both[1]], &domain(kib * 1024.0))[0].ns_per_1000
     };
     for (idx, its) in predicted.programs.iter().enumerate().take(5) {
         for kib in [128.0, 256.0, 512.0, 1024.0] {
@@ -242,7 +242,7 @@ fn beside_a_hog_a_larger_cache_slows_no_program_down() {
     }
 }
 
-fn behaviour() -> impl Strategy<Value = Behaviour> {
+fn behaviour() -> impl Strategy<Value = CpiModel> {
     let falls = proptest::collection::vec(0.3..1.0f64, 5);
     (0.05..100.0f64, falls, 0.0..1.0f64, 0.0..1.0f64, 0.3..4.0f64).prop_map(
         |(all, falls, demand, writes, core)| {
@@ -250,7 +250,7 @@ fn behaviour() -> impl Strategy<Value = Behaviour> {
             let mut rows = Vec::new();
             for (idx, fall) in falls.into_iter().enumerate() {
                 misses *= fall;
-                rows.push(Row {
+                rows.push(MissPoint {
                     bytes: 131072.0 * f64::from(1u32 << idx),
                     cycles: Some(core + misses * 0.15),
                     demand_misses: misses * demand,
@@ -259,22 +259,26 @@ fn behaviour() -> impl Strategy<Value = Behaviour> {
                     writes: misses * writes,
                 });
             }
-            let none =
-                Row { demand_misses: all * demand, misses: all, reads: all, ..Row::default() };
-            let character = Character::new(rows, none).unwrap();
+            let none = MissPoint {
+                demand_misses: all * demand,
+                misses: all,
+                reads: all,
+                ..MissPoint::default()
+            };
+            let character = MissCurve::new(rows, none).unwrap();
             let channel = domain(MIB).channel;
-            Behaviour::of(&character, MIB, &channel, Fitted::default().habits(4.0)).unwrap()
+            CpiModel::of(&character, MIB, &channel, Calibration::default().parameters(4.0)).unwrap()
         },
     )
 }
 
 /// A program that waits for all its traffic, with known core cycles and overlap.
-fn waiting() -> impl Strategy<Value = Behaviour> {
+fn waiting() -> impl Strategy<Value = CpiModel> {
     (behaviour(), 0.2..2.0f64, 1.0..6.0f64).prop_map(|(its, core, overlap)| {
-        let waits = |row: &Row| Row { demand_misses: row.misses, writes: 0.0, ..*row };
-        let rows = its.character().rows().iter().map(waits).collect();
-        let character = Character::new(rows, waits(its.character().none())).unwrap();
-        Behaviour::known(&character, core, overlap, Fitted::default().habits(4.0))
+        let waits = |row: &MissPoint| MissPoint { demand_misses: row.misses, writes: 0.0, ..*row };
+        let rows = its.miss_curve().points().iter().map(waits).collect();
+        let character = MissCurve::new(rows, waits(its.miss_curve().uncached())).unwrap();
+        CpiModel::known(&character, core, overlap, Calibration::default().parameters(4.0))
     })
 }
 
@@ -283,23 +287,23 @@ proptest! {
     fn occupancies_fill_the_cache_and_no_program_is_faster_than_alone(
         programs in proptest::collection::vec(behaviour(), 1..6),
     ) {
-        let programs: Vec<&Behaviour> = programs.iter().collect();
-        let predicted = side_by_side(&programs, &domain(MIB));
+        let programs: Vec<&CpiModel> = programs.iter().collect();
+        let predicted = predict_together(&programs, &domain(MIB));
         let held: f64 = predicted.iter().map(|its| its.cache).sum();
         prop_assert!((held / MIB - 1.0).abs() < 1e-6, "{predicted:?}");
         // Write-backs fall with the cache, too; rounding alone may make a smaller occupancy cheaper.
         prop_assert!(predicted.iter().all(|its| 1.0 - 1e-6 <= its.slowdown), "{predicted:?}");
         let moved: f64 = predicted.iter().map(|its| its.bytes_per_ns).sum();
-        prop_assert!(moved <= domain(MIB).channel.cap * (1.0 + 1e-6), "{moved}");
+        prop_assert!(moved <= domain(MIB).channel.capacity * (1.0 + 1e-6), "{moved}");
     }
 
     #[test]
     fn the_order_of_the_programs_does_not_matter(
         programs in proptest::collection::vec(behaviour(), 2..6),
     ) {
-        let there: Vec<&Behaviour> = programs.iter().collect();
-        let back: Vec<&Behaviour> = programs.iter().rev().collect();
-        let (there, back) = (side_by_side(&there, &domain(MIB)), side_by_side(&back, &domain(MIB)));
+        let there: Vec<&CpiModel> = programs.iter().collect();
+        let back: Vec<&CpiModel> = programs.iter().rev().collect();
+        let (there, back) = (predict_together(&there, &domain(MIB)), predict_together(&back, &domain(MIB)));
         for (one, other) in there.iter().zip(back.iter().rev()) {
             prop_assert!((one.slowdown / other.slowdown - 1.0).abs() < 1e-6, "{one:?} {other:?}");
         }
@@ -307,7 +311,7 @@ proptest! {
 
     #[test]
     fn copies_of_one_program_have_equal_predictions(its in behaviour(), n in 2usize..5) {
-        let predicted = side_by_side(&vec![&its; n], &domain(MIB));
+        let predicted = predict_together(&vec![&its; n], &domain(MIB));
         for one in &predicted {
             prop_assert!((one.slowdown / predicted[0].slowdown - 1.0).abs() < 1e-9, "{predicted:?}");
             prop_assert!((one.cache * n as f64 / MIB - 1.0).abs() < 1e-6, "{predicted:?}");
@@ -319,10 +323,10 @@ proptest! {
         programs in proptest::collection::vec(behaviour(), 1..4),
         more in behaviour(),
     ) {
-        let few: Vec<&Behaviour> = programs.iter().collect();
-        let many: Vec<&Behaviour> = programs.iter().chain([&more]).collect();
-        let (few, many) = (side_by_side(&few, &domain(MIB)), side_by_side(&many, &domain(MIB)));
-        let sum = |predicted: &[Predicted]| predicted.iter().map(|its| its.slowdown).sum::<f64>();
+        let few: Vec<&CpiModel> = programs.iter().collect();
+        let many: Vec<&CpiModel> = programs.iter().chain([&more]).collect();
+        let (few, many) = (predict_together(&few, &domain(MIB)), predict_together(&many, &domain(MIB)));
+        let sum = |predicted: &[Prediction]| predicted.iter().map(|its| its.slowdown).sum::<f64>();
         prop_assert!(sum(&few) <= sum(&many[..few.len()]) * (1.0 + 1e-3), "{few:?} {many:?}");
     }
 
@@ -334,11 +338,11 @@ proptest! {
         mib in 0.25..4.0f64,
         more in 1.0..4.0f64,
     ) {
-        let programs: Vec<&Behaviour> = programs.iter().collect();
-        let small = side_by_side(&programs, &domain(mib * MIB));
-        let large = side_by_side(&programs, &domain(mib * more * MIB));
+        let programs: Vec<&CpiModel> = programs.iter().collect();
+        let small = predict_together(&programs, &domain(mib * MIB));
+        let large = predict_together(&programs, &domain(mib * more * MIB));
         for (small, large) in small.iter().zip(&large) {
-            prop_assert!(large.takes_ns <= small.takes_ns * (1.0 + 1e-3), "{small:?} {large:?}");
+            prop_assert!(large.ns_per_1000 <= small.ns_per_1000 * (1.0 + 1e-3), "{small:?} {large:?}");
         }
     }
 }

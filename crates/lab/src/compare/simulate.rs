@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use base::{JobId, Nanos, StopFlag};
 use engine::{Engine, MoveLimits, Sink};
-use host_sim::cast;
-use host_sim::chance::Chance;
-use host_sim::fluid::Settings;
+use host_sim::fluid::MachineSettings;
 use host_sim::hardware::Hardware;
 use host_sim::script::Script;
+use host_sim::script_builder;
+use host_sim::variation::Variation;
 use host_sim::{SimError, SimHost, SimOptions};
 use program::{Ending, Job};
 use sched::{Policy, TierOverride};
@@ -89,8 +89,8 @@ impl SimBench {
     pub fn without_alone(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
         let hardware = Arc::new(Hardware::new(&setting.machine));
         let ready = |jobs: Vec<Job>| -> Result<PreparedWorkload, SimError> {
-            let scripts = cast::cast(&jobs, &hardware)?;
-            cast::check_lengths(&jobs, &scripts, &hardware, setting.options.time_limit)?;
+            let scripts = script_builder::build_scripts(&jobs, &hardware)?;
+            script_builder::check_lengths(&jobs, &scripts, &hardware, setting.options.time_limit)?;
             Ok(PreparedWorkload { alone: vec![None; jobs.len()], jobs, scripts })
         };
         let workloads = workloads.into_iter().map(ready).collect::<Result<_, _>>()?;
@@ -116,15 +116,15 @@ impl SimBench {
     /// ([`Script::least_ns`]) with the shortest length that chance draws. Zero if no job exits.
     pub fn bound(&self, workload: usize) -> Nanos {
         let ready = &self.workloads[workload];
-        let chance = self.setting.options.chance;
+        let chance = self.setting.options.variation;
         // A uniform distribution with this deviation ends sqrt(3) deviations below its mean.
         let least = |part: f64| (1.0 - libm::sqrt(3.0) * part).max(0.0);
         let ends =
             ready.jobs.iter().zip(&ready.scripts).filter(|(job, _)| job.ending == Ending::Exit);
         let end = |(job, script): (&Job, &Arc<Script>)| {
-            let sleeps = script.acts.iter().any(|act| act.sleeps.is_some());
+            let sleeps = script.phases.iter().any(|act| act.sleeps.is_some());
             let part = if sleeps { chance.length.max(chance.sleep) } else { chance.length };
-            Nanos(job.start.0 + (script.least_ns(&self.hardware) * least(part)) as u64)
+            Nanos(job.start.0 + (script.lower_bound_ns(&self.hardware) * least(part)) as u64)
         };
         ends.map(end).max().unwrap_or(Nanos::ZERO)
     }
@@ -138,7 +138,7 @@ impl SimBench {
     ///
     /// # Errors
     /// The kernel cannot do NUMA balancing.
-    pub fn check(&self, column: &Column) -> Result<Settings, SimError> {
+    pub fn check(&self, column: &Column) -> Result<MachineSettings, SimError> {
         let host = self.host(&[], &[], self.options(column, None, 0))?;
         Ok(host.settings())
     }
@@ -231,7 +231,7 @@ impl SimBench {
             seed,
             interleave: column.variant.interleave.unwrap_or(base.interleave),
             numa_balancing: column.variant.numa_balancing.or(base.numa_balancing),
-            leaves_out_rests: true,
+            skip_quiescent_turns: true,
             ..base.clone()
         }
     }
@@ -270,11 +270,11 @@ impl SimBench {
         let only = Job { id: JobId(0), start: Nanos::ZERO, ..job.clone() };
         let options = SimOptions {
             interval: None,
-            chance: Chance::OFF,
+            variation: Variation::OFF,
             interleave: false,
             numa_balancing: Some(false),
             time_limit: None,
-            leaves_out_rests: true,
+            skip_quiescent_turns: true,
             ..self.setting.options.clone()
         };
         let jobs = [only];

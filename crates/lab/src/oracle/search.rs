@@ -337,9 +337,9 @@ fn are_alike(hardware: &Hardware, places: &[CpuSet]) -> bool {
         .iter()
         .flat_map(|from| nodes.iter().filter(move |to| *to != from).map(move |to| (*from, *to)))
         .map(|(from, to)| {
-            let way = hardware.way(from, to);
-            let link = way.link.map(|link| hardware.links[link].channel.cap.to_bits());
-            (way.more_ns.to_bits(), link)
+            let way = hardware.path_between(from, to);
+            let link = way.link.map(|link| hardware.links[link].channel.capacity.to_bits());
+            (way.extra_ns.to_bits(), link)
         })
         .collect();
     let is_same = |one: &CpuSet, other: &CpuSet| {
@@ -349,7 +349,7 @@ fn are_alike(hardware: &Hardware, places: &[CpuSet]) -> bool {
         let is_like = |(one, other): (&&Cpu, &&Cpu)| {
             let (own, its) = (&hardware.nodes[one.node], &hardware.nodes[other.node]);
             one.ghz == other.ghz
-                && one.smt_share == other.smt_share
+                && one.smt_speed == other.smt_speed
                 && hardware.caches[one.cache].bytes == hardware.caches[other.cache].bytes
                 && own.memory == its.memory
                 && own.channel == its.channel

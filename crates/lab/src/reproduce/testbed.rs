@@ -29,9 +29,9 @@ use std::sync::Arc;
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId, NodeSet};
 use engine::MoveLimits;
 use host_sim::SimOptions;
-use host_sim::chance::Chance;
 use host_sim::hardware::Hardware;
-use program::profile::{Curve, Figure, Phase, Point, Source};
+use host_sim::variation::Variation;
+use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Class, Ending, Job, MemoryPolicy, Profile, Sensitivity};
 use topology::{Machine, MemoryAccess};
 
@@ -124,8 +124,9 @@ impl Testbed {
     pub fn parse(text: &str) -> Result<Self, ReproduceError> {
         let mut words = text.split_whitespace();
         let machine = shipped::machine(words.next().unwrap_or_default())?;
-        let chance = Chance { start: Nanos::from_millis(200), ..Chance::default() };
-        let testbed = Testbed::on(text, machine, SimOptions { chance, ..SimOptions::default() });
+        let chance = Variation { start: Nanos::from_millis(200), ..Variation::default() };
+        let testbed =
+            Testbed::on(text, machine, SimOptions { variation: chance, ..SimOptions::default() });
         Ok(words.fold(testbed, Testbed::varied))
     }
 
@@ -186,7 +187,7 @@ impl Testbed {
             "one-memory" => self.machine = one_memory(&self.machine),
             "overhead" => self.overhead = Some(Nanos(whole(value))),
             "length" => {
-                self.options.chance = Chance::default();
+                self.options.variation = Variation::default();
                 self.equal_length = Some(EqualLength {
                     seconds: number(),
                     swing: 0.0,
@@ -256,10 +257,10 @@ impl Testbed {
             // Twice the time alone: chance adds at most one percent.
             start = start + alone.ok_or_else(endless)? + alone.ok_or_else(endless)?;
         }
-        let chance = Chance { length: self.options.chance.length, ..Chance::OFF };
+        let chance = Variation { length: self.options.variation.length, ..Variation::OFF };
         Ok(Testbed {
             name: format!("{}, one by one", self.name),
-            options: SimOptions { chance, ..self.options.clone() },
+            options: SimOptions { variation: chance, ..self.options.clone() },
             workloads: BTreeMap::from([(workload.to_owned(), jobs)]),
             ..self.clone()
         })
@@ -458,7 +459,7 @@ fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
 fn scheduler_job(each: Nanos, template: &Job, hardware: &Hardware) -> Result<Job, ReproduceError> {
     let mut profile = shipped::profile("bitcount")?;
     let per_s = shipped::alone(&profile, hardware).map_or(0.0, |alone| alone.instructions);
-    let figure = |value: f64| Figure::new(value, Source::Declared);
+    let figure = |value: f64| ProfileValue::new(value, ValueSource::Declared);
     for phase in &mut profile.phases {
         let burst = (per_s * each.as_secs_f64()).max(1.0);
         phase.burst_instructions = figure(burst);
@@ -536,10 +537,10 @@ fn swung(profile: Profile, (by, seed): (f64, u64), seconds: f64) -> Profile {
 
 /// A part of a phase with its misses and accesses times a factor.
 fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
-    let of = |figure: Option<Figure>, times: f64| {
-        figure.and_then(|figure| Figure::new(figure.value() * times, figure.source))
+    let of = |figure: Option<ProfileValue>, times: f64| {
+        figure.and_then(|figure| ProfileValue::new(figure.value() * times, figure.source))
     };
-    let point = |point: &Point| Point {
+    let point = |point: &CurvePoint| CurvePoint {
         misses: point.misses * times,
         write_backs: point.write_backs.map(|count| count * times),
         prefetches: point.prefetches.map(|count| count * times),
@@ -552,7 +553,7 @@ fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
         llc_accesses: of(phase.llc_accesses, times),
         l1_misses: of(phase.l1_misses, times),
         bandwidth: None,
-        curve: Curve::new(phase.curve.source, points).unwrap_or_default(),
+        curve: MissRatioCurve::new(phase.curve.source, points).unwrap_or_default(),
         ..phase.clone()
     }
 }

@@ -9,7 +9,7 @@
 
 use host_sim::fluid::{HIT_NS, queue_full};
 use host_sim::hardware::Hardware;
-use host_sim::physics::{Fitted, ProfileError, of_profile};
+use host_sim::physics::{Calibration, ProfileError, of_profile};
 use program::{Class, Profile};
 
 /// Per second of a program that runs alone.
@@ -41,7 +41,7 @@ pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<Alone, ProfileErr
     let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
     let Some(cpu) = fastest else { return Ok(Alone::default()) };
     let (node, cache) = (&hardware.nodes[cpu.node], hardware.caches[cpu.cache].bytes);
-    let habits = Fitted::default().habits(cpu.ghz);
+    let habits = Calibration::default().parameters(cpu.ghz);
     let behaviour = of_profile(profile, cache, &node.channel, habits)?;
     let loaded = node.channel.load(&[behaviour.demand(cache)]);
     let ns = loaded.each_ns.first().copied().unwrap_or(1.0);

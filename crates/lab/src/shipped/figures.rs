@@ -5,7 +5,7 @@
 //! no other.
 
 use base::Rng;
-use host_sim::copies::{Alone, CLOCK};
+use host_sim::copy_scaling::{CLOCK, SoloCounters};
 use program::Profile;
 
 use super::formula;
@@ -109,7 +109,7 @@ pub(super) fn drawn(program: &str, draw: Draw) -> Figures {
             Misses::Falling { apki, mpki, c_over_s }
         }
     };
-    let alone = known.apki.zip(known.mpki).map(|(apki, mpki)| Alone {
+    let alone = known.apki.zip(known.mpki).map(|(apki, mpki)| SoloCounters {
         ipc,
         mpki,
         apki,

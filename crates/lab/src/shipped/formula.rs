@@ -12,11 +12,11 @@
 //! what is beyond its own line is split between prefetches and write-backs.
 
 use base::{Bytes, Nanos};
-use program::profile::{Curve, Figure, Phase, Point, Source};
+use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Class, Profile};
 
 use super::figures::{Draw, Figures, Misses};
-use host_sim::copies::{CACHE_MIB, CLOCK, MEMORY_CYCLES, falling};
+use host_sim::copy_scaling::{CACHE_MIB, CLOCK, MEMORY_CYCLES, mpki_with_cache};
 
 /// The last-level cache of the machine that the table's figures come from; guessed (spec 8.1). Cycles per
 /// instruction, class and bandwidth of every profile here are with this one.
@@ -31,21 +31,21 @@ const LINE: f64 = 64.0;
 /// The profile of these figures, so many times as long.
 pub(super) fn profile(name: &str, figures: &Figures, draw: Draw, factor: f64) -> Profile {
     let curve = curve(figures);
-    let moved = |point: &Point| {
+    let moved = |point: &CurvePoint| {
         point.misses + point.write_backs.unwrap_or(0.0) + point.prefetches.unwrap_or(0.0)
     };
     // The curve's figures at the cache that everything else is told for.
-    let at = |of: fn(&Curve, Bytes) -> Option<f64>| of(&curve, CACHE);
-    let here = Point {
+    let at = |of: fn(&MissRatioCurve, Bytes) -> Option<f64>| of(&curve, CACHE);
+    let here = CurvePoint {
         cache: CACHE,
-        misses: at(Curve::misses_at).unwrap_or(0.0),
-        write_backs: at(Curve::write_backs_at),
-        prefetches: at(Curve::prefetches_at),
+        misses: at(MissRatioCurve::misses_at).unwrap_or(0.0),
+        write_backs: at(MissRatioCurve::write_backs_at),
+        prefetches: at(MissRatioCurve::prefetches_at),
         error: None,
     };
     let lines_per_s = CLOCK / figures.cycles * moved(&here) / 1000.0;
     let accesses = accesses(figures, &curve);
-    let speed = if figures.is_counted { Source::Counters } else { Source::Declared };
+    let speed = if figures.is_counted { ValueSource::Counters } else { ValueSource::Declared };
     let instructions = figures.instructions * factor;
     Profile {
         name: name.to_owned(),
@@ -56,24 +56,24 @@ pub(super) fn profile(name: &str, figures: &Figures, draw: Draw, factor: f64) ->
         }
         .to_owned(),
         command: Vec::new(),
-        class: Some((Class::of_rate(lines_per_s / 1000.0), Source::Estimated)),
+        class: Some((Class::of_rate(lines_per_s / 1000.0), ValueSource::Estimated)),
         class_cache: Some(CACHE),
         cpu_time: Some(Nanos((instructions * figures.cycles / CLOCK * 1e9) as u64)),
         covered: None,
         phases: vec![Phase {
-            share: Figure::default(),
-            instructions: Figure::new(libm::round(instructions), Source::Estimated),
-            cycles_per_instruction: Figure::new(figures.cycles, speed),
-            core_cycles_per_instruction: Figure::new(
+            share: ProfileValue::default(),
+            instructions: ProfileValue::new(libm::round(instructions), ValueSource::Estimated),
+            cycles_per_instruction: ProfileValue::new(figures.cycles, speed),
+            core_cycles_per_instruction: ProfileValue::new(
                 core_cycles(figures, &curve),
-                Source::Estimated,
+                ValueSource::Estimated,
             ),
-            overlap: Figure::new(figures.overlap, Source::Estimated),
-            footprint_bytes: Figure::new(figures.footprint, Source::Declared),
-            llc_accesses: Figure::new(accesses, speed),
-            l1_misses: Figure::new(accesses * figures.l1_per_access, Source::Declared),
+            overlap: ProfileValue::new(figures.overlap, ValueSource::Estimated),
+            footprint_bytes: ProfileValue::new(figures.footprint, ValueSource::Declared),
+            llc_accesses: ProfileValue::new(accesses, speed),
+            l1_misses: ProfileValue::new(accesses * figures.l1_per_access, ValueSource::Declared),
             private_cache: Some(PRIVATE),
-            bandwidth: Figure::new(lines_per_s * LINE, Source::Estimated),
+            bandwidth: ProfileValue::new(lines_per_s * LINE, ValueSource::Estimated),
             curve,
             ..Phase::default()
         }],
@@ -86,22 +86,22 @@ const CORE_CYCLES_MIN: f64 = 0.25;
 
 /// Cycles per instruction that do not wait for memory: what other machines with cores like these keep (spec
 /// 8.3). Hits in the last-level cache are left in them.
-fn core_cycles(figures: &Figures, curve: &Curve) -> f64 {
+fn core_cycles(figures: &Figures, curve: &MissRatioCurve) -> f64 {
     let misses = curve.misses_at(CACHE).unwrap_or(0.0);
     (figures.cycles - misses * MEMORY_CYCLES / 1000.0 / figures.overlap).max(CORE_CYCLES_MIN)
 }
 
 /// What passes a core's own caches, per 1000 instructions.
-fn accesses(figures: &Figures, curve: &Curve) -> f64 {
+fn accesses(figures: &Figures, curve: &MissRatioCurve) -> f64 {
     match &figures.misses {
         Misses::Falling { apki, .. } | Misses::All { apki, .. } => *apki,
         Misses::Traced(_) => curve.misses_at(PRIVATE).unwrap_or(0.0),
     }
 }
 
-fn curve(figures: &Figures) -> Curve {
+fn curve(figures: &Figures) -> MissRatioCurve {
     let more = (figures.bytes_per_miss / LINE - 1.0).max(0.0);
-    let point = |cache: Bytes, misses: f64| Point {
+    let point = |cache: Bytes, misses: f64| CurvePoint {
         cache,
         misses,
         prefetches: Some(misses * more * figures.prefetched),
@@ -110,19 +110,21 @@ fn curve(figures: &Figures) -> Curve {
     };
     let (source, points) = match &figures.misses {
         Misses::Falling { apki, mpki, c_over_s } => {
-            let at = |cache| point(cache, falling(*apki, *mpki, mib(cache), CACHE_MIB / c_over_s));
-            (Source::Estimated, grid().map(at).collect())
+            let at = |cache| {
+                point(cache, mpki_with_cache(*apki, *mpki, mib(cache), CACHE_MIB / c_over_s))
+            };
+            (ValueSource::Estimated, grid().map(at).collect())
         }
         Misses::All { apki, ratio } => {
             let buffer = Bytes(figures.footprint as u64);
             let at = |cache| point(cache, if cache < buffer { apki * ratio } else { 0.0 });
             let sizes = [Bytes(16 << 10), Bytes(buffer.0.saturating_sub(1)), buffer];
-            (Source::Declared, sizes.map(at).to_vec())
+            (ValueSource::Declared, sizes.map(at).to_vec())
         }
         // Its misses and write-backs were seen; prefetchers were not, and are taken as above.
-        Misses::Traced(traced) => (Source::Traced, average(traced, figures.prefetched * more)),
+        Misses::Traced(traced) => (ValueSource::Traced, average(traced, figures.prefetched * more)),
     };
-    Curve::new(source, points).unwrap_or_default()
+    MissRatioCurve::new(source, points).unwrap_or_default()
 }
 
 fn mib(bytes: Bytes) -> f64 {
@@ -138,7 +140,7 @@ fn grid() -> impl Iterator<Item = Bytes> {
 }
 
 /// The curve of a whole traced run, with so many prefetched lines for each miss.
-fn average(traced: &Profile, prefetches: f64) -> Vec<Point> {
+fn average(traced: &Profile, prefetches: f64) -> Vec<CurvePoint> {
     let mut sizes: Vec<Bytes> =
         traced.phases.iter().flat_map(|phase| phase.curve.points()).map(|at| at.cache).collect();
     sizes.sort();
@@ -146,7 +148,7 @@ fn average(traced: &Profile, prefetches: f64) -> Vec<Point> {
     let point = |cache: Bytes| {
         let misses = traced.average(|phase| phase.curve.misses_at(cache))?;
         let write_backs = traced.average(|phase| phase.curve.write_backs_at(cache));
-        Some(Point {
+        Some(CurvePoint {
             cache,
             misses,
             write_backs,

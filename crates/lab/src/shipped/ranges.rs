@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use host_sim::sheet::{Line, Sheet};
+use host_sim::csv_table::{CsvRow, CsvTable};
 
 use super::OURS;
 
@@ -37,11 +37,11 @@ pub(super) fn range(program: &str, quantity: &str) -> Option<&'static Range> {
 }
 
 fn read(text: &str) -> Vec<Range> {
-    let sheet = Sheet::read(text, "profiles.csv").expect(OURS);
-    let at = |column| sheet.need(column).expect(OURS);
-    let line = |line: &Line| {
-        let word = |column| sheet.word(line, at(column)).to_owned();
-        let number = |column| sheet.need_number(line, at(column)).expect(OURS);
+    let sheet = CsvTable::read(text, "profiles.csv").expect(OURS);
+    let at = |column| sheet.column(column).expect(OURS);
+    let line = |line: &CsvRow| {
+        let word = |column| sheet.text(line, at(column)).to_owned();
+        let number = |column| sheet.require_number(line, at(column)).expect(OURS);
         Range {
             program: word("program"),
             quantity: word("quantity"),
@@ -51,5 +51,5 @@ fn read(text: &str) -> Vec<Range> {
             reason: word("reason"),
         }
     };
-    sheet.lines().iter().map(line).collect()
+    sheet.rows().iter().map(line).collect()
 }

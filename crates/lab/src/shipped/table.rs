@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use host_sim::sheet::{Line, Sheet};
+use host_sim::csv_table::{CsvRow, CsvTable};
 
 use super::OURS;
 
@@ -38,20 +38,20 @@ pub(super) fn counted() -> &'static BTreeMap<String, Counted> {
 }
 
 fn read(text: &str) -> BTreeMap<String, Counted> {
-    let sheet = Sheet::read(text, "benchmarks.csv").expect(OURS);
-    let name_at = sheet.need("benchmark").expect(OURS);
-    let mut inputs: BTreeMap<&str, Vec<&Line>> = BTreeMap::new();
-    for line in sheet.lines() {
-        let path = sheet.word(line, name_at);
+    let sheet = CsvTable::read(text, "benchmarks.csv").expect(OURS);
+    let name_at = sheet.column("benchmark").expect(OURS);
+    let mut inputs: BTreeMap<&str, Vec<&CsvRow>> = BTreeMap::new();
+    for line in sheet.rows() {
+        let path = sheet.text(line, name_at);
         inputs.entry(path.rsplit('/').next().unwrap_or(path)).or_default().push(line);
     }
-    let of = |(name, lines): (&str, Vec<&Line>)| (name.to_owned(), program(&sheet, &lines));
+    let of = |(name, lines): (&str, Vec<&CsvRow>)| (name.to_owned(), program(&sheet, &lines));
     inputs.into_iter().map(of).collect()
 }
 
-fn program(sheet: &Sheet<'_>, lines: &[&Line]) -> Counted {
+fn program(sheet: &CsvTable<'_>, lines: &[&CsvRow]) -> Counted {
     let mean = |column: &str| {
-        let at = sheet.need(column).expect(OURS);
+        let at = sheet.column(column).expect(OURS);
         let told = lines.iter().filter_map(|line| sheet.number(line, at).expect(OURS));
         let told: Vec<f64> = told.collect();
         (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)

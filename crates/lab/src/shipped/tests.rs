@@ -5,7 +5,7 @@ use std::fmt::Write;
 use base::Bytes;
 use expect_test::expect_file;
 use host_sim::hardware::Hardware;
-use program::profile::Figure;
+use program::profile::ProfileValue;
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn every_machine_tells_all_that_the_simulator_needs_and_looks_as_it_should() {
         assert_eq!(hardware.assumed(), &[] as &[String], "{name}");
         assert_eq!(machine.warnings(), &[] as &[String], "{name}");
         let kernel = machine.system().kernel.as_deref().expect("each names its kernel");
-        assert!(host_sim::kernel::Version::of_name(kernel).is_some(), "{name}: {kernel}");
+        assert!(host_sim::kernel::KernelVersion::of_name(kernel).is_some(), "{name}: {kernel}");
         let _ = writeln!(drawn, "{name}, {kernel}\n{}", topology::draw::draw(&machine));
     }
     expect_file!["machines.txt"].assert_eq(&drawn);
@@ -85,21 +85,24 @@ fn a_counted_program_does_in_its_profile_what_was_counted_of_it() {
     let phase = &lbm.phases[0];
     let at = |mib: u64| phase.curve.misses_at(Bytes(mib << 20)).unwrap();
     // 407 s at 2.4 GHz and 1.435 instructions a cycle; 15.39 misses with 20 MiB and more, 32.18 accesses.
-    assert_eq!(phase.instructions.map(Figure::value), Some((407.0 * 2.4e9_f64 * 1.435).round()));
     assert_eq!(
-        (at(20), at(35), phase.llc_accesses.map(Figure::value)),
+        phase.instructions.map(ProfileValue::value),
+        Some((407.0 * 2.4e9_f64 * 1.435).round())
+    );
+    assert_eq!(
+        (at(20), at(35), phase.llc_accesses.map(ProfileValue::value)),
         (15.39, 15.39, Some(32.18))
     );
     assert!(at(20) < at(8) && at(8) < at(1) && at(1) < 32.18);
-    let bandwidth = phase.bandwidth.map(Figure::value).unwrap();
+    let bandwidth = phase.bandwidth.map(ProfileValue::value).unwrap();
     assert_eq!(format!("{:.1}", bandwidth / 1e6), "4784.0");
     assert_eq!(lbm.cpu_time.map(|time| time.as_secs_f64().round()), Some(407.0));
 }
 
 #[test]
 fn the_curve_falls_from_all_accesses_to_the_misses_that_were_counted() {
-    use host_sim::copies::{CACHE_MIB, falling};
-    let falling = |mib: f64| falling(30.0, 5.0, mib, CACHE_MIB / 4.0);
+    use host_sim::copy_scaling::{CACHE_MIB, mpki_with_cache};
+    let falling = |mib: f64| mpki_with_cache(30.0, 5.0, mib, CACHE_MIB / 4.0);
     assert_eq!((falling(0.0), falling(20.0), falling(64.0)), (30.0, 5.0, 5.0));
     // f(C/4) = (e^-1 - e^-4) / (1 - e^-4)
     assert_eq!(format!("{:.4}", falling(5.0)), "13.9021");
@@ -142,7 +145,7 @@ fn the_hog_misses_in_every_cache_that_does_not_hold_its_buffer() {
     let phase = &hog.phases[0];
     let accesses = phase.llc_accesses.unwrap().value();
     let ratio = |mib: u64| phase.curve.misses_at(Bytes(mib << 20)).unwrap() / accesses;
-    assert_eq!(phase.footprint_bytes.map(Figure::value), Some(f64::from(128 << 20)));
+    assert_eq!(phase.footprint_bytes.map(ProfileValue::value), Some(f64::from(128 << 20)));
     assert_eq!(
         [ratio(1), ratio(127), ratio(128)].map(|ratio| format!("{ratio:.2}")),
         ["0.98", "0.98", "0.00"]
@@ -226,7 +229,7 @@ fn every_workload_has_a_profile_and_memory_for_every_job() {
             let profile = profile(job.profile.as_deref().unwrap()).unwrap();
             job.found = Some(std::sync::Arc::new(profile));
         }
-        let cast = host_sim::cast::cast(&workload.jobs, &hardware);
+        let cast = host_sim::script_builder::build_scripts(&workload.jobs, &hardware);
         assert_eq!(cast.map(|scripts| scripts.len()), Ok(workload.jobs.len()), "{name}");
     }
 }

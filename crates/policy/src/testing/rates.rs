@@ -2,7 +2,7 @@
 
 use base::{Bytes, JobId, Nanos, TaskId};
 use program::Profile;
-use program::profile::{Curve, Phase, Point, Source};
+use program::profile::{CurvePoint, MissRatioCurve, Phase, ValueSource};
 use sched::{CounterDeltas, CounterEvent, TaskView};
 
 /// Rates of one job; a rate that is not told is not counted.
@@ -66,10 +66,10 @@ pub(super) fn profile(text: &str) -> Profile {
         let (size, misses) = part.split_once(':').unwrap_or(("1M", part));
         let mib = size.strip_suffix('M').and_then(|mib| mib.parse().ok()).expect("a size as 4M");
         let misses = misses.parse().expect("a number");
-        Point { cache: Bytes::from_mib(mib), misses, ..Point::default() }
+        CurvePoint { cache: Bytes::from_mib(mib), misses, ..CurvePoint::default() }
     };
     let points = text.split(',').map(point).collect();
-    let curve = Curve::new(Source::Declared, points).expect("sizes rise");
+    let curve = MissRatioCurve::new(ValueSource::Declared, points).expect("sizes rise");
     Profile {
         name: "p".to_owned(),
         phases: vec![Phase { curve, ..Phase::default() }],

@@ -10,7 +10,7 @@
 
 use base::Nanos;
 use program::Class;
-use program::profile::{Figure, Phase, Profile, Source};
+use program::profile::{Phase, Profile, ProfileValue, ValueSource};
 
 use super::MeasuredProgram;
 use super::machine_parameters::MachineParameters;
@@ -52,7 +52,7 @@ pub fn from_windows(
         made_by: format!("evenkeel {}, cache model", env!("CARGO_PKG_VERSION")),
         command: target.command(),
         cpu_time: whole.cpu_time,
-        covered: covered.and_then(|share| Figure::new(share, Source::Traced)),
+        covered: covered.and_then(|share| ProfileValue::new(share, ValueSource::Traced)),
         phases,
         ..Profile::default()
     };
@@ -89,7 +89,7 @@ pub fn from_counters(
         wall: Some(Nanos::from(run.wall)),
         ..WholeRun::default()
     };
-    let threads = threads(&whole).and_then(|busy| Figure::new(busy, Source::Counters));
+    let threads = threads(&whole).and_then(|busy| ProfileValue::new(busy, ValueSource::Counters));
     profile.phases.iter_mut().for_each(|phase| phase.threads = threads);
     add_counted_class(&mut profile, cpu_time, machine);
     Some(profile)
@@ -103,22 +103,22 @@ fn add_counted_class(profile: &mut Profile, cpu_time: Nanos, machine: &MachinePa
         Some(instructions / 1000.0 * phase.curve.misses_at(machine.llc)?)
     });
     let Some(misses) = misses.sum::<Option<f64>>().filter(|_| 0.0 < millis) else { return };
-    profile.class = Some((Class::of_rate(misses / millis), Source::Counters));
+    profile.class = Some((Class::of_rate(misses / millis), ValueSource::Counters));
     profile.class_cache = Some(machine.llc);
 }
 
 fn add_times(phase: &mut Phase, whole: &WholeRun, machine: &MachineParameters) {
-    let estimated = |value: f64| Figure::new(value, Source::Estimated);
+    let estimated = |value: f64| ProfileValue::new(value, ValueSource::Estimated);
     phase.instructions =
         whole.n_instructions.and_then(|all| estimated((all as f64 * phase.share.value()).round()));
     phase.cycles_per_instruction = match whole.cpi_declared {
-        Some(cpi) => Figure::new(cpi, Source::Declared),
+        Some(cpi) => ProfileValue::new(cpi, ValueSource::Declared),
         None => cpi(whole, machine).and_then(estimated),
     };
     phase.threads = threads(whole).and_then(estimated);
     phase.private_cache = Some(machine.private);
     let accesses = phase.curve.misses_at(machine.private);
-    phase.llc_accesses = accesses.and_then(|value| Figure::new(value, Source::Traced));
+    phase.llc_accesses = accesses.and_then(|value| ProfileValue::new(value, ValueSource::Traced));
 }
 
 fn cpi(whole: &WholeRun, machine: &MachineParameters) -> Option<f64> {
@@ -139,11 +139,12 @@ fn add_class(profile: &mut Profile, machine: &MachineParameters) {
     for phase in &mut profile.phases {
         let alone = Profile { phases: vec![phase.clone()], ..Profile::default() };
         let rates = alone.rates_per_cpu_second(machine.llc, frequency);
-        let found = rates.bandwidth().and_then(|rate| Figure::new(rate, Source::Estimated));
+        let found =
+            rates.bandwidth().and_then(|rate| ProfileValue::new(rate, ValueSource::Estimated));
         phase.bandwidth = phase.bandwidth.or(found);
     }
     let rates = profile.rates_per_cpu_second(machine.llc, frequency);
-    let class = |rate: f64| (Class::of_rate(rate / 1000.0), Source::Estimated);
+    let class = |rate: f64| (Class::of_rate(rate / 1000.0), ValueSource::Estimated);
     profile.class = rates.controller_ops().map(class);
     profile.class_cache = Some(machine.llc);
 }
@@ -151,24 +152,24 @@ fn add_class(profile: &mut Profile, machine: &MachineParameters) {
 #[cfg(test)]
 mod tests {
     use base::Bytes;
-    use program::profile::{Curve, Point};
+    use program::profile::{CurvePoint, MissRatioCurve};
 
     use super::*;
 
     #[test]
     fn the_class_from_counters_needs_no_frequency() {
         let llc = Bytes::from_mib(8);
-        let point = Point { cache: llc, misses: 10.0, ..Point::default() };
+        let point = CurvePoint { cache: llc, misses: 10.0, ..CurvePoint::default() };
         let phase = Phase {
-            instructions: Figure::new(1e9, Source::Counters),
-            curve: Curve::new(Source::Counters, vec![point]).expect("one point"),
+            instructions: ProfileValue::new(1e9, ValueSource::Counters),
+            curve: MissRatioCurve::new(ValueSource::Counters, vec![point]).expect("one point"),
             ..Phase::default()
         };
         let mut profile = Profile { phases: vec![phase], ..Profile::default() };
         let machine = MachineParameters { llc, private: llc, frequency: None, assumed: Vec::new() };
         // 10 million misses per second are 10,000 per millisecond.
         add_counted_class(&mut profile, Nanos::from_secs(1), &machine);
-        assert_eq!(profile.class, Some((Class::of_rate(1e4), Source::Counters)));
+        assert_eq!(profile.class, Some((Class::of_rate(1e4), ValueSource::Counters)));
         assert_eq!(profile.class_cache, Some(llc));
     }
 }

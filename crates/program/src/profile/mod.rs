@@ -42,13 +42,13 @@ pub struct Profile {
     /// The measured command line.
     pub command: Vec<String>,
     /// Its memory class with a cache of [`Profile::class_cache`].
-    pub class: Option<(Class, Source)>,
+    pub class: Option<(Class, ValueSource)>,
     /// The cache size of the class.
     pub class_cache: Option<Bytes>,
     /// CPU time of the whole command, run alone.
     pub cpu_time: Option<Nanos>,
     /// Share of its instructions that were measured, 0 to 1.
-    pub covered: Option<Figure>,
+    pub covered: Option<ProfileValue>,
     /// Its phases in order; at least one.
     pub phases: Vec<Phase>,
 }
@@ -57,58 +57,58 @@ pub struct Profile {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phase {
     /// Its share of the program's instructions; all shares add up to 1.
-    pub share: Figure,
+    pub share: ProfileValue,
     /// Instructions in it.
-    pub instructions: Option<Figure>,
+    pub instructions: Option<ProfileValue>,
     /// Cycles per instruction as measured, including the stalls on misses.
-    pub cycles_per_instruction: Option<Figure>,
+    pub cycles_per_instruction: Option<ProfileValue>,
     /// Cycles per instruction without stalls on accesses beyond the private caches.
-    pub core_cycles_per_instruction: Option<Figure>,
+    pub core_cycles_per_instruction: Option<ProfileValue>,
     /// Memory-level parallelism: the average number of outstanding misses.
-    pub overlap: Option<Figure>,
+    pub overlap: Option<ProfileValue>,
     /// Bytes touched in total.
-    pub footprint_bytes: Option<Figure>,
+    pub footprint_bytes: Option<ProfileValue>,
     /// Cache size in bytes above which the misses hardly fall.
-    pub working_set_bytes: Option<Figure>,
+    pub working_set_bytes: Option<ProfileValue>,
     /// Number of busy threads.
-    pub threads: Option<Figure>,
+    pub threads: Option<ProfileValue>,
     /// Accesses to the last-level cache per 1000 instructions.
-    pub llc_accesses: Option<Figure>,
+    pub llc_accesses: Option<ProfileValue>,
     /// Data misses of the first-level cache per 1000 instructions.
-    pub l1_misses: Option<Figure>,
+    pub l1_misses: Option<ProfileValue>,
     /// Instructions of a thread between two sleeps; absent if it does not sleep.
-    pub burst_instructions: Option<Figure>,
+    pub burst_instructions: Option<ProfileValue>,
     /// Duration of each sleep in nanoseconds.
-    pub sleep_ns: Option<Figure>,
+    pub sleep_ns: Option<ProfileValue>,
     /// Size of the private caches for which [`Phase::llc_accesses`] was measured.
     pub private_cache: Option<Bytes>,
     /// Memory traffic in bytes per second of CPU time, with a cache of [`Profile::class_cache`].
-    pub bandwidth: Option<Figure>,
+    pub bandwidth: Option<ProfileValue>,
     /// Misses and write-backs by cache size.
-    pub curve: Curve,
+    pub curve: MissRatioCurve,
 }
 
 /// A value with its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
+pub struct ProfileValue {
     value: f64,
     /// Its source.
-    pub source: Source,
+    pub source: ValueSource,
     error: Option<f64>,
 }
 
 /// The value is finite, so equality is reflexive.
-impl Eq for Figure {}
+impl Eq for ProfileValue {}
 
-impl Default for Figure {
+impl Default for ProfileValue {
     fn default() -> Self {
-        Figure { value: 1.0, source: Source::Declared, error: None }
+        ProfileValue { value: 1.0, source: ValueSource::Declared, error: None }
     }
 }
 
 /// The source of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum ValueSource {
     /// Hardware counters.
     Counters,
     /// A trace of the program's memory references.
@@ -120,16 +120,16 @@ pub enum Source {
     Estimated,
 }
 
-impl Figure {
+impl ProfileValue {
     /// A number; `None` unless it is finite and not negative.
-    pub fn new(value: f64, source: Source) -> Option<Self> {
-        (value.is_finite() && 0.0 <= value).then_some(Figure { value, source, error: None })
+    pub fn new(value: f64, source: ValueSource) -> Option<Self> {
+        (value.is_finite() && 0.0 <= value).then_some(ProfileValue { value, source, error: None })
     }
 
     /// The same value with an error: half the width of its 95 % confidence interval, in the unit of the value. An
     /// error that is negative or not finite is ignored.
     pub fn with_error(self, error: Option<f64>) -> Self {
-        Figure { error: error.filter(|error| error.is_finite() && 0.0 <= *error), ..self }
+        ProfileValue { error: error.filter(|error| error.is_finite() && 0.0 <= *error), ..self }
     }
 
     /// The number; finite, not negative.
@@ -143,36 +143,36 @@ impl Figure {
     }
 }
 
-impl Source {
+impl ValueSource {
     /// All sources, most trustworthy first.
-    pub const ALL: [Source; 4] =
-        [Source::Counters, Source::Traced, Source::Declared, Source::Estimated];
+    pub const ALL: [ValueSource; 4] =
+        [ValueSource::Counters, ValueSource::Traced, ValueSource::Declared, ValueSource::Estimated];
 
     /// The name of the source in files and output.
     pub fn word(self) -> &'static str {
         match self {
-            Source::Counters => "counters",
-            Source::Traced => "traced",
-            Source::Declared => "declared",
-            Source::Estimated => "estimated",
+            ValueSource::Counters => "counters",
+            ValueSource::Traced => "traced",
+            ValueSource::Declared => "declared",
+            ValueSource::Estimated => "estimated",
         }
     }
 }
 
 /// Misses and write-backs per 1000 instructions by cache size (a miss-ratio curve).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Curve {
+pub struct MissRatioCurve {
     /// The source of all values.
-    pub source: Source,
-    points: Vec<Point>,
+    pub source: ValueSource,
+    points: Vec<CurvePoint>,
 }
 
 /// The values are finite, so equality is reflexive.
-impl Eq for Curve {}
+impl Eq for MissRatioCurve {}
 
 /// The values for one cache size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Point {
+pub struct CurvePoint {
     /// The cache size.
     pub cache: Bytes,
     /// Misses per 1000 instructions.
@@ -185,9 +185,9 @@ pub struct Point {
     pub error: Option<f64>,
 }
 
-impl Curve {
+impl MissRatioCurve {
     /// A curve; `None` unless the sizes increase and every value is finite and not negative.
-    pub fn new(source: Source, points: Vec<Point>) -> Option<Self> {
+    pub fn new(source: ValueSource, points: Vec<CurvePoint>) -> Option<Self> {
         let is_valid = |number: f64| number.is_finite() && 0.0 <= number;
         let all_valid = points.iter().all(|point| {
             [Some(point.misses), point.write_backs, point.prefetches, point.error]
@@ -196,11 +196,11 @@ impl Curve {
                 .all(is_valid)
         });
         let is_increasing = points.windows(2).all(|pair| pair[0].cache < pair[1].cache);
-        (all_valid && is_increasing).then_some(Curve { source, points })
+        (all_valid && is_increasing).then_some(MissRatioCurve { source, points })
     }
 
     /// Its points in increasing order of size.
-    pub fn points(&self) -> &[Point] {
+    pub fn points(&self) -> &[CurvePoint] {
         &self.points
     }
 
@@ -221,7 +221,7 @@ impl Curve {
         self.at(cache, |point| point.prefetches)
     }
 
-    fn at(&self, cache: Bytes, figure: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
+    fn at(&self, cache: Bytes, figure: impl Fn(&CurvePoint) -> Option<f64>) -> Option<f64> {
         let above = self.points.partition_point(|point| point.cache < cache);
         match (above.checked_sub(1).and_then(|idx| self.points.get(idx)), self.points.get(above)) {
             (None, Some(only)) | (Some(only), None) => figure(only),

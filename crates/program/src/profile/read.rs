@@ -27,7 +27,7 @@ use base::toml_reader::{
 };
 use base::{Bytes, Nanos};
 
-use super::{Curve, Figure, Phase, Point, Profile, Source};
+use super::{CurvePoint, MissRatioCurve, Phase, Profile, ProfileValue, ValueSource};
 use crate::error::WorkloadFault;
 use crate::toml_workload::{job_table, values};
 use crate::{Class, WorkloadError};
@@ -128,12 +128,12 @@ fn phase(table: &Table<'_>) -> Result<Phase, WorkloadError> {
         bandwidth: figure("bandwidth_bytes_per_s")?,
         curve: match table.table("curve", "the curve", CURVE_KNOWN, &[])? {
             Some(curve) => read_curve(&curve)?,
-            None => Curve::default(),
+            None => MissRatioCurve::default(),
         },
     })
 }
 
-fn read_curve(table: &Table<'_>) -> Result<Curve, WorkloadError> {
+fn read_curve(table: &Table<'_>) -> Result<MissRatioCurve, WorkloadError> {
     let sizes = table.require("cache_bytes", "cache_bytes = [1048576]", numbers)?;
     let misses = table.require("misses_per_1000", "misses_per_1000 = [1.5]", numbers)?;
     let write_backs = table.get("write_backs_per_1000", numbers)?;
@@ -151,23 +151,23 @@ fn read_curve(table: &Table<'_>) -> Result<Curve, WorkloadError> {
             return Err(table.error_in(key, fault));
         }
     }
-    let point = |(idx, size): (usize, &f64)| Point {
+    let point = |(idx, size): (usize, &f64)| CurvePoint {
         cache: Bytes(*size as u64),
         misses: misses[idx],
         write_backs: write_backs.as_ref().map(|list| list[idx]),
         prefetches: prefetches.as_ref().map(|list| list[idx]),
         error: errors.as_ref().map(|list| list[idx]),
     };
-    let points: Vec<Point> = sizes.iter().enumerate().map(point).collect();
+    let points: Vec<CurvePoint> = sizes.iter().enumerate().map(point).collect();
     let source = table.get("source", source)?.unwrap_or_default();
     // A cache of size 0 is not a point of the curve.
     let has_size = points.first().is_none_or(|first| first.cache != Bytes::ZERO);
-    let curve = Curve::new(source, points).filter(|_| has_size);
+    let curve = MissRatioCurve::new(source, points).filter(|_| has_size);
     curve.ok_or_else(|| table.error_in("cache_bytes", WorkloadFault::CurveSizes))
 }
 
 /// A value: a table, or a plain number of source "declared".
-fn figure(key: &'static str, value: &Value<'_>) -> Result<Figure, WorkloadFault> {
+fn figure(key: &'static str, value: &Value<'_>) -> Result<ProfileValue, WorkloadFault> {
     let Value::Table(table) = value else { return declared(key, value) };
     let known = ["value", "source", "error"];
     if let Some(other) = table.keys().find(|word| !known.contains(&word.get_ref().as_ref())) {
@@ -180,17 +180,17 @@ fn figure(key: &'static str, value: &Value<'_>) -> Result<Figure, WorkloadFault>
     let figure = declared(key, number.get_ref())?;
     let error = table.get("error").map(|error| number_of(key, error.get_ref())).transpose()?;
     let source = table.get("source").map(|word| source("source", word.get_ref())).transpose()?;
-    Ok(Figure { source: source.unwrap_or_default(), ..figure }.with_error(error))
+    Ok(ProfileValue { source: source.unwrap_or_default(), ..figure }.with_error(error))
 }
 
 const EXPECTED: &str = "a number, or { value = 1.5, source = \"traced\" }";
 
-fn declared(key: &'static str, value: &Value<'_>) -> Result<Figure, WorkloadFault> {
+fn declared(key: &'static str, value: &Value<'_>) -> Result<ProfileValue, WorkloadFault> {
     let fault = || TomlFault::OutOfRange { key, found: describe(value), range: "a number from 0" };
-    Figure::new(number_of(key, value)?, Source::Declared).ok_or_else(|| fault().into())
+    ProfileValue::new(number_of(key, value)?, ValueSource::Declared).ok_or_else(|| fault().into())
 }
 
-fn share(key: &'static str, value: &Value<'_>) -> Result<Figure, WorkloadFault> {
+fn share(key: &'static str, value: &Value<'_>) -> Result<ProfileValue, WorkloadFault> {
     let share = figure(key, value)?;
     let fault = TomlFault::OutOfRange { key, found: share.value().to_string(), range: "0 to 1" };
     if share.value() <= 1.0 { Ok(share) } else { Err(fault.into()) }
@@ -215,14 +215,14 @@ fn numbers(key: &'static str, value: &Value<'_>) -> Result<Vec<f64>, WorkloadFau
     array.iter().map(|entry| number_of(key, entry.get_ref())).collect()
 }
 
-fn source(key: &'static str, value: &Value<'_>) -> Result<Source, WorkloadFault> {
+fn source(key: &'static str, value: &Value<'_>) -> Result<ValueSource, WorkloadFault> {
     let word = values::string(key, value)?;
-    let known = Source::ALL.into_iter().find(|source| source.word() == word);
+    let known = ValueSource::ALL.into_iter().find(|source| source.word() == word);
     known.ok_or(WorkloadFault::ValueSource { found: word })
 }
 
 /// See [`figure`]; an integer from 0 to 15.
-fn class(key: &'static str, value: &Value<'_>) -> Result<(Class, Source), WorkloadFault> {
+fn class(key: &'static str, value: &Value<'_>) -> Result<(Class, ValueSource), WorkloadFault> {
     let figure = figure(key, value)?;
     let number = figure.value();
     let reject = || WorkloadFault::Class { found: number.to_string() };

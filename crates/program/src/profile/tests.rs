@@ -52,10 +52,10 @@ fn a_written_profile_is_read_back_equal() {
     let profile = read(PROFILE);
     let text = profile.to_toml();
     assert_eq!(read(&text), profile, "{text}");
-    assert_eq!(profile.class, Some((Class::new(7).unwrap(), Source::Estimated)));
+    assert_eq!(profile.class, Some((Class::new(7).unwrap(), ValueSource::Estimated)));
     assert_eq!(profile.cpu_time, Some(Nanos::from_millis(1500)));
-    assert_eq!(profile.phases[0].cycles_per_instruction.unwrap().source, Source::Declared);
-    assert_eq!(profile.phases[1].curve.source, Source::Declared);
+    assert_eq!(profile.phases[0].cycles_per_instruction.unwrap().source, ValueSource::Declared);
+    assert_eq!(profile.phases[1].curve.source, ValueSource::Declared);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_curve_is_interpolated_over_the_logarithm_of_the_size() {
     for (kib, misses) in [(1, 20.0), (1024, 20.0), (2048, 15.0), (4096, 10.0), (1 << 20, 10.0)] {
         assert_eq!(curve.misses_at(Bytes::from_kib(kib)), Some(misses), "{kib} KiB");
     }
-    assert_eq!(Curve::default().misses_at(Bytes(1)), None);
+    assert_eq!(MissRatioCurve::default().misses_at(Bytes(1)), None);
 }
 
 #[test]
@@ -179,9 +179,9 @@ fn a_profile_of_another_build_does_not_match() {
     assert_eq!(file_name("run.sh", None), "run.sh.profile.toml");
 }
 
-fn profile_value() -> impl Strategy<Value = Figure> {
+fn profile_value() -> impl Strategy<Value = ProfileValue> {
     (0.0..1e12f64, 0..4usize, proptest::option::of(0.0..1e6f64)).prop_map(|(value, nr, error)| {
-        Figure::new(value, Source::ALL[nr]).unwrap().with_error(error)
+        ProfileValue::new(value, ValueSource::ALL[nr]).unwrap().with_error(error)
     })
 }
 
@@ -192,7 +192,7 @@ proptest! {
         figures in proptest::collection::vec(proptest::option::of(profile_value()), 6),
         misses in proptest::collection::vec(0.0..1e3f64, 0..20),
     ) {
-        let point = |(idx, misses): (usize, &f64)| Point {
+        let point = |(idx, misses): (usize, &f64)| CurvePoint {
             cache: Bytes(1 << (idx + 10)),
             misses: *misses,
             write_backs: Some(misses / 3.0),
@@ -201,14 +201,14 @@ proptest! {
         };
         let points = misses.iter().enumerate().map(point).collect();
         let phase = Phase {
-            share: Figure::new(1.0, Source::Traced).unwrap(),
+            share: ProfileValue::new(1.0, ValueSource::Traced).unwrap(),
             instructions: figures[0],
             cycles_per_instruction: figures[1],
             overlap: figures[2],
             footprint_bytes: figures[3],
             working_set_bytes: figures[4],
             bandwidth: figures[5],
-            curve: Curve::new(if misses.is_empty() { Source::Declared } else { Source::Traced }, points).unwrap(),
+            curve: MissRatioCurve::new(if misses.is_empty() { ValueSource::Declared } else { ValueSource::Traced }, points).unwrap(),
             ..Phase::default()
         };
         let profile = Profile { name, phases: vec![phase], ..Profile::default() };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Curve, Figure, Phase, Profile};
+use super::{MissRatioCurve, Phase, Profile, ProfileValue};
 use crate::write::quoted;
 
 impl Profile {
@@ -61,7 +61,7 @@ fn add_phase(text: &mut String, phase: &Phase) {
     }
 }
 
-fn add_curve(text: &mut String, curve: &Curve) {
+fn add_curve(text: &mut String, curve: &MissRatioCurve) {
     text.push_str(&format!("\n[phase.curve]\nsource = \"{}\"\n", curve.source.word()));
     let points = curve.points();
     let sizes: Vec<String> = points.iter().map(|point| point.cache.0.to_string()).collect();
@@ -89,7 +89,7 @@ fn add_list(text: &mut String, key: &str, words: &[String]) {
     let _ = write!(text, "{key} = [\n{}]\n", rows.concat());
 }
 
-fn figure(figure: Figure) -> String {
+fn figure(figure: ProfileValue) -> String {
     let error =
         figure.error().map_or(String::new(), |error| format!(", error = {}", number(error)));
     format!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use profiler::{AccessPattern, Window};
 use program::Profile;
-use program::profile::Point;
+use program::profile::CurvePoint;
 
 use super::svg::Drawing;
 use crate::format;
@@ -12,7 +12,7 @@ use crate::format;
 /// Misses and write-backs over cache size, a colour for each phase.
 pub(super) fn curves(profile: &Profile) -> String {
     let all = || profile.phases.iter().flat_map(|phase| phase.curve.points());
-    let log = |point: &Point| (point.cache.0.max(1) as f64).log2();
+    let log = |point: &CurvePoint| (point.cache.0.max(1) as f64).log2();
     let low = all().map(log).fold(f64::INFINITY, f64::min);
     let high = all().map(log).fold(low + 1.0, f64::max);
     let top = all().map(|point| point.misses + point.error.unwrap_or(0.0)).fold(0.0, f64::max);
@@ -28,11 +28,12 @@ pub(super) fn curves(profile: &Profile) -> String {
         drawing.below((f64::from(exponent) - low) / (high - low), &label);
     }
     for (colour, phase) in profile.phases.iter().enumerate() {
-        let line = |figure: &dyn Fn(&Point) -> f64| -> Vec<(f64, f64)> {
-            let place = |point: &Point| ((log(point) - low) / (high - low), figure(point) / top);
+        let line = |figure: &dyn Fn(&CurvePoint) -> f64| -> Vec<(f64, f64)> {
+            let place =
+                |point: &CurvePoint| ((log(point) - low) / (high - low), figure(point) / top);
             phase.curve.points().iter().map(place).collect()
         };
-        let error = |point: &Point| point.error.unwrap_or(0.0);
+        let error = |point: &CurvePoint| point.error.unwrap_or(0.0);
         let upper = line(&|point| point.misses + error(point));
         let lower = line(&|point| (point.misses - error(point)).max(0.0));
         drawing.band(&upper, &lower, colour);

@@ -12,7 +12,7 @@ mod svg;
 
 use profiler::{AccessPattern, Window};
 use program::Profile;
-use program::profile::{Figure, Phase};
+use program::profile::{Phase, ProfileValue};
 
 use crate::html::CSS;
 use crate::html::escape::escape;
@@ -131,13 +131,13 @@ fn tile(label: &str, figure: &str, below: &str) -> String {
     format!("<div class=\"tile\"><dt>{label}</dt><dd>{figure}</dd><p>{below}</p></div>")
 }
 
-fn number(figure: Option<Figure>) -> String {
+fn number(figure: Option<ProfileValue>) -> String {
     figure.map_or("–".to_owned(), |figure| format!("{:.2}", figure.value()))
 }
 
 /// A phase a row.
 fn table(profile: &Profile) -> String {
-    let bytes = |figure: Option<Figure>| {
+    let bytes = |figure: Option<ProfileValue>| {
         figure.map_or("–".to_owned(), |figure| base::Bytes(figure.value() as u64).to_string())
     };
     let row = |(idx, phase): (usize, &Phase)| {

@@ -1,7 +1,7 @@
 //! Figure 1 and the hit ratios: programs side by side on one socket.
 
 use host_sim::calibrate::rank_correlation;
-use host_sim::predict::side_by_side;
+use host_sim::predict::predict_together;
 use report::study::{Drawing, StudyCell};
 
 use super::super::{Finding, ReproduceError, RunPool, Table};
@@ -21,7 +21,7 @@ impl Pairs {
     fn of(socket: &Socket) -> Self {
         let beside = |row: usize, column: usize| {
             let both = [&socket.behaviours[row], &socket.behaviours[column]];
-            side_by_side(&both, &socket.domain)[0].slowdown
+            predict_together(&both, &socket.domain)[0].slowdown
         };
         let row = |row| (0..ELEVEN.len()).map(|column| beside(row, column)).collect();
         Pairs { slowdown: (0..ELEVEN.len()).map(row).collect() }
@@ -122,7 +122,7 @@ impl Crowded {
         let beside = |n: usize, program: usize| {
             let others = G1.iter().take(n).map(|idx| &socket.behaviours[*idx]);
             let all: Vec<_> = std::iter::once(&socket.behaviours[program]).chain(others).collect();
-            let predicted = side_by_side(&all, &socket.domain)[0];
+            let predicted = predict_together(&all, &socket.domain)[0];
             let counts = socket.behaviours[program].counts(predicted.cache);
             let hits = 1.0 - (counts.demand_misses / counts.accesses.max(1e-12)).min(1.0);
             (hits, socket.alone[program].references / predicted.slowdown)

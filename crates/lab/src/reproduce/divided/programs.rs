@@ -1,8 +1,8 @@
 //! The eleven programs of the paper, and their counters and slowdowns from the physics, without a run.
 
 use host_sim::hardware::Hardware;
-use host_sim::physics::{Behaviour, Fitted, of_profile};
-use host_sim::predict::Domain;
+use host_sim::physics::{Calibration, CpiModel, of_profile};
+use host_sim::predict::CacheDomain;
 use program::Job;
 use report::study::{ReadingWord, StudyCell, StudyClaim, StudyFigure};
 use topology::Machine;
@@ -35,8 +35,8 @@ pub(super) const ELEVEN: [&str; 11] = [
 /// The eleven programs on a socket of a machine.
 pub(super) struct Socket {
     pub alone: Vec<Alone>,
-    pub behaviours: Vec<Behaviour>,
-    pub domain: Domain,
+    pub behaviours: Vec<CpiModel>,
+    pub domain: CacheDomain,
 }
 
 /// # Errors
@@ -50,11 +50,11 @@ pub(super) fn socket(machine: &str, draw: Draw) -> Result<Socket, ReproduceError
 pub(super) fn socket_of(machine: &Machine, draw: Draw) -> Result<Socket, ReproduceError> {
     let hardware = Hardware::new(machine);
     let cpu = &hardware.cpus[0];
-    let domain = Domain {
+    let domain = CacheDomain {
         cache: hardware.caches[cpu.cache].bytes,
         channel: hardware.nodes[cpu.node].channel,
     };
-    let habits = Fitted::default().habits(cpu.ghz);
+    let habits = Calibration::default().parameters(cpu.ghz);
     let (mut alone, mut behaviours) = (Vec::new(), Vec::new());
     for name in ELEVEN {
         let profile = shipped::profile_drawn(name, draw)?;

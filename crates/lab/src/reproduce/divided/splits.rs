@@ -3,7 +3,7 @@
 //! If isolation by the published groups gains as much as published, a policy without that gain does not detect the
 //! groups. If it gains nothing, the simulated contention is weaker than that of the paper's machine.
 
-use host_sim::predict::side_by_side;
+use host_sim::predict::predict_together;
 use report::study::Drawing;
 
 use super::super::{Finding, ReproduceError, RunPool, Table, Testbed};
@@ -45,7 +45,7 @@ fn slowdowns(socket: &Socket, mix: &[usize], on_first: &[bool]) -> Vec<f64> {
     for side in [true, false] {
         let there: Vec<usize> = (0..mix.len()).filter(|idx| on_first[*idx] == side).collect();
         let behaviours: Vec<_> = there.iter().map(|idx| &socket.behaviours[mix[*idx]]).collect();
-        let predicted = side_by_side(&behaviours, &socket.domain);
+        let predicted = predict_together(&behaviours, &socket.domain);
         there.iter().zip(predicted).for_each(|(idx, predicted)| all[*idx] = predicted.slowdown);
     }
     all

@@ -5,7 +5,7 @@
 //!   spreading   [1 2 1 2] [1 2 1 2]         alternating
 //! ```
 
-use host_sim::predict::side_by_side;
+use host_sim::predict::predict_together;
 use report::study::{Drawing, ReadingWord, StudyCell};
 
 use super::super::evaluate::speedup;
@@ -36,7 +36,7 @@ fn fixed(socket: &Socket, n_aggressors: usize, is_isolated: bool) -> f64 {
         let side_of = |idx: usize| if is_isolated { idx / SOCKET_CPUS } else { idx % 2 };
         let there =
             (0..N).filter(|idx| side_of(*idx) == side).map(|idx| &socket.behaviours[programs[idx]]);
-        let predicted = side_by_side(&there.collect::<Vec<_>>(), &socket.domain);
+        let predicted = predict_together(&there.collect::<Vec<_>>(), &socket.domain);
         predicted.into_iter().map(|predicted| predicted.slowdown).collect::<Vec<f64>>()
     });
     mean(&slowdowns.concat())

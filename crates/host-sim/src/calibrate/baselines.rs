@@ -1,0 +1,242 @@
+//! Baseline predictors, which the physics must beat on the same data, fitted in the same way.
+//!
+//! | name | slowdown |
+//! | --- | --- |
+//! | one | 1 |
+//! | sum | a + b × (own + other's misses) |
+//! | two terms | a + b × own misses + c × other's misses |
+//! | product | a + b × own misses × other's bandwidth |
+//! | fixed point | cache split by misses per cycle, misses from the curve, cycles = rest + misses × cost, the cost scaled by an M/D/1 queue |
+//! | with service time | the same with a fitted service rate of the channel |
+//!
+//! Misses are per 1000 instructions in the whole cache, including prefetches. The first four are those of
+//! `workloads/data/corun/README.md`; the fifth is implemented from its description there.
+
+use super::{CoRunData, MeasuredPair};
+use crate::predict::program_table::TableProgram;
+
+/// A baseline predictor with its constants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Baseline {
+    /// No slowdown.
+    One,
+    /// The sum of both misses.
+    Sum(Vec<f64>),
+    /// Both misses in separate terms.
+    TwoTerms(Vec<f64>),
+    /// Own misses times the other's bandwidth.
+    Product(Vec<f64>),
+    /// Cache and queue, with the peak bandwidth as the service rate.
+    FixedPoint,
+    /// The same with a fitted service rate in bytes per nanosecond.
+    ServiceTime(f64),
+}
+
+/// All baselines before a fit, with their names.
+pub fn baselines() -> [(&'static str, Baseline); 6] {
+    [
+        ("every slowdown is 1", Baseline::One),
+        ("sum of both misses", Baseline::Sum(Vec::new())),
+        ("own and other's misses, two terms", Baseline::TwoTerms(Vec::new())),
+        ("own misses x other's bandwidth", Baseline::Product(Vec::new())),
+        ("fixed point, channel at its peak", Baseline::FixedPoint),
+        ("fixed point, channel's rate fitted", Baseline::ServiceTime(0.0)),
+    ]
+}
+
+impl Baseline {
+    /// Fits the constants by least squares, and the service rate by the smallest mean absolute error.
+    pub fn fit(&self, truth: &CoRunData) -> Baseline {
+        match self {
+            Baseline::One => Baseline::One,
+            Baseline::FixedPoint => Baseline::FixedPoint,
+            Baseline::Sum(_) => Baseline::Sum(self.least_squares(truth)),
+            Baseline::TwoTerms(_) => Baseline::TwoTerms(self.least_squares(truth)),
+            Baseline::Product(_) => Baseline::Product(self.least_squares(truth)),
+            Baseline::ServiceTime(_) => best_rate(truth),
+        }
+    }
+
+    /// The slowdowns of a pair.
+    pub fn pair(&self, truth: &CoRunData, pair: &MeasuredPair) -> [f64; 2] {
+        let [a, b] = pair.programs.map(|idx| &truth.programs[idx]);
+        let each = |constants: &[f64]| {
+            [(a, b), (b, a)].map(|(own, other)| {
+                let terms = self.terms(truth, own, other);
+                constants.iter().zip(&terms).map(|(by, term)| by * term).sum()
+            })
+        };
+        match self {
+            Baseline::One => [1.0, 1.0],
+            Baseline::Sum(by) | Baseline::TwoTerms(by) | Baseline::Product(by) => each(by),
+            Baseline::FixedPoint => queued(truth, [a, b], truth.machine.peak),
+            Baseline::ServiceTime(rate) => queued(truth, [a, b], *rate),
+        }
+    }
+
+    fn terms(&self, truth: &CoRunData, own: &TableProgram, other: &TableProgram) -> Vec<f64> {
+        let cache = truth.machine.cache;
+        let (mine, its) = (own.miss_curve.at(cache).misses, other.miss_curve.at(cache).misses);
+        match self {
+            Baseline::Sum(_) => vec![1.0, mine + its],
+            Baseline::TwoTerms(_) => vec![1.0, mine, its],
+            Baseline::Product(_) => vec![1.0, mine * bandwidth(truth, other)],
+            _ => Vec::new(),
+        }
+    }
+
+    fn least_squares(&self, truth: &CoRunData) -> Vec<f64> {
+        let mut rows = Vec::new();
+        for pair in &truth.pairs {
+            let [a, b] = pair.programs.map(|idx| &truth.programs[idx]);
+            for (own, other, slowdown) in [(a, b, pair.slowdowns[0]), (b, a, pair.slowdowns[1])] {
+                rows.push((self.terms(truth, own, other), slowdown));
+            }
+        }
+        solve(&rows)
+    }
+}
+
+/// Bandwidth alone in bytes per nanosecond.
+fn bandwidth(truth: &CoRunData, known: &TableProgram) -> f64 {
+    let row = known.miss_curve.at(truth.machine.cache);
+    let cycles = row.cycles.unwrap_or(1.0);
+    64.0 * (row.reads + row.writes) / 1000.0 / cycles * truth.machine.ghz
+}
+
+/// Solves the normal equations of least squares by elimination.
+fn solve(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
+    let n = rows.first().map_or(0, |(terms, _)| terms.len());
+    let mut lines: Vec<Vec<f64>> = (0..n)
+        .map(|i| {
+            let mut line: Vec<f64> =
+                (0..n).map(|j| rows.iter().map(|(x, _)| x[i] * x[j]).sum()).collect();
+            line.push(rows.iter().map(|(x, y)| x[i] * y).sum());
+            line
+        })
+        .collect();
+    for i in 0..n {
+        let largest = (i..n).max_by(|a, b| lines[*a][i].abs().total_cmp(&lines[*b][i].abs()));
+        lines.swap(i, largest.unwrap_or(i));
+        let pivot = lines[i].clone();
+        for (j, line) in lines.iter_mut().enumerate() {
+            if j != i {
+                let part = line[i] / pivot[i];
+                line.iter_mut().zip(&pivot).for_each(|(cell, by)| *cell -= part * by);
+            }
+        }
+    }
+    (0..n).map(|i| lines[i][n] / lines[i][i]).collect()
+}
+
+/// Tries service rates in steps of a fiftieth of the peak.
+fn best_rate(truth: &CoRunData) -> Baseline {
+    let off = |rate: f64| {
+        let model = Baseline::ServiceTime(rate);
+        let each = truth.pairs.iter().flat_map(|pair| {
+            let predicted = model.pair(truth, pair);
+            [0, 1].map(|idx| (predicted[idx] - pair.slowdowns[idx]).abs())
+        });
+        super::mean(each)
+    };
+    let rates = (5..=50).map(|idx| truth.machine.peak * f64::from(idx) / 50.0);
+    let best = rates.map(|rate| (rate, off(rate))).min_by(|one, other| one.1.total_cmp(&other.1));
+    Baseline::ServiceTime(best.map_or(truth.machine.peak, |(rate, _)| rate))
+}
+
+/// Utilization above which the queueing formula is not used. Chosen for the best result of this baseline.
+const USE_MAX: f64 = 0.94;
+/// A curve with a smaller relative change of misses does not determine the cost of a miss.
+const FLAT: f64 = 0.05;
+/// Smallest number of cycles per instruction without stalls: a core that issues four instructions.
+const REST_MIN: f64 = 0.25;
+/// Iterations of the fixed point; half of each change is applied.
+const N_ROUNDS: usize = 100;
+
+/// Solves the fixed point.
+fn queued(truth: &CoRunData, programs: [&TableProgram; 2], rate: f64) -> [f64; 2] {
+    let line_cycles = 64.0 / rate * truth.machine.ghz;
+    let cache = truth.machine.cache;
+    let priced = programs.map(|its| FixedPointProgram::new(truth, its));
+    let stretch = |lines_per_cycle: f64| {
+        let in_use = (lines_per_cycle * line_cycles).min(USE_MAX);
+        let wait = line_cycles * in_use / (2.0 * (1.0 - in_use));
+        1.0 + wait / (truth.machine.unloaded_ns * truth.machine.ghz)
+    };
+    let own = [0, 1].map(|idx| stretch(priced[idx].lines(cache) / priced[idx].alone));
+    let mut cycles = priced.clone().map(|its| its.alone);
+    let mut held = [cache / 2.0; 2];
+    for _ in 0..N_ROUNDS {
+        let fast = [0, 1].map(|idx| priced[idx].misses(held[idx]).max(1e-9) / cycles[idx]);
+        held = [0, 1].map(|idx| (held[idx] + cache * fast[idx] / (fast[0] + fast[1])) / 2.0);
+        let lines = [0, 1].map(|idx| priced[idx].lines(held[idx]) / cycles[idx]);
+        let now = stretch(lines[0] + lines[1]);
+        cycles = [0, 1].map(|idx| {
+            let waits = priced[idx].misses(held[idx]) * priced[idx].price * now / own[idx];
+            (cycles[idx] + priced[idx].rest + waits) / 2.0
+        });
+    }
+    [0, 1].map(|idx| cycles[idx] / priced[idx].alone)
+}
+
+/// A program in the fixed point.
+#[derive(Clone)]
+struct FixedPointProgram<'a> {
+    known: &'a TableProgram,
+    /// Cycles per instruction alone, with the whole cache.
+    alone: f64,
+    /// Cycles per instruction without stalls.
+    rest: f64,
+    /// Cycles per thousandth of a miss.
+    price: f64,
+}
+
+impl<'a> FixedPointProgram<'a> {
+    fn new(truth: &CoRunData, known: &'a TableProgram) -> Self {
+        let here = known.miss_curve.at(truth.machine.cache);
+        let alone = here.cycles.unwrap_or(1.0);
+        let price = price(known).unwrap_or_else(|| usual_price(truth));
+        let price = price.min((alone - REST_MIN) / here.misses.max(1e-9)).max(0.0);
+        FixedPointProgram { known, alone, rest: alone - price * here.misses, price }
+    }
+
+    fn misses(&self, bytes: f64) -> f64 {
+        self.known.miss_curve.at(bytes).misses
+    }
+
+    /// Memory traffic in lines per instruction.
+    fn lines(&self, bytes: f64) -> f64 {
+        let row = self.known.miss_curve.at(bytes);
+        (row.reads + row.writes) / 1000.0
+    }
+}
+
+/// The slope of cycles over misses at a program's cache sizes; `None` if the misses hardly change or the slope is not
+/// positive.
+fn price(known: &TableProgram) -> Option<f64> {
+    let rows = known.miss_curve.points();
+    let points: Vec<(f64, f64)> =
+        rows.iter().filter_map(|row| Some((row.misses, row.cycles?))).collect();
+    let most = points.iter().map(|point| point.0).fold(0.0, f64::max);
+    let least = points.iter().map(|point| point.0).fold(f64::INFINITY, f64::min);
+    if most - least < FLAT * most.max(0.5) {
+        return None;
+    }
+    let (x, y) = (
+        super::mean(points.iter().map(|point| point.0)),
+        super::mean(points.iter().map(|point| point.1)),
+    );
+    let xx: f64 = points.iter().map(|point| (point.0 - x) * (point.0 - x)).sum();
+    let xy: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
+    Some(xy / xx).filter(|slope| 0.0 < *slope)
+}
+
+/// The median of the known costs.
+fn usual_price(truth: &CoRunData) -> f64 {
+    let mut known: Vec<f64> = truth.programs.iter().filter_map(price).collect();
+    known.sort_by(f64::total_cmp);
+    match (known.len(), known.get(known.len() / 2)) {
+        (n, Some(upper)) if n % 2 == 0 => (known[n / 2 - 1] + upper) / 2.0,
+        (_, middle) => middle.copied().unwrap_or(0.1),
+    }
+}

@@ -1,0 +1,168 @@
+//! Leave-one-out cross-validation of predictions.
+
+use super::{BEGIN, Baseline, Calibration, CoRunData, Predictor, fit_from};
+
+/// The predictions of a model for pairs with a program that was left out of its fit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CrossValidation {
+    /// One row per program left out and slowdown of its pairs.
+    pub rows: Vec<PredictedSlowdown>,
+}
+
+/// One predicted slowdown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PredictedSlowdown {
+    /// The program that was left out.
+    pub left_out: usize,
+    /// The program with this slowdown.
+    pub program: usize,
+    /// The other program of the pair.
+    pub beside: usize,
+    /// The predicted slowdown.
+    pub predicted: f64,
+    /// The measured slowdown.
+    pub measured: f64,
+}
+
+/// Errors of several predictions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PredictionErrors {
+    /// Mean absolute error of the slowdown.
+    pub mean: f64,
+    /// Largest absolute error.
+    pub largest: f64,
+    /// Spearman's rank correlation of predicted and measured slowdowns.
+    pub rank: f64,
+}
+
+/// Cross-validates the physics.
+pub fn cross_validate(truth: &CoRunData) -> CrossValidation {
+    cross_validate_from(truth, &BEGIN)
+}
+
+/// The same with other initial parameters of the fits.
+pub fn cross_validate_from(truth: &CoRunData, begin: &Calibration) -> CrossValidation {
+    left_out(truth, |rest| physics_predictor(truth, &fit_from(rest, begin)))
+}
+
+/// Cross-validates a baseline predictor.
+pub fn cross_validate_baseline(truth: &CoRunData, begin: &Baseline) -> CrossValidation {
+    left_out(truth, |rest| {
+        let fitted = begin.fit(rest);
+        move |pair| fitted.pair(truth, pair)
+    })
+}
+
+/// A predictor: the physics with given parameters.
+pub fn physics_predictor(
+    truth: &CoRunData,
+    fitted: &Calibration,
+) -> impl Fn(&super::MeasuredPair) -> [f64; 2] + use<> {
+    let predictor = Predictor::new(truth, fitted);
+    move |pair| predictor.pair(pair)
+}
+
+fn left_out<M: Fn(&super::MeasuredPair) -> [f64; 2]>(
+    truth: &CoRunData,
+    fit: impl Fn(&CoRunData) -> M,
+) -> CrossValidation {
+    let mut rows = Vec::new();
+    for left_out in 0..truth.programs.len() {
+        let model = fit(&truth.without(left_out));
+        for pair in truth.pairs_of(left_out) {
+            rows.extend(both(pair, model(pair)).map(|row| PredictedSlowdown { left_out, ..row }));
+        }
+    }
+    CrossValidation { rows }
+}
+
+/// Predictions of a model for the data of its own fit.
+pub fn in_sample(
+    truth: &CoRunData,
+    model: impl Fn(&super::MeasuredPair) -> [f64; 2],
+) -> CrossValidation {
+    let rows = truth.pairs.iter().flat_map(|pair| both(pair, model(pair)));
+    CrossValidation { rows: rows.collect() }
+}
+
+fn both(pair: &super::MeasuredPair, predicted: [f64; 2]) -> [PredictedSlowdown; 2] {
+    let [a, b] = pair.programs;
+    [(0, a, b), (1, b, a)].map(|(idx, program, beside)| PredictedSlowdown {
+        left_out: program,
+        program,
+        beside,
+        predicted: predicted[idx],
+        measured: pair.slowdowns[idx],
+    })
+}
+
+impl CrossValidation {
+    /// The errors of all rows.
+    pub fn errors(&self) -> PredictionErrors {
+        PredictionErrors::of(self.rows.iter())
+    }
+
+    /// The errors for the pairs of a program that was left out.
+    pub fn of(&self, left_out: usize) -> PredictionErrors {
+        PredictionErrors::of(self.rows.iter().filter(|row| row.left_out == left_out))
+    }
+
+    /// The errors for the pairs without a program.
+    pub fn errors_without(&self, program: usize) -> PredictionErrors {
+        PredictionErrors::of(
+            self.rows.iter().filter(|row| row.program != program && row.beside != program),
+        )
+    }
+}
+
+impl PredictionErrors {
+    fn of<'a>(rows: impl Iterator<Item = &'a PredictedSlowdown> + Clone) -> Self {
+        let off = rows.clone().map(|row| (row.predicted - row.measured).abs());
+        let predicted: Vec<f64> = rows.clone().map(|row| row.predicted).collect();
+        let measured: Vec<f64> = rows.map(|row| row.measured).collect();
+        PredictionErrors {
+            mean: super::mean(off.clone()),
+            largest: off.fold(0.0, f64::max),
+            rank: rank_correlation(&predicted, &measured),
+        }
+    }
+}
+
+/// Spearman's rank correlation: 1 for the same order, -1 for the opposite order; 0 if all values of one list are equal.
+pub fn rank_correlation(one: &[f64], other: &[f64]) -> f64 {
+    correlation(&ranks(one), &ranks(other))
+}
+
+/// The rank of each value; equal values have the mean of their ranks.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let below = |value: &f64| values.iter().filter(|other| *other < value).count();
+    let upto = |value: &f64| values.iter().filter(|other| *other <= value).count();
+    values.iter().map(|value| (below(value) + upto(value)) as f64 / 2.0).collect()
+}
+
+/// Pearson's; 0 where one of them never changes.
+fn correlation(one: &[f64], other: &[f64]) -> f64 {
+    let middle = |values: &[f64]| super::mean(values.iter().copied());
+    let (a, b) = (middle(one), middle(other));
+    let (mut ab, mut aa, mut bb) = (0.0, 0.0, 0.0);
+    for (x, y) in one.iter().zip(other) {
+        ab += (x - a) * (y - b);
+        aa += (x - a) * (x - a);
+        bb += (y - b) * (y - b);
+    }
+    if aa * bb == 0.0 { 0.0 } else { ab / libm::sqrt(aa * bb) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_what_is_compared() {
+        assert_eq!(ranks(&[3.0, 1.0, 3.0, 9.0]), [2.0, 0.5, 2.0, 3.5]);
+        assert!(
+            (correlation(&ranks(&[1.0, 2.0, 30.0]), &ranks(&[1.0, 8.0, 9.0])) - 1.0).abs() < 1e-12
+        );
+        assert_eq!(correlation(&ranks(&[1.0, 1.0]), &ranks(&[1.0, 2.0])), 0.0);
+    }
+}

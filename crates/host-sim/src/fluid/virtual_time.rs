@@ -1,0 +1,277 @@
+//! Virtual time of run queues without contention: tasks need no update until their segment ends.
+//!
+//! Without contention, the progress of a task depends on weights only. So each CPU has a virtual clock: the nanoseconds
+//! that it has served per unit of weight. By that clock, the end of a task's segment does not change when other tasks
+//! arrive or leave:
+//!
+//! ```text
+//!   served ───────────────┬────────►        served += elapsed / sum of weights
+//!                         │
+//!   queued, by end        ▼ next
+//!                    a    b         c   …   progress of a task = (served now - served then) × its weight
+//! ```
+//!
+//! An event updates and solves only the tasks that it affects, not all tasks of the CPU. Tasks that touch memory for the
+//! first time or lose CPU time (to a cold cache or page migration) are not queued; they are updated with their CPU, as
+//! all tasks are with contention. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A Generalized
+//! Processor Sharing Approach to Flow Control in Integrated Services Networks", IEEE/ACM Transactions on Networking,
+//! 1993.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use super::tasks::{Activity, TaskCounts};
+use super::{Fluid, Task, TaskState};
+use crate::physics::CpiModel;
+
+/// The queued and unqueued tasks of a CPU.
+#[derive(Clone, Debug, Default)]
+pub(super) struct VirtualTimeQueue {
+    /// Nanoseconds served per unit of weight since the CPU was idle.
+    pub served: f64,
+    /// Queued tasks by the bits of their end, which sort like the ends because none is negative. Entries of tasks that were
+    /// unqueued remain until they reach the top.
+    by_end: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The unqueued tasks in order of arrival.
+    pub unqueued: Vec<usize>,
+    /// The SMT speed for which its tasks were solved.
+    smt: f64,
+}
+
+/// Stale entries are not swept below this number of entries.
+const LEAST_SWEPT: usize = 64;
+
+/// The solution for a program alone on a CPU, with the values it depends on.
+#[derive(Clone, Debug)]
+pub(super) struct SoloSpeed {
+    behaviour: Arc<CpiModel>,
+    key: [u64; N_KEYS],
+    /// Nanoseconds per 1000 instructions, and miss latency in nanoseconds.
+    ns: f64,
+    miss_ns: f64,
+    each: TaskCounts,
+}
+
+const N_KEYS: usize = 6;
+/// Size of the cache of solutions: more than programs and kinds of CPUs usually run together.
+const N_ALONE: usize = 64;
+
+/// A queued task.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueuedTask {
+    /// Served time at its last update.
+    from: f64,
+    /// The instant of its last update.
+    at: u64,
+    /// The end of its segment in served time.
+    end: f64,
+}
+
+impl VirtualTimeQueue {
+    /// Nanoseconds until the first end.
+    pub fn first_ns(&self, weight: f64) -> f64 {
+        let first = self.by_end.peek().map(|Reverse((end, _))| f64::from_bits(*end));
+        first.map_or(f64::INFINITY, |end| (end - self.served).max(0.0) * weight)
+    }
+
+    /// Removes stale entries: at the top, and everywhere if most are stale.
+    fn drop_stale(&mut self, (cpu, n_here): (usize, usize), tasks: &[Task]) {
+        let holds = |&(end, idx): &(u64, usize)| {
+            let task = &tasks[idx];
+            task.cpu == cpu && task.queued.is_some_and(|calm| calm.end.to_bits() == end)
+        };
+        while self.by_end.peek().is_some_and(|Reverse(first)| !holds(first)) {
+            self.by_end.pop();
+        }
+        if LEAST_SWEPT.max(2 * n_here) < self.by_end.len() {
+            self.by_end.retain(|Reverse(one)| holds(one));
+        }
+    }
+
+    /// Removes an unqueued task.
+    pub fn remove(&mut self, idx: usize) {
+        self.unqueued.retain(|other| *other != idx);
+    }
+}
+
+impl Fluid {
+    /// Adds an arriving task to the unqueued tasks of a CPU.
+    pub(super) fn add_unqueued(&mut self, idx: usize, cpu: usize) {
+        if !self.settings.contention {
+            self.cpus[cpu].virtual_time.unqueued.push(idx);
+            self.solver.unsolved.push(idx);
+        }
+    }
+
+    /// Updates and unqueues a task. Its CPU must be updated.
+    pub(super) fn unqueue(&mut self, idx: usize) {
+        if self.tasks[idx].queued.is_none() {
+            return;
+        }
+        self.update_queued(idx);
+        self.tasks[idx].queued = None;
+        self.cpus[self.tasks[idx].cpu].virtual_time.unqueued.push(idx);
+    }
+
+    /// Updates a queued task. Its CPU must be updated.
+    fn update_queued(&mut self, idx: usize) {
+        let task = &self.tasks[idx];
+        let Some(calm) = task.queued else { return };
+        let served = self.cpus[task.cpu].virtual_time.served;
+        let passed = (self.now - calm.at) as f64;
+        let cpu_ns = ((served - calm.from) * task.weight).min(passed);
+        self.tasks[idx].queued = Some(QueuedTask { from: served, at: self.now, ..calm });
+        if 0.0 < cpu_ns {
+            self.update_task(idx, cpu_ns, passed - cpu_ns);
+        }
+    }
+
+    /// Updates the queued tasks of a CPU that is updated.
+    pub(super) fn update_all_queued(&mut self, cpu: usize) {
+        if self.settings.contention {
+            return;
+        }
+        for at in 0..self.cpus[cpu].tasks.len() {
+            self.update_queued(self.cpus[cpu].tasks[at]);
+        }
+    }
+
+    /// Updates the queued tasks of a job before its pages move.
+    pub(super) fn update_job(&mut self, job: usize) {
+        if self.settings.contention {
+            return;
+        }
+        let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
+        for idx in tasks {
+            if self.tasks[idx].queued.is_some() {
+                self.update_cpu(self.tasks[idx].cpu);
+                self.update_queued(idx);
+            }
+        }
+    }
+
+    /// Queues the tasks of a CPU that only run until the end of their segments.
+    pub(super) fn queue_running(&mut self, cpu: usize) {
+        if self.settings.contention {
+            return;
+        }
+        let (now, tasks) = (self.now, &mut self.tasks);
+        let VirtualTimeQueue { served, by_end, unqueued: restless, .. } =
+            &mut self.cpus[cpu].virtual_time;
+        restless.retain(|&idx| {
+            let task = &mut tasks[idx];
+            if task.activity() != Activity::Running || task.speed <= 0.0 {
+                return true;
+            }
+            let end = *served + task.segment_ns() / task.weight;
+            task.queued = Some(QueuedTask { from: *served, at: now, end });
+            by_end.push(Reverse((end.to_bits(), idx)));
+            false
+        });
+        self.drop_stale_of(cpu);
+    }
+
+    fn drop_stale_of(&mut self, cpu: usize) {
+        let state = &mut self.cpus[cpu];
+        state.virtual_time.drop_stale((cpu, state.tasks.len()), &self.tasks);
+    }
+
+    /// Unqueues the tasks of a CPU after the end of their segments.
+    pub(super) fn unqueue_ended(&mut self, cpu: usize) {
+        self.drop_stale_of(cpu);
+        while let Some(&Reverse((end, idx))) = self.cpus[cpu].virtual_time.by_end.peek()
+            && f64::from_bits(end) <= self.cpus[cpu].virtual_time.served
+        {
+            self.unqueue(idx);
+            self.drop_stale_of(cpu);
+        }
+    }
+
+    /// Marks a CPU after a change. Only tasks of the same core can change their speed.
+    pub(super) fn mark_changed_without_contention(&mut self, cpu: usize) {
+        if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
+            self.solver.stale_cpus.push(cpu);
+        }
+        let siblings = &self.hardware.cores[self.hardware.cpus[cpu].core];
+        if 1 < siblings.len() {
+            self.solver.touched_cpus.extend(siblings);
+        }
+        self.solver.is_dirty = true;
+    }
+
+    /// Solves tasks without contention: each has the whole cache and unloaded memory.
+    pub(super) fn solve_without_contention(&mut self) {
+        // Solving a task updates it first, which may mark further tasks.
+        while !self.solver.unsolved.is_empty() || !self.solver.touched_cpus.is_empty() {
+            let mut fresh = std::mem::take(&mut self.solver.unsolved);
+            let mut touched = std::mem::take(&mut self.solver.touched_cpus);
+            touched.sort_unstable();
+            touched.dedup();
+            for cpu in touched {
+                let smt = self.smt_speed(cpu);
+                if std::mem::replace(&mut self.cpus[cpu].virtual_time.smt, smt) != smt {
+                    fresh.extend(&self.cpus[cpu].tasks);
+                }
+            }
+            fresh.dedup(); // A task that starts a phase while it arrives is listed twice.
+            for &idx in &fresh {
+                if self.tasks[idx].state == TaskState::Runnable {
+                    self.solve_alone(idx);
+                }
+            }
+            if self.solver.unsolved.is_empty() {
+                fresh.clear();
+                self.solver.unsolved = fresh;
+            }
+        }
+    }
+
+    fn solve_alone(&mut self, idx: usize) {
+        let cpu = self.tasks[idx].cpu;
+        self.update_cpu(cpu);
+        self.unqueue(idx);
+        if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
+            self.solver.stale_cpus.push(cpu);
+        }
+        let place = self.solo_speed(idx, cpu);
+        let its = &self.hardware.cpus[cpu];
+        let SoloSpeed { ns, miss_ns, each, .. } = self.solver.solo_speeds[place];
+        let task = &mut self.tasks[idx];
+        task.occupancy = self.hardware.caches[its.cache].bytes;
+        task.warm_in = Some(its.cache);
+        task.demand.ns = ns;
+        task.demand.ns_shared = ns;
+        task.speed = 1000.0 / ns;
+        task.per_instruction = each;
+        task.miss_ns = miss_ns;
+    }
+
+    /// The solution for a task alone on a CPU. It is computed once per program and kind of CPU.
+    fn solo_speed(&mut self, idx: usize, cpu: usize) -> usize {
+        let its = &self.hardware.cpus[cpu];
+        let bytes = self.hardware.caches[its.cache].bytes;
+        let fixed_ns = self.hardware.nodes[its.node].channel.unloaded_ns;
+        let smt = self.smt_speed(cpu);
+        let act = self.phase_of(idx);
+        let key = [bytes, fixed_ns, smt, its.ghz, act.references, act.l1_misses];
+        let key = key.map(f64::to_bits);
+        let is_it =
+            |known: &SoloSpeed| Arc::ptr_eq(&known.behaviour, &act.behaviour) && known.key == key;
+        if let Some(place) = self.solver.solo_speeds.iter().position(is_it) {
+            return place;
+        }
+        let behaviour = act.behaviour.clone();
+        self.tasks[idx].occupancy = bytes;
+        self.tasks[idx].demand.client.fixed_ns = fixed_ns;
+        self.tasks[idx].demand.ns = self.speed_at(idx, smt, bytes);
+        self.update_counts_of(idx);
+        let task = &self.tasks[idx];
+        let (ns, miss_ns, each) = (task.demand.ns, task.miss_ns, task.per_instruction);
+        if self.solver.solo_speeds.len() == N_ALONE {
+            self.solver.solo_speeds.clear();
+        }
+        self.solver.solo_speeds.push(SoloSpeed { behaviour, key, ns, miss_ns, each });
+        self.solver.solo_speeds.len() - 1
+    }
+}

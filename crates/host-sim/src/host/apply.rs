@@ -1,0 +1,186 @@
+//! Applying plans.
+
+use std::sync::Arc;
+
+use base::{Bytes, CpuSet, JobId, Nanos, NodeSet};
+use engine::Approved;
+use program::{Ending, Job, MemoryPolicy};
+use sched::{Action, CompletedPageMove, FailedPages, Outcome, OutcomeResult, RejectCause, Target};
+
+use super::job_runs::{JobRunState, RunningJob};
+use super::{ScheduledAction, SimHost, stopped_by};
+use crate::faults::FaultKind;
+use crate::fluid::{JobStart, MemoryPlacement, PageMove};
+
+impl SimHost {
+    /// Starts every due job with its placement from the plan.
+    pub(super) fn start_due(&mut self, plan: &Approved, outcomes: &mut Vec<Outcome>) -> Vec<JobId> {
+        let due = std::mem::take(&mut self.due);
+        for &job in &due {
+            self.start(job, plan, outcomes);
+        }
+        due
+    }
+
+    fn start(&mut self, id: JobId, plan: &Approved, outcomes: &mut Vec<Outcome>) {
+        let (mut place, mut memory) = (None, None);
+        for action in plan.for_job(id) {
+            match action {
+                Action::Place(cpus) => place = Some(cpus.clone()),
+                Action::MemoryPolicy(policy) => memory = Some(policy.clone()),
+                Action::Release | Action::MovePages { .. } => {}
+            }
+        }
+        let job = &self.slots[id.index()].job;
+        let own = self.own_cpus(job);
+        let allowed = place.as_ref().map(|cpus| self.mask(cpus)).or(own);
+        let rule = self.memory_rule(job, memory.as_ref());
+        let script = self.slots[id.index()].script.clone();
+        let start = JobStart { job: id.index(), script, allowed, memory: rule, weight: 1.0 };
+        let pid = self.fluid.start(start);
+        let now = self.fluid.now();
+        let slot = &mut self.slots[id.index()];
+        slot.n_runs += 1;
+        slot.state = JobRunState::Running(RunningJob { pid, started: now });
+        if let Ending::After(time) = slot.job.ending {
+            let at = (Nanos(now) + time).0;
+            self.agenda.push((at, id, ScheduledAction::Stop(slot.n_runs)));
+            self.agenda.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        let target = Target::Job(id);
+        let done = |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };
+        outcomes.push(done(None, pid));
+        outcomes.extend(place.map(|cpus| done(Some(Action::Place(cpus)), 1)));
+        outcomes.extend(memory.map(|policy| done(Some(Action::MemoryPolicy(policy)), 1)));
+    }
+
+    /// The CPUs of a job's own line.
+    fn own_cpus(&self, job: &Job) -> Option<Arc<Vec<bool>>> {
+        if job.cpus.is_none() && job.nodes.is_none() {
+            return None;
+        }
+        let hardware = self.fluid.hardware();
+        let may = |cpu: &crate::hardware::Cpu| {
+            let node = hardware.nodes[cpu.node].id;
+            job.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu.id))
+                && job.nodes.as_ref().is_none_or(|nodes| node.is_some_and(|id| nodes.contains(id)))
+        };
+        Some(Arc::new(hardware.cpus.iter().map(may).collect()))
+    }
+
+    fn mask(&self, cpus: &CpuSet) -> Arc<Vec<bool>> {
+        Arc::new(self.fluid.hardware().cpus.iter().map(|cpu| cpus.contains(cpu.id)).collect())
+    }
+
+    fn places(&self, nodes: &NodeSet) -> Vec<usize> {
+        nodes.iter().filter_map(|node| self.fluid.hardware().node_index(node)).collect()
+    }
+
+    fn memory_rule(&self, job: &Job, planned: Option<&MemoryPolicy>) -> MemoryPlacement {
+        let all: Vec<usize> = (0..self.fluid.hardware().nodes.len()).collect();
+        match job.memory.as_ref().or(planned) {
+            Some(MemoryPolicy::Bind(nodes)) => MemoryPlacement::Bind(self.places(nodes)),
+            Some(MemoryPolicy::Preferred(nodes)) => MemoryPlacement::Preferred(self.places(nodes)),
+            Some(MemoryPolicy::Interleave(nodes) | MemoryPolicy::WeightedInterleave(nodes)) => {
+                MemoryPlacement::Interleave(self.places(nodes))
+            }
+            None => match &job.nodes {
+                Some(nodes) => MemoryPlacement::Bind(self.places(nodes)),
+                None if self.options.interleave => MemoryPlacement::Interleave(all),
+                None => MemoryPlacement::FirstTouch,
+            },
+        }
+    }
+
+    /// Applies the requests for running jobs.
+    pub(super) fn change_running(
+        &mut self,
+        plan: &Approved,
+        started: &[JobId],
+        outcomes: &mut Vec<Outcome>,
+    ) {
+        for request in plan.requests() {
+            if matches!(request.target, Target::Job(job) if started.contains(&job)) {
+                continue;
+            }
+            let result = self.change(request.target, &request.action);
+            let action = Some(request.action.clone());
+            outcomes.push(Outcome { target: request.target, action, result });
+        }
+    }
+
+    fn change(&mut self, target: Target, action: &Action) -> OutcomeResult {
+        let reject =
+            |cause, detail: &str| OutcomeResult::Rejected { cause, detail: detail.to_owned() };
+        let Some(idx) = self.job_of(target) else {
+            return reject(RejectCause::Exited, "the job has ended");
+        };
+        let allowed = match action {
+            Action::Place(cpus) => Some(self.mask(cpus)),
+            Action::Release => self.own_cpus(&self.slots[idx].job),
+            Action::MemoryPolicy(_) => {
+                return reject(RejectCause::AlreadyStarted, "the job is running");
+            }
+            Action::MovePages { from, to, limit } => {
+                let index = |node| self.fluid.hardware().node_index(node);
+                let Some(to) = index(*to) else {
+                    return reject(RejectCause::NodesUnusable, "the node does not exist");
+                };
+                let from = from.and_then(index);
+                let busy_permille = (1000.0 * self.luck.faults.busy) as u64;
+                let limit = limit.0;
+                let page_move =
+                    PageMove { job: idx, from, to, limit, busy_permille, ..PageMove::default() };
+                self.fluid.move_pages(page_move);
+                return OutcomeResult::InProgress;
+            }
+        };
+        if self.luck.occurs(FaultKind::Refused, self.luck.faults.refused) {
+            return reject(RejectCause::Unsupported, "injected fault of this run");
+        }
+        let n = match target {
+            Target::Job(_) => self.fluid.bind(idx, allowed),
+            Target::Task(task) => self.fluid.bind_tid(task.tid, allowed),
+        };
+        OutcomeResult::Done { n }
+    }
+
+    fn job_of(&self, target: Target) -> Option<usize> {
+        match target {
+            Target::Job(job) => {
+                let slot = self.slots.get(job.index())?;
+                matches!(slot.state, JobRunState::Running(_)).then_some(job.index())
+            }
+            Target::Task(task) => (0..self.slots.len())
+                .find(|&idx| self.fluid.tasks_of(idx).any(|its| its.tid == task.tid)),
+        }
+    }
+
+    /// Reports the end of a page migration.
+    pub(super) fn move_ended(&mut self, done: &PageMove) {
+        let nodes = &self.fluid.hardware().nodes;
+        let job = self.slots[done.job].job.id;
+        let Some(to) = nodes[done.to].id else { return };
+        let failed = FailedPages {
+            no_memory: Bytes(done.no_memory),
+            busy: Bytes(done.busy),
+            ..FailedPages::default()
+        };
+        self.pending.page_moves_completed.push(CompletedPageMove {
+            target: Target::Job(job),
+            job,
+            from: done.from.and_then(|from| nodes[from].id),
+            to,
+            limit: Bytes(done.limit),
+            requested: Bytes(done.requested),
+            moved: Bytes(done.moved),
+            failed,
+            not_attempted: Bytes::ZERO,
+            duration: Nanos(self.fluid.now() - done.started),
+            in_kernel: Nanos(done.in_kernel),
+            stopped_by: stopped_by(done),
+            detail: String::new(),
+        });
+        self.turn_causes.insert(sched::Cause::MemoryMoved);
+    }
+}

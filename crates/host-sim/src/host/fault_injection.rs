@@ -1,0 +1,152 @@
+//! Fault injection: CPUs that go offline, and unmanaged neighbours.
+
+use std::sync::Arc;
+
+use base::CpuSet;
+use sched::Cause;
+
+use super::SimHost;
+use crate::faults::FaultKind;
+use crate::fluid::{JobStart, MemoryPlacement};
+use crate::physics::{Calibration, CpiModel, FillTable, MissCurve, MissPoint};
+use crate::script::{Script, ScriptPhase};
+
+/// Average time that a CPU stays offline: several turns.
+const AWAY_NS: u64 = 5_000_000_000;
+/// Average time between start and end of a neighbour, and between end and start.
+const NOISE_NS: u64 = 3_000_000_000;
+
+/// The schedule of the faults.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FaultSchedule {
+    /// The next instant at which a CPU goes offline, and the offline CPUs with the instants of their return.
+    unplug_at: Option<u64>,
+    offline: Vec<(u64, usize)>,
+    /// For each neighbour the next instant at which it starts or ends, and whether it runs.
+    neighbours: Vec<(u64, bool)>,
+    neighbour_script: Option<Arc<Script>>,
+}
+
+impl SimHost {
+    pub(super) fn schedule_faults(&mut self) {
+        let faults = self.luck.faults;
+        if faults.unplugged.0 != 0 {
+            self.fault_schedule.unplug_at =
+                Some(self.luck.around(FaultKind::Unplugged, faults.unplugged.0));
+        }
+        for nth in 0..faults.noisy {
+            let at = self.luck.around(FaultKind::Noisy(nth), NOISE_NS);
+            self.fault_schedule.neighbours.push((at, false));
+        }
+        if 0 < faults.noisy {
+            self.fault_schedule.neighbour_script = Some(Arc::new(self.build_neighbour_script()));
+        }
+    }
+
+    /// The next instant with a fault.
+    pub(super) fn next_fault(&self) -> Option<u64> {
+        let away = self.fault_schedule.offline.iter().map(|(at, _)| *at);
+        let noise = self.fault_schedule.neighbours.iter().map(|(at, _)| *at);
+        away.chain(noise).chain(self.fault_schedule.unplug_at).min()
+    }
+
+    pub(super) fn inject_faults(&mut self) {
+        let now = self.fluid.now();
+        let back: Vec<usize> = self
+            .fault_schedule
+            .offline
+            .iter()
+            .filter(|(at, _)| *at <= now)
+            .map(|(_, cpu)| *cpu)
+            .collect();
+        self.fault_schedule.offline.retain(|(at, _)| now < *at);
+        let mut changed = !back.is_empty();
+        for cpu in back {
+            self.fluid.set_online(cpu, true);
+        }
+        if self.fault_schedule.unplug_at.is_some_and(|at| at <= now) {
+            changed |= self.unplug();
+            let every = self.luck.faults.unplugged.0;
+            self.fault_schedule.unplug_at =
+                Some(now + self.luck.around(FaultKind::Unplugged, every));
+        }
+        if changed {
+            self.pending.usable_cpus = Some(self.usable());
+            self.turn_causes.insert(Cause::CpusChanged);
+        }
+        for nth in 0..self.fault_schedule.neighbours.len() {
+            self.toggle_neighbour(nth);
+        }
+    }
+
+    /// Takes a CPU offline, except the last one of the machine.
+    fn unplug(&mut self) -> bool {
+        let n_cpus = self.fluid.hardware().cpus.len();
+        let cpu = self.luck.one_of(FaultKind::Unplugged, n_cpus);
+        let is_away = self.fault_schedule.offline.iter().any(|(_, away)| *away == cpu);
+        if is_away || n_cpus <= self.fault_schedule.offline.len() + 1 {
+            return false;
+        }
+        self.fluid.set_online(cpu, false);
+        let back = self.fluid.now() + self.luck.around(FaultKind::Unplugged, AWAY_NS);
+        self.fault_schedule.offline.push((back, cpu));
+        true
+    }
+
+    /// The online CPUs.
+    pub(super) fn usable(&self) -> CpuSet {
+        let cpus = self.fluid.hardware().cpus.iter().enumerate();
+        let online =
+            cpus.filter(|(idx, _)| self.fault_schedule.offline.iter().all(|(_, cpu)| cpu != idx));
+        online.map(|(_, cpu)| cpu.id).collect()
+    }
+
+    /// Starts or ends a neighbour.
+    fn toggle_neighbour(&mut self, nth: usize) {
+        let now = self.fluid.now();
+        let (at, is_there) = self.fault_schedule.neighbours[nth];
+        let Some(script) = self.fault_schedule.neighbour_script.clone().filter(|_| at <= now)
+        else {
+            return;
+        };
+        // Job numbers above those of the workload.
+        let job = self.slots.len() + nth;
+        if is_there {
+            self.fluid.update_all();
+            self.fluid.kill(job);
+            self.fluid.forget(job);
+        } else {
+            let memory = MemoryPlacement::FirstTouch;
+            self.fluid.start(JobStart { job, script, allowed: None, memory, weight: 1.0 });
+        }
+        self.fault_schedule.neighbours[nth] =
+            (now + self.luck.around(FaultKind::Noisy(nth as u32), NOISE_NS), !is_there);
+    }
+
+    /// A script that reads memory and never ends.
+    fn build_neighbour_script(&self) -> Script {
+        let hardware = self.fluid.hardware();
+        let row = MissPoint {
+            bytes: 1048576.0,
+            cycles: None,
+            demand_misses: 20.0,
+            misses: 20.0,
+            reads: 20.0,
+            writes: 5.0,
+        };
+        let character = MissCurve::new(vec![row], row).expect("a curve of one point is valid");
+        let behaviour =
+            CpiModel::known(&character, 0.5, 4.0, Calibration::default().parameters(2.4));
+        let sizes = hardware.cache_sizes();
+        let act = ScriptPhase {
+            fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),
+            behaviour: Arc::new(behaviour),
+            instructions: 1e18,
+            sleeps: None,
+            footprint: 16 << 20,
+            references: 25.0,
+            l1_misses: 50.0,
+        };
+        Script { phases: vec![act], n_threads: 1 }
+    }
+}

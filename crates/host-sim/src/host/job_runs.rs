@@ -1,0 +1,166 @@
+//! The jobs of the workload and their states.
+
+use std::sync::Arc;
+
+use base::{Bytes, JobId, Nanos, TaskId};
+use engine::Host;
+use program::{Ending, Job};
+use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, Measured};
+
+use super::{ScheduledAction, SimHost, sampling};
+use crate::script::Script;
+
+/// A job of the workload.
+#[derive(Debug)]
+pub(crate) struct JobRun {
+    pub job: Job,
+    pub script: Arc<Script>,
+    pub n_runs: u32,
+    pub state: JobRunState,
+}
+
+/// The state of a job.
+#[derive(Debug)]
+pub(crate) enum JobRunState {
+    Waiting,
+    Due,
+    Running(RunningJob),
+    Over,
+}
+
+/// A running job.
+#[derive(Debug)]
+pub(crate) struct RunningJob {
+    pub pid: u32,
+    pub started: u64,
+}
+
+impl JobRun {
+    pub fn new(job: Job, script: Arc<Script>) -> Self {
+        JobRun { job, script, n_runs: 0, state: JobRunState::Waiting }
+    }
+
+    /// Whether it ends on its own, so that restarted jobs wait for it.
+    fn ends(&self) -> bool {
+        self.job.ending != Ending::RestartUntilOthersDone
+    }
+}
+
+/// The signal of the OOM killer.
+const SIGKILL: i32 = 9;
+/// The signal of a requested termination.
+const SIGTERM: i32 = 15;
+
+impl SimHost {
+    pub(crate) fn job_due(&mut self, job: JobId) {
+        let slot = &mut self.slots[job.index()];
+        if matches!(slot.state, JobRunState::Waiting) {
+            slot.state = JobRunState::Due;
+            self.due.push(job);
+            self.pending.jobs.push(JobEvent::Due(job));
+            self.turn_causes.insert(Cause::JobsDue);
+        }
+    }
+
+    /// Terminates a job after its run time.
+    pub(crate) fn end_after_time(&mut self, job: JobId, run: u32) {
+        let slot = &self.slots[job.index()];
+        if slot.n_runs == run && matches!(slot.state, JobRunState::Running(_)) {
+            self.terminate(job.index(), true);
+        }
+    }
+
+    /// Handles the end of a job's last thread.
+    pub(crate) fn job_ended(&mut self, idx: usize, out_of_memory: bool) {
+        if !matches!(self.slots[idx].state, JobRunState::Running(_)) {
+            return;
+        }
+        let status =
+            if out_of_memory { ExitStatus::Signaled(SIGKILL) } else { ExitStatus::Exited(0) };
+        self.finish(idx, status, false);
+        if out_of_memory && self.options.fail_fast && !self.is_stopping {
+            self.stop();
+        }
+    }
+
+    /// Terminates a job.
+    pub(crate) fn terminate(&mut self, idx: usize, by_us: bool) {
+        self.fluid.update_all();
+        self.fluid.kill(idx);
+        self.finish(idx, ExitStatus::Signaled(SIGTERM), by_us);
+    }
+
+    fn finish(&mut self, idx: usize, status: ExitStatus, by_us: bool) {
+        let JobRunState::Running(running) =
+            std::mem::replace(&mut self.slots[idx].state, JobRunState::Over)
+        else {
+            return;
+        };
+        let others_left =
+            self.slots.iter().any(|slot| slot.ends() && !matches!(slot.state, JobRunState::Over));
+        let slot = &self.slots[idx];
+        let job = slot.job.id;
+        let again = !slot.ends() && others_left && !by_us && !self.is_stopping;
+        let end = self.job_exit(idx, &running, status, (by_us, again));
+        let tasks: Vec<TaskId> = self.fluid.tasks_of(idx).map(sampling::id_of).collect();
+        self.last_reported.forget(idx, &tasks);
+        self.pending.exited.extend(tasks);
+        self.pending.jobs.push(JobEvent::Ended(job, Box::new(end)));
+        self.turn_causes.insert(Cause::Ended);
+        self.fluid.forget(idx);
+        if again {
+            self.slots[idx].state = JobRunState::Waiting;
+            self.agenda.push((self.fluid.now(), job, ScheduledAction::Due));
+            self.agenda.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        if !others_left {
+            self.end_restarting();
+        }
+    }
+
+    /// Ends the restarted jobs after all others.
+    fn end_restarting(&mut self) {
+        for idx in 0..self.slots.len() {
+            match self.slots[idx].state {
+                JobRunState::Running(_) => self.terminate(idx, true),
+                JobRunState::Waiting => self.slots[idx].state = JobRunState::Over,
+                JobRunState::Due | JobRunState::Over => {}
+            }
+        }
+    }
+
+    fn job_exit(
+        &self,
+        idx: usize,
+        running: &RunningJob,
+        status: ExitStatus,
+        (by_us, again): (bool, bool),
+    ) -> JobExit {
+        let (mut cpu, mut wait, mut migrations, mut lines) = (0.0, 0.0, 0, 0.0);
+        let mut counters = Counters::NONE;
+        for task in self.fluid.tasks_of(idx) {
+            cpu += task.cpu_ns;
+            wait += task.wait_ns;
+            migrations += task.n_migrations;
+            lines += task.counts.reads + task.counts.writes;
+            if self.options.capabilities.counters {
+                counters = counters.plus(&sampling::counters_of(task));
+            }
+        }
+        let counters = counters.with(CounterEvent::TaskClock, Measured::Exact(cpu as u64));
+        JobExit {
+            status,
+            stopped_by_host: by_us,
+            restarts: again,
+            wall: Nanos(self.fluid.now() - running.started),
+            user: Nanos(cpu as u64),
+            system: Nanos::ZERO,
+            max_resident: Bytes(self.slots[idx].script.footprint_max()),
+            wait: Measured::Exact(wait as u64),
+            n_migrations: Measured::Exact(migrations),
+            counters,
+            traffic: Measured::Exact((lines * 64.0) as u64),
+            n_orphans: 0,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Sampling: counters, `/proc` and `numa_maps` of the simulated machine.
+
+use std::collections::BTreeMap;
+
+use base::{Bytes, JobId, Nanos, TaskId};
+use sched::{
+    CounterEvent, Counters, Measured, NodeMemory, NodeSample, NumaSettings, ProcessMemory, Sample,
+    TaskSample,
+};
+
+use super::SimHost;
+use super::job_runs::JobRunState;
+use crate::faults::FaultKind;
+use crate::fluid::{Task, TaskCounts, TaskState};
+
+/// The available data sources of a simulated machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Hardware counters per task.
+    pub counters: bool,
+    /// Counters of the memory controllers.
+    pub controllers: bool,
+    /// Memory of the jobs by node.
+    pub memory: bool,
+}
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Capabilities { counters: true, controllers: true, memory: true }
+    }
+}
+
+/// Width of the controllers' counters.
+const COUNTER_BITS: u8 = 64;
+
+/// The last reported values, to report changes only.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LastReported {
+    tasks: BTreeMap<TaskId, ReportedCounts>,
+    memory: BTreeMap<usize, Vec<u64>>,
+    nodes: Vec<Vec<f64>>,
+    reported_nodes: Vec<f64>,
+}
+
+/// The counters of a task with and without measurement noise.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReportedCounts {
+    actual: TaskCounts,
+    reported: TaskCounts,
+    cpu_time: u64,
+    wait: u64,
+}
+
+impl LastReported {
+    pub fn forget(&mut self, job: usize, tasks: &[TaskId]) {
+        self.memory.remove(&job);
+        for task in tasks {
+            self.tasks.remove(task);
+        }
+    }
+}
+
+/// Nanoseconds per clock tick of start times.
+const TICK_NS: u64 = 10_000_000;
+
+pub(super) fn id_of(task: &Task) -> TaskId {
+    TaskId { tid: task.tid, start_time_ticks: task.started / TICK_NS }
+}
+
+/// The counters of a task without noise.
+pub(super) fn counters_of(task: &Task) -> Counters {
+    as_counters(&task.counts, task)
+}
+
+fn as_counters(tally: &TaskCounts, task: &Task) -> Counters {
+    let count = |value: f64| Measured::Exact(value as u64);
+    Counters::NONE
+        .with(CounterEvent::Cycles, count(tally.cycles))
+        .with(CounterEvent::Instructions, count(tally.instructions))
+        .with(CounterEvent::LlcReferences, count(tally.references))
+        .with(CounterEvent::LlcMisses, count(tally.misses))
+        .with(CounterEvent::LlcPrefetchMisses, count(tally.prefetches))
+        .with(CounterEvent::L1dMisses, count(tally.l1_misses))
+        .with(CounterEvent::MemoryStalls, count(tally.stalls))
+        .with(CounterEvent::QueueFull, count(tally.queue_full))
+        .with(CounterEvent::TaskClock, Measured::Exact(task.cpu_ns as u64))
+        .with(CounterEvent::CpuMigrations, Measured::Exact(task.n_migrations))
+}
+
+impl SimHost {
+    pub(super) fn sample_settings(&mut self, sample: &mut Sample) {
+        let usable = self.usable();
+        sample.usable_cpus.get_or_insert(usable);
+        sample.numa_settings = Some(NumaSettings {
+            numa_balancing: self.settings.numa_balancing,
+            interleaves: self.options.interleave,
+        });
+        self.sample_nodes(sample);
+    }
+
+    /// Samples everything for an interval turn.
+    pub(super) fn sample_all(&mut self, sample: &mut Sample) {
+        self.fluid.update_all();
+        let is_lost = self.luck.occurs(FaultKind::Lost, self.luck.faults.lost);
+        for idx in 0..self.slots.len() {
+            if matches!(self.slots[idx].state, JobRunState::Running(_)) && !is_lost {
+                self.sample_job(idx, sample);
+            }
+        }
+        self.sample_nodes(sample);
+    }
+
+    fn sample_job(&mut self, idx: usize, sample: &mut Sample) {
+        let job = self.slots[idx].job.id;
+        let JobRunState::Running(running) = &self.slots[idx].state else { return };
+        let process = running.pid;
+        let mut first = None;
+        for task in self.fluid.tasks_of(idx) {
+            let id = id_of(task);
+            first.get_or_insert(id);
+            if task.state == TaskState::Ended && !self.last_reported.tasks.contains_key(&id) {
+                continue;
+            }
+            let shown = self.last_reported.tasks.entry(id).or_default();
+            let (cpu_time, wait) = (task.cpu_ns as u64, task.wait_ns as u64);
+            if shown.cpu_time == cpu_time && shown.wait == wait && 0 < cpu_time {
+                continue;
+            }
+            (shown.cpu_time, shown.wait) = (cpu_time, wait);
+            let is_starved = self.luck.occurs(FaultKind::Starved, self.luck.faults.starved);
+            let counters = match self.options.capabilities.counters && !is_starved {
+                true => add_noise(shown, task, &mut self.variation_streams),
+                false => Counters::NONE,
+            };
+            sample.tasks.push(TaskSample {
+                task: id,
+                process,
+                job,
+                cpu_time: Nanos(cpu_time),
+                previous_sample_at: None,
+                wait: Measured::Exact(wait),
+                last_cpu: Some(self.fluid.hardware().cpus[task.cpu].id),
+                counters,
+            });
+        }
+        if let Some(first) = first.filter(|_| self.options.capabilities.memory) {
+            self.sample_memory(idx, job, first, sample);
+        }
+    }
+
+    fn sample_memory(&mut self, idx: usize, job: JobId, process: TaskId, sample: &mut Sample) {
+        let now = self.fluid.memory_of(idx);
+        if self.last_reported.memory.get(&idx).is_some_and(|before| before == now) {
+            return;
+        }
+        let nodes = now.iter().enumerate().filter(|(_, bytes)| 0 < **bytes);
+        let nodes = nodes.filter_map(|(node, bytes)| {
+            let node = self.fluid.hardware().nodes[node].id?;
+            Some(NodeMemory { node, small: Bytes(*bytes), ..NodeMemory::default() })
+        });
+        let nodes: Vec<NodeMemory> = nodes.collect();
+        let at = Nanos(self.fluid.now());
+        if !nodes.is_empty() {
+            let memory = ProcessMemory { job, process, nodes, sampled_permille: 1000, at };
+            sample.memory.push(memory);
+        }
+        self.last_reported.memory.insert(idx, now.to_vec());
+    }
+
+    fn sample_nodes(&mut self, sample: &mut Sample) {
+        let n_nodes = self.fluid.hardware().nodes.len();
+        self.last_reported.nodes.resize(n_nodes, vec![0.0; 2]);
+        self.last_reported.reported_nodes.resize(n_nodes, 0.0);
+        for node in 0..n_nodes {
+            let Some(id) = self.fluid.hardware().nodes[node].id else { continue };
+            let lines = self.fluid.lines(node);
+            let before = &mut self.last_reported.nodes[node];
+            let grown = lines[0] - before[0] + lines[1] - before[1];
+            before.copy_from_slice(&lines);
+            self.last_reported.reported_nodes[node] += self.variation_streams.counted(grown);
+            let count = |value: f64| match self.options.capabilities.controllers {
+                true => Measured::Exact(value as u64),
+                false => Measured::Absent,
+            };
+            sample.nodes.push(NodeSample {
+                node: id,
+                memory_free: Some(Bytes(self.fluid.memory_free(node))),
+                memory_reclaimable: Some(Bytes(self.fluid.memory_reclaimable(node)))
+                    .filter(|held| held.0 != 0),
+                controller_ops: count(self.last_reported.reported_nodes[node]),
+                counter_bits: COUNTER_BITS,
+                read_bytes: count(lines[0] * 64.0),
+                written_bytes: count(lines[1] * 64.0),
+            });
+        }
+    }
+}
+
+/// The counters of a task with the noise of all samples so far: every increment has a relative error.
+fn add_noise(
+    shown: &mut ReportedCounts,
+    task: &Task,
+    causes: &mut crate::variation::VariationStreams,
+) -> Counters {
+    let grown = |now: f64, before: f64| now - before;
+    let (now, before) = (&task.counts, &shown.actual);
+    let mut add = |shown: &mut f64, now: f64, before: f64| {
+        *shown += causes.counted(grown(now, before));
+    };
+    let to = &mut shown.reported;
+    add(&mut to.instructions, now.instructions, before.instructions);
+    add(&mut to.cycles, now.cycles, before.cycles);
+    add(&mut to.references, now.references, before.references);
+    add(&mut to.misses, now.misses, before.misses);
+    add(&mut to.prefetches, now.prefetches, before.prefetches);
+    add(&mut to.l1_misses, now.l1_misses, before.l1_misses);
+    add(&mut to.queue_full, now.queue_full, before.queue_full);
+    add(&mut to.stalls, now.stalls, before.stalls);
+    shown.actual = task.counts;
+    as_counters(&shown.reported, task)
+}

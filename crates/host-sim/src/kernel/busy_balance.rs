@@ -1,0 +1,200 @@
+//! Load balancing among busy CPUs: tasks that share CPUs migrate, so that not always the same tasks share.
+//!
+//! ```text
+//!   two CPUs, three tasks      cpu 0  a b    a b ─b has waited longest─►  a      ─►  c a  …
+//!                              cpu 1  c                                   c b        b
+//! ```
+//!
+//! No CPU is idle there, and a migration only changes which tasks share a CPU. The kernel balances nevertheless: a
+//! busy CPU balances sixteen times less often than an idle one (`busy_factor`) and pulls a task from a group with more
+//! than average load, if its own group has less than average. The smaller distance from the average limits the load
+//! that is moved. The load of a task is mostly above that limit, so it is halved after every failed attempt
+//! (`detach_tasks`: the load is shifted by `nr_balance_failed`) until a task is moved.
+//!
+//! Kernels before that rule moved one task if that did not reverse the imbalance (`fix_small_imbalance`). The result is
+//! the same without the delay.
+//!
+//! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups where nodes have several distances.
+
+use super::{Allowed, KernelModel, KernelVersion, RunQueueLoads, TaskPull};
+use crate::hardware::Hardware;
+
+/// A scheduling domain with its groups.
+#[derive(Clone, Debug)]
+pub(super) struct BusyDomain {
+    /// CPUs of each group.
+    groups: Vec<Vec<usize>>,
+    /// Failed attempts of each group in a row (`nr_balance_failed`).
+    failed: Vec<u32>,
+    /// Nanoseconds between two attempts of a busy CPU.
+    period_ns: u64,
+}
+
+/// Milliseconds between two attempts of a busy CPU, per CPU of the domain: `get_sd_balance_interval` is the domain's
+/// weight in milliseconds times `busy_factor`.
+const BUSY_MS_PER_CPU: u64 = 16;
+/// A group is busier than an overloaded one only above this percentage of its load (`imbalance_pct`). Kernels before
+/// Linux 5.5 compared all groups, with 125.
+const MORE: u64 = 117;
+const MORE_BEFORE: u64 = 125;
+/// Load of a task (`NICE_0_LOAD`).
+const TASK: u64 = 1024;
+
+/// The domains: CPUs of each cache, caches of each node, nodes of the machine.
+pub(super) fn domains(hardware: &Hardware) -> Vec<BusyDomain> {
+    let of_cache = |cache: usize| hardware.caches[cache].cpus.clone();
+    let node_of =
+        |cache: usize| hardware.caches[cache].cpus.first().map(|&c| hardware.cpus[c].node);
+    let caches = (0..hardware.caches.len())
+        .map(|cache| of_cache(cache).into_iter().map(|cpu| vec![cpu]).collect());
+    let nodes = (0..hardware.nodes.len()).map(|node| {
+        let its = (0..hardware.caches.len()).filter(|&cache| node_of(cache) == Some(node));
+        its.map(of_cache).collect()
+    });
+    let machine = hardware.nodes.iter().map(|node| node.cpus.clone()).collect();
+    let all = caches.chain(nodes).chain([machine]);
+    let with_two = all.filter(|groups: &Vec<Vec<usize>>| 1 < groups.len());
+    with_two.map(BusyDomain::new).collect()
+}
+
+impl BusyDomain {
+    fn new(groups: Vec<Vec<usize>>) -> Self {
+        let n_cpus = groups.iter().map(Vec::len).sum::<usize>() as u64;
+        let failed = vec![0; groups.len()];
+        BusyDomain { groups, failed, period_ns: n_cpus * BUSY_MS_PER_CPU * 1_000_000 }
+    }
+}
+
+/// The domains of each CPU.
+pub(super) fn by_cpu(domains: &[BusyDomain], n_cpus: usize) -> Vec<Vec<usize>> {
+    let mut of_cpu = vec![Vec::new(); n_cpus];
+    for (idx, domain) in domains.iter().enumerate() {
+        domain.groups.iter().flatten().for_each(|&cpu| of_cpu[cpu].push(idx));
+    }
+    of_cpu
+}
+
+/// Runnable tasks and online CPUs of a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct BusyGroup {
+    running: u64,
+    cpus: u64,
+    has_idle: bool,
+}
+
+impl BusyGroup {
+    /// Load per CPU.
+    fn load(self) -> u64 {
+        TASK * self.running / self.cpus.max(1)
+    }
+
+    fn is_overloaded(self) -> bool {
+        self.cpus < self.running
+    }
+}
+
+impl KernelModel {
+    /// Number of domains.
+    pub fn n_domains(&self) -> usize {
+        self.domains.len()
+    }
+
+    /// The domains of a CPU.
+    pub fn domains_of(&self, cpu: usize) -> &[usize] {
+        &self.domains_of_cpu[cpu]
+    }
+
+    /// Nanoseconds between two attempts of the busy CPUs of a domain.
+    pub fn period_ns(&self, domain: usize) -> u64 {
+        self.domains[domain].period_ns
+    }
+
+    /// Number of groups of a domain.
+    pub fn n_groups(&self, domain: usize) -> usize {
+        self.domains[domain].groups.len()
+    }
+
+    /// Whether any CPU of a domain has more than one runnable task.
+    pub fn has_shared_cpu(&self, domain: usize, load: &RunQueueLoads) -> bool {
+        self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < load.running[cpu])
+    }
+
+    /// The pull of one group of a domain, if all its CPUs are busy, from the busiest other group.
+    pub fn balance_busy(
+        &mut self,
+        load: &RunQueueLoads,
+        (domain, here): (usize, usize),
+        takes: &dyn Fn(usize, usize) -> bool,
+    ) -> Option<TaskPull> {
+        let groups: Vec<BusyGroup> =
+            self.domains[domain].groups.iter().map(|cpus| self.group(cpus, load)).collect();
+        let Some((busiest, imbalance)) = self.busiest(&groups, here) else {
+            self.domains[domain].failed[here] = 0;
+            return None;
+        };
+        let failed = self.domains[domain].failed[here];
+        let weighs = match self.version {
+            KernelVersion::V6_18 => TASK.checked_shr(failed).unwrap_or(0),
+            KernelVersion::V4_2 | KernelVersion::V2_6_27 => 0,
+        };
+        let pull =
+            (weighs <= imbalance).then(|| self.pull_between(load, domain, (busiest, here), takes));
+        let pull = pull.flatten();
+        self.domains[domain].failed[here] = if pull.is_some() { 0 } else { failed + 1 };
+        pull
+    }
+
+    fn group(&self, cpus: &[usize], load: &RunQueueLoads) -> BusyGroup {
+        let mut group = BusyGroup::default();
+        for &cpu in cpus.iter().filter(|&&cpu| self.may(Allowed::None, cpu)) {
+            group.cpus += 1;
+            group.running += u64::from(load.running[cpu]);
+            group.has_idle |= load.running[cpu] == 0;
+        }
+        group
+    }
+
+    /// The busiest group and the load that may be moved (`find_busiest_group`, `calculate_imbalance`).
+    fn busiest(&self, groups: &[BusyGroup], here: usize) -> Option<(usize, u64)> {
+        let own = groups[here];
+        if own.cpus == 0 || own.has_idle {
+            return None; // Idle CPUs balance on their own, more often.
+        }
+        let others = (0..groups.len()).filter(|&idx| idx != here && groups[idx].is_overloaded());
+        let busiest = others.max_by_key(|&idx| (groups[idx].load(), std::cmp::Reverse(idx)))?;
+        let busy = groups[busiest];
+        let (running, cpus) =
+            groups.iter().fold((0, 0), |sum, group| (sum.0 + group.running, sum.1 + group.cpus));
+        let average = TASK * running / cpus.max(1);
+        let is_even = match self.version {
+            KernelVersion::V6_18 => own.is_overloaded() && 100 * busy.load() <= MORE * own.load(),
+            KernelVersion::V4_2 | KernelVersion::V2_6_27 => {
+                100 * busy.load() <= MORE_BEFORE * own.load()
+            }
+        };
+        if busy.load() <= own.load() || average <= own.load() || is_even {
+            return None;
+        }
+        let over = (busy.load().saturating_sub(average)) * busy.cpus;
+        let under = (average - own.load()) * own.cpus;
+        Some((busiest, over.min(under)))
+    }
+
+    /// A pull from a CPU with a waiting task to the CPU with the fewest tasks.
+    fn pull_between(
+        &self,
+        load: &RunQueueLoads,
+        domain: usize,
+        (busiest, here): (usize, usize),
+        takes: &dyn Fn(usize, usize) -> bool,
+    ) -> Option<TaskPull> {
+        let groups = &self.domains[domain].groups;
+        let open = groups[here].iter().copied().filter(|&cpu| self.may(Allowed::None, cpu));
+        let to = open.min_by_key(|&cpu| (load.running[cpu], cpu))?;
+        let full = groups[busiest].iter().copied().filter(|&cpu| {
+            load.running[to] < load.running[cpu] && 1 < load.running[cpu] && takes(cpu, to)
+        });
+        let from = full.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
+        Some(TaskPull { from, to, running_too: false })
+    }
+}

@@ -1,0 +1,185 @@
+//! CPU selection for new tasks and for tasks that wake up.
+
+use super::{Allowed, GroupLoad, KernelModel, KernelVersion, RunQueueLoads};
+use crate::hardware::Hardware;
+
+/// Share of a node that may be busy before small imbalances between nodes count: an eighth, since Linux 6.0
+/// (`imb_numa_nr` in `kernel/sched/topology.c` for a node with one LLC domain; with several, one task for each).
+const NUMA_PART: u32 = 8;
+/// Difference of idle CPUs that is tolerated below that share (`NUMA_IMBALANCE_MIN`).
+const NUMA_TOLERATED: u32 = 2;
+/// Tolerated imbalance between groups of a domain, in percent of the load (`imbalance_pct`: 125 between nodes, halved
+/// for new tasks in old kernels; 117 within a node).
+const TOLERATED: u32 = 112;
+
+impl KernelModel {
+    /// The CPU of a new task with a parent on `parent`. `None` if no CPU is allowed.
+    pub fn fork(
+        &mut self,
+        hardware: &Hardware,
+        load: &RunQueueLoads,
+        parent: usize,
+        allowed: Allowed<'_>,
+    ) -> Option<usize> {
+        let node = self.fork_node(hardware, load, parent, allowed)?;
+        let cache = self.fork_cache(hardware, load, (parent, node), allowed)?;
+        let cpus = hardware.caches[cache].cpus.iter().copied();
+        let mut open = std::mem::take(&mut self.open);
+        open.clear();
+        open.extend(cpus.filter(|&cpu| hardware.cpus[cpu].node == node && self.may(allowed, cpu)));
+        let idlest = self.idlest_cpu(hardware, load, &open);
+        self.open = open;
+        idlest
+    }
+
+    /// The node: that of the parent, unless another one is clearly less busy.
+    fn fork_node(
+        &mut self,
+        hardware: &Hardware,
+        load: &RunQueueLoads,
+        parent: usize,
+        allowed: Allowed<'_>,
+    ) -> Option<usize> {
+        let local = hardware.cpus[parent].node;
+        let nodes = load.nodes.iter().copied();
+        let sums = self.sums(hardware.nodes.iter().map(|n| &n.cpus[..]), load, allowed, nodes);
+        if let [only] = sums[..] {
+            return (0 < only.cpus).then_some(local);
+        }
+        let best = self.idlest_group(&sums, (0 < sums[local].cpus).then_some(local))?;
+        let (own, other) = (sums[local], sums[best]);
+        let limit = numa_imbalance_limit(hardware, local).min(own.cpus);
+        let stays = self.version == KernelVersion::V6_18
+            && 0 < own.idle
+            && numa_imbalance(other.idle.saturating_sub(own.idle), own.running + 1, limit) == 0;
+        Some(if stays { local } else { best })
+    }
+
+    /// The LLC domain in a node.
+    fn fork_cache(
+        &mut self,
+        hardware: &Hardware,
+        load: &RunQueueLoads,
+        (parent, node): (usize, usize),
+        allowed: Allowed<'_>,
+    ) -> Option<usize> {
+        let caches = &hardware.nodes[node].caches;
+        if let [only] = caches[..] {
+            return Some(only);
+        }
+        let cpus = caches.iter().map(|&cache| &hardware.caches[cache].cpus[..]);
+        let whole = caches.iter().map(|&cache| load.caches[cache]);
+        let sums = self.sums(cpus, load, allowed, whole);
+        let local = caches.iter().position(|&cache| cache == hardware.cpus[parent].cache);
+        let local = local.filter(|&local| 0 < sums[local].cpus);
+        self.idlest_group(&sums, local).map(|idx| caches[idx])
+    }
+
+    /// Runnable tasks and idle CPUs of each group, among the allowed CPUs.
+    fn sums<'a>(
+        &self,
+        groups: impl Iterator<Item = &'a [usize]>,
+        load: &RunQueueLoads,
+        allowed: Allowed<'_>,
+        whole: impl Iterator<Item = GroupLoad>,
+    ) -> Vec<GroupLoad> {
+        if allowed.is_none() && self.online.iter().all(|&online| online) {
+            return whole.collect();
+        }
+        let of = |cpus: &[usize]| {
+            let mut sum = GroupLoad::default();
+            for &cpu in cpus.iter().filter(|&&cpu| self.may(allowed, cpu)) {
+                sum.running += load.running[cpu];
+                sum.idle += u32::from(load.running[cpu] == 0);
+                sum.cpus += 1;
+            }
+            sum
+        };
+        groups.map(of).collect()
+    }
+
+    /// `find_idlest_group`: the group for a new task; the local group if it is about as good.
+    fn idlest_group(&mut self, sums: &[GroupLoad], local: Option<usize>) -> Option<usize> {
+        let open = |idx: &usize| 0 < sums[*idx].cpus;
+        let others = (0..sums.len()).filter(open).filter(|&idx| Some(idx) != local);
+        let by_load = |idx: usize| permille(&sums[idx]);
+        let has_spare = |idx: usize| 0 < sums[idx].idle;
+        let best = match self.version {
+            // Most idle CPUs if there are any, else least load.
+            KernelVersion::V6_18 => {
+                self.least(others.clone(), |idx| (std::cmp::Reverse(sums[idx].idle), by_load(idx)))
+            }
+            _ => self.least(others, by_load),
+        };
+        let (Some(best), Some(local)) = (best, local) else { return best.or(local) };
+        let stays = match self.version {
+            KernelVersion::V6_18 if has_spare(local) || has_spare(best) => {
+                sums[best].idle <= sums[local].idle
+            }
+            KernelVersion::V6_18 => 100 * by_load(local) <= TOLERATED * by_load(best),
+            _ => 100 * by_load(local) < TOLERATED * by_load(best),
+        };
+        Some(if stays { local } else { best })
+    }
+
+    /// The idlest of some CPUs; a CPU with idle siblings is preferred.
+    fn idlest_cpu(
+        &mut self,
+        hardware: &Hardware,
+        load: &RunQueueLoads,
+        open: &[usize],
+    ) -> Option<usize> {
+        let busy_core = |cpu: usize| !load.is_core_idle(hardware.cpus[cpu].core);
+        self.least(open.iter().copied(), |cpu| (load.running[cpu], busy_core(cpu)))
+    }
+
+    /// The CPU of a task that wakes up and was on `before`.
+    pub fn wake(
+        &mut self,
+        hardware: &Hardware,
+        load: &RunQueueLoads,
+        before: usize,
+        allowed: Allowed<'_>,
+    ) -> Option<usize> {
+        let may_stay = self.may(allowed, before);
+        if may_stay && (load.running[before] == 0 || self.version == KernelVersion::V2_6_27) {
+            return Some(before);
+        }
+        let near = &hardware.caches[hardware.cpus[before].cache].cpus;
+        let idle: Vec<usize> = near
+            .iter()
+            .copied()
+            .filter(|&cpu| self.may(allowed, cpu) && load.running[cpu] == 0)
+            .collect();
+        if !idle.is_empty() {
+            return self.idlest_cpu(hardware, load, &idle);
+        }
+        if may_stay {
+            return Some(before);
+        }
+        let open: Vec<usize> =
+            (0..hardware.cpus.len()).filter(|&cpu| self.may(allowed, cpu)).collect();
+        self.idlest_cpu(hardware, load, &open)
+    }
+}
+
+/// Load per CPU of a group, in permille.
+fn permille(sum: &GroupLoad) -> u32 {
+    1000 * sum.running / sum.cpus.max(1)
+}
+
+/// The imbalance between nodes that counts if the receiving node would then run `running` tasks
+/// (`adjust_numa_imbalance`).
+pub(super) fn numa_imbalance(difference: u32, running: u32, limit: u32) -> u32 {
+    let is_small = running <= limit && difference <= NUMA_TOLERATED;
+    if is_small { 0 } else { difference }
+}
+
+/// Number of tasks of a node below which small imbalances are tolerated.
+pub(super) fn numa_imbalance_limit(hardware: &Hardware, node: usize) -> u32 {
+    let its = &hardware.nodes[node];
+    match its.caches.len() as u32 {
+        n_caches @ 2.. => n_caches,
+        _ => (its.cpus.len() as u32 / NUMA_PART).max(1),
+    }
+}

@@ -1,0 +1,213 @@
+//! Load balancing between nodes, LLC domains and CPUs.
+//!
+//! ```text
+//!   machine: nodes ── node: caches ── cache: CPUs
+//!        every level at its own interval; a newly idle CPU balances at once, nearest level first
+//! ```
+
+use super::cpu_selection::{numa_imbalance, numa_imbalance_limit};
+use super::{Allowed, KernelModel, KernelVersion, RunQueueLoads};
+use crate::hardware::Hardware;
+
+/// Failed attempts of a domain after which a running task is moved, not only a waiting one (`cache_nice_tries` + 2 in
+/// `need_active_balance`).
+const FAILED_MAX: u32 = 3;
+/// Imbalance between nodes in percent of the other node's load (`imbalance_pct`).
+const TOLERATED: u32 = 125;
+
+/// A migration from one run queue to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskPull {
+    /// The source CPU.
+    pub from: usize,
+    /// The target CPU.
+    pub to: usize,
+    /// Whether a running task may be moved if the queue has no waiting one.
+    pub running_too: bool,
+}
+
+impl KernelModel {
+    /// The pull of an idle CPU from the nearest domain with waiting tasks. `takes(from)` returns whether a waiting task of
+    /// that CPU may run on it.
+    pub fn pull_idle(
+        &self,
+        hardware: &Hardware,
+        load: &RunQueueLoads,
+        idle: usize,
+        takes: &dyn Fn(usize) -> bool,
+    ) -> Option<TaskPull> {
+        let its = &hardware.cpus[idle];
+        // Domains with waiting tasks, nearest first.
+        let cache = &hardware.caches[its.cache].cpus;
+        let own_node = &hardware.nodes[its.node].cpus;
+        let near = [(cache, load.caches[its.cache]), (own_node, load.nodes[its.node])];
+        let far = hardware.nodes.iter().map(|node| &node.cpus).zip(load.nodes.iter().copied());
+        let levels =
+            near.into_iter().chain(far).filter(|(_, sum)| sum.cpus - sum.idle < sum.running);
+        levels.into_iter().find_map(|(cpus, _)| {
+            let open = cpus.iter().copied().filter(|&cpu| cpu != idle && 2 <= load.running[cpu]);
+            let open = open.filter(|&cpu| takes(cpu));
+            let from = open.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
+            Some(TaskPull { from, to: idle, running_too: false })
+        })
+    }
+
+    /// One balancing attempt of the whole machine: the first pull of any domain.
+    pub fn balance(
+        &mut self,
+        hardware: &Hardware,
+        load: &RunQueueLoads,
+        takes: &dyn Fn(usize, usize, bool) -> bool,
+    ) -> Option<TaskPull> {
+        for node in 0..hardware.nodes.len() {
+            if let Some(pull) = self.between_nodes(hardware, load, node, takes) {
+                return Some(pull);
+            }
+        }
+        for cache in 0..hardware.caches.len() {
+            if let Some(pull) = self.between_caches(hardware, load, cache, takes) {
+                return Some(pull);
+            }
+        }
+        for cache in &hardware.caches {
+            if let Some(pull) = self.within(&cache.cpus, &cache.cpus, load, takes, false) {
+                return Some(pull);
+            }
+        }
+        // Loads are balanced, but affinity makes a task wait (`sgc->imbalance`).
+        let idle = (0..hardware.cpus.len())
+            .filter(|&cpu| load.running[cpu] == 0 && self.may(Allowed::None, cpu));
+        idle.into_iter()
+            .find_map(|cpu| self.pull_idle(hardware, load, cpu, &|from| takes(from, cpu, false)))
+    }
+
+    /// The pull of a node from the busiest other node.
+    fn between_nodes(
+        &mut self,
+        hardware: &Hardware,
+        load: &RunQueueLoads,
+        here: usize,
+        takes: &dyn Fn(usize, usize, bool) -> bool,
+    ) -> Option<TaskPull> {
+        let nodes = &load.nodes;
+        if nodes[here].cpus == 0 {
+            return None;
+        }
+        let others = (0..nodes.len()).filter(|&node| node != here && 0 < nodes[node].cpus);
+        let per_cpu =
+            |node: usize| u64::from(nodes[node].running) * 1000 / u64::from(nodes[node].cpus);
+        let busiest = others.max_by_key(|&node| (per_cpu(node), std::cmp::Reverse(node)))?;
+        let (busy, own) = (nodes[busiest], nodes[here]);
+        let is_overloaded = busy.cpus < busy.running;
+        let imbalance = match self.version {
+            // A CPU is never left idle while tasks wait on another node, whatever the loads.
+            _ if is_overloaded && 0 < own.idle => 1,
+            KernelVersion::V6_18 if !is_overloaded => {
+                let more = own.idle.saturating_sub(busy.idle);
+                numa_imbalance(more, own.running + 1, numa_imbalance_limit(hardware, here)) / 2
+            }
+            _ => {
+                let tips = u64::from(TOLERATED) * per_cpu(here) < 100 * per_cpu(busiest);
+                let helps = per_cpu(here) + 1000 / u64::from(own.cpus)
+                    <= per_cpu(busiest).saturating_sub(1000 / u64::from(busy.cpus));
+                u32::from(tips && helps)
+            }
+        };
+        if imbalance == 0 {
+            self.set_failed(hardware.nodes[here].cpus[0], 0);
+            return None;
+        }
+        let (from, to) = (&hardware.nodes[busiest].cpus, &hardware.nodes[here].cpus);
+        let key = hardware.nodes[here].cpus[0];
+        self.move_one(from, to, load, takes, key)
+    }
+
+    /// The pull of a cache from the busiest other cache of its node.
+    fn between_caches(
+        &mut self,
+        hardware: &Hardware,
+        load: &RunQueueLoads,
+        here: usize,
+        takes: &dyn Fn(usize, usize, bool) -> bool,
+    ) -> Option<TaskPull> {
+        let node_of = |cache: usize| hardware.cpus[hardware.caches[cache].cpus[0]].node;
+        let caches = &load.caches;
+        let others =
+            (0..caches.len()).filter(|&cache| cache != here && node_of(cache) == node_of(here));
+        let others = others.filter(|&cache| 0 < caches[cache].cpus);
+        let busiest = others.max_by_key(|&cache| {
+            let per_cpu = u64::from(caches[cache].running) * 1000 / u64::from(caches[cache].cpus);
+            (per_cpu, std::cmp::Reverse(cache))
+        })?;
+        let (busy, own) = (caches[busiest], caches[here]);
+        // Tasks are spread over siblings: half of the difference (`SD_PREFER_SIBLING`).
+        if own.idle == 0 || busy.running.saturating_sub(own.running) / 2 == 0 {
+            return None;
+        }
+        let (from, to) = (&hardware.caches[busiest].cpus, &hardware.caches[here].cpus);
+        self.move_one(from, to, load, takes, hardware.caches[here].cpus[0])
+    }
+
+    /// Moves a waiting task if there is one, else a running one after several attempts.
+    fn move_one(
+        &mut self,
+        from: &[usize],
+        to: &[usize],
+        load: &RunQueueLoads,
+        takes: &dyn Fn(usize, usize, bool) -> bool,
+        key: usize,
+    ) -> Option<TaskPull> {
+        if let Some(pull) = self.within(from, to, load, takes, false) {
+            self.set_failed(key, 0);
+            return Some(pull);
+        }
+        self.set_failed(key, self.failed[key] + 1);
+        if FAILED_MAX < self.failed[key] {
+            self.set_failed(key, 0);
+            return self.within(from, to, load, takes, true);
+        }
+        None
+    }
+
+    fn set_failed(&mut self, key: usize, n_failed: u32) {
+        self.n_failed_changes += u64::from(self.failed[key] != n_failed);
+        self.failed[key] = n_failed;
+    }
+
+    /// Number of changes of the failure counters. If neither they nor the run queues have changed, an attempt that found
+    /// nothing finds nothing again.
+    pub fn n_failed_changes(&self) -> u64 {
+        self.n_failed_changes
+    }
+
+    /// A pull from the busiest of some CPUs to the idlest of others.
+    fn within(
+        &self,
+        from: &[usize],
+        to: &[usize],
+        load: &RunQueueLoads,
+        takes: &dyn Fn(usize, usize, bool) -> bool,
+        running_too: bool,
+    ) -> Option<TaskPull> {
+        // A difference of two tasks, or one running task and an idle CPU.
+        let more = if running_too { 1 } else { 2 };
+        let most = from.iter().map(|&cpu| load.running[cpu]).max()?;
+        if to.iter().all(|&cpu| most < load.running[cpu] + more) {
+            return None; // The common case.
+        }
+        let mut targets: Vec<usize> = to
+            .iter()
+            .copied()
+            .filter(|&cpu| self.may(Allowed::None, cpu) && load.running[cpu] + more <= most)
+            .collect();
+        targets.sort_unstable_by_key(|&cpu| (load.running[cpu], cpu));
+        // The idlest CPU first; another one if no task may run on it.
+        targets.into_iter().find_map(|target| {
+            let least = load.running[target] + more;
+            let busy = from.iter().copied().filter(|&cpu| least <= load.running[cpu]);
+            let busy = busy.filter(|&cpu| takes(cpu, target, running_too));
+            let from = busy.max_by_key(|&cpu| (load.running[cpu], std::cmp::Reverse(cpu)))?;
+            Some(TaskPull { from, to: target, running_too })
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! Occupancy of a shared cache by each program.
+//!
+//! A program inserts lines into the cache at the rate of its misses, and misses less the more it occupies. In an LRU
+//! cache, all lines have the same residence time `T`. So each program occupies what it can fill in that time, starting
+//! from nothing, and `T` is the time at which all programs together fill the cache:
+//!
+//! ```text
+//!   size │            ╭─── a        d size / d t = misses(size) per instruction ÷ time per instruction
+//!        │      ╭─────╯
+//!        │  ╭───╯   ╭────── b       a(T) + b(T) = the cache
+//!        └──┴───────┴──┴─► t
+//!                      T
+//! ```
+//!
+//! See X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL: A Higher Order Theory of Locality", ASPLOS 2013, sections 2 and 3.
+//! For independent references it is the same as Che's approximation.
+//!
+//! Per instruction, the filling does not depend on the speed of the program. So it is computed once, in a
+//! [`FillTable`], and the speed only scales the time.
+
+use super::MissCurve;
+use super::miss_curve::ALL_MISS;
+
+/// Bytes of a cache line.
+pub(crate) const LINE: f64 = 64.0;
+/// Steps in which a cache is filled.
+const N_STEPS: usize = 128;
+/// Lower bound of misses per 1000 instructions. With it, the others fill the cache first.
+const MISSES_MIN: f64 = 1e-9;
+/// The cache is full if at most this share of it is empty: below the rounding error of sums.
+const EMPTY: f64 = 1e-12;
+
+/// Instructions that a program needs to fill a cache, step by step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FillTable {
+    /// Thousands of instructions after which 0, 1, 2 … steps are filled; increasing, with increasing increments.
+    spent: Vec<f64>,
+    steps: Vec<Step>,
+    /// The sum of all steps in bytes.
+    bytes: f64,
+}
+
+/// A part of a cache that is filled at a constant rate, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Step {
+    begin: f64,
+    width: f64,
+}
+
+impl Step {
+    fn middle(&self) -> f64 {
+        self.begin + 0.5 * self.width
+    }
+
+    fn halves(&self) -> [Step; 2] {
+        let width = self.width / 2.0;
+        [Step { width, ..*self }, Step { begin: self.begin + width, width }]
+    }
+
+    /// Whether the curve falls to zero misses somewhere before the middle of the step. In a large cache, a small program
+    /// has its whole working set there; without refinement it would never occupy it.
+    fn hides_a_knee(&self, character: &MissCurve) -> bool {
+        let misses = |bytes| character.at(bytes).misses;
+        ALL_MISS < self.width && misses(self.middle()) * STEEP < misses(self.begin)
+    }
+}
+
+/// A step is halved if its misses fall by more than this factor. Guessed.
+const STEEP: f64 = 16.0;
+
+impl FillTable {
+    /// The filling of a cache of `bytes` by a program.
+    pub fn new(character: &MissCurve, bytes: f64) -> Self {
+        let width = bytes / N_STEPS as f64;
+        // A stack: the next step is the last element.
+        let even = (0..N_STEPS).rev().map(|idx| Step { begin: idx as f64 * width, width });
+        let mut ahead: Vec<Step> = even.collect();
+        let mut table =
+            FillTable { spent: vec![0.0], steps: Vec::new(), bytes: width * N_STEPS as f64 };
+        let (mut so_far, mut misses) = (0.0, f64::INFINITY);
+        while let Some(step) = ahead.pop() {
+            if step.hides_a_knee(character) {
+                ahead.extend(step.halves().into_iter().rev());
+                continue;
+            }
+            // Measurements are noisy; more cache never causes more misses.
+            misses = character.at(step.middle()).misses.clamp(MISSES_MIN, misses);
+            so_far += step.width / LINE / misses;
+            table.spent.push(so_far);
+            table.steps.push(step);
+        }
+        table
+    }
+
+    /// Bytes filled after `thousands` of instructions, and bytes per thousand instructions at that point.
+    fn after(&self, thousands: f64) -> (f64, f64) {
+        let next = self.spent.partition_point(|&spent| spent <= thousands);
+        let (Some(&end), Some(step)) = (self.spent.get(next), self.steps.get(next - 1)) else {
+            return (self.bytes, 0.0);
+        };
+        let begin = self.spent[next - 1];
+        let slope = step.width / (end - begin);
+        (step.begin + slope * (thousands - begin), slope)
+    }
+}
+
+/// The occupancy of each program in bytes. A program is given by its filling of a cache of at least `bytes` and its
+/// time per instruction, in a common unit. A program that does not run (infinite time) occupies nothing.
+pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
+    let mut held = vec![0.0; programs.len()];
+    compute_occupancies(programs, bytes, &mut held);
+    held
+}
+
+/// The same as [`shares`], written into a slice of the same length.
+pub fn compute_occupancies(programs: &[(&FillTable, f64)], bytes: f64, held: &mut [f64]) {
+    // The total filling is concave in time. So Newton's method from the left never overshoots and reaches the step in
+    // which the cache is full.
+    let mut time = 0.0;
+    let n_steps = programs.iter().map(|(table, _)| table.steps.len()).sum::<usize>();
+    for _ in 0..n_steps.max(N_STEPS) {
+        let (mut sum, mut slope) = (0.0, 0.0);
+        for ((table, takes), held) in programs.iter().zip(held.iter_mut()) {
+            let (full, grows) = table.after(time / takes);
+            *held = full.min(bytes);
+            sum += *held;
+            slope += if full < bytes { grows / takes } else { 0.0 };
+        }
+        if slope <= 0.0 || bytes - sum <= bytes * EMPTY {
+            return;
+        }
+        time += (bytes - sum) / slope;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::physics::MissPoint;
+
+    const MIB: f64 = 1048576.0;
+
+    /// Misses at 1 MiB last, before that at half of it, and so on.
+    fn table(misses: &[f64]) -> FillTable {
+        let row = |(idx, &misses): (usize, &f64)| MissPoint {
+            bytes: MIB / f64::from(1u32 << idx),
+            misses,
+            ..MissPoint::default()
+        };
+        let rows = misses.iter().rev().enumerate().map(row).collect();
+        FillTable::new(&MissCurve::new(rows, MissPoint::default()).expect("a valid curve"), MIB)
+    }
+
+    #[test]
+    fn one_program_occupies_the_whole_cache() {
+        assert!((occupancies(&[(&table(&[5.0]), 1.0)], MIB)[0] - MIB).abs() < 1.0);
+    }
+
+    #[test]
+    fn two_programs_without_hits_occupy_by_their_miss_rates() {
+        let (one, other) = (table(&[20.0]), table(&[10.0]));
+        let held = occupancies(&[(&one, 1.0), (&other, 2.0)], MIB);
+        assert!((held[0] / held[1] - 4.0).abs() < 1e-6, "{held:?}");
+        assert!((held.iter().sum::<f64>() - MIB).abs() < 1.0, "{held:?}");
+    }
+
+    #[test]
+    fn a_program_that_does_not_run_occupies_nothing() {
+        let one = table(&[20.0]);
+        let held = occupancies(&[(&one, 1.0), (&one, f64::INFINITY)], MIB);
+        assert!((held[0] - MIB).abs() < 1.0 && held[1] == 0.0, "{held:?}");
+        assert_eq!(occupancies(&[(&one, f64::INFINITY)], MIB), [0.0]);
+    }
+
+    #[test]
+    fn a_small_working_set_stays_resident_beside_a_streaming_program() {
+        // No misses from 512 KiB on.
+        let (small, stream) = (table(&[30.0, 0.0, 0.0]), table(&[30.0]));
+        let held = occupancies(&[(&small, 1.0), (&stream, 1.0)], MIB);
+        assert!(0.2 * MIB < held[0] && held[0] < 0.5 * MIB, "{held:?}");
+    }
+
+    #[test]
+    fn a_small_working_set_stays_resident_in_a_cache_of_any_size() {
+        // No misses from 128 KiB on.
+        let row = |bytes, misses| MissPoint { bytes, misses, ..MissPoint::default() };
+        let all = MissCurve::new(vec![row(MIB / 8.0, 0.0)], row(0.0, 30.0)).expect("a valid curve");
+        let stream =
+            MissCurve::new(vec![row(MIB, 30.0)], MissPoint::default()).expect("a valid curve");
+        for mib in [8.0, 32.0, 64.0, 1024.0] {
+            let [small, stream] = [&all, &stream].map(|its| FillTable::new(its, mib * MIB));
+            let held = occupancies(&[(&small, 1.0), (&stream, 1.0)], mib * MIB);
+            assert!(MIB / 8.0 * 0.95 < held[0] && held[0] < MIB / 4.0, "{mib} MiB: {held:?}");
+            assert!((held[0] + held[1] - mib * MIB).abs() < 1.0, "{mib} MiB: {held:?}");
+        }
+    }
+
+    #[test]
+    fn a_cache_that_no_program_fills_is_shared_equally() {
+        let quiet = table(&[0.0]);
+        let held = occupancies(&[(&quiet, 1.0), (&quiet, 1.0)], MIB);
+        assert!((held[0] - MIB / 2.0).abs() < 1.0 && held[0] == held[1], "{held:?}");
+    }
+}

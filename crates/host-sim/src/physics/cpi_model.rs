@@ -1,0 +1,356 @@
+//! A CPI model of one program: stall cycles on memory, estimated from its speed alone.
+//!
+//! ```text
+//!   cycles │        ×      slope: stall cycles per exposed miss = latency ÷ memory-level parallelism
+//!          │     ×         intercept: core cycles
+//!          │  × ╱
+//!          │  ╱
+//!          └──────────► exposed misses × latency, at several cache sizes
+//! ```
+//!
+//! A flat curve contains no slope, and noise would be taken for one. So each program's parallelism (the overlap) is
+//! regularized towards the default, the more the less information its points have. Points near saturation of the
+//! channel are excluded, because there the latency follows the program. If a program saturates the channel at the
+//! given size, its parallelism cannot be estimated. It is taken to have the largest number of outstanding misses that
+//! a core can have, and to be stalled all the time except for the smallest number of core cycles.
+
+use super::cache_sharing::LINE;
+use super::channel::{Channel, Demand};
+use super::miss_curve::{MissCurve, MissPoint};
+
+/// Parameters that all programs on a machine share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpiParameters {
+    /// Memory-level parallelism of a typical program.
+    pub overlap: f64,
+    /// Largest memory-level parallelism: that of a program that saturates the channel alone.
+    pub overlap_max: f64,
+    /// Share of prefetched lines that arrive too late.
+    pub late: f64,
+    /// Smallest number of core cycles per instruction: the inverse of the issue width, and a margin.
+    pub core_cycles_min: f64,
+    /// Frequency in GHz.
+    pub ghz: f64,
+    /// Hit latency of the last-level cache in nanoseconds. Only used if the core cycles of a program do not include
+    /// hits; measured cycles include them.
+    pub hit_ns: f64,
+}
+
+/// Spread of the inverse parallelism among programs. Guessed.
+const SPREAD: f64 = 0.25;
+/// Relative error of measured cycles per instruction.
+const SCATTER: f64 = 0.01;
+/// Cache size in bytes of the point that the differences of the others are relative to (or the next one to it), as on
+/// the machine of the calibration. It is the same on every machine. With the size of the machine instead, the noise of
+/// that point would be in every difference, and the parallelism would depend on the size of the cache.
+const BASE_BYTES: f64 = 1048576.0;
+/// Points above this utilization contain no information about the latency.
+const INFORMATIVE_MAX: f64 = 0.8;
+/// Utilizations of a program alone between which it begins to saturate the channel and saturates it. Guessed.
+const FILLS: [f64; 2] = [0.85, 0.95];
+
+/// The CPI model of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpiModel {
+    character: MissCurve,
+    core_cycles: f64,
+    /// Inverse of the memory-level parallelism.
+    waits: f64,
+    habits: CpiParameters,
+}
+
+/// Event counts of a program per 1000 instructions with one cache size.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EventsPer1000 {
+    /// Loads and stores that miss the private caches.
+    pub accesses: f64,
+    /// Those that miss the last-level cache.
+    pub demand_misses: f64,
+    /// Lines that prefetchers read from memory.
+    pub prefetches: f64,
+    /// Lines read from memory, including prefetched ones.
+    pub reads: f64,
+    /// Lines written to memory.
+    pub writes: f64,
+}
+
+impl CpiModel {
+    /// Fits the model for a cache of `bytes`; `None` without cycles at any size.
+    pub fn of(
+        character: &MissCurve,
+        bytes: f64,
+        channel: &Channel,
+        habits: CpiParameters,
+    ) -> Option<Self> {
+        let points: Vec<Point> = (character.points().iter())
+            .filter_map(|row| Point::of(row, channel, &habits))
+            .collect();
+        let here = nearest(&points, bytes)?;
+        let waits = slope(&points, &habits)?.max(1.0 / habits.overlap_max);
+        Some(CpiModel::through(character, here, waits, habits))
+    }
+
+    /// The same with a known overlap; `None` without cycles at any size.
+    pub fn with_overlap(
+        character: &MissCurve,
+        bytes: f64,
+        channel: &Channel,
+        habits: CpiParameters,
+        overlap: f64,
+    ) -> Option<Self> {
+        let points: Vec<Point> = (character.points().iter())
+            .filter_map(|row| Point::of(row, channel, &habits))
+            .collect();
+        let here = nearest(&points, bytes)?;
+        Some(CpiModel::through(character, here, 1.0 / overlap.max(1.0), habits))
+    }
+
+    /// The model of a program with known core cycles per instruction (without stalls beyond the private caches) and known
+    /// overlap.
+    pub fn known(
+        character: &MissCurve,
+        core_cycles: f64,
+        overlap: f64,
+        habits: CpiParameters,
+    ) -> Self {
+        let waits = 1.0 / overlap.max(1.0);
+        let hits = character.uncached().demand_misses / 1000.0 * habits.hit_ns * habits.ghz;
+        let core_cycles = core_cycles + hits * waits;
+        CpiModel { character: character.clone(), core_cycles, waits, habits }
+    }
+
+    fn through(character: &MissCurve, here: &Point, waits: f64, habits: CpiParameters) -> Self {
+        // The core has at least its smallest number of cycles.
+        let core_min = habits.core_cycles_min.min(here.cycles);
+        let most = here.cycles - core_min;
+        let waits = if most < waits * here.wait { most / here.wait } else { waits };
+        let core_cycles = here.cycles - waits * here.wait;
+        // At saturation, the latency contains no information: it follows from all outstanding misses.
+        let full = ((here.in_use - FILLS[0]) / (FILLS[1] - FILLS[0])).clamp(0.0, 1.0);
+        let mix = |apart: f64, filling: f64| apart * (1.0 - full) + filling * full;
+        CpiModel {
+            character: character.clone(),
+            core_cycles: mix(core_cycles, core_min),
+            waits: mix(waits, 1.0 / habits.overlap_max),
+            habits,
+        }
+    }
+
+    /// The same program on cores of another frequency. Core cycles and memory latencies stay the same.
+    pub fn clocked(self, ghz: f64) -> Self {
+        CpiModel { habits: CpiParameters { ghz, ..self.habits }, ..self }
+    }
+
+    /// Its miss-ratio curve.
+    pub fn miss_curve(&self) -> &MissCurve {
+        &self.character
+    }
+
+    /// Memory-level parallelism.
+    pub fn overlap(&self) -> f64 {
+        1.0 / self.waits
+    }
+
+    /// The frequency for which [`Behaviour::demand`] is computed, in GHz.
+    pub fn ghz(&self) -> f64 {
+        self.habits.ghz
+    }
+
+    /// The demand with a cache of `bytes`.
+    pub fn demand(&self, bytes: f64) -> Demand {
+        let row = self.character.at(bytes);
+        Demand {
+            core_ns: 1000.0 * self.core_cycles / self.habits.ghz,
+            exposed: exposed(&row, &self.habits) * self.waits,
+            bytes: LINE * (row.reads + row.writes),
+        }
+    }
+
+    /// The counters with a cache of `bytes`.
+    pub fn counts(&self, bytes: f64) -> EventsPer1000 {
+        let row = self.character.at(bytes);
+        EventsPer1000 {
+            accesses: self.character.uncached().demand_misses,
+            demand_misses: row.demand_misses,
+            prefetches: prefetched(&row),
+            reads: row.reads,
+            writes: row.writes,
+        }
+    }
+}
+
+fn nearest(points: &[Point], bytes: f64) -> Option<&Point> {
+    points.iter().min_by(|one, other| {
+        let far = |point: &Point| libm::fabs(libm::log(point.bytes / bytes));
+        far(one).total_cmp(&far(other))
+    })
+}
+
+/// The slope of cycles over stalls relative to the base point, regularized towards the default; `None` without points.
+fn slope(points: &[Point], habits: &CpiParameters) -> Option<f64> {
+    let base = nearest(points, BASE_BYTES)?;
+    let (mut xx, mut xy) = (0.0, 0.0);
+    for point in points.iter().filter(|point| point.in_use <= INFORMATIVE_MAX) {
+        let (x, y) = (point.wait - base.wait, point.cycles - base.cycles);
+        (xx, xy) = (xx + x * x, xy + x * y);
+    }
+    let doubt = libm::pow(SCATTER * base.cycles / SPREAD, 2.0);
+    Some((xy + doubt / habits.overlap) / (xx + doubt))
+}
+
+/// Misses per 1000 instructions that stall the core.
+fn exposed(row: &MissPoint, habits: &CpiParameters) -> f64 {
+    row.demand_misses + habits.late * prefetched(row)
+}
+
+/// Prefetched lines. If several accesses miss the same line, it is read once, so lines read can be fewer than misses.
+fn prefetched(row: &MissPoint) -> f64 {
+    (row.reads.min(row.misses) - row.demand_misses).max(0.0)
+}
+
+/// A point of the drawing above.
+struct Point {
+    bytes: f64,
+    cycles: f64,
+    /// Stall cycles per instruction without any overlap.
+    wait: f64,
+    in_use: f64,
+}
+
+impl Point {
+    fn of(row: &MissPoint, channel: &Channel, habits: &CpiParameters) -> Option<Self> {
+        let cycles = row.cycles?;
+        let in_use =
+            LINE * (row.reads + row.writes) / 1000.0 / cycles * habits.ghz / channel.capacity;
+        let latency = channel.latency_ns(in_use) * habits.ghz;
+        let wait = exposed(row, habits) / 1000.0 * latency;
+        Some(Point { bytes: row.bytes, cycles, wait, in_use })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::physics::Calibration;
+
+    const MIB: f64 = 1048576.0;
+
+    /// 4 GHz, 45 ns, 12.8 GB/s peak.
+    fn machine() -> (Channel, CpiParameters) {
+        (Calibration::default().channel(45.0, 12.8), Calibration::default().parameters(4.0))
+    }
+
+    /// A curve with these misses, generated from known core cycles and overlap.
+    fn made(misses: &[f64], core: f64, overlap: f64) -> MissCurve {
+        let (channel, habits) = machine();
+        let row = |(idx, &misses): (usize, &f64)| {
+            let bytes = MIB / f64::from(1u32 << idx);
+            let row = MissPoint {
+                bytes,
+                misses,
+                demand_misses: misses,
+                reads: misses,
+                ..MissPoint::default()
+            };
+            // Cycles and utilization depend on each other; a few iterations suffice.
+            let mut cycles = core;
+            for _ in 0..50 {
+                let point =
+                    Point::of(&MissPoint { cycles: Some(cycles), ..row }, &channel, &habits);
+                cycles = core + point.unwrap().wait / overlap;
+            }
+            MissPoint { cycles: Some(cycles), ..row }
+        };
+        let rows = misses.iter().enumerate().map(row).collect();
+        MissCurve::new(rows, MissPoint::default()).unwrap()
+    }
+
+    #[test]
+    fn core_cycles_and_overlap_of_a_steep_curve_are_recovered() {
+        let (channel, habits) = machine();
+        let its = CpiModel::of(&made(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, habits).unwrap();
+        assert!((its.overlap() - 2.5).abs() < 0.05, "{}", its.overlap());
+        assert!((its.demand(MIB).core_ns - 150.0).abs() < 2.0, "{:?}", its.demand(MIB));
+    }
+
+    #[test]
+    fn the_overlap_does_not_depend_on_the_cache_size() {
+        let (channel, habits) = machine();
+        let made = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
+        // One point has an error of two percent.
+        let mut rows = made.points().to_vec();
+        rows[1].cycles = rows[1].cycles.map(|cycles| cycles * 0.98);
+        let scattered = MissCurve::new(rows, MissPoint::default()).unwrap();
+        let overlap = |bytes| CpiModel::of(&scattered, bytes, &channel, habits).unwrap().overlap();
+        assert_eq!(overlap(MIB), overlap(MIB / 4.0));
+        assert_eq!(overlap(MIB), overlap(MIB / 2.0));
+    }
+
+    #[test]
+    fn a_flat_curve_gives_the_default_overlap() {
+        let (channel, habits) = machine();
+        let its = CpiModel::of(&made(&[5.0, 5.0, 5.0], 1.2, 2.5), MIB, &channel, habits).unwrap();
+        assert!((its.overlap() / habits.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
+    }
+
+    #[test]
+    fn the_measured_speed_alone_is_reproduced() {
+        let (channel, habits) = machine();
+        let character = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
+        let its = CpiModel::of(&character, MIB, &channel, habits).unwrap();
+        let predicted = channel.load(&[its.demand(MIB)]).each_ns[0] * 4.0 / 1000.0;
+        let measured = character.at(MIB).cycles.unwrap();
+        assert!((predicted / measured - 1.0).abs() < 1e-6, "{predicted} {measured}");
+    }
+
+    #[test]
+    fn a_program_that_saturates_the_channel_has_the_largest_overlap() {
+        let (channel, habits) = machine();
+        let row = MissPoint {
+            bytes: MIB,
+            cycles: Some(3.2),
+            demand_misses: 47.0,
+            misses: 91.0,
+            reads: 64.0,
+            writes: 32.0,
+        };
+        let character = MissCurve::new(vec![row], MissPoint::default()).unwrap();
+        let its = CpiModel::of(&character, MIB, &channel, habits).unwrap();
+        assert!((its.overlap() - habits.overlap_max).abs() < 1e-9, "{}", its.overlap());
+        assert!((its.demand(MIB).core_ns - 75.0).abs() < 1e-9, "{:?}", its.demand(MIB));
+    }
+
+    #[test]
+    fn counts_are_accesses_misses_and_prefetches() {
+        let (_, habits) = machine();
+        let row = MissPoint {
+            bytes: MIB,
+            demand_misses: 3.0,
+            misses: 5.0,
+            reads: 4.0,
+            writes: 1.0,
+            cycles: None,
+        };
+        let none = MissPoint { demand_misses: 9.0, misses: 12.0, ..row };
+        let its = CpiModel::known(&MissCurve::new(vec![row], none).unwrap(), 0.5, 2.0, habits);
+        let expected = EventsPer1000 {
+            accesses: 9.0,
+            demand_misses: 3.0,
+            prefetches: 1.0,
+            reads: 4.0,
+            writes: 1.0,
+        };
+        assert_eq!(its.counts(MIB), expected);
+    }
+
+    #[test]
+    fn hits_are_added_to_known_core_cycles() {
+        let (_, habits) = machine();
+        let row =
+            MissPoint { bytes: MIB, demand_misses: 10.0, misses: 10.0, ..MissPoint::default() };
+        let character = MissCurve::new(vec![row], row).unwrap();
+        let with = CpiModel::known(&character, 0.5, 2.0, CpiParameters { hit_ns: 10.0, ..habits });
+        // 10 accesses of 10 ns, two at a time.
+        assert!((with.demand(MIB).core_ns - 125.0 - 50.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,240 @@
+//! The miss-ratio curve of a program: misses and memory traffic by cache size.
+//!
+//! ```text
+//!   misses │▔▔╲                      between two points: linear in the logarithm of the size
+//!          │   ╲___                  below the first point: up to the misses without a cache, at [`ALL_MISS`]
+//!          │       ╲________         above the last point: constant
+//!          └─────┴───┴────┴───► size
+//! ```
+
+/// Cache size in bytes at and below which every access misses. Guessed: with a few sets, lines are evicted before
+/// they are reused.
+pub const ALL_MISS: f64 = 8192.0;
+
+/// The values for one cache size.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MissPoint {
+    /// Size of the last-level cache in bytes.
+    pub bytes: f64,
+    /// Cycles per instruction alone, if known.
+    pub cycles: Option<f64>,
+    /// Misses of loads and stores per 1000 instructions.
+    pub demand_misses: f64,
+    /// Misses including prefetches: the rate of insertion into the cache.
+    pub misses: f64,
+    /// Lines read from memory per 1000 instructions.
+    pub reads: f64,
+    /// Lines written to memory per 1000 instructions.
+    pub writes: f64,
+}
+
+/// The curve of a program or a phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MissCurve {
+    rows: Vec<MissPoint>,
+    /// The values without any cache.
+    none: MissPoint,
+    /// The same at the size [`ALL_MISS`], below the first point.
+    below: MissPoint,
+    /// For each point the logarithm of its size over that of the previous point.
+    steps: Vec<f64>,
+}
+
+/// The error of points that are not a curve.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MissCurveError {
+    /// No points.
+    #[error("it has no values for any cache size")]
+    Empty,
+    /// An invalid value.
+    #[error(
+        "{what} at {kib} KiB is {value}; values must be finite and not negative, and cycles above 0"
+    )]
+    Odd {
+        /// The name of the value.
+        what: &'static str,
+        /// The cache size in KiB.
+        kib: u64,
+        /// The value as text.
+        value: String,
+    },
+    /// Two points of one size.
+    #[error("{kib} KiB is defined twice")]
+    Twice {
+        /// The size in KiB.
+        kib: u64,
+    },
+    /// More misses with more cache.
+    #[error("misses rise from {less_kib} KiB to {more_kib} KiB of cache")]
+    Rises {
+        /// The smaller size in KiB.
+        less_kib: u64,
+        /// The larger size in KiB.
+        more_kib: u64,
+    },
+}
+
+impl MissCurve {
+    /// A curve from points in any order, and from the values without any cache (all accesses beyond the private caches).
+    ///
+    /// # Errors
+    /// No points, invalid values, duplicate sizes, or a curve that rises by more than a tenth (measurements of small
+    /// miss rates are noisy).
+    pub fn new(mut rows: Vec<MissPoint>, none: MissPoint) -> Result<Self, MissCurveError> {
+        rows.iter().chain([&none]).try_for_each(check)?;
+        rows.sort_by(|one, other| one.bytes.total_cmp(&other.bytes));
+        for two in rows.windows(2) {
+            let [less, more] = two else { continue };
+            if less.bytes == more.bytes {
+                return Err(MissCurveError::Twice { kib: kib(less) });
+            }
+            if less.misses * 1.1 + 0.1 < more.misses {
+                return Err(MissCurveError::Rises { less_kib: kib(less), more_kib: kib(more) });
+            }
+        }
+        let first = rows.first().ok_or(MissCurveError::Empty)?;
+        // Without a cache there are never fewer misses than with one.
+        let none = MissPoint {
+            bytes: 0.0,
+            cycles: None,
+            demand_misses: none.demand_misses.max(first.demand_misses),
+            misses: none.misses.max(first.misses),
+            reads: none.reads.max(first.reads),
+            writes: none.writes.max(first.writes),
+        };
+        let below = MissPoint { bytes: ALL_MISS.min(first.bytes / 2.0), ..none };
+        let less = [below].into_iter().chain(rows.iter().copied());
+        let steps = less.zip(&rows).map(|(less, row)| libm::log(row.bytes / less.bytes)).collect();
+        Ok(MissCurve { none, below, steps, rows })
+    }
+
+    /// The values at a size. Cycles are only set at the size of a point.
+    pub fn at(&self, bytes: f64) -> MissPoint {
+        let after = self.rows.partition_point(|row| row.bytes < bytes);
+        match (after.checked_sub(1).map(|before| &self.rows[before]), self.rows.get(after)) {
+            (_, Some(row)) if row.bytes == bytes => *row,
+            (None, Some(first)) => between(&self.below, first, self.steps[after], bytes),
+            (Some(less), Some(more)) => between(less, more, self.steps[after], bytes),
+            (Some(last), None) => MissPoint { bytes, cycles: None, ..*last },
+            (None, None) => MissPoint { bytes, ..self.none },
+        }
+    }
+
+    /// The values without any cache.
+    pub fn uncached(&self) -> &MissPoint {
+        &self.none
+    }
+
+    /// The points in increasing order of size.
+    pub fn points(&self) -> &[MissPoint] {
+        &self.rows
+    }
+}
+
+/// Linear in the logarithm of the size; `whole` is the logarithm of the ratio of both sizes.
+fn between(less: &MissPoint, more: &MissPoint, whole: f64, bytes: f64) -> MissPoint {
+    let part = (libm::log(bytes.max(1.0) / less.bytes) / whole).clamp(0.0, 1.0);
+    let mix = |of: fn(&MissPoint) -> f64| of(less) + (of(more) - of(less)) * part;
+    MissPoint {
+        bytes,
+        cycles: None,
+        demand_misses: mix(|row| row.demand_misses),
+        misses: mix(|row| row.misses),
+        reads: mix(|row| row.reads),
+        writes: mix(|row| row.writes),
+    }
+}
+
+fn check(row: &MissPoint) -> Result<(), MissCurveError> {
+    let values = [
+        ("the cache size", row.bytes),
+        ("misses of loads and stores", row.demand_misses),
+        ("misses", row.misses),
+        ("lines read", row.reads),
+        ("lines written", row.writes),
+        ("cycles per instruction", row.cycles.unwrap_or(1.0)),
+    ];
+    let odd = values.into_iter().find(|(_, value)| !(value.is_finite() && 0.0 <= *value));
+    let zero = (row.cycles == Some(0.0)).then_some(("cycles per instruction", 0.0));
+    match odd.or(zero) {
+        Some((what, value)) => {
+            Err(MissCurveError::Odd { what, kib: kib(row), value: value.to_string() })
+        }
+        None => Ok(()),
+    }
+}
+
+fn kib(row: &MissPoint) -> u64 {
+    (row.bytes / 1024.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    const KIB: f64 = 1024.0;
+
+    fn row(kib: f64, misses: f64) -> MissPoint {
+        MissPoint { bytes: kib * KIB, misses, demand_misses: misses / 2.0, ..MissPoint::default() }
+    }
+
+    fn rejected(rows: Vec<MissPoint>, expected: Expect) {
+        let error = MissCurve::new(rows, MissPoint::default()).expect_err("the points are invalid");
+        expected.assert_eq(&error.to_string());
+    }
+
+    #[test]
+    fn misses_are_interpolated_over_the_logarithm_of_the_size() {
+        let rows = vec![row(1024.0, 4.0), row(128.0, 10.0)];
+        let character = MissCurve::new(rows, row(0.0, 18.0)).unwrap();
+        let misses = |kib: f64| character.at(kib * KIB).misses;
+        for (kib, expected) in [
+            (0.0, 18.0),
+            (8.0, 18.0),
+            (32.0, 14.0),
+            (128.0, 10.0),
+            (256.0, 8.0),
+            (1024.0, 4.0),
+            (4096.0, 4.0),
+        ] {
+            assert!((misses(kib) - expected).abs() < 1e-9, "{kib} KiB: {}", misses(kib));
+        }
+    }
+
+    #[test]
+    fn misses_without_a_cache_are_at_least_those_of_the_first_point() {
+        let character = MissCurve::new(vec![row(128.0, 10.0)], MissPoint::default()).unwrap();
+        assert_eq!(character.at(0.0).misses, 10.0);
+    }
+
+    #[test]
+    fn invalid_points_are_rejected() {
+        rejected(vec![], expect!["it has no values for any cache size"]);
+        rejected(
+            vec![row(128.0, f64::NAN)],
+            expect![
+                "misses of loads and stores at 128 KiB is NaN; values must be finite and not negative, and cycles above 0"
+            ],
+        );
+        rejected(
+            vec![MissPoint { cycles: Some(0.0), ..row(128.0, 1.0) }],
+            expect![
+                "cycles per instruction at 128 KiB is 0; values must be finite and not negative, and cycles above 0"
+            ],
+        );
+        rejected(vec![row(128.0, 1.0), row(128.0, 1.0)], expect!["128 KiB is defined twice"]);
+        rejected(
+            vec![row(256.0, 2.0), row(128.0, 1.0)],
+            expect!["misses rise from 128 KiB to 256 KiB of cache"],
+        );
+    }
+
+    #[test]
+    fn a_curve_may_rise_slightly_because_of_noise() {
+        assert!(
+            MissCurve::new(vec![row(128.0, 90.0), row(256.0, 92.0)], MissPoint::default()).is_ok()
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! The CPI model of a program from its profile.
+//!
+//! | the profile has | core cycles | overlap |
+//! | --- | --- | --- |
+//! | core cycles and overlap | from the profile | from the profile |
+//! | core cycles | from the profile | the default |
+//! | cycles and overlap | cycles without the stalls | from the profile |
+//! | cycles | from a fit | from the fit, near the default |
+//!
+//! The cycles per instruction of a profile are measured with one cache size: that of its class, else that of the
+//! machine here. They are taken as cycles of this machine.
+
+use base::Bytes;
+use program::Profile;
+use program::profile::{MissRatioCurve, Phase, ProfileValue};
+
+use super::{Channel, CpiModel, CpiParameters, MissCurve, MissCurveError, MissPoint};
+
+/// The error of a profile without a CPI model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// No cycles per instruction.
+    #[error("it has neither core_cycles_per_instruction nor cycles_per_instruction; set one")]
+    NoCycles,
+    /// Fewer cycles per instruction than any core needs.
+    #[error("its {key} is {found}: no core needs fewer than {CYCLES_MIN} cycles per instruction")]
+    TooFast {
+        /// The key of the value.
+        key: &'static str,
+        /// The value as text.
+        found: String,
+    },
+    /// No miss-ratio curve.
+    #[error("it has no curve of misses by cache size; set curve")]
+    NoCurve,
+    /// An invalid miss-ratio curve.
+    #[error(transparent)]
+    Character(#[from] MissCurveError),
+}
+
+/// The model of a whole program: the average of its phases, weighted by instructions.
+///
+/// # Errors
+/// See [`of_phase`]; the error of any phase.
+pub fn of_profile(
+    profile: &Profile,
+    bytes: f64,
+    channel: &Channel,
+    habits: CpiParameters,
+) -> Result<CpiModel, ProfileError> {
+    match profile.phases.as_slice() {
+        [only] => of_phase(only, profile.class_cache, bytes, channel, habits),
+        _ => of_phase(&average(profile), profile.class_cache, bytes, channel, habits),
+    }
+}
+
+/// The model of a phase on a machine with a last-level cache of `bytes`. `measured_at` is the cache size for which
+/// its cycles per instruction were measured, if known.
+///
+/// # Errors
+/// No curve, no cycles, or an invalid curve.
+pub fn of_phase(
+    phase: &Phase,
+    measured_at: Option<Bytes>,
+    bytes: f64,
+    channel: &Channel,
+    habits: CpiParameters,
+) -> Result<CpiModel, ProfileError> {
+    let value = |value: Option<ProfileValue>| value.map(ProfileValue::value);
+    let core = value(phase.core_cycles_per_instruction);
+    let cycles = value(phase.cycles_per_instruction);
+    let overlap = value(phase.overlap).filter(|overlap| 1.0 <= *overlap);
+    check_cycles("core_cycles_per_instruction", core)?;
+    check_cycles("cycles_per_instruction", cycles)?;
+    let (rows, none) = rows(phase)?;
+    if let Some(core) = core {
+        let character = MissCurve::new(rows, none)?;
+        let overlap = overlap.unwrap_or(habits.overlap);
+        return Ok(CpiModel::known(&character, core, overlap, habits));
+    }
+    let cycles = cycles.ok_or(ProfileError::NoCycles)?;
+    let at = measured_at.map_or(bytes, |size| size.0 as f64);
+    let character = measured(rows, none, at, cycles)?;
+    let model = match overlap {
+        Some(overlap) => CpiModel::with_overlap(&character, at, channel, habits, overlap),
+        None => CpiModel::of(&character, at, channel, habits),
+    };
+    model.ok_or(ProfileError::NoCycles)
+}
+
+/// The smallest plausible value: 20 instructions per cycle. The widest cores retire about 10.
+const CYCLES_MIN: f64 = 0.05;
+
+fn check_cycles(key: &'static str, cycles: Option<f64>) -> Result<(), ProfileError> {
+    match cycles.filter(|cycles| *cycles < CYCLES_MIN) {
+        Some(found) => Err(ProfileError::TooFast { key, found: found.to_string() }),
+        None => Ok(()),
+    }
+}
+
+/// The curve with the cycles added to one of its points.
+fn measured(
+    mut rows: Vec<MissPoint>,
+    none: MissPoint,
+    at: f64,
+    cycles: f64,
+) -> Result<MissCurve, MissCurveError> {
+    let there = MissCurve::new(rows.clone(), none)?.at(at);
+    rows.retain(|row| row.bytes != at);
+    rows.push(MissPoint { cycles: Some(cycles), ..there });
+    MissCurve::new(rows, none)
+}
+
+/// The points of the curve, and the misses without any cache.
+fn rows(phase: &Phase) -> Result<(Vec<MissPoint>, MissPoint), ProfileError> {
+    let row = |point: &program::profile::CurvePoint| MissPoint {
+        bytes: point.cache.0 as f64,
+        cycles: None,
+        demand_misses: point.misses,
+        misses: point.misses + point.prefetches.unwrap_or(0.0),
+        reads: point.misses + point.prefetches.unwrap_or(0.0),
+        writes: point.write_backs.unwrap_or(0.0),
+    };
+    let rows: Vec<MissPoint> = phase.curve.points().iter().map(row).collect();
+    let first = *rows.first().ok_or(ProfileError::NoCurve)?;
+    let accesses = phase.llc_accesses.map_or(first.demand_misses, ProfileValue::value);
+    let more = (accesses - first.demand_misses).max(0.0);
+    let none = MissPoint {
+        bytes: 0.0,
+        cycles: None,
+        demand_misses: first.demand_misses + more,
+        misses: first.misses + more,
+        reads: first.reads + more,
+        writes: first.writes,
+    };
+    Ok((rows, none))
+}
+
+/// A phase with the average values of all phases. A value that one phase lacks is absent.
+fn average(profile: &Profile) -> Phase {
+    let of = |figure: fn(&Phase) -> Option<ProfileValue>| {
+        let value = profile.average(|phase| Some(figure(phase)?.value()))?;
+        ProfileValue::new(value, Default::default())
+    };
+    let mut sizes: Vec<Bytes> =
+        profile.phases.iter().flat_map(|phase| phase.curve.points()).map(|at| at.cache).collect();
+    sizes.sort();
+    sizes.dedup();
+    let point = |cache: Bytes| {
+        Some(program::profile::CurvePoint {
+            cache,
+            misses: profile.average(|phase| phase.curve.misses_at(cache))?,
+            write_backs: profile.average(|phase| phase.curve.write_backs_at(cache)),
+            prefetches: profile.average(|phase| phase.curve.prefetches_at(cache)),
+            error: None,
+        })
+    };
+    let points = sizes.into_iter().filter_map(point).collect();
+    Phase {
+        cycles_per_instruction: of(|phase| phase.cycles_per_instruction),
+        core_cycles_per_instruction: of(|phase| phase.core_cycles_per_instruction),
+        overlap: of(|phase| phase.overlap),
+        llc_accesses: of(|phase| phase.llc_accesses),
+        curve: MissRatioCurve::new(Default::default(), points).unwrap_or_default(),
+        ..Phase::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use program::profile::parse_profile;
+
+    use super::*;
+    use crate::physics::Calibration;
+
+    const MIB: f64 = 1048576.0;
+
+    fn model_of(phases: &str) -> Result<CpiModel, ProfileError> {
+        let text = format!("name = \"x\"\n{phases}");
+        let profile = parse_profile(&text, Path::new("x")).expect("a profile");
+        let fitted = Calibration::default();
+        of_profile(&profile, MIB, &fitted.channel(45.0, 12.8), fitted.parameters(4.0))
+    }
+
+    const CURVE: &str = "curve = { cache_bytes = [131072, 1048576], misses_per_1000 = [9, 3], prefetches_per_1000 = [2, 1] }";
+
+    #[test]
+    fn core_cycles_and_overlap_are_taken_from_the_profile() {
+        let keys = "core_cycles_per_instruction = 0.8\noverlap = 3\n";
+        let its = model_of(&format!("[[phase]]\nshare = 1\n{keys}{CURVE}")).unwrap();
+        let demand = its.demand(MIB);
+        assert!((its.overlap() - 3.0).abs() < 1e-9 && (demand.core_ns - 200.0).abs() < 1e-9);
+        assert!((demand.bytes - 256.0).abs() < 1e-9, "3 misses and a prefetch: {demand:?}");
+    }
+
+    #[test]
+    fn without_core_cycles_the_core_is_the_rest_of_the_stalls() {
+        let its = model_of(&format!("[[phase]]\nshare = 1\ncycles_per_instruction = 1.5\n{CURVE}"))
+            .unwrap();
+        let habits = Calibration::default().parameters(4.0);
+        assert!((its.overlap() / habits.overlap - 1.0).abs() < 1e-6, "{}", its.overlap());
+        let alone = Calibration::default().channel(45.0, 12.8).load(&[its.demand(MIB)]).each_ns[0];
+        assert!((alone - 375.0).abs() < 1e-6, "{alone}");
+    }
+
+    #[test]
+    fn a_given_overlap_is_used_together_with_cycles() {
+        let keys = "cycles_per_instruction = 1.5\noverlap = 2\n";
+        let its = model_of(&format!("[[phase]]\nshare = 1\n{keys}{CURVE}")).unwrap();
+        assert!((its.overlap() - 2.0).abs() < 1e-9, "{}", its.overlap());
+    }
+
+    #[test]
+    fn phases_are_averaged_over_their_instructions() {
+        let phase = |share: f64, core: f64| {
+            format!("[[phase]]\nshare = {share}\ncore_cycles_per_instruction = {core}\n{CURVE}\n")
+        };
+        let its = model_of(&(phase(0.25, 1.0) + &phase(0.75, 2.0))).unwrap();
+        assert!((its.demand(MIB).core_ns - 437.5).abs() < 1e-9, "{:?}", its.demand(MIB));
+    }
+
+    #[test]
+    fn a_profile_without_cycles_or_without_a_curve_is_an_error() {
+        let error = model_of(&format!("[[phase]]\nshare = 1\n{CURVE}")).expect_err("no cycles");
+        assert_eq!(error, ProfileError::NoCycles);
+        let error = model_of("[[phase]]\nshare = 1\ncycles_per_instruction = 1\n");
+        assert_eq!(error.expect_err("no curve"), ProfileError::NoCurve);
+    }
+}

@@ -1,0 +1,331 @@
+//! The placement of programs on LLC domains with the smallest mean slowdown.
+//!
+//! ```text
+//!   a b c d  ─►  {a b} {c d}   {a c} {b d}   {a d} {b c} …      every placement is predicted
+//! ```
+//!
+//! Domains of one node share its channel, so the traffic of one affects the others. Of equal empty domains, only the
+//! first is tried. If there are too many placements, the programs are placed greedily and then moved and swapped while
+//! that helps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::counted_noun;
+
+use super::{CacheDomain, LlcDomain, predict_groups};
+use crate::physics::CpiModel;
+
+/// A program that can be placed on any of several domains.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlaceableProgram {
+    /// Its model on each domain, in the order of the domains.
+    on: Vec<Arc<CpiModel>>,
+    /// Nanoseconds per 1000 instructions alone on its fastest domain: one reference for all placements. With the domain of the
+    /// placement as the reference, a program on a slow domain would seem to lose nothing.
+    alone_ns: f64,
+}
+
+impl PlaceableProgram {
+    /// From its model on each domain; `None` without domains.
+    pub fn new(on: Vec<Arc<CpiModel>>, domains: &[CacheDomain]) -> Option<Self> {
+        let alone = on.iter().zip(domains).map(|(its, domain)| domain.alone_ns(its));
+        let alone_ns = alone.reduce(f64::min)?;
+        Some(PlaceableProgram { on, alone_ns })
+    }
+
+    /// Its model on the first domain.
+    pub fn on_first(&self) -> Option<&CpiModel> {
+        self.on.first().map(Arc::as_ref)
+    }
+}
+
+/// A placement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProgramPlacement {
+    /// The index of the domain of each program, in the order of the programs.
+    pub domains: Vec<usize>,
+    /// The slowdown of each program relative to alone on its fastest domain, in the order of the programs.
+    pub slowdowns: Vec<f64>,
+    /// Their mean.
+    pub mean: f64,
+    /// The search method.
+    pub method: SearchMethod,
+}
+
+/// How a placement was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchMethod {
+    /// All placements were predicted: the placement is optimal.
+    Exhaustive,
+    /// Greedy, then moves and swaps: there may be a better placement.
+    Heuristic,
+}
+
+/// The error of programs that cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// More programs than CPUs.
+    #[error(
+        "{n_programs} programs are more than the {} of {}",
+        counted_noun(*n_cpus, "CPU"),
+        counted_noun(*n_domains, "LLC domain")
+    )]
+    Crowded {
+        /// Programs.
+        n_programs: usize,
+        /// CPUs of all domains.
+        n_cpus: usize,
+        /// Domains.
+        n_domains: usize,
+    },
+}
+
+/// Up to this number, all placements are predicted.
+const N_ASSIGNMENTS_MAX: usize = 20_000;
+
+/// The best placement of programs on domains. `sites` has the CPUs and nodes of the domains. Domains without a node have
+/// their own channel.
+///
+/// # Errors
+/// There are more programs than CPUs.
+pub fn best_placement(
+    programs: &[PlaceableProgram],
+    sites: &[LlcDomain],
+    domains: &[CacheDomain],
+) -> Result<ProgramPlacement, PlacementError> {
+    let n_cpus = sites.iter().map(|site| site.n_cpus).sum();
+    if n_cpus < programs.len() {
+        let (n_programs, n_domains) = (programs.len(), sites.len());
+        return Err(PlacementError::Crowded { n_programs, n_cpus, n_domains });
+    }
+    let mut board = PlacementSearch::new(programs, sites, domains);
+    let mut all = Vec::new();
+    let way = match board.collect(&mut Vec::new(), &mut all) {
+        true => SearchMethod::Exhaustive,
+        false => SearchMethod::Heuristic,
+    };
+    let best = match way {
+        SearchMethod::Exhaustive => board.least(all),
+        SearchMethod::Heuristic => board.search(),
+    };
+    let slowdowns = board.slowdowns(&best);
+    let mean = slowdowns.iter().sum::<f64>() / slowdowns.len().max(1) as f64;
+    Ok(ProgramPlacement { domains: best, slowdowns, mean, method: way })
+}
+
+struct PlacementSearch<'a> {
+    programs: &'a [PlaceableProgram],
+    sites: &'a [LlcDomain],
+    domains: &'a [CacheDomain],
+    /// The domains of each channel.
+    channels: Vec<Vec<usize>>,
+    /// The channel of each domain.
+    channel_of: Vec<usize>,
+    /// For each domain the first equal one, and for each channel the first with equal domains.
+    site_like: Vec<usize>,
+    channel_like: Vec<usize>,
+    /// Slowdowns on one channel, by its domains and their programs.
+    known: BTreeMap<Crew, Vec<(usize, f64)>>,
+}
+
+/// The domains of one channel and the programs on each.
+type Crew = Vec<(usize, Vec<usize>)>;
+
+impl<'a> PlacementSearch<'a> {
+    fn new(
+        programs: &'a [PlaceableProgram],
+        sites: &'a [LlcDomain],
+        domains: &'a [CacheDomain],
+    ) -> Self {
+        let mut channels: Vec<Vec<usize>> = Vec::new();
+        let mut channel_of = Vec::new();
+        for (domain, site) in sites.iter().enumerate() {
+            let near = |of: &Vec<usize>| {
+                of.first().is_some_and(|at| site.node.is_some() && sites[*at].node == site.node)
+            };
+            let channel = channels.iter().position(near).unwrap_or(channels.len());
+            match channels.get_mut(channel) {
+                Some(of) => of.push(domain),
+                None => channels.push(vec![domain]),
+            }
+            channel_of.push(channel);
+        }
+        let site_like =
+            first_like(sites, |one, other| one.n_cpus == other.n_cpus && one.is_equal_to(other));
+        let channel_like = first_like(&channels, |one, other| {
+            let like = |domain: &usize| site_like[*domain];
+            one.iter().map(like).eq(other.iter().map(like))
+        });
+        let known = BTreeMap::new();
+        PlacementSearch {
+            programs,
+            sites,
+            domains,
+            channels,
+            channel_of,
+            site_like,
+            channel_like,
+            known,
+        }
+    }
+
+    /// Collects all placements that extend `begun`; returns whether there are few enough.
+    fn collect(&self, begun: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) -> bool {
+        if begun.len() == self.programs.len() {
+            all.push(begun.clone());
+            return all.len() <= N_ASSIGNMENTS_MAX;
+        }
+        for domain in self.choices(begun) {
+            begun.push(domain);
+            let possible = self.collect(begun, all);
+            begun.pop();
+            if !possible {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Domains with a free CPU; of equal empty ones only the first. Domains are equal on one channel, or on equal idle
+    /// channels.
+    fn choices(&self, begun: &[usize]) -> Vec<usize> {
+        let mut n_in = vec![0; self.sites.len()];
+        let mut busy = vec![false; self.channels.len()];
+        for domain in begun {
+            n_in[*domain] += 1;
+            busy[self.channel_of[*domain]] = true;
+        }
+        let mut tried = BTreeSet::new();
+        let mut is_new = |domain: usize| {
+            let (like, channel) = (self.site_like[domain], self.channel_of[domain]);
+            let here = tried.insert((like, false, channel));
+            here & (busy[channel] || tried.insert((like, true, self.channel_like[channel])))
+        };
+        let open = |domain: &usize| match n_in[*domain] {
+            0 => is_new(*domain),
+            n => n < self.sites[*domain].n_cpus,
+        };
+        (0..self.sites.len()).filter(open).collect()
+    }
+
+    fn least(&mut self, all: Vec<Vec<usize>>) -> Vec<usize> {
+        let mut best: Option<(f64, Vec<usize>)> = None;
+        for assignment in all {
+            let cost = self.cost(&assignment);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least - GAIN_MIN) {
+                best = Some((cost, assignment));
+            }
+        }
+        best.map_or_else(Vec::new, |(_, assignment)| assignment)
+    }
+
+    /// A greedy placement, then moves and swaps.
+    fn search(&mut self) -> Vec<usize> {
+        let mut now: Vec<usize> = Vec::new();
+        for _ in 0..self.programs.len() {
+            let after = |domain| now.iter().copied().chain([domain]).collect();
+            let next: Vec<Vec<usize>> = self.choices(&now).into_iter().map(after).collect();
+            now = self.least(next);
+        }
+        let mut cost = self.cost(&now);
+        loop {
+            let near = self.neighbours(&now);
+            let better = self.least(near);
+            let then = self.cost(&better);
+            if better.len() != now.len() || cost - GAIN_MIN <= then {
+                return now;
+            }
+            (now, cost) = (better, then);
+        }
+    }
+
+    fn neighbours(&self, now: &[usize]) -> Vec<Vec<usize>> {
+        let mut near = Vec::new();
+        let choices = self.choices(now);
+        for one in 0..now.len() {
+            for &domain in &choices {
+                let mut moved = now.to_vec();
+                moved[one] = domain;
+                near.push(moved);
+            }
+            for other in (0..one).filter(|other| now[*other] != now[one]) {
+                let mut swapped = now.to_vec();
+                swapped.swap(one, other);
+                near.push(swapped);
+            }
+        }
+        near
+    }
+
+    fn cost(&mut self, assignment: &[usize]) -> f64 {
+        self.slowdowns(assignment).iter().sum()
+    }
+
+    /// The slowdowns of the programs placed so far.
+    fn slowdowns(&mut self, assignment: &[usize]) -> Vec<f64> {
+        let mut slowdowns = vec![1.0; assignment.len()];
+        let busy: BTreeSet<usize> = assignment.iter().map(|at| self.channel_of[*at]).collect();
+        for channel in busy {
+            for (program, slowdown) in self.on_channel(channel, assignment) {
+                slowdowns[program] = slowdown;
+            }
+        }
+        slowdowns
+    }
+
+    fn on_channel(&mut self, channel: usize, assignment: &[usize]) -> Vec<(usize, f64)> {
+        let who = |domain: &usize| {
+            let there = assignment.iter().enumerate().filter(|(_, at)| *at == domain);
+            (*domain, there.map(|(program, _)| program).collect::<Vec<_>>())
+        };
+        let near = &self.channels[channel];
+        let key: Crew = near.iter().map(who).collect();
+        let lead = near[0];
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let members: Vec<Vec<&CpiModel>> = (key.iter())
+            .map(|(at, who)| who.iter().map(|program| &*self.programs[*program].on[*at]).collect())
+            .collect();
+        let groups: Vec<(&[&CpiModel], f64)> = (key.iter().zip(&members))
+            .map(|((domain, _), members)| (members.as_slice(), self.domains[*domain].cache))
+            .collect();
+        let predictions = predict_groups(&groups, &self.domains[lead].channel);
+        let flat = key.iter().flat_map(|(_, who)| who.iter().copied());
+        let slow = |(program, takes_ns): (usize, f64)| {
+            (program, takes_ns / self.programs[program].alone_ns)
+        };
+        let takes = predictions.iter().flatten().map(|its| its.ns_per_1000);
+        let both: Vec<(usize, f64)> = flat.zip(takes).map(slow).collect();
+        self.known.insert(key, both.clone());
+        both
+    }
+}
+
+/// For each element the first equal one.
+fn first_like<T>(all: &[T], is_like: impl Fn(&T, &T) -> bool) -> Vec<usize> {
+    let mut firsts: Vec<usize> = Vec::new();
+    let mut like = |idx: usize| {
+        let known = firsts.iter().copied().find(|first| is_like(&all[*first], &all[idx]));
+        known.unwrap_or_else(|| {
+            firsts.push(idx);
+            idx
+        })
+    };
+    (0..all.len()).map(&mut like).collect()
+}
+
+/// Smaller differences are rounding errors; of equal placements the first is kept.
+const GAIN_MIN: f64 = 1e-9;
+
+/// The slowdowns of any placement, for tests.
+#[cfg(test)]
+pub(super) fn testing<'a>(
+    programs: &'a [PlaceableProgram],
+    sites: &'a [LlcDomain],
+    domains: &'a [CacheDomain],
+) -> impl FnMut(&[usize]) -> Vec<f64> + 'a {
+    let mut board = PlacementSearch::new(programs, sites, domains);
+    move |assignment| board.slowdowns(assignment)
+}

@@ -1,0 +1,266 @@
+//! Known programs by name, from tables and profiles.
+
+use std::sync::Arc;
+
+use program::Profile;
+
+use super::program_table::{ProgramTableError, TableProgram, from_csv};
+use super::{CacheDomain, LlcDomain, LlcDomains, PlaceableProgram};
+use crate::physics::{Calibration, CpiModel, ProfileError, of_profile};
+
+/// A set of programs from several files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProgramSet {
+    members: Vec<ProgramEntry>,
+    /// Frequency in GHz of the machine of the measurements, if a table determines it.
+    pub ghz: Option<f64>,
+    /// The assumptions, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A program with its file.
+#[derive(Clone, Debug, PartialEq)]
+struct ProgramEntry {
+    name: String,
+    file: String,
+    source: ProgramSource,
+}
+
+/// The source of a program's values.
+#[derive(Clone, Debug, PartialEq)]
+enum ProgramSource {
+    Table(Box<TableProgram>),
+    Profile(Box<Profile>),
+}
+
+/// The error of programs that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramSetError {
+    /// An error in a table.
+    #[error(transparent)]
+    Known(#[from] ProgramTableError),
+    /// Two files have the same program.
+    #[error("program {name} is in {one} and in {other}; remove one of them")]
+    Twice {
+        /// Which.
+        name: String,
+        /// One file.
+        one: String,
+        /// The other.
+        other: String,
+    },
+    /// A profile lacks values.
+    #[error("{file}: program {name}")]
+    Profile {
+        /// The file.
+        file: String,
+        /// The program.
+        name: String,
+        /// The error.
+        source: ProfileError,
+    },
+}
+
+impl ProgramSet {
+    /// Adds the programs of a table.
+    ///
+    /// The table is invalid, or has a program that is already in the set.
+    /// The table is invalid, or has a program that is already in the set.
+    pub fn add_table(&mut self, text: &str, file: &str) -> Result<(), ProgramSetError> {
+        let table = from_csv(text, file)?;
+        self.ghz = self.ghz.or(table.ghz);
+        self.notes.extend(table.notes);
+        table.programs.into_iter().try_for_each(|known| {
+            self.add(ProgramEntry {
+                name: known.name.clone(),
+                file: file.to_owned(),
+                source: ProgramSource::Table(Box::new(known)),
+            })
+        })
+    }
+
+    /// Adds the program of a profile.
+    ///
+    /// # Errors
+    /// The program is already in the set.
+    pub fn add_profile(&mut self, profile: Profile, file: &str) -> Result<(), ProgramSetError> {
+        let name = profile.name.clone();
+        self.add(ProgramEntry {
+            name,
+            file: file.to_owned(),
+            source: ProgramSource::Profile(Box::new(profile)),
+        })
+    }
+
+    fn add(&mut self, member: ProgramEntry) -> Result<(), ProgramSetError> {
+        match self.members.iter().find(|known| known.name == member.name) {
+            None => {
+                self.members.push(member);
+                Ok(())
+            }
+            Some(known) => Err(ProgramSetError::Twice {
+                name: member.name,
+                one: known.file.clone(),
+                other: member.file,
+            }),
+        }
+    }
+
+    /// The names of all programs.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|member| member.name.as_str())
+    }
+}
+
+/// The LLC domains for programs with their memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PredictionSetup {
+    /// The domains of the machine.
+    pub sites: Vec<LlcDomain>,
+    /// The same for the physics.
+    pub domains: Vec<CacheDomain>,
+    /// The assumptions, one sentence each.
+    pub notes: Vec<String>,
+    fitted: Calibration,
+}
+
+/// Printed if domains differ.
+const UNLIKE: &str = "the LLC domains differ: in the split, slowdowns are relative to a program alone on its fastest domain";
+/// A measured bandwidth above the capacity by this factor is reported.
+const WORTH_A_WORD: f64 = 1.02;
+
+impl PredictionSetup {
+    /// The first `n_domains` LLC domains of a machine. Missing ones are copies of the first, each with its own memory.
+    pub fn new(
+        known: LlcDomains,
+        n_domains: usize,
+        cast: &ProgramSet,
+        fitted: Calibration,
+    ) -> Self {
+        let LlcDomains { all: mut sites, mut notes } = known;
+        let n_there = sites.len();
+        sites.truncate(n_domains);
+        if let (Some(first), true) = (sites.first().cloned(), n_there < n_domains) {
+            notes.push(format!(
+                "the machine has {n_there} of {n_domains} LLC domains: the others are assumed to equal the first, each with its own memory"
+            ));
+            let alike = LlcDomain { node: None, ..first };
+            sites.resize(n_domains, alike);
+        }
+        notes.extend(shared_memory_notes(&sites));
+        if sites.iter().skip(1).any(|site| !sites[0].is_equal_to(site)) {
+            notes.push(UNLIKE.to_owned());
+        }
+        let mut stage = PredictionSetup { sites, domains: Vec::new(), notes, fitted };
+        stage.domains = stage.sites.iter().map(|site| stage.domain(site)).collect();
+        stage.raise_capacity(cast);
+        stage
+    }
+
+    fn domain(&self, site: &LlcDomain) -> CacheDomain {
+        CacheDomain { cache: site.cache, channel: self.fitted.channel(site.unloaded_ns, site.peak) }
+    }
+
+    /// Raises the capacity of the channels to the largest bandwidth that a program of the tables reached alone, up to the peak.
+    fn raise_capacity(&mut self, cast: &ProgramSet) {
+        let Some(site) = self.sites.first() else { return };
+        let moved = |member: &ProgramEntry| match &member.source {
+            ProgramSource::Table(known) => {
+                Some((known.max_bandwidth(site.ghz), member.name.clone()))
+            }
+            ProgramSource::Profile(_) => None,
+        };
+        let most = cast.members.iter().filter_map(moved).max_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((moved, name)) = most else { return };
+        let both = || self.sites.iter().zip(&self.domains);
+        let slow = both().min_by(|a, b| a.1.channel.capacity.total_cmp(&b.1.channel.capacity));
+        if let Some((site, domain)) =
+            slow.filter(|(_, its)| its.channel.capacity * WORTH_A_WORD < moved)
+        {
+            let (cap, peak) = (domain.channel.capacity, site.peak);
+            self.notes.push(format!(
+                "{name} alone moves {moved:.2} GB/s, more than the {cap:.2} GB/s derived from a peak of {peak:.2} GB/s: assumed {:.2} GB/s",
+                moved.min(peak)
+            ));
+        }
+        for (site, domain) in self.sites.iter().zip(&mut self.domains) {
+            domain.channel = domain.channel.with_capacity_of(moved.min(site.peak));
+        }
+    }
+
+    /// A program on each of the domains; `None` for an unknown program.
+    ///
+    /// # Errors
+    /// Its profile lacks values.
+    pub fn placeable(
+        &self,
+        cast: &ProgramSet,
+        name: &str,
+    ) -> Result<Option<PlaceableProgram>, ProgramSetError> {
+        let Some(member) = cast.members.iter().find(|member| member.name == name) else {
+            return Ok(None);
+        };
+        let mut on: Vec<Arc<CpiModel>> = Vec::new();
+        for (idx, site) in self.sites.iter().enumerate() {
+            // Many domains equal a previous one, and the model is then shared.
+            let known = (0..idx).find(|other| self.sites[*other].is_equal_to(site));
+            let Some(behaviour) = (match known.and_then(|other| on.get(other)) {
+                Some(known) => Some(Arc::clone(known)),
+                None => self.behaviour(member, idx)?.map(Arc::new),
+            }) else {
+                return Ok(None);
+            };
+            on.push(behaviour);
+        }
+        Ok(PlaceableProgram::new(on, &self.domains))
+    }
+
+    /// The model of a program on a domain. Its cycles are those of the first domain's cores and memory.
+    fn behaviour(
+        &self,
+        member: &ProgramEntry,
+        at: usize,
+    ) -> Result<Option<CpiModel>, ProgramSetError> {
+        let both = |idx: usize| self.sites.get(idx).zip(self.domains.get(idx));
+        let (Some((first, domain)), Some((site, there))) = (both(0), both(at)) else {
+            return Ok(None);
+        };
+        let mut habits = self.fitted.parameters(first.ghz);
+        // The hit latency in nanoseconds does not depend on the frequency.
+        habits.hit_ns = site.hit_ns.unwrap_or(0.0) * (site.ghz / first.ghz);
+        let model = match &member.source {
+            ProgramSource::Table(known) => {
+                let asks = known.miss_curve_for(first.ghz, first.peak);
+                CpiModel::of(&asks, there.cache, &domain.channel, habits)
+            }
+            ProgramSource::Profile(profile) => {
+                let model = of_profile(profile, domain.cache, &domain.channel, habits);
+                Some(model.map_err(|source| ProgramSetError::Profile {
+                    file: member.file.clone(),
+                    name: member.name.clone(),
+                    source,
+                })?)
+            }
+        };
+        Ok(model.map(|its| its.clocked(site.ghz)))
+    }
+}
+
+/// Notes on domains that share one memory.
+fn shared_memory_notes(sites: &[LlcDomain]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (idx, site) in sites.iter().enumerate() {
+        let Some(node) = site.node else { continue };
+        let same = |other: &&LlcDomain| other.node == Some(node);
+        let first = sites.iter().position(|other| other.node == Some(node)) == Some(idx);
+        if first && 1 < sites.iter().filter(same).count() {
+            let ids = sites.iter().filter(same).map(|site| site.llc.0.to_string());
+            let ids = ids.collect::<Vec<_>>().join(", ");
+            notes.push(format!(
+                "LLC domains {ids} share the memory of node {}: the traffic of one slows down the others",
+                node.0
+            ));
+        }
+    }
+    notes
+}

@@ -1,0 +1,323 @@
+//! Conversion of jobs with profiles to scripts.
+//!
+//! A job without a profile cannot be simulated. If a profile lacks a value, the error names it. No value is
+//! invented, with one exception: without first-level misses, they are taken to be the accesses to the last-level
+//! cache.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{Bytes, CpuSet, Nanos, NodeSet};
+use program::profile::{Phase, ProfileValue};
+use program::{Ending, Job, Profile};
+
+use crate::hardware::Hardware;
+use crate::physics::{Calibration, FillTable, ProfileError, of_phase};
+use crate::script::{Script, ScriptPhase};
+
+/// The error of a job that cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScriptError {
+    /// Its program has no profile.
+    #[error(
+        "{origin}: job {job:?}: its program has no profile, and the simulator cannot run it: name one with profile = \"NAME\", or measure it with evenkeel profile"
+    )]
+    NoProfile {
+        /// The position of the job.
+        origin: String,
+        /// Its name.
+        job: String,
+    },
+    /// The profile lacks a value or has an invalid one.
+    #[error("{origin}: job {job:?}: profile {profile:?}, phase {phase}: {what}")]
+    Profile {
+        /// The position of the job.
+        origin: String,
+        /// Its name.
+        job: String,
+        /// The profile's name.
+        profile: String,
+        /// The number of the phase, from 1.
+        phase: usize,
+        /// The problem.
+        what: String,
+    },
+    /// The run would never end.
+    #[error(
+        "{origin}: job {job:?} is restarted until the others are done, but there are no others, so the run never ends; let one job end"
+    )]
+    EndlessRun {
+        /// The position of the job.
+        origin: String,
+        /// Its name.
+        job: String,
+    },
+    /// An unknown node.
+    #[error("{origin}: job {job:?} names {node}, which this machine does not have: it has {has}")]
+    UnknownNode {
+        /// The position of the job.
+        origin: String,
+        /// Its name.
+        job: String,
+        /// The node.
+        node: base::NodeId,
+        /// The existing nodes.
+        has: String,
+    },
+    /// Unknown CPUs.
+    #[error("{origin}: job {job:?}: this machine has no CPUs {cpus}: it has {has}")]
+    UnknownCpus {
+        /// The position of the job.
+        origin: String,
+        /// Its name.
+        job: String,
+        /// The unknown CPUs.
+        cpus: CpuSet,
+        /// The existing CPUs.
+        has: CpuSet,
+    },
+    /// The job needs more memory than the machine has.
+    #[error("{origin}: job {job:?} needs {needs} of memory, {place} has {has}")]
+    TooLarge {
+        /// The position of the job.
+        origin: String,
+        /// Its name.
+        job: String,
+        /// The required memory.
+        needs: Bytes,
+        /// The machine, or the nodes it is bound to.
+        place: String,
+        /// The existing memory.
+        has: Bytes,
+    },
+    /// The job would run too long to be simulated.
+    #[error(
+        "{origin}: job {job:?} would run {takes} alone on this machine: correct the values of its profile{or}"
+    )]
+    TooLong {
+        /// The position of the job.
+        origin: String,
+        /// Its name.
+        job: String,
+        /// The run time, as text.
+        takes: String,
+        /// The alternative to a correction.
+        or: &'static str,
+    },
+    /// None of the job's CPUs exists.
+    #[error("{origin}: job {job:?} may use none of the machine's CPUs")]
+    NoCpu {
+        /// The position of the job.
+        origin: String,
+        /// Its name.
+        job: String,
+    },
+}
+
+/// The scripts of all jobs, in the same order. Jobs with the same profile and number of threads share one.
+///
+/// # Errors
+/// The first job that cannot be simulated.
+pub fn build_scripts(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script>>, ScriptError> {
+    let ends = |job: &&Job| job.ending != Ending::RestartUntilOthersDone;
+    if let Some(job) = jobs.first().filter(|_| !jobs.iter().any(|job| ends(&job))) {
+        let (origin, job) = (job.origin.to_string(), job.name.clone());
+        return Err(ScriptError::EndlessRun { origin, job });
+    }
+    let mut known: BTreeMap<(usize, u32), Arc<Script>> = BTreeMap::new();
+    let mut scripts = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let Some(profile) = &job.found else {
+            let (origin, job) = (job.origin.to_string(), job.name.clone());
+            return Err(ScriptError::NoProfile { origin, job });
+        };
+        let key = (Arc::as_ptr(profile) as usize, job.threads);
+        let script = match known.get(&key) {
+            Some(script) => script.clone(),
+            None => known.entry(key).or_insert(Arc::new(script(job, profile, hardware)?)).clone(),
+        };
+        check_cpus(job, hardware)?;
+        check_nodes(job, hardware)?;
+        check_fits(job, &script, hardware)?;
+        scripts.push(script);
+    }
+    Ok(scripts)
+}
+
+/// The longest run without a time limit: 100 days.
+const LONGEST: Nanos = Nanos::from_secs(100 * 86_400);
+
+/// The longest run at all: 100 years.
+const LONGEST_EVER: Nanos = Nanos::from_secs(36_525 * 86_400);
+
+/// Checks that each job ends in an acceptable time. With a time limit, only run times that cannot be computed with
+/// are rejected.
+///
+/// # Errors
+/// The first job that runs too long.
+pub fn check_lengths(
+    jobs: &[Job],
+    scripts: &[Arc<Script>],
+    hardware: &Hardware,
+    limit: Option<Nanos>,
+) -> Result<(), ScriptError> {
+    for (job, script) in jobs.iter().zip(scripts) {
+        let ns = script.solo_ns(hardware) + job.start.0 as f64;
+        let is_cut = limit.is_some() || job.ending != Ending::Exit;
+        let is_below = |most: Nanos| ns < most.0 as f64;
+        if !is_below(if is_cut { LONGEST_EVER } else { LONGEST }) {
+            let (origin, job) = (job.origin.to_string(), job.name.clone());
+            let or = if is_below(LONGEST_EVER) { OR_LIMIT } else { "" };
+            return Err(ScriptError::TooLong { origin, job, takes: in_years(ns), or });
+        }
+    }
+    Ok(())
+}
+
+const OR_LIMIT: &str = ", or end the run earlier with --time-limit";
+
+fn in_years(ns: f64) -> String {
+    let days = ns / 86_400e9;
+    match days / 365.25 {
+        years if 1e6 <= years || years.is_nan() => "longer than a million years".to_owned(),
+        years if 2.0 <= years => format!("{years:.0} years"),
+        _ => format!("{days:.0} days"),
+    }
+}
+
+fn check_cpus(job: &Job, hardware: &Hardware) -> Result<(), ScriptError> {
+    let has: CpuSet = hardware.cpus.iter().map(|cpu| cpu.id).collect();
+    let missing = job.cpus.as_ref().map(|cpus| cpus.minus(&has));
+    match missing.filter(|cpus| !cpus.is_empty()) {
+        Some(cpus) => {
+            let (origin, job) = (job.origin.to_string(), job.name.clone());
+            Err(ScriptError::UnknownCpus { origin, job, cpus, has })
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_nodes(job: &Job, hardware: &Hardware) -> Result<(), ScriptError> {
+    let existing: NodeSet = hardware.nodes.iter().filter_map(|node| node.id).collect();
+    let named = job.nodes.iter().chain(job.memory.as_ref().map(program::MemoryPolicy::nodes));
+    match named.flat_map(NodeSet::iter).find(|node| !existing.contains(*node)) {
+        Some(node) => {
+            let has = match existing.is_empty() {
+                true => "no nodes".to_owned(),
+                false => format!("nodes {existing}"),
+            };
+            let (origin, job) = (job.origin.to_string(), job.name.clone());
+            Err(ScriptError::UnknownNode { origin, job, node, has })
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), ScriptError> {
+    let (origin, name) = (job.origin.to_string(), job.name.clone());
+    let bound = match (&job.memory, &job.nodes) {
+        (Some(program::MemoryPolicy::Bind(nodes)), _) | (None, Some(nodes)) => Some(nodes.clone()),
+        _ => None,
+    };
+    let is_usable = |node: &&crate::hardware::Node| {
+        bound.as_ref().is_none_or(|nodes| node.id.is_some_and(|id| nodes.contains(id)))
+    };
+    let has = Bytes(hardware.nodes.iter().filter(is_usable).map(|node| node.memory.0).sum());
+    let needs = Bytes(script.footprint_max());
+    if has < needs {
+        let place = match bound {
+            Some(nodes) => format!("its nodes {nodes}"),
+            None => "the machine".to_owned(),
+        };
+        return Err(ScriptError::TooLarge { origin, job: name, needs, place, has });
+    }
+    let may = |cpu: &crate::hardware::Cpu| {
+        let node_id = hardware.nodes[cpu.node].id;
+        job.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu.id))
+            && job.nodes.as_ref().is_none_or(|nodes| node_id.is_some_and(|id| nodes.contains(id)))
+    };
+    match hardware.cpus.iter().any(may) {
+        true => Ok(()),
+        false => Err(ScriptError::NoCpu { origin, job: name }),
+    }
+}
+
+fn script(job: &Job, profile: &Profile, hardware: &Hardware) -> Result<Script, ScriptError> {
+    let acts = profile.phases.iter().enumerate().map(|(idx, phase)| {
+        act(job, profile, phase, hardware).map_err(|what| ScriptError::Profile {
+            origin: job.origin.to_string(),
+            job: job.name.clone(),
+            profile: profile.name.clone(),
+            phase: idx + 1,
+            what,
+        })
+    });
+    Ok(Script { phases: acts.collect::<Result<_, _>>()?, n_threads: job.threads })
+}
+
+fn act(
+    job: &Job,
+    profile: &Profile,
+    phase: &Phase,
+    hardware: &Hardware,
+) -> Result<ScriptPhase, String> {
+    let value = |figure: Option<ProfileValue>| figure.map(ProfileValue::value);
+    let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
+    let cpu = fastest.ok_or_else(|| "the machine has no CPU".to_owned())?;
+    let channel = hardware.nodes[cpu.node].channel;
+    let bytes = hardware.caches[cpu.cache].bytes;
+    let habits = Calibration::default().parameters(cpu.ghz);
+    let behaviour = of_phase(phase, profile.class_cache, bytes, &channel, habits)
+        .map_err(|error: ProfileError| error.to_string())?;
+    let instructions = instructions(profile, phase)?;
+    if instructions < 1.0 {
+        return Err(
+            "the phase has no instructions; remove the phase, or set instructions".to_owned()
+        );
+    }
+    let kinds = hardware.cache_sizes();
+    let fills = kinds.iter().map(|&bytes| FillTable::new(behaviour.miss_curve(), bytes)).collect();
+    let references = behaviour.counts(bytes).accesses;
+    let threads = f64::from(job.threads);
+    Ok(ScriptPhase {
+        fills: Arc::new(fills),
+        instructions: instructions / threads,
+        sleeps: sleeps(phase)?,
+        footprint: value(phase.footprint_bytes).unwrap_or(0.0) as u64,
+        references,
+        l1_misses: value(phase.l1_misses).unwrap_or(references),
+        behaviour: Arc::new(behaviour),
+    })
+}
+
+fn sleeps(phase: &Phase) -> Result<Option<(f64, u64)>, String> {
+    match (phase.burst_instructions, phase.sleep_ns) {
+        (None, None) => Ok(None),
+        (Some(burst), Some(sleep)) if 1.0 <= burst.value() => {
+            Ok(Some((burst.value(), sleep.value() as u64)))
+        }
+        (Some(_), Some(_)) => Err("burst_instructions must be 1 or more".to_owned()),
+        _ => Err("burst_instructions and sleep_ns belong together; set both or none".to_owned()),
+    }
+}
+
+/// Instructions of a phase: the given value, else its share of the instructions executed in its CPU time.
+fn instructions(profile: &Profile, phase: &Phase) -> Result<f64, String> {
+    if let Some(given) = phase.instructions {
+        return Ok(given.value());
+    }
+    Err("it has no instructions, so its end is unknown; set instructions".to_owned()).or_else(
+        |error: String| match (profile.cpu_time, profile.frequency()) {
+            (Some(time), Some(hertz)) => {
+                let cpi = profile.average(|p| Some(p.cycles_per_instruction?.value()));
+                let cpi = cpi.filter(|cpi| 0.0 < *cpi).ok_or(error)?;
+                Ok(phase.share.value() * seconds(time) * hertz / cpi)
+            }
+            _ => Err(error),
+        },
+    )
+}
+
+fn seconds(time: Nanos) -> f64 {
+    time.as_secs_f64()
+}

@@ -1,0 +1,256 @@
+//! Run-to-run variation of the simulated machine, by seed. It varies causes, never results.
+//!
+//! | key | varies | default | source |
+//! | --- | --- | --- | --- |
+//! | `start` | the delay of a job's start, up to this time | 10ms | measured: the first job of a run runs after 7.1 ms (6.1 to 19.5), `xtask bench start` |
+//! | `placement` | the CPU that jobs are started from | on | measured: `xtask bench kernel` prints the CPUs of first jobs |
+//! | `idle` | the choice among equally good idle CPUs | on | as `placement`: it depends on which CPU became idle last |
+//! | `length` | the length of a program's phase, relative | 0.005 | measured: `xtask bench chance` |
+//! | `sleep` | the duration of a sleep, relative | 0.1 | between the values for timers and for a disk of the same benchmark |
+//! | `counters` | the increments of counters, relative | 0.01 | V. M. Weaver, S. A. McKee, "Can Hardware Performance Counters Be Trusted?", IISWC 2008: runs differ by up to 1.07 % |
+//! | `pages` | the share of each node that is in use at the start, up to this share | off | measured: 2 to 26 % of the nodes of 1 GiB of a guest, `xtask bench kernel` |
+//!
+//! The values of a job depend on the seed, its number and its thread only, not on the policy. So runs of several
+//! policies can be compared seed by seed. A key with the value `off` (or 0) disables its variation.
+
+use base::{Nanos, Rng};
+
+/// The amount of each variation; see the table of the module.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Variation {
+    /// Largest start delay.
+    pub start: Nanos,
+    /// Whether the CPU of the first fork varies.
+    pub placement: bool,
+    /// Whether the choice among idle CPUs varies.
+    pub idle: bool,
+    /// Relative standard deviation of phase lengths.
+    pub length: f64,
+    /// Relative standard deviation of sleeps.
+    pub sleep: f64,
+    /// Relative standard deviation of counter increments.
+    pub counters: f64,
+    /// Largest share of a node that is in use at the start.
+    pub pages: f64,
+}
+
+/// The keys.
+pub const KEYS: &[&str] = &["start", "placement", "idle", "length", "sleep", "counters", "pages"];
+
+impl Default for Variation {
+    fn default() -> Self {
+        Variation {
+            start: Nanos::from_millis(10),
+            placement: true,
+            idle: true,
+            length: 0.005,
+            sleep: 0.1,
+            counters: 0.01,
+            pages: 0.0,
+        }
+    }
+}
+
+/// The error of a text that is not a variation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VariationError {
+    /// No equals sign, or an unknown key.
+    #[error("{0:?} is not a variation: write off, or KEY=VALUE with one of {keys}", keys = KEYS.join(", "))]
+    Key(String),
+    /// A value that the key does not accept.
+    #[error("{key} cannot be {found:?}: write {takes}")]
+    Value {
+        /// The key.
+        key: String,
+        /// As written.
+        found: String,
+        /// Accepted values.
+        takes: &'static str,
+    },
+}
+
+impl Variation {
+    /// No variation.
+    pub const OFF: Variation = Variation {
+        start: Nanos::ZERO,
+        placement: false,
+        idle: false,
+        length: 0.0,
+        sleep: 0.0,
+        counters: 0.0,
+        pages: 0.0,
+    };
+
+    /// The default, changed by `off`, `on` and `KEY=VALUE` pairs, separated by commas.
+    pub fn parse(text: &str) -> Result<Self, VariationError> {
+        let mut chance = Variation::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            match part.split_once('=') {
+                None if part == "off" => chance = Variation::OFF,
+                None if part == "on" => chance = Variation::default(),
+                None => return Err(VariationError::Key(part.to_owned())),
+                Some((key, value)) => chance.set(key.trim(), value.trim())?,
+            }
+        }
+        Ok(chance)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), VariationError> {
+        let reject =
+            |takes| VariationError::Value { key: key.to_owned(), found: value.to_owned(), takes };
+        let switch = || match value {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(reject("on or off")),
+        };
+        let share = || match value {
+            "off" => Ok(0.0),
+            _ => value
+                .parse()
+                .ok()
+                .filter(|share| (0.0..=0.5).contains(share))
+                .ok_or_else(|| reject("off, or a share from 0 to 0.5")),
+        };
+        match key {
+            "start" if value == "off" => self.start = Nanos::ZERO,
+            "start" => {
+                let time = value.parse().ok().filter(|time| *time <= Nanos::from_secs(60));
+                self.start = time.ok_or_else(|| reject("off, or a time up to 60s"))?;
+            }
+            "placement" => self.placement = switch()?,
+            "idle" => self.idle = switch()?,
+            "length" => self.length = share()?,
+            "sleep" => self.sleep = share()?,
+            "counters" => self.counters = share()?,
+            "pages" => self.pages = share()?,
+            _ => return Err(VariationError::Key(format!("{key}={value}"))),
+        }
+        Ok(())
+    }
+
+    /// The random streams of a seed.
+    pub fn streams(self, seed: u64) -> VariationStreams {
+        VariationStreams { chance: self, seed, sleeps: stream(seed, 3), counters: stream(seed, 4) }
+    }
+}
+
+/// The random streams of one run.
+#[derive(Clone, Debug)]
+pub struct VariationStreams {
+    chance: Variation,
+    seed: u64,
+    sleeps: Rng,
+    counters: Rng,
+}
+
+/// A separate stream for each use, so that an additional draw of one use does not change the others.
+fn stream(seed: u64, of: u64) -> Rng {
+    Rng::new(mix(seed, of))
+}
+
+/// Mixes two numbers into one (the finalizer of SplitMix64).
+fn mix(one: u64, other: u64) -> u64 {
+    let mut mixed = one ^ other.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+impl VariationStreams {
+    /// Draws the CPU that jobs are started from.
+    pub(crate) fn first_placement(&self) -> Option<Rng> {
+        self.chance.placement.then(|| stream(self.seed, 1))
+    }
+
+    /// Draws among equally good idle CPUs.
+    pub(crate) fn idle_choice(&self) -> Option<Rng> {
+        self.chance.idle.then(|| stream(self.seed, 2))
+    }
+
+    /// The start delay of the given run of a job.
+    pub(crate) fn late(&self, job: usize, run: u32) -> Nanos {
+        if self.chance.start == Nanos::ZERO {
+            return Nanos::ZERO;
+        }
+        let mut rng = stream(mix(self.seed, 5), mix(job as u64, u64::from(run)));
+        Nanos(rng.below(self.chance.start.0 + 1))
+    }
+
+    /// The length of a phase of a thread, relative to the profile.
+    pub(crate) fn length(&self, job: usize, thread: usize, act: usize) -> f64 {
+        if self.chance.length == 0.0 {
+            return 1.0;
+        }
+        let of = mix(mix(job as u64, thread as u64), act as u64);
+        around(&mut stream(mix(self.seed, 6), of), self.chance.length)
+    }
+
+    /// The duration of a sleep.
+    pub(crate) fn sleep(&mut self, ns: u64) -> u64 {
+        if self.chance.sleep == 0.0 {
+            return ns;
+        }
+        (ns as f64 * around(&mut self.sleeps, self.chance.sleep)) as u64
+    }
+
+    /// The share of a node's memory that is in use at the start of the run.
+    pub(crate) fn held(&self, node: usize) -> f64 {
+        if self.chance.pages == 0.0 {
+            return 0.0;
+        }
+        self.chance.pages * stream(mix(self.seed, 7), node as u64).unit()
+    }
+
+    /// A counter increment with noise.
+    pub(crate) fn counted(&mut self, grown: f64) -> f64 {
+        if self.chance.counters == 0.0 {
+            return grown;
+        }
+        grown * around(&mut self.counters, self.chance.counters)
+    }
+}
+
+/// A factor, uniformly distributed around 1 with standard deviation `part`.
+fn around(rng: &mut Rng, part: f64) -> f64 {
+    /// Half the width of a uniform distribution with standard deviation 1.
+    const HALF_WIDTH: f64 = 1.732_050_807_568_877_2;
+    (1.0 + part * HALF_WIDTH * (2.0 * rng.unit() - 1.0)).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_change_the_default_and_off_disables_all_variation() {
+        assert_eq!(Variation::parse("off"), Ok(Variation::OFF));
+        assert_eq!(Variation::parse(""), Ok(Variation::default()));
+        let some = Variation::parse("off,start=5ms,idle=on").expect("valid");
+        assert_eq!(some, Variation { start: Nanos::from_millis(5), idle: true, ..Variation::OFF });
+    }
+
+    #[test]
+    fn an_unknown_key_is_rejected_with_the_known_ones() {
+        let error = |text| Variation::parse(text).expect_err("the text is invalid").to_string();
+        assert_eq!(
+            error("luck=1"),
+            "\"luck=1\" is not a variation: write off, or KEY=VALUE with one of start, placement, idle, length, sleep, counters, pages"
+        );
+        assert_eq!(
+            error("length=2"),
+            "length cannot be \"2\": write off, or a share from 0 to 0.5"
+        );
+        assert_eq!(error("idle=1"), "idle cannot be \"1\": write on or off");
+    }
+
+    #[test]
+    fn the_values_of_a_job_depend_on_the_seed_and_its_number_only() {
+        let one = Variation::default().streams(7);
+        let mut other = Variation::default().streams(7);
+        other.sleep(1000);
+        assert_eq!(one.late(3, 0), other.late(3, 0));
+        assert_eq!(one.length(3, 0, 1), other.length(3, 0, 1));
+        assert_ne!(one.late(3, 0), one.late(4, 0));
+        assert_ne!(one.late(3, 0), Variation::default().streams(8).late(3, 0));
+    }
+}

@@ -54,7 +54,7 @@ pub enum ParseSetError {
     /// The end of a range is below its start.
     #[error("the range {0:?} ends before it starts")]
     Backwards(String),
-    /// An id above [`MAX_ID`].
+    /// An id above 65535.
     #[error("{0} is above the largest possible number ({max})", max = MAX_ID)]
     TooLarge(u64),
     /// The mask is not a list of hexadecimal words of at most 32 bits.

@@ -190,7 +190,7 @@ pub struct Table<'a> {
 
 impl<'a> Table<'a> {
     /// A table whose keys are all in `known`. Keys in `elsewhere` are valid in other tables of the format and
-    /// get an error that says so.
+    /// get a separate error.
     pub fn new<F: From<TomlFault>>(
         text: &'a SourceText<'a>,
         table: &'a DeTable<'a>,

@@ -132,7 +132,7 @@ impl<'a> CsvTable<'a> {
     /// The number in a cell.
     ///
     /// # Errors
-    /// See [`Sheet::number`], or the cell is empty.
+    /// See [`CsvTable::number`], or the cell is empty.
     pub fn require_number(&self, line: &CsvRow, column: usize) -> Result<f64, CsvError> {
         let what = || format!("{} is empty; write a number from 0", self.header[column]);
         self.number(line, column)?.ok_or_else(|| self.error_at(line, column, what()))

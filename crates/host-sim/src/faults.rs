@@ -115,7 +115,7 @@ pub(crate) enum FaultKind {
 pub(crate) struct FaultInjector {
     pub faults: Faults,
     seed: u64,
-    /// Created on demand, by [`Luck::place`].
+    /// Created on demand, by [`FaultInjector::stream_index`].
     rngs: Vec<Rng>,
 }
 

@@ -115,7 +115,7 @@ pub struct Link {
     pub from: usize,
     /// The node of the memory.
     pub to: usize,
-    /// Its bandwidth and queueing. Its unloaded latency is zero; see [`Way::more_ns`].
+    /// Its bandwidth and queueing. Its unloaded latency is zero; see [`NodePath::extra_ns`].
     pub channel: Channel,
 }
 

@@ -23,7 +23,7 @@ pub struct Script {
 pub struct ScriptPhase {
     /// Its speed by cache size.
     pub behaviour: Arc<CpiModel>,
-    /// How it fills each cache of the machine, by [`Hardware::cache_kind`].
+    /// How it fills each cache of the machine, by [`Hardware::cache_size_index`].
     pub fills: Arc<Vec<FillTable>>,
     /// Instructions per thread.
     pub instructions: f64,

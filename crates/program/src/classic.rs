@@ -33,7 +33,7 @@ pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError>
     }
 }
 
-/// The offset of the first TOML table header, which no line of the classic form can look like.
+/// The offset of the first TOML table header, which no line of the classic form begins with.
 fn toml_offset(text: &SourceText<'_>) -> Option<usize> {
     let mut offset = 0;
     for line in text.text.split_inclusive('\n') {

@@ -46,7 +46,7 @@ pub struct MemoryAccess {
     /// Unloaded latency of one cache line in nanoseconds.
     pub latency_ns: Option<SourcedValue>,
     /// Peak of all CPUs of `from` together in bytes per second: channels × width × transfer rate. Programs
-    /// reach less; the model of the memory channel says how much.
+    /// reach less, by a factor of the memory channel model.
     pub bandwidth_bytes_per_s: Option<SourcedValue>,
 }
 

@@ -17,7 +17,7 @@ pub struct CoRunData {
     pub remote: Vec<MeasuredRemote>,
 }
 
-/// Two programs on one cache, as indices into [`Truth::programs`].
+/// Two programs on one cache, as indices into [`CoRunData::programs`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredPair {
     /// The programs.

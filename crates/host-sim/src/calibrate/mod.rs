@@ -4,10 +4,10 @@
 //!   solo.csv ── each program alone ─────► physics ──► predicted ─┐
 //!                                           ▲                    ├─► error ─► minimization
 //!   pairs.csv, numa.csv ── measured ────────┼────────────────────┘                │
-//!                                           └───────────── Fitted ◄───────────────┘
+//!                                           └──────── Calibration ◄───────────────┘
 //! ```
 //!
-//! The error on the data of the fit shows the flexibility of a model only. So [`judge`] leaves each program out in turn,
+//! The error on the data of the fit shows the flexibility of a model only. So [`cross_validate`] leaves each program out in turn,
 //! fits on the pairs of the others, and predicts its pairs. The baseline predictors are fitted in the same way.
 
 mod baselines;

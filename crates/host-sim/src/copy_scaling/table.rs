@@ -22,7 +22,7 @@ impl Benchmark {
     }
 }
 
-/// The programs with all values of [`Alone`], in the order of the table.
+/// The programs with all values of [`SoloCounters`], in the order of the table.
 ///
 /// # Errors
 /// A column is missing, or a cell is not a number.

@@ -500,7 +500,7 @@ impl Fluid {
     /// Charges the cost of a cold cache to a task that moves to another one.
     ///
     /// While it fills the cache up to its occupancy, each inserted line stands for 1 - misses(occupancy) /
-    /// misses(present) additional misses (the filling of [`crate::physics::shares`]).
+    /// misses(present) additional misses (the filling of [`crate::physics::occupancies`]).
     pub(super) fn charge_cold_cache(&mut self, idx: usize, cache: usize) {
         let task = &self.tasks[idx];
         if task.warm_in.is_none() || task.warm_in == Some(cache) || !self.settings.contention {

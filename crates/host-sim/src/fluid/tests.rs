@@ -223,7 +223,7 @@ fn no_more_jobs_are_oom_killed_than_necessary() {
     let work = script(&fluid, 1e9, 20.0, 24);
     (0..4).for_each(|job| start(&mut fluid, job, &work, None));
     let mut killed = Vec::new();
-    // All jobs are updated repeatedly; in one update the last page is allocated, and several jobs are short of memory.
+    // All jobs are updated repeatedly; in one update the last page is allocated, and the allocations of several jobs fail.
     for look in 1..=100_000 {
         fluid.advance(look * 200_000);
         fluid.update_all();

@@ -112,7 +112,7 @@ pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
     held
 }
 
-/// The same as [`shares`], written into a slice of the same length.
+/// The same as [`occupancies`], written into a slice of the same length.
 pub fn compute_occupancies(programs: &[(&FillTable, f64)], bytes: f64, held: &mut [f64]) {
     // The total filling is concave in time. So Newton's method from the left never overshoots and reaches the step in
     // which the cache is full.

@@ -5,12 +5,12 @@
 //! (`workloads/data/corun`), relative to these two values:
 //!
 //! ```text
-//!   latency = unloaded × (1 + slope × utilization),  utilization = bandwidth ÷ (cap × peak)
+//!   latency = unloaded × (1 + slope × utilization),  utilization = bandwidth ÷ (capacity × peak)
 //! ```
 
 use super::{Channel, CpiParameters};
 
-/// The calibrated parameters. [`Fitted::default`] has the shipped values.
+/// The calibrated parameters. [`Calibration::default`] has the shipped values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     /// See [`Channel::slope_ns`]; relative to the unloaded latency.
@@ -18,11 +18,11 @@ pub struct Calibration {
     /// Reachable bandwidth relative to the peak; row misses and read-write turnarounds take the rest. Not fitted to
     /// slowdowns: it is the largest bandwidth of any program alone.
     pub cap: f64,
-    /// See [`Habits::overlap`].
+    /// See [`CpiParameters::overlap`].
     pub overlap: f64,
-    /// See [`Habits::overlap_max`].
+    /// See [`CpiParameters::overlap_max`].
     pub overlap_max: f64,
-    /// See [`Habits::late`].
+    /// See [`CpiParameters::late`].
     pub late: f64,
 }
 

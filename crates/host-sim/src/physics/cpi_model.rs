@@ -151,7 +151,7 @@ impl CpiModel {
         1.0 / self.waits
     }
 
-    /// The frequency for which [`Behaviour::demand`] is computed, in GHz.
+    /// The frequency for which [`CpiModel::demand`] is computed, in GHz.
     pub fn ghz(&self) -> f64 {
         self.habits.ghz
     }

@@ -27,7 +27,7 @@ pub struct MemoryClient {
     pub uses: Vec<(usize, f64)>,
 }
 
-/// The demand of a [`User`] on one channel while the latencies of the others are constant.
+/// The demand of a [`MemoryClient`] on one channel while the latencies of the others are constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientDemand {
     core_ns: f64,

@@ -17,7 +17,7 @@ use crate::physics::{LINE, MissCurve, MissCurveError, MissPoint};
 pub struct TableProgram {
     /// Its name.
     pub name: String,
-    /// Its misses and memory traffic, as far as the table has them; see [`Known::asks`].
+    /// Its misses and memory traffic, as far as the table has them, see [`TableProgram::miss_curve_for`].
     pub miss_curve: MissCurve,
     /// Memory traffic in bytes per cycle, the largest at any cache size.
     bytes_per_cycle: f64,

@@ -12,7 +12,7 @@
 //!         16K        1M        64M  bytes of cache
 //! ```
 //!
-//! Every value has its source ([`Source`]) and, where known, its error. An unknown value is absent, never zero.
+//! Every value has its source ([`ValueSource`]) and, where known, its error. An unknown value is absent, never zero.
 //! A program has one or several phases; shares are shares of its instructions.
 //!
 //! Out of scope: dependence on the input of the program (a profile is of one command line).
@@ -137,7 +137,7 @@ impl ProfileValue {
         self.value
     }
 
-    /// Half the width of the 95 % confidence interval, see [`Figure::with_error`].
+    /// Half the width of the 95 % confidence interval, see [`ProfileValue::with_error`].
     pub fn error(self) -> Option<f64> {
         self.error
     }
@@ -181,7 +181,7 @@ pub struct CurvePoint {
     pub write_backs: Option<f64>,
     /// Lines read by prefetchers per 1000 instructions, not counted as misses; absent if unknown.
     pub prefetches: Option<f64>,
-    /// The error of the misses, see [`Figure::with_error`].
+    /// The error of the misses, see [`ProfileValue::with_error`].
     pub error: Option<f64>,
 }
 
@@ -211,12 +211,12 @@ impl MissRatioCurve {
         self.at(cache, |point| Some(point.misses))
     }
 
-    /// Write-backs per 1000 instructions, see [`Curve::misses_at`].
+    /// Write-backs per 1000 instructions, see [`MissRatioCurve::misses_at`].
     pub fn write_backs_at(&self, cache: Bytes) -> Option<f64> {
         self.at(cache, |point| point.write_backs)
     }
 
-    /// Lines read by prefetchers per 1000 instructions, see [`Curve::misses_at`].
+    /// Lines read by prefetchers per 1000 instructions, see [`MissRatioCurve::misses_at`].
     pub fn prefetches_at(&self, cache: Bytes) -> Option<f64> {
         self.at(cache, |point| point.prefetches)
     }

@@ -110,22 +110,22 @@ fn check_shares(top: &Table<'_>, phases: &[Phase]) -> Result<(), WorkloadError> 
 }
 
 fn phase(table: &Table<'_>) -> Result<Phase, WorkloadError> {
-    let figure = |key| table.get(key, figure);
+    let profile_value = |key| table.get(key, profile_value);
     Ok(Phase {
         share: table.get("share", share)?.unwrap_or_default(),
-        instructions: figure("instructions")?,
-        cycles_per_instruction: figure("cycles_per_instruction")?,
-        core_cycles_per_instruction: figure("core_cycles_per_instruction")?,
-        overlap: figure("overlap")?,
-        footprint_bytes: figure("footprint_bytes")?,
-        working_set_bytes: figure("working_set_bytes")?,
-        threads: figure("threads")?,
-        llc_accesses: figure("llc_accesses_per_1000")?,
-        l1_misses: figure("l1_misses_per_1000")?,
-        burst_instructions: figure("burst_instructions")?,
-        sleep_ns: figure("sleep_ns")?,
+        instructions: profile_value("instructions")?,
+        cycles_per_instruction: profile_value("cycles_per_instruction")?,
+        core_cycles_per_instruction: profile_value("core_cycles_per_instruction")?,
+        overlap: profile_value("overlap")?,
+        footprint_bytes: profile_value("footprint_bytes")?,
+        working_set_bytes: profile_value("working_set_bytes")?,
+        threads: profile_value("threads")?,
+        llc_accesses: profile_value("llc_accesses_per_1000")?,
+        l1_misses: profile_value("l1_misses_per_1000")?,
+        burst_instructions: profile_value("burst_instructions")?,
+        sleep_ns: profile_value("sleep_ns")?,
         private_cache: table.get("private_cache_bytes", values::size)?,
-        bandwidth: figure("bandwidth_bytes_per_s")?,
+        bandwidth: profile_value("bandwidth_bytes_per_s")?,
         curve: match table.table("curve", "the curve", CURVE_KNOWN, &[])? {
             Some(curve) => read_curve(&curve)?,
             None => MissRatioCurve::default(),
@@ -167,7 +167,7 @@ fn read_curve(table: &Table<'_>) -> Result<MissRatioCurve, WorkloadError> {
 }
 
 /// A value: a table, or a plain number of source "declared".
-fn figure(key: &'static str, value: &Value<'_>) -> Result<ProfileValue, WorkloadFault> {
+fn profile_value(key: &'static str, value: &Value<'_>) -> Result<ProfileValue, WorkloadFault> {
     let Value::Table(table) = value else { return declared(key, value) };
     let known = ["value", "source", "error"];
     if let Some(other) = table.keys().find(|word| !known.contains(&word.get_ref().as_ref())) {
@@ -177,10 +177,10 @@ fn figure(key: &'static str, value: &Value<'_>) -> Result<ProfileValue, Workload
     let Some(number) = table.get("value") else {
         return Err(wrong_type(key, EXPECTED, value));
     };
-    let figure = declared(key, number.get_ref())?;
+    let profile_value = declared(key, number.get_ref())?;
     let error = table.get("error").map(|error| number_of(key, error.get_ref())).transpose()?;
     let source = table.get("source").map(|word| source("source", word.get_ref())).transpose()?;
-    Ok(ProfileValue { source: source.unwrap_or_default(), ..figure }.with_error(error))
+    Ok(ProfileValue { source: source.unwrap_or_default(), ..profile_value }.with_error(error))
 }
 
 const EXPECTED: &str = "a number, or { value = 1.5, source = \"traced\" }";
@@ -191,7 +191,7 @@ fn declared(key: &'static str, value: &Value<'_>) -> Result<ProfileValue, Worklo
 }
 
 fn share(key: &'static str, value: &Value<'_>) -> Result<ProfileValue, WorkloadFault> {
-    let share = figure(key, value)?;
+    let share = profile_value(key, value)?;
     let fault = TomlFault::OutOfRange { key, found: share.value().to_string(), range: "0 to 1" };
     if share.value() <= 1.0 { Ok(share) } else { Err(fault.into()) }
 }
@@ -221,14 +221,14 @@ fn source(key: &'static str, value: &Value<'_>) -> Result<ValueSource, WorkloadF
     known.ok_or(WorkloadFault::ValueSource { found: word })
 }
 
-/// See [`figure`]; an integer from 0 to 15.
+/// See [`profile_value`]; an integer from 0 to 15.
 fn class(key: &'static str, value: &Value<'_>) -> Result<(Class, ValueSource), WorkloadFault> {
-    let figure = figure(key, value)?;
-    let number = figure.value();
+    let profile_value = profile_value(key, value)?;
+    let number = profile_value.value();
     let reject = || WorkloadFault::Class { found: number.to_string() };
     let whole = if number.fract() == 0.0 && number <= 255.0 { Some(number as u8) } else { None };
     let class = whole.and_then(Class::new).ok_or_else(reject)?;
-    Ok((class, figure.source))
+    Ok((class, profile_value.source))
 }
 
 fn nanos(key: &'static str, value: &Value<'_>) -> Result<Nanos, WorkloadFault> {

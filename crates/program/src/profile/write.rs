@@ -26,7 +26,7 @@ impl Profile {
         );
         add("class_cache_bytes", self.class_cache.map(|size| size.0.to_string()));
         add("cpu_time_ns", self.cpu_time.map(|time| time.0.to_string()));
-        add("covered", self.covered.map(figure));
+        add("covered", self.covered.map(profile_value));
         for phase in &self.phases {
             add_phase(&mut text, phase);
         }
@@ -38,20 +38,20 @@ fn add_phase(text: &mut String, phase: &Phase) {
     text.push_str("\n[[phase]]\n");
     let private = phase.private_cache.map(|size| size.0.to_string());
     let lines = [
-        ("share", Some(figure(phase.share))),
-        ("instructions", phase.instructions.map(figure)),
-        ("cycles_per_instruction", phase.cycles_per_instruction.map(figure)),
-        ("core_cycles_per_instruction", phase.core_cycles_per_instruction.map(figure)),
-        ("overlap", phase.overlap.map(figure)),
-        ("footprint_bytes", phase.footprint_bytes.map(figure)),
-        ("working_set_bytes", phase.working_set_bytes.map(figure)),
-        ("threads", phase.threads.map(figure)),
-        ("llc_accesses_per_1000", phase.llc_accesses.map(figure)),
-        ("l1_misses_per_1000", phase.l1_misses.map(figure)),
-        ("burst_instructions", phase.burst_instructions.map(figure)),
-        ("sleep_ns", phase.sleep_ns.map(figure)),
+        ("share", Some(profile_value(phase.share))),
+        ("instructions", phase.instructions.map(profile_value)),
+        ("cycles_per_instruction", phase.cycles_per_instruction.map(profile_value)),
+        ("core_cycles_per_instruction", phase.core_cycles_per_instruction.map(profile_value)),
+        ("overlap", phase.overlap.map(profile_value)),
+        ("footprint_bytes", phase.footprint_bytes.map(profile_value)),
+        ("working_set_bytes", phase.working_set_bytes.map(profile_value)),
+        ("threads", phase.threads.map(profile_value)),
+        ("llc_accesses_per_1000", phase.llc_accesses.map(profile_value)),
+        ("l1_misses_per_1000", phase.l1_misses.map(profile_value)),
+        ("burst_instructions", phase.burst_instructions.map(profile_value)),
+        ("sleep_ns", phase.sleep_ns.map(profile_value)),
         ("private_cache_bytes", private),
-        ("bandwidth_bytes_per_s", phase.bandwidth.map(figure)),
+        ("bandwidth_bytes_per_s", phase.bandwidth.map(profile_value)),
     ];
     for (key, value) in lines.into_iter().filter_map(|(key, value)| Some((key, value?))) {
         text.push_str(&format!("{key} = {value}\n"));
@@ -89,14 +89,9 @@ fn add_list(text: &mut String, key: &str, words: &[String]) {
     let _ = write!(text, "{key} = [\n{}]\n", rows.concat());
 }
 
-fn figure(figure: ProfileValue) -> String {
-    let error =
-        figure.error().map_or(String::new(), |error| format!(", error = {}", number(error)));
-    format!(
-        "{{ value = {}, source = \"{}\"{error} }}",
-        number(figure.value()),
-        figure.source.word()
-    )
+fn profile_value(value: ProfileValue) -> String {
+    let error = value.error().map_or(String::new(), |error| format!(", error = {}", number(error)));
+    format!("{{ value = {}, source = \"{}\"{error} }}", number(value.value()), value.source.word())
 }
 
 /// The shortest text that is read back as the same number, with digits on both sides of the point.

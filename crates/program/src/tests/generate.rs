@@ -207,5 +207,5 @@ fn huge_footprints_do_not_overflow() {
         memory: Some(Bytes(u64::MAX - 1)),
         ..options()
     };
-    assert!(generate(&list, &options).is_err(), "the second one finds no room");
+    assert!(generate(&list, &options).is_err(), "the second one does not fit");
 }

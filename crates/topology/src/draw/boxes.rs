@@ -6,7 +6,7 @@ use super::{WIDTH, cpus_of, shorten};
 use crate::{Core, Llc, Machine, Node};
 
 /// Columns inside the frame.
-const ROOM: usize = WIDTH - 4;
+const INNER_WIDTH: usize = WIDTH - 4;
 /// Above this number, the caches of a node share one line. So do caches that each serve one core.
 const SHELVES_MAX: usize = 8;
 /// Above this number of lines, the cores of a cache are abbreviated.
@@ -39,7 +39,8 @@ fn frame(left: &str, right: &str, lines: &[String]) -> String {
         if right.is_empty() { "┐".to_owned() } else { format!(" {right} ─┐") },
     );
     let rule = "─".repeat(WIDTH.saturating_sub(left.chars().count() + right.chars().count()));
-    let body: String = lines.iter().map(|line| format!("│ {line:<ROOM$.ROOM$} │\n")).collect();
+    let body: String =
+        lines.iter().map(|line| format!("│ {line:<INNER_WIDTH$.INNER_WIDTH$} │\n")).collect();
     format!("{left}{rule}{right}\n{body}└{}┘\n", "─".repeat(WIDTH - 2))
 }
 
@@ -96,7 +97,7 @@ fn shelf(machine: &Machine, label: &str, indent: usize, cpus: &CpuSet) -> Vec<St
         let alike: Vec<&Core> = cores.iter().filter(|core| core.kind == *kind).copied().collect();
         let named =
             if 1 < kinds.len() || *kind != "uniform" { format!("{kind}: ") } else { String::new() };
-        lines.extend(cells(&named, &alike, cpus, ROOM - indent));
+        lines.extend(cells(&named, &alike, cpus, INNER_WIDTH - indent));
     }
     let starts = std::iter::once(label).chain(std::iter::repeat(""));
     starts.zip(lines).map(|(start, line)| format!("{start:<indent$}{line}")).collect()

@@ -202,7 +202,7 @@ fn an_affinity_set_after_the_kill_is_kept() {
     let restored = undo::restore(&state_folders(world.path()), false);
     let entries = restored.files.iter().flat_map(|file| &file.entries);
     let about = entries.into_iter().find(|entry| entry.process == bound).expect("restore read it");
-    assert_eq!(about.deed, RestoreAction::Foreign(other.clone()));
+    assert_eq!(about.action, RestoreAction::Foreign(other.clone()));
     assert_eq!(mask(bound), Some(other));
 }
 

@@ -81,14 +81,14 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
 }
 
 fn sentence(entry: &Entry, dry_run: bool) -> String {
-    let Entry { job, process, comm, n_threads, deed: action } = entry;
+    let Entry { job, process, comm, n_threads, action } = entry;
     let threads = counted_noun(*n_threads, "thread");
     let prefix = format!("{job}: process {process} ({comm}), {threads}:");
     match action {
-        RestoreAction::PutBack { from, to } if dry_run => {
+        RestoreAction::Restored { from, to } if dry_run => {
             format!("{prefix} would be restored from CPUs {from} to {to}")
         }
-        RestoreAction::PutBack { from, to } => {
+        RestoreAction::Restored { from, to } => {
             format!("{prefix} restored from CPUs {from} to {to}")
         }
         RestoreAction::Foreign(mask) => {
@@ -102,10 +102,10 @@ fn sentence(entry: &Entry, dry_run: bool) -> String {
 }
 
 fn group_sentence(group: &GroupEntry, dry_run: bool) -> String {
-    let what = match &group.deed {
+    let what = match &group.action {
         GroupRestoreAction::Removed if dry_run => "would be removed".to_owned(),
         GroupRestoreAction::Removed => "removed".to_owned(),
-        GroupRestoreAction::Gone => "does not exist any more".to_owned(),
+        GroupRestoreAction::Absent => "does not exist any more".to_owned(),
         GroupRestoreAction::NotOurs => "left, its name is not one of evenkeel's".to_owned(),
         GroupRestoreAction::Refused(why) => format!("left, cannot be removed: {why}"),
     };
@@ -116,9 +116,9 @@ fn group_sentence(group: &GroupEntry, dry_run: bool) -> String {
 }
 
 fn group_json(group: &GroupEntry) -> Value {
-    let (action, why) = match &group.deed {
+    let (action, why) = match &group.action {
         GroupRestoreAction::Removed => ("removed", None),
-        GroupRestoreAction::Gone => ("absent", None),
+        GroupRestoreAction::Absent => ("absent", None),
         GroupRestoreAction::NotOurs => ("left-foreign", None),
         GroupRestoreAction::Refused(why) => ("refused", Some(why)),
     };
@@ -183,8 +183,8 @@ fn entry_json(entry: &Entry) -> Value {
         "program": entry.comm,
         "n_threads": entry.n_threads,
     });
-    let (action, details) = match &entry.deed {
-        RestoreAction::PutBack { from, to } => {
+    let (action, details) = match &entry.action {
+        RestoreAction::Restored { from, to } => {
             ("restored", vec![("from_cpus", from.to_string()), ("to_cpus", to.to_string())])
         }
         RestoreAction::Foreign(mask) => ("left-foreign", vec![("cpus", mask.to_string())]),
@@ -212,15 +212,15 @@ mod tests {
 
     fn restored() -> Restored {
         let cpus = |text: &str| text.parse().expect("a list");
-        let entry = |deed, n_threads| Entry {
+        let entry = |action, n_threads| Entry {
             job: "sort".into(),
             process: 41,
             comm: "sort".into(),
             n_threads,
-            deed,
+            action,
         };
         let entries = vec![
-            entry(RestoreAction::PutBack { from: cpus("1"), to: cpus("0-3") }, 2),
+            entry(RestoreAction::Restored { from: cpus("1"), to: cpus("0-3") }, 2),
             entry(RestoreAction::Foreign(cpus("2")), 1),
             entry(RestoreAction::AsBefore(cpus("0-3")), 1),
             entry(RestoreAction::Refused("cannot give it CPUs 0-3: not permitted".into()), 1),
@@ -233,10 +233,13 @@ mod tests {
             n_damaged: 0,
             first_damaged: 0,
         };
-        let group =
-            |deed| GroupEntry { kind: GroupKind::Counts, name: "evenkeel-3f-0-sort".into(), deed };
+        let group = |action| GroupEntry {
+            kind: GroupKind::Counts,
+            name: "evenkeel-3f-0-sort".into(),
+            action,
+        };
         let folder = "/sys/fs/cgroup/evenkeel-3f";
-        let binds = |deed| GroupEntry { kind: GroupKind::Binds, name: folder.into(), deed };
+        let binds = |action| GroupEntry { kind: GroupKind::Binds, name: folder.into(), action };
         let mut left = file(Verdict::Kept, vec![]);
         left.groups = vec![
             group(GroupRestoreAction::Removed),

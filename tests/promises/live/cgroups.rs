@@ -182,7 +182,11 @@ fn restore_of_a_run_without_a_folder_finds_it_gone() {
         }
         std::thread::yield_now();
     };
-    assert_eq!(restored.files[0].groups[0].deed, undo::GroupRestoreAction::Gone, "{restored:?}");
+    assert_eq!(
+        restored.files[0].groups[0].action,
+        undo::GroupRestoreAction::Absent,
+        "{restored:?}"
+    );
 }
 
 #[test]

@@ -1,9 +1,8 @@
-//! Where undo records lie: a folder that nobody else can write to.
+//! The folder of undo records, which only its owner can write to.
 //!
-//! As root `/run/evenkeel`; else `$XDG_RUNTIME_DIR/evenkeel`; else `/run/user/UID/evenkeel`, which is the
-//! same where that variable got lost on the way; else a private folder in `/tmp`, whose owner and mode
-//! are checked, since anybody could have made it before us. All of them vanish with
-//! the boot for which the records hold.
+//! As root `/run/evenkeel`; otherwise `$XDG_RUNTIME_DIR/evenkeel`, or `/run/user/UID/evenkeel` if that
+//! variable is not set, or a private folder in `/tmp`. Owner and mode are checked, because another user
+//! could have made the folder. All of these folders are empty after a boot, like the records that they hold.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,22 +15,22 @@ use rustix::io::Errno;
 use super::UndoError;
 use crate::fault;
 
-/// The variable that puts the folder somewhere else.
+/// Environment variable for another folder.
 pub const STATE_VARIABLE: &str = "EVENKEEL_STATE_DIR";
 
-/// A folder that was opened and checked.
+/// An open folder whose owner and mode were checked.
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
     pub(crate) file: OwnedFd,
 }
 
-/// Where records of this user may lie, the best place first.
+/// The folders for records of this user, the preferred one first.
 pub fn folders() -> Vec<PathBuf> {
     candidates(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
-/// Refuses a folder whose place would depend on where we are: the next run would not find it.
+/// Rejects a relative path in the variable: the next run might not find that folder.
 pub fn check_variable() -> Result<(), UndoError> {
     let named = std::env::var_os(STATE_VARIABLE).map(PathBuf::from);
     match named.filter(|path| !path.as_os_str().is_empty() && !path.is_absolute()) {
@@ -58,7 +57,7 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<Path
 }
 
 impl Folder {
-    /// The first of the places that can be used, made if it is not there.
+    /// The first usable folder, made if it does not exist.
     pub(crate) fn for_writing(places: &[PathBuf]) -> Result<Self, UndoError> {
         let mut first_error = None;
         for path in places {
@@ -79,7 +78,7 @@ impl Folder {
         }))
     }
 
-    /// Opens a folder that is there; a link is not followed, and nobody else may be able to write.
+    /// Opens an existing folder. A symbolic link is not followed, and no other user may have access.
     pub(crate) fn open(path: &Path) -> Result<Self, UndoError> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let open = || Ok(rustix::fs::open(path, flags, Mode::empty())?);
@@ -87,9 +86,9 @@ impl Folder {
         let stat = fault::retry("fstat", || Ok(rustix::fs::fstat(&file)?))
             .map_err(|error| unusable(path, error))?;
         let problem = if stat.st_uid != rustix::process::geteuid().as_raw() {
-            Some("it belongs to somebody else")
+            Some("it belongs to another user")
         } else if stat.st_mode & 0o077 != 0 {
-            Some("others may enter it, its mode must be 0700")
+            Some("other users have access, its mode must be 0700")
         } else {
             None
         };
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn root_users_with_and_without_a_runtime_folder_each_have_a_place() {
+    fn root_and_users_with_or_without_a_runtime_directory_have_a_folder() {
         check(0, &[("XDG_RUNTIME_DIR", "/run/user/0")], &["/run/evenkeel", "/tmp/evenkeel-0"]);
         let runtime = ("XDG_RUNTIME_DIR", "/run/user/7");
         let usual = ["/run/user/7/evenkeel", "/tmp/evenkeel-7"];
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_enter_or_that_is_a_link_is_refused() {
+    fn a_folder_with_access_for_others_and_a_symbolic_link_are_rejected() {
         let world = tempfile::tempdir().expect("a folder");
         let place = |name: &str| world.path().join(name);
         let open = |name: &str| Folder::open(&place(name)).map(|_| ()).map_err(|e| e.to_string());
@@ -139,14 +138,14 @@ mod tests {
         assert_eq!(fs::metadata(place("new")).expect("made").permissions().mode() & 0o777, 0o700);
         fs::create_dir(place("wide")).expect("a folder");
         fs::set_permissions(place("wide"), fs::Permissions::from_mode(0o755)).expect("ours");
-        assert!(open("wide").expect_err("others may enter").contains("0700"));
+        assert!(open("wide").expect_err("access for others").contains("0700"));
         symlink(place("new"), place("link")).expect("a link");
         assert!(open("link").is_err());
-        assert!(open("absent").expect_err("it is not there").contains(STATE_VARIABLE));
+        assert!(open("absent").expect_err("it does not exist").contains(STATE_VARIABLE));
     }
 
     #[test]
-    fn the_next_place_is_taken_when_the_first_cannot_be_made() {
+    fn if_the_first_folder_cannot_be_made_the_next_one_is_used() {
         let world = tempfile::tempdir().expect("a folder");
         let (no, yes) = (world.path().join("no/such/parent"), world.path().join("yes"));
         assert_eq!(Folder::for_writing(&[no, yes.clone()]).expect("the second").path, yes);

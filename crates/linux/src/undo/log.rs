@@ -1,4 +1,4 @@
-//! The owner's side of an undo record: open, write before each change, remove at the end.
+//! The writer of an undo record: opens it, appends a line before each change, and removes it at the end.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,15 +14,15 @@ use super::record::{Header, Line, Records, Whose};
 use crate::cgroup::DelegatedCgroup;
 use crate::{fault, procfs, system};
 
-/// A file is rewritten when it has grown beyond this and beyond twice what it needs to hold.
+/// A file is rewritten when it is larger than this and than twice its size after the last rewrite.
 const REWRITE_BYTES: u64 = 4 << 20;
 
-/// What names the files of runs in the folder.
+/// Suffix of record files.
 pub(super) const SUFFIX: &str = ".undo";
-/// A file on its way to take the place of another.
+/// Suffix of a rewritten file before it replaces the record.
 pub(super) const FRESH_SUFFIX: &str = ".undo.new";
 
-/// The undo record of this run, locked as long as this value lives.
+/// The undo record of this run, which is locked until drop.
 #[derive(Debug)]
 pub struct Log {
     folder: Folder,
@@ -34,28 +34,28 @@ pub struct Log {
     n_bytes_rewritten: u64,
     last_nr: u64,
     is_kept: bool,
-    /// The file ends in the middle of a line.
+    /// The file ends with an incomplete line.
     is_torn: bool,
 }
 
 impl Log {
-    /// A new record in the best place there is.
+    /// A new record in the preferred folder.
     pub fn create() -> Result<Self, UndoError> {
         Log::create_in(&folders())
     }
 
-    /// A new record in the first of these places that can be used.
+    /// A new record in the first usable folder of these.
     pub fn create_in(places: &[PathBuf]) -> Result<Self, UndoError> {
         let run = system::random_id(Path::new("/")).map_err(UndoError::System)?;
         Log::create_for(run, places)
     }
 
-    /// A new record of the run with this name, which no other has.
+    /// A new record of the run with this unique id.
     pub fn create_for(run: String, places: &[PathBuf]) -> Result<Self, UndoError> {
         Log::create_with(run, places, false)
     }
 
-    /// The same for processes that we did not start.
+    /// The same for processes that evenkeel did not start.
     pub fn create_watching(run: String, places: &[PathBuf]) -> Result<Self, UndoError> {
         Log::create_with(run, places, true)
     }
@@ -85,36 +85,36 @@ impl Log {
         };
         let first = json(&log.header);
         if let Err(error) = log.append(&first) {
-            // It says nothing. If it cannot be removed either, whoever restores does it.
+            // It is empty. If it cannot be removed, `restore` removes it.
             let _ = unlink(&log.folder, &log.name);
             return Err(error);
         }
         Ok(log)
     }
 
-    /// The name of this run, for the environment of its jobs.
+    /// Id of this run, for the environment of its jobs.
     pub fn run(&self) -> &str {
         &self.header.run
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> PathBuf {
         self.folder.path.join(&self.name)
     }
 
-    /// Before a fork: a child of this job will bind itself. Returns the number of the change.
+    /// Before a fork: a child of this job sets its own affinity. Returns the number of the change.
     pub fn announce(&mut self, job: &str, old: &CpuSet, new: &CpuSet) -> Result<u64, UndoError> {
         let nr = self.next_nr();
         self.write(Line::Bind { nr, job: job.to_owned(), old: old.clone(), new: new.clone() })?;
         Ok(nr)
     }
 
-    /// After the fork: this is the child.
+    /// After the fork: the child.
     pub fn name_child(&mut self, nr: u64, child: Whose) -> Result<(), UndoError> {
         self.write(Line::Born { nr, task: child })
     }
 
-    /// Before masks of running threads are changed from `now` to `new`; `old` is what they get back.
+    /// Before masks of running threads are changed from `now` to `new`; `restore` sets `old`.
     /// Returns the number of the change.
     pub fn set(
         &mut self,
@@ -128,12 +128,12 @@ impl Log {
         Ok(nr)
     }
 
-    /// A change has been made, or was given up.
+    /// Confirms a change that was made or aborted.
     pub fn done(&mut self, nr: u64) -> Result<(), UndoError> {
         self.write(Line::Done { nr })
     }
 
-    /// Nothing of this job is to be put back any more. Says nothing about a job that is not in here.
+    /// Nothing of this job has to be restored any more. No line is written for an unknown job.
     pub fn free(&mut self, job: &str) -> Result<(), UndoError> {
         match self.records.knows_job(job) {
             true => self.write(Line::Free { job: job.to_owned() }),
@@ -151,34 +151,34 @@ impl Log {
         self.write(Line::MonGone { name: name.to_owned() })
     }
 
-    /// Before the folder for groups is made, and with it the first group.
+    /// Before the cgroup of the run is made.
     pub fn announce_groups(&mut self, home: &DelegatedCgroup) -> Result<(), UndoError> {
         let DelegatedCgroup { version, ref folder, enables, .. } = *home;
         self.write(Line::Groups { version, home: folder.clone(), enables })
     }
 
-    /// That folder is removed, or was not made.
+    /// The cgroup of the run is removed, or was not made.
     pub fn groups_gone(&mut self) -> Result<(), UndoError> {
         self.write(Line::GroupsGone)
     }
 
-    /// What there is to put back now.
+    /// Everything that has to be restored now.
     pub fn records(&self) -> &Records {
         &self.records
     }
 
-    /// Something could not be put back now: the file stays when the run is over, so that the next
-    /// start, or `evenkeel restore`, tries again.
+    /// Something could not be restored: the file stays after the run, so that the next start or
+    /// `evenkeel restore` tries again.
     pub fn keep(&mut self) {
         self.is_kept = true;
     }
 
-    /// Whether the file stays.
+    /// Whether the file stays after the run.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
 
-    /// Removes the file: everything has been put back. One that is to be kept is only let go.
+    /// Removes the file after everything was restored. A file that is kept is only unlocked.
     pub fn remove(self) -> Result<(), UndoError> {
         if self.is_kept {
             return Ok(());
@@ -198,8 +198,8 @@ impl Log {
         self.append(&json(&line))?;
         self.records.apply(&line);
         if REWRITE_BYTES.max(2 * self.n_bytes_rewritten) < self.n_bytes {
-            // The line stands either way; if there is no room for another file, this one grows on
-            // until it has doubled again.
+            // The line is written in any case. Without space for another file, this one grows until it
+            // has doubled again.
             if self.rewrite().is_err() {
                 let _ = unlink(&self.folder, &self.fresh_name());
                 self.n_bytes_rewritten = self.n_bytes;
@@ -212,7 +212,7 @@ impl Log {
         self.name.replace(SUFFIX, FRESH_SUFFIX)
     }
 
-    /// One line in one call, so that a kill leaves either the whole line or a torn last one.
+    /// Appends a line with one system call, so that a kill leaves at most an incomplete last line.
     fn append(&mut self, line: &str) -> Result<(), UndoError> {
         fault::point();
         if self.is_torn {
@@ -223,7 +223,7 @@ impl Log {
                 .map_err(|error| self.cannot_write(error))?;
         if n_written != line.len() {
             self.is_torn = true;
-            let _ = self.cut(); // Else before the next line.
+            let _ = self.cut(); // If it fails, it is repeated before the next line.
             return Err(self.cannot_write(io::ErrorKind::StorageFull.into()));
         }
         self.n_bytes += n_written as u64;
@@ -231,24 +231,24 @@ impl Log {
         Ok(())
     }
 
-    /// Takes a line off that is not whole: the next must not begin in the middle of it.
+    /// Removes an incomplete last line.
     fn cut(&mut self) -> io::Result<()> {
         fault::retry("ftruncate", || Ok(rustix::fs::ftruncate(&self.file, self.n_bytes)?))?;
         self.is_torn = false;
         Ok(())
     }
 
-    /// Replaces the file by one that holds only what is still to be put back. The new one is locked
-    /// before it takes the name, so the name never stands for an unlocked file.
+    /// Replaces the file by one that contains only what still has to be restored. The new file is locked
+    /// before the rename, so the name never refers to an unlocked file.
     fn rewrite(&mut self) -> io::Result<()> {
         let lines: Vec<String> = self.records.lines().iter().map(json).collect();
         let text = json(&self.header) + &lines.concat();
         let (at, fresh_name) = (&self.folder.file, self.fresh_name());
-        // What an earlier try left would be in the way.
+        // An earlier attempt may have left a file.
         let _ = unlink(&self.folder, &fresh_name);
         let fresh = create(&self.folder, &fresh_name)?;
         if !lock(&fresh)? {
-            return Err(io::ErrorKind::ResourceBusy.into()); // Whoever restores takes it for a leftover.
+            return Err(io::ErrorKind::ResourceBusy.into()); // `restore` takes it for a leftover.
         }
         let n_written = fault::retry("write", || Ok(rustix::io::write(&fresh, text.as_bytes())?))?;
         if n_written != text.len() {
@@ -268,8 +268,8 @@ impl Log {
     }
 }
 
-/// Makes a file that nobody else has locked. Whoever restores may find it between its making and its
-/// locking, take it for a leftover and remove it; then another name is tried.
+/// Makes and locks a file. `restore` may find it before it is locked, take it for a leftover and remove
+/// it; then another name is tried.
 fn create_locked(folder: &Folder, run: &str) -> Result<(String, OwnedFd), UndoError> {
     for attempt in 0..100 {
         let name = format!("{run}-{attempt}{SUFFIX}");
@@ -280,7 +280,7 @@ fn create_locked(folder: &Folder, run: &str) -> Result<(String, OwnedFd), UndoEr
             Ok(true) => return Ok((name, file)),
             Ok(false) => {}
             Err(error) => {
-                let _ = unlink(folder, &name); // It is empty: if it stays it says nothing.
+                let _ = unlink(folder, &name); // It is empty, and `restore` removes it.
                 return Err(refuse(error));
             }
         }
@@ -290,7 +290,7 @@ fn create_locked(folder: &Folder, run: &str) -> Result<(String, OwnedFd), UndoEr
 }
 
 fn create(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
-    // Children must not hold the lock: the descriptor closes on exec.
+    // The descriptor closes on exec, so that jobs do not hold the lock.
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::APPEND;
     let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mode = Mode::RUSR | Mode::WUSR;
@@ -302,7 +302,7 @@ pub(super) fn unlink(folder: &Folder, name: &str) -> io::Result<()> {
     fault::retry("unlinkat", || Ok(rustix::fs::unlinkat(&folder.file, name, AtFlags::empty())?))
 }
 
-/// Takes the lock of a file; false when another has it.
+/// Locks a file. False if another process has locked it.
 pub(super) fn lock(file: &OwnedFd) -> io::Result<bool> {
     fault::retry("flock", || match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -311,7 +311,7 @@ pub(super) fn lock(file: &OwnedFd) -> io::Result<bool> {
     })
 }
 
-/// Whether a file that is open still has a name.
+/// Whether an open file still has a name.
 pub(super) fn is_linked(file: &OwnedFd) -> io::Result<bool> {
     Ok(fault::retry("fstat", || Ok(rustix::fs::fstat(file)?))?.st_nlink != 0)
 }
@@ -327,24 +327,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_that_cannot_be_written_anew_grows_on() {
+    fn a_record_that_cannot_be_rewritten_grows() {
         let world = tempfile::tempdir().expect("a folder");
         let mut log = Log::create_in(&[world.path().join("state")]).expect("a record");
         let set = |text: &str| text.parse::<CpuSet>().expect("a list");
         log.announce("kept", &set("0-3"), &set("1")).expect("a line");
-        // A folder is in the way of the fresh file, and cannot be removed as a file.
+        // A folder has the name of the new file, and cannot be removed as a file.
         let in_the_way = world.path().join("state").join(log.fresh_name());
         std::fs::create_dir(&in_the_way).expect("ours");
         log.n_bytes = REWRITE_BYTES + 1;
-        log.announce("a", &set("0-3"), &set("1")).expect("the line stands");
+        log.announce("a", &set("0-3"), &set("1")).expect("a line");
         let bytes_before = log.n_bytes;
         assert!(REWRITE_BYTES < bytes_before, "it is the old file");
         std::fs::remove_dir(&in_the_way).expect("ours");
-        // A file that a failed try left is none of anybody's.
+        // A file that a failed attempt left is replaced.
         std::fs::write(&in_the_way, "half").expect("ours");
         log.n_bytes_rewritten = 0;
         log.announce("b", &set("0-3"), &set("1")).expect("a line");
-        assert!(log.n_bytes < 1000 && !in_the_way.exists(), "it was written anew");
+        assert!(log.n_bytes < 1000 && !in_the_way.exists(), "it was rewritten");
         let text = std::fs::read_to_string(log.path()).expect("ours");
         assert_eq!(["kept", "\"a\"", "\"b\""].map(|job| text.matches(job).count()), [1, 1, 1]);
     }

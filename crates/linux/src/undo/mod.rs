@@ -1,21 +1,21 @@
-//! What we changed, written down before we changed it, so that it can be put back whatever happens.
+//! The undo record: every change is written to a file before it is made, so that it can be restored even
+//! after a kill.
 //!
 //! ```text
-//!   record ─► change ─► confirm            our own end: put back, remove the file
-//!      └── killed anywhere here ──►        the next evenkeel: restore, remove the file
+//!   record ─► change ─► confirm            normal end: restore, remove the file
+//!      └── killed at any point ──►         the next evenkeel: restore, remove the file
 //! ```
 //!
-//! Each run has one file, locked for as long as the run lives (the kernel drops the lock with the
-//! process, however it ended). A record is one line: what a thread had, what we set, and whose it is.
-//! Its first line says for which boot, numbering of processes and user it holds; elsewhere the same
-//! numbers mean other processes.
+//! Each run has one file, which is locked (flock) while the run lives; the kernel drops the lock with the
+//! process. A line contains the mask that a thread had, the mask that evenkeel set, and the job. The first
+//! line contains the boot, the PID namespace and the user: elsewhere the same PIDs are other processes.
 //!
-//! Put back is what is still exactly as we left it. A mask that somebody else set since stays, and so
-//! does whatever belongs to a run whose file is locked.
+//! Only what is exactly as evenkeel left it is restored. A mask that another program set since then stays,
+//! and so does everything of a run whose file is locked.
 //!
-//! A child is announced before it is forked and named after. Between the two only its environment
-//! tells whose it is ([`RUN_VARIABLE`], [`JOB_VARIABLE`]); the lock, which a child shares until its
-//! exec, keeps everybody away until that environment can be seen.
+//! A child is announced before the fork and named after it. In between it can only be found by its
+//! environment ([`RUN_VARIABLE`], [`JOB_VARIABLE`]). A child shares the lock until its exec, so no other
+//! process restores before that environment is visible.
 
 mod folder;
 mod log;
@@ -47,16 +47,16 @@ pub enum UndoError {
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// The variable names a folder whose place depends on where we are.
+    /// The variable contains a relative path.
     #[error("{STATE_VARIABLE} is {path}: give the whole path, from / on")]
     Relative {
-        /// What it says.
+        /// Its value.
         path: PathBuf,
     },
-    /// The folder is there, but somebody else could write to it.
+    /// Another user could write to the folder.
     #[error(
         "{path} is not safe for undo records ({problem}): remove it, or set {STATE_VARIABLE} to a folder of yours"
     )]
@@ -71,10 +71,10 @@ pub enum UndoError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// The system does not tell what a record needs to say.
-    #[error("cannot tell which boot and namespace this is")]
+    /// The boot id or the PID namespace cannot be read.
+    #[error("cannot read the boot id and the PID namespace")]
     System(#[source] io::Error),
 }

@@ -1,7 +1,7 @@
-//! The lines of an undo record, and what follows from reading them in order.
+//! The lines of an undo record, and the state that results from them.
 //!
-//! The owner applies each line to its own [`Records`] as it writes it; `restore` applies the lines of
-//! a file to an empty one. Both therefore agree on what is to be put back.
+//! The writer applies each line to its own [`Records`]. `restore` applies the lines of a file to an empty
+//! one. Both therefore agree on what has to be restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,30 +11,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{DelegatedCgroup, Version};
 
-/// The version of the format; a record of another version is left to the evenkeel that wrote it.
+/// Version of the format. A record of another version is left to the evenkeel that wrote it.
 const VERSION: u32 = 1;
 
-/// The first line: for whom the others hold.
+/// The first line: boot, namespace, user and run of the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
     /// Version of the format.
     evenkeel_undo: u32,
-    /// The start of the machine that process numbers and birth times belong to.
+    /// Boot id that PIDs and start times belong to.
     pub boot: String,
-    /// The numbering of processes.
+    /// PID namespace.
     pub pid_namespace: String,
-    /// The user.
+    /// Effective UID.
     pub uid: u32,
-    /// The run, as jobs have it in their environment.
+    /// Id of the run, as in the environment of its jobs.
     pub run: String,
     /// The process that owns the record.
     pub pid: u32,
-    /// When that was born, in clock ticks since boot; 0: not told.
+    /// Start time of that process in clock ticks since boot; 0 if unknown.
     #[serde(default)]
     pub born_ticks: u64,
-    /// The processes were not started by us: only those that are named are ours, and what they have
-    /// started since. Neither their group nor their environment says anything.
+    /// The processes were not started by evenkeel: only named processes and their later children are
+    /// restored. Process group and environment do not count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub watches: bool,
 }
@@ -54,37 +54,37 @@ impl Header {
         }
     }
 
-    /// Whether this is a version that we know.
+    /// Whether this version is supported.
     pub fn is_known(&self) -> bool {
         self.evenkeel_undo == VERSION
     }
 }
 
-/// A thread as a record names it: number, birth in clock ticks since boot, process.
+/// A thread: TID, start time in clock ticks since boot, PID.
 pub type Whose = (u32, u64, u32);
 
 /// A line after the first. CPUs are written as Linux list text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Line {
-    /// A child of this job is about to be forked, and will bind itself.
+    /// A child of this job is about to be forked, and sets its own affinity.
     Bind {
         /// Number of the change.
         nr: u64,
         /// The job.
         job: String,
-        /// The mask that it would have had.
+        /// The mask that it would have otherwise.
         #[serde(with = "list_text")]
         old: CpuSet,
-        /// The mask that it will set.
+        /// The mask that it sets.
         #[serde(with = "list_text")]
         new: CpuSet,
     },
-    /// That child is there.
+    /// That child was forked.
     Born {
         /// Number of its [`Line::Bind`].
         nr: u64,
-        /// Who it is.
+        /// The child.
         task: Whose,
     },
     /// Masks of running threads are about to be changed.
@@ -93,68 +93,68 @@ pub enum Line {
         nr: u64,
         /// The job.
         job: String,
-        /// What they had before we ever touched them.
+        /// The mask before the first change.
         #[serde(with = "list_text")]
         old: CpuSet,
-        /// What they have now.
+        /// The current mask.
         #[serde(with = "list_text")]
         now: CpuSet,
-        /// What they will have.
+        /// The new mask.
         #[serde(with = "list_text")]
         new: CpuSet,
-        /// Who they are.
+        /// The threads.
         tasks: Vec<Whose>,
     },
-    /// A change has been made, or has been given up: what went before it no longer counts.
+    /// A change was made or aborted: the previous mask no longer counts.
     Done {
         /// Number of the change.
         nr: u64,
     },
-    /// Nothing of this job is to be put back any more.
+    /// Nothing of this job has to be restored any more.
     Free {
         /// The job.
         job: String,
     },
     /// A monitoring group of resctrl is about to be made under this name.
     MonGroup {
-        /// Its folder's name.
+        /// Name of its folder.
         name: String,
     },
     /// It is removed, or was not made.
     MonGone {
-        /// Its folder's name.
+        /// Name of its folder.
         name: String,
     },
-    /// The folder for the groups of this run is about to be made.
+    /// The cgroup of this run is about to be made.
     Groups {
-        /// The kind of hierarchy.
+        /// Version of the hierarchy.
         version: Version,
-        /// The group that it will be in.
+        /// The parent cgroup.
         home: PathBuf,
-        /// That has to hand the controller down, and does not do so yet.
+        /// The parent has to enable the controller for its children, and does not do so yet.
         enables: bool,
     },
-    /// It is removed with all that was in it, or was not made.
+    /// It is removed with its children, or was not made.
     GroupsGone,
 }
 
-/// What one thread has from us.
+/// The change of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Its job.
     pub job: String,
     /// Its process.
     pub process: u32,
-    /// What it gets back.
+    /// The mask to restore.
     pub old: CpuSet,
-    /// What we set or were about to set.
+    /// The mask that was set, or was about to be set.
     pub new: CpuSet,
-    /// What we had set before, as long as the change is not known to be made.
+    /// The previous mask, until the change is confirmed.
     before: Option<CpuSet>,
     nr: u64,
 }
 
-/// A job whose child was announced and not named, or is known by its tasks.
+/// A child that was announced and not named yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Announced {
     nr: u64,
@@ -163,7 +163,7 @@ struct Announced {
     new: CpuSet,
 }
 
-/// What there is to put back.
+/// Everything that has to be restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
     tasks: BTreeMap<TaskId, Held>,
@@ -172,19 +172,19 @@ pub struct Records {
     groups: Option<(Version, PathBuf, bool)>,
 }
 
-/// How a mask that is found relates to what we did.
+/// How the current mask of a thread relates to the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It is what we set; this is what was there before.
+    /// It was set by evenkeel. Contains the mask before.
     Ours(CpuSet),
-    /// It is what was there before we came.
+    /// It is the mask before the first change.
     AsBefore,
-    /// Somebody else set it.
+    /// Another program set it.
     Foreign,
 }
 
 impl Records {
-    /// What follows from one more line.
+    /// Applies a line.
     pub fn apply(&mut self, line: &Line) {
         match line {
             Line::Bind { nr, job, old, new } => self.announced.push(Announced {
@@ -235,48 +235,48 @@ impl Records {
     ) {
         let (tid, born_ticks, process) = whose;
         let id = TaskId { tid, start_time_ticks: born_ticks };
-        // Whatever a later line says: what it had before our first change is what it gets back.
+        // The mask before the first change is restored, no matter what later lines contain.
         let old = self.tasks.get(&id).map_or_else(|| old.clone(), |held| held.old.clone());
         let held = Held { job: job.to_owned(), process, old, new: new.clone(), before, nr };
         self.tasks.insert(id, held);
     }
 
-    /// Whether there is nothing to put back.
+    /// Whether nothing has to be restored.
     pub fn is_empty(&self) -> bool {
         let no_masks = self.tasks.is_empty() && self.announced.is_empty();
         no_masks && self.mon_groups.is_empty() && self.groups.is_none()
     }
 
-    /// What is known of a thread that was named.
+    /// The change of a thread.
     pub fn of_task(&self, id: TaskId) -> Option<&Held> {
         self.tasks.get(&id)
     }
 
-    /// The threads that were named.
+    /// All threads with changes.
     pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &Held)> {
         self.tasks.iter().map(|(&id, held)| (id, held))
     }
 
-    /// The monitoring groups of resctrl that are there, or were about to be.
+    /// The resctrl monitoring groups that exist, or were about to be made.
     pub fn mon_groups(&self) -> impl Iterator<Item = &str> {
         self.mon_groups.iter().map(String::as_str)
     }
 
-    /// The home of the groups that are there, or were about to be.
+    /// The parent of the cgroup that exists, or was about to be made.
     pub fn groups_home(&self) -> Option<DelegatedCgroup> {
         let (version, folder, enables) = self.groups.clone()?;
-        // Who lives where follows from the folders that are there.
+        // Where processes have to move follows from the existing folders.
         Some(DelegatedCgroup { version, folder, enables, moves_in: false })
     }
 
-    /// Whether anything is known of this job.
+    /// Whether the record contains this job.
     pub fn knows_job(&self, job: &str) -> bool {
         self.announced.iter().any(|announced| announced.job == job)
             || self.tasks.values().any(|held| held.job == job)
     }
 
-    /// What a mask is that a thread of this job has now. Masks are compared among the CPUs that are
-    /// online, since the kernel does not show the others.
+    /// Compares the current mask of a thread with the record. Masks are compared among the online CPUs,
+    /// because the kernel does not report the others.
     pub fn judge(&self, id: TaskId, job: &str, mask: &CpuSet, online: &CpuSet) -> Seen {
         let shown = |set: &CpuSet| set == mask || (set.and(online) == *mask && !mask.is_empty());
         if let Some(held) = self.tasks.get(&id) {
@@ -288,7 +288,7 @@ impl Records {
                 Seen::Foreign
             };
         }
-        // Born later: it has the mask of whoever started it, one of those that the job's tasks have.
+        // It was forked later, and has inherited one of the masks of the job's tasks.
         let mut verdict = Seen::Foreign;
         for (old, new, before) in self.masks_of(job) {
             if shown(old) {
@@ -301,14 +301,14 @@ impl Records {
         verdict
     }
 
-    /// Whether any of our tasks may have this mask.
+    /// Whether any task may have this mask from evenkeel.
     pub fn has_mask(&self, mask: &CpuSet, online: &CpuSet) -> bool {
         let announced = self.announced.iter().map(|announced| &announced.new);
         let held = self.tasks.values().flat_map(|held| [Some(&held.new), held.before.as_ref()]);
         announced.chain(held.flatten()).any(|ours| ours == mask || ours.and(online) == *mask)
     }
 
-    /// What the tasks of a job had, what we set, and what was there before that if it may still be.
+    /// The masks of a job's tasks: before the first change, set, and previous ones that are unconfirmed.
     fn masks_of(&self, job: &str) -> impl Iterator<Item = (&CpuSet, &CpuSet, Option<&CpuSet>)> {
         let announced = self.announced.iter().filter(move |announced| announced.job == job);
         let tasks = self.tasks.values().filter(move |held| held.job == job);
@@ -317,7 +317,7 @@ impl Records {
             .chain(tasks.map(|held| (&held.old, &held.new, held.before.as_ref())))
     }
 
-    /// The lines from which the same records follow: what a rewritten file holds.
+    /// The lines of a rewritten file, which lead to the same state.
     pub fn lines(&self) -> Vec<Line> {
         let announced = self.announced.iter().map(|a| Line::Bind {
             nr: a.nr,
@@ -363,7 +363,7 @@ mod tests {
         text.parse().expect("a list")
     }
 
-    /// Reads lines and says what a thread with a mask is. Thread 7 was named, 9 was born later.
+    /// Applies lines and judges the mask of a thread. Thread 7 was named, 9 was forked later.
     fn check(lines: &str, tid: u32, mask: &str, expected: &Seen) {
         let mut records = Records::default();
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_mask_that_we_set_is_ours() {
+    fn only_a_mask_on_record_is_ours() {
         check(BOUND, 7, "1", &ours());
         check(BOUND, 7, "2", &Seen::Foreign);
         check(BOUND, 7, "0-3", &Seen::AsBefore);
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_named_for_the_first_time_may_still_have_what_its_job_had() {
+    fn a_thread_that_is_named_for_the_first_time_may_have_an_earlier_mask_of_its_job() {
         let found = format!(
             "{BOUND}\n{}",
             r#"{"set":{"nr":2,"job":"a","old":"0-3","now":"1","new":"2","tasks":[[9,100,9]]}}"#
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_was_set_free_has_nothing_to_put_back() {
+    fn a_job_that_was_freed_has_nothing_to_restore() {
         let freed = format!("{BOUND}\n{}", r#"{"free":{"job":"a"}}"#);
         check(&freed, 7, "1", &Seen::Foreign);
     }

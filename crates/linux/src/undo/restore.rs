@@ -1,10 +1,10 @@
-//! Putting back what a killed evenkeel left changed.
+//! Restores what a killed evenkeel left changed.
 //!
-//! A file is touched when nobody holds its lock and it was written in this boot, in this numbering of
-//! processes and by this user. Then every thread that a record names, and every process that comes
-//! from one, is looked at: what still has exactly our mask gets back what it had, and everything else
-//! is left with the reason why. The record goes when all of it is settled; as long as anything was refused,
-//! or could not be looked at, it stays for another try.
+//! A file is handled if it is not locked and was written in this boot, in this PID namespace and by this
+//! user. Every thread on record and every descendant is inspected: a thread that has exactly the recorded
+//! mask gets its former mask back, and any other one is left, with a reason. The file is removed when all
+//! of it is settled. If a call was refused or a process could not be read, the file stays for another
+//! attempt.
 
 mod family;
 mod groups;
@@ -27,103 +27,103 @@ use crate::procfs::{self, Stat};
 use crate::{affinity, fault, fork_latency, system};
 use family::{Doubts, Search, lives};
 
-/// A child between fork and exec shares the lock of its dead parent. It needs a moment, or a CPU.
+/// Attempts to take a lock: a child between fork and exec shares the lock of its dead parent.
 const LOCK_STEPS: u32 = 200;
-/// In the middle of an exec a child of ours has no environment yet: shorter still.
+/// Attempts to read an environment: during an exec a child has none yet.
 const EXEC_STEPS: u32 = 50;
 const WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// What became of every record that was found.
+/// The results of all records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// One for each file, by name.
+    /// One per file, sorted by name.
     pub files: Vec<FileReport>,
-    /// Folders, files and processes that could not be looked at, and why.
+    /// Folders, files and processes that could not be read, with reasons.
     pub problems: Vec<String>,
 }
 
-/// What became of one record.
+/// The result of one record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileReport {
     /// The file.
     pub path: PathBuf,
-    /// What was done about it as a whole.
+    /// Result for the whole file.
     pub verdict: Verdict,
-    /// Process by process.
+    /// Results per process.
     pub entries: Vec<Entry>,
-    /// Its monitoring groups of resctrl, by name, and then the folder of its groups.
+    /// Its resctrl monitoring groups by name, and its cgroup.
     pub groups: Vec<GroupEntry>,
-    /// Lines that could not be read; a torn last line is not one of them.
+    /// Malformed lines. An incomplete last line does not count.
     pub n_damaged: usize,
-    /// The first of them, counted from 1; 0 when there is none.
+    /// Number of the first malformed line, from 1; 0 if there is none.
     pub first_damaged: usize,
 }
 
-/// What was done about a record as a whole.
+/// Result for a record as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it is settled and the file is gone (in a dry run: it would be).
+    /// All of it is settled and the file is removed (in a dry run: would be).
     Settled,
-    /// Something could not be put back; the file stays for another try.
+    /// Something could not be restored. The file stays for another attempt.
     Kept,
-    /// Its owner lives.
+    /// Its run is running.
     InUse,
-    /// The machine was started anew since: there is nothing to put back, and the file is gone.
+    /// It was written before the last boot: nothing has to be restored, and the file is removed.
     OtherBoot,
-    /// Its process numbers mean nothing here.
+    /// It belongs to another PID namespace.
     OtherNamespace,
-    /// It is another user's.
+    /// It belongs to another user.
     OtherUser,
-    /// It has a form that this version does not know.
+    /// Its format is not supported.
     Unknown,
 }
 
-/// What was done about the threads of one process that were alike.
+/// The result for threads of one process that had the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The job that it belongs to.
+    /// Its job.
     pub job: String,
     /// Its process.
     pub process: u32,
-    /// The name of its program.
+    /// Its name.
     pub comm: String,
-    /// How many threads.
+    /// Number of threads.
     pub n_threads: u32,
-    /// What.
-    pub deed: RestoreAction,
+    /// The result.
+    pub action: RestoreAction,
 }
 
-/// What was done.
+/// The result for a thread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RestoreAction {
-    /// It had our mask and has what it had before (in a dry run: would have).
-    PutBack {
-        /// Our mask.
+    /// It had the recorded mask, and its former mask is restored (in a dry run: would be).
+    Restored {
+        /// The recorded mask.
         from: CpuSet,
-        /// What it had before.
+        /// The former mask.
         to: CpuSet,
     },
-    /// Somebody else set this mask since, so it stays.
+    /// Another program set this mask since then, so it stays.
     Foreign(CpuSet),
-    /// It has what it had before us.
+    /// It has its former mask.
     AsBefore(CpuSet),
-    /// The kernel refused, in these words.
+    /// The kernel refused with this error.
     Refused(String),
 }
 
-/// How to restore.
+/// Options of a restore.
 #[derive(Clone, Copy)]
 struct How<'a> {
     groups_root: &'a Path,
     dry_run: bool,
 }
 
-/// Looks at every record in these folders; with `dry_run` nothing is changed.
+/// Restores all records in these folders. With `dry_run` nothing is changed.
 pub fn restore(places: &[PathBuf], dry_run: bool) -> Restored {
     restore_below(Path::new("/"), places, dry_run)
 }
 
-/// The same with groups of resctrl below another root, for tests.
+/// The same with resctrl and cgroups below another root, for tests.
 pub fn restore_below(groups_root: &Path, places: &[PathBuf], dry_run: bool) -> Restored {
     let how = How { groups_root, dry_run };
     let mut restored = Restored::default();
@@ -167,16 +167,16 @@ fn names_in(folder: &Folder) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Removes what a killed evenkeel was about to put in the place of its record, which still stands.
+/// Removes a rewritten file that a killed evenkeel did not rename. Its record is complete.
 fn remove_half_made(folder: &Folder, name: &str, dry_run: bool) {
     let Ok(file) = open(folder, name) else { return };
     if lock(&file).unwrap_or(false) && !dry_run {
-        let _ = unlink(folder, name); // The next who restores tries again.
+        let _ = unlink(folder, name); // The next restore tries again.
     }
-    drop(file); // Only now: whoever makes a new one meanwhile must not find it unlocked.
+    drop(file); // The lock is held until here, so that a new file of this name is not affected.
 }
 
-/// `None` when the file vanished meanwhile: its owner came to a good end.
+/// `None` if the file was removed meanwhile by its owner.
 fn restore_file(
     folder: &Folder,
     name: &str,
@@ -208,7 +208,7 @@ fn restore_file(
     let (header, records, damaged) = parse(&read_all(&file)?);
     let n_damaged = damaged.len();
     let verdict = match &header {
-        // Whoever was killed before the first line was whole had changed nothing.
+        // A run that was killed before the first line was complete has changed nothing.
         None if n_damaged == 0 => Verdict::Settled,
         None => Verdict::Unknown,
         Some(header) => belongs(header)?,
@@ -220,12 +220,12 @@ fn restore_file(
         entries = put_back(Path::new("/"), header, &records, how.dry_run, &mut doubts);
         left = groups::remove(how.groups_root, header, &records, how.dry_run);
         left.extend(groups::take_back(how.groups_root, header, &records, how.dry_run));
-        let refused = entries.iter().any(|entry| matches!(entry.deed, RestoreAction::Refused(_)));
-        // What a damaged line told may still be changed, and nobody can say so but that line.
+        let refused = entries.iter().any(|entry| matches!(entry.action, RestoreAction::Refused(_)));
+        // The change of a malformed line may still be in effect.
         if 0 < n_damaged
             || refused
             || !doubts.is_empty()
-            || left.iter().any(|entry| matches!(entry.deed, GroupRestoreAction::Refused(_)))
+            || left.iter().any(|entry| matches!(entry.action, GroupRestoreAction::Refused(_)))
         {
             verdict = Verdict::Kept;
         }
@@ -248,8 +248,8 @@ fn open(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
     fault::retry("openat", open)
 }
 
-/// `None` when it is locked; else why it is left alone. Waits a little when the owner named in the file
-/// is dead: then only a child on its way to exec can hold the lock.
+/// Locks a file; otherwise returns why it is left alone. If the owner is dead, only a child before its
+/// exec can hold the lock, so the call waits for a short time.
 fn lock_patiently(file: &OwnedFd) -> io::Result<Option<Verdict>> {
     for _ in 0..LOCK_STEPS {
         if lock(file)? {
@@ -259,7 +259,7 @@ fn lock_patiently(file: &OwnedFd) -> io::Result<Option<Verdict>> {
         match belongs(&header)? {
             Verdict::Settled if !owner_lives(&header) => std::thread::sleep(WAIT_STEP),
             Verdict::Settled => break,
-            other => return Ok(Some(other)), // Its numbers mean nothing here.
+            other => return Ok(Some(other)), // Its PIDs have no meaning here.
         }
     }
     Ok(Some(Verdict::InUse))
@@ -269,7 +269,7 @@ fn owner_lives(header: &Header) -> bool {
     let is_owner = |stat: &Stat| header.born_ticks == 0 || stat.born_ticks == header.born_ticks;
     match procfs::stat(Path::new("/"), header.pid) {
         Ok(stat) => stat.state != 'Z' && is_owner(&stat),
-        // Who cannot be looked at may well live: nothing is lost by leaving his record alone.
+        // An owner that cannot be read may be running: its record is left alone.
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     }
 }
@@ -286,8 +286,8 @@ fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The header, what follows from the lines, and those that could not be read, counted from 1. The last line counts only
-/// when it is whole: its writer may have been killed in it, and then the change was not made.
+/// The header, the state after all lines, and the numbers of malformed lines from 1. An incomplete last
+/// line does not count: its writer was killed, and the change was not made.
 fn parse(bytes: &[u8]) -> (Option<Header>, Records, Vec<usize>) {
     let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
     lines.pop();
@@ -318,9 +318,8 @@ fn belongs(header: &Header) -> io::Result<Verdict> {
     })
 }
 
-/// Puts back what is still as the records left it. Programs go on meanwhile: who was not bound back
-/// yet may start others, so everything is listed again until nothing is new and nobody is in the
-/// middle of becoming something that may be ours.
+/// Restores all threads that have the recorded masks. Processes keep running and forking meanwhile, so
+/// they are listed again until there are no new ones and no process in an exec may be one of ours.
 fn put_back(
     root: &Path,
     header: &Header,
@@ -330,9 +329,9 @@ fn put_back(
 ) -> Vec<Entry> {
     let online = match system::online(root) {
         Ok(online) => online,
-        // Without it a mask of ours could be taken for somebody else's.
+        // Without it, a recorded mask could be taken for one of another program.
         Err(error) => {
-            doubts.insert(format!("cannot tell which CPUs are online: {error}"));
+            doubts.insert(format!("cannot read which CPUs are online: {error}"));
             return Vec::new();
         }
     };
@@ -340,7 +339,7 @@ fn put_back(
     let mut seen: BTreeSet<u32> = BTreeSet::new();
     let mut counted: BTreeMap<(String, u32, String, RestoreAction), u32> = BTreeMap::new();
     let mut n_waits = 0;
-    // Whoever was being born while its parent was given back what it had shows only later.
+    // A fork that was under way when its parent was restored becomes visible later.
     let mut births_until = Instant::now();
     loop {
         let n_seen = seen.len();
@@ -350,13 +349,13 @@ fn put_back(
                 if !seen.insert(tid) {
                     continue;
                 }
-                if let Some(deed) = settle(root, tid, &job, records, &online, dry_run) {
-                    if matches!(deed, RestoreAction::PutBack { .. }) && !dry_run {
+                if let Some(action) = settle(root, tid, &job, records, &online, dry_run) {
+                    if matches!(action, RestoreAction::Restored { .. }) && !dry_run {
                         let until =
                             Instant::now() + fork_latency::max_fork_latency(root, [process]);
                         births_until = births_until.max(until);
                     }
-                    *counted.entry((job.clone(), process, comm.clone(), deed)).or_default() += 1;
+                    *counted.entry((job.clone(), process, comm.clone(), action)).or_default() += 1;
                 }
             }
         }
@@ -370,7 +369,7 @@ fn put_back(
         }
     }
     let entry =
-        |((job, process, comm, deed), n_threads)| Entry { job, process, comm, n_threads, deed };
+        |((job, process, comm, action), n_threads)| Entry { job, process, comm, n_threads, action };
     counted.into_iter().map(entry).collect()
 }
 
@@ -383,7 +382,7 @@ fn threads(root: &Path, process: u32, doubts: &mut Doubts) -> Vec<u32> {
     })
 }
 
-/// What is to be done about one thread, and does it; `None` when it is gone.
+/// Restores one thread if necessary. `None` if it has exited.
 fn settle(
     root: &Path,
     tid: u32,
@@ -402,32 +401,32 @@ fn settle(
     };
     let id = match procfs::stat(root, tid) {
         Ok(stat) => TaskId { tid, start_time_ticks: stat.born_ticks },
-        Err(error) => return unless_gone("cannot look at it", error),
+        Err(error) => return unless_gone("cannot read its state", error),
     };
     let mask = match affinity::get(tid) {
         Ok(mask) => mask,
-        Err(error) => return unless_gone("cannot tell its CPUs", error),
+        Err(error) => return unless_gone("cannot read its affinity", error),
     };
     let give = |cpus: &CpuSet| if dry_run { Ok(()) } else { affinity::set(tid, cpus) };
     match records.judge(id, job, &mask, online) {
         Seen::Foreign => {
-            // What it shows stays as it is, whatever becomes of what stands below.
+            // The mask of its cpuset stays. Only the requested mask below it is restored.
             let held = records.of_task(id).filter(|_| is_below_a_cpuset(root, id, records, &mask));
             match held.map_or(Ok(()), |held| give(&held.old)) {
                 Ok(()) => Some(RestoreAction::Foreign(mask)),
-                Err(error) => unless_gone("cannot be given what it had below its cpuset", error),
+                Err(error) => unless_gone("cannot restore the mask below its cpuset", error),
             }
         }
         Seen::AsBefore => Some(RestoreAction::AsBefore(mask)),
         Seen::Ours(to) => match give(&to) {
-            Ok(()) => Some(RestoreAction::PutBack { from: mask, to }),
+            Ok(()) => Some(RestoreAction::Restored { from: mask, to }),
             Err(error) => unless_gone(&format!("cannot give it CPUs {to}"), error),
         },
     }
 }
 
-/// Whether a thread that we had bound was moved to a cpuset that gives it exactly this mask: then what we
-/// asked for stands below, and comes up again when it is moved back.
+/// Whether a thread on record was moved to a cpuset with exactly this mask: the kernel keeps the
+/// requested mask, which applies again when the thread is moved back.
 fn is_below_a_cpuset(root: &Path, id: TaskId, records: &Records, mask: &CpuSet) -> bool {
     let held = records.of_task(id);
     held.is_some_and(|held| crate::cpuset::hides(root, id.tid, mask, &held.old))

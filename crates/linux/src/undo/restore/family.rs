@@ -1,13 +1,13 @@
-//! Who comes from a run's jobs.
+//! Finds the processes of the jobs of a run.
 //!
 //! ```text
 //!   named in the record ─┐
 //!   our run in its environment ─┤► jobs ─► their process groups ─► their children, and theirs
 //! ```
 //!
-//! Looking may be refused. Who cannot be looked at may be ours and still changed, so each such look is a
-//! doubt, and with doubts a record is not settled. Processes of other users that may not be looked into
-//! are no doubt: we could not have changed them.
+//! A process that cannot be read may belong to a job and be changed. Each such process is a doubt, and with
+//! doubts a record is not settled. Unreadable processes of other users are no doubt, because evenkeel
+//! could not have changed them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,13 +21,13 @@ use crate::procfs::{self, Stat};
 use crate::undo::record::{Header, Records};
 use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 
-/// Processes with their jobs and the names of their programs.
+/// Processes with their jobs and names.
 pub(super) type Members = BTreeMap<u32, (String, String)>;
 
-/// What could not be looked at and why, a line each.
+/// Processes that could not be read, with reasons, one line each.
 pub(super) type Doubts = BTreeSet<String>;
 
-/// What a search goes by.
+/// Input of a search.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
     pub(super) root: &'a Path,
@@ -37,8 +37,7 @@ pub(super) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// All processes that come from this run's jobs, and whether there are others of which that cannot be
-    /// told yet.
+    /// All processes of the jobs of this run, and whether there are others whose job is not known yet.
     pub(super) fn family(&self, doubts: &mut Doubts) -> (Members, bool) {
         let mut all = self.everybody(doubts);
         let (mut job_of, groups) = self.named(&all, doubts);
@@ -50,7 +49,7 @@ impl Search<'_> {
                 job_of.entry(pid).or_insert_with(|| job.clone());
             }
         }
-        // Who is older than the watch was started by its parent before that was ever ours.
+        // A child that is older than the watch was forked before its parent was placed.
         let since = if self.header.watches { self.header.born_ticks } else { 0 };
         all.retain(|pid, stat| since <= stat.born_ticks || job_of.contains_key(pid));
         self.follow_parents(&all, &mut job_of, doubts);
@@ -63,7 +62,7 @@ impl Search<'_> {
         (job_of.into_iter().filter_map(named).collect(), has_undecided)
     }
 
-    /// Every process that has not ended.
+    /// Every running process.
     fn everybody(&self, doubts: &mut Doubts) -> BTreeMap<u32, Stat> {
         let pids = procfs::processes(self.root).unwrap_or_else(|error| {
             doubts.insert(format!("processes cannot be listed: {error}"));
@@ -77,7 +76,7 @@ impl Search<'_> {
         all
     }
 
-    /// The jobs of those processes, and of process groups, that the record names.
+    /// The jobs of the processes and process groups on record.
     fn named(
         &self,
         all: &BTreeMap<u32, Stat>,
@@ -98,7 +97,7 @@ impl Search<'_> {
         (job_of, groups)
     }
 
-    /// Processes that have our run in their environment, whoever their parent is by now.
+    /// Processes with the run in their environment, no matter what their parent is.
     fn mark_by_environment(
         &self,
         all: &BTreeMap<u32, Stat>,
@@ -127,7 +126,7 @@ impl Search<'_> {
         }
     }
 
-    /// Children of ours are ours, unless another run says in their environment that they are its own.
+    /// Children of jobs belong to the job, unless their environment contains another run.
     fn follow_parents(
         &self,
         all: &BTreeMap<u32, Stat>,
@@ -152,7 +151,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether no other run says that a child of ours is its own. One in doubt is left for another try.
+    /// Whether the environment of a child contains no other run. False in case of doubt.
     fn is_no_others(&self, pid: u32, doubts: &mut Doubts) -> bool {
         let n_doubts = doubts.len();
         let environ = self.asked(pid, procfs::environ(self.root, pid), doubts).unwrap_or_default();
@@ -160,15 +159,15 @@ impl Search<'_> {
         doubts.len() == n_doubts && run.is_none_or(|run| run == self.header.run)
     }
 
-    /// Whether a process may be ours and cannot be asked, since it is in the middle of an exec.
+    /// Whether a process may be ours and is in an exec, so that its environment is not readable.
     pub(super) fn is_undecided(&self, process: (&u32, &Stat), doubts: &mut Doubts) -> bool {
         let pid = *process.0;
         self.may_be_ours(process, doubts)
             && self.asked(pid, environ(self.root, pid), doubts) == Some(Environ::InExec)
     }
 
-    /// Whether a process of which nothing else is known may be ours and still changed. What is older than
-    /// the run cannot come from it, and what has another mask has been bound by others.
+    /// Whether an unknown process may be ours and changed. An older process cannot belong to the run, and
+    /// another mask was set by another program.
     fn may_be_ours(&self, (&pid, stat): (&u32, &Stat), doubts: &mut Doubts) -> bool {
         if stat.born_ticks < self.header.born_ticks {
             return false;
@@ -177,7 +176,7 @@ impl Search<'_> {
         mask.is_some_and(|mask| self.records.has_mask(&mask, self.online))
     }
 
-    /// What a look at a process told; `None` when it is gone, is another user's, or is in doubt now.
+    /// The result of a read; `None` if the process has exited, belongs to another user, or is a doubt now.
     fn asked<T>(&self, pid: u32, told: io::Result<T>, doubts: &mut Doubts) -> Option<T> {
         let error = match told {
             Ok(told) => return Some(told),
@@ -189,7 +188,7 @@ impl Search<'_> {
         };
         let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
         if !(is_gone || is_denied && self.is_anothers(pid)) {
-            doubts.insert(format!("process {pid} cannot be looked at: {error}"));
+            doubts.insert(format!("process {pid} cannot be read: {error}"));
         }
         None
     }
@@ -200,7 +199,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether there is a process or thread of this number, as far as can be told.
+/// Whether a process or thread with this number may exist.
 pub(super) fn lives(root: &Path, tid: u32) -> bool {
     !procfs::stat(root, tid).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

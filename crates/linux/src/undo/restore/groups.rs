@@ -1,8 +1,7 @@
-//! Groups that a killed run left: those of resctrl that count, and the folder of those that bind memory.
+//! Removes groups that a killed run left: resctrl monitoring groups, and the cgroup of the run.
 //!
-//! Removed is what stands in the record under a name that this very run gives its groups. Nothing is
-//! looked for: a group that is not named, or is named but not so, is somebody else's. Whoever lives in a
-//! group that binds memory goes back to where the run had been started first.
+//! A group is removed if it is on record under a name that this run uses. No other group is searched or
+//! removed. Processes in a cgroup are moved to the parent of the cgroup of the run first.
 
 use std::path::Path;
 
@@ -10,40 +9,40 @@ use super::super::record::{Header, Records};
 use crate::cgroup::{RunCgroups, run_folder};
 use crate::resctrl::MonGroupFolder;
 
-/// What a group is for.
+/// Kind of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupKind {
-    /// It counts traffic (resctrl).
+    /// A resctrl monitoring group.
     Counts,
-    /// It binds memory (cgroup); one entry for all of a run.
+    /// A cgroup that binds memory; one entry for all of a run.
     Binds,
 }
 
-/// What became of a group.
+/// The result for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupEntry {
-    /// What it is for.
+    /// Its kind.
     pub kind: GroupKind,
-    /// Its folder's name.
+    /// Name of its folder.
     pub name: String,
-    /// What was done.
-    pub deed: GroupRestoreAction,
+    /// The result.
+    pub action: GroupRestoreAction,
 }
 
-/// What was done about a group.
+/// The result for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupRestoreAction {
     /// It is removed (in a dry run: would be).
     Removed,
-    /// There is none of this name, or none any more.
-    Gone,
-    /// The name is none that this run gives: left.
+    /// It does not exist.
+    Absent,
+    /// The run does not use this name: it is left.
     NotOurs,
-    /// The kernel refused, in these words.
+    /// The kernel refused with this error.
     Refused(String),
 }
 
-/// Removes the groups that a record names, below a root that is `/` but for tests.
+/// Removes the monitoring groups of a record. `root` is `/` outside of tests.
 pub(super) fn remove(
     root: &Path,
     header: &Header,
@@ -51,10 +50,10 @@ pub(super) fn remove(
     dry_run: bool,
 ) -> Vec<GroupEntry> {
     let of = |name: &str| {
-        let deed = match MonGroupFolder::of_run(&header.run, name) {
+        let action = match MonGroupFolder::of_run(&header.run, name) {
             None => GroupRestoreAction::NotOurs,
             Some(group) => match group.is_there(root) {
-                Ok(false) => GroupRestoreAction::Gone,
+                Ok(false) => GroupRestoreAction::Absent,
                 Ok(true) if dry_run => GroupRestoreAction::Removed,
                 is_there => match is_there.and_then(|_| group.remove(root)) {
                     Ok(()) => GroupRestoreAction::Removed,
@@ -62,12 +61,12 @@ pub(super) fn remove(
                 },
             },
         };
-        GroupEntry { kind: GroupKind::Counts, name: name.to_owned(), deed }
+        GroupEntry { kind: GroupKind::Counts, name: name.to_owned(), action }
     };
     records.mon_groups().map(of).collect()
 }
 
-/// Takes back the folder of the groups that a record names.
+/// Removes the cgroup of a record with its children.
 pub(super) fn take_back(
     root: &Path,
     header: &Header,
@@ -77,7 +76,7 @@ pub(super) fn take_back(
     let home = records.groups_home()?;
     let name = run_folder(&header.run).unwrap_or_default();
     let name = home.folder.join(name).display().to_string();
-    let entry = |deed| Some(GroupEntry { kind: GroupKind::Binds, name: name.clone(), deed });
+    let entry = |action| Some(GroupEntry { kind: GroupKind::Binds, name: name.clone(), action });
     let Some(groups) = RunCgroups::new(root, home, &header.run) else {
         return entry(GroupRestoreAction::NotOurs);
     };
@@ -89,13 +88,13 @@ pub(super) fn take_back(
         return entry(if was_there {
             GroupRestoreAction::Removed
         } else {
-            GroupRestoreAction::Gone
+            GroupRestoreAction::Absent
         });
     }
-    // Without the folder the controller may still be handed down.
+    // Even without the folder, the parent may still enable the controller for its children.
     entry(match groups.take_back() {
         Ok(()) if was_there => GroupRestoreAction::Removed,
-        Ok(()) => GroupRestoreAction::Gone,
+        Ok(()) => GroupRestoreAction::Absent,
         Err(why) => GroupRestoreAction::Refused(why),
     })
 }

@@ -91,7 +91,7 @@ impl World {
 }
 
 #[test]
-fn what_is_as_we_left_it_is_put_back_and_the_file_is_gone() {
+fn an_unchanged_mask_of_ours_is_restored_and_the_file_is_removed() {
     let Some((all, first, _)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     let mut log = world.log();
@@ -101,13 +101,13 @@ fn what_is_as_we_left_it_is_put_back_and_the_file_is_gone() {
     drop(log);
     let report = world.restore().expect("a record");
     assert_eq!(report.verdict, Verdict::Settled);
-    assert_eq!(report.entries[0].deed, RestoreAction::PutBack { from: first, to: all.clone() });
+    assert_eq!(report.entries[0].action, RestoreAction::Restored { from: first, to: all.clone() });
     assert_eq!(sleeper.mask(), all);
     assert_eq!(world.n_files(), 0);
 }
 
 #[test]
-fn a_mask_that_somebody_else_set_stays() {
+fn a_mask_that_another_program_set_stays() {
     let Some((all, first, last)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     let mut log = world.log();
@@ -115,13 +115,13 @@ fn a_mask_that_somebody_else_set_stays() {
     affinity::set(sleeper.0.id(), &last).expect("ours");
     drop(log);
     let report = world.restore().expect("a record");
-    assert_eq!(report.entries[0].deed, RestoreAction::Foreign(last.clone()));
+    assert_eq!(report.entries[0].action, RestoreAction::Foreign(last.clone()));
     assert_eq!(sleeper.mask(), last);
     assert_eq!(world.n_files(), 0);
 }
 
 #[test]
-fn a_number_that_another_thread_has_now_is_left_alone() {
+fn a_reused_tid_is_left_alone() {
     let Some((all, first, _)) = masks() else { return };
     let (world, sleeper) = (World::new(), Sleeper::plain());
     affinity::set(sleeper.0.id(), &first).expect("ours");
@@ -152,7 +152,7 @@ fn a_child_that_was_only_announced_is_found_by_its_environment() {
 }
 
 #[test]
-fn descendants_with_our_mask_are_put_back_and_others_stay() {
+fn descendants_with_our_mask_are_restored_and_others_stay() {
     let Some((all, first, last)) = masks() else { return };
     let world = World::new();
     // A shell with two children, of which one binds itself elsewhere.
@@ -194,7 +194,7 @@ fn descendants_with_our_mask_are_put_back_and_others_stay() {
 }
 
 #[test]
-fn the_record_of_a_living_run_is_not_touched() {
+fn the_record_of_a_running_run_is_not_changed() {
     let world = World::new();
     let log = world.log();
     assert_eq!(world.restore_once().expect("a record").verdict, Verdict::InUse);
@@ -217,7 +217,7 @@ fn a_dry_run_changes_nothing() {
             break restored;
         }
     };
-    assert!(matches!(restored.files[0].entries[0].deed, RestoreAction::PutBack { .. }));
+    assert!(matches!(restored.files[0].entries[0].action, RestoreAction::Restored { .. }));
     assert_eq!((sleeper.mask(), world.n_files()), (first, 1));
 }
 
@@ -235,7 +235,7 @@ fn header(boot: &str, uid: u32, namespace: &str) -> String {
 }
 
 #[test]
-fn records_of_another_boot_user_or_namespace_are_told_apart() {
+fn records_of_another_boot_user_or_namespace_are_distinguished() {
     let root = Path::new("/");
     let (boot, namespace) =
         (system::boot_id(root).expect("a name"), system::pid_namespace(root).expect("a name"));
@@ -247,7 +247,7 @@ fn records_of_another_boot_user_or_namespace_are_told_apart() {
 }
 
 #[test]
-fn a_torn_last_line_is_normal_and_a_damaged_one_keeps_the_record() {
+fn an_incomplete_last_line_is_normal_and_a_malformed_line_keeps_the_record() {
     let root = Path::new("/");
     let uid = rustix::process::geteuid().as_raw();
     let good = header(
@@ -270,7 +270,7 @@ proptest! {
 }
 
 #[test]
-fn a_program_without_any_environment_holds_nobody_up() {
+fn a_program_without_an_environment_causes_no_delay() {
     let Some((all, first, _)) = masks() else { return };
     let world = World::new();
     let mut log = world.log();
@@ -322,22 +322,22 @@ fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
         std::fs::write(at.join(name).join("tasks"), "1\n").expect("ours");
     }
     drop(log); // As if killed.
-    let deeds = |dry_run| -> Vec<String> {
+    let actions = |dry_run| -> Vec<String> {
         let restored = restore_below(root.path(), &world.places(), dry_run);
         let groups = restored.files.into_iter().flat_map(|file| file.groups);
         let short = |name: &str| name.replace(&run, "RUN");
-        groups.map(|group| format!("{} {:?}", short(&group.name), group.deed)).collect()
+        groups.map(|group| format!("{} {:?}", short(&group.name), group.action)).collect()
     };
     let mut expected = vec![
         "evenkeel-RUN-0-a Removed",
-        "evenkeel-RUN-1-gone Gone",
+        "evenkeel-RUN-1-gone Absent",
         "evenkeel-another-0-a NotOurs",
         "theirs NotOurs",
     ];
     expected.sort_unstable();
     for dry_run in [true, false] {
         assert!(at.join(named[0].name()).exists(), "a dry run changes nothing");
-        let mut told = deeds(dry_run);
+        let mut told = actions(dry_run);
         told.sort();
         assert_eq!(told, expected);
     }
@@ -390,7 +390,7 @@ fn left([all, first, last]: [&CpuSet; 3]) -> Left {
 }
 
 #[test]
-fn whatever_is_refused_a_record_stays_until_all_of_it_is_put_back() {
+fn after_any_refused_call_a_record_stays_until_all_of_it_is_restored() {
     let Some((all, first, last)) = masks() else { return };
     let seeds = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
     let (mut n_kept, mut n_settled) = (0, 0);

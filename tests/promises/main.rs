@@ -4,7 +4,6 @@ mod bad_input;
 mod comparisons;
 mod contention;
 mod decisions;
-mod extending;
 mod faults;
 mod helps;
 mod journal_sentences;
